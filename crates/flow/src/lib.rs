@@ -1,0 +1,17 @@
+//! The other side of the market: seeded order flow, a slow and obvious model of the exchange,
+//! clients that speak the wire, and the measuring of what they see.
+//!
+//! Start at [`generator`] (who asks for what), then [`model`] (what must come of it), [`client`]
+//! and [`feed`] (the two ends of the wire), [`load`] (open-loop measurement).
+//!
+//! Architecture invariant: everything random comes from a seed, and time arrives as an argument or
+//! through `load::Clock`; latency counts from the scheduled send time, never from the actual one.
+
+pub mod rng;
+pub mod generator;
+pub mod model;
+pub mod client;
+pub mod feed;
+pub mod schedule;
+pub mod latency;
+pub mod load;

@@ -1,0 +1,305 @@
+use crate::{
+    ClientOrderId, Display, Firm, Instrument, InstrumentId, OrderAttributes, OrderId, OrderKey,
+    OrderType, Price, Quantity, RejectReason, Sequence, SessionId, Side, Symbol, Text, TimeInForce,
+    Timestamp, TradeId, order::code_enum,
+};
+
+/// An event with the input that caused it: what the output ring carries.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Output {
+    /// Sequence of the input.
+    pub cause: Sequence,
+    /// Time of the input.
+    pub timestamp: Timestamp,
+    /// What happened.
+    pub event: Event,
+}
+
+const _: () = assert!(size_of::<Output>() <= 128, "an output fits two cache lines");
+
+/// All that may be answered or told, in the order in which it happened.
+///
+/// Order events go to the owner and, where the order was in the book, to the feed:
+/// `Accepted` (owner) · `Booked` (feed) · `Traded` (both owners, feed) · `Canceled`, `Modified`,
+/// `Replaced` (owner, and feed where the order was booked).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Event {
+    /// The day went on to its next part.
+    System(SystemEvent),
+    /// An instrument was added.
+    InstrumentAdded(Instrument),
+    /// A session was added.
+    SessionAdded(SessionAdded),
+    /// An order was accepted; comes before anything else about it.
+    Accepted(Accepted),
+    /// An order was not accepted; its number is used up.
+    Rejected(Rejected),
+    /// An order was replaced by another, or its replacement was accepted to trade first.
+    Replaced(Replaced),
+    /// An order, or what is left of an incoming one, rests in the book now.
+    Booked(Booked),
+    /// An incoming order traded with a resting one.
+    Traded(Traded),
+    /// An order was reduced or canceled.
+    Canceled(Canceled),
+    /// An order's kind of sell was changed, or it was reduced by a modify.
+    Modified(Modified),
+    /// A mass cancel was taken up; the `Canceled` of each order follow.
+    MassCanceled(MassCanceled),
+    /// Order entry was forbidden or allowed.
+    EntrySwitched(EntrySwitched),
+    /// The answer to an account query.
+    AccountQueried(AccountQueried),
+}
+
+code_enum! {
+    /// The parts of the day. The codes are those of the ITCH 5.0 System Event.
+    SystemEvent {
+        /// First message of the day.
+        StartOfMessages = b'O',
+        /// Order entry opens.
+        StartOfSystemHours = b'S',
+        /// Continuous trading opens.
+        StartOfMarketHours = b'Q',
+        /// Continuous trading closes.
+        EndOfMarketHours = b'M',
+        /// Order entry closes.
+        EndOfSystemHours = b'E',
+        /// Last message of the day.
+        EndOfMessages = b'C',
+    }
+}
+
+/// See [`Event::SessionAdded`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SessionAdded {
+    /// Its number, from 1.
+    pub session_id: SessionId,
+    /// The name it logs in with.
+    pub username: Text<6>,
+    /// The firm it belongs to.
+    pub firm: Firm,
+    /// True if order entry was open at that moment, so that its stream begins with the start of
+    /// the day.
+    pub system_hours: bool,
+}
+
+/// See [`Event::Accepted`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Accepted {
+    /// As its owner names it.
+    pub key: OrderKey,
+    /// As the exchange names it.
+    pub order_id: OrderId,
+    /// What it trades.
+    pub instrument_id: InstrumentId,
+    /// Which way.
+    pub side: Side,
+    /// Limit or market.
+    pub order_type: OrderType,
+    /// How long it lives.
+    pub time_in_force: TimeInForce,
+    /// How it is shown.
+    pub display: Display,
+    /// Lots asked for; all of them are open.
+    pub quantity: Quantity,
+    /// Limit in ticks; [`Price::ZERO`] for a market order.
+    pub price: Price,
+    /// What it carries along, as entered.
+    pub attributes: OrderAttributes,
+}
+
+/// See [`Event::Rejected`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Rejected {
+    /// The number that is used up.
+    pub key: OrderKey,
+    /// Why.
+    pub reason: RejectReason,
+    /// The participant's name for the order.
+    pub client_order_id: ClientOrderId,
+}
+
+/// See [`Event::Replaced`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Replaced {
+    /// The replacement, as its owner names it.
+    pub key: OrderKey,
+    /// The order that is no more, on the same session and channel.
+    pub original_user_ref_num: u32,
+    /// Its order id.
+    pub original_order_id: OrderId,
+    /// The replacement's order id.
+    pub order_id: OrderId,
+    /// What it trades.
+    pub instrument_id: InstrumentId,
+    /// Which way.
+    pub side: Side,
+    /// Limit or market.
+    pub order_type: OrderType,
+    /// How long the replacement lives.
+    pub time_in_force: TimeInForce,
+    /// How the replacement is shown.
+    pub display: Display,
+    /// True if the replacement rests with these terms at once, so that the feed says Replace.
+    /// False if the original leaves the book first; then `Traded` and `Booked` may follow.
+    pub in_place: bool,
+    /// Open lots of the replacement: those of the chain less what it executed before.
+    pub leaves: Quantity,
+    /// Limit in ticks; [`Price::ZERO`] for a market order.
+    pub price: Price,
+    /// What it carries along.
+    pub attributes: OrderAttributes,
+}
+
+/// See [`Event::Booked`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Booked {
+    /// The order.
+    pub order_id: OrderId,
+    /// In which book.
+    pub instrument_id: InstrumentId,
+    /// On which side.
+    pub side: Side,
+    /// At which price.
+    pub price: Price,
+    /// Open lots.
+    pub leaves: Quantity,
+    /// The firm under whose name it is shown; blank if without a name.
+    pub attribution: Firm,
+}
+
+/// A trade as one of its two orders sees it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Fill {
+    /// The order, as its owner names it.
+    pub key: OrderKey,
+    /// The order, as the exchange names it.
+    pub order_id: OrderId,
+    /// Still open, in lots; 0 if that was the last of it.
+    pub leaves: Quantity,
+}
+
+/// See [`Event::Traded`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Traded {
+    /// The trade.
+    pub trade_id: TradeId,
+    /// What was traded.
+    pub instrument_id: InstrumentId,
+    /// Side of the taker.
+    pub taker_side: Side,
+    /// The maker's price.
+    pub price: Price,
+    /// Lots traded; at least 1.
+    pub quantity: Quantity,
+    /// The resting order, which adds liquidity.
+    pub maker: Fill,
+    /// The incoming order, which removes it.
+    pub taker: Fill,
+}
+
+code_enum! {
+    /// Why an order was reduced or canceled. The codes are those of OUCH 5.0.
+    CancelReason {
+        /// Its owner asked.
+        User = b'U',
+        /// It was immediate-or-cancel, or a market order, and this was left.
+        ImmediateOrCancel = b'I',
+        /// The exchange did.
+        Supervisory = b'S',
+    }
+}
+
+/// See [`Event::Canceled`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Canceled {
+    /// The order, as its owner names it.
+    pub key: OrderKey,
+    /// The order, as the exchange names it.
+    pub order_id: OrderId,
+    /// In which instrument.
+    pub instrument_id: InstrumentId,
+    /// Lots removed now; at least 1.
+    pub quantity: Quantity,
+    /// Still open, in lots; 0 if the order is done.
+    pub leaves: Quantity,
+    /// True if it rested in the book, so that the feed must tell.
+    pub booked: bool,
+    /// Why.
+    pub reason: CancelReason,
+}
+
+/// See [`Event::Modified`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Modified {
+    /// The order, as its owner names it.
+    pub key: OrderKey,
+    /// The order, as the exchange names it.
+    pub order_id: OrderId,
+    /// In which instrument.
+    pub instrument_id: InstrumentId,
+    /// The side it has now.
+    pub side: Side,
+    /// Lots removed by it; may be 0.
+    pub quantity: Quantity,
+    /// Still open, in lots; 0 if the order is done.
+    pub leaves: Quantity,
+}
+
+/// See [`Event::MassCanceled`]; echoes the request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MassCanceled {
+    /// Number of the request.
+    pub key: OrderKey,
+    /// As asked.
+    pub firm: Firm,
+    /// As asked; blank is all.
+    pub symbol: Symbol,
+    /// As asked.
+    pub side: Option<Side>,
+    /// As asked.
+    pub group_id: Option<u16>,
+}
+
+/// See [`Event::EntrySwitched`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct EntrySwitched {
+    /// Number of the request.
+    pub key: OrderKey,
+    /// As asked.
+    pub firm: Firm,
+    /// True if allowed now.
+    pub enabled: bool,
+}
+
+/// See [`Event::AccountQueried`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct AccountQueried {
+    /// Who asked.
+    pub session_id: SessionId,
+    /// For which channel.
+    pub channel: u8,
+    /// The least number that would be taken.
+    pub next_user_ref_num: u32,
+}
+
+impl Event {
+    /// The session that must be told, for events with one owner; `None` for a trade (it has two),
+    /// for what only the feed tells, and for what all are told.
+    #[must_use]
+    pub const fn session_id(&self) -> Option<SessionId> {
+        match self {
+            Self::Accepted(Accepted { key, .. })
+            | Self::Rejected(Rejected { key, .. })
+            | Self::Replaced(Replaced { key, .. })
+            | Self::Canceled(Canceled { key, .. })
+            | Self::Modified(Modified { key, .. })
+            | Self::MassCanceled(MassCanceled { key, .. })
+            | Self::EntrySwitched(EntrySwitched { key, .. }) => Some(key.session_id),
+            Self::SessionAdded(SessionAdded { session_id, .. })
+            | Self::AccountQueried(AccountQueried { session_id, .. }) => Some(*session_id),
+            Self::System(_) | Self::InstrumentAdded(_) | Self::Booked(_) | Self::Traded(_) => None,
+        }
+    }
+}

@@ -1,0 +1,45 @@
+//! The words of the exchange: what may be asked, what may be answered, and in which units.
+//!
+//! Start at [`Command`] (all that may be asked) and [`Event`] (all that may be answered or told),
+//! then [`Input`], a command that has been given its place and time.
+//!
+//! Architecture invariant: no dependency, no I/O, no clock, no float. Quantities and prices are
+//! integers, arithmetic on them is checked, and [`Price`] × [`Quantity`] is the one way to get an
+//! [`Amount`].
+#![no_std]
+#![forbid(unsafe_code)]
+#![deny(clippy::float_arithmetic)]
+
+mod price;
+mod quantity;
+mod amount;
+mod time;
+mod text;
+mod id;
+mod instrument;
+mod order;
+mod command;
+mod reject;
+mod event;
+mod input;
+mod codec;
+
+pub use amount::Amount;
+pub use codec::DecodeError;
+pub use command::{
+    AccountQuery, AddInstrument, AddSession, CancelOrder, Command, EnterOrder, EntrySwitch,
+    MassCancel, ModifyOrder, OrderKey, RefusedOrder, ReplaceOrder, ReplaceTerms,
+};
+pub use event::{
+    Accepted, AccountQueried, Booked, CancelReason, Canceled, EntrySwitched, Event, Fill,
+    MassCanceled, Modified, Output, Rejected, Replaced, SessionAdded, SystemEvent, Traded,
+};
+pub use id::{InstrumentId, OrderId, Sequence, SessionId, TradeId};
+pub use input::Input;
+pub use instrument::Instrument;
+pub use order::{Capacity, CustomerType, Display, OrderAttributes, OrderType, Side, TimeInForce};
+pub use price::Price;
+pub use quantity::Quantity;
+pub use reject::RejectReason;
+pub use text::{ClientOrderId, Firm, Symbol, Text};
+pub use time::{NANOS_PER_DAY, Timestamp};

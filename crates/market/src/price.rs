@@ -1,0 +1,31 @@
+use core::{fmt, ops::Mul};
+
+use crate::{Amount, Quantity};
+
+/// A price, in ticks.
+///
+/// One tick is the smallest step the instrument's price scale can write: with the four decimals of
+/// OUCH and ITCH, 1/10,000 of the quote currency. An instrument may allow only multiples of its
+/// [`price_increment`](crate::Instrument::price_increment).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Price(pub u64);
+
+impl Price {
+    /// Nothing: the price of a market order, which has none.
+    pub const ZERO: Self = Self(0);
+}
+
+/// What `quantity` lots cost at this price; cannot overflow.
+impl Mul<Quantity> for Price {
+    type Output = Amount;
+
+    fn mul(self, quantity: Quantity) -> Amount {
+        Amount(u128::from(self.0) * u128::from(quantity.0))
+    }
+}
+
+impl fmt::Display for Price {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(&self.0, f)
+    }
+}

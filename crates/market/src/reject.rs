@@ -1,0 +1,43 @@
+use crate::order::code_enum;
+
+code_enum! {
+    /// Why an order is not accepted, in the order in which the checks are made.
+    ///
+    /// The codes are stored in journals: never renumbered, never reused. `wire` maps them to OUCH.
+    RejectReason {
+        /// The market is not open for orders.
+        MarketClosed = 1,
+        /// The firm may not enter orders on this session.
+        EntryDisabled = 2,
+        /// No such side.
+        InvalidSide = 3,
+        /// No such instrument.
+        InvalidSymbol = 4,
+        /// Quantity outside 1 to 999,999.
+        InvalidQuantity = 5,
+        /// Price 0, or not a multiple of the instrument's price increment.
+        InvalidPrice = 6,
+        /// Not a way in which an order can be shown here.
+        InvalidDisplay = 7,
+        /// A minimum quantity is not offered here.
+        InvalidMinimumQuantity = 8,
+        /// A displayed part (reserve) is not offered here.
+        InvalidMaxFloor = 9,
+        /// No such price type.
+        InvalidPegType = 10,
+        /// Pegging is not offered here.
+        PeggingNotAllowed = 11,
+        /// Only the continuous market is offered here.
+        InvalidCrossOrder = 12,
+        /// Intermarket sweeps are not offered here.
+        SweepNotAllowed = 13,
+        /// No such self-match prevention.
+        InvalidSelfMatchPrevention = 14,
+        /// A field or an option that is unknown or not offered here.
+        NotSupported = 15,
+        /// The session has as many live orders as it may have.
+        TooManyOrders = 16,
+        /// The replaced order's own rules forbid it.
+        ReplaceNotAllowed = 17,
+    }
+}
