@@ -1,0 +1,327 @@
+use std::{
+    any::Any,
+    error::Error,
+    fmt, hint, mem, panic,
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
+    thread::{self, JoinHandle},
+};
+
+use crate::idle::{Doorbells, IdleStrategy, Idling, Parker, ThreadParker, Wait};
+
+/// What an agent stops everything with.
+pub type AgentError = Box<dyn Error + Send + Sync>;
+
+/// A stage of the exchange: does one turn of work when asked, and never waits.
+///
+/// Where it cannot go on (a full ring, a socket that takes no more) it keeps what it has and
+/// returns. Agents can thus share a thread in any number and order.
+pub trait Agent: Send {
+    /// For people: in thread lists, figures and failures.
+    fn name(&self) -> &str;
+
+    /// One turn at `now_ns` (Unix time in nanoseconds): a bounded batch of whatever is there to
+    /// do. Returns how much was done, 0 for nothing; anything another agent may wait for (a value
+    /// published, a slot given back, a cursor moved) counts as done.
+    ///
+    /// # Errors
+    /// What it cannot go on after. All groups stop.
+    fn do_work(&mut self, now_ns: u64) -> Result<usize, AgentError>;
+
+    /// The end: everything has stopped, perhaps because an agent failed, perhaps this one.
+    fn close(&mut self) {}
+}
+
+/// Where the time comes from.
+pub trait Clock: Send + Sync {
+    /// Unix time in nanoseconds.
+    fn now_ns(&self) -> u64;
+}
+
+/// An agent could not go on.
+#[derive(Debug)]
+pub struct AgentFailure {
+    /// Its name.
+    pub agent: String,
+    /// Why.
+    pub error: AgentError,
+}
+
+impl fmt::Display for AgentFailure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} stopped: {}", self.agent, self.error)
+    }
+}
+
+impl Error for AgentFailure {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        Some(&*self.error)
+    }
+}
+
+/// Goes round a group of agents on the calling thread.
+///
+/// [`launch`] runs one on each thread; a simulator runs one by hand, with a clock of its own:
+///
+/// ```
+/// use ring::{Agent, AgentError, Clock, Runner};
+/// use std::sync::Arc;
+///
+/// struct Midnight;
+/// impl Clock for Midnight {
+///     fn now_ns(&self) -> u64 { 0 }
+/// }
+///
+/// struct Countdown(usize);
+/// impl Agent for Countdown {
+///     fn name(&self) -> &str { "countdown" }
+///     fn do_work(&mut self, _now_ns: u64) -> Result<usize, AgentError> {
+///         let work = self.0.min(1);
+///         self.0 -= work;
+///         Ok(work)
+///     }
+/// }
+///
+/// let mut runner = Runner::new(vec![Box::new(Countdown(2)), Box::new(Countdown(1))], Arc::new(Midnight));
+/// assert_eq!(runner.turn()?, 2);
+/// assert_eq!(runner.turn()?, 1);
+/// assert_eq!(runner.turn()?, 0);
+/// runner.close();
+/// # Ok::<(), ring::AgentFailure>(())
+/// ```
+pub struct Runner {
+    agents: Vec<Box<dyn Agent>>,
+    clock: Arc<dyn Clock>,
+    life: Life,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Life {
+    Running,
+    Failed,
+    Closed,
+}
+
+impl Runner {
+    /// Takes the agents in the order of their turns. Dropping it without [`close`](Self::close) is
+    /// pulling the plug.
+    #[must_use]
+    pub fn new(agents: Vec<Box<dyn Agent>>, clock: Arc<dyn Clock>) -> Self {
+        Self { agents, clock, life: Life::Running }
+    }
+
+    /// One turn of each agent, all at the same time of the clock. Returns the sum of their work.
+    ///
+    /// # Errors
+    /// The first failure; those that come after in the round have no turn.
+    ///
+    /// # Panics
+    /// If an agent has failed before, or all are closed.
+    #[inline]
+    pub fn turn(&mut self) -> Result<usize, AgentFailure> {
+        assert!(self.life == Life::Running, "a turn after the end: {:?}", self.life);
+        let now_ns = self.clock.now_ns();
+        let mut work = 0;
+        for agent in &mut self.agents {
+            match agent.do_work(now_ns) {
+                Ok(done) => work += done,
+                Err(error) => {
+                    self.life = Life::Failed;
+                    return Err(AgentFailure { agent: agent.name().to_owned(), error });
+                }
+            }
+        }
+        Ok(work)
+    }
+
+    /// Closes every agent, in order. A second time it does nothing.
+    pub fn close(&mut self) {
+        if self.life != Life::Closed {
+            self.life = Life::Closed;
+            self.agents.iter_mut().for_each(|agent| agent.close());
+        }
+    }
+}
+
+/// Agents that share a thread.
+pub struct Group {
+    /// Name of the thread; systems show the first 15 bytes.
+    pub name: String,
+    /// In the order of their turns.
+    pub agents: Vec<Box<dyn Agent>>,
+    /// What to do after an empty turn.
+    pub idle: IdleStrategy,
+    /// How to sleep.
+    pub parker: Box<dyn Parker>,
+    /// Runs first on the thread, for example to bind it to a core.
+    pub on_start: Option<Box<dyn FnOnce() + Send>>,
+}
+
+impl Group {
+    /// A group that sleeps with a [`ThreadParker`].
+    #[must_use]
+    pub fn new(name: impl Into<String>, agents: Vec<Box<dyn Agent>>, idle: IdleStrategy) -> Self {
+        let parker = Box::new(ThreadParker::default());
+        Self { name: name.into(), agents, idle, parker, on_start: None }
+    }
+}
+
+/// Starts a thread for each group.
+///
+/// A thread that cannot be started stops the others and is the failure that
+/// [`join`](Running::join) returns, under the name of its group.
+#[must_use]
+pub fn launch(groups: Vec<Group>, clock: Arc<dyn Clock>) -> Running {
+    let doorbells = Doorbells::new(groups.iter().map(|group| group.parker.unparker()));
+    let shared =
+        Arc::new(Shared { stopping: AtomicBool::new(false), doorbells, failure: Mutex::new(None) });
+    let mut threads = Vec::with_capacity(groups.len());
+    for (index, group) in groups.into_iter().enumerate() {
+        let name = group.name.clone();
+        let (clock, of_thread) = (Arc::clone(&clock), Arc::clone(&shared));
+        let thread = thread::Builder::new().name(name.clone());
+        match thread.spawn(move || of_thread.run(index, group, clock)) {
+            Ok(thread) => threads.push(thread),
+            Err(error) => {
+                shared.fail(AgentFailure { agent: name, error: error.into() });
+                break;
+            }
+        }
+    }
+    Running { threads, shared }
+}
+
+/// Groups that run. Dropping it asks them to stop, and does not wait.
+pub struct Running {
+    threads: Vec<JoinHandle<()>>,
+    shared: Arc<Shared>,
+}
+
+impl Running {
+    /// Asks all groups to stop. Each ends the turn it is in and closes its agents.
+    pub fn stop(&self) {
+        self.shared.stop();
+    }
+
+    /// True once an agent has failed or `stop` was called.
+    #[must_use]
+    pub fn stopped(&self) -> bool {
+        self.shared.is_stopping()
+    }
+
+    /// Waits until all groups have ended; does not ask them to.
+    ///
+    /// # Errors
+    /// The first failure of an agent, or of starting a thread.
+    ///
+    /// # Panics
+    /// With the panic of an agent, if one panicked; the others were stopped and closed.
+    pub fn join(mut self) -> Result<(), AgentFailure> {
+        let mut panicked: Option<Box<dyn Any + Send>> = None;
+        for thread in mem::take(&mut self.threads) {
+            if let Err(payload) = thread.join() {
+                panicked.get_or_insert(payload);
+            }
+        }
+        if let Some(payload) = panicked {
+            panic::resume_unwind(payload);
+        }
+        self.shared.failure().take().map_or(Ok(()), Err)
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.stop();
+    }
+}
+
+/// What the groups of one launch have in common.
+struct Shared {
+    stopping: AtomicBool,
+    doorbells: Doorbells,
+    /// The first one.
+    failure: Mutex<Option<AgentFailure>>,
+}
+
+impl Shared {
+    /// The life of a group's thread.
+    fn run(&self, index: usize, group: Group, clock: Arc<dyn Clock>) {
+        let _stop = StopAll(self);
+        let Group { agents, idle, mut parker, on_start, name: _ } = group;
+        if let Some(on_start) = on_start {
+            on_start();
+        }
+        let mut runner = Runner::new(agents, clock);
+        if let Err(failure) = self.go_round(index, &mut runner, idle, &mut *parker) {
+            self.fail(failure);
+        }
+        runner.close();
+    }
+
+    /// Takes turns until all shall stop or an agent fails.
+    fn go_round(
+        &self,
+        index: usize,
+        runner: &mut Runner,
+        idle: IdleStrategy,
+        parker: &mut dyn Parker,
+    ) -> Result<(), AgentFailure> {
+        let mut idling = Idling::new(idle);
+        while !self.is_stopping() {
+            let mut work = runner.turn()?;
+            if work == 0 {
+                match idling.next() {
+                    Wait::Spin => hint::spin_loop(),
+                    Wait::Yield => thread::yield_now(),
+                    Wait::Park(at_most) => {
+                        self.doorbells.mark_parked(index);
+                        // Finds what was done before the mark; what is done after it rings.
+                        work = runner.turn()?;
+                        if work == 0 && !self.is_stopping() {
+                            parker.park(at_most);
+                        }
+                        self.doorbells.clear(index);
+                    }
+                }
+            }
+            if work > 0 {
+                idling.worked();
+                self.doorbells.ring_others(index);
+            }
+        }
+        Ok(())
+    }
+
+    fn stop(&self) {
+        // Release, pairs with the Acquire in `is_stopping`. A group that parks is marked or not,
+        // and is woken in either case: the unparker remembers.
+        self.stopping.store(true, Ordering::Release);
+        self.doorbells.ring_all();
+    }
+
+    fn is_stopping(&self) -> bool {
+        self.stopping.load(Ordering::Acquire) // pairs with the Release in `stop`
+    }
+
+    fn fail(&self, failure: AgentFailure) {
+        self.failure().get_or_insert(failure);
+        self.stop();
+    }
+
+    fn failure(&self) -> MutexGuard<'_, Option<AgentFailure>> {
+        // Nothing panics with the lock held.
+        self.failure.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Stops all groups when one has ended, also by a panic.
+struct StopAll<'a>(&'a Shared);
+
+impl Drop for StopAll<'_> {
+    fn drop(&mut self) {
+        self.0.stop();
+    }
+}

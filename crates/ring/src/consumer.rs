@@ -1,0 +1,108 @@
+use crate::slots::Reader;
+
+/// An end that reads everything in order, in place, and holds the writer back.
+///
+/// Dropping it takes its gate away, so that a reader that is gone cannot stop the writer for ever;
+/// [`Producer::consumers`](crate::Producer::consumers) and the monitor show that it is gone.
+pub struct Consumer<T> {
+    reader: Reader<T>,
+}
+
+/// What becomes of the value just seen, and of the turn.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Flow {
+    /// It is consumed; go on.
+    Continue,
+    /// It is consumed; end the turn.
+    Stop,
+    /// It is not consumed and comes again next time; end the turn.
+    Hold,
+}
+
+impl<T> Consumer<T> {
+    pub(crate) fn new(reader: Reader<T>) -> Self {
+        Self { reader }
+    }
+
+    /// Hands at most `limit` values to `f` in order and returns how many were consumed.
+    ///
+    /// The second argument of `f` is true for the last value that this call can hand out: a good
+    /// moment to flush. It is not seen if `f` ends the turn earlier. The slots go back to the
+    /// writer together, when all is done; if `f` panics nothing is consumed.
+    ///
+    /// ```
+    /// use ring::Flow;
+    ///
+    /// let mut builder = ring::Builder::new("example", 8);
+    /// let mut consumer = builder.gating("until durable");
+    /// let (mut producer, _) = builder.build();
+    /// for value in 1..=5_u64 {
+    ///     producer.try_publish(value).unwrap();
+    /// }
+    ///
+    /// let durable = 3;
+    /// let consumed = consumer.poll(usize::MAX, |value, _end_of_batch| {
+    ///     if *value <= durable { Flow::Continue } else { Flow::Hold }
+    /// });
+    /// assert_eq!((consumed, consumer.available()), (3, 2));
+    /// ```
+    #[inline]
+    pub fn poll(&mut self, limit: usize, mut f: impl FnMut(&T, bool) -> Flow) -> usize {
+        let (first, published) = self.reader.look();
+        if published < first || limit == 0 {
+            return 0;
+        }
+        let last = published.min((first - 1).saturating_add(limit as u64));
+        let mut consumed = first - 1;
+        for sequence in first..=last {
+            let flow = f(self.reader.get(sequence), sequence == last);
+            if flow != Flow::Hold {
+                consumed = sequence;
+            }
+            if flow != Flow::Continue {
+                break;
+            }
+        }
+        self.reader.state().high_water.raise(published - (first - 1));
+        let count = consumed - (first - 1);
+        if count > 0 {
+            self.reader.state().batch_max.raise(count);
+            self.reader.release(consumed);
+        }
+        count as usize
+    }
+
+    /// As [`poll`](Self::poll) where each value is consumed.
+    #[inline]
+    pub fn drain(&mut self, limit: usize, mut f: impl FnMut(&T, bool)) -> usize {
+        self.poll(limit, |value, end_of_batch| {
+            f(value, end_of_batch);
+            Flow::Continue
+        })
+    }
+
+    /// Number of values that are published and not consumed.
+    #[must_use]
+    pub fn available(&self) -> usize {
+        (self.reader.writer().published.get() - self.reader.released()) as usize
+    }
+
+    /// The last sequence consumed; 0 if none.
+    #[must_use]
+    pub fn cursor(&self) -> u64 {
+        self.reader.released()
+    }
+
+    /// True once the writer is gone. There may still be values to read.
+    #[must_use]
+    pub fn is_closed(&self) -> bool {
+        self.reader.writer().is_closed()
+    }
+
+    /// True once the writer is gone and everything it published is consumed.
+    #[must_use]
+    pub fn is_finished(&self) -> bool {
+        // In this order: once it is closed, `available` cannot grow.
+        self.is_closed() && self.available() == 0
+    }
+}

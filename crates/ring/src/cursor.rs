@@ -1,0 +1,55 @@
+use crate::{
+    planted::{Fault, release_unless},
+    sync::{AtomicU64, Ordering},
+};
+
+/// The last sequence that its owner has finished; 0 if none.
+///
+/// One thread owns it and sets it; any thread gets it. It never goes back. Sequences count from 1
+/// and never wrap: at a thousand million a second they last 584 years.
+///
+/// The two orderings are all that the rings need. `set` is a *release*: whatever its owner wrote
+/// or read before stays before. `get` is an *acquire*: whatever is done after stays after. So if
+/// `get` returns `n`, everything its owner did up to `n` is seen, and nothing that follows the
+/// `get` can disturb it. A writer's cursor thus hands slots over to its readers ("written"), and a
+/// reader's cursor hands them back to the writer ("no longer looked at").
+///
+/// It fills 128 bytes: two cache lines, as processors fetch lines in pairs.
+///
+/// ```
+/// let durable = ring::Cursor::new(0);
+/// durable.set(7);
+/// assert_eq!(durable.get(), 7);
+/// ```
+#[derive(Debug)]
+#[repr(align(128))]
+pub struct Cursor(AtomicU64);
+
+impl Cursor {
+    /// A cursor that stands at `sequence`; 0 for one that has finished nothing.
+    #[must_use]
+    pub fn new(sequence: u64) -> Self {
+        Self(AtomicU64::new(sequence))
+    }
+
+    /// What the owner has finished. Everything it did up to there is seen by the caller.
+    #[inline]
+    #[must_use]
+    pub fn get(&self) -> u64 {
+        self.0.load(Ordering::Acquire) // pairs with the Release in `set`
+    }
+
+    /// Says that everything up to and including `sequence` is finished. Only for its owner.
+    #[inline]
+    pub fn set(&self, sequence: u64) {
+        debug_assert!(self.0.load(Ordering::Relaxed) <= sequence, "a cursor went back");
+        // Release, pairs with the Acquire in `get`.
+        self.0.store(sequence, release_unless(Fault::RelaxedCursor));
+    }
+}
+
+impl Default for Cursor {
+    fn default() -> Self {
+        Self::new(0)
+    }
+}

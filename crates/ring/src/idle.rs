@@ -1,0 +1,277 @@
+use std::{
+    sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
+
+use crate::{
+    planted::{Fault, planted},
+    sync::{AtomicBool, Ordering, fence},
+};
+
+/// What a group does after a turn in which none of its agents had work.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum IdleStrategy {
+    /// Goes on at once: least latency, a whole core, and a disaster if there is no core to spare.
+    Spin,
+    /// Offers the core to others and goes on: a whole core if nobody else wants it.
+    Yield,
+    /// Spins, then yields, then parks longer and longer until there is work.
+    Backoff {
+        /// Empty turns after which it stops spinning.
+        spins: u32,
+        /// Further empty turns after which it stops yielding.
+        yields: u32,
+        /// Longest time to park: an agent that nobody wakes looks at the time this often. The
+        /// first time is a 64th of it.
+        park_max: Duration,
+    },
+}
+
+impl IdleStrategy {
+    /// Backs off in a way that suits `threads` busy threads on `cores` cores.
+    ///
+    /// Spinning pays only where it takes the core from nobody: with more threads than cores it
+    /// keeps away the very thread that has the work. Idle groups always park in the end, at most
+    /// 10 ms at a time, so an idle venue costs next to nothing.
+    ///
+    /// ```
+    /// use ring::IdleStrategy::{self, Backoff};
+    ///
+    /// assert!(matches!(IdleStrategy::adaptive(4, 8), Backoff { spins: 2000, .. }));
+    /// assert!(matches!(IdleStrategy::adaptive(4, 1), Backoff { spins: 0, .. }));
+    /// ```
+    #[must_use]
+    pub const fn adaptive(threads: usize, cores: usize) -> Self {
+        let (spins, yields) = if threads < cores {
+            (2_000, 8)
+        } else if threads == cores {
+            (200, 4)
+        } else {
+            (0, 2)
+        };
+        Self::Backoff { spins, yields, park_max: Duration::from_millis(10) }
+    }
+}
+
+/// What to do after an empty turn.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Wait {
+    Spin,
+    Yield,
+    Park(Duration),
+}
+
+/// How far a group has backed off.
+pub(crate) struct Idling {
+    strategy: IdleStrategy,
+    /// Since the last turn with work, as far as it matters.
+    empty_turns: u32,
+    /// How long it parked last; zero if it has not parked since the last turn with work.
+    parked: Duration,
+}
+
+impl Idling {
+    pub(crate) fn new(strategy: IdleStrategy) -> Self {
+        Self { strategy, empty_turns: 0, parked: Duration::ZERO }
+    }
+
+    /// Begins anew after a turn with work.
+    #[inline]
+    pub(crate) fn worked(&mut self) {
+        self.empty_turns = 0;
+        self.parked = Duration::ZERO;
+    }
+
+    /// After one more empty turn.
+    pub(crate) fn next(&mut self) -> Wait {
+        let IdleStrategy::Backoff { spins, yields, park_max } = self.strategy else {
+            return if self.strategy == IdleStrategy::Spin { Wait::Spin } else { Wait::Yield };
+        };
+        let empty_turns = self.empty_turns;
+        if empty_turns < spins.saturating_add(yields) {
+            self.empty_turns += 1;
+            return if empty_turns < spins { Wait::Spin } else { Wait::Yield };
+        }
+        self.parked = (self.parked * 2).max(park_max / 64).min(park_max);
+        Wait::Park(self.parked)
+    }
+}
+
+/// Puts a group's thread to sleep. One that watches sockets also wakes for those.
+pub trait Parker: Send {
+    /// Sleeps until unparked, or until `at_most` has passed, or for no reason at all. Returns at
+    /// once if it was unparked since the last `park` returned.
+    fn park(&mut self, at_most: Duration);
+    /// What wakes it. Asked once, before the group's thread starts.
+    fn unparker(&self) -> Arc<dyn Unparker>;
+}
+
+/// Wakes a [`Parker`].
+pub trait Unparker: Send + Sync {
+    /// Makes the `park` that goes on, or else the next one, return.
+    fn unpark(&self);
+}
+
+/// A [`Parker`] that waits for nothing but its unparker.
+///
+/// ```
+/// use ring::{Parker, ThreadParker};
+/// use std::time::Duration;
+///
+/// let mut parker = ThreadParker::default();
+/// parker.unparker().unpark();
+/// parker.park(Duration::MAX); // returns at once
+/// ```
+#[derive(Default)]
+pub struct ThreadParker(Arc<Token>);
+
+#[derive(Default)]
+struct Token {
+    given: Mutex<bool>,
+    gave: Condvar,
+}
+
+impl Token {
+    fn lock(&self) -> MutexGuard<'_, bool> {
+        // Nothing panics with the lock held, and a bool has no state between two.
+        self.given.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Parker for ThreadParker {
+    fn park(&mut self, at_most: Duration) {
+        let given = self.0.lock();
+        let wait = self.0.gave.wait_timeout_while(given, at_most, |given| !*given);
+        *wait.unwrap_or_else(PoisonError::into_inner).0 = false;
+    }
+
+    fn unparker(&self) -> Arc<dyn Unparker> {
+        Arc::clone(&self.0) as Arc<dyn Unparker>
+    }
+}
+
+impl Unparker for Token {
+    fn unpark(&self) {
+        *self.lock() = true;
+        self.gave.notify_one();
+    }
+}
+
+/// The doorbells of groups that run side by side: who works rings at the doors of who sleeps.
+///
+/// A group that wants to park *marks* itself parked, takes one more turn, and parks if that was
+/// empty too. A group that has worked *rings* at every other group that is marked. Between its
+/// two steps each side fences (sequentially consistent), so of "I am parked" and "there is work"
+/// at least one is seen by the other side: either the last turn finds the work, or the bell rings.
+/// The unparker remembers, so a bell that rings before the park ends it at once. This is the one
+/// place where release and acquire are not enough: each side writes first and reads second.
+pub struct Doorbells(Box<[Doorbell]>);
+
+#[repr(align(128))]
+struct Doorbell {
+    parked: AtomicBool,
+    unparker: Arc<dyn Unparker>,
+}
+
+impl Doorbells {
+    /// One for each group, in the order of the groups.
+    #[must_use]
+    pub fn new(unparkers: impl IntoIterator<Item = Arc<dyn Unparker>>) -> Self {
+        let doorbell = |unparker| Doorbell { parked: AtomicBool::new(false), unparker };
+        Self(unparkers.into_iter().map(doorbell).collect())
+    }
+
+    /// Says that `group` will park unless its next turn finds work. That turn must follow.
+    pub fn mark_parked(&self, group: usize) {
+        self.0[group].parked.store(true, Ordering::Relaxed);
+        meet(); // pairs with the one in `ring_others`
+    }
+
+    /// Says that `group` is awake.
+    pub fn clear(&self, group: usize) {
+        self.0[group].parked.store(false, Ordering::Relaxed);
+    }
+
+    /// Wakes every group but `group` that is marked parked; what `group` did before is seen by
+    /// each of them.
+    #[inline]
+    pub fn ring_others(&self, group: usize) {
+        if self.0.len() < 2 {
+            return;
+        }
+        meet(); // pairs with the one in `mark_parked`
+        for (index, doorbell) in self.0.iter().enumerate() {
+            // Loaded first: a swap takes the cache line away from the group that owns it.
+            if index != group
+                && doorbell.parked.load(Ordering::Relaxed)
+                && doorbell.parked.swap(false, Ordering::Relaxed)
+            {
+                doorbell.unparker.unpark();
+            }
+        }
+    }
+
+    /// Wakes every group, marked or not.
+    pub fn ring_all(&self) {
+        for doorbell in &self.0 {
+            doorbell.unparker.unpark();
+        }
+    }
+}
+
+#[inline]
+fn meet() {
+    if !planted(Fault::NoDoorbellFence) {
+        fence(Ordering::SeqCst);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Backing off spins, yields, and then parks twice as long each time, up to the longest.
+    #[test]
+    fn backoff_goes_from_spin_over_yield_to_longer_and_longer_parks() {
+        let park_max = Duration::from_millis(1);
+        let mut idling = Idling::new(IdleStrategy::Backoff { spins: 2, yields: 1, park_max });
+        for _ in 0..2 {
+            assert_eq!(idling.next(), Wait::Spin);
+            assert_eq!(idling.next(), Wait::Spin);
+            assert_eq!(idling.next(), Wait::Yield);
+            for doubled in 0..6 {
+                assert_eq!(idling.next(), Wait::Park(park_max / 64 * (1 << doubled)));
+            }
+            assert_eq!(idling.next(), Wait::Park(park_max));
+            assert_eq!(idling.next(), Wait::Park(park_max));
+            idling.worked();
+        }
+    }
+
+    /// The other two never change.
+    #[test]
+    fn spin_and_yield_stay_what_they_are() {
+        let mut spinning = Idling::new(IdleStrategy::Spin);
+        let mut yielding = Idling::new(IdleStrategy::Yield);
+        for _ in 0..10_000 {
+            assert_eq!(spinning.next(), Wait::Spin);
+            assert_eq!(yielding.next(), Wait::Yield);
+        }
+    }
+
+    /// What is chosen for a machine always parks in the end, and spins only with cores to spare.
+    #[test]
+    fn adaptive_spins_less_with_fewer_cores_and_always_parks() {
+        let mut spins_before = u32::MAX;
+        for (threads, cores) in [(1, 64), (4, 8), (4, 4), (5, 4), (4, 1)] {
+            let IdleStrategy::Backoff { spins, park_max, .. } =
+                IdleStrategy::adaptive(threads, cores)
+            else {
+                panic!("{threads} threads on {cores} cores do not park");
+            };
+            assert!(spins <= spins_before && (threads <= cores || spins == 0));
+            assert!(park_max >= Duration::from_millis(1));
+            spins_before = spins;
+        }
+    }
+}

@@ -1,0 +1,138 @@
+use std::{error::Error, fmt, sync::Arc};
+
+use crate::{
+    planted::{Fault, planted},
+    slots::Writer,
+    tap::{Mirror, MirrorWriter},
+};
+
+/// The one end that writes a ring. Dropping it lets the readers finish what is published.
+pub struct Producer<T> {
+    writer: Writer<T>,
+    mirror: Option<MirrorWriter<T>>,
+}
+
+impl<T: Copy + Send + Sync + 'static> Producer<T> {
+    pub(crate) fn new(writer: Writer<T>, mirror: Option<Arc<Mirror<T>>>) -> Self {
+        Self { writer, mirror: mirror.map(MirrorWriter::new) }
+    }
+
+    /// Publishes `value` and returns its sequence, from 1 and without gaps.
+    ///
+    /// # Errors
+    /// [`Full`] with the value if a gating reader is a whole ring behind; this counts one stall.
+    ///
+    /// ```
+    /// let mut builder = ring::Builder::new("example", 1);
+    /// let _consumer = builder.gating("slow");
+    /// let (mut producer, _) = builder.build();
+    /// assert_eq!(producer.try_publish('a'), Ok(1));
+    /// assert_eq!(producer.try_publish('b'), Err(ring::Full('b')));
+    /// ```
+    #[inline]
+    pub fn try_publish(&mut self, value: T) -> Result<u64, Full<T>> {
+        let Some(sequence) = self.write(&value) else { return Err(Full(value)) };
+        self.writer.publish();
+        Ok(sequence)
+    }
+
+    /// Number of values that can be published now without [`Full`]; looks at all gating readers.
+    pub fn free(&mut self) -> usize {
+        self.writer.free()
+    }
+
+    /// Begins a batch: what is pushed becomes visible at once, when the batch is dropped.
+    ///
+    /// ```
+    /// let mut builder = ring::Builder::new("example", 8);
+    /// let consumer = builder.gating("consumer");
+    /// let (mut producer, _) = builder.build();
+    /// let mut batch = producer.batch();
+    /// batch.push(1_u64)?;
+    /// batch.push(2)?;
+    /// assert_eq!(consumer.available(), 0);
+    /// drop(batch);
+    /// assert_eq!(consumer.available(), 2);
+    /// # Ok::<(), ring::Full<u64>>(())
+    /// ```
+    #[inline]
+    pub fn batch(&mut self) -> Batch<'_, T> {
+        Batch { producer: self, pushed: false }
+    }
+
+    /// The last published sequence; 0 if none.
+    #[must_use]
+    pub fn cursor(&self) -> u64 {
+        self.writer.state().published.get()
+    }
+
+    /// Number of gating readers that are still there. With none left, what is published is read
+    /// by taps only.
+    #[must_use]
+    pub fn consumers(&self) -> usize {
+        self.writer.open_gates()
+    }
+
+    #[inline]
+    fn write(&mut self, value: &T) -> Option<u64> {
+        let Some(sequence) = self.writer.write(value) else {
+            self.count_stall();
+            return None;
+        };
+        if let Some(mirror) = &mut self.mirror {
+            mirror.write(sequence, value);
+        }
+        Some(sequence)
+    }
+
+    #[cold]
+    fn count_stall(&self) {
+        let state = self.writer.state();
+        state.stalls.add(1);
+        state.high_water.raise(state.capacity as u64);
+    }
+}
+
+/// Several values that become visible with one store. See [`Producer::batch`].
+pub struct Batch<'a, T: Copy + Send + Sync + 'static> {
+    producer: &'a mut Producer<T>,
+    pushed: bool,
+}
+
+impl<T: Copy + Send + Sync + 'static> Batch<'_, T> {
+    /// Adds `value` and returns the sequence it will have.
+    ///
+    /// # Errors
+    /// [`Full`] with the value if there is no slot for it; this counts one stall. What was pushed
+    /// before stays in the batch.
+    #[inline]
+    pub fn push(&mut self, value: T) -> Result<u64, Full<T>> {
+        let Some(sequence) = self.producer.write(&value) else { return Err(Full(value)) };
+        self.pushed = true;
+        if planted(Fault::EagerBatch) {
+            self.producer.writer.publish();
+        }
+        Ok(sequence)
+    }
+}
+
+impl<T: Copy + Send + Sync + 'static> Drop for Batch<'_, T> {
+    #[inline]
+    fn drop(&mut self) {
+        if self.pushed {
+            self.producer.writer.publish();
+        }
+    }
+}
+
+/// The ring is full: back-pressure, said as a value. Holds what could not be published.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Full<T>(pub T);
+
+impl<T> fmt::Display for Full<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("the ring is full")
+    }
+}
+
+impl<T: fmt::Debug> Error for Full<T> {}

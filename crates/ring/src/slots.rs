@@ -1,0 +1,210 @@
+//! The slots, the one end that writes them and the ends that read them in place.
+//!
+//! This is the only file with `unsafe`. The proof, for a ring of `capacity` slots:
+//!
+//! 1. There is one [`Writer`] (it is made with the slots and cannot be cloned), and each gate
+//!    belongs to one [`Reader`], attached before anything was written.
+//! 2. A reader looks only at sequences `s` with `gate < s <= published`, and moves its gate past
+//!    `s` only through `&mut self`, when no reference into the slots is left.
+//! 3. The writer writes sequence `w` only if `w <= gate + capacity` for each gate still open, and
+//!    never writes a sequence again.
+//! 4. Only this file sets `published` and gates: each from the one end that owns it.
+//!
+//! Two sequences share a slot if they differ by a multiple of `capacity`. Let a reader look at `s`
+//! while the writer writes `w` in the same slot. `w == s` was written before `s` was published,
+//! and the Acquire of `published` puts the look after it. `w < s` was written before `s`, so too.
+//! `w > s` means `w >= s + capacity > gate + capacity`, which 3 excludes with the gate it has
+//! seen; and if it has seen a later gate, its Acquire puts the write after the look.
+#![allow(unsafe_code)]
+
+use std::{mem::MaybeUninit, sync::Arc};
+
+use crate::{
+    planted::{Fault, planted},
+    ring::{ReaderState, WriterState},
+    sync::UnsafeCell,
+};
+
+/// Begins a cache line: a value of 64 bytes touches one, and the writer of a slot does not disturb
+/// the reader of the one before.
+#[repr(align(64))]
+struct Slot<T>(UnsafeCell<MaybeUninit<T>>);
+
+// SAFETY: several readers may hold `&T` of one slot on different threads, hence `T: Sync`; the
+// value was made on the writer's thread, hence `T: Send`. That a write never overlaps a look is
+// the proof above.
+unsafe impl<T: Send + Sync> Sync for Slot<T> {}
+
+type Slots<T> = Arc<[Slot<T>]>;
+
+/// The slot that holds `sequence` now or will hold it.
+#[inline]
+fn slot<T>(slots: &Slots<T>, sequence: u64) -> &Slot<T> {
+    let index = sequence as usize & (slots.len() - 1);
+    // SAFETY: `Writer::new` has seen that the length is a power of two, so not 0, and `index` is at
+    // most the length less one.
+    unsafe { slots.get_unchecked(index) }
+}
+
+/// The one end that writes.
+pub(crate) struct Writer<T> {
+    slots: Slots<T>,
+    state: Arc<WriterState>,
+    gates: Vec<Arc<ReaderState>>,
+    /// The first sequence that is not written.
+    next: u64,
+    /// The last sequence that may be written, by the gates as they stood when last looked at.
+    limit: u64,
+}
+
+impl<T: Copy + Send + Sync> Writer<T> {
+    pub(crate) fn new(state: Arc<WriterState>) -> Self {
+        let capacity = state.capacity;
+        assert!(capacity.is_power_of_two(), "ring `{}` of {capacity} slots", state.name);
+        let slots = (0..capacity).map(|_| Slot(UnsafeCell::new(MaybeUninit::uninit()))).collect();
+        Self { slots, state, gates: Vec::new(), next: 1, limit: 0 }
+    }
+
+    /// One more end that reads from the first sequence, and gates this writer.
+    pub(crate) fn attach(&mut self, gate: Arc<ReaderState>) -> Reader<T> {
+        assert!(self.next == 1, "a reader joins before the first write");
+        assert!(gate.cursor.get() == 0, "a gate begins at nothing read");
+        self.limit = 0;
+        self.gates.push(Arc::clone(&gate));
+        Reader {
+            slots: Arc::clone(&self.slots),
+            writer: Arc::clone(&self.state),
+            gate,
+            next: 1,
+            end: 0,
+        }
+    }
+
+    /// Writes `value` as the next sequence and returns that; nobody sees it before `publish`.
+    /// `None` if the slot is still gated.
+    #[inline]
+    pub(crate) fn write(&mut self, value: &T) -> Option<u64> {
+        let sequence = self.next;
+        if sequence > self.limit {
+            self.look_at_gates();
+            if sequence > self.limit {
+                return None;
+            }
+        }
+        slot(&self.slots, sequence).0.with_mut(|slot| {
+            // SAFETY: `sequence` is not published and at most `limit`: every open gate has passed
+            // what this slot held (3), so nobody looks at it.
+            unsafe { (*slot).write(*value) };
+        });
+        self.next = sequence + 1;
+        Some(sequence)
+    }
+
+    /// Shows the readers everything that is written.
+    #[inline]
+    pub(crate) fn publish(&mut self) {
+        self.state.published.set(self.next - 1);
+    }
+
+    /// Number of values that can be written now.
+    pub(crate) fn free(&mut self) -> usize {
+        self.look_at_gates();
+        // Without a gate `limit` is no bound; a ring's worth is a sensible one.
+        let free = (self.limit - (self.next - 1)).min(self.slots.len() as u64);
+        usize::try_from(free).expect("at most the number of slots")
+    }
+
+    /// Number of readers that still gate.
+    pub(crate) fn open_gates(&self) -> usize {
+        self.gates.iter().filter(|gate| !gate.is_closed()).count()
+    }
+
+    #[inline(never)]
+    fn look_at_gates(&mut self) {
+        // A closed gate stays closed and its Acquire comes after its reader's last look, so it may
+        // be left out.
+        let open = self.gates.iter().filter(|gate| !gate.is_closed());
+        self.limit = match open.map(|gate| gate.cursor.get()).min() {
+            Some(gate) => gate + self.slots.len() as u64,
+            None => u64::MAX,
+        };
+    }
+}
+
+impl<T> Writer<T> {
+    #[inline]
+    pub(crate) fn state(&self) -> &WriterState {
+        &self.state
+    }
+}
+
+impl<T> Drop for Writer<T> {
+    fn drop(&mut self) {
+        self.state.close();
+    }
+}
+
+/// An end that reads in place and gates the writer.
+pub(crate) struct Reader<T> {
+    slots: Slots<T>,
+    writer: Arc<WriterState>,
+    gate: Arc<ReaderState>,
+    /// The first sequence that is not released; the gate is one before.
+    next: u64,
+    /// The last sequence known to be published.
+    end: u64,
+}
+
+impl<T> Reader<T> {
+    /// Looks how far the writer is and returns the sequences that can be read: `first..=last`.
+    #[inline]
+    pub(crate) fn look(&mut self) -> (u64, u64) {
+        self.end = self.writer.published.get();
+        (self.next, self.end)
+    }
+
+    /// The value of a sequence that `look` has returned and that is not released.
+    #[inline]
+    pub(crate) fn get(&self, sequence: u64) -> &T {
+        assert!(self.next <= sequence && sequence <= self.end, "sequence {sequence} is not ours");
+        slot(&self.slots, sequence).0.with(|slot| {
+            // SAFETY: gate < next <= sequence <= end <= published (2), so it is written, and it is
+            // not written again before `release`, which no reference outlives.
+            unsafe { (*slot).assume_init_ref() }
+        })
+    }
+
+    /// Lets the writer have everything up to and including `sequence`.
+    #[inline]
+    pub(crate) fn release(&mut self, sequence: u64) {
+        assert!(self.next <= sequence && sequence <= self.end, "sequence {sequence} is not ours");
+        self.next = sequence + 1;
+        let early = u64::from(planted(Fault::EarlyRelease));
+        self.gate.cursor.set(sequence + early);
+    }
+
+    /// The last released sequence.
+    #[inline]
+    pub(crate) fn released(&self) -> u64 {
+        self.next - 1
+    }
+
+    #[inline]
+    pub(crate) fn state(&self) -> &ReaderState {
+        &self.gate
+    }
+
+    #[inline]
+    pub(crate) fn writer(&self) -> &WriterState {
+        &self.writer
+    }
+}
+
+impl<T> Drop for Reader<T> {
+    fn drop(&mut self) {
+        if !std::thread::panicking() {
+            self.gate.high_water.raise(self.writer.published.get() - self.released());
+        }
+        self.gate.close();
+    }
+}

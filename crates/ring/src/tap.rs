@@ -1,0 +1,263 @@
+use std::sync::Arc;
+
+use crate::{
+    planted::{Fault, planted},
+    ring::{ReaderState, WriterState},
+    sync::{AtomicU64, Ordering, fence},
+};
+
+/// A reader that never holds the writer back: it may be lapped, and is told how much it missed.
+///
+/// It cannot borrow a slot that may be overwritten under it. So the writer of a ring with taps
+/// stores each value a second time, as atomic words under a stamp, and a tap copies the words and
+/// keeps the copy only if the stamp shows that they belong together.
+pub struct Tap<T> {
+    mirror: Arc<Mirror<T>>,
+    writer: Arc<WriterState>,
+    state: Arc<ReaderState>,
+    /// The first sequence neither read nor missed.
+    next: u64,
+    words: Box<[u64]>,
+}
+
+/// What one poll of a tap came to.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Tapped {
+    /// Values read.
+    pub read: usize,
+    /// Values that were overwritten before they could be read.
+    pub missed: u64,
+}
+
+impl<T> Tap<T> {
+    pub(crate) fn new(
+        mirror: Arc<Mirror<T>>,
+        writer: Arc<WriterState>,
+        state: Arc<ReaderState>,
+    ) -> Self {
+        let words = vec![0; mirror.words()].into();
+        Self { mirror, writer, state, next: 1, words }
+    }
+
+    /// Hands at most `limit` values to `f`, in order, oldest first, and says how many were missed.
+    ///
+    /// It goes no further than what was published when it began, so it ends however fast the writer
+    /// is. Everything read and missed, over all polls, is everything published up to
+    /// [`cursor`](Self::cursor).
+    ///
+    /// ```
+    /// let mut builder = ring::Builder::new("example", 2);
+    /// let mut tap = builder.lappable("late");
+    /// let (mut producer, _) = builder.build();
+    /// for value in 1..=5_u64 {
+    ///     producer.try_publish(value).unwrap();
+    /// }
+    ///
+    /// let mut seen = Vec::new();
+    /// let tapped = tap.poll(usize::MAX, |value| seen.push(*value));
+    /// assert_eq!(seen, [4, 5]);
+    /// assert_eq!((tapped.read, tapped.missed), (2, 3));
+    /// ```
+    pub fn poll(&mut self, limit: usize, mut f: impl FnMut(&T)) -> Tapped {
+        let begin = self.next;
+        let end = self.writer.published.get();
+        let mut read = 0;
+        self.next = self.next.max(self.oldest(end));
+        while read < limit && self.next <= end {
+            if let Some(value) = self.mirror.read(self.next, &mut self.words) {
+                self.next += 1;
+                read += 1;
+                f(&value);
+            } else {
+                // The writer is a lap ahead; it may be further by now.
+                let oldest = self.oldest(self.writer.published.get());
+                self.next = (self.next + 1).max(oldest);
+            }
+        }
+        let missed = self.next - begin - read as u64;
+        if self.next > begin {
+            self.state.batch_max.raise(read as u64);
+            self.state.missed.add(missed);
+            self.state.cursor.set(self.next - 1);
+        }
+        Tapped { read, missed }
+    }
+
+    /// The last sequence that was read or missed; 0 if none.
+    #[must_use]
+    pub fn cursor(&self) -> u64 {
+        self.next - 1
+    }
+
+    /// True once the writer is gone and everything it published is read or missed.
+    #[must_use]
+    pub fn is_finished(&self) -> bool {
+        // In this order: once it is closed, `published` cannot grow.
+        self.writer.is_closed() && self.writer.published.get() == self.cursor()
+    }
+
+    /// The oldest sequence that a ring still holds when `published` is its last.
+    fn oldest(&self, published: u64) -> u64 {
+        published.saturating_sub(self.writer.capacity as u64) + 1
+    }
+}
+
+impl<T> Drop for Tap<T> {
+    fn drop(&mut self) {
+        self.state.close();
+    }
+}
+
+/// How a value becomes words for a tap, and a value again.
+///
+/// ```
+/// #[derive(Clone, Copy)]
+/// struct Quote { bid: u64, ask: u64 }
+///
+/// impl ring::Words for Quote {
+///     const WORDS: usize = 2;
+///     fn to_words(&self, words: &mut [u64]) {
+///         words.copy_from_slice(&[self.bid, self.ask]);
+///     }
+///     fn from_words(words: &[u64]) -> Self {
+///         Self { bid: words[0], ask: words[1] }
+///     }
+/// }
+/// ```
+pub trait Words: Copy {
+    /// Number of words; at least 1.
+    const WORDS: usize;
+    /// Writes all of `words`, of which there are [`WORDS`](Self::WORDS).
+    fn to_words(&self, words: &mut [u64]);
+    /// The value that `to_words` has written as `words`.
+    fn from_words(words: &[u64]) -> Self;
+}
+
+impl Words for u64 {
+    const WORDS: usize = 1;
+
+    fn to_words(&self, words: &mut [u64]) {
+        words[0] = *self;
+    }
+
+    fn from_words(words: &[u64]) -> Self {
+        words[0]
+    }
+}
+
+impl<const N: usize> Words for [u64; N] {
+    const WORDS: usize = N;
+
+    fn to_words(&self, words: &mut [u64]) {
+        words.copy_from_slice(self);
+    }
+
+    fn from_words(words: &[u64]) -> Self {
+        words.try_into().expect("as many words as were written")
+    }
+}
+
+/// [`Words`] as a value, for a type that cannot implement it where the ring is made.
+pub struct WordForm<T> {
+    /// Number of words; at least 1.
+    pub words: usize,
+    /// See [`Words::to_words`].
+    pub to_words: fn(&T, &mut [u64]),
+    /// See [`Words::from_words`].
+    pub from_words: fn(&[u64]) -> T,
+}
+
+impl<T: Words> WordForm<T> {
+    /// The form of a type that has [`Words`].
+    #[must_use]
+    pub fn of() -> Self {
+        Self { words: T::WORDS, to_words: T::to_words, from_words: T::from_words }
+    }
+}
+
+impl<T> Clone for WordForm<T> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<T> Copy for WordForm<T> {}
+
+/// The values of a ring as atomic words, each slot under a stamp: the sequence it holds, or 0
+/// while it is written.
+///
+/// All accesses are atomic, so there is no data race to begin with. The writer clears the stamp,
+/// fences (release), stores the words, and stores the stamp (release). A tap loads the stamp
+/// (acquire), loads the words, fences (acquire), and loads the stamp again. If one of the words it
+/// loaded belongs to a later lap, the two fences order that lap's cleared stamp before the second
+/// load, which then cannot return what the first did. Sequences never repeat, so equal stamps mean
+/// that nothing happened in between.
+pub(crate) struct Mirror<T> {
+    /// For each slot the stamp, then the words.
+    atoms: Box<[AtomicU64]>,
+    mask: u64,
+    form: WordForm<T>,
+}
+
+impl<T> Mirror<T> {
+    pub(crate) fn new(capacity: usize, form: WordForm<T>) -> Self {
+        assert!(form.words > 0, "a value of no words needs no tap");
+        let atoms = (0..capacity * (form.words + 1)).map(|_| AtomicU64::new(0)).collect();
+        Self { atoms, mask: capacity as u64 - 1, form }
+    }
+
+    pub(crate) fn words(&self) -> usize {
+        self.form.words
+    }
+
+    fn slot(&self, sequence: u64) -> (&AtomicU64, &[AtomicU64]) {
+        let stride = self.form.words + 1;
+        let begin = (sequence & self.mask) as usize * stride;
+        self.atoms[begin..begin + stride].split_first().expect("a stamp and at least one word")
+    }
+
+    /// The value of a published sequence, unless the writer has come round or is just doing so.
+    fn read(&self, sequence: u64, words: &mut [u64]) -> Option<T> {
+        let (stamp, atoms) = self.slot(sequence);
+        // Acquire, pairs with the Release of the stamp in `MirrorWriter::write`.
+        if stamp.load(Ordering::Acquire) != sequence {
+            return None;
+        }
+        for (word, atom) in words.iter_mut().zip(atoms) {
+            *word = atom.load(Ordering::Relaxed);
+        }
+        fence(Ordering::Acquire); // pairs with the fence in `MirrorWriter::write`
+        if stamp.load(Ordering::Relaxed) != sequence && !planted(Fault::UncheckedStamp) {
+            return None;
+        }
+        Some((self.form.from_words)(words))
+    }
+}
+
+/// The end that writes a mirror; belongs to the producer.
+pub(crate) struct MirrorWriter<T> {
+    mirror: Arc<Mirror<T>>,
+    words: Box<[u64]>,
+}
+
+impl<T> MirrorWriter<T> {
+    pub(crate) fn new(mirror: Arc<Mirror<T>>) -> Self {
+        let words = vec![0; mirror.words()].into();
+        Self { mirror, words }
+    }
+
+    // Out of line, so that the writer of a ring without taps stays small.
+    #[inline(never)]
+    pub(crate) fn write(&mut self, sequence: u64, value: &T) {
+        (self.mirror.form.to_words)(value, &mut self.words);
+        let (stamp, atoms) = self.mirror.slot(sequence);
+        stamp.store(0, Ordering::Relaxed);
+        if !planted(Fault::NoStampFence) {
+            fence(Ordering::Release); // pairs with the fence in `Mirror::read`
+        }
+        for (atom, word) in atoms.iter().zip(&self.words) {
+            atom.store(*word, Ordering::Relaxed);
+        }
+        stamp.store(sequence, Ordering::Release); // pairs with the Acquire in `Mirror::read`
+    }
+}

@@ -1,0 +1,235 @@
+//! The protocols under every order that the memory model allows, each with a planted fault that
+//! must be found:
+//!
+//! ```text
+//! RUSTFLAGS="--cfg loom" cargo test -p damrak-ring --release loom
+//! ```
+
+use std::{cell::Cell, panic::catch_unwind, sync::Arc, time::Duration};
+
+use loom::thread;
+use ring::{
+    Builder, Consumer, Doorbells, Parker, Producer, Unparker,
+    planted::{Fault, with},
+};
+
+/// Tries the model in every order in which no thread is interrupted more often than `interruptions`
+/// says; in every order at all for `None`.
+fn check(interruptions: Option<usize>, model: fn()) {
+    let mut builder = loom::model::Builder::new();
+    builder.preemption_bound = interruptions;
+    builder.check(model);
+}
+
+/// The model must fail once `fault` is planted.
+fn check_finds(fault: Fault, model: fn()) {
+    let found = with(fault, || catch_unwind(|| check(Some(3), model)).is_err());
+    assert!(found, "{fault:?} was not found");
+}
+
+fn one_to_one<T: Copy + Send + Sync + 'static>(capacity: usize) -> (Producer<T>, Consumer<T>) {
+    let mut builder = Builder::new("loom", capacity);
+    let consumer = builder.gating("consumer");
+    (builder.build().0, consumer)
+}
+
+fn publish(producer: &mut Producer<u64>, value: u64) {
+    while producer.try_publish(value).is_err() {
+        thread::yield_now();
+    }
+}
+
+/// Values arrive whole and in order, and a slot is not written while it is looked at.
+fn publish_and_consume() {
+    let (mut producer, mut consumer) = one_to_one(1);
+    let publishing = thread::spawn(move || {
+        for value in 1..=3 {
+            publish(&mut producer, value);
+        }
+    });
+    let mut last = 0;
+    while last < 3 {
+        let read = consumer.drain(9, |value, _| {
+            assert_eq!(*value, last + 1);
+            last = *value;
+        });
+        if read == 0 {
+            thread::yield_now();
+        }
+    }
+    publishing.join().unwrap();
+}
+
+#[test]
+fn loom_publish_and_consume() {
+    check(None, publish_and_consume);
+    check_finds(Fault::RelaxedCursor, publish_and_consume);
+    check_finds(Fault::EarlyRelease, publish_and_consume);
+}
+
+/// Two gates: the writer waits for the slower, and goes on when one is dropped.
+fn two_consumers_one_of_them_leaves() {
+    let mut builder = Builder::new("loom", 1);
+    let mut stays = builder.gating("stays");
+    let leaves = builder.gating("leaves");
+    let (mut producer, _) = builder.build();
+    let leaving = thread::spawn(move || {
+        let mut leaves = leaves;
+        leaves.drain(1, |value, _| assert_eq!(*value, 1));
+    });
+    producer.try_publish(1).unwrap();
+    let mut published = 1;
+    let mut last = 0;
+    while last < 2 {
+        let read = stays.drain(1, |value, _| last = *value);
+        if published < 2 && producer.try_publish(2).is_ok() {
+            published = 2;
+        } else if read == 0 {
+            thread::yield_now();
+        }
+    }
+    leaving.join().unwrap();
+}
+
+#[test]
+fn loom_dropped_consumer() {
+    check(None, two_consumers_one_of_them_leaves);
+    check_finds(Fault::RelaxedCursor, two_consumers_one_of_them_leaves);
+}
+
+/// A batch is seen as a whole or not at all, and a reader that knows the writer is gone sees all.
+fn batch_at_once() {
+    let (mut producer, mut consumer) = one_to_one(2);
+    let publishing = thread::spawn(move || {
+        let mut batch = producer.batch();
+        batch.push(1).unwrap();
+        batch.push(2).unwrap();
+    });
+    let mut read = 0;
+    while !consumer.is_finished() {
+        let more = consumer.drain(9, |value: &u64, _| {
+            read += 1;
+            assert_eq!(*value, read);
+        });
+        assert!(more == 0 || more == 2, "a batch in parts");
+        if more == 0 {
+            thread::yield_now();
+        }
+    }
+    assert_eq!(read, 2);
+    publishing.join().unwrap();
+}
+
+#[test]
+fn loom_batch() {
+    check(None, batch_at_once);
+    check_finds(Fault::RelaxedCursor, batch_at_once);
+    check_finds(Fault::EagerBatch, batch_at_once);
+}
+
+/// A tap that is lapped while it reads sees no torn value and accounts for every one.
+fn lapped_tap() {
+    let mut builder = Builder::new("loom", 1);
+    let mut tap = builder.lappable("tap");
+    let (mut producer, _) = builder.build();
+    producer.try_publish([1, 1]).unwrap();
+    let publishing = thread::spawn(move || {
+        for value in 2..=3 {
+            producer.try_publish([value, value]).unwrap();
+        }
+    });
+    let mut last = 0;
+    let mut total = 0;
+    for _ in 0..2 {
+        let tapped = tap.poll(9, |value| {
+            assert_eq!(value[0], value[1], "torn");
+            assert!(value[0] > last, "out of order");
+            last = value[0];
+        });
+        total += tapped.read as u64 + tapped.missed;
+        assert_eq!(total, tap.cursor());
+    }
+    publishing.join().unwrap();
+    tap.poll(9, |value| last = value[0]);
+    assert_eq!((last, tap.cursor(), tap.is_finished()), (3, 3, true));
+}
+
+#[test]
+fn loom_lapped_tap() {
+    check(Some(3), lapped_tap); // every order at all did not end in minutes
+    check_finds(Fault::UncheckedStamp, lapped_tap);
+    check_finds(Fault::NoStampFence, lapped_tap);
+}
+
+/// Sleeps as loom's threads do.
+struct LoomParker(thread::Thread);
+
+struct LoomUnparker(thread::Thread);
+
+impl Parker for LoomParker {
+    fn park(&mut self, _: Duration) {
+        thread::park();
+    }
+
+    fn unparker(&self) -> Arc<dyn Unparker> {
+        Arc::new(LoomUnparker(self.0.clone()))
+    }
+}
+
+impl Unparker for LoomUnparker {
+    fn unpark(&self) {
+        self.0.unpark();
+    }
+}
+
+/// A group that parks by the protocol of the doorbells wakes for work, however they interleave;
+/// loom finds a lost wake-up as a deadlock.
+fn doorbell() {
+    let (mut producer, mut consumer) = one_to_one(2);
+    let mut parker = LoomParker(thread::current());
+    let doorbells = Arc::new(Doorbells::new([parker.unparker(), parker.unparker()]));
+    let of_worker = Arc::clone(&doorbells);
+    let working = thread::spawn(move || {
+        producer.try_publish(1_u64).unwrap();
+        of_worker.ring_others(1);
+    });
+    let work = Cell::new(0);
+    let mut turn = || {
+        work.set(work.get() + consumer.drain(9, |_, _| {}));
+        work.get() > 0
+    };
+    while !turn() {
+        doorbells.mark_parked(0);
+        if !turn() {
+            parker.park(Duration::MAX);
+        }
+        doorbells.clear(0);
+    }
+    working.join().unwrap();
+}
+
+/// As `doorbell`, but without the turn between mark and park.
+fn doorbell_without_a_last_turn() {
+    let (mut producer, mut consumer) = one_to_one(2);
+    let mut parker = LoomParker(thread::current());
+    let doorbells = Arc::new(Doorbells::new([parker.unparker(), parker.unparker()]));
+    let of_worker = Arc::clone(&doorbells);
+    let working = thread::spawn(move || {
+        producer.try_publish(1_u64).unwrap();
+        of_worker.ring_others(1);
+    });
+    while consumer.drain(9, |_, _| {}) == 0 {
+        doorbells.mark_parked(0);
+        parker.park(Duration::MAX);
+        doorbells.clear(0);
+    }
+    working.join().unwrap();
+}
+
+#[test]
+fn loom_doorbell() {
+    check(None, doorbell);
+    check_finds(Fault::NoDoorbellFence, doorbell);
+    let found = catch_unwind(|| check(None, doorbell_without_a_last_turn)).is_err();
+    assert!(found, "a lost wake-up was not found");
+}
