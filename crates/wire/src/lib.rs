@@ -1,1 +1,21 @@
-//! Not yet.
+//! Bytes to words and back: the formats in which participants and subscribers speak with us.
+//!
+//! Start at [`ouch::command`], which turns a participant's bytes into a [`market::Command`]; then
+//! [`ouch::Encoder`] and [`itch::Encoder`], which turn a [`market::Output`] into the bytes that
+//! its owners and the feed get. [`soupbintcp`] and [`moldudp64`] carry those messages over TCP and
+//! UDP. Each wire struct is its specification's table, row by row; [`layout`] lets tools and tests
+//! read the same rows. The tables with our decisions are in docs/wire.
+//!
+//! Architecture invariant: no socket, no clock, no knowledge of a book. Sessions are given bytes
+//! and time; whatever bytes arrive, nothing here panics. Encoding a message allocates nothing.
+#![no_std]
+#![forbid(unsafe_code)]
+
+extern crate alloc;
+
+pub mod field;
+pub mod layout;
+pub mod soupbintcp;
+pub mod ouch;
+pub mod itch;
+pub mod moldudp64;

@@ -1,0 +1,252 @@
+//! Our words in the feed's bytes.
+
+use alloc::vec::Vec;
+
+use market::{
+    Booked, Canceled, Event, Instrument, InstrumentId, Modified, OrderId, Output, Price, Quantity,
+    Replaced, Symbol, Timestamp, Traded,
+};
+use zerocopy::IntoBytes;
+
+use super::{
+    AddOrder, AddOrderAttributed, OrderCancel, OrderDelete, OrderExecuted, OrderReplace,
+    StockDirectory, StockTradingAction, SystemEvent,
+};
+use crate::{
+    field::{Nanos48, Price32, U16, U32},
+    layout::Message,
+};
+
+/// Turns outputs into messages, the same for the same outputs.
+///
+/// It learns the instruments from the outputs, so it must see all of them from the first. The
+/// stock locate is the instrument's number, the tracking number is 0.
+#[derive(Clone, Debug, Default)]
+pub struct Encoder {
+    /// Symbol of each instrument; the first is that of instrument 1.
+    symbols: Vec<Symbol>,
+}
+
+impl Encoder {
+    /// One that has seen nothing yet.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Emits the messages that an output causes, in order; none where the book did not change.
+    ///
+    /// An instrument gives its directory entry and, since it can be traded whenever the market is
+    /// open, the state `T`; when the market is open the system events say. The bytes are on the
+    /// stack, so they must be copied to be kept.
+    ///
+    /// # Panics
+    /// If the output is not one that an engine emits: it names an instrument that was not added,
+    /// or lots or a booked price beyond 32 bits.
+    pub fn encode(&mut self, output: &Output, emit: &mut impl FnMut(&[u8])) {
+        let timestamp = nanos(output.timestamp);
+        match &output.event {
+            Event::System(event) => emit(
+                SystemEvent {
+                    message_type: SystemEvent::TYPE,
+                    stock_locate: U16::ZERO,
+                    tracking_number: TRACKING_NUMBER,
+                    timestamp,
+                    event_code: event.code(),
+                }
+                .as_bytes(),
+            ),
+            Event::InstrumentAdded(instrument) => {
+                self.learn(instrument);
+                emit(stock_directory(timestamp, instrument).as_bytes());
+                emit(trading(timestamp, instrument).as_bytes());
+            }
+            Event::Booked(booked) => self.add_order(timestamp, booked, emit),
+            Event::Traded(traded) => emit(order_executed(timestamp, traded).as_bytes()),
+            Event::Canceled(canceled) if canceled.booked => {
+                let Canceled { order_id, instrument_id, quantity, leaves, .. } = *canceled;
+                reduce(timestamp, order_id, instrument_id, quantity, leaves, emit);
+            }
+            // Only live orders are modified, and live orders rest.
+            Event::Modified(modified) => {
+                let Modified { order_id, instrument_id, quantity, leaves, .. } = *modified;
+                reduce(timestamp, order_id, instrument_id, quantity, leaves, emit);
+            }
+            Event::Replaced(replaced) if replaced.in_place => {
+                emit(order_replace(timestamp, replaced).as_bytes());
+            }
+            Event::Replaced(replaced) => {
+                let Replaced { original_order_id, instrument_id, .. } = *replaced;
+                emit(order_delete(timestamp, original_order_id, instrument_id).as_bytes());
+            }
+            Event::Canceled(_)
+            | Event::SessionAdded(_)
+            | Event::Accepted(_)
+            | Event::Rejected(_)
+            | Event::MassCanceled(_)
+            | Event::EntrySwitched(_)
+            | Event::AccountQueried(_) => {}
+        }
+    }
+
+    fn add_order(&self, timestamp: Nanos48, booked: &Booked, emit: &mut impl FnMut(&[u8])) {
+        let add_order = AddOrder {
+            message_type: AddOrder::TYPE,
+            stock_locate: booked.instrument_id.0.into(),
+            tracking_number: TRACKING_NUMBER,
+            timestamp,
+            order_reference_number: booked.order_id.0.into(),
+            buy_sell_indicator: if booked.side.is_buy() { b'B' } else { b'S' },
+            shares: shares(booked.leaves),
+            stock: *self.symbol(booked.instrument_id).as_bytes(),
+            price: price(booked.price),
+        };
+        if booked.attribution.is_blank() {
+            emit(add_order.as_bytes());
+            return;
+        }
+        emit(
+            AddOrderAttributed {
+                message_type: AddOrderAttributed::TYPE,
+                stock_locate: add_order.stock_locate,
+                tracking_number: add_order.tracking_number,
+                timestamp: add_order.timestamp,
+                order_reference_number: add_order.order_reference_number,
+                buy_sell_indicator: add_order.buy_sell_indicator,
+                shares: add_order.shares,
+                stock: add_order.stock,
+                price: add_order.price,
+                attribution: *booked.attribution.as_bytes(),
+            }
+            .as_bytes(),
+        );
+    }
+
+    fn learn(&mut self, instrument: &Instrument) {
+        self.symbols.push(instrument.symbol);
+        assert!(
+            usize::from(instrument.instrument_id.0) == self.symbols.len(),
+            "instruments are numbered in the order of addition: {instrument:?}"
+        );
+    }
+
+    fn symbol(&self, instrument_id: InstrumentId) -> Symbol {
+        let index = usize::from(instrument_id.0).checked_sub(1);
+        *index.and_then(|index| self.symbols.get(index)).expect("an instrument is added before use")
+    }
+}
+
+const TRACKING_NUMBER: U16 = U16::ZERO;
+
+/// A resting order lost `quantity`: a part of it, all that was left, or nothing.
+fn reduce(
+    timestamp: Nanos48,
+    order_id: OrderId,
+    instrument_id: InstrumentId,
+    quantity: Quantity,
+    leaves: Quantity,
+    emit: &mut impl FnMut(&[u8]),
+) {
+    if quantity.is_zero() {
+        return;
+    }
+    if leaves.is_zero() {
+        return emit(order_delete(timestamp, order_id, instrument_id).as_bytes());
+    }
+    emit(
+        OrderCancel {
+            message_type: OrderCancel::TYPE,
+            stock_locate: instrument_id.0.into(),
+            tracking_number: TRACKING_NUMBER,
+            timestamp,
+            order_reference_number: order_id.0.into(),
+            canceled_shares: shares(quantity),
+        }
+        .as_bytes(),
+    );
+}
+
+fn stock_directory(timestamp: Nanos48, instrument: &Instrument) -> StockDirectory {
+    StockDirectory {
+        message_type: StockDirectory::TYPE,
+        stock_locate: instrument.instrument_id.0.into(),
+        tracking_number: TRACKING_NUMBER,
+        timestamp,
+        stock: *instrument.symbol.as_bytes(),
+        market_category: b' ',
+        financial_status_indicator: b'N',
+        round_lot_size: shares(instrument.round_lot),
+        round_lots_only: b'N',
+        issue_classification: b'C',
+        issue_sub_type: *b"Z ",
+        authenticity: b'P',
+        short_sale_threshold_indicator: b'N',
+        ipo_flag: b'N',
+        luld_reference_price_tier: b' ',
+        etp_flag: b'N',
+        etp_leverage_factor: U32::ZERO,
+        inverse_indicator: b'N',
+    }
+}
+
+fn trading(timestamp: Nanos48, instrument: &Instrument) -> StockTradingAction {
+    StockTradingAction {
+        message_type: StockTradingAction::TYPE,
+        stock_locate: instrument.instrument_id.0.into(),
+        tracking_number: TRACKING_NUMBER,
+        timestamp,
+        stock: *instrument.symbol.as_bytes(),
+        trading_state: b'T',
+        reserved: b' ',
+        reason: *b"    ",
+    }
+}
+
+/// Of the resting order; the incoming one is not on the feed.
+fn order_executed(timestamp: Nanos48, traded: &Traded) -> OrderExecuted {
+    OrderExecuted {
+        message_type: OrderExecuted::TYPE,
+        stock_locate: traded.instrument_id.0.into(),
+        tracking_number: TRACKING_NUMBER,
+        timestamp,
+        order_reference_number: traded.maker.order_id.0.into(),
+        executed_shares: shares(traded.quantity),
+        match_number: traded.trade_id.0.into(),
+    }
+}
+
+fn order_delete(timestamp: Nanos48, order_id: OrderId, instrument_id: InstrumentId) -> OrderDelete {
+    OrderDelete {
+        message_type: OrderDelete::TYPE,
+        stock_locate: instrument_id.0.into(),
+        tracking_number: TRACKING_NUMBER,
+        timestamp,
+        order_reference_number: order_id.0.into(),
+    }
+}
+
+fn order_replace(timestamp: Nanos48, replaced: &Replaced) -> OrderReplace {
+    OrderReplace {
+        message_type: OrderReplace::TYPE,
+        stock_locate: replaced.instrument_id.0.into(),
+        tracking_number: TRACKING_NUMBER,
+        timestamp,
+        original_order_reference_number: replaced.original_order_id.0.into(),
+        new_order_reference_number: replaced.order_id.0.into(),
+        shares: shares(replaced.leaves),
+        price: price(replaced.price),
+    }
+}
+
+fn nanos(timestamp: Timestamp) -> Nanos48 {
+    Nanos48::new(timestamp.since_midnight())
+}
+
+fn shares(quantity: Quantity) -> U32 {
+    U32::new(u32::try_from(quantity.0).expect("the engine keeps quantities below a million"))
+}
+
+fn price(price: Price) -> Price32 {
+    let ticks = u32::try_from(price.0).expect("the engine books no price above 199,999.9900");
+    Price32::new(ticks)
+}

@@ -1,0 +1,86 @@
+//! The rows of the wire structs as values: which field lies where, for tools, docs and tests.
+//!
+//! A struct declared with the macro `layout!` is its specification's table, one field a row, in the
+//! specification's order and words. The same rows are its [`Layout::FIELDS`].
+
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
+
+/// One row of a table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Field {
+    /// The specification's word, in snake case.
+    pub name: &'static str,
+    /// The type's name, one of those in [`field`](crate::field).
+    pub kind: &'static str,
+    /// Bytes before it.
+    pub offset: usize,
+    /// Bytes of it.
+    pub len: usize,
+    /// What it means and may hold.
+    pub note: &'static str,
+}
+
+/// A struct that lies in bytes as it is declared: no padding, any alignment, any bytes.
+pub trait Layout:
+    FromBytes + IntoBytes + KnownLayout + Immutable + Unaligned + Copy + 'static
+{
+    /// The specification's name for it.
+    const NAME: &'static str;
+    /// Its rows, in order.
+    const FIELDS: &'static [Field];
+}
+
+/// A struct that begins with a character which names it.
+pub trait Message: Layout {
+    /// That character.
+    const TYPE: u8;
+}
+
+/// Declares wire structs as tables: name, size in bytes, type character if it has one, then one
+/// row a field with what it means.
+macro_rules! layout {
+    ($(
+        $(#[$doc:meta])*
+        $title:literal $name:ident [$len:literal] $(= $code:literal)? {
+            $($field:ident: $kind:ty, $note:literal;)+
+        }
+    )+) => { $(
+        $(#[$doc])*
+        #[derive(
+            Clone,
+            Copy,
+            Debug,
+            PartialEq,
+            Eq,
+            zerocopy::FromBytes,
+            zerocopy::IntoBytes,
+            zerocopy::KnownLayout,
+            zerocopy::Immutable,
+            zerocopy::Unaligned,
+        )]
+        #[repr(C)]
+        pub struct $name {
+            $(#[doc = $note] pub $field: $kind,)+
+        }
+
+        const _: () = assert!(size_of::<$name>() == $len);
+
+        impl $crate::layout::Layout for $name {
+            const NAME: &'static str = $title;
+            const FIELDS: &'static [$crate::layout::Field] = &[$(
+                $crate::layout::Field {
+                    name: stringify!($field),
+                    kind: stringify!($kind),
+                    offset: core::mem::offset_of!($name, $field),
+                    len: size_of::<$kind>(),
+                    note: $note,
+                },
+            )+];
+        }
+
+        $(impl $crate::layout::Message for $name {
+            const TYPE: u8 = $code;
+        })?
+    )+ };
+}
+pub(crate) use layout;

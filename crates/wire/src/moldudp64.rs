@@ -1,0 +1,221 @@
+//! MoldUDP64 1.00: numbered messages in UDP packets, with a way to ask for those that got lost.
+//! docs/wire/moldudp64.md has the tables and our decisions.
+//!
+//! Start at [`Packetizer`], which builds packets, and [`parse`], which reads them; [`Receiver`]
+//! puts what arrives in order and says what to ask for again.
+
+use core::fmt;
+
+use zerocopy::{FromBytes, IntoBytes};
+
+use crate::{
+    field::{Alpha, U16, U64},
+    layout::layout,
+};
+
+mod packetizer;
+mod receiver;
+
+pub use packetizer::Packetizer;
+pub use receiver::{ReceiveError, Receiver, ReceiverLimits, ReceiverStatistics};
+
+/// Bytes of the header of a packet, which are all the bytes of a request.
+pub const HEADER_LEN: usize = 20;
+
+/// Bytes of the length before each message.
+pub const BLOCK_HEADER_LEN: usize = 2;
+
+/// The most messages in a packet; the number after it says that the session ended.
+pub const MESSAGE_COUNT_MAX: u16 = 0xFFFE;
+
+/// Bytes of a packet that fits a usual network whole.
+pub const PACKET_LEN_DEFAULT: usize = 1400;
+
+const HEARTBEAT: u16 = 0;
+const END_OF_SESSION: u16 = 0xFFFF;
+
+/// A session's name: 10 characters, used in full so that padding is no question.
+pub type Session = Alpha<10>;
+
+layout! {
+    /// Header of a downstream packet, 20 bytes. Message blocks follow it.
+    "Downstream Packet header" DownstreamHeader [20] {
+        session: Alpha<10>,     "The session; 10 characters in full";
+        sequence_number: U64,   "Of the first message; without messages, of the next one there will be";
+        message_count: U16,     "Blocks that follow; 0 is a heartbeat, 65,535 the end of the session";
+    }
+
+    /// Header of a message block, 2 bytes. The message follows it.
+    "Message Block" MessageBlockHeader [2] {
+        message_length: U16,    "Bytes of the message, these two not counted; may be 0";
+    }
+
+    /// Request packet, 20 bytes: send these messages again.
+    "Request Packet" RequestPacket [20] {
+        session: Alpha<10>,     "The session";
+        sequence_number: U64,   "Of the first message wanted";
+        requested_message_count: U16, "How many are wanted from it on";
+    }
+}
+
+/// Bytes that are not a packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Malformed {
+    /// They end before the header, a block or as many blocks as there should be.
+    Short,
+    /// They go on after the last block.
+    Long,
+    /// The numbers of the messages go beyond 64 bits.
+    Numbers,
+}
+
+impl fmt::Display for Malformed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Short => "the packet is cut short",
+            Self::Long => "bytes follow the packet",
+            Self::Numbers => "the message numbers overflow",
+        })
+    }
+}
+
+impl core::error::Error for Malformed {}
+
+/// A downstream packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Packet<'a> {
+    /// The session.
+    pub session: Session,
+    /// Number of the first message, or of the next one there will be.
+    pub sequence_number: u64,
+    /// What it carries.
+    pub kind: PacketKind<'a>,
+}
+
+/// What a downstream packet carries.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PacketKind<'a> {
+    /// Messages.
+    Data(Blocks<'a>),
+    /// Nothing: the session lives, and this is how far it got.
+    Heartbeat,
+    /// Nothing: the session is over, and this is how far it got.
+    EndOfSession,
+}
+
+/// The messages of a packet, in order; as many as it said, each whole.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Blocks<'a> {
+    count: u16,
+    bytes: &'a [u8],
+}
+
+impl Blocks<'_> {
+    /// How many there are; at least 1.
+    #[must_use]
+    pub fn count(&self) -> u16 {
+        self.count
+    }
+}
+
+impl<'a> IntoIterator for Blocks<'a> {
+    type Item = &'a [u8];
+    type IntoIter = BlocksIter<'a>;
+
+    fn into_iter(self) -> BlocksIter<'a> {
+        BlocksIter { unread: self.bytes }
+    }
+}
+
+/// Goes through the messages of a packet.
+#[derive(Clone, Debug)]
+pub struct BlocksIter<'a> {
+    unread: &'a [u8],
+}
+
+impl<'a> Iterator for BlocksIter<'a> {
+    type Item = &'a [u8];
+
+    fn next(&mut self) -> Option<&'a [u8]> {
+        let (message, rest) = take_block(self.unread)?;
+        self.unread = rest;
+        Some(message)
+    }
+}
+
+fn take_block(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
+    let (header, rest) = MessageBlockHeader::ref_from_prefix(bytes).ok()?;
+    rest.split_at_checked(usize::from(header.message_length.get()))
+}
+
+/// Reads a downstream packet.
+///
+/// # Errors
+/// If the bytes are not exactly one.
+pub fn parse(packet: &[u8]) -> Result<Packet<'_>, Malformed> {
+    let (header, bytes) =
+        DownstreamHeader::ref_from_prefix(packet).map_err(|_| Malformed::Short)?;
+    let sequence_number = header.sequence_number.get();
+    let kind = match header.message_count.get() {
+        HEARTBEAT => PacketKind::Heartbeat,
+        END_OF_SESSION => PacketKind::EndOfSession,
+        count => {
+            if sequence_number.checked_add(u64::from(count)).is_none() {
+                return Err(Malformed::Numbers);
+            }
+            let mut unread = bytes;
+            for _ in 0..count {
+                (_, unread) = take_block(unread).ok_or(Malformed::Short)?;
+            }
+            if !unread.is_empty() {
+                return Err(Malformed::Long);
+            }
+            PacketKind::Data(Blocks { count, bytes })
+        }
+    };
+    if !matches!(kind, PacketKind::Data(_)) && !bytes.is_empty() {
+        return Err(Malformed::Long);
+    }
+    Ok(Packet { session: header.session, sequence_number, kind })
+}
+
+/// A wish to get messages again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Request {
+    /// The session.
+    pub session: Session,
+    /// Number of the first message wanted.
+    pub sequence_number: u64,
+    /// How many are wanted from it on.
+    pub count: u16,
+}
+
+impl Request {
+    /// The packet that says so.
+    #[must_use]
+    pub fn encode(&self) -> [u8; HEADER_LEN] {
+        let packet = RequestPacket {
+            session: self.session,
+            sequence_number: self.sequence_number.into(),
+            requested_message_count: self.count.into(),
+        };
+        *packet.as_bytes().first_chunk().expect("a request is a header")
+    }
+
+    /// Reads a request packet. Any numbers are taken; what cannot be given is not answered.
+    ///
+    /// # Errors
+    /// If the bytes are not exactly one.
+    pub fn parse(packet: &[u8]) -> Result<Self, Malformed> {
+        let (fields, rest) =
+            RequestPacket::ref_from_prefix(packet).map_err(|_| Malformed::Short)?;
+        if !rest.is_empty() {
+            return Err(Malformed::Long);
+        }
+        Ok(Self {
+            session: fields.session,
+            sequence_number: fields.sequence_number.get(),
+            count: fields.requested_message_count.get(),
+        })
+    }
+}

@@ -1,0 +1,304 @@
+//! Putting in order what arrives, and asking for what does not.
+
+use alloc::{collections::BTreeMap, vec::Vec};
+use core::fmt;
+
+use super::{MESSAGE_COUNT_MAX, Malformed, Packet, PacketKind, Request, Session, parse};
+
+/// Delivers the messages of one session exactly once and in order, whatever the network does.
+///
+/// Packets may be lost, doubled and come in any order, from several sources at once. What comes too
+/// early is kept, within [`ReceiverLimits`]; what is missing is asked for with
+/// [`next_request`](Self::next_request).
+#[derive(Clone, Debug)]
+pub struct Receiver {
+    limits: ReceiverLimits,
+    /// That of the first packet, unless it was given.
+    session: Option<Session>,
+    /// Number of the next message to be delivered.
+    expected: u64,
+    /// One above the highest number that is known to exist; never below `expected`.
+    known_end: u64,
+    /// One above the last number there will ever be.
+    session_end: Option<u64>,
+    /// Messages above `expected`, by number.
+    pending: BTreeMap<u64, Vec<u8>>,
+    pending_bytes: usize,
+    /// When the first hole opened; of use only while there is one.
+    gap_since_ns: u64,
+    last_request: Option<Asked>,
+    statistics: ReceiverStatistics,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Asked {
+    sequence_number: u64,
+    at_ns: u64,
+}
+
+/// Bounds of a [`Receiver`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ReceiverLimits {
+    /// A hole is asked for when it stood open for this long, in nanoseconds: patience with networks
+    /// that change the order of packets.
+    pub request_delay_ns: u64,
+    /// A request that is not answered is repeated after this long, in nanoseconds.
+    pub request_timeout_ns: u64,
+    /// The most messages kept that came too early.
+    pub pending_messages_max: usize,
+    /// The most bytes kept of them.
+    pub pending_bytes_max: usize,
+}
+
+impl Default for ReceiverLimits {
+    /// Asks at once and every second; keeps 65,536 messages and 4 MiB.
+    fn default() -> Self {
+        Self {
+            request_delay_ns: 0,
+            request_timeout_ns: 1_000_000_000,
+            pending_messages_max: 1 << 16,
+            pending_bytes_max: 4 << 20,
+        }
+    }
+}
+
+/// What a [`Receiver`] saw. Everything counts up from 0, but for what is pending now.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ReceiverStatistics {
+    /// Packets of the session, heartbeats included.
+    pub packets: u64,
+    /// Messages delivered.
+    pub delivered: u64,
+    /// Messages that were there already.
+    pub duplicates: u64,
+    /// Holes that opened.
+    pub gaps: u64,
+    /// Messages that were missing when their hole opened.
+    pub missed: u64,
+    /// Requests made, repeated ones included.
+    pub requests: u64,
+    /// Messages that came too early and found no room; they are asked for later.
+    pub dropped: u64,
+    /// Messages that came too early and wait now.
+    pub pending: usize,
+}
+
+/// Why a packet was not taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ReceiveError {
+    /// It is no packet.
+    Malformed(Malformed),
+    /// It belongs to another session; this one goes on only if its packets do.
+    SessionChanged {
+        /// Ours.
+        expected: Session,
+        /// The packet's.
+        received: Session,
+    },
+    /// It goes beyond the end of the session, or says that the session ended before messages that
+    /// are known to exist.
+    AfterEnd {
+        /// One above the last number of the session.
+        session_end: u64,
+    },
+}
+
+impl fmt::Display for ReceiveError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Malformed(malformed) => fmt::Display::fmt(malformed, f),
+            Self::SessionChanged { expected, received } => write!(
+                f,
+                "the session is '{}' instead of '{}'",
+                received.escape_ascii(),
+                expected.escape_ascii()
+            ),
+            Self::AfterEnd { session_end } => {
+                write!(f, "the session ended before number {session_end}")
+            }
+        }
+    }
+}
+
+impl core::error::Error for ReceiveError {}
+
+impl From<Malformed> for ReceiveError {
+    fn from(malformed: Malformed) -> Self {
+        Self::Malformed(malformed)
+    }
+}
+
+impl Receiver {
+    /// Waits for message `expected` of whichever session the first packet belongs to; 1 is the
+    /// first message of a session.
+    #[must_use]
+    pub fn new(expected: u64, limits: ReceiverLimits) -> Self {
+        Self {
+            limits,
+            session: None,
+            expected,
+            known_end: expected,
+            session_end: None,
+            pending: BTreeMap::new(),
+            pending_bytes: 0,
+            gap_since_ns: 0,
+            last_request: None,
+            statistics: ReceiverStatistics::default(),
+        }
+    }
+
+    /// Waits for message `expected` of this session and no other.
+    #[must_use]
+    pub fn for_session(session: Session, expected: u64, limits: ReceiverLimits) -> Self {
+        Self { session: Some(session), ..Self::new(expected, limits) }
+    }
+
+    /// Takes a packet and delivers the messages that are due, each with its number.
+    ///
+    /// # Errors
+    /// If the packet was not taken; nothing is changed then.
+    pub fn receive(
+        &mut self,
+        packet: &[u8],
+        now_ns: u64,
+        deliver: &mut impl FnMut(u64, &[u8]),
+    ) -> Result<(), ReceiveError> {
+        let packet = parse(packet)?;
+        self.check(&packet)?;
+        self.session = Some(packet.session);
+        if !self.has_gap() {
+            self.gap_since_ns = now_ns;
+        }
+        self.statistics.packets += 1;
+
+        match packet.kind {
+            PacketKind::Heartbeat => {
+                self.exists_until(packet.sequence_number, packet.sequence_number)
+            }
+            PacketKind::EndOfSession => {
+                self.exists_until(packet.sequence_number, packet.sequence_number);
+                self.session_end = Some(packet.sequence_number);
+            }
+            PacketKind::Data(blocks) => {
+                let end = packet.sequence_number + u64::from(blocks.count());
+                self.exists_until(packet.sequence_number, end);
+                for (number, message) in (packet.sequence_number..end).zip(blocks) {
+                    self.take(number, message, deliver);
+                }
+                self.deliver_pending(deliver);
+            }
+        }
+        Ok(())
+    }
+
+    /// What to ask for now, if anything is missing: the first hole, up to what came after it.
+    ///
+    /// It is asked for when it has stood open for the delay, again as soon as an answer brought
+    /// only a part of it, and again after the timeout.
+    pub fn next_request(&mut self, now_ns: u64) -> Option<Request> {
+        let session = self.session?;
+        if !self.has_gap() || self.waits(now_ns) {
+            return None;
+        }
+        let hole_end = self.pending.keys().next().copied().unwrap_or(self.known_end);
+        let missing = hole_end - self.expected;
+        let count = u16::try_from(missing).unwrap_or(MESSAGE_COUNT_MAX).min(MESSAGE_COUNT_MAX);
+        self.last_request = Some(Asked { sequence_number: self.expected, at_ns: now_ns });
+        self.statistics.requests += 1;
+        Some(Request { session, sequence_number: self.expected, count })
+    }
+
+    /// True while the network may still bring what is missing by itself, or as an answer.
+    fn waits(&self, now_ns: u64) -> bool {
+        match self.last_request {
+            Some(asked) if asked.sequence_number == self.expected => {
+                now_ns.saturating_sub(asked.at_ns) < self.limits.request_timeout_ns
+            }
+            _ => now_ns.saturating_sub(self.gap_since_ns) < self.limits.request_delay_ns,
+        }
+    }
+
+    /// Number of the next message to be delivered.
+    #[must_use]
+    pub fn expected(&self) -> u64 {
+        self.expected
+    }
+
+    /// The session, once a packet told it.
+    #[must_use]
+    pub fn session(&self) -> Option<Session> {
+        self.session
+    }
+
+    /// True if messages are known to be missing.
+    #[must_use]
+    pub fn has_gap(&self) -> bool {
+        self.expected < self.known_end
+    }
+
+    /// True once the session is over and all of it was delivered.
+    #[must_use]
+    pub fn is_ended(&self) -> bool {
+        self.session_end.is_some_and(|session_end| session_end <= self.expected)
+    }
+
+    /// What it saw so far.
+    #[must_use]
+    pub fn statistics(&self) -> ReceiverStatistics {
+        ReceiverStatistics { pending: self.pending.len(), ..self.statistics }
+    }
+
+    fn check(&self, packet: &Packet<'_>) -> Result<(), ReceiveError> {
+        if let Some(expected) = self.session.filter(|session| *session != packet.session) {
+            return Err(ReceiveError::SessionChanged { expected, received: packet.session });
+        }
+        if packet.kind == PacketKind::EndOfSession && packet.sequence_number < self.known_end {
+            return Err(ReceiveError::AfterEnd { session_end: packet.sequence_number });
+        }
+        let Some(session_end) = self.session_end else { return Ok(()) };
+        let is_within = match packet.kind {
+            PacketKind::Data(blocks) => {
+                packet.sequence_number + u64::from(blocks.count()) <= session_end
+            }
+            PacketKind::Heartbeat => packet.sequence_number <= session_end,
+            PacketKind::EndOfSession => packet.sequence_number == session_end,
+        };
+        if is_within { Ok(()) } else { Err(ReceiveError::AfterEnd { session_end }) }
+    }
+
+    /// Messages below `end` exist; those from `start` are at hand, those between what was known
+    /// and `start` are not.
+    fn exists_until(&mut self, start: u64, end: u64) {
+        if start > self.known_end {
+            self.statistics.gaps += 1;
+            self.statistics.missed += start - self.known_end;
+        }
+        self.known_end = self.known_end.max(end);
+    }
+
+    fn take(&mut self, number: u64, message: &[u8], deliver: &mut impl FnMut(u64, &[u8])) {
+        if number < self.expected || self.pending.contains_key(&number) {
+            self.statistics.duplicates += 1;
+        } else if number == self.expected {
+            deliver(number, message);
+            self.expected += 1;
+            self.statistics.delivered += 1;
+        } else if self.pending.len() < self.limits.pending_messages_max
+            && self.pending_bytes + message.len() <= self.limits.pending_bytes_max
+        {
+            self.pending_bytes += message.len();
+            self.pending.insert(number, message.to_vec());
+        } else {
+            self.statistics.dropped += 1;
+        }
+    }
+
+    fn deliver_pending(&mut self, deliver: &mut impl FnMut(u64, &[u8])) {
+        while let Some(message) = self.pending.remove(&self.expected) {
+            self.pending_bytes -= message.len();
+            deliver(self.expected, &message);
+            self.expected += 1;
+            self.statistics.delivered += 1;
+        }
+    }
+}

@@ -1,0 +1,318 @@
+//! A participant's bytes in our words.
+
+use market::{
+    AccountQuery, CancelOrder, Capacity, ClientOrderId, Command, CustomerType, Display,
+    EntrySwitch, Firm, MassCancel, ModifyOrder, OrderAttributes, OrderKey, OrderType, Price,
+    Quantity, RefusedOrder, RejectReason, ReplaceOrder, ReplaceTerms, SessionId, Side, Symbol,
+    TimeInForce,
+};
+
+use super::{
+    Appendage, EnterOrder, Inbound, MARKET_PRICE_MIN, Malformed, ModifyOrderRequest,
+    ReplaceOrderRequest, Tag, decode_inbound,
+};
+use crate::field::{Price64, U32};
+
+/// What a participant's message asks.
+///
+/// An order whose fields mean nothing, or something that is not offered here, is still a command:
+/// [`Command::Refuse`] with the first reason in the order of the checks, or a
+/// [`Command::Replace`] without terms. Quantities, price increments and symbols that are well
+/// formed but unknown are the engine's to check.
+///
+/// # Errors
+/// If there is nothing to act on: the bytes are no message, the channel cannot be told, or a
+/// request about live orders is not understood in full. Nothing is used up then; the caller
+/// ignores the message and says so.
+pub fn command(message: &[u8], session_id: SessionId) -> Result<Command, Malformed> {
+    Ok(match decode_inbound(message)? {
+        Inbound::EnterOrder(order, appendage) => {
+            let options = Options::read(appendage, b'O')?;
+            enter(order, &options, options.key(session_id, order.user_ref_num))
+        }
+        Inbound::ReplaceOrderRequest(request, appendage) => {
+            let options = Options::read(appendage, b'U')?;
+            Command::Replace(ReplaceOrder {
+                original_user_ref_num: request.orig_user_ref_num.get(),
+                key: options.key(session_id, request.user_ref_num),
+                terms: replace_terms(request, &options),
+            })
+        }
+        Inbound::CancelOrderRequest(request, appendage) => {
+            let options = Options::read_understood(appendage, b'X')?;
+            Command::Cancel(CancelOrder {
+                key: options.key(session_id, request.user_ref_num),
+                quantity: quantity(request.quantity),
+            })
+        }
+        Inbound::ModifyOrderRequest(request, appendage) => {
+            let options = Options::read_understood(appendage, b'M')?;
+            modify(request, options.key(session_id, request.user_ref_num))?
+        }
+        Inbound::MassCancelRequest(request, appendage) => {
+            let options = Options::read_understood(appendage, b'C')?;
+            Command::MassCancel(MassCancel {
+                key: options.key(session_id, request.user_ref_num),
+                firm: firm(&request.firm).ok_or(Malformed::Field("Firm"))?,
+                symbol: Symbol::from_bytes(request.symbol).ok_or(Malformed::Field("Symbol"))?,
+                side: options.side,
+                group_id: options.group_id,
+            })
+        }
+        Inbound::DisableOrderEntryRequest(request, appendage) => {
+            let options = Options::read_understood(appendage, b'D')?;
+            Command::SwitchEntry(EntrySwitch {
+                key: options.key(session_id, request.user_ref_num),
+                firm: firm(&request.firm).ok_or(Malformed::Field("Firm"))?,
+                enabled: false,
+            })
+        }
+        Inbound::EnableOrderEntryRequest(request, appendage) => {
+            let options = Options::read_understood(appendage, b'E')?;
+            Command::SwitchEntry(EntrySwitch {
+                key: options.key(session_id, request.user_ref_num),
+                firm: firm(&request.firm).ok_or(Malformed::Field("Firm"))?,
+                enabled: true,
+            })
+        }
+        Inbound::AccountQueryRequest(_, appendage) => {
+            let options = Options::read_understood(appendage, b'Q')?;
+            Command::QueryAccount(AccountQuery { session_id, channel: options.channel })
+        }
+    })
+}
+
+fn enter(order: &EnterOrder, options: &Options, key: OrderKey) -> Command {
+    match enter_terms(order, options, key) {
+        Ok(order) => Command::Enter(order),
+        Err(reason) => Command::Refuse(RefusedOrder {
+            key,
+            client_order_id: ClientOrderId::from_bytes(order.cl_ord_id).unwrap_or_default(),
+            reason,
+        }),
+    }
+}
+
+/// The checks stand in the order of [`RejectReason`]; those that a tag can fail as well are in
+/// [`Options`].
+fn enter_terms(
+    order: &EnterOrder,
+    options: &Options,
+    key: OrderKey,
+) -> Result<market::EnterOrder, RejectReason> {
+    let side = Side::from_code(order.side).ok_or(RejectReason::InvalidSide)?;
+    let symbol = Symbol::from_bytes(order.symbol).ok_or(RejectReason::InvalidSymbol)?;
+    let display = Display::from_code(order.display).ok_or(RejectReason::InvalidDisplay)?;
+    options.refused_before(RejectReason::InvalidCrossOrder)?;
+    if order.cross_type != b'N' {
+        return Err(RejectReason::InvalidCrossOrder);
+    }
+    if order.inter_market_sweep_eligibility != b'N' {
+        return Err(RejectReason::SweepNotAllowed);
+    }
+    options.refused_before(RejectReason::NotSupported)?;
+    let time_in_force =
+        TimeInForce::from_code(order.time_in_force).ok_or(RejectReason::NotSupported)?;
+    let capacity = Capacity::from_code(order.capacity).ok_or(RejectReason::NotSupported)?;
+    let client_order_id =
+        ClientOrderId::from_bytes(order.cl_ord_id).ok_or(RejectReason::NotSupported)?;
+    options.refusal.map_or(Ok(()), Err)?;
+
+    let (order_type, price) = price(order.price);
+    Ok(market::EnterOrder {
+        key,
+        side,
+        order_type,
+        time_in_force,
+        display,
+        quantity: quantity(order.quantity),
+        price,
+        symbol,
+        attributes: OrderAttributes {
+            client_order_id,
+            firm: options.firm,
+            capacity,
+            customer_type: options.customer_type,
+            group_id: options.group_id.unwrap_or(0),
+            shares_located: options.shares_located,
+            locate_broker: options.locate_broker,
+        },
+    })
+}
+
+/// `None` where anything at all cannot be accepted: the original is canceled then, and the answer
+/// does not say why.
+fn replace_terms(request: &ReplaceOrderRequest, options: &Options) -> Option<ReplaceTerms> {
+    if options.refusal.is_some() || request.inter_market_sweep_eligibility != b'N' {
+        return None;
+    }
+    let (order_type, price) = price(request.price);
+    Some(ReplaceTerms {
+        side: options.side,
+        order_type,
+        time_in_force: TimeInForce::from_code(request.time_in_force)?,
+        display: Display::from_code(request.display)?,
+        quantity: quantity(request.quantity),
+        price,
+        client_order_id: ClientOrderId::from_bytes(request.cl_ord_id)?,
+        shares_located: options.shares_located,
+        locate_broker: options.locate_broker,
+    })
+}
+
+fn modify(request: &ModifyOrderRequest, key: OrderKey) -> Result<Command, Malformed> {
+    Ok(Command::Modify(ModifyOrder {
+        key,
+        side: Side::from_code(request.side).ok_or(Malformed::Field("Side"))?,
+        quantity: quantity(request.quantity),
+    }))
+}
+
+fn quantity(lots: U32) -> Quantity {
+    Quantity(u64::from(lots.get()))
+}
+
+/// A market order is a price that no limit may have.
+fn price(ticks: Price64) -> (OrderType, Price) {
+    if ticks.get() >= MARKET_PRICE_MIN {
+        (OrderType::Market, Price::ZERO)
+    } else {
+        (OrderType::Limit, Price(ticks.get()))
+    }
+}
+
+/// Printable and without lower case.
+fn firm(bytes: &[u8]) -> Option<Firm> {
+    let firm = Firm::from_bytes(*bytes.first_chunk()?)?;
+    (!bytes.iter().any(u8::is_ascii_lowercase)).then_some(firm)
+}
+
+/// What an appendage says, absent tags at their defaults.
+struct Options {
+    channel: u8,
+    firm: Firm,
+    customer_type: CustomerType,
+    group_id: Option<u16>,
+    shares_located: bool,
+    locate_broker: Firm,
+    side: Option<Side>,
+    /// The first reason, in the order of the checks, for which some tag cannot be accepted.
+    refusal: Option<RejectReason>,
+}
+
+impl Options {
+    /// Reads the appendage of an inbound message of this type. What cannot be accepted is kept as
+    /// the refusal; only a channel that cannot be told is an error.
+    fn read(appendage: Appendage<'_>, message_type: u8) -> Result<Self, Malformed> {
+        let mut options = Self {
+            channel: 0,
+            firm: Firm::BLANK,
+            customer_type: CustomerType::SessionDefault,
+            group_id: None,
+            shares_located: false,
+            locate_broker: Firm::BLANK,
+            side: None,
+            refusal: None,
+        };
+        let mut seen = 0_u32;
+        for (code, value) in appendage.iter() {
+            let Some(tag) = Tag::from_code(code) else {
+                options.refuse(RejectReason::NotSupported);
+                continue;
+            };
+            let is_repeated = seen & (1 << code) != 0;
+            seen |= 1 << code;
+            if is_repeated || value.len() != tag.len() {
+                if tag == Tag::UserRefIdx {
+                    return Err(Malformed::Channel);
+                }
+                options.refuse(RejectReason::NotSupported);
+            } else if !tag.inbound().contains(&message_type) {
+                options.refuse(RejectReason::NotSupported);
+            } else if let Err(reason) = options.take(tag, value) {
+                options.refuse(reason);
+            }
+        }
+        Ok(options)
+    }
+
+    /// As [`Options::read`], for messages that cannot be refused: they are understood or ignored.
+    fn read_understood(appendage: Appendage<'_>, message_type: u8) -> Result<Self, Malformed> {
+        let options = Self::read(appendage, message_type)?;
+        if options.refusal.is_some() { Err(Malformed::Tag) } else { Ok(options) }
+    }
+
+    /// Takes over a value of the right length. A tag for what is not offered here must ask for
+    /// nothing.
+    fn take(&mut self, tag: Tag, value: &[u8]) -> Result<(), RejectReason> {
+        let asks_nothing = |nothing: &[&[u8]], reason| {
+            if nothing.contains(&value) { Ok(()) } else { Err(reason) }
+        };
+        match tag {
+            Tag::UserRefIdx => self.channel = value[0],
+            Tag::Firm => self.firm = firm(value).ok_or(RejectReason::NotSupported)?,
+            Tag::CustomerType => {
+                self.customer_type =
+                    CustomerType::from_code(value[0]).ok_or(RejectReason::NotSupported)?;
+            }
+            Tag::GroupId => self.group_id = Some(u16::from_be_bytes([value[0], value[1]])),
+            Tag::SharesLocated => {
+                self.shares_located = match value[0] {
+                    b'Y' => true,
+                    b'N' => false,
+                    _ => return Err(RejectReason::NotSupported),
+                };
+            }
+            Tag::LocateBroker => {
+                let broker = value.first_chunk().and_then(|bytes| Firm::from_bytes(*bytes));
+                self.locate_broker = broker.ok_or(RejectReason::NotSupported)?;
+            }
+            Tag::Side => {
+                self.side = Some(Side::from_code(value[0]).ok_or(RejectReason::InvalidSide)?);
+            }
+            Tag::MinQty => asks_nothing(&[&[0; 4]], RejectReason::InvalidMinimumQuantity)?,
+            Tag::MaxFloor => asks_nothing(&[&[0; 4]], RejectReason::InvalidMaxFloor)?,
+            Tag::PriceType => match value[0] {
+                b'L' => {}
+                b'P' | b'M' | b'R' | b'Q' | b'm' => return Err(RejectReason::PeggingNotAllowed),
+                _ => return Err(RejectReason::InvalidPegType),
+            },
+            Tag::PegOffset => asks_nothing(&[&[0; 4]], RejectReason::PeggingNotAllowed)?,
+            Tag::AiqStrategy => {
+                asks_nothing(&[b"*", b"N"], RejectReason::InvalidSelfMatchPrevention)?;
+            }
+            Tag::AiqGroupId => asks_nothing(&[b"**"], RejectReason::InvalidSelfMatchPrevention)?,
+            Tag::DiscretionPrice => asks_nothing(&[&[0; 8]], RejectReason::NotSupported)?,
+            Tag::DiscretionPegOffset | Tag::RandomReserves | Tag::ExpireTime => {
+                asks_nothing(&[&[0; 4]], RejectReason::NotSupported)?;
+            }
+            Tag::DiscretionPriceType => asks_nothing(&[b"L"], RejectReason::NotSupported)?,
+            Tag::PostOnly => asks_nothing(&[b"N"], RejectReason::NotSupported)?,
+            Tag::TradeNow => asks_nothing(&[b"N", b" "], RejectReason::NotSupported)?,
+            Tag::HandleInst => asks_nothing(&[b" "], RejectReason::NotSupported)?,
+            // None of these is allowed on an inbound message.
+            Tag::SecondaryOrdRefNum
+            | Tag::Route
+            | Tag::BboWeightIndicator
+            | Tag::DisplayQuantity
+            | Tag::DisplayPrice => return Err(RejectReason::NotSupported),
+        }
+        Ok(())
+    }
+
+    fn refuse(&mut self, reason: RejectReason) {
+        self.refusal = Some(self.refusal.map_or(reason, |first| first.min(reason)));
+    }
+
+    /// The refusal, if its check comes before that of `reason`.
+    fn refused_before(&self, reason: RejectReason) -> Result<(), RejectReason> {
+        match self.refusal {
+            Some(first) if first < reason => Err(first),
+            _ => Ok(()),
+        }
+    }
+
+    fn key(&self, session_id: SessionId, user_ref_num: U32) -> OrderKey {
+        OrderKey { session_id, channel: self.channel, user_ref_num: user_ref_num.get() }
+    }
+}

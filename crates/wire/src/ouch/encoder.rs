@@ -1,0 +1,320 @@
+//! Our words in the bytes their owners get.
+
+use alloc::vec::Vec;
+
+use market::{
+    Accepted, Canceled, CustomerType, EntrySwitched, Event, Fill, Instrument, InstrumentId,
+    MassCanceled, Modified, OrderAttributes, OrderKey, Output, RejectReason, Rejected, Replaced,
+    SessionId, Symbol, SystemEvent, Timestamp, Traded,
+};
+
+use super::{
+    AccountQueryResponse, DisableOrderEntryResponse, EnableOrderEntryResponse, MassCancelResponse,
+    MessageBuffer, OrderAccepted, OrderCanceled, OrderExecuted, OrderModified, OrderReplaced, Tag,
+    request::{price, quantity},
+};
+use crate::{field::Nanos64, layout::Message};
+
+/// For whom a message is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Recipient {
+    /// One session.
+    One(SessionId),
+    /// Every session.
+    All,
+}
+
+/// Turns outputs into messages, the same for the same outputs.
+///
+/// It learns the instruments from the outputs, so it must see all of them from the first.
+#[derive(Clone, Debug, Default)]
+pub struct Encoder {
+    /// Symbol of each instrument; the first is that of instrument 1.
+    symbols: Vec<Symbol>,
+}
+
+impl Encoder {
+    /// One that has seen nothing yet.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Emits the messages that an output causes, in order.
+    ///
+    /// A trade gives two, the maker's before the taker's; what only the feed tells gives none. The
+    /// bytes are on the stack, so they must be copied to be kept.
+    ///
+    /// # Panics
+    /// If the output is not one that an engine emits: it names an instrument that was not added,
+    /// or lots beyond 32 bits.
+    pub fn encode(&mut self, output: &Output, emit: &mut impl FnMut(Recipient, &[u8])) {
+        let timestamp = nanos(output.timestamp);
+        match &output.event {
+            Event::System(SystemEvent::StartOfSystemHours) => {
+                emit(Recipient::All, &system_event(timestamp, START_OF_DAY));
+            }
+            Event::System(SystemEvent::EndOfSystemHours) => {
+                emit(Recipient::All, &system_event(timestamp, END_OF_DAY));
+            }
+            Event::SessionAdded(added) if added.system_hours => {
+                emit(Recipient::One(added.session_id), &system_event(timestamp, START_OF_DAY));
+            }
+            Event::System(_) | Event::SessionAdded(_) | Event::Booked(_) => {}
+            Event::InstrumentAdded(instrument) => self.learn(instrument),
+            Event::Accepted(accepted) => {
+                let symbol = self.symbol(accepted.instrument_id);
+                emit(owner(&accepted.key), &order_accepted(timestamp, accepted, symbol));
+            }
+            Event::Rejected(rejected) => {
+                emit(owner(&rejected.key), &order_rejected(timestamp, rejected));
+            }
+            Event::Replaced(replaced) => {
+                let symbol = self.symbol(replaced.instrument_id);
+                emit(owner(&replaced.key), &order_replaced(timestamp, replaced, symbol));
+            }
+            Event::Traded(traded) => {
+                let maker = order_executed(timestamp, traded, &traded.maker, ADDED);
+                emit(owner(&traded.maker.key), &maker);
+                let taker = order_executed(timestamp, traded, &traded.taker, REMOVED);
+                emit(owner(&traded.taker.key), &taker);
+            }
+            Event::Canceled(canceled) => {
+                emit(owner(&canceled.key), &order_canceled(timestamp, canceled));
+            }
+            Event::Modified(modified) => {
+                emit(owner(&modified.key), &order_modified(timestamp, modified));
+            }
+            Event::MassCanceled(mass_canceled) => {
+                emit(owner(&mass_canceled.key), &mass_cancel_response(timestamp, mass_canceled));
+            }
+            Event::EntrySwitched(switched) => {
+                emit(owner(&switched.key), &order_entry_response(timestamp, switched));
+            }
+            Event::AccountQueried(queried) => {
+                let mut message = MessageBuffer::new(&AccountQueryResponse {
+                    message_type: AccountQueryResponse::TYPE,
+                    timestamp,
+                    next_user_ref_num: queried.next_user_ref_num.into(),
+                });
+                message.user_ref_idx(queried.channel);
+                emit(Recipient::One(queried.session_id), &message);
+            }
+        }
+    }
+
+    fn learn(&mut self, instrument: &Instrument) {
+        self.symbols.push(instrument.symbol);
+        assert!(
+            usize::from(instrument.instrument_id.0) == self.symbols.len(),
+            "instruments are numbered in the order of addition: {instrument:?}"
+        );
+    }
+
+    fn symbol(&self, instrument_id: InstrumentId) -> Symbol {
+        let index = usize::from(instrument_id.0).checked_sub(1);
+        *index.and_then(|index| self.symbols.get(index)).expect("an instrument is added before use")
+    }
+}
+
+/// The code of a reason in a Rejected message. OUCH 5.0, section 9.
+#[must_use]
+pub const fn reject_code(reason: RejectReason) -> u16 {
+    match reason {
+        RejectReason::MarketClosed => 0x0002,
+        RejectReason::InvalidDisplay => 0x0003,
+        RejectReason::InvalidMaxFloor => 0x0004,
+        RejectReason::InvalidPegType => 0x0005,
+        RejectReason::SweepNotAllowed => 0x0008,
+        RejectReason::InvalidSide => 0x0009,
+        RejectReason::TooManyOrders => 0x000A,
+        RejectReason::EntryDisabled => 0x000C,
+        RejectReason::InvalidMinimumQuantity => 0x000D,
+        RejectReason::NotSupported => 0x000F,
+        RejectReason::PeggingNotAllowed => 0x0011,
+        RejectReason::InvalidQuantity => 0x0013,
+        RejectReason::InvalidCrossOrder => 0x0014,
+        RejectReason::ReplaceNotAllowed => 0x0015,
+        RejectReason::InvalidSymbol => 0x0017,
+        RejectReason::InvalidPrice => 0x001D,
+        RejectReason::InvalidSelfMatchPrevention => 0x0040,
+    }
+}
+
+const START_OF_DAY: u8 = b'S';
+const END_OF_DAY: u8 = b'E';
+const ADDED: u8 = b'A';
+const REMOVED: u8 = b'R';
+const LIVE: u8 = b'L';
+const CONTINUOUS: u8 = b'N';
+const NOT_ELIGIBLE: u8 = b'N';
+
+fn nanos(timestamp: Timestamp) -> Nanos64 {
+    Nanos64::new(timestamp.since_midnight())
+}
+
+fn owner(key: &OrderKey) -> Recipient {
+    Recipient::One(key.session_id)
+}
+
+fn system_event(timestamp: Nanos64, event_code: u8) -> MessageBuffer {
+    MessageBuffer::new(&super::SystemEvent {
+        message_type: super::SystemEvent::TYPE,
+        timestamp,
+        event_code,
+    })
+}
+
+fn order_accepted(timestamp: Nanos64, accepted: &Accepted, symbol: Symbol) -> MessageBuffer {
+    let attributes = &accepted.attributes;
+    let mut message = MessageBuffer::with_appendage(&OrderAccepted {
+        message_type: OrderAccepted::TYPE,
+        timestamp,
+        user_ref_num: accepted.key.user_ref_num.into(),
+        side: accepted.side.code(),
+        quantity: quantity(accepted.quantity),
+        symbol: *symbol.as_bytes(),
+        price: price(accepted.order_type, accepted.price),
+        time_in_force: accepted.time_in_force.code(),
+        display: accepted.display.code(),
+        order_reference_number: accepted.order_id.0.into(),
+        capacity: attributes.capacity.code(),
+        inter_market_sweep_eligibility: NOT_ELIGIBLE,
+        cross_type: CONTINUOUS,
+        order_state: LIVE,
+        cl_ord_id: *attributes.client_order_id.as_bytes(),
+    });
+    firm_tag(&mut message, attributes);
+    if attributes.customer_type != CustomerType::SessionDefault {
+        message.tag(Tag::CustomerType, &[attributes.customer_type.code()]);
+    }
+    if attributes.group_id != 0 {
+        message.tag(Tag::GroupId, &attributes.group_id.to_be_bytes());
+    }
+    if attributes.shares_located {
+        message.tag(Tag::SharesLocated, b"Y");
+    }
+    message.user_ref_idx(accepted.key.channel);
+    message
+}
+
+/// Of what an order carries along, only its firm may be echoed here.
+fn order_replaced(timestamp: Nanos64, replaced: &Replaced, symbol: Symbol) -> MessageBuffer {
+    let attributes = &replaced.attributes;
+    let mut message = MessageBuffer::with_appendage(&OrderReplaced {
+        message_type: OrderReplaced::TYPE,
+        timestamp,
+        orig_user_ref_num: replaced.original_user_ref_num.into(),
+        user_ref_num: replaced.key.user_ref_num.into(),
+        side: replaced.side.code(),
+        quantity: quantity(replaced.leaves),
+        symbol: *symbol.as_bytes(),
+        price: price(replaced.order_type, replaced.price),
+        time_in_force: replaced.time_in_force.code(),
+        display: replaced.display.code(),
+        order_reference_number: replaced.order_id.0.into(),
+        capacity: attributes.capacity.code(),
+        inter_market_sweep_eligibility: NOT_ELIGIBLE,
+        cross_type: CONTINUOUS,
+        order_state: LIVE,
+        cl_ord_id: *attributes.client_order_id.as_bytes(),
+    });
+    firm_tag(&mut message, attributes);
+    message.user_ref_idx(replaced.key.channel);
+    message
+}
+
+fn firm_tag(message: &mut MessageBuffer, attributes: &OrderAttributes) {
+    if !attributes.firm.is_blank() {
+        message.tag(Tag::Firm, attributes.firm.as_bytes());
+    }
+}
+
+fn order_executed(
+    timestamp: Nanos64,
+    traded: &Traded,
+    fill: &Fill,
+    liquidity_flag: u8,
+) -> MessageBuffer {
+    let mut message = MessageBuffer::with_appendage(&OrderExecuted {
+        message_type: OrderExecuted::TYPE,
+        timestamp,
+        user_ref_num: fill.key.user_ref_num.into(),
+        quantity: quantity(traded.quantity),
+        price: traded.price.0.into(),
+        liquidity_flag,
+        match_number: traded.trade_id.0.into(),
+    });
+    message.user_ref_idx(fill.key.channel);
+    message
+}
+
+fn order_rejected(timestamp: Nanos64, rejected: &Rejected) -> MessageBuffer {
+    let mut message = MessageBuffer::new(&super::Rejected {
+        message_type: super::Rejected::TYPE,
+        timestamp,
+        user_ref_num: rejected.key.user_ref_num.into(),
+        reason: reject_code(rejected.reason).into(),
+        cl_ord_id: *rejected.client_order_id.as_bytes(),
+    });
+    message.user_ref_idx(rejected.key.channel);
+    message
+}
+
+fn order_canceled(timestamp: Nanos64, canceled: &Canceled) -> MessageBuffer {
+    let mut message = MessageBuffer::new(&OrderCanceled {
+        message_type: OrderCanceled::TYPE,
+        timestamp,
+        user_ref_num: canceled.key.user_ref_num.into(),
+        quantity: quantity(canceled.quantity),
+        reason: canceled.reason.code(),
+    });
+    message.user_ref_idx(canceled.key.channel);
+    message
+}
+
+fn order_modified(timestamp: Nanos64, modified: &Modified) -> MessageBuffer {
+    let mut message = MessageBuffer::new(&OrderModified {
+        message_type: OrderModified::TYPE,
+        timestamp,
+        user_ref_num: modified.key.user_ref_num.into(),
+        side: modified.side.code(),
+        quantity: quantity(modified.leaves),
+    });
+    message.user_ref_idx(modified.key.channel);
+    message
+}
+
+fn mass_cancel_response(timestamp: Nanos64, mass_canceled: &MassCanceled) -> MessageBuffer {
+    let mut message = MessageBuffer::with_appendage(&MassCancelResponse {
+        message_type: MassCancelResponse::TYPE,
+        timestamp,
+        user_ref_num: mass_canceled.key.user_ref_num.into(),
+        firm: *mass_canceled.firm.as_bytes(),
+        symbol: *mass_canceled.symbol.as_bytes(),
+    });
+    if let Some(group_id) = mass_canceled.group_id {
+        message.tag(Tag::GroupId, &group_id.to_be_bytes());
+    }
+    if let Some(side) = mass_canceled.side {
+        message.tag(Tag::Side, &[side.code()]);
+    }
+    message.user_ref_idx(mass_canceled.key.channel);
+    message
+}
+
+fn order_entry_response(timestamp: Nanos64, switched: &EntrySwitched) -> MessageBuffer {
+    let user_ref_num = switched.key.user_ref_num.into();
+    let firm = *switched.firm.as_bytes();
+    let mut message = if switched.enabled {
+        let message_type = EnableOrderEntryResponse::TYPE;
+        let response = EnableOrderEntryResponse { message_type, timestamp, user_ref_num, firm };
+        MessageBuffer::with_appendage(&response)
+    } else {
+        let message_type = DisableOrderEntryResponse::TYPE;
+        let response = DisableOrderEntryResponse { message_type, timestamp, user_ref_num, firm };
+        MessageBuffer::with_appendage(&response)
+    };
+    message.user_ref_idx(switched.key.channel);
+    message
+}

@@ -1,0 +1,163 @@
+//! Our words in the bytes a participant sends: the client's side, for load, demo and tests.
+
+use market::{Command, CustomerType, EnterOrder, Firm, OrderType, Price, Quantity, ReplaceTerms};
+
+use super::{
+    AccountQueryRequest, CancelOrderRequest, DisableOrderEntryRequest, EnableOrderEntryRequest,
+    MARKET_PRICE, MassCancelRequest, MessageBuffer, ModifyOrderRequest, ReplaceOrderRequest, Tag,
+};
+use crate::{
+    field::{Price64, U32},
+    layout::Message,
+};
+
+/// The message that asks for `command`; [`command`](super::command) reads it back.
+///
+/// `None` for what no participant can ask: system, instrument and session commands, refused
+/// orders, and a replace without terms.
+///
+/// # Panics
+/// If a quantity is beyond 32 bits.
+#[must_use]
+pub fn request(command: &Command) -> Option<MessageBuffer> {
+    Some(match command {
+        Command::Enter(order) => enter(order),
+        Command::Replace(replace) => {
+            let terms = replace.terms.as_ref()?;
+            let mut message = MessageBuffer::with_appendage(&ReplaceOrderRequest {
+                message_type: ReplaceOrderRequest::TYPE,
+                orig_user_ref_num: replace.original_user_ref_num.into(),
+                user_ref_num: replace.key.user_ref_num.into(),
+                quantity: quantity(terms.quantity),
+                price: price(terms.order_type, terms.price),
+                time_in_force: terms.time_in_force.code(),
+                display: terms.display.code(),
+                inter_market_sweep_eligibility: b'N',
+                cl_ord_id: *terms.client_order_id.as_bytes(),
+            });
+            replace_tags(&mut message, terms);
+            message.user_ref_idx(replace.key.channel);
+            message
+        }
+        Command::Cancel(cancel) => {
+            let mut message = MessageBuffer::new(&CancelOrderRequest {
+                message_type: CancelOrderRequest::TYPE,
+                user_ref_num: cancel.key.user_ref_num.into(),
+                quantity: quantity(cancel.quantity),
+            });
+            message.user_ref_idx(cancel.key.channel);
+            message
+        }
+        Command::Modify(modify) => {
+            let mut message = MessageBuffer::new(&ModifyOrderRequest {
+                message_type: ModifyOrderRequest::TYPE,
+                user_ref_num: modify.key.user_ref_num.into(),
+                side: modify.side.code(),
+                quantity: quantity(modify.quantity),
+            });
+            message.user_ref_idx(modify.key.channel);
+            message
+        }
+        Command::MassCancel(mass_cancel) => {
+            let mut message = MessageBuffer::with_appendage(&MassCancelRequest {
+                message_type: MassCancelRequest::TYPE,
+                user_ref_num: mass_cancel.key.user_ref_num.into(),
+                firm: *mass_cancel.firm.as_bytes(),
+                symbol: *mass_cancel.symbol.as_bytes(),
+            });
+            if let Some(group_id) = mass_cancel.group_id {
+                message.tag(Tag::GroupId, &group_id.to_be_bytes());
+            }
+            if let Some(side) = mass_cancel.side {
+                message.tag(Tag::Side, &[side.code()]);
+            }
+            message.user_ref_idx(mass_cancel.key.channel);
+            message
+        }
+        Command::SwitchEntry(switch) => {
+            let mut message = if switch.enabled {
+                MessageBuffer::with_appendage(&EnableOrderEntryRequest {
+                    message_type: EnableOrderEntryRequest::TYPE,
+                    user_ref_num: switch.key.user_ref_num.into(),
+                    firm: *switch.firm.as_bytes(),
+                })
+            } else {
+                MessageBuffer::with_appendage(&DisableOrderEntryRequest {
+                    message_type: DisableOrderEntryRequest::TYPE,
+                    user_ref_num: switch.key.user_ref_num.into(),
+                    firm: *switch.firm.as_bytes(),
+                })
+            };
+            message.user_ref_idx(switch.key.channel);
+            message
+        }
+        Command::QueryAccount(query) => {
+            let mut message = MessageBuffer::new(&AccountQueryRequest {
+                message_type: AccountQueryRequest::TYPE,
+            });
+            message.user_ref_idx(query.channel);
+            message
+        }
+        Command::System(_)
+        | Command::AddInstrument(_)
+        | Command::AddSession(_)
+        | Command::Refuse(_) => return None,
+    })
+}
+
+fn enter(order: &EnterOrder) -> MessageBuffer {
+    let mut message = MessageBuffer::with_appendage(&super::EnterOrder {
+        message_type: super::EnterOrder::TYPE,
+        user_ref_num: order.key.user_ref_num.into(),
+        side: order.side.code(),
+        quantity: quantity(order.quantity),
+        symbol: *order.symbol.as_bytes(),
+        price: price(order.order_type, order.price),
+        time_in_force: order.time_in_force.code(),
+        display: order.display.code(),
+        capacity: order.attributes.capacity.code(),
+        inter_market_sweep_eligibility: b'N',
+        cross_type: b'N',
+        cl_ord_id: *order.attributes.client_order_id.as_bytes(),
+    });
+    let attributes = &order.attributes;
+    if !attributes.firm.is_blank() {
+        message.tag(Tag::Firm, attributes.firm.as_bytes());
+    }
+    if attributes.customer_type != CustomerType::SessionDefault {
+        message.tag(Tag::CustomerType, &[attributes.customer_type.code()]);
+    }
+    if attributes.group_id != 0 {
+        message.tag(Tag::GroupId, &attributes.group_id.to_be_bytes());
+    }
+    locate_tags(&mut message, attributes.shares_located, &attributes.locate_broker);
+    message.user_ref_idx(order.key.channel);
+    message
+}
+
+fn replace_tags(message: &mut MessageBuffer, terms: &ReplaceTerms) {
+    locate_tags(message, terms.shares_located, &terms.locate_broker);
+    if let Some(side) = terms.side {
+        message.tag(Tag::Side, &[side.code()]);
+    }
+}
+
+fn locate_tags(message: &mut MessageBuffer, shares_located: bool, locate_broker: &Firm) {
+    if shares_located {
+        message.tag(Tag::SharesLocated, b"Y");
+    }
+    if !locate_broker.is_blank() {
+        message.tag(Tag::LocateBroker, locate_broker.as_bytes());
+    }
+}
+
+pub(super) fn quantity(lots: Quantity) -> U32 {
+    U32::new(u32::try_from(lots.0).expect("the engine keeps quantities below a million"))
+}
+
+pub(super) fn price(order_type: OrderType, price: Price) -> Price64 {
+    Price64::new(match order_type {
+        OrderType::Limit => price.0,
+        OrderType::Market => MARKET_PRICE,
+    })
+}

@@ -1,0 +1,142 @@
+//! The bytes of one connection: those that arrived and those that wait to be written.
+
+use alloc::vec::Vec;
+use core::ops::Range;
+
+use super::{HEADER_LEN, LENGTH_MAX, Violation};
+
+/// How much may wait to be taken up: what one read of a socket may bring on top of a packet of
+/// which the end is missing.
+const UNREAD_MAX: usize = 128 * 1024;
+
+/// What arrived. Packets are taken from the front; what is left of one waits for its end.
+#[derive(Debug, Default)]
+pub(super) struct Incoming {
+    bytes: Vec<u8>,
+    /// Bytes at the front that were taken.
+    taken: usize,
+}
+
+/// Where a packet lies in what arrived.
+#[derive(Clone, Debug)]
+pub(super) struct Packet {
+    pub(super) packet_type: u8,
+    /// What it states, type included; at least 1.
+    pub(super) length: u16,
+    /// All its bytes, the length included.
+    pub(super) whole: Range<usize>,
+}
+
+impl Incoming {
+    pub(super) fn receive(&mut self, bytes: &[u8]) -> Result<(), Violation> {
+        if self.bytes.len() - self.taken + bytes.len() > UNREAD_MAX {
+            return Err(Violation::TooMuchUnread);
+        }
+        self.bytes.drain(..self.taken);
+        self.taken = 0;
+        self.bytes.extend_from_slice(bytes);
+        Ok(())
+    }
+
+    /// Takes the next packet, if all of it arrived. A length above `length_max` is told at once.
+    pub(super) fn next(&mut self, length_max: u16) -> Result<Option<Packet>, Violation> {
+        let unread = &self.bytes[self.taken..];
+        let Some(header) = unread.first_chunk() else { return Ok(None) };
+        let length = u16::from_be_bytes(*header);
+        if length == 0 {
+            return Err(Violation::Empty);
+        }
+        let Some(&packet_type) = unread.get(HEADER_LEN) else { return Ok(None) };
+        if length > length_max {
+            return Err(Violation::Length { packet_type, length });
+        }
+        let len = HEADER_LEN + usize::from(length);
+        if unread.len() < len {
+            return Ok(None);
+        }
+        let whole = self.taken..self.taken + len;
+        self.taken = whole.end;
+        Ok(Some(Packet { packet_type, length, whole }))
+    }
+
+    pub(super) fn whole(&self, packet: &Packet) -> &[u8] {
+        &self.bytes[packet.whole.clone()]
+    }
+
+    pub(super) fn payload(&self, packet: &Packet) -> &[u8] {
+        &self.whole(packet)[HEADER_LEN + 1..]
+    }
+}
+
+impl Packet {
+    /// Checks that it has no payload.
+    pub(super) fn is_bare(&self) -> Result<(), Violation> {
+        self.has_length(1)
+    }
+
+    /// Checks that it states this length.
+    pub(super) fn has_length(&self, length: u16) -> Result<(), Violation> {
+        if self.length == length {
+            Ok(())
+        } else {
+            Err(Violation::Length { packet_type: self.packet_type, length: self.length })
+        }
+    }
+}
+
+/// What waits to be written. The buffer is kept, so that a warm connection allocates nothing.
+#[derive(Debug, Default)]
+pub(super) struct Outgoing {
+    bytes: Vec<u8>,
+    /// Bytes at the front that were written.
+    written: usize,
+    last_put_ns: u64,
+}
+
+impl Outgoing {
+    pub(super) fn waiting(&self) -> &[u8] {
+        &self.bytes[self.written..]
+    }
+
+    /// The first `len` of what waits are written.
+    pub(super) fn sent(&mut self, len: usize) {
+        assert!(len <= self.bytes.len() - self.written, "no more is written than waits");
+        self.written += len;
+        if self.written == self.bytes.len() {
+            self.bytes.clear();
+            self.written = 0;
+        }
+    }
+
+    pub(super) fn put(&mut self, packet_type: u8, payload: &[u8], now_ns: u64) {
+        let length = u16::try_from(1 + payload.len()).ok().filter(|length| *length <= LENGTH_MAX);
+        let length = length.expect("a message fits its packet");
+        self.make_room();
+        self.bytes.extend_from_slice(&length.to_be_bytes());
+        self.bytes.push(packet_type);
+        self.bytes.extend_from_slice(payload);
+        self.last_put_ns = now_ns;
+    }
+
+    pub(super) fn put_whole(&mut self, packet: &[u8], now_ns: u64) {
+        self.bytes.extend_from_slice(packet);
+        self.last_put_ns = now_ns;
+    }
+
+    /// Puts a heartbeat if nothing was put for that long. While bytes wait they are sign of life
+    /// enough, so a peer that does not read does not make them grow.
+    pub(super) fn heartbeat(&mut self, packet_type: u8, interval_ns: u64, now_ns: u64) {
+        let is_due = now_ns.saturating_sub(self.last_put_ns) >= interval_ns;
+        if is_due && self.waiting().is_empty() {
+            self.put(packet_type, &[], now_ns);
+        }
+    }
+
+    /// Moves what waits to the front once most of the buffer is written.
+    fn make_room(&mut self) {
+        if self.written > 4096 && self.written * 2 > self.bytes.len() {
+            self.bytes.drain(..self.written);
+            self.written = 0;
+        }
+    }
+}

@@ -1,0 +1,268 @@
+//! One connection, seen from the client.
+
+use market::Text;
+use zerocopy::{FromBytes, IntoBytes};
+
+use super::{
+    CLIENT_HEARTBEAT, DEBUG, END_OF_SESSION, LENGTH_MAX, LOGOUT, LoginAcceptedPacket,
+    LoginRejectReason, LoginRejectedPacket, LoginRequest, SEQUENCED, SERVER_HEARTBEAT, Timeout,
+    Timers, UNSEQUENCED, Violation,
+    buffer::{Incoming, Outgoing, Packet},
+    number, text,
+};
+use crate::layout::Message;
+
+/// The client's side of one connection. It logs in by itself.
+///
+/// [`receive`](Self::receive) what the socket gives, take it up with [`next`](Self::next) until it
+/// says `None`, and write [`outgoing`](Self::outgoing); [`tick`](Self::tick) now and then.
+#[derive(Debug)]
+pub struct Client {
+    timers: Timers,
+    state: State,
+    incoming: Incoming,
+    outgoing: Outgoing,
+    opened_ns: u64,
+    /// When the bytes that arrived last did.
+    arrived_ns: u64,
+    /// When the last whole packet was there.
+    heard_ns: u64,
+    /// Number of the next sequenced message.
+    next_sequence: u64,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    /// The login waits for its answer.
+    LoginAsked,
+    /// Messages go both ways.
+    LoggedIn,
+    /// The session is over.
+    Ended,
+    /// Done: rejected, logged out or in violation.
+    Closed,
+}
+
+/// What a server did.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ClientHappening<'a> {
+    /// The login is accepted.
+    Accepted {
+        /// The session that is open; to come back, name it.
+        session: Text<10>,
+        /// Number of the next sequenced message.
+        next_sequence: u64,
+    },
+    /// The login is rejected; the server closes.
+    Rejected(LoginRejectReason),
+    /// A message that counts, and its number.
+    Sequenced(u64, &'a [u8]),
+    /// A message that does not count.
+    Unsequenced(&'a [u8]),
+    /// Nothing sequenced will come in this session any more; the server closes.
+    EndOfSession,
+    /// Text for a human reader; machines ignore it.
+    Debug(&'a [u8]),
+}
+
+impl Client {
+    /// A connection that was made now; the login waits to be written.
+    ///
+    /// # Panics
+    /// If the heartbeat timeout is above 99,999 ms.
+    #[must_use]
+    pub fn new(timers: Timers, login: LoginRequest, now_ns: u64) -> Self {
+        let mut outgoing = Outgoing::default();
+        outgoing.put_whole(login.packet().as_bytes(), now_ns);
+        if let Some(heartbeat_timeout) = login.heartbeat_timeout() {
+            outgoing.put_whole(&heartbeat_timeout, now_ns);
+        }
+        Self {
+            timers,
+            state: State::LoginAsked,
+            incoming: Incoming::default(),
+            outgoing,
+            opened_ns: now_ns,
+            arrived_ns: now_ns,
+            heard_ns: now_ns,
+            next_sequence: login.sequence_number.unwrap_or(1),
+        }
+    }
+
+    /// Takes bytes as the socket gave them, cut anywhere.
+    ///
+    /// # Errors
+    /// If more waits than [`next`](Self::next) was asked for: a reader that takes up everything
+    /// before it reads at most 64 KiB more never sees this.
+    pub fn receive(&mut self, bytes: &[u8], now_ns: u64) -> Result<(), Violation> {
+        self.arrived_ns = now_ns;
+        if self.state == State::Closed {
+            return Ok(());
+        }
+        self.incoming.receive(bytes).inspect_err(|_| self.state = State::Closed)
+    }
+
+    /// What the server did next; `None` until more arrives.
+    ///
+    /// # Errors
+    /// If the server broke the rules.
+    #[expect(clippy::should_implement_trait, reason = "what it gives borrows from it")]
+    pub fn next(&mut self) -> Result<Option<ClientHappening<'_>>, Violation> {
+        match self.next_packet() {
+            Ok(Some(Taken::Accepted { session, next_sequence })) => {
+                Ok(Some(ClientHappening::Accepted { session, next_sequence }))
+            }
+            Ok(Some(Taken::Rejected(reason))) => Ok(Some(ClientHappening::Rejected(reason))),
+            Ok(Some(Taken::Sequenced(number, packet))) => {
+                Ok(Some(ClientHappening::Sequenced(number, self.incoming.payload(&packet))))
+            }
+            Ok(Some(Taken::Unsequenced(packet))) => {
+                Ok(Some(ClientHappening::Unsequenced(self.incoming.payload(&packet))))
+            }
+            Ok(Some(Taken::EndOfSession)) => Ok(Some(ClientHappening::EndOfSession)),
+            Ok(Some(Taken::Debug(packet))) => {
+                Ok(Some(ClientHappening::Debug(self.incoming.payload(&packet))))
+            }
+            Ok(None) => Ok(None),
+            Err(violation) => {
+                self.state = State::Closed;
+                Err(violation)
+            }
+        }
+    }
+
+    fn next_packet(&mut self) -> Result<Option<Taken>, Violation> {
+        loop {
+            if self.state == State::Closed {
+                return Ok(None);
+            }
+            let Some(packet) = self.incoming.next(LENGTH_MAX)? else { return Ok(None) };
+            self.heard_ns = self.arrived_ns;
+            return Ok(Some(match (packet.packet_type, self.state) {
+                (DEBUG, _) => Taken::Debug(packet),
+                (SERVER_HEARTBEAT, _) => {
+                    packet.is_bare()?;
+                    continue;
+                }
+                (LoginAcceptedPacket::TYPE, State::LoginAsked) => self.accepted(&packet)?,
+                (LoginRejectedPacket::TYPE, State::LoginAsked) => {
+                    packet.has_length(2)?;
+                    let code = self.incoming.payload(&packet)[0];
+                    let reason = LoginRejectReason::from_code(code)
+                        .ok_or(Violation::Field("RejectReasonCode"))?;
+                    self.state = State::Closed;
+                    Taken::Rejected(reason)
+                }
+                (SEQUENCED, State::LoggedIn) => {
+                    let number = self.next_sequence;
+                    self.next_sequence = number.saturating_add(1);
+                    Taken::Sequenced(number, packet)
+                }
+                (UNSEQUENCED, State::LoggedIn | State::Ended) => Taken::Unsequenced(packet),
+                (END_OF_SESSION, State::LoggedIn) => {
+                    packet.is_bare()?;
+                    self.state = State::Ended;
+                    Taken::EndOfSession
+                }
+                (
+                    LoginAcceptedPacket::TYPE
+                    | LoginRejectedPacket::TYPE
+                    | SEQUENCED
+                    | UNSEQUENCED
+                    | END_OF_SESSION,
+                    _,
+                ) => return Err(Violation::OutOfPlace(packet.packet_type)),
+                (packet_type, _) => return Err(Violation::UnknownType(packet_type)),
+            }));
+        }
+    }
+
+    fn accepted(&mut self, packet: &Packet) -> Result<Taken, Violation> {
+        let fields =
+            LoginAcceptedPacket::ref_from_bytes(self.incoming.whole(packet)).map_err(|_| {
+                Violation::Length { packet_type: packet.packet_type, length: packet.length }
+            })?;
+        let session = text(&fields.session, "Session")?;
+        let next_sequence = number(&fields.sequence_number, "SequenceNumber")?
+            .ok_or(Violation::Field("SequenceNumber"))?;
+        self.next_sequence = next_sequence;
+        self.state = State::LoggedIn;
+        Ok(Taken::Accepted { session, next_sequence })
+    }
+
+    /// Sends a message.
+    ///
+    /// # Panics
+    /// If not logged in, or the message is longer than [`MESSAGE_LEN_MAX`](super::MESSAGE_LEN_MAX).
+    pub fn send(&mut self, message: &[u8], now_ns: u64) {
+        assert!(self.is_logged_in(), "a message needs a login: {:?}", self.state);
+        self.outgoing.put(UNSEQUENCED, message, now_ns);
+    }
+
+    /// Says goodbye. The connection is done: write what waits and close.
+    pub fn logout(&mut self, now_ns: u64) {
+        if self.state != State::Closed {
+            self.outgoing.put(LOGOUT, &[], now_ns);
+            self.state = State::Closed;
+        }
+    }
+
+    /// Bytes to be written to the socket.
+    #[must_use]
+    pub fn outgoing(&self) -> &[u8] {
+        self.outgoing.waiting()
+    }
+
+    /// The first `len` of [`outgoing`](Self::outgoing) were written.
+    pub fn sent(&mut self, len: usize) {
+        self.outgoing.sent(len);
+    }
+
+    /// Lets time pass: once logged in, a heartbeat is put out if one is due.
+    ///
+    /// # Errors
+    /// If the server let a time pass.
+    pub fn tick(&mut self, now_ns: u64) -> Result<(), Timeout> {
+        let silent_ns = now_ns.saturating_sub(self.heard_ns);
+        let open_ns = now_ns.saturating_sub(self.opened_ns);
+        match self.state {
+            State::LoginAsked if open_ns >= self.timers.login_timeout_ns => Err(Timeout::Login),
+            State::LoggedIn | State::Ended if silent_ns >= self.timers.receive_timeout_ns => {
+                Err(Timeout::Silence)
+            }
+            State::LoggedIn | State::Ended => {
+                self.outgoing.heartbeat(CLIENT_HEARTBEAT, self.timers.heartbeat_ns, now_ns);
+                Ok(())
+            }
+            State::LoginAsked | State::Closed => Ok(()),
+        }
+    }
+
+    /// True from the accepted login until the connection is done.
+    #[must_use]
+    pub fn is_logged_in(&self) -> bool {
+        matches!(self.state, State::LoggedIn | State::Ended)
+    }
+
+    /// True once the connection is done: write what waits and close.
+    #[must_use]
+    pub fn is_closed(&self) -> bool {
+        self.state == State::Closed
+    }
+
+    /// Number of the next sequenced message: what to ask for on coming back.
+    #[must_use]
+    pub fn next_sequence(&self) -> u64 {
+        self.next_sequence
+    }
+}
+
+/// A happening before it borrows.
+enum Taken {
+    Accepted { session: Text<10>, next_sequence: u64 },
+    Rejected(LoginRejectReason),
+    Sequenced(u64, Packet),
+    Unsequenced(Packet),
+    EndOfSession,
+    Debug(Packet),
+}

@@ -1,0 +1,207 @@
+//! What the feed shows.
+
+use market::{
+    Booked, CancelReason, Canceled, Capacity, ClientOrderId, Display, Event, Firm, InstrumentId,
+    Modified, OrderAttributes, OrderId, OrderKey, OrderType, Price, Quantity, RejectReason,
+    Rejected, Replaced, SessionId, Side, SystemEvent, TimeInForce, TradeId, Traded,
+};
+use wire::{
+    field::U48,
+    itch::{self, Encoder, Message},
+};
+
+use crate::ouch_encoder::{fill, instrument, output};
+
+fn key() -> OrderKey {
+    OrderKey { session_id: SessionId(1), channel: 0, user_ref_num: 1 }
+}
+
+/// What an event gives, by an encoder that knows the instrument.
+fn encoded(event: Event) -> Vec<Vec<u8>> {
+    let mut encoder = Encoder::new();
+    let mut messages = Vec::new();
+    encoder.encode(&output(Event::InstrumentAdded(instrument())), &mut |_| {});
+    encoder.encode(&output(event), &mut |message| messages.push(message.to_vec()));
+    messages
+}
+
+/// The one message an event gives.
+fn only(event: Event) -> Vec<u8> {
+    let mut messages = encoded(event);
+    assert_eq!(messages.len(), 1, "{event:?}");
+    messages.remove(0)
+}
+
+fn booked() -> Booked {
+    Booked {
+        order_id: OrderId(1_234_567),
+        instrument_id: InstrumentId(1),
+        side: Side::Buy,
+        price: Price(1_503_400),
+        leaves: Quantity(300),
+        attribution: Firm::BLANK,
+    }
+}
+
+/// An instrument is put in the directory and said to be traded; the number is its locate.
+#[test]
+fn instrument_is_listed_and_traded() {
+    let mut encoder = Encoder::new();
+    let mut messages = Vec::new();
+    encoder.encode(&output(Event::InstrumentAdded(instrument())), &mut |message| {
+        messages.push(message.to_vec());
+    });
+    let [directory, action] = &messages[..] else { panic!("{messages:?}") };
+    let Ok(Message::StockDirectory(directory)) = itch::decode(directory) else { panic!() };
+    assert_eq!(directory.stock_locate.get(), 1);
+    assert_eq!(directory.timestamp.get(), 34_200_000_000_123);
+    assert_eq!(&directory.stock, b"AAPL    ");
+    assert_eq!(directory.round_lot_size.get(), 100);
+    let Ok(Message::StockTradingAction(action)) = itch::decode(action) else { panic!() };
+    assert_eq!((action.stock_locate.get(), action.trading_state), (1, b'T'));
+}
+
+/// Every part of the day is an event of the feed, with the same letter.
+#[test]
+fn parts_of_the_day_are_told() {
+    for event in SystemEvent::ALL {
+        let message = only(Event::System(*event));
+        let Ok(Message::SystemEvent(fields)) = itch::decode(&message) else { panic!() };
+        assert_eq!((fields.event_code, fields.stock_locate.get()), (event.code(), 0));
+    }
+}
+
+/// A resting order is added, under its firm's name if it asked for that.
+#[test]
+fn booked_order_is_added() {
+    let message = only(Event::Booked(booked()));
+    let expected = itch::AddOrder {
+        message_type: b'A',
+        stock_locate: 1.into(),
+        tracking_number: 0.into(),
+        timestamp: U48::new(34_200_000_000_123),
+        order_reference_number: 1_234_567.into(),
+        buy_sell_indicator: b'B',
+        shares: 300.into(),
+        stock: *b"AAPL    ",
+        price: 1_503_400.into(),
+    };
+    assert_eq!(itch::decode(&message), Ok(Message::AddOrder(&expected)));
+
+    for side in [Side::Sell, Side::SellShort, Side::SellShortExempt] {
+        let attribution = Firm::new("FIRM").unwrap();
+        let message = only(Event::Booked(Booked { side, attribution, ..booked() }));
+        let Ok(Message::AddOrderAttributed(fields)) = itch::decode(&message) else { panic!() };
+        assert_eq!((fields.buy_sell_indicator, &fields.attribution), (b'S', b"FIRM"));
+        assert_eq!((fields.shares, fields.price), (expected.shares, expected.price));
+    }
+}
+
+/// A trade is an execution of the maker's order.
+#[test]
+fn trade_executes_the_maker() {
+    let message = only(Event::Traded(Traded {
+        trade_id: TradeId(9001),
+        instrument_id: InstrumentId(1),
+        taker_side: Side::Sell,
+        price: Price(1_503_400),
+        quantity: Quantity(100),
+        maker: fill(SessionId(1), 0, 1),
+        taker: fill(SessionId(2), 0, 1),
+    }));
+    let Ok(Message::OrderExecuted(fields)) = itch::decode(&message) else { panic!() };
+    assert_eq!(fields.order_reference_number.get(), 123_456_789);
+    assert_eq!((fields.executed_shares.get(), fields.match_number.get()), (100, 9001));
+}
+
+/// A reduced order loses lots, a canceled one is deleted, one that never rested shows nothing.
+#[test]
+fn cancels_of_resting_orders_are_told() {
+    let canceled = |quantity, leaves, booked| {
+        Event::Canceled(Canceled {
+            key: key(),
+            order_id: OrderId(7),
+            instrument_id: InstrumentId(1),
+            quantity: Quantity(quantity),
+            leaves: Quantity(leaves),
+            booked,
+            reason: CancelReason::User,
+        })
+    };
+    let message = only(canceled(60, 40, true));
+    let Ok(Message::OrderCancel(fields)) = itch::decode(&message) else { panic!() };
+    assert_eq!((fields.order_reference_number.get(), fields.canceled_shares.get()), (7, 60));
+    let message = only(canceled(60, 0, true));
+    let Ok(Message::OrderDelete(fields)) = itch::decode(&message) else { panic!() };
+    assert_eq!(fields.order_reference_number.get(), 7);
+    assert!(encoded(canceled(60, 0, false)).is_empty());
+}
+
+/// A modify shows only what it removes.
+#[test]
+fn modifies_show_what_they_remove() {
+    let modified = |quantity, leaves| {
+        Event::Modified(Modified {
+            key: key(),
+            order_id: OrderId(7),
+            instrument_id: InstrumentId(1),
+            side: Side::SellShort,
+            quantity: Quantity(quantity),
+            leaves: Quantity(leaves),
+        })
+    };
+    assert!(encoded(modified(0, 100)).is_empty());
+    assert!(matches!(itch::decode(&only(modified(1, 99))), Ok(Message::OrderCancel(_))));
+    assert!(matches!(itch::decode(&only(modified(1, 0))), Ok(Message::OrderDelete(_))));
+}
+
+/// A replacement that rests at once replaces; one that may trade first deletes the original.
+#[test]
+fn replaces_are_told() {
+    let replaced = |in_place| {
+        Event::Replaced(Replaced {
+            key: key(),
+            original_user_ref_num: 1,
+            original_order_id: OrderId(7),
+            order_id: OrderId(8),
+            instrument_id: InstrumentId(1),
+            side: Side::Buy,
+            order_type: OrderType::Limit,
+            time_in_force: TimeInForce::Day,
+            display: Display::Visible,
+            in_place,
+            leaves: Quantity(200),
+            price: Price(1_503_500),
+            attributes: OrderAttributes {
+                capacity: Capacity::Agency,
+                ..OrderAttributes::default()
+            },
+        })
+    };
+    let message = only(replaced(true));
+    let Ok(Message::OrderReplace(fields)) = itch::decode(&message) else { panic!() };
+    assert_eq!(fields.original_order_reference_number.get(), 7);
+    assert_eq!(fields.new_order_reference_number.get(), 8);
+    assert_eq!((fields.shares.get(), fields.price.get()), (200, 1_503_500));
+    let message = only(replaced(false));
+    let Ok(Message::OrderDelete(fields)) = itch::decode(&message) else { panic!() };
+    assert_eq!(fields.order_reference_number.get(), 7);
+}
+
+/// What concerns an owner alone is not on the feed.
+#[test]
+fn answers_are_not_on_the_feed() {
+    let rejected = Rejected {
+        key: key(),
+        reason: RejectReason::InvalidPrice,
+        client_order_id: ClientOrderId::BLANK,
+    };
+    assert!(encoded(Event::Rejected(rejected)).is_empty());
+}
+
+/// A price that the feed cannot write is our fault, and stops.
+#[test]
+#[should_panic(expected = "the engine books no price above")]
+fn unwritable_price_stops() {
+    encoded(Event::Booked(Booked { price: Price(1 << 32), ..booked() }));
+}

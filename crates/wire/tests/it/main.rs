@@ -1,0 +1,12 @@
+//! The wire formats against their golden bytes, their tables, and bytes that make no sense.
+
+mod seeded;
+mod targets;
+mod golden;
+mod tables;
+mod ouch_command;
+mod ouch_encoder;
+mod itch_encoder;
+mod soupbintcp;
+mod moldudp64;
+mod random_bytes;

@@ -1,0 +1,394 @@
+//! What an order's owner gets.
+
+use market::{
+    Accepted, AccountQueried, Booked, CancelReason, Canceled, Capacity, ClientOrderId,
+    CustomerType, Display, EntrySwitched, Event, Fill, Firm, Instrument, InstrumentId,
+    MassCanceled, Modified, NANOS_PER_DAY, OrderAttributes, OrderId, OrderKey, OrderType, Output,
+    Price, Quantity, RejectReason, Rejected, Replaced, Sequence, SessionAdded, SessionId, Side,
+    Symbol, SystemEvent, Text, TimeInForce, Timestamp, TradeId, Traded,
+};
+use wire::{
+    layout::Message as _,
+    ouch::{self, Encoder, MessageBuffer, Recipient, Tag, reject_code},
+};
+
+const NOW: u64 = 34_200_000_000_123;
+const FIRST: SessionId = SessionId(1);
+const SECOND: SessionId = SessionId(2);
+
+pub fn output(event: Event) -> Output {
+    Output { cause: Sequence(1), timestamp: Timestamp(20_000 * NANOS_PER_DAY + NOW), event }
+}
+
+pub fn instrument() -> Instrument {
+    Instrument {
+        instrument_id: InstrumentId(1),
+        symbol: Symbol::new("AAPL").unwrap(),
+        price_increment: Price(100),
+        round_lot: Quantity(100),
+    }
+}
+
+pub fn fill(session_id: SessionId, channel: u8, user_ref_num: u32) -> Fill {
+    Fill {
+        key: OrderKey { session_id, channel, user_ref_num },
+        order_id: OrderId(123_456_789),
+        leaves: Quantity::ZERO,
+    }
+}
+
+fn key(channel: u8, user_ref_num: u32) -> OrderKey {
+    OrderKey { session_id: FIRST, channel, user_ref_num }
+}
+
+/// What an event gives, by an encoder that knows the instrument.
+fn encoded(event: Event) -> Vec<(Recipient, Vec<u8>)> {
+    let mut encoder = Encoder::new();
+    let mut messages = Vec::new();
+    for event in [Event::InstrumentAdded(instrument()), event] {
+        encoder.encode(&output(event), &mut |recipient, message| {
+            messages.push((recipient, message.to_vec()));
+        });
+    }
+    messages
+}
+
+/// Checks that an event gives this message to the first session and nothing else.
+fn gives(event: Event, message: &MessageBuffer) {
+    assert_eq!(encoded(event), [(Recipient::One(FIRST), message.to_vec())], "{event:?}");
+}
+
+fn accepted() -> Accepted {
+    Accepted {
+        key: key(0, 1),
+        order_id: OrderId(123_456_789),
+        instrument_id: InstrumentId(1),
+        side: Side::Buy,
+        order_type: OrderType::Limit,
+        time_in_force: TimeInForce::Day,
+        display: Display::Visible,
+        quantity: Quantity(100),
+        price: Price(1_503_400),
+        attributes: OrderAttributes {
+            client_order_id: ClientOrderId::new("CLORD1").unwrap(),
+            capacity: Capacity::Agency,
+            ..OrderAttributes::default()
+        },
+    }
+}
+
+fn accepted_fields() -> ouch::OrderAccepted {
+    ouch::OrderAccepted {
+        message_type: ouch::OrderAccepted::TYPE,
+        timestamp: NOW.into(),
+        user_ref_num: 1.into(),
+        side: b'B',
+        quantity: 100.into(),
+        symbol: *b"AAPL    ",
+        price: 1_503_400.into(),
+        time_in_force: b'0',
+        display: b'Y',
+        order_reference_number: 123_456_789.into(),
+        capacity: b'A',
+        inter_market_sweep_eligibility: b'N',
+        cross_type: b'N',
+        order_state: b'L',
+        cl_ord_id: *b"CLORD1        ",
+    }
+}
+
+fn replaced() -> Replaced {
+    let Accepted { instrument_id, side, order_type, time_in_force, display, price, .. } =
+        accepted();
+    Replaced {
+        key: key(0, 2),
+        original_user_ref_num: 1,
+        original_order_id: OrderId(123_456_789),
+        order_id: OrderId(123_456_790),
+        instrument_id,
+        side,
+        order_type,
+        time_in_force,
+        display,
+        in_place: true,
+        leaves: Quantity(400),
+        price,
+        attributes: OrderAttributes {
+            firm: Firm::new("FIRM").unwrap(),
+            customer_type: CustomerType::Retail,
+            group_id: 7,
+            shares_located: true,
+            ..accepted().attributes
+        },
+    }
+}
+
+/// Accepted echoes the order and, of its tags, those that are not at their default.
+#[test]
+fn accepted_echoes_the_order() {
+    gives(Event::Accepted(accepted()), &MessageBuffer::with_appendage(&accepted_fields()));
+
+    let attributes = OrderAttributes {
+        firm: Firm::new("FIRM").unwrap(),
+        customer_type: CustomerType::NotRetail,
+        group_id: 258,
+        shares_located: true,
+        locate_broker: Firm::new("LOCA").unwrap(),
+        ..accepted().attributes
+    };
+    let mut message = MessageBuffer::with_appendage(&accepted_fields());
+    message
+        .tag(Tag::Firm, b"FIRM")
+        .tag(Tag::CustomerType, b"N")
+        .tag(Tag::GroupId, &[1, 2])
+        .tag(Tag::SharesLocated, b"Y")
+        .tag(Tag::UserRefIdx, &[5]);
+    gives(Event::Accepted(Accepted { key: key(5, 1), attributes, ..accepted() }), &message);
+}
+
+/// A market order has no price of its own; the wire's price for it comes back.
+#[test]
+fn market_orders_are_echoed_as_such() {
+    let market = Accepted { order_type: OrderType::Market, price: Price::ZERO, ..accepted() };
+    let fields = ouch::OrderAccepted { price: ouch::MARKET_PRICE.into(), ..accepted_fields() };
+    gives(Event::Accepted(market), &MessageBuffer::with_appendage(&fields));
+}
+
+/// Replaced says what is open, and echoes the only tags it may carry.
+#[test]
+fn replaced_says_what_is_open() {
+    let fields = ouch::OrderReplaced {
+        message_type: ouch::OrderReplaced::TYPE,
+        timestamp: NOW.into(),
+        orig_user_ref_num: 1.into(),
+        user_ref_num: 2.into(),
+        side: b'B',
+        quantity: 400.into(),
+        symbol: *b"AAPL    ",
+        price: 1_503_400.into(),
+        time_in_force: b'0',
+        display: b'Y',
+        order_reference_number: 123_456_790.into(),
+        capacity: b'A',
+        inter_market_sweep_eligibility: b'N',
+        cross_type: b'N',
+        order_state: b'L',
+        cl_ord_id: *b"CLORD1        ",
+    };
+    let mut message = MessageBuffer::with_appendage(&fields);
+    message.tag(Tag::Firm, b"FIRM");
+    gives(Event::Replaced(replaced()), &message);
+    message.tag(Tag::UserRefIdx, &[9]);
+    gives(Event::Replaced(Replaced { key: key(9, 2), ..replaced() }), &message);
+}
+
+/// A trade tells both its owners, the maker first, with the same match number.
+#[test]
+fn trade_tells_maker_then_taker() {
+    let traded = Traded {
+        trade_id: TradeId(987_654_321),
+        instrument_id: InstrumentId(1),
+        taker_side: Side::Sell,
+        price: Price(1_503_400),
+        quantity: Quantity(100),
+        maker: fill(FIRST, 0, 1),
+        taker: fill(SECOND, 3, 77),
+    };
+    let maker = ouch::OrderExecuted {
+        message_type: ouch::OrderExecuted::TYPE,
+        timestamp: NOW.into(),
+        user_ref_num: 1.into(),
+        quantity: 100.into(),
+        price: 1_503_400.into(),
+        liquidity_flag: b'A',
+        match_number: 987_654_321.into(),
+    };
+    let taker = ouch::OrderExecuted { user_ref_num: 77.into(), liquidity_flag: b'R', ..maker };
+    let mut to_taker = MessageBuffer::with_appendage(&taker);
+    to_taker.tag(Tag::UserRefIdx, &[3]);
+    assert_eq!(
+        encoded(Event::Traded(traded)),
+        [
+            (Recipient::One(FIRST), MessageBuffer::with_appendage(&maker).to_vec()),
+            (Recipient::One(SECOND), to_taker.to_vec()),
+        ]
+    );
+}
+
+/// A message that may go without an appendage has one only to name a channel.
+#[test]
+fn optional_appendage_names_the_channel() {
+    for channel in [0, 5] {
+        let with_channel = |mut message: MessageBuffer| {
+            message.user_ref_idx(channel);
+            message
+        };
+        let client_order_id = ClientOrderId::new("BADPX").unwrap();
+        gives(
+            Event::Rejected(Rejected {
+                key: key(channel, 9),
+                reason: RejectReason::InvalidPrice,
+                client_order_id,
+            }),
+            &with_channel(MessageBuffer::new(&ouch::Rejected {
+                message_type: ouch::Rejected::TYPE,
+                timestamp: NOW.into(),
+                user_ref_num: 9.into(),
+                reason: 0x001D.into(),
+                cl_ord_id: *b"BADPX         ",
+            })),
+        );
+        for reason in CancelReason::ALL {
+            gives(
+                Event::Canceled(Canceled {
+                    key: key(channel, 9),
+                    order_id: OrderId(1),
+                    instrument_id: InstrumentId(1),
+                    quantity: Quantity(60),
+                    leaves: Quantity(40),
+                    booked: true,
+                    reason: *reason,
+                }),
+                &with_channel(MessageBuffer::new(&ouch::OrderCanceled {
+                    message_type: ouch::OrderCanceled::TYPE,
+                    timestamp: NOW.into(),
+                    user_ref_num: 9.into(),
+                    quantity: 60.into(),
+                    reason: reason.code(),
+                })),
+            );
+        }
+        gives(
+            Event::Modified(Modified {
+                key: key(channel, 9),
+                order_id: OrderId(1),
+                instrument_id: InstrumentId(1),
+                side: Side::SellShortExempt,
+                quantity: Quantity(10),
+                leaves: Quantity(40),
+            }),
+            &with_channel(MessageBuffer::new(&ouch::OrderModified {
+                message_type: ouch::OrderModified::TYPE,
+                timestamp: NOW.into(),
+                user_ref_num: 9.into(),
+                side: b'E',
+                quantity: 40.into(),
+            })),
+        );
+        gives(
+            Event::AccountQueried(AccountQueried {
+                session_id: FIRST,
+                channel,
+                next_user_ref_num: 14,
+            }),
+            &with_channel(MessageBuffer::new(&ouch::AccountQueryResponse {
+                message_type: ouch::AccountQueryResponse::TYPE,
+                timestamp: NOW.into(),
+                next_user_ref_num: 14.into(),
+            })),
+        );
+    }
+}
+
+/// The answers to requests about many orders echo what was asked.
+#[test]
+fn answers_echo_the_request() {
+    let firm = Firm::new("FIRM").unwrap();
+    let asked = MassCanceled {
+        key: key(0, 10),
+        firm,
+        symbol: Symbol::new("MSFT").unwrap(),
+        side: None,
+        group_id: None,
+    };
+    let fields = ouch::MassCancelResponse {
+        message_type: ouch::MassCancelResponse::TYPE,
+        timestamp: NOW.into(),
+        user_ref_num: 10.into(),
+        firm: *b"FIRM",
+        symbol: *b"MSFT    ",
+    };
+    gives(Event::MassCanceled(asked), &MessageBuffer::with_appendage(&fields));
+    let mut message = MessageBuffer::with_appendage(&fields);
+    message.tag(Tag::GroupId, &[0, 0]).tag(Tag::Side, b"S").tag(Tag::UserRefIdx, &[2]);
+    gives(
+        Event::MassCanceled(MassCanceled {
+            key: key(2, 10),
+            side: Some(Side::Sell),
+            group_id: Some(0),
+            ..asked
+        }),
+        &message,
+    );
+
+    let disabled = ouch::DisableOrderEntryResponse {
+        message_type: ouch::DisableOrderEntryResponse::TYPE,
+        timestamp: NOW.into(),
+        user_ref_num: 12.into(),
+        firm: *b"FIRM",
+    };
+    let enabled = ouch::EnableOrderEntryResponse {
+        message_type: ouch::EnableOrderEntryResponse::TYPE,
+        timestamp: NOW.into(),
+        user_ref_num: 12.into(),
+        firm: *b"FIRM",
+    };
+    let switched = EntrySwitched { key: key(0, 12), firm, enabled: false };
+    gives(Event::EntrySwitched(switched), &MessageBuffer::with_appendage(&disabled));
+    let switched = EntrySwitched { enabled: true, ..switched };
+    gives(Event::EntrySwitched(switched), &MessageBuffer::with_appendage(&enabled));
+}
+
+/// The day's start and end go to all; a session added later gets the start alone.
+#[test]
+fn day_starts_and_ends_for_all() {
+    let event = |event_code| {
+        let fields = ouch::SystemEvent {
+            message_type: ouch::SystemEvent::TYPE,
+            timestamp: NOW.into(),
+            event_code,
+        };
+        MessageBuffer::new(&fields).to_vec()
+    };
+    for system_event in SystemEvent::ALL {
+        let expected = match system_event {
+            SystemEvent::StartOfSystemHours => vec![(Recipient::All, event(b'S'))],
+            SystemEvent::EndOfSystemHours => vec![(Recipient::All, event(b'E'))],
+            _ => vec![],
+        };
+        assert_eq!(encoded(Event::System(*system_event)), expected, "{system_event:?}");
+    }
+    let added = SessionAdded {
+        session_id: SECOND,
+        username: Text::new("USER02").unwrap(),
+        firm: Firm::new("FIRM").unwrap(),
+        system_hours: true,
+    };
+    let expected = [(Recipient::One(SECOND), event(b'S'))];
+    assert_eq!(encoded(Event::SessionAdded(added)), expected);
+    let before = SessionAdded { system_hours: false, ..added };
+    assert_eq!(encoded(Event::SessionAdded(before)), []);
+}
+
+/// What only the feed tells is not told to owners.
+#[test]
+fn booking_is_not_told_to_the_owner() {
+    let booked = Booked {
+        order_id: OrderId(1),
+        instrument_id: InstrumentId(1),
+        side: Side::Buy,
+        price: Price(100),
+        leaves: Quantity(1),
+        attribution: Firm::BLANK,
+    };
+    assert_eq!(encoded(Event::Booked(booked)), []);
+}
+
+/// No two reasons share a code, so that a participant can tell them apart.
+#[test]
+fn reasons_have_codes_of_their_own() {
+    let mut codes: Vec<_> = RejectReason::ALL.iter().map(|reason| reject_code(*reason)).collect();
+    codes.sort_unstable();
+    codes.dedup();
+    assert_eq!(codes.len(), RejectReason::ALL.len());
+}
