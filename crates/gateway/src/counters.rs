@@ -1,0 +1,204 @@
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// A number that one agent counts up and anyone may read.
+///
+/// Relaxed throughout: each number is right by itself, and nothing else is read by way of it.
+#[derive(Debug, Default)]
+pub(crate) struct Counter(AtomicU64);
+
+impl Counter {
+    /// Only by the one agent that owns it, so load and store make no race.
+    pub(crate) fn add(&self, count: u64) {
+        self.set(self.get() + count);
+    }
+
+    pub(crate) fn set(&self, count: u64) {
+        self.0.store(count, Ordering::Relaxed);
+    }
+
+    pub(crate) fn get(&self) -> u64 {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+/// Counters as one agent keeps them, and as others read them: the same names twice.
+macro_rules! counters {
+    (
+        $(#[$doc:meta])* $live:ident,
+        $(#[$snapshot_doc:meta])* $snapshot:ident {
+            $($(#[$field_doc:meta])* $field:ident,)*
+        }
+    ) => {
+        $(#[$doc])*
+        #[derive(Debug, Default)]
+        pub struct $live { $(pub(crate) $field: Counter,)* }
+
+        $(#[$snapshot_doc])*
+        #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+        pub struct $snapshot { $($(#[$field_doc])* pub $field: u64,)* }
+
+        impl $live {
+            /// All of them as they are now.
+            #[must_use]
+            pub fn read(&self) -> $snapshot {
+                $snapshot { $($field: self.$field.get(),)* }
+            }
+        }
+
+        impl $snapshot {
+            /// Each with its name, in declaration order.
+            #[must_use]
+            pub const fn named(&self) -> [(&'static str, u64); [$(stringify!($field)),*].len()] {
+                [$((stringify!($field), self.$field),)*]
+            }
+        }
+    };
+}
+
+counters! {
+    /// What a [`Tcp`](crate::Tcp) counts.
+    TcpCounters,
+    /// [`TcpCounters`] at one moment. Everything is a total.
+    TcpCount {
+        /// Connections that were closed at once because there were too many.
+        refused,
+        /// Times accepting paused because the system was out of descriptors or memory.
+        pauses,
+    }
+}
+
+counters! {
+    /// What was lost at a [`Udp`](crate::Udp) socket, and not on the way.
+    UdpLossCounters,
+    /// [`UdpLossCounters`] at one moment. Everything is a total.
+    UdpLossCount {
+        /// Dropped by the kernel because the receive buffer was full, as of the last datagram
+        /// received. The kernel counts them in 32 bits.
+        dropped,
+        /// Received but longer than [`UdpOptions::datagram_bytes_max`], and not delivered.
+        ///
+        /// [`UdpOptions::datagram_bytes_max`]: crate::UdpOptions::datagram_bytes_max
+        truncated,
+        /// Refused by the kernel on the way out: no route, or a firewall.
+        refused,
+    }
+}
+
+counters! {
+    /// What [`OrderEntry`](crate::OrderEntry) counts.
+    OrderEntryCounters,
+    /// [`OrderEntryCounters`] at one moment. Everything is a total, unless it says "now".
+    OrderEntryCount {
+        /// Connections open now.
+        connections,
+        /// Connections open now that have not logged in.
+        connections_pending,
+        /// Connections accepted.
+        accepted,
+        /// Connections closed at once: too many without login, or an address shut out.
+        turned_away,
+        /// Logins that succeeded.
+        logins,
+        /// Logins that were rejected.
+        logins_rejected,
+        /// Logins that did not come in time.
+        login_timeouts,
+        /// Logouts.
+        logouts,
+        /// OUCH messages received, malformed ones included.
+        messages,
+        /// Messages submitted to the sequencer.
+        submitted,
+        /// OUCH messages that could not be read, and were ignored.
+        malformed,
+        /// Connections closed because they broke the session protocol.
+        violations,
+        /// Connections closed because nothing had been heard for too long.
+        silent_closed,
+        /// Connections closed because they took nothing for too long.
+        slow_closed,
+        /// Times a connection was not read because the submissions ring was full.
+        stalls,
+        /// Outputs taken from the ring.
+        outputs,
+        /// Replies stored.
+        replies,
+        /// Replies handed to a connection, repeated ones included.
+        replies_sent,
+        /// Bytes of replies stored now, index included.
+        store_bytes,
+        /// Bytes read.
+        bytes_in,
+        /// Bytes written.
+        bytes_out,
+    }
+}
+
+counters! {
+    /// What [`OrderEntryUdp`](crate::OrderEntryUdp) counts.
+    OrderEntryUdpCounters,
+    /// [`OrderEntryUdpCounters`] at one moment. Everything is a total, unless it says "now".
+    OrderEntryUdpCount {
+        /// Datagrams received.
+        datagrams,
+        /// Datagrams from addresses that name no session, dropped.
+        unknown_senders,
+        /// Datagrams for a session that has not been added yet, dropped.
+        early,
+        /// OUCH messages received, malformed ones included.
+        messages,
+        /// Messages submitted to the sequencer.
+        submitted,
+        /// Messages and datagrams that could not be read, and were ignored.
+        malformed,
+        /// Turns in which nothing was received because the submissions ring was full.
+        stalls,
+        /// Outputs taken from the ring.
+        outputs,
+        /// Replies stored.
+        replies,
+        /// Bytes of replies stored now, index included.
+        store_bytes,
+        /// Packets of replies sent, repeated ones and heartbeats included.
+        packets,
+        /// Bytes of these packets.
+        bytes_out,
+        /// Requests for earlier replies that were answered.
+        requests_answered,
+        /// Requests that were not: unknown session, nothing there, or too many in one turn.
+        requests_unanswered,
+        /// Replies that were dropped from the store before they could be sent once.
+        replies_skipped,
+    }
+}
+
+counters! {
+    /// What [`MarketData`](crate::MarketData) counts.
+    MarketDataCounters,
+    /// [`MarketDataCounters`] at one moment. Everything is a total, unless it says "now".
+    MarketDataCount {
+        /// Outputs taken from the ring.
+        outputs,
+        /// Feed messages stored; also the number of the newest.
+        messages,
+        /// Bytes of messages stored now, index included.
+        store_bytes,
+        /// Packets sent to the feed, heartbeats included.
+        packets,
+        /// Heartbeats among them.
+        heartbeats,
+        /// Bytes of the packets.
+        bytes_out,
+        /// Messages that were dropped from the store before they could be sent once.
+        messages_skipped,
+        /// Turns that ended before all was sent because the network was full.
+        stalls,
+        /// Requests received, malformed ones included.
+        requests,
+        /// Requests answered.
+        requests_answered,
+        /// Requests not answered: malformed, unknown session, nothing there, or too many in one
+        /// turn.
+        requests_unanswered,
+    }
+}

@@ -1,0 +1,98 @@
+use std::{fmt, io, net::SocketAddr};
+
+/// Streams of bytes, many at a time: TCP, or what stands for it in a simulation.
+///
+/// Readiness is told once, when it begins (edge-triggered): who is told `Readable` may read until
+/// [`io::ErrorKind::WouldBlock`], and is told again only for what arrives after that. A new
+/// connection is taken to be writable. Nothing here ever blocks.
+pub trait StreamNetwork {
+    /// Appends what has happened since the last call to `events`; a bounded number of them.
+    ///
+    /// # Errors
+    /// The network as a whole is out of order. Failures of one connection are told by its `read`.
+    fn poll(&mut self, events: &mut Vec<NetworkEvent>) -> io::Result<()>;
+
+    /// Reads what has arrived, at most `buffer`; 0 says the peer has finished.
+    ///
+    /// # Errors
+    /// `WouldBlock`: nothing for now. Anything else: the connection is broken and must be closed;
+    /// `NotConnected` if it is not open, or its place has been taken by another.
+    fn read(&mut self, connection: ConnectionId, buffer: &mut [u8]) -> io::Result<usize>;
+
+    /// Writes the front of `bytes` and says how many of them.
+    ///
+    /// # Errors
+    /// As for [`read`](Self::read); after `WouldBlock` a `Writable` follows when there is room.
+    fn write(&mut self, connection: ConnectionId, bytes: &[u8]) -> io::Result<usize>;
+
+    /// Says to the peer that nothing more will be written, while what it sends is still read.
+    fn finish(&mut self, connection: ConnectionId);
+
+    /// Gives the connection up. Its id is never used again; nothing happens if it is not open.
+    fn close(&mut self, connection: ConnectionId);
+}
+
+/// Datagrams through one socket: UDP, or what stands for it in a simulation.
+pub trait DatagramNetwork {
+    /// Receives one batch of datagrams, in the order of arrival, and says how many there were.
+    /// 0 says that none is waiting.
+    ///
+    /// # Errors
+    /// The socket is out of order.
+    fn receive(&mut self, deliver: &mut dyn FnMut(SocketAddr, &[u8])) -> io::Result<usize>;
+
+    /// Queues a datagram; false if there is no room for now, and it is to be tried next turn.
+    ///
+    /// A datagram that is queued may still be lost: that is the nature of it.
+    ///
+    /// # Errors
+    /// It is longer than this network can carry, or the socket is out of order.
+    fn send(&mut self, to: SocketAddr, datagram: &[u8]) -> io::Result<bool>;
+
+    /// Hands what is queued to the operating system, as far as that takes it.
+    ///
+    /// # Errors
+    /// The socket is out of order.
+    fn flush(&mut self) -> io::Result<()>;
+}
+
+/// What a [`StreamNetwork`] tells.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NetworkEvent {
+    /// A peer has connected, from this address.
+    Accepted(ConnectionId, SocketAddr),
+    /// Bytes have arrived, or the connection has ended: read to learn which.
+    Readable(ConnectionId),
+    /// There is room again after a write that would have blocked.
+    Writable(ConnectionId),
+}
+
+/// A connection of a [`StreamNetwork`]: a place in its table, and which of the connections that
+/// have held the place. So an id that outlives its connection never means another one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ConnectionId {
+    /// The place, from 0 to below the most connections there have been at a time.
+    pub index: u32,
+    /// Counts the connections that have held the place.
+    pub generation: u32,
+}
+
+impl ConnectionId {
+    /// As one number.
+    #[must_use]
+    pub const fn to_u64(self) -> u64 {
+        (self.generation as u64) << 32 | self.index as u64
+    }
+
+    /// From [`to_u64`](Self::to_u64).
+    #[must_use]
+    pub const fn from_u64(number: u64) -> Self {
+        Self { index: number as u32, generation: (number >> 32) as u32 }
+    }
+}
+
+impl fmt::Display for ConnectionId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}.{}", self.index, self.generation)
+    }
+}

@@ -1,0 +1,181 @@
+use std::{fmt, net::SocketAddr};
+
+use market::Text;
+
+/// What a gateway has to say to who runs it. Not rate-limited here: whoever prints it should.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Notice {
+    /// A session has a connection now.
+    LoggedIn {
+        /// The session's name.
+        username: Text<6>,
+        /// Where the connection comes from.
+        address: SocketAddr,
+        /// Number of the first reply it is sent.
+        next_reply: u64,
+    },
+    /// A session has no connection any more.
+    LoggedOut {
+        /// The session's name.
+        username: Text<6>,
+        /// Where the connection came from.
+        address: SocketAddr,
+        /// Why it ended.
+        reason: CloseReason,
+    },
+    /// A login was not accepted.
+    LoginRejected {
+        /// Where the connection comes from.
+        address: SocketAddr,
+        /// Why. The client is told less.
+        reason: LoginFault,
+    },
+    /// A connection ended before it had logged in.
+    NeverLoggedIn {
+        /// Where it came from.
+        address: SocketAddr,
+        /// Why it ended.
+        reason: CloseReason,
+    },
+    /// A connection was closed at once because there are as many without login as there may be.
+    TooManyConnections {
+        /// Where it came from.
+        address: SocketAddr,
+    },
+    /// A connection was closed at once because its address had too many bad logins.
+    ShutOut {
+        /// Where it came from.
+        address: SocketAddr,
+    },
+    /// A message could not be read and was ignored.
+    Malformed {
+        /// The session's name.
+        username: Text<6>,
+        /// Where it came from.
+        address: SocketAddr,
+        /// What was wrong.
+        fault: String,
+    },
+    /// A datagram came from an address that names no session, and was dropped.
+    UnknownSender {
+        /// Where it came from.
+        address: SocketAddr,
+    },
+    /// Replies were dropped to make room before they could be sent to who should have had them.
+    RepliesDropped {
+        /// The session's name.
+        username: Text<6>,
+        /// The oldest reply that is still there.
+        first: u64,
+    },
+}
+
+/// Why a connection ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum CloseReason {
+    /// The client logged out.
+    Logout,
+    /// The client closed it, or the network broke it.
+    Gone,
+    /// Nothing was heard for too long, or no login came.
+    Silent,
+    /// The client took nothing for too long.
+    Slow,
+    /// The replies it should be sent next are no longer kept.
+    FellBehind,
+    /// It sent too many messages that could not be read.
+    TooManyMalformed,
+    /// It broke the session protocol, in this way.
+    Violation(String),
+    /// The gateway is closing.
+    GatewayClosed,
+}
+
+/// Why a login was not accepted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LoginFault {
+    /// Unknown user or wrong password: nobody is told which.
+    Credentials,
+    /// The address had too many bad logins.
+    ShutOut,
+    /// There is no session of that name here.
+    NoSuchSession,
+    /// The account is not yet on the exchange.
+    NotYetAdded(Text<6>),
+    /// The account has a connection already, which stays.
+    AlreadyConnected(Text<6>),
+    /// The replies asked for were given up to make room; the oldest kept is this one.
+    RepliesDropped(Text<6>, u64),
+    /// The number asked for is beyond the next, which is this one.
+    NumberInFuture(Text<6>, u64),
+}
+
+/// Where notices go.
+pub type NoticeSink = Box<dyn FnMut(Notice) + Send>;
+
+impl fmt::Display for Notice {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::LoggedIn { username, address, next_reply } => {
+                write!(f, "{username} logged in from {address}, next reply {next_reply}")
+            }
+            Self::LoggedOut { username, address, reason } => {
+                write!(f, "{username} from {address}: {reason}")
+            }
+            Self::LoginRejected { address, reason } => {
+                write!(f, "login from {address} rejected: {reason}")
+            }
+            Self::NeverLoggedIn { address, reason } => {
+                write!(f, "connection from {address} without login: {reason}")
+            }
+            Self::TooManyConnections { address } => {
+                write!(f, "connection from {address} closed: too many without login")
+            }
+            Self::ShutOut { address } => {
+                write!(f, "connection from {address} closed: too many bad logins from there")
+            }
+            Self::Malformed { username, address, fault } => {
+                write!(f, "{username} from {address}: message ignored: {fault}")
+            }
+            Self::UnknownSender { address } => {
+                write!(f, "datagram from {address} dropped: the address names no session")
+            }
+            Self::RepliesDropped { username, first } => {
+                write!(f, "{username}: replies before {first} were dropped before they were sent")
+            }
+        }
+    }
+}
+
+impl fmt::Display for CloseReason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Logout => write!(f, "logged out"),
+            Self::Gone => write!(f, "connection ended"),
+            Self::Silent => write!(f, "nothing heard for too long"),
+            Self::Slow => write!(f, "took nothing for too long"),
+            Self::FellBehind => write!(f, "fell behind what is kept"),
+            Self::TooManyMalformed => write!(f, "too many malformed messages"),
+            Self::Violation(violation) => write!(f, "session protocol broken: {violation}"),
+            Self::GatewayClosed => write!(f, "the gateway closed"),
+        }
+    }
+}
+
+impl fmt::Display for LoginFault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Credentials => write!(f, "wrong user or password"),
+            Self::ShutOut => write!(f, "too many bad logins from there"),
+            Self::NoSuchSession => write!(f, "no session of that name"),
+            Self::NotYetAdded(username) => write!(f, "{username} is not on the exchange yet"),
+            Self::AlreadyConnected(username) => write!(f, "{username} is connected already"),
+            Self::RepliesDropped(username, first) => {
+                write!(f, "{username} asked for replies no longer kept; the oldest is {first}")
+            }
+            Self::NumberInFuture(username, next) => {
+                write!(f, "{username} asked for a reply beyond the next, which is {next}")
+            }
+        }
+    }
+}

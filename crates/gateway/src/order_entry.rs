@@ -1,0 +1,704 @@
+mod bad_logins;
+mod connection;
+
+use std::{collections::VecDeque, net::SocketAddr, sync::Arc};
+
+use market::{Output, Text, Timestamp};
+use ring::{Agent, AgentError, Consumer, Cursor, Producer};
+use wire::{
+    ouch,
+    soupbintcp::{LoginRejectReason, LoginRequest, Server, ServerHappening, Timers},
+};
+
+use self::{
+    bad_logins::BadLogins,
+    connection::{Connection, READ_BYTES, ReadOutcome, Stage},
+};
+use crate::{
+    Account, CloseReason, ConnectionId, LoginFault, NetworkEvent, Notice, NoticeSink,
+    OrderEntryCounters, StreamNetwork, Submission, account::authenticate, replies::Replies,
+    stream::Missing,
+};
+
+/// Steps (a packet taken or a read) one connection has in one turn.
+const STEPS_PER_CONNECTION: usize = 64;
+/// Steps all connections have in one turn, before the rest have to wait for the next.
+const STEPS_PER_TURN: usize = 1024;
+/// Outputs taken from the ring in one turn.
+const OUTPUTS_PER_TURN: usize = 1024;
+/// How often timers are looked at.
+const TICK_NS: u64 = 10_000_000;
+/// How long a connection that we have ended may take to read our last words.
+const CLOSING_NS: u64 = 1_000_000_000;
+
+/// What [`OrderEntry`] needs to know.
+#[derive(Clone, Debug)]
+pub struct OrderEntryConfig {
+    /// Name of the session: 10 decimal digits. It outlives restarts of the venue.
+    pub session: [u8; 10],
+    /// Who may log in; each name once.
+    pub accounts: Vec<Account>,
+    /// Heartbeats and timeouts of the session protocol.
+    pub timers: Timers,
+    /// How much of everything.
+    pub limits: OrderEntryLimits,
+}
+
+/// How much of everything [`OrderEntry`] allows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct OrderEntryLimits {
+    /// Connections that have not logged in, at a time.
+    pub pending_max: usize,
+    /// Of these, from one address.
+    pub pending_per_address_max: usize,
+    /// Malformed messages a connection may send; one more closes it.
+    pub malformed_max: u32,
+    /// Bad logins from one address within the window that shut it out.
+    pub bad_logins_max: usize,
+    /// That window.
+    pub bad_login_window_ns: u64,
+    /// How long an address is shut out.
+    pub shut_out_ns: u64,
+    /// How long a client may take nothing while there is something for it.
+    pub slow_client_timeout_ns: u64,
+    /// Memory for replies of all accounts, index included; at most 2 GiB. Some 160 KiB of its
+    /// newest are kept for each account in any case.
+    pub store_bytes_max: usize,
+}
+
+impl Default for OrderEntryLimits {
+    fn default() -> Self {
+        const SECOND: u64 = 1_000_000_000;
+        Self {
+            pending_max: 256,
+            pending_per_address_max: 64,
+            malformed_max: 64,
+            bad_logins_max: 5,
+            bad_login_window_ns: 60 * SECOND,
+            shut_out_ns: 60 * SECOND,
+            slow_client_timeout_ns: 10 * SECOND,
+            store_bytes_max: 1 << 30,
+        }
+    }
+}
+
+/// The agent behind the order entry port: OUCH 5.0 over SoupBinTCP.
+///
+/// What logged-in clients ask goes to the sequencer by way of the submissions ring, and only while
+/// that has a free slot: else connections are not read, and TCP holds the clients back. What the
+/// exchange answers is stored per account, numbered from 1, and every connection sends from its own
+/// place in that store. So a client that stops reading costs others nothing; it is cut off in time
+/// and may log in again and go on from any number that is still kept.
+pub struct OrderEntry<N> {
+    network: N,
+    session: [u8; 10],
+    accounts: Vec<Account>,
+    timers: Timers,
+    limits: OrderEntryLimits,
+    submissions: Producer<Submission>,
+    outputs: Consumer<Output>,
+    durable: Arc<Cursor>,
+    replies: Replies,
+    /// By the place in the network's table.
+    connections: Vec<Option<Box<Connection>>>,
+    /// The connection of each account that has one.
+    live: Vec<Option<ConnectionId>>,
+    /// Places of connections with something to do, each once, longest waiting first.
+    queue: VecDeque<u32>,
+    pending: usize,
+    open: usize,
+    /// Slots of the submissions ring that are free for certain: looked up anew only at 0, because
+    /// that reads what another core writes.
+    free: usize,
+    bad_logins: BadLogins,
+    ticked_ns: u64,
+    /// Reused every turn.
+    events: Vec<NetworkEvent>,
+    buffer: Box<[u8]>,
+    counters: Arc<OrderEntryCounters>,
+    notices: Option<NoticeSink>,
+}
+
+/// What is left of a connection after it was served.
+enum Served {
+    /// It waits for the network or for replies.
+    Idle,
+    /// It has more to do, as soon as it is its turn again.
+    Again,
+    /// It is to be closed.
+    Close(CloseReason),
+}
+
+impl<N: StreamNetwork> OrderEntry<N> {
+    /// Over a network that listens. `durable` is the sequence up to which outputs may leave.
+    ///
+    /// # Panics
+    /// Two accounts share a name, or a limit is out of its range.
+    pub fn new(
+        network: N,
+        config: OrderEntryConfig,
+        submissions: Producer<Submission>,
+        outputs: Consumer<Output>,
+        durable: Arc<Cursor>,
+    ) -> Self {
+        let OrderEntryConfig { session, accounts, timers, limits } = config;
+        let usernames: Vec<Text<6>> = accounts.iter().map(Account::username).collect();
+        let bad_logins =
+            BadLogins::new(limits.bad_logins_max, limits.bad_login_window_ns, limits.shut_out_ns);
+        Self {
+            network,
+            session,
+            replies: Replies::new(&usernames, limits.store_bytes_max),
+            live: vec![None; accounts.len()],
+            accounts,
+            timers,
+            limits,
+            submissions,
+            outputs,
+            durable,
+            connections: Vec::new(),
+            queue: VecDeque::new(),
+            pending: 0,
+            open: 0,
+            free: 0,
+            bad_logins,
+            ticked_ns: 0,
+            events: Vec::new(),
+            buffer: vec![0; READ_BYTES].into_boxed_slice(),
+            counters: Arc::default(),
+            notices: None,
+        }
+    }
+
+    /// Sends notices there from now on.
+    pub fn set_notices(&mut self, notices: NoticeSink) {
+        self.notices = Some(notices);
+    }
+
+    /// What it counts; may be read from any thread.
+    #[must_use]
+    pub fn counters(&self) -> Arc<OrderEntryCounters> {
+        Arc::clone(&self.counters)
+    }
+
+    /// Takes an output of a replayed journal: replies are stored as they were, nothing is sent.
+    pub fn replay(&mut self, output: &Output) {
+        self.replies.take(output);
+        while self.replies.next_touched().is_some() {}
+        self.count_replies();
+    }
+
+    /// Stores the replies that are durable by now and wakes the connections they are for.
+    fn take_outputs(&mut self) -> usize {
+        let count = self.replies.pull(&mut self.outputs, &self.durable, OUTPUTS_PER_TURN);
+        while let Some(account) = self.replies.next_touched() {
+            if let Some(connection) = self.live[account] {
+                self.enqueue(connection.index);
+            }
+        }
+        if count > 0 {
+            self.counters.outputs.add(count as u64);
+            self.count_replies();
+        }
+        count
+    }
+
+    fn count_replies(&self) {
+        self.counters.replies.set(self.replies.count());
+        self.counters.store_bytes.set(self.replies.store().bytes() as u64);
+    }
+
+    fn take_network_events(&mut self, now_ns: u64) -> Result<usize, AgentError> {
+        let mut events = std::mem::take(&mut self.events);
+        self.network
+            .poll(&mut events)
+            .map_err(|error| format!("the order entry listener failed: {error}"))?;
+        let count = events.len();
+        for event in events.drain(..) {
+            match event {
+                NetworkEvent::Accepted(id, address) => self.accept(id, address, now_ns),
+                NetworkEvent::Readable(id) => {
+                    self.wake(id, |connection| connection.readable = true);
+                }
+                NetworkEvent::Writable(id) => {
+                    self.wake(id, |connection| connection.writable = true);
+                }
+            }
+        }
+        self.events = events;
+        Ok(count)
+    }
+
+    fn accept(&mut self, id: ConnectionId, address: SocketAddr, now_ns: u64) {
+        self.counters.accepted.add(1);
+        if let Some(notice) = self.turns_away(address, now_ns) {
+            self.counters.turned_away.add(1);
+            self.network.close(id);
+            return self.notify(notice);
+        }
+        let index = id.index as usize;
+        if self.connections.len() <= index {
+            self.connections.resize_with(index + 1, || None);
+        }
+        let server = Server::new(self.timers, now_ns);
+        let mut connection = Box::new(Connection::new(id, address, server));
+        connection.readable = true;
+        self.connections[index] = Some(connection);
+        self.open += 1;
+        self.pending += 1;
+        self.enqueue(id.index);
+    }
+
+    fn turns_away(&self, address: SocketAddr, now_ns: u64) -> Option<Notice> {
+        if self.bad_logins.shuts_out(address.ip(), now_ns) {
+            return Some(Notice::ShutOut { address });
+        }
+        let from_there = || {
+            let pending = self.connections.iter().flatten().filter(|connection| {
+                connection.stage == Stage::Pending && connection.address.ip() == address.ip()
+            });
+            pending.count()
+        };
+        if self.pending >= self.limits.pending_max
+            || from_there() >= self.limits.pending_per_address_max
+        {
+            return Some(Notice::TooManyConnections { address });
+        }
+        None
+    }
+
+    fn wake(&mut self, id: ConnectionId, note: impl FnOnce(&mut Connection)) {
+        let place = self.connections.get_mut(id.index as usize);
+        if let Some(connection) = place.and_then(Option::as_mut).filter(|there| there.id == id) {
+            note(connection);
+            self.enqueue(id.index);
+        }
+    }
+
+    fn enqueue(&mut self, index: u32) {
+        if let Some(connection) = &mut self.connections[index as usize]
+            && !connection.queued
+        {
+            connection.queued = true;
+            self.queue.push_back(index);
+        }
+    }
+
+    /// Serves those that wait, each once, until the turn has had its share.
+    fn serve_queue(&mut self, now_ns: u64) -> usize {
+        let mut work = 0;
+        let mut steps = 0;
+        for _ in 0..self.queue.len() {
+            if steps >= STEPS_PER_TURN {
+                break;
+            }
+            let Some(index) = self.queue.pop_front() else { break };
+            let Some(mut connection) = self.connections[index as usize].take() else { continue };
+            connection.queued = false;
+            let before = work;
+            let served = self.serve(&mut connection, now_ns, &mut work);
+            steps += 1 + work - before;
+            match served {
+                Served::Close(reason) => self.drop_connection(*connection, reason),
+                Served::Idle => self.connections[index as usize] = Some(connection),
+                Served::Again => {
+                    self.connections[index as usize] = Some(connection);
+                    self.enqueue(index);
+                }
+            }
+        }
+        work
+    }
+
+    fn serve(&mut self, connection: &mut Connection, now_ns: u64, work: &mut usize) -> Served {
+        let read = match connection.stage {
+            Stage::Closing { .. } => self.discard(connection, work),
+            Stage::Pending | Stage::Live(_) => self.take_packets(connection, now_ns, work),
+        };
+        if let Served::Close(reason) = read {
+            return Served::Close(reason);
+        }
+        match self.give_replies(connection, now_ns, work) {
+            Served::Idle => read,
+            other => other,
+        }
+    }
+
+    /// Takes what the client sent, a packet at a time, while the ring has a slot for it.
+    fn take_packets(
+        &mut self,
+        connection: &mut Connection,
+        now_ns: u64,
+        work: &mut usize,
+    ) -> Served {
+        for _ in 0..STEPS_PER_CONNECTION {
+            if self.free == 0 {
+                self.free = self.submissions.free();
+            }
+            if self.free == 0 {
+                // Not counted as work: the sequencer wakes us when it has made room.
+                self.counters.stalls.add(1);
+                return Served::Again;
+            }
+            match connection.server.next() {
+                Ok(Some(happening)) => {
+                    *work += 1;
+                    match happening {
+                        ServerHappening::Login(request) => {
+                            let login = self.log_in(connection.address, &request, now_ns);
+                            self.answer_login(connection, login, now_ns);
+                        }
+                        ServerHappening::Message(message) => {
+                            let Stage::Live(account) = connection.stage else {
+                                unreachable!("messages come after the login was accepted")
+                            };
+                            if let Err(fault) = self.submit(account, message, now_ns) {
+                                self.answer_malformed(connection, account, fault, now_ns);
+                            }
+                        }
+                        ServerHappening::Logout => return Served::Close(CloseReason::Logout),
+                    }
+                    if matches!(connection.stage, Stage::Closing { .. }) {
+                        return Served::Again;
+                    }
+                }
+                Ok(None) => match connection.read(&mut self.network, &mut self.buffer) {
+                    ReadOutcome::Bytes(count) => {
+                        *work += 1;
+                        self.counters.bytes_in.add(count as u64);
+                        if let Err(violation) =
+                            connection.server.receive(&self.buffer[..count], now_ns)
+                        {
+                            self.break_off(connection, &violation.to_string(), now_ns);
+                            return Served::Again;
+                        }
+                    }
+                    ReadOutcome::Nothing => return Served::Idle,
+                    ReadOutcome::Ended => return Served::Close(CloseReason::Gone),
+                },
+                Err(violation) => {
+                    self.break_off(connection, &violation.to_string(), now_ns);
+                    return Served::Again;
+                }
+            }
+        }
+        Served::Again
+    }
+
+    /// Submits one OUCH message; the ring has a slot.
+    fn submit(
+        &mut self,
+        account: usize,
+        message: &[u8],
+        now_ns: u64,
+    ) -> Result<(), ouch::Malformed> {
+        self.counters.messages.add(1);
+        let session_id = self.replies.session(account).expect("who is logged in has a session");
+        let command = ouch::command(message, session_id)?;
+        let submission = Submission { received: Timestamp(now_ns), command };
+        self.submissions.try_publish(submission).expect("there was a free slot");
+        self.free -= 1;
+        self.counters.submitted.add(1);
+        Ok(())
+    }
+
+    fn answer_malformed(
+        &mut self,
+        connection: &mut Connection,
+        account: usize,
+        fault: ouch::Malformed,
+        now_ns: u64,
+    ) {
+        self.counters.malformed.add(1);
+        let fault = fault.to_string();
+        connection.server.send_debug(&format!("message ignored: {fault}"), now_ns);
+        self.notify(Notice::Malformed {
+            username: self.accounts[account].username(),
+            address: connection.address,
+            fault,
+        });
+        connection.malformed += 1;
+        if connection.malformed > self.limits.malformed_max {
+            connection.server.send_debug("too many malformed messages", now_ns);
+            self.begin_closing(connection, Some(CloseReason::TooManyMalformed), now_ns);
+        }
+    }
+
+    /// Decides a login: the account and the number of the first reply to send.
+    fn log_in(
+        &mut self,
+        address: SocketAddr,
+        request: &LoginRequest,
+        now_ns: u64,
+    ) -> Result<(usize, u64), LoginFault> {
+        if self.bad_logins.shuts_out(address.ip(), now_ns) {
+            return Err(LoginFault::ShutOut);
+        }
+        let Some(account) = authenticate(&self.accounts, &request.username, &request.password)
+        else {
+            self.bad_logins.record(address.ip(), now_ns);
+            return Err(LoginFault::Credentials);
+        };
+        let username = self.accounts[account].username();
+        let session = request.session.as_str().as_bytes();
+        if !session.is_empty() && session != self.session.trim_ascii() {
+            return Err(LoginFault::NoSuchSession);
+        }
+        if self.replies.session(account).is_none() {
+            return Err(LoginFault::NotYetAdded(username));
+        }
+        if self.live[account].is_some() {
+            return Err(LoginFault::AlreadyConnected(username));
+        }
+        let store = self.replies.store();
+        let next = store.next(account);
+        let first = match request.sequence_number {
+            // SoupBinTCP 3.00: 0 starts with the most recently generated message.
+            Some(0) => (next - 1).max(1),
+            Some(number) => number,
+            // Who names none gets everything, so that nothing is missed.
+            None => 1,
+        };
+        if first > next {
+            return Err(LoginFault::NumberInFuture(username, next));
+        }
+        if first < store.first(account) {
+            return Err(LoginFault::RepliesDropped(username, store.first(account)));
+        }
+        Ok((account, first))
+    }
+
+    fn answer_login(
+        &mut self,
+        connection: &mut Connection,
+        login: Result<(usize, u64), LoginFault>,
+        now_ns: u64,
+    ) {
+        let address = connection.address;
+        match login {
+            Ok((account, next_reply)) => {
+                connection.server.accept(&self.session, next_reply, now_ns);
+                connection.stage = Stage::Live(account);
+                connection.next_reply = next_reply;
+                self.live[account] = Some(connection.id);
+                self.pending -= 1;
+                self.counters.logins.add(1);
+                let username = self.accounts[account].username();
+                self.notify(Notice::LoggedIn { username, address, next_reply });
+            }
+            Err(reason) => {
+                let code = match reason {
+                    LoginFault::Credentials | LoginFault::ShutOut => {
+                        LoginRejectReason::NotAuthorized
+                    }
+                    LoginFault::RepliesDropped(_, first) => {
+                        let text = format!("replies before {first} are no longer kept");
+                        connection.server.send_debug(&text, now_ns);
+                        LoginRejectReason::SessionNotAvailable
+                    }
+                    LoginFault::NumberInFuture(_, next) => {
+                        let text = format!("the next reply is {next}");
+                        connection.server.send_debug(&text, now_ns);
+                        LoginRejectReason::SessionNotAvailable
+                    }
+                    LoginFault::NoSuchSession
+                    | LoginFault::NotYetAdded(_)
+                    | LoginFault::AlreadyConnected(_) => LoginRejectReason::SessionNotAvailable,
+                };
+                connection.server.reject(code, now_ns);
+                self.counters.logins_rejected.add(1);
+                self.notify(Notice::LoginRejected { address, reason });
+                self.begin_closing(connection, None, now_ns);
+            }
+        }
+    }
+
+    /// Ends a connection that broke the protocol, and says so to it first.
+    fn break_off(&mut self, connection: &mut Connection, violation: &str, now_ns: u64) {
+        self.counters.violations.add(1);
+        connection.server.send_debug(violation, now_ns);
+        let reason = CloseReason::Violation(violation.to_owned());
+        self.begin_closing(connection, Some(reason), now_ns);
+    }
+
+    /// From here on nothing is taken from the connection; its account may log in again at once.
+    /// The reason is told unless it has been.
+    fn begin_closing(
+        &mut self,
+        connection: &mut Connection,
+        reason: Option<CloseReason>,
+        now_ns: u64,
+    ) {
+        self.release(connection, reason);
+        connection.stage = Stage::Closing { until_ns: now_ns + CLOSING_NS, finished: false };
+    }
+
+    /// Reads and forgets what a closing connection still sends.
+    fn discard(&mut self, connection: &mut Connection, work: &mut usize) -> Served {
+        for _ in 0..STEPS_PER_CONNECTION {
+            match connection.read(&mut self.network, &mut self.buffer) {
+                ReadOutcome::Bytes(count) => {
+                    *work += 1;
+                    self.counters.bytes_in.add(count as u64);
+                }
+                ReadOutcome::Nothing => return Served::Idle,
+                ReadOutcome::Ended => return Served::Close(CloseReason::Gone),
+            }
+        }
+        Served::Again
+    }
+
+    /// Sends what the connection has not been sent yet, as far as it takes it.
+    fn give_replies(
+        &mut self,
+        connection: &mut Connection,
+        now_ns: u64,
+        work: &mut usize,
+    ) -> Served {
+        let mut filled = 0;
+        if let Stage::Live(account) = connection.stage {
+            match connection.fill(self.replies.store(), account, now_ns) {
+                Ok(count) => filled = count,
+                Err(Missing::Dropped(first)) => {
+                    let text = format!("replies before {first} are no longer kept");
+                    connection.server.send_debug(&text, now_ns);
+                    self.begin_closing(connection, Some(CloseReason::FellBehind), now_ns);
+                }
+                Err(Missing::Future(_)) => unreachable!("it asks only below the next number"),
+            }
+        }
+        self.counters.replies_sent.add(filled);
+        let Ok(written) = connection.write(&mut self.network, now_ns) else {
+            return Served::Close(CloseReason::Gone);
+        };
+        self.counters.bytes_out.add(written as u64);
+        *work += filled as usize + usize::from(written > 0);
+        if !connection.server.outgoing().is_empty() {
+            // The socket is full: `Writable` brings the connection back.
+            return Served::Idle;
+        }
+        match &mut connection.stage {
+            Stage::Live(account) if connection.next_reply < self.replies.store().next(*account) => {
+                Served::Again
+            }
+            Stage::Closing { finished, .. } if !*finished => {
+                *finished = true;
+                self.network.finish(connection.id);
+                Served::Again
+            }
+            _ => Served::Idle,
+        }
+    }
+
+    /// Looks at every connection's timers.
+    fn tick(&mut self, now_ns: u64) -> usize {
+        if now_ns.saturating_sub(self.ticked_ns) < TICK_NS {
+            return 0;
+        }
+        self.ticked_ns = now_ns;
+        let mut work = 0;
+        for index in 0..self.connections.len() {
+            let Some(mut connection) = self.connections[index].take() else { continue };
+            if let Some(reason) = self.timed_out(&mut connection, now_ns) {
+                work += 1;
+                self.drop_connection(*connection, reason);
+                continue;
+            }
+            let has_bytes = connection.writable && !connection.server.outgoing().is_empty();
+            self.connections[index] = Some(connection);
+            if has_bytes {
+                work += 1;
+                self.enqueue(index as u32);
+            }
+        }
+        work
+    }
+
+    fn timed_out(&mut self, connection: &mut Connection, now_ns: u64) -> Option<CloseReason> {
+        if let Stage::Closing { until_ns, .. } = connection.stage {
+            return (now_ns >= until_ns).then_some(CloseReason::Silent);
+        }
+        if connection.server.tick(now_ns).is_err() {
+            let counter = match connection.stage {
+                Stage::Pending => Some(&self.counters.login_timeouts),
+                // Who is not read because the ring is full is not silent.
+                _ if connection.readable => None,
+                _ => Some(&self.counters.silent_closed),
+            };
+            if let Some(counter) = counter {
+                counter.add(1);
+                return Some(CloseReason::Silent);
+            }
+        }
+        let blocked_since_ns = connection.blocked_since_ns?;
+        let slow = now_ns.saturating_sub(blocked_since_ns) >= self.limits.slow_client_timeout_ns;
+        if slow {
+            self.counters.slow_closed.add(1);
+        }
+        slow.then_some(CloseReason::Slow)
+    }
+
+    fn drop_connection(&mut self, connection: Connection, reason: CloseReason) {
+        if reason == CloseReason::Logout {
+            self.counters.logouts.add(1);
+        }
+        self.network.close(connection.id);
+        self.open -= 1;
+        self.release(&connection, Some(reason));
+    }
+
+    /// Takes the connection out of the count of its stage, and tells why unless that was told.
+    fn release(&mut self, connection: &Connection, reason: Option<CloseReason>) {
+        let address = connection.address;
+        let notice = match connection.stage {
+            Stage::Pending => {
+                self.pending -= 1;
+                reason.map(|reason| Notice::NeverLoggedIn { address, reason })
+            }
+            Stage::Live(account) => {
+                self.live[account] = None;
+                let username = self.accounts[account].username();
+                reason.map(|reason| Notice::LoggedOut { username, address, reason })
+            }
+            Stage::Closing { .. } => None,
+        };
+        if let Some(notice) = notice {
+            self.notify(notice);
+        }
+    }
+
+    fn notify(&mut self, notice: Notice) {
+        if let Some(notices) = &mut self.notices {
+            notices(notice);
+        }
+    }
+}
+
+impl<N: StreamNetwork + Send> Agent for OrderEntry<N> {
+    fn name(&self) -> &str {
+        "order entry"
+    }
+
+    fn do_work(&mut self, now_ns: u64) -> Result<usize, AgentError> {
+        let mut work = self.take_outputs();
+        work += self.take_network_events(now_ns)?;
+        work += self.serve_queue(now_ns);
+        work += self.tick(now_ns);
+        self.counters.connections.set(self.open as u64);
+        self.counters.connections_pending.set(self.pending as u64);
+        Ok(work)
+    }
+
+    /// Sends what is durable as far as sockets take it at once, and closes them. The session goes
+    /// on after a restart, so its end is not announced.
+    fn close(&mut self) {
+        self.take_outputs();
+        for index in 0..self.connections.len() {
+            let Some(mut connection) = self.connections[index].take() else { continue };
+            let mut work = 0;
+            self.give_replies(&mut connection, self.ticked_ns, &mut work);
+            self.drop_connection(*connection, CloseReason::GatewayClosed);
+        }
+        self.queue.clear();
+    }
+}

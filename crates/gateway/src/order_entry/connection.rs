@@ -1,0 +1,157 @@
+use std::{io, net::SocketAddr};
+
+use wire::soupbintcp::Server;
+
+use crate::{
+    ConnectionId, StreamNetwork,
+    stream::{Missing, StreamStore},
+};
+
+/// Bytes read at a time.
+pub(super) const READ_BYTES: usize = 16 * 1024;
+/// Bytes read at a time before the login: many times what that takes, and what a stranger can make
+/// us hold.
+const PENDING_READ_BYTES: usize = 1024;
+/// Bytes that may wait for the socket; what is not yet among them stays in the store.
+const OUTGOING_BYTES_MAX: usize = 64 * 1024;
+/// Bytes a SoupBinTCP packet adds to its message.
+const PACKET_BYTES: usize = 3;
+
+/// One connection: its session protocol, what the network said of it, and its place in its
+/// account's replies.
+pub(super) struct Connection {
+    pub(super) id: ConnectionId,
+    pub(super) address: SocketAddr,
+    pub(super) server: Server,
+    pub(super) stage: Stage,
+    /// There may be bytes to read.
+    pub(super) readable: bool,
+    /// The socket takes bytes, as far as we know.
+    pub(super) writable: bool,
+    /// It stands in the queue of those to be served.
+    pub(super) queued: bool,
+    /// Number of the next reply to send.
+    pub(super) next_reply: u64,
+    /// Messages that could not be read.
+    pub(super) malformed: u32,
+    /// Since when the socket has taken nothing of what waits for it.
+    pub(super) blocked_since_ns: Option<u64>,
+}
+
+/// Where a connection is in its life.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Stage {
+    /// It has not logged in.
+    Pending,
+    /// It is the connection of this account.
+    Live(usize),
+    /// The last bytes are on their way; then it waits for the client to close, but no longer than
+    /// this. A connection closed with bytes unread would take the last words with it.
+    Closing {
+        /// When to give up.
+        until_ns: u64,
+        /// All is written, and the client has been told so.
+        finished: bool,
+    },
+}
+
+/// What came of reading.
+pub(super) enum ReadOutcome {
+    /// So many bytes.
+    Bytes(usize),
+    /// None for now.
+    Nothing,
+    /// The connection has ended.
+    Ended,
+}
+
+impl Connection {
+    pub(super) fn new(id: ConnectionId, address: SocketAddr, server: Server) -> Self {
+        Self {
+            id,
+            address,
+            server,
+            stage: Stage::Pending,
+            readable: false,
+            writable: true,
+            queued: false,
+            next_reply: 0,
+            malformed: 0,
+            blocked_since_ns: None,
+        }
+    }
+
+    /// Reads once, into the front of `buffer`.
+    pub(super) fn read(
+        &mut self,
+        network: &mut impl StreamNetwork,
+        buffer: &mut [u8],
+    ) -> ReadOutcome {
+        if !self.readable {
+            return ReadOutcome::Nothing;
+        }
+        let bytes_max =
+            if self.stage == Stage::Pending { PENDING_READ_BYTES } else { buffer.len() };
+        match network.read(self.id, &mut buffer[..bytes_max]) {
+            Ok(0) => ReadOutcome::Ended,
+            Ok(count) => ReadOutcome::Bytes(count),
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                self.readable = false;
+                ReadOutcome::Nothing
+            }
+            Err(_) => ReadOutcome::Ended,
+        }
+    }
+
+    /// Copies replies from the store to what waits for the socket, as far as there is room, and
+    /// says how many.
+    ///
+    /// # Errors
+    /// The next one is no longer kept.
+    pub(super) fn fill(
+        &mut self,
+        store: &StreamStore,
+        account: usize,
+        now_ns: u64,
+    ) -> Result<u64, Missing> {
+        let before = self.next_reply;
+        while self.next_reply < store.next(account) {
+            let reply = store.get(account, self.next_reply)?;
+            let waiting = self.server.outgoing().len();
+            if waiting + PACKET_BYTES + reply.len() > OUTGOING_BYTES_MAX {
+                break;
+            }
+            self.server.send_sequenced(reply, now_ns);
+            self.next_reply += 1;
+        }
+        Ok(self.next_reply - before)
+    }
+
+    /// Writes what waits, as far as the socket takes it, and says how many bytes.
+    ///
+    /// # Errors
+    /// The connection is broken.
+    pub(super) fn write(
+        &mut self,
+        network: &mut impl StreamNetwork,
+        now_ns: u64,
+    ) -> io::Result<usize> {
+        let mut written = 0;
+        while self.writable && !self.server.outgoing().is_empty() {
+            match network.write(self.id, self.server.outgoing()) {
+                Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+                Ok(count) => {
+                    self.server.sent(count);
+                    written += count;
+                    self.blocked_since_ns = None;
+                }
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                    self.writable = false;
+                    self.blocked_since_ns.get_or_insert(now_ns);
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(written)
+    }
+}

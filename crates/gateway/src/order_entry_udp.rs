@@ -1,0 +1,463 @@
+use std::{
+    collections::{BTreeMap, VecDeque},
+    net::SocketAddr,
+    sync::Arc,
+};
+
+use market::{Output, SessionId, Text, Timestamp};
+use ring::{Agent, AgentError, Consumer, Cursor, Full, Producer};
+use wire::{moldudp64, ouch};
+
+use crate::{
+    DatagramNetwork, Notice, NoticeSink, OrderEntryUdpCounters, Submission,
+    account::plain_username,
+    packets::{HEARTBEAT_NS, PACKET_BYTES_MAX, Packets},
+    replies::Replies,
+    stream::Missing,
+};
+
+/// Batches received in one turn.
+const BATCHES_PER_TURN: usize = 4;
+/// Packets of replies one account is sent in one turn.
+const PACKETS_PER_ACCOUNT: usize = 8;
+/// Outputs taken from the ring in one turn.
+const OUTPUTS_PER_TURN: usize = 1024;
+/// Requests for earlier replies answered in one turn; more are not answered, and come again.
+const ANSWERS_PER_TURN: usize = 64;
+
+/// How often it is looked for heartbeats due.
+const TICK_NS: u64 = 10_000_000;
+
+/// What [`OrderEntryUdp`] needs to know.
+#[derive(Clone, Debug)]
+pub struct OrderEntryUdpConfig {
+    /// Name of the session in the packets of replies: 10 decimal digits.
+    pub session: [u8; 10],
+    /// Who may send: the address datagrams come from, where replies go to, and the user name it
+    /// stands for. Each address and each name once.
+    pub accounts: Vec<(SocketAddr, Text<6>)>,
+    /// Memory for replies of all accounts, index included; at most 2 GiB.
+    pub store_bytes_max: usize,
+}
+
+/// The agent behind the order entry port for datagrams: OUCH 5.0 over UDP.
+///
+/// The address a datagram comes from says whose it is. A datagram is one OUCH message (its first
+/// byte is a letter), several of them, each after its length in two bytes (its first byte is below
+/// `A`), or a MoldUDP64 request for earlier replies (20 bytes, the first a digit). Replies go to
+/// the address in MoldUDP64 packets, numbered from 1 for each account, so that what is lost is
+/// noticed and asked for again; a heartbeat each second tells the next number.
+///
+/// While the submissions ring is full nothing is received and the kernel's buffer holds what comes.
+/// Orders that are lost on the way are the client's to send again; OUCH makes that safe.
+pub struct OrderEntryUdp<N> {
+    network: N,
+    intake: Intake,
+    outputs: Consumer<Output>,
+    durable: Arc<Cursor>,
+    replies: Replies,
+    accounts: Vec<Account>,
+    /// Accounts with replies to send, each once, longest waiting first.
+    queue: VecDeque<usize>,
+    packets: Packets,
+    ticked_ns: u64,
+    counters: Arc<OrderEntryUdpCounters>,
+}
+
+/// What happens to datagrams as they come in.
+struct Intake {
+    session: [u8; 10],
+    by_address: BTreeMap<SocketAddr, usize>,
+    /// The sender before, who is likely to be the next.
+    last_sender: Option<(SocketAddr, usize)>,
+    usernames: Vec<Text<6>>,
+    submissions: Producer<Submission>,
+    /// Read from datagrams, with no slot in the ring yet; nothing is received before it is empty,
+    /// so one batch of datagrams bounds it.
+    backlog: VecDeque<Submission>,
+    /// Requests of this turn.
+    requests: Vec<Request>,
+    counters: Arc<OrderEntryUdpCounters>,
+    notices: Option<NoticeSink>,
+}
+
+/// A wish for earlier replies.
+#[derive(Clone, Copy)]
+struct Request {
+    account: usize,
+    first: u64,
+    count: u16,
+}
+
+struct Account {
+    address: SocketAddr,
+    /// Number of the next reply to send.
+    next_reply: u64,
+    sent_ns: u64,
+    /// It stands in the queue.
+    queued: bool,
+}
+
+impl<N: DatagramNetwork> OrderEntryUdp<N> {
+    /// Over a bound socket. `durable` is the sequence up to which outputs may leave.
+    ///
+    /// # Panics
+    /// Two accounts share an address or a name, or a name is blank.
+    pub fn new(
+        network: N,
+        config: OrderEntryUdpConfig,
+        submissions: Producer<Submission>,
+        outputs: Consumer<Output>,
+        durable: Arc<Cursor>,
+    ) -> Self {
+        let OrderEntryUdpConfig { session, accounts, store_bytes_max } = config;
+        let usernames: Vec<_> = accounts
+            .iter()
+            .map(|(_, username)| plain_username(username.as_bytes()).expect("a name is not blank"))
+            .collect();
+        let by_address: BTreeMap<_, _> =
+            accounts.iter().enumerate().map(|(index, (address, _))| (*address, index)).collect();
+        assert_eq!(by_address.len(), accounts.len(), "each account has its own address");
+        let account = |(address, _)| Account { address, next_reply: 1, sent_ns: 0, queued: false };
+        let counters = Arc::default();
+        Self {
+            network,
+            replies: Replies::new(&usernames, store_bytes_max),
+            accounts: accounts.into_iter().map(account).collect(),
+            intake: Intake {
+                session,
+                by_address,
+                last_sender: None,
+                usernames,
+                submissions,
+                backlog: VecDeque::new(),
+                requests: Vec::with_capacity(ANSWERS_PER_TURN),
+                counters: Arc::clone(&counters),
+                notices: None,
+            },
+            outputs,
+            durable,
+            queue: VecDeque::new(),
+            packets: Packets::new(session, PACKET_BYTES_MAX),
+            ticked_ns: 0,
+            counters,
+        }
+    }
+
+    /// Sends notices there from now on.
+    pub fn set_notices(&mut self, notices: NoticeSink) {
+        self.intake.notices = Some(notices);
+    }
+
+    /// What it counts; may be read from any thread.
+    #[must_use]
+    pub fn counters(&self) -> Arc<OrderEntryUdpCounters> {
+        Arc::clone(&self.counters)
+    }
+
+    /// Takes an output of a replayed journal: replies are stored as they were and count as sent.
+    /// Who missed one learns it from the next heartbeat.
+    pub fn replay(&mut self, output: &Output) {
+        self.replies.take(output);
+        while let Some(account) = self.replies.next_touched() {
+            self.accounts[account].next_reply = self.replies.store().next(account);
+        }
+        self.count_replies();
+    }
+
+    /// Stores the replies that are durable by now.
+    fn take_outputs(&mut self) -> usize {
+        let count = self.replies.pull(&mut self.outputs, &self.durable, OUTPUTS_PER_TURN);
+        while let Some(account) = self.replies.next_touched() {
+            self.enqueue(account);
+        }
+        if count > 0 {
+            self.counters.outputs.add(count as u64);
+            self.count_replies();
+        }
+        count
+    }
+
+    fn count_replies(&self) {
+        self.counters.replies.set(self.replies.count());
+        self.counters.store_bytes.set(self.replies.store().bytes() as u64);
+    }
+
+    fn enqueue(&mut self, account: usize) {
+        if !self.accounts[account].queued {
+            self.accounts[account].queued = true;
+            self.queue.push_back(account);
+        }
+    }
+
+    /// Receives while the ring takes what comes.
+    fn take_datagrams(&mut self, now_ns: u64) -> Result<usize, AgentError> {
+        let Self { network, intake, replies, .. } = self;
+        let mut work = intake.empty_backlog();
+        for _ in 0..BATCHES_PER_TURN {
+            if !intake.backlog.is_empty() || intake.submissions.free() == 0 {
+                self.counters.stalls.add(1);
+                break;
+            }
+            let count = network
+                .receive(&mut |from, datagram| intake.take(replies, from, datagram, now_ns))
+                .map_err(|error| format!("the order entry UDP socket failed: {error}"))?;
+            if count == 0 {
+                break;
+            }
+            work += count;
+        }
+        Ok(work)
+    }
+
+    fn answer_requests(&mut self) -> Result<usize, AgentError> {
+        let mut requests = std::mem::take(&mut self.intake.requests);
+        let count = requests.len();
+        for Request { account, first, count } in requests.drain(..) {
+            let packet = self.packets.fill(self.replies.store(), account, first, count);
+            let sent = match packet {
+                Ok((_, packet)) => {
+                    let to = self.accounts[account].address;
+                    send(&mut self.network, to, packet, &self.counters)?
+                }
+                Err(_) => false,
+            };
+            if sent {
+                self.counters.requests_answered.add(1);
+            } else {
+                self.counters.requests_unanswered.add(1);
+            }
+        }
+        self.intake.requests = requests;
+        Ok(count)
+    }
+
+    /// Sends new replies, each account its share, until the network is full.
+    fn send_replies(&mut self, now_ns: u64) -> Result<usize, AgentError> {
+        let mut work = 0;
+        for _ in 0..self.queue.len() {
+            let Some(account) = self.queue.pop_front() else { break };
+            self.accounts[account].queued = false;
+            for _ in 0..PACKETS_PER_ACCOUNT {
+                let store = self.replies.store();
+                let Account { address, next_reply, .. } = self.accounts[account];
+                let (count, packet) = match self.packets.fill(store, account, next_reply, u16::MAX)
+                {
+                    Ok(filled) => filled,
+                    Err(Missing::Future(_)) => break,
+                    Err(Missing::Dropped(first)) => {
+                        self.skip(account, first);
+                        continue;
+                    }
+                };
+                if !send(&mut self.network, address, packet, &self.counters)? {
+                    self.accounts[account].queued = true;
+                    self.queue.push_front(account);
+                    return Ok(work);
+                }
+                work += 1;
+                self.accounts[account].next_reply += u64::from(count);
+                self.accounts[account].sent_ns = now_ns;
+            }
+            if self.accounts[account].next_reply < self.replies.store().next(account) {
+                self.enqueue(account);
+            }
+        }
+        Ok(work)
+    }
+
+    /// Goes on where the store begins. The client learns of the gap from the numbers.
+    fn skip(&mut self, account: usize, first: u64) {
+        let skipped = first - self.accounts[account].next_reply;
+        self.accounts[account].next_reply = first;
+        self.counters.replies_skipped.add(skipped);
+        let username = self.intake.usernames[account];
+        self.intake.notify(Notice::RepliesDropped { username, first });
+    }
+
+    /// Tells the next number to those who have been sent nothing for a second.
+    fn send_heartbeats(&mut self, now_ns: u64) -> Result<usize, AgentError> {
+        if now_ns.saturating_sub(self.ticked_ns) < TICK_NS {
+            return Ok(0);
+        }
+        self.ticked_ns = now_ns;
+        let mut work = 0;
+        for index in 0..self.accounts.len() {
+            let account = &mut self.accounts[index];
+            let is_due = now_ns.saturating_sub(account.sent_ns) >= HEARTBEAT_NS && !account.queued;
+            if !is_due || self.replies.session(index).is_none() {
+                continue;
+            }
+            let packet = self.packets.heartbeat(account.next_reply);
+            if send(&mut self.network, account.address, packet, &self.counters)? {
+                account.sent_ns = now_ns;
+                work += 1;
+            }
+        }
+        Ok(work)
+    }
+}
+
+/// Sends a packet and counts it; false if the network is full for now.
+fn send(
+    network: &mut impl DatagramNetwork,
+    to: SocketAddr,
+    packet: &[u8],
+    counters: &OrderEntryUdpCounters,
+) -> Result<bool, AgentError> {
+    let sent = network
+        .send(to, packet)
+        .map_err(|error| format!("the order entry UDP socket failed: {error}"))?;
+    if sent {
+        counters.packets.add(1);
+        counters.bytes_out.add(packet.len() as u64);
+    }
+    Ok(sent)
+}
+
+impl Intake {
+    /// Takes one datagram: as orders, or as a request for earlier replies.
+    fn take(&mut self, replies: &Replies, from: SocketAddr, datagram: &[u8], now_ns: u64) {
+        self.counters.datagrams.add(1);
+        let Some(account) = self.account(from) else {
+            self.counters.unknown_senders.add(1);
+            return self.notify(Notice::UnknownSender { address: from });
+        };
+        let Some(session_id) = replies.session(account) else {
+            return self.counters.early.add(1);
+        };
+        let received = Timestamp(now_ns);
+        let taken = match datagram {
+            [] => Err("the datagram is empty".to_owned()),
+            [b'0'..=b'9', ..] => self.take_request(account, datagram),
+            [first, ..] if *first >= b'A' => {
+                self.submit(session_id, datagram, received).map_err(|fault| fault.to_string())
+            }
+            blocks => return self.take_blocks(account, session_id, blocks, received, from),
+        };
+        if let Err(fault) = taken {
+            self.malformed(account, from, fault);
+        }
+    }
+
+    fn account(&mut self, from: SocketAddr) -> Option<usize> {
+        if let Some((address, account)) = self.last_sender
+            && address == from
+        {
+            return Some(account);
+        }
+        let account = *self.by_address.get(&from)?;
+        self.last_sender = Some((from, account));
+        Some(account)
+    }
+
+    /// Several messages, each after its length. One that cannot be read costs only itself; a
+    /// length that does not fit costs all that follows.
+    fn take_blocks(
+        &mut self,
+        account: usize,
+        session_id: SessionId,
+        mut blocks: &[u8],
+        received: Timestamp,
+        from: SocketAddr,
+    ) {
+        while !blocks.is_empty() {
+            let Some((message, rest)) = first_block(blocks) else {
+                let fault = format!("{} bytes at the end are not a message block", blocks.len());
+                return self.malformed(account, from, fault);
+            };
+            if let Err(fault) = self.submit(session_id, message, received) {
+                self.malformed(account, from, fault.to_string());
+            }
+            blocks = rest;
+        }
+    }
+
+    fn take_request(&mut self, account: usize, datagram: &[u8]) -> Result<(), String> {
+        let request = moldudp64::Request::parse(datagram).map_err(|fault| fault.to_string())?;
+        if request.session != self.session || self.requests.len() == ANSWERS_PER_TURN {
+            self.counters.requests_unanswered.add(1);
+            return Ok(());
+        }
+        let (first, count) = (request.sequence_number, request.count);
+        self.requests.push(Request { account, first, count });
+        Ok(())
+    }
+
+    /// Submits one OUCH message, by way of the backlog if the ring has no slot.
+    fn submit(
+        &mut self,
+        session_id: SessionId,
+        message: &[u8],
+        received: Timestamp,
+    ) -> Result<(), ouch::Malformed> {
+        self.counters.messages.add(1);
+        let submission = Submission { received, command: ouch::command(message, session_id)? };
+        if !self.backlog.is_empty() {
+            self.backlog.push_back(submission);
+        } else if let Err(Full(submission)) = self.submissions.try_publish(submission) {
+            self.backlog.push_back(submission);
+        } else {
+            self.counters.submitted.add(1);
+        }
+        Ok(())
+    }
+
+    /// Submits what had to wait, as far as the ring takes it.
+    fn empty_backlog(&mut self) -> usize {
+        let mut count = 0;
+        while let Some(submission) = self.backlog.front() {
+            if self.submissions.try_publish(*submission).is_err() {
+                break;
+            }
+            self.backlog.pop_front();
+            count += 1;
+        }
+        self.counters.submitted.add(count as u64);
+        count
+    }
+
+    fn malformed(&mut self, account: usize, address: SocketAddr, fault: String) {
+        self.counters.malformed.add(1);
+        let username = self.usernames[account];
+        self.notify(Notice::Malformed { username, address, fault });
+    }
+
+    fn notify(&mut self, notice: Notice) {
+        if let Some(notices) = &mut self.notices {
+            notices(notice);
+        }
+    }
+}
+
+/// The first message of some blocks, and the blocks after it.
+fn first_block(blocks: &[u8]) -> Option<(&[u8], &[u8])> {
+    let (length, rest) = blocks.split_first_chunk::<2>()?;
+    rest.split_at_checked(usize::from(u16::from_be_bytes(*length)))
+}
+
+impl<N: DatagramNetwork + Send> Agent for OrderEntryUdp<N> {
+    fn name(&self) -> &str {
+        "order entry udp"
+    }
+
+    fn do_work(&mut self, now_ns: u64) -> Result<usize, AgentError> {
+        let mut work = self.take_datagrams(now_ns)?;
+        work += self.take_outputs();
+        work += self.answer_requests()?;
+        work += self.send_replies(now_ns)?;
+        work += self.send_heartbeats(now_ns)?;
+        self.network
+            .flush()
+            .map_err(|error| format!("the order entry UDP socket failed: {error}"))?;
+        Ok(work)
+    }
+
+    /// Sends what is durable as far as the network takes it at once.
+    fn close(&mut self) {
+        self.take_outputs();
+        // The venue is closing, perhaps because of this very socket: what fails now is not told.
+        let _ = self.send_replies(self.ticked_ns);
+        let _ = self.network.flush();
+    }
+}

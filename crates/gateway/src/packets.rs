@@ -1,0 +1,50 @@
+use wire::moldudp64::{PACKET_LEN_DEFAULT, Packetizer};
+
+use crate::stream::{Missing, StreamStore};
+
+/// The longest packet we send, in bytes: it fits a usual network whole.
+pub(crate) const PACKET_BYTES_MAX: usize = PACKET_LEN_DEFAULT;
+/// A heartbeat goes out when nothing else did for this long.
+pub(crate) const HEARTBEAT_NS: u64 = 1_000_000_000;
+
+/// Builds MoldUDP64 packets from stored messages, from any number on, in one buffer.
+pub(crate) struct Packets(Packetizer);
+
+impl Packets {
+    pub(crate) fn new(session: [u8; 10], packet_bytes_max: usize) -> Self {
+        Self(Packetizer::new(session, 1, packet_bytes_max))
+    }
+
+    /// A packet of whole messages from number `first` on: as many as fit, there are and are
+    /// wanted; and how many that is, at least 1.
+    ///
+    /// # Errors
+    /// The first is not there, or none is wanted.
+    pub(crate) fn fill(
+        &mut self,
+        store: &StreamStore,
+        stream: usize,
+        first: u64,
+        count_max: u16,
+    ) -> Result<(u16, &[u8]), Missing> {
+        self.0.restart(first);
+        let mut next = store.get(stream, first);
+        while self.0.count() < count_max
+            && let Ok(message) = next
+            && self.0.push(message)
+        {
+            next = store.get(stream, self.0.next_sequence());
+        }
+        match next {
+            Err(missing) if self.0.is_empty() => Err(missing),
+            _ if self.0.is_empty() => Err(Missing::Future(store.next(stream))),
+            _ => Ok((self.0.count(), self.0.packet())),
+        }
+    }
+
+    /// A packet without messages, which tells the number of the next.
+    pub(crate) fn heartbeat(&mut self, next: u64) -> &[u8] {
+        self.0.restart(next);
+        self.0.packet()
+    }
+}

@@ -1,0 +1,158 @@
+use std::collections::BTreeMap;
+
+use market::{Event, Output, SessionId, Text};
+use ring::{Consumer, Cursor, Flow};
+use wire::ouch::{Encoder, Recipient};
+
+use crate::stream::StreamStore;
+
+/// The replies of one gateway's accounts: outputs go in, each account's numbered stream comes out.
+///
+/// Accounts are counted from 0 in the order given; the stream of an account has the same number.
+/// What belongs to other gateways' sessions is read, because the encoder learns from it, and not
+/// kept. Everything is a function of the outputs, so a replay numbers the replies as before.
+pub(crate) struct Replies {
+    encoder: Encoder,
+    routes: Routes,
+    store: StreamStore,
+    count: u64,
+}
+
+/// Which account an output's sessions are.
+struct Routes {
+    usernames: BTreeMap<Text<6>, usize>,
+    sessions: Vec<Option<SessionId>>,
+    /// By session id; `None` for a session of another gateway.
+    accounts: Vec<Option<usize>>,
+    /// Accounts with replies since they were last asked for, each once.
+    touched: Vec<usize>,
+    is_touched: Vec<bool>,
+}
+
+impl Replies {
+    /// # Panics
+    /// Two accounts share a name.
+    pub(crate) fn new(usernames: &[Text<6>], store_bytes_max: usize) -> Self {
+        let count = usernames.len();
+        let usernames: BTreeMap<_, _> =
+            usernames.iter().enumerate().map(|(account, name)| (*name, account)).collect();
+        assert_eq!(usernames.len(), count, "each account has its own name");
+        Self {
+            encoder: Encoder::new(),
+            routes: Routes {
+                usernames,
+                sessions: vec![None; count],
+                accounts: Vec::new(),
+                touched: Vec::with_capacity(count),
+                is_touched: vec![false; count],
+            },
+            store: StreamStore::new(count, store_bytes_max),
+            count: 0,
+        }
+    }
+
+    /// Takes the outputs that are durable, `limit` of them at most, and says how many there were.
+    pub(crate) fn pull(
+        &mut self,
+        outputs: &mut Consumer<Output>,
+        durable: &Cursor,
+        limit: usize,
+    ) -> usize {
+        pull_durable(outputs, durable, limit, |output| self.take(output))
+    }
+
+    /// Takes one output.
+    pub(crate) fn take(&mut self, output: &Output) {
+        if let Event::SessionAdded(added) = &output.event {
+            self.routes.learn(added.session_id, &added.username);
+        }
+        let Self { encoder, routes, store, count } = self;
+        encoder.encode(output, &mut |recipient, message| match recipient {
+            Recipient::One(session_id) => {
+                if let Some(account) = routes.account(session_id) {
+                    store.push(account, message);
+                    routes.touch(account);
+                    *count += 1;
+                }
+            }
+            Recipient::All => {
+                for account in 0..routes.sessions.len() {
+                    if routes.sessions[account].is_some() {
+                        store.push(account, message);
+                        routes.touch(account);
+                        *count += 1;
+                    }
+                }
+            }
+        });
+    }
+
+    /// An account with new replies that was not asked for since; each is told once.
+    pub(crate) fn next_touched(&mut self) -> Option<usize> {
+        let account = self.routes.touched.pop()?;
+        self.routes.is_touched[account] = false;
+        Some(account)
+    }
+
+    /// The session of an account; `None` until it has been added to the exchange.
+    pub(crate) fn session(&self, account: usize) -> Option<SessionId> {
+        self.routes.sessions[account]
+    }
+
+    pub(crate) fn store(&self) -> &StreamStore {
+        &self.store
+    }
+
+    /// Replies stored so far.
+    pub(crate) fn count(&self) -> u64 {
+        self.count
+    }
+}
+
+impl Routes {
+    fn learn(&mut self, session_id: SessionId, username: &Text<6>) {
+        let mut name = *username.as_bytes();
+        name.make_ascii_uppercase();
+        let name = Text::from_bytes(name).expect("upper case of printable ASCII is printable");
+        let index = usize::from(session_id.0);
+        if self.accounts.len() <= index {
+            self.accounts.resize(index + 1, None);
+        }
+        let account = self.usernames.get(&name).copied();
+        self.accounts[index] = account;
+        if let Some(account) = account {
+            self.sessions[account] = Some(session_id);
+        }
+    }
+
+    fn account(&self, session_id: SessionId) -> Option<usize> {
+        self.accounts.get(usize::from(session_id.0)).copied().flatten()
+    }
+
+    fn touch(&mut self, account: usize) {
+        if !self.is_touched[account] {
+            self.is_touched[account] = true;
+            self.touched.push(account);
+        }
+    }
+}
+
+/// Takes outputs up to the durable cursor, at most `limit`; those beyond stay in the ring.
+pub(crate) fn pull_durable(
+    outputs: &mut Consumer<Output>,
+    durable: &Cursor,
+    limit: usize,
+    mut take: impl FnMut(&Output),
+) -> usize {
+    let mut durable_to = durable.get();
+    outputs.poll(limit, |output, _end_of_batch| {
+        if output.cause.0 > durable_to {
+            durable_to = durable.get();
+            if output.cause.0 > durable_to {
+                return Flow::Hold;
+            }
+        }
+        take(output);
+        Flow::Continue
+    })
+}

@@ -1,0 +1,241 @@
+use std::{
+    io::{self, Read, Write},
+    net::{Shutdown, SocketAddr, TcpListener, TcpStream},
+    os::fd::{AsFd, OwnedFd},
+    sync::Arc,
+    time::Duration,
+};
+
+use socket2::{Domain, Protocol, SockRef, Socket, TcpKeepalive, Type};
+
+use crate::{ConnectionId, NetworkEvent, StreamNetwork, TcpCounters, sys::Epoll};
+
+/// Token of the listener; no connection has it, because places are counted from 0 and bounded.
+const LISTENER: u64 = u64::MAX;
+/// Readiness taken from the kernel in one call.
+const EVENTS_MAX: usize = 256;
+/// Connections accepted in one call of `poll`.
+const ACCEPTED_MAX: usize = 32;
+/// Calls of `poll` to let pass before accepting again, after the system was out of descriptors.
+const PAUSE_POLLS: u32 = 1_000;
+/// How long what was sent may stay unacknowledged by the peer's system.
+const UNACKNOWLEDGED_MAX: Duration = Duration::from_secs(10);
+
+/// A TCP listener and the connections it has accepted, watched by epoll(7).
+///
+/// A connection beyond the cap is accepted and closed at once, so that its client learns it. Where
+/// the system has no descriptor left, accepting pauses: until a connection is closed here, or for
+/// 1,000 calls of `poll`; clients wait in the listener's queue meanwhile.
+#[derive(Debug)]
+pub struct Tcp {
+    listener: TcpListener,
+    address: SocketAddr,
+    epoll: Epoll,
+    places: Vec<Place>,
+    /// Closed places, the last one free to be taken first.
+    free: Vec<u32>,
+    open: usize,
+    connections_max: usize,
+    /// The listener may hold more connections: its readiness is told only once.
+    acceptable: bool,
+    pause_polls: u32,
+    counters: Arc<TcpCounters>,
+}
+
+#[derive(Debug)]
+struct Place {
+    generation: u32,
+    stream: Option<TcpStream>,
+}
+
+impl Tcp {
+    /// Listens on `address` (port 0 takes a free one) for at most `connections_max` connections
+    /// at a time.
+    ///
+    /// # Errors
+    /// The address is taken or not ours, or the system has no descriptor left.
+    pub fn bind(address: SocketAddr, connections_max: usize) -> io::Result<Self> {
+        let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
+        // So that a restarted venue gets its port back while old connections fade.
+        socket.set_reuse_address(true)?;
+        socket.set_nonblocking(true)?;
+        socket.bind(&address.into())?;
+        socket.listen(1024)?;
+        let listener = TcpListener::from(socket);
+        let epoll = Epoll::new(EVENTS_MAX)?;
+        epoll.add(listener.as_fd(), LISTENER)?;
+        Ok(Self {
+            address: listener.local_addr()?,
+            listener,
+            epoll,
+            places: Vec::new(),
+            free: Vec::new(),
+            open: 0,
+            connections_max,
+            acceptable: true,
+            pause_polls: 0,
+            counters: Arc::default(),
+        })
+    }
+
+    /// Where it listens, with the port it really has.
+    #[must_use]
+    pub const fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// What it counts; may be read from any thread.
+    #[must_use]
+    pub fn counters(&self) -> Arc<TcpCounters> {
+        Arc::clone(&self.counters)
+    }
+
+    /// A descriptor that is readable when `poll` has something to tell.
+    ///
+    /// # Errors
+    /// The system has no descriptor left.
+    pub fn readiness(&self) -> io::Result<OwnedFd> {
+        self.epoll.as_fd().try_clone_to_owned()
+    }
+
+    fn accept(&mut self, events: &mut Vec<NetworkEvent>) -> io::Result<()> {
+        for _ in 0..ACCEPTED_MAX {
+            let (stream, address) = match self.listener.accept() {
+                Ok(accepted) => accepted,
+                Err(error) => match accept_failure(&error) {
+                    AcceptFailure::NoneWaits => {
+                        self.acceptable = false;
+                        return Ok(());
+                    }
+                    AcceptFailure::PeerGone => continue,
+                    AcceptFailure::NoRoom => {
+                        self.pause_polls = PAUSE_POLLS;
+                        self.counters.pauses.add(1);
+                        return Ok(());
+                    }
+                    AcceptFailure::Broken => return Err(error),
+                },
+            };
+            if self.open == self.connections_max {
+                self.counters.refused.add(1);
+                continue;
+            }
+            // A connection that cannot be set up is dropped; its client sees it closed.
+            if let Ok(connection) = self.take_place(stream) {
+                events.push(NetworkEvent::Accepted(connection, address));
+            }
+        }
+        Ok(())
+    }
+
+    fn take_place(&mut self, stream: TcpStream) -> io::Result<ConnectionId> {
+        stream.set_nonblocking(true)?;
+        stream.set_nodelay(true)?;
+        let socket = SockRef::from(&stream);
+        socket.set_tcp_user_timeout(Some(UNACKNOWLEDGED_MAX))?;
+        socket.set_tcp_keepalive(&TcpKeepalive::new().with_time(UNACKNOWLEDGED_MAX))?;
+
+        let index = self.free.last().copied().unwrap_or(self.places.len() as u32);
+        let generation = self.places.get(index as usize).map_or(0, |place| place.generation);
+        let connection = ConnectionId { index, generation };
+        self.epoll.add(stream.as_fd(), connection.to_u64())?;
+        if self.free.pop().is_none() {
+            self.places.push(Place { generation, stream: None });
+        }
+        self.places[index as usize].stream = Some(stream);
+        self.open += 1;
+        Ok(connection)
+    }
+
+    fn stream(&self, connection: ConnectionId) -> io::Result<&TcpStream> {
+        self.places
+            .get(connection.index as usize)
+            .filter(|place| place.generation == connection.generation)
+            .and_then(|place| place.stream.as_ref())
+            .ok_or_else(|| io::Error::from(io::ErrorKind::NotConnected))
+    }
+}
+
+impl StreamNetwork for Tcp {
+    fn poll(&mut self, events: &mut Vec<NetworkEvent>) -> io::Result<()> {
+        let Self { epoll, places, acceptable, .. } = self;
+        epoll.poll(|told| {
+            if told.token == LISTENER {
+                *acceptable = true;
+                return;
+            }
+            let connection = ConnectionId::from_u64(told.token);
+            let place = &places[connection.index as usize];
+            if place.generation != connection.generation || place.stream.is_none() {
+                return;
+            }
+            if told.readable {
+                events.push(NetworkEvent::Readable(connection));
+            }
+            if told.writable {
+                events.push(NetworkEvent::Writable(connection));
+            }
+        })?;
+        if self.pause_polls > 0 {
+            self.pause_polls -= 1;
+        } else if self.acceptable {
+            self.accept(events)?;
+        }
+        Ok(())
+    }
+
+    fn read(&mut self, connection: ConnectionId, buffer: &mut [u8]) -> io::Result<usize> {
+        retry(|| self.stream(connection)?.read(buffer))
+    }
+
+    fn write(&mut self, connection: ConnectionId, bytes: &[u8]) -> io::Result<usize> {
+        retry(|| self.stream(connection)?.write(bytes))
+    }
+
+    fn finish(&mut self, connection: ConnectionId) {
+        if let Ok(stream) = self.stream(connection) {
+            // It fails only where the connection has ended already, which the next read tells.
+            let _ = stream.shutdown(Shutdown::Write);
+        }
+    }
+
+    fn close(&mut self, connection: ConnectionId) {
+        if self.stream(connection).is_err() {
+            return;
+        }
+        let place = &mut self.places[connection.index as usize];
+        place.stream = None;
+        place.generation = place.generation.wrapping_add(1);
+        self.free.push(connection.index);
+        self.open -= 1;
+        self.pause_polls = 0;
+    }
+}
+
+enum AcceptFailure {
+    NoneWaits,
+    PeerGone,
+    NoRoom,
+    Broken,
+}
+
+/// accept(2): errors of the peer's network appear as errors of the call.
+fn accept_failure(error: &io::Error) -> AcceptFailure {
+    match error.raw_os_error() {
+        Some(libc::EAGAIN) => AcceptFailure::NoneWaits,
+        Some(libc::EMFILE | libc::ENFILE | libc::ENOBUFS | libc::ENOMEM) => AcceptFailure::NoRoom,
+        Some(libc::EBADF | libc::EFAULT | libc::EINVAL | libc::ENOTSOCK | libc::EOPNOTSUPP) => {
+            AcceptFailure::Broken
+        }
+        _ => AcceptFailure::PeerGone,
+    }
+}
+
+fn retry(mut call: impl FnMut() -> io::Result<usize>) -> io::Result<usize> {
+    loop {
+        match call() {
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            result => return result,
+        }
+    }
+}

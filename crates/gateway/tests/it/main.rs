@@ -1,0 +1,13 @@
+//! The gateway from outside: clients on one side, rings on the other.
+//!
+//! Most tests use networks in memory and a time of their own; `sockets` repeats the journeys over
+//! the loopback of this machine.
+
+mod bench;
+mod logging_in;
+mod orders;
+mod replies;
+mod malformed;
+mod datagrams;
+mod market_data;
+mod sockets;

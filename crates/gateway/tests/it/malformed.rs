@@ -1,0 +1,216 @@
+use gateway::Notice;
+
+use crate::bench::{Bench, SECOND, Seen, TestClient, enter, entered};
+
+/// A small generator; the seed names the run.
+struct Random(u64);
+
+impl Random {
+    fn next(&mut self) -> u64 {
+        // SplitMix64.
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut mixed = self.0;
+        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        mixed ^ (mixed >> 31)
+    }
+
+    fn below(&mut self, end: usize) -> usize {
+        (self.next() % end as u64) as usize
+    }
+
+    fn bytes(&mut self, len_max: usize) -> Vec<u8> {
+        (0..self.below(len_max + 1)).map(|_| self.next() as u8).collect()
+    }
+}
+
+fn packet(packet_type: u8, payload: &[u8]) -> Vec<u8> {
+    let mut packet = (payload.len() as u16 + 1).to_be_bytes().to_vec();
+    packet.push(packet_type);
+    packet.extend(payload);
+    packet
+}
+
+/// A message that cannot be read is named and ignored, and the connection goes on.
+#[test]
+fn a_malformed_message_is_named_and_ignored() {
+    let mut bench = Bench::new();
+    let mut client = bench.log_in("USER01");
+    client.client.send(b"?what", bench.now_ns);
+    client.client.send(&enter(1)[..20], bench.now_ns);
+    client.client.send(b"", bench.now_ns);
+    client.enter(2, bench.now_ns);
+    bench.turn_with(&mut [&mut client]);
+    let texts: Vec<_> = client
+        .seen
+        .iter()
+        .filter_map(|seen| match seen {
+            Seen::Debug(text) => Some(text.as_str()),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(
+        texts,
+        [
+            "message ignored: no message has type '?'",
+            "message ignored: 20 bytes are too few for 'O'",
+            "message ignored: the message is empty",
+        ]
+    );
+    assert_eq!(entered(&bench.venue.asked), [2]);
+    assert_eq!(client.replies().len(), 1);
+    assert_eq!(bench.count().malformed, 3);
+    let notices = bench.notices.lock().unwrap();
+    let of_malformed = |notice: &&Notice| matches!(notice, Notice::Malformed { .. });
+    assert_eq!(notices.iter().filter(of_malformed).count(), 3);
+}
+
+/// 64 malformed messages are borne; one more ends the connection, and the session goes on.
+#[test]
+fn too_many_malformed_messages_end_the_connection() {
+    let mut bench = Bench::new();
+    let mut client = bench.log_in("USER01");
+    for _ in 0..64 {
+        client.client.send(b"?", bench.now_ns);
+    }
+    bench.turn_with(&mut [&mut client]);
+    assert!(!bench.network.is_finished(client.connection));
+    client.client.send(b"?", bench.now_ns);
+    client.enter(1, bench.now_ns);
+    bench.turn_with(&mut [&mut client]);
+    assert_eq!(client.seen.last(), Some(&Seen::Debug("too many malformed messages".to_owned())));
+    assert!(bench.network.is_finished(client.connection));
+    assert_eq!(bench.venue.asked, []);
+    assert_eq!(bench.log_in("USER01").seen, [Seen::Accepted(1)]);
+}
+
+/// Whatever breaks the session protocol ends that connection, after a word about it, and touches
+/// no other.
+#[test]
+fn every_violation_ends_its_connection_and_no_other() {
+    let login = b"\x00\x2fLUSER02PASSWORD01                             1";
+    let after_login: [&[u8]; 7] = [
+        b"\x00\x00",
+        b"\xff\xffU",
+        b"\x00\x01?",
+        b"\x00\x01S",
+        b"\x00\x02Rx",
+        b"\x00\x02Ox",
+        login,
+    ];
+    let before_login: [&[u8]; 7] = [
+        b"\x00\x00",
+        b"\xff\xffL",
+        b"\x00\x01?",
+        b"\x00\x02UQ",
+        b"\x00\x30LUSER02PASSWORD01                              1",
+        b"\x00\x2fLUSER02PASSWORD01                             x",
+        b"GET / HTTP/1.1\r\nHost: exchange\r\n\r\n",
+    ];
+    let mut bench = Bench::new();
+    let mut other = bench.log_in("USER01");
+    let mut number = 0;
+    let cases = after_login
+        .iter()
+        .map(|bytes| (true, bytes))
+        .chain(before_login.iter().map(|bytes| (false, bytes)));
+    for (logged_in, bytes) in cases {
+        let connection = if logged_in {
+            bench.log_in("USER02").connection
+        } else {
+            bench.network.connect("10.0.0.2:1".parse().unwrap())
+        };
+        bench.turn();
+        let before = bench.network.take(connection, 4096);
+        bench.network.deliver(connection, bytes);
+        bench.turn();
+        let text = bench.network.take(connection, 4096);
+        assert_eq!(text.get(2), Some(&b'+'), "{bytes:?} after {before:?}: {text:?}");
+        assert!(bench.network.is_finished(connection), "{bytes:?}");
+        bench.network.cut(connection);
+        number += 1;
+        other.enter(number, bench.now_ns);
+        bench.turn_with(&mut [&mut other]);
+        assert!(!bench.network.is_open(connection), "{bytes:?}");
+        assert_eq!(other.replies().len(), number as usize, "{bytes:?}");
+    }
+    assert_eq!(bench.count().violations, 14);
+}
+
+/// Every truncation and every changed byte of a good conversation is survived, and a connection
+/// beside it does not notice.
+#[test]
+fn every_truncation_and_every_changed_byte_is_survived() {
+    let mut conversation = b"\x00\x2fLUSER02PASSWORD01          ".to_vec();
+    conversation.extend(b"                   1");
+    conversation.extend(packet(b'U', &enter(1)));
+    conversation.extend(packet(b'R', b""));
+    let mut bench = Bench::new();
+    let mut other = bench.log_in("USER01");
+    let mut number = 0;
+    let mut survive = |bench: &mut Bench, bytes: &[u8]| {
+        // Each from its own address, so that wrong passwords shut nobody out.
+        number += 1;
+        let address = std::net::Ipv4Addr::from(0x0b00_0000 + number);
+        let connection = bench.network.connect((address, 1).into());
+        bench.network.deliver(connection, bytes);
+        bench.network.finish(connection);
+        other.enter(number, bench.now_ns);
+        bench.turn_with(&mut [&mut other]);
+        assert_eq!(other.replies().len(), number as usize, "{bytes:?}");
+        assert!(!bench.network.is_open(connection), "{bytes:?}");
+    };
+    for len in 0..conversation.len() {
+        survive(&mut bench, &conversation[..len]);
+    }
+    for at in 0..conversation.len() {
+        for change in [0x01, 0x20, 0x80, 0xff] {
+            let mut changed = conversation.clone();
+            changed[at] ^= change;
+            survive(&mut bench, &changed);
+        }
+    }
+    assert_eq!(bench.count().connections, 1);
+}
+
+/// Noise before and after the login, cut at random, never disturbs the connection beside it.
+#[test]
+fn noise_is_survived() {
+    let seed = std::env::var("SEED").ok().and_then(|seed| seed.parse().ok()).unwrap_or(1);
+    println!("SEED={seed}");
+    let mut random = Random(seed);
+    let mut bench = Bench::new();
+    let mut other = bench.log_in("USER01");
+    let mut noisy: Option<TestClient> = None;
+    for number in 1..=2_000 {
+        let mut client = match noisy.take() {
+            Some(client) if bench.network.is_open(client.connection) => client,
+            _ => bench.log_in("USER02"),
+        };
+        let bytes = match random.below(4) {
+            0 => random.bytes(200),
+            1 => packet(b'U', &random.bytes(100)),
+            2 => packet(random.next() as u8, &random.bytes(10)),
+            _ => {
+                let mut message = enter(number);
+                let at = random.below(message.len());
+                message[at] = random.next() as u8;
+                packet(b'U', &message)
+            }
+        };
+        let cut = random.below(bytes.len() + 1);
+        bench.network.deliver(client.connection, &bytes[..cut]);
+        other.enter(number, bench.now_ns);
+        bench.turn_with(&mut [&mut other]);
+        bench.network.deliver(client.connection, &bytes[cut..]);
+        if random.below(20) == 0 {
+            bench.network.cut(client.connection);
+        }
+        client.read(&bench.network, bench.now_ns);
+        noisy = Some(client);
+        bench.pass(SECOND / 10, &mut [&mut other]);
+        assert_eq!(other.replies().len(), number as usize, "SEED={seed}");
+    }
+    let count = bench.count();
+    assert!(count.violations > 50 && count.malformed > 50, "{count:?}");
+}

@@ -1,0 +1,591 @@
+//! The journeys again, over sockets of this machine.
+
+use std::{
+    fs::File,
+    io::{self, Read, Write},
+    net::{Ipv4Addr, SocketAddr, SocketAddrV4, TcpStream, UdpSocket},
+    process::Command,
+    sync::{Arc, mpsc},
+    thread,
+    time::Duration,
+};
+
+use gateway::{
+    DatagramNetwork, MarketData, MarketDataConfig, NetworkEvent, OrderEntryUdp,
+    OrderEntryUdpConfig, SocketParker, StreamNetwork, Tcp, Udp, UdpOptions, fake::FakeStream,
+};
+use market::{SessionId, Text};
+use ring::{Agent, Parker};
+use socket2::{Domain, Socket, Type};
+use wire::{
+    moldudp64::{PacketKind, Receiver, ReceiverLimits, Request, parse},
+    soupbintcp::{Client, LoginRejectReason, LoginRequest, Timers},
+};
+
+use crate::bench::{
+    Bench, SECOND, SESSION, START, Seen, Venue, accounts, config, enter, order, replies, see,
+};
+
+const LOOPBACK: SocketAddr = SocketAddr::V4(SocketAddrV4::new(Ipv4Addr::LOCALHOST, 0));
+
+/// Repeats `step` until it says that it is done, for some ten seconds at most.
+fn until(what: &str, mut step: impl FnMut() -> bool) {
+    for _ in 0..100_000 {
+        if step() {
+            return;
+        }
+        thread::sleep(Duration::from_micros(100));
+    }
+    panic!("never happened: {what}");
+}
+
+fn tcp_bench(connections_max: usize, store_bytes_max: usize) -> (Bench<Tcp>, SocketAddr) {
+    let tcp = Tcp::bind(LOOPBACK, connections_max).unwrap();
+    let address = tcp.address();
+    let mut config = config();
+    config.limits.store_bytes_max = store_bytes_max;
+    let mut bench = Bench::over(tcp, FakeStream::new(), config, Venue::new(1024));
+    for account in accounts() {
+        bench.venue.add_session(account.username().as_str());
+    }
+    bench.turn();
+    (bench, address)
+}
+
+/// A client over TCP.
+struct TcpClient {
+    stream: TcpStream,
+    client: Client,
+    seen: Vec<Seen>,
+    ended: bool,
+}
+
+impl TcpClient {
+    fn connect(address: SocketAddr, username: &str, password: &str, from: u64) -> Self {
+        Self::over(TcpStream::connect(address).unwrap(), username, password, from)
+    }
+
+    fn over(stream: TcpStream, username: &str, password: &str, from: u64) -> Self {
+        stream.set_nonblocking(true).unwrap();
+        let mut login = LoginRequest::new(username, password).unwrap();
+        login.sequence_number = Some(from);
+        let client = Client::new(Timers::default(), login, START);
+        Self { stream, client, seen: Vec::new(), ended: false }
+    }
+
+    fn write(&mut self) {
+        while !self.client.outgoing().is_empty() {
+            match self.stream.write(self.client.outgoing()) {
+                Ok(count) => self.client.sent(count),
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
+                Err(_) => return self.ended = true,
+            }
+        }
+    }
+
+    fn read(&mut self) {
+        let mut buffer = [0; 8192];
+        loop {
+            match self.stream.read(&mut buffer) {
+                Ok(0) => return self.ended = true,
+                Ok(count) => see(&mut self.client, &buffer[..count], START, &mut self.seen),
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
+                Err(_) => return self.ended = true,
+            }
+        }
+    }
+
+    /// The client and the gateway work until this holds.
+    fn until(&mut self, bench: &mut Bench<Tcp>, what: &str, holds: impl Fn(&Self) -> bool) {
+        until(what, || {
+            self.write();
+            bench.turn();
+            self.read();
+            holds(self)
+        });
+    }
+}
+
+/// Log in, trade, log out, come back from an earlier number, over TCP.
+#[test]
+fn a_session_over_tcp() {
+    let (mut bench, address) = tcp_bench(16, 1 << 20);
+    let mut client = TcpClient::connect(address, "user01", "password01", 1);
+    client.until(&mut bench, "login", |client| client.seen == [Seen::Accepted(1)]);
+
+    let mut wrong = TcpClient::connect(address, "USER02", "PASSWORD", 1);
+    wrong.until(&mut bench, "end", |client| client.ended);
+    assert_eq!(wrong.seen, [Seen::Rejected(LoginRejectReason::NotAuthorized)]);
+    let mut second = TcpClient::connect(address, "USER01", "PASSWORD01", 1);
+    second.until(&mut bench, "end", |client| client.ended);
+    assert_eq!(second.seen, [Seen::Rejected(LoginRejectReason::SessionNotAvailable)]);
+
+    for number in 1..=2_000 {
+        client.client.send(&enter(number), START);
+    }
+    client.until(&mut bench, "replies", |client| replies(&client.seen).len() == 2_000);
+    client.client.logout(START);
+    client.until(&mut bench, "end", |client| client.ended);
+
+    let mut again = TcpClient::connect(address, "USER01", "PASSWORD01", 1_500);
+    again.until(&mut bench, "replies", |client| replies(&client.seen).len() == 501);
+    assert_eq!(replies(&again.seen), replies(&client.seen)[1_499..]);
+    drop((wrong, second, again));
+    until("all closed", || {
+        bench.turn();
+        bench.count().connections == 0
+    });
+}
+
+/// What breaks the protocol is told so before the connection ends, though it has more to say.
+#[test]
+fn last_words_arrive_over_tcp() {
+    let (mut bench, address) = tcp_bench(16, 1 << 20);
+    let mut client = TcpClient::connect(address, "USER01", "PASSWORD01", 1);
+    client.until(&mut bench, "login", |client| client.client.is_logged_in());
+    client.stream.write_all(b"\x00\x01?").unwrap();
+    client.stream.write_all(&[b'x'; 10_000]).unwrap();
+    client.until(&mut bench, "end", |client| client.ended);
+    let text = "no packet from this side has type '?'".to_owned();
+    assert_eq!(client.seen.last(), Some(&Seen::Debug(text)));
+}
+
+/// A client that reads nothing fills its sockets and is cut off; another trades all the while.
+#[test]
+fn a_stuck_client_over_tcp_is_cut_off() {
+    let (mut bench, address) = tcp_bench(16, 64 << 20);
+    let socket = Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();
+    socket.set_recv_buffer_size(4096).unwrap();
+    socket.connect(&address.into()).unwrap();
+    let mut stuck = TcpClient::over(socket.into(), "USER01", "PASSWORD01", 1);
+    stuck.until(&mut bench, "login", |client| client.client.is_logged_in());
+    let mut other = TcpClient::connect(address, "USER02", "PASSWORD01", 1);
+    other.until(&mut bench, "login", |client| client.client.is_logged_in());
+
+    for number in 1..=100_000 {
+        bench.venue.accept(&order(SessionId(1), number));
+        if number % 1_000 == 0 {
+            bench.turn();
+        }
+    }
+    assert!(bench.count().replies_sent < 100_000, "the sockets took everything");
+    for number in 1..=10 {
+        bench.now_ns += SECOND;
+        other.client.send(&enter(number), START);
+        other.until(&mut bench, "reply", |client| replies(&client.seen).len() == number as usize);
+    }
+    bench.turn();
+    assert_eq!(bench.count().slow_closed, 1);
+    until("the end", || {
+        stuck.read();
+        stuck.ended
+    });
+    assert!(!other.ended);
+
+    let next = stuck.client.next_sequence();
+    let mut again = TcpClient::connect(address, "USER01", "PASSWORD01", next);
+    again.until(&mut bench, "the rest", |client| client.client.next_sequence() == 100_001);
+}
+
+/// Beyond the cap a connection is closed at once; when one ends there is room for another.
+#[test]
+fn connections_are_capped() {
+    let (mut bench, address) = tcp_bench(2, 1 << 20);
+    let mut one = TcpClient::connect(address, "USER01", "PASSWORD01", 1);
+    one.until(&mut bench, "login", |client| client.client.is_logged_in());
+    let mut two = TcpClient::connect(address, "USER02", "PASSWORD01", 1);
+    two.until(&mut bench, "login", |client| client.client.is_logged_in());
+    let mut three = TcpClient::connect(address, "USER03", "PASSWORD01", 1);
+    three.until(&mut bench, "end", |client| client.ended);
+    assert_eq!(three.seen, []);
+    drop(one);
+    until("room", || {
+        bench.turn();
+        bench.count().connections == 1
+    });
+    let mut three = TcpClient::connect(address, "USER03", "PASSWORD01", 1);
+    three.until(&mut bench, "login", |client| client.client.is_logged_in());
+}
+
+/// The id of a connection that was closed does not mean the one that took its place.
+#[test]
+fn an_old_id_means_no_new_connection() {
+    let mut tcp = Tcp::bind(LOOPBACK, 4).unwrap();
+    let accept = |tcp: &mut Tcp| {
+        let mut events = Vec::new();
+        until("accepted", || {
+            tcp.poll(&mut events).unwrap();
+            events.iter().any(|event| matches!(event, NetworkEvent::Accepted(..)))
+        });
+        events
+            .iter()
+            .find_map(|event| match event {
+                NetworkEvent::Accepted(id, _) => Some(*id),
+                _ => None,
+            })
+            .unwrap()
+    };
+    let _first = TcpStream::connect(tcp.address()).unwrap();
+    let old = accept(&mut tcp);
+    tcp.close(old);
+    let mut second = TcpStream::connect(tcp.address()).unwrap();
+    let new = accept(&mut tcp);
+    assert_eq!(new.index, old.index);
+    assert_ne!(new, old);
+    let not_connected = |result: io::Result<usize>| {
+        result.is_err_and(|error| error.kind() == io::ErrorKind::NotConnected)
+    };
+    assert!(not_connected(tcp.write(old, b"lost")));
+    assert!(not_connected(tcp.read(old, &mut [0; 4])));
+    tcp.finish(old);
+    tcp.close(old);
+    assert_eq!(tcp.write(new, b"kept").unwrap(), 4);
+    let mut kept = [0; 4];
+    second.read_exact(&mut kept).unwrap();
+    assert_eq!(&kept, b"kept");
+}
+
+/// Where the process is out of descriptors, connections wait and are accepted when there is room.
+/// Runs itself again, with few descriptors.
+#[test]
+fn accepting_pauses_without_descriptors() {
+    const CHILD: &str = "GATEWAY_TEST_FEW_DESCRIPTORS";
+    if std::env::var_os(CHILD).is_none() {
+        let output = Command::new("sh")
+            .arg("-c")
+            .arg(
+                "ulimit -n 64 && exec \"$0\" --exact sockets::accepting_pauses_without_descriptors",
+            )
+            .arg(std::env::current_exe().unwrap())
+            .env(CHILD, "1")
+            .output()
+            .unwrap();
+        let text = String::from_utf8_lossy(&output.stdout);
+        assert!(output.status.success() && text.contains("1 passed"), "{text}");
+        return;
+    }
+    let mut tcp = Tcp::bind(LOOPBACK, 100).unwrap();
+    let mut fillers = Vec::new();
+    while let Ok(file) = File::open("/dev/null") {
+        fillers.push(file);
+    }
+    fillers.pop();
+    let _client = TcpStream::connect(tcp.address()).unwrap();
+    let mut events = Vec::new();
+    for _ in 0..10_000 {
+        tcp.poll(&mut events).unwrap();
+    }
+    assert_eq!(events, []);
+    fillers.pop();
+    for _ in 0..10_000 {
+        tcp.poll(&mut events).unwrap();
+    }
+    assert!(matches!(events[0], NetworkEvent::Accepted(..)), "{events:?}");
+}
+
+/// Orders in datagrams, replies in packets to where they came from, over UDP.
+#[test]
+fn a_session_over_udp() {
+    let client = UdpSocket::bind(LOOPBACK).unwrap();
+    client.set_nonblocking(true).unwrap();
+    let udp = Udp::bind(LOOPBACK, &UdpOptions::default()).unwrap();
+    client.connect(udp.address()).unwrap();
+    let (mut venue, ends) = Venue::new(1024);
+    let mut agent = OrderEntryUdp::new(
+        udp,
+        OrderEntryUdpConfig {
+            session: SESSION,
+            accounts: vec![(client.local_addr().unwrap(), Text::new("UDP001").unwrap())],
+            store_bytes_max: 1 << 20,
+        },
+        ends.submissions,
+        ends.outputs,
+        ends.durable,
+    );
+    venue.add_session("UDP001");
+    agent.do_work(START).unwrap();
+    let mut receiver = Receiver::new(1, ReceiverLimits::default());
+    let mut delivered = Vec::new();
+    let mut buffer = [0; 2048];
+    for number in 1..=200 {
+        client.send(&enter(3 * number)).unwrap();
+        let mut several = Vec::new();
+        for message in [enter(3 * number + 1), enter(3 * number + 2)] {
+            several.extend((message.len() as u16).to_be_bytes());
+            several.extend(message);
+        }
+        client.send(&several).unwrap();
+        until("three replies", || {
+            agent.do_work(START).unwrap();
+            venue.answer();
+            while let Ok(len) = client.recv(&mut buffer) {
+                receiver
+                    .receive(&buffer[..len], START, &mut |number, _| delivered.push(number))
+                    .unwrap();
+            }
+            delivered.len() == 3 * number as usize
+        });
+    }
+    let request = Request { session: SESSION, sequence_number: 100, count: 3 };
+    client.send(&request.encode()).unwrap();
+    until("the answer", || {
+        agent.do_work(START).unwrap();
+        let Ok(len) = client.recv(&mut buffer) else { return false };
+        let packet = parse(&buffer[..len]).unwrap();
+        matches!(packet.kind, PacketKind::Data(blocks) if blocks.count() == 3)
+            && packet.sequence_number == 100
+    });
+}
+
+/// More datagrams than one system call takes go out and come in whole and in order.
+#[test]
+fn datagrams_go_in_batches() {
+    let mut one = Udp::bind(LOOPBACK, &UdpOptions::default()).unwrap();
+    let mut two = Udp::bind(LOOPBACK, &UdpOptions::default()).unwrap();
+    assert!(two.receive_buffer_bytes() > 4096);
+    let datagram = |number: usize| vec![number as u8; number % 1500];
+    let mut got = Vec::new();
+    for number in 0..1000 {
+        assert!(one.send(two.address(), &datagram(number)).unwrap());
+        if number % 100 == 99 {
+            one.flush().unwrap();
+            until("a hundred", || {
+                let from = one.address();
+                two.receive(&mut |sender, bytes| {
+                    assert_eq!(sender, from);
+                    got.push(bytes.to_vec());
+                })
+                .unwrap();
+                got.len() == number + 1
+            });
+        }
+    }
+    assert!((0..1000).all(|number| got[number] == datagram(number)));
+    assert_eq!(two.losses().read(), gateway::UdpLossCount::default());
+    assert!(one.send(two.address(), &[0; 2049]).is_err());
+}
+
+/// What the kernel drops, what is too long and what cannot be sent is counted.
+#[test]
+fn losses_are_counted() {
+    let options = UdpOptions { receive_buffer_bytes: 4096, datagram_bytes_max: 100 };
+    let mut receiver = Udp::bind(LOOPBACK, &options).unwrap();
+    let sender = UdpSocket::bind(LOOPBACK).unwrap();
+    for number in 0..1000_u16 {
+        sender.send_to(&number.to_be_bytes(), receiver.address()).unwrap();
+    }
+    let mut received = 0;
+    while receiver.receive(&mut |_, _| received += 1).unwrap() > 0 {}
+    assert!(0 < received && received < 1000);
+    // The kernel tells with each datagram how many it had dropped before.
+    sender.send_to(b"one more", receiver.address()).unwrap();
+    until("it", || receiver.receive(&mut |_, _| {}).unwrap() == 1);
+    assert_eq!(receiver.losses().read().dropped, 1000 - received);
+
+    sender.send_to(&[0; 101], receiver.address()).unwrap();
+    let mut delivered = 0;
+    until("the long one", || receiver.receive(&mut |_, _| delivered += 1).unwrap() == 1);
+    assert_eq!((receiver.losses().read().truncated, delivered), (1, 0));
+
+    // A loopback socket cannot send to another network; those behind still go.
+    let mut one = Udp::bind(LOOPBACK, &options).unwrap();
+    assert!(one.send("[::1]:9".parse().unwrap(), b"lost").unwrap());
+    assert!(one.send(receiver.address(), b"kept").unwrap());
+    one.flush().unwrap();
+    until("the one behind", || receiver.receive(&mut |_, _| {}).unwrap() == 1);
+    assert_eq!(one.losses().read().refused, 1);
+}
+
+/// Publishes a feed, loses some of it, and asks again for that: to a group, or to one address.
+fn publish(feed: Udp, group: SocketAddr, mut subscriber: Udp) {
+    let requests = Udp::bind(LOOPBACK, &UdpOptions::default()).unwrap();
+    let (request_address, asker) = (requests.address(), UdpSocket::bind(LOOPBACK).unwrap());
+    asker.set_nonblocking(true).unwrap();
+    let (mut venue, ends) = Venue::new(16);
+    let mut agent = MarketData::new(
+        feed,
+        requests,
+        MarketDataConfig::new(SESSION, group),
+        ends.outputs,
+        ends.durable,
+    );
+    let mut receiver = Receiver::new(1, ReceiverLimits::default());
+    let (mut delivered, mut heartbeats, mut packets) = (Vec::new(), 0, 0);
+    for number in 1..=200 {
+        venue.accept(&order(SessionId(1), number));
+        let now_ns = START + u64::from(number) * SECOND / 10;
+        until("the message", || {
+            agent.do_work(now_ns).unwrap();
+            subscriber
+                .receive(&mut |_, bytes| {
+                    packets += 1;
+                    if packets % 5 != 0 {
+                        receiver
+                            .receive(bytes, now_ns, &mut |number, _| delivered.push(number))
+                            .unwrap();
+                    }
+                })
+                .unwrap();
+            if let Some(request) = receiver.next_request(now_ns) {
+                asker.send_to(&request.encode(), request_address).unwrap();
+            }
+            let mut buffer = [0; 2048];
+            while let Ok((len, from)) = asker.recv_from(&mut buffer) {
+                assert_eq!(from, request_address);
+                receiver
+                    .receive(&buffer[..len], now_ns, &mut |number, _| delivered.push(number))
+                    .unwrap();
+            }
+            // A lost packet shows only with the next one.
+            delivered.len() as u32 + 1 >= 2 + number
+        });
+    }
+    until("the heartbeat", || {
+        let now_ns = START + 30 * SECOND;
+        agent.do_work(now_ns).unwrap();
+        subscriber
+            .receive(&mut |_, bytes| {
+                heartbeats += u32::from(parse(bytes).unwrap().kind == PacketKind::Heartbeat);
+            })
+            .unwrap();
+        heartbeats == 1
+    });
+    assert!(delivered.iter().copied().eq(1..=delivered.len() as u64));
+    assert!(receiver.statistics().gaps > 10);
+}
+
+/// The feed to a multicast group on the loopback of this machine.
+#[test]
+fn the_feed_over_multicast() {
+    let options = UdpOptions::default();
+    let group = |port| SocketAddrV4::new(Ipv4Addr::new(239, 255, 77, 1), port);
+    // Port 0 cannot be asked for by two, so a free one is looked for first.
+    let port = UdpSocket::bind(LOOPBACK).unwrap().local_addr().unwrap().port();
+    let group = group(port);
+    assert!(gateway::is_multicast(group.into()));
+    let joined = Udp::multicast_receiver(group, Ipv4Addr::LOCALHOST, &options);
+    let mut subscriber = match joined {
+        Ok(subscriber) => subscriber,
+        Err(error) => return skipped(&format!("cannot join {group} on loopback: {error}")),
+    };
+    let mut feed = Udp::multicast_sender(Ipv4Addr::LOCALHOST, &options).unwrap();
+    feed.send(group.into(), b"hello").unwrap();
+    feed.flush().unwrap();
+    let mut heard = 0;
+    for _ in 0..1_000 {
+        heard += subscriber.receive(&mut |_, _| {}).unwrap();
+        if heard > 0 {
+            return publish(feed, group.into(), subscriber);
+        }
+        thread::sleep(Duration::from_millis(1));
+    }
+    skipped("loopback carries no multicast here");
+}
+
+/// Says so where the test harness does not swallow it.
+fn skipped(why: &str) {
+    let text = format!("skipped: sockets::the_feed_over_multicast: {why}\n");
+    io::stderr().write_all(text.as_bytes()).unwrap();
+}
+
+/// The feed to one subscriber, where there is no multicast.
+#[test]
+fn the_feed_over_unicast() {
+    let subscriber = Udp::bind(LOOPBACK, &UdpOptions::default()).unwrap();
+    let address = subscriber.address();
+    publish(Udp::bind(LOOPBACK, &UdpOptions::default()).unwrap(), address, subscriber);
+}
+
+/// A parked thread wakes when a connection or a datagram arrives, or when it is unparked, even if
+/// that was just before it parked.
+#[test]
+fn sockets_and_doorbells_wake_a_parked_thread() {
+    let mut tcp = Tcp::bind(LOOPBACK, 4).unwrap();
+    let mut udp = Udp::bind(LOOPBACK, &UdpOptions::default()).unwrap();
+    let (tcp_address, udp_address) = (tcp.address(), udp.address());
+    let mut parker =
+        SocketParker::new(vec![tcp.readiness().unwrap(), udp.readiness().unwrap()]).unwrap();
+    let unparker = parker.unparker();
+    let (go, wait_to_go) = mpsc::channel::<()>();
+    let (woke, wait_to_wake) = mpsc::channel();
+    let thread = thread::spawn(move || {
+        while wait_to_go.recv().is_ok() {
+            parker.park(Duration::from_secs(3600));
+            let mut events = Vec::new();
+            tcp.poll(&mut events).unwrap();
+            let datagrams = udp.receive(&mut |_, _| {}).unwrap();
+            woke.send((events.len(), datagrams)).unwrap();
+        }
+    });
+    let woken = || wait_to_wake.recv_timeout(Duration::from_secs(60)).expect("it wakes");
+
+    unparker.unpark();
+    go.send(()).unwrap();
+    assert_eq!(woken(), (0, 0));
+
+    go.send(()).unwrap();
+    assert!(wait_to_wake.recv_timeout(Duration::from_millis(50)).is_err(), "it sleeps");
+    unparker.unpark();
+    assert_eq!(woken(), (0, 0));
+
+    go.send(()).unwrap();
+    let mut client = TcpStream::connect(tcp_address).unwrap();
+    assert_eq!(woken().0, 1);
+    // The connection is writable from the start, which is told once.
+    go.send(()).unwrap();
+    let _ = woken();
+    go.send(()).unwrap();
+    client.write_all(b"x").unwrap();
+    assert!(woken().0 >= 1);
+
+    go.send(()).unwrap();
+    UdpSocket::bind(LOOPBACK).unwrap().send_to(b"x", udp_address).unwrap();
+    assert_eq!(woken(), (0, 1));
+    drop(go);
+    thread.join().unwrap();
+}
+
+/// An agent on a thread of its own, asleep until an order arrives, answers it.
+#[test]
+fn a_sleeping_gateway_answers() {
+    struct Fixed;
+    impl ring::Clock for Fixed {
+        fn now_ns(&self) -> u64 {
+            START
+        }
+    }
+    struct Answers(Venue);
+    impl Agent for Answers {
+        fn name(&self) -> &str {
+            "venue"
+        }
+        fn do_work(&mut self, _now_ns: u64) -> Result<usize, ring::AgentError> {
+            Ok(self.0.answer())
+        }
+    }
+    let tcp = Tcp::bind(LOOPBACK, 4).unwrap();
+    let (address, readiness) = (tcp.address(), tcp.readiness().unwrap());
+    let mut bench = Bench::over(tcp, FakeStream::new(), config(), Venue::new(64));
+    bench.venue.add_session("USER01");
+    let Bench { agent, venue, .. } = bench;
+    let idle =
+        ring::IdleStrategy::Backoff { spins: 0, yields: 0, park_max: Duration::from_secs(3600) };
+    let mut edge = ring::Group::new("edge", vec![Box::new(agent)], idle);
+    edge.parker = Box::new(SocketParker::new(vec![readiness]).unwrap());
+    let core = ring::Group::new("core", vec![Box::new(Answers(venue))], idle);
+    let running = ring::launch(vec![edge, core], Arc::new(Fixed));
+
+    let mut client = TcpClient::connect(address, "USER01", "PASSWORD01", 1);
+    let mut number = 0;
+    until("ten replies", || {
+        client.write();
+        client.read();
+        if client.client.is_logged_in() && replies(&client.seen).len() == number as usize {
+            number += 1;
+            client.client.send(&enter(number), START);
+        }
+        number > 10
+    });
+    running.stop();
+    running.join().unwrap();
+}
