@@ -1,1 +1,30 @@
-//! Not yet.
+//! The durable record: payloads go in with a sequence and a timestamp, and come back after a crash.
+//!
+//! Start at [`open`], which replays what is there and leaves a [`Writer`] at the tail; then
+//! `recovery`, the decision table of what damage means; then `record` and `segment`, the bytes,
+//! whose map is in docs/journal.md. [`verify`] reads without changing anything.
+//!
+//! Architecture invariant: no clock, thread, randomness or unsafe, and no knowledge of what a
+//! payload says. The same appends give the same bytes, however they are batched. A sequence that
+//! [`Writer::commit`] returned is never lost and never changed, as far as its [`Durability`]
+//! promises; where the bytes cannot prove that, [`open`] refuses and names file and offset.
+#![forbid(unsafe_code)]
+
+mod storage;
+mod crash;
+mod record;
+mod segment;
+mod writer;
+mod reader;
+mod recovery;
+mod error;
+
+pub use crash::{Crash, CrashStorage, Fault, Operation, Stopped};
+pub use error::{
+    AppendError, BadRecord, BoxError, Damage, DamageKind, HeaderFault, OpenError, VerifyError,
+};
+pub use record::{PAYLOAD_LEN_MAX, Record, encoded_len};
+pub use recovery::{Cut, HeaderCopy, Options, Report, identity, open, verify};
+pub use segment::{FORMAT_VERSION, SEGMENT_HEADER_LEN, file_name};
+pub use storage::{Access, Folder, Lock, Storage, StorageFile};
+pub use writer::{Durability, Writer};

@@ -1,0 +1,400 @@
+//! A folder in memory that knows what a crash leaves of it. For tests and the simulator: it does
+//! what it is told, and nothing by chance.
+
+use std::{
+    collections::BTreeMap,
+    io::{self, ErrorKind},
+    path::PathBuf,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
+
+use crate::storage::{Access, LOCK_FILE, Lock, Storage, StorageFile};
+
+/// A machine's disk. Clones are the same disk, as the process sees it that runs when they are
+/// made; after a [`crash`](Self::crash) older ones fail, and a new clone starts again.
+#[derive(Debug)]
+pub struct CrashStorage {
+    disk: Arc<Mutex<Disk>>,
+    life: u64,
+    locked: bool,
+}
+
+/// How a process ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Crash {
+    /// It is killed: all that was written is there.
+    Process,
+    /// The power goes: what was synced is there.
+    Power {
+        /// How many bytes of each file are there beyond the synced ones, at most.
+        unsynced_bytes: u64,
+        /// True if files made and removed since the folder was synced stay so.
+        unsynced_names: bool,
+    },
+}
+
+/// What an operation does to storage.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Operation {
+    /// Names are listed.
+    List,
+    /// The lock is tried.
+    Lock,
+    /// A file is made.
+    Create,
+    /// A file is opened.
+    Open,
+    /// A file is removed.
+    Remove,
+    /// The folder is synced.
+    SyncFolder,
+    /// The length of a file is asked.
+    ByteCount,
+    /// A file is read.
+    Read,
+    /// A file is written to.
+    Append,
+    /// A file is cut.
+    Truncate,
+    /// A file is synced.
+    Sync,
+}
+
+/// What goes wrong with one operation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fault {
+    /// It fails with this error; an append leaves its first `bytes` behind.
+    Fail {
+        /// The error.
+        kind: ErrorKind,
+        /// How much of an append is done.
+        bytes: u64,
+    },
+    /// All stops in the middle of it: it and every later one fails until
+    /// [`CrashStorage::crash`]; an append leaves its first `bytes` behind.
+    Stop {
+        /// How much of an append is done.
+        bytes: u64,
+    },
+}
+
+/// Where a [`Fault::Stop`] struck.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Stopped {
+    /// In which operation.
+    pub operation: Operation,
+    /// How many bytes of it were left behind.
+    pub bytes: u64,
+    /// How many there would have been.
+    pub bytes_asked: u64,
+}
+
+#[derive(Debug, Default)]
+struct Disk {
+    life: u64,
+    locked: bool,
+    files: Vec<Content>,
+    /// Names as the running system has them, and as the medium has them: indices of `files`.
+    names: BTreeMap<String, usize>,
+    synced_names: BTreeMap<String, usize>,
+    capacity: Option<u64>,
+    operation_count: u64,
+    faults: BTreeMap<u64, Fault>,
+    next_faults: Vec<(Operation, Fault)>,
+    stopped: Option<Stopped>,
+}
+
+#[derive(Clone, Debug, Default)]
+struct Content {
+    written: Vec<u8>,
+    synced: Vec<u8>,
+}
+
+impl CrashStorage {
+    /// An empty folder on an endless disk.
+    #[must_use]
+    #[expect(clippy::new_without_default, reason = "a disk is made on purpose")]
+    pub fn new() -> Self {
+        Self { disk: Arc::default(), life: 0, locked: false }
+    }
+
+    /// Ends the process that uses the disk, and keeps what such an end leaves. Faults that have
+    /// not struck are forgotten.
+    pub fn crash(&self, crash: Crash) {
+        let mut disk = self.disk();
+        disk.life += 1;
+        disk.locked = false;
+        disk.faults.clear();
+        disk.next_faults.clear();
+        disk.stopped = None;
+        if let Crash::Power { unsynced_bytes, unsynced_names } = crash {
+            for content in &mut disk.files {
+                content.lose_power(unsynced_bytes);
+            }
+            if unsynced_names {
+                disk.synced_names = disk.names.clone();
+            } else {
+                disk.names = disk.synced_names.clone();
+            }
+        }
+    }
+
+    /// Lets a fault strike the operation with this number; see
+    /// [`operation_count`](Self::operation_count).
+    pub fn fault_at(&self, operation_number: u64, fault: Fault) {
+        self.disk().faults.insert(operation_number, fault);
+    }
+
+    /// Lets a fault strike the next operation of this kind.
+    pub fn fault_next(&self, operation: Operation, fault: Fault) {
+        self.disk().next_faults.push((operation, fault));
+    }
+
+    /// How many operations there were, which is the number of the next one.
+    #[must_use]
+    pub fn operation_count(&self) -> u64 {
+        self.disk().operation_count
+    }
+
+    /// Where all stopped, if it did.
+    #[must_use]
+    pub fn stopped(&self) -> Option<Stopped> {
+        self.disk().stopped
+    }
+
+    /// How many bytes all files may have together; an append beyond that leaves what fits and
+    /// fails with `StorageFull`. `None` is endless.
+    pub fn set_capacity(&self, bytes: Option<u64>) {
+        self.disk().capacity = bytes;
+    }
+
+    /// The names of all files, sorted.
+    #[must_use]
+    pub fn names(&self) -> Vec<String> {
+        self.disk().names.keys().cloned().collect()
+    }
+
+    /// The bytes of a file as the running system sees them.
+    #[must_use]
+    pub fn bytes(&self, name: &str) -> Option<Vec<u8>> {
+        let disk = self.disk();
+        disk.names.get(name).map(|index| disk.files[*index].written.clone())
+    }
+
+    /// Puts a file there as if it had always been so, or takes it away: damage, not an operation.
+    pub fn set_bytes(&self, name: &str, bytes: Option<Vec<u8>>) {
+        let mut disk = self.disk();
+        disk.names.remove(name);
+        disk.synced_names.remove(name);
+        if let Some(bytes) = bytes {
+            let index = disk.files.len();
+            disk.files.push(Content { written: bytes.clone(), synced: bytes });
+            disk.names.insert(name.to_owned(), index);
+            disk.synced_names.insert(name.to_owned(), index);
+        }
+    }
+
+    fn disk(&self) -> MutexGuard<'_, Disk> {
+        self.disk.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn operate(&self, operation: Operation) -> io::Result<MutexGuard<'_, Disk>> {
+        let mut disk = self.disk();
+        disk.operate(self.life, operation, 0).map_err(|failure| failure.error)?;
+        Ok(disk)
+    }
+
+    fn file(&self, index: usize, append: bool) -> Box<dyn StorageFile> {
+        Box::new(CrashFile { disk: Arc::clone(&self.disk), life: self.life, index, append })
+    }
+}
+
+impl Clone for CrashStorage {
+    fn clone(&self) -> Self {
+        let life = self.disk().life;
+        Self { disk: Arc::clone(&self.disk), life, locked: false }
+    }
+}
+
+impl Drop for CrashStorage {
+    fn drop(&mut self) {
+        let mut disk = self.disk();
+        if self.locked && self.life == disk.life {
+            disk.locked = false;
+        }
+    }
+}
+
+impl Storage for CrashStorage {
+    fn place(&self) -> PathBuf {
+        PathBuf::from("memory")
+    }
+
+    fn list(&mut self) -> io::Result<Vec<String>> {
+        Ok(self.operate(Operation::List)?.names.keys().cloned().collect())
+    }
+
+    fn lock(&mut self) -> io::Result<Lock> {
+        let mut disk = self.operate(Operation::Lock)?;
+        if disk.locked {
+            return Ok(Lock::HeldBy("another writer".to_owned()));
+        }
+        disk.locked = true;
+        drop(disk);
+        self.locked = true;
+        Ok(Lock::Taken)
+    }
+
+    fn create(&mut self, name: &str) -> io::Result<Box<dyn StorageFile>> {
+        assert_ne!(name, LOCK_FILE, "the lock is not a file here");
+        let mut disk = self.operate(Operation::Create)?;
+        if disk.names.contains_key(name) {
+            return Err(ErrorKind::AlreadyExists.into());
+        }
+        let index = disk.files.len();
+        disk.files.push(Content::default());
+        disk.names.insert(name.to_owned(), index);
+        Ok(self.file(index, true))
+    }
+
+    fn open(&mut self, name: &str, access: Access) -> io::Result<Box<dyn StorageFile>> {
+        let disk = self.operate(Operation::Open)?;
+        let index = *disk.names.get(name).ok_or(ErrorKind::NotFound)?;
+        Ok(self.file(index, access == Access::Append))
+    }
+
+    fn remove(&mut self, name: &str) -> io::Result<()> {
+        self.operate(Operation::Remove)?.names.remove(name).ok_or(ErrorKind::NotFound)?;
+        Ok(())
+    }
+
+    fn sync_folder(&mut self) -> io::Result<()> {
+        let mut disk = self.operate(Operation::SyncFolder)?;
+        disk.synced_names = disk.names.clone();
+        Ok(())
+    }
+}
+
+struct CrashFile {
+    disk: Arc<Mutex<Disk>>,
+    life: u64,
+    index: usize,
+    append: bool,
+}
+
+impl CrashFile {
+    fn operate<R>(
+        &self,
+        operation: Operation,
+        act: impl FnOnce(&mut Content) -> R,
+    ) -> io::Result<R> {
+        let mut disk = self.disk.lock().unwrap_or_else(PoisonError::into_inner);
+        disk.operate(self.life, operation, 0).map_err(|failure| failure.error)?;
+        Ok(act(&mut disk.files[self.index]))
+    }
+}
+
+impl StorageFile for CrashFile {
+    fn byte_count(&mut self) -> io::Result<u64> {
+        self.operate(Operation::ByteCount, |content| content.written.len() as u64)
+    }
+
+    fn read_at(&mut self, offset: u64, buffer: &mut [u8]) -> io::Result<usize> {
+        self.operate(Operation::Read, |content| {
+            let offset = usize::try_from(offset).unwrap_or(usize::MAX);
+            let bytes = content.written.get(offset..).unwrap_or_default();
+            let len = bytes.len().min(buffer.len());
+            buffer[..len].copy_from_slice(&bytes[..len]);
+            len
+        })
+    }
+
+    fn append(&mut self, bytes: &[u8]) -> io::Result<()> {
+        if !self.append {
+            return Err(ErrorKind::PermissionDenied.into());
+        }
+        let mut disk = self.disk.lock().unwrap_or_else(PoisonError::into_inner);
+        let outcome = match disk.operate(self.life, Operation::Append, bytes.len() as u64) {
+            Ok(()) => disk.room(bytes.len() as u64),
+            Err(failure) => Err(failure),
+        };
+        let bytes_left = outcome.as_ref().map_or_else(|failure| failure.bytes, |()| u64::MAX);
+        let len = bytes.len().min(usize::try_from(bytes_left).unwrap_or(usize::MAX));
+        disk.files[self.index].written.extend_from_slice(&bytes[..len]);
+        outcome.map_err(|failure| failure.error)
+    }
+
+    fn truncate(&mut self, len: u64) -> io::Result<()> {
+        if !self.append {
+            return Err(ErrorKind::PermissionDenied.into());
+        }
+        self.operate(Operation::Truncate, |content| {
+            content.written.truncate(usize::try_from(len).unwrap_or(usize::MAX));
+        })
+    }
+
+    fn sync(&mut self) -> io::Result<()> {
+        self.operate(Operation::Sync, |content| content.synced.clone_from(&content.written))
+    }
+}
+
+/// An operation that failed, and how many bytes of it were done.
+struct Failure {
+    error: io::Error,
+    bytes: u64,
+}
+
+impl Disk {
+    fn operate(&mut self, life: u64, operation: Operation, asked: u64) -> Result<(), Failure> {
+        if self.life != life {
+            return Err(Failure::of(io::Error::other("the process that opened this has ended"), 0));
+        }
+        if self.stopped.is_some() {
+            return Err(Failure::of(io::Error::other("all has stopped"), 0));
+        }
+        let number = self.operation_count;
+        self.operation_count += 1;
+        let next = self.next_faults.iter().position(|(strikes, _)| *strikes == operation);
+        let fault =
+            self.faults.remove(&number).or_else(|| next.map(|at| self.next_faults.remove(at).1));
+        match fault {
+            None => Ok(()),
+            Some(Fault::Fail { kind, bytes }) => Err(Failure::of(kind.into(), bytes)),
+            Some(Fault::Stop { bytes }) => {
+                let bytes = bytes.min(asked);
+                self.stopped = Some(Stopped { operation, bytes, bytes_asked: asked });
+                Err(Failure::of(io::Error::other("all has stopped"), bytes))
+            }
+        }
+    }
+
+    fn room(&self, asked: u64) -> Result<(), Failure> {
+        let Some(capacity) = self.capacity else { return Ok(()) };
+        let used = self.names.values().map(|index| self.files[*index].written.len() as u64);
+        let free = capacity.saturating_sub(used.sum());
+        if asked <= free {
+            return Ok(());
+        }
+        Err(Failure::of(ErrorKind::StorageFull.into(), free))
+    }
+}
+
+impl Failure {
+    fn of(error: io::Error, bytes: u64) -> Self {
+        Self { error, bytes }
+    }
+}
+
+impl Content {
+    /// Keeps what was synced, and of what was appended since its first bytes. A cut that was not
+    /// synced did not happen.
+    fn lose_power(&mut self, unsynced_bytes: u64) {
+        if self.written.starts_with(&self.synced) {
+            let kept = usize::try_from(unsynced_bytes).unwrap_or(usize::MAX);
+            self.written.truncate(self.synced.len().saturating_add(kept));
+        } else {
+            self.written.clone_from(&self.synced);
+        }
+        self.synced.clone_from(&self.written);
+    }
+}

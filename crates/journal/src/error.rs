@@ -1,0 +1,347 @@
+//! What can go wrong, one enum an operation; each says where, and what to do.
+
+use std::{
+    io::{self, ErrorKind},
+    path::PathBuf,
+};
+
+use thiserror::Error;
+
+/// An error of the one who replays.
+pub type BoxError = Box<dyn std::error::Error + Send + Sync>;
+
+/// Why a journal was not opened. Nothing that verified was changed.
+#[derive(Debug, Error)]
+pub enum OpenError {
+    /// Storage failed.
+    #[error("cannot {doing} {}; {}", .path.display(), advice(.source))]
+    Storage {
+        /// What we were doing.
+        doing: &'static str,
+        /// To what.
+        path: PathBuf,
+        /// What storage said.
+        source: io::Error,
+    },
+    /// Another writer has the journal.
+    #[error(
+        "{} is being written by {holder}; stop it first, or name another folder",
+        .path.display()
+    )]
+    Locked {
+        /// The folder.
+        path: PathBuf,
+        /// Who has it, as far as it is known.
+        holder: String,
+    },
+    /// The folder holds something else. Nothing was written into it.
+    #[error(
+        "{} is not a journal: it holds `{found}`; name an empty folder, or one that does not exist",
+        .path.display()
+    )]
+    NotAJournal {
+        /// The folder.
+        path: PathBuf,
+        /// One of the things it holds.
+        found: String,
+    },
+    /// The bytes are not what was written.
+    #[error(transparent)]
+    Damaged(#[from] Box<Damage>),
+    /// The record is whole, and the one who replays does not accept what it says.
+    #[error("{}, byte {offset}: the record with sequence {sequence} is refused", .path.display())]
+    Refused {
+        /// The segment.
+        path: PathBuf,
+        /// Where in it the record begins.
+        offset: u64,
+        /// Its sequence.
+        sequence: u64,
+        /// Why.
+        source: BoxError,
+    },
+}
+
+impl OpenError {
+    /// True if the journal itself is wrong, not its surroundings: it must be restored, and trying
+    /// again does not help.
+    #[must_use]
+    pub fn is_corruption(&self) -> bool {
+        match self {
+            Self::Damaged(damage) => damage.is_corruption(),
+            Self::Refused { .. } => true,
+            Self::Storage { .. } | Self::Locked { .. } | Self::NotAJournal { .. } => false,
+        }
+    }
+}
+
+/// Why a journal was not read to its end.
+#[derive(Debug, Error)]
+pub enum VerifyError {
+    /// Storage failed.
+    #[error("cannot {doing} {}; {}", .path.display(), advice(.source))]
+    Storage {
+        /// What we were doing.
+        doing: &'static str,
+        /// To what.
+        path: PathBuf,
+        /// What storage said.
+        source: io::Error,
+    },
+    /// The folder holds no segment.
+    #[error("{} is not a journal: it holds no segment; name the journal's folder", .path.display())]
+    NotAJournal {
+        /// The folder.
+        path: PathBuf,
+    },
+    /// The bytes are not what was written.
+    #[error(transparent)]
+    Damaged(#[from] Box<Damage>),
+    /// The record is whole, and the one who visits does not accept what it says.
+    #[error("{}, byte {offset}: the record with sequence {sequence} is refused", .path.display())]
+    Refused {
+        /// The segment.
+        path: PathBuf,
+        /// Where in it the record begins.
+        offset: u64,
+        /// Its sequence.
+        sequence: u64,
+        /// Why.
+        source: BoxError,
+    },
+}
+
+impl VerifyError {
+    /// True if the journal itself is wrong, not its surroundings.
+    #[must_use]
+    pub fn is_corruption(&self) -> bool {
+        match self {
+            Self::Damaged(damage) => damage.is_corruption(),
+            Self::Refused { .. } => true,
+            Self::Storage { .. } | Self::NotAJournal { .. } => false,
+        }
+    }
+}
+
+/// Why the writer is no longer one. What it had confirmed stays confirmed; nothing later is.
+#[derive(Debug, Error)]
+pub enum AppendError {
+    /// Storage failed. It is not tried again: a second sync may succeed without the bytes.
+    #[error(
+        "cannot {doing} {}; records after sequence {durable} may be lost; {}",
+        .path.display(), advice(.source)
+    )]
+    Storage {
+        /// What we were doing.
+        doing: &'static str,
+        /// To what.
+        path: PathBuf,
+        /// The last sequence that is durable as the policy means it; without a policy, the last
+        /// that was written.
+        durable: u64,
+        /// What storage said.
+        source: io::Error,
+    },
+    /// An earlier call failed.
+    #[error("the journal has stopped: {first}")]
+    Poisoned {
+        /// As it was when that call failed.
+        durable: u64,
+        /// What failed then.
+        first: String,
+    },
+}
+
+impl AppendError {
+    /// False: what was confirmed is whole, and opening the journal again finds its end.
+    #[must_use]
+    pub fn is_corruption(&self) -> bool {
+        false
+    }
+}
+
+/// Bytes that are not what was written, and are not the torn tail that a crash leaves.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[error(
+    "{}, byte {offset}: {kind}; nothing was changed; {}",
+    .path.display(),
+    .kind.advice(*.sequence)
+)]
+pub struct Damage {
+    /// The segment.
+    pub path: PathBuf,
+    /// Where in it, in bytes from its beginning.
+    pub offset: u64,
+    /// The first sequence that cannot be had, all before it verify; 0 if that is not known.
+    pub sequence: u64,
+    /// What is wrong.
+    pub kind: DamageKind,
+}
+
+impl Damage {
+    /// False if a newer version of this program would read it.
+    #[must_use]
+    pub fn is_corruption(&self) -> bool {
+        !matches!(self.kind, DamageKind::UnknownVersion(_))
+    }
+}
+
+/// What is wrong with the bytes. The rows of the decision table in docs/journal.md.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum DamageKind {
+    /// The record does not verify, and records that do come after it.
+    #[error("{fault}, and the journal goes on with sequence {later_sequence}")]
+    BadRecord {
+        /// What is wrong with it.
+        fault: BadRecord,
+        /// A later record that verifies, or the first of the next segment.
+        later_sequence: u64,
+        /// Where it begins in this segment; `None` for the next segment.
+        later_offset: Option<u64>,
+    },
+    /// The record verifies and is not the next one.
+    #[error("expected sequence {expected}, found {found}")]
+    SequenceGap {
+        /// The one after the last.
+        expected: u64,
+        /// The one that is there.
+        found: u64,
+    },
+    /// The record verifies and its time is before that of the record before it.
+    #[error("time goes back from {previous} to {found} ns")]
+    TimeWentBack {
+        /// Of the record before it.
+        previous: u64,
+        /// Its own.
+        found: u64,
+    },
+    /// The segment does not begin where the one before it ends.
+    #[error("the segment should begin with sequence {expected} and begins with {found}")]
+    MissingSegment {
+        /// The one after the last.
+        expected: u64,
+        /// What the segment's name says.
+        found: u64,
+    },
+    /// Neither copy of the header can be used.
+    #[error("both copies of the segment's header are damaged ({first}; {second})")]
+    HeaderDamaged {
+        /// What is wrong with the first.
+        first: HeaderFault,
+        /// What is wrong with the second.
+        second: HeaderFault,
+    },
+    /// The first copy of the header verifies, and the file ends before the second one does, though
+    /// another segment follows.
+    #[error("the segment ends within its header, and the journal goes on in the next one")]
+    HeaderCutShort,
+    /// Both copies of the header verify and they differ.
+    #[error("the two copies of the segment's header contradict each other")]
+    HeaderContradicts,
+    /// The segment was written by another version of this program.
+    #[error("the segment has format version {0}, and this program reads version 1")]
+    UnknownVersion(u32),
+    /// The segment is of another journal.
+    #[error("the segment is of journal {found:016x}, and this is journal {expected:016x}")]
+    ForeignJournal {
+        /// Of the segments before it.
+        expected: u64,
+        /// Its own.
+        found: u64,
+    },
+    /// The name is not that of what is in the file.
+    #[error("the file's name is not that of the segment in it")]
+    Misnamed,
+}
+
+impl DamageKind {
+    fn advice(&self, sequence: u64) -> String {
+        match self {
+            Self::UnknownVersion(_) => "use the version of the program that wrote it".to_owned(),
+            Self::ForeignJournal { .. } | Self::Misnamed => {
+                "move the file out of the folder, or restore the folder from a copy".to_owned()
+            }
+            _ => format!("restore the folder from a copy (sequence {sequence} cannot be had here)"),
+        }
+    }
+}
+
+/// Why bytes are not a record.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+pub enum BadRecord {
+    /// The segment ends before it does.
+    #[error("the record is cut short ({available} of {needed} bytes)")]
+    Short {
+        /// How many bytes it says it takes, or those of its header.
+        needed: u64,
+        /// How many there are.
+        available: u64,
+    },
+    /// No payload is that long.
+    #[error("the record says that its payload takes {0} bytes")]
+    Length(u32),
+    /// The checksum is not that of its bytes.
+    #[error("the record has checksum {stored:08x} and its bytes have {computed:08x}")]
+    Checksum {
+        /// What it says.
+        stored: u32,
+        /// What its bytes give.
+        computed: u32,
+    },
+}
+
+/// Why bytes are not a copy of a segment's header.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+pub enum HeaderFault {
+    /// The file ends before it does.
+    #[error("cut short")]
+    Short,
+    /// It does not begin as every segment does.
+    #[error("not a segment's header")]
+    Magic,
+    /// The checksum is not that of its bytes.
+    #[error("wrong checksum")]
+    Checksum,
+    /// It verifies and has a version that is not known here.
+    #[error("version {0}")]
+    Version(u32),
+}
+
+/// What reading may meet, whoever reads.
+#[derive(Debug)]
+pub(crate) enum ReadError {
+    Storage { doing: &'static str, path: PathBuf, source: io::Error },
+    Damaged(Box<Damage>),
+    Refused { path: PathBuf, offset: u64, sequence: u64, source: BoxError },
+}
+
+macro_rules! from_read_error {
+    ($name:ident) => {
+        impl From<ReadError> for $name {
+            fn from(error: ReadError) -> Self {
+                match error {
+                    ReadError::Storage { doing, path, source } => {
+                        Self::Storage { doing, path, source }
+                    }
+                    ReadError::Damaged(damage) => Self::Damaged(damage),
+                    ReadError::Refused { path, offset, sequence, source } => {
+                        Self::Refused { path, offset, sequence, source }
+                    }
+                }
+            }
+        }
+    };
+}
+from_read_error!(OpenError);
+from_read_error!(VerifyError);
+
+fn advice(error: &io::Error) -> &'static str {
+    match error.kind() {
+        ErrorKind::NotFound => "check the path",
+        ErrorKind::NotADirectory => "name a folder, not a file",
+        ErrorKind::PermissionDenied => "let this user read and write the folder, or name another",
+        ErrorKind::ReadOnlyFilesystem => "name a folder on a disk that can be written",
+        ErrorKind::StorageFull | ErrorKind::QuotaExceeded => "free some space, then start again",
+        _ => "check the disk, then start again",
+    }
+}

@@ -1,0 +1,151 @@
+//! A segment: one file, named by its first sequence. Its header is written twice, each copy in a
+//! block of its own, then come the records.
+
+use std::io;
+
+use crate::{
+    error::HeaderFault,
+    storage::{Storage, StorageFile},
+};
+
+/// The version of the format that this crate writes, and the only one it reads.
+pub const FORMAT_VERSION: u32 = 1;
+
+/// Where the first record of a segment begins: two copies of the header go before it.
+pub const SEGMENT_HEADER_LEN: u64 = 2 * BLOCK_LEN as u64;
+
+/// One copy of the header. A sector that goes bad takes at most one of them.
+pub(crate) const BLOCK_LEN: usize = 4096;
+
+const MAGIC: [u8; 8] = *b"DamrakJ\n";
+const EXTENSION: &str = ".damrak";
+
+/// What the header of a segment says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct SegmentHeader {
+    pub(crate) journal_id: u64,
+    pub(crate) first_sequence: u64,
+    pub(crate) created: u64,
+}
+
+impl SegmentHeader {
+    /// Makes the segment on storage. Once this returns, it survives a power cut.
+    pub(crate) fn create(&self, storage: &mut dyn Storage) -> io::Result<Box<dyn StorageFile>> {
+        let mut file = storage.create(&file_name(self.first_sequence))?;
+        let block = self.encode();
+        file.append(&[block, block].concat())?;
+        file.sync()?;
+        storage.sync_folder()?;
+        Ok(file)
+    }
+
+    fn encode(&self) -> [u8; BLOCK_LEN] {
+        let mut block = [0; BLOCK_LEN];
+        block[..8].copy_from_slice(&MAGIC);
+        block[8..12].copy_from_slice(&FORMAT_VERSION.to_le_bytes());
+        block[16..24].copy_from_slice(&self.journal_id.to_le_bytes());
+        block[24..32].copy_from_slice(&self.first_sequence.to_le_bytes());
+        block[32..40].copy_from_slice(&self.created.to_le_bytes());
+        let checksum = checksum(&block);
+        block[12..16].copy_from_slice(&checksum.to_le_bytes());
+        block
+    }
+
+    /// Reads one copy. Magic, version and checksum have the same place in every version, so that
+    /// an unknown version is told from damage.
+    pub(crate) fn decode(block: &[u8]) -> Result<Self, HeaderFault> {
+        let block: &[u8; BLOCK_LEN] = block.try_into().map_err(|_| HeaderFault::Short)?;
+        let u32_at = |at| u32::from_le_bytes(*block[at..].first_chunk().expect("inside"));
+        let u64_at = |at| u64::from_le_bytes(*block[at..].first_chunk().expect("inside"));
+        if block[..8] != MAGIC {
+            return Err(HeaderFault::Magic);
+        }
+        if u32_at(12) != checksum(block) {
+            return Err(HeaderFault::Checksum);
+        }
+        match u32_at(8) {
+            FORMAT_VERSION => {
+                Ok(Self { journal_id: u64_at(16), first_sequence: u64_at(24), created: u64_at(32) })
+            }
+            version => Err(HeaderFault::Version(version)),
+        }
+    }
+}
+
+/// The name of the segment whose first record has, or will have, this sequence.
+#[must_use]
+pub fn file_name(first_sequence: u64) -> String {
+    format!("{first_sequence:020}{EXTENSION}")
+}
+
+/// What a file is by its name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Name {
+    /// The segment that begins with this sequence.
+    Segment(u64),
+    /// It has the extension of a segment and is not named as one.
+    Misnamed,
+    /// Nothing of ours.
+    Foreign,
+}
+
+pub(crate) fn read_name(name: &str) -> Name {
+    let Some(stem) = name.strip_suffix(EXTENSION) else { return Name::Foreign };
+    match stem.parse() {
+        Ok(first_sequence) if file_name(first_sequence) == name => Name::Segment(first_sequence),
+        _ => Name::Misnamed,
+    }
+}
+
+/// True for what a crash may leave of a segment whose header was being written: the first bytes
+/// of one, or the zeros of a file that got its length before its bytes.
+pub(crate) fn is_half_made(bytes: &[u8]) -> bool {
+    let head = &bytes[..bytes.len().min(MAGIC.len())];
+    bytes.len() as u64 <= SEGMENT_HEADER_LEN
+        && (MAGIC.starts_with(head) || bytes.iter().all(|byte| *byte == 0))
+}
+
+fn checksum(block: &[u8; BLOCK_LEN]) -> u32 {
+    crc32c::crc32c_append(crc32c::crc32c(&block[..12]), &block[16..])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const HEADER: SegmentHeader = SegmentHeader { journal_id: 5, first_sequence: 6, created: 7 };
+
+    /// A header reads as it was written, and no byte of its block may change unseen.
+    #[test]
+    fn every_byte_is_covered() {
+        let block = HEADER.encode();
+        assert_eq!(SegmentHeader::decode(&block), Ok(HEADER));
+        for at in 0..block.len() {
+            let mut block = block;
+            block[at] ^= 0x10;
+            assert!(SegmentHeader::decode(&block).is_err(), "byte {at}");
+        }
+    }
+
+    /// A version that is not known is told from damage.
+    #[test]
+    fn unknown_version_is_not_damage() {
+        let mut block = HEADER.encode();
+        block[8] = 2;
+        assert_eq!(SegmentHeader::decode(&block), Err(HeaderFault::Checksum));
+        let checksum = checksum(&block);
+        block[12..16].copy_from_slice(&checksum.to_le_bytes());
+        assert_eq!(SegmentHeader::decode(&block), Err(HeaderFault::Version(2)));
+    }
+
+    /// Names are told from one another, and a number written another way is not a name.
+    #[test]
+    fn names_are_exact() {
+        assert_eq!(file_name(1), "00000000000000000001.damrak");
+        assert_eq!(read_name(&file_name(u64::MAX)), Name::Segment(u64::MAX));
+        assert_eq!(read_name("1.damrak"), Name::Misnamed);
+        assert_eq!(read_name("+0000000000000000001.damrak"), Name::Misnamed);
+        assert_eq!(read_name("99999999999999999999.damrak"), Name::Misnamed);
+        assert_eq!(read_name("00000000000000000001.damrak~"), Name::Foreign);
+    }
+}

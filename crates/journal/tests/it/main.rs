@@ -1,0 +1,12 @@
+//! What the journal promises, as scenarios: on a folder, on a disk that crashes, on damaged bytes.
+
+mod support;
+
+mod append;
+mod recovery;
+mod lock;
+mod live;
+mod damage;
+mod crash;
+mod fault;
+mod golden;

@@ -1,0 +1,195 @@
+//! Journals to try things on, and the records that are written into them.
+
+use std::{convert::Infallible, fs};
+
+use journal::{
+    CrashStorage, Cut, Durability, Folder, OpenError, Options, Record, Report, SEGMENT_HEADER_LEN,
+    Storage, VerifyError, Writer, encoded_len,
+};
+use tempfile::TempDir;
+
+pub const JOURNAL_ID: u64 = 0x00da_3a4b_0000_0001;
+
+/// A folder that a test may look into and damage behind the journal's back.
+pub trait Place {
+    fn storage(&self) -> Box<dyn Storage>;
+    fn names(&self) -> Vec<String>;
+    fn content(&self, name: &str) -> Vec<u8>;
+    fn set_bytes(&self, name: &str, bytes: Option<Vec<u8>>);
+
+    fn change(&self, name: &str, change: impl FnOnce(&mut Vec<u8>))
+    where
+        Self: Sized,
+    {
+        let mut bytes = self.content(name);
+        change(&mut bytes);
+        self.set_bytes(name, Some(bytes));
+    }
+
+    /// All bytes of all files, to see that nothing changed.
+    fn everything(&self) -> Vec<(String, Vec<u8>)> {
+        self.names().into_iter().map(|name| (name.clone(), self.content(&name))).collect()
+    }
+}
+
+impl Place for CrashStorage {
+    fn storage(&self) -> Box<dyn Storage> {
+        Box::new(self.clone())
+    }
+
+    fn names(&self) -> Vec<String> {
+        self.names()
+    }
+
+    fn content(&self, name: &str) -> Vec<u8> {
+        self.bytes(name).expect("the file is there")
+    }
+
+    fn set_bytes(&self, name: &str, bytes: Option<Vec<u8>>) {
+        self.set_bytes(name, bytes);
+    }
+}
+
+impl Place for TempDir {
+    fn storage(&self) -> Box<dyn Storage> {
+        Box::new(Folder::new(self.path()))
+    }
+
+    fn names(&self) -> Vec<String> {
+        let entries = fs::read_dir(self.path()).unwrap();
+        let names = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap());
+        let mut names: Vec<_> = names.filter(|name| name != "lock").collect();
+        names.sort();
+        names
+    }
+
+    fn content(&self, name: &str) -> Vec<u8> {
+        fs::read(self.path().join(name)).unwrap()
+    }
+
+    fn set_bytes(&self, name: &str, bytes: Option<Vec<u8>>) {
+        match bytes {
+            Some(bytes) => fs::write(self.path().join(name), bytes).unwrap(),
+            None => fs::remove_file(self.path().join(name)).unwrap(),
+        }
+    }
+}
+
+/// Runs a test on a folder of the file system and on one in memory, each new and empty.
+macro_rules! on_both {
+    (|$place:ident| $body:block) => {{
+        {
+            let $place = &tempfile::tempdir().unwrap();
+            $body
+        }
+        {
+            let $place = &journal::CrashStorage::new();
+            $body
+        }
+    }};
+}
+pub(crate) use on_both;
+
+/// A record that is kept beyond the call that shows it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Kept {
+    pub sequence: u64,
+    pub timestamp: u64,
+    pub payload: Vec<u8>,
+}
+
+impl Kept {
+    pub fn of(record: Record<'_>) -> Self {
+        let Record { sequence, timestamp, payload } = record;
+        Self { sequence, timestamp, payload: payload.to_vec() }
+    }
+
+    pub fn encoded_len(&self) -> u64 {
+        encoded_len(self.payload.len()) as u64
+    }
+}
+
+/// The record that tests write with this sequence: 0 to 40 bytes, some times equal.
+pub fn record(sequence: u64) -> Kept {
+    let payload_len = sequence * 13 % 41;
+    let payload = (0..payload_len).map(|at| (sequence * 31 + at * 7) as u8).collect();
+    Kept { sequence, timestamp: 1_000 + sequence / 2, payload }
+}
+
+pub fn records(count: u64) -> Vec<Kept> {
+    (1..=count).map(record).collect()
+}
+
+/// Small segments, so that a few records make several.
+pub fn options(durability: Durability) -> Options {
+    let segment_bytes = SEGMENT_HEADER_LEN + 400;
+    Options { durability, segment_bytes, ..Options::new(JOURNAL_ID, 500) }
+}
+
+pub fn append(writer: &mut Writer, sequence: u64) -> Result<(), journal::AppendError> {
+    let record = record(sequence);
+    writer.append(record.sequence, record.timestamp, &record.payload)
+}
+
+/// Opens the journal, and gives what it replays.
+pub fn open(
+    storage: Box<dyn Storage>,
+    options: &Options,
+) -> Result<(Writer, Vec<Kept>, Report), OpenError> {
+    let mut kept = Vec::new();
+    let mut replay = |record: Record<'_>| {
+        kept.push(Kept::of(record));
+        Ok::<_, Infallible>(())
+    };
+    let (writer, report) = journal::open(storage, options, &mut replay)?;
+    Ok((writer, kept, report))
+}
+
+pub fn verify(mut storage: Box<dyn Storage>) -> Result<(Vec<Kept>, Report), VerifyError> {
+    let mut kept = Vec::new();
+    let mut visit = |record: Record<'_>| {
+        kept.push(Kept::of(record));
+        Ok::<_, Infallible>(())
+    };
+    let report = journal::verify(&mut *storage, &mut visit)?;
+    Ok((kept, report))
+}
+
+/// Writes records up to `count` and stops in peace.
+pub fn write(place: &impl Place, count: u64) {
+    let (mut writer, _, _) = open(place.storage(), &options(Durability::Synced)).unwrap();
+    for sequence in writer.last_sequence() + 1..=count {
+        append(&mut writer, sequence).unwrap();
+        assert_eq!(writer.commit().unwrap(), sequence);
+    }
+}
+
+/// Where a record lies.
+#[derive(Clone, Debug)]
+pub struct Spot {
+    pub name: String,
+    pub sequence: u64,
+    pub start: u64,
+    pub end: u64,
+}
+
+/// Where each of the records lies that [`write`] wrote, told from their lengths alone.
+pub fn spots(count: u64) -> Vec<Spot> {
+    let mut spots: Vec<Spot> = Vec::new();
+    for record in records(count) {
+        let len = record.encoded_len();
+        let segment_bytes = options(Durability::Synced).segment_bytes;
+        let (name, start) = match spots.last() {
+            Some(last) if last.end + len <= segment_bytes => (last.name.clone(), last.end),
+            _ => (journal::file_name(record.sequence), SEGMENT_HEADER_LEN),
+        };
+        spots.push(Spot { name, sequence: record.sequence, start, end: start + len });
+    }
+    spots
+}
+
+/// File name, offset and length of a cut.
+pub fn place_of(cut: &Cut) -> (String, u64, u64) {
+    let name = cut.path.file_name().unwrap().to_str().unwrap().to_owned();
+    (name, cut.offset, cut.byte_count)
+}
