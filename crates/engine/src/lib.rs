@@ -1,1 +1,535 @@
-//! Not yet.
+//! The deterministic core: a sequenced command goes in, events come out, the same on every replay.
+//!
+//! Start at [`Engine::apply`]; then `day`, `check`, `session`, `book` in the order they act, and
+//! `hash`, which says in one number what has become of it all. The rules are in docs/rules.md.
+//!
+//! Architecture invariant: no I/O, clock, thread, randomness or float, and nothing whose order
+//! differs from run to run. `#![no_std]` keeps it so. Once warm, an order allocates nothing.
+#![no_std]
+#![forbid(unsafe_code)]
+#![deny(clippy::float_arithmetic)]
+
+extern crate alloc;
+
+mod day;
+mod names;
+mod check;
+mod session;
+mod order;
+mod book;
+mod hash;
+mod view;
+mod invariants;
+#[cfg(test)]
+mod random;
+
+use alloc::vec::Vec;
+use core::mem;
+
+use market::{
+    Accepted, AccountQueried, AccountQuery, AddInstrument, AddSession, Booked, CancelOrder,
+    CancelReason, Canceled, ClientOrderId, Command, Display, EnterOrder, EntrySwitch,
+    EntrySwitched, Event, Fill, Firm, Input, Instrument, InstrumentId, MassCancel, MassCanceled,
+    Modified, ModifyOrder, OrderAttributes, OrderId, OrderKey, OrderType, Price, Quantity,
+    RefusedOrder, RejectReason, Rejected, ReplaceOrder, Replaced, Sequence, SessionAdded,
+    SystemEvent, TimeInForce, Timestamp, TradeId, Traded,
+};
+
+pub use order::{PRICE_MAX, QUANTITY_MAX};
+pub use session::{FIRMS_DISABLED_MAX, Session};
+pub use view::{BookView, Counters, DepthLevel, RestingOrder};
+
+use book::{
+    Book,
+    matching::Match,
+    pool::{Pool, Slot},
+};
+use day::Day;
+use hash::StateHash;
+use names::Names;
+use order::{Order, OrderTerms};
+use session::Sessions;
+
+/// The state of the exchange, and the one way to change it.
+#[derive(Debug)]
+pub struct Engine {
+    /// Of the last input.
+    sequence: Sequence,
+    /// Of the last input.
+    timestamp: Timestamp,
+    day: Day,
+    sessions: Sessions,
+    /// By instrument id, less 1.
+    books: Vec<Book>,
+    symbols: Names,
+    /// The resting orders of all books.
+    pool: Pool,
+    order_id_last: OrderId,
+    trade_id_last: TradeId,
+    orders_accepted: u64,
+    hash: StateHash,
+    /// What a mass cancel has found; empty between commands.
+    found: Vec<Slot>,
+}
+
+impl Engine {
+    /// Before the first input: no instrument, no session, closed.
+    #[must_use]
+    pub fn new() -> Self {
+        Self {
+            sequence: Sequence::NONE,
+            timestamp: Timestamp::default(),
+            day: Day::default(),
+            sessions: Sessions::default(),
+            books: Vec::new(),
+            symbols: Names::default(),
+            pool: Pool::new(),
+            order_id_last: OrderId(0),
+            trade_id_last: TradeId(0),
+            orders_accepted: 0,
+            hash: StateHash::default(),
+            found: Vec::new(),
+        }
+    }
+
+    /// Does what an input asks, and emits what came of it, in the order in which it happened.
+    ///
+    /// Any command may come at any time: what cannot be done is answered or ignored by the rules.
+    ///
+    /// # Panics
+    /// The sequence is not the next one, or the time is before that of the input before.
+    pub fn apply(&mut self, input: &Input, emit: &mut impl FnMut(Event)) {
+        assert!(input.sequence == self.sequence.next(), "{} then {input:?}", self.sequence);
+        assert!(input.timestamp >= self.timestamp, "{:?} then {input:?}", self.timestamp);
+        self.sequence = input.sequence;
+        self.timestamp = input.timestamp;
+
+        match &input.command {
+            Command::System(event) => self.advance(*event, emit),
+            Command::AddInstrument(add) => self.add_instrument(add, emit),
+            Command::AddSession(add) => self.add_session(add, emit),
+            Command::Enter(order) => self.enter(order, emit),
+            Command::Replace(replace) => self.replace(replace, emit),
+            Command::Cancel(cancel) => self.cancel(cancel, emit),
+            Command::Modify(modify) => self.modify(modify, emit),
+            Command::MassCancel(mass) => self.mass_cancel(mass, emit),
+            Command::SwitchEntry(switch) => self.switch_entry(switch, emit),
+            Command::QueryAccount(query) => self.query_account(query, emit),
+            Command::Refuse(refused) => self.refuse(refused, emit),
+        }
+    }
+
+    fn advance(&mut self, event: SystemEvent, emit: &mut impl FnMut(Event)) {
+        if self.day.advance(event) {
+            emit(Event::System(event));
+        }
+    }
+
+    fn add_instrument(&mut self, add: &AddInstrument, emit: &mut impl FnMut(Event)) {
+        let Ok(instrument_id) = u16::try_from(self.books.len() + 1) else { return };
+        let increment_allowed =
+            Price::ZERO < add.price_increment && add.price_increment <= PRICE_MAX;
+        let lot_allowed = Quantity::ZERO < add.round_lot && add.round_lot <= QUANTITY_MAX;
+        let symbol_allowed = !add.symbol.is_blank() && self.symbols.find(&add.symbol).is_none();
+        if !increment_allowed || !lot_allowed || !symbol_allowed {
+            return;
+        }
+        let instrument = Instrument {
+            instrument_id: InstrumentId(instrument_id),
+            symbol: add.symbol,
+            price_increment: add.price_increment,
+            round_lot: add.round_lot,
+        };
+        self.symbols.add(&add.symbol, instrument_id);
+        self.books.push(Book::new(instrument));
+        self.hash.add(hash::instrument(&instrument));
+        emit(Event::InstrumentAdded(instrument));
+    }
+
+    fn add_session(&mut self, add: &AddSession, emit: &mut impl FnMut(Event)) {
+        let Some(session) = self.sessions.add(add) else { return };
+        self.hash.add(hash::session(session));
+        emit(Event::SessionAdded(SessionAdded {
+            session_id: session.session_id(),
+            username: add.username,
+            firm: add.firm,
+            system_hours: self.day.is_open(),
+        }));
+    }
+
+    fn enter(&mut self, order: &EnterOrder, emit: &mut impl FnMut(Event)) {
+        if !self.consume(order.key) {
+            return;
+        }
+        let instrument_id = match self.check(order) {
+            Ok(instrument_id) => instrument_id,
+            Err(reason) => {
+                return reject(order.key, reason, order.attributes.client_order_id, emit);
+            }
+        };
+        let order_id = self.next_order_id();
+        self.orders_accepted += 1;
+        emit(Event::Accepted(Accepted {
+            key: order.key,
+            order_id,
+            instrument_id,
+            side: order.side,
+            order_type: order.order_type,
+            time_in_force: order.time_in_force,
+            display: order.display,
+            quantity: order.quantity,
+            price: order.price,
+            attributes: order.attributes,
+        }));
+        let incoming = Order::new(OrderTerms {
+            order_id,
+            key: order.key,
+            price: order.price,
+            quantity: order.quantity,
+            executed: Quantity::ZERO,
+            instrument_id,
+            group_id: order.attributes.group_id,
+            firm: order.attributes.firm,
+            side: order.side,
+            display: order.display,
+            capacity: order.attributes.capacity,
+            customer_type: order.attributes.customer_type,
+        });
+        self.trade_and_rest(incoming, order.order_type, order.time_in_force, emit);
+    }
+
+    fn replace(&mut self, replace: &ReplaceOrder, emit: &mut impl FnMut(Event)) {
+        let key = replace.key;
+        let Some(session) = self.sessions.get(key.session_id) else { return };
+        let original_key = OrderKey { user_ref_num: replace.original_user_ref_num, ..key };
+        let Some(slot) = session.find(original_key) else { return };
+        if !session.is_unused(key) {
+            return;
+        }
+        let original = self.pool[slot].order;
+        if let Err(reason) = check::entry(self.day, session, original.firm) {
+            let name = replace.terms.map_or(ClientOrderId::BLANK, |terms| terms.client_order_id);
+            self.consume(key);
+            return reject(key, reason, name, emit);
+        }
+        let book = self.book_of(&original);
+        let Some(terms) = replace.terms.filter(|terms| check::replacement(book, &original, terms))
+        else {
+            return self.cancel_all(slot, emit);
+        };
+
+        let rests_at_once = terms.order_type == OrderType::Limit
+            && terms.time_in_force == TimeInForce::Day
+            && !book.would_cross(original.side, terms.price);
+        self.consume(key);
+        self.remove(slot);
+        let replacement = Order::new(OrderTerms {
+            order_id: self.next_order_id(),
+            key,
+            price: terms.price,
+            quantity: terms.quantity,
+            executed: original.executed(),
+            instrument_id: original.instrument_id,
+            group_id: original.group_id,
+            firm: original.firm,
+            side: terms.side.unwrap_or(original.side),
+            display: terms.display,
+            capacity: original.capacity,
+            customer_type: original.customer_type,
+        });
+        let in_place =
+            rests_at_once && self.attribution(&original) == self.attribution(&replacement);
+        emit(Event::Replaced(Replaced {
+            key,
+            original_user_ref_num: replace.original_user_ref_num,
+            original_order_id: original.order_id,
+            order_id: replacement.order_id,
+            instrument_id: replacement.instrument_id,
+            side: replacement.side,
+            order_type: terms.order_type,
+            time_in_force: terms.time_in_force,
+            display: replacement.display,
+            in_place,
+            leaves: replacement.leaves(),
+            price: terms.price,
+            attributes: OrderAttributes {
+                client_order_id: terms.client_order_id,
+                firm: replacement.firm,
+                capacity: replacement.capacity,
+                customer_type: replacement.customer_type,
+                group_id: replacement.group_id,
+                shares_located: terms.shares_located,
+                locate_broker: terms.locate_broker,
+            },
+        }));
+        if in_place {
+            self.add(replacement);
+        } else {
+            self.trade_and_rest(replacement, terms.order_type, terms.time_in_force, emit);
+        }
+    }
+
+    fn cancel(&mut self, cancel: &CancelOrder, emit: &mut impl FnMut(Event)) {
+        let Some(slot) = self.find(cancel.key) else { return };
+        let quantity = self.pool[slot].order.excess(cancel.quantity);
+        if !quantity.is_zero() {
+            self.cancel_some(slot, quantity, emit);
+        }
+    }
+
+    fn modify(&mut self, modify: &ModifyOrder, emit: &mut impl FnMut(Event)) {
+        let Some(slot) = self.find(modify.key) else { return };
+        let before = self.pool[slot].order;
+        let quantity = before.excess(modify.quantity);
+        let changes = modify.side != before.side || !quantity.is_zero();
+        if !changes || !check::side_change(before.side, modify.side) {
+            return;
+        }
+        let mut after = before;
+        after.side = modify.side;
+        after.reduce(quantity);
+        self.change(slot, after);
+        emit(Event::Modified(Modified {
+            key: after.key,
+            order_id: after.order_id,
+            instrument_id: after.instrument_id,
+            side: after.side,
+            quantity,
+            leaves: after.leaves(),
+        }));
+    }
+
+    fn mass_cancel(&mut self, mass: &MassCancel, emit: &mut impl FnMut(Event)) {
+        if !self.consume(mass.key) {
+            return;
+        }
+        emit(Event::MassCanceled(MassCanceled {
+            key: mass.key,
+            firm: mass.firm,
+            symbol: mass.symbol,
+            side: mass.side,
+            group_id: mass.group_id,
+        }));
+        let mut found = mem::take(&mut self.found);
+        self.find_all(mass, &mut found);
+        for slot in found.drain(..) {
+            self.cancel_all(slot, emit);
+        }
+        self.found = found;
+    }
+
+    fn switch_entry(&mut self, switch: &EntrySwitch, emit: &mut impl FnMut(Event)) {
+        let EntrySwitch { key, firm, enabled } = *switch;
+        if !self.consume(key) {
+            return;
+        }
+        if self.sessions.owner_mut(key).switch_entry(firm, enabled, &mut self.hash) {
+            emit(Event::EntrySwitched(EntrySwitched { key, firm, enabled }));
+        } else {
+            reject(key, RejectReason::NotSupported, ClientOrderId::BLANK, emit);
+        }
+    }
+
+    fn query_account(&mut self, query: &AccountQuery, emit: &mut impl FnMut(Event)) {
+        let Some(session) = self.sessions.get(query.session_id) else { return };
+        emit(Event::AccountQueried(AccountQueried {
+            session_id: query.session_id,
+            channel: query.channel,
+            next_user_ref_num: session.user_ref_num_last(query.channel).saturating_add(1),
+        }));
+    }
+
+    fn refuse(&mut self, refused: &RefusedOrder, emit: &mut impl FnMut(Event)) {
+        if self.consume(refused.key) {
+            reject(refused.key, refused.reason, refused.client_order_id, emit);
+        }
+    }
+
+    /// All checks of a new order; what it trades, if it passes them.
+    fn check(&self, order: &EnterOrder) -> Result<InstrumentId, RejectReason> {
+        let session = self.sessions.owner(order.key);
+        check::entry(self.day, session, order.attributes.firm)?;
+        let number = self.symbols.find(&order.symbol).ok_or(RejectReason::InvalidSymbol)?;
+        let book = &self.books[usize::from(number) - 1];
+        check::terms(book, order.order_type, order.quantity, order.price)?;
+        if session.is_full() {
+            return Err(RejectReason::TooManyOrders);
+        }
+        Ok(InstrumentId(number))
+    }
+
+    /// Trades an order as far as it goes; what is left rests, or is canceled if it may not.
+    fn trade_and_rest(
+        &mut self,
+        mut order: Order,
+        order_type: OrderType,
+        time_in_force: TimeInForce,
+        emit: &mut impl FnMut(Event),
+    ) {
+        let limit = match order_type {
+            OrderType::Limit => Some(order.price()),
+            OrderType::Market => None,
+        };
+        self.trade(&mut order, limit, emit);
+        if order.is_done() {
+            return;
+        }
+        if order_type == OrderType::Limit && time_in_force == TimeInForce::Day {
+            self.add(order);
+            emit(Event::Booked(Booked {
+                order_id: order.order_id,
+                instrument_id: order.instrument_id,
+                side: order.side,
+                price: order.price(),
+                leaves: order.leaves(),
+                attribution: self.attribution(&order),
+            }));
+        } else {
+            emit(Event::Canceled(Canceled {
+                key: order.key,
+                order_id: order.order_id,
+                instrument_id: order.instrument_id,
+                quantity: order.leaves(),
+                leaves: Quantity::ZERO,
+                booked: false,
+                reason: CancelReason::ImmediateOrCancel,
+            }));
+        }
+    }
+
+    fn trade(&mut self, order: &mut Order, limit: Option<Price>, emit: &mut impl FnMut(Event)) {
+        let Self { sessions, books, pool, trade_id_last, hash, .. } = self;
+        let book = &mut books[usize::from(order.instrument_id.0) - 1];
+        book.cross(pool, order, limit, |Match { maker_before, maker, taker, quantity }| {
+            if maker.is_done() {
+                sessions.owner_mut(maker.key).remove_live(maker.key);
+                hash.remove(hash::order(&maker_before));
+            } else {
+                hash.change(hash::order_progress(&maker_before), hash::order_progress(maker));
+            }
+            trade_id_last.0 += 1;
+            emit(Event::Traded(Traded {
+                trade_id: *trade_id_last,
+                instrument_id: taker.instrument_id,
+                taker_side: taker.side,
+                price: maker.price(),
+                quantity,
+                maker: fill(maker),
+                taker: fill(taker),
+            }));
+        });
+    }
+
+    /// Cancels all that is open of a resting order, because its owner asked.
+    fn cancel_all(&mut self, slot: Slot, emit: &mut impl FnMut(Event)) {
+        self.cancel_some(slot, self.pool[slot].order.leaves(), emit);
+    }
+
+    /// Cancels some of what is open of a resting order, because its owner asked.
+    fn cancel_some(&mut self, slot: Slot, quantity: Quantity, emit: &mut impl FnMut(Event)) {
+        let mut order = self.pool[slot].order;
+        order.reduce(quantity);
+        self.change(slot, order);
+        emit(Event::Canceled(Canceled {
+            key: order.key,
+            order_id: order.order_id,
+            instrument_id: order.instrument_id,
+            quantity,
+            leaves: order.leaves(),
+            booked: true,
+            reason: CancelReason::User,
+        }));
+    }
+
+    /// Uses a number up; false, and nothing is done, if the session is unknown or the number is
+    /// not above the last.
+    fn consume(&mut self, key: OrderKey) -> bool {
+        let session = self.sessions.get_mut(key.session_id);
+        session.is_some_and(|session| session.consume(key, &mut self.hash))
+    }
+
+    /// A live order by its owner's name for it.
+    fn find(&self, key: OrderKey) -> Option<Slot> {
+        self.sessions.get(key.session_id)?.find(key)
+    }
+
+    /// The live orders that a mass cancel means, by channel and number.
+    fn find_all(&self, mass: &MassCancel, found: &mut Vec<Slot>) {
+        let session = self.sessions.owner(mass.key);
+        let instrument_id = self.symbols.find(&mass.symbol).map(InstrumentId);
+        let means = |order: &Order| {
+            session.resolve(order.firm) == session.resolve(mass.firm)
+                && (mass.symbol.is_blank() || instrument_id == Some(order.instrument_id))
+                && mass.side.is_none_or(|side| side == order.side)
+                && mass.group_id.is_none_or(|group_id| group_id == order.group_id)
+        };
+        let live = session.iter_live().map(|(_, slot)| slot);
+        found.extend(live.filter(|slot| means(&self.pool[*slot].order)));
+    }
+
+    /// An order rests now.
+    fn add(&mut self, order: Order) {
+        let book = &mut self.books[usize::from(order.instrument_id.0) - 1];
+        let slot = book.add(&mut self.pool, order);
+        book.check_not_crossed();
+        self.sessions.owner_mut(order.key).add_live(order.key, slot);
+        self.hash.add(hash::order(&order));
+    }
+
+    /// A resting order rests no more.
+    fn remove(&mut self, slot: Slot) {
+        let instrument_id = self.pool[slot].order.instrument_id;
+        let book = &mut self.books[usize::from(instrument_id.0) - 1];
+        let order = book.remove(&mut self.pool, slot);
+        self.sessions.owner_mut(order.key).remove_live(order.key);
+        self.hash.remove(hash::order(&order));
+    }
+
+    /// A resting order keeps its place with less open or another kind of sell; or, with nothing
+    /// open, rests no more.
+    fn change(&mut self, slot: Slot, after: Order) {
+        if after.is_done() {
+            return self.remove(slot);
+        }
+        let order = &mut self.pool[slot].order;
+        self.hash.change(hash::order_progress(order), hash::order_progress(&after));
+        *order = after;
+    }
+
+    fn next_order_id(&mut self) -> OrderId {
+        self.order_id_last.0 += 1;
+        self.order_id_last
+    }
+
+    fn book_of(&self, order: &Order) -> &Book {
+        &self.books[usize::from(order.instrument_id.0) - 1]
+    }
+
+    /// The firm under whose name an order is shown; blank if without a name.
+    fn attribution(&self, order: &Order) -> Firm {
+        match order.display {
+            Display::Attributable => self.sessions.owner(order.key).resolve(order.firm),
+            Display::Visible => Firm::BLANK,
+        }
+    }
+}
+
+impl Default for Engine {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+fn reject(
+    key: OrderKey,
+    reason: RejectReason,
+    client_order_id: ClientOrderId,
+    emit: &mut impl FnMut(Event),
+) {
+    emit(Event::Rejected(Rejected { key, reason, client_order_id }));
+}
+
+/// A trade as this order sees it.
+fn fill(order: &Order) -> Fill {
+    Fill { key: order.key, order_id: order.order_id, leaves: order.leaves() }
+}

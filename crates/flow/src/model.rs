@@ -1,1 +1,637 @@
-//! Not yet.
+//! The exchange as one would explain it: slow, obvious, and written without a look at the engine.
+//!
+//! All live orders stand in one list, in the order in which they came. Whatever is asked, the list
+//! is gone through from the front. What the engine does with windows, pools and indexes must be
+//! what this does; the numbers in the comments are the rules of docs/rules.md.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use market::{
+    Accepted, AccountQueried, AddInstrument, AddSession, Booked, CancelReason, Canceled,
+    ClientOrderId, Command, Display, EnterOrder, EntrySwitch, EntrySwitched, Event, Fill, Firm,
+    Input, Instrument, InstrumentId, MassCancel, MassCanceled, Modified, ModifyOrder,
+    OrderAttributes, OrderId, OrderKey, OrderType, Price, Quantity, RejectReason, Rejected,
+    ReplaceOrder, ReplaceTerms, Replaced, SessionAdded, SessionId, Side, SystemEvent, Text,
+    TimeInForce, TradeId, Traded,
+};
+
+/// The largest quantity (5.3).
+const QUANTITY_MAX: u64 = 999_999;
+
+/// The highest price (5.4).
+const PRICE_MAX: u64 = 1_999_999_900;
+
+/// How many instruments, and how many sessions, there may be (3.1, 3.3).
+const COUNT_MAX: usize = 65_535;
+
+/// For how many firms a session may forbid entry (11.4).
+const FIRMS_FORBIDDEN_MAX: usize = 256;
+
+/// The parts of the day, in their order (2.1).
+const DAY: [SystemEvent; 6] = [
+    SystemEvent::StartOfMessages,
+    SystemEvent::StartOfSystemHours,
+    SystemEvent::StartOfMarketHours,
+    SystemEvent::EndOfMarketHours,
+    SystemEvent::EndOfSystemHours,
+    SystemEvent::EndOfMessages,
+];
+
+/// The whole state of the exchange.
+#[derive(Clone, Debug, Default)]
+pub struct Model {
+    /// How many parts of the day have begun, those left out included.
+    day: usize,
+    instruments: Vec<Instrument>,
+    sessions: Vec<ModelSession>,
+    /// The live orders, in the order in which they were accepted or replaced another.
+    orders: Vec<ModelOrder>,
+    order_count: u64,
+    trade_count: u64,
+}
+
+#[derive(Clone, Debug)]
+struct ModelSession {
+    username: Text<6>,
+    firm: Firm,
+    live_orders_max: u32,
+    /// By channel.
+    numbers_used: BTreeMap<u8, u32>,
+    firms_forbidden: BTreeSet<Firm>,
+}
+
+/// A live order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ModelOrder {
+    /// As the exchange names it.
+    pub order_id: OrderId,
+    /// As its owner names it.
+    pub key: OrderKey,
+    /// What it trades.
+    pub instrument_id: InstrumentId,
+    /// Which way.
+    pub side: Side,
+    /// Limit or market; a live order is always a limit order.
+    pub order_type: OrderType,
+    /// How long it lives; a live order is always for the day.
+    pub time_in_force: TimeInForce,
+    /// How it is shown.
+    pub display: Display,
+    /// Limit, in ticks.
+    pub price: Price,
+    /// Asked for by the whole chain, in lots.
+    pub quantity: u64,
+    /// Executed by the whole chain, in lots.
+    pub executed: u64,
+    /// Removed from this order, in lots.
+    pub canceled: u64,
+    /// What it carries along.
+    pub attributes: OrderAttributes,
+}
+
+impl ModelOrder {
+    /// Still open.
+    #[must_use]
+    pub fn leaves(&self) -> Quantity {
+        Quantity(self.quantity - self.executed - self.canceled)
+    }
+
+    /// May what is left of it rest? (6.6, 6.7)
+    fn may_rest(&self) -> bool {
+        self.order_type == OrderType::Limit && self.time_in_force == TimeInForce::Day
+    }
+
+    /// Would it trade at this price of the other side? (6.1)
+    fn accepts(&self, price: Price) -> bool {
+        match (self.order_type, self.side) {
+            (OrderType::Market, _) => true,
+            (OrderType::Limit, Side::Buy) => price <= self.price,
+            (OrderType::Limit, _) => price >= self.price,
+        }
+    }
+
+    /// What an intended size leaves no room for. (7.1, 7.2)
+    fn too_much(&self, intended: Quantity) -> u64 {
+        let may_execute = self.executed + self.leaves().0;
+        if may_execute <= intended.0 {
+            return 0;
+        }
+        (may_execute - intended.0).min(self.leaves().0)
+    }
+
+    fn fill(&self) -> Fill {
+        Fill { key: self.key, order_id: self.order_id, leaves: self.leaves() }
+    }
+}
+
+impl Model {
+    /// Before the first input.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// What comes of an input.
+    pub fn apply(&mut self, input: &Input) -> Vec<Event> {
+        let mut events = Vec::new();
+        match &input.command {
+            Command::System(event) => self.system(*event, &mut events),
+            Command::AddInstrument(add) => self.add_instrument(add, &mut events),
+            Command::AddSession(add) => self.add_session(add, &mut events),
+            Command::Enter(order) => self.enter(order, &mut events),
+            Command::Replace(replace) => self.replace(replace, &mut events),
+            Command::Cancel(cancel) => {
+                if let Some(place) = self.place_of(cancel.key) {
+                    let too_much = self.orders[place].too_much(cancel.quantity);
+                    self.cancel(place, too_much, &mut events);
+                }
+            }
+            Command::Modify(modify) => self.modify(modify, &mut events),
+            Command::MassCancel(mass) => self.mass_cancel(mass, &mut events),
+            Command::SwitchEntry(switch) => self.switch_entry(switch, &mut events),
+            Command::QueryAccount(query) => {
+                if self.session(query.session_id).is_some() {
+                    let used = self.number_used(query.session_id, query.channel);
+                    events.push(Event::AccountQueried(AccountQueried {
+                        session_id: query.session_id,
+                        channel: query.channel,
+                        next_user_ref_num: if used == u32::MAX { used } else { used + 1 },
+                    }));
+                }
+            }
+            Command::Refuse(refused) => {
+                if self.use_number(refused.key) {
+                    let name = refused.client_order_id;
+                    events.push(rejected(refused.key, refused.reason, name));
+                }
+            }
+        }
+        // A done order is no order any more. (6.9)
+        self.orders.retain(|order| order.leaves() > Quantity::ZERO);
+        events
+    }
+
+    /// The live buy orders of an instrument, first to trade first.
+    #[must_use]
+    pub fn bids(&self, instrument_id: InstrumentId) -> Vec<ModelOrder> {
+        let mut orders = self.live(instrument_id, Side::Buy);
+        orders.sort_by_key(|order| std::cmp::Reverse(order.price));
+        orders
+    }
+
+    /// The live sell orders of an instrument, first to trade first.
+    #[must_use]
+    pub fn asks(&self, instrument_id: InstrumentId) -> Vec<ModelOrder> {
+        let mut orders = self.live(instrument_id, Side::Sell);
+        orders.sort_by_key(|order| order.price);
+        orders
+    }
+
+    /// All instruments, by number.
+    #[must_use]
+    pub fn instruments(&self) -> &[Instrument] {
+        &self.instruments
+    }
+
+    /// How many orders are live.
+    #[must_use]
+    pub fn live_count(&self) -> usize {
+        self.orders.len()
+    }
+
+    fn live(&self, instrument_id: InstrumentId, side: Side) -> Vec<ModelOrder> {
+        let meant = |order: &&ModelOrder| {
+            order.instrument_id == instrument_id && same_side_of_book(order.side, side)
+        };
+        self.orders.iter().filter(meant).copied().collect()
+    }
+
+    fn system(&mut self, event: SystemEvent, events: &mut Vec<Event>) {
+        let begun = DAY.iter().position(|it| *it == event).expect("six parts") + 1;
+        if begun > self.day {
+            self.day = begun;
+            events.push(Event::System(event));
+        }
+    }
+
+    /// From the start of system hours, the second part, to their end, the fifth. (2.2)
+    fn is_open(&self) -> bool {
+        self.day >= 2 && self.day < 5
+    }
+
+    fn add_instrument(&mut self, add: &AddInstrument, events: &mut Vec<Event>) {
+        let refused = add.symbol.is_blank()
+            || self.instruments.iter().any(|it| it.symbol == add.symbol)
+            || !(1..=PRICE_MAX).contains(&add.price_increment.0)
+            || !(1..=QUANTITY_MAX).contains(&add.round_lot.0)
+            || self.instruments.len() == COUNT_MAX;
+        if refused {
+            return;
+        }
+        let instrument = Instrument {
+            instrument_id: InstrumentId(self.instruments.len() as u16 + 1),
+            symbol: add.symbol,
+            price_increment: add.price_increment,
+            round_lot: add.round_lot,
+        };
+        self.instruments.push(instrument);
+        events.push(Event::InstrumentAdded(instrument));
+    }
+
+    fn add_session(&mut self, add: &AddSession, events: &mut Vec<Event>) {
+        let refused = add.username.is_blank()
+            || self.sessions.iter().any(|it| it.username == add.username)
+            || self.sessions.len() == COUNT_MAX;
+        if refused {
+            return;
+        }
+        self.sessions.push(ModelSession {
+            username: add.username,
+            firm: add.firm,
+            live_orders_max: add.live_orders_max,
+            numbers_used: BTreeMap::new(),
+            firms_forbidden: BTreeSet::new(),
+        });
+        events.push(Event::SessionAdded(SessionAdded {
+            session_id: SessionId(self.sessions.len() as u16),
+            username: add.username,
+            firm: add.firm,
+            system_hours: self.is_open(),
+        }));
+    }
+
+    fn enter(&mut self, asked: &EnterOrder, events: &mut Vec<Event>) {
+        if !self.use_number(asked.key) {
+            return;
+        }
+        if let Some(reason) = self.why_not(asked) {
+            return events.push(rejected(asked.key, reason, asked.attributes.client_order_id));
+        }
+        let instrument = self.instruments.iter().find(|it| it.symbol == asked.symbol);
+        let instrument_id = instrument.expect("it was checked").instrument_id;
+        let order = ModelOrder {
+            order_id: self.new_order_id(),
+            key: asked.key,
+            instrument_id,
+            side: asked.side,
+            order_type: asked.order_type,
+            time_in_force: asked.time_in_force,
+            display: asked.display,
+            price: asked.price,
+            quantity: asked.quantity.0,
+            executed: 0,
+            canceled: 0,
+            attributes: asked.attributes,
+        };
+        events.push(Event::Accepted(Accepted {
+            key: order.key,
+            order_id: order.order_id,
+            instrument_id: order.instrument_id,
+            side: order.side,
+            order_type: order.order_type,
+            time_in_force: order.time_in_force,
+            display: order.display,
+            quantity: asked.quantity,
+            price: order.price,
+            attributes: order.attributes,
+        }));
+        self.trade_then_rest(order, events);
+    }
+
+    /// The first check that an order fails. (5.1)
+    fn why_not(&self, asked: &EnterOrder) -> Option<RejectReason> {
+        let session = self.session(asked.key.session_id).expect("it was looked up before");
+        let instrument = self.instruments.iter().find(|it| it.symbol == asked.symbol);
+        let own = |order: &&ModelOrder| order.key.session_id == asked.key.session_id;
+        let live_orders = self.orders.iter().filter(own).count();
+        let price_fits =
+            instrument.is_some_and(|it| allowed_price(it, asked.order_type, asked.price));
+        let checks = [
+            (self.is_open(), RejectReason::MarketClosed),
+            (self.may_enter(session, asked.attributes.firm), RejectReason::EntryDisabled),
+            (instrument.is_some(), RejectReason::InvalidSymbol),
+            ((1..=QUANTITY_MAX).contains(&asked.quantity.0), RejectReason::InvalidQuantity),
+            (price_fits, RejectReason::InvalidPrice),
+            (live_orders < session.live_orders_max as usize, RejectReason::TooManyOrders),
+        ];
+        checks.into_iter().find(|(passed, _)| !passed).map(|(_, reason)| reason)
+    }
+
+    fn trade_then_rest(&mut self, mut order: ModelOrder, events: &mut Vec<Event>) {
+        while order.leaves() > Quantity::ZERO
+            && let Some(place) = self.first_to_trade_with(&order)
+        {
+            let maker = &mut self.orders[place];
+            let quantity = Quantity(order.leaves().0.min(maker.leaves().0));
+            maker.executed += quantity.0;
+            order.executed += quantity.0;
+            self.trade_count += 1;
+            events.push(Event::Traded(Traded {
+                trade_id: TradeId(self.trade_count),
+                instrument_id: order.instrument_id,
+                taker_side: order.side,
+                price: maker.price,
+                quantity,
+                maker: maker.fill(),
+                taker: order.fill(),
+            }));
+        }
+        if order.leaves() == Quantity::ZERO {
+            return;
+        }
+        if order.may_rest() {
+            self.orders.push(order);
+            events.push(Event::Booked(Booked {
+                order_id: order.order_id,
+                instrument_id: order.instrument_id,
+                side: order.side,
+                price: order.price,
+                leaves: order.leaves(),
+                attribution: self.shown_as(&order),
+            }));
+        } else {
+            events.push(Event::Canceled(Canceled {
+                key: order.key,
+                order_id: order.order_id,
+                instrument_id: order.instrument_id,
+                quantity: order.leaves(),
+                leaves: Quantity::ZERO,
+                booked: false,
+                reason: CancelReason::ImmediateOrCancel,
+            }));
+        }
+    }
+
+    /// Of the orders that this one would trade with, the one of the best price; of those of one
+    /// price, the first in the list. (6.2)
+    fn first_to_trade_with(&self, order: &ModelOrder) -> Option<usize> {
+        let mut best: Option<usize> = None;
+        for (place, other) in self.orders.iter().enumerate() {
+            let meets = other.instrument_id == order.instrument_id
+                && !same_side_of_book(other.side, order.side)
+                && other.leaves() > Quantity::ZERO
+                && order.accepts(other.price);
+            let better = best.is_none_or(|best| match order.side {
+                Side::Buy => other.price < self.orders[best].price,
+                _ => other.price > self.orders[best].price,
+            });
+            if meets && better {
+                best = Some(place);
+            }
+        }
+        best
+    }
+
+    fn replace(&mut self, asked: &ReplaceOrder, events: &mut Vec<Event>) {
+        let original_key = OrderKey { user_ref_num: asked.original_user_ref_num, ..asked.key };
+        // 9.1
+        let Some(place) = self.place_of(original_key) else { return };
+        if asked.key.user_ref_num <= self.number_used(asked.key.session_id, asked.key.channel) {
+            return;
+        }
+        // 9.2
+        let original = self.orders[place];
+        let session = self.session(asked.key.session_id).expect("it has an order");
+        let reason = if !self.is_open() {
+            Some(RejectReason::MarketClosed)
+        } else if !self.may_enter(session, original.attributes.firm) {
+            Some(RejectReason::EntryDisabled)
+        } else {
+            None
+        };
+        if let Some(reason) = reason {
+            self.use_number(asked.key);
+            let name = asked.terms.map(|it| it.client_order_id).unwrap_or_default();
+            return events.push(rejected(asked.key, reason, name));
+        }
+        // 9.3, 9.5
+        let terms = match asked.terms {
+            Some(terms) if self.acceptable(&original, &terms) => terms,
+            _ => return self.cancel(place, original.leaves().0, events),
+        };
+
+        self.use_number(asked.key);
+        self.orders.remove(place);
+        // 9.4, 9.6, 9.7
+        let order = ModelOrder {
+            order_id: self.new_order_id(),
+            key: asked.key,
+            side: terms.side.unwrap_or(original.side),
+            order_type: terms.order_type,
+            time_in_force: terms.time_in_force,
+            display: terms.display,
+            price: terms.price,
+            quantity: terms.quantity.0,
+            canceled: 0,
+            attributes: OrderAttributes {
+                client_order_id: terms.client_order_id,
+                shares_located: terms.shares_located,
+                locate_broker: terms.locate_broker,
+                ..original.attributes
+            },
+            ..original
+        };
+        // 9.9
+        let in_place = order.may_rest()
+            && self.first_to_trade_with(&order).is_none()
+            && self.shown_as(&order) == self.shown_as(&original);
+        events.push(Event::Replaced(Replaced {
+            key: order.key,
+            original_user_ref_num: original.key.user_ref_num,
+            original_order_id: original.order_id,
+            order_id: order.order_id,
+            instrument_id: order.instrument_id,
+            side: order.side,
+            order_type: order.order_type,
+            time_in_force: order.time_in_force,
+            display: order.display,
+            in_place,
+            leaves: order.leaves(),
+            price: order.price,
+            attributes: order.attributes,
+        }));
+        if in_place {
+            self.orders.push(order);
+        } else {
+            self.trade_then_rest(order, events);
+        }
+    }
+
+    fn acceptable(&self, original: &ModelOrder, terms: &ReplaceTerms) -> bool {
+        let instrument = &self.instruments[usize::from(original.instrument_id.0) - 1];
+        (1..=QUANTITY_MAX).contains(&terms.quantity.0)
+            && terms.quantity.0 > original.executed
+            && allowed_price(instrument, terms.order_type, terms.price)
+            && terms.side.is_none_or(|side| same_side_of_book(side, original.side))
+    }
+
+    /// Removes lots from a live order, if any, and says so. (7.3, 7.5)
+    fn cancel(&mut self, place: usize, quantity: u64, events: &mut Vec<Event>) {
+        if quantity == 0 {
+            return;
+        }
+        let order = &mut self.orders[place];
+        order.canceled += quantity;
+        events.push(Event::Canceled(Canceled {
+            key: order.key,
+            order_id: order.order_id,
+            instrument_id: order.instrument_id,
+            quantity: Quantity(quantity),
+            leaves: order.leaves(),
+            booked: true,
+            reason: CancelReason::User,
+        }));
+    }
+
+    fn modify(&mut self, asked: &ModifyOrder, events: &mut Vec<Event>) {
+        let Some(place) = self.place_of(asked.key) else { return };
+        let order = &mut self.orders[place];
+        let too_much = order.too_much(asked.quantity);
+        // 8.1, 8.4
+        if !same_side_of_book(order.side, asked.side) || (order.side == asked.side && too_much == 0)
+        {
+            return;
+        }
+        order.side = asked.side;
+        order.canceled += too_much;
+        events.push(Event::Modified(Modified {
+            key: order.key,
+            order_id: order.order_id,
+            instrument_id: order.instrument_id,
+            side: order.side,
+            quantity: Quantity(too_much),
+            leaves: order.leaves(),
+        }));
+    }
+
+    fn mass_cancel(&mut self, asked: &MassCancel, events: &mut Vec<Event>) {
+        if !self.use_number(asked.key) {
+            return;
+        }
+        events.push(Event::MassCanceled(MassCanceled {
+            key: asked.key,
+            firm: asked.firm,
+            symbol: asked.symbol,
+            side: asked.side,
+            group_id: asked.group_id,
+        }));
+        let firm = self.firm_meant(asked.key.session_id, asked.firm);
+        // 10.1
+        let mut meant: Vec<OrderKey> = self
+            .orders
+            .iter()
+            .filter(|order| order.key.session_id == asked.key.session_id)
+            .filter(|order| self.firm_meant(order.key.session_id, order.attributes.firm) == firm)
+            .filter(|order| {
+                let instrument = &self.instruments[usize::from(order.instrument_id.0) - 1];
+                asked.symbol.is_blank() || instrument.symbol == asked.symbol
+            })
+            .filter(|order| asked.side.is_none() || asked.side == Some(order.side))
+            .filter(|order| {
+                asked.group_id.is_none() || asked.group_id == Some(order.attributes.group_id)
+            })
+            .map(|order| order.key)
+            .collect();
+        // 10.2
+        meant.sort();
+        for key in meant {
+            let place = self.place_of(key).expect("it was found live");
+            self.cancel(place, self.orders[place].leaves().0, events);
+        }
+    }
+
+    fn switch_entry(&mut self, asked: &EntrySwitch, events: &mut Vec<Event>) {
+        if !self.use_number(asked.key) {
+            return;
+        }
+        let firm = self.firm_meant(asked.key.session_id, asked.firm);
+        let session = &mut self.sessions[usize::from(asked.key.session_id.0) - 1];
+        if asked.enabled {
+            session.firms_forbidden.remove(&firm);
+        } else {
+            session.firms_forbidden.insert(firm);
+        }
+        // 11.4
+        if session.firms_forbidden.len() > FIRMS_FORBIDDEN_MAX {
+            session.firms_forbidden.remove(&firm);
+            let name = ClientOrderId::BLANK;
+            return events.push(rejected(asked.key, RejectReason::NotSupported, name));
+        }
+        events.push(Event::EntrySwitched(EntrySwitched {
+            key: asked.key,
+            firm: asked.firm,
+            enabled: asked.enabled,
+        }));
+    }
+
+    fn session(&self, session_id: SessionId) -> Option<&ModelSession> {
+        if session_id.0 == 0 { None } else { self.sessions.get(usize::from(session_id.0) - 1) }
+    }
+
+    /// The last number used; 0 before the first. (4.1)
+    fn number_used(&self, session_id: SessionId, channel: u8) -> u32 {
+        let session = self.session(session_id);
+        session.and_then(|it| it.numbers_used.get(&channel)).copied().unwrap_or(0)
+    }
+
+    /// Uses a number up, unless the session is unknown or the number is not above the last one.
+    /// (1.4, 4.2)
+    fn use_number(&mut self, key: OrderKey) -> bool {
+        let used = self.number_used(key.session_id, key.channel);
+        if self.session(key.session_id).is_none() || key.user_ref_num <= used {
+            return false;
+        }
+        let session = &mut self.sessions[usize::from(key.session_id.0) - 1];
+        session.numbers_used.insert(key.channel, key.user_ref_num);
+        true
+    }
+
+    /// Where a live order is in the list. (4.5)
+    fn place_of(&self, key: OrderKey) -> Option<usize> {
+        self.orders.iter().position(|order| order.key == key)
+    }
+
+    fn new_order_id(&mut self) -> OrderId {
+        self.order_count += 1;
+        OrderId(self.order_count)
+    }
+
+    /// A blank firm is the session's own. (3.4)
+    fn firm_meant(&self, session_id: SessionId, firm: Firm) -> Firm {
+        let session = self.session(session_id).expect("only asked of sessions there are");
+        if firm == Firm::BLANK { session.firm } else { firm }
+    }
+
+    fn may_enter(&self, session: &ModelSession, firm: Firm) -> bool {
+        let firm = if firm == Firm::BLANK { session.firm } else { firm };
+        !session.firms_forbidden.contains(&firm)
+    }
+
+    /// The name on the feed. (6.6)
+    fn shown_as(&self, order: &ModelOrder) -> Firm {
+        match order.display {
+            Display::Visible => Firm::BLANK,
+            Display::Attributable => self.firm_meant(order.key.session_id, order.attributes.firm),
+        }
+    }
+}
+
+/// Buy is one side of the book, every kind of sell the other. (6.5)
+fn same_side_of_book(one: Side, other: Side) -> bool {
+    (one == Side::Buy) == (other == Side::Buy)
+}
+
+/// 5.4
+fn allowed_price(instrument: &Instrument, order_type: OrderType, price: Price) -> bool {
+    match order_type {
+        OrderType::Market => price == Price::ZERO,
+        OrderType::Limit => {
+            (1..=PRICE_MAX).contains(&price.0)
+                && price.0.is_multiple_of(instrument.price_increment.0)
+        }
+    }
+}
+
+fn rejected(key: OrderKey, reason: RejectReason, client_order_id: ClientOrderId) -> Event {
+    Event::Rejected(Rejected { key, reason, client_order_id })
+}

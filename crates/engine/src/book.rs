@@ -1,0 +1,137 @@
+//! The book of one instrument: both sides of it, and what rests there.
+
+pub(crate) mod pool;
+pub(crate) mod level;
+pub(crate) mod far;
+pub(crate) mod window;
+pub(crate) mod ladder;
+pub(crate) mod matching;
+
+use market::{Instrument, Price, Side};
+
+use crate::order::{Order, PRICE_MAX};
+use ladder::Ladder;
+use pool::{Pool, Slot};
+
+/// Both sides of one instrument.
+///
+/// A price is known to a ladder by its rank, counted in price increments: from 0 up for the ask
+/// side, from the highest price down for the bid side, so that the lower rank is the better price.
+///
+/// Invariant: after a command the best bid is below the best ask.
+#[derive(Debug)]
+pub(crate) struct Book {
+    instrument: Instrument,
+    /// The price increment, which [`PRICE_MAX`] bounds.
+    increment: u32,
+    /// The number of the highest price, in increments.
+    number_max: u32,
+    bids: Ladder,
+    asks: Ladder,
+}
+
+impl Book {
+    /// An empty book.
+    pub(crate) fn new(instrument: Instrument) -> Self {
+        let increment = instrument.price_increment;
+        assert!(Price::ZERO < increment && increment <= PRICE_MAX, "{instrument:?}");
+        let increment = increment.0 as u32;
+        Self {
+            instrument,
+            increment,
+            number_max: PRICE_MAX.0 as u32 / increment,
+            bids: Ladder::default(),
+            asks: Ladder::default(),
+        }
+    }
+
+    /// What is traded here.
+    pub(crate) fn instrument(&self) -> &Instrument {
+        &self.instrument
+    }
+
+    /// True for a price that a limit order may have here.
+    pub(crate) fn is_price(&self, price: Price) -> bool {
+        Price::ZERO < price && price <= PRICE_MAX && (price.0 as u32).is_multiple_of(self.increment)
+    }
+
+    /// True if an order with this limit would trade at once.
+    pub(crate) fn would_cross(&self, side: Side, price: Price) -> bool {
+        let rank_worst = self.rank_opposite(side, price);
+        let best = if side.is_buy() { self.asks.best() } else { self.bids.best() };
+        best.is_some_and(|(rank, _)| rank <= rank_worst)
+    }
+
+    /// Puts an order behind all others at its price.
+    pub(crate) fn add(&mut self, pool: &mut Pool, order: Order) -> Slot {
+        let rank = self.rank(order.side, order.price());
+        let slot = pool.add(order);
+        self.side_mut(order.side).append(pool, rank, slot);
+        slot
+    }
+
+    /// Takes an order out, and lets it go.
+    pub(crate) fn remove(&mut self, pool: &mut Pool, slot: Slot) -> Order {
+        let order = pool[slot].order;
+        let rank = self.rank(order.side, order.price());
+        self.side_mut(order.side).unlink(pool, rank, slot);
+        pool.remove(slot);
+        order
+    }
+
+    /// The best bid, in ticks.
+    pub(crate) fn best_bid(&self) -> Option<Price> {
+        self.bids.best().map(|(rank, _)| self.price(Side::Buy, rank))
+    }
+
+    /// The best ask, in ticks.
+    pub(crate) fn best_ask(&self) -> Option<Price> {
+        self.asks.best().map(|(rank, _)| self.price(Side::Sell, rank))
+    }
+
+    /// The first level, and its price, whose rank is not below `rank`, with the rank after it.
+    pub(crate) fn level_at_or_after(&self, side: Side, rank: u32) -> Option<(u32, Price, Slot)> {
+        let ladder = if side.is_buy() { &self.bids } else { &self.asks };
+        let (at, level) = ladder.at_or_after(rank)?;
+        Some((at + 1, self.price(side, at), level.oldest))
+    }
+
+    /// Asserts that the best bid is below the best ask.
+    pub(crate) fn check_not_crossed(&self) {
+        if let (Some((bid, _)), Some((ask, _))) = (self.bids.best(), self.asks.best()) {
+            assert!(self.number_max - bid < ask, "{} is crossed", self.instrument.symbol);
+        }
+    }
+
+    /// Asserts what holds within the ladders.
+    pub(crate) fn check(&self) {
+        self.check_not_crossed();
+        self.bids.check();
+        self.asks.check();
+    }
+
+    fn side_mut(&mut self, side: Side) -> &mut Ladder {
+        if side.is_buy() { &mut self.bids } else { &mut self.asks }
+    }
+
+    fn opposite_mut(&mut self, side: Side) -> &mut Ladder {
+        if side.is_buy() { &mut self.asks } else { &mut self.bids }
+    }
+
+    /// The rank of a price among the orders of a side.
+    fn rank(&self, side: Side, price: Price) -> u32 {
+        let number = price.0 as u32 / self.increment;
+        if side.is_buy() { self.number_max - number } else { number }
+    }
+
+    /// The rank of a price among the orders that a side meets.
+    fn rank_opposite(&self, side: Side, price: Price) -> u32 {
+        let number = price.0 as u32 / self.increment;
+        if side.is_buy() { number } else { self.number_max - number }
+    }
+
+    fn price(&self, side: Side, rank: u32) -> Price {
+        let number = if side.is_buy() { self.number_max - rank } else { rank };
+        Price(u64::from(number) * u64::from(self.increment))
+    }
+}

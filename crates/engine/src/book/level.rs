@@ -1,0 +1,64 @@
+//! A level: the orders at one price, oldest first.
+
+use super::pool::{Pool, Slot};
+
+/// The two ends of a queue whose links are in the orders themselves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Level {
+    /// First to trade.
+    pub(crate) oldest: Slot,
+    /// Last to trade.
+    pub(crate) youngest: Slot,
+}
+
+impl Level {
+    /// Without orders.
+    pub(crate) const EMPTY: Self = Self { oldest: Slot::NONE, youngest: Slot::NONE };
+
+    /// True if it has no order.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.oldest.is_none()
+    }
+
+    /// Puts an order that is in no queue behind all others.
+    pub(crate) fn append(&mut self, pool: &mut Pool, slot: Slot) {
+        pool[slot].older = self.youngest;
+        pool[slot].younger = Slot::NONE;
+        if self.youngest.is_none() {
+            self.oldest = slot;
+        } else {
+            pool[self.youngest].younger = slot;
+        }
+        self.youngest = slot;
+    }
+
+    /// Takes an order at one of the two ends out of the queue; for one in between,
+    /// [`unlink_between`] does not need the level.
+    pub(crate) fn unlink_end(&mut self, pool: &mut Pool, slot: Slot) {
+        let (older, younger) = (pool[slot].older, pool[slot].younger);
+        if older.is_none() {
+            assert!(self.oldest == slot, "the first order of a queue has none before it");
+            self.oldest = younger;
+        } else {
+            pool[older].younger = younger;
+        }
+        if younger.is_none() {
+            assert!(self.youngest == slot, "the last order of a queue has none after it");
+            self.youngest = older;
+        } else {
+            pool[younger].older = older;
+        }
+    }
+}
+
+/// Takes an order with others before and after it out of its queue; false, and nothing is done,
+/// if it is at an end.
+pub(crate) fn unlink_between(pool: &mut Pool, slot: Slot) -> bool {
+    let (older, younger) = (pool[slot].older, pool[slot].younger);
+    let between = !older.is_none() && !younger.is_none();
+    if between {
+        pool[older].younger = younger;
+        pool[younger].older = older;
+    }
+    between
+}

@@ -1,0 +1,53 @@
+//! The checks of an order, in the order of the codes of their reject reasons.
+
+use market::{Firm, OrderType, Price, Quantity, RejectReason, ReplaceTerms, Side};
+
+use crate::{
+    book::Book,
+    day::Day,
+    order::{Order, QUANTITY_MAX},
+    session::Session,
+};
+
+/// May this firm enter orders here and now?
+pub(crate) fn entry(day: Day, session: &Session, firm: Firm) -> Result<(), RejectReason> {
+    if !day.is_open() {
+        return Err(RejectReason::MarketClosed);
+    }
+    if !session.may_enter(firm) {
+        return Err(RejectReason::EntryDisabled);
+    }
+    Ok(())
+}
+
+/// Has an order a quantity and a price that it may have in this book?
+pub(crate) fn terms(
+    book: &Book,
+    order_type: OrderType,
+    quantity: Quantity,
+    price: Price,
+) -> Result<(), RejectReason> {
+    if quantity.is_zero() || QUANTITY_MAX < quantity {
+        return Err(RejectReason::InvalidQuantity);
+    }
+    let price_allowed = match order_type {
+        OrderType::Limit => book.is_price(price),
+        OrderType::Market => price == Price::ZERO,
+    };
+    if !price_allowed {
+        return Err(RejectReason::InvalidPrice);
+    }
+    Ok(())
+}
+
+/// Could this order go on under these terms, with something left to trade?
+pub(crate) fn replacement(book: &Book, original: &Order, new: &ReplaceTerms) -> bool {
+    terms(book, new.order_type, new.quantity, new.price).is_ok()
+        && new.side.is_none_or(|side| side_change(original.side, side))
+        && original.executed() < new.quantity
+}
+
+/// May an order go from one side to the other? Only from one kind of sell to another, or nowhere.
+pub(crate) fn side_change(from: Side, to: Side) -> bool {
+    from.is_buy() == to.is_buy()
+}

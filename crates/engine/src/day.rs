@@ -1,0 +1,45 @@
+//! The parts of the day: which is now, and whether orders may be entered in it.
+
+use market::SystemEvent;
+
+/// The day so far.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Day {
+    /// The last system event; `None` before the first.
+    last: Option<SystemEvent>,
+}
+
+impl Day {
+    /// Goes on to the part that `event` begins; false if that part, or a later one, has begun
+    /// already. Parts may be left out.
+    pub(crate) fn advance(&mut self, event: SystemEvent) -> bool {
+        let forward = self.last.is_none_or(|last| part(last) < part(event));
+        if forward {
+            self.last = Some(event);
+        }
+        forward
+    }
+
+    /// The last system event; `None` before the first.
+    pub(crate) fn last(self) -> Option<SystemEvent> {
+        self.last
+    }
+
+    /// True if orders may be entered: from the start of system hours to their end.
+    pub(crate) fn is_open(self) -> bool {
+        let open = part(SystemEvent::StartOfSystemHours)..part(SystemEvent::EndOfSystemHours);
+        self.last.is_some_and(|last| open.contains(&part(last)))
+    }
+}
+
+/// The place of a part in the day.
+fn part(event: SystemEvent) -> u8 {
+    match event {
+        SystemEvent::StartOfMessages => 0,
+        SystemEvent::StartOfSystemHours => 1,
+        SystemEvent::StartOfMarketHours => 2,
+        SystemEvent::EndOfMarketHours => 3,
+        SystemEvent::EndOfSystemHours => 4,
+        SystemEvent::EndOfMessages => 5,
+    }
+}

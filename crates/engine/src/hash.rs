@@ -1,0 +1,170 @@
+//! The state hash: equal where states are equal, kept up to date in O(1) per change.
+//!
+//! The state is taken as a set of elements (an instrument, a session, the last number of a channel,
+//! a firm that may not enter orders, an order), each with a 64-bit hash of all its fields. The sum
+//! of these does not depend on the order in which they came, and a change is one subtraction and
+//! one addition. What changes with each input (sequence, time, counters) is mixed in when the hash
+//! is asked for.
+//!
+//! Priority needs no element of its own: within a level it is the order of the order ids.
+
+use market::{Firm, Instrument, SessionId, Text};
+
+use crate::{order::Order, session::Session};
+
+/// The sum over the elements of the state.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct StateHash(u64);
+
+impl StateHash {
+    /// An element joins the state.
+    pub(crate) fn add(&mut self, element: u64) {
+        self.0 = self.0.wrapping_add(element);
+    }
+
+    /// An element leaves the state.
+    pub(crate) fn remove(&mut self, element: u64) {
+        self.0 = self.0.wrapping_sub(element);
+    }
+
+    /// An element changes.
+    pub(crate) fn change(&mut self, before: u64, after: u64) {
+        self.remove(before);
+        self.add(after);
+    }
+
+    /// The hash of the whole, with the words that change with each input.
+    pub(crate) fn finish(self, words: [u64; 6]) -> u64 {
+        let [a, b, c, d, e, f] = words;
+        mix([WHOLE, self.0, a, b, c, d, e, f])
+    }
+}
+
+// The first word of each element says what it is, so that different elements differ.
+const WHOLE: u64 = 0;
+const INSTRUMENT: u64 = 1;
+const SESSION: u64 = 2;
+const CHANNEL: u64 = 3;
+const FIRM_DISABLED: u64 = 4;
+const ORDER_IDENTITY: u64 = 5;
+const ORDER_PROGRESS: u64 = 6;
+
+/// An instrument.
+pub(crate) fn instrument(instrument: &Instrument) -> u64 {
+    mix([
+        INSTRUMENT,
+        u64::from(instrument.instrument_id.0),
+        word(&instrument.symbol),
+        instrument.price_increment.0,
+        instrument.round_lot.0,
+    ])
+}
+
+/// A session as it was added; what it does later are elements of their own.
+pub(crate) fn session(session: &Session) -> u64 {
+    mix([
+        SESSION,
+        u64::from(session.session_id().0),
+        word(session.username()),
+        word(&session.firm()),
+        u64::from(session.live_orders_max()),
+    ])
+}
+
+/// The last number used on a channel; a channel never used is no element.
+pub(crate) fn channel(session_id: SessionId, channel: u8, user_ref_num_last: u32) -> u64 {
+    if user_ref_num_last == 0 {
+        return 0;
+    }
+    mix([CHANNEL, u64::from(session_id.0), u64::from(channel), u64::from(user_ref_num_last)])
+}
+
+/// A firm that may not enter orders on a session.
+pub(crate) fn firm_disabled(session_id: SessionId, firm: Firm) -> u64 {
+    mix([FIRM_DISABLED, u64::from(session_id.0), word(&firm)])
+}
+
+/// A resting order: what it is and how far it has come.
+pub(crate) fn order(order: &Order) -> u64 {
+    order_identity(order).wrapping_add(order_progress(order))
+}
+
+/// What never changes while an order rests.
+fn order_identity(order: &Order) -> u64 {
+    let key = &order.key;
+    mix([
+        ORDER_IDENTITY,
+        order.order_id.0,
+        u64::from(key.session_id.0) << 48
+            | u64::from(key.channel) << 32
+            | u64::from(key.user_ref_num),
+        order.price().0,
+        u64::from(order.instrument_id.0) << 48
+            | u64::from(order.group_id) << 32
+            | u64::from(order.display.code()) << 16
+            | u64::from(order.capacity.code()) << 8
+            | u64::from(order.customer_type.code()),
+        word(&order.firm),
+    ])
+}
+
+/// What a trade, a cancel or a modify changes: a part by itself, so that a trade mixes little.
+pub(crate) fn order_progress(order: &Order) -> u64 {
+    mix([
+        ORDER_PROGRESS,
+        order.order_id.0,
+        order.leaves().0 << 32 | order.executed().0,
+        order.canceled().0 << 32 | u64::from(order.side.code()),
+    ])
+}
+
+/// Up to eight characters as a number.
+pub(crate) fn word<const N: usize>(text: &Text<N>) -> u64 {
+    let mut bytes = [0; 8];
+    bytes[..N].copy_from_slice(text.as_bytes());
+    u64::from_le_bytes(bytes)
+}
+
+/// A number whose bits each depend on every bit of the words.
+pub(crate) fn mix<const N: usize>(words: [u64; N]) -> u64 {
+    let mixed = words.iter().fold(0x9FB2_1C65_1E98_DF25, |state, word| fold(state ^ word));
+    fold(mixed ^ N as u64)
+}
+
+/// One round: the two halves of a 128-bit product, folded together.
+fn fold(word: u64) -> u64 {
+    let product = u128::from(word) * 0xD6E8_FEB8_6659_FD93;
+    (product as u64) ^ (product >> 64) as u64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A change of one bit in one word changes about half of the bits of the hash.
+    #[test]
+    fn one_bit_changes_half_of_the_bits() {
+        let words = [1, 2, 3, 4];
+        for index in 0..words.len() {
+            for bit in 0..64 {
+                let mut other = words;
+                other[index] ^= 1 << bit;
+                let changed = (mix(words) ^ mix(other)).count_ones();
+                assert!((12..=52).contains(&changed), "word {index}, bit {bit}: {changed} bits");
+            }
+        }
+    }
+
+    /// What joins and leaves again leaves no trace.
+    #[test]
+    fn sum_forgets_what_left() {
+        let mut hash = StateHash::default();
+        hash.add(mix([1]));
+        let before = hash;
+        hash.add(mix([2]));
+        hash.change(mix([2]), mix([3]));
+        assert_ne!(hash, before);
+        hash.remove(mix([3]));
+        assert_eq!(hash, before);
+    }
+}

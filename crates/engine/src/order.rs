@@ -1,0 +1,161 @@
+//! An order, as the engine holds it.
+
+use market::{
+    Capacity, CustomerType, Display, Firm, InstrumentId, OrderId, OrderKey, Price, Quantity, Side,
+};
+
+/// The largest quantity of an order, and the most that a chain of replaces may execute, in lots.
+/// OUCH 5.0, section 1.
+pub const QUANTITY_MAX: Quantity = Quantity(999_999);
+
+/// The highest limit price, in ticks: 199,999.9900. OUCH 5.0, section 1.
+pub const PRICE_MAX: Price = Price(1_999_999_900);
+
+/// What the book must know of an order while it trades or rests.
+///
+/// What a participant says only to hear it back (its own name for the order, the locate) is told
+/// when the order is accepted and is not kept. A resting order is always a limit order for the day.
+/// Quantities and the price are held in 32 bits, which [`QUANTITY_MAX`] and [`PRICE_MAX`] fit.
+///
+/// Invariant: leaves + executed + canceled == quantity.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Order {
+    /// As the exchange names it. Within a level a lower id is an older order: an id is given in
+    /// the command in which the order is booked, and a replacement gets a new one.
+    pub(crate) order_id: OrderId,
+    /// As its owner names it.
+    pub(crate) key: OrderKey,
+    price: u32,
+    quantity: u32,
+    leaves: u32,
+    executed: u32,
+    canceled: u32,
+    /// What it trades.
+    pub(crate) instrument_id: InstrumentId,
+    /// Group for mass cancel; 0 is none.
+    pub(crate) group_id: u16,
+    /// As entered; blank is the session's own.
+    pub(crate) firm: Firm,
+    /// Which way it trades. A modify may change the kind of sell.
+    pub(crate) side: Side,
+    /// How it is shown.
+    pub(crate) display: Display,
+    /// For whom the firm acts.
+    pub(crate) capacity: Capacity,
+    /// Whether the customer is retail.
+    pub(crate) customer_type: CustomerType,
+}
+
+/// The fields of an [`Order`] with no invariant between them.
+pub(crate) struct OrderTerms {
+    pub(crate) order_id: OrderId,
+    pub(crate) key: OrderKey,
+    pub(crate) price: Price,
+    pub(crate) quantity: Quantity,
+    pub(crate) executed: Quantity,
+    pub(crate) instrument_id: InstrumentId,
+    pub(crate) group_id: u16,
+    pub(crate) firm: Firm,
+    pub(crate) side: Side,
+    pub(crate) display: Display,
+    pub(crate) capacity: Capacity,
+    pub(crate) customer_type: CustomerType,
+}
+
+impl Order {
+    /// An order of which `executed` lots were executed before, under the names it replaces.
+    ///
+    /// # Panics
+    /// `executed < quantity` does not hold, or a number is larger than the checks let in.
+    pub(crate) fn new(terms: OrderTerms) -> Self {
+        assert!(terms.price <= PRICE_MAX && terms.quantity <= QUANTITY_MAX, "checked before");
+        let quantity = lots(terms.quantity);
+        let executed = lots(terms.executed);
+        assert!(executed < quantity, "an order has something to trade when it is made");
+        Self {
+            order_id: terms.order_id,
+            key: terms.key,
+            price: terms.price.0 as u32,
+            quantity,
+            leaves: quantity - executed,
+            executed,
+            canceled: 0,
+            instrument_id: terms.instrument_id,
+            group_id: terms.group_id,
+            firm: terms.firm,
+            side: terms.side,
+            display: terms.display,
+            capacity: terms.capacity,
+            customer_type: terms.customer_type,
+        }
+    }
+
+    /// Limit, in ticks; [`Price::ZERO`] for a market order, which never rests.
+    pub(crate) fn price(&self) -> Price {
+        Price(u64::from(self.price))
+    }
+
+    /// Asked for, in lots, with what the orders it replaced had executed.
+    pub(crate) fn quantity(&self) -> Quantity {
+        Quantity(u64::from(self.quantity))
+    }
+
+    /// Still open, in lots; 0 once done.
+    pub(crate) fn leaves(&self) -> Quantity {
+        Quantity(u64::from(self.leaves))
+    }
+
+    /// Traded so far, in lots, by this order and those it replaced.
+    pub(crate) fn executed(&self) -> Quantity {
+        Quantity(u64::from(self.executed))
+    }
+
+    /// Taken away so far by cancels and modifies, in lots.
+    pub(crate) fn canceled(&self) -> Quantity {
+        Quantity(u64::from(self.canceled))
+    }
+
+    /// True once nothing is open.
+    pub(crate) fn is_done(&self) -> bool {
+        self.leaves == 0
+    }
+
+    /// How many open lots an intended size leaves no room for: what was executed counts against
+    /// it, and it never gives lots back. OUCH 5.0, section 3.
+    pub(crate) fn excess(&self, intended: Quantity) -> Quantity {
+        let room = intended.saturating_sub(self.executed());
+        self.leaves().saturating_sub(room)
+    }
+
+    /// Trades some of what is open.
+    ///
+    /// # Panics
+    /// `0 < quantity <= leaves` does not hold.
+    pub(crate) fn execute(&mut self, quantity: Quantity) {
+        assert!(!quantity.is_zero() && quantity <= self.leaves(), "{quantity} of {self:?}");
+        self.leaves -= lots(quantity);
+        self.executed += lots(quantity);
+        self.check();
+    }
+
+    /// Takes away some of what is open; `quantity` may be 0.
+    ///
+    /// # Panics
+    /// `quantity <= leaves` does not hold.
+    pub(crate) fn reduce(&mut self, quantity: Quantity) {
+        assert!(quantity <= self.leaves(), "{quantity} of {self:?}");
+        self.leaves -= lots(quantity);
+        self.canceled += lots(quantity);
+        self.check();
+    }
+
+    /// Asserts the invariant.
+    pub(crate) fn check(&self) {
+        assert!(self.leaves + self.executed + self.canceled == self.quantity, "{self:?}");
+    }
+}
+
+/// A quantity of an order as it is held.
+fn lots(quantity: Quantity) -> u32 {
+    u32::try_from(quantity.0).expect("no more than QUANTITY_MAX of any order is ever spoken of")
+}

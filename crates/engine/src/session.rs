@@ -1,0 +1,261 @@
+//! Sessions: whose orders are live, which numbers are used, and who may enter orders.
+
+pub(crate) mod numbers;
+
+use alloc::vec::Vec;
+
+use market::{AddSession, Firm, OrderKey, SessionId, Text};
+
+use crate::{
+    book::pool::Slot,
+    hash::{self, StateHash},
+    names::Names,
+};
+use numbers::Numbers;
+
+/// For so many firms at most a session may forbid order entry at a time.
+pub const FIRMS_DISABLED_MAX: usize = 256;
+
+/// All sessions, numbered from 1 in the order of addition.
+#[derive(Debug, Default)]
+pub(crate) struct Sessions {
+    sessions: Vec<Session>,
+    usernames: Names,
+}
+
+impl Sessions {
+    /// Adds a session; `None` if it cannot be: no name, a name that is taken, or 65,535 already.
+    pub(crate) fn add(&mut self, add: &AddSession) -> Option<&Session> {
+        if add.username.is_blank() || self.usernames.find(&add.username).is_some() {
+            return None;
+        }
+        let session_id = u16::try_from(self.sessions.len() + 1).ok()?;
+        self.usernames.add(&add.username, session_id);
+        self.sessions.push(Session {
+            session_id: SessionId(session_id),
+            username: add.username,
+            firm: add.firm,
+            live_orders_max: add.live_orders_max,
+            live_orders: 0,
+            channels: Vec::new(),
+            firms_disabled: Vec::new(),
+        });
+        self.sessions.last()
+    }
+
+    /// A session, if there is one of that number.
+    pub(crate) fn get(&self, session_id: SessionId) -> Option<&Session> {
+        self.sessions.get(usize::from(session_id.0).checked_sub(1)?)
+    }
+
+    /// A session, to change, if there is one of that number.
+    pub(crate) fn get_mut(&mut self, session_id: SessionId) -> Option<&mut Session> {
+        self.sessions.get_mut(usize::from(session_id.0).checked_sub(1)?)
+    }
+
+    /// The session of a live order.
+    pub(crate) fn owner(&self, key: OrderKey) -> &Session {
+        self.get(key.session_id).expect("a live order's session exists for ever")
+    }
+
+    /// The session of a live order, to change.
+    pub(crate) fn owner_mut(&mut self, key: OrderKey) -> &mut Session {
+        self.get_mut(key.session_id).expect("a live order's session exists for ever")
+    }
+
+    /// All, by number.
+    pub(crate) fn iter(&self) -> core::slice::Iter<'_, Session> {
+        self.sessions.iter()
+    }
+}
+
+/// A logged-in identity that outlives its connections, and its live orders.
+#[derive(Debug)]
+pub struct Session {
+    session_id: SessionId,
+    username: Text<6>,
+    firm: Firm,
+    live_orders_max: u32,
+    live_orders: u32,
+    /// Those that were ever used, by channel number; 0, the session's own, is mostly the only one.
+    channels: Vec<Channel>,
+    /// Firms that may not enter orders here, sorted; never blank unless the session's own is.
+    firms_disabled: Vec<Firm>,
+}
+
+/// One order flow within a session: its numbers rise by themselves.
+#[derive(Debug)]
+struct Channel {
+    channel: u8,
+    /// The last number used, at least 1.
+    user_ref_num_last: u32,
+    live: Numbers,
+}
+
+impl Session {
+    /// Its number, from 1.
+    #[must_use]
+    pub fn session_id(&self) -> SessionId {
+        self.session_id
+    }
+
+    /// The name it logs in with.
+    #[must_use]
+    pub fn username(&self) -> &Text<6> {
+        &self.username
+    }
+
+    /// The firm it belongs to.
+    #[must_use]
+    pub fn firm(&self) -> Firm {
+        self.firm
+    }
+
+    /// How many live orders it may have at a time.
+    #[must_use]
+    pub fn live_orders_max(&self) -> u32 {
+        self.live_orders_max
+    }
+
+    /// How many live orders it has.
+    #[must_use]
+    pub fn live_orders(&self) -> u32 {
+        self.live_orders
+    }
+
+    /// The last number used on each channel that was ever used, by channel.
+    pub fn user_ref_nums_last(&self) -> impl Iterator<Item = (u8, u32)> {
+        self.channels.iter().map(|channel| (channel.channel, channel.user_ref_num_last))
+    }
+
+    /// The last number used on a channel; 0 before the first.
+    #[must_use]
+    pub fn user_ref_num_last(&self, channel: u8) -> u32 {
+        self.channel(channel).map_or(0, |channel| channel.user_ref_num_last)
+    }
+
+    /// The firms that may not enter orders here, sorted.
+    #[must_use]
+    pub fn firms_disabled(&self) -> &[Firm] {
+        &self.firms_disabled
+    }
+
+    /// The firm that is meant by one as entered: blank is the session's own.
+    #[must_use]
+    pub fn resolve(&self, firm: Firm) -> Firm {
+        if firm.is_blank() { self.firm } else { firm }
+    }
+
+    /// True if the firm may enter orders here.
+    #[must_use]
+    pub fn may_enter(&self, firm: Firm) -> bool {
+        self.firms_disabled.is_empty()
+            || self.firms_disabled.binary_search(&self.resolve(firm)).is_err()
+    }
+
+    /// True if one more order could make too many.
+    pub(crate) fn is_full(&self) -> bool {
+        self.live_orders >= self.live_orders_max
+    }
+
+    /// True if the number is above the last one of its channel.
+    pub(crate) fn is_unused(&self, key: OrderKey) -> bool {
+        self.user_ref_num_last(key.channel) < key.user_ref_num
+    }
+
+    /// Uses a number up; false, and nothing is done, if it is not above the last.
+    pub(crate) fn consume(&mut self, key: OrderKey, hash: &mut StateHash) -> bool {
+        let session_id = self.session_id;
+        let channel = match self.channels.binary_search_by_key(&key.channel, |it| it.channel) {
+            Ok(place) => &mut self.channels[place],
+            Err(_) if key.user_ref_num == 0 => return false,
+            Err(place) => {
+                let live = Numbers::default();
+                let channel = Channel { channel: key.channel, user_ref_num_last: 0, live };
+                self.channels.insert(place, channel);
+                &mut self.channels[place]
+            }
+        };
+        let last = channel.user_ref_num_last;
+        if key.user_ref_num <= last {
+            return false;
+        }
+        channel.user_ref_num_last = key.user_ref_num;
+        hash.change(
+            hash::channel(session_id, key.channel, last),
+            hash::channel(session_id, key.channel, key.user_ref_num),
+        );
+        true
+    }
+
+    /// The slot of a live order.
+    pub(crate) fn find(&self, key: OrderKey) -> Option<Slot> {
+        self.channel(key.channel)?.live.find(key.user_ref_num)
+    }
+
+    /// An order of this session rests now.
+    pub(crate) fn add_live(&mut self, key: OrderKey, slot: Slot) {
+        self.channel_mut(key.channel).live.append(key.user_ref_num, slot);
+        self.live_orders += 1;
+    }
+
+    /// An order of this session is done.
+    pub(crate) fn remove_live(&mut self, key: OrderKey) {
+        self.channel_mut(key.channel).live.remove(key.user_ref_num);
+        self.live_orders -= 1;
+    }
+
+    /// The live orders, by channel and number.
+    pub(crate) fn iter_live(&self) -> impl Iterator<Item = (OrderKey, Slot)> {
+        self.channels.iter().flat_map(|it| {
+            it.live.iter().map(|(user_ref_num, slot)| {
+                let key =
+                    OrderKey { session_id: self.session_id, channel: it.channel, user_ref_num };
+                (key, slot)
+            })
+        })
+    }
+
+    /// Forbids or allows a firm to enter orders; false, and nothing is done, if as many as may be
+    /// are forbidden already.
+    pub(crate) fn switch_entry(&mut self, firm: Firm, enabled: bool, hash: &mut StateHash) -> bool {
+        let firm = self.resolve(firm);
+        let element = hash::firm_disabled(self.session_id, firm);
+        match (self.firms_disabled.binary_search(&firm), enabled) {
+            (Ok(place), true) => {
+                self.firms_disabled.remove(place);
+                hash.remove(element);
+            }
+            (Err(_), false) if self.firms_disabled.len() == FIRMS_DISABLED_MAX => return false,
+            (Err(place), false) => {
+                self.firms_disabled.insert(place, firm);
+                hash.add(element);
+            }
+            (Ok(_), false) | (Err(_), true) => {}
+        }
+        true
+    }
+
+    /// Asserts that counts and indexes agree.
+    pub(crate) fn check(&self) {
+        assert!(self.channels.is_sorted_by(|one, other| one.channel < other.channel));
+        assert!(self.firms_disabled.is_sorted_by(|one, other| one < other));
+        for channel in &self.channels {
+            channel.live.check();
+            let above = channel.live.iter().find(|(it, _)| channel.user_ref_num_last < *it);
+            assert_eq!(above, None, "a live order's number was used");
+        }
+        assert_eq!(self.iter_live().count(), self.live_orders as usize);
+        assert!(self.live_orders <= self.live_orders_max);
+    }
+
+    fn channel(&self, channel: u8) -> Option<&Channel> {
+        let place = self.channels.binary_search_by_key(&channel, |it| it.channel).ok()?;
+        Some(&self.channels[place])
+    }
+
+    fn channel_mut(&mut self, channel: u8) -> &mut Channel {
+        let place = self.channels.binary_search_by_key(&channel, |it| it.channel);
+        &mut self.channels[place.expect("an order's channel was used when it was entered")]
+    }
+}

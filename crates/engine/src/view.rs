@@ -1,0 +1,266 @@
+//! What can be seen of the state from outside, without changing it.
+
+use core::iter;
+
+use market::{
+    Capacity, CustomerType, Display, Firm, Instrument, InstrumentId, OrderId, OrderKey, Price,
+    Quantity, Sequence, Side, Symbol, SystemEvent, Timestamp,
+};
+
+use crate::{
+    Engine, Session,
+    book::{Book, pool::Slot},
+    hash::StateHash,
+};
+
+/// What has happened so far, in numbers.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counters {
+    /// Orders accepted, without replacements.
+    pub orders_accepted: u64,
+    /// Orders replaced by another.
+    pub orders_replaced: u64,
+    /// Trades.
+    pub trades: u64,
+    /// Orders that rest now.
+    pub orders_live: u32,
+}
+
+/// A resting order. leaves + executed + canceled == quantity.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RestingOrder {
+    /// As the exchange names it. At one price the lower id is first to trade.
+    pub order_id: OrderId,
+    /// As its owner names it.
+    pub key: OrderKey,
+    /// In which book.
+    pub instrument_id: InstrumentId,
+    /// Which way it trades.
+    pub side: Side,
+    /// Limit, in ticks.
+    pub price: Price,
+    /// Asked for, in lots, with what the orders it replaced had executed.
+    pub quantity: Quantity,
+    /// Still open, in lots; at least 1.
+    pub leaves: Quantity,
+    /// Traded so far, in lots, by this order and those it replaced.
+    pub executed: Quantity,
+    /// Taken away so far, in lots, by cancels and modifies.
+    pub canceled: Quantity,
+    /// How it is shown.
+    pub display: Display,
+    /// For which firm it was entered; never blank unless the session's own is.
+    pub firm: Firm,
+    /// The firm under whose name it is shown; blank if without a name.
+    pub attribution: Firm,
+    /// For whom the firm acts.
+    pub capacity: Capacity,
+    /// Whether the customer is retail.
+    pub customer_type: CustomerType,
+    /// Group for mass cancel; 0 is none.
+    pub group_id: u16,
+}
+
+/// All orders of one price.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DepthLevel {
+    /// Their price, in ticks.
+    pub price: Price,
+    /// What is open of them in all, in lots.
+    pub leaves: Quantity,
+    /// How many they are.
+    pub order_count: usize,
+}
+
+impl Engine {
+    /// Sequence of the last input; [`Sequence::NONE`] before the first.
+    #[must_use]
+    pub fn sequence(&self) -> Sequence {
+        self.sequence
+    }
+
+    /// Time of the last input.
+    #[must_use]
+    pub fn timestamp(&self) -> Timestamp {
+        self.timestamp
+    }
+
+    /// The last system event; `None` before the first.
+    #[must_use]
+    pub fn system_event(&self) -> Option<SystemEvent> {
+        self.day.last()
+    }
+
+    /// True if orders may be entered.
+    #[must_use]
+    pub fn is_open(&self) -> bool {
+        self.day.is_open()
+    }
+
+    /// What has happened so far, in numbers.
+    #[must_use]
+    pub fn counters(&self) -> Counters {
+        Counters {
+            orders_accepted: self.orders_accepted,
+            orders_replaced: self.order_id_last.0 - self.orders_accepted,
+            trades: self.trade_id_last.0,
+            orders_live: self.pool.live_count(),
+        }
+    }
+
+    /// All instruments, by number.
+    pub fn instruments(&self) -> impl ExactSizeIterator<Item = &Instrument> {
+        self.books.iter().map(Book::instrument)
+    }
+
+    /// The instrument of a printed name.
+    #[must_use]
+    pub fn instrument(&self, symbol: &Symbol) -> Option<&Instrument> {
+        let number = self.symbols.find(symbol)?;
+        Some(self.books[usize::from(number) - 1].instrument())
+    }
+
+    /// All sessions, by number.
+    pub fn sessions(&self) -> impl ExactSizeIterator<Item = &Session> {
+        self.sessions.iter()
+    }
+
+    /// The book of an instrument.
+    #[must_use]
+    pub fn book(&self, instrument_id: InstrumentId) -> Option<BookView<'_>> {
+        let book = self.books.get(usize::from(instrument_id.0).checked_sub(1)?)?;
+        Some(BookView { engine: self, book })
+    }
+
+    /// A resting order by its owner's name for it; `None` if it is done, or never rested.
+    #[must_use]
+    pub fn order(&self, key: OrderKey) -> Option<RestingOrder> {
+        self.find(key).map(|slot| self.resting(slot))
+    }
+
+    /// Equal for engines whose states are equal, however they came about, and for others only by
+    /// a chance of about 2⁻⁶⁴. Costs the same however large the state is.
+    #[must_use]
+    pub fn state_hash(&self) -> u64 {
+        self.hash_with(self.hash)
+    }
+
+    /// The state hash, given the sum over the elements.
+    pub(crate) fn hash_with(&self, sum: StateHash) -> u64 {
+        sum.finish([
+            self.sequence.0,
+            self.timestamp.0,
+            self.day.last().map_or(0, |event| u64::from(event.code())),
+            self.order_id_last.0,
+            self.trade_id_last.0,
+            self.orders_accepted,
+        ])
+    }
+
+    fn resting(&self, slot: Slot) -> RestingOrder {
+        let order = &self.pool[slot].order;
+        RestingOrder {
+            order_id: order.order_id,
+            key: order.key,
+            instrument_id: order.instrument_id,
+            side: order.side,
+            price: order.price(),
+            quantity: order.quantity(),
+            leaves: order.leaves(),
+            executed: order.executed(),
+            canceled: order.canceled(),
+            display: order.display,
+            firm: self.sessions.owner(order.key).resolve(order.firm),
+            attribution: self.attribution(order),
+            capacity: order.capacity,
+            customer_type: order.customer_type,
+            group_id: order.group_id,
+        }
+    }
+}
+
+/// A look at the book of one instrument.
+#[derive(Clone, Copy, Debug)]
+pub struct BookView<'a> {
+    pub(crate) engine: &'a Engine,
+    pub(crate) book: &'a Book,
+}
+
+impl<'a> BookView<'a> {
+    /// What is traded here.
+    #[must_use]
+    pub fn instrument(&self) -> &'a Instrument {
+        self.book.instrument()
+    }
+
+    /// The highest price that a resting order would buy at.
+    #[must_use]
+    pub fn best_bid(&self) -> Option<Price> {
+        self.book.best_bid()
+    }
+
+    /// The lowest price that a resting order would sell at.
+    #[must_use]
+    pub fn best_ask(&self) -> Option<Price> {
+        self.book.best_ask()
+    }
+
+    /// The orders that would buy: best price first, and the oldest first at each.
+    pub fn bids(&self) -> impl Iterator<Item = RestingOrder> + use<'a> {
+        self.orders(Side::Buy)
+    }
+
+    /// The orders that would sell: best price first, and the oldest first at each.
+    pub fn asks(&self) -> impl Iterator<Item = RestingOrder> + use<'a> {
+        self.orders(Side::Sell)
+    }
+
+    /// The prices at which orders would buy, best first.
+    pub fn bid_levels(&self) -> impl Iterator<Item = DepthLevel> + use<'a> {
+        self.depth(Side::Buy)
+    }
+
+    /// The prices at which orders would sell, best first.
+    pub fn ask_levels(&self) -> impl Iterator<Item = DepthLevel> + use<'a> {
+        self.depth(Side::Sell)
+    }
+
+    fn orders(&self, side: Side) -> impl Iterator<Item = RestingOrder> + use<'a> {
+        let engine = self.engine;
+        self.levels(side)
+            .flat_map(move |(_, oldest)| queue(engine, oldest).map(|slot| engine.resting(slot)))
+    }
+
+    fn depth(&self, side: Side) -> impl Iterator<Item = DepthLevel> + use<'a> {
+        let engine = self.engine;
+        self.levels(side).map(move |(price, oldest)| {
+            let empty = DepthLevel { price, leaves: Quantity::ZERO, order_count: 0 };
+            queue(engine, oldest).fold(empty, |level, slot| DepthLevel {
+                price,
+                leaves: level
+                    .leaves
+                    .checked_add(engine.pool[slot].order.leaves())
+                    .expect("2³² orders of a million lots fit in 64 bits"),
+                order_count: level.order_count + 1,
+            })
+        })
+    }
+
+    /// Price and oldest order of each level, best first.
+    pub(crate) fn levels(&self, side: Side) -> impl Iterator<Item = (Price, Slot)> + use<'a> {
+        let book = self.book;
+        let mut rank = 0;
+        iter::from_fn(move || {
+            let (rank_after, price, oldest) = book.level_at_or_after(side, rank)?;
+            rank = rank_after;
+            Some((price, oldest))
+        })
+    }
+}
+
+/// The orders of a level from one on, oldest first.
+pub(crate) fn queue(engine: &Engine, oldest: Slot) -> impl Iterator<Item = Slot> {
+    iter::successors(Some(oldest), |slot| {
+        Some(engine.pool[*slot].younger).filter(|younger| !younger.is_none())
+    })
+}

@@ -1,0 +1,249 @@
+//! Once warm, the engine takes no memory from the allocator, whatever it is asked.
+#![allow(unsafe_code, reason = "counting what is allocated takes an allocator of one's own")]
+
+use std::{
+    alloc::{GlobalAlloc, Layout, System},
+    cell::Cell,
+};
+
+use engine::Engine;
+use market::{
+    AddInstrument, AddSession, CancelOrder, Command, Display, EnterOrder, Event, Firm, Input,
+    MassCancel, ModifyOrder, OrderAttributes, OrderKey, OrderType, Price, Quantity, ReplaceOrder,
+    ReplaceTerms, SessionId, Side, Symbol, SystemEvent, Text, TimeInForce, Timestamp,
+};
+
+/// The system's allocator; counts what each thread takes from it.
+struct Counting;
+
+thread_local! {
+    static ALLOCATIONS: Cell<u64> = const { Cell::new(0) };
+}
+
+fn count() {
+    ALLOCATIONS.with(|allocations| allocations.set(allocations.get() + 1));
+}
+
+// SAFETY: every call is passed on as it came; counting neither allocates nor touches the memory,
+// for the counter is made with the thread and needs no destructor.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        count();
+        // SAFETY: the caller keeps the contract of `alloc`.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
+        // SAFETY: the caller keeps the contract of `dealloc`, and `System` gave the memory.
+        unsafe { System.dealloc(pointer, layout) }
+    }
+
+    unsafe fn realloc(&self, pointer: *mut u8, layout: Layout, len: usize) -> *mut u8 {
+        count();
+        // SAFETY: the caller keeps the contract of `realloc`, and `System` gave the memory.
+        unsafe { System.realloc(pointer, layout, len) }
+    }
+}
+
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;
+
+const SESSIONS: u64 = 4;
+const INSTRUMENTS: u64 = 8;
+
+/// A market that wanders, and the requests that meet it.
+struct Flow {
+    random: u64,
+    mid: i64,
+    numbers: [u32; SESSIONS as usize],
+    /// Entered and not canceled; some of them are filled.
+    live: Vec<OrderKey>,
+    live_max: usize,
+}
+
+impl Flow {
+    /// Any number below `bound` (SplitMix64).
+    fn below(&mut self, bound: u64) -> u64 {
+        self.random = self.random.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        let mut word = self.random;
+        word = (word ^ (word >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        word = (word ^ (word >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+        (word ^ (word >> 31)) % bound
+    }
+
+    fn next_key(&mut self, session: u64) -> OrderKey {
+        let number = &mut self.numbers[session as usize];
+        *number += 1;
+        let session_id = SessionId(session as u16 + 1);
+        OrderKey { session_id, channel: 0, user_ref_num: *number }
+    }
+
+    /// Mostly near the market, sometimes far from it.
+    fn price(&mut self, side: Side) -> Price {
+        let distance = match self.below(10) {
+            0 => self.below(20_000) as i64,
+            _ => self.below(60) as i64 - 4,
+        };
+        let price = if side.is_buy() { self.mid - distance } else { self.mid + distance };
+        Price(price as u64)
+    }
+
+    fn side(&mut self) -> Side {
+        [Side::Buy, Side::Sell][self.below(2) as usize]
+    }
+
+    fn enter(&mut self) -> Command {
+        let session = self.below(SESSIONS);
+        let key = self.next_key(session);
+        let side = self.side();
+        let (order_type, time_in_force) = match self.below(20) {
+            0 => (OrderType::Market, TimeInForce::Day),
+            1 => (OrderType::Limit, TimeInForce::ImmediateOrCancel),
+            _ => (OrderType::Limit, TimeInForce::Day),
+        };
+        if order_type == OrderType::Limit && time_in_force == TimeInForce::Day {
+            self.live.push(key);
+        }
+        let price = self.price(side);
+        let instrument = self.below(INSTRUMENTS);
+        Command::Enter(EnterOrder {
+            key,
+            side,
+            order_type,
+            time_in_force,
+            display: [Display::Visible, Display::Attributable][self.below(2) as usize],
+            quantity: Quantity(1 + self.below(200)),
+            price: if order_type == OrderType::Market { Price::ZERO } else { price },
+            symbol: Symbol::from_bytes([b'A' + instrument as u8; 8]).unwrap(),
+            attributes: OrderAttributes { group_id: self.below(3) as u16, ..Default::default() },
+        })
+    }
+
+    fn next(&mut self) -> Command {
+        self.mid = (self.mid + self.below(5) as i64 - 2).clamp(50_000, 150_000);
+        let full = self.live.len() >= self.live_max;
+        let what = self.below(100);
+        if self.live.is_empty() || (!full && what < 55) {
+            return self.enter();
+        }
+        let index = self.below(self.live.len() as u64) as usize;
+        let key = self.live[index];
+        match self.below(100) {
+            0..70 => {
+                self.live.swap_remove(index);
+                Command::Cancel(CancelOrder { key, quantity: Quantity::ZERO })
+            }
+            70..78 => Command::Cancel(CancelOrder { key, quantity: Quantity(1 + self.below(100)) }),
+            78..84 => {
+                let (side, quantity) = (self.side(), Quantity(1 + self.below(100)));
+                Command::Modify(ModifyOrder { key, side, quantity })
+            }
+            84 if self.below(50) == 0 => Command::MassCancel(MassCancel {
+                key: self.next_key(u64::from(key.session_id.0) - 1),
+                firm: Firm::BLANK,
+                symbol: Symbol::BLANK,
+                side: None,
+                group_id: Some(self.below(3) as u16),
+            }),
+            _ => {
+                let replacement = self.next_key(u64::from(key.session_id.0) - 1);
+                self.live[index] = replacement;
+                let side = self.side();
+                Command::Replace(ReplaceOrder {
+                    original_user_ref_num: key.user_ref_num,
+                    key: replacement,
+                    terms: Some(ReplaceTerms {
+                        side: None,
+                        order_type: OrderType::Limit,
+                        time_in_force: TimeInForce::Day,
+                        display: Display::Visible,
+                        quantity: Quantity(1 + self.below(400)),
+                        price: self.price(side),
+                        client_order_id: Default::default(),
+                        shares_located: false,
+                        locate_broker: Firm::BLANK,
+                    }),
+                })
+            }
+        }
+    }
+}
+
+/// An engine and what it was given.
+struct Venue {
+    engine: Engine,
+    events: u64,
+    trades: u64,
+}
+
+impl Venue {
+    fn apply(&mut self, command: Command) {
+        let sequence = self.engine.sequence().next();
+        let input = Input { sequence, timestamp: Timestamp(sequence.0), command };
+        self.engine.apply(&input, &mut |event| {
+            self.events += 1;
+            self.trades += u64::from(matches!(event, Event::Traded(_)));
+        });
+    }
+}
+
+/// The most orders of the busiest time, which comes first.
+const BUSIEST: usize = 20_000;
+
+/// 100,000 commands of every kind, after a busier time, allocate nothing.
+#[test]
+fn warm_engine_allocates_nothing() {
+    const SEED: u64 = 1;
+    let mut venue = Venue { engine: Engine::new(), events: 0, trades: 0 };
+    let mut flow = Flow {
+        random: SEED,
+        mid: 100_000,
+        numbers: [0; SESSIONS as usize],
+        live: Vec::with_capacity(BUSIEST + 1),
+        live_max: BUSIEST,
+    };
+    for instrument in 0..INSTRUMENTS as u8 {
+        venue.apply(Command::AddInstrument(AddInstrument {
+            symbol: Symbol::from_bytes([b'A' + instrument; 8]).unwrap(),
+            price_increment: Price(1),
+            round_lot: Quantity(100),
+        }));
+    }
+    for session in 0..SESSIONS as u8 {
+        venue.apply(Command::AddSession(AddSession {
+            username: Text::from_bytes([b'A' + session; 6]).unwrap(),
+            firm: Firm::from_bytes([b'A' + session; 4]).unwrap(),
+            live_orders_max: u32::MAX,
+        }));
+    }
+    venue.apply(Command::System(SystemEvent::StartOfSystemHours));
+
+    for _ in 0..400_000 {
+        venue.apply(flow.next());
+    }
+    flow.live_max = BUSIEST / 2;
+    let (events, trades) = (venue.events, venue.trades);
+    let before = ALLOCATIONS.get();
+    for _ in 0..100_000 {
+        venue.apply(flow.next());
+    }
+    let allocations = ALLOCATIONS.get() - before;
+    let (events, trades) = (venue.events - events, venue.trades - trades);
+    let live = venue.engine.counters().orders_live;
+    println!(
+        "seed {SEED}: {allocations} allocations, {events} events, {trades} trades, {live} live orders"
+    );
+
+    assert!(events > 100_000 && trades > 10_000 && live > 1_000, "the market is busy");
+    assert_eq!(allocations, 0);
+    venue.engine.check_invariants();
+    assert_eq!(venue.engine.state_hash(), venue.engine.state_hash_slow());
+}
+
+/// The counter counts: without this a broken one would prove anything.
+#[test]
+fn allocations_are_counted() {
+    let before = ALLOCATIONS.get();
+    drop(std::hint::black_box(vec![0_u8; 100]));
+    assert_eq!(ALLOCATIONS.get() - before, 1);
+}

@@ -1,0 +1,15 @@
+//! The rules of docs/rules.md as scenarios, and what holds of the state after each command.
+
+mod scenario;
+mod day;
+mod numbers;
+mod acceptance;
+mod matching;
+mod cancel;
+mod modify;
+mod replace;
+mod mass_cancel;
+mod entry_switch;
+mod limits;
+mod state;
+mod rulebook;

@@ -1,0 +1,604 @@
+//! The language of the scenarios: one command a line, and after `=>` all that comes of it.
+//!
+//! ```text
+//! buy A1 4 @ 100                     => accepted, booked 4 @ 100
+//! sell B1 6 @ market                 => accepted, trade A1 B1 4 @ 100, canceled B1 2 ioc
+//! cancel A1                                              (nothing: the order is done)
+//! book AAPL                                              (bids, then asks, best first)
+//! ```
+//!
+//! `A1` is request 1 of session A, `A/3:7` is request 7 on its channel 3. An order may carry
+//! `of SYMBOL` (else AAPL), `ioc`, `attributable`, `firm F`, `group N`, `client X`, `capacity A`,
+//! `retail`, `located`, `broker B`. A firm written `-` is blank.
+//!
+//! Beside what a scenario says, each event must fit those before it: ids without gaps, open lots
+//! that add up, echoes that equal what was asked. After each line the engine's invariants hold and
+//! its state hash is the one that is computed from scratch.
+
+use std::{collections::BTreeMap, fmt::Write};
+
+use engine::Engine;
+use market::{
+    Accepted, AccountQuery, AddInstrument, AddSession, Booked, CancelOrder, CancelReason, Canceled,
+    Capacity, ClientOrderId, Command, CustomerType, Display, EnterOrder, EntrySwitch,
+    EntrySwitched, Event, Fill, Firm, Input, InstrumentId, MassCancel, MassCanceled, Modified,
+    ModifyOrder, OrderAttributes, OrderId, OrderKey, OrderType, Price, Quantity, RefusedOrder,
+    RejectReason, ReplaceOrder, ReplaceTerms, Replaced, SessionId, Side, Symbol, SystemEvent, Text,
+    TimeInForce, Timestamp, TradeId, Traded,
+};
+
+/// Plays a scenario in an open market with the instruments AAPL (increment 1) and MSFT (increment
+/// 5) and the sessions A (firm ACME), B (firm BETA) and C (firm CORE).
+#[track_caller]
+pub fn check(scenario: &str) {
+    let mut world = World::default();
+    world.play(
+        "
+        instrument AAPL increment 1 lot 100     => instrument 1
+        instrument MSFT increment 5 lot 100     => instrument 2
+        session A firm ACME max 1000            => session 1
+        session B firm BETA max 1000            => session 2
+        session C firm CORE max 1000            => session 3
+        day start-of-system-hours               => day start-of-system-hours
+        ",
+    );
+    world.play(scenario);
+}
+
+/// Plays a scenario that begins with nothing: no instrument, no session, closed.
+#[track_caller]
+pub fn check_from_nothing(scenario: &str) {
+    World::default().play(scenario);
+}
+
+/// An engine, and what the events so far say of its orders.
+#[derive(Default)]
+pub struct World {
+    engine: Engine,
+    sessions: BTreeMap<String, SessionId>,
+    /// Every order of which it was told, done or not.
+    told: BTreeMap<OrderKey, Told>,
+    order_id_last: u64,
+    trade_id_last: u64,
+}
+
+/// What the events so far say of an order.
+struct Told {
+    order_id: OrderId,
+    instrument_id: InstrumentId,
+    price: Price,
+    leaves: u64,
+    booked: bool,
+}
+
+impl World {
+    /// Plays one line after the other.
+    #[track_caller]
+    pub fn play(&mut self, scenario: &str) {
+        for line in scenario.lines().map(str::trim).filter(|line| !line.is_empty()) {
+            let (asked, expected) = line.split_once("=>").unwrap_or((line, ""));
+            let expected: Vec<_> = expected.split(',').map(str::trim).collect();
+            let happened = self.line(asked.trim()).join(", ");
+            assert_eq!(happened, expected.join(", "), "after: {line}\nin: {scenario}");
+            self.engine.check_invariants();
+            assert_eq!(self.engine.state_hash(), self.engine.state_hash_slow(), "after: {line}");
+        }
+    }
+
+    /// The engine, to look at.
+    pub fn engine(&self) -> &Engine {
+        &self.engine
+    }
+
+    /// Gives the engine a command, and says what came of it.
+    pub fn apply(&mut self, command: Command) -> Vec<Event> {
+        let input = Input {
+            sequence: self.engine.sequence().next(),
+            timestamp: Timestamp(1_000 * self.engine.sequence().0),
+            command,
+        };
+        let mut events = Vec::new();
+        self.engine.apply(&input, &mut |event| events.push(event));
+        events
+    }
+
+    fn line(&mut self, asked: &str) -> Vec<String> {
+        let words: Vec<_> = asked.split_whitespace().collect();
+        match words[0] {
+            "book" => return self.book(words[1]),
+            "order" => return self.order(words[1]),
+            _ => {}
+        }
+        let command = self.command(&mut Words { words: &words });
+        let events = self.apply(command);
+        events.iter().map(|event| self.tell(&command, event)).collect()
+    }
+
+    fn command(&self, words: &mut Words<'_>) -> Command {
+        match words.next() {
+            "day" => {
+                let event = words.next();
+                let days = SystemEvent::ALL.iter().copied();
+                Command::System(days.into_iter().find(|it| day(*it) == event).expect(event))
+            }
+            "instrument" => {
+                let mut add = AddInstrument {
+                    symbol: text(words.next()),
+                    price_increment: Price(1),
+                    round_lot: Quantity(1),
+                };
+                words.each(|word, words| match word {
+                    "increment" => add.price_increment = Price(words.number()),
+                    "lot" => add.round_lot = Quantity(words.number()),
+                    _ => panic!("{word}?"),
+                });
+                Command::AddInstrument(add)
+            }
+            "session" => {
+                let mut add = AddSession {
+                    username: text(words.next()),
+                    firm: Firm::BLANK,
+                    live_orders_max: 1_000,
+                };
+                words.each(|word, words| match word {
+                    "firm" => add.firm = text(words.next()),
+                    "max" => add.live_orders_max = words.number() as u32,
+                    _ => panic!("{word}?"),
+                });
+                Command::AddSession(add)
+            }
+            word @ ("buy" | "sell" | "short" | "exempt") => self.enter(side(word), words),
+            "replace" => self.replace(words),
+            "cancel" => {
+                let mut cancel = CancelOrder { key: self.key(words.next()), quantity: Quantity(0) };
+                words.each(|word, words| match word {
+                    "to" => cancel.quantity = Quantity(words.number()),
+                    _ => panic!("{word}?"),
+                });
+                Command::Cancel(cancel)
+            }
+            "modify" => {
+                let key = self.key(words.next());
+                let side = side(words.next());
+                assert_eq!(words.next(), "to");
+                Command::Modify(ModifyOrder { key, side, quantity: Quantity(words.number()) })
+            }
+            "mass-cancel" => {
+                let mut mass = MassCancel {
+                    key: self.key(words.next()),
+                    firm: text(words.next()),
+                    symbol: Symbol::BLANK,
+                    side: None,
+                    group_id: None,
+                };
+                words.each(|word, words| match word {
+                    "of" => mass.symbol = text(words.next()),
+                    "side" => mass.side = Some(side(words.next())),
+                    "group" => mass.group_id = Some(words.number() as u16),
+                    _ => panic!("{word}?"),
+                });
+                Command::MassCancel(mass)
+            }
+            word @ ("enable" | "disable") => Command::SwitchEntry(EntrySwitch {
+                key: self.key(words.next()),
+                firm: text(words.next()),
+                enabled: word == "enable",
+            }),
+            "query" => {
+                let (session, channel) = channel(words.next());
+                Command::QueryAccount(AccountQuery { session_id: self.session(session), channel })
+            }
+            "refuse" => {
+                let key = self.key(words.next());
+                let reason = words.next();
+                let reasons = RejectReason::ALL.iter().copied();
+                let reason = reasons.into_iter().find(|it| format!("{it:?}") == reason);
+                let mut client_order_id = ClientOrderId::BLANK;
+                words.each(|word, words| match word {
+                    "client" => client_order_id = text(words.next()),
+                    _ => panic!("{word}?"),
+                });
+                let reason = reason.expect("a reason");
+                Command::Refuse(RefusedOrder { key, client_order_id, reason })
+            }
+            word => panic!("{word}?"),
+        }
+    }
+
+    fn enter(&self, side: Side, words: &mut Words<'_>) -> Command {
+        let key = self.key(words.next());
+        let quantity = Quantity(words.number());
+        let (order_type, price) = words.price();
+        let mut order = EnterOrder {
+            key,
+            side,
+            order_type,
+            time_in_force: TimeInForce::Day,
+            display: Display::Visible,
+            quantity,
+            price,
+            symbol: text("AAPL"),
+            attributes: OrderAttributes::default(),
+        };
+        words.each(|word, words| match word {
+            "of" => order.symbol = text(words.next()),
+            "ioc" => order.time_in_force = TimeInForce::ImmediateOrCancel,
+            "attributable" => order.display = Display::Attributable,
+            "firm" => order.attributes.firm = text(words.next()),
+            "group" => order.attributes.group_id = words.number() as u16,
+            "client" => order.attributes.client_order_id = text(words.next()),
+            "capacity" => {
+                let code = words.next().as_bytes()[0];
+                order.attributes.capacity = Capacity::from_code(code).expect("a capacity");
+            }
+            "retail" => order.attributes.customer_type = CustomerType::Retail,
+            "located" => order.attributes.shares_located = true,
+            "broker" => order.attributes.locate_broker = text(words.next()),
+            _ => panic!("{word}?"),
+        });
+        Command::Enter(order)
+    }
+
+    fn replace(&self, words: &mut Words<'_>) -> Command {
+        let original = self.key(words.next());
+        assert_eq!(words.next(), "by");
+        let key = self.key(words.next());
+        let unreadable = words.words.first() == Some(&"unreadable");
+        let terms = (!unreadable).then(|| {
+            let quantity = Quantity(words.number());
+            let (order_type, price) = words.price();
+            let mut terms = ReplaceTerms {
+                side: None,
+                order_type,
+                time_in_force: TimeInForce::Day,
+                display: Display::Visible,
+                quantity,
+                price,
+                client_order_id: ClientOrderId::BLANK,
+                shares_located: false,
+                locate_broker: Firm::BLANK,
+            };
+            words.each(|word, words| match word {
+                "side" => terms.side = Some(side(words.next())),
+                "ioc" => terms.time_in_force = TimeInForce::ImmediateOrCancel,
+                "attributable" => terms.display = Display::Attributable,
+                "client" => terms.client_order_id = text(words.next()),
+                "located" => terms.shares_located = true,
+                "broker" => terms.locate_broker = text(words.next()),
+                _ => panic!("{word}?"),
+            });
+            terms
+        });
+        let original_user_ref_num = original.user_ref_num;
+        Command::Replace(ReplaceOrder { original_user_ref_num, key, terms })
+    }
+
+    /// `A1` or `A/3:7`.
+    fn key(&self, word: &str) -> OrderKey {
+        let (place, number) = match word.split_once(':') {
+            Some(parts) => parts,
+            None => word.split_at(word.find(|it: char| it.is_ascii_digit()).expect("a number")),
+        };
+        let (session, channel) = channel(place);
+        let user_ref_num = number.parse().expect("a number");
+        OrderKey { session_id: self.session(session), channel, user_ref_num }
+    }
+
+    /// A session that was never added has a number that none has.
+    fn session(&self, name: &str) -> SessionId {
+        self.sessions.get(name).copied().unwrap_or(SessionId(65_535))
+    }
+
+    fn name(&self, key: OrderKey) -> String {
+        let named = self.sessions.iter().find(|(_, id)| **id == key.session_id);
+        let session = named.expect("only of sessions there are").0;
+        match key.channel {
+            0 => format!("{session}{}", key.user_ref_num),
+            channel => format!("{session}/{channel}:{}", key.user_ref_num),
+        }
+    }
+
+    /// Says an event in the words of the language, having seen that it fits.
+    fn tell(&mut self, command: &Command, event: &Event) -> String {
+        match event {
+            Event::System(event) => format!("day {}", day(*event)),
+            Event::InstrumentAdded(added) => format!("instrument {}", added.instrument_id),
+            Event::SessionAdded(added) => {
+                self.sessions.insert(added.username.to_string(), added.session_id);
+                let open = if added.system_hours { " open" } else { "" };
+                format!("session {}{open}", added.session_id)
+            }
+            Event::Accepted(accepted) => self.tell_accepted(command, accepted),
+            Event::Replaced(replaced) => self.tell_replaced(replaced),
+            Event::Booked(booked) => self.tell_booked(booked),
+            Event::Traded(traded) => self.tell_traded(traded),
+            Event::Canceled(canceled) => self.tell_canceled(canceled),
+            Event::Modified(modified) => self.tell_modified(modified),
+            Event::Rejected(rejected) => {
+                let client = optional(" client ", &rejected.client_order_id);
+                format!("rejected {} {:?}{client}", self.name(rejected.key), rejected.reason)
+            }
+            Event::MassCanceled(MassCanceled { key, firm, symbol, side, group_id }) => {
+                let echo = MassCancel {
+                    key: *key,
+                    firm: *firm,
+                    symbol: *symbol,
+                    side: *side,
+                    group_id: *group_id,
+                };
+                assert_eq!(Command::MassCancel(echo), *command);
+                "mass-canceled".to_string()
+            }
+            Event::EntrySwitched(EntrySwitched { key, firm, enabled }) => {
+                let echo = EntrySwitch { key: *key, firm: *firm, enabled: *enabled };
+                assert_eq!(Command::SwitchEntry(echo), *command);
+                if *enabled { "enabled".to_string() } else { "disabled".to_string() }
+            }
+            Event::AccountQueried(queried) => format!("next {}", queried.next_user_ref_num),
+        }
+    }
+
+    fn tell_accepted(&mut self, command: &Command, accepted: &Accepted) -> String {
+        let Command::Enter(asked) = command else { panic!("{command:?} accepts no order") };
+        let echo = Accepted {
+            key: asked.key,
+            order_id: self.next_order_id(),
+            instrument_id: accepted.instrument_id,
+            side: asked.side,
+            order_type: asked.order_type,
+            time_in_force: asked.time_in_force,
+            display: asked.display,
+            quantity: asked.quantity,
+            price: asked.price,
+            attributes: asked.attributes,
+        };
+        assert_eq!(*accepted, echo);
+        let instrument = self.engine.instrument(&asked.symbol).expect("orders are of instruments");
+        assert_eq!(accepted.instrument_id, instrument.instrument_id);
+        self.told.insert(
+            accepted.key,
+            Told {
+                order_id: accepted.order_id,
+                instrument_id: accepted.instrument_id,
+                price: accepted.price,
+                leaves: accepted.quantity.0,
+                booked: false,
+            },
+        );
+        "accepted".to_string()
+    }
+
+    fn tell_replaced(&mut self, replaced: &Replaced) -> String {
+        let original_key =
+            OrderKey { user_ref_num: replaced.original_user_ref_num, ..replaced.key };
+        let original = self.told.get_mut(&original_key).expect("it was told of");
+        assert!(original.booked && 0 < original.leaves, "only a live order is replaced");
+        assert_eq!(replaced.original_order_id, original.order_id);
+        assert_eq!(replaced.instrument_id, original.instrument_id);
+        original.leaves = 0;
+        assert_eq!(replaced.order_id, self.next_order_id());
+        let told = Told {
+            order_id: replaced.order_id,
+            instrument_id: replaced.instrument_id,
+            price: replaced.price,
+            leaves: replaced.leaves.0,
+            booked: replaced.in_place,
+        };
+        self.told.insert(replaced.key, told);
+        let mut line = format!(
+            "replaced {} by {} {} {} @ {}",
+            self.name(original_key),
+            self.name(replaced.key),
+            side_word(replaced.side),
+            replaced.leaves,
+            match replaced.order_type {
+                OrderType::Limit => replaced.price.to_string(),
+                OrderType::Market => "market".to_string(),
+            }
+        );
+        if replaced.time_in_force == TimeInForce::ImmediateOrCancel {
+            line.push_str(" ioc");
+        }
+        if replaced.display == Display::Attributable {
+            line.push_str(" attributable");
+        }
+        line += &attributes(&replaced.attributes);
+        if replaced.in_place {
+            line.push_str(" in place");
+        }
+        line
+    }
+
+    fn tell_booked(&mut self, booked: &Booked) -> String {
+        let told = self.told.values_mut().find(|told| told.order_id == booked.order_id);
+        let told = told.expect("it was told of");
+        assert!(!told.booked, "an order is booked once");
+        assert_eq!(told.leaves, booked.leaves.0);
+        assert_eq!(told.price, booked.price);
+        assert_eq!(told.instrument_id, booked.instrument_id);
+        told.booked = true;
+        let name = optional(" as ", &booked.attribution);
+        format!("booked {} @ {}{name}", booked.leaves, booked.price)
+    }
+
+    fn tell_traded(&mut self, traded: &Traded) -> String {
+        self.trade_id_last += 1;
+        assert_eq!(traded.trade_id, TradeId(self.trade_id_last));
+        for fill in [&traded.maker, &traded.taker] {
+            let told = self.take(fill.key, fill.order_id, traded.quantity, fill.leaves);
+            assert_eq!(told.instrument_id, traded.instrument_id);
+        }
+        assert!(self.told[&traded.maker.key].booked && !self.told[&traded.taker.key].booked);
+        assert_eq!(self.told[&traded.maker.key].price, traded.price);
+        let [maker, taker] = [&traded.maker, &traded.taker].map(|fill: &Fill| self.name(fill.key));
+        format!("trade {maker} {taker} {} @ {}", traded.quantity, traded.price)
+    }
+
+    fn tell_canceled(&mut self, canceled: &Canceled) -> String {
+        let Canceled { key, order_id, quantity, leaves, .. } = *canceled;
+        let told = self.take(key, order_id, quantity, leaves);
+        assert_eq!(told.booked, canceled.booked);
+        assert_eq!(told.instrument_id, canceled.instrument_id);
+        let mut line = format!("canceled {} {quantity}", self.name(key));
+        if !leaves.is_zero() {
+            write!(line, " leaving {leaves}").expect("a string takes all");
+        }
+        match canceled.reason {
+            CancelReason::User => {}
+            CancelReason::ImmediateOrCancel => line.push_str(" ioc"),
+            CancelReason::Supervisory => line.push_str(" supervisory"),
+        }
+        line
+    }
+
+    fn tell_modified(&mut self, modified: &Modified) -> String {
+        let Modified { key, order_id, quantity, leaves, .. } = *modified;
+        assert!(self.take(key, order_id, quantity, leaves).booked);
+        let side = side_word(modified.side);
+        format!("modified {} {side} {quantity} leaving {leaves}", self.name(key))
+    }
+
+    /// Lots that an event takes from an order; what it says is left must be what is.
+    fn take(
+        &mut self,
+        key: OrderKey,
+        order_id: OrderId,
+        quantity: Quantity,
+        leaves: Quantity,
+    ) -> &Told {
+        let told = self.told.get_mut(&key).expect("it was told of");
+        assert_eq!(told.order_id, order_id);
+        told.leaves = told.leaves.checked_sub(quantity.0).expect("no more than is open");
+        assert_eq!(told.leaves, leaves.0);
+        told
+    }
+
+    fn next_order_id(&mut self) -> OrderId {
+        self.order_id_last += 1;
+        OrderId(self.order_id_last)
+    }
+
+    fn book(&self, symbol: &str) -> Vec<String> {
+        let instrument = self.engine.instrument(&text(symbol)).expect("an instrument there is");
+        let book = self.engine.book(instrument.instrument_id).expect("it has a book");
+        let lines = |side: &'static str, orders: Vec<engine::RestingOrder>| {
+            orders.into_iter().map(move |order| {
+                format!("{side} {} {} @ {}", self.name(order.key), order.leaves, order.price)
+            })
+        };
+        lines("bid", book.bids().collect()).chain(lines("ask", book.asks().collect())).collect()
+    }
+
+    fn order(&self, name: &str) -> Vec<String> {
+        let order = self.engine.order(self.key(name));
+        order
+            .map(|order| {
+                let mut line = format!(
+                    "{} {} of {} executed {} canceled {} firm {} capacity {}",
+                    side_word(order.side),
+                    order.leaves,
+                    order.quantity,
+                    order.executed,
+                    order.canceled,
+                    order.firm,
+                    char::from(order.capacity.code()),
+                );
+                if order.customer_type == CustomerType::Retail {
+                    line.push_str(" retail");
+                }
+                if order.group_id != 0 {
+                    write!(line, " group {}", order.group_id).expect("a string takes all");
+                }
+                line
+            })
+            .into_iter()
+            .collect()
+    }
+}
+
+/// The words of a line that are still to be read.
+struct Words<'a> {
+    words: &'a [&'a str],
+}
+
+impl<'a> Words<'a> {
+    fn next(&mut self) -> &'a str {
+        let (first, rest) = self.words.split_first().expect("one more word");
+        self.words = rest;
+        first
+    }
+
+    fn number(&mut self) -> u64 {
+        let word = self.next();
+        word.parse().unwrap_or_else(|_| panic!("{word} is not a number"))
+    }
+
+    /// `@ 100` or `@ market`.
+    fn price(&mut self) -> (OrderType, Price) {
+        assert_eq!(self.next(), "@");
+        if self.words.first() == Some(&"market") {
+            self.next();
+            return (OrderType::Market, Price::ZERO);
+        }
+        (OrderType::Limit, Price(self.number()))
+    }
+
+    fn each(&mut self, mut take: impl FnMut(&'a str, &mut Self)) {
+        while !self.words.is_empty() {
+            let word = self.next();
+            take(word, self);
+        }
+    }
+}
+
+fn channel(place: &str) -> (&str, u8) {
+    match place.split_once('/') {
+        Some((session, channel)) => (session, channel.parse().expect("a channel")),
+        None => (place, 0),
+    }
+}
+
+fn text<const N: usize>(word: &str) -> Text<N> {
+    if word == "-" { Text::BLANK } else { Text::new(word).expect("short printable text") }
+}
+
+fn optional<const N: usize>(label: &str, text: &Text<N>) -> String {
+    if text.is_blank() { String::new() } else { format!("{label}{text}") }
+}
+
+fn attributes(attributes: &OrderAttributes) -> String {
+    let mut line = optional(" client ", &attributes.client_order_id);
+    line += &optional(" firm ", &attributes.firm);
+    if attributes.group_id != 0 {
+        write!(line, " group {}", attributes.group_id).expect("a string takes all");
+    }
+    if attributes.shares_located {
+        line.push_str(" located");
+    }
+    line + &optional(" broker ", &attributes.locate_broker)
+}
+
+fn side(word: &str) -> Side {
+    let sides = Side::ALL.iter().copied();
+    sides.into_iter().find(|side| side_word(*side) == word).expect(word)
+}
+
+fn side_word(side: Side) -> &'static str {
+    match side {
+        Side::Buy => "buy",
+        Side::Sell => "sell",
+        Side::SellShort => "short",
+        Side::SellShortExempt => "exempt",
+    }
+}
+
+fn day(event: SystemEvent) -> &'static str {
+    match event {
+        SystemEvent::StartOfMessages => "start-of-messages",
+        SystemEvent::StartOfSystemHours => "start-of-system-hours",
+        SystemEvent::StartOfMarketHours => "start-of-market-hours",
+        SystemEvent::EndOfMarketHours => "end-of-market-hours",
+        SystemEvent::EndOfSystemHours => "end-of-system-hours",
+        SystemEvent::EndOfMessages => "end-of-messages",
+    }
+}

@@ -1,0 +1,855 @@
+use std::{collections::BTreeMap, error, fmt};
+
+use market::{Symbol, Text};
+use wire::itch::{self, Message};
+
+/// The books of all instruments, by order, as the feed tells them.
+///
+/// Its words are those of ITCH: orders have reference numbers and shares, instruments are stock
+/// locates. Trades (`E`, `C`) count as volume; prints that touch no order (`P`, `Q`, `B`) do not
+/// touch a book.
+#[derive(Clone, Debug, Default)]
+pub struct FeedBook {
+    instruments: BTreeMap<u16, Book>,
+    orders: BTreeMap<u64, Resting>,
+    /// Given to each order that joins a book: time priority within a price.
+    arrivals: u64,
+    messages: u64,
+    trades: u64,
+    system_event: Option<u8>,
+}
+
+/// An instrument of the feed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FeedInstrument {
+    /// Its number on the feed, from 1.
+    pub stock_locate: u16,
+    /// Its printed name.
+    pub symbol: Symbol,
+    /// The last trading state told: `T` trading, `H` halted, `P` paused, `Q` quotation only;
+    /// `None` before the first, which means halted.
+    pub trading_state: Option<u8>,
+    /// Orders in its book.
+    pub order_count: usize,
+    /// Shares that orders of the book executed.
+    pub volume: u64,
+    /// Price of the last trade, in ticks.
+    pub price_last: Option<u32>,
+}
+
+/// An order in a book.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RestingOrder {
+    /// The exchange's name for it.
+    pub order_reference_number: u64,
+    /// In ticks.
+    pub price: u32,
+    /// Shown and open; at least 1.
+    pub shares: u32,
+}
+
+/// All orders of one side at one price.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Level {
+    /// In ticks.
+    pub price: u32,
+    /// Shown and open, of all orders.
+    pub shares: u64,
+    /// How many orders.
+    pub order_count: usize,
+}
+
+/// The feed said what cannot be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FeedError {
+    /// Number of the message in the feed's stream.
+    pub stream_sequence: u64,
+    /// What is wrong with it.
+    pub violation: FeedViolation,
+}
+
+/// What a message says that cannot be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FeedViolation {
+    /// It is not an ITCH message.
+    Malformed(itch::Malformed),
+    /// It names an order that is not in a book.
+    UnknownOrder(u64),
+    /// It adds an order under a name that is taken.
+    KnownOrder(u64),
+    /// It takes more shares from an order than the order has.
+    TooManyShares {
+        /// The order.
+        order_reference_number: u64,
+        /// What it takes.
+        taken: u32,
+        /// What the order has.
+        open: u32,
+    },
+    /// It adds, takes or leaves no shares.
+    NoShares(u64),
+    /// It names an order of another instrument.
+    OtherInstrument {
+        /// The order.
+        order_reference_number: u64,
+        /// The message's locate.
+        stock_locate: u16,
+    },
+    /// It names an instrument of which no directory message told, or by another symbol.
+    UnknownInstrument(u16),
+    /// It names an instrument anew.
+    KnownInstrument(u16),
+    /// It has a side that is neither buy nor sell.
+    Side(u8),
+    /// The symbol is not printable.
+    Symbol(u16),
+}
+
+impl fmt::Display for FeedError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "feed message {}: {}", self.stream_sequence, self.violation)
+    }
+}
+
+impl error::Error for FeedError {}
+
+impl fmt::Display for FeedViolation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Malformed(malformed) => malformed.fmt(f),
+            Self::UnknownOrder(reference) => write!(f, "order {reference} is in no book"),
+            Self::KnownOrder(reference) => write!(f, "order {reference} is in a book already"),
+            Self::TooManyShares { order_reference_number, taken, open } => {
+                write!(
+                    f,
+                    "{taken} shares taken from order {order_reference_number}, which has {open}"
+                )
+            }
+            Self::NoShares(reference) => write!(f, "no shares for order {reference}"),
+            Self::OtherInstrument { order_reference_number, stock_locate } => {
+                write!(
+                    f,
+                    "order {order_reference_number} is not one of stock locate {stock_locate}"
+                )
+            }
+            Self::UnknownInstrument(locate) => {
+                write!(f, "stock locate {locate} is not in the directory under that name")
+            }
+            Self::KnownInstrument(locate) => {
+                write!(f, "stock locate {locate} is in the directory under another name")
+            }
+            Self::Side(code) => write!(f, "'{}' is not a side", code.escape_ascii()),
+            Self::Symbol(locate) => write!(f, "stock locate {locate} has an unprintable symbol"),
+        }
+    }
+}
+
+#[derive(Clone, Debug)]
+struct Book {
+    symbol: Symbol,
+    trading_state: Option<u8>,
+    bids: BTreeMap<Rank, u64>,
+    asks: BTreeMap<Rank, u64>,
+    volume: u64,
+    price_last: Option<u32>,
+}
+
+/// Where an order stands on its side: better prices first, then the order of arrival.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Rank {
+    /// The price of an ask; what the price of a bid lacks to the highest.
+    price_rank: u32,
+    arrival: u64,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Resting {
+    stock_locate: u16,
+    is_bid: bool,
+    price: u32,
+    shares: u32,
+    arrival: u64,
+}
+
+impl Resting {
+    fn rank(&self) -> Rank {
+        let price_rank = if self.is_bid { u32::MAX - self.price } else { self.price };
+        Rank { price_rank, arrival: self.arrival }
+    }
+}
+
+impl Book {
+    fn side(&self, is_bid: bool) -> &BTreeMap<Rank, u64> {
+        if is_bid { &self.bids } else { &self.asks }
+    }
+
+    fn side_mut(&mut self, is_bid: bool) -> &mut BTreeMap<Rank, u64> {
+        if is_bid { &mut self.bids } else { &mut self.asks }
+    }
+}
+
+impl FeedBook {
+    /// No instrument, no order.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Takes the next message of the feed; `stream_sequence` is its number in the stream.
+    ///
+    /// # Errors
+    /// The message says what cannot be; the books are as before.
+    pub fn apply(&mut self, stream_sequence: u64, message: &[u8]) -> Result<(), FeedError> {
+        self.take(message).map_err(|violation| FeedError { stream_sequence, violation })?;
+        self.messages += 1;
+        Ok(())
+    }
+
+    /// The instruments, in the order of their locates.
+    pub fn instruments(&self) -> impl Iterator<Item = FeedInstrument> {
+        self.instruments.iter().map(|(stock_locate, book)| FeedInstrument {
+            stock_locate: *stock_locate,
+            symbol: book.symbol,
+            trading_state: book.trading_state,
+            order_count: book.bids.len() + book.asks.len(),
+            volume: book.volume,
+            price_last: book.price_last,
+        })
+    }
+
+    /// The bids of an instrument, best first, oldest first at a price; none if it is unknown.
+    pub fn bids(&self, stock_locate: u16) -> impl Iterator<Item = RestingOrder> {
+        self.resting(stock_locate, true)
+    }
+
+    /// The asks of an instrument, best first, oldest first at a price; none if it is unknown.
+    pub fn asks(&self, stock_locate: u16) -> impl Iterator<Item = RestingOrder> {
+        self.resting(stock_locate, false)
+    }
+
+    /// The bids of an instrument by price, best first.
+    pub fn bid_levels(&self, stock_locate: u16) -> impl Iterator<Item = Level> {
+        levels(self.bids(stock_locate))
+    }
+
+    /// The asks of an instrument by price, best first.
+    pub fn ask_levels(&self, stock_locate: u16) -> impl Iterator<Item = Level> {
+        levels(self.asks(stock_locate))
+    }
+
+    /// True if the best bid of an instrument is above its best ask, which no book of a sound
+    /// market is once a command is done.
+    #[must_use]
+    pub fn is_crossed(&self, stock_locate: u16) -> bool {
+        let best = (self.bids(stock_locate).next(), self.asks(stock_locate).next());
+        matches!(best, (Some(bid), Some(ask)) if bid.price > ask.price)
+    }
+
+    /// Orders in all books.
+    #[must_use]
+    pub fn order_count(&self) -> usize {
+        self.orders.len()
+    }
+
+    /// Messages taken.
+    #[must_use]
+    pub fn message_count(&self) -> u64 {
+        self.messages
+    }
+
+    /// Executions told (`E`, `C`): one for each trade with an order of a book.
+    #[must_use]
+    pub fn trade_count(&self) -> u64 {
+        self.trades
+    }
+
+    /// The last system event's code: `O` `S` `Q` `M` `E` `C`.
+    #[must_use]
+    pub fn system_event(&self) -> Option<u8> {
+        self.system_event
+    }
+
+    fn take(&mut self, message: &[u8]) -> Result<(), FeedViolation> {
+        match itch::decode(message).map_err(FeedViolation::Malformed)? {
+            Message::SystemEvent(event) => {
+                self.system_event = Some(event.event_code);
+                Ok(())
+            }
+            Message::StockDirectory(stock) => self.list(stock.stock_locate.get(), stock.stock),
+            Message::StockTradingAction(action) => {
+                self.listed(action.stock_locate.get(), Some(action.stock))?.trading_state =
+                    Some(action.trading_state);
+                Ok(())
+            }
+            Message::AddOrder(add) => self.add(
+                add.order_reference_number.get(),
+                add.stock_locate.get(),
+                add.stock,
+                add.buy_sell_indicator,
+                add.shares.get(),
+                add.price.get(),
+            ),
+            Message::AddOrderAttributed(add) => self.add(
+                add.order_reference_number.get(),
+                add.stock_locate.get(),
+                add.stock,
+                add.buy_sell_indicator,
+                add.shares.get(),
+                add.price.get(),
+            ),
+            Message::OrderExecuted(executed) => {
+                let locate = executed.stock_locate.get();
+                let order = self.reduce(
+                    executed.order_reference_number.get(),
+                    locate,
+                    executed.executed_shares.get(),
+                )?;
+                self.trade(locate, executed.executed_shares.get(), order.price);
+                Ok(())
+            }
+            Message::OrderExecutedWithPrice(executed) => {
+                let locate = executed.stock_locate.get();
+                self.reduce(
+                    executed.order_reference_number.get(),
+                    locate,
+                    executed.executed_shares.get(),
+                )?;
+                // Not printable: a later cross print counts these shares.
+                if executed.printable == b'Y' {
+                    self.trade(
+                        locate,
+                        executed.executed_shares.get(),
+                        executed.execution_price.get(),
+                    );
+                }
+                Ok(())
+            }
+            Message::OrderCancel(cancel) => self
+                .reduce(
+                    cancel.order_reference_number.get(),
+                    cancel.stock_locate.get(),
+                    cancel.canceled_shares.get(),
+                )
+                .map(drop),
+            Message::OrderDelete(delete) => {
+                let reference = delete.order_reference_number.get();
+                let order = self.known(reference, delete.stock_locate.get())?;
+                self.remove(reference, &order);
+                Ok(())
+            }
+            Message::OrderReplace(replace) => self.replace(
+                replace.original_order_reference_number.get(),
+                replace.new_order_reference_number.get(),
+                replace.stock_locate.get(),
+                replace.shares.get(),
+                replace.price.get(),
+            ),
+            _ => Ok(()),
+        }
+    }
+
+    fn list(&mut self, stock_locate: u16, stock: [u8; 8]) -> Result<(), FeedViolation> {
+        let symbol = Text::from_bytes(stock).ok_or(FeedViolation::Symbol(stock_locate))?;
+        let book = self.instruments.entry(stock_locate).or_insert_with(|| Book {
+            symbol,
+            trading_state: None,
+            bids: BTreeMap::new(),
+            asks: BTreeMap::new(),
+            volume: 0,
+            price_last: None,
+        });
+        // A directory may be repeated during the day, but a locate keeps its stock.
+        if book.symbol == symbol {
+            Ok(())
+        } else {
+            Err(FeedViolation::KnownInstrument(stock_locate))
+        }
+    }
+
+    fn listed(
+        &mut self,
+        stock_locate: u16,
+        stock: Option<[u8; 8]>,
+    ) -> Result<&mut Book, FeedViolation> {
+        self.instruments
+            .get_mut(&stock_locate)
+            .filter(|book| stock.is_none_or(|stock| *book.symbol.as_bytes() == stock))
+            .ok_or(FeedViolation::UnknownInstrument(stock_locate))
+    }
+
+    fn add(
+        &mut self,
+        order_reference_number: u64,
+        stock_locate: u16,
+        stock: [u8; 8],
+        side: u8,
+        shares: u32,
+        price: u32,
+    ) -> Result<(), FeedViolation> {
+        self.listed(stock_locate, Some(stock))?;
+        let is_bid = match side {
+            b'B' => true,
+            b'S' => false,
+            code => return Err(FeedViolation::Side(code)),
+        };
+        if self.orders.contains_key(&order_reference_number) {
+            return Err(FeedViolation::KnownOrder(order_reference_number));
+        }
+        if shares == 0 {
+            return Err(FeedViolation::NoShares(order_reference_number));
+        }
+        self.join(order_reference_number, stock_locate, is_bid, shares, price);
+        Ok(())
+    }
+
+    fn replace(
+        &mut self,
+        original: u64,
+        new: u64,
+        stock_locate: u16,
+        shares: u32,
+        price: u32,
+    ) -> Result<(), FeedViolation> {
+        let order = self.known(original, stock_locate)?;
+        if self.orders.contains_key(&new) {
+            return Err(FeedViolation::KnownOrder(new));
+        }
+        if shares == 0 {
+            return Err(FeedViolation::NoShares(new));
+        }
+        self.remove(original, &order);
+        self.join(new, stock_locate, order.is_bid, shares, price);
+        Ok(())
+    }
+
+    /// Takes shares from an order, which leaves the book with its last one; gives the order as it
+    /// was before.
+    fn reduce(
+        &mut self,
+        order_reference_number: u64,
+        stock_locate: u16,
+        shares: u32,
+    ) -> Result<Resting, FeedViolation> {
+        let order = self.known(order_reference_number, stock_locate)?;
+        if shares == 0 {
+            return Err(FeedViolation::NoShares(order_reference_number));
+        }
+        let Some(left) = order.shares.checked_sub(shares) else {
+            return Err(FeedViolation::TooManyShares {
+                order_reference_number,
+                taken: shares,
+                open: order.shares,
+            });
+        };
+        if left == 0 {
+            self.remove(order_reference_number, &order);
+        } else {
+            self.orders.insert(order_reference_number, Resting { shares: left, ..order });
+        }
+        Ok(order)
+    }
+
+    fn known(
+        &self,
+        order_reference_number: u64,
+        stock_locate: u16,
+    ) -> Result<Resting, FeedViolation> {
+        let order = self
+            .orders
+            .get(&order_reference_number)
+            .ok_or(FeedViolation::UnknownOrder(order_reference_number))?;
+        if order.stock_locate == stock_locate {
+            Ok(*order)
+        } else {
+            Err(FeedViolation::OtherInstrument { order_reference_number, stock_locate })
+        }
+    }
+
+    fn join(
+        &mut self,
+        order_reference_number: u64,
+        stock_locate: u16,
+        is_bid: bool,
+        shares: u32,
+        price: u32,
+    ) {
+        self.arrivals += 1;
+        let order = Resting { stock_locate, is_bid, price, shares, arrival: self.arrivals };
+        self.book_of(&order).side_mut(is_bid).insert(order.rank(), order_reference_number);
+        self.orders.insert(order_reference_number, order);
+    }
+
+    fn remove(&mut self, order_reference_number: u64, order: &Resting) {
+        self.orders.remove(&order_reference_number);
+        let named = self.book_of(order).side_mut(order.is_bid).remove(&order.rank());
+        assert_eq!(named, Some(order_reference_number), "an order stands where its rank says");
+    }
+
+    fn trade(&mut self, stock_locate: u16, shares: u32, price: u32) {
+        self.trades += 1;
+        let book = self.instruments.get_mut(&stock_locate).expect("its order was listed");
+        book.volume += u64::from(shares);
+        book.price_last = Some(price);
+    }
+
+    fn book_of(&mut self, order: &Resting) -> &mut Book {
+        self.instruments.get_mut(&order.stock_locate).expect("an order joins a listed book")
+    }
+
+    fn resting(&self, stock_locate: u16, is_bid: bool) -> impl Iterator<Item = RestingOrder> {
+        let references = self
+            .instruments
+            .get(&stock_locate)
+            .into_iter()
+            .flat_map(move |book| book.side(is_bid).values());
+        references.map(|reference| {
+            let order = self.orders.get(reference).expect("a book names live orders");
+            RestingOrder {
+                order_reference_number: *reference,
+                price: order.price,
+                shares: order.shares,
+            }
+        })
+    }
+}
+
+fn levels(orders: impl Iterator<Item = RestingOrder>) -> impl Iterator<Item = Level> {
+    let mut orders = orders.peekable();
+    std::iter::from_fn(move || {
+        let first = orders.next()?;
+        let mut level =
+            Level { price: first.price, shares: u64::from(first.shares), order_count: 1 };
+        while let Some(next) = orders.next_if(|next| next.price == level.price) {
+            level.shares += u64::from(next.shares);
+            level.order_count += 1;
+        }
+        Some(level)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use wire::{
+        field::U48,
+        itch::{
+            AddOrder, AddOrderAttributed, BrokenTrade, CrossTrade, OrderCancel, OrderDelete,
+            OrderExecuted, OrderExecutedWithPrice, OrderReplace, StockDirectory,
+            StockTradingAction, SystemEvent, Trade,
+        },
+        layout::Message as _,
+    };
+
+    use super::*;
+
+    const AAA: u16 = 1;
+    const BBB: u16 = 2;
+
+    fn stock(locate: u16) -> [u8; 8] {
+        if locate == AAA { *b"AAA     " } else { *b"BBB     " }
+    }
+
+    /// A feed that tells of two instruments, and the books that come of it.
+    struct Scene {
+        book: FeedBook,
+        stream_sequence: u64,
+    }
+
+    impl Scene {
+        fn new() -> Self {
+            let mut scene = Self { book: FeedBook::new(), stream_sequence: 0 };
+            scene.told(&directory(AAA, *b"AAA     "));
+            scene.told(&directory(BBB, *b"BBB     "));
+            scene
+        }
+
+        fn apply(&mut self, message: &[u8]) -> Result<(), FeedError> {
+            self.stream_sequence += 1;
+            self.book.apply(self.stream_sequence, message)
+        }
+
+        fn told(&mut self, message: &Message<'_>) {
+            self.apply(message.as_bytes()).unwrap();
+        }
+
+        /// The message is refused for this reason, and changes nothing.
+        fn refused(&mut self, message: &Message<'_>, violation: FeedViolation) {
+            let before = format!("{:?}", self.book);
+            let error = self.apply(message.as_bytes()).unwrap_err();
+            assert_eq!(
+                error,
+                FeedError { stream_sequence: self.stream_sequence, violation },
+                "{error}"
+            );
+            assert_eq!(format!("{:?}", self.book), before);
+        }
+
+        /// Each order as (reference, price, shares).
+        fn bids(&self, locate: u16) -> Vec<(u64, u32, u32)> {
+            self.book.bids(locate).map(as_tuple).collect()
+        }
+
+        fn asks(&self, locate: u16) -> Vec<(u64, u32, u32)> {
+            self.book.asks(locate).map(as_tuple).collect()
+        }
+    }
+
+    fn as_tuple(order: RestingOrder) -> (u64, u32, u32) {
+        (order.order_reference_number, order.price, order.shares)
+    }
+
+    /// The messages live as long as the tests.
+    fn leak<T>(message: T) -> &'static T {
+        Box::leak(Box::new(message))
+    }
+
+    macro_rules! message {
+        ($name:ident { $($field:ident: $value:expr),+ $(,)? }) => {
+            Message::$name(leak($name {
+                message_type: $name::TYPE,
+                tracking_number: 0.into(),
+                timestamp: U48::new(1),
+                $($field: $value,)+
+            }))
+        };
+    }
+
+    fn directory(locate: u16, symbol: [u8; 8]) -> Message<'static> {
+        message!(StockDirectory {
+            stock_locate: locate.into(),
+            stock: symbol,
+            market_category: b' ',
+            financial_status_indicator: b' ',
+            round_lot_size: 100.into(),
+            round_lots_only: b'N',
+            issue_classification: b'C',
+            issue_sub_type: *b"Z ",
+            authenticity: b'P',
+            short_sale_threshold_indicator: b' ',
+            ipo_flag: b' ',
+            luld_reference_price_tier: b' ',
+            etp_flag: b' ',
+            etp_leverage_factor: 0.into(),
+            inverse_indicator: b'N',
+        })
+    }
+
+    fn add(locate: u16, reference: u64, side: u8, shares: u32, price: u32) -> Message<'static> {
+        message!(AddOrder {
+            stock_locate: locate.into(),
+            order_reference_number: reference.into(),
+            buy_sell_indicator: side,
+            shares: shares.into(),
+            stock: stock(locate),
+            price: price.into(),
+        })
+    }
+
+    fn executed(locate: u16, reference: u64, shares: u32) -> Message<'static> {
+        message!(OrderExecuted {
+            stock_locate: locate.into(),
+            order_reference_number: reference.into(),
+            executed_shares: shares.into(),
+            match_number: 1.into(),
+        })
+    }
+
+    fn cancel(locate: u16, reference: u64, shares: u32) -> Message<'static> {
+        message!(OrderCancel {
+            stock_locate: locate.into(),
+            order_reference_number: reference.into(),
+            canceled_shares: shares.into(),
+        })
+    }
+
+    fn delete(locate: u16, reference: u64) -> Message<'static> {
+        message!(OrderDelete {
+            stock_locate: locate.into(),
+            order_reference_number: reference.into(),
+        })
+    }
+
+    fn replace(locate: u16, original: u64, new: u64, shares: u32, price: u32) -> Message<'static> {
+        message!(OrderReplace {
+            stock_locate: locate.into(),
+            original_order_reference_number: original.into(),
+            new_order_reference_number: new.into(),
+            shares: shares.into(),
+            price: price.into(),
+        })
+    }
+
+    /// Best prices come first on both sides, older orders first at a price, instruments apart.
+    #[test]
+    fn orders_stand_by_price_then_time() {
+        let mut scene = Scene::new();
+        for (reference, side, shares, price) in [
+            (1, b'B', 10, 100),
+            (2, b'B', 20, 101),
+            (3, b'B', 30, 100),
+            (4, b'S', 40, 103),
+            (5, b'S', 50, 102),
+            (6, b'S', 60, 103),
+        ] {
+            scene.told(&add(AAA, reference, side, shares, price));
+        }
+        scene.told(&message!(AddOrderAttributed {
+            stock_locate: BBB.into(),
+            order_reference_number: 7.into(),
+            buy_sell_indicator: b'B',
+            shares: 70.into(),
+            stock: stock(BBB),
+            price: u32::MAX.into(),
+            attribution: *b"FIRM",
+        }));
+        assert_eq!(scene.bids(AAA), [(2, 101, 20), (1, 100, 10), (3, 100, 30)]);
+        assert_eq!(scene.asks(AAA), [(5, 102, 50), (4, 103, 40), (6, 103, 60)]);
+        assert_eq!(scene.bids(BBB), [(7, u32::MAX, 70)]);
+        let levels: Vec<Level> = scene.book.bid_levels(AAA).collect();
+        assert_eq!(levels[1], Level { price: 100, shares: 40, order_count: 2 });
+        let best = scene.book.ask_levels(AAA).next();
+        assert_eq!(best, Some(Level { price: 102, shares: 50, order_count: 1 }));
+        assert_eq!((scene.book.order_count(), scene.bids(9).len()), (7, 0));
+        assert!(!scene.book.is_crossed(AAA) && !scene.book.is_crossed(BBB));
+        scene.told(&add(AAA, 8, b'B', 1, 103));
+        assert!(scene.book.is_crossed(AAA));
+    }
+
+    /// Executions take shares and count as volume; the last share takes the order along.
+    #[test]
+    fn executions_reduce_orders() {
+        let mut scene = Scene::new();
+        scene.told(&add(AAA, 1, b'B', 10, 100));
+        scene.told(&add(AAA, 2, b'B', 10, 100));
+        scene.told(&executed(AAA, 1, 4));
+        assert_eq!(scene.bids(AAA), [(1, 100, 6), (2, 100, 10)]);
+        scene.told(&executed(AAA, 1, 6));
+        assert_eq!(scene.bids(AAA), [(2, 100, 10)]);
+        let at_price = |shares: u32, printable: u8| {
+            message!(OrderExecutedWithPrice {
+                stock_locate: AAA.into(),
+                order_reference_number: 2.into(),
+                executed_shares: shares.into(),
+                match_number: 2.into(),
+                printable: printable,
+                execution_price: 99.into(),
+            })
+        };
+        scene.told(&at_price(3, b'Y'));
+        scene.told(&at_price(3, b'N'));
+        assert_eq!(scene.bids(AAA), [(2, 100, 4)]);
+        let instrument = scene.book.instruments().next().unwrap();
+        assert_eq!((instrument.volume, instrument.price_last), (13, Some(99)));
+        assert_eq!(scene.book.trade_count(), 3);
+    }
+
+    /// Cancels take shares, deletes take orders, and neither is volume.
+    #[test]
+    fn cancels_and_deletes_reduce_orders() {
+        let mut scene = Scene::new();
+        for reference in 1..=3 {
+            scene.told(&add(AAA, reference, b'S', 10, 100));
+        }
+        scene.told(&cancel(AAA, 1, 4));
+        scene.told(&cancel(AAA, 2, 10));
+        scene.told(&delete(AAA, 3));
+        assert_eq!(scene.asks(AAA), [(1, 100, 6)]);
+        assert_eq!(scene.book.instruments().next().unwrap().volume, 0);
+        assert_eq!(scene.book.trade_count(), 0);
+    }
+
+    /// A replacement keeps the side and loses the time, also at the same price.
+    #[test]
+    fn replacement_goes_to_the_end() {
+        let mut scene = Scene::new();
+        scene.told(&add(AAA, 1, b'S', 10, 100));
+        scene.told(&add(AAA, 2, b'S', 10, 100));
+        scene.told(&replace(AAA, 1, 3, 25, 100));
+        assert_eq!(scene.asks(AAA), [(2, 100, 10), (3, 100, 25)]);
+        scene.refused(&delete(AAA, 1), FeedViolation::UnknownOrder(1));
+    }
+
+    /// Prints against no order of the book, and trades undone, leave the books as they are.
+    #[test]
+    fn prints_touch_no_book() {
+        let mut scene = Scene::new();
+        scene.told(&add(AAA, 1, b'S', 10, 100));
+        scene.told(&message!(Trade {
+            stock_locate: AAA.into(),
+            order_reference_number: 0.into(),
+            buy_sell_indicator: b'B',
+            shares: 5.into(),
+            stock: stock(AAA),
+            price: 100.into(),
+            match_number: 3.into(),
+        }));
+        scene.told(&message!(CrossTrade {
+            stock_locate: AAA.into(),
+            shares: 5.into(),
+            stock: stock(AAA),
+            cross_price: 100.into(),
+            match_number: 4.into(),
+            cross_type: b'O',
+        }));
+        scene.told(&message!(BrokenTrade { stock_locate: AAA.into(), match_number: 3.into() }));
+        assert_eq!(scene.asks(AAA), [(1, 100, 10)]);
+        assert_eq!(scene.book.message_count(), 6);
+    }
+
+    /// The state of the day and of each instrument is what was told last.
+    #[test]
+    fn states_are_kept() {
+        let mut scene = Scene::new();
+        scene.told(&message!(SystemEvent { stock_locate: 0.into(), event_code: b'Q' }));
+        let action = |locate: u16, symbol: [u8; 8]| {
+            message!(StockTradingAction {
+                stock_locate: locate.into(),
+                stock: symbol,
+                trading_state: b'T',
+                reserved: b' ',
+                reason: *b"    ",
+            })
+        };
+        scene.told(&action(AAA, stock(AAA)));
+        scene.refused(&action(BBB, stock(AAA)), FeedViolation::UnknownInstrument(BBB));
+        assert_eq!(scene.book.system_event(), Some(b'Q'));
+        let states: Vec<_> = scene.book.instruments().map(|stock| stock.trading_state).collect();
+        assert_eq!(states, [Some(b'T'), None]);
+    }
+
+    /// Whatever a sound feed cannot say is refused with its number, and changes nothing.
+    #[test]
+    fn impossible_messages_are_refused() {
+        use FeedViolation as V;
+
+        let mut scene = Scene::new();
+        scene.told(&add(AAA, 1, b'B', 10, 100));
+        let other =
+            |reference| V::OtherInstrument { order_reference_number: reference, stock_locate: BBB };
+        let too_many = V::TooManyShares { order_reference_number: 1, taken: 11, open: 10 };
+        let table = [
+            (add(AAA, 1, b'B', 10, 100), V::KnownOrder(1)),
+            (add(AAA, 2, b'B', 0, 100), V::NoShares(2)),
+            (add(AAA, 2, b'T', 10, 100), V::Side(b'T')),
+            (add(7, 2, b'B', 10, 100), V::UnknownInstrument(7)),
+            (executed(AAA, 2, 1), V::UnknownOrder(2)),
+            (executed(AAA, 1, 11), too_many),
+            (executed(AAA, 1, 0), V::NoShares(1)),
+            (executed(BBB, 1, 1), other(1)),
+            (cancel(AAA, 1, 11), too_many),
+            (cancel(AAA, 2, 1), V::UnknownOrder(2)),
+            (delete(AAA, 2), V::UnknownOrder(2)),
+            (delete(BBB, 1), other(1)),
+            (replace(AAA, 2, 3, 1, 100), V::UnknownOrder(2)),
+            (replace(AAA, 1, 1, 1, 100), V::KnownOrder(1)),
+            (replace(AAA, 1, 3, 0, 100), V::NoShares(3)),
+            (directory(AAA, *b"OTHER   "), V::KnownInstrument(AAA)),
+            (directory(7, *b"\x07       "), V::Symbol(7)),
+        ];
+        for (message, violation) in table {
+            scene.refused(&message, violation);
+        }
+        let error = scene.apply(b"A").unwrap_err();
+        assert!(matches!(error.violation, V::Malformed(_)), "{error}");
+        assert_eq!(scene.bids(AAA), [(1, 100, 10)]);
+    }
+}

@@ -1,0 +1,3 @@
+//! The parts of `flow` against each other and against the engine.
+
+mod model;

@@ -1,0 +1,261 @@
+//! The engine against the model: two programs that share no code must say the same of a million
+//! commands.
+
+use std::{collections::BTreeMap, thread};
+
+use engine::Engine;
+use flow::{
+    generator::{CommandFlow, Profile},
+    model::{Model, ModelOrder},
+};
+use market::{Command, Event, Input, Price, RejectReason, Sequence, Timestamp};
+
+/// Commands of each seed of each profile.
+const COMMANDS: u64 = 100_000;
+
+/// Seeds of each profile.
+const SEEDS: u64 = 4;
+
+/// Every so many commands the books are compared order by order and the hash is recomputed.
+const LOOK_EVERY: u64 = 1_000;
+
+/// Markets that differ in what they try hardest. Their books are small, for the model is slow.
+fn profiles() -> Vec<(&'static str, Profile)> {
+    let usual = Profile { live_orders: 150, ..Profile::default() };
+    vec![
+        ("usual", usual.clone()),
+        ("odd", Profile { sessions: 2, odd_percent: 50, ..usual.clone() }),
+        ("one price matters", Profile { spread: 3, instruments: 1, ..usual.clone() }),
+        (
+            "wild prices",
+            Profile {
+                spread: 3_000,
+                far_per_mille: 200,
+                jumps_per_million: 2_000,
+                price_increment: Price(1),
+                live_orders: 300,
+                ..usual.clone()
+            },
+        ),
+        (
+            "crowded sessions",
+            Profile { sessions: 20, channels: 3, live_orders_max: 6, ..usual.clone() },
+        ),
+        ("closing", Profile { closes_after: Some(COMMANDS * 3 / 4), ..usual }),
+    ]
+}
+
+/// How often each kind of event was seen, with the flags and reasons that matter, by what caused it.
+type Coverage = BTreeMap<String, u64>;
+
+fn cover(coverage: &mut Coverage, command: &Command, event: &Event) {
+    let cause = match command {
+        Command::System(_) => "System",
+        Command::AddInstrument(_) => "AddInstrument",
+        Command::AddSession(_) => "AddSession",
+        Command::Enter(_) => "Enter",
+        Command::Replace(replace) if replace.terms.is_none() => "Replace without terms",
+        Command::Replace(_) => "Replace",
+        Command::Cancel(_) => "Cancel",
+        Command::Modify(_) => "Modify",
+        Command::MassCancel(_) => "MassCancel",
+        Command::SwitchEntry(_) => "SwitchEntry",
+        Command::QueryAccount(_) => "QueryAccount",
+        Command::Refuse(_) => "Refuse",
+    };
+    let name = match event {
+        Event::System(event) => format!("System {event:?}"),
+        Event::InstrumentAdded(_) => "InstrumentAdded".into(),
+        Event::SessionAdded(added) => format!("SessionAdded, open {}", added.system_hours),
+        Event::Accepted(accepted) => {
+            format!("Accepted {:?} {:?}", accepted.order_type, accepted.time_in_force)
+        }
+        Event::Rejected(rejected) => format!("Rejected {:?}", rejected.reason),
+        Event::Replaced(replaced) => format!("Replaced, in place {}", replaced.in_place),
+        Event::Booked(booked) => format!("Booked, named {}", !booked.attribution.is_blank()),
+        Event::Traded(traded) => format!(
+            "Traded, maker done {}, taker done {}",
+            traded.maker.leaves.is_zero(),
+            traded.taker.leaves.is_zero()
+        ),
+        Event::Canceled(canceled) => {
+            format!("Canceled {:?}, done {}", canceled.reason, canceled.leaves.is_zero())
+        }
+        Event::Modified(modified) => format!(
+            "Modified {:?}, lots {}, done {}",
+            modified.side,
+            !modified.quantity.is_zero(),
+            modified.leaves.is_zero()
+        ),
+        Event::MassCanceled(_) => "MassCanceled".into(),
+        Event::EntrySwitched(switched) => format!("EntrySwitched {}", switched.enabled),
+        Event::AccountQueried(_) => "AccountQueried".into(),
+    };
+    *coverage.entry(format!("{cause}: {name}")).or_default() += 1;
+}
+
+/// All that the engine can be seen to do, by what caused it: every event, flag and reason.
+const EXPECTED: &str = "\
+    AddInstrument: InstrumentAdded
+    AddSession: SessionAdded, open false
+    AddSession: SessionAdded, open true
+    Cancel: Canceled User, done false
+    Cancel: Canceled User, done true
+    Enter: Accepted Limit Day
+    Enter: Accepted Limit ImmediateOrCancel
+    Enter: Accepted Market Day
+    Enter: Accepted Market ImmediateOrCancel
+    Enter: Booked, named false
+    Enter: Booked, named true
+    Enter: Canceled ImmediateOrCancel, done true
+    Enter: Rejected EntryDisabled
+    Enter: Rejected InvalidPrice
+    Enter: Rejected InvalidQuantity
+    Enter: Rejected InvalidSymbol
+    Enter: Rejected MarketClosed
+    Enter: Rejected TooManyOrders
+    Enter: Traded, maker done false, taker done true
+    Enter: Traded, maker done true, taker done false
+    Enter: Traded, maker done true, taker done true
+    MassCancel: Canceled User, done true
+    MassCancel: MassCanceled
+    Modify: Modified Buy, lots true, done false
+    Modify: Modified Buy, lots true, done true
+    Modify: Modified Sell, lots false, done false
+    Modify: Modified Sell, lots true, done false
+    Modify: Modified Sell, lots true, done true
+    Modify: Modified SellShort, lots false, done false
+    Modify: Modified SellShort, lots true, done false
+    Modify: Modified SellShort, lots true, done true
+    Modify: Modified SellShortExempt, lots false, done false
+    Modify: Modified SellShortExempt, lots true, done false
+    Modify: Modified SellShortExempt, lots true, done true
+    QueryAccount: AccountQueried
+    Refuse: Rejected InvalidCrossOrder
+    Refuse: Rejected InvalidDisplay
+    Refuse: Rejected InvalidMaxFloor
+    Refuse: Rejected InvalidMinimumQuantity
+    Refuse: Rejected InvalidPegType
+    Refuse: Rejected InvalidSelfMatchPrevention
+    Refuse: Rejected InvalidSide
+    Refuse: Rejected NotSupported
+    Refuse: Rejected PeggingNotAllowed
+    Refuse: Rejected ReplaceNotAllowed
+    Refuse: Rejected SweepNotAllowed
+    Replace without terms: Canceled User, done true
+    Replace: Booked, named false
+    Replace: Booked, named true
+    Replace: Canceled ImmediateOrCancel, done true
+    Replace: Canceled User, done true
+    Replace: Rejected EntryDisabled
+    Replace: Rejected MarketClosed
+    Replace: Replaced, in place false
+    Replace: Replaced, in place true
+    Replace: Traded, maker done false, taker done true
+    Replace: Traded, maker done true, taker done false
+    Replace: Traded, maker done true, taker done true
+    SwitchEntry: EntrySwitched false
+    SwitchEntry: EntrySwitched true
+    SwitchEntry: Rejected NotSupported
+    System: System EndOfMarketHours
+    System: System EndOfMessages
+    System: System EndOfSystemHours
+    System: System StartOfMarketHours
+    System: System StartOfMessages
+    System: System StartOfSystemHours";
+
+/// Plays one seed of one profile.
+fn play(name: &str, profile: Profile, seed: u64) -> Coverage {
+    let mut coverage = Coverage::new();
+    let mut flow = CommandFlow::new(seed, profile);
+    let mut engine = Engine::new();
+    let mut model = Model::new();
+    let mut events = Vec::new();
+    for number in 1..=COMMANDS {
+        let input = Input {
+            sequence: Sequence(number),
+            timestamp: Timestamp(number / 2),
+            command: flow.next_command(),
+        };
+        events.clear();
+        engine.apply(&input, &mut |event| events.push(event));
+        let expected = model.apply(&input);
+        assert_eq!(
+            events, expected,
+            "profile {name}, seed {seed}, command {number}: {:?}",
+            input.command
+        );
+        events.iter().for_each(|event| cover(&mut coverage, &input.command, event));
+        if number % LOOK_EVERY == 0 {
+            let place = format!("profile {name}, seed {seed}, command {number}");
+            compare_books(&engine, &model, &place);
+            engine.check_invariants();
+            assert_eq!(engine.state_hash(), engine.state_hash_slow(), "{place}");
+        }
+    }
+    coverage
+}
+
+/// Every order of every book, in priority.
+fn compare_books(engine: &Engine, model: &Model, place: &str) {
+    assert!(engine.instruments().eq(model.instruments()), "{place}");
+    for instrument in model.instruments() {
+        let id = instrument.instrument_id;
+        let book = engine.book(id).expect("each instrument has a book");
+        let ours = |order: engine::RestingOrder| {
+            (
+                (order.order_id, order.key, order.side, order.price, order.leaves, order.display),
+                (order.quantity.0, order.executed.0, order.canceled.0),
+                (order.group_id, order.capacity, order.customer_type),
+            )
+        };
+        let theirs = |order: ModelOrder| {
+            (
+                (order.order_id, order.key, order.side, order.price, order.leaves(), order.display),
+                (order.quantity, order.executed, order.canceled),
+                (
+                    order.attributes.group_id,
+                    order.attributes.capacity,
+                    order.attributes.customer_type,
+                ),
+            )
+        };
+        let [bids, asks] = [model.bids(id), model.asks(id)];
+        assert_eq!(book.best_bid(), bids.first().map(|order| order.price), "{place}");
+        assert_eq!(book.best_ask(), asks.first().map(|order| order.price), "{place}");
+        let bids: Vec<_> = bids.into_iter().map(theirs).collect();
+        let asks: Vec<_> = asks.into_iter().map(theirs).collect();
+        assert_eq!(book.bids().map(ours).collect::<Vec<_>>(), bids, "bids, {place}");
+        assert_eq!(book.asks().map(ours).collect::<Vec<_>>(), asks, "asks, {place}");
+    }
+    assert_eq!(engine.counters().orders_live as usize, model.live_count(), "{place}");
+}
+
+/// Over a million random commands the engine does what the model does, event by event, and they
+/// meet everything that the engine can say.
+#[test]
+fn engine_agrees_with_the_model() {
+    let runs: Vec<_> = profiles()
+        .into_iter()
+        .flat_map(|(name, profile)| (1..=SEEDS).map(move |seed| (name, profile.clone(), seed)))
+        .collect();
+    assert!(runs.len() as u64 * COMMANDS >= 1_000_000);
+
+    let mut coverage = Coverage::new();
+    let threads: Vec<_> = runs
+        .into_iter()
+        .map(|(name, profile, seed)| thread::spawn(move || play(name, profile, seed)))
+        .collect();
+    for thread in threads {
+        let run = thread.join().expect("the run says above why it failed");
+        for (name, count) in run {
+            *coverage.entry(name).or_default() += count;
+        }
+    }
+    println!("{coverage:#?}");
+
+    let seen: Vec<_> = coverage.keys().map(String::as_str).collect();
+    let missing: Vec<_> =
+        EXPECTED.lines().map(str::trim).filter(|name| !seen.contains(name)).collect();
+    assert_eq!(missing, Vec::<&str>::new(), "never seen");
+}
