@@ -1,2 +1,66 @@
-//! Not yet.
-fn main() {}
+//! The developers' commands. `cargo x ci` is all there is to run; `cargo x tidy` is the part of it
+//! that reads the repository's own rules.
+//!
+//! Start at [`ci::run`], whose steps are a table; then [`tidy::RULES`], a table too.
+
+mod tidy;
+mod ci;
+
+use std::{
+    env,
+    path::{Path, PathBuf},
+    process::ExitCode,
+};
+
+const HELP: &str = "\
+usage: cargo x <command>
+
+  ci [STEP…]   everything that must hold before a change lands, in order; or only the steps named
+  ci --list    the steps of ci
+  tidy         the rules of the repository: layers, unsafe, words, documents
+
+example: cargo x ci fmt clippy tests
+exit codes: 0 ok, 1 a step or a rule failed, 2 usage";
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = env::args().skip(1).collect();
+    let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    match words.as_slice() {
+        ["ci", "--list"] => {
+            ci::list();
+            ExitCode::SUCCESS
+        }
+        ["ci", names @ ..] => match ci::select(names) {
+            Ok(steps) => ci::run(&steps),
+            Err(message) => usage(&message),
+        },
+        ["tidy"] => tidy::main(),
+        ["help" | "--help" | "-h"] => {
+            println!("{HELP}");
+            ExitCode::SUCCESS
+        }
+        [] => usage("which command?"),
+        [unknown, ..] => usage(&format!("there is no command `{unknown}`")),
+    }
+}
+
+fn usage(message: &str) -> ExitCode {
+    eprintln!("{message}\n\n{HELP}");
+    ExitCode::from(2)
+}
+
+/// The folder of the workspace.
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("xtask lies in the workspace").into()
+}
+
+/// Where cargo puts what it builds.
+fn target_folder() -> PathBuf {
+    env::var_os("CARGO_TARGET_DIR")
+        .map_or_else(|| root().join("target"), |folder| root().join(folder))
+}
+
+/// The cargo that runs us.
+fn cargo() -> String {
+    env::var("CARGO").unwrap_or_else(|_| "cargo".into())
+}

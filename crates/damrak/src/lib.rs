@@ -1,1 +1,20 @@
-//! Not yet.
+//! The whole exchange: configuration, wiring, commands.
+//!
+//! Start at [`pipeline`] (who hands what to whom), then [`stage`] (what happens between the
+//! edges), [`config`] (every setting), [`command`] (what a user can ask for), [`sim`] (the whole
+//! venue in one thread, from a seed).
+//!
+//! Architecture invariant: only [`clock`] reads time; order and time are given once, by the
+//! sequencer; no reply and no market data leaves before its input is as durable as configured.
+
+pub mod config;
+pub mod clock;
+pub mod stage;
+pub mod pipeline;
+pub mod sockets;
+pub mod venue;
+pub mod recovery;
+pub mod audit;
+pub mod failure;
+pub mod command;
+pub mod sim;

@@ -1,0 +1,74 @@
+//! What a user can ask for: one module a verb.
+
+mod demo;
+mod feed;
+mod journal;
+mod load;
+mod man;
+mod output;
+mod serve;
+mod sim;
+
+use std::ffi::OsString;
+
+use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
+
+use crate::failure::{ExitCode, Failure};
+
+/// A complete electronic exchange to run on a laptop and measure like a laboratory.
+#[derive(Debug, Parser)]
+#[command(name = "damrak", version, propagate_version = true, after_help = EXIT_CODES)]
+struct Cli {
+    #[command(subcommand)]
+    verb: Verb,
+}
+
+const EXIT_CODES: &str = "\
+Exit codes:
+  0  done
+  1  something failed while running
+  2  the command line or the configuration is wrong
+  3  the machine lacks something that is needed
+  4  a check found a difference, or a file is corrupt
+
+Start with:
+  damrak demo
+  damrak serve";
+
+#[derive(Debug, Subcommand)]
+enum Verb {
+    Demo(demo::Arguments),
+    Serve(serve::Arguments),
+    Load(load::Arguments),
+    Feed(feed::Arguments),
+    Journal(journal::Arguments),
+    Sim(sim::Arguments),
+    Man(man::Arguments),
+}
+
+/// Runs the command line and says how it went.
+///
+/// # Errors
+/// What could not be done, with the exit code for it.
+pub fn run(arguments: impl IntoIterator<Item = OsString>) -> Result<(), Failure> {
+    let matches = match Cli::command().try_get_matches_from(arguments) {
+        Ok(matches) => matches,
+        Err(error) => {
+            // clap prints help and version itself, and its errors with the usage beside them.
+            let _ = error.print();
+            std::process::exit(match error.use_stderr() {
+                true => ExitCode::Usage as i32,
+                false => ExitCode::Ok as i32,
+            });
+        }
+    };
+    match Cli::from_arg_matches(&matches).map_err(Failure::usage)?.verb {
+        Verb::Demo(arguments) => demo::run(&arguments),
+        Verb::Serve(arguments) => serve::run(&arguments),
+        Verb::Load(arguments) => load::run(&arguments),
+        Verb::Feed(arguments) => feed::run(&arguments),
+        Verb::Journal(arguments) => journal::run(&arguments),
+        Verb::Sim(arguments) => sim::run(&arguments),
+        Verb::Man(arguments) => man::run(&arguments, &Cli::command()),
+    }
+}

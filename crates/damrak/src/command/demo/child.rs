@@ -1,0 +1,183 @@
+use std::{
+    io::{BufRead, BufReader},
+    path::Path,
+    process::{Child, Command, Stdio},
+    sync::{Arc, Condvar, Mutex, MutexGuard},
+    thread::{self, JoinHandle},
+    time::Duration,
+};
+
+use serde_json::Value;
+
+use crate::failure::Failure;
+
+/// How long a venue may take from its start to its first line; a long journal takes a while.
+const START_TIMEOUT: Duration = Duration::from_secs(60);
+
+/// A venue in a process of its own, and what it has printed.
+pub struct Venue {
+    child: Mutex<Child>,
+    printed: Arc<Printed>,
+    reader: Mutex<Option<JoinHandle<()>>>,
+    /// Its first line.
+    pub started: Value,
+}
+
+#[derive(Default)]
+struct Printed {
+    lines: Mutex<Lines>,
+    changed: Condvar,
+}
+
+#[derive(Default)]
+struct Lines {
+    started: Option<Value>,
+    status: Option<Value>,
+    /// Every state hash it told, with its sequence.
+    state_hashes: Vec<(u64, String)>,
+    ended: bool,
+}
+
+impl Venue {
+    /// Starts `damrak serve` and waits until it says that it serves. Its stderr goes to `log`.
+    ///
+    /// # Errors
+    /// It does not start.
+    pub fn start(config: &Path, log: &Path) -> Result<Self, Failure> {
+        let failed = |what: String| Failure::runtime(format!("cannot start the venue: {what}"));
+        let program = std::env::current_exe().map_err(|error| failed(error.to_string()))?;
+        let log_file = std::fs::OpenOptions::new()
+            .create(true)
+            .append(true)
+            .open(log)
+            .map_err(|error| failed(format!("{}: {error}", log.display())))?;
+        let mut child = Command::new(program)
+            .args(["serve", "--json", "--status", "100ms", "--until-stdin-ends", "--config"])
+            .arg(config)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(log_file)
+            .spawn()
+            .map_err(|error| failed(error.to_string()))?;
+        let stdout = child.stdout.take().expect("stdout is piped");
+        let printed = Arc::new(Printed::default());
+        let reader = {
+            let printed = Arc::clone(&printed);
+            thread::spawn(move || {
+                for line in BufReader::new(stdout).lines().map_while(Result::ok) {
+                    printed.take(&line);
+                }
+                printed.end();
+            })
+        };
+        let mut venue = Self {
+            child: Mutex::new(child),
+            printed,
+            reader: Mutex::new(Some(reader)),
+            started: Value::Null,
+        };
+        match venue.printed.wait_for_start() {
+            Some(started) => {
+                venue.started = started;
+                Ok(venue)
+            }
+            None => Err(failed(format!("it ended or was silent; see {}", log.display()))),
+        }
+    }
+
+    /// The newest figures it has told, if any.
+    pub fn status(&self) -> Option<Value> {
+        self.printed.lines.lock().expect("the reader does not panic").status.clone()
+    }
+
+    /// Kills it with SIGKILL, and gives every state hash it has told, with its sequence.
+    ///
+    /// # Errors
+    /// It cannot be killed, or had ended by itself.
+    pub fn kill(&self) -> Result<Vec<(u64, String)>, Failure> {
+        if let Ok(Some(status)) = self.child().try_wait() {
+            return Err(Failure::runtime(format!("the venue ended by itself: {status}")));
+        }
+        self.end_by(|child| child.kill())?;
+        let mut lines = self.printed.lines.lock().expect("the reader does not panic");
+        Ok(std::mem::take(&mut lines.state_hashes))
+    }
+
+    /// Stops it as a user would, and waits for it.
+    ///
+    /// # Errors
+    /// It does not end well.
+    pub fn stop(self) -> Result<(), Failure> {
+        let status = self.end_by(|child| {
+            drop(child.stdin.take());
+            Ok(())
+        })?;
+        if status.success() {
+            Ok(())
+        } else {
+            Err(Failure::runtime(format!("the venue did not stop well: {status}")))
+        }
+    }
+
+    fn child(&self) -> MutexGuard<'_, Child> {
+        self.child.lock().expect("nobody panics with it")
+    }
+
+    fn end_by(
+        &self,
+        end: impl Fn(&mut Child) -> std::io::Result<()>,
+    ) -> Result<std::process::ExitStatus, Failure> {
+        let mut child = self.child();
+        let status = end(&mut child)
+            .and_then(|()| child.wait())
+            .map_err(|error| Failure::runtime(format!("cannot end the venue: {error}")))?;
+        let reader = self.reader.lock().expect("nobody panics with it").take();
+        if let Some(reader) = reader {
+            reader.join().expect("the reader does not panic");
+        }
+        Ok(status)
+    }
+}
+
+impl Drop for Venue {
+    fn drop(&mut self) {
+        // It may have ended long ago; there is nothing to do about a failure here.
+        let mut child = self.child();
+        let _ = child.kill();
+        let _ = child.wait();
+    }
+}
+
+impl Printed {
+    fn take(&self, line: &str) {
+        let Ok(value) = serde_json::from_str::<Value>(line) else { return };
+        let mut lines = self.lines.lock().expect("nobody panics with it");
+        if value["event"] == "started" {
+            lines.started = Some(value);
+        } else {
+            if let (Some(sequence), Some(hash)) =
+                (value["sequence"].as_u64(), value["state_hash"].as_str())
+            {
+                lines.state_hashes.push((sequence, hash.to_owned()));
+            }
+            lines.status = Some(value);
+        }
+        self.changed.notify_all();
+    }
+
+    fn end(&self) {
+        self.lines.lock().expect("nobody panics with it").ended = true;
+        self.changed.notify_all();
+    }
+
+    fn wait_for_start(&self) -> Option<Value> {
+        let lines = self.lines.lock().expect("nobody panics with it");
+        let (lines, _) = self
+            .changed
+            .wait_timeout_while(lines, START_TIMEOUT, |lines| {
+                lines.started.is_none() && !lines.ended
+            })
+            .expect("nobody panics with it");
+        lines.started.clone()
+    }
+}

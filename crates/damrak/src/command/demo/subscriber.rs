@@ -1,0 +1,130 @@
+use std::{
+    net::{Ipv4Addr, SocketAddr},
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicBool, Ordering},
+    },
+    thread::{self, JoinHandle},
+    time::Duration,
+};
+
+use flow::feed::{FeedBook, FeedReceiver, FeedReceiverConfig, FeedReceiverReport};
+use wire::moldudp64::ReceiverLimits;
+
+use super::super::{
+    feed::source,
+    output::{grouped, price},
+};
+use crate::{clock::SystemClock, failure::Failure};
+
+const PAUSE: Duration = Duration::from_micros(500);
+
+/// A subscriber of the feed on a thread of its own.
+pub struct Subscriber {
+    state: Arc<Mutex<Heard>>,
+    stop: Arc<AtomicBool>,
+    thread: JoinHandle<()>,
+}
+
+/// What it has heard.
+#[derive(Default)]
+pub struct Heard {
+    /// The books rebuilt.
+    pub book: FeedBook,
+    /// The first thing that was wrong.
+    pub error: Option<String>,
+    /// What was counted.
+    pub report: FeedReceiverReport,
+}
+
+impl Subscriber {
+    /// Joins the feed from its first message on.
+    ///
+    /// # Errors
+    /// A socket cannot be had.
+    pub fn start(
+        feed: SocketAddr,
+        re_request: SocketAddr,
+        clock: SystemClock,
+    ) -> Result<Self, Failure> {
+        let config = FeedReceiverConfig {
+            feed: source(feed, Ipv4Addr::LOCALHOST)?,
+            requests_to: Some(re_request),
+            expected: 1,
+            limits: ReceiverLimits::default(),
+        };
+        let mut receiver = FeedReceiver::open(&config)
+            .map_err(|error| Failure::environment(anyhow::Error::new(error).context("feed")))?;
+        let state = Arc::new(Mutex::new(Heard::default()));
+        let stop = Arc::new(AtomicBool::new(false));
+        let thread = {
+            let (state, stop) = (Arc::clone(&state), Arc::clone(&stop));
+            thread::spawn(move || {
+                while !stop.load(Ordering::Relaxed) {
+                    if listen(&mut receiver, &state, clock) == 0 {
+                        thread::sleep(PAUSE);
+                    }
+                }
+            })
+        };
+        Ok(Self { state, stop, thread })
+    }
+
+    /// The best bid and ask of the first instrument.
+    pub fn top_of_book(&self) -> String {
+        let heard = self.state.lock().expect("the listener does not panic");
+        let Some(instrument) = heard.book.instruments().next() else { return "-".into() };
+        let locate = instrument.stock_locate;
+        let side = |level: Option<flow::feed::Level>| {
+            level.map_or("-".into(), |level| {
+                format!("{}×{}", grouped(level.shares), price(level.price.into()))
+            })
+        };
+        format!(
+            "{} {} | {}",
+            instrument.symbol,
+            side(heard.book.bid_levels(locate).next()),
+            side(heard.book.ask_levels(locate).next())
+        )
+    }
+
+    /// Waits until so many messages have been heard; says whether they were.
+    pub fn catch_up(&self, messages: u64, at_most: Duration) -> bool {
+        let pause = Duration::from_millis(10);
+        for _ in 0..at_most.as_millis() / pause.as_millis() {
+            let heard = self.state.lock().expect("the listener does not panic");
+            if heard.error.is_some() || heard.book.message_count() >= messages {
+                return heard.book.message_count() == messages;
+            }
+            drop(heard);
+            thread::sleep(pause);
+        }
+        false
+    }
+
+    /// Stops listening, and gives what it heard.
+    pub fn stop(self) -> Heard {
+        self.stop.store(true, Ordering::Relaxed);
+        self.thread.join().expect("the listener does not panic");
+        std::mem::take(&mut *self.state.lock().expect("the listener does not panic"))
+    }
+}
+
+/// One turn; gives how many messages came.
+fn listen(receiver: &mut FeedReceiver, state: &Mutex<Heard>, clock: SystemClock) -> usize {
+    let mut heard = state.lock().expect("nobody panics with it");
+    let Heard { book, error, report } = &mut *heard;
+    let polled = receiver.poll(clock.now_ns(), &mut |number, message| {
+        if let Err(wrong) = book.apply(number, message) {
+            error.get_or_insert_with(|| wrong.to_string());
+        }
+    });
+    *report = receiver.report();
+    match polled {
+        Ok(delivered) => delivered,
+        Err(wrong) => {
+            error.get_or_insert_with(|| wrong.to_string());
+            0
+        }
+    }
+}

@@ -1,0 +1,92 @@
+use std::path::PathBuf;
+
+use clap::{Args, Subcommand};
+use serde_json::json;
+
+use super::output::{grouped, print_json, print_line};
+use crate::{clock::SystemClock, failure::Failure, recovery, stage::Checkpoint};
+
+/// Look into a journal.
+#[derive(Debug, Args)]
+#[command(after_help = "Example:\n  damrak journal verify damrak-data")]
+pub struct Arguments {
+    #[command(subcommand)]
+    verb: Verb,
+}
+
+#[derive(Debug, Subcommand)]
+enum Verb {
+    Verify(Verify),
+}
+
+/// Read a whole journal, replay it through the core and print what it comes to.
+///
+/// Changes nothing, and may run beside the venue that writes it. Exit code 4 if a record is
+/// corrupt; a torn tail is reported, and is not an error.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:\n  damrak journal verify damrak-data\n  \
+                        damrak journal verify demo-out/journal --json")]
+pub struct Verify {
+    /// The folder of the journal.
+    directory: PathBuf,
+    /// Print one JSON object.
+    #[arg(long)]
+    json: bool,
+}
+
+/// Runs `damrak journal`.
+pub fn run(arguments: &Arguments) -> Result<(), Failure> {
+    match &arguments.verb {
+        Verb::Verify(arguments) => verify(arguments),
+    }
+}
+
+fn verify(arguments: &Verify) -> Result<(), Failure> {
+    let clock = SystemClock::start();
+    let replay = recovery::replay_folder(&arguments.directory, &mut |_, _| {}, &mut |_| {})?;
+    let seconds = clock.since_start().as_secs_f64();
+    let (report, state) = (&replay.report, Checkpoint::of(&replay.engine));
+    let state_hash = format!("{:016x}", state.state_hash);
+    if arguments.json {
+        return print_json(&json!({
+            "schema": "damrak/journal-verify/1",
+            "directory": arguments.directory,
+            "journal_id": format!("{:016x}", report.journal_id.unwrap_or(0)),
+            "segments": report.segment_count,
+            "records": report.record_count,
+            "bytes": report.byte_count,
+            "last_sequence": report.last_sequence,
+            "torn_tail": report.cut.as_ref().map(|cut| json!({
+                "path": cut.path, "offset": cut.offset, "bytes": cut.byte_count,
+            })),
+            "state_hash": state_hash,
+            "orders": state.orders,
+            "trades": state.trades,
+            "live_orders": state.live_orders,
+            "seconds": seconds,
+        }));
+    }
+    print_line(&format!(
+        "journal {:016x}: {} records in {} segments, {} bytes, last sequence {}",
+        report.journal_id.unwrap_or(0),
+        grouped(report.record_count),
+        report.segment_count,
+        grouped(report.byte_count),
+        grouped(report.last_sequence),
+    ))?;
+    if let Some(cut) = &report.cut {
+        print_line(&format!(
+            "torn tail: {} bytes from offset {} of {} are a record that was never finished; the \
+             next start cuts them off",
+            cut.byte_count,
+            cut.offset,
+            cut.path.display(),
+        ))?;
+    }
+    print_line(&format!(
+        "replay: {} orders, {} trades, {} live, state hash {state_hash}, {seconds:.3} s",
+        grouped(state.orders),
+        grouped(state.trades),
+        grouped(state.live_orders),
+    ))
+}

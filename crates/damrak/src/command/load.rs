@@ -1,0 +1,253 @@
+use std::{
+    fs,
+    net::SocketAddr,
+    path::PathBuf,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+};
+
+use clap::Args;
+use flow::{
+    latency::Percentiles,
+    load::{LoadOptions, LoadReport, LoadSession, LoadSymbol, Progress},
+    schedule::Arrivals,
+};
+use market::{Price, Symbol};
+use serde_json::{Value, json};
+use wire::soupbintcp::LoginRequest;
+
+use super::output::{duration, grouped, print_json, print_line};
+use crate::{
+    clock::SystemClock,
+    config::{Decimal, Rate, Span},
+    failure::Failure,
+};
+
+/// Send OUCH load to a venue and measure its answers.
+///
+/// Open loop: each request has a time at which it is due, whatever became of those before it, and
+/// latency counts from that time. So a stall shows in every request that had to wait for it.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:\n  damrak load --rate 50k/s --for 10s\n  \
+    damrak load --session user01:password01 --session user02:password02 --rate 1k/s\n  \
+    damrak load --udp 127.0.0.1:26404 --pack 8 --rate 200k/s --json")]
+pub struct Arguments {
+    /// Order entry over SoupBinTCP.
+    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:26400")]
+    to: SocketAddr,
+    /// A session over SoupBinTCP; may be repeated. Without any, and without --udp: user01.
+    #[arg(long, value_name = "USER:PASSWORD")]
+    session: Vec<String>,
+    /// Order entry over UDP.
+    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:26401")]
+    to_udp: SocketAddr,
+    /// A session over UDP, by the local address the venue knows it by; may be repeated.
+    #[arg(long, value_name = "LOCAL ADDRESS")]
+    udp: Vec<SocketAddr>,
+    /// Most requests in a datagram; those that are due together share one.
+    #[arg(long, default_value_t = 1)]
+    pack: usize,
+    /// Requests of all sessions together.
+    #[arg(long, default_value = "10k/s")]
+    rate: Rate,
+    /// How long.
+    #[arg(long = "for", value_name = "TIME", default_value = "10s")]
+    duration: Span,
+    /// Requests at random times (Poisson) instead of evenly spread.
+    #[arg(long)]
+    poisson: bool,
+    /// What to trade, comma-separated.
+    #[arg(long, value_delimiter = ',', default_values = ["AAPL", "MSFT", "NVDA"])]
+    symbols: Vec<String>,
+    /// Where prices begin, in currency.
+    #[arg(long, default_value = "150.00")]
+    price: Decimal,
+    /// Prices are multiples of it, in currency.
+    #[arg(long, default_value = "0.01")]
+    price_increment: Decimal,
+    /// Threads; sessions are spread over them.
+    #[arg(long, default_value_t = 1)]
+    threads: usize,
+    /// The mix of requests follows from it.
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// Write the percentile distributions (.hgrm) into this folder.
+    #[arg(long, value_name = "FOLDER")]
+    out: Option<PathBuf>,
+    /// Print one JSON object at the end.
+    #[arg(long)]
+    json: bool,
+}
+
+/// Runs `damrak load`.
+pub fn run(arguments: &Arguments) -> Result<(), Failure> {
+    let mut options = LoadOptions::new(
+        sessions(arguments)?,
+        symbols(&arguments.symbols, arguments.price, arguments.price_increment)?,
+        arguments.rate.0,
+        arguments.duration.0.as_nanos() as u64,
+    );
+    if arguments.poisson {
+        options.arrivals = Arrivals::Poisson;
+    }
+    options.seed = arguments.seed;
+    options.threads = arguments.threads;
+    options.requests_per_datagram = arguments.pack;
+    let stop = Arc::new(AtomicBool::new(false));
+    for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
+        signal_hook::flag::register(signal, Arc::clone(&stop))
+            .map_err(|error| Failure::environment(format!("cannot catch signals: {error}")))?;
+    }
+    let clock = SystemClock::start();
+    let report = flow::load::run(&options, &clock, &stop, &mut |progress| {
+        if !arguments.json {
+            // A reader that goes away ends the process; the load needs no more from this.
+            let _ = print_line(&progress_line(progress));
+        }
+    })
+    .map_err(|error| {
+        Failure::runtime(anyhow::Error::new(error).context("no load"))
+            .hint("is the venue running, and does it know these sessions? see `damrak serve`")
+    })?;
+    if let Some(folder) = &arguments.out {
+        write_distributions(folder, &report)?;
+    }
+    if arguments.json {
+        print_json(&summary(&report, arguments))?;
+    } else {
+        print_line(&format!(
+            "open loop   rate {}/s   {} sessions   OUCH 5.0",
+            grouped(arguments.rate.0),
+            report.session_count
+        ))?;
+        print_line(report.to_string().trim_end())?;
+    }
+    if report.failures.is_empty() || stop.load(Ordering::Relaxed) {
+        Ok(())
+    } else {
+        let reasons: Vec<_> = report.failures.iter().map(ToString::to_string).collect();
+        Err(Failure::runtime(format!("not every session lasted: {}", reasons.join("; "))))
+    }
+}
+
+fn sessions(arguments: &Arguments) -> Result<Vec<LoadSession>, Failure> {
+    let default = ["user01:password01".to_owned()];
+    let named: &[String] = match (&arguments.session[..], &arguments.udp[..]) {
+        ([], []) => &default,
+        (named, _) => named,
+    };
+    let tcp = named.iter().map(|text| {
+        let (username, password) = text
+            .split_once(':')
+            .ok_or_else(|| Failure::usage(format!("--session {text:?} is not USER:PASSWORD")))?;
+        let login = LoginRequest::new(username, password).ok_or_else(|| {
+            Failure::usage(format!(
+                "--session {text:?}: a user has up to 6 characters, a password up to 10"
+            ))
+        })?;
+        Ok(LoadSession::Tcp { server: arguments.to, login })
+    });
+    let udp = arguments
+        .udp
+        .iter()
+        .map(|local| Ok(LoadSession::Udp { server: arguments.to_udp, local: *local }));
+    tcp.chain(udp).collect()
+}
+
+/// Symbols to trade around a price.
+///
+/// # Errors
+/// One of them is no symbol.
+pub(super) fn symbols(
+    names: &[String],
+    price: Decimal,
+    price_increment: Decimal,
+) -> Result<Vec<LoadSymbol>, Failure> {
+    names
+        .iter()
+        .map(|name| {
+            let symbol =
+                Symbol::new(name).filter(|symbol| !symbol.is_blank()).ok_or_else(|| {
+                    Failure::usage(format!("{name:?} is not a symbol of 1 to 8 characters"))
+                })?;
+            let (mid, price_increment) = (Price(price.0), Price(price_increment.0));
+            Ok(LoadSymbol { symbol, mid, price_increment })
+        })
+        .collect()
+}
+
+/// Writes `order-to-ack.hgrm` and `order-to-ack-sent.hgrm`.
+///
+/// # Errors
+/// They cannot be written.
+pub(super) fn write_distributions(folder: &PathBuf, report: &LoadReport) -> Result<(), Failure> {
+    fs::create_dir_all(folder)
+        .and_then(|()| {
+            fs::write(folder.join("order-to-ack.hgrm"), report.scheduled.distribution())?;
+            fs::write(folder.join("order-to-ack-sent.hgrm"), report.sent.distribution())
+        })
+        .map_err(|error| Failure::runtime(format!("cannot write {}: {error}", folder.display())))
+}
+
+fn progress_line(progress: &Progress<'_>) -> String {
+    let latency = progress.scheduled.percentiles();
+    format!(
+        "{:>4.0} s  sent {}  acked {}  fills {}  waiting {}  p50 {}  p99 {}  p99.9 {}  max {}",
+        (progress.since_ns + progress.interval_ns) as f64 / 1e9,
+        grouped(progress.counts.requests()),
+        grouped(progress.counts.replies),
+        grouped(progress.counts.fills),
+        progress.outstanding,
+        duration(latency.p50_ns),
+        duration(latency.p99_ns),
+        duration(latency.p999_ns),
+        duration(latency.max_ns),
+    )
+}
+
+/// Percentiles for JSON, in nanoseconds.
+pub(super) fn percentiles(latency: &Percentiles) -> Value {
+    json!({
+        "count": latency.count,
+        "min": latency.min_ns,
+        "p50": latency.p50_ns,
+        "p90": latency.p90_ns,
+        "p99": latency.p99_ns,
+        "p999": latency.p999_ns,
+        "p9999": latency.p9999_ns,
+        "p99999": latency.p99999_ns,
+        "max": latency.max_ns,
+    })
+}
+
+fn summary(report: &LoadReport, arguments: &Arguments) -> Value {
+    let counts = &report.counts;
+    json!({
+        "schema": "damrak/load/1",
+        "open_loop": true,
+        "rate_per_second": arguments.rate.0,
+        "sessions": report.session_count,
+        "seconds": report.elapsed_ns as f64 / 1e9,
+        "requests": counts.requests(),
+        "enters": counts.enters,
+        "cancels": counts.cancels,
+        "replaces": counts.replaces,
+        "late_sends": counts.late_sends,
+        "unsent": counts.unsent,
+        "replies": counts.replies,
+        "accepted": counts.accepted,
+        "fills": counts.fills,
+        "rejected": counts.rejected,
+        "rejects": counts.rejects.iter()
+            .map(|(reason, count)| (format!("{reason:#06x}"), json!(count)))
+            .collect::<serde_json::Map<_, _>>(),
+        "superfluous": counts.superfluous,
+        "unanswered": counts.unanswered,
+        "unexpected": counts.unexpected,
+        "latency_ns": percentiles(&report.scheduled.percentiles()),
+        "latency_from_send_ns": percentiles(&report.sent.percentiles()),
+        "failures": report.failures.iter().map(ToString::to_string).collect::<Vec<_>>(),
+    })
+}

@@ -1,0 +1,178 @@
+use std::{
+    io::{self, IsTerminal},
+    path::PathBuf,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    thread,
+    time::Duration,
+};
+
+use clap::Args;
+use serde_json::{Value, json};
+use signal_hook::consts::{SIGINT, SIGTERM};
+
+use super::output::{grouped, print_json, print_line};
+use crate::{
+    clock::SystemClock,
+    config::{Config, Span},
+    failure::Failure,
+    venue::{self, Running},
+};
+
+/// How often the main thread looks for a signal or a failed agent.
+const LOOK_INTERVAL: Duration = Duration::from_millis(20);
+
+/// Run a venue until it is told to stop.
+///
+/// Without a configuration: loopback only, three instruments, three participants by password
+/// (user01/password01 to user03/password03) and one by UDP, the journal in ./damrak-data. Stops
+/// at SIGTERM or Ctrl-C; what was acknowledged is in the journal, and the next start goes on.
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Examples:\n  damrak serve\n  damrak serve --config venue.toml --status 1s\n  \
+                        damrak serve --check --config venue.toml"
+)]
+pub struct Arguments {
+    /// Configuration file; docs/configuration.md has every key.
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
+    /// Print a line of figures this often, like 1s or 250ms.
+    #[arg(long, value_name = "TIME")]
+    status: Option<Span>,
+    /// Print JSON: one object a line, `started`, `status` (with --status), `stopped`.
+    #[arg(long)]
+    json: bool,
+    /// Stop when standard input ends: for a program that starts a venue and must not outlive it.
+    #[arg(long)]
+    until_stdin_ends: bool,
+    /// Check the configuration and stop.
+    #[arg(long)]
+    check: bool,
+}
+
+/// Runs `damrak serve`.
+pub fn run(arguments: &Arguments) -> Result<(), Failure> {
+    let config = match &arguments.config {
+        Some(path) => Config::read(path)?,
+        None => Config::default(),
+    };
+    if arguments.check {
+        return print_line("the configuration is sound");
+    }
+    let stop = Arc::new(AtomicBool::new(false));
+    for signal in [SIGTERM, SIGINT] {
+        // A second signal ends the process at once.
+        signal_hook::flag::register_conditional_shutdown(signal, 130, Arc::clone(&stop))
+            .and_then(|_| signal_hook::flag::register(signal, Arc::clone(&stop)))
+            .map_err(|error| Failure::environment(format!("cannot catch signals: {error}")))?;
+    }
+    if arguments.until_stdin_ends {
+        let stop = Arc::clone(&stop);
+        thread::spawn(move || {
+            // An error ends it as well: then there is nobody to say anything either.
+            let _ = io::copy(&mut io::stdin(), &mut io::sink());
+            stop.store(true, Ordering::Relaxed);
+        });
+    }
+    let clock = SystemClock::start();
+    let mut running = venue::start(&config, clock)?;
+    announce(&running, &config, arguments.json)?;
+
+    let status_every = arguments.status.map(|span| span.0);
+    let mut status_due = status_every.unwrap_or(Duration::MAX);
+    while !stop.load(Ordering::Relaxed) && !running.stopped() {
+        thread::sleep(LOOK_INTERVAL);
+        if clock.since_start() >= status_due {
+            status_due += status_every.unwrap_or(Duration::MAX);
+            let status = running.status();
+            if arguments.json { print_json(&status)? } else { print_line(&status_line(&status))? }
+        }
+    }
+    let last = running.stop()?;
+    if arguments.json {
+        print_json(&last)
+    } else {
+        print_line(&format!(
+            "stopped after {} inputs; all that was acknowledged is in {}",
+            grouped(last["sequence"].as_u64().unwrap_or(0)),
+            config.journal.directory.display(),
+        ))
+    }
+}
+
+fn announce(running: &Running, config: &Config, json: bool) -> Result<(), Failure> {
+    let started = running.started();
+    for notice in running.notices() {
+        eprintln!("note: {notice}");
+    }
+    if json {
+        return print_json(started);
+    }
+    let addresses = &started["addresses"];
+    let text = |value: &Value| value.as_str().unwrap_or("-").to_owned();
+    let rows = [
+        ("order entry", "OUCH 5.0, SoupBinTCP", text(&addresses["order_entry"])),
+        ("order entry udp", "OUCH 5.0, UDP", text(&addresses["order_entry_udp"])),
+        ("market data", "ITCH 5.0, MoldUDP64", text(&addresses["market_data"])),
+        ("re-request", "MoldUDP64", text(&addresses["re_request"])),
+    ];
+    print_line(&format!("damrak {} serves", env!("CARGO_PKG_VERSION")))?;
+    for (name, protocol, address) in rows {
+        print_line(&format!("  {name:<16} {protocol:<22} {address}"))?;
+    }
+    let symbols: Vec<_> = config.instruments.iter().map(|i| i.symbol.as_str()).collect();
+    print_line(&format!("  instruments      {}", symbols.join(" ")))?;
+    let participants: Vec<_> = config
+        .participants
+        .iter()
+        .map(|participant| match participant.udp {
+            Some(address) => format!("{} (udp {address})", participant.username),
+            None => participant.username.clone(),
+        })
+        .collect();
+    print_line(&format!("  participants     {}", participants.join(" ")))?;
+    print_line(&format!(
+        "  journal          {} ({}), {} inputs recovered in {:.3} s",
+        config.journal.directory.display(),
+        text(&started["durability"]),
+        grouped(started["recovered"]["last_sequence"].as_u64().unwrap_or(0)),
+        started["recovered"]["seconds"].as_f64().unwrap_or(0.0),
+    ))?;
+    if let Some(cut) = started["recovered"]["torn_tail"].as_object() {
+        print_line(&format!("  torn tail cut    {}", json!(cut)))?;
+    }
+    print_line(&format!("  layout           {}", text(&started["layout"])))?;
+    if io::stdout().is_terminal() {
+        print_line("Ctrl-C stops it. Try: damrak load, damrak feed")?;
+    }
+    Ok(())
+}
+
+/// One line of figures for people.
+fn status_line(status: &Value) -> String {
+    let number = |value: &Value| grouped(value.as_u64().unwrap_or(0));
+    let rings: Vec<_> = status["rings"]
+        .as_array()
+        .into_iter()
+        .flatten()
+        .map(|ring| {
+            format!(
+                "{} {}/{}",
+                ring["name"].as_str().unwrap_or("?"),
+                ring["high_water"].as_u64().unwrap_or(0),
+                ring["capacity"].as_u64().unwrap_or(0)
+            )
+        })
+        .collect();
+    format!(
+        "sequence {}  orders {}  trades {}  live {}  connections {}  high water: {}",
+        number(&status["sequence"]),
+        number(&status["orders"]),
+        number(&status["trades"]),
+        number(&status["live_orders"]),
+        number(&status["order_entry"]["connections"]),
+        rings.join(", "),
+    )
+}

@@ -1,0 +1,799 @@
+//! Every setting of a venue in one struct, read from TOML and checked once.
+//!
+//! A key that is not known is an error with its line, its column and the nearest key that is.
+//! Without a file the defaults stand: loopback only, three instruments, four participants.
+
+use std::{
+    collections::BTreeSet,
+    fmt, fs,
+    net::{IpAddr, Ipv4Addr, SocketAddr},
+    path::{Path, PathBuf},
+    str::FromStr,
+    time::Duration,
+};
+
+use journal::Durability;
+use market::{Firm, Price, Quantity, Symbol, Text};
+use serde::{Deserialize, Deserializer, de::Error as _};
+
+use crate::failure::Failure;
+
+/// The settings of a venue. Field docs are the reference of the configuration file.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Config {
+    /// Where the journal lives and how durable it is.
+    pub journal: JournalConfig,
+    /// Order entry by OUCH 5.0 over SoupBinTCP.
+    pub order_entry: OrderEntryConfig,
+    /// Order entry by OUCH 5.0 over UDP.
+    pub order_entry_udp: OrderEntryUdpConfig,
+    /// Market data by ITCH 5.0 over MoldUDP64.
+    pub market_data: MarketDataConfig,
+    /// Which agents share which thread.
+    pub layout: LayoutConfig,
+    /// How many slots the rings have.
+    pub rings: RingsConfig,
+    /// What is traded. An instrument that was ever in the journal stays.
+    pub instruments: Vec<InstrumentConfig>,
+    /// Who may enter orders, one row a session.
+    pub participants: Vec<ParticipantConfig>,
+}
+
+/// `[journal]`
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct JournalConfig {
+    /// The folder of the journal; made if missing. Default `damrak-data`.
+    pub directory: PathBuf,
+    /// What a reply promises. `none`: nothing, it does not wait. `written` (default): the command
+    /// survives the process. `synced`: it survives the machine.
+    pub durability: DurabilityConfig,
+    /// A new file is begun when one is this long. Default `256MiB`.
+    pub segment: Bytes,
+}
+
+/// See [`JournalConfig::durability`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum DurabilityConfig {
+    /// Replies do not wait for the journal.
+    None,
+    /// Replies wait until the operating system has the command.
+    Written,
+    /// Replies wait until the disk has the command.
+    Synced,
+}
+
+impl From<DurabilityConfig> for Durability {
+    fn from(config: DurabilityConfig) -> Self {
+        match config {
+            DurabilityConfig::None => Self::None,
+            DurabilityConfig::Written => Self::Written,
+            DurabilityConfig::Synced => Self::Synced,
+        }
+    }
+}
+
+/// `[order_entry]`
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct OrderEntryConfig {
+    /// Where it listens; port 0 takes a free one. Default `127.0.0.1:26400`.
+    pub address: SocketAddr,
+    /// Connections at a time, more are closed at once. Default 1024.
+    pub connections_max: usize,
+    /// A heartbeat is sent after this long without anything else. Default `1s`.
+    pub heartbeat: Span,
+    /// A connection that is silent for this long is closed. Default `15s`.
+    pub receive_timeout: Span,
+    /// A connection that has not logged in after this long is closed. Default `5s`.
+    pub login_timeout: Span,
+    /// A client that takes nothing for this long while there is something to send is
+    /// disconnected; it can log in again and go on where it stopped. Default `10s`.
+    pub slow_client_timeout: Span,
+    /// Memory for the replies of all sessions; the oldest of the longest go first. Default `1GiB`.
+    pub reply_store: Bytes,
+}
+
+/// `[order_entry_udp]`
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct OrderEntryUdpConfig {
+    /// Where it receives; port 0 takes a free one. Default `127.0.0.1:26401`.
+    pub address: SocketAddr,
+    /// Memory for the replies of all sessions; the oldest of the longest go first. Default `1GiB`.
+    pub reply_store: Bytes,
+}
+
+/// `[market_data]`
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct MarketDataConfig {
+    /// Multicast group, or one unicast address, the feed is sent to; port 0 takes a free one.
+    /// Default `239.10.10.10:26477`.
+    pub group: SocketAddr,
+    /// Interface a multicast feed leaves by. Default `127.0.0.1`.
+    pub interface: Ipv4Addr,
+    /// Where the feed goes instead if the interface carries no multicast; the venue says so at
+    /// its start. Default `127.0.0.1` with the port of the group.
+    pub unicast: Option<SocketAddr>,
+    /// Where lost messages can be asked for; port 0 takes a free one. Default `127.0.0.1:26478`.
+    pub re_request: SocketAddr,
+    /// Memory for messages that can be asked for again; the oldest go first. Default `64MiB`.
+    pub store: Bytes,
+}
+
+/// `[layout]`
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct LayoutConfig {
+    /// `auto` (default), `single` (all agents on one thread), `edge` (sequencer and engine on
+    /// one, all else on another) or `pipeline` (a thread each). Not together with `groups`.
+    pub name: Option<LayoutName>,
+    /// How a thread waits that has nothing to do: `adaptive` (default), `spin`, `yield`,
+    /// `backoff`. A group may say otherwise.
+    pub wait: Wait,
+    /// Free groups: each agent in exactly one.
+    pub groups: Vec<GroupConfig>,
+}
+
+/// See [`LayoutConfig::name`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum LayoutName {
+    /// By the number of cores.
+    Auto,
+    /// One thread.
+    Single,
+    /// Two threads.
+    Edge,
+    /// A thread for each agent.
+    Pipeline,
+}
+
+/// See [`LayoutConfig::wait`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Wait {
+    /// Backs off; how soon depends on the number of cores and threads.
+    #[default]
+    Adaptive,
+    /// Never gives the core away.
+    Spin,
+    /// Gives the core away, but never sleeps.
+    Yield,
+    /// Spins, then yields, then sleeps longer and longer.
+    Backoff,
+}
+
+/// `[[layout.groups]]`
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct GroupConfig {
+    /// The agents that take turns on this thread, in this order.
+    pub agents: Vec<AgentName>,
+    /// The core the thread is pinned to, as the kernel numbers it.
+    pub core: Option<usize>,
+    /// How it waits.
+    pub wait: Option<Wait>,
+}
+
+/// The agents of a venue, in the order in which an order passes them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum AgentName {
+    /// OUCH over SoupBinTCP, in and out.
+    OrderEntry,
+    /// OUCH over UDP, in and out.
+    OrderEntryUdp,
+    /// Gives each command its place and time.
+    Sequencer,
+    /// Writes inputs to the journal.
+    Journaler,
+    /// The core.
+    Engine,
+    /// The feed and its re-request server.
+    MarketData,
+}
+
+impl AgentName {
+    /// Every agent, in the order in which an order passes them.
+    pub const ALL: [Self; 6] = [
+        Self::OrderEntry,
+        Self::OrderEntryUdp,
+        Self::Sequencer,
+        Self::Journaler,
+        Self::Engine,
+        Self::MarketData,
+    ];
+
+    /// As the configuration names it.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::OrderEntry => "order-entry",
+            Self::OrderEntryUdp => "order-entry-udp",
+            Self::Sequencer => "sequencer",
+            Self::Journaler => "journaler",
+            Self::Engine => "engine",
+            Self::MarketData => "market-data",
+        }
+    }
+}
+
+impl fmt::Display for AgentName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.as_str())
+    }
+}
+
+/// `[rings]`: slots of each ring, a power of two. A full ring stops its writer, which keeps what
+/// it has; nothing is lost.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct RingsConfig {
+    /// From each order-entry agent to the sequencer. Default 4096.
+    pub submissions: usize,
+    /// From the sequencer to journaler and engine. Default 8192.
+    pub inputs: usize,
+    /// From the engine to order entry and market data. Default 16384.
+    pub outputs: usize,
+}
+
+/// `[[instruments]]`
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct InstrumentConfig {
+    /// Printed name, up to 8 characters.
+    pub symbol: String,
+    /// Limit prices must be a multiple of it, in currency with up to 4 decimals. Default `0.01`.
+    #[serde(default = "InstrumentConfig::default_increment")]
+    pub price_increment: Decimal,
+    /// Round lot. Default 100.
+    #[serde(default = "InstrumentConfig::default_lot")]
+    pub round_lot: u32,
+}
+
+/// `[[participants]]`
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ParticipantConfig {
+    /// Login name, up to 6 characters, upper or lower case alike.
+    pub username: String,
+    /// Password for SoupBinTCP, up to 10 characters, upper or lower case alike. Required unless
+    /// `udp` is given.
+    #[serde(default)]
+    pub password: Option<String>,
+    /// Firm, up to 4 characters, upper case.
+    pub firm: String,
+    /// If given, the session speaks OUCH over UDP from this address, and only so.
+    #[serde(default)]
+    pub udp: Option<SocketAddr>,
+    /// Live orders at a time, more are rejected. Default 100000.
+    #[serde(default = "ParticipantConfig::default_live_orders")]
+    pub live_orders_max: u32,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        let participant = |number: u16, udp: Option<u16>| ParticipantConfig {
+            username: format!("user{number:02}"),
+            password: udp.is_none().then(|| format!("password{number:02}")),
+            firm: "FIRM".into(),
+            udp: udp.map(|port| SocketAddr::from((Ipv4Addr::LOCALHOST, port))),
+            live_orders_max: ParticipantConfig::default_live_orders(),
+        };
+        let instrument = |symbol: &str| InstrumentConfig {
+            symbol: symbol.into(),
+            price_increment: InstrumentConfig::default_increment(),
+            round_lot: InstrumentConfig::default_lot(),
+        };
+        Self {
+            journal: JournalConfig::default(),
+            order_entry: OrderEntryConfig::default(),
+            order_entry_udp: OrderEntryUdpConfig::default(),
+            market_data: MarketDataConfig::default(),
+            layout: LayoutConfig::default(),
+            rings: RingsConfig::default(),
+            instruments: vec![instrument("AAPL"), instrument("MSFT"), instrument("NVDA")],
+            participants: vec![
+                participant(1, None),
+                participant(2, None),
+                participant(3, None),
+                participant(4, Some(26_404)),
+            ],
+        }
+    }
+}
+
+impl Default for JournalConfig {
+    fn default() -> Self {
+        Self {
+            directory: "damrak-data".into(),
+            durability: DurabilityConfig::Written,
+            segment: Bytes(256 << 20),
+        }
+    }
+}
+
+impl Default for OrderEntryConfig {
+    fn default() -> Self {
+        Self {
+            address: loopback(26_400),
+            connections_max: 1024,
+            heartbeat: Span(Duration::from_secs(1)),
+            receive_timeout: Span(Duration::from_secs(15)),
+            login_timeout: Span(Duration::from_secs(5)),
+            slow_client_timeout: Span(Duration::from_secs(10)),
+            reply_store: Bytes(1 << 30),
+        }
+    }
+}
+
+impl Default for OrderEntryUdpConfig {
+    fn default() -> Self {
+        Self { address: loopback(26_401), reply_store: Bytes(1 << 30) }
+    }
+}
+
+impl Default for MarketDataConfig {
+    fn default() -> Self {
+        Self {
+            group: SocketAddr::from(([239, 10, 10, 10], 26_477)),
+            interface: Ipv4Addr::LOCALHOST,
+            unicast: None,
+            re_request: loopback(26_478),
+            store: Bytes(64 << 20),
+        }
+    }
+}
+
+impl Default for RingsConfig {
+    fn default() -> Self {
+        Self { submissions: 4096, inputs: 8192, outputs: 16_384 }
+    }
+}
+
+impl InstrumentConfig {
+    const fn default_increment() -> Decimal {
+        Decimal(100)
+    }
+
+    const fn default_lot() -> u32 {
+        100
+    }
+}
+
+impl ParticipantConfig {
+    const fn default_live_orders() -> u32 {
+        100_000
+    }
+}
+
+fn loopback(port: u16) -> SocketAddr {
+    SocketAddr::from((Ipv4Addr::LOCALHOST, port))
+}
+
+impl Config {
+    /// Reads and checks a file.
+    ///
+    /// # Errors
+    /// The file cannot be read, is not TOML, has a key that is not known or a value that makes no
+    /// sense; the failure says where.
+    pub fn read(path: &Path) -> Result<Self, Failure> {
+        let text = fs::read_to_string(path).map_err(|error| {
+            Failure::usage(format!("cannot read the configuration {}: {error}", path.display()))
+        })?;
+        Self::parse(&text, &path.display().to_string())
+    }
+
+    /// Reads and checks text; `origin` names it in errors.
+    ///
+    /// # Errors
+    /// See [`read`](Self::read).
+    pub fn parse(text: &str, origin: &str) -> Result<Self, Failure> {
+        let config: Self = toml::from_str(text).map_err(|error| explain(&error, text, origin))?;
+        config.check().map_err(|what| Failure::usage(format!("{origin}: {what}")))?;
+        Ok(config)
+    }
+
+    /// What must hold between the settings.
+    fn check(&self) -> Result<(), String> {
+        for (name, slots) in [
+            ("submissions", self.rings.submissions),
+            ("inputs", self.rings.inputs),
+            ("outputs", self.rings.outputs),
+        ] {
+            if !slots.is_power_of_two() || !(64..=1 << 24).contains(&slots) {
+                return Err(format!(
+                    "rings.{name} is {slots}: it must be a power of two from 64 to 16777216"
+                ));
+            }
+        }
+        if self.order_entry.heartbeat.0 >= self.order_entry.receive_timeout.0 {
+            return Err("order_entry.heartbeat must be shorter than receive_timeout".into());
+        }
+        if self.journal.segment.0 < 1 << 20 {
+            return Err("journal.segment must be at least 1MiB".into());
+        }
+        for (key, bytes) in [
+            ("order_entry.reply_store", self.order_entry.reply_store),
+            ("order_entry_udp.reply_store", self.order_entry_udp.reply_store),
+            ("market_data.store", self.market_data.store),
+        ] {
+            if !(1 << 20..=2 << 30).contains(&bytes.0) {
+                return Err(format!("{key} must be from 1MiB to 2GiB"));
+            }
+        }
+        let mut symbols = BTreeSet::new();
+        for instrument in &self.instruments {
+            let symbol = instrument.symbol()?;
+            if !symbols.insert(symbol) {
+                return Err(format!("instrument {symbol} is given twice"));
+            }
+            if instrument.price_increment.0 == 0 || instrument.round_lot == 0 {
+                return Err(format!("instrument {symbol}: increment and lot must be above 0"));
+            }
+        }
+        let mut usernames = BTreeSet::new();
+        let mut addresses = BTreeSet::new();
+        for participant in &self.participants {
+            let username = participant.username()?;
+            if !usernames.insert(username) {
+                return Err(format!("participant {username} is given twice"));
+            }
+            participant.firm()?;
+            match (&participant.password, participant.udp) {
+                (Some(_), Some(_)) => {
+                    return Err(format!(
+                        "participant {username} has both password and udp: a session speaks one \
+                         of SoupBinTCP and UDP"
+                    ));
+                }
+                (None, None) => {
+                    return Err(format!("participant {username} has neither password nor udp"));
+                }
+                (Some(password), None) => {
+                    Text::<10>::new(password).filter(|text| !text.is_blank()).ok_or_else(|| {
+                        format!("participant {username}: password is not 1 to 10 characters")
+                    })?;
+                }
+                (None, Some(address)) => {
+                    if !addresses.insert(address) {
+                        return Err(format!("udp address {address} is given twice"));
+                    }
+                }
+            }
+        }
+        self.check_layout()
+    }
+
+    fn check_layout(&self) -> Result<(), String> {
+        if self.layout.groups.is_empty() {
+            return Ok(());
+        }
+        if self.layout.name.is_some() {
+            return Err("layout.name and layout.groups cannot both be given".into());
+        }
+        let mut seen = BTreeSet::new();
+        for agent in self.layout.groups.iter().flat_map(|group| &group.agents) {
+            if !seen.insert(*agent) {
+                return Err(format!("layout.groups: {agent} stands in two groups"));
+            }
+        }
+        match AgentName::ALL.iter().find(|agent| !seen.contains(agent)) {
+            Some(missing) => Err(format!("layout.groups: {missing} stands in no group")),
+            None => Ok(()),
+        }
+    }
+
+    /// The groups of agents, one thread each, on a machine with this many cores.
+    #[must_use]
+    pub fn groups(&self, cores: usize) -> Vec<GroupConfig> {
+        let group =
+            |agents: &[AgentName]| GroupConfig { agents: agents.to_vec(), core: None, wait: None };
+        if !self.layout.groups.is_empty() {
+            return self.layout.groups.clone();
+        }
+        match self.layout.name.unwrap_or(LayoutName::Auto) {
+            LayoutName::Single => vec![group(&AgentName::ALL)],
+            LayoutName::Edge => {
+                let core = [AgentName::Sequencer, AgentName::Engine];
+                let edge: Vec<_> =
+                    AgentName::ALL.into_iter().filter(|agent| !core.contains(agent)).collect();
+                vec![group(&edge), group(&core)]
+            }
+            LayoutName::Pipeline => AgentName::ALL.iter().map(|agent| group(&[*agent])).collect(),
+            // One thread carries an order through without a hand-over; a second one pays only
+            // where it has a core of its own beside those of the clients.
+            LayoutName::Auto if cores < 4 => vec![group(&AgentName::ALL)],
+            LayoutName::Auto => Self {
+                layout: LayoutConfig { name: Some(LayoutName::Edge), ..Default::default() },
+                ..self.clone()
+            }
+            .groups(cores),
+        }
+    }
+
+    /// Where the feed goes if the interface carries no multicast.
+    #[must_use]
+    pub fn unicast_fallback(&self) -> SocketAddr {
+        self.market_data.unicast.unwrap_or_else(|| {
+            SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), self.market_data.group.port())
+        })
+    }
+}
+
+impl InstrumentConfig {
+    /// The symbol in its wire form.
+    ///
+    /// # Errors
+    /// It is empty, too long or not printable ASCII.
+    pub fn symbol(&self) -> Result<Symbol, String> {
+        Symbol::new(&self.symbol).filter(|symbol| !symbol.is_blank()).ok_or_else(|| {
+            format!("instrument symbol {:?} is not 1 to 8 printable ASCII characters", self.symbol)
+        })
+    }
+
+    /// The increment in ticks.
+    #[must_use]
+    pub const fn price_increment(&self) -> Price {
+        Price(self.price_increment.0)
+    }
+
+    /// The round lot.
+    #[must_use]
+    pub fn round_lot(&self) -> Quantity {
+        Quantity(u64::from(self.round_lot))
+    }
+}
+
+impl ParticipantConfig {
+    /// The login name in its wire form, upper case.
+    ///
+    /// # Errors
+    /// It is empty, too long or not printable ASCII.
+    pub fn username(&self) -> Result<Text<6>, String> {
+        Text::new(&self.username.to_ascii_uppercase()).filter(|name| !name.is_blank()).ok_or_else(
+            || format!("username {:?} is not 1 to 6 printable ASCII characters", self.username),
+        )
+    }
+
+    /// The firm in its wire form.
+    ///
+    /// # Errors
+    /// It is empty, too long or not upper case.
+    pub fn firm(&self) -> Result<Firm, String> {
+        Firm::new(&self.firm)
+            .filter(|firm| !firm.is_blank() && !self.firm.bytes().any(|b| b.is_ascii_lowercase()))
+            .ok_or_else(|| format!("firm {:?} is not 1 to 4 upper-case characters", self.firm))
+    }
+}
+
+/// A number of bytes, written `64MiB`, `256KiB`, `1GiB` or `4096B`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Bytes(pub u64);
+
+/// A length of time, written `250us`, `10ms` or `5s`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Span(pub Duration);
+
+/// A number of things a second, written `200k/s`, `1M/s` or `500/s`; at least 1.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Rate(pub u64);
+
+/// An exact decimal number with up to 4 decimals, counted in ten-thousandths (ticks).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Decimal(pub u64);
+
+impl FromStr for Bytes {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let (number, unit) = split_unit(text);
+        let scale: u64 = match unit {
+            "B" => 1,
+            "KiB" => 1 << 10,
+            "MiB" => 1 << 20,
+            "GiB" => 1 << 30,
+            _ => return Err(format!("{text:?} is not a number of bytes like \"64MiB\"")),
+        };
+        let number: u64 = number.parse().map_err(|_| format!("{text:?} is not a whole number"))?;
+        number.checked_mul(scale).map(Self).ok_or_else(|| format!("{text:?} is too large"))
+    }
+}
+
+impl FromStr for Span {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let (number, unit) = split_unit(text);
+        let nanos: u64 = match unit {
+            "ns" => 1,
+            "us" | "µs" => 1_000,
+            "ms" => 1_000_000,
+            "s" => 1_000_000_000,
+            "min" => 60_000_000_000,
+            _ => return Err(format!("{text:?} is not a length of time like \"250us\" or \"5s\"")),
+        };
+        let number: u64 = number.parse().map_err(|_| format!("{text:?} is not a whole number"))?;
+        number
+            .checked_mul(nanos)
+            .map(|nanos| Self(Duration::from_nanos(nanos)))
+            .ok_or_else(|| format!("{text:?} is too long"))
+    }
+}
+
+impl FromStr for Rate {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let wrong = || format!("{text:?} is not a rate like \"500/s\", \"200k/s\" or \"1M/s\"");
+        let (number, unit) = split_unit(text);
+        let scale: u64 = match unit {
+            "/s" => 1,
+            "k/s" => 1_000,
+            "M/s" => 1_000_000,
+            _ => return Err(wrong()),
+        };
+        let number: u64 = number.parse().map_err(|_| wrong())?;
+        number.checked_mul(scale).filter(|rate| *rate > 0).map(Self).ok_or_else(wrong)
+    }
+}
+
+impl FromStr for Decimal {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let wrong = || format!("{text:?} is not a decimal number with up to 4 decimals");
+        let (whole, fraction) = text.split_once('.').unwrap_or((text, "0"));
+        let digits = |part: &str| !part.is_empty() && part.bytes().all(|b| b.is_ascii_digit());
+        if !digits(whole) || !digits(fraction) || fraction.len() > 4 {
+            return Err(wrong());
+        }
+        let whole: u64 = whole.parse().map_err(|_| wrong())?;
+        let fraction: u64 = format!("{fraction:0<4}").parse().map_err(|_| wrong())?;
+        whole
+            .checked_mul(10_000)
+            .and_then(|ticks| ticks.checked_add(fraction))
+            .map(Self)
+            .ok_or_else(wrong)
+    }
+}
+
+fn split_unit(text: &str) -> (&str, &str) {
+    let at = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
+    text.split_at(at)
+}
+
+macro_rules! deserialize_from_str {
+    ($($name:ident)*) => { $(
+        impl<'de> Deserialize<'de> for $name {
+            fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+                String::deserialize(deserializer)?.parse().map_err(D::Error::custom)
+            }
+        }
+    )* };
+}
+
+deserialize_from_str! { Bytes Span Decimal }
+
+/// A TOML error with its place and, for an unknown key, the nearest key that is known.
+fn explain(error: &toml::de::Error, text: &str, origin: &str) -> Failure {
+    let place = error.span().map_or(String::new(), |span| {
+        let before = &text[..span.start.min(text.len())];
+        let line = before.matches('\n').count() + 1;
+        let column = before.chars().rev().take_while(|c| *c != '\n').count() + 1;
+        format!(":{line}:{column}")
+    });
+    let message = error.message();
+    let failure = Failure::usage(format!("{origin}{place}: {message}"));
+    match did_you_mean(message) {
+        Some(nearest) => failure.hint(format!("did you mean `{nearest}`?")),
+        None => failure,
+    }
+}
+
+/// From "unknown field `x`, expected one of `a`, `b`", the expected name nearest to `x`.
+fn did_you_mean(message: &str) -> Option<String> {
+    let mut names = message.split('`').skip(1).step_by(2);
+    let wrong = names.next().filter(|_| message.starts_with("unknown"))?;
+    names
+        .map(|name| (edit_distance(wrong, name), name))
+        .min()
+        .filter(|(distance, name)| *distance <= name.len().div_ceil(2))
+        .map(|(_, name)| name.to_owned())
+}
+
+/// Insertions, deletions and substitutions that make one word the other.
+fn edit_distance(from: &str, to: &str) -> usize {
+    let mut row: Vec<usize> = (0..=to.len()).collect();
+    for (i, a) in from.bytes().enumerate() {
+        let mut diagonal = row[0];
+        row[0] = i + 1;
+        for (j, b) in to.bytes().enumerate() {
+            let substituted = diagonal + usize::from(a != b);
+            diagonal = row[j + 1];
+            row[j + 1] = substituted.min(row[j] + 1).min(diagonal + 1);
+        }
+    }
+    row[to.len()]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn failure(text: &str) -> String {
+        Config::parse(text, "venue.toml").unwrap_err().to_string()
+    }
+
+    /// Without a word in the file, the defaults stand, and they are sound.
+    #[test]
+    fn empty_file_is_the_default() {
+        let config = Config::parse("", "venue.toml").unwrap();
+        assert_eq!(config.instruments.len(), 3);
+        assert_eq!(config.order_entry.address.to_string(), "127.0.0.1:26400");
+        assert_eq!(config.check(), Ok(()));
+    }
+
+    /// A key that is not known is told with line, column and the nearest known one.
+    #[test]
+    fn unknown_key_is_told_where_and_what_instead() {
+        let message = failure("[journal]\ndurability = \"written\"\nsegmnet = \"1MiB\"\n");
+        assert!(message.contains("venue.toml:3:1: unknown field `segmnet`"), "{message}");
+        assert!(message.contains("did you mean `segment`?"), "{message}");
+    }
+
+    /// A value that makes no sense is told where it stands.
+    #[test]
+    fn wrong_values_are_told() {
+        assert!(failure("[journal]\nsegment = \"12 apples\"").contains("venue.toml:2:11"));
+        assert!(failure("[rings]\ninputs = 1000").contains("rings.inputs is 1000"));
+        assert!(failure("[[instruments]]\nsymbol = \"TOO LONG A NAME\"").contains("1 to 8"));
+        let twice = "[[participants]]\nusername=\"a\"\npassword=\"b\"\nfirm=\"F\"\n".repeat(2);
+        assert!(failure(&twice).contains("given twice"));
+        assert!(failure("[layout]\nname = \"sngle\"").contains("did you mean `single`?"));
+    }
+
+    /// Units are part of the value.
+    #[test]
+    fn units_are_spelled_out() {
+        assert_eq!("64MiB".parse(), Ok(Bytes(64 << 20)));
+        assert_eq!("250us".parse(), Ok(Span(Duration::from_micros(250))));
+        assert_eq!("200k/s".parse(), Ok(Rate(200_000)));
+        assert!("0/s".parse::<Rate>().is_err());
+        assert_eq!("0.01".parse(), Ok(Decimal(100)));
+        assert_eq!("12.3456".parse(), Ok(Decimal(123_456)));
+        for wrong in ["64", "64MB", ""] {
+            assert!(wrong.parse::<Bytes>().is_err(), "{wrong:?}");
+        }
+        for wrong in [".5", "5.", "1e8", "0.00001", "-1"] {
+            assert!(wrong.parse::<Decimal>().is_err(), "{wrong:?}");
+        }
+    }
+
+    /// Free groups hold each agent exactly once.
+    #[test]
+    fn groups_hold_each_agent_once() {
+        let message = failure("[[layout.groups]]\nagents = [\"engine\", \"engine\"]");
+        assert!(message.contains("engine stands in two groups"), "{message}");
+        let message = failure("[[layout.groups]]\nagents = [\"engine\"]");
+        assert!(message.contains("order-entry stands in no group"), "{message}");
+    }
+
+    /// Every layout names every agent once.
+    #[test]
+    fn layouts_are_complete() {
+        for name in ["auto", "single", "edge", "pipeline"] {
+            let config = Config::parse(&format!("[layout]\nname = \"{name}\""), "").unwrap();
+            for cores in [1, 2, 4, 16] {
+                let mut agents: Vec<_> =
+                    config.groups(cores).into_iter().flat_map(|group| group.agents).collect();
+                agents.sort_unstable();
+                assert_eq!(agents, AgentName::ALL);
+            }
+        }
+    }
+}

@@ -1,0 +1,13 @@
+//! `damrak`: one program, a verb for each thing a user can ask for.
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    match damrak::command::run(std::env::args_os()) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => {
+            eprintln!("{failure}");
+            ExitCode::from(failure.exit_code as u8)
+        }
+    }
+}

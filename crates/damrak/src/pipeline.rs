@@ -1,0 +1,295 @@
+//! The wiring: which agent writes which ring, and who reads it. Read this first.
+//!
+//! ```text
+//! order entry ─────▶ submissions ─────▶ ┐            ┌─▶ journaler ─▶ durable cursor
+//! order entry udp ─▶ submissions udp ─▶ sequencer ─▶ inputs
+//!                                                    └─▶ engine ─▶ outputs ─▶ order entry
+//!                                                          │                ├▶ order entry udp
+//!                                                          ▼                └▶ market data
+//!                                                      checkpoints (lappable)
+//! ```
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use gateway::{
+    Account, DatagramNetwork, MarketData, MarketDataConfig, MarketDataCounters, NoticeSink,
+    OrderEntry, OrderEntryConfig, OrderEntryCounters, OrderEntryLimits, OrderEntryUdp,
+    OrderEntryUdpConfig, OrderEntryUdpCounters, StreamNetwork, Submission,
+};
+use journal::{Durability, Options, Report, Storage};
+use market::{Input, Output, Sequence};
+use ring::{Agent, Builder, Cursor, Monitor, RingReport, Tap};
+
+use wire::soupbintcp::Timers;
+
+use crate::{
+    config::{AgentName, Config},
+    failure::Failure,
+    recovery,
+    stage::{Checkpoint, EngineStage, Journaler, Sequencer},
+};
+
+/// Slots of the ring of checkpoints; it is lappable, so more would only hold older ones.
+const CHECKPOINT_SLOTS: usize = 64;
+
+/// The edges of a venue: sockets, or what stands for them in a simulation.
+pub struct Networks<S, D> {
+    /// OUCH over SoupBinTCP.
+    pub order_entry: S,
+    /// OUCH over UDP.
+    pub order_entry_udp: D,
+    /// The feed leaves by it.
+    pub market_data: D,
+    /// Requests for lost messages come in by it.
+    pub re_request: D,
+}
+
+/// What the edges have to know beside their sockets.
+pub struct Edges {
+    /// Where the feed goes.
+    pub feed_destination: std::net::SocketAddr,
+    /// Takes notices of sessions; called on the threads of the gateways.
+    pub notices: fn() -> Option<NoticeSink>,
+}
+
+/// A venue that is wired, recovered and ready to take its first turn.
+pub struct Venue {
+    /// Every agent, to be grouped by a layout.
+    pub agents: BTreeMap<AgentName, Box<dyn Agent>>,
+    /// What can be read of it while it runs.
+    pub gauges: Gauges,
+    /// What the journal held.
+    pub recovered: Recovered,
+}
+
+/// The state a venue starts from.
+#[derive(Debug)]
+pub struct Recovered {
+    /// The identity of the journal.
+    pub journal_id: u64,
+    /// What was read.
+    pub report: Report,
+    /// The state after it.
+    pub checkpoint: Checkpoint,
+}
+
+/// What can be read of a running venue without disturbing it.
+pub struct Gauges {
+    rings: Vec<Monitor>,
+    checkpoints: Tap<Checkpoint>,
+    checkpoint: Checkpoint,
+    durable: Arc<Cursor>,
+    /// Of order entry over TCP.
+    pub order_entry: Arc<OrderEntryCounters>,
+    /// Of order entry over UDP.
+    pub order_entry_udp: Arc<OrderEntryUdpCounters>,
+    /// Of the feed.
+    pub market_data: Arc<MarketDataCounters>,
+}
+
+impl Gauges {
+    /// Every ring, since this was last asked.
+    #[must_use]
+    pub fn rings(&self) -> Vec<RingReport> {
+        self.rings.iter().map(Monitor::read).collect()
+    }
+
+    /// Inputs up to here are as durable as configured.
+    #[must_use]
+    pub fn durable(&self) -> Sequence {
+        Sequence(self.durable.get())
+    }
+
+    /// The newest state of the core that is durable.
+    pub fn checkpoint(&mut self) -> Checkpoint {
+        let durable = self.durable.get();
+        let newest = &mut self.checkpoint;
+        self.checkpoints.poll(CHECKPOINT_SLOTS, |checkpoint| {
+            if checkpoint.sequence.0 <= durable {
+                *newest = *checkpoint;
+            }
+        });
+        *newest
+    }
+}
+
+/// The name of every stream of a venue, 10 decimal digits: the same for the life of its journal.
+#[must_use]
+pub fn stream_session(journal_id: u64) -> [u8; 10] {
+    format!("{:010}", journal_id % 10_000_000_000)
+        .into_bytes()
+        .try_into()
+        .expect("ten digits are ten bytes")
+}
+
+/// Wires a venue, replays its journal through it, and adds to both what the configuration has and
+/// the journal has not.
+///
+/// `journal_id` and `now_ns` make a new journal, if there is none.
+///
+/// # Errors
+/// The journal cannot be used, or the configuration contradicts it.
+pub fn assemble<N, D>(
+    config: &Config,
+    networks: Networks<N, D>,
+    edges: &Edges,
+    mut storage: Box<dyn Storage>,
+    journal_id: u64,
+    now_ns: u64,
+) -> Result<Venue, Failure>
+where
+    N: StreamNetwork + Send + 'static,
+    D: DatagramNetwork + Send + 'static,
+{
+    let durability = Durability::from(config.journal.durability);
+    let unconditional = durability == Durability::None;
+
+    let mut submissions = Builder::<Submission>::new("submissions", config.rings.submissions);
+    let from_order_entry = submissions.gating("sequencer");
+    let (to_sequencer, submissions_monitor) = submissions.build();
+    let mut submissions_udp =
+        Builder::<Submission>::new("submissions udp", config.rings.submissions);
+    let from_order_entry_udp = submissions_udp.gating("sequencer");
+    let (to_sequencer_udp, submissions_udp_monitor) = submissions_udp.build();
+
+    let mut outputs = Builder::<Output>::new("outputs", config.rings.outputs);
+    let to_order_entry = outputs.gating("order entry");
+    let to_order_entry_udp = outputs.gating("order entry udp");
+    let to_market_data = outputs.gating("market data");
+    let (outputs_producer, outputs_monitor) = outputs.build();
+
+    let mut checkpoints = Builder::<Checkpoint>::new("checkpoints", CHECKPOINT_SLOTS);
+    let checkpoint_tap = checkpoints.lappable("status");
+    let (checkpoints_producer, _) = checkpoints.build();
+
+    let durable = Arc::new(Cursor::new(0));
+    let journal_id = journal::identity(&mut *storage).unwrap_or(journal_id);
+    let session = stream_session(journal_id);
+
+    let mut order_entry = OrderEntry::new(
+        networks.order_entry,
+        order_entry_config(config, session)?,
+        to_sequencer,
+        to_order_entry,
+        Arc::clone(&durable),
+    );
+    let mut order_entry_udp = OrderEntryUdp::new(
+        networks.order_entry_udp,
+        order_entry_udp_config(config, session)?,
+        to_sequencer_udp,
+        to_order_entry_udp,
+        Arc::clone(&durable),
+    );
+    let mut market_data = MarketData::new(
+        networks.market_data,
+        networks.re_request,
+        MarketDataConfig {
+            store_bytes_max: config.market_data.store.0 as usize,
+            ..MarketDataConfig::new(session, edges.feed_destination)
+        },
+        to_market_data,
+        Arc::clone(&durable),
+    );
+    if let Some(sink) = (edges.notices)() {
+        order_entry.set_notices(sink);
+    }
+    if let Some(sink) = (edges.notices)() {
+        order_entry_udp.set_notices(sink);
+    }
+
+    let options = Options {
+        durability,
+        segment_bytes: config.journal.segment.0,
+        journal_id_if_new: journal_id,
+        created: now_ns,
+    };
+    let mut replay = |output: &Output| {
+        order_entry.replay(output);
+        order_entry_udp.replay(output);
+        market_data.replay(output);
+    };
+    let (mut engine, mut writer, report) = recovery::recover(storage, &options, &mut replay)?;
+    // Streams are named after it; a journal that could not be read above would have another.
+    assert_eq!(writer.journal_id(), journal_id, "the journal is the one the streams are named for");
+    recovery::complete(config, now_ns, &mut engine, &mut writer, &mut replay)?;
+    durable.set(if unconditional { u64::MAX } else { engine.sequence().0 });
+
+    let mut inputs = Builder::<Input>::new("inputs", config.rings.inputs);
+    let to_journaler = inputs.gating("journaler");
+    let to_engine = inputs.gating("engine");
+    let (inputs_producer, inputs_monitor) = inputs.build();
+
+    let checkpoint = Checkpoint::of(&engine);
+    let gauges = Gauges {
+        rings: vec![submissions_monitor, submissions_udp_monitor, inputs_monitor, outputs_monitor],
+        checkpoints: checkpoint_tap,
+        checkpoint,
+        durable: Arc::clone(&durable),
+        order_entry: order_entry.counters(),
+        order_entry_udp: order_entry_udp.counters(),
+        market_data: market_data.counters(),
+    };
+    let sequencer = Sequencer::new(
+        engine.sequence(),
+        engine.timestamp(),
+        vec![from_order_entry, from_order_entry_udp],
+        inputs_producer,
+    );
+    let journaler = Journaler::new(to_journaler, writer, durable, unconditional);
+    let engine = EngineStage::new(to_engine, engine, outputs_producer, checkpoints_producer);
+    let agents: [(AgentName, Box<dyn Agent>); 6] = [
+        (AgentName::OrderEntry, Box::new(order_entry)),
+        (AgentName::OrderEntryUdp, Box::new(order_entry_udp)),
+        (AgentName::Sequencer, Box::new(sequencer)),
+        (AgentName::Journaler, Box::new(journaler)),
+        (AgentName::Engine, Box::new(engine)),
+        (AgentName::MarketData, Box::new(market_data)),
+    ];
+    let recovered = Recovered { journal_id, report, checkpoint };
+    Ok(Venue { agents: agents.into(), gauges, recovered })
+}
+
+fn order_entry_config(config: &Config, session: [u8; 10]) -> Result<OrderEntryConfig, Failure> {
+    let settings = &config.order_entry;
+    let accounts = config
+        .participants
+        .iter()
+        .filter_map(|participant| {
+            let password = participant.password.as_deref()?;
+            Some(Account::new(&participant.username, password).map_err(Failure::usage))
+        })
+        .collect::<Result<_, _>>()?;
+    Ok(OrderEntryConfig {
+        session,
+        accounts,
+        timers: Timers {
+            heartbeat_ns: settings.heartbeat.0.as_nanos() as u64,
+            receive_timeout_ns: settings.receive_timeout.0.as_nanos() as u64,
+            login_timeout_ns: settings.login_timeout.0.as_nanos() as u64,
+        },
+        limits: OrderEntryLimits {
+            slow_client_timeout_ns: settings.slow_client_timeout.0.as_nanos() as u64,
+            store_bytes_max: settings.reply_store.0 as usize,
+            ..OrderEntryLimits::default()
+        },
+    })
+}
+
+fn order_entry_udp_config(
+    config: &Config,
+    session: [u8; 10],
+) -> Result<OrderEntryUdpConfig, Failure> {
+    let accounts = config
+        .participants
+        .iter()
+        .filter_map(|participant| {
+            let address = participant.udp?;
+            Some(participant.username().map(|username| (address, username)).map_err(Failure::usage))
+        })
+        .collect::<Result<_, _>>()?;
+    Ok(OrderEntryUdpConfig {
+        session,
+        accounts,
+        store_bytes_max: config.order_entry_udp.reply_store.0 as usize,
+    })
+}

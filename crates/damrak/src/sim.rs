@@ -1,0 +1,12 @@
+//! The simulator: a whole venue with its clients, network, disk and clock in one thread, from one
+//! seed.
+//!
+//! Start at [`run`]. [`world`] is the venue and what surrounds it, [`client`] those who trade,
+//! [`audit`] what must hold when all is said.
+//!
+//! Architecture invariant: nothing here reads a clock, a socket or a file; one seed is one run.
+
+mod client;
+mod world;
+
+pub use world::{Faults, Options, Summary, Violation, run};

@@ -1,0 +1,190 @@
+//! The sockets of a venue, made from its configuration.
+
+use std::{
+    io,
+    net::{IpAddr, SocketAddr, SocketAddrV4, UdpSocket},
+    os::fd::OwnedFd,
+    thread,
+    time::Duration,
+};
+
+use gateway::{DatagramNetwork, Tcp, Udp, UdpOptions};
+
+use crate::{
+    config::{AgentName, Config},
+    failure::Failure,
+    pipeline::Networks,
+};
+
+/// How long a multicast probe is waited for, and how often it is looked for.
+const PROBE_TRIES: u32 = 20;
+const PROBE_INTERVAL: Duration = Duration::from_millis(10);
+
+/// Bound sockets, and where they are.
+pub struct Sockets {
+    /// To be wired to the agents.
+    pub networks: Networks<Tcp, Udp>,
+    /// Where they are, with the ports they really have.
+    pub addresses: Addresses,
+    /// What the user should know: a fallback that was taken, a buffer that was not granted.
+    pub notices: Vec<String>,
+    descriptors: Vec<(AgentName, OwnedFd)>,
+}
+
+/// Where a venue is reached.
+#[derive(Clone, Copy, Debug)]
+pub struct Addresses {
+    /// OUCH over SoupBinTCP.
+    pub order_entry: SocketAddr,
+    /// OUCH over UDP.
+    pub order_entry_udp: SocketAddr,
+    /// The feed: a multicast group, or a unicast address.
+    pub market_data: SocketAddr,
+    /// Requests for lost messages.
+    pub re_request: SocketAddr,
+}
+
+impl Sockets {
+    /// Binds all of them.
+    ///
+    /// # Errors
+    /// An address is taken or not ours.
+    pub fn bind(config: &Config) -> Result<Self, Failure> {
+        let options = UdpOptions::default();
+        let mut notices = Vec::new();
+        let order_entry = Tcp::bind(config.order_entry.address, config.order_entry.connections_max)
+            .map_err(|error| taken("order_entry.address", config.order_entry.address, &error))?;
+        let order_entry_udp = Udp::bind(config.order_entry_udp.address, &options)
+            .map_err(|e| taken("order_entry_udp.address", config.order_entry_udp.address, &e))?;
+        let re_request = Udp::bind(config.market_data.re_request, &options).map_err(|error| {
+            taken("market_data.re_request", config.market_data.re_request, &error)
+        })?;
+        let granted = order_entry_udp.receive_buffer_bytes();
+        if granted < options.receive_buffer_bytes {
+            notices.push(format!(
+                "the system grants a UDP receive buffer of {granted} bytes where {} were asked \
+                 for: bursts may lose datagrams (raise net.core.rmem_max)",
+                options.receive_buffer_bytes
+            ));
+        }
+        let (market_data, destination) = feed_socket(config, &options, &mut notices)?;
+        let mut descriptors = Vec::new();
+        for (agent, descriptor) in [
+            (AgentName::OrderEntry, order_entry.readiness()),
+            (AgentName::OrderEntryUdp, order_entry_udp.readiness()),
+            (AgentName::MarketData, re_request.readiness()),
+        ] {
+            let descriptor = descriptor.map_err(|error| {
+                Failure::environment(format!("no file descriptor left: {error}"))
+                    .hint("raise `ulimit -n`")
+            })?;
+            descriptors.push((agent, descriptor));
+        }
+        let addresses = Addresses {
+            order_entry: order_entry.address(),
+            order_entry_udp: order_entry_udp.address(),
+            market_data: destination,
+            re_request: re_request.address(),
+        };
+        let networks = Networks { order_entry, order_entry_udp, market_data, re_request };
+        Ok(Self { networks, addresses, notices, descriptors })
+    }
+
+    /// The descriptors that wake a group of these agents. Each is given away once.
+    pub fn take_descriptors(&mut self, agents: &[AgentName]) -> Vec<OwnedFd> {
+        let (taken, kept) =
+            self.descriptors.drain(..).partition(|(agent, _)| agents.contains(agent));
+        self.descriptors = kept;
+        let taken: Vec<(AgentName, OwnedFd)> = taken;
+        taken.into_iter().map(|(_, descriptor)| descriptor).collect()
+    }
+}
+
+/// The socket the feed leaves by, and where it goes: the group if this machine carries multicast
+/// on the interface, the unicast address otherwise, with a notice.
+fn feed_socket(
+    config: &Config,
+    options: &UdpOptions,
+    notices: &mut Vec<String>,
+) -> Result<(Udp, SocketAddr), Failure> {
+    let settings = &config.market_data;
+    let failed = |error: io::Error| taken("market_data.group", settings.group, &error);
+    let group = with_port(settings.group).map_err(failed)?;
+    let IpAddr::V4(ip) = group.ip() else {
+        return Err(Failure::usage("market_data.group must be an IPv4 address"));
+    };
+    if !ip.is_multicast() {
+        return Ok((sender(options).map_err(failed)?, group));
+    }
+    let group_v4 = SocketAddrV4::new(ip, group.port());
+    match Udp::multicast_sender(settings.interface, options) {
+        Ok(socket) if multicast_works(group_v4, config, options) => Ok((socket, group)),
+        result => {
+            let why = result.err().map_or("it does not arrive".into(), |error| error.to_string());
+            let fallback = SocketAddr::new(config.unicast_fallback().ip(), {
+                match config.unicast_fallback().port() {
+                    0 => group.port(),
+                    port => port,
+                }
+            });
+            notices.push(format!(
+                "no multicast on {} ({why}): the feed goes to {fallback} by unicast, to one \
+                 reader",
+                settings.interface
+            ));
+            Ok((sender(options).map_err(failed)?, fallback))
+        }
+    }
+}
+
+fn sender(options: &UdpOptions) -> io::Result<Udp> {
+    Udp::bind(SocketAddr::from(([0, 0, 0, 0], 0)), options)
+}
+
+/// The address itself, with a free port if it has none.
+fn with_port(address: SocketAddr) -> io::Result<SocketAddr> {
+    if address.port() != 0 {
+        return Ok(address);
+    }
+    let free = UdpSocket::bind((std::net::Ipv4Addr::LOCALHOST, 0))?.local_addr()?;
+    Ok(SocketAddr::new(address.ip(), free.port()))
+}
+
+/// Sends a probe to the group, on a port of its own, and says whether it comes back.
+#[must_use]
+pub fn multicast_works(group: SocketAddrV4, config: &Config, options: &UdpOptions) -> bool {
+    let interface = config.market_data.interface;
+    let probe = || -> io::Result<bool> {
+        let port = UdpSocket::bind((std::net::Ipv4Addr::UNSPECIFIED, 0))?.local_addr()?.port();
+        let group = SocketAddrV4::new(*group.ip(), port);
+        let mut receiver = Udp::multicast_receiver(group, interface, options)?;
+        let mut sender = Udp::multicast_sender(interface, options)?;
+        for _ in 0..PROBE_TRIES {
+            sender.send(group.into(), b"damrak probe")?;
+            sender.flush()?;
+            let mut heard = false;
+            receiver.receive(&mut |_, datagram| heard |= datagram == b"damrak probe")?;
+            if heard {
+                return Ok(true);
+            }
+            thread::sleep(PROBE_INTERVAL);
+        }
+        Ok(false)
+    };
+    probe().unwrap_or(false)
+}
+
+fn taken(key: &str, address: SocketAddr, error: &io::Error) -> Failure {
+    let failure = Failure::environment(format!("cannot use {address} ({key}): {error}"));
+    match error.kind() {
+        io::ErrorKind::AddrInUse => failure.hint(format!(
+            "another program, perhaps another venue, has it: set {key} to another address, or to \
+             port 0 for a free one"
+        )),
+        io::ErrorKind::AddrNotAvailable => {
+            failure.hint("this machine has no such address: `ip address` lists what it has")
+        }
+        io::ErrorKind::PermissionDenied => failure.hint("ports below 1024 belong to root"),
+        _ => failure,
+    }
+}

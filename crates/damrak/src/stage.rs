@@ -1,0 +1,12 @@
+//! The stages between the edges: one turn of work each, never a wait inside a turn.
+
+mod sequencer;
+mod journaler;
+mod engine;
+
+pub use engine::{Checkpoint, EngineStage};
+pub use journaler::Journaler;
+pub use sequencer::Sequencer;
+
+/// How much one stage takes up in one turn, so that the others of its thread get theirs.
+const TURN_LIMIT: usize = 256;

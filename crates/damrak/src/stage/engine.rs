@@ -1,0 +1,150 @@
+use engine::Engine;
+use market::{Input, Output, Sequence};
+use ring::{Agent, AgentError, Consumer, Flow, Producer, Words};
+
+use super::TURN_LIMIT;
+
+/// Events the outbox holds before it must grow: more than all but the largest sweeps.
+const OUTBOX_CAPACITY: usize = 1 << 16;
+
+/// At least this long between two checkpoints, in nanoseconds.
+const CHECKPOINT_INTERVAL_NS: u64 = 50_000_000;
+
+/// Runs the core: inputs in, events out.
+///
+/// One input may cause more events than the output ring has slots. They wait in the outbox, and
+/// the next input is taken only when the outbox has gone out, so that the stage never waits
+/// inside a turn. The outbox is bounded by the events of one input.
+pub struct EngineStage {
+    inputs: Consumer<Input>,
+    engine: Engine,
+    outputs: Producer<Output>,
+    outbox: Vec<Output>,
+    /// Events of the outbox that have gone out.
+    sent: usize,
+    checkpoints: Producer<Checkpoint>,
+    checkpoint_due_ns: u64,
+    checkpointed: Sequence,
+}
+
+/// The state of the core at a sequence, for monitoring and for comparing with a replay.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Checkpoint {
+    /// After this input.
+    pub sequence: Sequence,
+    /// Hash of the whole state.
+    pub state_hash: u64,
+    /// Orders accepted so far, replacements included.
+    pub orders: u64,
+    /// Trades so far.
+    pub trades: u64,
+    /// Orders live now.
+    pub live_orders: u64,
+}
+
+impl Words for Checkpoint {
+    const WORDS: usize = 5;
+
+    fn to_words(&self, words: &mut [u64]) {
+        words.copy_from_slice(&[
+            self.sequence.0,
+            self.state_hash,
+            self.orders,
+            self.trades,
+            self.live_orders,
+        ]);
+    }
+
+    fn from_words(words: &[u64]) -> Self {
+        let [sequence, state_hash, orders, trades, live_orders] =
+            *words.first_chunk().expect("a checkpoint has five words");
+        Self { sequence: Sequence(sequence), state_hash, orders, trades, live_orders }
+    }
+}
+
+impl Checkpoint {
+    /// Of this engine, now.
+    #[must_use]
+    pub fn of(engine: &Engine) -> Self {
+        let counters = engine.counters();
+        Self {
+            sequence: engine.sequence(),
+            state_hash: engine.state_hash(),
+            orders: counters.orders_accepted + counters.orders_replaced,
+            trades: counters.trades,
+            live_orders: u64::from(counters.orders_live),
+        }
+    }
+}
+
+impl EngineStage {
+    /// Goes on from the state of `engine`.
+    #[must_use]
+    pub fn new(
+        inputs: Consumer<Input>,
+        engine: Engine,
+        outputs: Producer<Output>,
+        checkpoints: Producer<Checkpoint>,
+    ) -> Self {
+        Self {
+            inputs,
+            engine,
+            outputs,
+            outbox: Vec::with_capacity(OUTBOX_CAPACITY),
+            sent: 0,
+            checkpoints,
+            checkpoint_due_ns: 0,
+            checkpointed: Sequence::NONE,
+        }
+    }
+
+    /// Publishes what the ring has room for; true if nothing is left.
+    fn send(outputs: &mut Producer<Output>, outbox: &mut Vec<Output>, sent: &mut usize) -> bool {
+        if outbox.is_empty() {
+            return true;
+        }
+        let mut batch = outputs.batch();
+        while *sent < outbox.len() {
+            if batch.push(outbox[*sent]).is_err() {
+                return false;
+            }
+            *sent += 1;
+        }
+        outbox.clear();
+        *sent = 0;
+        true
+    }
+
+    fn checkpoint(&mut self, now_ns: u64) {
+        if now_ns < self.checkpoint_due_ns || self.checkpointed == self.engine.sequence() {
+            return;
+        }
+        let checkpoint = Checkpoint::of(&self.engine);
+        // The ring has only lappable readers, so it always has room.
+        if self.checkpoints.try_publish(checkpoint).is_ok() {
+            self.checkpointed = checkpoint.sequence;
+            self.checkpoint_due_ns = now_ns + CHECKPOINT_INTERVAL_NS;
+        }
+    }
+}
+
+impl Agent for EngineStage {
+    fn name(&self) -> &str {
+        "engine"
+    }
+
+    fn do_work(&mut self, now_ns: u64) -> Result<usize, AgentError> {
+        let waiting = self.outbox.len() - self.sent;
+        if !Self::send(&mut self.outputs, &mut self.outbox, &mut self.sent) {
+            return Ok(waiting - (self.outbox.len() - self.sent));
+        }
+        let Self { inputs, engine, outputs, outbox, sent, .. } = self;
+        let work = inputs.poll(TURN_LIMIT, |input, _| {
+            let (cause, timestamp) = (input.sequence, input.timestamp);
+            engine.apply(input, &mut |event| outbox.push(Output { cause, timestamp, event }));
+            if Self::send(outputs, outbox, sent) { Flow::Continue } else { Flow::Stop }
+        });
+        self.checkpoint(now_ns);
+        Ok(waiting + work)
+    }
+}

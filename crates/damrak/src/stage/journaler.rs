@@ -1,0 +1,71 @@
+use std::sync::Arc;
+
+use journal::Writer;
+use market::{Command, Input};
+use ring::{Agent, AgentError, Consumer, Cursor, Flow};
+
+/// Inputs written by one commit at most; bounds the time of a turn.
+const COMMIT_LIMIT: usize = 4096;
+
+/// Writes inputs to the journal: all that wait by one write, and by one sync where the policy
+/// asks for it, and then says up to where they are durable.
+pub struct Journaler {
+    inputs: Consumer<Input>,
+    writer: Writer,
+    /// Replies and market data of inputs up to here may leave.
+    durable: Arc<Cursor>,
+    /// True if replies do not wait for the journal.
+    unconditional: bool,
+}
+
+impl Journaler {
+    /// Takes up from the ring what follows the last record of `writer`. With `unconditional`,
+    /// replies do not wait and the durable cursor is left alone.
+    #[must_use]
+    pub fn new(
+        inputs: Consumer<Input>,
+        writer: Writer,
+        durable: Arc<Cursor>,
+        unconditional: bool,
+    ) -> Self {
+        Self { inputs, writer, durable, unconditional }
+    }
+}
+
+impl Agent for Journaler {
+    fn name(&self) -> &str {
+        "journaler"
+    }
+
+    fn do_work(&mut self, _now_ns: u64) -> Result<usize, AgentError> {
+        let mut failed = None;
+        let writer = &mut self.writer;
+        let taken = self.inputs.poll(COMMIT_LIMIT, |input, _| {
+            let mut payload = [0; Command::ENCODED_LEN_MAX];
+            let len = input.command.encode(&mut payload);
+            match writer.append(input.sequence.0, input.timestamp.0, &payload[..len]) {
+                Ok(()) => Flow::Continue,
+                Err(error) => {
+                    failed = Some(error);
+                    Flow::Hold
+                }
+            }
+        });
+        if let Some(error) = failed {
+            return Err(error.into());
+        }
+        if taken > 0 {
+            let sequence = self.writer.commit()?;
+            if !self.unconditional {
+                self.durable.set(sequence);
+            }
+        }
+        Ok(taken)
+    }
+
+    fn close(&mut self) {
+        // What the rings held was drained before; this is for the policy that does not wait.
+        // A failure here has no reply to hold back and was told by the turn that met it first.
+        let _ = self.writer.flush();
+    }
+}

@@ -1,0 +1,218 @@
+//! The program as a user meets it: arguments, messages, exit codes.
+
+use std::{
+    fs,
+    io::{BufRead, BufReader},
+    net::{TcpListener, UdpSocket},
+    path::Path,
+    process::{Child, Command, Output, Stdio},
+};
+
+use serde_json::Value;
+
+fn damrak(arguments: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_damrak")).args(arguments).output().expect("damrak runs")
+}
+
+fn stderr(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+/// A configuration on free ports, with its journal in `folder`.
+fn config(folder: &Path, more: &str) -> String {
+    let path = folder.join("venue.toml");
+    let journal = folder.join("journal");
+    let text = format!(
+        "[journal]\ndirectory = {journal:?}\n\
+         [order_entry]\naddress = \"127.0.0.1:0\"\n\
+         [order_entry_udp]\naddress = \"127.0.0.1:0\"\n\
+         [market_data]\ngroup = \"239.10.10.11:0\"\nre_request = \"127.0.0.1:0\"\n{more}"
+    );
+    fs::write(&path, text).unwrap();
+    path.into_os_string().into_string().unwrap()
+}
+
+/// A venue in a process of its own; killed when dropped.
+struct Venue {
+    child: Child,
+    lines: std::io::Lines<BufReader<std::process::ChildStdout>>,
+}
+
+impl Venue {
+    fn start(config: &str, more: &[&str]) -> (Self, Value) {
+        let mut child = Command::new(env!("CARGO_BIN_EXE_damrak"))
+            .args(["serve", "--json", "--config", config])
+            .args(more)
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let lines = BufReader::new(child.stdout.take().unwrap()).lines();
+        let mut venue = Self { child, lines };
+        let started = venue.next();
+        (venue, started)
+    }
+
+    fn next(&mut self) -> Value {
+        let line = self.lines.next().expect("the venue prints").unwrap();
+        serde_json::from_str(&line).unwrap_or_else(|error| panic!("{line}: {error}"))
+    }
+}
+
+impl Drop for Venue {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// Every verb explains itself, with an example.
+#[test]
+fn every_verb_has_help_with_an_example() {
+    for verb in ["demo", "serve", "load", "feed", "journal", "sim", "man"] {
+        let output = damrak(&[verb, "--help"]);
+        let help = String::from_utf8_lossy(&output.stdout).into_owned();
+        assert_eq!(output.status.code(), Some(0), "{verb}");
+        assert!(help.contains("Example") && help.contains(&format!("damrak {verb}")), "{help}");
+    }
+    let page = damrak(&["man", "serve"]);
+    assert!(String::from_utf8_lossy(&page.stdout).contains(".TH damrak-serve"));
+}
+
+/// What is wrong with a command line or a configuration ends with 2 and says where.
+#[test]
+fn wrong_usage_is_exit_code_2() {
+    let folder = tempfile::tempdir().unwrap();
+    assert_eq!(damrak(&["trade"]).status.code(), Some(2));
+    assert_eq!(damrak(&["serve", "--config", "no-such-file.toml"]).status.code(), Some(2));
+    let path = config(folder.path(), "[rings]\nimputs = 64\n");
+    let output = damrak(&["serve", "--config", &path]);
+    assert_eq!(output.status.code(), Some(2));
+    let message = stderr(&output);
+    assert!(message.contains("venue.toml:11:1: unknown field `imputs`"), "{message}");
+    assert!(message.contains("did you mean `inputs`?"), "{message}");
+}
+
+/// A port that is taken is told with the key that names it, and ends with 3.
+#[test]
+fn a_taken_port_is_exit_code_3() {
+    let folder = tempfile::tempdir().unwrap();
+    let tcp = TcpListener::bind("127.0.0.1:0").unwrap();
+    let udp = UdpSocket::bind("127.0.0.1:0").unwrap();
+    let path = config(folder.path(), "");
+    for (key, address) in [
+        ("[order_entry]\naddress", tcp.local_addr().unwrap()),
+        ("[order_entry_udp]\naddress", udp.local_addr().unwrap()),
+    ] {
+        let text = fs::read_to_string(&path).unwrap();
+        let taken =
+            text.replace(&format!("{key} = \"127.0.0.1:0\""), &format!("{key} = \"{address}\""));
+        assert_ne!(text, taken);
+        let other = folder.path().join("taken.toml");
+        fs::write(&other, taken).unwrap();
+        let output = damrak(&["serve", "--config", other.to_str().unwrap()]);
+        assert_eq!(output.status.code(), Some(3), "{}", stderr(&output));
+        assert!(stderr(&output).contains(&address.to_string()), "{}", stderr(&output));
+        assert!(stderr(&output).contains("hint:"), "{}", stderr(&output));
+    }
+}
+
+/// A folder of somebody else's files is refused and not written into.
+#[test]
+fn a_foreign_folder_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = config(folder.path(), "");
+    let journal = folder.path().join("journal");
+    fs::create_dir(&journal).unwrap();
+    fs::write(journal.join("holiday.jpg"), b"not ours").unwrap();
+    let output = damrak(&["serve", "--config", &path]);
+    assert!(matches!(output.status.code(), Some(3 | 4)), "{:?}", output.status);
+    assert!(stderr(&output).contains("holiday.jpg"), "{}", stderr(&output));
+    assert_eq!(fs::read_dir(&journal).unwrap().count(), 1);
+    assert_eq!(damrak(&["journal", "verify", journal.to_str().unwrap()]).status.code(), Some(3));
+}
+
+/// Two venues never write one journal.
+#[test]
+fn a_journal_has_one_writer() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = config(folder.path(), "");
+    let (_venue, _) = Venue::start(&path, &[]);
+    let output = damrak(&["serve", "--config", &path]);
+    assert_eq!(output.status.code(), Some(3), "{}", stderr(&output));
+}
+
+/// A byte that was changed in the middle of a journal is found, named with its offset, and ends
+/// with 4; a venue does not start on it.
+#[test]
+fn a_corrupt_journal_is_exit_code_4() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = config(folder.path(), "");
+    let (mut venue, started) = Venue::start(&path, &["--status", "50ms"]);
+    while venue.next()["sequence"].as_u64() < Some(10) {}
+    drop(venue);
+    let journal = started["journal"].as_str().unwrap();
+    let verified = damrak(&["journal", "verify", journal, "--json"]);
+    assert_eq!(verified.status.code(), Some(0), "{}", stderr(&verified));
+    let verified: Value = serde_json::from_slice(&verified.stdout).unwrap();
+    assert!(verified["last_sequence"].as_u64() >= Some(10));
+    assert_eq!(verified["torn_tail"], Value::Null);
+
+    let segment = fs::read_dir(journal)
+        .unwrap()
+        .map(|entry| entry.unwrap().path())
+        .find(|path| path.file_name().unwrap() != "lock")
+        .unwrap();
+    let mut bytes = fs::read(&segment).unwrap();
+    let middle = bytes.len() - 200;
+    bytes[middle] ^= 1;
+    fs::write(&segment, bytes).unwrap();
+    let output = damrak(&["journal", "verify", journal]);
+    assert_eq!(output.status.code(), Some(4), "{}", stderr(&output));
+    assert!(stderr(&output).contains(".damrak, byte "), "{}", stderr(&output));
+    assert_eq!(damrak(&["serve", "--config", &path]).status.code(), Some(4));
+}
+
+/// A venue with nothing to do sleeps: it uses less than a tenth of a core, in any layout.
+#[test]
+fn an_idle_venue_sleeps() {
+    for layout in ["single", "edge", "pipeline"] {
+        let folder = tempfile::tempdir().unwrap();
+        let path = config(folder.path(), &format!("[layout]\nname = \"{layout}\"\n"));
+        let (mut venue, _) = Venue::start(&path, &["--status", "1s"]);
+        let first = venue.next();
+        let last = (0..2).map(|_| venue.next()).last().unwrap();
+        let used = last["cpu_s"].as_f64().unwrap() - first["cpu_s"].as_f64().unwrap();
+        let passed = last["uptime_s"].as_f64().unwrap() - first["uptime_s"].as_f64().unwrap();
+        assert!(used < passed * 0.1, "{layout}: {used} s of CPU in {passed} s");
+    }
+}
+
+/// The demo kills a venue in the middle of the load and finds everything again.
+#[test]
+fn the_demo_finds_everything_again() {
+    let folder = tempfile::tempdir().unwrap();
+    let out = folder.path().join("demo-out");
+    let output = damrak(&[
+        "demo",
+        "--for",
+        "2s",
+        "--json",
+        "--rate",
+        "4k/s",
+        "--out",
+        out.to_str().unwrap(),
+    ]);
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    let summary: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert!(summary["orders"].as_u64() > Some(1_000), "{summary}");
+    assert!(summary["trades"].as_u64() > Some(50), "{summary}");
+    assert_eq!(summary["acked_lost"], 0, "{summary}");
+    for check in ["state_hash_equal", "feed_book_equal", "passed"] {
+        assert_eq!(summary[check], true, "{check}: {summary}");
+    }
+    for percentile in ["p50", "p99", "p999", "max"] {
+        assert!(summary["latency_ns"][percentile].as_u64() > Some(0), "{summary}");
+    }
+    assert!(summary["feed_gaps"].is_u64(), "{summary}");
+    assert!(out.join("summary.json").exists());
+}

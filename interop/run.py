@@ -1,0 +1,265 @@
+#!/usr/bin/env python3
+"""Clients and decoders that others wrote, against a venue that this starts.
+
+usage: run.py --damrak target/release/damrak [--work FOLDER] [--target-dir FOLDER] [--require-all]
+
+Starts a venue, records its feed and its packets, lets each client trade, and gives what was
+recorded to each decoder. A check whose package is not installed is skipped by name; with
+--require-all that is a failure. Exit code 0 if all that ran held, 1 otherwise.
+
+  soup_ouch    PyPI nasdaq-protocols   SoupBinTCP sessions, OUCH 5.0 inside
+  slouch       crate slouch            OUCH 5.0, both ways
+  itch_decode  PyPI itchfeed           ITCH 5.0, the recorded feed
+  capture      tshark                  SoupBinTCP and MoldUDP64, on the wire
+"""
+
+import argparse
+import importlib.util
+import json
+import os
+import pathlib
+import queue
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+import time
+
+import capture
+
+HERE = pathlib.Path(__file__).resolve().parent
+START_SECONDS = 20.0
+STOP_SECONDS = 20.0
+CHECK_SECONDS = 120.0
+FEED_SECONDS = 8
+# What the trading of the clients must have left in the feed: system events, directory, attributed
+# and other orders, executions, deletions.
+FEED_KINDS = "SRAFED"
+
+
+class Failed(Exception):
+    """Why a check did not hold."""
+
+
+def feed_command(damrak, addresses, file):
+    return [
+        damrak, "feed",
+        "--group", addresses["market_data"],
+        "--re-request", addresses["re_request"],
+        "--record", file,
+        "--for", f"{FEED_SECONDS}s",
+        "--json",
+    ]
+
+
+class Venue:
+    """A running `damrak serve`."""
+
+    def __init__(self, damrak, work):
+        config = work / "venue.toml"
+        text = (HERE / "venue.toml").read_text().replace("@JOURNAL@", str(work / "journal"))
+        config.write_text(text)
+        self.errors = open(work / "venue.stderr", "w+")
+        self.process = subprocess.Popen(
+            [damrak, "serve", "--config", str(config), "--json"],
+            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=self.errors, text=True,
+        )
+        self.lines = queue.Queue()
+        threading.Thread(target=self.read_lines, daemon=True).start()
+        try:
+            first = self.lines.get(timeout=START_SECONDS)
+        except queue.Empty:
+            first = None
+        if first is None:
+            self.process.kill()
+            self.process.wait()
+            raise Failed(f"the venue does not start: {self.said()}")
+        self.addresses = json.loads(first)["addresses"]
+
+    def read_lines(self):
+        for line in self.process.stdout:
+            self.lines.put(line)
+        self.lines.put(None)
+
+    def said(self):
+        self.errors.flush()
+        self.errors.seek(0)
+        return self.errors.read().strip() or "(nothing on stderr)"
+
+    def port(self, name):
+        return int(self.addresses[name].rsplit(":", 1)[1])
+
+    def stop(self):
+        """Ends it as an operator would; it must end well."""
+        self.process.send_signal(signal.SIGTERM)
+        try:
+            code = self.process.wait(STOP_SECONDS)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
+            raise Failed(f"the venue does not stop within {STOP_SECONDS} s of SIGTERM") from None
+        if code != 0:
+            raise Failed(f"the venue stopped with exit code {code}: {self.said()}")
+
+
+def outcome_of(command):
+    """Runs a check; its last line is its outcome."""
+    done = subprocess.run(
+        command, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=CHECK_SECONDS
+    )
+    lines = done.stdout.strip().splitlines()
+    if not lines:
+        raise Failed(f"exit code {done.returncode}, and no outcome: {done.stderr.strip()}")
+    print(lines[-1], flush=True)
+    outcome = json.loads(lines[-1])
+    if done.returncode != 0 or not outcome["ok"]:
+        raise Failed(outcome.get("why", f"exit code {done.returncode}"))
+    return outcome
+
+
+def built_slouch(target_dir):
+    """The path of the slouch client, and why there is none."""
+    cargo = os.environ.get("CARGO") or shutil.which("cargo")
+    if cargo is None:
+        return None, "cargo is not installed"
+    place = ["--locked", "--manifest-path", str(HERE / "slouch/Cargo.toml")]
+    # What cargo was told for the exchange does not hold for this package.
+    environment = {k: v for k, v in os.environ.items() if k != "CARGO_TARGET_DIR"}
+    fetched = subprocess.run(
+        [cargo, "fetch", *place], stdin=subprocess.DEVNULL, capture_output=True, text=True,
+        env=environment,
+    )
+    if fetched.returncode != 0:
+        return None, f"its packages cannot be fetched: {fetched.stderr.strip().splitlines()[-1]}"
+    subprocess.run(
+        [cargo, "build", "--quiet", *place, "--target-dir", str(target_dir)],
+        stdin=subprocess.DEVNULL, check=True, env=environment,
+    )
+    return str(target_dir / "debug/damrak-interop-slouch"), None
+
+
+def installed(module):
+    return importlib.util.find_spec(module) is not None
+
+
+class Run:
+    """The checks of one venue, one after the other."""
+
+    def __init__(self, arguments):
+        self.damrak = str(pathlib.Path(arguments.damrak).resolve())
+        self.work = pathlib.Path(arguments.work).resolve()
+        self.target_dir = pathlib.Path(arguments.target_dir).resolve()
+        self.skipped = []
+        self.failed = []
+
+    def skip(self, name, why):
+        print(f"skipped: {name}: {why}", flush=True)
+        self.skipped.append(name)
+
+    def attempt(self, name, check, *arguments):
+        started = time.monotonic()
+        try:
+            check(*arguments)
+        except (Failed, RuntimeError, OSError, ValueError, subprocess.SubprocessError) as failure:
+            print(f"FAILED: {name}: {failure}", flush=True)
+            self.failed.append(name)
+        else:
+            print(f"ok: {name}, {time.monotonic() - started:.1f} s", flush=True)
+
+    def all(self):
+        shutil.rmtree(self.work, ignore_errors=True)
+        self.work.mkdir(parents=True)
+        # Built before the venue runs, so that nothing is timed while the compiler is at work.
+        slouch, why_no_slouch = built_slouch(self.target_dir)
+        why_no_capture = capture.why_not()
+
+        venue = Venue(self.damrak, self.work)
+        try:
+            packets = str(self.work / "packets.pcapng")
+            udp = [venue.port("market_data"), venue.port("re_request")]
+            tshark = None
+            if why_no_capture is None:
+                tshark = capture.record(packets, venue.port("order_entry"), udp)
+            recording = str(self.work / "feed.bin")
+            feed = subprocess.Popen(
+                feed_command(self.damrak, venue.addresses, recording), stdin=subprocess.DEVNULL
+            )
+            try:
+                traded = self.trade(venue, slouch, why_no_slouch)
+                self.attempt("feed", self.feed, feed)
+            finally:
+                if feed.poll() is None:
+                    feed.kill()
+                    feed.wait()
+                if tshark is not None:
+                    # What the last packets left in buffers.
+                    time.sleep(0.5)
+                    capture.stop(tshark)
+            kinds = FEED_KINDS if traded else "SR"
+            if installed("itch"):
+                self.attempt("itch_decode", outcome_of, [
+                    sys.executable, str(HERE / "itch_decode.py"), recording, "--require", kinds
+                ])
+            else:
+                self.skip("itch_decode", "PyPI itchfeed is not installed")
+            if tshark is not None and traded:
+                self.attempt("capture", outcome_of, [
+                    sys.executable, str(HERE / "capture.py"), "check", packets,
+                    "--tcp", str(venue.port("order_entry")), "--udp", *map(str, udp),
+                ])
+            else:
+                self.skip("capture", why_no_capture or "no client traded")
+        finally:
+            self.attempt("stop", venue.stop)
+
+    def trade(self, venue, slouch, why_no_slouch):
+        """Each client in its turn; true if Nasdaq's has traded, which leaves all kinds of traces."""
+        host, port = venue.addresses["order_entry"].rsplit(":", 1)
+        has_library = installed("nasdaq_protocols")
+        if has_library:
+            self.attempt("soup_ouch", outcome_of, [
+                sys.executable, str(HERE / "soup_ouch.py"), host, port
+            ])
+        else:
+            self.skip("soup_ouch", "PyPI nasdaq-protocols is not installed")
+        if slouch is not None:
+            self.attempt("slouch", outcome_of, [
+                slouch, f"{host}:{port}", "user03", "password03", "FIRM", "AAPL"
+            ])
+        else:
+            self.skip("slouch", why_no_slouch)
+        return has_library
+
+    @staticmethod
+    def feed(process):
+        code = process.wait(FEED_SECONDS + STOP_SECONDS)
+        if code != 0:
+            raise Failed(f"damrak feed ended with exit code {code}")
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--damrak", required=True, help="the program to check")
+    parser.add_argument("--work", default="target/interop/work", help="for what is recorded")
+    parser.add_argument("--target-dir", default="target/interop", help="for what is built")
+    parser.add_argument("--require-all", action="store_true", help="a skipped check is a failure")
+    arguments = parser.parse_args()
+    run = Run(arguments)
+    try:
+        run.all()
+    except (Failed, RuntimeError, OSError, ValueError, subprocess.SubprocessError) as failure:
+        print(f"FAILED: {failure}")
+        return 1
+    if run.failed:
+        print(f"interop: failed: {', '.join(run.failed)}")
+        return 1
+    if run.skipped and arguments.require_all:
+        print(f"interop: skipped, and all are required: {', '.join(run.skipped)}")
+        return 1
+    print("interop: ok" + (f", skipped: {', '.join(run.skipped)}" if run.skipped else ""))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,464 @@
+//! Everything that must hold before a change lands, one step after the other.
+//!
+//! Start at [`STEPS`]. A step passes, fails, or is skipped with a reason; the first that fails ends
+//! the run. Everything is built with the release profile, so that tests, demo and benchmarks share
+//! what is built.
+
+use std::{
+    env, fs,
+    io::Read,
+    path::{Path, PathBuf},
+    process::{Command, ExitCode, Stdio},
+    thread,
+    time::{Duration, Instant},
+};
+
+use serde_json::Value;
+
+use crate::{cargo, root, target_folder, tidy};
+
+/// A step: its name, what it shows, and how.
+pub struct Step {
+    name: &'static str,
+    shows: &'static str,
+    run: fn() -> Result<Outcome, String>,
+}
+
+/// What became of a step that did not fail.
+enum Outcome {
+    Passed,
+    Skipped(String),
+}
+use Outcome::{Passed, Skipped};
+
+/// The steps, the quick ones first.
+const STEPS: &[Step] = &[
+    Step { name: "fmt", shows: "the code is formatted", run: fmt },
+    Step { name: "tidy", shows: "the rules of the repository hold", run: tidy_rules },
+    Step { name: "clippy", shows: "no warning in any target", run: clippy },
+    Step { name: "build", shows: "the binary is built as a user builds it", run: build },
+    Step { name: "tests", shows: "every test of the workspace passes", run: tests },
+    Step { name: "loom", shows: "the rings are right in every interleaving loom finds", run: loom },
+    Step { name: "docs", shows: "the documentation of the code has no broken link", run: docs },
+    Step { name: "benches", shows: "the benchmarks compile", run: benches },
+    Step { name: "fuzz", shows: "the fuzz targets compile", run: fuzz },
+    Step { name: "demo", shows: "the demo trades, dies, recovers, and all adds up", run: demo },
+    Step { name: "journal", shows: "the journal that the demo left is whole", run: journal },
+    Step { name: "one-core", shows: "the demo completes on one core", run: one_core },
+    Step {
+        name: "sim",
+        shows: "a simulated venue survives its seed and agrees with the model",
+        run: sim,
+    },
+    Step { name: "interop", shows: "clients and decoders of others understand us", run: interop },
+];
+
+/// What the summary of a demo must at least say, and the percentiles within `latency_ns`.
+const DEMO_KEYS: &[&str] = &[
+    "orders",
+    "trades",
+    "feed_gaps",
+    "acked_lost",
+    "state_hash_equal",
+    "feed_book_equal",
+    "latency_ns",
+];
+const DEMO_PERCENTILES: &[&str] = &["p50", "p99", "p999", "max"];
+
+/// `cargo x ci --list`.
+pub fn list() {
+    for step in STEPS {
+        println!("{:<10} {}", step.name, step.shows);
+    }
+}
+
+/// The steps with these names, in their own order; all if none is named.
+pub fn select(names: &[&str]) -> Result<Vec<&'static Step>, String> {
+    if let Some(unknown) = names.iter().find(|name| STEPS.iter().all(|step| step.name != **name)) {
+        let known: Vec<&str> = STEPS.iter().map(|step| step.name).collect();
+        return Err(format!("ci has no step `{unknown}`; it has: {}", known.join(", ")));
+    }
+    Ok(STEPS.iter().filter(|step| names.is_empty() || names.contains(&step.name)).collect())
+}
+
+/// `cargo x ci`.
+pub fn run(steps: &[&Step]) -> ExitCode {
+    let mut summary = Vec::new();
+    let mut failure = None;
+    for step in steps {
+        if failure.is_some() {
+            summary.push((step.name, Duration::ZERO, "not run".to_owned()));
+            continue;
+        }
+        println!("\n=== {}: {}", step.name, step.shows);
+        let started = now();
+        let result = (step.run)();
+        let took = now() - started;
+        let verdict = match result {
+            Ok(Passed) => "ok".to_owned(),
+            Ok(Skipped(why)) => {
+                println!("skipped: {}: {why}", step.name);
+                format!("skipped: {why}")
+            }
+            Err(why) => {
+                failure = Some(format!("{}: {why}", step.name));
+                "FAILED".to_owned()
+            }
+        };
+        println!("=== {}: {verdict}, {:.1} s", step.name, took.as_secs_f64());
+        summary.push((step.name, took, verdict));
+    }
+
+    println!("\n{:<10} {:>8}  result", "step", "seconds");
+    for (name, took, verdict) in &summary {
+        println!("{name:<10} {:>8.1}  {verdict}", took.as_secs_f64());
+    }
+    match failure {
+        None => {
+            println!("\nci: ok");
+            ExitCode::SUCCESS
+        }
+        Some(why) => {
+            println!("\nci: failed at {why}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn fmt() -> Result<Outcome, String> {
+    passes(Command::new(cargo()).args(["fmt", "--all", "--check"]))?;
+    for manifest in outside_the_workspace() {
+        passes(Command::new(cargo()).args(["fmt", "--check", "--manifest-path"]).arg(manifest))?;
+    }
+    Ok(Passed)
+}
+
+fn tidy_rules() -> Result<Outcome, String> {
+    tidy::check()?;
+    println!("{} rules", tidy::RULES.len());
+    Ok(Passed)
+}
+
+fn clippy() -> Result<Outcome, String> {
+    passes(Command::new(cargo()).args([
+        "clippy",
+        "--release",
+        "--locked",
+        "--workspace",
+        "--all-targets",
+        "--",
+        "-D",
+        "warnings",
+    ]))
+}
+
+fn build() -> Result<Outcome, String> {
+    passes(Command::new(cargo()).args(["build", "--release", "--locked"]))
+}
+
+fn tests() -> Result<Outcome, String> {
+    passes(Command::new(cargo()).args(["test", "--release", "--locked", "--workspace"]))
+}
+
+fn loom() -> Result<Outcome, String> {
+    let flags = env::var("RUSTFLAGS").unwrap_or_default();
+    passes(
+        Command::new(cargo())
+            .args(["test", "--release", "--locked", "-p", "damrak-ring", "--tests", "--target-dir"])
+            .arg(target_folder().join("loom"))
+            .env("RUSTFLAGS", format!("{flags} --cfg loom")),
+    )
+}
+
+fn docs() -> Result<Outcome, String> {
+    passes(
+        Command::new(cargo())
+            .args(["doc", "--release", "--locked", "--workspace", "--no-deps"])
+            .env("RUSTDOCFLAGS", "-D warnings -A rustdoc::private_intra_doc_links"),
+    )
+}
+
+fn benches() -> Result<Outcome, String> {
+    if !tidy::members(&root())?.iter().any(|member| member.has_benches) {
+        return Ok(Skipped("the workspace has no benchmark".into()));
+    }
+    passes(Command::new(cargo()).args([
+        "bench",
+        "--locked",
+        "--workspace",
+        "--benches",
+        "--profile",
+        "release",
+        "--no-run",
+    ]))
+}
+
+/// The fuzz targets need nightly to run, but not to be checked. libFuzzer itself is C++, which is
+/// not compiled for a check when its library is said to lie elsewhere.
+fn fuzz() -> Result<Outcome, String> {
+    let manifest = root().join("fuzz/Cargo.toml");
+    if !manifest.exists() {
+        return Ok(Skipped("there is no fuzz/Cargo.toml".into()));
+    }
+    passes(
+        Command::new(cargo())
+            .args(["check", "--release", "--locked", "--bins", "--manifest-path"])
+            .arg(manifest)
+            .arg("--target-dir")
+            .arg(target_folder().join("fuzz"))
+            .env("CUSTOM_LIBFUZZER_PATH", target_folder().join("libfuzzer.a")),
+    )
+}
+
+fn demo() -> Result<Outcome, String> {
+    demo_in("demo", Command::new(damrak()))
+}
+
+fn journal() -> Result<Outcome, String> {
+    let journal = work_folder("demo").join("demo-out/journal");
+    if !journal.is_dir() {
+        return Err(format!("the demo left no {}", journal.display()));
+    }
+    let summary = answers(
+        Command::new(damrak()).args(["journal", "verify", "--json"]).arg(journal),
+        Duration::from_secs(120),
+    )?;
+    println!("{summary}");
+    Ok(Passed)
+}
+
+fn one_core() -> Result<Outcome, String> {
+    if Command::new("taskset").arg("-V").stdout(Stdio::null()).status().is_err() {
+        return Ok(Skipped("taskset is not installed".into()));
+    }
+    let mut taskset = Command::new("taskset");
+    taskset.arg("-c").arg(first_core()).arg(damrak());
+    demo_in("demo-one-core", taskset)
+}
+
+fn sim() -> Result<Outcome, String> {
+    let summary = answers(
+        Command::new(damrak()).args(["sim", "--seed", "1", "--json"]),
+        Duration::from_secs(300),
+    )?;
+    println!("{summary}");
+    Ok(Passed)
+}
+
+/// Where `CI=true`, a check that is not installed fails instead of being skipped.
+fn interop() -> Result<Outcome, String> {
+    let python = [
+        env::var_os("DAMRAK_INTEROP_PYTHON").map(PathBuf::from),
+        Some(target_folder().join("ci/venv/bin/python")),
+        Some("python3".into()),
+    ];
+    let runs = |python: &PathBuf| {
+        let mut command = Command::new(python);
+        command.arg("-V").stdout(Stdio::null()).stderr(Stdio::null());
+        command.status().is_ok_and(|status| status.success())
+    };
+    let Some(python) = python.into_iter().flatten().find(runs) else {
+        return Ok(Skipped("python3 is not installed".into()));
+    };
+    let mut command = Command::new(python);
+    command.arg("interop/run.py").arg("--damrak").arg(damrak());
+    command.arg("--work").arg(work_folder("interop"));
+    command.arg("--target-dir").arg(target_folder().join("interop"));
+    if env::var("CI").is_ok_and(|value| value == "true") {
+        command.arg("--require-all");
+    }
+    passes(&mut command)
+}
+
+/// Runs a demo in a folder of its own and reads its summary.
+fn demo_in(folder: &str, mut command: Command) -> Result<Outcome, String> {
+    let folder = work_folder(folder);
+    if folder.exists() {
+        fs::remove_dir_all(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;
+    }
+    fs::create_dir_all(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;
+    command.args(["demo", "--for", "5s", "--json"]).current_dir(&folder);
+    let summary = answers(&mut command, Duration::from_secs(240))?;
+    println!("{summary}");
+    check_demo(&summary)?;
+    Ok(Passed)
+}
+
+/// The summary has what is promised, and it says that all is well.
+fn check_demo(summary: &Value) -> Result<(), String> {
+    if let Some(key) = DEMO_KEYS.iter().find(|key| summary[**key].is_null()) {
+        return Err(format!("the summary has no `{key}`"));
+    }
+    let latency = &summary["latency_ns"];
+    if let Some(key) = DEMO_PERCENTILES.iter().find(|key| latency[**key].as_u64().is_none()) {
+        return Err(format!("`latency_ns` has no number `{key}`"));
+    }
+    for key in ["orders", "trades"] {
+        if summary[key].as_u64().is_none_or(|count| count == 0) {
+            return Err(format!("`{key}` is {}, not a positive number", summary[key]));
+        }
+    }
+    for (key, wanted) in [
+        ("acked_lost", Value::from(0)),
+        ("state_hash_equal", Value::from(true)),
+        ("feed_book_equal", Value::from(true)),
+    ] {
+        if summary[key] != wanted {
+            return Err(format!(
+                "`{key}` is {}, not {wanted}, and yet the demo exits 0",
+                summary[key]
+            ));
+        }
+    }
+    Ok(())
+}
+
+/// Runs a command from the root with its output shown.
+fn passes(command: &mut Command) -> Result<Outcome, String> {
+    let line = shown(command);
+    let status = command
+        .current_dir(root())
+        .stdin(Stdio::null())
+        .status()
+        .map_err(|error| format!("{line}: {error}"))?;
+    if status.success() { Ok(Passed) } else { Err(format!("{line}: {status}")) }
+}
+
+/// Runs a command that must exit 0 in time and print one JSON object.
+fn answers(command: &mut Command, at_most: Duration) -> Result<Value, String> {
+    let line = shown(command);
+    let mut child = command
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .spawn()
+        .map_err(|error| format!("{line}: {error}"))?;
+    let mut stdout = child.stdout.take().expect("stdout is piped");
+    let reader = thread::spawn(move || {
+        let mut text = String::new();
+        stdout.read_to_string(&mut text).map(|_| text)
+    });
+    let deadline = now() + at_most;
+    let status = loop {
+        match child.try_wait().map_err(|error| format!("{line}: {error}"))? {
+            Some(status) => break status,
+            None if now() < deadline => thread::sleep(Duration::from_millis(20)),
+            None => {
+                // It may have ended by itself in between; then there is nothing to end.
+                let _ = child.kill();
+                let _ = child.wait();
+                return Err(format!("{line}: not done after {} s", at_most.as_secs()));
+            }
+        }
+    };
+    let text = reader
+        .join()
+        .expect("reading does not panic")
+        .map_err(|error| format!("{line}: reading its output: {error}"))?;
+    if !status.success() {
+        return Err(format!("{line}: {status}\n{text}"));
+    }
+    let answer: Value =
+        serde_json::from_str(&text).map_err(|error| format!("{line}: {error} in:\n{text}"))?;
+    if answer.is_object() { Ok(answer) } else { Err(format!("{line}: no JSON object: {answer}")) }
+}
+
+/// Prints the command and gives it back as text.
+fn shown(command: &Command) -> String {
+    let mut line = command.get_program().to_string_lossy().into_owned();
+    for argument in command.get_args() {
+        line.push(' ');
+        line.push_str(&argument.to_string_lossy());
+    }
+    println!("$ {line}");
+    line
+}
+
+/// Packages that are ours, but not members.
+fn outside_the_workspace() -> impl Iterator<Item = PathBuf> {
+    ["fuzz/Cargo.toml", "interop/slouch/Cargo.toml"]
+        .into_iter()
+        .map(|manifest| root().join(manifest))
+        .filter(|manifest| manifest.exists())
+}
+
+fn damrak() -> PathBuf {
+    target_folder().join("release/damrak")
+}
+
+fn work_folder(name: &str) -> PathBuf {
+    target_folder().join("ci").join(name)
+}
+
+/// The first core this process may run on.
+fn first_core() -> String {
+    let status = fs::read_to_string(Path::new("/proc/self/status")).unwrap_or_default();
+    let cores = status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:"));
+    let digits = cores.unwrap_or("0").trim().split(|c: char| !c.is_ascii_digit()).next();
+    digits.filter(|digits| !digits.is_empty()).unwrap_or("0").into()
+}
+
+/// Steps are timed for their reader; the exchange's own time is no part of it.
+#[expect(clippy::disallowed_methods, reason = "a tool of the developers, not of the exchange")]
+fn now() -> Instant {
+    Instant::now()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A step that does not exist is named, and those that do are offered.
+    #[test]
+    fn unknown_steps_are_refused() {
+        let refusal = select(&["fmt", "tets"]).err().unwrap();
+        assert!(refusal.contains("`tets`") && refusal.contains("tests"), "{refusal}");
+    }
+
+    /// Steps run in their own order, whatever order they are named in.
+    #[test]
+    fn named_steps_run_in_their_own_order() {
+        let names = |steps: Vec<&Step>| steps.iter().map(|step| step.name).collect::<Vec<_>>();
+        assert_eq!(names(select(&["tests", "fmt"]).unwrap()), ["fmt", "tests"]);
+        assert_eq!(select(&[]).unwrap().len(), STEPS.len());
+    }
+
+    fn summary() -> Value {
+        serde_json::json!({
+            "orders": 5, "trades": 2, "feed_gaps": 0, "acked_lost": 0,
+            "state_hash_equal": true, "feed_book_equal": true,
+            "latency_ns": {"p50": 1, "p99": 2, "p999": 3, "max": 4},
+        })
+    }
+
+    /// A demo that says of itself that something is wrong does not pass, whatever it exits with.
+    #[test]
+    fn a_demo_must_say_that_all_is_well() {
+        assert_eq!(check_demo(&summary()), Ok(()));
+        for (key, wrong) in [
+            ("orders", Value::from(0)),
+            ("trades", Value::Null),
+            ("feed_gaps", Value::Null),
+            ("acked_lost", Value::from(1)),
+            ("state_hash_equal", Value::from(false)),
+            ("feed_book_equal", Value::Null),
+            ("latency_ns", serde_json::json!({"p50": 1, "p99": 2, "max": 4})),
+        ] {
+            let mut summary = summary();
+            summary[key] = wrong;
+            assert!(check_demo(&summary).is_err(), "{summary}");
+        }
+    }
+
+    /// A command's answer is one JSON object, given in time, with exit code 0.
+    #[test]
+    fn answers_are_read_and_bounded_in_time() {
+        let shell = |script: &str, at_most_ms| {
+            let mut command = Command::new("sh");
+            answers(command.args(["-c", script]), Duration::from_millis(at_most_ms))
+        };
+        assert_eq!(shell("echo '{\"a\": 1}'", 10_000).unwrap()["a"], 1);
+        assert!(shell("echo '{}'; exit 4", 10_000).unwrap_err().contains("4"));
+        assert!(shell("echo 1", 10_000).unwrap_err().contains("no JSON object"));
+        assert!(shell("exec sleep 60", 50).unwrap_err().contains("not done"));
+    }
+}

@@ -1,0 +1,659 @@
+//! The repository's own rules: what the compiler and clippy cannot check.
+//!
+//! A rule is a function from the repository to what it finds wrong, and a row in [`RULES`]. To add
+//! one, write the function, its row, and a planted violation in the tests below.
+
+mod code;
+mod graph;
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fmt, fs, io,
+    path::Path,
+    process::ExitCode,
+};
+
+use code::{code_of, parts_of, words_of};
+pub use graph::members;
+use graph::{Member, Tree};
+
+/// A rule: its name, what it says, and the function that finds what breaks it.
+pub struct Rule {
+    name: &'static str,
+    says: &'static str,
+    find: fn(&Repository) -> Vec<Finding>,
+}
+
+/// Every rule.
+pub const RULES: &[Rule] = &[
+    Rule { name: "layers", says: "a crate knows only the crates below it", find: layers },
+    Rule { name: "journey", says: "members stand in the order of the journey", find: journey },
+    Rule {
+        name: "unsafe",
+        says: "unsafe code stands in ring and gateway/sys only",
+        find: no_unsafe,
+    },
+    Rule { name: "no_std", says: "market, wire and engine know no std", find: no_std },
+    Rule { name: "clock", says: "only damrak/clock.rs reads time", find: clock },
+    Rule { name: "words", says: "a thing has the name the glossary gives it", find: words },
+    Rule { name: "finished", says: "nothing is left for later", find: finished },
+    Rule { name: "opening", says: "a crate opens with what it is for", find: opening },
+    Rule { name: "tree", says: "few crates, no C, no system library", find: small_tree },
+    Rule { name: "readme", says: "README shows the two commands", find: readme },
+    Rule { name: "markdown", says: "no trailing blanks and no tabs in documents", find: markdown },
+    Rule { name: "links", says: "a link in a document leads somewhere", find: links },
+    Rule { name: "index", says: "docs/README.md lists every document", find: index },
+];
+
+/// Members in the order of the journey: folder, package, and the members its code may know.
+const LAYERS: &[(&str, &str, &[&str])] = &[
+    ("crates/market", "damrak-market", &[]),
+    ("crates/wire", "damrak-wire", &["damrak-market"]),
+    ("crates/ring", "damrak-ring", &[]),
+    ("crates/engine", "damrak-engine", &["damrak-market"]),
+    ("crates/journal", "damrak-journal", &[]),
+    ("crates/gateway", "damrak-gateway", &["damrak-market", "damrak-wire", "damrak-ring"]),
+    ("crates/flow", "damrak-flow", &["damrak-market", "damrak-wire"]),
+    (
+        "crates/damrak",
+        "damrak",
+        &[
+            "damrak-market",
+            "damrak-wire",
+            "damrak-ring",
+            "damrak-engine",
+            "damrak-journal",
+            "damrak-gateway",
+            "damrak-flow",
+        ],
+    ),
+    ("xtask", "xtask", &[]),
+];
+
+/// Where unsafe code may stand: the lanes between threads, the system calls, and the allocators
+/// with which tests count allocations.
+const UNSAFE_ALLOWED: &[&str] = &["crates/ring/src/", "crates/gateway/src/sys.rs"];
+const UNSAFE_ALLOWED_IN_TESTS: &str = "/tests/allocation.rs";
+
+const NO_STD: &[&str] = &["crates/market", "crates/wire", "crates/engine"];
+const CLOCK: &str = "crates/damrak/src/clock.rs";
+
+/// Words which the glossary has a better one for.
+const AVOIDED: &[(&str, &str)] = &[
+    ("qty", "quantity"),
+    ("remaining", "leaves"),
+    ("cancelled", "canceled"),
+    ("cancelling", "canceling"),
+    ("txn", "the thing itself: input, trade, order"),
+    ("uid", "account_id, session_id or order_id"),
+    ("manager", "what it does"),
+    ("helper", "what it does"),
+    ("helpers", "what they do"),
+    ("util", "what it does"),
+    ("utils", "what they do"),
+];
+
+const CRATES_MAX: usize = 180;
+/// Crates with which a build script compiles C or looks for a system library.
+const C_BUILDERS: &[&str] =
+    &["autotools", "bindgen", "cc", "cmake", "cxx-build", "nasm-rs", "pkg-config", "vcpkg"];
+
+const README_COMMANDS: &[&str] =
+    &["cargo run --release -- demo", "cargo test --release --workspace"];
+
+/// The repository as the rules see it.
+#[derive(Default)]
+struct Repository {
+    /// Text by path from the root, with `/`.
+    files: BTreeMap<String, String>,
+    members: Vec<Member>,
+    tree: Tree,
+}
+
+/// A place where a rule is broken.
+#[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Finding {
+    path: String,
+    /// From 1; 0 for the file as a whole.
+    line: usize,
+    message: String,
+}
+
+impl Finding {
+    fn new(path: &str, line: usize, message: impl Into<String>) -> Self {
+        Self { path: path.into(), line, message: message.into() }
+    }
+}
+
+impl fmt::Display for Finding {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.line {
+            0 => write!(f, "{}: {}", self.path, self.message),
+            line => write!(f, "{}:{line}: {}", self.path, self.message),
+        }
+    }
+}
+
+/// `cargo x tidy`.
+pub fn main() -> ExitCode {
+    match check() {
+        Ok(()) => {
+            println!("tidy: {} rules hold", RULES.len());
+            ExitCode::SUCCESS
+        }
+        Err(message) => {
+            eprintln!("{message}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// Checks every rule; the error is the text to print.
+pub fn check() -> Result<(), String> {
+    let repository = Repository::read(&crate::root())?;
+    let mut lines = Vec::new();
+    for rule in RULES {
+        for finding in (rule.find)(&repository) {
+            lines.push(format!("{finding}\n    rule `{}`: {}", rule.name, rule.says));
+        }
+    }
+    if lines.is_empty() {
+        return Ok(());
+    }
+    lines.push(format!("tidy: {} findings", lines.len()));
+    Err(lines.join("\n"))
+}
+
+impl Repository {
+    fn read(root: &Path) -> Result<Self, String> {
+        let mut files = BTreeMap::new();
+        read_folder(root, "", &mut files).map_err(|error| format!("reading the tree: {error}"))?;
+        Ok(Self { files, members: graph::members(root)?, tree: graph::tree(root, "damrak")? })
+    }
+
+    /// Path and text of the files with an ending.
+    fn with_ending(&self, ending: &str) -> impl Iterator<Item = (&str, &str)> {
+        self.files
+            .iter()
+            .filter(move |(path, _)| path.ends_with(ending))
+            .map(|(path, text)| (path.as_str(), text.as_str()))
+    }
+
+    /// The Rust code behind `src/` of the crates.
+    fn sources(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.with_ending(".rs").filter(|(path, _)| {
+            path.strip_prefix("crates/")
+                .and_then(|path| path.split_once('/'))
+                .is_some_and(|(_, inside)| inside.starts_with("src/"))
+        })
+    }
+}
+
+/// Reads what is part of the repository: not what builds, runs and editors leave behind.
+fn read_folder(root: &Path, inside: &str, files: &mut BTreeMap<String, String>) -> io::Result<()> {
+    for entry in fs::read_dir(root.join(inside))? {
+        let entry = entry?;
+        let name = entry.file_name().to_string_lossy().into_owned();
+        let path = if inside.is_empty() { name.clone() } else { format!("{inside}/{name}") };
+        let kind = entry.file_type()?;
+        if kind.is_dir() {
+            let left_behind = [
+                "target",
+                "demo-out",
+                "damrak-data",
+                "__pycache__",
+                "fuzz/corpus",
+                "fuzz/artifacts",
+            ];
+            let hidden = name.starts_with('.') && name != ".ci" && name != ".cargo";
+            if !hidden && !left_behind.contains(&name.as_str()) && !left_behind.contains(&&*path) {
+                read_folder(root, &path, files)?;
+            }
+        } else if kind.is_file() {
+            let bytes = fs::read(entry.path())?;
+            files.insert(path, String::from_utf8_lossy(&bytes).into_owned());
+        }
+    }
+    Ok(())
+}
+
+fn layers(repository: &Repository) -> Vec<Finding> {
+    let ours: BTreeSet<&str> = repository.members.iter().map(|m| m.name.as_str()).collect();
+    let mut findings = Vec::new();
+    for member in &repository.members {
+        let Some((folder, _, known)) = LAYERS.iter().find(|(_, name, _)| *name == member.name)
+        else {
+            let message = format!("`{}` has no row in LAYERS of xtask/src/tidy.rs", member.name);
+            findings.push(Finding::new("Cargo.toml", 0, message));
+            continue;
+        };
+        for dependency in &member.dependencies {
+            if ours.contains(dependency.as_str()) && !known.contains(&dependency.as_str()) {
+                let message = format!("`{}` may not know `{dependency}`", member.name);
+                findings.push(Finding::new(&format!("{folder}/Cargo.toml"), 0, message));
+            }
+        }
+    }
+    findings
+}
+
+fn journey(repository: &Repository) -> Vec<Finding> {
+    let manifest = repository.files.get("Cargo.toml").map_or("", String::as_str);
+    let list = manifest.split_once("\nmembers = [").map_or("", |(_, rest)| rest);
+    let found: Vec<&str> =
+        list.split(']').next().unwrap_or("").split('"').skip(1).step_by(2).collect();
+    let wanted: Vec<&str> = LAYERS.iter().map(|(folder, _, _)| *folder).collect();
+    if found == wanted {
+        return Vec::new();
+    }
+    vec![Finding::new("Cargo.toml", 0, format!("members are {found:?}, expected {wanted:?}"))]
+}
+
+fn no_unsafe(repository: &Repository) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    for (path, text) in repository.with_ending(".rs") {
+        if UNSAFE_ALLOWED.iter().any(|allowed| path.starts_with(allowed))
+            || path.ends_with(UNSAFE_ALLOWED_IN_TESTS)
+        {
+            continue;
+        }
+        let code = code_of(text);
+        let lines: Vec<&str> = code.lines().collect();
+        for (line, word) in words_of(&code) {
+            let lets_in = || words_of(lines[line - 1]).any(|(_, w)| w == "allow" || w == "expect");
+            if word == "unsafe" || (word == "unsafe_code" && lets_in()) {
+                findings.push(Finding::new(path, line, "unsafe code has no place here"));
+            }
+        }
+    }
+    findings
+}
+
+fn no_std(repository: &Repository) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    for folder in NO_STD {
+        let root = format!("{folder}/src/lib.rs");
+        let says_so = |text: &String| code_of(text).lines().any(|line| line.trim() == "#![no_std]");
+        if !repository.files.get(&root).is_some_and(says_so) {
+            findings.push(Finding::new(&root, 0, "does not say #![no_std]"));
+        }
+        let inside = format!("{folder}/src/");
+        for (path, text) in repository.sources().filter(|(path, _)| path.starts_with(&inside)) {
+            let code = code_of(text);
+            let product = before_tests(&code);
+            for (index, line) in product.lines().enumerate() {
+                if line.trim().starts_with("extern crate std") {
+                    findings.push(Finding::new(path, index + 1, "takes std in by a side door"));
+                }
+            }
+        }
+    }
+    findings
+}
+
+/// What stands before the tests of a file, which end it.
+fn before_tests(code: &str) -> &str {
+    code.find("#[cfg(test)]\nmod ").map_or(code, |start| &code[..start])
+}
+
+fn clock(repository: &Repository) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    for (path, text) in repository.sources().filter(|(path, _)| *path != CLOCK) {
+        for (index, line) in code_of(text).lines().enumerate() {
+            for reading in ["Instant::now", "SystemTime::now", ".elapsed()"] {
+                if line.contains(reading) {
+                    let message = format!("{reading}: time arrives as an argument");
+                    findings.push(Finding::new(path, index + 1, message));
+                }
+            }
+        }
+    }
+    findings
+}
+
+fn words(repository: &Repository) -> Vec<Finding> {
+    let mut findings = BTreeSet::new();
+    // The structs of `wire` keep the words of their specifications.
+    for (path, text) in repository.sources().filter(|(path, _)| !path.starts_with("crates/wire/")) {
+        for (line, word) in words_of(&code_of(text)) {
+            for part in parts_of(word) {
+                if let Some((_, better)) = AVOIDED.iter().find(|(avoided, _)| *avoided == part) {
+                    let message = format!("`{word}` says `{part}`; better: {better}");
+                    findings.insert(Finding::new(path, line, message));
+                }
+            }
+        }
+    }
+    findings.into_iter().collect()
+}
+
+fn finished(repository: &Repository) -> Vec<Finding> {
+    // Put together, so that this file does not find itself.
+    let marks = [concat!("FIX", "ME"), concat!("XX", "X:")];
+    let stubs = [concat!("to", "do!"), concat!("un", "implemented!"), concat!("#[", "ignore")];
+    let mut findings = Vec::new();
+    for (path, text) in &repository.files {
+        for (index, line) in text.lines().enumerate() {
+            if let Some(mark) = marks.iter().find(|mark| line.contains(**mark)) {
+                findings.push(Finding::new(path, index + 1, format!("{mark} is left")));
+            }
+        }
+    }
+    for (path, text) in repository.with_ending(".rs") {
+        for (index, line) in code_of(text).lines().enumerate() {
+            if let Some(stub) = stubs.iter().find(|stub| line.contains(**stub)) {
+                findings.push(Finding::new(path, index + 1, format!("{stub} is left")));
+            }
+        }
+    }
+    findings
+}
+
+fn opening(repository: &Repository) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    for (folder, _, _) in LAYERS {
+        for root in ["lib.rs", "main.rs"] {
+            let path = format!("{folder}/src/{root}");
+            if repository.files.get(&path).is_some_and(|text| !text.starts_with("//! ")) {
+                findings.push(Finding::new(
+                    &path,
+                    1,
+                    "does not open with `//! ` and what it is for",
+                ));
+            }
+        }
+    }
+    findings
+}
+
+fn small_tree(repository: &Repository) -> Vec<Finding> {
+    let tree = &repository.tree;
+    let mut findings = Vec::new();
+    if tree.packages.len() > CRATES_MAX {
+        let message = format!("{} crates, at most {CRATES_MAX}", tree.packages.len());
+        findings.push(Finding::new("Cargo.lock", 0, message));
+    }
+    for (name, version) in &tree.packages {
+        if C_BUILDERS.contains(&name.as_str()) {
+            let message = format!("{name} {version} builds C, or looks for a system library");
+            findings.push(Finding::new("Cargo.lock", 0, message));
+        }
+    }
+    for ((name, version), library) in &tree.links {
+        let message = format!("{name} {version} links to `{library}`");
+        findings.push(Finding::new("Cargo.lock", 0, message));
+    }
+    findings
+}
+
+fn readme(repository: &Repository) -> Vec<Finding> {
+    let text = repository.files.get("README.md").map_or("", String::as_str);
+    README_COMMANDS
+        .iter()
+        .filter(|command| !text.contains(**command))
+        .map(|command| Finding::new("README.md", 0, format!("does not show `{command}`")))
+        .collect()
+}
+
+fn markdown(repository: &Repository) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    for (path, text) in repository.with_ending(".md") {
+        for (index, line) in text.lines().enumerate() {
+            if line.contains('\t') {
+                findings.push(Finding::new(path, index + 1, "a tab"));
+            }
+            if line != line.trim_end() {
+                findings.push(Finding::new(path, index + 1, "trailing blanks"));
+            }
+        }
+    }
+    findings
+}
+
+fn links(repository: &Repository) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    for (path, text) in repository.with_ending(".md") {
+        for (line, target) in links_of(text) {
+            if !repository.has(&resolve(path, target)) {
+                findings.push(Finding::new(path, line, format!("`{target}` leads nowhere")));
+            }
+        }
+    }
+    findings
+}
+
+fn index(repository: &Repository) -> Vec<Finding> {
+    const INDEX: &str = "docs/README.md";
+    let text = repository.files.get(INDEX).map_or("", String::as_str);
+    let listed: BTreeSet<String> =
+        links_of(text).into_iter().map(|(_, target)| resolve(INDEX, target)).collect();
+    repository
+        .files
+        .keys()
+        .filter(|path| path.starts_with("docs/") && *path != INDEX && !listed.contains(*path))
+        .map(|path| Finding::new(INDEX, 0, format!("does not list {path}")))
+        .collect()
+}
+
+impl Repository {
+    /// True for a file or a folder.
+    fn has(&self, path: &str) -> bool {
+        let folder = format!("{path}/");
+        path.is_empty()
+            || self.files.contains_key(path)
+            || self.files.keys().any(|file| file.starts_with(&folder))
+    }
+}
+
+/// Line and target, without its `#…`, of the links to files. What is in code blocks is no link.
+fn links_of(text: &str) -> Vec<(usize, &str)> {
+    let mut links = Vec::new();
+    let mut in_code_block = false;
+    for (index, line) in text.lines().enumerate() {
+        if line.trim_start().starts_with("```") {
+            in_code_block = !in_code_block;
+        }
+        if in_code_block {
+            continue;
+        }
+        for after in line.split("](").skip(1) {
+            let target = after.split([')', ' ', '#']).next().unwrap_or("");
+            if !target.is_empty() && !target.contains("://") && !target.starts_with("mailto:") {
+                links.push((index + 1, target));
+            }
+        }
+    }
+    links
+}
+
+/// The path from the root of what a document links to.
+fn resolve(document: &str, target: &str) -> String {
+    let mut parts: Vec<&str> = document.split('/').collect();
+    parts.pop();
+    for part in target.split('/') {
+        match part {
+            "" | "." => {}
+            // Above the root nothing is ours.
+            ".." if parts.pop().is_none() => return target.into(),
+            ".." => {}
+            name => parts.push(name),
+        }
+    }
+    parts.join("/")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The repository keeps its rules.
+    #[test]
+    fn the_repository_is_tidy() {
+        if let Err(message) = check() {
+            panic!("\n{message}");
+        }
+    }
+
+    /// A repository in which every rule holds, also where a hasty rule would misfire.
+    fn clean() -> Repository {
+        let mut files: BTreeMap<String, String> = [
+            ("README.md", "`cargo run --release -- demo`, `cargo test --release --workspace`"),
+            ("docs/README.md", "[words](glossary.md#a), [code](../crates), [web](https://a.b/c)"),
+            ("docs/glossary.md", "```\n[no](link)\n```\n"),
+            ("crates/ring/src/cursor.rs", "fn f() { unsafe {} }"),
+            ("crates/engine/tests/allocation.rs", "unsafe impl GlobalAlloc for Counting {}"),
+            ("crates/engine/src/book.rs", "// unsafe, Instant::now\nfn f() { \"qty\"; }"),
+            ("crates/damrak/src/clock.rs", "fn now() { SystemTime::now(); }"),
+            (
+                "crates/wire/src/ouch.rs",
+                "#[forbid(unsafe_code)]\nstruct MinQty;\n#[cfg(test)]\nmod tests {\nextern crate std;\n}",
+            ),
+        ]
+        .map(|(path, text)| (path.to_owned(), text.to_owned()))
+        .into();
+        let mut manifest = String::from("[workspace]\nmembers = [\n");
+        for (folder, _, _) in LAYERS {
+            manifest.push_str(&format!("    \"{folder}\",\n"));
+            files.insert(format!("{folder}/src/lib.rs"), "//! What.\n#![no_std]\n".into());
+        }
+        files.insert("Cargo.toml".into(), manifest + "]\nexclude = [\"fuzz\"]\n");
+        let members = LAYERS.iter().map(|(_, name, known)| Member {
+            name: (*name).into(),
+            dependencies: known
+                .iter()
+                .map(|known| (*known).into())
+                .chain(["zerocopy".into()])
+                .collect(),
+            has_benches: false,
+        });
+        Repository { files, members: members.collect(), tree: Tree::default() }
+    }
+
+    fn with(path: &str, text: &str) -> Repository {
+        let mut repository = clean();
+        repository.files.insert(path.into(), text.into());
+        repository
+    }
+
+    fn knowing(member: &str, dependency: &str) -> Repository {
+        let mut repository = clean();
+        let found = repository.members.iter_mut().find(|m| m.name == member).unwrap();
+        found.dependencies.insert(dependency.into());
+        repository
+    }
+
+    fn building(packages: &[&str]) -> Repository {
+        let mut repository = clean();
+        repository.tree.packages =
+            packages.iter().map(|name| ((*name).into(), "1.0.0".into())).collect();
+        repository
+    }
+
+    fn linking(library: &str) -> Repository {
+        let mut repository = clean();
+        repository.tree.links.insert(("z-sys".into(), "1.0.0".into()), library.into());
+        repository
+    }
+
+    /// Rule, repository with one thing wrong, and the place where the rule must find it.
+    fn planted() -> Vec<(&'static str, Repository, (&'static str, usize))> {
+        let many: Vec<String> = (0..=CRATES_MAX).map(|n| format!("crate-{n}")).collect();
+        let many: Vec<&str> = many.iter().map(String::as_str).collect();
+        let mut stranger = clean();
+        stranger.members.push(Member {
+            name: "damrak-utils".into(),
+            dependencies: BTreeSet::new(),
+            has_benches: false,
+        });
+        let swapped = clean().files["Cargo.toml"].replace("crates/wire", "crates/rope");
+        let engine = "crates/engine/src/book.rs";
+        vec![
+            ("layers", knowing("damrak-engine", "damrak-wire"), ("crates/engine/Cargo.toml", 0)),
+            ("layers", knowing("damrak-ring", "damrak-market"), ("crates/ring/Cargo.toml", 0)),
+            ("layers", stranger, ("Cargo.toml", 0)),
+            ("journey", with("Cargo.toml", &swapped), ("Cargo.toml", 0)),
+            ("unsafe", with(engine, "\nfn f() { unsafe {} }"), (engine, 2)),
+            ("unsafe", with(engine, "#[allow(unsafe_code)]"), (engine, 1)),
+            (
+                "unsafe",
+                with("crates/ring/tests/it/a.rs", "unsafe {}"),
+                ("crates/ring/tests/it/a.rs", 1),
+            ),
+            (
+                "no_std",
+                with("crates/engine/src/lib.rs", "//! #![no_std]"),
+                ("crates/engine/src/lib.rs", 0),
+            ),
+            ("no_std", with(engine, "\nextern crate std;"), (engine, 2)),
+            ("clock", with(engine, "let t = Instant::now();"), (engine, 1)),
+            ("clock", with(engine, "\n\nt.elapsed()"), (engine, 3)),
+            ("words", with(engine, "let openQty = 1;"), (engine, 1)),
+            ("words", with(engine, "\nstruct BookManager;"), (engine, 2)),
+            ("finished", with("docs/glossary.md", concat!("FIX", "ME")), ("docs/glossary.md", 1)),
+            ("finished", with(engine, concat!("fn f() { to", "do!() }")), (engine, 1)),
+            ("finished", with(engine, concat!("\n#[", "ignore = \"slow\"]")), (engine, 2)),
+            (
+                "opening",
+                with("crates/damrak/src/main.rs", "fn main() {}"),
+                ("crates/damrak/src/main.rs", 1),
+            ),
+            ("tree", building(&many), ("Cargo.lock", 0)),
+            ("tree", building(&["serde", "cc"]), ("Cargo.lock", 0)),
+            ("tree", linking("z"), ("Cargo.lock", 0)),
+            ("readme", with("README.md", "`cargo run --release -- demo`"), ("README.md", 0)),
+            ("markdown", with("docs/glossary.md", "a\n\tb"), ("docs/glossary.md", 2)),
+            ("markdown", with("docs/glossary.md", "a \n"), ("docs/glossary.md", 1)),
+            ("links", with("docs/glossary.md", "\n[a](wire/none.md)"), ("docs/glossary.md", 2)),
+            (
+                "links",
+                with("README.md", &(clean().files["README.md"].clone() + "[a](../b)")),
+                ("README.md", 1),
+            ),
+            ("index", with("docs/journal.md", "text"), ("docs/README.md", 0)),
+        ]
+    }
+
+    /// Each rule finds what is planted for it, where it is planted, and no rule misfires on it.
+    #[test]
+    fn each_rule_finds_its_planted_violation() {
+        for (index, (name, repository, (path, line))) in planted().into_iter().enumerate() {
+            for rule in RULES {
+                let findings = (rule.find)(&repository);
+                if rule.name == name {
+                    assert_eq!(findings.len(), 1, "plant {index}, {name}: {findings:?}");
+                    assert_eq!(
+                        (findings[0].path.as_str(), findings[0].line),
+                        (path, line),
+                        "{name}"
+                    );
+                } else {
+                    assert_eq!(findings, [], "plant {index} for {name}, found by {}", rule.name);
+                }
+            }
+        }
+    }
+
+    /// No rule is without a planted violation.
+    #[test]
+    fn each_rule_has_a_planted_violation() {
+        let names: BTreeSet<&str> = planted().iter().map(|(name, _, _)| *name).collect();
+        assert_eq!(names, RULES.iter().map(|rule| rule.name).collect());
+    }
+
+    /// No rule finds anything where all is well.
+    #[test]
+    fn no_rule_misfires() {
+        for rule in RULES {
+            assert_eq!((rule.find)(&clean()), [], "{}", rule.name);
+        }
+    }
+
+    /// What a build leaves behind is not read, what git keeps is.
+    #[test]
+    fn only_the_repository_is_read() {
+        let mut files = BTreeMap::new();
+        read_folder(&crate::root(), "", &mut files).unwrap();
+        assert!(files.contains_key(".ci/run") && files.contains_key("xtask/src/tidy.rs"));
+        assert!(!files.keys().any(|path| path.starts_with("target/") || path.starts_with(".git/")));
+    }
+}
