@@ -505,9 +505,9 @@ impl Config {
                 vec![group(&edge), group(&core)]
             }
             LayoutName::Pipeline => AgentName::ALL.iter().map(|agent| group(&[*agent])).collect(),
-            // One thread carries an order through without a hand-over; a second one pays only
-            // where it has a core of its own beside those of the clients.
-            LayoutName::Auto if cores < 4 => vec![group(&AgentName::ALL)],
+            // One thread carries an order through without a hand-over. A second one pays only where
+            // it need not share its core with the clients or with the first.
+            LayoutName::Auto if cores < 8 => vec![group(&AgentName::ALL)],
             LayoutName::Auto => Self {
                 layout: LayoutConfig { name: Some(LayoutName::Edge), ..Default::default() },
                 ..self.clone()

@@ -120,7 +120,7 @@ impl Order {
         self.leaves == 0
     }
 
-    /// How many open lots an intended size leaves no room for: what was executed counts against
+    /// How many open lots an intended quantity leaves no room for: what was executed counts against
     /// it, and it never gives lots back. OUCH 5.0, section 3.
     pub(crate) fn excess(&self, intended: Quantity) -> Quantity {
         let room = intended.saturating_sub(self.executed());

@@ -110,7 +110,7 @@ impl ModelOrder {
         }
     }
 
-    /// What an intended size leaves no room for. (7.1, 7.2)
+    /// What an intended quantity leaves no room for. (7.1, 7.2)
     fn too_much(&self, intended: Quantity) -> u64 {
         let may_execute = self.executed + self.leaves().0;
         if may_execute <= intended.0 {

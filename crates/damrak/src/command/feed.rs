@@ -187,6 +187,7 @@ fn summary(receiver: &FeedReceiver, book: &FeedBook, arguments: &Arguments) -> V
         "messages": report.messages.delivered,
         "datagrams": report.datagrams,
         "heartbeats": report.heartbeats,
+        "before_joining": report.messages.before_joining,
         "gaps": report.messages.gaps,
         "requested": report.requested,
         "duplicates": report.messages.duplicates,

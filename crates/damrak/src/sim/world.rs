@@ -37,8 +37,11 @@ const UDP_SESSIONS: usize = 1;
 /// 2026-01-02 09:30 UTC, when every simulated day begins.
 const START_NS: u64 = 1_767_346_200_000_000_000;
 
-/// Quiet ticks after which everything under way has arrived and every timer has run out.
+/// Quiet ticks after which everything under way has arrived and every timer has run out, of this
+/// length at most: 10 s together, where the longest wait for a lost message is some 3 s (a
+/// heartbeat that tells of it, a request that times out, the answer).
 const SETTLE_TICKS: u64 = 20_000;
+const SETTLE_TICK_NS_MAX: u64 = 1_000_000;
 
 /// What to simulate.
 #[derive(Clone, Copy, Debug)]
@@ -145,6 +148,7 @@ struct World {
     rng: Rng,
     faults: Faults,
     with_faults: bool,
+    is_settling: bool,
     clock: Arc<FakeClock>,
     config: Config,
     disk: CrashStorage,
@@ -187,6 +191,7 @@ impl World {
                 duplication_per_mille: rng.below(50),
             },
             with_faults: options.faults,
+            is_settling: false,
             clock: Arc::new(FakeClock(AtomicU64::new(START_NS))),
             flow: CommandFlow::new(rng.next_u64(), profile),
             rng,
@@ -295,7 +300,9 @@ impl World {
     /// Time goes on, the venue takes a turn, and what is under way arrives.
     fn turn(&mut self) -> Result<(), String> {
         self.tick += 1;
-        let step = if self.faults.on && self.rng.below(2000) == 0 {
+        let step = if self.is_settling {
+            self.rng.below(SETTLE_TICK_NS_MAX)
+        } else if self.with_faults && self.rng.below(2000) == 0 {
             self.rng.below(3_000_000_000)
         } else {
             self.rng.below(200_000)
@@ -367,6 +374,7 @@ impl World {
     /// Faults end, and everything under way arrives.
     fn settle(&mut self) -> Result<(), String> {
         self.faults.on = false;
+        self.is_settling = true;
         for _ in 0..SETTLE_TICKS {
             self.turn()?;
         }

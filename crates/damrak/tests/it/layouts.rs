@@ -37,8 +37,8 @@ struct Outcome {
 
 /// Stands for the gateways: submits commands with times of its own.
 struct Source {
-    commands: std::vec::IntoIter<Submission>,
-    kept: Option<Submission>,
+    commands: Arc<[Submission]>,
+    submitted: usize,
     submissions: Producer<Submission>,
 }
 
@@ -48,16 +48,14 @@ impl Agent for Source {
     }
 
     fn do_work(&mut self, _now_ns: u64) -> Result<usize, AgentError> {
-        let mut work = 0;
-        while work < 100 {
-            let Some(submission) = self.kept.take().or_else(|| self.commands.next()) else { break };
-            if let Err(full) = self.submissions.try_publish(submission) {
-                self.kept = Some(full.0);
+        let before = self.submitted;
+        for submission in self.commands.iter().skip(before).take(100) {
+            if self.submissions.try_publish(*submission).is_err() {
                 break;
             }
-            work += 1;
+            self.submitted += 1;
         }
-        Ok(work)
+        Ok(self.submitted - before)
     }
 }
 
@@ -95,7 +93,7 @@ fn fold(digest: u64, output: &Output) -> u64 {
     })
 }
 
-fn commands() -> Vec<Submission> {
+fn commands() -> Arc<[Submission]> {
     let mut flow = CommandFlow::new(2026, Profile::default());
     (0..COMMANDS)
         .map(|number| Submission {
@@ -126,7 +124,12 @@ fn plain(commands: &[Submission]) -> (u64, u64, u64) {
 
 /// Runs all commands with agents grouped so, by index: source, sequencer, journaler, engine,
 /// collector.
-fn run(commands: &[Submission], groups: &[&[usize]], event_count: u64, folder: &Path) -> Outcome {
+fn run(
+    commands: &Arc<[Submission]>,
+    groups: &[&[usize]],
+    event_count: u64,
+    folder: &Path,
+) -> Outcome {
     // Rings so small that every one of them fills.
     let mut submissions = Builder::<Submission>::new("submissions", 64);
     let to_sequencer = submissions.gating("sequencer");
@@ -149,7 +152,7 @@ fn run(commands: &[Submission], groups: &[&[usize]], event_count: u64, folder: &
     let durable = Arc::new(Cursor::new(0));
     let (digest, count) = (Arc::new(Mutex::new(0)), Arc::new(AtomicU64::new(0)));
     let agents: [Box<dyn Agent>; 5] = [
-        Box::new(Source { commands: commands.to_vec().into_iter(), kept: None, submissions }),
+        Box::new(Source { commands: Arc::clone(commands), submitted: 0, submissions }),
         Box::new(Sequencer::new(Sequence::NONE, Timestamp(0), vec![to_sequencer], inputs)),
         Box::new(Journaler::new(to_journaler, writer, Arc::clone(&durable), false)),
         Box::new(EngineStage::new(to_engine, Engine::new(), outputs, checkpoints)),

@@ -4,7 +4,7 @@ use crate::scenario::check;
 
 /// Rules 7.1, 7.5: a cancel lowers what may still execute in all, and says what it removed now.
 #[test]
-fn cancel_lowers_the_intended_size() {
+fn cancel_lowers_the_intended_quantity() {
     check(
         "
         buy A1 10 @ 100     => accepted, booked 10 @ 100
@@ -19,7 +19,7 @@ fn cancel_lowers_the_intended_size() {
     );
 }
 
-/// Rule 7.1: an intended size below what was executed removes all that is open.
+/// Rule 7.1: an intended quantity below what was executed removes all that is open.
 #[test]
 fn cancel_below_what_was_executed_removes_all() {
     check(
@@ -31,7 +31,7 @@ fn cancel_below_what_was_executed_removes_all() {
     );
 }
 
-/// Rule 7.2: what a replaced order executed counts against the intended size of its replacement.
+/// Rule 7.2: what a replaced order executed counts against the intended quantity of its replacement.
 #[test]
 fn executed_lots_of_the_chain_count() {
     check(

@@ -30,9 +30,9 @@ fn modify_to_the_other_side_is_ignored() {
     );
 }
 
-/// Rule 8.2: a modify lowers the intended size, of the chain; of an increase only the side counts.
+/// Rule 8.2: a modify lowers the intended quantity, of the chain; of an increase only the side counts.
 #[test]
-fn modify_lowers_the_intended_size() {
+fn modify_lowers_the_intended_quantity() {
     check(
         "
         sell A1 10 @ 100            => accepted, booked 10 @ 100

@@ -445,7 +445,7 @@ mod tests {
         let numbers: Vec<u64> =
             poll(&mut client, REQUEST_TIMEOUT_NS).iter().map(|(number, _)| *number).collect();
         assert_eq!(numbers, [1, 2, 3]);
-        assert_eq!(client.report().replies.gaps, 1);
+        assert_eq!(client.report().replies.before_joining, 2);
     }
 
     /// Nobody listening is counted; another session's replies are an error; the end is a state.

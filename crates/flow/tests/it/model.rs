@@ -8,7 +8,7 @@ use flow::{
     generator::{CommandFlow, Profile},
     model::{Model, ModelOrder},
 };
-use market::{Command, Event, Input, Price, RejectReason, Sequence, Timestamp};
+use market::{Command, Event, Input, Price, Sequence, Timestamp};
 
 /// Commands of each seed of each profile.
 const COMMANDS: u64 = 100_000;

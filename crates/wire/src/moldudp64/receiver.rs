@@ -71,9 +71,12 @@ pub struct ReceiverStatistics {
     pub delivered: u64,
     /// Messages that were there already.
     pub duplicates: u64,
-    /// Holes that opened.
+    /// Messages that had been sent before the first packet came: who joins late misses them, and
+    /// nothing was lost.
+    pub before_joining: u64,
+    /// Holes that opened after that.
     pub gaps: u64,
-    /// Messages that were missing when their hole opened.
+    /// Messages that were missing when such a hole opened.
     pub missed: u64,
     /// Requests made, repeated ones included.
     pub requests: u64,
@@ -269,9 +272,12 @@ impl Receiver {
     /// Messages below `end` exist; those from `start` are at hand, those between what was known
     /// and `start` are not.
     fn exists_until(&mut self, start: u64, end: u64) {
-        if start > self.known_end {
+        let missing = start.saturating_sub(self.known_end);
+        if missing > 0 && self.statistics.packets == 1 {
+            self.statistics.before_joining = missing;
+        } else if missing > 0 {
             self.statistics.gaps += 1;
-            self.statistics.missed += start - self.known_end;
+            self.statistics.missed += missing;
         }
         self.known_end = self.known_end.max(end);
     }
