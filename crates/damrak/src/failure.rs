@@ -51,7 +51,8 @@ impl Failure {
     }
 
     fn new(exit_code: ExitCode, what: impl fmt::Display) -> Self {
-        Self { exit_code, what: what.to_string(), hint: None }
+        // The alternate form of an error of `anyhow` names its causes as well.
+        Self { exit_code, what: format!("{what:#}"), hint: None }
     }
 
     /// With what to do about it.

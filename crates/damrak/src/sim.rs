@@ -1,8 +1,8 @@
 //! The simulator: a whole venue with its clients, network, disk and clock in one thread, from one
 //! seed.
 //!
-//! Start at [`run`]. [`world`] is the venue and what surrounds it, [`client`] those who trade,
-//! [`audit`] what must hold when all is said.
+//! Start at [`run`]. `world` is the venue and what surrounds it, `client` those who trade; what must
+//! hold when all is said is [`crate::audit`].
 //!
 //! Architecture invariant: nothing here reads a clock, a socket or a file; one seed is one run.
 

@@ -99,6 +99,10 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     stage.fix_addresses(&venue.started)?;
     tell(arguments, &format!("venue      {}", addresses_line(&venue.started)))?;
     let started = venue.started.clone();
+    tell(
+        arguments,
+        "rings      submissions, submissions udp, inputs, outputs: fullest lately / slots",
+    )?;
     let subscriber = Subscriber::start(
         address(&venue.started, "market_data")?,
         address(&venue.started, "re_request")?,

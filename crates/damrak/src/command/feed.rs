@@ -170,12 +170,12 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
 fn progress(receiver: &FeedReceiver, book: &FeedBook) -> String {
     let report = receiver.report();
     format!(
-        "messages {}  trades {}  orders in books {}  gaps {}  asked again {}  missing {}",
+        "messages {}  trades {}  orders in books {}  gaps {}  requests {}  missing {}",
         grouped(report.messages.delivered),
         grouped(book.trade_count()),
         grouped(book.order_count() as u64),
         report.messages.gaps,
-        grouped(report.requested),
+        grouped(report.messages.requests),
         grouped(report.missing),
     )
 }
@@ -189,7 +189,7 @@ fn summary(receiver: &FeedReceiver, book: &FeedBook, arguments: &Arguments) -> V
         "heartbeats": report.heartbeats,
         "before_joining": report.messages.before_joining,
         "gaps": report.messages.gaps,
-        "requested": report.requested,
+        "requests": report.messages.requests,
         "duplicates": report.messages.duplicates,
         "missing": report.missing,
         "malformed": report.malformed,

@@ -118,7 +118,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
         print_json(&summary(&report, arguments))?;
     } else {
         print_line(&format!(
-            "open loop   rate {}/s   {} sessions   OUCH 5.0",
+            "open loop   rate {}/s   sessions {}   OUCH 5.0",
             grouped(arguments.rate.0),
             report.session_count
         ))?;

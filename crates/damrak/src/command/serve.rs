@@ -10,7 +10,7 @@ use std::{
 };
 
 use clap::Args;
-use serde_json::{Value, json};
+use serde_json::Value;
 use signal_hook::consts::{SIGINT, SIGTERM};
 
 use super::output::{grouped, print_json, print_line};
@@ -140,8 +140,15 @@ fn announce(running: &Running, config: &Config, json: bool) -> Result<(), Failur
         grouped(started["recovered"]["last_sequence"].as_u64().unwrap_or(0)),
         started["recovered"]["seconds"].as_f64().unwrap_or(0.0),
     ))?;
-    if let Some(cut) = started["recovered"]["torn_tail"].as_object() {
-        print_line(&format!("  torn tail cut    {}", json!(cut)))?;
+    let cut = &started["recovered"]["torn_tail"];
+    if cut.is_object() {
+        print_line(&format!(
+            "  torn tail        {} bytes from offset {} of {} were a record that was never \
+             finished; they are cut off",
+            cut["bytes"],
+            cut["offset"],
+            text(&cut["path"]),
+        ))?;
     }
     print_line(&format!("  layout           {}", text(&started["layout"])))?;
     if io::stdout().is_terminal() {

@@ -187,6 +187,69 @@ fn an_idle_venue_sleeps() {
     }
 }
 
+/// Load over TCP and UDP is answered, and a subscriber who joins afterwards gets every message.
+#[test]
+fn load_is_answered_and_the_feed_is_whole() {
+    let folder = tempfile::tempdir().unwrap();
+    let local = UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let participants = format!(
+        "[[participants]]\nusername = \"user01\"\npassword = \"password01\"\nfirm = \"FIRM\"\n\
+         [[participants]]\nusername = \"user04\"\nfirm = \"FIRM\"\nudp = \"{local}\"\n"
+    );
+    let path = config(folder.path(), &participants);
+    let (_venue, started) = Venue::start(&path, &[]);
+    let address = |name: &str| started["addresses"][name].as_str().unwrap().to_owned();
+
+    let out = folder.path().join("figures");
+    let load = damrak(&[
+        "load",
+        "--json",
+        "--for",
+        "1s",
+        "--rate",
+        "2k/s",
+        "--pack",
+        "4",
+        "--to",
+        &address("order_entry"),
+        "--session",
+        "user01:password01",
+        "--to-udp",
+        &address("order_entry_udp"),
+        "--udp",
+        &local.to_string(),
+        "--out",
+        out.to_str().unwrap(),
+    ]);
+    assert_eq!(load.status.code(), Some(0), "{}", stderr(&load));
+    let load: Value = serde_json::from_slice(&load.stdout).unwrap();
+    assert_eq!(load["sessions"], 2, "{load}");
+    assert!(load["replies"].as_u64() > Some(1_000), "{load}");
+    assert_eq!(load["unexpected"], 0, "{load}");
+    assert!(load["latency_ns"]["p50"].as_u64() > Some(0), "{load}");
+    assert!(out.join("order-to-ack.hgrm").exists());
+
+    let recording = folder.path().join("feed.itch");
+    let feed = damrak(&[
+        "feed",
+        "--json",
+        "--for",
+        "3s",
+        "--group",
+        &address("market_data"),
+        "--re-request",
+        &address("re_request"),
+        "--record",
+        recording.to_str().unwrap(),
+    ]);
+    assert_eq!(feed.status.code(), Some(0), "{}", stderr(&feed));
+    let feed: Value = serde_json::from_slice(&feed.stdout).unwrap();
+    assert!(feed["messages"].as_u64() > Some(500), "{feed}");
+    assert_eq!(feed["missing"], 0, "{feed}");
+    assert!(feed["trades"].as_u64() > Some(0), "{feed}");
+    assert!(fs::metadata(recording).unwrap().len() > 10_000);
+}
+
 /// The demo kills a venue in the middle of the load and finds everything again.
 #[test]
 fn the_demo_finds_everything_again() {
