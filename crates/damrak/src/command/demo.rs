@@ -557,3 +557,39 @@ fn print_summary(
     ))?;
     print_line("next:  damrak serve   damrak load   damrak feed   docs/connect.md")
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn good() -> Checks {
+        Checks {
+            acked: 1,
+            acked_lost: 0,
+            replies_equal: true,
+            state_hash_equal: true,
+            state_hashes: 1,
+            feed_caught_up: true,
+            feed_error: None,
+        }
+    }
+
+    /// A demo passes only if every check does, and if there was something to check.
+    #[test]
+    fn one_failed_check_fails_the_demo() {
+        assert!(good().passed());
+        let spoil: [fn(&mut Checks); 6] = [
+            |checks| checks.acked = 0,
+            |checks| checks.acked_lost = 1,
+            |checks| checks.replies_equal = false,
+            |checks| checks.state_hash_equal = false,
+            |checks| checks.feed_caught_up = false,
+            |checks| checks.feed_error = Some("the books differ".into()),
+        ];
+        for (index, spoil) in spoil.iter().enumerate() {
+            let mut checks = good();
+            spoil(&mut checks);
+            assert!(!checks.passed(), "check {index}");
+        }
+    }
+}
