@@ -6,7 +6,8 @@
 //!
 //! Architecture invariant: nothing here reads a clock, a socket or a file; one seed is one run.
 
+mod faults;
 mod client;
 mod world;
 
-pub use world::{Faults, Options, Summary, Violation, run};
+pub use world::{Options, Summary, Violation, run};

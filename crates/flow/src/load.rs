@@ -28,7 +28,7 @@ use wire::{
 
 use crate::{client::ClientError, latency::Latency, schedule::Arrivals};
 
-pub use report::{LoadCounts, LoadReport, Progress, SessionFailure};
+pub use report::{LoadCounts, LoadReport, Progress, SessionFailure, grouped};
 
 use session::Session;
 use worker::{Exchange, Worker};

@@ -10,7 +10,7 @@ use wire::{
     soupbintcp::{Client, ClientHappening, LoginRequest, Timers},
 };
 
-use super::world::Faults;
+use super::faults::Faults;
 
 /// How long a client waits before it connects again, in nanoseconds.
 const RECONNECT_NS: u64 = 50_000_000;

@@ -20,7 +20,10 @@ use market::{Command, Event};
 use ring::{Clock, Runner};
 use wire::ouch;
 
-use super::client::{DatagramClient, TcpClient};
+use super::{
+    client::{DatagramClient, TcpClient},
+    faults::Faults,
+};
 use crate::{
     audit::{self, Derived, Digest},
     config::{Config, DurabilityConfig},
@@ -52,17 +55,6 @@ pub struct Options {
     pub ticks: u64,
     /// Messages are lost, repeated, reordered and cut, and the venue is killed.
     pub faults: bool,
-}
-
-/// What goes wrong, out of a thousand.
-#[derive(Clone, Copy, Debug)]
-pub struct Faults {
-    /// False while everything settles.
-    pub on: bool,
-    /// Datagrams that vanish.
-    pub loss_per_mille: u64,
-    /// Datagrams that come twice.
-    pub duplication_per_mille: u64,
 }
 
 /// What a run that found nothing wrong came to.

@@ -175,7 +175,8 @@ impl fmt::Display for LoadReport {
 }
 
 /// A number in groups of three digits: `6 000 000`.
-fn grouped(number: u64) -> String {
+#[must_use]
+pub fn grouped(number: u64) -> String {
     let digits = number.to_string();
     let mut text = String::with_capacity(digits.len() + digits.len() / 3);
     for (index, digit) in digits.chars().enumerate() {
