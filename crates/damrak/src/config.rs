@@ -491,28 +491,25 @@ impl Config {
     /// The groups of agents, one thread each, on a machine with this many cores.
     #[must_use]
     pub fn groups(&self, cores: usize) -> Vec<GroupConfig> {
-        let group =
-            |agents: &[AgentName]| GroupConfig { agents: agents.to_vec(), core: None, wait: None };
         if !self.layout.groups.is_empty() {
             return self.layout.groups.clone();
         }
+        let journaler = [AgentName::Journaler];
+        let core = [AgentName::Sequencer, AgentName::Engine];
+        let is_synced = self.journal.durability == DurabilityConfig::Synced;
         match self.layout.name.unwrap_or(LayoutName::Auto) {
-            LayoutName::Single => vec![group(&AgentName::ALL)],
-            LayoutName::Edge => {
-                let core = [AgentName::Sequencer, AgentName::Engine];
-                let edge: Vec<_> =
-                    AgentName::ALL.into_iter().filter(|agent| !core.contains(agent)).collect();
-                vec![group(&edge), group(&core)]
-            }
+            LayoutName::Single => apart(&[]),
+            LayoutName::Edge => apart(&[&core]),
             LayoutName::Pipeline => AgentName::ALL.iter().map(|agent| group(&[*agent])).collect(),
             // One thread carries an order through without a hand-over. A second one pays only where
-            // it need not share its core with the clients or with the first.
-            LayoutName::Auto if cores < 8 => vec![group(&AgentName::ALL)],
-            LayoutName::Auto => Self {
-                layout: LayoutConfig { name: Some(LayoutName::Edge), ..Default::default() },
-                ..self.clone()
-            }
-            .groups(cores),
+            // it need not share its core with the clients or with the first. A journaler that syncs
+            // mostly sleeps, and lets the others gather the next group of commands meanwhile.
+            LayoutName::Auto => match (cores >= 8, is_synced) {
+                (false, false) => apart(&[]),
+                (false, true) => apart(&[&journaler]),
+                (true, false) => apart(&[&core]),
+                (true, true) => apart(&[&core, &journaler]),
+            },
         }
     }
 
@@ -523,6 +520,17 @@ impl Config {
             SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), self.market_data.group.port())
         })
     }
+}
+
+fn group(agents: &[AgentName]) -> GroupConfig {
+    GroupConfig { agents: agents.to_vec(), core: None, wait: None }
+}
+
+/// Each of these on a thread of its own, all other agents together on the first.
+fn apart(groups: &[&[AgentName]]) -> Vec<GroupConfig> {
+    let is_apart = |agent: &AgentName| groups.iter().any(|group| group.contains(agent));
+    let others: Vec<_> = AgentName::ALL.into_iter().filter(|agent| !is_apart(agent)).collect();
+    std::iter::once(group(&others)).chain(groups.iter().map(|agents| group(agents))).collect()
 }
 
 impl InstrumentConfig {
@@ -786,8 +794,11 @@ mod tests {
     /// Every layout names every agent once.
     #[test]
     fn layouts_are_complete() {
-        for name in ["auto", "single", "edge", "pipeline"] {
-            let config = Config::parse(&format!("[layout]\nname = \"{name}\""), "").unwrap();
+        let durabilities = ["written", "synced"];
+        let names = ["auto", "single", "edge", "pipeline"];
+        for (name, durability) in names.iter().flat_map(|name| durabilities.map(|d| (name, d))) {
+            let text = format!("journal.durability = {durability:?}\nlayout.name = {name:?}");
+            let config = Config::parse(&text, "").unwrap();
             for cores in [1, 2, 4, 16] {
                 let mut agents: Vec<_> =
                     config.groups(cores).into_iter().flat_map(|group| group.agents).collect();

@@ -9,4 +9,4 @@ pub use journaler::Journaler;
 pub use sequencer::Sequencer;
 
 /// How much one stage takes up in one turn, so that the others of its thread get theirs.
-const TURN_LIMIT: usize = 256;
+const TURN_LIMIT: usize = 1024;
