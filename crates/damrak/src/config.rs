@@ -270,6 +270,10 @@ pub struct ParticipantConfig {
     /// If given, the session speaks OUCH over UDP from this address, and only so.
     #[serde(default)]
     pub udp: Option<SocketAddr>,
+    /// If true, all live orders of the session are canceled when its connection ends. Default
+    /// false; not with `udp`, which has no connections.
+    #[serde(default)]
+    pub cancel_on_disconnect: bool,
     /// Live orders at a time, more are rejected. Default 100000.
     #[serde(default = "ParticipantConfig::default_live_orders")]
     pub live_orders_max: u32,
@@ -282,6 +286,7 @@ impl Default for Config {
             password: udp.is_none().then(|| format!("password{number:02}")),
             firm: "FIRM".into(),
             udp: udp.map(|port| SocketAddr::from((Ipv4Addr::LOCALHOST, port))),
+            cancel_on_disconnect: false,
             live_orders_max: ParticipantConfig::default_live_orders(),
         };
         let instrument = |symbol: &str| InstrumentConfig {
@@ -458,6 +463,12 @@ impl Config {
                     Text::<10>::new(password).filter(|text| !text.is_blank()).ok_or_else(|| {
                         format!("participant {username}: password is not 1 to 10 characters")
                     })?;
+                }
+                (None, Some(_)) if participant.cancel_on_disconnect => {
+                    return Err(format!(
+                        "participant {username}: cancel_on_disconnect is not for udp, which has \
+                         no connections"
+                    ));
                 }
                 (None, Some(address)) => {
                     if !addresses.insert(address) {

@@ -256,7 +256,9 @@ fn order_entry_config(config: &Config, session: [u8; 10]) -> Result<OrderEntryCo
         .iter()
         .filter_map(|participant| {
             let password = participant.password.as_deref()?;
-            Some(Account::new(&participant.username, password).map_err(Failure::usage))
+            let account = Account::new(&participant.username, password).map_err(Failure::usage);
+            let wanted = participant.cancel_on_disconnect;
+            Some(account.map(|account| account.with_cancel_on_disconnect(wanted)))
         })
         .collect::<Result<_, _>>()?;
     Ok(OrderEntryConfig {

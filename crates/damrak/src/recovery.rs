@@ -5,8 +5,8 @@ use std::{error::Error, fmt, path::Path};
 use engine::Engine;
 use journal::{Folder, OpenError, Options, Record, Report, Storage, VerifyError, Writer};
 use market::{
-    AddInstrument, AddSession, Command, DecodeError, Input, Output, Sequence, SystemEvent,
-    Timestamp,
+    AddInstrument, AddSession, CancelOnDisconnect, Command, DecodeError, Input, Output, Sequence,
+    SystemEvent, Timestamp,
 };
 
 use crate::{config::Config, failure::Failure};
@@ -218,6 +218,15 @@ pub fn bootstrap(config: &Config, engine: &Engine) -> Result<Vec<Command>, Failu
                 )));
             }
             Some(_) => {}
+        }
+    }
+    // Nobody is connected when a venue starts.
+    for participant in config.participants.iter().filter(|row| row.cancel_on_disconnect) {
+        let username = participant.username().map_err(Failure::usage)?;
+        let known = engine.sessions().find(|known| *known.username() == username);
+        if let Some(known) = known.filter(|known| known.live_orders() > 0) {
+            let session_id = known.session_id();
+            commands.push(Command::CancelOnDisconnect(CancelOnDisconnect { session_id }));
         }
     }
     if matches!(phase, None | Some(SystemEvent::StartOfMessages)) {

@@ -27,8 +27,8 @@ use alloc::vec::Vec;
 use core::mem;
 
 use market::{
-    Accepted, AccountQueried, AccountQuery, AddInstrument, AddSession, Booked, CancelOrder,
-    CancelReason, Canceled, ClientOrderId, Command, Display, EnterOrder, EntrySwitch,
+    Accepted, AccountQueried, AccountQuery, AddInstrument, AddSession, Booked, CancelOnDisconnect,
+    CancelOrder, CancelReason, Canceled, ClientOrderId, Command, Display, EnterOrder, EntrySwitch,
     EntrySwitched, Event, Fill, Firm, Input, Instrument, InstrumentId, MassCancel, MassCanceled,
     Modified, ModifyOrder, OrderAttributes, OrderId, OrderKey, OrderType, Price, Quantity,
     RefusedOrder, RejectReason, Rejected, ReplaceOrder, Replaced, Sequence, SessionAdded,
@@ -116,6 +116,7 @@ impl Engine {
             Command::SwitchEntry(switch) => self.switch_entry(switch, emit),
             Command::QueryAccount(query) => self.query_account(query, emit),
             Command::Refuse(refused) => self.refuse(refused, emit),
+            Command::CancelOnDisconnect(cancel) => self.cancel_on_disconnect(cancel, emit),
         }
     }
 
@@ -215,7 +216,7 @@ impl Engine {
         let book = self.book_of(&original);
         let Some(terms) = replace.terms.filter(|terms| check::replacement(book, &original, terms))
         else {
-            return self.cancel_all(slot, emit);
+            return self.cancel_all(slot, CancelReason::User, emit);
         };
 
         let rests_at_once = terms.order_type == OrderType::Limit
@@ -273,7 +274,7 @@ impl Engine {
         let Some(slot) = self.find(cancel.key) else { return };
         let quantity = self.pool[slot].order.excess(cancel.quantity);
         if !quantity.is_zero() {
-            self.cancel_some(slot, quantity, emit);
+            self.cancel_some(slot, quantity, CancelReason::User, emit);
         }
     }
 
@@ -313,7 +314,17 @@ impl Engine {
         let mut found = mem::take(&mut self.found);
         self.find_all(mass, &mut found);
         for slot in found.drain(..) {
-            self.cancel_all(slot, emit);
+            self.cancel_all(slot, CancelReason::User, emit);
+        }
+        self.found = found;
+    }
+
+    fn cancel_on_disconnect(&mut self, cancel: &CancelOnDisconnect, emit: &mut impl FnMut(Event)) {
+        let Some(session) = self.sessions.get(cancel.session_id) else { return };
+        let mut found = mem::take(&mut self.found);
+        found.extend(session.iter_live().map(|(_, slot)| slot));
+        for slot in found.drain(..) {
+            self.cancel_all(slot, CancelReason::Supervisory, emit);
         }
         self.found = found;
     }
@@ -420,13 +431,19 @@ impl Engine {
         });
     }
 
-    /// Cancels all that is open of a resting order, because its owner asked.
-    fn cancel_all(&mut self, slot: Slot, emit: &mut impl FnMut(Event)) {
-        self.cancel_some(slot, self.pool[slot].order.leaves(), emit);
+    /// Cancels all that is open of a resting order.
+    fn cancel_all(&mut self, slot: Slot, reason: CancelReason, emit: &mut impl FnMut(Event)) {
+        self.cancel_some(slot, self.pool[slot].order.leaves(), reason, emit);
     }
 
-    /// Cancels some of what is open of a resting order, because its owner asked.
-    fn cancel_some(&mut self, slot: Slot, quantity: Quantity, emit: &mut impl FnMut(Event)) {
+    /// Cancels some of what is open of a resting order.
+    fn cancel_some(
+        &mut self,
+        slot: Slot,
+        quantity: Quantity,
+        reason: CancelReason,
+        emit: &mut impl FnMut(Event),
+    ) {
         let mut order = self.pool[slot].order;
         order.reduce(quantity);
         self.change(slot, order);
@@ -437,7 +454,7 @@ impl Engine {
             quantity,
             leaves: order.leaves(),
             booked: true,
-            reason: CancelReason::User,
+            reason,
         }));
     }
 

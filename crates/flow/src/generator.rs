@@ -8,10 +8,10 @@
 use std::collections::VecDeque;
 
 use market::{
-    AccountQuery, AddInstrument, AddSession, CancelOrder, Capacity, ClientOrderId, Command,
-    CustomerType, Display, EnterOrder, EntrySwitch, Firm, MassCancel, ModifyOrder, OrderAttributes,
-    OrderKey, OrderType, Price, Quantity, RefusedOrder, RejectReason, ReplaceOrder, ReplaceTerms,
-    SessionId, Side, Symbol, SystemEvent, Text, TimeInForce,
+    AccountQuery, AddInstrument, AddSession, CancelOnDisconnect, CancelOrder, Capacity,
+    ClientOrderId, Command, CustomerType, Display, EnterOrder, EntrySwitch, Firm, MassCancel,
+    ModifyOrder, OrderAttributes, OrderKey, OrderType, Price, Quantity, RefusedOrder, RejectReason,
+    ReplaceOrder, ReplaceTerms, SessionId, Side, Symbol, SystemEvent, Text, TimeInForce,
 };
 
 use crate::rng::Rng;
@@ -194,7 +194,8 @@ impl CommandFlow {
         }
         let crowded = self.live.len() >= self.profile.live_orders;
         match self.rng.below(1_000) {
-            0..=2 => self.mass_cancel(),
+            0..=1 => self.mass_cancel(),
+            2 => self.cancel_on_disconnect(),
             3..=4 => self.forbid(),
             5..=8 => self.query(),
             9..=549 if !crowded => self.enter(),
@@ -450,6 +451,12 @@ impl CommandFlow {
         Command::QueryAccount(AccountQuery { session_id, channel })
     }
 
+    fn cancel_on_disconnect(&mut self) -> Command {
+        let session_id = self.any_session();
+        self.live.retain(|order| order.key.session_id != session_id);
+        Command::CancelOnDisconnect(CancelOnDisconnect { session_id })
+    }
+
     fn refuse(&mut self) -> Command {
         Command::Refuse(RefusedOrder {
             key: self.any_next_key(),
@@ -460,9 +467,10 @@ impl CommandFlow {
 
     fn of_unknown_session(&mut self) -> Command {
         let session_id = *self.rng.pick(&[SessionId(0), SessionId(40_000), SessionId(u16::MAX)]);
-        let mut command = match self.rng.below(3) {
+        let mut command = match self.rng.below(4) {
             0 => self.enter(),
             1 => self.refuse(),
+            2 => return Command::CancelOnDisconnect(CancelOnDisconnect { session_id }),
             _ => self.mass_cancel(),
         };
         match &mut command {

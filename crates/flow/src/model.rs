@@ -143,11 +143,26 @@ impl Model {
             Command::Cancel(cancel) => {
                 if let Some(place) = self.place_of(cancel.key) {
                     let too_much = self.orders[place].too_much(cancel.quantity);
-                    self.cancel(place, too_much, &mut events);
+                    self.cancel(place, too_much, CancelReason::User, &mut events);
                 }
             }
             Command::Modify(modify) => self.modify(modify, &mut events),
             Command::MassCancel(mass) => self.mass_cancel(mass, &mut events),
+            Command::CancelOnDisconnect(cut_off) => {
+                // 12.1
+                let mut meant: Vec<OrderKey> = self
+                    .orders
+                    .iter()
+                    .map(|order| order.key)
+                    .filter(|key| key.session_id == cut_off.session_id)
+                    .collect();
+                meant.sort();
+                for key in meant {
+                    let place = self.place_of(key).expect("it was found live");
+                    let leaves = self.orders[place].leaves().0;
+                    self.cancel(place, leaves, CancelReason::Supervisory, &mut events);
+                }
+            }
             Command::SwitchEntry(switch) => self.switch_entry(switch, &mut events),
             Command::QueryAccount(query) => {
                 if self.session(query.session_id).is_some() {
@@ -407,7 +422,10 @@ impl Model {
         // 9.3, 9.5
         let terms = match asked.terms {
             Some(terms) if self.acceptable(&original, &terms) => terms,
-            _ => return self.cancel(place, original.leaves().0, events),
+            _ => {
+                let leaves = original.leaves().0;
+                return self.cancel(place, leaves, CancelReason::User, events);
+            }
         };
 
         self.use_number(asked.key);
@@ -466,7 +484,13 @@ impl Model {
     }
 
     /// Removes lots from a live order, if any, and says so. (7.3, 7.5)
-    fn cancel(&mut self, place: usize, quantity: u64, events: &mut Vec<Event>) {
+    fn cancel(
+        &mut self,
+        place: usize,
+        quantity: u64,
+        reason: CancelReason,
+        events: &mut Vec<Event>,
+    ) {
         if quantity == 0 {
             return;
         }
@@ -479,7 +503,7 @@ impl Model {
             quantity: Quantity(quantity),
             leaves: order.leaves(),
             booked: true,
-            reason: CancelReason::User,
+            reason,
         }));
     }
 
@@ -536,7 +560,8 @@ impl Model {
         meant.sort();
         for key in meant {
             let place = self.place_of(key).expect("it was found live");
-            self.cancel(place, self.orders[place].leaves().0, events);
+            let leaves = self.orders[place].leaves().0;
+            self.cancel(place, leaves, CancelReason::User, events);
         }
     }
 

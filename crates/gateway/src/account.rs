@@ -7,6 +7,7 @@ use market::Text;
 pub struct Account {
     username: Text<6>,
     password: [u8; 10],
+    pub(crate) cancel_on_disconnect: bool,
 }
 
 /// What keeps a name and a password from being an account.
@@ -40,7 +41,14 @@ impl Account {
         if password == [b' '; 10] {
             return Err(AccountError::Password);
         }
-        Ok(Self { username, password })
+        Ok(Self { username, password, cancel_on_disconnect: false })
+    }
+
+    /// With its orders canceled whenever its connection ends.
+    #[must_use]
+    pub const fn with_cancel_on_disconnect(mut self, wanted: bool) -> Self {
+        self.cancel_on_disconnect = wanted;
+        self
     }
 
     /// The name, in upper case.

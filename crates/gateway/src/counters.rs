@@ -105,6 +105,8 @@ counters! {
         login_timeouts,
         /// Logouts.
         logouts,
+        /// Sessions whose orders were had canceled because they were cut off.
+        disconnect_cancels,
         /// OUCH messages received, malformed ones included.
         messages,
         /// Messages submitted to the sequencer.

@@ -3,7 +3,7 @@ mod connection;
 
 use std::{collections::VecDeque, net::SocketAddr, sync::Arc};
 
-use market::{Output, Text, Timestamp};
+use market::{CancelOnDisconnect, Command, Output, Text, Timestamp};
 use ring::{Agent, AgentError, Consumer, Cursor, Producer};
 use wire::{
     ouch,
@@ -103,6 +103,9 @@ pub struct OrderEntry<N> {
     connections: Vec<Option<Box<Connection>>>,
     /// The connection of each account that has one.
     live: Vec<Option<ConnectionId>>,
+    /// Accounts whose orders are to be canceled because they were cut off: submitted before
+    /// anything else, as soon as the ring has a slot.
+    cut_off: Vec<bool>,
     /// Places of connections with something to do, each once, longest waiting first.
     queue: VecDeque<u32>,
     pending: usize,
@@ -150,6 +153,7 @@ impl<N: StreamNetwork> OrderEntry<N> {
             session,
             replies: Replies::new(&usernames, limits.store_bytes_max),
             live: vec![None; accounts.len()],
+            cut_off: vec![false; accounts.len()],
             accounts,
             timers,
             limits,
@@ -400,6 +404,30 @@ impl<N: StreamNetwork> OrderEntry<N> {
         self.free -= 1;
         self.counters.submitted.add(1);
         Ok(())
+    }
+
+    /// Has the orders of accounts canceled that were cut off and want it so. Their commands before
+    /// are submitted already, and those of their next connection come after.
+    fn cancel_for_cut_off(&mut self, now_ns: u64) -> usize {
+        let mut work = 0;
+        for account in 0..self.cut_off.len() {
+            if !self.cut_off[account] {
+                continue;
+            }
+            if self.submissions.free() == 0 {
+                break;
+            }
+            let session_id =
+                self.replies.session(account).expect("who was logged in has a session");
+            let command = Command::CancelOnDisconnect(CancelOnDisconnect { session_id });
+            let submission = Submission { received: Timestamp(now_ns), command };
+            self.submissions.try_publish(submission).expect("there was a free slot");
+            self.free = 0;
+            self.cut_off[account] = false;
+            self.counters.disconnect_cancels.add(1);
+            work += 1;
+        }
+        work
     }
 
     fn answer_malformed(
@@ -657,6 +685,7 @@ impl<N: StreamNetwork> OrderEntry<N> {
             }
             Stage::Live(account) => {
                 self.live[account] = None;
+                self.cut_off[account] = self.accounts[account].cancel_on_disconnect;
                 let username = self.accounts[account].username();
                 reason.map(|reason| Notice::LoggedOut { username, address, reason })
             }
@@ -681,6 +710,7 @@ impl<N: StreamNetwork + Send> Agent for OrderEntry<N> {
 
     fn do_work(&mut self, now_ns: u64) -> Result<usize, AgentError> {
         let mut work = self.take_outputs();
+        work += self.cancel_for_cut_off(now_ns);
         work += self.take_network_events(now_ns)?;
         work += self.serve_queue(now_ns);
         work += self.tick(now_ns);

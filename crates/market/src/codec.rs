@@ -6,10 +6,10 @@
 use core::fmt;
 
 use crate::{
-    AccountQuery, AddInstrument, AddSession, CancelOrder, Capacity, ClientOrderId, Command,
-    CustomerType, Display, EnterOrder, EntrySwitch, Firm, MassCancel, ModifyOrder, OrderAttributes,
-    OrderKey, OrderType, Price, Quantity, RefusedOrder, RejectReason, ReplaceOrder, ReplaceTerms,
-    SessionId, Side, SystemEvent, Text, TimeInForce,
+    AccountQuery, AddInstrument, AddSession, CancelOnDisconnect, CancelOrder, Capacity,
+    ClientOrderId, Command, CustomerType, Display, EnterOrder, EntrySwitch, Firm, MassCancel,
+    ModifyOrder, OrderAttributes, OrderKey, OrderType, Price, Quantity, RefusedOrder, RejectReason,
+    ReplaceOrder, ReplaceTerms, SessionId, Side, SystemEvent, Text, TimeInForce,
 };
 
 const SYSTEM: u8 = 1;
@@ -24,6 +24,7 @@ const MASS_CANCEL: u8 = 9;
 const SWITCH_ENTRY: u8 = 10;
 const QUERY_ACCOUNT: u8 = 11;
 const REFUSE: u8 = 12;
+const CANCEL_ON_DISCONNECT: u8 = 13;
 
 /// Bytes that are not a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -134,6 +135,10 @@ impl Command {
                 out.u16(query.session_id.0);
                 out.u8(query.channel);
             }
+            Self::CancelOnDisconnect(cancel) => {
+                out.u8(CANCEL_ON_DISCONNECT);
+                out.u16(cancel.session_id.0);
+            }
             Self::Refuse(refused) => {
                 out.u8(REFUSE);
                 out.key(&refused.key);
@@ -214,6 +219,9 @@ impl Command {
                 client_order_id: bytes.text("client order id")?,
                 reason: bytes.code("reject reason", RejectReason::from_code)?,
             }),
+            CANCEL_ON_DISCONNECT => {
+                Self::CancelOnDisconnect(CancelOnDisconnect { session_id: SessionId(bytes.u16()?) })
+            }
             kind => return Err(DecodeError::Kind(kind)),
         };
         if bytes.0.is_empty() { Ok(command) } else { Err(DecodeError::Long) }
@@ -490,6 +498,11 @@ mod tests {
             }),
             any::<(u16, u8)>().prop_map(|(session_id, channel)| {
                 Command::QueryAccount(AccountQuery { session_id: SessionId(session_id), channel })
+            }),
+            any::<u16>().prop_map(|session_id| {
+                Command::CancelOnDisconnect(CancelOnDisconnect {
+                    session_id: SessionId(session_id),
+                })
             }),
             (key(), text::<14>(), one_of(RejectReason::ALL)).prop_map(
                 |(key, client_order_id, reason)| {

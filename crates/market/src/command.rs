@@ -41,6 +41,8 @@ pub enum Command {
     QueryAccount(AccountQuery),
     /// An order that the edge could not read as one; it is answered in its turn.
     Refuse(RefusedOrder),
+    /// Cancels all orders of a session, because it was cut off.
+    CancelOnDisconnect(CancelOnDisconnect),
 }
 
 /// See [`Command::AddInstrument`]. The engine numbers instruments in the order of addition.
@@ -177,6 +179,13 @@ pub struct AccountQuery {
     pub session_id: SessionId,
     /// For which channel.
     pub channel: u8,
+}
+
+/// See [`Command::CancelOnDisconnect`]. The exchange's own command, not a participant's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CancelOnDisconnect {
+    /// Whose connection is gone. The orders of every channel are meant.
+    pub session_id: SessionId,
 }
 
 /// See [`Command::Refuse`].

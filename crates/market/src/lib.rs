@@ -27,8 +27,8 @@ mod codec;
 pub use amount::Amount;
 pub use codec::DecodeError;
 pub use command::{
-    AccountQuery, AddInstrument, AddSession, CancelOrder, Command, EnterOrder, EntrySwitch,
-    MassCancel, ModifyOrder, OrderKey, RefusedOrder, ReplaceOrder, ReplaceTerms,
+    AccountQuery, AddInstrument, AddSession, CancelOnDisconnect, CancelOrder, Command, EnterOrder,
+    EntrySwitch, MassCancel, ModifyOrder, OrderKey, RefusedOrder, ReplaceOrder, ReplaceTerms,
 };
 pub use event::{
     Accepted, AccountQueried, Booked, CancelReason, Canceled, EntrySwitched, Event, Fill,

@@ -513,7 +513,10 @@ fn session_of(command: &Command) -> Option<usize> {
         Command::SwitchEntry(switch) => switch.key.session_id,
         Command::QueryAccount(query) => query.session_id,
         Command::Refuse(refused) => refused.key.session_id,
-        Command::System(_) | Command::AddInstrument(_) | Command::AddSession(_) => return None,
+        Command::CancelOnDisconnect(_)
+        | Command::System(_)
+        | Command::AddInstrument(_)
+        | Command::AddSession(_) => return None,
     };
     usize::from(session_id.0).checked_sub(1)
 }
@@ -530,5 +533,8 @@ fn config(rng: &mut Rng) -> Config {
     config.rings.inputs = 64 << rng.below(3);
     config.rings.outputs = 64 << rng.below(3);
     config.participants.truncate(TCP_SESSIONS + UDP_SESSIONS);
+    for participant in &mut config.participants[..TCP_SESSIONS] {
+        participant.cancel_on_disconnect = rng.below(4) == 0;
+    }
     config
 }

@@ -179,3 +179,40 @@ fn refused_orders_are_answered_in_their_turn() {
     assert_eq!(reasons, [0x0013, 0x001d], "invalid quantity, invalid price");
     running.stop().unwrap();
 }
+
+/// Who wants it so has no orders left after a cut or a restart; who does not keeps them.
+#[test]
+fn cancel_on_disconnect_is_by_participant() {
+    let folder = tempfile::tempdir().unwrap();
+    let row = |number: u8, wanted: bool| {
+        format!(
+            "[[participants]]\nusername = \"user{number:02}\"\npassword = \"password{number:02}\"\n\
+             firm = \"FIRM\"\ncancel_on_disconnect = {wanted}\n"
+        )
+    };
+    let config = config(folder.path(), &(row(1, true) + &row(2, false)));
+    let running = venue::start(&config, SystemClock::start()).unwrap();
+    let mut wants = Participant::login(&running, 1, 1);
+    let mut keeps = Participant::login(&running, 2, 1);
+    wants.send(&limit(1, Side::Buy, 10, 1_000_000));
+    wants.hear(2);
+    keeps.send(&limit(1, Side::Buy, 10, 1_000_000));
+    keeps.hear(2);
+    drop((wants.client, keeps.client));
+    let mut wants = Participant::login(&running, 1, 1);
+    wants.hear(3);
+    assert_eq!((wants.types().as_str(), wants.heard[2].last()), ("SAC", Some(&b'S')));
+    wants.send(&limit(2, Side::Buy, 10, 1_000_000));
+    wants.hear(4);
+    running.stop().unwrap();
+
+    let running = venue::start(&config, SystemClock::start()).unwrap();
+    let mut wants = Participant::login(&running, 1, 1);
+    wants.hear(5);
+    assert_eq!(wants.types(), "SACAC", "nobody is connected when a venue starts");
+    let mut keeps = Participant::login(&running, 2, 1);
+    keeps.send(&client::cancel(1, Quantity(0)));
+    keeps.hear(3);
+    assert_eq!((keeps.types().as_str(), keeps.heard[2].last()), ("SAC", Some(&b'U')));
+    running.stop().unwrap();
+}

@@ -19,12 +19,12 @@ use std::{collections::BTreeMap, fmt::Write};
 
 use engine::Engine;
 use market::{
-    Accepted, AccountQuery, AddInstrument, AddSession, Booked, CancelOrder, CancelReason, Canceled,
-    Capacity, ClientOrderId, Command, CustomerType, Display, EnterOrder, EntrySwitch,
-    EntrySwitched, Event, Fill, Firm, Input, InstrumentId, MassCancel, MassCanceled, Modified,
-    ModifyOrder, OrderAttributes, OrderId, OrderKey, OrderType, Price, Quantity, RefusedOrder,
-    RejectReason, ReplaceOrder, ReplaceTerms, Replaced, SessionId, Side, Symbol, SystemEvent, Text,
-    TimeInForce, Timestamp, TradeId, Traded,
+    Accepted, AccountQuery, AddInstrument, AddSession, Booked, CancelOnDisconnect, CancelOrder,
+    CancelReason, Canceled, Capacity, ClientOrderId, Command, CustomerType, Display, EnterOrder,
+    EntrySwitch, EntrySwitched, Event, Fill, Firm, Input, InstrumentId, MassCancel, MassCanceled,
+    Modified, ModifyOrder, OrderAttributes, OrderId, OrderKey, OrderType, Price, Quantity,
+    RefusedOrder, RejectReason, ReplaceOrder, ReplaceTerms, Replaced, SessionId, Side, Symbol,
+    SystemEvent, Text, TimeInForce, Timestamp, TradeId, Traded,
 };
 
 /// Plays a scenario in an open market with the instruments AAPL (increment 1) and MSFT (increment
@@ -183,6 +183,9 @@ impl World {
                 key: self.key(words.next()),
                 firm: text(words.next()),
                 enabled: word == "enable",
+            }),
+            "cut-off" => Command::CancelOnDisconnect(CancelOnDisconnect {
+                session_id: self.session(words.next()),
             }),
             "query" => {
                 let (session, channel) = channel(words.next());

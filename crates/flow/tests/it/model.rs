@@ -62,6 +62,7 @@ fn cover(coverage: &mut Coverage, command: &Command, event: &Event) {
         Command::SwitchEntry(_) => "SwitchEntry",
         Command::QueryAccount(_) => "QueryAccount",
         Command::Refuse(_) => "Refuse",
+        Command::CancelOnDisconnect(_) => "CancelOnDisconnect",
     };
     let name = match event {
         Event::System(event) => format!("System {event:?}"),
@@ -99,6 +100,7 @@ const EXPECTED: &str = "\
     AddInstrument: InstrumentAdded
     AddSession: SessionAdded, open false
     AddSession: SessionAdded, open true
+    CancelOnDisconnect: Canceled Supervisory, done true
     Cancel: Canceled User, done false
     Cancel: Canceled User, done true
     Enter: Accepted Limit Day

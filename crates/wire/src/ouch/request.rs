@@ -99,6 +99,7 @@ pub fn request(command: &Command) -> Option<MessageBuffer> {
             message
         }
         Command::System(_)
+        | Command::CancelOnDisconnect(_)
         | Command::AddInstrument(_)
         | Command::AddSession(_)
         | Command::Refuse(_) => return None,
