@@ -44,7 +44,7 @@ pub(crate) fn terms(
 pub(crate) fn replacement(book: &Book, original: &Order, new: &ReplaceTerms) -> bool {
     terms(book, new.order_type, new.quantity, new.price).is_ok()
         && new.side.is_none_or(|side| side_change(original.side, side))
-        && original.executed() < new.quantity
+        && original.used() < new.quantity
 }
 
 /// May an order go from one side to the other? Only from one kind of sell to another, or nowhere.

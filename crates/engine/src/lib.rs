@@ -16,6 +16,7 @@ mod names;
 mod check;
 mod session;
 mod order;
+mod self_match;
 mod book;
 mod hash;
 mod view;
@@ -31,8 +32,9 @@ use market::{
     CancelReason, Canceled, ClientOrderId, Command, Display, EnterOrder, EntrySwitch,
     EntrySwitched, Event, Fill, Firm, Input, Instrument, InstrumentId, MassCancel, MassCanceled,
     Modified, ModifyOrder, OrderAttributes, OrderId, OrderKey, OrderType, Price, Quantity,
-    RefusedOrder, RejectReason, Rejected, ReplaceOrder, Replaced, Sequence, SessionAdded,
-    SystemEvent, TimeInForce, Timestamp, TradeId, Traded,
+    RefusedOrder, RejectReason, Rejected, ReplaceOrder, Replaced, SelfMatchPrevented,
+    SelfMatchPrevention, Sequence, SessionAdded, SystemEvent, TimeInForce, Timestamp, TradeId,
+    Traded,
 };
 
 pub use order::{PRICE_MAX, QUANTITY_MAX};
@@ -41,7 +43,7 @@ pub use view::{BookView, Counters, DepthLevel, RestingOrder};
 
 use book::{
     Book,
-    matching::Match,
+    matching::{Match, Settle},
     pool::{Pool, Slot},
 };
 use day::Day;
@@ -180,6 +182,7 @@ impl Engine {
             quantity: order.quantity,
             price: order.price,
             attributes: order.attributes,
+            conditions: order.conditions,
         }));
         let incoming = Order::new(OrderTerms {
             order_id,
@@ -187,6 +190,7 @@ impl Engine {
             price: order.price,
             quantity: order.quantity,
             executed: Quantity::ZERO,
+            prevented: Quantity::ZERO,
             instrument_id,
             group_id: order.attributes.group_id,
             firm: order.attributes.firm,
@@ -194,6 +198,7 @@ impl Engine {
             display: order.display,
             capacity: order.attributes.capacity,
             customer_type: order.attributes.customer_type,
+            conditions: order.conditions,
         });
         self.trade_and_rest(incoming, order.order_type, order.time_in_force, emit);
     }
@@ -229,6 +234,7 @@ impl Engine {
             price: terms.price,
             quantity: terms.quantity,
             executed: original.executed(),
+            prevented: original.prevented(),
             instrument_id: original.instrument_id,
             group_id: original.group_id,
             firm: original.firm,
@@ -236,6 +242,7 @@ impl Engine {
             display: terms.display,
             capacity: original.capacity,
             customer_type: original.customer_type,
+            conditions: terms.conditions.apply(original.conditions()),
         });
         let in_place =
             rests_at_once && self.attribution(&original) == self.attribution(&replacement);
@@ -261,6 +268,7 @@ impl Engine {
                 shares_located: terms.shares_located,
                 locate_broker: terms.locate_broker,
             },
+            conditions: replacement.conditions(),
         }));
         if in_place {
             self.add(replacement);
@@ -400,24 +408,9 @@ impl Engine {
     fn trade(&mut self, order: &mut Order, limit: Option<Price>, emit: &mut impl FnMut(Event)) {
         let Self { sessions, books, pool, trade_id_last, hash, .. } = self;
         let book = &mut books[usize::from(order.instrument_id.0) - 1];
-        book.cross(pool, order, limit, |Match { maker_before, maker, taker, quantity }| {
-            if maker.is_done() {
-                sessions.owner_mut(maker.key).remove_live(maker.key);
-                hash.remove(hash::order(&maker_before));
-            } else {
-                hash.change(hash::order_progress(&maker_before), hash::order_progress(maker));
-            }
-            trade_id_last.0 += 1;
-            emit(Event::Traded(Traded {
-                trade_id: *trade_id_last,
-                instrument_id: taker.instrument_id,
-                taker_side: taker.side,
-                price: maker.price(),
-                quantity,
-                maker: fill(maker),
-                taker: fill(taker),
-            }));
-        });
+        let prevention = self_match::meant(sessions, order);
+        let mut settlement = Settlement { prevention, sessions, trade_id_last, hash, emit };
+        book.cross(pool, order, limit, &mut settlement);
     }
 
     /// Cancels all that is open of a resting order, because its owner asked.
@@ -517,6 +510,73 @@ impl Engine {
 impl Default for Engine {
     fn default() -> Self {
         Self::new()
+    }
+}
+
+/// What the engine keeps beside the book while orders meet there.
+struct Settlement<'a, E> {
+    /// Of the incoming order.
+    prevention: SelfMatchPrevention,
+    sessions: &'a mut Sessions,
+    trade_id_last: &'a mut TradeId,
+    hash: &'a mut StateHash,
+    emit: &'a mut E,
+}
+
+impl<E: FnMut(Event)> Settle for Settlement<'_, E> {
+    fn prevention(&self, taker: &Order, maker: &Order) -> Option<SelfMatchPrevention> {
+        let is_own = self_match::is_own(self.sessions, self.prevention, taker, maker);
+        is_own.then_some(self.prevention)
+    }
+
+    fn settle(&mut self, met: &Match<'_>) {
+        let Match { maker_before, maker, taker, quantity, .. } = met;
+        if maker.is_done() {
+            self.sessions.owner_mut(maker.key).remove_live(maker.key);
+            self.hash.remove(hash::order(maker_before));
+        } else {
+            self.hash.change(hash::order_progress(maker_before), hash::order_progress(maker));
+        }
+        if let Some(prevention) = met.prevention {
+            return self.tell_prevented(met, prevention);
+        }
+        self.trade_id_last.0 += 1;
+        (self.emit)(Event::Traded(Traded {
+            trade_id: *self.trade_id_last,
+            instrument_id: taker.instrument_id,
+            taker_side: taker.side,
+            price: maker.price(),
+            quantity: *quantity,
+            maker: fill(maker),
+            taker: fill(taker),
+        }));
+    }
+}
+
+impl<E: FnMut(Event)> Settlement<'_, E> {
+    /// Tells each order that lost lots, the resting one first.
+    fn tell_prevented(&mut self, met: &Match<'_>, prevention: SelfMatchPrevention) {
+        let orders = [
+            (met.maker, met.maker_before.leaves(), true),
+            (met.taker, met.taker_leaves_before, false),
+        ];
+        for (order, leaves_before, booked) in orders {
+            let quantity = leaves_before.saturating_sub(order.leaves());
+            if quantity.is_zero() {
+                continue;
+            }
+            (self.emit)(Event::SelfMatchPrevented(SelfMatchPrevented {
+                key: order.key,
+                order_id: order.order_id,
+                instrument_id: order.instrument_id,
+                quantity,
+                leaves: order.leaves(),
+                prevented: met.quantity,
+                price: met.maker.price(),
+                booked,
+                prevention,
+            }));
+        }
     }
 }
 

@@ -9,9 +9,10 @@ use std::collections::VecDeque;
 
 use market::{
     AccountQuery, AddInstrument, AddSession, CancelOrder, Capacity, ClientOrderId, Command,
-    CustomerType, Display, EnterOrder, EntrySwitch, Firm, MassCancel, ModifyOrder, OrderAttributes,
-    OrderKey, OrderType, Price, Quantity, RefusedOrder, RejectReason, ReplaceOrder, ReplaceTerms,
-    SessionId, Side, Symbol, SystemEvent, Text, TimeInForce,
+    ConditionChanges, Conditions, CustomerType, Display, EnterOrder, EntrySwitch, Firm, MassCancel,
+    ModifyOrder, OrderAttributes, OrderKey, OrderType, Price, Quantity, RefusedOrder, RejectReason,
+    ReplaceOrder, ReplaceTerms, SelfMatchGroup, SelfMatchPrevention, SessionId, Side, Symbol,
+    SystemEvent, Text, TimeInForce,
 };
 
 use crate::rng::Rng;
@@ -39,6 +40,10 @@ pub struct Profile {
     pub channels: u8,
     /// The firm of every session.
     pub firm: Firm,
+    /// Of a hundred orders, how many name conditions.
+    pub conditions_percent: u64,
+    /// What the sessions are added with, one after the other and from the front again.
+    pub self_match_preventions: Vec<SelfMatchPrevention>,
     /// How many live orders each session may have.
     pub live_orders_max: u32,
     /// Price increment of every instrument, in ticks.
@@ -69,6 +74,8 @@ impl Default for Profile {
             instruments: 3,
             channels: 2,
             firm: Firm::new("FIRM").expect("four characters"),
+            conditions_percent: 10,
+            self_match_preventions: vec![SelfMatchPrevention::Off],
             live_orders_max: 100_000,
             price_increment: Price(100),
             mid: 10_000,
@@ -169,11 +176,13 @@ impl CommandFlow {
                 round_lot: Quantity(100),
             }));
         }
-        for number in 1..=self.profile.sessions {
+        let preventions = self.profile.self_match_preventions.clone();
+        for (number, prevention) in (1..=self.profile.sessions).zip(preventions.iter().cycle()) {
             self.scheduled.push_back(Command::AddSession(AddSession {
                 username: text(&format!("USER{number:02}")),
                 firm: self.profile.firm,
                 live_orders_max: self.profile.live_orders_max,
+                self_match_prevention: *prevention,
             }));
         }
         for _ in 0..4 {
@@ -275,6 +284,7 @@ impl CommandFlow {
             price,
             symbol: symbol(instrument),
             attributes: self.attributes(),
+            conditions: self.conditions(),
         })
     }
 
@@ -359,6 +369,7 @@ impl CommandFlow {
             client_order_id: self.client_order_id(),
             shares_located: self.rng.chance(1, 4),
             locate_broker: if self.rng.chance(1, 8) { text("LEND") } else { Firm::BLANK },
+            conditions: self.condition_changes(),
         }
     }
 
@@ -498,7 +509,12 @@ impl CommandFlow {
         let firm = self.profile.firm;
         let instrument =
             AddInstrument { symbol: symbol(0), price_increment: Price(1), round_lot: Quantity(1) };
-        let session = AddSession { username: text("USER01"), firm, live_orders_max: 1 };
+        let session = AddSession {
+            username: text("USER01"),
+            firm,
+            live_orders_max: 1,
+            self_match_prevention: *self.rng.pick(SelfMatchPrevention::ALL),
+        };
         match self.rng.below(8) {
             0 => Command::AddInstrument(instrument),
             1 => Command::AddInstrument(AddInstrument { symbol: Symbol::BLANK, ..instrument }),
@@ -579,6 +595,38 @@ impl CommandFlow {
             group_id: self.group_id(),
             shares_located: self.rng.chance(1, 4),
             locate_broker: if self.rng.chance(1, 8) { text("LEND") } else { Firm::BLANK },
+        }
+    }
+
+    fn conditions(&mut self) -> Conditions {
+        if !self.rng.chance(self.profile.conditions_percent, 100) {
+            return Conditions::NONE;
+        }
+        Conditions {
+            self_match_prevention: self.self_match_prevention(),
+            self_match_group: self.self_match_group(),
+        }
+    }
+
+    fn condition_changes(&mut self) -> ConditionChanges {
+        if !self.rng.chance(self.profile.conditions_percent, 100) {
+            return ConditionChanges::NONE;
+        }
+        ConditionChanges {
+            self_match_prevention: self.rng.chance(1, 2).then(|| self.self_match_prevention()),
+            self_match_group: self.rng.chance(1, 4).then(|| self.self_match_group()),
+        }
+    }
+
+    fn self_match_prevention(&mut self) -> SelfMatchPrevention {
+        *self.rng.pick(SelfMatchPrevention::ALL)
+    }
+
+    /// Mostly none, so that orders meet others of their group.
+    fn self_match_group(&mut self) -> SelfMatchGroup {
+        match self.rng.below(4) {
+            0 => text("G1"),
+            _ => SelfMatchGroup::BLANK,
         }
     }
 

@@ -18,6 +18,7 @@ mod text;
 mod id;
 mod instrument;
 mod order;
+mod conditions;
 mod command;
 mod reject;
 mod event;
@@ -30,9 +31,11 @@ pub use command::{
     AccountQuery, AddInstrument, AddSession, CancelOrder, Command, EnterOrder, EntrySwitch,
     MassCancel, ModifyOrder, OrderKey, RefusedOrder, ReplaceOrder, ReplaceTerms,
 };
+pub use conditions::{ConditionChanges, Conditions, SelfMatchPrevention};
 pub use event::{
     Accepted, AccountQueried, Booked, CancelReason, Canceled, EntrySwitched, Event, Fill,
-    MassCanceled, Modified, Output, Rejected, Replaced, SessionAdded, SystemEvent, Traded,
+    MassCanceled, Modified, Output, Rejected, Replaced, SelfMatchPrevented, SessionAdded,
+    SystemEvent, Traded,
 };
 pub use id::{InstrumentId, OrderId, Sequence, SessionId, TradeId};
 pub use input::Input;
@@ -41,5 +44,5 @@ pub use order::{Capacity, CustomerType, Display, OrderAttributes, OrderType, Sid
 pub use price::Price;
 pub use quantity::Quantity;
 pub use reject::RejectReason;
-pub use text::{ClientOrderId, Firm, Symbol, Text};
+pub use text::{ClientOrderId, Firm, SelfMatchGroup, Symbol, Text};
 pub use time::{NANOS_PER_DAY, Timestamp};

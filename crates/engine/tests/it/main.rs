@@ -10,6 +10,7 @@ mod modify;
 mod replace;
 mod mass_cancel;
 mod entry_switch;
+mod self_match;
 mod limits;
 mod state;
 mod rulebook;

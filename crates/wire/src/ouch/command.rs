@@ -1,15 +1,15 @@
 //! A participant's bytes in our words.
 
 use market::{
-    AccountQuery, CancelOrder, Capacity, ClientOrderId, Command, CustomerType, Display,
-    EntrySwitch, Firm, MassCancel, ModifyOrder, OrderAttributes, OrderKey, OrderType, Price,
-    Quantity, RefusedOrder, RejectReason, ReplaceOrder, ReplaceTerms, SessionId, Side, Symbol,
-    TimeInForce,
+    AccountQuery, CancelOrder, Capacity, ClientOrderId, Command, ConditionChanges, Conditions,
+    CustomerType, Display, EntrySwitch, Firm, MassCancel, ModifyOrder, OrderAttributes, OrderKey,
+    OrderType, Price, Quantity, RefusedOrder, RejectReason, ReplaceOrder, ReplaceTerms,
+    SelfMatchGroup, SelfMatchPrevention, SessionId, Side, Symbol, TimeInForce,
 };
 
 use super::{
     Appendage, EnterOrder, Inbound, MARKET_PRICE_MIN, Malformed, ModifyOrderRequest,
-    ReplaceOrderRequest, Tag, decode_inbound,
+    ReplaceOrderRequest, SELF_MATCH_GROUP_DEFAULT, Tag, decode_inbound,
 };
 use crate::field::{Price64, U32};
 
@@ -137,6 +137,7 @@ fn enter_terms(
             shares_located: options.shares_located,
             locate_broker: options.locate_broker,
         },
+        conditions: options.conditions.apply(Conditions::NONE),
     })
 }
 
@@ -157,6 +158,7 @@ fn replace_terms(request: &ReplaceOrderRequest, options: &Options) -> Option<Rep
         client_order_id: ClientOrderId::from_bytes(request.cl_ord_id)?,
         shares_located: options.shares_located,
         locate_broker: options.locate_broker,
+        conditions: options.conditions,
     })
 }
 
@@ -196,6 +198,7 @@ struct Options {
     shares_located: bool,
     locate_broker: Firm,
     side: Option<Side>,
+    conditions: ConditionChanges,
     /// The first reason, in the order of the checks, for which some tag cannot be accepted.
     refusal: Option<RejectReason>,
 }
@@ -212,6 +215,7 @@ impl Options {
             shares_located: false,
             locate_broker: Firm::BLANK,
             side: None,
+            conditions: ConditionChanges::NONE,
             refusal: None,
         };
         let mut seen = 0_u32;
@@ -279,9 +283,18 @@ impl Options {
             },
             Tag::PegOffset => asks_nothing(&[&[0; 4]], RejectReason::PeggingNotAllowed)?,
             Tag::AiqStrategy => {
-                asks_nothing(&[b"*", b"N"], RejectReason::InvalidSelfMatchPrevention)?;
+                let prevention = SelfMatchPrevention::from_code(value[0])
+                    .ok_or(RejectReason::InvalidSelfMatchPrevention)?;
+                self.conditions.self_match_prevention = Some(prevention);
             }
-            Tag::AiqGroupId => asks_nothing(&[b"**"], RejectReason::InvalidSelfMatchPrevention)?,
+            Tag::AiqGroupId => {
+                let group = match value {
+                    SELF_MATCH_GROUP_DEFAULT => Some(SelfMatchGroup::BLANK),
+                    _ => value.first_chunk().and_then(|it| SelfMatchGroup::from_bytes(*it)),
+                };
+                self.conditions.self_match_group =
+                    Some(group.ok_or(RejectReason::InvalidSelfMatchPrevention)?);
+            }
             Tag::DiscretionPrice => asks_nothing(&[&[0; 8]], RejectReason::NotSupported)?,
             Tag::DiscretionPegOffset | Tag::RandomReserves | Tag::ExpireTime => {
                 asks_nothing(&[&[0; 4]], RejectReason::NotSupported)?;

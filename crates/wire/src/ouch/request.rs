@@ -1,10 +1,14 @@
 //! Our words in the bytes a participant sends: the client's side, for load, demo and tests.
 
-use market::{Command, CustomerType, EnterOrder, Firm, OrderType, Price, Quantity, ReplaceTerms};
+use market::{
+    Command, Conditions, CustomerType, EnterOrder, Firm, OrderType, Price, Quantity, ReplaceTerms,
+    SelfMatchGroup, SelfMatchPrevention,
+};
 
 use super::{
     AccountQueryRequest, CancelOrderRequest, DisableOrderEntryRequest, EnableOrderEntryRequest,
-    MARKET_PRICE, MassCancelRequest, MessageBuffer, ModifyOrderRequest, ReplaceOrderRequest, Tag,
+    MARKET_PRICE, MassCancelRequest, MessageBuffer, ModifyOrderRequest, ReplaceOrderRequest,
+    SELF_MATCH_GROUP_DEFAULT, Tag,
 };
 use crate::{
     field::{Price64, U32},
@@ -131,6 +135,7 @@ fn enter(order: &EnterOrder) -> MessageBuffer {
         message.tag(Tag::GroupId, &attributes.group_id.to_be_bytes());
     }
     locate_tags(&mut message, attributes.shares_located, &attributes.locate_broker);
+    self_match_tags(&mut message, &order.conditions);
     message.user_ref_idx(order.key.channel);
     message
 }
@@ -140,6 +145,26 @@ fn replace_tags(message: &mut MessageBuffer, terms: &ReplaceTerms) {
     if let Some(side) = terms.side {
         message.tag(Tag::Side, &[side.code()]);
     }
+    if let Some(prevention) = terms.conditions.self_match_prevention {
+        message.tag(Tag::AiqStrategy, &[prevention.code()]);
+    }
+    if let Some(group) = terms.conditions.self_match_group {
+        message.tag(Tag::AiqGroupId, self_match_group(&group));
+    }
+}
+
+/// Those that are not at their default.
+pub(super) fn self_match_tags(message: &mut MessageBuffer, conditions: &Conditions) {
+    if conditions.self_match_prevention != SelfMatchPrevention::SessionDefault {
+        message.tag(Tag::AiqStrategy, &[conditions.self_match_prevention.code()]);
+    }
+    if !conditions.self_match_group.is_blank() {
+        message.tag(Tag::AiqGroupId, self_match_group(&conditions.self_match_group));
+    }
+}
+
+fn self_match_group(group: &SelfMatchGroup) -> &[u8] {
+    if group.is_blank() { SELF_MATCH_GROUP_DEFAULT } else { group.as_bytes() }
 }
 
 fn locate_tags(message: &mut MessageBuffer, shares_located: bool, locate_broker: &Firm) {
