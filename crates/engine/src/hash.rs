@@ -106,7 +106,7 @@ fn order_identity(order: &Order) -> u64 {
             | u64::from(order.display.code()) << 16
             | u64::from(order.capacity.code()) << 8
             | u64::from(order.customer_type.code()),
-        word(&order.firm) | word(&order.self_match_group) << 32,
+        word(&order.firm) | word(&order.self_match_group) << 32 | u64::from(order.post_only) << 48,
     ])
 }
 

@@ -29,12 +29,12 @@ use core::mem;
 
 use market::{
     Accepted, AccountQueried, AccountQuery, AddInstrument, AddSession, Booked, CancelOrder,
-    CancelReason, Canceled, ClientOrderId, Command, Display, EnterOrder, EntrySwitch,
-    EntrySwitched, Event, Fill, Firm, Input, Instrument, InstrumentId, MassCancel, MassCanceled,
-    Modified, ModifyOrder, OrderAttributes, OrderId, OrderKey, OrderType, Price, Quantity,
-    RefusedOrder, RejectReason, Rejected, ReplaceOrder, Replaced, SelfMatchPrevented,
-    SelfMatchPrevention, Sequence, SessionAdded, SystemEvent, TimeInForce, Timestamp, TradeId,
-    Traded,
+    CancelReason, Canceled, ClientOrderId, Command, Conditions, Display, EnterOrder, EntrySwitch,
+    EntrySwitched, Event, Fill, Firm, Input, Instrument, InstrumentId, Lots, MassCancel,
+    MassCanceled, Modified, ModifyOrder, OrderAttributes, OrderId, OrderKey, OrderType, Price,
+    Quantity, RefusedOrder, RejectReason, Rejected, ReplaceOrder, ReplaceTerms, Replaced,
+    SelfMatchPrevented, SelfMatchPrevention, Sequence, SessionAdded, SystemEvent, TimeInForce,
+    Timestamp, TradeId, Traded,
 };
 
 pub use order::{PRICE_MAX, QUANTITY_MAX};
@@ -200,7 +200,12 @@ impl Engine {
             customer_type: order.attributes.customer_type,
             conditions: order.conditions,
         });
-        self.trade_and_rest(incoming, order.order_type, order.time_in_force, emit);
+        let terms = EntryTerms {
+            order_type: order.order_type,
+            time_in_force: order.time_in_force,
+            minimum_quantity: order.conditions.minimum_quantity,
+        };
+        self.trade_and_rest(incoming, &terms, emit);
     }
 
     fn replace(&mut self, replace: &ReplaceOrder, emit: &mut impl FnMut(Event)) {
@@ -223,9 +228,10 @@ impl Engine {
             return self.cancel_all(slot, emit);
         };
 
+        let minimum_quantity = terms.conditions.minimum_quantity.unwrap_or_default();
         let rests_at_once = terms.order_type == OrderType::Limit
             && terms.time_in_force == TimeInForce::Day
-            && !book.would_cross(original.side, terms.price);
+            && !book.would_cross(original.side, Some(terms.price));
         self.consume(key);
         self.remove(slot);
         let replacement = Order::new(OrderTerms {
@@ -268,12 +274,14 @@ impl Engine {
                 shares_located: terms.shares_located,
                 locate_broker: terms.locate_broker,
             },
-            conditions: replacement.conditions(),
+            conditions: Conditions { minimum_quantity, ..replacement.conditions() },
         }));
         if in_place {
             self.add(replacement);
         } else {
-            self.trade_and_rest(replacement, terms.order_type, terms.time_in_force, emit);
+            let ReplaceTerms { order_type, time_in_force, .. } = terms;
+            let terms = EntryTerms { order_type, time_in_force, minimum_quantity };
+            self.trade_and_rest(replacement, &terms, emit);
         }
     }
 
@@ -360,29 +368,40 @@ impl Engine {
         let number = self.symbols.find(&order.symbol).ok_or(RejectReason::InvalidSymbol)?;
         let book = &self.books[usize::from(number) - 1];
         check::terms(book, order.order_type, order.quantity, order.price)?;
+        check::minimum(
+            order.conditions.minimum_quantity,
+            order.order_type,
+            order.time_in_force,
+            order.quantity,
+        )?;
         if session.is_full() {
             return Err(RejectReason::TooManyOrders);
         }
         Ok(InstrumentId(number))
     }
 
-    /// Trades an order as far as it goes; what is left rests, or is canceled if it may not.
+    /// Trades an order as far as it goes and may; what is left rests, or is canceled if it may not.
     fn trade_and_rest(
         &mut self,
         mut order: Order,
-        order_type: OrderType,
-        time_in_force: TimeInForce,
+        terms: &EntryTerms,
         emit: &mut impl FnMut(Event),
     ) {
-        let limit = match order_type {
+        let limit = match terms.order_type {
             OrderType::Limit => Some(order.price()),
             OrderType::Market => None,
         };
+        if order.post_only && self.book_of(&order).would_cross(order.side, limit) {
+            return emit(canceled_at_once(&order, CancelReason::PostOnly));
+        }
+        if !self.reaches_minimum(&order, limit, terms.minimum_quantity) {
+            return emit(canceled_at_once(&order, CancelReason::ImmediateOrCancel));
+        }
         self.trade(&mut order, limit, emit);
         if order.is_done() {
             return;
         }
-        if order_type == OrderType::Limit && time_in_force == TimeInForce::Day {
+        if terms.order_type == OrderType::Limit && terms.time_in_force == TimeInForce::Day {
             self.add(order);
             emit(Event::Booked(Booked {
                 order_id: order.order_id,
@@ -393,16 +412,20 @@ impl Engine {
                 attribution: self.attribution(&order),
             }));
         } else {
-            emit(Event::Canceled(Canceled {
-                key: order.key,
-                order_id: order.order_id,
-                instrument_id: order.instrument_id,
-                quantity: order.leaves(),
-                leaves: Quantity::ZERO,
-                booked: false,
-                reason: CancelReason::ImmediateOrCancel,
-            }));
+            emit(canceled_at_once(&order, CancelReason::ImmediateOrCancel));
         }
+    }
+
+    /// Would an incoming order trade at least its minimum at once?
+    fn reaches_minimum(&self, order: &Order, limit: Option<Price>, minimum: Lots) -> bool {
+        if minimum == Lots::ZERO {
+            return true;
+        }
+        let prevention = self_match::meant(&self.sessions, order);
+        self.book_of(order).would_trade(&self.pool, order, limit, minimum.quantity(), |maker| {
+            let is_own = self_match::is_own(&self.sessions, prevention, order, maker);
+            is_own.then_some(prevention)
+        })
     }
 
     fn trade(&mut self, order: &mut Order, limit: Option<Price>, emit: &mut impl FnMut(Event)) {
@@ -513,6 +536,13 @@ impl Default for Engine {
     }
 }
 
+/// How an incoming order differs from one that rests.
+struct EntryTerms {
+    order_type: OrderType,
+    time_in_force: TimeInForce,
+    minimum_quantity: Lots,
+}
+
 /// What the engine keeps beside the book while orders meet there.
 struct Settlement<'a, E> {
     /// Of the incoming order.
@@ -587,6 +617,19 @@ fn reject(
     emit: &mut impl FnMut(Event),
 ) {
     emit(Event::Rejected(Rejected { key, reason, client_order_id }));
+}
+
+/// All that is left of an order that does not rest is canceled.
+fn canceled_at_once(order: &Order, reason: CancelReason) -> Event {
+    Event::Canceled(Canceled {
+        key: order.key,
+        order_id: order.order_id,
+        instrument_id: order.instrument_id,
+        quantity: order.leaves(),
+        leaves: Quantity::ZERO,
+        booked: false,
+        reason,
+    })
 }
 
 /// A trade as this order sees it.

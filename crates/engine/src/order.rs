@@ -1,8 +1,8 @@
 //! An order, as the engine holds it.
 
 use market::{
-    Capacity, Conditions, CustomerType, Display, Firm, InstrumentId, OrderId, OrderKey, Price,
-    Quantity, SelfMatchGroup, SelfMatchPrevention, Side,
+    Capacity, Conditions, CustomerType, Display, Firm, InstrumentId, Lots, OrderId, OrderKey,
+    Price, Quantity, SelfMatchGroup, SelfMatchPrevention, Side,
 };
 
 /// The largest quantity of an order, and the most that a chain of replaces may execute, in lots.
@@ -50,6 +50,8 @@ pub(crate) struct Order {
     pub(crate) self_match_prevention: SelfMatchPrevention,
     /// Only orders of the same group are its own.
     pub(crate) self_match_group: SelfMatchGroup,
+    /// True if it may not trade when it comes in.
+    pub(crate) post_only: bool,
 }
 
 /// The fields of an [`Order`] with no invariant between them.
@@ -100,6 +102,7 @@ impl Order {
             customer_type: terms.customer_type,
             self_match_prevention: terms.conditions.self_match_prevention,
             self_match_group: terms.conditions.self_match_group,
+            post_only: terms.conditions.post_only,
         }
     }
 
@@ -139,11 +142,13 @@ impl Order {
         Quantity(u64::from(self.executed + self.prevented))
     }
 
-    /// Its conditions, as entered or kept.
+    /// Its conditions, as entered or kept; without a minimum, which a resting order never has.
     pub(crate) fn conditions(&self) -> Conditions {
         Conditions {
             self_match_prevention: self.self_match_prevention,
             self_match_group: self.self_match_group,
+            post_only: self.post_only,
+            minimum_quantity: Lots::ZERO,
         }
     }
 

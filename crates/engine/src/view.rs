@@ -65,6 +65,8 @@ pub struct RestingOrder {
     pub self_match_prevention: SelfMatchPrevention,
     /// Only orders of the same group are its own.
     pub self_match_group: SelfMatchGroup,
+    /// True if it was not to trade when it came in.
+    pub post_only: bool,
 }
 
 /// All orders of one price.
@@ -184,6 +186,7 @@ impl Engine {
             group_id: order.group_id,
             self_match_prevention: order.self_match_prevention,
             self_match_group: order.self_match_group,
+            post_only: order.post_only,
         }
     }
 }

@@ -129,6 +129,7 @@ impl Flow {
         let preventions = SelfMatchPrevention::ALL;
         Conditions {
             self_match_prevention: preventions[self.below(preventions.len() as u64) as usize],
+            post_only: self.below(4) == 0,
             ..Conditions::NONE
         }
     }

@@ -9,10 +9,10 @@ use std::collections::VecDeque;
 
 use market::{
     AccountQuery, AddInstrument, AddSession, CancelOrder, Capacity, ClientOrderId, Command,
-    ConditionChanges, Conditions, CustomerType, Display, EnterOrder, EntrySwitch, Firm, MassCancel,
-    ModifyOrder, OrderAttributes, OrderKey, OrderType, Price, Quantity, RefusedOrder, RejectReason,
-    ReplaceOrder, ReplaceTerms, SelfMatchGroup, SelfMatchPrevention, SessionId, Side, Symbol,
-    SystemEvent, Text, TimeInForce,
+    ConditionChanges, Conditions, CustomerType, Display, EnterOrder, EntrySwitch, Firm, Lots,
+    MassCancel, ModifyOrder, OrderAttributes, OrderKey, OrderType, Price, Quantity, RefusedOrder,
+    RejectReason, ReplaceOrder, ReplaceTerms, SelfMatchGroup, SelfMatchPrevention, SessionId, Side,
+    Symbol, SystemEvent, Text, TimeInForce,
 };
 
 use crate::rng::Rng;
@@ -274,6 +274,8 @@ impl CommandFlow {
         if order_type == OrderType::Limit && time_in_force == TimeInForce::Day {
             self.live.push(LiveOrder { key, instrument, side, quantity });
         }
+        let at_once =
+            order_type == OrderType::Market || time_in_force == TimeInForce::ImmediateOrCancel;
         Command::Enter(EnterOrder {
             key,
             side,
@@ -284,7 +286,7 @@ impl CommandFlow {
             price,
             symbol: symbol(instrument),
             attributes: self.attributes(),
-            conditions: self.conditions(),
+            conditions: self.conditions(at_once, quantity),
         })
     }
 
@@ -359,17 +361,20 @@ impl CommandFlow {
             _ if self.rng.chance(3, 4) => None,
             _ => Some(self.kind_of_sell()),
         };
+        let quantity = self.quantity();
+        let at_once =
+            order_type == OrderType::Market || time_in_force == TimeInForce::ImmediateOrCancel;
         ReplaceTerms {
             side,
             order_type,
             time_in_force,
             display: self.display(),
-            quantity: Quantity(self.quantity()),
+            quantity: Quantity(quantity),
             price,
             client_order_id: self.client_order_id(),
             shares_located: self.rng.chance(1, 4),
             locate_broker: if self.rng.chance(1, 8) { text("LEND") } else { Firm::BLANK },
-            conditions: self.condition_changes(),
+            conditions: self.condition_changes(at_once, quantity),
         }
     }
 
@@ -598,23 +603,41 @@ impl CommandFlow {
         }
     }
 
-    fn conditions(&mut self) -> Conditions {
+    fn conditions(&mut self, at_once: bool, quantity: u64) -> Conditions {
         if !self.rng.chance(self.profile.conditions_percent, 100) {
             return Conditions::NONE;
         }
         Conditions {
             self_match_prevention: self.self_match_prevention(),
             self_match_group: self.self_match_group(),
+            post_only: self.rng.chance(1, 4),
+            minimum_quantity: self.minimum_quantity(at_once, quantity),
         }
     }
 
-    fn condition_changes(&mut self) -> ConditionChanges {
+    fn condition_changes(&mut self, at_once: bool, quantity: u64) -> ConditionChanges {
         if !self.rng.chance(self.profile.conditions_percent, 100) {
             return ConditionChanges::NONE;
         }
         ConditionChanges {
             self_match_prevention: self.rng.chance(1, 2).then(|| self.self_match_prevention()),
             self_match_group: self.rng.chance(1, 4).then(|| self.self_match_group()),
+            post_only: self.rng.chance(1, 3).then(|| self.rng.chance(1, 3)),
+            minimum_quantity: self
+                .rng
+                .chance(1, 3)
+                .then(|| self.minimum_quantity(at_once, quantity)),
+        }
+    }
+
+    /// Mostly one that the order may have.
+    fn minimum_quantity(&mut self, at_once: bool, quantity: u64) -> Lots {
+        let quantity = quantity.min(QUANTITY_MAX) as u32;
+        match self.rng.below(20) {
+            0 => Lots(self.rng.below(1 << 32) as u32),
+            1..=2 => Lots(quantity),
+            _ if at_once => Lots(self.rng.below(u64::from(quantity) + 1) as u32),
+            _ => Lots::ZERO,
         }
     }
 

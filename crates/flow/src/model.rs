@@ -9,10 +9,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use market::{
     Accepted, AccountQueried, AddInstrument, AddSession, Booked, CancelReason, Canceled,
     ClientOrderId, Command, Conditions, Display, EnterOrder, EntrySwitch, EntrySwitched, Event,
-    Fill, Firm, Input, Instrument, InstrumentId, MassCancel, MassCanceled, Modified, ModifyOrder,
-    OrderAttributes, OrderId, OrderKey, OrderType, Price, Quantity, RejectReason, Rejected,
-    ReplaceOrder, ReplaceTerms, Replaced, SelfMatchPrevented, SelfMatchPrevention, SessionAdded,
-    SessionId, Side, SystemEvent, Text, TimeInForce, TradeId, Traded,
+    Fill, Firm, Input, Instrument, InstrumentId, Lots, MassCancel, MassCanceled, Modified,
+    ModifyOrder, OrderAttributes, OrderId, OrderKey, OrderType, Price, Quantity, RejectReason,
+    Rejected, ReplaceOrder, ReplaceTerms, Replaced, SelfMatchPrevented, SelfMatchPrevention,
+    SessionAdded, SessionId, Side, SystemEvent, Text, TimeInForce, TradeId, Traded,
 };
 
 /// The largest quantity (5.3).
@@ -48,6 +48,8 @@ pub struct Model {
     orders: Vec<ModelOrder>,
     order_count: u64,
     trade_count: u64,
+    /// Lots traded in all.
+    volume: u64,
 }
 
 #[derive(Clone, Debug)]
@@ -315,18 +317,39 @@ impl Model {
         let live_orders = self.orders.iter().filter(own).count();
         let price_fits =
             instrument.is_some_and(|it| allowed_price(it, asked.order_type, asked.price));
+        // 15.1
+        let minimum = asked.conditions.minimum_quantity.quantity();
+        let at_once = asked.order_type == OrderType::Market
+            || asked.time_in_force == TimeInForce::ImmediateOrCancel;
+        let minimum_fits = minimum == Quantity::ZERO || (at_once && minimum <= asked.quantity);
         let checks = [
             (self.is_open(), RejectReason::MarketClosed),
             (self.may_enter(session, asked.attributes.firm), RejectReason::EntryDisabled),
             (instrument.is_some(), RejectReason::InvalidSymbol),
             ((1..=QUANTITY_MAX).contains(&asked.quantity.0), RejectReason::InvalidQuantity),
             (price_fits, RejectReason::InvalidPrice),
+            (minimum_fits, RejectReason::InvalidMinimumQuantity),
             (live_orders < session.live_orders_max as usize, RejectReason::TooManyOrders),
         ];
         checks.into_iter().find(|(passed, _)| !passed).map(|(_, reason)| reason)
     }
 
     fn trade_then_rest(&mut self, mut order: ModelOrder, events: &mut Vec<Event>) {
+        // 14.1
+        if order.conditions.post_only && self.first_to_trade_with(&order).is_some() {
+            return events.push(canceled_at_once(&order, CancelReason::PostOnly));
+        }
+        // 15.2: one would see by trying, on a copy of everything.
+        if order.conditions.minimum_quantity.0 > 0 {
+            let mut rehearsal = self.clone();
+            let mut copy = order;
+            copy.conditions.minimum_quantity = Lots::ZERO;
+            rehearsal.trade_then_rest(copy, &mut Vec::new());
+            let traded = rehearsal.volume - self.volume;
+            if traded < order.conditions.minimum_quantity.quantity().0 {
+                return events.push(canceled_at_once(&order, CancelReason::ImmediateOrCancel));
+            }
+        }
         while order.leaves() > Quantity::ZERO
             && let Some(place) = self.first_to_trade_with(&order)
         {
@@ -339,6 +362,7 @@ impl Model {
             let maker = &mut self.orders[place];
             maker.executed += quantity.0;
             order.executed += quantity.0;
+            self.volume += quantity.0;
             self.trade_count += 1;
             events.push(Event::Traded(Traded {
                 trade_id: TradeId(self.trade_count),
@@ -364,15 +388,7 @@ impl Model {
                 attribution: self.shown_as(&order),
             }));
         } else {
-            events.push(Event::Canceled(Canceled {
-                key: order.key,
-                order_id: order.order_id,
-                instrument_id: order.instrument_id,
-                quantity: order.leaves(),
-                leaves: Quantity::ZERO,
-                booked: false,
-                reason: CancelReason::ImmediateOrCancel,
-            }));
+            events.push(canceled_at_once(&order, CancelReason::ImmediateOrCancel));
         }
     }
 
@@ -545,6 +561,11 @@ impl Model {
         (1..=QUANTITY_MAX).contains(&terms.quantity.0)
             && terms.quantity.0 > original.executed + original.prevented
             && allowed_price(instrument, terms.order_type, terms.price)
+            && (terms.conditions.minimum_quantity.unwrap_or_default() == Lots::ZERO
+                || (terms.order_type == OrderType::Market
+                    || terms.time_in_force == TimeInForce::ImmediateOrCancel)
+                    && terms.conditions.minimum_quantity.unwrap_or_default().quantity().0
+                        <= terms.quantity.0 - original.executed - original.prevented)
             && terms.side.is_none_or(|side| same_side_of_book(side, original.side))
     }
 
@@ -713,6 +734,19 @@ fn allowed_price(instrument: &Instrument, order_type: OrderType, price: Price) -
                 && price.0.is_multiple_of(instrument.price_increment.0)
         }
     }
+}
+
+/// What is left of an order that does not rest.
+fn canceled_at_once(order: &ModelOrder, reason: CancelReason) -> Event {
+    Event::Canceled(Canceled {
+        key: order.key,
+        order_id: order.order_id,
+        instrument_id: order.instrument_id,
+        quantity: order.leaves(),
+        leaves: Quantity::ZERO,
+        booked: false,
+        reason,
+    })
 }
 
 fn rejected(key: OrderKey, reason: RejectReason, client_order_id: ClientOrderId) -> Event {

@@ -7,10 +7,10 @@ use core::fmt;
 
 use crate::{
     AccountQuery, AddInstrument, AddSession, CancelOrder, Capacity, ClientOrderId, Command,
-    ConditionChanges, Conditions, CustomerType, Display, EnterOrder, EntrySwitch, Firm, MassCancel,
-    ModifyOrder, OrderAttributes, OrderKey, OrderType, Price, Quantity, RefusedOrder, RejectReason,
-    ReplaceOrder, ReplaceTerms, SelfMatchPrevention, SessionId, Side, SystemEvent, Text,
-    TimeInForce,
+    ConditionChanges, Conditions, CustomerType, Display, EnterOrder, EntrySwitch, Firm, Lots,
+    MassCancel, ModifyOrder, OrderAttributes, OrderKey, OrderType, Price, Quantity, RefusedOrder,
+    RejectReason, ReplaceOrder, ReplaceTerms, SelfMatchPrevention, SessionId, Side, SystemEvent,
+    Text, TimeInForce,
 };
 
 const SYSTEM: u8 = 1;
@@ -307,12 +307,21 @@ impl Writer<'_> {
     fn conditions(&mut self, conditions: &Conditions) {
         self.u8(conditions.self_match_prevention.code());
         self.text(&conditions.self_match_group);
+        self.u8(u8::from(conditions.post_only));
+        self.u32(conditions.minimum_quantity.0);
+    }
+
+    fn lots_or_none(&mut self, lots: Option<Lots>) {
+        self.u8(u8::from(lots.is_some()));
+        self.u32(lots.map_or(0, |lots| lots.0));
     }
 
     /// What is not named is zeros.
     fn condition_changes(&mut self, changes: &ConditionChanges) {
         self.u8(changes.self_match_prevention.map_or(0, SelfMatchPrevention::code));
         self.put(&changes.self_match_group.map_or([0; 2], |group| *group.as_bytes()));
+        self.u8(changes.post_only.map_or(0, |post_only| if post_only { b'P' } else { b'N' }));
+        self.lots_or_none(changes.minimum_quantity);
     }
 }
 
@@ -396,7 +405,17 @@ impl Reader<'_> {
         Ok(Conditions {
             self_match_prevention: self.prevention()?,
             self_match_group: self.text("self-match group")?,
+            post_only: self.flag("post only")?,
+            minimum_quantity: Lots(self.u32()?),
         })
+    }
+
+    fn lots_or_none(&mut self, name: &'static str) -> Result<Option<Lots>, DecodeError> {
+        match (self.flag(name)?, self.u32()?) {
+            (true, lots) => Ok(Some(Lots(lots))),
+            (false, 0) => Ok(None),
+            (false, _) => Err(DecodeError::Field(name)),
+        }
     }
 
     fn condition_changes(&mut self) -> Result<ConditionChanges, DecodeError> {
@@ -414,6 +433,13 @@ impl Reader<'_> {
                     Some(Text::from_bytes(bytes).ok_or(DecodeError::Field("self-match group"))?)
                 }
             },
+            post_only: match self.u8()? {
+                0 => None,
+                b'P' => Some(true),
+                b'N' => Some(false),
+                _ => return Err(DecodeError::Field("post only")),
+            },
+            minimum_quantity: self.lots_or_none("minimum quantity")?,
         })
     }
 
@@ -478,15 +504,27 @@ mod tests {
     }
 
     fn conditions() -> impl Strategy<Value = Conditions> {
-        let some = (one_of(SelfMatchPrevention::ALL), text::<2>())
-            .prop_map(|it| Conditions { self_match_prevention: it.0, self_match_group: it.1 });
+        let some = (one_of(SelfMatchPrevention::ALL), text::<2>(), any::<bool>(), any::<u32>());
+        let some = some.prop_map(|it| Conditions {
+            self_match_prevention: it.0,
+            self_match_group: it.1,
+            post_only: it.2,
+            minimum_quantity: Lots(it.3),
+        });
         prop_oneof![Just(Conditions::NONE), some]
     }
 
     fn condition_changes() -> impl Strategy<Value = ConditionChanges> {
         let prevention = proptest::option::of(one_of(SelfMatchPrevention::ALL));
-        (prevention, proptest::option::of(text::<2>()))
-            .prop_map(|it| ConditionChanges { self_match_prevention: it.0, self_match_group: it.1 })
+        let group = proptest::option::of(text::<2>());
+        (prevention, group, any::<Option<bool>>(), any::<Option<u32>>()).prop_map(|it| {
+            ConditionChanges {
+                self_match_prevention: it.0,
+                self_match_group: it.1,
+                post_only: it.2,
+                minimum_quantity: it.3.map(Lots),
+            }
+        })
     }
 
     fn enter() -> impl Strategy<Value = Command> {

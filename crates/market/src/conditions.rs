@@ -1,4 +1,4 @@
-use crate::{SelfMatchGroup, order::code_enum};
+use crate::{Lots, SelfMatchGroup, order::code_enum};
 
 code_enum! {
     /// What happens instead of a trade where an order would meet one of its own. The incoming
@@ -46,6 +46,11 @@ pub struct Conditions {
     pub self_match_prevention: SelfMatchPrevention,
     /// Orders are its own only if they have the same group; blank is a group like any other.
     pub self_match_group: SelfMatchGroup,
+    /// True for an order that is canceled rather than traded when it comes in.
+    pub post_only: bool,
+    /// It trades at least so many lots at once, or none at all; for orders that do not rest. 0 is
+    /// none.
+    pub minimum_quantity: Lots,
 }
 
 impl Conditions {
@@ -53,6 +58,8 @@ impl Conditions {
     pub const NONE: Self = Self {
         self_match_prevention: SelfMatchPrevention::SessionDefault,
         self_match_group: SelfMatchGroup::BLANK,
+        post_only: false,
+        minimum_quantity: Lots::ZERO,
     };
 }
 
@@ -69,11 +76,20 @@ pub struct ConditionChanges {
     pub self_match_prevention: Option<SelfMatchPrevention>,
     /// See [`Conditions::self_match_group`].
     pub self_match_group: Option<SelfMatchGroup>,
+    /// See [`Conditions::post_only`].
+    pub post_only: Option<bool>,
+    /// See [`Conditions::minimum_quantity`].
+    pub minimum_quantity: Option<Lots>,
 }
 
 impl ConditionChanges {
     /// No condition is named.
-    pub const NONE: Self = Self { self_match_prevention: None, self_match_group: None };
+    pub const NONE: Self = Self {
+        self_match_prevention: None,
+        self_match_group: None,
+        post_only: None,
+        minimum_quantity: None,
+    };
 
     /// The conditions of a replacement of an order that had these.
     #[must_use]
@@ -83,6 +99,8 @@ impl ConditionChanges {
                 .self_match_prevention
                 .unwrap_or(original.self_match_prevention),
             self_match_group: self.self_match_group.unwrap_or(original.self_match_group),
+            post_only: self.post_only.unwrap_or(original.post_only),
+            minimum_quantity: self.minimum_quantity.unwrap_or(original.minimum_quantity),
         }
     }
 }

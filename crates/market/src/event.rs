@@ -234,8 +234,11 @@ code_enum! {
     CancelReason {
         /// Its owner asked.
         User = b'U',
-        /// It was immediate-or-cancel, or a market order, and this was left.
+        /// It was immediate-or-cancel, or a market order, and this was left; all of it where less
+        /// than its minimum could trade.
         ImmediateOrCancel = b'I',
+        /// It was post-only and would have traded when it came in.
+        PostOnly = b'G',
         /// The exchange did.
         Supervisory = b'S',
     }

@@ -42,7 +42,7 @@ pub use input::Input;
 pub use instrument::Instrument;
 pub use order::{Capacity, CustomerType, Display, OrderAttributes, OrderType, Side, TimeInForce};
 pub use price::Price;
-pub use quantity::Quantity;
+pub use quantity::{Lots, Quantity};
 pub use reject::RejectReason;
 pub use text::{ClientOrderId, Firm, SelfMatchGroup, Symbol, Text};
 pub use time::{NANOS_PER_DAY, Timestamp};

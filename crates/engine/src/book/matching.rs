@@ -31,6 +31,52 @@ pub(crate) trait Settle {
 }
 
 impl Book {
+    /// Would `taker` trade at least so many lots? Walks no further than it takes to know.
+    pub(crate) fn would_trade(
+        &self,
+        pool: &Pool,
+        taker: &Order,
+        limit: Option<Price>,
+        minimum: Quantity,
+        prevention: impl Fn(&Order) -> Option<SelfMatchPrevention>,
+    ) -> bool {
+        use SelfMatchPrevention::*;
+        let rank_worst = limit.map_or(u32::MAX, |price| self.rank_opposite(taker.side, price));
+        let makers = if taker.side.is_buy() { &self.asks } else { &self.bids };
+        let mut missing = minimum;
+        let mut leaves = taker.leaves();
+        let mut rank = 0;
+        while let Some((at, level)) = makers.at_or_after(rank)
+            && at <= rank_worst
+        {
+            let mut slot = level.oldest;
+            while !slot.is_none() {
+                let maker = &pool[slot].order;
+                let quantity = maker.leaves().min(leaves);
+                match prevention(maker) {
+                    None => {
+                        missing = missing.saturating_sub(quantity);
+                        leaves = leaves.saturating_sub(quantity);
+                    }
+                    Some(CancelOldest | CancelOldestOfSessions) => {}
+                    Some(DecrementBoth | DecrementBothOfSessions) => {
+                        leaves = leaves.saturating_sub(quantity);
+                    }
+                    Some(_) => return false,
+                }
+                if missing.is_zero() {
+                    return true;
+                }
+                if leaves.is_zero() {
+                    return false;
+                }
+                slot = pool[slot].younger;
+            }
+            rank = at + 1;
+        }
+        missing.is_zero()
+    }
+
     /// Trades `taker` against the other side: best price first and the oldest first at each, until
     /// nothing of it is open or the next price is beyond `limit`. `None` is any price.
     pub(crate) fn cross(

@@ -11,6 +11,7 @@ mod replace;
 mod mass_cancel;
 mod entry_switch;
 mod self_match;
+mod conditions;
 mod limits;
 mod state;
 mod rulebook;

@@ -10,7 +10,7 @@
 //! `A1` is request 1 of session A, `A/3:7` is request 7 on its channel 3. An order may carry
 //! `of SYMBOL` (else AAPL), `ioc`, `attributable`, `firm F`, `group N`, `client X`, `capacity A`,
 //! `retail`, `located`, `broker B`, `prevent P` with the letter of a self-match prevention, `among G`
-//! with a self-match group. A firm or a group written `-` is blank.
+//! with a self-match group, `post-only`, `minimum N`. A firm or a group written `-` is blank.
 //!
 //! Beside what a scenario says, each event must fit those before it: ids without gaps, open lots
 //! that add up, echoes that equal what was asked. After each line the engine's invariants hold and
@@ -22,11 +22,11 @@ use engine::Engine;
 use market::{
     Accepted, AccountQuery, AddInstrument, AddSession, Booked, CancelOrder, CancelReason, Canceled,
     Capacity, ClientOrderId, Command, ConditionChanges, Conditions, CustomerType, Display,
-    EnterOrder, EntrySwitch, EntrySwitched, Event, Fill, Firm, Input, InstrumentId, MassCancel,
-    MassCanceled, Modified, ModifyOrder, OrderAttributes, OrderId, OrderKey, OrderType, Price,
-    Quantity, RefusedOrder, RejectReason, ReplaceOrder, ReplaceTerms, Replaced, SelfMatchPrevented,
-    SelfMatchPrevention, SessionId, Side, Symbol, SystemEvent, Text, TimeInForce, Timestamp,
-    TradeId, Traded,
+    EnterOrder, EntrySwitch, EntrySwitched, Event, Fill, Firm, Input, InstrumentId, Lots,
+    MassCancel, MassCanceled, Modified, ModifyOrder, OrderAttributes, OrderId, OrderKey, OrderType,
+    Price, Quantity, RefusedOrder, RejectReason, ReplaceOrder, ReplaceTerms, Replaced,
+    SelfMatchPrevented, SelfMatchPrevention, SessionId, Side, Symbol, SystemEvent, Text,
+    TimeInForce, Timestamp, TradeId, Traded,
 };
 
 /// Plays a scenario in an open market with the instruments AAPL (increment 1) and MSFT (increment
@@ -240,6 +240,8 @@ impl World {
             "located" => order.attributes.shares_located = true,
             "broker" => order.attributes.locate_broker = text(words.next()),
             "prevent" => order.conditions.self_match_prevention = words.prevention(),
+            "post-only" => order.conditions.post_only = true,
+            "minimum" => order.conditions.minimum_quantity = Lots(words.number() as u32),
             "among" => order.conditions.self_match_group = text(words.next()),
             _ => panic!("{word}?"),
         });
@@ -274,6 +276,11 @@ impl World {
                 "located" => terms.shares_located = true,
                 "broker" => terms.locate_broker = text(words.next()),
                 "prevent" => terms.conditions.self_match_prevention = Some(words.prevention()),
+                "post-only" => terms.conditions.post_only = Some(true),
+                "not-post-only" => terms.conditions.post_only = Some(false),
+                "minimum" => {
+                    terms.conditions.minimum_quantity = Some(Lots(words.number() as u32));
+                }
                 "among" => terms.conditions.self_match_group = Some(text(words.next())),
                 _ => panic!("{word}?"),
             });
@@ -480,6 +487,7 @@ impl World {
         match canceled.reason {
             CancelReason::User => {}
             CancelReason::ImmediateOrCancel => line.push_str(" ioc"),
+            CancelReason::PostOnly => line.push_str(" post-only"),
             CancelReason::Supervisory => line.push_str(" supervisory"),
         }
         line
@@ -625,7 +633,14 @@ fn conditions(conditions: &Conditions) -> String {
     if conditions.self_match_prevention != SelfMatchPrevention::SessionDefault {
         line = format!(" prevent {}", char::from(conditions.self_match_prevention.code()));
     }
-    line + &optional(" among ", &conditions.self_match_group)
+    line += &optional(" among ", &conditions.self_match_group);
+    if conditions.post_only {
+        line.push_str(" post-only");
+    }
+    if conditions.minimum_quantity != Lots::ZERO {
+        write!(line, " minimum {}", conditions.minimum_quantity.0).expect("a string takes all");
+    }
+    line
 }
 
 fn side(word: &str) -> Side {

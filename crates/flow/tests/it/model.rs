@@ -114,6 +114,20 @@ fn cover(coverage: &mut Coverage, command: &Command, event: &Event) {
     *coverage.entry(format!("{cause}: {name}")).or_default() += 1;
 }
 
+/// Orders that had a minimum, by whether they reached it.
+fn cover_minimum(coverage: &mut Coverage, events: &[Event]) {
+    let (cause, conditions) = match events.first() {
+        Some(Event::Accepted(accepted)) => ("Enter", accepted.conditions),
+        Some(Event::Replaced(replaced)) => ("Replace", replaced.conditions),
+        _ => return,
+    };
+    if conditions.minimum_quantity.0 > 0 {
+        let traded = events.iter().any(|event| matches!(event, Event::Traded(_)));
+        let name = format!("{cause}: Accepted with a minimum, traded {traded}");
+        *coverage.entry(name).or_default() += 1;
+    }
+}
+
 /// All that the engine can be seen to do, by what caused it: every event, flag and reason.
 const EXPECTED: &str = "\
     AddInstrument: InstrumentAdded
@@ -129,6 +143,10 @@ const EXPECTED: &str = "\
     Enter: Booked, named true
     Enter: Canceled ImmediateOrCancel, done true
     Enter: Rejected EntryDisabled
+    Enter: Canceled PostOnly, done true
+    Enter: Rejected InvalidMinimumQuantity
+    Enter: Accepted with a minimum, traded true
+    Enter: Accepted with a minimum, traded false
     Enter: Rejected InvalidPrice
     Enter: Rejected InvalidQuantity
     Enter: Rejected InvalidSymbol
@@ -199,6 +217,9 @@ const EXPECTED: &str = "\
     Replace: Booked, named true
     Replace: Canceled ImmediateOrCancel, done true
     Replace: Canceled User, done true
+    Replace: Canceled PostOnly, done true
+    Replace: Accepted with a minimum, traded true
+    Replace: Accepted with a minimum, traded false
     Replace: Rejected EntryDisabled
     Replace: Rejected MarketClosed
     Replace: Replaced, in place false
@@ -238,6 +259,7 @@ fn play(name: &str, profile: Profile, seed: u64) -> Coverage {
             input.command
         );
         events.iter().for_each(|event| cover(&mut coverage, &input.command, event));
+        cover_minimum(&mut coverage, &events);
         if number % LOOK_EVERY == 0 {
             let place = format!("profile {name}, seed {seed}, command {number}");
             compare_books(&engine, &model, &place);
@@ -258,7 +280,7 @@ fn compare_books(engine: &Engine, model: &Model, place: &str) {
             (
                 (order.order_id, order.key, order.side, order.price, order.leaves, order.display),
                 (order.quantity.0, order.executed.0, order.canceled.0, order.prevented.0),
-                (order.self_match_prevention, order.self_match_group),
+                (order.self_match_prevention, order.self_match_group, order.post_only),
                 (order.group_id, order.capacity, order.customer_type),
             )
         };
@@ -266,7 +288,11 @@ fn compare_books(engine: &Engine, model: &Model, place: &str) {
             (
                 (order.order_id, order.key, order.side, order.price, order.leaves(), order.display),
                 (order.quantity, order.executed, order.canceled, order.prevented),
-                (order.conditions.self_match_prevention, order.conditions.self_match_group),
+                (
+                    order.conditions.self_match_prevention,
+                    order.conditions.self_match_group,
+                    order.conditions.post_only,
+                ),
                 (
                     order.attributes.group_id,
                     order.attributes.capacity,

@@ -2,8 +2,8 @@
 
 use market::{
     AccountQuery, CancelOrder, Capacity, ClientOrderId, Command, ConditionChanges, Conditions,
-    CustomerType, Display, EntrySwitch, Firm, MassCancel, ModifyOrder, OrderAttributes, OrderKey,
-    OrderType, Price, Quantity, RefusedOrder, RejectReason, ReplaceOrder, ReplaceTerms,
+    CustomerType, Display, EntrySwitch, Firm, Lots, MassCancel, ModifyOrder, OrderAttributes,
+    OrderKey, OrderType, Price, Quantity, RefusedOrder, RejectReason, ReplaceOrder, ReplaceTerms,
     SelfMatchGroup, SelfMatchPrevention, SessionId, Side, Symbol, TimeInForce,
 };
 
@@ -183,6 +183,11 @@ fn price(ticks: Price64) -> (OrderType, Price) {
     }
 }
 
+/// The value of a tag of four bytes.
+fn lots(value: &[u8]) -> Lots {
+    Lots(u32::from_be_bytes(*value.first_chunk().expect("its length was checked")))
+}
+
 /// Printable and without lower case.
 fn firm(bytes: &[u8]) -> Option<Firm> {
     let firm = Firm::from_bytes(*bytes.first_chunk()?)?;
@@ -274,7 +279,7 @@ impl Options {
             Tag::Side => {
                 self.side = Some(Side::from_code(value[0]).ok_or(RejectReason::InvalidSide)?);
             }
-            Tag::MinQty => asks_nothing(&[&[0; 4]], RejectReason::InvalidMinimumQuantity)?,
+            Tag::MinQty => self.conditions.minimum_quantity = Some(lots(value)),
             Tag::MaxFloor => asks_nothing(&[&[0; 4]], RejectReason::InvalidMaxFloor)?,
             Tag::PriceType => match value[0] {
                 b'L' => {}
@@ -300,7 +305,13 @@ impl Options {
                 asks_nothing(&[&[0; 4]], RejectReason::NotSupported)?;
             }
             Tag::DiscretionPriceType => asks_nothing(&[b"L"], RejectReason::NotSupported)?,
-            Tag::PostOnly => asks_nothing(&[b"N"], RejectReason::NotSupported)?,
+            Tag::PostOnly => {
+                self.conditions.post_only = Some(match value[0] {
+                    b'P' => true,
+                    b'N' => false,
+                    _ => return Err(RejectReason::NotSupported),
+                });
+            }
             Tag::TradeNow => asks_nothing(&[b"N", b" "], RejectReason::NotSupported)?,
             Tag::HandleInst => asks_nothing(&[b" "], RejectReason::NotSupported)?,
             // None of these is allowed on an inbound message.

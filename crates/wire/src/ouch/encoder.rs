@@ -12,7 +12,7 @@ use super::{
     AccountQueryResponse, AiqCanceled, DisableOrderEntryResponse, EnableOrderEntryResponse,
     MassCancelResponse, MessageBuffer, OrderAccepted, OrderCanceled, OrderExecuted, OrderModified,
     OrderReplaced, Tag,
-    request::{price, quantity, self_match_tags},
+    request::{minimum_tag, post_only_tag, price, quantity, self_match_tags},
 };
 use crate::{field::Nanos64, layout::Message};
 
@@ -190,17 +190,19 @@ fn order_accepted(timestamp: Nanos64, accepted: &Accepted, symbol: Symbol) -> Me
         cl_ord_id: *attributes.client_order_id.as_bytes(),
     });
     firm_tag(&mut message, attributes);
+    minimum_tag(&mut message, &accepted.conditions);
     if attributes.customer_type != CustomerType::SessionDefault {
         message.tag(Tag::CustomerType, &[attributes.customer_type.code()]);
     }
+    post_only_tag(&mut message, &accepted.conditions);
     if attributes.group_id != 0 {
         message.tag(Tag::GroupId, &attributes.group_id.to_be_bytes());
     }
     if attributes.shares_located {
         message.tag(Tag::SharesLocated, b"Y");
     }
-    self_match_tags(&mut message, &accepted.conditions);
     message.user_ref_idx(accepted.key.channel);
+    self_match_tags(&mut message, &accepted.conditions);
     message
 }
 
@@ -226,8 +228,10 @@ fn order_replaced(timestamp: Nanos64, replaced: &Replaced, symbol: Symbol) -> Me
         cl_ord_id: *attributes.client_order_id.as_bytes(),
     });
     firm_tag(&mut message, attributes);
-    self_match_tags(&mut message, &replaced.conditions);
+    minimum_tag(&mut message, &replaced.conditions);
+    post_only_tag(&mut message, &replaced.conditions);
     message.user_ref_idx(replaced.key.channel);
+    self_match_tags(&mut message, &replaced.conditions);
     message
 }
 

@@ -2,9 +2,10 @@
 
 use market::{
     AccountQuery, CancelOrder, Capacity, ClientOrderId, Command, ConditionChanges, Conditions,
-    CustomerType, Display, EnterOrder, EntrySwitch, Firm, MassCancel, ModifyOrder, OrderAttributes,
-    OrderKey, OrderType, Price, Quantity, RefusedOrder, RejectReason, ReplaceOrder, ReplaceTerms,
-    SelfMatchGroup, SelfMatchPrevention, SessionId, Side, Symbol, TimeInForce,
+    CustomerType, Display, EnterOrder, EntrySwitch, Firm, Lots, MassCancel, ModifyOrder,
+    OrderAttributes, OrderKey, OrderType, Price, Quantity, RefusedOrder, RejectReason,
+    ReplaceOrder, ReplaceTerms, SelfMatchGroup, SelfMatchPrevention, SessionId, Side, Symbol,
+    TimeInForce,
 };
 use wire::{
     layout::Message as _,
@@ -108,7 +109,9 @@ fn enter_order_is_read_whole() {
     };
     assert_eq!(plain, expected);
 
-    let tags: [(Tag, &[u8]); 8] = [
+    let tags: [(Tag, &[u8]); 10] = [
+        (Tag::MinQty, &[0, 0, 1, 2]),
+        (Tag::PostOnly, b"P"),
         (Tag::Firm, b"FIRM"),
         (Tag::CustomerType, b"R"),
         (Tag::GroupId, &[0x01, 0x02]),
@@ -132,6 +135,8 @@ fn enter_order_is_read_whole() {
         conditions: Conditions {
             self_match_prevention: SelfMatchPrevention::DecrementBothOfSessions,
             self_match_group: SelfMatchGroup::new("AB").unwrap(),
+            post_only: true,
+            minimum_quantity: Lots(0x0102),
         },
         ..expected
     };
@@ -211,7 +216,6 @@ fn tags_not_offered_must_ask_for_nothing() {
     type Nothing<'a> = &'a [&'a [u8]];
     type Something<'a> = &'a [(&'a [u8], RejectReason)];
     let cases: &[(Tag, Nothing, Something)] = &[
-        (Tag::MinQty, &[&[0; 4]], &[(one, InvalidMinimumQuantity)]),
         (Tag::MaxFloor, &[&[0; 4]], &[(one, InvalidMaxFloor)]),
         (
             Tag::PriceType,
@@ -222,7 +226,7 @@ fn tags_not_offered_must_ask_for_nothing() {
         (Tag::DiscretionPrice, &[&[0; 8]], &[(&[0, 0, 0, 0, 0, 0, 0, 1], NotSupported)]),
         (Tag::DiscretionPriceType, &[b"L"], &[(b"P", NotSupported)]),
         (Tag::DiscretionPegOffset, &[&[0; 4]], &[(one, NotSupported)]),
-        (Tag::PostOnly, &[b"N"], &[(b"P", NotSupported)]),
+        (Tag::PostOnly, &[b"N", b"P"], &[(b"Y", NotSupported)]),
         (Tag::RandomReserves, &[&[0; 4]], &[(one, NotSupported)]),
         (Tag::ExpireTime, &[&[0; 4]], &[(one, NotSupported)]),
         (Tag::TradeNow, &[b"N", b" "], &[(b"Y", NotSupported)]),
@@ -331,7 +335,9 @@ fn replaced(message: &[u8]) -> ReplaceOrder {
 /// A replace names its chain and gives new terms.
 #[test]
 fn replace_is_read_whole() {
-    let tags: [(Tag, &[u8]); 6] = [
+    let tags: [(Tag, &[u8]); 8] = [
+        (Tag::MinQty, &[0; 4]),
+        (Tag::PostOnly, b"N"),
         (Tag::SharesLocated, b"Y"),
         (Tag::LocateBroker, b"LOCA"),
         (Tag::Side, b"T"),
@@ -355,6 +361,8 @@ fn replace_is_read_whole() {
             conditions: ConditionChanges {
                 self_match_prevention: Some(SelfMatchPrevention::Off),
                 self_match_group: Some(SelfMatchGroup::BLANK),
+                post_only: Some(false),
+                minimum_quantity: Some(Lots(0)),
             },
         }),
     };
@@ -523,6 +531,7 @@ fn random_command(seeded: &mut Seeded) -> Command {
     let symbol = Symbol::new(seeded.pick::<&str>(&["AAPL", "BRK.B", "X"])).unwrap();
     let client_order_id = ClientOrderId::new(&format!("C{}", seeded.below(1 << 30))).unwrap();
     let group = *seeded.pick(&[SelfMatchGroup::BLANK, SelfMatchGroup::new("G1").unwrap()]);
+    let minimum = Lots(u32::try_from(seeded.below(3)).unwrap());
     match seeded.below(7) {
         0 => Command::Enter(EnterOrder {
             key,
@@ -548,6 +557,8 @@ fn random_command(seeded: &mut Seeded) -> Command {
                 Conditions {
                     self_match_prevention: *seeded.pick(SelfMatchPrevention::ALL),
                     self_match_group: group,
+                    post_only: seeded.once_in(2),
+                    minimum_quantity: minimum,
                 }
             },
         }),
@@ -569,6 +580,8 @@ fn random_command(seeded: &mut Seeded) -> Command {
                         .once_in(2)
                         .then(|| *seeded.pick(SelfMatchPrevention::ALL)),
                     self_match_group: seeded.once_in(2).then_some(group),
+                    post_only: seeded.once_in(2).then(|| seeded.once_in(2)),
+                    minimum_quantity: seeded.once_in(2).then_some(minimum),
                 },
             }),
         }),

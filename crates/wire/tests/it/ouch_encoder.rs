@@ -2,7 +2,7 @@
 
 use market::{
     Accepted, AccountQueried, Booked, CancelReason, Canceled, Capacity, ClientOrderId, Conditions,
-    CustomerType, Display, EntrySwitched, Event, Fill, Firm, Instrument, InstrumentId,
+    CustomerType, Display, EntrySwitched, Event, Fill, Firm, Instrument, InstrumentId, Lots,
     MassCanceled, Modified, NANOS_PER_DAY, OrderAttributes, OrderId, OrderKey, OrderType, Output,
     Price, Quantity, RejectReason, Rejected, Replaced, SelfMatchGroup, SelfMatchPrevented,
     SelfMatchPrevention, Sequence, SessionAdded, SessionId, Side, Symbol, SystemEvent, Text,
@@ -63,6 +63,8 @@ fn conditions() -> Conditions {
     Conditions {
         self_match_prevention: SelfMatchPrevention::CancelNewest,
         self_match_group: SelfMatchGroup::new("G1").unwrap(),
+        post_only: true,
+        minimum_quantity: Lots(258),
     }
 }
 
@@ -149,12 +151,14 @@ fn accepted_echoes_the_order() {
     let mut message = MessageBuffer::with_appendage(&accepted_fields());
     message
         .tag(Tag::Firm, b"FIRM")
+        .tag(Tag::MinQty, &[0, 0, 1, 2])
         .tag(Tag::CustomerType, b"N")
+        .tag(Tag::PostOnly, b"P")
         .tag(Tag::GroupId, &[1, 2])
         .tag(Tag::SharesLocated, b"Y")
+        .tag(Tag::UserRefIdx, &[5])
         .tag(Tag::AiqStrategy, b"W")
-        .tag(Tag::AiqGroupId, b"G1")
-        .tag(Tag::UserRefIdx, &[5]);
+        .tag(Tag::AiqGroupId, b"G1");
     let conditions = conditions();
     gives(
         Event::Accepted(Accepted { key: key(5, 1), attributes, conditions, ..accepted() }),
