@@ -13,7 +13,7 @@ use std::{
 };
 
 use journal::Durability;
-use market::{Firm, Price, Quantity, Symbol, Text};
+use market::{Firm, Price, Quantity, SelfMatchPrevention, Symbol, Text};
 use serde::{Deserialize, Deserializer, de::Error as _};
 
 use crate::failure::Failure;
@@ -277,6 +277,41 @@ pub struct ParticipantConfig {
     /// Live orders at a time, more are rejected. Default 100000.
     #[serde(default = "ParticipantConfig::default_live_orders")]
     pub live_orders_max: u32,
+    /// What happens where an order that says nothing about it would meet one of its own. Default
+    /// none.
+    #[serde(default)]
+    pub self_match_prevention: PreventionName,
+}
+
+/// What happens instead of a trade of a participant with itself.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum PreventionName {
+    /// Nothing: they trade.
+    #[default]
+    None,
+    /// What is left of the incoming order is canceled.
+    Newest,
+    /// The resting order is canceled.
+    Oldest,
+    /// Both are canceled.
+    Both,
+    /// Both lose what they would have traded.
+    Decrement,
+}
+
+impl PreventionName {
+    /// In the words of the engine, among the orders of one firm.
+    #[must_use]
+    pub const fn prevention(self) -> SelfMatchPrevention {
+        match self {
+            Self::None => SelfMatchPrevention::Off,
+            Self::Newest => SelfMatchPrevention::CancelNewest,
+            Self::Oldest => SelfMatchPrevention::CancelOldest,
+            Self::Both => SelfMatchPrevention::CancelBoth,
+            Self::Decrement => SelfMatchPrevention::DecrementBoth,
+        }
+    }
 }
 
 impl Default for Config {
@@ -288,6 +323,7 @@ impl Default for Config {
             udp: udp.map(|port| SocketAddr::from((Ipv4Addr::LOCALHOST, port))),
             cancel_on_disconnect: false,
             live_orders_max: ParticipantConfig::default_live_orders(),
+            self_match_prevention: PreventionName::None,
         };
         let instrument = |symbol: &str| InstrumentConfig {
             symbol: symbol.into(),

@@ -203,18 +203,22 @@ pub fn bootstrap(config: &Config, engine: &Engine) -> Result<Vec<Command>, Failu
             username: participant.username().map_err(Failure::usage)?,
             firm: participant.firm().map_err(Failure::usage)?,
             live_orders_max: participant.live_orders_max,
+            self_match_prevention: participant.self_match_prevention.prevention(),
         };
         match engine.sessions().find(|known| *known.username() == wanted.username) {
             None => commands.push(Command::AddSession(wanted)),
             Some(known)
                 if known.firm() != wanted.firm
-                    || known.live_orders_max() != wanted.live_orders_max =>
+                    || known.live_orders_max() != wanted.live_orders_max
+                    || known.self_match_prevention() != wanted.self_match_prevention =>
             {
                 return Err(contradiction(&format!(
-                    "participant {} has firm {} and at most {} live orders in the journal",
+                    "participant {} has firm {}, at most {} live orders and self-match prevention \
+                     {:?} in the journal",
                     known.username(),
                     known.firm(),
-                    known.live_orders_max()
+                    known.live_orders_max(),
+                    known.self_match_prevention()
                 )));
             }
             Some(_) => {}

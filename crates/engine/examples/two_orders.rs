@@ -4,9 +4,9 @@
 
 use engine::Engine;
 use market::{
-    AddInstrument, AddSession, Command, Display, EnterOrder, Firm, Input, OrderAttributes,
-    OrderKey, OrderType, Price, Quantity, Sequence, SessionId, Side, Symbol, SystemEvent, Text,
-    TimeInForce, Timestamp,
+    AddInstrument, AddSession, Command, Conditions, Display, EnterOrder, Firm, Input,
+    OrderAttributes, OrderKey, OrderType, Price, Quantity, SelfMatchPrevention, Sequence,
+    SessionId, Side, Symbol, SystemEvent, Text, TimeInForce, Timestamp,
 };
 
 fn main() {
@@ -22,6 +22,7 @@ fn main() {
             price: Price(price),
             symbol,
             attributes: OrderAttributes::default(),
+            conditions: Conditions::default(),
         })
     };
     let commands = [
@@ -34,6 +35,7 @@ fn main() {
             username: Text::new("USER01").expect("up to six characters"),
             firm: Firm::new("FIRM").expect("up to four characters"),
             live_orders_max: 1_000,
+            self_match_prevention: SelfMatchPrevention::Off,
         }),
         Command::System(SystemEvent::StartOfSystemHours),
         order(1, Side::Sell, 1_500_000),

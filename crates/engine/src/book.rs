@@ -55,9 +55,9 @@ impl Book {
         Price::ZERO < price && price <= PRICE_MAX && (price.0 as u32).is_multiple_of(self.increment)
     }
 
-    /// True if an order with this limit would trade at once.
-    pub(crate) fn would_cross(&self, side: Side, price: Price) -> bool {
-        let rank_worst = self.rank_opposite(side, price);
+    /// True if an order with this limit would meet another at once. `None` is any price.
+    pub(crate) fn would_cross(&self, side: Side, limit: Option<Price>) -> bool {
+        let rank_worst = limit.map_or(u32::MAX, |price| self.rank_opposite(side, price));
         let best = if side.is_buy() { self.asks.best() } else { self.bids.best() };
         best.is_some_and(|(rank, _)| rank <= rank_worst)
     }

@@ -1,6 +1,8 @@
 //! The checks of an order, in the order of the codes of their reject reasons.
 
-use market::{Firm, OrderType, Price, Quantity, RejectReason, ReplaceTerms, Side};
+use market::{
+    Firm, Lots, OrderType, Price, Quantity, RejectReason, ReplaceTerms, Side, TimeInForce,
+};
 
 use crate::{
     book::Book,
@@ -40,11 +42,28 @@ pub(crate) fn terms(
     Ok(())
 }
 
+/// Has an order of which so much is open a minimum quantity that it may have?
+pub(crate) fn minimum(
+    minimum: Lots,
+    order_type: OrderType,
+    time_in_force: TimeInForce,
+    leaves: Quantity,
+) -> Result<(), RejectReason> {
+    let rests = order_type == OrderType::Limit && time_in_force == TimeInForce::Day;
+    if minimum != Lots::ZERO && (rests || leaves < minimum.quantity()) {
+        return Err(RejectReason::InvalidMinimumQuantity);
+    }
+    Ok(())
+}
+
 /// Could this order go on under these terms, with something left to trade?
 pub(crate) fn replacement(book: &Book, original: &Order, new: &ReplaceTerms) -> bool {
+    let leaves = new.quantity.saturating_sub(original.used());
+    let minimum_quantity = new.conditions.minimum_quantity.unwrap_or_default();
     terms(book, new.order_type, new.quantity, new.price).is_ok()
+        && minimum(minimum_quantity, new.order_type, new.time_in_force, leaves).is_ok()
         && new.side.is_none_or(|side| side_change(original.side, side))
-        && original.executed() < new.quantity
+        && !leaves.is_zero()
 }
 
 /// May an order go from one side to the other? Only from one kind of sell to another, or nowhere.

@@ -67,7 +67,8 @@ pub(crate) fn session(session: &Session) -> u64 {
         u64::from(session.session_id().0),
         word(session.username()),
         word(&session.firm()),
-        u64::from(session.live_orders_max()),
+        u64::from(session.live_orders_max())
+            | u64::from(session.self_match_prevention().code()) << 32,
     ])
 }
 
@@ -101,24 +102,25 @@ fn order_identity(order: &Order) -> u64 {
         order.price().0,
         u64::from(order.instrument_id.0) << 48
             | u64::from(order.group_id) << 32
+            | u64::from(order.self_match_prevention.code()) << 24
             | u64::from(order.display.code()) << 16
             | u64::from(order.capacity.code()) << 8
             | u64::from(order.customer_type.code()),
-        word(&order.firm),
+        word(&order.firm) | word(&order.self_match_group) << 32 | u64::from(order.post_only) << 48,
     ])
 }
 
-/// What a trade, a cancel or a modify changes: a part by itself, so that a trade mixes little.
+/// What a trade, its prevention, a cancel or a modify changes: a part by itself, so that a trade mixes little.
 pub(crate) fn order_progress(order: &Order) -> u64 {
     mix([
         ORDER_PROGRESS,
         order.order_id.0,
         order.leaves().0 << 32 | order.executed().0,
-        order.canceled().0 << 32 | u64::from(order.side.code()),
+        order.canceled().0 << 32 | order.prevented().0 << 8 | u64::from(order.side.code()),
     ])
 }
 
-/// Up to eight characters as a number.
+/// Up to eight characters as a number, which has as many bytes as they are.
 pub(crate) fn word<const N: usize>(text: &Text<N>) -> u64 {
     let mut bytes = [0; 8];
     bytes[..N].copy_from_slice(text.as_bytes());

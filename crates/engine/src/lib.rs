@@ -16,6 +16,7 @@ mod names;
 mod check;
 mod session;
 mod order;
+mod self_match;
 mod book;
 mod hash;
 mod view;
@@ -28,11 +29,12 @@ use core::mem;
 
 use market::{
     Accepted, AccountQueried, AccountQuery, AddInstrument, AddSession, Booked, CancelOnDisconnect,
-    CancelOrder, CancelReason, Canceled, ClientOrderId, Command, Display, EnterOrder, EntrySwitch,
-    EntrySwitched, Event, Fill, Firm, Input, Instrument, InstrumentId, MassCancel, MassCanceled,
-    Modified, ModifyOrder, OrderAttributes, OrderId, OrderKey, OrderType, Price, Quantity,
-    RefusedOrder, RejectReason, Rejected, ReplaceOrder, Replaced, Sequence, SessionAdded,
-    SystemEvent, TimeInForce, Timestamp, TradeId, Traded,
+    CancelOrder, CancelReason, Canceled, ClientOrderId, Command, Conditions, Display, EnterOrder,
+    EntrySwitch, EntrySwitched, Event, Fill, Firm, Input, Instrument, InstrumentId, Lots,
+    MassCancel, MassCanceled, Modified, ModifyOrder, OrderAttributes, OrderId, OrderKey, OrderType,
+    Price, Quantity, RefusedOrder, RejectReason, Rejected, ReplaceOrder, ReplaceTerms, Replaced,
+    SelfMatchPrevented, SelfMatchPrevention, Sequence, SessionAdded, SystemEvent, TimeInForce,
+    Timestamp, TradeId, Traded,
 };
 
 pub use order::{PRICE_MAX, QUANTITY_MAX};
@@ -41,7 +43,7 @@ pub use view::{BookView, Counters, DepthLevel, RestingOrder};
 
 use book::{
     Book,
-    matching::Match,
+    matching::{Match, Settle},
     pool::{Pool, Slot},
 };
 use day::Day;
@@ -181,6 +183,7 @@ impl Engine {
             quantity: order.quantity,
             price: order.price,
             attributes: order.attributes,
+            conditions: order.conditions,
         }));
         let incoming = Order::new(OrderTerms {
             order_id,
@@ -188,6 +191,7 @@ impl Engine {
             price: order.price,
             quantity: order.quantity,
             executed: Quantity::ZERO,
+            prevented: Quantity::ZERO,
             instrument_id,
             group_id: order.attributes.group_id,
             firm: order.attributes.firm,
@@ -195,8 +199,14 @@ impl Engine {
             display: order.display,
             capacity: order.attributes.capacity,
             customer_type: order.attributes.customer_type,
+            conditions: order.conditions,
         });
-        self.trade_and_rest(incoming, order.order_type, order.time_in_force, emit);
+        let terms = EntryTerms {
+            order_type: order.order_type,
+            time_in_force: order.time_in_force,
+            minimum_quantity: order.conditions.minimum_quantity,
+        };
+        self.trade_and_rest(incoming, &terms, emit);
     }
 
     fn replace(&mut self, replace: &ReplaceOrder, emit: &mut impl FnMut(Event)) {
@@ -219,9 +229,10 @@ impl Engine {
             return self.cancel_all(slot, CancelReason::User, emit);
         };
 
+        let minimum_quantity = terms.conditions.minimum_quantity.unwrap_or_default();
         let rests_at_once = terms.order_type == OrderType::Limit
             && terms.time_in_force == TimeInForce::Day
-            && !book.would_cross(original.side, terms.price);
+            && !book.would_cross(original.side, Some(terms.price));
         self.consume(key);
         self.remove(slot);
         let replacement = Order::new(OrderTerms {
@@ -230,6 +241,7 @@ impl Engine {
             price: terms.price,
             quantity: terms.quantity,
             executed: original.executed(),
+            prevented: original.prevented(),
             instrument_id: original.instrument_id,
             group_id: original.group_id,
             firm: original.firm,
@@ -237,6 +249,7 @@ impl Engine {
             display: terms.display,
             capacity: original.capacity,
             customer_type: original.customer_type,
+            conditions: terms.conditions.apply(original.conditions()),
         });
         let in_place =
             rests_at_once && self.attribution(&original) == self.attribution(&replacement);
@@ -262,11 +275,14 @@ impl Engine {
                 shares_located: terms.shares_located,
                 locate_broker: terms.locate_broker,
             },
+            conditions: Conditions { minimum_quantity, ..replacement.conditions() },
         }));
         if in_place {
             self.add(replacement);
         } else {
-            self.trade_and_rest(replacement, terms.order_type, terms.time_in_force, emit);
+            let ReplaceTerms { order_type, time_in_force, .. } = terms;
+            let terms = EntryTerms { order_type, time_in_force, minimum_quantity };
+            self.trade_and_rest(replacement, &terms, emit);
         }
     }
 
@@ -363,29 +379,40 @@ impl Engine {
         let number = self.symbols.find(&order.symbol).ok_or(RejectReason::InvalidSymbol)?;
         let book = &self.books[usize::from(number) - 1];
         check::terms(book, order.order_type, order.quantity, order.price)?;
+        check::minimum(
+            order.conditions.minimum_quantity,
+            order.order_type,
+            order.time_in_force,
+            order.quantity,
+        )?;
         if session.is_full() {
             return Err(RejectReason::TooManyOrders);
         }
         Ok(InstrumentId(number))
     }
 
-    /// Trades an order as far as it goes; what is left rests, or is canceled if it may not.
+    /// Trades an order as far as it goes and may; what is left rests, or is canceled if it may not.
     fn trade_and_rest(
         &mut self,
         mut order: Order,
-        order_type: OrderType,
-        time_in_force: TimeInForce,
+        terms: &EntryTerms,
         emit: &mut impl FnMut(Event),
     ) {
-        let limit = match order_type {
+        let limit = match terms.order_type {
             OrderType::Limit => Some(order.price()),
             OrderType::Market => None,
         };
+        if order.post_only && self.book_of(&order).would_cross(order.side, limit) {
+            return emit(canceled_at_once(&order, CancelReason::PostOnly));
+        }
+        if !self.reaches_minimum(&order, limit, terms.minimum_quantity) {
+            return emit(canceled_at_once(&order, CancelReason::ImmediateOrCancel));
+        }
         self.trade(&mut order, limit, emit);
         if order.is_done() {
             return;
         }
-        if order_type == OrderType::Limit && time_in_force == TimeInForce::Day {
+        if terms.order_type == OrderType::Limit && terms.time_in_force == TimeInForce::Day {
             self.add(order);
             emit(Event::Booked(Booked {
                 order_id: order.order_id,
@@ -396,39 +423,28 @@ impl Engine {
                 attribution: self.attribution(&order),
             }));
         } else {
-            emit(Event::Canceled(Canceled {
-                key: order.key,
-                order_id: order.order_id,
-                instrument_id: order.instrument_id,
-                quantity: order.leaves(),
-                leaves: Quantity::ZERO,
-                booked: false,
-                reason: CancelReason::ImmediateOrCancel,
-            }));
+            emit(canceled_at_once(&order, CancelReason::ImmediateOrCancel));
         }
+    }
+
+    /// Would an incoming order trade at least its minimum at once?
+    fn reaches_minimum(&self, order: &Order, limit: Option<Price>, minimum: Lots) -> bool {
+        if minimum == Lots::ZERO {
+            return true;
+        }
+        let prevention = self_match::meant(&self.sessions, order);
+        self.book_of(order).would_trade(&self.pool, order, limit, minimum.quantity(), |maker| {
+            let is_own = self_match::is_own(&self.sessions, prevention, order, maker);
+            is_own.then_some(prevention)
+        })
     }
 
     fn trade(&mut self, order: &mut Order, limit: Option<Price>, emit: &mut impl FnMut(Event)) {
         let Self { sessions, books, pool, trade_id_last, hash, .. } = self;
         let book = &mut books[usize::from(order.instrument_id.0) - 1];
-        book.cross(pool, order, limit, |Match { maker_before, maker, taker, quantity }| {
-            if maker.is_done() {
-                sessions.owner_mut(maker.key).remove_live(maker.key);
-                hash.remove(hash::order(&maker_before));
-            } else {
-                hash.change(hash::order_progress(&maker_before), hash::order_progress(maker));
-            }
-            trade_id_last.0 += 1;
-            emit(Event::Traded(Traded {
-                trade_id: *trade_id_last,
-                instrument_id: taker.instrument_id,
-                taker_side: taker.side,
-                price: maker.price(),
-                quantity,
-                maker: fill(maker),
-                taker: fill(taker),
-            }));
-        });
+        let prevention = self_match::meant(sessions, order);
+        let mut settlement = Settlement { prevention, sessions, trade_id_last, hash, emit };
+        book.cross(pool, order, limit, &mut settlement);
     }
 
     /// Cancels all that is open of a resting order.
@@ -537,6 +553,80 @@ impl Default for Engine {
     }
 }
 
+/// How an incoming order differs from one that rests.
+struct EntryTerms {
+    order_type: OrderType,
+    time_in_force: TimeInForce,
+    minimum_quantity: Lots,
+}
+
+/// What the engine keeps beside the book while orders meet there.
+struct Settlement<'a, E> {
+    /// Of the incoming order.
+    prevention: SelfMatchPrevention,
+    sessions: &'a mut Sessions,
+    trade_id_last: &'a mut TradeId,
+    hash: &'a mut StateHash,
+    emit: &'a mut E,
+}
+
+impl<E: FnMut(Event)> Settle for Settlement<'_, E> {
+    fn prevention(&self, taker: &Order, maker: &Order) -> Option<SelfMatchPrevention> {
+        let is_own = self_match::is_own(self.sessions, self.prevention, taker, maker);
+        is_own.then_some(self.prevention)
+    }
+
+    fn settle(&mut self, met: &Match<'_>) {
+        let Match { maker_before, maker, taker, quantity, .. } = met;
+        if maker.is_done() {
+            self.sessions.owner_mut(maker.key).remove_live(maker.key);
+            self.hash.remove(hash::order(maker_before));
+        } else {
+            self.hash.change(hash::order_progress(maker_before), hash::order_progress(maker));
+        }
+        if let Some(prevention) = met.prevention {
+            return self.tell_prevented(met, prevention);
+        }
+        self.trade_id_last.0 += 1;
+        (self.emit)(Event::Traded(Traded {
+            trade_id: *self.trade_id_last,
+            instrument_id: taker.instrument_id,
+            taker_side: taker.side,
+            price: maker.price(),
+            quantity: *quantity,
+            maker: fill(maker),
+            taker: fill(taker),
+        }));
+    }
+}
+
+impl<E: FnMut(Event)> Settlement<'_, E> {
+    /// Tells each order that lost lots, the resting one first.
+    fn tell_prevented(&mut self, met: &Match<'_>, prevention: SelfMatchPrevention) {
+        let orders = [
+            (met.maker, met.maker_before.leaves(), true),
+            (met.taker, met.taker_leaves_before, false),
+        ];
+        for (order, leaves_before, booked) in orders {
+            let quantity = leaves_before.saturating_sub(order.leaves());
+            if quantity.is_zero() {
+                continue;
+            }
+            (self.emit)(Event::SelfMatchPrevented(SelfMatchPrevented {
+                key: order.key,
+                order_id: order.order_id,
+                instrument_id: order.instrument_id,
+                quantity,
+                leaves: order.leaves(),
+                prevented: met.quantity,
+                price: met.maker.price(),
+                booked,
+                prevention,
+            }));
+        }
+    }
+}
+
 fn reject(
     key: OrderKey,
     reason: RejectReason,
@@ -544,6 +634,19 @@ fn reject(
     emit: &mut impl FnMut(Event),
 ) {
     emit(Event::Rejected(Rejected { key, reason, client_order_id }));
+}
+
+/// All that is left of an order that does not rest is canceled.
+fn canceled_at_once(order: &Order, reason: CancelReason) -> Event {
+    Event::Canceled(Canceled {
+        key: order.key,
+        order_id: order.order_id,
+        instrument_id: order.instrument_id,
+        quantity: order.leaves(),
+        leaves: Quantity::ZERO,
+        booked: false,
+        reason,
+    })
 }
 
 /// A trade as this order sees it.

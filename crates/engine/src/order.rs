@@ -1,7 +1,8 @@
 //! An order, as the engine holds it.
 
 use market::{
-    Capacity, CustomerType, Display, Firm, InstrumentId, OrderId, OrderKey, Price, Quantity, Side,
+    Capacity, Conditions, CustomerType, Display, Firm, InstrumentId, Lots, OrderId, OrderKey,
+    Price, Quantity, SelfMatchGroup, SelfMatchPrevention, Side,
 };
 
 /// The largest quantity of an order, and the most that a chain of replaces may execute, in lots.
@@ -17,7 +18,7 @@ pub const PRICE_MAX: Price = Price(1_999_999_900);
 /// when the order is accepted and is not kept. A resting order is always a limit order for the day.
 /// Quantities and the price are held in 32 bits, which [`QUANTITY_MAX`] and [`PRICE_MAX`] fit.
 ///
-/// Invariant: leaves + executed + canceled == quantity.
+/// Invariant: leaves + executed + canceled + prevented == quantity.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Order {
     /// As the exchange names it. Within a level a lower id is an older order: an id is given in
@@ -30,6 +31,7 @@ pub(crate) struct Order {
     leaves: u32,
     executed: u32,
     canceled: u32,
+    prevented: u32,
     /// What it trades.
     pub(crate) instrument_id: InstrumentId,
     /// Group for mass cancel; 0 is none.
@@ -44,6 +46,12 @@ pub(crate) struct Order {
     pub(crate) capacity: Capacity,
     /// Whether the customer is retail.
     pub(crate) customer_type: CustomerType,
+    /// What happens where it comes in and meets one of its own, as entered.
+    pub(crate) self_match_prevention: SelfMatchPrevention,
+    /// Only orders of the same group are its own.
+    pub(crate) self_match_group: SelfMatchGroup,
+    /// True if it may not trade when it comes in.
+    pub(crate) post_only: bool,
 }
 
 /// The fields of an [`Order`] with no invariant between them.
@@ -53,6 +61,7 @@ pub(crate) struct OrderTerms {
     pub(crate) price: Price,
     pub(crate) quantity: Quantity,
     pub(crate) executed: Quantity,
+    pub(crate) prevented: Quantity,
     pub(crate) instrument_id: InstrumentId,
     pub(crate) group_id: u16,
     pub(crate) firm: Firm,
@@ -60,26 +69,30 @@ pub(crate) struct OrderTerms {
     pub(crate) display: Display,
     pub(crate) capacity: Capacity,
     pub(crate) customer_type: CustomerType,
+    pub(crate) conditions: Conditions,
 }
 
 impl Order {
-    /// An order of which `executed` lots were executed before, under the names it replaces.
+    /// An order of which `executed` lots were executed, and `prevented` lots prevented from it,
+    /// before, under the names it replaces.
     ///
     /// # Panics
-    /// `executed < quantity` does not hold, or a number is larger than the checks let in.
+    /// `executed + prevented < quantity` does not hold, or a number is larger than the checks let in.
     pub(crate) fn new(terms: OrderTerms) -> Self {
         assert!(terms.price <= PRICE_MAX && terms.quantity <= QUANTITY_MAX, "checked before");
         let quantity = lots(terms.quantity);
         let executed = lots(terms.executed);
-        assert!(executed < quantity, "an order has something to trade when it is made");
+        let prevented = lots(terms.prevented);
+        assert!(executed + prevented < quantity, "an order has something to trade when it is made");
         Self {
             order_id: terms.order_id,
             key: terms.key,
             price: terms.price.0 as u32,
             quantity,
-            leaves: quantity - executed,
+            leaves: quantity - executed - prevented,
             executed,
             canceled: 0,
+            prevented,
             instrument_id: terms.instrument_id,
             group_id: terms.group_id,
             firm: terms.firm,
@@ -87,6 +100,9 @@ impl Order {
             display: terms.display,
             capacity: terms.capacity,
             customer_type: terms.customer_type,
+            self_match_prevention: terms.conditions.self_match_prevention,
+            self_match_group: terms.conditions.self_match_group,
+            post_only: terms.conditions.post_only,
         }
     }
 
@@ -95,7 +111,7 @@ impl Order {
         Price(u64::from(self.price))
     }
 
-    /// Asked for, in lots, with what the orders it replaced had executed.
+    /// Asked for, in lots, with what was executed and prevented of the orders it replaced.
     pub(crate) fn quantity(&self) -> Quantity {
         Quantity(u64::from(self.quantity))
     }
@@ -113,6 +129,27 @@ impl Order {
     /// Taken away so far by cancels and modifies, in lots.
     pub(crate) fn canceled(&self) -> Quantity {
         Quantity(u64::from(self.canceled))
+    }
+
+    /// Taken away so far instead of trades with its own, in lots, from this order and those it
+    /// replaced.
+    pub(crate) fn prevented(&self) -> Quantity {
+        Quantity(u64::from(self.prevented))
+    }
+
+    /// What counts against the quantity of a replacement, in lots. OUCH 5.0, section 4.
+    pub(crate) fn used(&self) -> Quantity {
+        Quantity(u64::from(self.executed + self.prevented))
+    }
+
+    /// Its conditions, as entered or kept; without a minimum, which a resting order never has.
+    pub(crate) fn conditions(&self) -> Conditions {
+        Conditions {
+            self_match_prevention: self.self_match_prevention,
+            self_match_group: self.self_match_group,
+            post_only: self.post_only,
+            minimum_quantity: Lots::ZERO,
+        }
     }
 
     /// True once nothing is open.
@@ -149,9 +186,21 @@ impl Order {
         self.check();
     }
 
+    /// Takes away some of what is open instead of trading it.
+    ///
+    /// # Panics
+    /// `0 < quantity <= leaves` does not hold.
+    pub(crate) fn prevent(&mut self, quantity: Quantity) {
+        assert!(!quantity.is_zero() && quantity <= self.leaves(), "{quantity} of {self:?}");
+        self.leaves -= lots(quantity);
+        self.prevented += lots(quantity);
+        self.check();
+    }
+
     /// Asserts the invariant.
     pub(crate) fn check(&self) {
-        assert!(self.leaves + self.executed + self.canceled == self.quantity, "{self:?}");
+        let gone = self.executed + self.canceled + self.prevented;
+        assert!(self.leaves + gone == self.quantity, "{self:?}");
     }
 }
 

@@ -4,7 +4,7 @@ pub(crate) mod numbers;
 
 use alloc::vec::Vec;
 
-use market::{AddSession, Firm, OrderKey, SessionId, Text};
+use market::{AddSession, Firm, OrderKey, SelfMatchPrevention, SessionId, Text};
 
 use crate::{
     book::pool::Slot,
@@ -36,6 +36,10 @@ impl Sessions {
             username: add.username,
             firm: add.firm,
             live_orders_max: add.live_orders_max,
+            self_match_prevention: match add.self_match_prevention {
+                SelfMatchPrevention::SessionDefault => SelfMatchPrevention::Off,
+                prevention => prevention,
+            },
             live_orders: 0,
             channels: Vec::new(),
             firms_disabled: Vec::new(),
@@ -76,6 +80,8 @@ pub struct Session {
     username: Text<6>,
     firm: Firm,
     live_orders_max: u32,
+    /// Never the session's default, for it is that.
+    self_match_prevention: SelfMatchPrevention,
     live_orders: u32,
     /// Those that were ever used, by channel number; 0, the session's own, is mostly the only one.
     channels: Vec<Channel>,
@@ -115,6 +121,12 @@ impl Session {
     #[must_use]
     pub fn live_orders_max(&self) -> u32 {
         self.live_orders_max
+    }
+
+    /// What happens where an order that says nothing about it would meet one of its own.
+    #[must_use]
+    pub fn self_match_prevention(&self) -> SelfMatchPrevention {
+        self.self_match_prevention
     }
 
     /// How many live orders it has.

@@ -4,7 +4,7 @@ use core::iter;
 
 use market::{
     Capacity, CustomerType, Display, Firm, Instrument, InstrumentId, OrderId, OrderKey, Price,
-    Quantity, Sequence, Side, Symbol, SystemEvent, Timestamp,
+    Quantity, SelfMatchGroup, SelfMatchPrevention, Sequence, Side, Symbol, SystemEvent, Timestamp,
 };
 
 use crate::{
@@ -26,7 +26,7 @@ pub struct Counters {
     pub orders_live: u32,
 }
 
-/// A resting order. leaves + executed + canceled == quantity.
+/// A resting order. leaves + executed + canceled + prevented == quantity.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RestingOrder {
     /// As the exchange names it. At one price the lower id is first to trade.
@@ -39,7 +39,7 @@ pub struct RestingOrder {
     pub side: Side,
     /// Limit, in ticks.
     pub price: Price,
-    /// Asked for, in lots, with what the orders it replaced had executed.
+    /// Asked for, in lots, with what was executed and prevented of the orders it replaced.
     pub quantity: Quantity,
     /// Still open, in lots; at least 1.
     pub leaves: Quantity,
@@ -47,6 +47,8 @@ pub struct RestingOrder {
     pub executed: Quantity,
     /// Taken away so far, in lots, by cancels and modifies.
     pub canceled: Quantity,
+    /// Taken away so far by self-match prevention, in lots, from this order and those it replaced.
+    pub prevented: Quantity,
     /// How it is shown.
     pub display: Display,
     /// For which firm it was entered; never blank unless the session's own is.
@@ -59,6 +61,12 @@ pub struct RestingOrder {
     pub customer_type: CustomerType,
     /// Group for mass cancel; 0 is none.
     pub group_id: u16,
+    /// What happens where it comes in and meets one of its own, as entered.
+    pub self_match_prevention: SelfMatchPrevention,
+    /// Only orders of the same group are its own.
+    pub self_match_group: SelfMatchGroup,
+    /// True if it was not to trade when it came in.
+    pub post_only: bool,
 }
 
 /// All orders of one price.
@@ -169,12 +177,16 @@ impl Engine {
             leaves: order.leaves(),
             executed: order.executed(),
             canceled: order.canceled(),
+            prevented: order.prevented(),
             display: order.display,
             firm: self.sessions.owner(order.key).resolve(order.firm),
             attribution: self.attribution(order),
             capacity: order.capacity,
             customer_type: order.customer_type,
             group_id: order.group_id,
+            self_match_prevention: order.self_match_prevention,
+            self_match_group: order.self_match_group,
+            post_only: order.post_only,
         }
     }
 }

@@ -8,9 +8,10 @@ use std::{
 
 use engine::Engine;
 use market::{
-    AddInstrument, AddSession, CancelOrder, Command, Display, EnterOrder, Event, Firm, Input,
-    MassCancel, ModifyOrder, OrderAttributes, OrderKey, OrderType, Price, Quantity, ReplaceOrder,
-    ReplaceTerms, SessionId, Side, Symbol, SystemEvent, Text, TimeInForce, Timestamp,
+    AddInstrument, AddSession, CancelOrder, Command, ConditionChanges, Conditions, Display,
+    EnterOrder, Event, Firm, Input, MassCancel, ModifyOrder, OrderAttributes, OrderKey, OrderType,
+    Price, Quantity, ReplaceOrder, ReplaceTerms, SelfMatchPrevention, SessionId, Side, Symbol,
+    SystemEvent, Text, TimeInForce, Timestamp,
 };
 
 /// The system's allocator; counts what each thread takes from it.
@@ -116,7 +117,21 @@ impl Flow {
             price: if order_type == OrderType::Market { Price::ZERO } else { price },
             symbol: Symbol::from_bytes([b'A' + instrument as u8; 8]).unwrap(),
             attributes: OrderAttributes { group_id: self.below(3) as u16, ..Default::default() },
+            conditions: self.conditions(),
         })
+    }
+
+    /// Half of the orders have some.
+    fn conditions(&mut self) -> Conditions {
+        if self.below(2) == 0 {
+            return Conditions::NONE;
+        }
+        let preventions = SelfMatchPrevention::ALL;
+        Conditions {
+            self_match_prevention: preventions[self.below(preventions.len() as u64) as usize],
+            post_only: self.below(4) == 0,
+            ..Conditions::NONE
+        }
     }
 
     fn next(&mut self) -> Command {
@@ -162,6 +177,7 @@ impl Flow {
                         client_order_id: Default::default(),
                         shares_located: false,
                         locate_broker: Firm::BLANK,
+                        conditions: ConditionChanges::NONE,
                     }),
                 })
             }
@@ -214,6 +230,7 @@ fn warm_engine_allocates_nothing() {
             username: Text::from_bytes([b'A' + session; 6]).unwrap(),
             firm: Firm::from_bytes([b'A' + session; 4]).unwrap(),
             live_orders_max: u32::MAX,
+            self_match_prevention: SelfMatchPrevention::DecrementBoth,
         }));
     }
     venue.apply(Command::System(SystemEvent::StartOfSystemHours));

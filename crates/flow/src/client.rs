@@ -107,6 +107,7 @@ pub fn enter(
             capacity: market::Capacity::Principal,
             ..OrderAttributes::default()
         },
+        conditions: market::Conditions::NONE,
     }))
 }
 
@@ -133,6 +134,7 @@ pub fn replace(
             client_order_id: market::ClientOrderId::BLANK,
             shares_located: false,
             locate_broker: Firm::BLANK,
+            conditions: market::ConditionChanges::NONE,
         }),
     }))
 }

@@ -9,9 +9,10 @@ use std::collections::VecDeque;
 
 use market::{
     AccountQuery, AddInstrument, AddSession, CancelOnDisconnect, CancelOrder, Capacity,
-    ClientOrderId, Command, CustomerType, Display, EnterOrder, EntrySwitch, Firm, MassCancel,
-    ModifyOrder, OrderAttributes, OrderKey, OrderType, Price, Quantity, RefusedOrder, RejectReason,
-    ReplaceOrder, ReplaceTerms, SessionId, Side, Symbol, SystemEvent, Text, TimeInForce,
+    ClientOrderId, Command, ConditionChanges, Conditions, CustomerType, Display, EnterOrder,
+    EntrySwitch, Firm, Lots, MassCancel, ModifyOrder, OrderAttributes, OrderKey, OrderType, Price,
+    Quantity, RefusedOrder, RejectReason, ReplaceOrder, ReplaceTerms, SelfMatchGroup,
+    SelfMatchPrevention, SessionId, Side, Symbol, SystemEvent, Text, TimeInForce,
 };
 
 use crate::rng::Rng;
@@ -39,6 +40,10 @@ pub struct Profile {
     pub channels: u8,
     /// The firm of every session.
     pub firm: Firm,
+    /// Of a hundred orders, how many name conditions.
+    pub conditions_percent: u64,
+    /// What the sessions are added with, one after the other and from the front again.
+    pub self_match_preventions: Vec<SelfMatchPrevention>,
     /// How many live orders each session may have.
     pub live_orders_max: u32,
     /// Price increment of every instrument, in ticks.
@@ -69,6 +74,8 @@ impl Default for Profile {
             instruments: 3,
             channels: 2,
             firm: Firm::new("FIRM").expect("four characters"),
+            conditions_percent: 10,
+            self_match_preventions: vec![SelfMatchPrevention::Off],
             live_orders_max: 100_000,
             price_increment: Price(100),
             mid: 10_000,
@@ -169,11 +176,13 @@ impl CommandFlow {
                 round_lot: Quantity(100),
             }));
         }
-        for number in 1..=self.profile.sessions {
+        let preventions = self.profile.self_match_preventions.clone();
+        for (number, prevention) in (1..=self.profile.sessions).zip(preventions.iter().cycle()) {
             self.scheduled.push_back(Command::AddSession(AddSession {
                 username: text(&format!("USER{number:02}")),
                 firm: self.profile.firm,
                 live_orders_max: self.profile.live_orders_max,
+                self_match_prevention: *prevention,
             }));
         }
         for _ in 0..4 {
@@ -266,6 +275,8 @@ impl CommandFlow {
         if order_type == OrderType::Limit && time_in_force == TimeInForce::Day {
             self.live.push(LiveOrder { key, instrument, side, quantity });
         }
+        let at_once =
+            order_type == OrderType::Market || time_in_force == TimeInForce::ImmediateOrCancel;
         Command::Enter(EnterOrder {
             key,
             side,
@@ -276,6 +287,7 @@ impl CommandFlow {
             price,
             symbol: symbol(instrument),
             attributes: self.attributes(),
+            conditions: self.conditions(at_once, quantity),
         })
     }
 
@@ -350,16 +362,20 @@ impl CommandFlow {
             _ if self.rng.chance(3, 4) => None,
             _ => Some(self.kind_of_sell()),
         };
+        let quantity = self.quantity();
+        let at_once =
+            order_type == OrderType::Market || time_in_force == TimeInForce::ImmediateOrCancel;
         ReplaceTerms {
             side,
             order_type,
             time_in_force,
             display: self.display(),
-            quantity: Quantity(self.quantity()),
+            quantity: Quantity(quantity),
             price,
             client_order_id: self.client_order_id(),
             shares_located: self.rng.chance(1, 4),
             locate_broker: if self.rng.chance(1, 8) { text("LEND") } else { Firm::BLANK },
+            conditions: self.condition_changes(at_once, quantity),
         }
     }
 
@@ -506,7 +522,12 @@ impl CommandFlow {
         let firm = self.profile.firm;
         let instrument =
             AddInstrument { symbol: symbol(0), price_increment: Price(1), round_lot: Quantity(1) };
-        let session = AddSession { username: text("USER01"), firm, live_orders_max: 1 };
+        let session = AddSession {
+            username: text("USER01"),
+            firm,
+            live_orders_max: 1,
+            self_match_prevention: *self.rng.pick(SelfMatchPrevention::ALL),
+        };
         match self.rng.below(8) {
             0 => Command::AddInstrument(instrument),
             1 => Command::AddInstrument(AddInstrument { symbol: Symbol::BLANK, ..instrument }),
@@ -587,6 +608,56 @@ impl CommandFlow {
             group_id: self.group_id(),
             shares_located: self.rng.chance(1, 4),
             locate_broker: if self.rng.chance(1, 8) { text("LEND") } else { Firm::BLANK },
+        }
+    }
+
+    fn conditions(&mut self, at_once: bool, quantity: u64) -> Conditions {
+        if !self.rng.chance(self.profile.conditions_percent, 100) {
+            return Conditions::NONE;
+        }
+        Conditions {
+            self_match_prevention: self.self_match_prevention(),
+            self_match_group: self.self_match_group(),
+            post_only: self.rng.chance(1, 4),
+            minimum_quantity: self.minimum_quantity(at_once, quantity),
+        }
+    }
+
+    fn condition_changes(&mut self, at_once: bool, quantity: u64) -> ConditionChanges {
+        if !self.rng.chance(self.profile.conditions_percent, 100) {
+            return ConditionChanges::NONE;
+        }
+        ConditionChanges {
+            self_match_prevention: self.rng.chance(1, 2).then(|| self.self_match_prevention()),
+            self_match_group: self.rng.chance(1, 4).then(|| self.self_match_group()),
+            post_only: self.rng.chance(1, 3).then(|| self.rng.chance(1, 3)),
+            minimum_quantity: self
+                .rng
+                .chance(1, 3)
+                .then(|| self.minimum_quantity(at_once, quantity)),
+        }
+    }
+
+    /// Mostly one that the order may have.
+    fn minimum_quantity(&mut self, at_once: bool, quantity: u64) -> Lots {
+        let quantity = quantity.min(QUANTITY_MAX) as u32;
+        match self.rng.below(20) {
+            0 => Lots(self.rng.below(1 << 32) as u32),
+            1..=2 => Lots(quantity),
+            _ if at_once => Lots(self.rng.below(u64::from(quantity) + 1) as u32),
+            _ => Lots::ZERO,
+        }
+    }
+
+    fn self_match_prevention(&mut self) -> SelfMatchPrevention {
+        *self.rng.pick(SelfMatchPrevention::ALL)
+    }
+
+    /// Mostly none, so that orders meet others of their group.
+    fn self_match_group(&mut self) -> SelfMatchGroup {
+        match self.rng.below(4) {
+            0 => text("G1"),
+            _ => SelfMatchGroup::BLANK,
         }
     }
 

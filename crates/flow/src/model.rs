@@ -8,11 +8,11 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use market::{
     Accepted, AccountQueried, AddInstrument, AddSession, Booked, CancelReason, Canceled,
-    ClientOrderId, Command, Display, EnterOrder, EntrySwitch, EntrySwitched, Event, Fill, Firm,
-    Input, Instrument, InstrumentId, MassCancel, MassCanceled, Modified, ModifyOrder,
-    OrderAttributes, OrderId, OrderKey, OrderType, Price, Quantity, RejectReason, Rejected,
-    ReplaceOrder, ReplaceTerms, Replaced, SessionAdded, SessionId, Side, SystemEvent, Text,
-    TimeInForce, TradeId, Traded,
+    ClientOrderId, Command, Conditions, Display, EnterOrder, EntrySwitch, EntrySwitched, Event,
+    Fill, Firm, Input, Instrument, InstrumentId, Lots, MassCancel, MassCanceled, Modified,
+    ModifyOrder, OrderAttributes, OrderId, OrderKey, OrderType, Price, Quantity, RejectReason,
+    Rejected, ReplaceOrder, ReplaceTerms, Replaced, SelfMatchPrevented, SelfMatchPrevention,
+    SessionAdded, SessionId, Side, SystemEvent, Text, TimeInForce, TradeId, Traded,
 };
 
 /// The largest quantity (5.3).
@@ -48,6 +48,8 @@ pub struct Model {
     orders: Vec<ModelOrder>,
     order_count: u64,
     trade_count: u64,
+    /// Lots traded in all.
+    volume: u64,
 }
 
 #[derive(Clone, Debug)]
@@ -55,6 +57,7 @@ struct ModelSession {
     username: Text<6>,
     firm: Firm,
     live_orders_max: u32,
+    self_match_prevention: SelfMatchPrevention,
     /// By channel.
     numbers_used: BTreeMap<u8, u32>,
     firms_forbidden: BTreeSet<Firm>,
@@ -85,15 +88,19 @@ pub struct ModelOrder {
     pub executed: u64,
     /// Removed from this order, in lots.
     pub canceled: u64,
+    /// Prevented from trading with its own, by the whole chain, in lots.
+    pub prevented: u64,
     /// What it carries along.
     pub attributes: OrderAttributes,
+    /// Its conditions, as entered or kept.
+    pub conditions: Conditions,
 }
 
 impl ModelOrder {
     /// Still open.
     #[must_use]
     pub fn leaves(&self) -> Quantity {
-        Quantity(self.quantity - self.executed - self.canceled)
+        Quantity(self.quantity - self.executed - self.canceled - self.prevented)
     }
 
     /// May what is left of it rest? (6.6, 6.7)
@@ -264,6 +271,7 @@ impl Model {
             username: add.username,
             firm: add.firm,
             live_orders_max: add.live_orders_max,
+            self_match_prevention: add.self_match_prevention,
             numbers_used: BTreeMap::new(),
             firms_forbidden: BTreeSet::new(),
         });
@@ -296,7 +304,9 @@ impl Model {
             quantity: asked.quantity.0,
             executed: 0,
             canceled: 0,
+            prevented: 0,
             attributes: asked.attributes,
+            conditions: asked.conditions,
         };
         events.push(Event::Accepted(Accepted {
             key: order.key,
@@ -309,6 +319,7 @@ impl Model {
             quantity: asked.quantity,
             price: order.price,
             attributes: order.attributes,
+            conditions: order.conditions,
         }));
         self.trade_then_rest(order, events);
     }
@@ -321,25 +332,52 @@ impl Model {
         let live_orders = self.orders.iter().filter(own).count();
         let price_fits =
             instrument.is_some_and(|it| allowed_price(it, asked.order_type, asked.price));
+        // 15.1
+        let minimum = asked.conditions.minimum_quantity.quantity();
+        let at_once = asked.order_type == OrderType::Market
+            || asked.time_in_force == TimeInForce::ImmediateOrCancel;
+        let minimum_fits = minimum == Quantity::ZERO || (at_once && minimum <= asked.quantity);
         let checks = [
             (self.is_open(), RejectReason::MarketClosed),
             (self.may_enter(session, asked.attributes.firm), RejectReason::EntryDisabled),
             (instrument.is_some(), RejectReason::InvalidSymbol),
             ((1..=QUANTITY_MAX).contains(&asked.quantity.0), RejectReason::InvalidQuantity),
             (price_fits, RejectReason::InvalidPrice),
+            (minimum_fits, RejectReason::InvalidMinimumQuantity),
             (live_orders < session.live_orders_max as usize, RejectReason::TooManyOrders),
         ];
         checks.into_iter().find(|(passed, _)| !passed).map(|(_, reason)| reason)
     }
 
     fn trade_then_rest(&mut self, mut order: ModelOrder, events: &mut Vec<Event>) {
+        // 14.1
+        if order.conditions.post_only && self.first_to_trade_with(&order).is_some() {
+            return events.push(canceled_at_once(&order, CancelReason::PostOnly));
+        }
+        // 15.2: one would see by trying, on a copy of everything.
+        if order.conditions.minimum_quantity.0 > 0 {
+            let mut rehearsal = self.clone();
+            let mut copy = order;
+            copy.conditions.minimum_quantity = Lots::ZERO;
+            rehearsal.trade_then_rest(copy, &mut Vec::new());
+            let traded = rehearsal.volume - self.volume;
+            if traded < order.conditions.minimum_quantity.quantity().0 {
+                return events.push(canceled_at_once(&order, CancelReason::ImmediateOrCancel));
+            }
+        }
         while order.leaves() > Quantity::ZERO
             && let Some(place) = self.first_to_trade_with(&order)
         {
+            let quantity = Quantity(order.leaves().0.min(self.orders[place].leaves().0));
+            // 13.1
+            if self.are_own(&order, &self.orders[place]) {
+                self.prevent(place, &mut order, quantity, events);
+                continue;
+            }
             let maker = &mut self.orders[place];
-            let quantity = Quantity(order.leaves().0.min(maker.leaves().0));
             maker.executed += quantity.0;
             order.executed += quantity.0;
+            self.volume += quantity.0;
             self.trade_count += 1;
             events.push(Event::Traded(Traded {
                 trade_id: TradeId(self.trade_count),
@@ -365,14 +403,73 @@ impl Model {
                 attribution: self.shown_as(&order),
             }));
         } else {
-            events.push(Event::Canceled(Canceled {
-                key: order.key,
-                order_id: order.order_id,
-                instrument_id: order.instrument_id,
-                quantity: order.leaves(),
-                leaves: Quantity::ZERO,
-                booked: false,
-                reason: CancelReason::ImmediateOrCancel,
+            events.push(canceled_at_once(&order, CancelReason::ImmediateOrCancel));
+        }
+    }
+
+    /// What is meant for this order, as the incoming one. (13.2)
+    fn prevention(&self, order: &ModelOrder) -> SelfMatchPrevention {
+        match order.conditions.self_match_prevention {
+            SelfMatchPrevention::SessionDefault => {
+                let session = self.session(order.key.session_id).expect("it has an order");
+                session.self_match_prevention
+            }
+            named => named,
+        }
+    }
+
+    /// May an incoming order not trade with this other one? (13.3, 13.4)
+    fn are_own(&self, order: &ModelOrder, other: &ModelOrder) -> bool {
+        let prevention = self.prevention(order);
+        let is_off =
+            [SelfMatchPrevention::Off, SelfMatchPrevention::SessionDefault].contains(&prevention);
+        let [one_id, other_id] = [order.key.session_id, other.key.session_id];
+        let [one_firm, other_firm] =
+            [one_id, other_id].map(|id| self.session(id).expect("it has an order").firm);
+        let one_participant =
+            one_id == other_id || (one_firm == other_firm && one_firm != Firm::BLANK);
+        let for_one_firm = self.firm_meant(one_id, order.attributes.firm)
+            == self.firm_meant(other_id, other.attributes.firm);
+        let any_firm = "wobd".contains(char::from(prevention.code()));
+        !is_off
+            && order.conditions.self_match_group == other.conditions.self_match_group
+            && one_participant
+            && (any_firm || for_one_firm)
+    }
+
+    /// Takes lots from the order at a place, and from the incoming one, instead of a trade of so
+    /// many. (13.5 to 13.8)
+    fn prevent(
+        &mut self,
+        place: usize,
+        order: &mut ModelOrder,
+        quantity: Quantity,
+        events: &mut Vec<Event>,
+    ) {
+        let prevention = self.prevention(order);
+        let maker = &mut self.orders[place];
+        let price = maker.price;
+        let (from_maker, from_order) = match prevention.code().to_ascii_uppercase() {
+            b'W' => (0, order.leaves().0),
+            b'O' => (maker.leaves().0, 0),
+            b'B' => (maker.leaves().0, order.leaves().0),
+            _ => (quantity.0, quantity.0),
+        };
+        for (it, lots, booked) in [(maker, from_maker, true), (order, from_order, false)] {
+            if lots == 0 {
+                continue;
+            }
+            it.prevented += lots;
+            events.push(Event::SelfMatchPrevented(SelfMatchPrevented {
+                key: it.key,
+                order_id: it.order_id,
+                instrument_id: it.instrument_id,
+                quantity: Quantity(lots),
+                leaves: it.leaves(),
+                prevented: quantity,
+                price,
+                booked,
+                prevention,
             }));
         }
     }
@@ -441,6 +538,7 @@ impl Model {
             price: terms.price,
             quantity: terms.quantity.0,
             canceled: 0,
+            conditions: terms.conditions.apply(original.conditions),
             attributes: OrderAttributes {
                 client_order_id: terms.client_order_id,
                 shares_located: terms.shares_located,
@@ -467,6 +565,7 @@ impl Model {
             leaves: order.leaves(),
             price: order.price,
             attributes: order.attributes,
+            conditions: order.conditions,
         }));
         if in_place {
             self.orders.push(order);
@@ -478,8 +577,13 @@ impl Model {
     fn acceptable(&self, original: &ModelOrder, terms: &ReplaceTerms) -> bool {
         let instrument = &self.instruments[usize::from(original.instrument_id.0) - 1];
         (1..=QUANTITY_MAX).contains(&terms.quantity.0)
-            && terms.quantity.0 > original.executed
+            && terms.quantity.0 > original.executed + original.prevented
             && allowed_price(instrument, terms.order_type, terms.price)
+            && (terms.conditions.minimum_quantity.unwrap_or_default() == Lots::ZERO
+                || (terms.order_type == OrderType::Market
+                    || terms.time_in_force == TimeInForce::ImmediateOrCancel)
+                    && terms.conditions.minimum_quantity.unwrap_or_default().quantity().0
+                        <= terms.quantity.0 - original.executed - original.prevented)
             && terms.side.is_none_or(|side| same_side_of_book(side, original.side))
     }
 
@@ -655,6 +759,19 @@ fn allowed_price(instrument: &Instrument, order_type: OrderType, price: Price) -
                 && price.0.is_multiple_of(instrument.price_increment.0)
         }
     }
+}
+
+/// What is left of an order that does not rest.
+fn canceled_at_once(order: &ModelOrder, reason: CancelReason) -> Event {
+    Event::Canceled(Canceled {
+        key: order.key,
+        order_id: order.order_id,
+        instrument_id: order.instrument_id,
+        quantity: order.leaves(),
+        leaves: Quantity::ZERO,
+        booked: false,
+        reason,
+    })
 }
 
 fn rejected(key: OrderKey, reason: RejectReason, client_order_id: ClientOrderId) -> Event {

@@ -7,9 +7,10 @@ use core::fmt;
 
 use crate::{
     AccountQuery, AddInstrument, AddSession, CancelOnDisconnect, CancelOrder, Capacity,
-    ClientOrderId, Command, CustomerType, Display, EnterOrder, EntrySwitch, Firm, MassCancel,
-    ModifyOrder, OrderAttributes, OrderKey, OrderType, Price, Quantity, RefusedOrder, RejectReason,
-    ReplaceOrder, ReplaceTerms, SessionId, Side, SystemEvent, Text, TimeInForce,
+    ClientOrderId, Command, ConditionChanges, Conditions, CustomerType, Display, EnterOrder,
+    EntrySwitch, Firm, Lots, MassCancel, ModifyOrder, OrderAttributes, OrderKey, OrderType, Price,
+    Quantity, RefusedOrder, RejectReason, ReplaceOrder, ReplaceTerms, SelfMatchPrevention,
+    SessionId, Side, SystemEvent, Text, TimeInForce,
 };
 
 const SYSTEM: u8 = 1;
@@ -24,7 +25,10 @@ const MASS_CANCEL: u8 = 9;
 const SWITCH_ENTRY: u8 = 10;
 const QUERY_ACCOUNT: u8 = 11;
 const REFUSE: u8 = 12;
-const CANCEL_ON_DISCONNECT: u8 = 13;
+const ADD_SESSION_WITH_PREVENTION: u8 = 13;
+const ENTER_WITH_CONDITIONS: u8 = 14;
+const REPLACE_WITH_CONDITIONS: u8 = 15;
+const CANCEL_ON_DISCONNECT: u8 = 16;
 
 /// Bytes that are not a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -71,13 +75,19 @@ impl Command {
                 out.u64(add.round_lot.0);
             }
             Self::AddSession(add) => {
-                out.u8(ADD_SESSION);
+                let prevention = add.self_match_prevention;
+                let prevents = prevention != SelfMatchPrevention::Off;
+                out.u8(if prevents { ADD_SESSION_WITH_PREVENTION } else { ADD_SESSION });
                 out.text(&add.username);
                 out.text(&add.firm);
                 out.u32(add.live_orders_max);
+                if prevents {
+                    out.u8(prevention.code());
+                }
             }
             Self::Enter(order) => {
-                out.u8(ENTER);
+                let conditional = order.conditions != Conditions::NONE;
+                out.u8(if conditional { ENTER_WITH_CONDITIONS } else { ENTER });
                 out.key(&order.key);
                 out.u8(order.side.code());
                 out.u8(order.order_type.code());
@@ -87,9 +97,16 @@ impl Command {
                 out.u64(order.price.0);
                 out.text(&order.symbol);
                 out.attributes(&order.attributes);
+                if conditional {
+                    out.conditions(&order.conditions);
+                }
             }
             Self::Replace(replace) => {
-                out.u8(if replace.terms.is_some() { REPLACE } else { REPLACE_INVALID });
+                out.u8(match &replace.terms {
+                    None => REPLACE_INVALID,
+                    Some(terms) if terms.conditions == ConditionChanges::NONE => REPLACE,
+                    Some(_) => REPLACE_WITH_CONDITIONS,
+                });
                 out.u32(replace.original_user_ref_num);
                 out.key(&replace.key);
                 if let Some(terms) = &replace.terms {
@@ -102,6 +119,9 @@ impl Command {
                     out.text(&terms.client_order_id);
                     out.u8(u8::from(terms.shares_located));
                     out.text(&terms.locate_broker);
+                    if terms.conditions != ConditionChanges::NONE {
+                        out.condition_changes(&terms.conditions);
+                    }
                 }
             }
             Self::Cancel(cancel) => {
@@ -162,12 +182,18 @@ impl Command {
                 price_increment: Price(bytes.u64()?),
                 round_lot: Quantity(bytes.u64()?),
             }),
-            ADD_SESSION => Self::AddSession(AddSession {
+            kind @ (ADD_SESSION | ADD_SESSION_WITH_PREVENTION) => Self::AddSession(AddSession {
                 username: bytes.text("username")?,
                 firm: bytes.text("firm")?,
                 live_orders_max: bytes.u32()?,
+                self_match_prevention: match kind {
+                    ADD_SESSION => SelfMatchPrevention::Off,
+                    _ => bytes.written_for("self-match prevention", Reader::prevention, |it| {
+                        *it != SelfMatchPrevention::Off
+                    })?,
+                },
             }),
-            ENTER => Self::Enter(EnterOrder {
+            kind @ (ENTER | ENTER_WITH_CONDITIONS) => Self::Enter(EnterOrder {
                 key: bytes.key()?,
                 side: bytes.code("side", Side::from_code)?,
                 order_type: bytes.code("order type", OrderType::from_code)?,
@@ -177,12 +203,23 @@ impl Command {
                 price: Price(bytes.u64()?),
                 symbol: bytes.text("symbol")?,
                 attributes: bytes.attributes()?,
+                conditions: match kind {
+                    ENTER => Conditions::NONE,
+                    _ => bytes.written_for("conditions", Reader::conditions, |it| {
+                        *it != Conditions::NONE
+                    })?,
+                },
             }),
-            kind @ (REPLACE | REPLACE_INVALID) => Self::Replace(ReplaceOrder {
-                original_user_ref_num: bytes.u32()?,
-                key: bytes.key()?,
-                terms: if kind == REPLACE { Some(bytes.terms()?) } else { None },
-            }),
+            kind @ (REPLACE | REPLACE_INVALID | REPLACE_WITH_CONDITIONS) => {
+                Self::Replace(ReplaceOrder {
+                    original_user_ref_num: bytes.u32()?,
+                    key: bytes.key()?,
+                    terms: match kind {
+                        REPLACE_INVALID => None,
+                        _ => Some(bytes.terms(kind)?),
+                    },
+                })
+            }
             CANCEL => {
                 Self::Cancel(CancelOrder { key: bytes.key()?, quantity: Quantity(bytes.u64()?) })
             }
@@ -274,6 +311,26 @@ impl Writer<'_> {
         self.u8(u8::from(attributes.shares_located));
         self.text(&attributes.locate_broker);
     }
+
+    fn conditions(&mut self, conditions: &Conditions) {
+        self.u8(conditions.self_match_prevention.code());
+        self.text(&conditions.self_match_group);
+        self.u8(u8::from(conditions.post_only));
+        self.u32(conditions.minimum_quantity.0);
+    }
+
+    fn lots_or_none(&mut self, lots: Option<Lots>) {
+        self.u8(u8::from(lots.is_some()));
+        self.u32(lots.map_or(0, |lots| lots.0));
+    }
+
+    /// What is not named is zeros.
+    fn condition_changes(&mut self, changes: &ConditionChanges) {
+        self.u8(changes.self_match_prevention.map_or(0, SelfMatchPrevention::code));
+        self.put(&changes.self_match_group.map_or([0; 2], |group| *group.as_bytes()));
+        self.u8(changes.post_only.map_or(0, |post_only| if post_only { b'P' } else { b'N' }));
+        self.lots_or_none(changes.minimum_quantity);
+    }
 }
 
 struct Reader<'a>(&'a [u8]);
@@ -348,7 +405,64 @@ impl Reader<'_> {
         })
     }
 
-    fn terms(&mut self) -> Result<ReplaceTerms, DecodeError> {
+    fn prevention(&mut self) -> Result<SelfMatchPrevention, DecodeError> {
+        self.code("self-match prevention", SelfMatchPrevention::from_code)
+    }
+
+    fn conditions(&mut self) -> Result<Conditions, DecodeError> {
+        Ok(Conditions {
+            self_match_prevention: self.prevention()?,
+            self_match_group: self.text("self-match group")?,
+            post_only: self.flag("post only")?,
+            minimum_quantity: Lots(self.u32()?),
+        })
+    }
+
+    fn lots_or_none(&mut self, name: &'static str) -> Result<Option<Lots>, DecodeError> {
+        match (self.flag(name)?, self.u32()?) {
+            (true, lots) => Ok(Some(Lots(lots))),
+            (false, 0) => Ok(None),
+            (false, _) => Err(DecodeError::Field(name)),
+        }
+    }
+
+    fn condition_changes(&mut self) -> Result<ConditionChanges, DecodeError> {
+        Ok(ConditionChanges {
+            self_match_prevention: match self.u8()? {
+                0 => None,
+                code => Some(
+                    SelfMatchPrevention::from_code(code)
+                        .ok_or(DecodeError::Field("self-match prevention"))?,
+                ),
+            },
+            self_match_group: match self.take()? {
+                [0, 0] => None,
+                bytes => {
+                    Some(Text::from_bytes(bytes).ok_or(DecodeError::Field("self-match group"))?)
+                }
+            },
+            post_only: match self.u8()? {
+                0 => None,
+                b'P' => Some(true),
+                b'N' => Some(false),
+                _ => return Err(DecodeError::Field("post only")),
+            },
+            minimum_quantity: self.lots_or_none("minimum quantity")?,
+        })
+    }
+
+    /// Reads what is only written where it says something, so that a command has one encoding.
+    fn written_for<T>(
+        &mut self,
+        name: &'static str,
+        read: impl Fn(&mut Self) -> Result<T, DecodeError>,
+        is_written: impl Fn(&T) -> bool,
+    ) -> Result<T, DecodeError> {
+        let value = read(self)?;
+        if is_written(&value) { Ok(value) } else { Err(DecodeError::Field(name)) }
+    }
+
+    fn terms(&mut self, kind: u8) -> Result<ReplaceTerms, DecodeError> {
         Ok(ReplaceTerms {
             side: self.side_or_none()?,
             order_type: self.code("order type", OrderType::from_code)?,
@@ -359,6 +473,12 @@ impl Reader<'_> {
             client_order_id: self.text::<{ size_of::<ClientOrderId>() }>("client order id")?,
             shares_located: self.flag("shares located")?,
             locate_broker: self.text::<{ size_of::<Firm>() }>("locate broker")?,
+            conditions: match kind {
+                REPLACE => ConditionChanges::NONE,
+                _ => self.written_for("conditions", Self::condition_changes, |it| {
+                    *it != ConditionChanges::NONE
+                })?,
+            },
         })
     }
 }
@@ -391,6 +511,30 @@ mod tests {
         })
     }
 
+    fn conditions() -> impl Strategy<Value = Conditions> {
+        let some = (one_of(SelfMatchPrevention::ALL), text::<2>(), any::<bool>(), any::<u32>());
+        let some = some.prop_map(|it| Conditions {
+            self_match_prevention: it.0,
+            self_match_group: it.1,
+            post_only: it.2,
+            minimum_quantity: Lots(it.3),
+        });
+        prop_oneof![Just(Conditions::NONE), some]
+    }
+
+    fn condition_changes() -> impl Strategy<Value = ConditionChanges> {
+        let prevention = proptest::option::of(one_of(SelfMatchPrevention::ALL));
+        let group = proptest::option::of(text::<2>());
+        (prevention, group, any::<Option<bool>>(), any::<Option<u32>>()).prop_map(|it| {
+            ConditionChanges {
+                self_match_prevention: it.0,
+                self_match_group: it.1,
+                post_only: it.2,
+                minimum_quantity: it.3.map(Lots),
+            }
+        })
+    }
+
     fn enter() -> impl Strategy<Value = Command> {
         let terms = (
             one_of(Side::ALL),
@@ -409,7 +553,8 @@ mod tests {
             any::<bool>(),
             text::<4>(),
         );
-        (key(), text::<8>(), terms, attributes).prop_map(|(key, symbol, terms, attributes)| {
+        (key(), text::<8>(), terms, attributes, conditions()).prop_map(|it| {
+            let (key, symbol, terms, attributes, conditions) = it;
             Command::Enter(EnterOrder {
                 key,
                 side: terms.0,
@@ -428,6 +573,7 @@ mod tests {
                     shares_located: attributes.5,
                     locate_broker: attributes.6,
                 },
+                conditions,
             })
         })
     }
@@ -442,6 +588,7 @@ mod tests {
             text::<14>(),
             any::<bool>(),
             text::<4>(),
+            condition_changes(),
         );
         (any::<u32>(), key(), proptest::option::of(terms)).prop_map(|(original, key, terms)| {
             Command::Replace(ReplaceOrder {
@@ -457,6 +604,7 @@ mod tests {
                     client_order_id: terms.5,
                     shares_located: terms.6,
                     locate_broker: terms.7,
+                    conditions: terms.8,
                 }),
             })
         })
@@ -472,9 +620,16 @@ mod tests {
                     round_lot: Quantity(lot),
                 })
             }),
-            (text::<6>(), text::<4>(), any::<u32>()).prop_map(|(username, firm, max)| {
-                Command::AddSession(AddSession { username, firm, live_orders_max: max })
-            }),
+            (text::<6>(), text::<4>(), any::<u32>(), one_of(SelfMatchPrevention::ALL)).prop_map(
+                |(username, firm, live_orders_max, self_match_prevention)| {
+                    Command::AddSession(AddSession {
+                        username,
+                        firm,
+                        live_orders_max,
+                        self_match_prevention,
+                    })
+                }
+            ),
             enter(),
             replace(),
             (key(), any::<u64>()).prop_map(|(key, quantity)| {
@@ -552,6 +707,7 @@ mod tests {
             price: Price(1_503_400),
             symbol: Symbol::new("AAPL").unwrap(),
             attributes: OrderAttributes::default(),
+            conditions: Conditions::NONE,
         });
         let mut buffer = [0; Command::ENCODED_LEN_MAX];
         let len = command.encode(&mut buffer);

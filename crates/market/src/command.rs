@@ -1,6 +1,7 @@
 use crate::{
-    ClientOrderId, Display, Firm, OrderAttributes, OrderType, Price, Quantity, RejectReason,
-    SessionId, Side, Symbol, SystemEvent, Text, TimeInForce,
+    ClientOrderId, ConditionChanges, Conditions, Display, Firm, OrderAttributes, OrderType, Price,
+    Quantity, RejectReason, SelfMatchPrevention, SessionId, Side, Symbol, SystemEvent, Text,
+    TimeInForce,
 };
 
 /// An order as its owner names it: unique per session, channel and day.
@@ -65,6 +66,8 @@ pub struct AddSession {
     pub firm: Firm,
     /// How many live orders it may have at a time.
     pub live_orders_max: u32,
+    /// For orders that name none; never [`SelfMatchPrevention::SessionDefault`].
+    pub self_match_prevention: SelfMatchPrevention,
 }
 
 /// See [`Command::Enter`]. OUCH 5.0, Enter Order (`O`).
@@ -88,6 +91,8 @@ pub struct EnterOrder {
     pub symbol: Symbol,
     /// What it carries along.
     pub attributes: OrderAttributes,
+    /// What it asks of the book beyond its terms.
+    pub conditions: Conditions,
 }
 
 /// See [`Command::Replace`]. OUCH 5.0, Replace Order Request (`U`).
@@ -122,6 +127,8 @@ pub struct ReplaceTerms {
     pub shares_located: bool,
     /// Broker that located them; not kept from the original.
     pub locate_broker: Firm,
+    /// The conditions it names.
+    pub conditions: ConditionChanges,
 }
 
 /// See [`Command::Cancel`]. OUCH 5.0, Cancel Order Request (`X`).

@@ -1,7 +1,7 @@
 use crate::{
-    ClientOrderId, Display, Firm, Instrument, InstrumentId, OrderAttributes, OrderId, OrderKey,
-    OrderType, Price, Quantity, RejectReason, Sequence, SessionId, Side, Symbol, Text, TimeInForce,
-    Timestamp, TradeId, order::code_enum,
+    ClientOrderId, Conditions, Display, Firm, Instrument, InstrumentId, OrderAttributes, OrderId,
+    OrderKey, OrderType, Price, Quantity, RejectReason, SelfMatchPrevention, Sequence, SessionId,
+    Side, Symbol, Text, TimeInForce, Timestamp, TradeId, order::code_enum,
 };
 
 /// An event with the input that caused it: what the output ring carries.
@@ -40,6 +40,8 @@ pub enum Event {
     Booked(Booked),
     /// An incoming order traded with a resting one.
     Traded(Traded),
+    /// An incoming order met one of its own, and lots were taken from one of the two instead.
+    SelfMatchPrevented(SelfMatchPrevented),
     /// An order was reduced or canceled.
     Canceled(Canceled),
     /// An order's kind of sell was changed, or it was reduced by a modify.
@@ -107,6 +109,8 @@ pub struct Accepted {
     pub price: Price,
     /// What it carries along, as entered.
     pub attributes: OrderAttributes,
+    /// What it asks of the book beyond its terms, as entered.
+    pub conditions: Conditions,
 }
 
 /// See [`Event::Rejected`].
@@ -150,6 +154,8 @@ pub struct Replaced {
     pub price: Price,
     /// What it carries along.
     pub attributes: OrderAttributes,
+    /// What it asks of the book: what the replace named, and what stayed of the original.
+    pub conditions: Conditions,
 }
 
 /// See [`Event::Booked`].
@@ -199,13 +205,40 @@ pub struct Traded {
     pub taker: Fill,
 }
 
+/// See [`Event::SelfMatchPrevented`]. Where both orders lose lots there are two, the resting
+/// order's first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SelfMatchPrevented {
+    /// The order that loses lots, as its owner names it.
+    pub key: OrderKey,
+    /// The order, as the exchange names it.
+    pub order_id: OrderId,
+    /// In which instrument.
+    pub instrument_id: InstrumentId,
+    /// Lots removed now; at least 1.
+    pub quantity: Quantity,
+    /// Still open, in lots; 0 if the order is done.
+    pub leaves: Quantity,
+    /// Lots that would have traded; at least 1, at most `quantity`.
+    pub prevented: Quantity,
+    /// At which price they would have.
+    pub price: Price,
+    /// True for the resting order, so that the feed must tell; false for the incoming one.
+    pub booked: bool,
+    /// What was done; neither off nor the session's default.
+    pub prevention: SelfMatchPrevention,
+}
+
 code_enum! {
     /// Why an order was reduced or canceled. The codes are those of OUCH 5.0.
     CancelReason {
         /// Its owner asked.
         User = b'U',
-        /// It was immediate-or-cancel, or a market order, and this was left.
+        /// It was immediate-or-cancel, or a market order, and this was left; all of it where less
+        /// than its minimum could trade.
         ImmediateOrCancel = b'I',
+        /// It was post-only and would have traded when it came in.
+        PostOnly = b'G',
         /// The exchange did.
         Supervisory = b'S',
     }
@@ -293,6 +326,7 @@ impl Event {
             Self::Accepted(Accepted { key, .. })
             | Self::Rejected(Rejected { key, .. })
             | Self::Replaced(Replaced { key, .. })
+            | Self::SelfMatchPrevented(SelfMatchPrevented { key, .. })
             | Self::Canceled(Canceled { key, .. })
             | Self::Modified(Modified { key, .. })
             | Self::MassCanceled(MassCanceled { key, .. })

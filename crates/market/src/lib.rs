@@ -18,6 +18,7 @@ mod text;
 mod id;
 mod instrument;
 mod order;
+mod conditions;
 mod command;
 mod reject;
 mod event;
@@ -30,16 +31,18 @@ pub use command::{
     AccountQuery, AddInstrument, AddSession, CancelOnDisconnect, CancelOrder, Command, EnterOrder,
     EntrySwitch, MassCancel, ModifyOrder, OrderKey, RefusedOrder, ReplaceOrder, ReplaceTerms,
 };
+pub use conditions::{ConditionChanges, Conditions, SelfMatchPrevention};
 pub use event::{
     Accepted, AccountQueried, Booked, CancelReason, Canceled, EntrySwitched, Event, Fill,
-    MassCanceled, Modified, Output, Rejected, Replaced, SessionAdded, SystemEvent, Traded,
+    MassCanceled, Modified, Output, Rejected, Replaced, SelfMatchPrevented, SessionAdded,
+    SystemEvent, Traded,
 };
 pub use id::{InstrumentId, OrderId, Sequence, SessionId, TradeId};
 pub use input::Input;
 pub use instrument::Instrument;
 pub use order::{Capacity, CustomerType, Display, OrderAttributes, OrderType, Side, TimeInForce};
 pub use price::Price;
-pub use quantity::Quantity;
+pub use quantity::{Lots, Quantity};
 pub use reject::RejectReason;
-pub use text::{ClientOrderId, Firm, Symbol, Text};
+pub use text::{ClientOrderId, Firm, SelfMatchGroup, Symbol, Text};
 pub use time::{NANOS_PER_DAY, Timestamp};

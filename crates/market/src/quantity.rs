@@ -39,6 +39,21 @@ impl Quantity {
     }
 }
 
+/// A quantity of which less must be known, in 32 bits: all that the wire can say.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Lots(pub u32);
+
+impl Lots {
+    /// No lots.
+    pub const ZERO: Self = Self(0);
+
+    /// The quantity that it is.
+    #[must_use]
+    pub const fn quantity(self) -> Quantity {
+        Quantity(self.0 as u64)
+    }
+}
+
 impl fmt::Display for Quantity {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Display::fmt(&self.0, f)

@@ -10,6 +10,8 @@ pub struct Text<const N: usize>([u8; N]);
 pub type Symbol = Text<8>;
 /// The identifier of a firm (MPID on the feed).
 pub type Firm = Text<4>;
+/// Among which of a firm's orders self-match prevention acts (OUCH AIQGroupID).
+pub type SelfMatchGroup = Text<2>;
 /// The participant's own name for an order (OUCH ClOrdID); not checked for uniqueness.
 pub type ClientOrderId = Text<14>;
 

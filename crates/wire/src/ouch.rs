@@ -44,6 +44,9 @@ pub const MARKET_PRICE_MIN: u64 = 0x7735_9400;
 /// The price with which we write a market order: 214,748.3647.
 pub const MARKET_PRICE: u64 = 0x7FFF_FFFF;
 
+/// AIQGroupID of an order that names no group.
+const SELF_MATCH_GROUP_DEFAULT: &[u8] = b"**";
+
 /// Bytes that are not a message, or not one that could be acted on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Malformed {

@@ -140,8 +140,8 @@ mod tests {
     use alloc::{collections::BTreeMap, vec::Vec};
 
     use market::{
-        Capacity, CustomerType, Display, Firm, InstrumentId, OrderId, OrderKey, Price, Quantity,
-        Side,
+        Capacity, Conditions, CustomerType, Display, Firm, InstrumentId, OrderId, OrderKey, Price,
+        Quantity, Side,
     };
 
     use super::*;
@@ -157,6 +157,8 @@ mod tests {
             price: Price(1),
             quantity: Quantity(1),
             executed: Quantity::ZERO,
+            prevented: Quantity::ZERO,
+            conditions: Conditions::NONE,
             instrument_id: InstrumentId(1),
             group_id: 0,
             firm: Firm::BLANK,

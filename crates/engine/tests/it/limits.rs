@@ -1,8 +1,8 @@
 //! As many instruments and sessions as there can be, and prices from one end to the other.
 
 use market::{
-    AddInstrument, AddSession, Command, Event, Firm, InstrumentId, Price, Quantity, SessionId,
-    Symbol, Text,
+    AddInstrument, AddSession, Command, Event, Firm, InstrumentId, Price, Quantity,
+    SelfMatchPrevention, SessionId, Symbol, Text,
 };
 
 use crate::scenario::{World, check};
@@ -39,6 +39,7 @@ fn sessions_have_a_bound() {
             username: Text::new(&format!("U{number}")).unwrap(),
             firm: Firm::BLANK,
             live_orders_max: 1,
+            self_match_prevention: SelfMatchPrevention::Off,
         };
         let events = world.apply(Command::AddSession(add));
         match number {

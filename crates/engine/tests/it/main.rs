@@ -11,6 +11,8 @@ mod replace;
 mod mass_cancel;
 mod entry_switch;
 mod disconnect;
+mod self_match;
+mod conditions;
 mod limits;
 mod state;
 mod rulebook;

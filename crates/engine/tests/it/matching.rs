@@ -50,7 +50,7 @@ fn incoming_order_takes_the_best_then_the_oldest_first() {
     );
 }
 
-/// Rule 6.4: one owner's orders trade with each other.
+/// Rule 6.4: one owner's orders trade with each other, unless that is to be prevented.
 #[test]
 fn owner_trades_with_itself() {
     check(

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 const RULES: &str = include_str!("../../../../docs/rules.md");
 
-const SCENARIOS: [&str; 10] = [
+const SCENARIOS: [&str; 12] = [
     include_str!("day.rs"),
     include_str!("numbers.rs"),
     include_str!("acceptance.rs"),
@@ -15,6 +15,8 @@ const SCENARIOS: [&str; 10] = [
     include_str!("mass_cancel.rs"),
     include_str!("entry_switch.rs"),
     include_str!("disconnect.rs"),
+    include_str!("self_match.rs"),
+    include_str!("conditions.rs"),
 ];
 
 /// Every rule of docs/rules.md is cited by a scenario, and every rule cited is there.

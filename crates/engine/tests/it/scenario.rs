@@ -9,7 +9,8 @@
 //!
 //! `A1` is request 1 of session A, `A/3:7` is request 7 on its channel 3. An order may carry
 //! `of SYMBOL` (else AAPL), `ioc`, `attributable`, `firm F`, `group N`, `client X`, `capacity A`,
-//! `retail`, `located`, `broker B`. A firm written `-` is blank.
+//! `retail`, `located`, `broker B`, `prevent P` with the letter of a self-match prevention, `among G`
+//! with a self-match group, `post-only`, `minimum N`. A firm or a group written `-` is blank.
 //!
 //! Beside what a scenario says, each event must fit those before it: ids without gaps, open lots
 //! that add up, echoes that equal what was asked. After each line the engine's invariants hold and
@@ -20,11 +21,12 @@ use std::{collections::BTreeMap, fmt::Write};
 use engine::Engine;
 use market::{
     Accepted, AccountQuery, AddInstrument, AddSession, Booked, CancelOnDisconnect, CancelOrder,
-    CancelReason, Canceled, Capacity, ClientOrderId, Command, CustomerType, Display, EnterOrder,
-    EntrySwitch, EntrySwitched, Event, Fill, Firm, Input, InstrumentId, MassCancel, MassCanceled,
-    Modified, ModifyOrder, OrderAttributes, OrderId, OrderKey, OrderType, Price, Quantity,
-    RefusedOrder, RejectReason, ReplaceOrder, ReplaceTerms, Replaced, SessionId, Side, Symbol,
-    SystemEvent, Text, TimeInForce, Timestamp, TradeId, Traded,
+    CancelReason, Canceled, Capacity, ClientOrderId, Command, ConditionChanges, Conditions,
+    CustomerType, Display, EnterOrder, EntrySwitch, EntrySwitched, Event, Fill, Firm, Input,
+    InstrumentId, Lots, MassCancel, MassCanceled, Modified, ModifyOrder, OrderAttributes, OrderId,
+    OrderKey, OrderType, Price, Quantity, RefusedOrder, RejectReason, ReplaceOrder, ReplaceTerms,
+    Replaced, SelfMatchPrevented, SelfMatchPrevention, SessionId, Side, Symbol, SystemEvent, Text,
+    TimeInForce, Timestamp, TradeId, Traded,
 };
 
 /// Plays a scenario in an open market with the instruments AAPL (increment 1) and MSFT (increment
@@ -139,9 +141,11 @@ impl World {
                     username: text(words.next()),
                     firm: Firm::BLANK,
                     live_orders_max: 1_000,
+                    self_match_prevention: SelfMatchPrevention::Off,
                 };
                 words.each(|word, words| match word {
                     "firm" => add.firm = text(words.next()),
+                    "prevent" => add.self_match_prevention = words.prevention(),
                     "max" => add.live_orders_max = words.number() as u32,
                     _ => panic!("{word}?"),
                 });
@@ -222,6 +226,7 @@ impl World {
             price,
             symbol: text("AAPL"),
             attributes: OrderAttributes::default(),
+            conditions: Conditions::NONE,
         };
         words.each(|word, words| match word {
             "of" => order.symbol = text(words.next()),
@@ -237,6 +242,10 @@ impl World {
             "retail" => order.attributes.customer_type = CustomerType::Retail,
             "located" => order.attributes.shares_located = true,
             "broker" => order.attributes.locate_broker = text(words.next()),
+            "prevent" => order.conditions.self_match_prevention = words.prevention(),
+            "post-only" => order.conditions.post_only = true,
+            "minimum" => order.conditions.minimum_quantity = Lots(words.number() as u32),
+            "among" => order.conditions.self_match_group = text(words.next()),
             _ => panic!("{word}?"),
         });
         Command::Enter(order)
@@ -260,6 +269,7 @@ impl World {
                 client_order_id: ClientOrderId::BLANK,
                 shares_located: false,
                 locate_broker: Firm::BLANK,
+                conditions: ConditionChanges::NONE,
             };
             words.each(|word, words| match word {
                 "side" => terms.side = Some(side(words.next())),
@@ -268,6 +278,13 @@ impl World {
                 "client" => terms.client_order_id = text(words.next()),
                 "located" => terms.shares_located = true,
                 "broker" => terms.locate_broker = text(words.next()),
+                "prevent" => terms.conditions.self_match_prevention = Some(words.prevention()),
+                "post-only" => terms.conditions.post_only = Some(true),
+                "not-post-only" => terms.conditions.post_only = Some(false),
+                "minimum" => {
+                    terms.conditions.minimum_quantity = Some(Lots(words.number() as u32));
+                }
+                "among" => terms.conditions.self_match_group = Some(text(words.next())),
                 _ => panic!("{word}?"),
             });
             terms
@@ -315,6 +332,7 @@ impl World {
             Event::Replaced(replaced) => self.tell_replaced(replaced),
             Event::Booked(booked) => self.tell_booked(booked),
             Event::Traded(traded) => self.tell_traded(traded),
+            Event::SelfMatchPrevented(prevented) => self.tell_prevented(prevented),
             Event::Canceled(canceled) => self.tell_canceled(canceled),
             Event::Modified(modified) => self.tell_modified(modified),
             Event::Rejected(rejected) => {
@@ -354,6 +372,7 @@ impl World {
             quantity: asked.quantity,
             price: asked.price,
             attributes: asked.attributes,
+            conditions: asked.conditions,
         };
         assert_eq!(*accepted, echo);
         let instrument = self.engine.instrument(&asked.symbol).expect("orders are of instruments");
@@ -406,6 +425,7 @@ impl World {
             line.push_str(" attributable");
         }
         line += &attributes(&replaced.attributes);
+        line += &conditions(&replaced.conditions);
         if replaced.in_place {
             line.push_str(" in place");
         }
@@ -437,6 +457,27 @@ impl World {
         format!("trade {maker} {taker} {} @ {}", traded.quantity, traded.price)
     }
 
+    fn tell_prevented(&mut self, event: &SelfMatchPrevented) -> String {
+        let SelfMatchPrevented { key, order_id, quantity, leaves, prevented, .. } = *event;
+        assert!(!prevented.is_zero() && prevented <= quantity);
+        let told = self.take(key, order_id, quantity, leaves);
+        assert_eq!((told.booked, told.instrument_id), (event.booked, event.instrument_id));
+        if event.booked {
+            assert_eq!(told.price, event.price);
+        }
+        let name = self.name(key);
+        let prevention = char::from(event.prevention.code());
+        let mut line = format!("prevented {name} {quantity}");
+        if prevented != quantity {
+            write!(line, " for {prevented}").expect("a string takes all");
+        }
+        write!(line, " @ {} {prevention}", event.price).expect("a string takes all");
+        if !leaves.is_zero() {
+            write!(line, " leaving {leaves}").expect("a string takes all");
+        }
+        line
+    }
+
     fn tell_canceled(&mut self, canceled: &Canceled) -> String {
         let Canceled { key, order_id, quantity, leaves, .. } = *canceled;
         let told = self.take(key, order_id, quantity, leaves);
@@ -449,6 +490,7 @@ impl World {
         match canceled.reason {
             CancelReason::User => {}
             CancelReason::ImmediateOrCancel => line.push_str(" ioc"),
+            CancelReason::PostOnly => line.push_str(" post-only"),
             CancelReason::Supervisory => line.push_str(" supervisory"),
         }
         line
@@ -509,6 +551,9 @@ impl World {
                 if order.customer_type == CustomerType::Retail {
                     line.push_str(" retail");
                 }
+                if !order.prevented.is_zero() {
+                    write!(line, " prevented {}", order.prevented).expect("a string takes all");
+                }
                 if order.group_id != 0 {
                     write!(line, " group {}", order.group_id).expect("a string takes all");
                 }
@@ -534,6 +579,11 @@ impl<'a> Words<'a> {
     fn number(&mut self) -> u64 {
         let word = self.next();
         word.parse().unwrap_or_else(|_| panic!("{word} is not a number"))
+    }
+
+    /// The letter of a self-match prevention.
+    fn prevention(&mut self) -> SelfMatchPrevention {
+        SelfMatchPrevention::from_code(self.next().as_bytes()[0]).expect("its letter")
     }
 
     /// `@ 100` or `@ market`.
@@ -579,6 +629,21 @@ fn attributes(attributes: &OrderAttributes) -> String {
         line.push_str(" located");
     }
     line + &optional(" broker ", &attributes.locate_broker)
+}
+
+fn conditions(conditions: &Conditions) -> String {
+    let mut line = String::new();
+    if conditions.self_match_prevention != SelfMatchPrevention::SessionDefault {
+        line = format!(" prevent {}", char::from(conditions.self_match_prevention.code()));
+    }
+    line += &optional(" among ", &conditions.self_match_group);
+    if conditions.post_only {
+        line.push_str(" post-only");
+    }
+    if conditions.minimum_quantity != Lots::ZERO {
+        write!(line, " minimum {}", conditions.minimum_quantity.0).expect("a string takes all");
+    }
+    line
 }
 
 fn side(word: &str) -> Side {

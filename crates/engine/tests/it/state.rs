@@ -45,6 +45,12 @@ fn hash_tells_states_apart() {
          buy A2 4 @ 100 capacity A => accepted, booked 4 @ 100",
         "buy A1 4 @ 100 => accepted, booked 4 @ 100
          buy A2 4 @ 100 retail => accepted, booked 4 @ 100",
+        "buy A1 4 @ 100 => accepted, booked 4 @ 100
+         buy A2 4 @ 100 prevent W => accepted, booked 4 @ 100",
+        "buy A1 4 @ 100 => accepted, booked 4 @ 100
+         buy A2 4 @ 100 among G1 => accepted, booked 4 @ 100",
+        "buy A1 4 @ 100 => accepted, booked 4 @ 100
+         buy A2 4 @ 100 post-only => accepted, booked 4 @ 100",
         // Other things than orders.
         "buy A1 4 @ 100 => accepted, booked 4 @ 100
          buy A2 4 @ 100 ioc => accepted, canceled A2 4 ioc",
@@ -64,6 +70,10 @@ fn hash_tells_states_apart() {
          session C => session 3 open",
         "buy A1 4 @ 100 => accepted, booked 4 @ 100
          session C max 7 => session 3 open",
+        "buy A1 4 @ 100 => accepted, booked 4 @ 100
+         session C prevent D => session 3 open",
+        "buy A1 4 @ 100 => accepted, booked 4 @ 100
+         sell A2 1 @ 100 prevent D => accepted, prevented A1 1 @ 100 D leaving 3, prevented A2 1 @ 100 D",
         "buy A1 4 @ 100 => accepted, booked 4 @ 100
          day start-of-market-hours => day start-of-market-hours",
         "buy A1 4 @ 100 => accepted, booked 4 @ 100

@@ -8,7 +8,7 @@ use flow::{
     generator::{CommandFlow, Profile},
     model::{Model, ModelOrder},
 };
-use market::{Command, Event, Input, Price, Sequence, Timestamp};
+use market::{Command, Event, Input, Price, SelfMatchPrevention, Sequence, Timestamp};
 
 /// Commands of each seed of each profile.
 const COMMANDS: u64 = 100_000;
@@ -40,6 +40,20 @@ fn profiles() -> Vec<(&'static str, Profile)> {
         (
             "crowded sessions",
             Profile { sessions: 20, channels: 3, live_orders_max: 6, ..usual.clone() },
+        ),
+        (
+            "conditions",
+            Profile {
+                sessions: 3,
+                spread: 5,
+                conditions_percent: 70,
+                self_match_preventions: vec![
+                    SelfMatchPrevention::DecrementBoth,
+                    SelfMatchPrevention::Off,
+                    SelfMatchPrevention::SessionDefault,
+                ],
+                ..usual.clone()
+            },
         ),
         ("closing", Profile { closes_after: Some(COMMANDS * 3 / 4), ..usual }),
     ]
@@ -79,6 +93,12 @@ fn cover(coverage: &mut Coverage, command: &Command, event: &Event) {
             traded.maker.leaves.is_zero(),
             traded.taker.leaves.is_zero()
         ),
+        Event::SelfMatchPrevented(prevented) => format!(
+            "SelfMatchPrevented {:?}, booked {}, done {}",
+            prevented.prevention,
+            prevented.booked,
+            prevented.leaves.is_zero()
+        ),
         Event::Canceled(canceled) => {
             format!("Canceled {:?}, done {}", canceled.reason, canceled.leaves.is_zero())
         }
@@ -93,6 +113,20 @@ fn cover(coverage: &mut Coverage, command: &Command, event: &Event) {
         Event::AccountQueried(_) => "AccountQueried".into(),
     };
     *coverage.entry(format!("{cause}: {name}")).or_default() += 1;
+}
+
+/// Orders that had a minimum, by whether they reached it.
+fn cover_minimum(coverage: &mut Coverage, events: &[Event]) {
+    let (cause, conditions) = match events.first() {
+        Some(Event::Accepted(accepted)) => ("Enter", accepted.conditions),
+        Some(Event::Replaced(replaced)) => ("Replace", replaced.conditions),
+        _ => return,
+    };
+    if conditions.minimum_quantity.0 > 0 {
+        let traded = events.iter().any(|event| matches!(event, Event::Traded(_)));
+        let name = format!("{cause}: Accepted with a minimum, traded {traded}");
+        *coverage.entry(name).or_default() += 1;
+    }
 }
 
 /// All that the engine can be seen to do, by what caused it: every event, flag and reason.
@@ -111,6 +145,10 @@ const EXPECTED: &str = "\
     Enter: Booked, named true
     Enter: Canceled ImmediateOrCancel, done true
     Enter: Rejected EntryDisabled
+    Enter: Canceled PostOnly, done true
+    Enter: Rejected InvalidMinimumQuantity
+    Enter: Accepted with a minimum, traded true
+    Enter: Accepted with a minimum, traded false
     Enter: Rejected InvalidPrice
     Enter: Rejected InvalidQuantity
     Enter: Rejected InvalidSymbol
@@ -119,6 +157,38 @@ const EXPECTED: &str = "\
     Enter: Traded, maker done false, taker done true
     Enter: Traded, maker done true, taker done false
     Enter: Traded, maker done true, taker done true
+    Enter: SelfMatchPrevented CancelNewest, booked false, done true
+    Enter: SelfMatchPrevented CancelNewestOfSessions, booked false, done true
+    Enter: SelfMatchPrevented CancelOldest, booked true, done true
+    Enter: SelfMatchPrevented CancelOldestOfSessions, booked true, done true
+    Enter: SelfMatchPrevented CancelBoth, booked true, done true
+    Enter: SelfMatchPrevented CancelBoth, booked false, done true
+    Enter: SelfMatchPrevented CancelBothOfSessions, booked true, done true
+    Enter: SelfMatchPrevented CancelBothOfSessions, booked false, done true
+    Enter: SelfMatchPrevented DecrementBoth, booked true, done true
+    Enter: SelfMatchPrevented DecrementBoth, booked true, done false
+    Enter: SelfMatchPrevented DecrementBoth, booked false, done true
+    Enter: SelfMatchPrevented DecrementBoth, booked false, done false
+    Enter: SelfMatchPrevented DecrementBothOfSessions, booked true, done true
+    Enter: SelfMatchPrevented DecrementBothOfSessions, booked true, done false
+    Enter: SelfMatchPrevented DecrementBothOfSessions, booked false, done true
+    Enter: SelfMatchPrevented DecrementBothOfSessions, booked false, done false
+    Replace: SelfMatchPrevented CancelNewest, booked false, done true
+    Replace: SelfMatchPrevented CancelNewestOfSessions, booked false, done true
+    Replace: SelfMatchPrevented CancelOldest, booked true, done true
+    Replace: SelfMatchPrevented CancelOldestOfSessions, booked true, done true
+    Replace: SelfMatchPrevented CancelBoth, booked true, done true
+    Replace: SelfMatchPrevented CancelBoth, booked false, done true
+    Replace: SelfMatchPrevented CancelBothOfSessions, booked true, done true
+    Replace: SelfMatchPrevented CancelBothOfSessions, booked false, done true
+    Replace: SelfMatchPrevented DecrementBoth, booked true, done true
+    Replace: SelfMatchPrevented DecrementBoth, booked true, done false
+    Replace: SelfMatchPrevented DecrementBoth, booked false, done true
+    Replace: SelfMatchPrevented DecrementBoth, booked false, done false
+    Replace: SelfMatchPrevented DecrementBothOfSessions, booked true, done true
+    Replace: SelfMatchPrevented DecrementBothOfSessions, booked true, done false
+    Replace: SelfMatchPrevented DecrementBothOfSessions, booked false, done true
+    Replace: SelfMatchPrevented DecrementBothOfSessions, booked false, done false
     MassCancel: Canceled User, done true
     MassCancel: MassCanceled
     Modify: Modified Buy, lots true, done false
@@ -149,6 +219,9 @@ const EXPECTED: &str = "\
     Replace: Booked, named true
     Replace: Canceled ImmediateOrCancel, done true
     Replace: Canceled User, done true
+    Replace: Canceled PostOnly, done true
+    Replace: Accepted with a minimum, traded true
+    Replace: Accepted with a minimum, traded false
     Replace: Rejected EntryDisabled
     Replace: Rejected MarketClosed
     Replace: Replaced, in place false
@@ -188,6 +261,7 @@ fn play(name: &str, profile: Profile, seed: u64) -> Coverage {
             input.command
         );
         events.iter().for_each(|event| cover(&mut coverage, &input.command, event));
+        cover_minimum(&mut coverage, &events);
         if number % LOOK_EVERY == 0 {
             let place = format!("profile {name}, seed {seed}, command {number}");
             compare_books(&engine, &model, &place);
@@ -207,14 +281,20 @@ fn compare_books(engine: &Engine, model: &Model, place: &str) {
         let ours = |order: engine::RestingOrder| {
             (
                 (order.order_id, order.key, order.side, order.price, order.leaves, order.display),
-                (order.quantity.0, order.executed.0, order.canceled.0),
+                (order.quantity.0, order.executed.0, order.canceled.0, order.prevented.0),
+                (order.self_match_prevention, order.self_match_group, order.post_only),
                 (order.group_id, order.capacity, order.customer_type),
             )
         };
         let theirs = |order: ModelOrder| {
             (
                 (order.order_id, order.key, order.side, order.price, order.leaves(), order.display),
-                (order.quantity, order.executed, order.canceled),
+                (order.quantity, order.executed, order.canceled, order.prevented),
+                (
+                    order.conditions.self_match_prevention,
+                    order.conditions.self_match_group,
+                    order.conditions.post_only,
+                ),
                 (
                     order.attributes.group_id,
                     order.attributes.capacity,

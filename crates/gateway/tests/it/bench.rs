@@ -10,9 +10,9 @@ use gateway::{
     StreamNetwork, Submission, fake::FakeStream,
 };
 use market::{
-    Accepted, Booked, Command, Display, EnterOrder, Event, Firm, Instrument, InstrumentId,
-    OrderAttributes, OrderId, OrderKey, OrderType, Output, Price, Quantity, Sequence, SessionAdded,
-    SessionId, Side, Symbol, Text, TimeInForce, Timestamp,
+    Accepted, Booked, Command, Conditions, Display, EnterOrder, Event, Firm, Instrument,
+    InstrumentId, OrderAttributes, OrderId, OrderKey, OrderType, Output, Price, Quantity, Sequence,
+    SessionAdded, SessionId, Side, Symbol, Text, TimeInForce, Timestamp,
 };
 use ring::{Agent, Builder, Consumer, Cursor, Producer};
 use wire::{
@@ -142,6 +142,7 @@ impl Venue {
             quantity: order.quantity,
             price: order.price,
             attributes: order.attributes,
+            conditions: order.conditions,
         };
         let booked = Booked {
             order_id,
@@ -167,6 +168,7 @@ pub fn order(session_id: SessionId, user_ref_num: u32) -> EnterOrder {
         price: Price(1_500_000),
         symbol: Symbol::new("AAPL").unwrap(),
         attributes: OrderAttributes::default(),
+        conditions: Conditions::NONE,
     }
 }
 

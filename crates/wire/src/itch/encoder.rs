@@ -4,7 +4,7 @@ use alloc::vec::Vec;
 
 use market::{
     Booked, Canceled, Event, Instrument, InstrumentId, Modified, OrderId, Output, Price, Quantity,
-    Replaced, Symbol, Timestamp, Traded,
+    Replaced, SelfMatchPrevented, Symbol, Timestamp, Traded,
 };
 use zerocopy::IntoBytes;
 
@@ -67,6 +67,11 @@ impl Encoder {
                 let Canceled { order_id, instrument_id, quantity, leaves, .. } = *canceled;
                 reduce(timestamp, order_id, instrument_id, quantity, leaves, emit);
             }
+            Event::SelfMatchPrevented(prevented) if prevented.booked => {
+                let SelfMatchPrevented { order_id, instrument_id, quantity, leaves, .. } =
+                    *prevented;
+                reduce(timestamp, order_id, instrument_id, quantity, leaves, emit);
+            }
             // Only live orders are modified, and live orders rest.
             Event::Modified(modified) => {
                 let Modified { order_id, instrument_id, quantity, leaves, .. } = *modified;
@@ -80,6 +85,7 @@ impl Encoder {
                 emit(order_delete(timestamp, original_order_id, instrument_id).as_bytes());
             }
             Event::Canceled(_)
+            | Event::SelfMatchPrevented(_)
             | Event::SessionAdded(_)
             | Event::Accepted(_)
             | Event::Rejected(_)

@@ -1,15 +1,15 @@
 //! A participant's bytes in our words.
 
 use market::{
-    AccountQuery, CancelOrder, Capacity, ClientOrderId, Command, CustomerType, Display,
-    EntrySwitch, Firm, MassCancel, ModifyOrder, OrderAttributes, OrderKey, OrderType, Price,
-    Quantity, RefusedOrder, RejectReason, ReplaceOrder, ReplaceTerms, SessionId, Side, Symbol,
-    TimeInForce,
+    AccountQuery, CancelOrder, Capacity, ClientOrderId, Command, ConditionChanges, Conditions,
+    CustomerType, Display, EntrySwitch, Firm, Lots, MassCancel, ModifyOrder, OrderAttributes,
+    OrderKey, OrderType, Price, Quantity, RefusedOrder, RejectReason, ReplaceOrder, ReplaceTerms,
+    SelfMatchGroup, SelfMatchPrevention, SessionId, Side, Symbol, TimeInForce,
 };
 
 use super::{
     Appendage, EnterOrder, Inbound, MARKET_PRICE_MIN, Malformed, ModifyOrderRequest,
-    ReplaceOrderRequest, Tag, decode_inbound,
+    ReplaceOrderRequest, SELF_MATCH_GROUP_DEFAULT, Tag, decode_inbound,
 };
 use crate::field::{Price64, U32};
 
@@ -137,6 +137,7 @@ fn enter_terms(
             shares_located: options.shares_located,
             locate_broker: options.locate_broker,
         },
+        conditions: options.conditions.apply(Conditions::NONE),
     })
 }
 
@@ -157,6 +158,7 @@ fn replace_terms(request: &ReplaceOrderRequest, options: &Options) -> Option<Rep
         client_order_id: ClientOrderId::from_bytes(request.cl_ord_id)?,
         shares_located: options.shares_located,
         locate_broker: options.locate_broker,
+        conditions: options.conditions,
     })
 }
 
@@ -181,6 +183,11 @@ fn price(ticks: Price64) -> (OrderType, Price) {
     }
 }
 
+/// The value of a tag of four bytes.
+fn lots(value: &[u8]) -> Lots {
+    Lots(u32::from_be_bytes(*value.first_chunk().expect("its length was checked")))
+}
+
 /// Printable and without lower case.
 fn firm(bytes: &[u8]) -> Option<Firm> {
     let firm = Firm::from_bytes(*bytes.first_chunk()?)?;
@@ -196,6 +203,7 @@ struct Options {
     shares_located: bool,
     locate_broker: Firm,
     side: Option<Side>,
+    conditions: ConditionChanges,
     /// The first reason, in the order of the checks, for which some tag cannot be accepted.
     refusal: Option<RejectReason>,
 }
@@ -212,6 +220,7 @@ impl Options {
             shares_located: false,
             locate_broker: Firm::BLANK,
             side: None,
+            conditions: ConditionChanges::NONE,
             refusal: None,
         };
         let mut seen = 0_u32;
@@ -270,7 +279,7 @@ impl Options {
             Tag::Side => {
                 self.side = Some(Side::from_code(value[0]).ok_or(RejectReason::InvalidSide)?);
             }
-            Tag::MinQty => asks_nothing(&[&[0; 4]], RejectReason::InvalidMinimumQuantity)?,
+            Tag::MinQty => self.conditions.minimum_quantity = Some(lots(value)),
             Tag::MaxFloor => asks_nothing(&[&[0; 4]], RejectReason::InvalidMaxFloor)?,
             Tag::PriceType => match value[0] {
                 b'L' => {}
@@ -279,15 +288,30 @@ impl Options {
             },
             Tag::PegOffset => asks_nothing(&[&[0; 4]], RejectReason::PeggingNotAllowed)?,
             Tag::AiqStrategy => {
-                asks_nothing(&[b"*", b"N"], RejectReason::InvalidSelfMatchPrevention)?;
+                let prevention = SelfMatchPrevention::from_code(value[0])
+                    .ok_or(RejectReason::InvalidSelfMatchPrevention)?;
+                self.conditions.self_match_prevention = Some(prevention);
             }
-            Tag::AiqGroupId => asks_nothing(&[b"**"], RejectReason::InvalidSelfMatchPrevention)?,
+            Tag::AiqGroupId => {
+                let group = match value {
+                    SELF_MATCH_GROUP_DEFAULT => Some(SelfMatchGroup::BLANK),
+                    _ => value.first_chunk().and_then(|it| SelfMatchGroup::from_bytes(*it)),
+                };
+                self.conditions.self_match_group =
+                    Some(group.ok_or(RejectReason::InvalidSelfMatchPrevention)?);
+            }
             Tag::DiscretionPrice => asks_nothing(&[&[0; 8]], RejectReason::NotSupported)?,
             Tag::DiscretionPegOffset | Tag::RandomReserves | Tag::ExpireTime => {
                 asks_nothing(&[&[0; 4]], RejectReason::NotSupported)?;
             }
             Tag::DiscretionPriceType => asks_nothing(&[b"L"], RejectReason::NotSupported)?,
-            Tag::PostOnly => asks_nothing(&[b"N"], RejectReason::NotSupported)?,
+            Tag::PostOnly => {
+                self.conditions.post_only = Some(match value[0] {
+                    b'P' => true,
+                    b'N' => false,
+                    _ => return Err(RejectReason::NotSupported),
+                });
+            }
             Tag::TradeNow => asks_nothing(&[b"N", b" "], RejectReason::NotSupported)?,
             Tag::HandleInst => asks_nothing(&[b" "], RejectReason::NotSupported)?,
             // None of these is allowed on an inbound message.

@@ -5,13 +5,14 @@ use alloc::vec::Vec;
 use market::{
     Accepted, Canceled, CustomerType, EntrySwitched, Event, Fill, Instrument, InstrumentId,
     MassCanceled, Modified, OrderAttributes, OrderKey, Output, RejectReason, Rejected, Replaced,
-    SessionId, Symbol, SystemEvent, Timestamp, Traded,
+    SelfMatchPrevented, SessionId, Symbol, SystemEvent, Timestamp, Traded,
 };
 
 use super::{
-    AccountQueryResponse, DisableOrderEntryResponse, EnableOrderEntryResponse, MassCancelResponse,
-    MessageBuffer, OrderAccepted, OrderCanceled, OrderExecuted, OrderModified, OrderReplaced, Tag,
-    request::{price, quantity},
+    AccountQueryResponse, AiqCanceled, DisableOrderEntryResponse, EnableOrderEntryResponse,
+    MassCancelResponse, MessageBuffer, OrderAccepted, OrderCanceled, OrderExecuted, OrderModified,
+    OrderReplaced, Tag,
+    request::{minimum_tag, post_only_tag, price, quantity, self_match_tags},
 };
 use crate::{field::Nanos64, layout::Message};
 
@@ -79,6 +80,9 @@ impl Encoder {
                 let taker = order_executed(timestamp, traded, &traded.taker, REMOVED);
                 emit(owner(&traded.taker.key), &taker);
             }
+            Event::SelfMatchPrevented(prevented) => {
+                emit(owner(&prevented.key), &aiq_canceled(timestamp, prevented));
+            }
             Event::Canceled(canceled) => {
                 emit(owner(&canceled.key), &order_canceled(timestamp, canceled));
             }
@@ -145,6 +149,7 @@ const START_OF_DAY: u8 = b'S';
 const END_OF_DAY: u8 = b'E';
 const ADDED: u8 = b'A';
 const REMOVED: u8 = b'R';
+const SELF_MATCH: u8 = b'Q';
 const LIVE: u8 = b'L';
 const CONTINUOUS: u8 = b'N';
 const NOT_ELIGIBLE: u8 = b'N';
@@ -185,9 +190,11 @@ fn order_accepted(timestamp: Nanos64, accepted: &Accepted, symbol: Symbol) -> Me
         cl_ord_id: *attributes.client_order_id.as_bytes(),
     });
     firm_tag(&mut message, attributes);
+    minimum_tag(&mut message, &accepted.conditions);
     if attributes.customer_type != CustomerType::SessionDefault {
         message.tag(Tag::CustomerType, &[attributes.customer_type.code()]);
     }
+    post_only_tag(&mut message, &accepted.conditions);
     if attributes.group_id != 0 {
         message.tag(Tag::GroupId, &attributes.group_id.to_be_bytes());
     }
@@ -195,10 +202,11 @@ fn order_accepted(timestamp: Nanos64, accepted: &Accepted, symbol: Symbol) -> Me
         message.tag(Tag::SharesLocated, b"Y");
     }
     message.user_ref_idx(accepted.key.channel);
+    self_match_tags(&mut message, &accepted.conditions);
     message
 }
 
-/// Of what an order carries along, only its firm may be echoed here.
+/// Of what an order carries along, only its firm may be echoed here; its conditions are.
 fn order_replaced(timestamp: Nanos64, replaced: &Replaced, symbol: Symbol) -> MessageBuffer {
     let attributes = &replaced.attributes;
     let mut message = MessageBuffer::with_appendage(&OrderReplaced {
@@ -220,7 +228,10 @@ fn order_replaced(timestamp: Nanos64, replaced: &Replaced, symbol: Symbol) -> Me
         cl_ord_id: *attributes.client_order_id.as_bytes(),
     });
     firm_tag(&mut message, attributes);
+    minimum_tag(&mut message, &replaced.conditions);
+    post_only_tag(&mut message, &replaced.conditions);
     message.user_ref_idx(replaced.key.channel);
+    self_match_tags(&mut message, &replaced.conditions);
     message
 }
 
@@ -270,6 +281,22 @@ fn order_canceled(timestamp: Nanos64, canceled: &Canceled) -> MessageBuffer {
         reason: canceled.reason.code(),
     });
     message.user_ref_idx(canceled.key.channel);
+    message
+}
+
+fn aiq_canceled(timestamp: Nanos64, prevented: &SelfMatchPrevented) -> MessageBuffer {
+    let mut message = MessageBuffer::new(&AiqCanceled {
+        message_type: AiqCanceled::TYPE,
+        timestamp,
+        user_ref_num: prevented.key.user_ref_num.into(),
+        decrement_shares: quantity(prevented.quantity),
+        reason: SELF_MATCH,
+        quantity_prevented_from_trading: quantity(prevented.prevented),
+        execution_price: prevented.price.0.into(),
+        liquidity_flag: if prevented.booked { ADDED } else { REMOVED },
+        aiq_strategy: prevented.prevention.code(),
+    });
+    message.user_ref_idx(prevented.key.channel);
     message
 }
 

@@ -1,10 +1,14 @@
 //! Our words in the bytes a participant sends: the client's side, for load, demo and tests.
 
-use market::{Command, CustomerType, EnterOrder, Firm, OrderType, Price, Quantity, ReplaceTerms};
+use market::{
+    Command, Conditions, CustomerType, EnterOrder, Firm, Lots, OrderType, Price, Quantity,
+    ReplaceTerms, SelfMatchGroup, SelfMatchPrevention,
+};
 
 use super::{
     AccountQueryRequest, CancelOrderRequest, DisableOrderEntryRequest, EnableOrderEntryRequest,
-    MARKET_PRICE, MassCancelRequest, MessageBuffer, ModifyOrderRequest, ReplaceOrderRequest, Tag,
+    MARKET_PRICE, MassCancelRequest, MessageBuffer, ModifyOrderRequest, ReplaceOrderRequest,
+    SELF_MATCH_GROUP_DEFAULT, Tag,
 };
 use crate::{
     field::{Price64, U32},
@@ -35,8 +39,7 @@ pub fn request(command: &Command) -> Option<MessageBuffer> {
                 inter_market_sweep_eligibility: b'N',
                 cl_ord_id: *terms.client_order_id.as_bytes(),
             });
-            replace_tags(&mut message, terms);
-            message.user_ref_idx(replace.key.channel);
+            replace_tags(&mut message, terms, replace.key.channel);
             message
         }
         Command::Cancel(cancel) => {
@@ -125,22 +128,66 @@ fn enter(order: &EnterOrder) -> MessageBuffer {
     if !attributes.firm.is_blank() {
         message.tag(Tag::Firm, attributes.firm.as_bytes());
     }
+    minimum_tag(&mut message, &order.conditions);
     if attributes.customer_type != CustomerType::SessionDefault {
         message.tag(Tag::CustomerType, &[attributes.customer_type.code()]);
     }
+    post_only_tag(&mut message, &order.conditions);
     if attributes.group_id != 0 {
         message.tag(Tag::GroupId, &attributes.group_id.to_be_bytes());
     }
     locate_tags(&mut message, attributes.shares_located, &attributes.locate_broker);
     message.user_ref_idx(order.key.channel);
+    self_match_tags(&mut message, &order.conditions);
     message
 }
 
-fn replace_tags(message: &mut MessageBuffer, terms: &ReplaceTerms) {
+fn replace_tags(message: &mut MessageBuffer, terms: &ReplaceTerms, channel: u8) {
+    if let Some(Lots(minimum)) = terms.conditions.minimum_quantity {
+        message.tag(Tag::MinQty, &minimum.to_be_bytes());
+    }
+    if let Some(post_only) = terms.conditions.post_only {
+        message.tag(Tag::PostOnly, if post_only { b"P" } else { b"N" });
+    }
     locate_tags(message, terms.shares_located, &terms.locate_broker);
     if let Some(side) = terms.side {
         message.tag(Tag::Side, &[side.code()]);
     }
+    message.user_ref_idx(channel);
+    if let Some(prevention) = terms.conditions.self_match_prevention {
+        message.tag(Tag::AiqStrategy, &[prevention.code()]);
+    }
+    if let Some(group) = terms.conditions.self_match_group {
+        message.tag(Tag::AiqGroupId, self_match_group(&group));
+    }
+}
+
+/// If it has one.
+pub(super) fn minimum_tag(message: &mut MessageBuffer, conditions: &Conditions) {
+    if conditions.minimum_quantity != Lots::ZERO {
+        message.tag(Tag::MinQty, &conditions.minimum_quantity.0.to_be_bytes());
+    }
+}
+
+/// If it is.
+pub(super) fn post_only_tag(message: &mut MessageBuffer, conditions: &Conditions) {
+    if conditions.post_only {
+        message.tag(Tag::PostOnly, b"P");
+    }
+}
+
+/// Those that are not at their default.
+pub(super) fn self_match_tags(message: &mut MessageBuffer, conditions: &Conditions) {
+    if conditions.self_match_prevention != SelfMatchPrevention::SessionDefault {
+        message.tag(Tag::AiqStrategy, &[conditions.self_match_prevention.code()]);
+    }
+    if !conditions.self_match_group.is_blank() {
+        message.tag(Tag::AiqGroupId, self_match_group(&conditions.self_match_group));
+    }
+}
+
+fn self_match_group(group: &SelfMatchGroup) -> &[u8] {
+    if group.is_blank() { SELF_MATCH_GROUP_DEFAULT } else { group.as_bytes() }
 }
 
 fn locate_tags(message: &mut MessageBuffer, shares_located: bool, locate_broker: &Firm) {

@@ -1,9 +1,10 @@
 //! What the feed shows.
 
 use market::{
-    Booked, CancelReason, Canceled, Capacity, ClientOrderId, Display, Event, Firm, InstrumentId,
-    Modified, OrderAttributes, OrderId, OrderKey, OrderType, Price, Quantity, RejectReason,
-    Rejected, Replaced, SessionId, Side, SystemEvent, TimeInForce, TradeId, Traded,
+    Booked, CancelReason, Canceled, Capacity, ClientOrderId, Conditions, Display, Event, Firm,
+    InstrumentId, Modified, OrderAttributes, OrderId, OrderKey, OrderType, Price, Quantity,
+    RejectReason, Rejected, Replaced, SelfMatchPrevented, SelfMatchPrevention, SessionId, Side,
+    SystemEvent, TimeInForce, TradeId, Traded,
 };
 use wire::{
     field::U48,
@@ -128,6 +129,22 @@ fn cancels_of_resting_orders_are_told() {
             reason: CancelReason::User,
         })
     };
+    let prevented = |quantity, leaves, booked| {
+        Event::SelfMatchPrevented(SelfMatchPrevented {
+            key: key(),
+            order_id: OrderId(7),
+            instrument_id: InstrumentId(1),
+            quantity: Quantity(quantity),
+            leaves: Quantity(leaves),
+            prevented: Quantity(1),
+            price: Price(1_503_400),
+            booked,
+            prevention: SelfMatchPrevention::CancelOldest,
+        })
+    };
+    assert_eq!(only(canceled(60, 40, true)), only(prevented(60, 40, true)));
+    assert_eq!(only(canceled(60, 0, true)), only(prevented(60, 0, true)));
+    assert!(encoded(prevented(60, 0, false)).is_empty());
     let message = only(canceled(60, 40, true));
     let Ok(Message::OrderCancel(fields)) = itch::decode(&message) else { panic!() };
     assert_eq!((fields.order_reference_number.get(), fields.canceled_shares.get()), (7, 60));
@@ -176,6 +193,7 @@ fn replaces_are_told() {
                 capacity: Capacity::Agency,
                 ..OrderAttributes::default()
             },
+            conditions: Conditions::NONE,
         })
     };
     let message = only(replaced(true));

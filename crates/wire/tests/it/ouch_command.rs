@@ -1,9 +1,10 @@
 //! What a participant's bytes ask.
 
 use market::{
-    AccountQuery, CancelOrder, Capacity, ClientOrderId, Command, CustomerType, Display, EnterOrder,
-    EntrySwitch, Firm, MassCancel, ModifyOrder, OrderAttributes, OrderKey, OrderType, Price,
-    Quantity, RefusedOrder, RejectReason, ReplaceOrder, ReplaceTerms, SessionId, Side, Symbol,
+    AccountQuery, CancelOrder, Capacity, ClientOrderId, Command, ConditionChanges, Conditions,
+    CustomerType, Display, EnterOrder, EntrySwitch, Firm, Lots, MassCancel, ModifyOrder,
+    OrderAttributes, OrderKey, OrderType, Price, Quantity, RefusedOrder, RejectReason,
+    ReplaceOrder, ReplaceTerms, SelfMatchGroup, SelfMatchPrevention, SessionId, Side, Symbol,
     TimeInForce,
 };
 use wire::{
@@ -104,16 +105,21 @@ fn enter_order_is_read_whole() {
             capacity: Capacity::Agency,
             ..OrderAttributes::default()
         },
+        conditions: Conditions::NONE,
     };
     assert_eq!(plain, expected);
 
-    let tags: [(Tag, &[u8]); 6] = [
+    let tags: [(Tag, &[u8]); 10] = [
+        (Tag::MinQty, &[0, 0, 1, 2]),
+        (Tag::PostOnly, b"P"),
         (Tag::Firm, b"FIRM"),
         (Tag::CustomerType, b"R"),
         (Tag::GroupId, &[0x01, 0x02]),
         (Tag::SharesLocated, b"Y"),
         (Tag::LocateBroker, b"LOCA"),
         (Tag::UserRefIdx, &[200]),
+        (Tag::AiqStrategy, b"d"),
+        (Tag::AiqGroupId, b"AB"),
     ];
     let full = entered(&with_tags(&enter(), &tags));
     let expected = EnterOrder {
@@ -125,6 +131,12 @@ fn enter_order_is_read_whole() {
             shares_located: true,
             locate_broker: Firm::new("LOCA").unwrap(),
             ..expected.attributes
+        },
+        conditions: Conditions {
+            self_match_prevention: SelfMatchPrevention::DecrementBothOfSessions,
+            self_match_group: SelfMatchGroup::new("AB").unwrap(),
+            post_only: true,
+            minimum_quantity: Lots(0x0102),
         },
         ..expected
     };
@@ -189,7 +201,7 @@ fn first_reason_is_told() {
     let order = ouch::EnterOrder { side: b'?', cross_type: b'O', capacity: b'?', ..enter() };
     assert_eq!(refused(&with_tags(&order, &[])), RejectReason::InvalidSide);
     let order = ouch::EnterOrder { cross_type: b'O', capacity: b'?', ..enter() };
-    let tags: [(Tag, &[u8]); 2] = [(Tag::AiqStrategy, b"O"), (Tag::MaxFloor, &[0, 0, 0, 1])];
+    let tags: [(Tag, &[u8]); 2] = [(Tag::AiqStrategy, b"Y"), (Tag::MaxFloor, &[0, 0, 0, 1])];
     assert_eq!(refused(&with_tags(&order, &tags)), RejectReason::InvalidMaxFloor);
     assert_eq!(refused(&with_tags(&order, &tags[..1])), RejectReason::InvalidCrossOrder);
     let order = ouch::EnterOrder { capacity: b'?', ..enter() };
@@ -204,7 +216,6 @@ fn tags_not_offered_must_ask_for_nothing() {
     type Nothing<'a> = &'a [&'a [u8]];
     type Something<'a> = &'a [(&'a [u8], RejectReason)];
     let cases: &[(Tag, Nothing, Something)] = &[
-        (Tag::MinQty, &[&[0; 4]], &[(one, InvalidMinimumQuantity)]),
         (Tag::MaxFloor, &[&[0; 4]], &[(one, InvalidMaxFloor)]),
         (
             Tag::PriceType,
@@ -215,13 +226,13 @@ fn tags_not_offered_must_ask_for_nothing() {
         (Tag::DiscretionPrice, &[&[0; 8]], &[(&[0, 0, 0, 0, 0, 0, 0, 1], NotSupported)]),
         (Tag::DiscretionPriceType, &[b"L"], &[(b"P", NotSupported)]),
         (Tag::DiscretionPegOffset, &[&[0; 4]], &[(one, NotSupported)]),
-        (Tag::PostOnly, &[b"N"], &[(b"P", NotSupported)]),
+        (Tag::PostOnly, &[b"N", b"P"], &[(b"Y", NotSupported)]),
         (Tag::RandomReserves, &[&[0; 4]], &[(one, NotSupported)]),
         (Tag::ExpireTime, &[&[0; 4]], &[(one, NotSupported)]),
         (Tag::TradeNow, &[b"N", b" "], &[(b"Y", NotSupported)]),
         (Tag::HandleInst, &[b" "], &[(b"I", NotSupported)]),
-        (Tag::AiqStrategy, &[b"*", b"N"], &[(b"O", InvalidSelfMatchPrevention)]),
-        (Tag::AiqGroupId, &[b"**"], &[(b"AB", InvalidSelfMatchPrevention)]),
+        (Tag::AiqStrategy, &[b"*", b"N", b"o"], &[(b"Y", InvalidSelfMatchPrevention)]),
+        (Tag::AiqGroupId, &[b"**", b"AB"], &[(b"A\0", InvalidSelfMatchPrevention)]),
     ];
     for (tag, nothing, something) in cases {
         for value in *nothing {
@@ -324,11 +335,15 @@ fn replaced(message: &[u8]) -> ReplaceOrder {
 /// A replace names its chain and gives new terms.
 #[test]
 fn replace_is_read_whole() {
-    let tags: [(Tag, &[u8]); 4] = [
+    let tags: [(Tag, &[u8]); 8] = [
+        (Tag::MinQty, &[0; 4]),
+        (Tag::PostOnly, b"N"),
         (Tag::SharesLocated, b"Y"),
         (Tag::LocateBroker, b"LOCA"),
         (Tag::Side, b"T"),
         (Tag::UserRefIdx, &[3]),
+        (Tag::AiqStrategy, b"N"),
+        (Tag::AiqGroupId, b"**"),
     ];
     let expected = ReplaceOrder {
         original_user_ref_num: 9,
@@ -343,6 +358,12 @@ fn replace_is_read_whole() {
             client_order_id: ClientOrderId::new("MINE TOO").unwrap(),
             shares_located: true,
             locate_broker: Firm::new("LOCA").unwrap(),
+            conditions: ConditionChanges {
+                self_match_prevention: Some(SelfMatchPrevention::Off),
+                self_match_group: Some(SelfMatchGroup::BLANK),
+                post_only: Some(false),
+                minimum_quantity: Some(Lots(0)),
+            },
         }),
     };
     assert_eq!(replaced(&with_tags(&replace(), &tags)), expected);
@@ -509,6 +530,8 @@ fn random_command(seeded: &mut Seeded) -> Command {
     let firm = *seeded.pick(&[Firm::BLANK, Firm::new("FIRM").unwrap(), Firm::new("A1").unwrap()]);
     let symbol = Symbol::new(seeded.pick::<&str>(&["AAPL", "BRK.B", "X"])).unwrap();
     let client_order_id = ClientOrderId::new(&format!("C{}", seeded.below(1 << 30))).unwrap();
+    let group = *seeded.pick(&[SelfMatchGroup::BLANK, SelfMatchGroup::new("G1").unwrap()]);
+    let minimum = Lots(u32::try_from(seeded.below(3)).unwrap());
     match seeded.below(7) {
         0 => Command::Enter(EnterOrder {
             key,
@@ -528,6 +551,16 @@ fn random_command(seeded: &mut Seeded) -> Command {
                 shares_located: seeded.once_in(2),
                 locate_broker: firm,
             },
+            conditions: if seeded.once_in(2) {
+                Conditions::NONE
+            } else {
+                Conditions {
+                    self_match_prevention: *seeded.pick(SelfMatchPrevention::ALL),
+                    self_match_group: group,
+                    post_only: seeded.once_in(2),
+                    minimum_quantity: minimum,
+                }
+            },
         }),
         1 => Command::Replace(ReplaceOrder {
             original_user_ref_num: 7,
@@ -542,6 +575,14 @@ fn random_command(seeded: &mut Seeded) -> Command {
                 client_order_id,
                 shares_located: seeded.once_in(2),
                 locate_broker: firm,
+                conditions: ConditionChanges {
+                    self_match_prevention: seeded
+                        .once_in(2)
+                        .then(|| *seeded.pick(SelfMatchPrevention::ALL)),
+                    self_match_group: seeded.once_in(2).then_some(group),
+                    post_only: seeded.once_in(2).then(|| seeded.once_in(2)),
+                    minimum_quantity: seeded.once_in(2).then_some(minimum),
+                },
             }),
         }),
         2 => Command::Cancel(CancelOrder { key, quantity }),

@@ -1,11 +1,12 @@
 //! What an order's owner gets.
 
 use market::{
-    Accepted, AccountQueried, Booked, CancelReason, Canceled, Capacity, ClientOrderId,
-    CustomerType, Display, EntrySwitched, Event, Fill, Firm, Instrument, InstrumentId,
+    Accepted, AccountQueried, Booked, CancelReason, Canceled, Capacity, ClientOrderId, Conditions,
+    CustomerType, Display, EntrySwitched, Event, Fill, Firm, Instrument, InstrumentId, Lots,
     MassCanceled, Modified, NANOS_PER_DAY, OrderAttributes, OrderId, OrderKey, OrderType, Output,
-    Price, Quantity, RejectReason, Rejected, Replaced, Sequence, SessionAdded, SessionId, Side,
-    Symbol, SystemEvent, Text, TimeInForce, Timestamp, TradeId, Traded,
+    Price, Quantity, RejectReason, Rejected, Replaced, SelfMatchGroup, SelfMatchPrevented,
+    SelfMatchPrevention, Sequence, SessionAdded, SessionId, Side, Symbol, SystemEvent, Text,
+    TimeInForce, Timestamp, TradeId, Traded,
 };
 use wire::{
     layout::Message as _,
@@ -58,6 +59,15 @@ fn gives(event: Event, message: &MessageBuffer) {
     assert_eq!(encoded(event), [(Recipient::One(FIRST), message.to_vec())], "{event:?}");
 }
 
+fn conditions() -> Conditions {
+    Conditions {
+        self_match_prevention: SelfMatchPrevention::CancelNewest,
+        self_match_group: SelfMatchGroup::new("G1").unwrap(),
+        post_only: true,
+        minimum_quantity: Lots(258),
+    }
+}
+
 fn accepted() -> Accepted {
     Accepted {
         key: key(0, 1),
@@ -74,6 +84,7 @@ fn accepted() -> Accepted {
             capacity: Capacity::Agency,
             ..OrderAttributes::default()
         },
+        conditions: Conditions::NONE,
     }
 }
 
@@ -120,6 +131,7 @@ fn replaced() -> Replaced {
             shares_located: true,
             ..accepted().attributes
         },
+        conditions: Conditions::NONE,
     }
 }
 
@@ -139,11 +151,19 @@ fn accepted_echoes_the_order() {
     let mut message = MessageBuffer::with_appendage(&accepted_fields());
     message
         .tag(Tag::Firm, b"FIRM")
+        .tag(Tag::MinQty, &[0, 0, 1, 2])
         .tag(Tag::CustomerType, b"N")
+        .tag(Tag::PostOnly, b"P")
         .tag(Tag::GroupId, &[1, 2])
         .tag(Tag::SharesLocated, b"Y")
-        .tag(Tag::UserRefIdx, &[5]);
-    gives(Event::Accepted(Accepted { key: key(5, 1), attributes, ..accepted() }), &message);
+        .tag(Tag::UserRefIdx, &[5])
+        .tag(Tag::AiqStrategy, b"W")
+        .tag(Tag::AiqGroupId, b"G1");
+    let conditions = conditions();
+    gives(
+        Event::Accepted(Accepted { key: key(5, 1), attributes, conditions, ..accepted() }),
+        &message,
+    );
 }
 
 /// A market order has no price of its own; the wire's price for it comes back.
@@ -255,6 +275,32 @@ fn optional_appendage_names_the_channel() {
                     user_ref_num: 9.into(),
                     quantity: 60.into(),
                     reason: reason.code(),
+                })),
+            );
+        }
+        for (booked, liquidity_flag) in [(true, b'A'), (false, b'R')] {
+            gives(
+                Event::SelfMatchPrevented(SelfMatchPrevented {
+                    key: key(channel, 9),
+                    order_id: OrderId(1),
+                    instrument_id: InstrumentId(1),
+                    quantity: Quantity(60),
+                    leaves: Quantity(0),
+                    prevented: Quantity(40),
+                    price: Price(1_503_400),
+                    booked,
+                    prevention: SelfMatchPrevention::CancelOldestOfSessions,
+                }),
+                &with_channel(MessageBuffer::new(&ouch::AiqCanceled {
+                    message_type: ouch::AiqCanceled::TYPE,
+                    timestamp: NOW.into(),
+                    user_ref_num: 9.into(),
+                    decrement_shares: 60.into(),
+                    reason: b'Q',
+                    quantity_prevented_from_trading: 40.into(),
+                    execution_price: 1_503_400.into(),
+                    liquidity_flag,
+                    aiq_strategy: b'o',
                 })),
             );
         }
