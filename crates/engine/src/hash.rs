@@ -46,8 +46,9 @@ const INSTRUMENT: u64 = 1;
 const SESSION: u64 = 2;
 const CHANNEL: u64 = 3;
 const FIRM_DISABLED: u64 = 4;
-const ORDER_IDENTITY: u64 = 5;
-const ORDER_PROGRESS: u64 = 6;
+// The parts of an order are mixed by fewer rounds, so what tells them apart has many bits.
+const ORDER_IDENTITY: u64 = 0x5851_F42D_4C95_7F2D;
+const ORDER_PROGRESS: u64 = 0x8C25_1B0F_7D63_A2C1;
 
 /// An instrument.
 pub(crate) fn instrument(instrument: &Instrument) -> u64 {
@@ -71,12 +72,14 @@ pub(crate) fn session(session: &Session) -> u64 {
     ])
 }
 
+/// A channel of a session: a part of its element that never changes.
+pub(crate) fn channel_key(session_id: SessionId, channel: u8) -> u64 {
+    mix([CHANNEL, u64::from(session_id.0), u64::from(channel)])
+}
+
 /// The last number used on a channel; a channel never used is no element.
-pub(crate) fn channel(session_id: SessionId, channel: u8, user_ref_num_last: u32) -> u64 {
-    if user_ref_num_last == 0 {
-        return 0;
-    }
-    mix([CHANNEL, u64::from(session_id.0), u64::from(channel), u64::from(user_ref_num_last)])
+pub(crate) fn channel(key: u64, user_ref_num_last: u32) -> u64 {
+    if user_ref_num_last == 0 { 0 } else { fold_pair(key, u64::from(user_ref_num_last)) }
 }
 
 /// A firm that may not enter orders on a session.
@@ -89,33 +92,30 @@ pub(crate) fn order(order: &Order) -> u64 {
     order_identity(order).wrapping_add(order_progress(order))
 }
 
-/// What never changes while an order rests.
+/// What never changes while an order rests. Quantity is part of it, so that what is canceled follows
+/// from what is open and what was executed.
 fn order_identity(order: &Order) -> u64 {
     let key = &order.key;
-    mix([
-        ORDER_IDENTITY,
-        order.order_id.0,
-        u64::from(key.session_id.0) << 48
-            | u64::from(key.channel) << 32
-            | u64::from(key.user_ref_num),
-        order.price().0,
-        u64::from(order.instrument_id.0) << 48
-            | u64::from(order.group_id) << 32
-            | u64::from(order.display.code()) << 16
-            | u64::from(order.capacity.code()) << 8
-            | u64::from(order.customer_type.code()),
-        word(&order.firm),
-    ])
+    let name = u64::from(key.session_id.0) << 48
+        | u64::from(key.channel) << 40
+        | u64::from(key.user_ref_num);
+    let trade = u64::from(order.instrument_id.0) << 48
+        | u64::from(order.capacity.code()) << 40
+        | u64::from(order.customer_type.code()) << 32
+        | order.price().0;
+    let owner = u64::from(u32::from_le_bytes(*order.firm.as_bytes())) << 32
+        | u64::from(order.display.code()) << 24
+        | order.quantity().0;
+    let group = u64::from(order.group_id);
+    let one = fold_pair(order.order_id.0 ^ group << 48, name);
+    let other = fold_pair(trade, owner);
+    fold_pair(one ^ ORDER_IDENTITY, other)
 }
 
 /// What a trade, a cancel or a modify changes: a part by itself, so that a trade mixes little.
 pub(crate) fn order_progress(order: &Order) -> u64 {
-    mix([
-        ORDER_PROGRESS,
-        order.order_id.0,
-        order.leaves().0 << 32 | order.executed().0,
-        order.canceled().0 << 32 | u64::from(order.side.code()),
-    ])
+    let progress = order.leaves().0 << 40 | order.executed().0 << 16 | u64::from(order.side.code());
+    fold(fold_pair(order.order_id.0 ^ ORDER_PROGRESS, progress))
 }
 
 /// Up to eight characters as a number.
@@ -132,8 +132,15 @@ pub(crate) fn mix<const N: usize>(words: [u64; N]) -> u64 {
 }
 
 /// One round: the two halves of a 128-bit product, folded together.
-fn fold(word: u64) -> u64 {
+pub(crate) fn fold(word: u64) -> u64 {
     let product = u128::from(word) * 0xD6E8_FEB8_6659_FD93;
+    (product as u64) ^ (product >> 64) as u64
+}
+
+/// One round for two words, each of which keeps the other from being 0.
+fn fold_pair(one: u64, other: u64) -> u64 {
+    let product =
+        u128::from(one ^ 0x9FB2_1C65_1E98_DF25) * u128::from(other ^ 0xD6E8_FEB8_6659_FD93);
     (product as u64) ^ (product >> 64) as u64
 }
 

@@ -13,6 +13,7 @@ extern crate alloc;
 
 mod day;
 mod names;
+mod pages;
 mod check;
 mod session;
 mod order;
@@ -465,6 +466,7 @@ impl Engine {
         };
         let live = session.iter_live().map(|(_, slot)| slot);
         found.extend(live.filter(|slot| means(&self.pool[*slot].order)));
+        found.sort_unstable_by_key(|slot| self.pool[*slot].order.key);
     }
 
     /// An order rests now.

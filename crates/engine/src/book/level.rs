@@ -20,16 +20,17 @@ impl Level {
         self.oldest.is_none()
     }
 
-    /// Puts an order that is in no queue behind all others.
-    pub(crate) fn append(&mut self, pool: &mut Pool, slot: Slot) {
-        pool[slot].older = self.youngest;
-        pool[slot].younger = Slot::NONE;
-        if self.youngest.is_none() {
-            self.oldest = slot;
-        } else {
-            pool[self.youngest].younger = slot;
-        }
+    /// Puts an order that is in no queue behind all others; true if there was none.
+    pub(crate) fn append(&mut self, pool: &mut Pool, slot: Slot) -> bool {
+        let older = self.youngest;
         self.youngest = slot;
+        if older.is_none() {
+            self.oldest = slot;
+            return true;
+        }
+        pool[older].younger = slot;
+        pool[slot].older = older;
+        false
     }
 
     /// Takes an order at one of the two ends out of the queue; for one in between,
