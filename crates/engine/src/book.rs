@@ -54,6 +54,7 @@ impl Book {
     }
 
     /// True for a price that a limit order may have here.
+    #[inline]
     pub(crate) fn is_price(&self, price: Price) -> bool {
         Price::ZERO < price
             && price <= PRICE_MAX
@@ -61,6 +62,7 @@ impl Book {
     }
 
     /// True if an order with this limit would trade at once.
+    #[inline]
     pub(crate) fn would_cross(&self, side: Side, price: Price) -> bool {
         let rank_worst = self.rank_opposite(side, price);
         let makers = if side.is_buy() { &self.asks } else { &self.bids };
@@ -68,6 +70,7 @@ impl Book {
     }
 
     /// Puts an order behind all others at its price.
+    #[inline]
     pub(crate) fn add(&mut self, pool: &mut Pool, order: Order) -> Slot {
         let rank = self.rank(order.side, order.price());
         let slot = pool.add(order);
@@ -76,6 +79,7 @@ impl Book {
     }
 
     /// Takes an order out, and lets it go.
+    #[inline]
     pub(crate) fn remove(&mut self, pool: &mut Pool, slot: Slot) -> Order {
         let order = pool[slot].order;
         let rank = self.rank(order.side, order.price());
@@ -102,6 +106,7 @@ impl Book {
     }
 
     /// Asserts that the best bid is below the best ask.
+    #[inline]
     pub(crate) fn check_not_crossed(&self) {
         let (bid, ask) = (self.bids.best_rank(), self.asks.best_rank());
         // Without a level on one side the sum is more than the highest number.
@@ -116,6 +121,7 @@ impl Book {
         self.asks.check();
     }
 
+    #[inline]
     fn side_mut(&mut self, side: Side) -> &mut Ladder {
         if side.is_buy() { &mut self.bids } else { &mut self.asks }
     }
@@ -125,6 +131,7 @@ impl Book {
     }
 
     /// A price in increments, rounded down: exact for numbers of 32 bits.
+    #[inline]
     fn number(&self, price: Price) -> u32 {
         if self.increment_inverse == 0 {
             return price.0 as u32;
@@ -133,12 +140,14 @@ impl Book {
     }
 
     /// The rank of a price among the orders of a side.
+    #[inline]
     fn rank(&self, side: Side, price: Price) -> u32 {
         let number = self.number(price);
         if side.is_buy() { self.number_max - number } else { number }
     }
 
     /// The rank of a price among the orders that a side meets.
+    #[inline]
     fn rank_opposite(&self, side: Side, price: Price) -> u32 {
         let number = self.number(price);
         if side.is_buy() { number } else { self.number_max - number }

@@ -78,6 +78,7 @@ pub(crate) fn channel_key(session_id: SessionId, channel: u8) -> u64 {
 }
 
 /// The last number used on a channel; a channel never used is no element.
+#[inline]
 pub(crate) fn channel(key: u64, user_ref_num_last: u32) -> u64 {
     if user_ref_num_last == 0 { 0 } else { fold_pair(key, u64::from(user_ref_num_last)) }
 }
@@ -88,12 +89,14 @@ pub(crate) fn firm_disabled(session_id: SessionId, firm: Firm) -> u64 {
 }
 
 /// A resting order: what it is and how far it has come.
+#[inline]
 pub(crate) fn order(order: &Order) -> u64 {
     order_identity(order).wrapping_add(order_progress(order))
 }
 
 /// What never changes while an order rests. Quantity is part of it, so that what is canceled follows
 /// from what is open and what was executed.
+#[inline]
 fn order_identity(order: &Order) -> u64 {
     let key = &order.key;
     let name = u64::from(key.session_id.0) << 48
@@ -113,6 +116,7 @@ fn order_identity(order: &Order) -> u64 {
 }
 
 /// What a trade, a cancel or a modify changes: a part by itself, so that a trade mixes little.
+#[inline]
 pub(crate) fn order_progress(order: &Order) -> u64 {
     let progress = order.leaves().0 << 40 | order.executed().0 << 16 | u64::from(order.side.code());
     fold(fold_pair(order.order_id.0 ^ ORDER_PROGRESS, progress))
@@ -132,12 +136,14 @@ pub(crate) fn mix<const N: usize>(words: [u64; N]) -> u64 {
 }
 
 /// One round: the two halves of a 128-bit product, folded together.
+#[inline]
 pub(crate) fn fold(word: u64) -> u64 {
     let product = u128::from(word) * 0xD6E8_FEB8_6659_FD93;
     (product as u64) ^ (product >> 64) as u64
 }
 
 /// One round for two words, each of which keeps the other from being 0.
+#[inline]
 fn fold_pair(one: u64, other: u64) -> u64 {
     let product =
         u128::from(one ^ 0x9FB2_1C65_1E98_DF25) * u128::from(other ^ 0xD6E8_FEB8_6659_FD93);

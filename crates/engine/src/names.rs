@@ -41,6 +41,7 @@ impl Names {
     }
 
     /// Where the name is, or the free place where it would be.
+    #[inline]
     fn place(&self, word: u64) -> usize {
         let mask = self.places.len() - 1;
         let mut place = (hash::fold(word) as usize) & mask;

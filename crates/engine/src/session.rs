@@ -46,21 +46,25 @@ impl Sessions {
     }
 
     /// A session, if there is one of that number.
+    #[inline]
     pub(crate) fn get(&self, session_id: SessionId) -> Option<&Session> {
         self.sessions.get(usize::from(session_id.0).checked_sub(1)?)
     }
 
     /// A session, to change, if there is one of that number.
+    #[inline]
     pub(crate) fn get_mut(&mut self, session_id: SessionId) -> Option<&mut Session> {
         self.sessions.get_mut(usize::from(session_id.0).checked_sub(1)?)
     }
 
     /// The session of a live order.
+    #[inline]
     pub(crate) fn owner(&self, key: OrderKey) -> &Session {
         self.get(key.session_id).expect("a live order's session exists for ever")
     }
 
     /// The session of a live order, to change.
+    #[inline]
     pub(crate) fn owner_mut(&mut self, key: OrderKey) -> &mut Session {
         self.get_mut(key.session_id).expect("a live order's session exists for ever")
     }
@@ -171,6 +175,7 @@ impl Session {
     }
 
     /// True if one more order could make too many.
+    #[inline]
     pub(crate) fn is_full(&self) -> bool {
         self.live_orders >= self.live_orders_max
     }
@@ -181,6 +186,7 @@ impl Session {
     }
 
     /// Uses a number up; false, and nothing is done, if it is not above the last.
+    #[inline]
     pub(crate) fn consume(&mut self, key: OrderKey, hash: &mut StateHash) -> bool {
         if key.user_ref_num == 0 {
             return false;
@@ -202,17 +208,20 @@ impl Session {
     }
 
     /// The slot of a live order.
+    #[inline]
     pub(crate) fn find(&self, key: OrderKey) -> Option<Slot> {
         self.channel(key.channel)?.live.find(key.user_ref_num)
     }
 
     /// An order of this session rests now.
+    #[inline]
     pub(crate) fn add_live(&mut self, key: OrderKey, slot: Slot) {
         self.channel_mut(key.channel).live.append(key.user_ref_num, slot);
         self.live_orders += 1;
     }
 
     /// An order of this session is done.
+    #[inline]
     pub(crate) fn remove_live(&mut self, key: OrderKey) {
         self.channel_mut(key.channel).live.remove(key.user_ref_num);
         self.live_orders -= 1;
@@ -268,6 +277,7 @@ impl Session {
         iter::once(&self.own).chain(&self.others).filter(|channel| 0 < channel.user_ref_num_last)
     }
 
+    #[inline]
     fn channel(&self, channel: u8) -> Option<&Channel> {
         if channel == 0 {
             return Some(&self.own);
@@ -276,6 +286,7 @@ impl Session {
         Some(&self.others[place])
     }
 
+    #[inline]
     fn channel_mut(&mut self, channel: u8) -> &mut Channel {
         if channel == 0 {
             return &mut self.own;

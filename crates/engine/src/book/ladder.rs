@@ -50,6 +50,7 @@ impl Default for Ladder {
 
 impl Ladder {
     /// The rank of the best level; [`NO_RANK`] without one.
+    #[inline]
     pub(crate) fn best_rank(&self) -> u32 {
         self.best_rank
     }
@@ -58,6 +59,7 @@ impl Ladder {
     ///
     /// # Panics
     /// There is none.
+    #[inline]
     pub(crate) fn best_oldest(&self) -> Slot {
         match self.window.position(self.best_rank) {
             Some(position) => self.window.level(position).oldest,
@@ -71,6 +73,7 @@ impl Ladder {
     }
 
     /// Puts an order behind all others of its rank.
+    #[inline]
     pub(crate) fn append(&mut self, pool: &mut Pool, rank: u32, slot: Slot) {
         self.best_rank = self.best_rank.min(rank);
         if let Some(position) = self.window.position(rank) {
@@ -83,6 +86,7 @@ impl Ladder {
     }
 
     /// Takes an order out of the queue of its rank.
+    #[inline]
     pub(crate) fn unlink(&mut self, pool: &mut Pool, rank: u32, slot: Slot) {
         if level::unlink_between(pool, slot) {
             return;

@@ -21,6 +21,7 @@ impl Level {
     }
 
     /// Puts an order that is in no queue behind all others; true if there was none.
+    #[inline]
     pub(crate) fn append(&mut self, pool: &mut Pool, slot: Slot) -> bool {
         let older = self.youngest;
         self.youngest = slot;
@@ -35,6 +36,7 @@ impl Level {
 
     /// Takes an order at one of the two ends out of the queue; for one in between,
     /// [`unlink_between`] does not need the level.
+    #[inline]
     pub(crate) fn unlink_end(&mut self, pool: &mut Pool, slot: Slot) {
         let (older, younger) = (pool[slot].older, pool[slot].younger);
         if older.is_none() {
@@ -54,6 +56,7 @@ impl Level {
 
 /// Takes an order with others before and after it out of its queue; false, and nothing is done,
 /// if it is at an end.
+#[inline]
 pub(crate) fn unlink_between(pool: &mut Pool, slot: Slot) -> bool {
     let (older, younger) = (pool[slot].older, pool[slot].younger);
     let between = !older.is_none() && !younger.is_none();

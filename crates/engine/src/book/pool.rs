@@ -68,6 +68,7 @@ impl Pool {
     }
 
     /// Takes an order in; it is in no queue yet.
+    #[inline]
     pub(crate) fn add(&mut self, order: Order) -> Slot {
         assert!(!order.is_done(), "{order:?} has nothing to rest with");
         let resting = Resting { order, younger: Slot::NONE, older: Slot::NONE };
@@ -82,6 +83,7 @@ impl Pool {
     }
 
     /// Lets an order go that is in no queue any more.
+    #[inline]
     pub(crate) fn remove(&mut self, slot: Slot) {
         self[slot].younger = self.free;
         self.free = slot;
@@ -125,12 +127,14 @@ impl Pool {
 impl core::ops::Index<Slot> for Pool {
     type Output = Resting;
 
+    #[inline]
     fn index(&self, slot: Slot) -> &Resting {
         &self.chunks[slot.0 as usize / CHUNK_LEN][slot.0 as usize % CHUNK_LEN]
     }
 }
 
 impl core::ops::IndexMut<Slot> for Pool {
+    #[inline]
     fn index_mut(&mut self, slot: Slot) -> &mut Resting {
         &mut self.chunks[slot.0 as usize / CHUNK_LEN][slot.0 as usize % CHUNK_LEN]
     }

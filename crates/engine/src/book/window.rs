@@ -40,6 +40,7 @@ impl Window {
     }
 
     /// Where a rank is, if it is covered.
+    #[inline]
     pub(crate) fn position(&self, rank: u32) -> Option<usize> {
         let position = rank.wrapping_sub(self.base) as usize;
         (position < self.levels.len()).then_some(position)
@@ -61,17 +62,20 @@ impl Window {
     }
 
     /// The level at a position.
+    #[inline]
     pub(crate) fn level(&self, position: usize) -> Level {
         self.levels[position]
     }
 
     /// The level at a position, to change. One that gets its first order is then to be
     /// [`fill`](Self::fill)ed, one that loses its last [`vacate`](Self::vacate)d.
+    #[inline]
     pub(crate) fn level_mut(&mut self, position: usize) -> &mut Level {
         &mut self.levels[position]
     }
 
     /// Notes that the level at a position has orders now.
+    #[inline]
     pub(crate) fn fill(&mut self, position: usize) {
         let word = position / 64;
         self.occupied[word] |= 1 << (position % 64);
@@ -80,6 +84,7 @@ impl Window {
     }
 
     /// Notes that the level at a position has no orders any more.
+    #[inline]
     pub(crate) fn vacate(&mut self, position: usize) {
         let word = position / 64;
         self.occupied[word] &= !(1 << (position % 64));

@@ -1,7 +1,7 @@
 //! From the number that a participant gave an order to the slot in which it rests.
 //!
 //! Numbers only ever rise, and most orders do not live long. So the number itself says where to look,
-//! in a table of the latest orders that is a few times as long as orders are live; an order that
+//! in a table of the latest orders that is two to four times as long as orders are live; an order that
 //! lives until its place is wanted by a younger one moves to a sorted map.
 
 use alloc::{boxed::Box, vec, vec::Vec};
@@ -48,6 +48,7 @@ impl Place {
 
 impl Numbers {
     /// The slot of a live order.
+    #[inline]
     pub(crate) fn find(&self, number: u32) -> Option<Slot> {
         let place = self.latest.get(self.place(number))?;
         if place.number == number && !place.slot.is_none() {
@@ -57,6 +58,7 @@ impl Numbers {
     }
 
     /// Adds an order whose number is above all before.
+    #[inline]
     pub(crate) fn append(&mut self, number: u32, slot: Slot) {
         let mut index = self.place(number);
         if self.latest.get(index).is_none_or(|place| !place.slot.is_none()) {
@@ -70,6 +72,7 @@ impl Numbers {
     ///
     /// # Panics
     /// It is not there.
+    #[inline]
     pub(crate) fn remove(&mut self, number: u32) {
         let index = self.place(number);
         let place = &mut self.latest[index];
@@ -102,6 +105,7 @@ impl Numbers {
     }
 
     /// Where a number leads; outside the table as long as there is none.
+    #[inline]
     fn place(&self, number: u32) -> usize {
         number as usize & self.latest.len().wrapping_sub(1)
     }
@@ -110,7 +114,8 @@ impl Numbers {
     #[cold]
     fn make_room(&mut self, number: u32) -> usize {
         let len = self.latest.len();
-        if len <= 2 * self.latest_live && len < LATEST_LEN_MAX {
+        let live = self.latest_live + self.elder.as_ref().map_or(0, |elder| elder.len());
+        if len <= 2 * live && len < LATEST_LEN_MAX {
             // Orders at different places of the shorter table are so in the longer one, too.
             let longer = vec![Place::EMPTY; (2 * len).max(LATEST_LEN_MIN)];
             for (number, slot) in
@@ -187,6 +192,6 @@ mod tests {
         assert_eq!(numbers.iter().count(), 1_000);
         let elder = numbers.elder.as_ref().expect("most of them outlived their place");
         assert!(elder.page_count() <= 2 * 1_000 / (PAGE_LEN / 2) + 1, "{}", elder.page_count());
-        assert!(numbers.latest.len() <= 64, "{} places", numbers.latest.len());
+        assert!(numbers.latest.len() <= 4 * 1_024, "{} places", numbers.latest.len());
     }
 }
