@@ -119,7 +119,7 @@ fn order_identity(order: &Order) -> u64 {
 #[inline]
 pub(crate) fn order_progress(order: &Order) -> u64 {
     let progress = order.leaves().0 << 40 | order.executed().0 << 16 | u64::from(order.side.code());
-    fold(fold_pair(order.order_id.0 ^ ORDER_PROGRESS, progress))
+    fold_pair(order.order_id.0 ^ ORDER_PROGRESS, progress)
 }
 
 /// Up to eight characters as a number.
@@ -152,7 +152,14 @@ fn fold_pair(one: u64, other: u64) -> u64 {
 
 #[cfg(test)]
 mod tests {
+    use alloc::{collections::BTreeSet, vec};
+
+    use market::{
+        Capacity, CustomerType, Display, InstrumentId, OrderId, OrderKey, Price, Quantity, Side,
+    };
+
     use super::*;
+    use crate::order::OrderTerms;
 
     /// A change of one bit in one word changes about half of the bits of the hash.
     #[test]
@@ -164,6 +171,66 @@ mod tests {
                 other[index] ^= 1 << bit;
                 let changed = (mix(words) ^ mix(other)).count_ones();
                 assert!((12..=52).contains(&changed), "word {index}, bit {bit}: {changed} bits");
+            }
+        }
+    }
+
+    /// Orders that differ in one field only, and by little, have different hashes; so have orders on
+    /// their way from open to executed or canceled.
+    #[test]
+    fn orders_that_differ_have_different_hashes() {
+        let terms = || OrderTerms {
+            order_id: OrderId(1),
+            key: OrderKey { session_id: SessionId(1), channel: 0, user_ref_num: 1 },
+            price: Price(1),
+            quantity: Quantity(1_000),
+            executed: Quantity::ZERO,
+            instrument_id: InstrumentId(1),
+            group_id: 0,
+            firm: Firm::BLANK,
+            side: Side::Buy,
+            display: Display::Visible,
+            capacity: Capacity::Other,
+            customer_type: CustomerType::SessionDefault,
+        };
+        let mut orders = vec![Order::new(terms())];
+        for step in 2..=255_u16 {
+            let wide = u64::from(step);
+            let key = terms().key;
+            for changed in [
+                OrderTerms { order_id: OrderId(wide), ..terms() },
+                OrderTerms { price: Price(wide), ..terms() },
+                OrderTerms { quantity: Quantity(1_000 + wide), ..terms() },
+                OrderTerms { executed: Quantity(wide), ..terms() },
+                OrderTerms { instrument_id: InstrumentId(step), ..terms() },
+                OrderTerms { group_id: step, ..terms() },
+                OrderTerms { key: OrderKey { session_id: SessionId(step), ..key }, ..terms() },
+                OrderTerms { key: OrderKey { user_ref_num: wide as u32, ..key }, ..terms() },
+                OrderTerms { key: OrderKey { channel: step as u8, ..key }, ..terms() },
+            ] {
+                orders.push(Order::new(changed));
+            }
+            let mut reduced = Order::new(terms());
+            reduced.reduce(Quantity(wide));
+            orders.push(reduced);
+        }
+        for side in [Side::Sell, Side::SellShort, Side::SellShortExempt] {
+            orders.push(Order::new(OrderTerms { side, ..terms() }));
+        }
+        for firm in [*b"A   ", *b" A  ", *b"   A"].map(|it| Firm::from_bytes(it).unwrap()) {
+            orders.push(Order::new(OrderTerms { firm, ..terms() }));
+        }
+        orders.push(Order::new(OrderTerms { display: Display::Attributable, ..terms() }));
+        orders.push(Order::new(OrderTerms { capacity: Capacity::Agency, ..terms() }));
+        orders.push(Order::new(OrderTerms { customer_type: CustomerType::Retail, ..terms() }));
+        let hashes: BTreeSet<u64> = orders.iter().map(order).collect();
+        assert_eq!(hashes.len(), orders.len());
+        // Sums of two of them differ as well: what one gains is not what another loses.
+        let few = &orders[..300];
+        let mut sums = BTreeSet::new();
+        for (index, one) in few.iter().enumerate() {
+            for other in &few[index + 1..] {
+                assert!(sums.insert(order(one).wrapping_add(order(other))), "{one:?} {other:?}");
             }
         }
     }

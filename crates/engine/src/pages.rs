@@ -12,7 +12,7 @@ use alloc::{boxed::Box, vec::Vec};
 pub(crate) struct Pages<V, const LEN: usize> {
     /// In the order of the keys.
     directory: Vec<Entry>,
-    #[expect(clippy::vec_box, reason = "one more page moves none of those there are")]
+    /// Each in a box, so that one more moves none of those there are.
     pages: Vec<Box<Page<V, LEN>>>,
     /// Pages in use by none.
     free: Vec<u32>,
