@@ -375,7 +375,7 @@ fn shown(command: &Command) -> String {
 
 /// Packages that are ours, but not members.
 fn outside_the_workspace() -> impl Iterator<Item = PathBuf> {
-    ["fuzz/Cargo.toml", "interop/slouch/Cargo.toml"]
+    ["fuzz/Cargo.toml", "interop/slouch/Cargo.toml", "bench/rivals/Cargo.toml"]
         .into_iter()
         .map(|manifest| root().join(manifest))
         .filter(|manifest| manifest.exists())

@@ -1,5 +1,6 @@
 //! What a user can ask for: one module a verb.
 
+mod bench;
 mod demo;
 mod feed;
 mod journal;
@@ -43,6 +44,7 @@ enum Verb {
     Feed(feed::Arguments),
     Journal(journal::Arguments),
     Sim(sim::Arguments),
+    Bench(bench::Arguments),
     Man(man::Arguments),
 }
 
@@ -69,6 +71,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> Result<(), Failure>
         Verb::Feed(arguments) => feed::run(&arguments),
         Verb::Journal(arguments) => journal::run(&arguments),
         Verb::Sim(arguments) => sim::run(&arguments),
+        Verb::Bench(arguments) => bench::run(&arguments),
         Verb::Man(arguments) => man::run(&arguments, &Cli::command()),
     }
 }

@@ -46,8 +46,9 @@ const INSTRUMENT: u64 = 1;
 const SESSION: u64 = 2;
 const CHANNEL: u64 = 3;
 const FIRM_DISABLED: u64 = 4;
-const ORDER_IDENTITY: u64 = 5;
-const ORDER_PROGRESS: u64 = 6;
+// The parts of an order are mixed by fewer rounds, so what tells them apart has many bits.
+const ORDER_IDENTITY: u64 = 0x5851_F42D_4C95_7F2D;
+const ORDER_PROGRESS: u64 = 0x8C25_1B0F_7D63_A2C1;
 
 /// An instrument.
 pub(crate) fn instrument(instrument: &Instrument) -> u64 {
@@ -72,12 +73,15 @@ pub(crate) fn session(session: &Session) -> u64 {
     ])
 }
 
+/// A channel of a session: a part of its element that never changes.
+pub(crate) fn channel_key(session_id: SessionId, channel: u8) -> u64 {
+    mix([CHANNEL, u64::from(session_id.0), u64::from(channel)])
+}
+
 /// The last number used on a channel; a channel never used is no element.
-pub(crate) fn channel(session_id: SessionId, channel: u8, user_ref_num_last: u32) -> u64 {
-    if user_ref_num_last == 0 {
-        return 0;
-    }
-    mix([CHANNEL, u64::from(session_id.0), u64::from(channel), u64::from(user_ref_num_last)])
+#[inline]
+pub(crate) fn channel(key: u64, user_ref_num_last: u32) -> u64 {
+    if user_ref_num_last == 0 { 0 } else { fold_pair(key, u64::from(user_ref_num_last)) }
 }
 
 /// A firm that may not enter orders on a session.
@@ -86,38 +90,43 @@ pub(crate) fn firm_disabled(session_id: SessionId, firm: Firm) -> u64 {
 }
 
 /// A resting order: what it is and how far it has come.
+#[inline]
 pub(crate) fn order(order: &Order) -> u64 {
     order_identity(order).wrapping_add(order_progress(order))
 }
 
-/// What never changes while an order rests.
+/// What never changes while an order rests. Quantity is part of it, so that what is canceled follows
+/// from what is open and what was executed.
+#[inline]
 fn order_identity(order: &Order) -> u64 {
     let key = &order.key;
-    mix([
-        ORDER_IDENTITY,
-        order.order_id.0,
-        u64::from(key.session_id.0) << 48
-            | u64::from(key.channel) << 32
-            | u64::from(key.user_ref_num),
-        order.price().0,
-        u64::from(order.instrument_id.0) << 48
-            | u64::from(order.group_id) << 32
-            | u64::from(order.self_match_prevention.code()) << 24
-            | u64::from(order.display.code()) << 16
-            | u64::from(order.capacity.code()) << 8
-            | u64::from(order.customer_type.code()),
-        word(&order.firm) | word(&order.self_match_group) << 32 | u64::from(order.post_only) << 48,
-    ])
+    let name = u64::from(key.session_id.0) << 48
+        | u64::from(key.channel) << 40
+        | u64::from(order.self_match_prevention.code()) << 32
+        | u64::from(key.user_ref_num);
+    let trade = u64::from(order.instrument_id.0) << 48
+        | u64::from(order.capacity.code()) << 40
+        | u64::from(order.customer_type.code()) << 32
+        | order.price().0;
+    let owner = u64::from(u32::from_le_bytes(*order.firm.as_bytes())) << 32
+        | u64::from(order.display.code()) << 24
+        | order.quantity().0;
+    let group = u64::from(order.group_id);
+    let rare = word(&order.self_match_group) | u64::from(order.post_only) << 16;
+    let one = fold_pair(order.order_id.0 ^ group << 48, name);
+    let other = fold_pair(trade, owner);
+    fold_pair(one ^ ORDER_IDENTITY ^ rare, other)
 }
 
-/// What a trade, its prevention, a cancel or a modify changes: a part by itself, so that a trade mixes little.
+/// What a trade, its prevention, a cancel or a modify changes: a part by itself, so that a trade
+/// mixes little. Quantities are below 2^20, and sides differ in their lowest four bits.
+#[inline]
 pub(crate) fn order_progress(order: &Order) -> u64 {
-    mix([
-        ORDER_PROGRESS,
-        order.order_id.0,
-        order.leaves().0 << 32 | order.executed().0,
-        order.canceled().0 << 32 | order.prevented().0 << 8 | u64::from(order.side.code()),
-    ])
+    let progress = order.leaves().0 << 44
+        | order.executed().0 << 24
+        | order.prevented().0 << 4
+        | u64::from(order.side.code() & 0xf);
+    fold_pair(order.order_id.0 ^ ORDER_PROGRESS, progress)
 }
 
 /// Up to eight characters as a number, which has as many bytes as they are.
@@ -134,14 +143,31 @@ pub(crate) fn mix<const N: usize>(words: [u64; N]) -> u64 {
 }
 
 /// One round: the two halves of a 128-bit product, folded together.
-fn fold(word: u64) -> u64 {
+#[inline]
+pub(crate) fn fold(word: u64) -> u64 {
     let product = u128::from(word) * 0xD6E8_FEB8_6659_FD93;
+    (product as u64) ^ (product >> 64) as u64
+}
+
+/// One round for two words, each of which keeps the other from being 0.
+#[inline]
+fn fold_pair(one: u64, other: u64) -> u64 {
+    let product =
+        u128::from(one ^ 0x9FB2_1C65_1E98_DF25) * u128::from(other ^ 0xD6E8_FEB8_6659_FD93);
     (product as u64) ^ (product >> 64) as u64
 }
 
 #[cfg(test)]
 mod tests {
+    use alloc::{collections::BTreeSet, vec};
+
+    use market::{
+        Capacity, Conditions, CustomerType, Display, InstrumentId, OrderId, OrderKey, Price,
+        Quantity, SelfMatchGroup, SelfMatchPrevention, Side,
+    };
+
     use super::*;
+    use crate::order::OrderTerms;
 
     /// A change of one bit in one word changes about half of the bits of the hash.
     #[test]
@@ -153,6 +179,79 @@ mod tests {
                 other[index] ^= 1 << bit;
                 let changed = (mix(words) ^ mix(other)).count_ones();
                 assert!((12..=52).contains(&changed), "word {index}, bit {bit}: {changed} bits");
+            }
+        }
+    }
+
+    /// Orders that differ in one field only, and by little, have different hashes; so have orders on
+    /// their way from open to executed or canceled.
+    #[test]
+    fn orders_that_differ_have_different_hashes() {
+        let terms = || OrderTerms {
+            order_id: OrderId(1),
+            key: OrderKey { session_id: SessionId(1), channel: 0, user_ref_num: 1 },
+            price: Price(1),
+            quantity: Quantity(1_000),
+            executed: Quantity::ZERO,
+            prevented: Quantity::ZERO,
+            instrument_id: InstrumentId(1),
+            group_id: 0,
+            firm: Firm::BLANK,
+            side: Side::Buy,
+            display: Display::Visible,
+            capacity: Capacity::Other,
+            customer_type: CustomerType::SessionDefault,
+            conditions: Conditions::NONE,
+        };
+        let mut orders = vec![Order::new(terms())];
+        for step in 2..=255_u16 {
+            let wide = u64::from(step);
+            let key = terms().key;
+            for changed in [
+                OrderTerms { order_id: OrderId(wide), ..terms() },
+                OrderTerms { price: Price(wide), ..terms() },
+                OrderTerms { quantity: Quantity(1_000 + wide), ..terms() },
+                OrderTerms { executed: Quantity(wide), ..terms() },
+                OrderTerms { prevented: Quantity(wide), ..terms() },
+                OrderTerms { instrument_id: InstrumentId(step), ..terms() },
+                OrderTerms { group_id: step, ..terms() },
+                OrderTerms { key: OrderKey { session_id: SessionId(step), ..key }, ..terms() },
+                OrderTerms { key: OrderKey { user_ref_num: wide as u32, ..key }, ..terms() },
+                OrderTerms { key: OrderKey { channel: step as u8, ..key }, ..terms() },
+            ] {
+                orders.push(Order::new(changed));
+            }
+            let mut reduced = Order::new(terms());
+            reduced.reduce(Quantity(wide));
+            orders.push(reduced);
+        }
+        for side in [Side::Sell, Side::SellShort, Side::SellShortExempt] {
+            orders.push(Order::new(OrderTerms { side, ..terms() }));
+        }
+        for firm in [*b"A   ", *b" A  ", *b"   A"].map(|it| Firm::from_bytes(it).unwrap()) {
+            orders.push(Order::new(OrderTerms { firm, ..terms() }));
+        }
+        for self_match_prevention in [SelfMatchPrevention::Off, SelfMatchPrevention::CancelBoth] {
+            let conditions = Conditions { self_match_prevention, ..Conditions::NONE };
+            orders.push(Order::new(OrderTerms { conditions, ..terms() }));
+        }
+        for group in ["A", "B"].map(|it| SelfMatchGroup::new(it).unwrap()) {
+            let conditions = Conditions { self_match_group: group, ..Conditions::NONE };
+            orders.push(Order::new(OrderTerms { conditions, ..terms() }));
+        }
+        let conditions = Conditions { post_only: true, ..Conditions::NONE };
+        orders.push(Order::new(OrderTerms { conditions, ..terms() }));
+        orders.push(Order::new(OrderTerms { display: Display::Attributable, ..terms() }));
+        orders.push(Order::new(OrderTerms { capacity: Capacity::Agency, ..terms() }));
+        orders.push(Order::new(OrderTerms { customer_type: CustomerType::Retail, ..terms() }));
+        let hashes: BTreeSet<u64> = orders.iter().map(order).collect();
+        assert_eq!(hashes.len(), orders.len());
+        // Sums of two of them differ as well: what one gains is not what another loses.
+        let few = &orders[..300];
+        let mut sums = BTreeSet::new();
+        for (index, one) in few.iter().enumerate() {
+            for other in &few[index + 1..] {
+                assert!(sums.insert(order(one).wrapping_add(order(other))), "{one:?} {other:?}");
             }
         }
     }

@@ -19,7 +19,8 @@ impl Engine {
         for session in self.sessions.iter() {
             sum.add(hash::session(session));
             for (channel, last) in session.user_ref_nums_last() {
-                sum.add(hash::channel(session.session_id(), channel, last));
+                let key = hash::channel_key(session.session_id(), channel);
+                sum.add(hash::channel(key, last));
             }
             for &firm in session.firms_disabled() {
                 sum.add(hash::firm_disabled(session.session_id(), firm));

@@ -13,6 +13,7 @@ extern crate alloc;
 
 mod day;
 mod names;
+mod pages;
 mod check;
 mod session;
 mod order;
@@ -339,6 +340,7 @@ impl Engine {
         let Some(session) = self.sessions.get(cancel.session_id) else { return };
         let mut found = mem::take(&mut self.found);
         found.extend(session.iter_live().map(|(_, slot)| slot));
+        found.sort_unstable_by_key(|slot| self.pool[*slot].order.key);
         for slot in found.drain(..) {
             self.cancel_all(slot, CancelReason::Supervisory, emit);
         }
@@ -460,15 +462,21 @@ impl Engine {
         reason: CancelReason,
         emit: &mut impl FnMut(Event),
     ) {
-        let mut order = self.pool[slot].order;
-        order.reduce(quantity);
-        self.change(slot, order);
+        let before = &self.pool[slot].order;
+        let (order, leaves) = if quantity == before.leaves() {
+            (self.remove(slot), Quantity::ZERO)
+        } else {
+            let mut after = *before;
+            after.reduce(quantity);
+            self.change(slot, after);
+            (after, after.leaves())
+        };
         emit(Event::Canceled(Canceled {
             key: order.key,
             order_id: order.order_id,
             instrument_id: order.instrument_id,
             quantity,
-            leaves: order.leaves(),
+            leaves,
             booked: true,
             reason,
         }));
@@ -498,6 +506,7 @@ impl Engine {
         };
         let live = session.iter_live().map(|(_, slot)| slot);
         found.extend(live.filter(|slot| means(&self.pool[*slot].order)));
+        found.sort_unstable_by_key(|slot| self.pool[*slot].order.key);
     }
 
     /// An order rests now.
@@ -509,20 +518,22 @@ impl Engine {
         self.hash.add(hash::order(&order));
     }
 
-    /// A resting order rests no more.
-    fn remove(&mut self, slot: Slot) {
+    /// A resting order rests no more; as it was then.
+    fn remove(&mut self, slot: Slot) -> Order {
         let instrument_id = self.pool[slot].order.instrument_id;
         let book = &mut self.books[usize::from(instrument_id.0) - 1];
         let order = book.remove(&mut self.pool, slot);
         self.sessions.owner_mut(order.key).remove_live(order.key);
         self.hash.remove(hash::order(&order));
+        order
     }
 
     /// A resting order keeps its place with less open or another kind of sell; or, with nothing
     /// open, rests no more.
     fn change(&mut self, slot: Slot, after: Order) {
         if after.is_done() {
-            return self.remove(slot);
+            self.remove(slot);
+            return;
         }
         let order = &mut self.pool[slot].order;
         self.hash.change(hash::order_progress(order), hash::order_progress(&after));

@@ -41,9 +41,10 @@ impl Names {
     }
 
     /// Where the name is, or the free place where it would be.
+    #[inline]
     fn place(&self, word: u64) -> usize {
         let mask = self.places.len() - 1;
-        let mut place = hash::mix([word]) as usize & mask;
+        let mut place = (hash::fold(word) as usize) & mask;
         while self.places[place].1 != 0 && self.places[place].0 != word {
             place = (place + 1) & mask;
         }

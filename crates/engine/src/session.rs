@@ -3,6 +3,7 @@
 pub(crate) mod numbers;
 
 use alloc::vec::Vec;
+use core::iter;
 
 use market::{AddSession, Firm, OrderKey, SelfMatchPrevention, SessionId, Text};
 
@@ -41,28 +42,33 @@ impl Sessions {
                 prevention => prevention,
             },
             live_orders: 0,
-            channels: Vec::new(),
+            own: Channel::new(SessionId(session_id), 0),
+            others: Vec::new(),
             firms_disabled: Vec::new(),
         });
         self.sessions.last()
     }
 
     /// A session, if there is one of that number.
+    #[inline]
     pub(crate) fn get(&self, session_id: SessionId) -> Option<&Session> {
         self.sessions.get(usize::from(session_id.0).checked_sub(1)?)
     }
 
     /// A session, to change, if there is one of that number.
+    #[inline]
     pub(crate) fn get_mut(&mut self, session_id: SessionId) -> Option<&mut Session> {
         self.sessions.get_mut(usize::from(session_id.0).checked_sub(1)?)
     }
 
     /// The session of a live order.
+    #[inline]
     pub(crate) fn owner(&self, key: OrderKey) -> &Session {
         self.get(key.session_id).expect("a live order's session exists for ever")
     }
 
     /// The session of a live order, to change.
+    #[inline]
     pub(crate) fn owner_mut(&mut self, key: OrderKey) -> &mut Session {
         self.get_mut(key.session_id).expect("a live order's session exists for ever")
     }
@@ -83,8 +89,10 @@ pub struct Session {
     /// Never the session's default, for it is that.
     self_match_prevention: SelfMatchPrevention,
     live_orders: u32,
-    /// Those that were ever used, by channel number; 0, the session's own, is mostly the only one.
-    channels: Vec<Channel>,
+    /// Channel 0, the session's own, which is mostly the only one.
+    own: Channel,
+    /// The others that were ever used, by channel number.
+    others: Vec<Channel>,
     /// Firms that may not enter orders here, sorted; never blank unless the session's own is.
     firms_disabled: Vec<Firm>,
 }
@@ -93,9 +101,22 @@ pub struct Session {
 #[derive(Debug)]
 struct Channel {
     channel: u8,
-    /// The last number used, at least 1.
+    /// The last number used; 0 before the first.
     user_ref_num_last: u32,
+    /// What [`hash::channel`] makes of session and channel.
+    hash_key: u64,
     live: Numbers,
+}
+
+impl Channel {
+    fn new(session_id: SessionId, channel: u8) -> Self {
+        Self {
+            channel,
+            user_ref_num_last: 0,
+            hash_key: hash::channel_key(session_id, channel),
+            live: Numbers::default(),
+        }
+    }
 }
 
 impl Session {
@@ -137,7 +158,7 @@ impl Session {
 
     /// The last number used on each channel that was ever used, by channel.
     pub fn user_ref_nums_last(&self) -> impl Iterator<Item = (u8, u32)> {
-        self.channels.iter().map(|channel| (channel.channel, channel.user_ref_num_last))
+        self.channels().map(|channel| (channel.channel, channel.user_ref_num_last))
     }
 
     /// The last number used on a channel; 0 before the first.
@@ -166,6 +187,7 @@ impl Session {
     }
 
     /// True if one more order could make too many.
+    #[inline]
     pub(crate) fn is_full(&self) -> bool {
         self.live_orders >= self.live_orders_max
     }
@@ -176,17 +198,14 @@ impl Session {
     }
 
     /// Uses a number up; false, and nothing is done, if it is not above the last.
+    #[inline]
     pub(crate) fn consume(&mut self, key: OrderKey, hash: &mut StateHash) -> bool {
-        let session_id = self.session_id;
-        let channel = match self.channels.binary_search_by_key(&key.channel, |it| it.channel) {
-            Ok(place) => &mut self.channels[place],
-            Err(_) if key.user_ref_num == 0 => return false,
-            Err(place) => {
-                let live = Numbers::default();
-                let channel = Channel { channel: key.channel, user_ref_num_last: 0, live };
-                self.channels.insert(place, channel);
-                &mut self.channels[place]
-            }
+        if key.user_ref_num == 0 {
+            return false;
+        }
+        let channel = match key.channel {
+            0 => &mut self.own,
+            _ => self.open_channel(key.channel),
         };
         let last = channel.user_ref_num_last;
         if key.user_ref_num <= last {
@@ -194,32 +213,35 @@ impl Session {
         }
         channel.user_ref_num_last = key.user_ref_num;
         hash.change(
-            hash::channel(session_id, key.channel, last),
-            hash::channel(session_id, key.channel, key.user_ref_num),
+            hash::channel(channel.hash_key, last),
+            hash::channel(channel.hash_key, key.user_ref_num),
         );
         true
     }
 
     /// The slot of a live order.
+    #[inline]
     pub(crate) fn find(&self, key: OrderKey) -> Option<Slot> {
         self.channel(key.channel)?.live.find(key.user_ref_num)
     }
 
     /// An order of this session rests now.
+    #[inline]
     pub(crate) fn add_live(&mut self, key: OrderKey, slot: Slot) {
         self.channel_mut(key.channel).live.append(key.user_ref_num, slot);
         self.live_orders += 1;
     }
 
     /// An order of this session is done.
+    #[inline]
     pub(crate) fn remove_live(&mut self, key: OrderKey) {
         self.channel_mut(key.channel).live.remove(key.user_ref_num);
         self.live_orders -= 1;
     }
 
-    /// The live orders, by channel and number.
+    /// The live orders, in no order that means anything.
     pub(crate) fn iter_live(&self) -> impl Iterator<Item = (OrderKey, Slot)> {
-        self.channels.iter().flat_map(|it| {
+        self.channels().flat_map(|it| {
             it.live.iter().map(|(user_ref_num, slot)| {
                 let key =
                     OrderKey { session_id: self.session_id, channel: it.channel, user_ref_num };
@@ -250,9 +272,10 @@ impl Session {
 
     /// Asserts that counts and indexes agree.
     pub(crate) fn check(&self) {
-        assert!(self.channels.is_sorted_by(|one, other| one.channel < other.channel));
+        assert!(self.others.is_sorted_by(|one, other| one.channel < other.channel));
+        assert!(self.others.iter().all(|channel| 0 < channel.channel));
         assert!(self.firms_disabled.is_sorted_by(|one, other| one < other));
-        for channel in &self.channels {
+        for channel in self.channels() {
             channel.live.check();
             let above = channel.live.iter().find(|(it, _)| channel.user_ref_num_last < *it);
             assert_eq!(above, None, "a live order's number was used");
@@ -261,13 +284,38 @@ impl Session {
         assert!(self.live_orders <= self.live_orders_max);
     }
 
-    fn channel(&self, channel: u8) -> Option<&Channel> {
-        let place = self.channels.binary_search_by_key(&channel, |it| it.channel).ok()?;
-        Some(&self.channels[place])
+    /// Those that were ever used, by channel number.
+    fn channels(&self) -> impl Iterator<Item = &Channel> {
+        iter::once(&self.own).chain(&self.others).filter(|channel| 0 < channel.user_ref_num_last)
     }
 
+    #[inline]
+    fn channel(&self, channel: u8) -> Option<&Channel> {
+        if channel == 0 {
+            return Some(&self.own);
+        }
+        let place = self.others.binary_search_by_key(&channel, |it| it.channel).ok()?;
+        Some(&self.others[place])
+    }
+
+    #[inline]
     fn channel_mut(&mut self, channel: u8) -> &mut Channel {
-        let place = self.channels.binary_search_by_key(&channel, |it| it.channel);
-        &mut self.channels[place.expect("an order's channel was used when it was entered")]
+        if channel == 0 {
+            return &mut self.own;
+        }
+        let place = self.others.binary_search_by_key(&channel, |it| it.channel);
+        &mut self.others[place.expect("an order's channel was used when it was entered")]
+    }
+
+    /// A channel other than 0, from now on one that is used.
+    fn open_channel(&mut self, channel: u8) -> &mut Channel {
+        let place = match self.others.binary_search_by_key(&channel, |it| it.channel) {
+            Ok(place) => place,
+            Err(place) => {
+                self.others.insert(place, Channel::new(self.session_id, channel));
+                place
+            }
+        };
+        &mut self.others[place]
     }
 }

@@ -68,7 +68,7 @@ impl Drop for Venue {
 /// Every verb explains itself, with an example.
 #[test]
 fn every_verb_has_help_with_an_example() {
-    for verb in ["demo", "serve", "load", "feed", "journal", "sim", "man"] {
+    for verb in ["demo", "serve", "load", "feed", "journal", "sim", "bench", "man"] {
         let output = damrak(&[verb, "--help"]);
         let help = String::from_utf8_lossy(&output.stdout).into_owned();
         assert_eq!(output.status.code(), Some(0), "{verb}");
@@ -248,6 +248,67 @@ fn load_is_answered_and_the_feed_is_whole() {
     assert_eq!(feed["missing"], 0, "{feed}");
     assert!(feed["trades"].as_u64() > Some(0), "{feed}");
     assert!(fs::metadata(recording).unwrap().len() > 10_000);
+}
+
+/// On every flow the core makes the trades it must, and so does the plain book beside it.
+#[test]
+fn the_bench_compares_trades() {
+    let output = damrak(&["bench", "book", "--divisor", "100", "--runs", "2", "--json"]);
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    let printed: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(printed["schema"], "damrak/bench-book/1");
+    let flows = printed["flows"].as_array().unwrap();
+    assert_eq!(flows.len(), 3);
+    for flow in flows {
+        let rows = flow["rows"].as_array().unwrap();
+        let engines: Vec<_> = rows.iter().map(|row| row["engine"].as_str().unwrap()).collect();
+        assert_eq!(engines, ["engine", "model-btree", "null"]);
+        for row in &rows[..2] {
+            assert_eq!(row["agrees"], true, "{row}");
+            assert_eq!(row["hash"], flow["expected"]["hash"], "{row}");
+            assert_eq!(row["ns_per_op"]["runs"].as_array().unwrap().len(), 2);
+            assert!(row["ns_per_op"]["best"].as_f64() > Some(0.0), "{row}");
+            assert!(row["latency_ns"]["p50"].as_u64() > Some(0), "{row}");
+        }
+        assert!(rows[2]["agrees"].is_null(), "the floor trades nothing: {}", rows[2]);
+    }
+    assert!(printed["environment"]["rustc"].as_str().unwrap().starts_with("rustc "));
+}
+
+/// A flow or an engine that there is not is wrong usage; rivals that cannot be run are told with how
+/// to build them.
+#[test]
+fn the_bench_refuses_what_it_does_not_know() {
+    let refused = |arguments: &[&str]| {
+        let output = damrak(&[&["bench", "book", "--divisor", "100000"], arguments].concat());
+        (output.status.code(), stderr(&output))
+    };
+    let (code, message) = refused(&["--flow", "D"]);
+    assert_eq!((code, message.contains("there are A, B, C")), (Some(2), true), "{message}");
+    let (code, message) = refused(&["--engine", "abacus"]);
+    assert_eq!((code, message.contains("there are engine, ")), (Some(2), true), "{message}");
+    assert_eq!(refused(&["--divisor", "0"]).0, Some(2));
+    let (code, message) = refused(&["--rivals", "no-such-program", "--runs", "1"]);
+    assert_eq!((code, message.contains("hint: cargo build")), (Some(3), true), "{message}");
+}
+
+/// Rows of another program stand beside ours, and one with a hash of its own ends with 4.
+#[test]
+fn the_bench_finds_other_trades() {
+    use std::os::unix::fs::PermissionsExt;
+
+    let folder = tempfile::tempdir().unwrap();
+    let rival = folder.path().join("rival");
+    let row = r#"{"engine": "liar", "ns_per_op": {"runs": [1.0]}, "trades": 1, "quantity": 1,
+        "hash": "0000000000000001",
+        "latency_ns": {"p50": 1, "p99": 1, "p999": 1, "max": 1}}"#;
+    let script = format!("#!/bin/sh\necho '{{\"flows\": [{{\"rows\": [{row}]}}]}}'\n");
+    fs::write(&rival, script).unwrap();
+    fs::set_permissions(&rival, fs::Permissions::from_mode(0o755)).unwrap();
+    let rival = rival.to_str().unwrap();
+    let output = damrak(&["bench", "book", "--flow", "A", "--divisor", "1000", "--rivals", rival]);
+    assert_eq!(output.status.code(), Some(4), "{}", stderr(&output));
+    assert!(stderr(&output).contains("liar on flow A"), "{}", stderr(&output));
 }
 
 /// The demo kills a venue in the middle of the load and finds everything again.

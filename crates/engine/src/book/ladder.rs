@@ -7,34 +7,63 @@
 //! fro never makes it work more than the orders did.
 
 use super::{
-    far::FarLevels,
     level::{self, Level},
     pool::{Pool, Slot},
     window::{WINDOW_LEN_MAX, Window},
 };
+use crate::pages::Pages;
 
 /// Levels of the first window: 512 bytes.
 const WINDOW_LEN_MIN: usize = 64;
 
+/// Far levels in a page: 776 bytes.
+const FAR_PAGE_LEN: usize = 64;
+
 /// At least so often far levels are touched before the window moves: that is what looking costs.
 const FAR_TOUCHES_MIN: usize = 16;
 
+/// Worse than every rank of a price.
+pub(crate) const NO_RANK: u32 = u32::MAX;
+
 /// One side of a book.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Ladder {
+    /// The least rank that has a level; [`NO_RANK`] without one.
+    best_rank: u32,
     window: Window,
     /// The levels that the window does not cover.
-    far: FarLevels,
+    far: Pages<Level, FAR_PAGE_LEN>,
     /// How often far levels were touched since the window last moved or could have.
     far_touches: usize,
 }
 
+impl Default for Ladder {
+    fn default() -> Self {
+        Self {
+            best_rank: NO_RANK,
+            window: Window::default(),
+            far: Pages::default(),
+            far_touches: 0,
+        }
+    }
+}
+
 impl Ladder {
-    /// The best level and its rank.
-    pub(crate) fn best(&self) -> Option<(u32, Level)> {
-        match (self.window.first(), self.far.first_rank()) {
-            (Some((rank, level)), far) if far.is_none_or(|far| rank < far) => Some((rank, level)),
-            _ => self.far.first(),
+    /// The rank of the best level; [`NO_RANK`] without one.
+    #[inline]
+    pub(crate) fn best_rank(&self) -> u32 {
+        self.best_rank
+    }
+
+    /// The first order to trade of all.
+    ///
+    /// # Panics
+    /// There is none.
+    #[inline]
+    pub(crate) fn best_oldest(&self) -> Slot {
+        match self.window.position(self.best_rank) {
+            Some(position) => self.window.level(position).oldest,
+            None => self.far.first().expect("the best level is somewhere").1.oldest,
         }
     }
 
@@ -44,45 +73,75 @@ impl Ladder {
     }
 
     /// Puts an order behind all others of its rank.
+    #[inline]
     pub(crate) fn append(&mut self, pool: &mut Pool, rank: u32, slot: Slot) {
+        self.best_rank = self.best_rank.min(rank);
         if let Some(position) = self.window.position(rank) {
-            self.window.level_mut(position).append(pool, slot);
-            self.window.mark(position);
-        } else {
-            match self.far.get_mut(rank) {
-                Some(level) => level.append(pool, slot),
-                None => {
-                    let mut level = Level::EMPTY;
-                    level.append(pool, slot);
-                    self.far.insert(rank, level);
-                }
+            if self.window.level_mut(position).append(pool, slot) {
+                self.window.fill(position);
             }
-            self.touch_far();
+        } else {
+            self.append_far(pool, rank, slot);
         }
     }
 
     /// Takes an order out of the queue of its rank.
+    #[inline]
     pub(crate) fn unlink(&mut self, pool: &mut Pool, rank: u32, slot: Slot) {
         if level::unlink_between(pool, slot) {
             return;
         }
-        if let Some(position) = self.window.position(rank) {
-            self.window.level_mut(position).unlink_end(pool, slot);
-            self.window.mark(position);
-        } else {
-            let level = self.far.get_mut(rank).expect("a resting order has a level");
-            level.unlink_end(pool, slot);
-            if level.is_empty() {
-                self.far.remove(rank);
+        let Some(position) = self.window.position(rank) else {
+            return self.unlink_far(pool, rank, slot);
+        };
+        let level = self.window.level_mut(position);
+        level.unlink_end(pool, slot);
+        if level.is_empty() {
+            self.window.vacate(position);
+            if rank == self.best_rank {
+                self.best_rank = self.find_best();
             }
-            self.touch_far();
         }
+    }
+
+    #[cold]
+    fn append_far(&mut self, pool: &mut Pool, rank: u32, slot: Slot) {
+        match self.far.get_mut(rank) {
+            Some(level) => {
+                level.append(pool, slot);
+            }
+            None => {
+                let mut level = Level::EMPTY;
+                level.append(pool, slot);
+                self.far.insert(rank, level);
+            }
+        }
+        self.touch_far();
+    }
+
+    #[cold]
+    fn unlink_far(&mut self, pool: &mut Pool, rank: u32, slot: Slot) {
+        let level = self.far.get_mut(rank).expect("a resting order has a level");
+        level.unlink_end(pool, slot);
+        if level.is_empty() {
+            self.far.remove(rank);
+            if rank == self.best_rank {
+                self.best_rank = self.find_best();
+            }
+        }
+        self.touch_far();
+    }
+
+    fn find_best(&self) -> u32 {
+        let window = self.window.first_rank().unwrap_or(NO_RANK);
+        window.min(self.far.first_key().unwrap_or(NO_RANK))
     }
 
     /// Asserts what holds between the parts.
     pub(crate) fn check(&self) {
         self.window.check();
         self.far.check();
+        assert_eq!(self.best_rank, self.find_best());
         let mut rank = 0;
         while let Some((at, _)) = self.far.at_or_after(rank) {
             assert!(self.window.position(at).is_none(), "rank {at} belongs in the window");
@@ -98,7 +157,10 @@ impl Ladder {
             return;
         }
         self.far_touches = 0;
-        let Some((best, _)) = self.best() else { return };
+        let best = self.best_rank;
+        if best == NO_RANK {
+            return;
+        }
         let placed = self.window.position(best).is_some_and(|at| at <= self.window.len() / 2);
         let len = self.len_wanted();
         if !placed || len != self.window.len() {
@@ -121,7 +183,7 @@ impl Ladder {
             && let Some(position) = window.position(rank)
         {
             *window.level_mut(position) = far.remove(rank);
-            window.mark(position);
+            window.fill(position);
         }
     }
 }
@@ -216,8 +278,8 @@ mod tests {
                     ladder.unlink(&mut pool, rank, slot);
                     pool.remove(slot);
                 }
-                let best = map.keys().next().map(|&(rank, _)| rank);
-                assert_eq!(ladder.best().map(|(rank, _)| rank), best, "seed {seed}, step {step}");
+                let best = map.keys().next().map_or(NO_RANK, |&(rank, _)| rank);
+                assert_eq!(ladder.best_rank(), best, "seed {seed}, step {step}");
                 if step % 256 == 0 {
                     ladder.check();
                     let expected: Vec<_> = map.keys().copied().collect();
@@ -246,8 +308,10 @@ mod tests {
                 pool.remove(slot);
             }
         }
-        let (best, _) = ladder.best().unwrap();
-        assert!(ladder.window.position(best).is_some(), "the best level is in the window");
+        assert!(
+            ladder.window.position(ladder.best_rank()).is_some(),
+            "the best level is in the window"
+        );
         assert!(ladder.window.len() <= 512, "{} levels for 20 orders", ladder.window.len());
     }
 }

@@ -20,20 +20,23 @@ impl Level {
         self.oldest.is_none()
     }
 
-    /// Puts an order that is in no queue behind all others.
-    pub(crate) fn append(&mut self, pool: &mut Pool, slot: Slot) {
-        pool[slot].older = self.youngest;
-        pool[slot].younger = Slot::NONE;
-        if self.youngest.is_none() {
-            self.oldest = slot;
-        } else {
-            pool[self.youngest].younger = slot;
-        }
+    /// Puts an order that is in no queue behind all others; true if there was none.
+    #[inline]
+    pub(crate) fn append(&mut self, pool: &mut Pool, slot: Slot) -> bool {
+        let older = self.youngest;
         self.youngest = slot;
+        if older.is_none() {
+            self.oldest = slot;
+            return true;
+        }
+        pool[older].younger = slot;
+        pool[slot].older = older;
+        false
     }
 
     /// Takes an order at one of the two ends out of the queue; for one in between,
     /// [`unlink_between`] does not need the level.
+    #[inline]
     pub(crate) fn unlink_end(&mut self, pool: &mut Pool, slot: Slot) {
         let (older, younger) = (pool[slot].older, pool[slot].younger);
         if older.is_none() {
@@ -53,6 +56,7 @@ impl Level {
 
 /// Takes an order with others before and after it out of its queue; false, and nothing is done,
 /// if it is at an end.
+#[inline]
 pub(crate) fn unlink_between(pool: &mut Pool, slot: Slot) -> bool {
     let (older, younger) = (pool[slot].older, pool[slot].younger);
     let between = !older.is_none() && !younger.is_none();

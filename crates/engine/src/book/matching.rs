@@ -2,7 +2,7 @@
 
 use market::{Price, Quantity, SelfMatchPrevention};
 
-use super::{Book, pool::Pool};
+use super::{Book, ladder::NO_RANK, pool::Pool};
 use crate::order::Order;
 
 /// An incoming order met a resting one, as the book sees it.
@@ -86,13 +86,10 @@ impl Book {
         limit: Option<Price>,
         settlement: &mut impl Settle,
     ) {
-        let rank_worst = limit.map_or(u32::MAX, |price| self.rank_opposite(taker.side, price));
+        let rank_worst = limit.map_or(NO_RANK - 1, |price| self.rank_opposite(taker.side, price));
         let makers = self.opposite_mut(taker.side);
-        while let Some((rank, level)) = makers.best()
-            && rank <= rank_worst
-            && !taker.is_done()
-        {
-            let slot = level.oldest;
+        while makers.best_rank() <= rank_worst && !taker.is_done() {
+            let (rank, slot) = (makers.best_rank(), makers.best_oldest());
             let maker_before = pool[slot].order;
             let taker_leaves_before = taker.leaves();
             let quantity = maker_before.leaves().min(taker_leaves_before);

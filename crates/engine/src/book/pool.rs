@@ -1,6 +1,6 @@
 //! The pool: where resting orders live, each in a slot of one cache line.
 
-use alloc::vec::Vec;
+use alloc::{boxed::Box, vec, vec::Vec};
 
 use crate::order::Order;
 
@@ -47,8 +47,10 @@ const CHUNK_LEN: usize = 1024;
 /// orders that ever rested at a time, and no more.
 #[derive(Debug)]
 pub(crate) struct Pool {
-    /// Chunks of [`CHUNK_LEN`] slots; only the last may hold fewer, and none ever moves.
-    chunks: Vec<Vec<Resting>>,
+    /// No chunk ever moves.
+    chunks: Vec<Box<[Resting; CHUNK_LEN]>>,
+    /// How many slots were ever used; those after it are in no list.
+    used: usize,
     /// Head of the list of free slots.
     free: Slot,
     live_count: u32,
@@ -57,7 +59,7 @@ pub(crate) struct Pool {
 impl Pool {
     /// Without slots.
     pub(crate) const fn new() -> Self {
-        Self { chunks: Vec::new(), free: Slot::NONE, live_count: 0 }
+        Self { chunks: Vec::new(), used: 0, free: Slot::NONE, live_count: 0 }
     }
 
     /// How many orders rest.
@@ -66,6 +68,7 @@ impl Pool {
     }
 
     /// Takes an order in; it is in no queue yet.
+    #[inline]
     pub(crate) fn add(&mut self, order: Order) -> Slot {
         assert!(!order.is_done(), "{order:?} has nothing to rest with");
         let resting = Resting { order, younger: Slot::NONE, older: Slot::NONE };
@@ -80,6 +83,7 @@ impl Pool {
     }
 
     /// Lets an order go that is in no queue any more.
+    #[inline]
     pub(crate) fn remove(&mut self, slot: Slot) {
         self[slot].younger = self.free;
         self.free = slot;
@@ -88,8 +92,7 @@ impl Pool {
 
     /// How many slots there are, in use or free.
     pub(crate) fn slot_count(&self) -> usize {
-        let last = self.chunks.last().map_or(0, Vec::len);
-        self.chunks.len().saturating_sub(1) * CHUNK_LEN + last
+        self.used
     }
 
     /// How many slots are in the free list.
@@ -107,14 +110,16 @@ impl Pool {
         count
     }
 
+    #[cold]
     fn add_fresh(&mut self, resting: Resting) -> Slot {
-        let index = self.slot_count();
-        if index.is_multiple_of(CHUNK_LEN) {
-            self.chunks.push(Vec::with_capacity(CHUNK_LEN));
-        }
-        self.chunks.last_mut().expect("one was just made").push(resting);
-        let slot = Slot(u32::try_from(index).expect("orders are counted in 32 bits"));
+        let slot = Slot(u32::try_from(self.used).expect("orders are counted in 32 bits"));
         assert!(!slot.is_none(), "the last number is no slot");
+        if self.used == self.chunks.len() * CHUNK_LEN {
+            let chunk = vec![resting; CHUNK_LEN].into_boxed_slice();
+            self.chunks.push(chunk.try_into().expect("it is as long as a chunk"));
+        }
+        self.used += 1;
+        self[slot] = resting;
         slot
     }
 }
@@ -122,12 +127,14 @@ impl Pool {
 impl core::ops::Index<Slot> for Pool {
     type Output = Resting;
 
+    #[inline]
     fn index(&self, slot: Slot) -> &Resting {
         &self.chunks[slot.0 as usize / CHUNK_LEN][slot.0 as usize % CHUNK_LEN]
     }
 }
 
 impl core::ops::IndexMut<Slot> for Pool {
+    #[inline]
     fn index_mut(&mut self, slot: Slot) -> &mut Resting {
         &mut self.chunks[slot.0 as usize / CHUNK_LEN][slot.0 as usize % CHUNK_LEN]
     }

@@ -40,18 +40,19 @@ impl Window {
     }
 
     /// Where a rank is, if it is covered.
+    #[inline]
     pub(crate) fn position(&self, rank: u32) -> Option<usize> {
         let position = rank.wrapping_sub(self.base) as usize;
         (position < self.levels.len()).then_some(position)
     }
 
-    /// The level of the least rank.
-    pub(crate) fn first(&self) -> Option<(u32, Level)> {
+    /// The least rank whose level has orders.
+    pub(crate) fn first_rank(&self) -> Option<u32> {
         if self.summary == 0 {
             return None;
         }
         let word = self.summary.trailing_zeros() as usize;
-        Some(self.at(word * 64 + self.occupied[word].trailing_zeros() as usize))
+        Some(self.base + (word * 64) as u32 + self.occupied[word].trailing_zeros())
     }
 
     /// The first level with orders whose rank is not below `rank`.
@@ -60,31 +61,37 @@ impl Window {
         self.next_position(from).map(|position| self.at(position))
     }
 
-    /// The level at a position, to change; then [`mark`](Self::mark) it.
+    /// The level at a position.
+    #[inline]
+    pub(crate) fn level(&self, position: usize) -> Level {
+        self.levels[position]
+    }
+
+    /// The level at a position, to change. One that gets its first order is then to be
+    /// [`fill`](Self::fill)ed, one that loses its last [`vacate`](Self::vacate)d.
+    #[inline]
     pub(crate) fn level_mut(&mut self, position: usize) -> &mut Level {
         &mut self.levels[position]
     }
 
-    /// Notes whether the level at a position has orders.
-    pub(crate) fn mark(&mut self, position: usize) {
-        let (word, bit) = (position / 64, 1 << (position % 64));
-        let was = self.occupied[word] & bit != 0;
-        let is = !self.levels[position].is_empty();
-        match (was, is) {
-            (false, true) => {
-                self.occupied[word] |= bit;
-                self.summary |= 1 << word;
-                self.level_count += 1;
-            }
-            (true, false) => {
-                self.occupied[word] &= !bit;
-                if self.occupied[word] == 0 {
-                    self.summary &= !(1 << word);
-                }
-                self.level_count -= 1;
-            }
-            (false, false) | (true, true) => {}
+    /// Notes that the level at a position has orders now.
+    #[inline]
+    pub(crate) fn fill(&mut self, position: usize) {
+        let word = position / 64;
+        self.occupied[word] |= 1 << (position % 64);
+        self.summary |= 1 << word;
+        self.level_count += 1;
+    }
+
+    /// Notes that the level at a position has no orders any more.
+    #[inline]
+    pub(crate) fn vacate(&mut self, position: usize) {
+        let word = position / 64;
+        self.occupied[word] &= !(1 << (position % 64));
+        if self.occupied[word] == 0 {
+            self.summary &= !(1 << word);
         }
+        self.level_count -= 1;
     }
 
     /// Covers `len` levels from `base` on; those that are covered no more go to `leave`. It never
@@ -100,12 +107,12 @@ impl Window {
         let mut next = if upward { self.last_position() } else { self.next_position(0) };
         while let Some(position) = next {
             let level = core::mem::replace(&mut self.levels[position], Level::EMPTY);
-            self.mark(position);
+            self.vacate(position);
             let rank = before + position as u32;
             match self.position(rank) {
                 Some(moved) => {
                     self.levels[moved] = level;
-                    self.mark(moved);
+                    self.fill(moved);
                 }
                 None => leave(rank, level),
             }

@@ -1,210 +1,136 @@
 //! From the number that a participant gave an order to the slot in which it rests.
 //!
-//! Numbers only ever rise, so they are appended, page by page, and are sorted by themselves. A
-//! participant that counts without gaps is found at the first look: a number cannot be further
-//! from the first of its page than the difference of the two. Otherwise a binary search finds it.
+//! Numbers only ever rise, and most orders do not live long. So the number itself says where to look,
+//! in a table of the latest orders that is two to four times as long as orders are live; an order that
+//! lives until its place is wanted by a younger one moves to a sorted map.
 
-use alloc::{boxed::Box, vec::Vec};
+use alloc::{boxed::Box, vec, vec::Vec};
 
-use crate::book::pool::Slot;
+use crate::{book::pool::Slot, pages::Pages};
 
+/// Places of the first table: 256 bytes.
+const LATEST_LEN_MIN: usize = 32;
+
+/// The most places: 512 KiB, which are moved in well under 100 µs when the table grows.
+const LATEST_LEN_MAX: usize = 1 << 16;
+
+/// Orders in a page of those that moved.
 const PAGE_LEN: usize = 256;
 
-/// Neighbors with no more live orders than this between them become one page, so that memory is in
-/// proportion to the live orders, however long ago they were entered: at most 32 bytes each.
-const MERGED_LIVE_MAX: usize = PAGE_LEN / 2;
-
-/// The live orders of one channel by number. Pages that fall empty are used again.
+/// The live orders of one channel by number.
+///
+/// Invariant: a live order is in the table, at the place that is its number modulo the length, or it
+/// is in the map.
 #[derive(Debug, Default)]
 pub(crate) struct Numbers {
-    /// In the order of the numbers.
-    directory: Vec<Entry>,
-    #[expect(clippy::vec_box, reason = "one more page moves none of those there are")]
-    pages: Vec<Box<Page>>,
-    /// Pages in use by none.
-    free: Vec<u32>,
+    /// The length is 0 or a power of two.
+    latest: Vec<Place>,
+    /// How many places have a live order.
+    latest_live: usize,
+    /// Those that outlived their place; none before the first does.
+    elder: Option<Box<Pages<Slot, PAGE_LEN>>>,
 }
 
-/// A page's place in the order of the numbers.
+/// The last order whose number led here; without a slot once it is done or has moved.
 #[derive(Clone, Copy, Debug)]
-struct Entry {
-    /// Not above the first number in the page, and above every number in the page before.
-    first: u32,
-    page: u32,
-    /// How many of its orders are live: at least 1.
-    live_count: u32,
+struct Place {
+    number: u32,
+    slot: Slot,
 }
 
-/// Up to [`PAGE_LEN`] orders; one that is done keeps its place, without a slot, until the page is
-/// compacted.
-#[derive(Debug)]
-struct Page {
-    len: usize,
-    numbers: [u32; PAGE_LEN],
-    slots: [Slot; PAGE_LEN],
+impl Place {
+    const EMPTY: Self = Self { number: 0, slot: Slot::NONE };
+
+    fn live(self) -> Option<(u32, Slot)> {
+        (!self.slot.is_none()).then_some((self.number, self.slot))
+    }
 }
 
 impl Numbers {
     /// The slot of a live order.
+    #[inline]
     pub(crate) fn find(&self, number: u32) -> Option<Slot> {
-        let page = self.page(self.place(number)?);
-        let slot = page.slots[page.find(number)?];
-        (!slot.is_none()).then_some(slot)
+        let place = self.latest.get(self.place(number))?;
+        if place.number == number && !place.slot.is_none() {
+            return Some(place.slot);
+        }
+        self.elder.as_ref()?.get(number)
     }
 
     /// Adds an order whose number is above all before.
+    #[inline]
     pub(crate) fn append(&mut self, number: u32, slot: Slot) {
-        let place = self.place_to_append(number);
-        let entry = &mut self.directory[place];
-        entry.live_count += 1;
-        self.pages[entry.page as usize].append(number, slot);
+        let mut index = self.place(number);
+        if self.latest.get(index).is_none_or(|place| !place.slot.is_none()) {
+            index = self.make_room(number);
+        }
+        self.latest[index] = Place { number, slot };
+        self.latest_live += 1;
     }
 
     /// Removes a live order.
     ///
     /// # Panics
     /// It is not there.
+    #[inline]
     pub(crate) fn remove(&mut self, number: u32) {
-        let place = self.place(number).expect("a live order has a number");
-        let page = &mut self.pages[self.directory[place].page as usize];
-        let index = page.find(number).expect("a live order has a number");
-        assert!(!page.slots[index].is_none(), "order {number} is removed once");
-        page.slots[index] = Slot::NONE;
-        self.directory[place].live_count -= 1;
-        if self.directory[place].live_count == 0 {
-            self.close(place);
+        let index = self.place(number);
+        let place = &mut self.latest[index];
+        if place.number == number && !place.slot.is_none() {
+            place.slot = Slot::NONE;
+            self.latest_live -= 1;
         } else {
-            self.merge(place);
+            self.elder.as_mut().expect("a live order has a number").remove(number);
         }
     }
 
-    /// The live orders, by number.
+    /// The live orders, in no order that means anything.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (u32, Slot)> {
-        self.directory.iter().flat_map(|entry| self.pages[entry.page as usize].live())
+        let elder = self.elder.iter().flat_map(|elder| elder.iter());
+        self.latest.iter().filter_map(|place| place.live()).chain(elder)
     }
 
-    /// Asserts that numbers ascend and that counts agree.
+    /// Asserts that each order is where it is looked for and that counts agree.
     pub(crate) fn check(&self) {
-        let mut last = 0;
-        for entry in &self.directory {
-            let page = &self.pages[entry.page as usize];
-            assert!(last < entry.first && entry.first <= page.numbers[0], "{entry:?}");
-            assert!(page.numbers[..page.len].is_sorted_by(|one, other| one < other), "{entry:?}");
-            assert!(0 < entry.live_count && entry.live_count as usize == page.live().count());
-            last = page.numbers[page.len - 1];
+        let live = || self.latest.iter().enumerate().filter(|(_, place)| place.live().is_some());
+        assert_eq!(live().count(), self.latest_live);
+        for (index, place) in live() {
+            assert_eq!(index, self.place(place.number), "{place:?}");
         }
-        assert_eq!(self.directory.len() + self.free.len(), self.pages.len());
-    }
-
-    /// The place of the page that a number is in, if it is anywhere.
-    fn place(&self, number: u32) -> Option<usize> {
-        let last = self.directory.len().checked_sub(1)?;
-        if self.directory[last].first <= number {
-            return Some(last);
+        if let Some(elder) = &self.elder {
+            elder.check();
+            let twice = live().find(|(_, place)| elder.get(place.number).is_some());
+            assert!(twice.is_none(), "{twice:?}");
         }
-        self.directory.partition_point(|entry| entry.first <= number).checked_sub(1)
     }
 
-    fn page(&self, place: usize) -> &Page {
-        &self.pages[self.directory[place].page as usize]
+    /// Where a number leads; outside the table as long as there is none.
+    #[inline]
+    fn place(&self, number: u32) -> usize {
+        number as usize & self.latest.len().wrapping_sub(1)
     }
 
-    /// The place of the last page, which has room; a new one is taken only if more than half of
-    /// the last is live.
-    fn place_to_append(&mut self, number: u32) -> usize {
-        if let Some(entry) = self.directory.last() {
-            let page = &mut self.pages[entry.page as usize];
-            assert!(page.numbers[page.len - 1] < number, "numbers only rise");
-            if page.len == PAGE_LEN && entry.live_count as usize <= MERGED_LIVE_MAX {
-                page.compact();
-            }
-            if page.len < PAGE_LEN {
-                return self.directory.len() - 1;
+    /// Frees the place of a number, and says which that is then.
+    #[cold]
+    fn make_room(&mut self, number: u32) -> usize {
+        let len = self.latest.len();
+        let live = self.latest_live + self.elder.as_ref().map_or(0, |elder| elder.len());
+        if len <= 2 * live && len < LATEST_LEN_MAX {
+            // Orders at different places of the shorter table are so in the longer one, too.
+            let longer = vec![Place::EMPTY; (2 * len).max(LATEST_LEN_MIN)];
+            for (number, slot) in
+                core::mem::replace(&mut self.latest, longer).into_iter().filter_map(Place::live)
+            {
+                let index = self.place(number);
+                self.latest[index] = Place { number, slot };
             }
         }
-        let page = self.take_page();
-        self.directory.push(Entry { first: number, page, live_count: 0 });
-        self.directory.len() - 1
-    }
-
-    /// Joins the page with a neighbor, if few orders in both are live.
-    fn merge(&mut self, place: usize) {
-        for left in [place.saturating_sub(1), place] {
-            let Some(right) = self.directory.get(left + 1).copied() else { return };
-            let entry = &mut self.directory[left];
-            if (entry.live_count + right.live_count) as usize > MERGED_LIVE_MAX {
-                continue;
-            }
-            entry.live_count += right.live_count;
-            let [page, upper] = self
-                .pages
-                .get_disjoint_mut([entry.page as usize, right.page as usize])
-                .expect("neighbors are two pages");
-            page.compact();
-            for (number, slot) in upper.live() {
-                page.append(number, slot);
-            }
-            return self.close(left + 1);
+        let index = self.place(number);
+        if let Some((number, slot)) = self.latest[index].live() {
+            self.elder.get_or_insert_default().insert(number, slot);
+            self.latest_live -= 1;
         }
-    }
-
-    fn take_page(&mut self) -> u32 {
-        if let Some(page) = self.free.pop() {
-            self.pages[page as usize].len = 0;
-            return page;
-        }
-        let page = u32::try_from(self.pages.len()).expect("pages are fewer than orders");
-        self.pages.push(Box::new(Page {
-            len: 0,
-            numbers: [0; PAGE_LEN],
-            slots: [Slot::NONE; PAGE_LEN],
-        }));
-        // Room for every page, so that closing one never allocates.
-        self.free.reserve(self.pages.len());
-        page
-    }
-
-    fn close(&mut self, place: usize) {
-        let entry = self.directory.remove(place);
-        self.free.push(entry.page);
-    }
-}
-
-impl Page {
-    /// Where a number is.
-    fn find(&self, number: u32) -> Option<usize> {
-        let distance = number.checked_sub(self.numbers[0])? as usize;
-        let last = distance.min(self.len - 1);
-        if self.numbers[last] == number {
-            return Some(last);
-        }
-        self.numbers[..last].binary_search(&number).ok()
-    }
-
-    fn append(&mut self, number: u32, slot: Slot) {
-        self.numbers[self.len] = number;
-        self.slots[self.len] = slot;
-        self.len += 1;
-    }
-
-    /// The live orders, by number.
-    fn live(&self) -> impl Iterator<Item = (u32, Slot)> {
-        let numbers = self.numbers[..self.len].iter().copied();
-        let slots = self.slots[..self.len].iter().copied();
-        numbers.zip(slots).filter(|(_, slot)| !slot.is_none())
-    }
-
-    /// Gives the places of orders that are done free.
-    fn compact(&mut self) {
-        let mut len = 0;
-        for index in 0..self.len {
-            if !self.slots[index].is_none() {
-                self.numbers[len] = self.numbers[index];
-                self.slots[len] = self.slots[index];
-                len += 1;
-            }
-        }
-        self.len = len;
+        index
     }
 }
 
@@ -244,13 +170,15 @@ mod tests {
                 assert_eq!(numbers.find(any), map.get(&any).copied(), "seed {seed}, step {step}");
                 if step % 128 == 0 {
                     numbers.check();
-                    assert!(numbers.iter().eq(map.iter().map(|(&number, &slot)| (number, slot))));
+                    let mut walked: Vec<_> = numbers.iter().collect();
+                    walked.sort_unstable_by_key(|(number, _)| *number);
+                    assert!(walked.into_iter().eq(map.iter().map(|(&it, &slot)| (it, slot))));
                 }
             }
         }
     }
 
-    /// One order in a thousand stays; pages are in proportion to those that stayed.
+    /// One order in a thousand stays; memory is in proportion to those that stayed.
     #[test]
     fn memory_follows_the_live_orders() {
         let mut numbers = Numbers::default();
@@ -262,7 +190,8 @@ mod tests {
         }
         numbers.check();
         assert_eq!(numbers.iter().count(), 1_000);
-        assert!(numbers.directory.len() <= 2 * 1_000 / MERGED_LIVE_MAX + 1);
-        assert!(numbers.pages.len() <= 20, "{} pages", numbers.pages.len());
+        let elder = numbers.elder.as_ref().expect("most of them outlived their place");
+        assert!(elder.page_count() <= 2 * 1_000 / (PAGE_LEN / 2) + 1, "{}", elder.page_count());
+        assert!(numbers.latest.len() <= 4 * 1_024, "{} places", numbers.latest.len());
     }
 }

@@ -1,3 +1,4 @@
 //! The parts of `flow` against each other and against the engine.
 
 mod model;
+mod wlf;

@@ -1,0 +1,388 @@
+//! Matching engines on the same flow: what an operation costs, and whether the trades are right.
+//!
+//! Start at [`Contender`], the way an engine is driven, and [`measure`], which drives several in
+//! turn. Each engine gets the flow in its own words before the clock starts, because in a venue a
+//! command is decoded by somebody else; all of them write their trades into the same list, and the
+//! hash over it is taken after the clock has stopped.
+
+pub mod core;
+pub mod environment;
+pub mod model_btree;
+pub mod null;
+
+use std::hint::black_box;
+
+use flow::wlf::{Flow, FlowName, Operation, Tally};
+use gateway::sys::thread_cpu_ns;
+use serde_json::{Value, json};
+
+use crate::clock::SystemClock;
+
+/// An engine under measurement.
+pub trait Contender: Sized {
+    /// One call of the engine, in its own words. An operation is one step or several.
+    type Step;
+
+    /// As it is printed.
+    const NAME: &'static str;
+
+    /// An empty engine, ready for the symbols and users of this flow.
+    fn new(flow: &Flow) -> Self;
+
+    /// Puts an operation into the engine's words.
+    fn steps(&mut self, operation: &Operation, steps: &mut Vec<Self::Step>);
+
+    /// Does one step; this is what is measured.
+    fn apply(&mut self, step: &Self::Step, trades: &mut Vec<Trade>);
+
+    /// The flow's name for an order that a trade of this engine names.
+    fn flow_order_id(&self, order_id: u64) -> u64 {
+        order_id
+    }
+}
+
+/// A trade as an engine tells it.
+#[derive(Clone, Copy, Debug)]
+pub struct Trade {
+    /// The resting order, as the engine names it.
+    pub maker: u64,
+    /// The incoming order, as the engine names it.
+    pub taker: u64,
+    /// Lots.
+    pub quantity: u32,
+    /// Ticks.
+    pub price: u32,
+}
+
+/// How an engine is measured, whatever its words are.
+#[derive(Clone, Copy, Debug)]
+pub struct Entrant {
+    name: &'static str,
+    run: fn(&Flow, &Tally) -> Run,
+    latency: fn(&Flow, &Tally, &SystemClock) -> Vec<u32>,
+}
+
+impl Entrant {
+    /// The entrant that drives `C`.
+    #[must_use]
+    pub const fn of<C: Contender>() -> Self {
+        Self { name: C::NAME, run: run::<C>, latency: latencies::<C> }
+    }
+
+    /// As it is printed.
+    #[must_use]
+    pub const fn name(&self) -> &'static str {
+        self.name
+    }
+}
+
+/// Those that the program has in itself: the core, a plain book to compare it with, and the floor,
+/// which does nothing.
+pub const ENTRANTS: [Entrant; 3] = [
+    Entrant::of::<core::Core>(),
+    Entrant::of::<model_btree::ModelBTree>(),
+    Entrant::of::<null::Null>(),
+];
+
+/// What to measure.
+#[derive(Clone, Copy, Debug)]
+pub struct Options {
+    /// See [`Flow::generate`].
+    pub seed: u64,
+    /// See [`Flow::generate`].
+    pub divisor: u64,
+    /// How often each engine gets each flow, in turn with the others.
+    pub runs: usize,
+}
+
+/// One engine on one flow.
+#[derive(Clone, Debug)]
+pub struct Row {
+    /// The engine.
+    pub engine: String,
+    /// CPU time of the thread for an operation, in nanoseconds, one number a run.
+    pub ns_per_op: Vec<f64>,
+    /// What came of the flow.
+    pub tally: Tally,
+    /// Whether that is what had to come of it. The floor does nothing, so it is not asked.
+    pub agrees: Option<bool>,
+    /// Of an operation, measured one by one in a run of their own.
+    pub latency: Latency,
+}
+
+/// Percentiles of the time of an operation, in nanoseconds, the timer's own included.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Latency {
+    /// Half of the operations took no longer.
+    pub p50_ns: u32,
+    /// 99 in 100 took no longer.
+    pub p99_ns: u32,
+    /// 999 in 1,000 took no longer.
+    pub p999_ns: u32,
+    /// The slowest.
+    pub max_ns: u32,
+}
+
+/// A flow and what every engine made of it.
+#[derive(Clone, Debug)]
+pub struct FlowReport {
+    /// Which flow.
+    pub flow: FlowName,
+    /// Operations measured in a run.
+    pub operations: usize,
+    /// Operations before the clock.
+    pub prefill: usize,
+    /// What must come of it.
+    pub expected: Tally,
+    /// One an engine.
+    pub rows: Vec<Row>,
+}
+
+/// What became of one run.
+struct Run {
+    cpu_ns: u64,
+    tally: Tally,
+}
+
+/// Drives every engine over a flow, the engines in turn, so that what else the machine does
+/// disturbs them alike.
+#[must_use]
+pub fn measure(name: FlowName, options: &Options, entrants: &[Entrant]) -> FlowReport {
+    let (flow, expected) = Flow::generate(name, options.seed, options.divisor);
+    let operations = flow.split().1.len();
+    let mut rows: Vec<Row> = entrants
+        .iter()
+        .map(|entrant| Row {
+            engine: entrant.name.to_owned(),
+            ns_per_op: Vec::new(),
+            tally: Tally::default(),
+            agrees: (entrant.name != null::NAME).then_some(true),
+            latency: Latency::default(),
+        })
+        .collect();
+    for _ in 0..options.runs {
+        for (entrant, row) in entrants.iter().zip(&mut rows) {
+            let run = (entrant.run)(&flow, &expected);
+            row.ns_per_op.push(run.cpu_ns as f64 / operations.max(1) as f64);
+            row.tally = run.tally;
+            row.agrees = row.agrees.map(|agreed| agreed && run.tally == expected);
+        }
+    }
+    let clock = SystemClock::start();
+    for (entrant, row) in entrants.iter().zip(&mut rows) {
+        row.latency = percentiles((entrant.latency)(&flow, &expected, &clock));
+    }
+    FlowReport { flow: name, operations, prefill: flow.prefill, expected, rows }
+}
+
+/// What reading the clock twice takes, in nanoseconds: the median of many.
+#[must_use]
+pub fn timer_ns() -> u32 {
+    let clock = SystemClock::start();
+    let mut times: Vec<u32> = (0..10_001).map(|_| timed(&clock, || ())).collect();
+    times.sort_unstable();
+    times[times.len() / 2]
+}
+
+/// The flow in the words of an engine.
+struct Prepared<C: Contender> {
+    contender: C,
+    steps: Vec<C::Step>,
+    /// Where the steps of each operation end.
+    ends: Vec<usize>,
+    prefill: usize,
+    trades: Vec<Trade>,
+}
+
+impl<C: Contender> Prepared<C> {
+    /// The engine with the prefill in it.
+    fn new(flow: &Flow, expected: &Tally) -> Self {
+        let mut contender = C::new(flow);
+        let mut steps = Vec::with_capacity(flow.operations.len() * 21 / 20 + 64);
+        let mut ends = Vec::with_capacity(flow.operations.len());
+        for operation in &flow.operations {
+            contender.steps(operation, &mut steps);
+            ends.push(steps.len());
+        }
+        let prefill = flow.prefill.checked_sub(1).map_or(0, |last| ends[last]);
+        // Filled once, so that the run does not pay for the memory of the trades.
+        let mut trades =
+            vec![Trade { maker: 0, taker: 0, quantity: 0, price: 0 }; expected.trades as usize];
+        trades.clear();
+        let mut prepared = Self { contender, steps, ends, prefill, trades };
+        let Self { contender, steps, trades, .. } = &mut prepared;
+        for step in &steps[..prefill] {
+            contender.apply(step, trades);
+        }
+        prepared
+    }
+
+    fn tally(&self) -> Tally {
+        let mut tally = Tally::default();
+        for trade in &self.trades {
+            let [maker, taker] =
+                [trade.maker, trade.taker].map(|it| self.contender.flow_order_id(it));
+            tally.trade(maker, taker, trade.quantity, i64::from(trade.price));
+        }
+        tally
+    }
+}
+
+fn run<C: Contender>(flow: &Flow, expected: &Tally) -> Run {
+    let mut prepared = Prepared::<C>::new(flow, expected);
+    let Prepared { contender, steps, prefill, trades, .. } = &mut prepared;
+    let started = thread_cpu_ns();
+    measured_steps(contender, &steps[*prefill..], trades);
+    let cpu_ns = thread_cpu_ns() - started;
+    Run { cpu_ns, tally: prepared.tally() }
+}
+
+/// All that is measured, in a function of its own so that a profiler can be told to look at
+/// nothing else (bench/instructions.sh).
+#[inline(never)]
+fn measured_steps<C: Contender>(contender: &mut C, steps: &[C::Step], trades: &mut Vec<Trade>) {
+    for step in steps {
+        contender.apply(step, trades);
+    }
+    black_box(trades);
+}
+
+fn latencies<C: Contender>(flow: &Flow, expected: &Tally, clock: &SystemClock) -> Vec<u32> {
+    let mut times = vec![0; flow.split().1.len()];
+    let mut prepared = Prepared::<C>::new(flow, expected);
+    let Prepared { contender, steps, ends, prefill, trades } = &mut prepared;
+    let mut first = *prefill;
+    for (time, end) in times.iter_mut().zip(&ends[flow.prefill..]) {
+        *time = timed(clock, || {
+            for step in &steps[first..*end] {
+                contender.apply(step, trades);
+            }
+        });
+        first = *end;
+    }
+    times
+}
+
+fn timed(clock: &SystemClock, work: impl FnOnce()) -> u32 {
+    let started = clock.since_start();
+    work();
+    u32::try_from((clock.since_start() - started).as_nanos()).unwrap_or(u32::MAX)
+}
+
+fn percentiles(mut times: Vec<u32>) -> Latency {
+    times.sort_unstable();
+    let at = |part: usize, whole: usize| {
+        let index = (times.len() * part / whole).min(times.len().saturating_sub(1));
+        times.get(index).copied().unwrap_or(0)
+    };
+    Latency { p50_ns: at(1, 2), p99_ns: at(99, 100), p999_ns: at(999, 1_000), max_ns: at(1, 1) }
+}
+
+impl Row {
+    /// The least disturbed run, in nanoseconds an operation.
+    #[must_use]
+    pub fn best(&self) -> f64 {
+        self.ns_per_op.iter().copied().fold(f64::INFINITY, f64::min)
+    }
+
+    /// The middle one of the runs, in nanoseconds an operation.
+    #[must_use]
+    pub fn median(&self) -> f64 {
+        middle(&self.ns_per_op)
+    }
+
+    /// How many times as long the other takes: the middle one of the ratios of the runs that stood
+    /// beside each other.
+    #[must_use]
+    pub fn ratio_of(&self, other: &Self) -> f64 {
+        let pairs = self.ns_per_op.iter().zip(&other.ns_per_op);
+        middle(&pairs.map(|(own, other)| other / own).collect::<Vec<_>>())
+    }
+
+    /// As JSON.
+    #[must_use]
+    pub fn to_json(&self) -> Value {
+        json!({
+            "engine": self.engine,
+            "ns_per_op": {"best": self.best(), "median": self.median(), "runs": self.ns_per_op},
+            "trades": self.tally.trades,
+            "quantity": self.tally.quantity,
+            "hash": format!("{:016x}", self.tally.hash),
+            "agrees": self.agrees,
+            "latency_ns": {
+                "p50": self.latency.p50_ns,
+                "p99": self.latency.p99_ns,
+                "p999": self.latency.p999_ns,
+                "max": self.latency.max_ns,
+            },
+        })
+    }
+
+    /// From what [`to_json`](Self::to_json) made of one; `None` if it is something else. The hash
+    /// is compared again, so a rival is not taken at its word.
+    #[must_use]
+    pub fn from_json(value: &Value, expected: &Tally) -> Option<Self> {
+        let number = |value: &Value| value.as_u64();
+        let latency = |key: &str| Some(number(&value["latency_ns"][key])? as u32);
+        let runs = value["ns_per_op"]["runs"].as_array()?;
+        let trades = number(&value["trades"])?;
+        let hash = u64::from_str_radix(value["hash"].as_str()?, 16).ok()?;
+        Some(Self {
+            engine: value["engine"].as_str()?.to_owned(),
+            ns_per_op: runs.iter().map(Value::as_f64).collect::<Option<_>>()?,
+            tally: Tally { trades, quantity: number(&value["quantity"])?, notional: 0, hash },
+            agrees: Some(trades == expected.trades && hash == expected.hash),
+            latency: Latency {
+                p50_ns: latency("p50")?,
+                p99_ns: latency("p99")?,
+                p999_ns: latency("p999")?,
+                max_ns: latency("max")?,
+            },
+        })
+    }
+}
+
+impl FlowReport {
+    /// As JSON.
+    #[must_use]
+    pub fn to_json(&self) -> Value {
+        json!({
+            "flow": self.flow.name(),
+            "operations": self.operations,
+            "prefill": self.prefill,
+            "expected": {
+                "trades": self.expected.trades,
+                "hash": format!("{:016x}", self.expected.hash),
+            },
+            "rows": self.rows.iter().map(Row::to_json).collect::<Vec<_>>(),
+        })
+    }
+}
+
+/// All of it as one JSON object, the same for our engines and for those of others.
+#[must_use]
+pub fn summary(
+    reports: &[FlowReport],
+    options: &Options,
+    environment: &Value,
+    timer_ns: u32,
+) -> Value {
+    json!({
+        "schema": "damrak/bench-book/1",
+        "seed": options.seed,
+        "divisor": options.divisor,
+        "runs": options.runs,
+        "timer_ns": timer_ns,
+        "environment": environment,
+        "flows": reports.iter().map(FlowReport::to_json).collect::<Vec<_>>(),
+    })
+}
+
+fn middle(numbers: &[f64]) -> f64 {
+    let mut sorted = numbers.to_vec();
+    sorted.sort_unstable_by(f64::total_cmp);
+    match sorted.len() {
+        0 => f64::NAN,
+        len => (sorted[(len - 1) / 2] + sorted[len / 2]) / 2.0,
+    }
+}

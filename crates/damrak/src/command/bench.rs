@@ -1,0 +1,209 @@
+use std::{path::PathBuf, process::Command};
+
+use clap::{Args, Subcommand};
+use flow::wlf::FlowName;
+use serde_json::Value;
+
+use super::output::{grouped, print_json, print_line};
+use crate::{
+    bench::{self, ENTRANTS, Entrant, FlowReport, Options, Row, environment::Environment},
+    failure::Failure,
+};
+
+/// Measure the core beside other engines, on flows whose trades are known.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:\n  damrak bench book\n  \
+                        damrak bench book --flow A --divisor 10 --json")]
+pub struct Arguments {
+    #[command(subcommand)]
+    what: What,
+}
+
+#[derive(Debug, Subcommand)]
+enum What {
+    Book(BookArguments),
+}
+
+/// Measure an operation on the book.
+///
+/// The flows A (one symbol, 10,000 live orders), B (two symbols, a growing book) and C (a hundred
+/// symbols, 100,000 live orders) go through each engine in one process and one thread; figures are
+/// CPU time of that thread. Engines take turns, run by run. `engine` is the core with sessions,
+/// numbers, events and state hash; `model-btree` is a plain book of sorted maps; `null` does
+/// nothing. Exit code 4 if an engine makes other trades than it must.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:\n  damrak bench book\n  \
+    damrak bench book --flow A,C --runs 11 --json\n  \
+    damrak bench book --divisor 10 --engine engine --runs 1\n  \
+    damrak bench book --rivals bench/rivals/target/release/rivals")]
+struct BookArguments {
+    /// Which flows, comma-separated.
+    #[arg(long, value_delimiter = ',', default_values = ["A", "B", "C"])]
+    flow: Vec<String>,
+    /// The flows follow from it; the published hashes are those of 1.
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// Only one part in so many of the operations of a flow.
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..))]
+    divisor: u64,
+    /// How often each engine gets each flow.
+    #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u64).range(1..=1000))]
+    runs: u64,
+    /// Only these engines, comma-separated: engine, model-btree, null.
+    #[arg(long, value_delimiter = ',')]
+    engine: Vec<String>,
+    /// A program with the engines of others, as bench/rivals builds one; its rows stand beside ours.
+    #[arg(long, value_name = "PROGRAM")]
+    rivals: Option<PathBuf>,
+    /// Print one JSON object.
+    #[arg(long)]
+    json: bool,
+}
+
+/// Runs `damrak bench`.
+pub fn run(arguments: &Arguments) -> Result<(), Failure> {
+    match &arguments.what {
+        What::Book(arguments) => book(arguments),
+    }
+}
+
+fn book(arguments: &BookArguments) -> Result<(), Failure> {
+    let flows = flows(&arguments.flow)?;
+    let entrants = entrants(&arguments.engine)?;
+    let options =
+        Options { seed: arguments.seed, divisor: arguments.divisor, runs: arguments.runs as usize };
+    let started = Environment::now();
+    let mut reports = Vec::new();
+    for flow in flows {
+        let mut report = bench::measure(flow, &options, &entrants);
+        if let Some(program) = &arguments.rivals {
+            report.rows.extend(rivals(program, &report, &options)?);
+        }
+        if !arguments.json {
+            print_line(&table(&report))?;
+        }
+        reports.push(report);
+    }
+    let environment = Environment::now().since(&started);
+    let timer_ns = bench::timer_ns();
+    if arguments.json {
+        print_json(&bench::summary(&reports, &options, &environment, timer_ns))?;
+    } else {
+        print_line(&format!(
+            "ns an operation is CPU time of one thread, best and median of {} runs; percentiles are \
+             wall time,\neach with about {timer_ns} ns for the timer. {}",
+            options.runs,
+            machine(&environment)
+        ))?;
+    }
+    let wrong: Vec<String> = reports
+        .iter()
+        .flat_map(|report| report.rows.iter().map(move |row| (report.flow, row)))
+        .filter(|(_, row)| row.agrees == Some(false))
+        .map(|(flow, row)| format!("{} on flow {}", row.engine, flow.name()))
+        .collect();
+    if wrong.is_empty() {
+        Ok(())
+    } else {
+        Err(Failure::verification(format!("other trades than expected: {}", wrong.join(", "))))
+    }
+}
+
+fn flows(names: &[String]) -> Result<Vec<FlowName>, Failure> {
+    let flow = |name: &String| {
+        FlowName::from_name(name)
+            .ok_or_else(|| Failure::usage(format!("there is no flow {name:?}; there are A, B, C")))
+    };
+    names.iter().map(flow).collect()
+}
+
+fn entrants(names: &[String]) -> Result<Vec<Entrant>, Failure> {
+    if names.is_empty() {
+        return Ok(ENTRANTS.to_vec());
+    }
+    let entrant = |name: &String| {
+        ENTRANTS.into_iter().find(|entrant| entrant.name() == name).ok_or_else(|| {
+            let known = ENTRANTS.map(|entrant| entrant.name()).join(", ");
+            Failure::usage(format!("there is no engine {name:?}; there are {known}"))
+        })
+    };
+    names.iter().map(entrant).collect()
+}
+
+/// The rows of another program for the same flow.
+fn rivals(program: &PathBuf, report: &FlowReport, options: &Options) -> Result<Vec<Row>, Failure> {
+    let output = Command::new(program)
+        .args(["--flow", report.flow.name()])
+        .args(["--seed", &options.seed.to_string()])
+        .args(["--divisor", &options.divisor.to_string()])
+        .args(["--runs", &options.runs.to_string()])
+        .output()
+        .map_err(|error| {
+            Failure::environment(format!("cannot run {}: {error}", program.display()))
+                .hint("cargo build --release --manifest-path bench/rivals/Cargo.toml")
+        })?;
+    let failed = |what: &str| {
+        let talk = String::from_utf8_lossy(&output.stderr);
+        Failure::runtime(format!("{} {what}: {}", program.display(), talk.trim()))
+    };
+    let printed: Value =
+        serde_json::from_slice(&output.stdout).map_err(|_| failed("printed no JSON object"))?;
+    let rows = printed["flows"][0]["rows"].as_array().ok_or_else(|| failed("printed no rows"))?;
+    rows.iter()
+        .map(|row| Row::from_json(row, &report.expected))
+        .collect::<Option<_>>()
+        .ok_or_else(|| failed("printed a row that cannot be read"))
+}
+
+fn table(report: &FlowReport) -> String {
+    let mut text = format!(
+        "flow {}   {} operations after {}   {} trades, hash {:016x}\n  {:<24}{:>9}{:>9}{:>9}{:>9}{:>9}  {:<7}{}",
+        report.flow.name(),
+        grouped(report.operations as u64),
+        grouped(report.prefill as u64),
+        grouped(report.expected.trades),
+        report.expected.hash,
+        "engine",
+        "best",
+        "median",
+        "p50",
+        "p99",
+        "p99.9",
+        "agrees",
+        "of engine's time",
+    );
+    let own = report.rows.iter().find(|row| row.engine == ENTRANTS[0].name());
+    for row in &report.rows {
+        let agrees = match row.agrees {
+            Some(true) => "yes",
+            Some(false) => "NO",
+            None => "-",
+        };
+        let ratio = own.map_or(String::new(), |own| format!("{:.2}", own.ratio_of(row)));
+        text.push_str(&format!(
+            "\n  {:<24}{:>9.1}{:>9.1}{:>9}{:>9}{:>9}  {agrees:<7}{ratio}",
+            row.engine,
+            row.best(),
+            row.median(),
+            row.latency.p50_ns,
+            row.latency.p99_ns,
+            row.latency.p999_ns,
+        ));
+    }
+    text.push('\n');
+    text
+}
+
+fn machine(environment: &Value) -> String {
+    let text = |key: &str| environment[key].as_str().unwrap_or("unknown").to_owned();
+    let load = &environment["load_average"];
+    format!(
+        "{} cores of {}, kernel {}, load {} to {}, {}",
+        environment["cores"],
+        text("processor"),
+        text("kernel"),
+        load[0],
+        load[1],
+        text("rustc"),
+    )
+}

@@ -1,0 +1,323 @@
+//! A sorted map in pages: what is not where it is looked for first. The levels outside the window
+//! of a ladder, by rank; the live orders that a session entered long ago, by number.
+//!
+//! Finding is a binary search over the first keys of the pages and one in a page; adding and
+//! removing move at most a page. So an order a million prices away costs a little more than one at
+//! the touch, and memory is in proportion to what is there.
+
+use alloc::{boxed::Box, vec::Vec};
+
+/// Values by key, ascending, up to `LEN` in a page. Pages that fall empty are used again.
+#[derive(Debug)]
+pub(crate) struct Pages<V, const LEN: usize> {
+    /// In the order of the keys.
+    directory: Vec<Entry>,
+    /// Each in a box, so that one more moves none of those there are.
+    pages: Vec<Box<Page<V, LEN>>>,
+    /// Pages in use by none.
+    free: Vec<u32>,
+    len: usize,
+}
+
+/// A page's place in the order of the keys.
+#[derive(Clone, Copy, Debug)]
+struct Entry {
+    /// The first key in it.
+    first: u32,
+    page: u32,
+}
+
+/// Up to `LEN` values by key, ascending. In use it has at least one.
+#[derive(Debug)]
+struct Page<V, const LEN: usize> {
+    len: usize,
+    keys: [u32; LEN],
+    values: [V; LEN],
+}
+
+impl<V, const LEN: usize> Default for Pages<V, LEN> {
+    fn default() -> Self {
+        Self { directory: Vec::new(), pages: Vec::new(), free: Vec::new(), len: 0 }
+    }
+}
+
+impl<V: Copy, const LEN: usize> Pages<V, LEN> {
+    /// How many values there are.
+    pub(crate) fn len(&self) -> usize {
+        self.len
+    }
+
+    /// How many pages are or were in use.
+    #[cfg(test)]
+    pub(crate) fn page_count(&self) -> usize {
+        self.pages.len()
+    }
+
+    /// The least key that has a value.
+    pub(crate) fn first_key(&self) -> Option<u32> {
+        self.directory.first().map(|entry| entry.first)
+    }
+
+    /// The value of the least key.
+    pub(crate) fn first(&self) -> Option<(u32, V)> {
+        let page = &self.pages[self.directory.first()?.page as usize];
+        Some((page.keys[0], page.values[0]))
+    }
+
+    /// The first value whose key is not below `key`.
+    pub(crate) fn at_or_after(&self, key: u32) -> Option<(u32, V)> {
+        let place = self.directory.partition_point(|entry| entry.first <= key).saturating_sub(1);
+        for entry in self.directory.get(place..)?.iter().take(2) {
+            let page = &self.pages[entry.page as usize];
+            let index = page.keys().partition_point(|&at| at < key);
+            if index < page.len {
+                return Some((page.keys[index], page.values[index]));
+            }
+        }
+        None
+    }
+
+    /// The value of a key.
+    pub(crate) fn get(&self, key: u32) -> Option<V> {
+        let page = self.page(self.place(key)?);
+        let index = page.keys().binary_search(&key).ok()?;
+        Some(page.values[index])
+    }
+
+    /// The value of a key, to change.
+    pub(crate) fn get_mut(&mut self, key: u32) -> Option<&mut V> {
+        let place = self.place(key)?;
+        let page = &mut self.pages[self.directory[place].page as usize];
+        let index = page.keys().binary_search(&key).ok()?;
+        Some(&mut page.values[index])
+    }
+
+    /// Adds a value at a key that has none.
+    pub(crate) fn insert(&mut self, key: u32, value: V) {
+        let mut place = match self.place(key) {
+            Some(place) => place,
+            None => self.open_front(key, value),
+        };
+        if self.page(place).len == LEN {
+            place = self.split(place, key, value);
+        }
+        let page = self.page_mut(place);
+        let index = page.keys().partition_point(|&at| at < key);
+        assert!(index == page.len || page.keys[index] != key, "key {key} has a value already");
+        page.insert(index, key, value);
+        self.directory[place].first = self.page(place).keys[0];
+        self.len += 1;
+    }
+
+    /// Removes the value of a key and returns it.
+    ///
+    /// # Panics
+    /// The key has no value.
+    pub(crate) fn remove(&mut self, key: u32) -> V {
+        let place = self.place(key).expect("only a key that has a value is removed");
+        let page = self.page_mut(place);
+        let index = page.keys().binary_search(&key).expect("only a key with a value is removed");
+        let value = page.values[index];
+        page.remove(index);
+        self.len -= 1;
+        if self.page(place).len == 0 {
+            self.close(place);
+        } else {
+            self.directory[place].first = self.page(place).keys[0];
+            self.merge(place);
+        }
+        value
+    }
+
+    /// All, by key.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (u32, V)> {
+        self.directory.iter().flat_map(|entry| {
+            let page = &self.pages[entry.page as usize];
+            page.keys().iter().copied().zip(page.values.iter().copied())
+        })
+    }
+
+    /// Asserts that keys ascend and that counts agree.
+    pub(crate) fn check(&self) {
+        let mut len = 0;
+        let mut last = None;
+        for entry in &self.directory {
+            let page = &self.pages[entry.page as usize];
+            assert!(0 < page.len && entry.first == page.keys[0], "{entry:?}");
+            for &key in page.keys() {
+                assert!(last < Some(key), "keys ascend");
+                last = Some(key);
+            }
+            len += page.len;
+        }
+        assert_eq!(len, self.len);
+        assert_eq!(self.directory.len() + self.free.len(), self.pages.len());
+    }
+
+    /// The place of the page that has a key, or would have it; `None` if it is before all.
+    fn place(&self, key: u32) -> Option<usize> {
+        self.directory.partition_point(|entry| entry.first <= key).checked_sub(1)
+    }
+
+    fn page(&self, place: usize) -> &Page<V, LEN> {
+        &self.pages[self.directory[place].page as usize]
+    }
+
+    fn page_mut(&mut self, place: usize) -> &mut Page<V, LEN> {
+        &mut self.pages[self.directory[place].page as usize]
+    }
+
+    /// The place of the page for a key before all others.
+    fn open_front(&mut self, key: u32, value: V) -> usize {
+        if self.directory.is_empty() {
+            let page = self.take_page(value);
+            self.directory.push(Entry { first: key, page });
+        }
+        0
+    }
+
+    /// Makes room in a full page; says which of the two is now for `key`.
+    fn split(&mut self, place: usize, key: u32, value: V) -> usize {
+        let taken = self.take_page(value);
+        // What only ever grows at its end leaves full pages behind.
+        let last = place + 1 == self.directory.len() && self.page(place).keys[LEN - 1] < key;
+        let from = if last { LEN } else { LEN / 2 };
+        let [page, upper] = self
+            .pages
+            .get_disjoint_mut([self.directory[place].page as usize, taken as usize])
+            .expect("a page just taken is another page");
+        upper.append(page, from);
+        page.len = from;
+        let first = if last { key } else { upper.keys[0] };
+        self.directory.insert(place + 1, Entry { first, page: taken });
+        if key < first { place } else { place + 1 }
+    }
+
+    /// Joins the page with a neighbor, if what is in both fills no more than half of one: it leaves
+    /// room, so that the page does not split again at once.
+    fn merge(&mut self, place: usize) {
+        for left in [place.saturating_sub(1), place] {
+            let right = left + 1;
+            if right >= self.directory.len() || self.page(left).len + self.page(right).len > LEN / 2
+            {
+                continue;
+            }
+            let [page, upper] = self
+                .pages
+                .get_disjoint_mut([left, right].map(|place| self.directory[place].page as usize))
+                .expect("neighbors are two pages");
+            page.append(upper, 0);
+            return self.close(right);
+        }
+    }
+
+    fn take_page(&mut self, filler: V) -> u32 {
+        if let Some(page) = self.free.pop() {
+            self.pages[page as usize].len = 0;
+            return page;
+        }
+        let page = u32::try_from(self.pages.len()).expect("pages are fewer than prices");
+        self.pages.push(Box::new(Page { len: 0, keys: [0; LEN], values: [filler; LEN] }));
+        // Room for every page, so that closing one never allocates.
+        self.free.reserve(self.pages.len());
+        page
+    }
+
+    fn close(&mut self, place: usize) {
+        let entry = self.directory.remove(place);
+        self.free.push(entry.page);
+    }
+}
+
+impl<V: Copy, const LEN: usize> Page<V, LEN> {
+    fn keys(&self) -> &[u32] {
+        &self.keys[..self.len]
+    }
+
+    fn insert(&mut self, index: usize, key: u32, value: V) {
+        self.keys.copy_within(index..self.len, index + 1);
+        self.values.copy_within(index..self.len, index + 1);
+        self.keys[index] = key;
+        self.values[index] = value;
+        self.len += 1;
+    }
+
+    fn remove(&mut self, index: usize) {
+        self.keys.copy_within(index + 1..self.len, index);
+        self.values.copy_within(index + 1..self.len, index);
+        self.len -= 1;
+    }
+
+    /// Adds what the other page has from an index on, all of it behind what this one has.
+    fn append(&mut self, other: &Self, from: usize) {
+        let len = self.len + other.len - from;
+        self.keys[self.len..len].copy_from_slice(&other.keys[from..other.len]);
+        self.values[self.len..len].copy_from_slice(&other.values[from..other.len]);
+        self.len = len;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use alloc::collections::BTreeMap;
+
+    use super::*;
+
+    type FarLevels = Pages<Level, PAGE_LEN>;
+    const PAGE_LEN: usize = 64;
+    use crate::book::{level::Level, pool::Slot};
+    use crate::random::Random;
+
+    fn level(slot: u32) -> Level {
+        Level { oldest: Slot::from_bits(slot), youngest: Slot::NONE }
+    }
+
+    /// Any adds and removes leave what a sorted map has, found from any rank.
+    #[test]
+    fn agrees_with_a_sorted_map() {
+        for seed in 1..=8 {
+            let mut random = Random(seed);
+            let mut far = FarLevels::default();
+            let mut map = BTreeMap::new();
+            for step in 0..20_000_u32 {
+                let rank = random.below(if seed < 5 { 600 } else { 1_000_000 }) as u32;
+                // Grows for a while, then shrinks, so that pages split and merge.
+                let grow = if step / 4_000 % 2 == 0 { 70 } else { 30 };
+                if random.below(100) < grow {
+                    if map.insert(rank, level(step)).is_none() {
+                        far.insert(rank, level(step));
+                    } else {
+                        *far.get_mut(rank).unwrap() = level(step);
+                    }
+                } else if let Some((&rank, &level)) = map.range(rank..).next() {
+                    map.remove(&rank);
+                    assert_eq!(far.remove(rank), level, "seed {seed}, step {step}");
+                }
+                let first = map.iter().next().map(|(&rank, &level)| (rank, level));
+                assert_eq!(far.first(), first, "seed {seed}, step {step}");
+                let from = map.range(rank..).next().map(|(&rank, &level)| (rank, level));
+                assert_eq!(far.at_or_after(rank), from, "seed {seed}, step {step}");
+                assert_eq!(far.len(), map.len());
+                assert_eq!(far.get_mut(rank).copied(), map.get(&rank).copied());
+                if step % 64 == 0 {
+                    far.check();
+                }
+            }
+        }
+    }
+
+    /// Pages are in proportion to the levels there are, not to those there were.
+    #[test]
+    fn memory_follows_the_levels() {
+        let mut far = FarLevels::default();
+        for rank in 0..100_000 {
+            far.insert(rank, Level::EMPTY);
+        }
+        assert_eq!(far.directory.len(), 100_000_usize.div_ceil(PAGE_LEN));
+        for rank in (0..100_000).filter(|rank| rank % 100 != 0) {
+            far.remove(rank);
+        }
+        far.check();
+        assert!(far.directory.len() <= 2 * 1_000 / ((PAGE_LEN / 2) / 2), "{}", far.directory.len());
+    }
+}

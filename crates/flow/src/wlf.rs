@@ -1,0 +1,155 @@
+//! The flows WLF1: the same orders for every matching engine, with the trades that must come of
+//! them.
+//!
+//! Three flows, each from a seed by integer arithmetic alone, so that their bytes are the same on
+//! every machine. What is canceled or replaced is always live, so an engine accepts every operation,
+//! and engines that match by price and time make the same trades: [`Tally`] says in one number
+//! whether they did. Start at [`Flow::generate`]; [`file`] has the form on disk.
+
+pub mod file;
+mod generate;
+
+use market::Side;
+
+/// Which of the flows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum FlowName {
+    /// One symbol with 10,000 live orders, 2,000,000 operations near a market that wanders.
+    A,
+    /// Two symbols and a book that grows to 158,000 live orders, 1,300,000 operations.
+    B,
+    /// A hundred symbols with 100,000 live orders in all, 2,000,000 operations.
+    C,
+}
+
+impl FlowName {
+    /// Every flow.
+    pub const ALL: [Self; 3] = [Self::A, Self::B, Self::C];
+
+    /// As it is printed.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::A => "A",
+            Self::B => "B",
+            Self::C => "C",
+        }
+    }
+
+    /// The flow of a printed name.
+    #[must_use]
+    pub fn from_name(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|flow| flow.name() == name)
+    }
+}
+
+/// What an operation does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum OperationKind {
+    /// A new limit order; what does not trade rests.
+    New = 0,
+    /// Cancels a live order; price, quantity and side are those of the order.
+    Cancel = 1,
+    /// Cancels a live order and enters it again with the same id, a new price and quantity: it
+    /// loses its priority, and it may trade.
+    Replace = 2,
+    /// A new limit order; what does not trade is canceled.
+    NewImmediateOrCancel = 3,
+}
+
+impl OperationKind {
+    /// Every value, in the order of the codes.
+    pub const ALL: [Self; 4] = [Self::New, Self::Cancel, Self::Replace, Self::NewImmediateOrCancel];
+}
+
+/// One operation of a flow.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Operation {
+    /// The order: dense from 1 over the flow.
+    pub order_id: u64,
+    /// Limit, in ticks.
+    pub price: i64,
+    /// Lots.
+    pub quantity: u32,
+    /// Who asks: `order_id % 1000`.
+    pub user: u32,
+    /// Which symbol, from 0.
+    pub symbol: u16,
+    /// What it does.
+    pub kind: OperationKind,
+    /// Buy or sell.
+    pub side: Side,
+}
+
+/// What must come of a flow, or what came of it: the trades and a hash over them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Tally {
+    /// Trades.
+    pub trades: u64,
+    /// Lots traded.
+    pub quantity: u64,
+    /// Price × quantity over the trades, modulo 2⁶⁴.
+    pub notional: u64,
+    /// Over makers, takers, quantities and prices in the order of the trades.
+    pub hash: u64,
+}
+
+impl Tally {
+    /// Counts a trade.
+    pub fn trade(&mut self, maker: u64, taker: u64, quantity: u32, price: i64) {
+        self.trades += 1;
+        self.quantity += u64::from(quantity);
+        self.notional =
+            self.notional.wrapping_add(u64::from(quantity).wrapping_mul(price.cast_unsigned()));
+        let word = maker
+            .wrapping_mul(0x9E37_79B9_7F4A_7C15)
+            .wrapping_add(taker.wrapping_mul(0xC2B2_AE3D_27D4_EB4F))
+            .wrapping_add(u64::from(quantity) << 32)
+            .wrapping_add(price.cast_unsigned());
+        self.hash = (self.hash.rotate_left(5) ^ word).wrapping_mul(0xFF51_AFD7_ED55_8CCD);
+    }
+}
+
+/// A whole flow: what is replayed before the clock starts, and what is measured.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Flow {
+    /// What it was made from.
+    pub seed: u64,
+    /// Symbols, numbered from 0.
+    pub symbols: u16,
+    /// Users, numbered from 0.
+    pub users: u32,
+    /// Order ids go from 1 to this.
+    pub order_id_max: u64,
+    /// How many of the operations come before the clock starts.
+    pub prefill: usize,
+    /// All operations, the prefill first.
+    pub operations: Vec<Operation>,
+}
+
+/// Users of every flow.
+pub const USERS: u32 = 1_000;
+/// Below every price of every flow, in ticks.
+pub const PRICE_LOW: i64 = 24_000;
+/// Above every price of every flow, in ticks.
+pub const PRICE_HIGH: i64 = 76_000;
+
+impl Flow {
+    /// The flow of a name and a seed with its operations divided by `divisor`, and what must come
+    /// of it. The prefill is never divided.
+    ///
+    /// # Panics
+    /// `divisor` is 0.
+    #[must_use]
+    pub fn generate(name: FlowName, seed: u64, divisor: u64) -> (Self, Tally) {
+        assert!(divisor > 0, "operations are divided by at least 1");
+        generate::generate(name, seed, divisor)
+    }
+
+    /// The operations that come before the clock starts, and those that are measured.
+    #[must_use]
+    pub fn split(&self) -> (&[Operation], &[Operation]) {
+        self.operations.split_at(self.prefill)
+    }
+}
