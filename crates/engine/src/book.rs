@@ -11,9 +11,10 @@ use market::{Instrument, Price, Side};
 
 use crate::order::{Order, PRICE_MAX};
 use ladder::Ladder;
+use level::Level;
 use pool::{Pool, Slot};
 
-/// Both sides of one instrument.
+/// Both sides of one instrument, each with its displayed and its hidden orders.
 ///
 /// A price is known to a ladder by its rank, counted in price increments: from 0 up for the ask
 /// side, from the highest price down for the bid side, so that the lower rank is the better price.
@@ -26,8 +27,15 @@ pub(crate) struct Book {
     increment: u32,
     /// The number of the highest price, in increments.
     number_max: u32,
-    bids: Ladder,
-    asks: Ladder,
+    bids: BookSide,
+    asks: BookSide,
+}
+
+/// One side. At one price all displayed orders trade before all hidden ones.
+#[derive(Debug, Default)]
+pub(crate) struct BookSide {
+    pub(crate) displayed: Ladder,
+    pub(crate) hidden: Ladder,
 }
 
 impl Book {
@@ -40,8 +48,8 @@ impl Book {
             instrument,
             increment,
             number_max: PRICE_MAX.0 as u32 / increment,
-            bids: Ladder::default(),
-            asks: Ladder::default(),
+            bids: BookSide::default(),
+            asks: BookSide::default(),
         }
     }
 
@@ -58,15 +66,14 @@ impl Book {
     /// True if an order with this limit would meet another at once. `None` is any price.
     pub(crate) fn would_cross(&self, side: Side, limit: Option<Price>) -> bool {
         let rank_worst = limit.map_or(u32::MAX, |price| self.rank_opposite(side, price));
-        let best = if side.is_buy() { self.asks.best() } else { self.bids.best() };
-        best.is_some_and(|(rank, _)| rank <= rank_worst)
+        self.opposite(side).best_rank().is_some_and(|rank| rank <= rank_worst)
     }
 
     /// Puts an order behind all others at its price.
     pub(crate) fn add(&mut self, pool: &mut Pool, order: Order) -> Slot {
         let rank = self.rank(order.side, order.price());
         let slot = pool.add(order);
-        self.side_mut(order.side).append(pool, rank, slot);
+        self.ladder_mut(&order).append(pool, rank, slot);
         slot
     }
 
@@ -74,31 +81,32 @@ impl Book {
     pub(crate) fn remove(&mut self, pool: &mut Pool, slot: Slot) -> Order {
         let order = pool[slot].order;
         let rank = self.rank(order.side, order.price());
-        self.side_mut(order.side).unlink(pool, rank, slot);
+        self.ladder_mut(&order).unlink(pool, rank, slot);
         pool.remove(slot);
         order
     }
 
-    /// The best bid, in ticks.
+    /// The best bid, displayed or hidden, in ticks.
     pub(crate) fn best_bid(&self) -> Option<Price> {
-        self.bids.best().map(|(rank, _)| self.price(Side::Buy, rank))
+        self.bids.best_rank().map(|rank| self.price(Side::Buy, rank))
     }
 
-    /// The best ask, in ticks.
+    /// The best ask, displayed or hidden, in ticks.
     pub(crate) fn best_ask(&self) -> Option<Price> {
-        self.asks.best().map(|(rank, _)| self.price(Side::Sell, rank))
+        self.asks.best_rank().map(|rank| self.price(Side::Sell, rank))
     }
 
-    /// The first level, and its price, whose rank is not below `rank`, with the rank after it.
-    pub(crate) fn level_at_or_after(&self, side: Side, rank: u32) -> Option<(u32, Price, Slot)> {
-        let ladder = if side.is_buy() { &self.bids } else { &self.asks };
-        let (at, level) = ladder.at_or_after(rank)?;
-        Some((at + 1, self.price(side, at), level.oldest))
+    /// The first level of a side, its price and its oldest order, that is not before `place`, with
+    /// the place after it. Places go by price, and at one price from displayed to hidden; 0 is the
+    /// first.
+    pub(crate) fn level_at_or_after(&self, side: Side, place: u64) -> Option<(u64, Price, Slot)> {
+        let (at, slot) = self.side(side).level_at_or_after(place)?;
+        Some((at + 1, self.price(side, BookSide::rank(at)), slot))
     }
 
     /// Asserts that the best bid is below the best ask.
     pub(crate) fn check_not_crossed(&self) {
-        if let (Some((bid, _)), Some((ask, _))) = (self.bids.best(), self.asks.best()) {
+        if let (Some(bid), Some(ask)) = (self.bids.best_rank(), self.asks.best_rank()) {
             assert!(self.number_max - bid < ask, "{} is crossed", self.instrument.symbol);
         }
     }
@@ -106,16 +114,27 @@ impl Book {
     /// Asserts what holds within the ladders.
     pub(crate) fn check(&self) {
         self.check_not_crossed();
-        self.bids.check();
-        self.asks.check();
+        for side in [&self.bids, &self.asks] {
+            side.displayed.check();
+            side.hidden.check();
+        }
     }
 
-    fn side_mut(&mut self, side: Side) -> &mut Ladder {
-        if side.is_buy() { &mut self.bids } else { &mut self.asks }
+    fn side(&self, side: Side) -> &BookSide {
+        if side.is_buy() { &self.bids } else { &self.asks }
     }
 
-    fn opposite_mut(&mut self, side: Side) -> &mut Ladder {
+    fn opposite(&self, side: Side) -> &BookSide {
+        if side.is_buy() { &self.asks } else { &self.bids }
+    }
+
+    fn opposite_mut(&mut self, side: Side) -> &mut BookSide {
         if side.is_buy() { &mut self.asks } else { &mut self.bids }
+    }
+
+    fn ladder_mut(&mut self, order: &Order) -> &mut Ladder {
+        let side = if order.side.is_buy() { &mut self.bids } else { &mut self.asks };
+        if order.display.is_displayed() { &mut side.displayed } else { &mut side.hidden }
     }
 
     /// The rank of a price among the orders of a side.
@@ -133,5 +152,40 @@ impl Book {
     fn price(&self, side: Side, rank: u32) -> Price {
         let number = if side.is_buy() { self.number_max - rank } else { rank };
         Price(u64::from(number) * u64::from(self.increment))
+    }
+}
+
+impl BookSide {
+    /// The best level and its rank, with the ladder that has it.
+    fn best_mut(&mut self) -> Option<(&mut Ladder, u32, Level)> {
+        let displayed = self.displayed.best();
+        let hidden = self.hidden.best();
+        match (displayed, hidden) {
+            (Some((rank, level)), other) if other.is_none_or(|(hidden, _)| rank <= hidden) => {
+                Some((&mut self.displayed, rank, level))
+            }
+            (_, Some((rank, level))) => Some((&mut self.hidden, rank, level)),
+            (_, None) => None,
+        }
+    }
+
+    fn best_rank(&self) -> Option<u32> {
+        let [displayed, hidden] =
+            [&self.displayed, &self.hidden].map(|ladder| ladder.best().map(|(rank, _)| rank));
+        displayed.into_iter().chain(hidden).min()
+    }
+
+    /// The first level that is not before `place`: its place, and its oldest order.
+    fn level_at_or_after(&self, place: u64) -> Option<(u64, Slot)> {
+        let displayed = self.displayed.at_or_after(Self::rank(place + 1));
+        let hidden = self.hidden.at_or_after(Self::rank(place));
+        let displayed = displayed.map(|(rank, level)| (2 * u64::from(rank), level.oldest));
+        let hidden = hidden.map(|(rank, level)| (2 * u64::from(rank) + 1, level.oldest));
+        displayed.into_iter().chain(hidden).min_by_key(|(place, _)| *place)
+    }
+
+    /// The rank of a place.
+    fn rank(place: u64) -> u32 {
+        u32::try_from(place / 2).expect("ranks are counted in 32 bits")
     }
 }

@@ -250,8 +250,7 @@ impl Engine {
             customer_type: original.customer_type,
             conditions: terms.conditions.apply(original.conditions()),
         });
-        let in_place =
-            rests_at_once && self.attribution(&original) == self.attribution(&replacement);
+        let in_place = rests_at_once && self.shown_alike(&original, &replacement);
         emit(Event::Replaced(Replaced {
             key,
             original_user_ref_num: replace.original_user_ref_num,
@@ -263,6 +262,7 @@ impl Engine {
             time_in_force: terms.time_in_force,
             display: replacement.display,
             in_place,
+            original_displayed: original.display.is_displayed(),
             leaves: replacement.leaves(),
             price: terms.price,
             attributes: OrderAttributes {
@@ -312,6 +312,7 @@ impl Engine {
             side: after.side,
             quantity,
             leaves: after.leaves(),
+            displayed: after.display.is_displayed(),
         }));
     }
 
@@ -409,6 +410,7 @@ impl Engine {
                 side: order.side,
                 price: order.price(),
                 leaves: order.leaves(),
+                displayed: order.display.is_displayed(),
                 attribution: self.attribution(&order),
             }));
         } else {
@@ -453,6 +455,7 @@ impl Engine {
             quantity,
             leaves: order.leaves(),
             booked: true,
+            displayed: order.display.is_displayed(),
             reason: CancelReason::User,
         }));
     }
@@ -525,8 +528,15 @@ impl Engine {
     fn attribution(&self, order: &Order) -> Firm {
         match order.display {
             Display::Attributable => self.sessions.owner(order.key).resolve(order.firm),
-            Display::Visible => Firm::BLANK,
+            Display::Visible | Display::Hidden => Firm::BLANK,
         }
+    }
+
+    /// Are both on the feed, and under one name or none?
+    fn shown_alike(&self, one: &Order, other: &Order) -> bool {
+        one.display.is_displayed()
+            && other.display.is_displayed()
+            && self.attribution(one) == self.attribution(other)
     }
 }
 
@@ -577,6 +587,7 @@ impl<E: FnMut(Event)> Settle for Settlement<'_, E> {
             taker_side: taker.side,
             price: maker.price(),
             quantity: *quantity,
+            maker_displayed: maker.display.is_displayed(),
             maker: fill(maker),
             taker: fill(taker),
         }));
@@ -604,6 +615,7 @@ impl<E: FnMut(Event)> Settlement<'_, E> {
                 prevented: met.quantity,
                 price: met.maker.price(),
                 booked,
+                displayed: booked && order.display.is_displayed(),
                 prevention,
             }));
         }
@@ -628,6 +640,7 @@ fn canceled_at_once(order: &Order, reason: CancelReason) -> Event {
         quantity: order.leaves(),
         leaves: Quantity::ZERO,
         booked: false,
+        displayed: false,
         reason,
     })
 }

@@ -2,7 +2,7 @@
 
 use market::{Price, Quantity, SelfMatchPrevention};
 
-use super::{Book, pool::Pool};
+use super::{Book, BookSide, pool::Pool};
 use crate::order::Order;
 
 /// An incoming order met a resting one, as the book sees it.
@@ -42,14 +42,14 @@ impl Book {
     ) -> bool {
         use SelfMatchPrevention::*;
         let rank_worst = limit.map_or(u32::MAX, |price| self.rank_opposite(taker.side, price));
-        let makers = if taker.side.is_buy() { &self.asks } else { &self.bids };
+        let makers = self.opposite(taker.side);
         let mut missing = minimum;
         let mut leaves = taker.leaves();
-        let mut rank = 0;
-        while let Some((at, level)) = makers.at_or_after(rank)
-            && at <= rank_worst
+        let mut place = 0;
+        while let Some((at, oldest)) = makers.level_at_or_after(place)
+            && BookSide::rank(at) <= rank_worst
         {
-            let mut slot = level.oldest;
+            let mut slot = oldest;
             while !slot.is_none() {
                 let maker = &pool[slot].order;
                 let quantity = maker.leaves().min(leaves);
@@ -72,13 +72,13 @@ impl Book {
                 }
                 slot = pool[slot].younger;
             }
-            rank = at + 1;
+            place = at + 1;
         }
         missing.is_zero()
     }
 
-    /// Trades `taker` against the other side: best price first and the oldest first at each, until
-    /// nothing of it is open or the next price is beyond `limit`. `None` is any price.
+    /// Trades `taker` against the other side: best price first, at each the displayed orders before
+    /// the hidden ones, and of those the oldest first, until nothing of it is open or the next price is beyond `limit`. `None` is any price.
     pub(crate) fn cross(
         &mut self,
         pool: &mut Pool,
@@ -88,7 +88,7 @@ impl Book {
     ) {
         let rank_worst = limit.map_or(u32::MAX, |price| self.rank_opposite(taker.side, price));
         let makers = self.opposite_mut(taker.side);
-        while let Some((rank, level)) = makers.best()
+        while let Some((makers, rank, level)) = makers.best_mut()
             && rank <= rank_worst
             && !taker.is_done()
         {

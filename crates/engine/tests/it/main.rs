@@ -12,6 +12,7 @@ mod mass_cancel;
 mod entry_switch;
 mod self_match;
 mod conditions;
+mod hidden;
 mod limits;
 mod state;
 mod rulebook;
