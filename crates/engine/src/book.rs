@@ -7,7 +7,7 @@ pub(crate) mod window;
 pub(crate) mod ladder;
 pub(crate) mod matching;
 
-use market::{Instrument, Price, Side};
+use market::{Display, Instrument, Price, Side};
 
 use crate::order::{Order, PRICE_MAX};
 use ladder::Ladder;
@@ -34,8 +34,10 @@ pub(crate) struct Book {
 /// One side. At one price all displayed orders trade before all hidden ones.
 #[derive(Debug, Default)]
 pub(crate) struct BookSide {
-    pub(crate) displayed: Ladder,
-    pub(crate) hidden: Ladder,
+    displayed: Ladder,
+    hidden: Ladder,
+    /// Orders in `hidden`: mostly none, and then it need not be looked at.
+    hidden_count: u32,
 }
 
 impl Book {
@@ -66,14 +68,14 @@ impl Book {
     /// True if an order with this limit would meet another at once. `None` is any price.
     pub(crate) fn would_cross(&self, side: Side, limit: Option<Price>) -> bool {
         let rank_worst = limit.map_or(u32::MAX, |price| self.rank_opposite(side, price));
-        self.opposite(side).best_rank().is_some_and(|rank| rank <= rank_worst)
+        self.opposite(side).best().is_some_and(|(rank, _)| rank <= rank_worst)
     }
 
     /// Puts an order behind all others at its price.
     pub(crate) fn add(&mut self, pool: &mut Pool, order: Order) -> Slot {
         let rank = self.rank(order.side, order.price());
         let slot = pool.add(order);
-        self.ladder_mut(&order).append(pool, rank, slot);
+        self.side_mut(order.side).append(pool, order.display, rank, slot);
         slot
     }
 
@@ -81,19 +83,19 @@ impl Book {
     pub(crate) fn remove(&mut self, pool: &mut Pool, slot: Slot) -> Order {
         let order = pool[slot].order;
         let rank = self.rank(order.side, order.price());
-        self.ladder_mut(&order).unlink(pool, rank, slot);
+        self.side_mut(order.side).unlink(pool, order.display, rank, slot);
         pool.remove(slot);
         order
     }
 
     /// The best bid, displayed or hidden, in ticks.
     pub(crate) fn best_bid(&self) -> Option<Price> {
-        self.bids.best_rank().map(|rank| self.price(Side::Buy, rank))
+        self.bids.best().map(|(rank, _)| self.price(Side::Buy, rank))
     }
 
     /// The best ask, displayed or hidden, in ticks.
     pub(crate) fn best_ask(&self) -> Option<Price> {
-        self.asks.best_rank().map(|rank| self.price(Side::Sell, rank))
+        self.asks.best().map(|(rank, _)| self.price(Side::Sell, rank))
     }
 
     /// The first level of a side, its price and its oldest order, that is not before `place`, with
@@ -106,7 +108,7 @@ impl Book {
 
     /// Asserts that the best bid is below the best ask.
     pub(crate) fn check_not_crossed(&self) {
-        if let (Some(bid), Some(ask)) = (self.bids.best_rank(), self.asks.best_rank()) {
+        if let (Some((bid, _)), Some((ask, _))) = (self.bids.best(), self.asks.best()) {
             assert!(self.number_max - bid < ask, "{} is crossed", self.instrument.symbol);
         }
     }
@@ -115,8 +117,7 @@ impl Book {
     pub(crate) fn check(&self) {
         self.check_not_crossed();
         for side in [&self.bids, &self.asks] {
-            side.displayed.check();
-            side.hidden.check();
+            side.check();
         }
     }
 
@@ -132,9 +133,8 @@ impl Book {
         if side.is_buy() { &mut self.asks } else { &mut self.bids }
     }
 
-    fn ladder_mut(&mut self, order: &Order) -> &mut Ladder {
-        let side = if order.side.is_buy() { &mut self.bids } else { &mut self.asks };
-        if order.display.is_displayed() { &mut side.displayed } else { &mut side.hidden }
+    fn side_mut(&mut self, side: Side) -> &mut BookSide {
+        if side.is_buy() { &mut self.bids } else { &mut self.asks }
     }
 
     /// The rank of a price among the orders of a side.
@@ -156,23 +156,42 @@ impl Book {
 }
 
 impl BookSide {
-    /// The best level and its rank, with the ladder that has it.
-    fn best_mut(&mut self) -> Option<(&mut Ladder, u32, Level)> {
+    /// The best level and its rank.
+    fn best(&self) -> Option<(u32, Level)> {
         let displayed = self.displayed.best();
-        let hidden = self.hidden.best();
-        match (displayed, hidden) {
-            (Some((rank, level)), other) if other.is_none_or(|(hidden, _)| rank <= hidden) => {
-                Some((&mut self.displayed, rank, level))
-            }
-            (_, Some((rank, level))) => Some((&mut self.hidden, rank, level)),
-            (_, None) => None,
+        if self.hidden_count == 0 {
+            return displayed;
+        }
+        match (displayed, self.hidden.best()) {
+            (Some((rank, _)), Some((hidden, _))) if rank <= hidden => displayed,
+            (_, hidden @ Some(_)) => hidden,
+            (_, None) => unreachable!("hidden orders have a best level"),
         }
     }
 
-    fn best_rank(&self) -> Option<u32> {
-        let [displayed, hidden] =
-            [&self.displayed, &self.hidden].map(|ladder| ladder.best().map(|(rank, _)| rank));
-        displayed.into_iter().chain(hidden).min()
+    /// Puts an order behind all others of its rank that are displayed or hidden as it is.
+    fn append(&mut self, pool: &mut Pool, display: Display, rank: u32, slot: Slot) {
+        if display.is_displayed() {
+            return self.displayed.append(pool, rank, slot);
+        }
+        self.hidden.append(pool, rank, slot);
+        self.hidden_count += 1;
+    }
+
+    /// Takes an order out of its queue.
+    fn unlink(&mut self, pool: &mut Pool, display: Display, rank: u32, slot: Slot) {
+        if display.is_displayed() {
+            return self.displayed.unlink(pool, rank, slot);
+        }
+        self.hidden.unlink(pool, rank, slot);
+        self.hidden_count -= 1;
+    }
+
+    /// Asserts what holds within the ladders.
+    fn check(&self) {
+        self.displayed.check();
+        self.hidden.check();
+        assert_eq!(self.hidden_count == 0, self.hidden.best().is_none());
     }
 
     /// The first level that is not before `place`: its place, and its oldest order.

@@ -88,7 +88,7 @@ impl Book {
     ) {
         let rank_worst = limit.map_or(u32::MAX, |price| self.rank_opposite(taker.side, price));
         let makers = self.opposite_mut(taker.side);
-        while let Some((makers, rank, level)) = makers.best_mut()
+        while let Some((rank, level)) = makers.best()
             && rank <= rank_worst
             && !taker.is_done()
         {
@@ -107,7 +107,7 @@ impl Book {
                 Some(prevention) => prevent(prevention, &mut maker, taker, quantity),
             }
             if maker.is_done() {
-                makers.unlink(pool, rank, slot);
+                makers.unlink(pool, maker.display, rank, slot);
                 pool.remove(slot);
             } else {
                 pool[slot].order = maker;
