@@ -104,7 +104,7 @@ pub fn lost(heard: impl IntoIterator<Item = (u64, Digest)>, derived: &[Digest]) 
     heard.into_iter().filter(|message| !is_there(*message)).count() as u64
 }
 
-/// The first difference between the engine's books and books rebuilt from a feed, order by order
+/// The first difference between the displayed orders of the engine's books and books rebuilt from a feed, order by order
 /// in priority; `None` if they are equal.
 #[must_use]
 pub fn book_difference(engine: &engine::Engine, feed: &FeedBook) -> Option<String> {
@@ -113,9 +113,9 @@ pub fn book_difference(engine: &engine::Engine, feed: &FeedBook) -> Option<Strin
         let book = engine.book(id).expect("each instrument has a book");
         for is_bid in [true, false] {
             let ours: Vec<(u64, u64, u64)> = if is_bid {
-                book.bids().map(|o| (o.order_id.0, o.price.0, o.leaves.0)).collect()
+                book.bids().filter_map(displayed).collect()
             } else {
-                book.asks().map(|o| (o.order_id.0, o.price.0, o.leaves.0)).collect()
+                book.asks().filter_map(displayed).collect()
             };
             let theirs: Vec<(u64, u64, u64)> = if is_bid {
                 feed.bids(id.0).map(feed_order).collect()
@@ -135,6 +135,12 @@ pub fn book_difference(engine: &engine::Engine, feed: &FeedBook) -> Option<Strin
         }
     }
     None
+}
+
+/// An order as the feed tells it, if it does.
+fn displayed(order: engine::RestingOrder) -> Option<(u64, u64, u64)> {
+    let is_displayed = order.display.is_displayed();
+    is_displayed.then_some((order.order_id.0, order.price.0, order.leaves.0))
 }
 
 fn feed_order(order: RestingOrder) -> (u64, u64, u64) {

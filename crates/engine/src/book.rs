@@ -6,13 +6,13 @@ pub(crate) mod window;
 pub(crate) mod ladder;
 pub(crate) mod matching;
 
-use market::{Instrument, Price, Side};
+use market::{Display, Instrument, Price, Side};
 
 use crate::order::{Order, PRICE_MAX};
 use ladder::{Ladder, NO_RANK};
 use pool::{Pool, Slot};
 
-/// Both sides of one instrument.
+/// Both sides of one instrument, each with its displayed and its hidden orders.
 ///
 /// A price is known to a ladder by its rank, counted in price increments: from 0 up for the ask
 /// side, from the highest price down for the bid side, so that the lower rank is the better price.
@@ -28,8 +28,17 @@ pub(crate) struct Book {
     increment_inverse: u64,
     /// The number of the highest price, in increments.
     number_max: u32,
-    bids: Ladder,
-    asks: Ladder,
+    bids: BookSide,
+    asks: BookSide,
+}
+
+/// One side. At one price all displayed orders trade before all hidden ones.
+#[derive(Debug, Default)]
+pub(crate) struct BookSide {
+    displayed: Ladder,
+    hidden: Ladder,
+    /// Orders in `hidden`: mostly none, and then it need not be looked at.
+    hidden_count: u32,
 }
 
 impl Book {
@@ -43,8 +52,8 @@ impl Book {
             increment,
             increment_inverse: (u64::MAX / u64::from(increment)).wrapping_add(1),
             number_max: PRICE_MAX.0 as u32 / increment,
-            bids: Ladder::default(),
-            asks: Ladder::default(),
+            bids: BookSide::default(),
+            asks: BookSide::default(),
         }
     }
 
@@ -65,8 +74,7 @@ impl Book {
     #[inline]
     pub(crate) fn would_cross(&self, side: Side, limit: Option<Price>) -> bool {
         let rank_worst = limit.map_or(NO_RANK - 1, |price| self.rank_opposite(side, price));
-        let makers = if side.is_buy() { &self.asks } else { &self.bids };
-        makers.best_rank() <= rank_worst
+        self.opposite(side).best_rank() <= rank_worst
     }
 
     /// Puts an order behind all others at its price.
@@ -74,7 +82,7 @@ impl Book {
     pub(crate) fn add(&mut self, pool: &mut Pool, order: Order) -> Slot {
         let rank = self.rank(order.side, order.price());
         let slot = pool.add(order);
-        self.side_mut(order.side).append(pool, rank, slot);
+        self.side_mut(order.side).append(pool, order.display, rank, slot);
         slot
     }
 
@@ -83,26 +91,27 @@ impl Book {
     pub(crate) fn remove(&mut self, pool: &mut Pool, slot: Slot) -> Order {
         let order = pool[slot].order;
         let rank = self.rank(order.side, order.price());
-        self.side_mut(order.side).unlink(pool, rank, slot);
+        self.side_mut(order.side).unlink(pool, order.display, rank, slot);
         pool.remove(slot);
         order
     }
 
-    /// The best bid, in ticks.
+    /// The best bid, displayed or hidden, in ticks.
     pub(crate) fn best_bid(&self) -> Option<Price> {
         self.price_best(Side::Buy, self.bids.best_rank())
     }
 
-    /// The best ask, in ticks.
+    /// The best ask, displayed or hidden, in ticks.
     pub(crate) fn best_ask(&self) -> Option<Price> {
         self.price_best(Side::Sell, self.asks.best_rank())
     }
 
-    /// The first level, and its price, whose rank is not below `rank`, with the rank after it.
-    pub(crate) fn level_at_or_after(&self, side: Side, rank: u32) -> Option<(u32, Price, Slot)> {
-        let ladder = if side.is_buy() { &self.bids } else { &self.asks };
-        let (at, level) = ladder.at_or_after(rank)?;
-        Some((at + 1, self.price(side, at), level.oldest))
+    /// The first level of a side, its price and its oldest order, that is not before `place`, with
+    /// the place after it. Places go by price, and at one price from displayed to hidden; 0 is the
+    /// first.
+    pub(crate) fn level_at_or_after(&self, side: Side, place: u64) -> Option<(u64, Price, Slot)> {
+        let (at, slot) = self.side(side).level_at_or_after(place)?;
+        Some((at + 1, self.price(side, BookSide::rank(at)), slot))
     }
 
     /// Asserts that the best bid is below the best ask.
@@ -117,17 +126,25 @@ impl Book {
     /// Asserts what holds within the ladders.
     pub(crate) fn check(&self) {
         self.check_not_crossed();
-        self.bids.check();
-        self.asks.check();
+        for side in [&self.bids, &self.asks] {
+            side.check();
+        }
     }
 
-    #[inline]
-    fn side_mut(&mut self, side: Side) -> &mut Ladder {
-        if side.is_buy() { &mut self.bids } else { &mut self.asks }
+    fn side(&self, side: Side) -> &BookSide {
+        if side.is_buy() { &self.bids } else { &self.asks }
     }
 
-    fn opposite_mut(&mut self, side: Side) -> &mut Ladder {
+    fn opposite(&self, side: Side) -> &BookSide {
+        if side.is_buy() { &self.asks } else { &self.bids }
+    }
+
+    fn opposite_mut(&mut self, side: Side) -> &mut BookSide {
         if side.is_buy() { &mut self.asks } else { &mut self.bids }
+    }
+
+    fn side_mut(&mut self, side: Side) -> &mut BookSide {
+        if side.is_buy() { &mut self.bids } else { &mut self.asks }
     }
 
     /// A price in increments, rounded down: exact for numbers of 32 bits.
@@ -160,5 +177,66 @@ impl Book {
     fn price(&self, side: Side, rank: u32) -> Price {
         let number = if side.is_buy() { self.number_max - rank } else { rank };
         Price(u64::from(number) * u64::from(self.increment))
+    }
+}
+
+impl BookSide {
+    /// The rank of the best level; [`NO_RANK`] without one.
+    #[inline]
+    fn best_rank(&self) -> u32 {
+        let displayed = self.displayed.best_rank();
+        if self.hidden_count == 0 { displayed } else { displayed.min(self.hidden.best_rank()) }
+    }
+
+    /// The first order to trade of all.
+    ///
+    /// # Panics
+    /// There is none.
+    #[inline]
+    fn best_oldest(&self) -> Slot {
+        if self.hidden_count == 0 || self.displayed.best_rank() <= self.hidden.best_rank() {
+            self.displayed.best_oldest()
+        } else {
+            self.hidden.best_oldest()
+        }
+    }
+
+    /// Puts an order behind all others of its rank that are displayed or hidden as it is.
+    fn append(&mut self, pool: &mut Pool, display: Display, rank: u32, slot: Slot) {
+        if display.is_displayed() {
+            return self.displayed.append(pool, rank, slot);
+        }
+        self.hidden.append(pool, rank, slot);
+        self.hidden_count += 1;
+    }
+
+    /// Takes an order out of its queue.
+    fn unlink(&mut self, pool: &mut Pool, display: Display, rank: u32, slot: Slot) {
+        if display.is_displayed() {
+            return self.displayed.unlink(pool, rank, slot);
+        }
+        self.hidden.unlink(pool, rank, slot);
+        self.hidden_count -= 1;
+    }
+
+    /// Asserts what holds within the ladders.
+    fn check(&self) {
+        self.displayed.check();
+        self.hidden.check();
+        assert_eq!(self.hidden_count == 0, self.hidden.best_rank() == NO_RANK);
+    }
+
+    /// The first level that is not before `place`: its place, and its oldest order.
+    fn level_at_or_after(&self, place: u64) -> Option<(u64, Slot)> {
+        let displayed = self.displayed.at_or_after(Self::rank(place + 1));
+        let hidden = self.hidden.at_or_after(Self::rank(place));
+        let displayed = displayed.map(|(rank, level)| (2 * u64::from(rank), level.oldest));
+        let hidden = hidden.map(|(rank, level)| (2 * u64::from(rank) + 1, level.oldest));
+        displayed.into_iter().chain(hidden).min_by_key(|(place, _)| *place)
+    }
+
+    /// The rank of a place.
+    fn rank(place: u64) -> u32 {
+        u32::try_from(place / 2).expect("ranks are counted in 32 bits")
     }
 }

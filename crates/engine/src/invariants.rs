@@ -69,6 +69,7 @@ impl Engine {
         let instrument_id = view.instrument().instrument_id;
         let mut order_count = 0;
         for (price, oldest) in view.levels(side) {
+            let displayed = self.pool[oldest].order.display.is_displayed();
             let mut older = None;
             let mut order_id_older = OrderId(0);
             for slot in queue(self, oldest) {
@@ -79,6 +80,7 @@ impl Engine {
                 assert_eq!(order.instrument_id, instrument_id);
                 assert_eq!(order.side.is_buy(), side.is_buy());
                 assert_eq!(order.price(), price);
+                assert_eq!(order.display.is_displayed(), displayed);
                 assert!(order_id_older < order.order_id, "{order:?} is younger");
                 assert_eq!(Some(resting.older).filter(|slot| !slot.is_none()), older);
                 older = Some(slot);

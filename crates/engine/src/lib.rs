@@ -252,8 +252,7 @@ impl Engine {
             customer_type: original.customer_type,
             conditions: terms.conditions.apply(original.conditions()),
         });
-        let in_place =
-            rests_at_once && self.attribution(&original) == self.attribution(&replacement);
+        let in_place = rests_at_once && self.shown_alike(&original, &replacement);
         emit(Event::Replaced(Replaced {
             key,
             original_user_ref_num: replace.original_user_ref_num,
@@ -265,6 +264,7 @@ impl Engine {
             time_in_force: terms.time_in_force,
             display: replacement.display,
             in_place,
+            original_displayed: original.display.is_displayed(),
             leaves: replacement.leaves(),
             price: terms.price,
             attributes: OrderAttributes {
@@ -314,6 +314,7 @@ impl Engine {
             side: after.side,
             quantity,
             leaves: after.leaves(),
+            displayed: after.display.is_displayed(),
         }));
     }
 
@@ -422,6 +423,7 @@ impl Engine {
                 side: order.side,
                 price: order.price(),
                 leaves: order.leaves(),
+                displayed: order.display.is_displayed(),
                 attribution: self.attribution(&order),
             }));
         } else {
@@ -478,6 +480,7 @@ impl Engine {
             quantity,
             leaves,
             booked: true,
+            displayed: order.display.is_displayed(),
             reason,
         }));
     }
@@ -553,8 +556,15 @@ impl Engine {
     fn attribution(&self, order: &Order) -> Firm {
         match order.display {
             Display::Attributable => self.sessions.owner(order.key).resolve(order.firm),
-            Display::Visible => Firm::BLANK,
+            Display::Visible | Display::Hidden => Firm::BLANK,
         }
+    }
+
+    /// Are both on the feed, and under one name or none?
+    fn shown_alike(&self, one: &Order, other: &Order) -> bool {
+        one.display.is_displayed()
+            && other.display.is_displayed()
+            && self.attribution(one) == self.attribution(other)
     }
 }
 
@@ -605,6 +615,7 @@ impl<E: FnMut(Event)> Settle for Settlement<'_, E> {
             taker_side: taker.side,
             price: maker.price(),
             quantity: *quantity,
+            maker_displayed: maker.display.is_displayed(),
             maker: fill(maker),
             taker: fill(taker),
         }));
@@ -632,6 +643,7 @@ impl<E: FnMut(Event)> Settlement<'_, E> {
                 prevented: met.quantity,
                 price: met.maker.price(),
                 booked,
+                displayed: booked && order.display.is_displayed(),
                 prevention,
             }));
         }
@@ -656,6 +668,7 @@ fn canceled_at_once(order: &Order, reason: CancelReason) -> Event {
         quantity: order.leaves(),
         leaves: Quantity::ZERO,
         booked: false,
+        displayed: false,
         reason,
     })
 }

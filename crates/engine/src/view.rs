@@ -29,7 +29,8 @@ pub struct Counters {
 /// A resting order. leaves + executed + canceled + prevented == quantity.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RestingOrder {
-    /// As the exchange names it. At one price the lower id is first to trade.
+    /// As the exchange names it. At one price the lower id is first to trade, among the displayed
+    /// orders and then among the hidden ones.
     pub order_id: OrderId,
     /// As its owner names it.
     pub key: OrderKey,
@@ -69,7 +70,7 @@ pub struct RestingOrder {
     pub post_only: bool,
 }
 
-/// All orders of one price.
+/// All orders of one price, displayed and hidden.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DepthLevel {
     /// Their price, in ticks.
@@ -217,12 +218,14 @@ impl<'a> BookView<'a> {
         self.book.best_ask()
     }
 
-    /// The orders that would buy: best price first, and the oldest first at each.
+    /// The orders that would buy: best price first, at each the displayed ones and then the
+    /// hidden ones, oldest first.
     pub fn bids(&self) -> impl Iterator<Item = RestingOrder> + use<'a> {
         self.orders(Side::Buy)
     }
 
-    /// The orders that would sell: best price first, and the oldest first at each.
+    /// The orders that would sell: best price first, at each the displayed ones and then the
+    /// hidden ones, oldest first.
     pub fn asks(&self) -> impl Iterator<Item = RestingOrder> + use<'a> {
         self.orders(Side::Sell)
     }
@@ -245,26 +248,33 @@ impl<'a> BookView<'a> {
 
     fn depth(&self, side: Side) -> impl Iterator<Item = DepthLevel> + use<'a> {
         let engine = self.engine;
-        self.levels(side).map(move |(price, oldest)| {
+        let mut levels = self.levels(side).peekable();
+        iter::from_fn(move || {
+            let (price, oldest) = levels.next()?;
+            let hidden = levels.next_if(|(other, _)| *other == price).map(|(_, oldest)| oldest);
             let empty = DepthLevel { price, leaves: Quantity::ZERO, order_count: 0 };
-            queue(engine, oldest).fold(empty, |level, slot| DepthLevel {
-                price,
-                leaves: level
-                    .leaves
-                    .checked_add(engine.pool[slot].order.leaves())
-                    .expect("2³² orders of a million lots fit in 64 bits"),
-                order_count: level.order_count + 1,
-            })
+            let slots = iter::once(oldest).chain(hidden).flat_map(|oldest| queue(engine, oldest));
+            Some(slots.fold(empty, |level, slot| {
+                DepthLevel {
+                    price,
+                    leaves: level
+                        .leaves
+                        .checked_add(engine.pool[slot].order.leaves())
+                        .expect("2³² orders of a million lots fit in 64 bits"),
+                    order_count: level.order_count + 1,
+                }
+            }))
         })
     }
 
-    /// Price and oldest order of each level, best first.
+    /// Price and oldest order of each level, best first, at one price the displayed orders and then
+    /// the hidden ones.
     pub(crate) fn levels(&self, side: Side) -> impl Iterator<Item = (Price, Slot)> + use<'a> {
         let book = self.book;
-        let mut rank = 0;
+        let mut place = 0;
         iter::from_fn(move || {
-            let (rank_after, price, oldest) = book.level_at_or_after(side, rank)?;
-            rank = rank_after;
+            let (place_after, price, oldest) = book.level_at_or_after(side, place)?;
+            place = place_after;
             Some((price, oldest))
         })
     }

@@ -112,7 +112,7 @@ impl Flow {
             side,
             order_type,
             time_in_force,
-            display: [Display::Visible, Display::Attributable][self.below(2) as usize],
+            display: Display::ALL[self.below(Display::ALL.len() as u64) as usize],
             quantity: Quantity(1 + self.below(200)),
             price: if order_type == OrderType::Market { Price::ZERO } else { price },
             symbol: Symbol::from_bytes([b'A' + instrument as u8; 8]).unwrap(),

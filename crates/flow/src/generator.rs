@@ -683,7 +683,11 @@ impl CommandFlow {
     }
 
     fn display(&mut self) -> Display {
-        if self.rng.chance(1, 5) { Display::Attributable } else { Display::Visible }
+        match self.rng.below(10) {
+            0..=1 => Display::Attributable,
+            2 => Display::Hidden,
+            _ => Display::Visible,
+        }
     }
 
     fn any_side(&mut self) -> Side {

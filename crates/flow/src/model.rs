@@ -197,7 +197,7 @@ impl Model {
     #[must_use]
     pub fn bids(&self, instrument_id: InstrumentId) -> Vec<ModelOrder> {
         let mut orders = self.live(instrument_id, Side::Buy);
-        orders.sort_by_key(|order| std::cmp::Reverse(order.price));
+        orders.sort_by_key(|order| (std::cmp::Reverse(order.price), is_hidden(order)));
         orders
     }
 
@@ -205,7 +205,7 @@ impl Model {
     #[must_use]
     pub fn asks(&self, instrument_id: InstrumentId) -> Vec<ModelOrder> {
         let mut orders = self.live(instrument_id, Side::Sell);
-        orders.sort_by_key(|order| order.price);
+        orders.sort_by_key(|order| (order.price, is_hidden(order)));
         orders
     }
 
@@ -385,6 +385,7 @@ impl Model {
                 taker_side: order.side,
                 price: maker.price,
                 quantity,
+                maker_displayed: !is_hidden(maker),
                 maker: maker.fill(),
                 taker: order.fill(),
             }));
@@ -400,6 +401,7 @@ impl Model {
                 side: order.side,
                 price: order.price,
                 leaves: order.leaves(),
+                displayed: !is_hidden(&order),
                 attribution: self.shown_as(&order),
             }));
         } else {
@@ -469,13 +471,14 @@ impl Model {
                 prevented: quantity,
                 price,
                 booked,
+                displayed: booked && !is_hidden(it),
                 prevention,
             }));
         }
     }
 
     /// Of the orders that this one would trade with, the one of the best price; of those of one
-    /// price, the first in the list. (6.2)
+    /// price, the first in the list that is not hidden, or else the first. (6.2, 16.2)
     fn first_to_trade_with(&self, order: &ModelOrder) -> Option<usize> {
         let mut best: Option<usize> = None;
         for (place, other) in self.orders.iter().enumerate() {
@@ -483,9 +486,13 @@ impl Model {
                 && !same_side_of_book(other.side, order.side)
                 && other.leaves() > Quantity::ZERO
                 && order.accepts(other.price);
-            let better = best.is_none_or(|best| match order.side {
-                Side::Buy => other.price < self.orders[best].price,
-                _ => other.price > self.orders[best].price,
+            let better = best.is_none_or(|best| {
+                let best = &self.orders[best];
+                let better_price = match order.side {
+                    Side::Buy => other.price < best.price,
+                    _ => other.price > best.price,
+                };
+                better_price || (other.price == best.price && is_hidden(best) && !is_hidden(other))
             });
             if meets && better {
                 best = Some(place);
@@ -549,6 +556,8 @@ impl Model {
         };
         // 9.9
         let in_place = order.may_rest()
+            && !is_hidden(&original)
+            && !is_hidden(&order)
             && self.first_to_trade_with(&order).is_none()
             && self.shown_as(&order) == self.shown_as(&original);
         events.push(Event::Replaced(Replaced {
@@ -562,6 +571,7 @@ impl Model {
             time_in_force: order.time_in_force,
             display: order.display,
             in_place,
+            original_displayed: !is_hidden(&original),
             leaves: order.leaves(),
             price: order.price,
             attributes: order.attributes,
@@ -607,6 +617,7 @@ impl Model {
             quantity: Quantity(quantity),
             leaves: order.leaves(),
             booked: true,
+            displayed: !is_hidden(order),
             reason,
         }));
     }
@@ -629,6 +640,7 @@ impl Model {
             side: order.side,
             quantity: Quantity(too_much),
             leaves: order.leaves(),
+            displayed: !is_hidden(order),
         }));
     }
 
@@ -739,7 +751,7 @@ impl Model {
     /// The name on the feed. (6.6)
     fn shown_as(&self, order: &ModelOrder) -> Firm {
         match order.display {
-            Display::Visible => Firm::BLANK,
+            Display::Visible | Display::Hidden => Firm::BLANK,
             Display::Attributable => self.firm_meant(order.key.session_id, order.attributes.firm),
         }
     }
@@ -748,6 +760,11 @@ impl Model {
 /// Buy is one side of the book, every kind of sell the other. (6.5)
 fn same_side_of_book(one: Side, other: Side) -> bool {
     (one == Side::Buy) == (other == Side::Buy)
+}
+
+/// 16.1
+fn is_hidden(order: &ModelOrder) -> bool {
+    order.display == Display::Hidden
 }
 
 /// 5.4
@@ -770,6 +787,7 @@ fn canceled_at_once(order: &ModelOrder, reason: CancelReason) -> Event {
         quantity: order.leaves(),
         leaves: Quantity::ZERO,
         booked: false,
+        displayed: false,
         reason,
     })
 }

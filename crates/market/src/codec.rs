@@ -719,4 +719,64 @@ mod tests {
         expected.extend(b"    ");
         assert_eq!(&buffer[..len], &expected[..]);
     }
+    /// Conditions follow what was there before, each kind in its own order of bytes.
+    #[test]
+    fn golden_conditions() {
+        let mut buffer = [0; Command::ENCODED_LEN_MAX];
+        let add = Command::AddSession(AddSession {
+            username: Text::new("USER01").unwrap(),
+            firm: Text::new("FIRM").unwrap(),
+            live_orders_max: 5,
+            self_match_prevention: SelfMatchPrevention::DecrementBoth,
+        });
+        let len = add.encode(&mut buffer);
+        assert_eq!(&buffer[..len], b"\x0dUSER01FIRM\x05\0\0\0D");
+
+        let key = OrderKey { session_id: SessionId(1), channel: 0, user_ref_num: 7 };
+        let enter = Command::Enter(EnterOrder {
+            key,
+            side: Side::Buy,
+            order_type: OrderType::Limit,
+            time_in_force: TimeInForce::ImmediateOrCancel,
+            display: Display::Hidden,
+            quantity: Quantity(100),
+            price: Price(1),
+            symbol: Symbol::new("AAPL").unwrap(),
+            attributes: OrderAttributes::default(),
+            conditions: Conditions {
+                self_match_prevention: SelfMatchPrevention::CancelOldestOfSessions,
+                self_match_group: Text::new("G1").unwrap(),
+                post_only: true,
+                minimum_quantity: Lots(258),
+            },
+        });
+        let len = enter.encode(&mut buffer);
+        assert_eq!((len, buffer[0], buffer[11]), (71, 14, b'N'));
+        assert_eq!(&buffer[63..len], b"oG1\x01\x02\x01\0\0");
+
+        let replace = |conditions| {
+            Command::Replace(ReplaceOrder {
+                original_user_ref_num: 6,
+                key,
+                terms: Some(ReplaceTerms {
+                    side: None,
+                    order_type: OrderType::Limit,
+                    time_in_force: TimeInForce::Day,
+                    display: Display::Visible,
+                    quantity: Quantity(100),
+                    price: Price(1),
+                    client_order_id: ClientOrderId::BLANK,
+                    shares_located: false,
+                    locate_broker: Firm::BLANK,
+                    conditions,
+                }),
+            })
+        };
+        let changes = ConditionChanges { post_only: Some(false), ..ConditionChanges::NONE };
+        let len = replace(changes).encode(&mut buffer);
+        assert_eq!((len, buffer[0]), (60, 15));
+        assert_eq!(&buffer[51..len], b"\0\0\0N\0\0\0\0\0");
+        let len = replace(ConditionChanges::NONE).encode(&mut buffer);
+        assert_eq!((len, buffer[0]), (51, 5));
+    }
 }

@@ -20,8 +20,8 @@ const _: () = assert!(size_of::<Output>() <= 128, "an output fits two cache line
 /// All that may be answered or told, in the order in which it happened.
 ///
 /// Order events go to the owner and, where the order was in the book, to the feed:
-/// `Accepted` (owner) · `Booked` (feed) · `Traded` (both owners, feed) · `Canceled`, `Modified`,
-/// `Replaced` (owner, and feed where the order was booked).
+/// `Accepted` (owner) · `Booked` (feed, if displayed) · `Traded` (both owners, feed) · `Canceled`, `Modified`,
+/// `Replaced` (owner, and feed where it knew the order).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Event {
     /// The day went on to its next part.
@@ -148,6 +148,8 @@ pub struct Replaced {
     /// True if the replacement rests with these terms at once, so that the feed says Replace.
     /// False if the original leaves the book first; then `Traded` and `Booked` may follow.
     pub in_place: bool,
+    /// True if the feed knew the original.
+    pub original_displayed: bool,
     /// Open lots of the replacement: those of the chain less what it executed before.
     pub leaves: Quantity,
     /// Limit in ticks; [`Price::ZERO`] for a market order.
@@ -171,6 +173,8 @@ pub struct Booked {
     pub price: Price,
     /// Open lots.
     pub leaves: Quantity,
+    /// True if the feed is to know it.
+    pub displayed: bool,
     /// The firm under whose name it is shown; blank if without a name.
     pub attribution: Firm,
 }
@@ -199,6 +203,8 @@ pub struct Traded {
     pub price: Price,
     /// Lots traded; at least 1.
     pub quantity: Quantity,
+    /// True if the feed knew the maker.
+    pub maker_displayed: bool,
     /// The resting order, which adds liquidity.
     pub maker: Fill,
     /// The incoming order, which removes it.
@@ -223,8 +229,10 @@ pub struct SelfMatchPrevented {
     pub prevented: Quantity,
     /// At which price they would have.
     pub price: Price,
-    /// True for the resting order, so that the feed must tell; false for the incoming one.
+    /// True for the resting order; false for the incoming one.
     pub booked: bool,
+    /// True if the feed knew it, and must tell.
+    pub displayed: bool,
     /// What was done; neither off nor the session's default.
     pub prevention: SelfMatchPrevention,
 }
@@ -257,8 +265,10 @@ pub struct Canceled {
     pub quantity: Quantity,
     /// Still open, in lots; 0 if the order is done.
     pub leaves: Quantity,
-    /// True if it rested in the book, so that the feed must tell.
+    /// True if it rested in the book.
     pub booked: bool,
+    /// True if the feed knew it, and must tell.
+    pub displayed: bool,
     /// Why.
     pub reason: CancelReason,
 }
@@ -278,6 +288,8 @@ pub struct Modified {
     pub quantity: Quantity,
     /// Still open, in lots; 0 if the order is done.
     pub leaves: Quantity,
+    /// True if the feed knew it, and must tell.
+    pub displayed: bool,
 }
 
 /// See [`Event::MassCanceled`]; echoes the request.

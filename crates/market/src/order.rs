@@ -79,6 +79,16 @@ code_enum! {
         Visible = b'Y',
         /// Shown under its firm's name.
         Attributable = b'A',
+        /// Not at all, and behind all that are shown at its price.
+        Hidden = b'N',
+    }
+}
+
+impl Display {
+    /// True if the feed tells of an order while it rests.
+    #[must_use]
+    pub const fn is_displayed(self) -> bool {
+        !matches!(self, Self::Hidden)
     }
 }
 

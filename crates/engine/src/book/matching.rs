@@ -2,7 +2,7 @@
 
 use market::{Price, Quantity, SelfMatchPrevention};
 
-use super::{Book, ladder::NO_RANK, pool::Pool};
+use super::{Book, BookSide, ladder::NO_RANK, pool::Pool};
 use crate::order::Order;
 
 /// An incoming order met a resting one, as the book sees it.
@@ -42,14 +42,14 @@ impl Book {
     ) -> bool {
         use SelfMatchPrevention::*;
         let rank_worst = limit.map_or(u32::MAX, |price| self.rank_opposite(taker.side, price));
-        let makers = if taker.side.is_buy() { &self.asks } else { &self.bids };
+        let makers = self.opposite(taker.side);
         let mut missing = minimum;
         let mut leaves = taker.leaves();
-        let mut rank = 0;
-        while let Some((at, level)) = makers.at_or_after(rank)
-            && at <= rank_worst
+        let mut place = 0;
+        while let Some((at, oldest)) = makers.level_at_or_after(place)
+            && BookSide::rank(at) <= rank_worst
         {
-            let mut slot = level.oldest;
+            let mut slot = oldest;
             while !slot.is_none() {
                 let maker = &pool[slot].order;
                 let quantity = maker.leaves().min(leaves);
@@ -72,13 +72,13 @@ impl Book {
                 }
                 slot = pool[slot].younger;
             }
-            rank = at + 1;
+            place = at + 1;
         }
         missing.is_zero()
     }
 
-    /// Trades `taker` against the other side: best price first and the oldest first at each, until
-    /// nothing of it is open or the next price is beyond `limit`. `None` is any price.
+    /// Trades `taker` against the other side: best price first, at each the displayed orders before
+    /// the hidden ones, and of those the oldest first, until nothing of it is open or the next price is beyond `limit`. `None` is any price.
     pub(crate) fn cross(
         &mut self,
         pool: &mut Pool,
@@ -104,7 +104,7 @@ impl Book {
                 Some(prevention) => prevent(prevention, &mut maker, taker, quantity),
             }
             if maker.is_done() {
-                makers.unlink(pool, rank, slot);
+                makers.unlink(pool, maker.display, rank, slot);
                 pool.remove(slot);
             } else {
                 pool[slot].order = maker;

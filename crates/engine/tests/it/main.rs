@@ -13,6 +13,7 @@ mod entry_switch;
 mod disconnect;
 mod self_match;
 mod conditions;
+mod hidden;
 mod limits;
 mod state;
 mod rulebook;

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 const RULES: &str = include_str!("../../../../docs/rules.md");
 
-const SCENARIOS: [&str; 12] = [
+const SCENARIOS: [&str; 13] = [
     include_str!("day.rs"),
     include_str!("numbers.rs"),
     include_str!("acceptance.rs"),
@@ -17,6 +17,7 @@ const SCENARIOS: [&str; 12] = [
     include_str!("disconnect.rs"),
     include_str!("self_match.rs"),
     include_str!("conditions.rs"),
+    include_str!("hidden.rs"),
 ];
 
 /// Every rule of docs/rules.md is cited by a scenario, and every rule cited is there.

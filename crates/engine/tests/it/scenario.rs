@@ -8,7 +8,7 @@
 //! ```
 //!
 //! `A1` is request 1 of session A, `A/3:7` is request 7 on its channel 3. An order may carry
-//! `of SYMBOL` (else AAPL), `ioc`, `attributable`, `firm F`, `group N`, `client X`, `capacity A`,
+//! `of SYMBOL` (else AAPL), `ioc`, `attributable`, `hidden`, `firm F`, `group N`, `client X`, `capacity A`,
 //! `retail`, `located`, `broker B`, `prevent P` with the letter of a self-match prevention, `among G`
 //! with a self-match group, `post-only`, `minimum N`. A firm or a group written `-` is blank.
 //!
@@ -71,6 +71,13 @@ struct Told {
     price: Price,
     leaves: u64,
     booked: bool,
+    display: Display,
+}
+
+impl Told {
+    fn displayed(&self) -> bool {
+        self.booked && self.display != Display::Hidden
+    }
 }
 
 impl World {
@@ -232,6 +239,7 @@ impl World {
             "of" => order.symbol = text(words.next()),
             "ioc" => order.time_in_force = TimeInForce::ImmediateOrCancel,
             "attributable" => order.display = Display::Attributable,
+            "hidden" => order.display = Display::Hidden,
             "firm" => order.attributes.firm = text(words.next()),
             "group" => order.attributes.group_id = words.number() as u16,
             "client" => order.attributes.client_order_id = text(words.next()),
@@ -275,6 +283,7 @@ impl World {
                 "side" => terms.side = Some(side(words.next())),
                 "ioc" => terms.time_in_force = TimeInForce::ImmediateOrCancel,
                 "attributable" => terms.display = Display::Attributable,
+                "hidden" => terms.display = Display::Hidden,
                 "client" => terms.client_order_id = text(words.next()),
                 "located" => terms.shares_located = true,
                 "broker" => terms.locate_broker = text(words.next()),
@@ -385,6 +394,7 @@ impl World {
                 price: accepted.price,
                 leaves: accepted.quantity.0,
                 booked: false,
+                display: accepted.display,
             },
         );
         "accepted".to_string()
@@ -396,6 +406,9 @@ impl World {
         let original = self.told.get_mut(&original_key).expect("it was told of");
         assert!(original.booked && 0 < original.leaves, "only a live order is replaced");
         assert_eq!(replaced.original_order_id, original.order_id);
+        assert_eq!(replaced.original_displayed, original.displayed());
+        let both = original.displayed() && replaced.display != Display::Hidden;
+        assert!(both || !replaced.in_place, "the feed replaces what it knows by what it may");
         assert_eq!(replaced.instrument_id, original.instrument_id);
         original.leaves = 0;
         assert_eq!(replaced.order_id, self.next_order_id());
@@ -405,6 +418,7 @@ impl World {
             price: replaced.price,
             leaves: replaced.leaves.0,
             booked: replaced.in_place,
+            display: replaced.display,
         };
         self.told.insert(replaced.key, told);
         let mut line = format!(
@@ -424,6 +438,9 @@ impl World {
         if replaced.display == Display::Attributable {
             line.push_str(" attributable");
         }
+        if replaced.display == Display::Hidden {
+            line.push_str(" hidden");
+        }
         line += &attributes(&replaced.attributes);
         line += &conditions(&replaced.conditions);
         if replaced.in_place {
@@ -440,8 +457,10 @@ impl World {
         assert_eq!(told.price, booked.price);
         assert_eq!(told.instrument_id, booked.instrument_id);
         told.booked = true;
+        assert_eq!(booked.displayed, told.displayed());
         let name = optional(" as ", &booked.attribution);
-        format!("booked {} @ {}{name}", booked.leaves, booked.price)
+        let hidden = if booked.displayed { "" } else { " hidden" };
+        format!("booked {} @ {}{name}{hidden}", booked.leaves, booked.price)
     }
 
     fn tell_traded(&mut self, traded: &Traded) -> String {
@@ -453,6 +472,7 @@ impl World {
         }
         assert!(self.told[&traded.maker.key].booked && !self.told[&traded.taker.key].booked);
         assert_eq!(self.told[&traded.maker.key].price, traded.price);
+        assert_eq!(self.told[&traded.maker.key].displayed(), traded.maker_displayed);
         let [maker, taker] = [&traded.maker, &traded.taker].map(|fill: &Fill| self.name(fill.key));
         format!("trade {maker} {taker} {} @ {}", traded.quantity, traded.price)
     }
@@ -462,6 +482,7 @@ impl World {
         assert!(!prevented.is_zero() && prevented <= quantity);
         let told = self.take(key, order_id, quantity, leaves);
         assert_eq!((told.booked, told.instrument_id), (event.booked, event.instrument_id));
+        assert_eq!(told.displayed(), event.displayed);
         if event.booked {
             assert_eq!(told.price, event.price);
         }
@@ -482,6 +503,7 @@ impl World {
         let Canceled { key, order_id, quantity, leaves, .. } = *canceled;
         let told = self.take(key, order_id, quantity, leaves);
         assert_eq!(told.booked, canceled.booked);
+        assert_eq!(told.displayed(), canceled.displayed);
         assert_eq!(told.instrument_id, canceled.instrument_id);
         let mut line = format!("canceled {} {quantity}", self.name(key));
         if !leaves.is_zero() {
@@ -498,7 +520,8 @@ impl World {
 
     fn tell_modified(&mut self, modified: &Modified) -> String {
         let Modified { key, order_id, quantity, leaves, .. } = *modified;
-        assert!(self.take(key, order_id, quantity, leaves).booked);
+        let told = self.take(key, order_id, quantity, leaves);
+        assert!(told.booked && told.displayed() == modified.displayed);
         let side = side_word(modified.side);
         format!("modified {} {side} {quantity} leaving {leaves}", self.name(key))
     }

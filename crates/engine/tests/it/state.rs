@@ -51,6 +51,8 @@ fn hash_tells_states_apart() {
          buy A2 4 @ 100 among G1 => accepted, booked 4 @ 100",
         "buy A1 4 @ 100 => accepted, booked 4 @ 100
          buy A2 4 @ 100 post-only => accepted, booked 4 @ 100",
+        "buy A1 4 @ 100 => accepted, booked 4 @ 100
+         buy A2 4 @ 100 hidden => accepted, booked 4 @ 100 hidden",
         // Other things than orders.
         "buy A1 4 @ 100 => accepted, booked 4 @ 100
          buy A2 4 @ 100 ioc => accepted, canceled A2 4 ioc",

@@ -87,9 +87,11 @@ fn cover(coverage: &mut Coverage, command: &Command, event: &Event) {
         }
         Event::Rejected(rejected) => format!("Rejected {:?}", rejected.reason),
         Event::Replaced(replaced) => format!("Replaced, in place {}", replaced.in_place),
+        Event::Booked(booked) if !booked.displayed => "Booked hidden".into(),
         Event::Booked(booked) => format!("Booked, named {}", !booked.attribution.is_blank()),
         Event::Traded(traded) => format!(
-            "Traded, maker done {}, taker done {}",
+            "Traded{}, maker done {}, taker done {}",
+            if traded.maker_displayed { "" } else { " hidden" },
             traded.maker.leaves.is_zero(),
             traded.taker.leaves.is_zero()
         ),
@@ -141,7 +143,11 @@ const EXPECTED: &str = "\
     Enter: Accepted Limit ImmediateOrCancel
     Enter: Accepted Market Day
     Enter: Accepted Market ImmediateOrCancel
+    Enter: Booked hidden
     Enter: Booked, named false
+    Enter: Traded hidden, maker done false, taker done true
+    Enter: Traded hidden, maker done true, taker done false
+    Enter: Traded hidden, maker done true, taker done true
     Enter: Booked, named true
     Enter: Canceled ImmediateOrCancel, done true
     Enter: Rejected EntryDisabled
@@ -215,7 +221,11 @@ const EXPECTED: &str = "\
     Refuse: Rejected ReplaceNotAllowed
     Refuse: Rejected SweepNotAllowed
     Replace without terms: Canceled User, done true
+    Replace: Booked hidden
     Replace: Booked, named false
+    Replace: Traded hidden, maker done false, taker done true
+    Replace: Traded hidden, maker done true, taker done false
+    Replace: Traded hidden, maker done true, taker done true
     Replace: Booked, named true
     Replace: Canceled ImmediateOrCancel, done true
     Replace: Canceled User, done true

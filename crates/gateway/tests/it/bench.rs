@@ -150,6 +150,7 @@ impl Venue {
             side: order.side,
             price: order.price,
             leaves: order.quantity,
+            displayed: true,
             attribution: Firm::BLANK,
         };
         self.put_out(&[Event::Accepted(accepted), Event::Booked(booked)]);

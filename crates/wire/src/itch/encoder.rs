@@ -10,7 +10,7 @@ use zerocopy::IntoBytes;
 
 use super::{
     AddOrder, AddOrderAttributed, OrderCancel, OrderDelete, OrderExecuted, OrderReplace,
-    StockDirectory, StockTradingAction, SystemEvent,
+    StockDirectory, StockTradingAction, SystemEvent, Trade,
 };
 use crate::{
     field::{Nanos48, Price32, U16, U32},
@@ -61,30 +61,36 @@ impl Encoder {
                 emit(stock_directory(timestamp, instrument).as_bytes());
                 emit(trading(timestamp, instrument).as_bytes());
             }
-            Event::Booked(booked) => self.add_order(timestamp, booked, emit),
-            Event::Traded(traded) => emit(order_executed(timestamp, traded).as_bytes()),
-            Event::Canceled(canceled) if canceled.booked => {
+            Event::Booked(booked) if booked.displayed => self.add_order(timestamp, booked, emit),
+            Event::Traded(traded) if traded.maker_displayed => {
+                emit(order_executed(timestamp, traded).as_bytes());
+            }
+            Event::Traded(traded) => emit(self.trade(timestamp, traded).as_bytes()),
+            Event::Canceled(canceled) if canceled.displayed => {
                 let Canceled { order_id, instrument_id, quantity, leaves, .. } = *canceled;
                 reduce(timestamp, order_id, instrument_id, quantity, leaves, emit);
             }
-            Event::SelfMatchPrevented(prevented) if prevented.booked => {
+            Event::SelfMatchPrevented(prevented) if prevented.displayed => {
                 let SelfMatchPrevented { order_id, instrument_id, quantity, leaves, .. } =
                     *prevented;
                 reduce(timestamp, order_id, instrument_id, quantity, leaves, emit);
             }
             // Only live orders are modified, and live orders rest.
-            Event::Modified(modified) => {
+            Event::Modified(modified) if modified.displayed => {
                 let Modified { order_id, instrument_id, quantity, leaves, .. } = *modified;
                 reduce(timestamp, order_id, instrument_id, quantity, leaves, emit);
             }
             Event::Replaced(replaced) if replaced.in_place => {
                 emit(order_replace(timestamp, replaced).as_bytes());
             }
-            Event::Replaced(replaced) => {
+            Event::Replaced(replaced) if replaced.original_displayed => {
                 let Replaced { original_order_id, instrument_id, .. } = *replaced;
                 emit(order_delete(timestamp, original_order_id, instrument_id).as_bytes());
             }
-            Event::Canceled(_)
+            Event::Booked(_)
+            | Event::Modified(_)
+            | Event::Replaced(_)
+            | Event::Canceled(_)
             | Event::SelfMatchPrevented(_)
             | Event::SessionAdded(_)
             | Event::Accepted(_)
@@ -126,6 +132,22 @@ impl Encoder {
             }
             .as_bytes(),
         );
+    }
+
+    /// Against an order that the feed does not know; which side it was on is not told.
+    fn trade(&self, timestamp: Nanos48, traded: &Traded) -> Trade {
+        Trade {
+            message_type: Trade::TYPE,
+            stock_locate: traded.instrument_id.0.into(),
+            tracking_number: TRACKING_NUMBER,
+            timestamp,
+            order_reference_number: 0.into(),
+            buy_sell_indicator: b'B',
+            shares: shares(traded.quantity),
+            stock: *self.symbol(traded.instrument_id).as_bytes(),
+            price: price(traded.price),
+            match_number: traded.trade_id.0.into(),
+        }
     }
 
     fn learn(&mut self, instrument: &Instrument) {

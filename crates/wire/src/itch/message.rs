@@ -215,7 +215,7 @@ layout! {
     "Trade (Non-Cross)" Trade [44] = b'P' {
         message_type: Char,     "`P`";
         stock_locate: U16,      "The instrument";
-        tracking_number: U16,   "Internal";
+        tracking_number: U16,   "Internal; we send 0";
         timestamp: Nanos48,     "When it happened";
         order_reference_number: U64, "0";
         buy_sell_indicator: Char, "`B` whichever side it was";

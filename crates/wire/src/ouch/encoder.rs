@@ -75,7 +75,8 @@ impl Encoder {
                 emit(owner(&replaced.key), &order_replaced(timestamp, replaced, symbol));
             }
             Event::Traded(traded) => {
-                let maker = order_executed(timestamp, traded, &traded.maker, ADDED);
+                let flag = added(traded.maker_displayed);
+                let maker = order_executed(timestamp, traded, &traded.maker, flag);
                 emit(owner(&traded.maker.key), &maker);
                 let taker = order_executed(timestamp, traded, &traded.taker, REMOVED);
                 emit(owner(&traded.taker.key), &taker);
@@ -148,6 +149,7 @@ pub const fn reject_code(reason: RejectReason) -> u16 {
 const START_OF_DAY: u8 = b'S';
 const END_OF_DAY: u8 = b'E';
 const ADDED: u8 = b'A';
+const ADDED_HIDDEN: u8 = b'J';
 const REMOVED: u8 = b'R';
 const SELF_MATCH: u8 = b'Q';
 const LIVE: u8 = b'L';
@@ -156,6 +158,11 @@ const NOT_ELIGIBLE: u8 = b'N';
 
 fn nanos(timestamp: Timestamp) -> Nanos64 {
     Nanos64::new(timestamp.since_midnight())
+}
+
+/// The liquidity flag of a resting order.
+const fn added(displayed: bool) -> u8 {
+    if displayed { ADDED } else { ADDED_HIDDEN }
 }
 
 fn owner(key: &OrderKey) -> Recipient {
@@ -293,7 +300,7 @@ fn aiq_canceled(timestamp: Nanos64, prevented: &SelfMatchPrevented) -> MessageBu
         reason: SELF_MATCH,
         quantity_prevented_from_trading: quantity(prevented.prevented),
         execution_price: prevented.price.0.into(),
-        liquidity_flag: if prevented.booked { ADDED } else { REMOVED },
+        liquidity_flag: if prevented.booked { added(prevented.displayed) } else { REMOVED },
         aiq_strategy: prevented.prevention.code(),
     });
     message.user_ref_idx(prevented.key.channel);

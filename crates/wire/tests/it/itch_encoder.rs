@@ -40,6 +40,7 @@ fn booked() -> Booked {
         side: Side::Buy,
         price: Price(1_503_400),
         leaves: Quantity(300),
+        displayed: true,
         attribution: Firm::BLANK,
     }
 }
@@ -107,12 +108,87 @@ fn trade_executes_the_maker() {
         taker_side: Side::Sell,
         price: Price(1_503_400),
         quantity: Quantity(100),
+        maker_displayed: true,
         maker: fill(SessionId(1), 0, 1),
         taker: fill(SessionId(2), 0, 1),
     }));
     let Ok(Message::OrderExecuted(fields)) = itch::decode(&message) else { panic!() };
     assert_eq!(fields.order_reference_number.get(), 123_456_789);
     assert_eq!((fields.executed_shares.get(), fields.match_number.get()), (100, 9001));
+}
+
+/// A trade of an order that the feed does not know is a print that names neither order nor side.
+#[test]
+fn trade_of_a_hidden_order_is_a_print() {
+    for taker_side in [Side::Buy, Side::Sell] {
+        let message = only(Event::Traded(Traded {
+            trade_id: TradeId(9001),
+            instrument_id: InstrumentId(1),
+            taker_side,
+            price: Price(1_503_400),
+            quantity: Quantity(100),
+            maker_displayed: false,
+            maker: fill(SessionId(1), 0, 1),
+            taker: fill(SessionId(2), 0, 1),
+        }));
+        let expected = itch::Trade {
+            message_type: b'P',
+            stock_locate: 1.into(),
+            tracking_number: 0.into(),
+            timestamp: U48::new(34_200_000_000_123),
+            order_reference_number: 0.into(),
+            buy_sell_indicator: b'B',
+            shares: 100.into(),
+            stock: *b"AAPL    ",
+            price: 1_503_400.into(),
+            match_number: 9001.into(),
+        };
+        assert_eq!(itch::decode(&message), Ok(Message::Trade(&expected)));
+    }
+}
+
+/// What happens to a hidden order beside its trades is not on the feed.
+#[test]
+fn hidden_orders_are_not_on_the_feed() {
+    let (order_id, instrument_id) = (OrderId(7), InstrumentId(1));
+    let (quantity, leaves) = (Quantity(1), Quantity(1));
+    let displayed = false;
+    for event in [
+        Event::Booked(Booked { displayed, ..booked() }),
+        Event::Canceled(Canceled {
+            key: key(),
+            order_id,
+            instrument_id,
+            quantity,
+            leaves,
+            booked: true,
+            displayed,
+            reason: CancelReason::User,
+        }),
+        Event::Modified(Modified {
+            key: key(),
+            order_id,
+            instrument_id,
+            side: Side::SellShort,
+            quantity,
+            leaves,
+            displayed,
+        }),
+        Event::SelfMatchPrevented(SelfMatchPrevented {
+            key: key(),
+            order_id,
+            instrument_id,
+            quantity,
+            leaves,
+            prevented: quantity,
+            price: Price(1),
+            booked: true,
+            displayed,
+            prevention: SelfMatchPrevention::DecrementBoth,
+        }),
+    ] {
+        assert!(encoded(event).is_empty(), "{event:?}");
+    }
 }
 
 /// A reduced order loses lots, a canceled one is deleted, one that never rested shows nothing.
@@ -126,6 +202,7 @@ fn cancels_of_resting_orders_are_told() {
             quantity: Quantity(quantity),
             leaves: Quantity(leaves),
             booked,
+            displayed: booked,
             reason: CancelReason::User,
         })
     };
@@ -139,6 +216,7 @@ fn cancels_of_resting_orders_are_told() {
             prevented: Quantity(1),
             price: Price(1_503_400),
             booked,
+            displayed: booked,
             prevention: SelfMatchPrevention::CancelOldest,
         })
     };
@@ -165,6 +243,7 @@ fn modifies_show_what_they_remove() {
             side: Side::SellShort,
             quantity: Quantity(quantity),
             leaves: Quantity(leaves),
+            displayed: true,
         })
     };
     assert!(encoded(modified(0, 100)).is_empty());
@@ -187,6 +266,7 @@ fn replaces_are_told() {
             time_in_force: TimeInForce::Day,
             display: Display::Visible,
             in_place,
+            original_displayed: true,
             leaves: Quantity(200),
             price: Price(1_503_500),
             attributes: OrderAttributes {

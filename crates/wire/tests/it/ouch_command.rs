@@ -179,7 +179,7 @@ fn fields_not_offered_are_refused() {
         check(ouch::EnterOrder { side, ..enter() }, InvalidSide);
     }
     check(ouch::EnterOrder { symbol: *b"AA\0L    ", ..enter() }, InvalidSymbol);
-    for display in [b'N', b'Z', 0] {
+    for display in [b'X', b'Z', 0] {
         check(ouch::EnterOrder { display, ..enter() }, InvalidDisplay);
     }
     for cross_type in [b'O', b'C', b'H', b'S', b'R', b'E', b'A', 0] {
@@ -380,7 +380,7 @@ fn replace_that_cannot_be_accepted_has_no_terms() {
         assert_eq!(replaced(&with_tags(&request, tags)), expected, "{request:?} {tags:?}");
     };
     void(ouch::ReplaceOrderRequest { time_in_force: b'5', ..replace() }, &[]);
-    void(ouch::ReplaceOrderRequest { display: b'N', ..replace() }, &[]);
+    void(ouch::ReplaceOrderRequest { display: b'Z', ..replace() }, &[]);
     void(ouch::ReplaceOrderRequest { inter_market_sweep_eligibility: b'Y', ..replace() }, &[]);
     void(ouch::ReplaceOrderRequest { cl_ord_id: [7; 14], ..replace() }, &[]);
     void(replace(), &[(Tag::Firm, b"FIRM")]);

@@ -122,6 +122,7 @@ fn replaced() -> Replaced {
         time_in_force,
         display,
         in_place: true,
+        original_displayed: true,
         leaves: Quantity(400),
         price,
         attributes: OrderAttributes {
@@ -211,6 +212,7 @@ fn trade_tells_maker_then_taker() {
         taker_side: Side::Sell,
         price: Price(1_503_400),
         quantity: Quantity(100),
+        maker_displayed: true,
         maker: fill(FIRST, 0, 1),
         taker: fill(SECOND, 3, 77),
     };
@@ -267,6 +269,7 @@ fn optional_appendage_names_the_channel() {
                     quantity: Quantity(60),
                     leaves: Quantity(40),
                     booked: true,
+                    displayed: true,
                     reason: *reason,
                 }),
                 &with_channel(MessageBuffer::new(&ouch::OrderCanceled {
@@ -278,7 +281,9 @@ fn optional_appendage_names_the_channel() {
                 })),
             );
         }
-        for (booked, liquidity_flag) in [(true, b'A'), (false, b'R')] {
+        for (booked, displayed, liquidity_flag) in
+            [(true, true, b'A'), (true, false, b'J'), (false, false, b'R')]
+        {
             gives(
                 Event::SelfMatchPrevented(SelfMatchPrevented {
                     key: key(channel, 9),
@@ -289,6 +294,7 @@ fn optional_appendage_names_the_channel() {
                     prevented: Quantity(40),
                     price: Price(1_503_400),
                     booked,
+                    displayed,
                     prevention: SelfMatchPrevention::CancelOldestOfSessions,
                 }),
                 &with_channel(MessageBuffer::new(&ouch::AiqCanceled {
@@ -312,6 +318,7 @@ fn optional_appendage_names_the_channel() {
                 side: Side::SellShortExempt,
                 quantity: Quantity(10),
                 leaves: Quantity(40),
+                displayed: true,
             }),
             &with_channel(MessageBuffer::new(&ouch::OrderModified {
                 message_type: ouch::OrderModified::TYPE,
@@ -425,6 +432,7 @@ fn booking_is_not_told_to_the_owner() {
         side: Side::Buy,
         price: Price(100),
         leaves: Quantity(1),
+        displayed: true,
         attribution: Firm::BLANK,
     };
     assert_eq!(encoded(Event::Booked(booked)), []);
