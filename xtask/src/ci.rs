@@ -42,6 +42,11 @@ const STEPS: &[Step] = &[
     Step { name: "docs", shows: "the documentation of the code has no broken link", run: docs },
     Step { name: "benches", shows: "the benchmarks compile", run: benches },
     Step { name: "fuzz", shows: "the fuzz targets compile", run: fuzz },
+    Step {
+        name: "mebench",
+        shows: "the core answers through a benchmark's C interface",
+        run: mebench,
+    },
     Step { name: "demo", shows: "the demo trades, dies, recovers, and all adds up", run: demo },
     Step { name: "journal", shows: "the journal that the demo left is whole", run: journal },
     Step { name: "one-core", shows: "the demo completes on one core", run: one_core },
@@ -210,6 +215,22 @@ fn fuzz() -> Result<Outcome, String> {
     )
 }
 
+/// The benchmark itself is C++ and not ours: docs/mebench.md says what it found when it was run.
+fn mebench() -> Result<Outcome, String> {
+    let manifest = root().join("bench/mebench/Cargo.toml");
+    if !manifest.exists() {
+        return Ok(Skipped("there is no bench/mebench/Cargo.toml".into()));
+    }
+    let cargo_on_it = |verb: &str| {
+        let mut command = Command::new(cargo());
+        command.args([verb, "--locked", "--manifest-path"]).arg(&manifest);
+        command.arg("--target-dir").arg(target_folder().join("mebench"));
+        command
+    };
+    passes(cargo_on_it("clippy").args(["--all-targets", "--", "-D", "warnings"]))?;
+    passes(&mut cargo_on_it("test"))
+}
+
 fn demo() -> Result<Outcome, String> {
     demo_in("demo", Command::new(damrak()))
 }
@@ -375,9 +396,9 @@ fn shown(command: &Command) -> String {
 
 /// Packages that are ours, but not members.
 fn outside_the_workspace() -> impl Iterator<Item = PathBuf> {
-    ["fuzz/Cargo.toml", "interop/slouch/Cargo.toml", "bench/rivals/Cargo.toml"]
+    ["fuzz", "interop/slouch", "bench/rivals", "bench/mebench"]
         .into_iter()
-        .map(|manifest| root().join(manifest))
+        .map(|package| root().join(package).join("Cargo.toml"))
         .filter(|manifest| manifest.exists())
 }
 

@@ -1,0 +1,181 @@
+//! The functions that the benchmark looks up by name and calls. All of the unsafe code of this
+//! package is here.
+//!
+//! The header's contract is what the blocks lean on: one caller at a time, from [`engine_init`] to
+//! [`engine_shutdown`], with pointers to whole structs; and a transport that does not call back. A
+//! panic does not leave: the language ends the process where one would cross `extern "C"`.
+#![allow(unsafe_code)]
+
+use std::{
+    cell::UnsafeCell,
+    ffi::{c_int, c_void},
+    hint,
+};
+
+use crate::{
+    api::{Cancel, Modify, NewOrder, Report},
+    participant::Participant,
+};
+
+/// `me_transport_t`: the queue on which reports leave.
+#[derive(Clone, Copy, Debug)]
+#[repr(C)]
+pub struct Transport {
+    /// Makes a queue.
+    pub create: unsafe extern "C" fn(capacity: u32) -> *mut c_void,
+    /// Puts a report in; 0 if the queue is full.
+    pub push: unsafe extern "C" fn(handle: *mut c_void, report: *const Report) -> c_int,
+    /// Takes reports out; how many.
+    pub drain: unsafe extern "C" fn(handle: *mut c_void, out: *mut Report, max: u32) -> u32,
+    /// Publishes what was put in.
+    pub flush: unsafe extern "C" fn(handle: *mut c_void),
+    /// Destroys a queue.
+    pub destroy: unsafe extern "C" fn(handle: *mut c_void),
+}
+
+/// What exists between [`engine_init`] and [`engine_shutdown`].
+struct Running {
+    participant: Participant,
+    outlet: Outlet,
+}
+
+/// The queue on which reports leave.
+#[derive(Clone, Copy)]
+struct Outlet {
+    transport: Transport,
+    handle: *mut c_void,
+}
+
+/// The one exchange of the process: the functions of the header carry no handle.
+struct Place(UnsafeCell<Option<Running>>);
+
+// SAFETY: the place is only reached through the functions below, whose callers promise that no two
+// of their calls overlap; what one thread leaves there the caller hands to the next.
+unsafe impl Sync for Place {}
+
+static PLACE: Place = Place(UnsafeCell::new(None));
+
+/// Opens an exchange with an empty book, whose reports go into the transport.
+///
+/// # Safety
+/// No other function of this module is running. `transport` points to a transport and
+/// `report_sink` was made by it; both stay until [`engine_shutdown`], and `push` calls none of the
+/// functions of this module.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn engine_init(
+    _seed: u64,
+    transport: *const Transport,
+    report_sink: *mut c_void,
+) {
+    // SAFETY: the caller promises that it points to one.
+    let transport = unsafe { *transport };
+    let outlet = Outlet { transport, handle: report_sink };
+    let running = Running { participant: Participant::new(), outlet };
+    // SAFETY: the caller promises that no other function runs, so nothing else borrows the place.
+    unsafe { *PLACE.0.get() = Some(running) };
+}
+
+/// Closes the exchange and gives its memory back.
+///
+/// # Safety
+/// No other function of this module is running.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn engine_shutdown() {
+    // SAFETY: the caller promises that no other function runs, so nothing else borrows the place.
+    unsafe { *PLACE.0.get() = None };
+}
+
+/// See [`Participant::enter`].
+///
+/// # Safety
+/// After [`engine_init`]; no other function of this module is running. `order` points to one.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn engine_on_new_order(order: *const NewOrder) {
+    // SAFETY: the caller promises that it runs alone, and that `order` points to one.
+    let (running, order) = unsafe { (running(), &*order) };
+    let outlet = running.outlet;
+    running.participant.enter(order, |report| outlet.push(report));
+}
+
+/// See [`Participant::cancel`].
+///
+/// # Safety
+/// After [`engine_init`]; no other function of this module is running. `cancel` points to one.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn engine_on_cancel(cancel: *const Cancel) {
+    // SAFETY: the caller promises that it runs alone, and that `cancel` points to one.
+    let (running, cancel) = unsafe { (running(), &*cancel) };
+    let outlet = running.outlet;
+    running.participant.cancel(cancel, |report| outlet.push(report));
+}
+
+/// See [`Participant::modify`].
+///
+/// # Safety
+/// After [`engine_init`]; no other function of this module is running. `modify` points to one.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn engine_on_modify(modify: *const Modify) {
+    // SAFETY: the caller promises that it runs alone, and that `modify` points to one.
+    let (running, modify) = unsafe { (running(), &*modify) };
+    let outlet = running.outlet;
+    running.participant.modify(modify, |report| outlet.push(report));
+}
+
+/// Returns once all is done and reported: at once, because it is when each call returns.
+#[unsafe(no_mangle)]
+pub extern "C" fn engine_flush() {}
+
+/// The best bid, or the least number if there is none.
+///
+/// # Safety
+/// After [`engine_init`]; no other function of this module is running.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn engine_query_best_bid() -> i64 {
+    // SAFETY: the caller promises that it runs alone.
+    unsafe { running() }.participant.best_bid().unwrap_or(i64::MIN)
+}
+
+/// The best ask, or the greatest number if there is none.
+///
+/// # Safety
+/// After [`engine_init`]; no other function of this module is running.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn engine_query_best_ask() -> i64 {
+    // SAFETY: the caller promises that it runs alone.
+    unsafe { running() }.participant.best_ask().unwrap_or(i64::MAX)
+}
+
+/// What is open in all at a price of a side, 0 if nothing.
+///
+/// # Safety
+/// After [`engine_init`]; no other function of this module is running.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn engine_query_depth_at(price_ticks: i64, side: u8) -> u64 {
+    // SAFETY: the caller promises that it runs alone.
+    unsafe { running() }.participant.depth_at(price_ticks, side)
+}
+
+/// What [`engine_init`] made.
+///
+/// # Safety
+/// No other function of this module is running, and none starts before the borrow ends.
+///
+/// # Panics
+/// It made nothing, or it is gone.
+unsafe fn running<'a>() -> &'a mut Running {
+    // SAFETY: the caller promises that nothing else borrows the place while it does.
+    let place = unsafe { &mut *PLACE.0.get() };
+    place.as_mut().expect("engine_init comes before anything else")
+}
+
+impl Outlet {
+    /// Puts a report in, as soon as there is room.
+    fn push(&self, report: &Report) {
+        let Self { transport, handle } = *self;
+        // SAFETY: the caller of `engine_init` promised that the handle was made by this transport
+        // and is still there; the report is borrowed for the call.
+        while unsafe { (transport.push)(handle, report) } == 0 {
+            hint::spin_loop();
+        }
+    }
+}
