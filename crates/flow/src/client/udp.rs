@@ -3,12 +3,14 @@ use std::{
     net::{SocketAddr, UdpSocket},
 };
 
+use socket2::SockRef;
 use wire::moldudp64::{
     self, BLOCK_HEADER_LEN, PACKET_LEN_DEFAULT, ReceiveError, Receiver, ReceiverLimits,
     ReceiverStatistics, Request, Session,
 };
 
 use super::ClientError;
+use crate::feed::RECEIVE_BUFFER_BYTES;
 
 /// Datagrams read in one turn, so that one busy session does not starve its neighbours.
 const READS_PER_POLL: usize = 64;
@@ -92,7 +94,12 @@ impl UdpClient {
         messages_per_datagram: usize,
     ) -> Result<Self, ClientError> {
         let socket = UdpSocket::bind(local)
-            .and_then(|socket| socket.set_nonblocking(true).map(|()| socket))
+            .and_then(|socket| {
+                socket.set_nonblocking(true)?;
+                // Replies come in bursts; the system grants as much of this as it may.
+                SockRef::from(&socket).set_recv_buffer_size(RECEIVE_BUFFER_BYTES)?;
+                Ok(socket)
+            })
             .map_err(|source| ClientError::Bind { address: local, source })?;
         socket
             .connect(server)

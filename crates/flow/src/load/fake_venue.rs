@@ -24,6 +24,7 @@ use wire::{
 };
 
 use super::Clock;
+use crate::feed::RECEIVE_BUFFER_BYTES;
 
 /// Time that passes while a thread sleeps: near enough to the real one, without reading it.
 pub(super) struct SleepingClock {
@@ -91,6 +92,8 @@ impl FakeVenue {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
         listener.set_nonblocking(true).unwrap();
         let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+        // On a busy machine this thread may have to wait while requests come in.
+        socket2::SockRef::from(&socket).set_recv_buffer_size(RECEIVE_BUFFER_BYTES).unwrap();
         socket.set_nonblocking(true).unwrap();
         let (tcp, udp) = (listener.local_addr().unwrap(), socket.local_addr().unwrap());
         let stop = Arc::new(AtomicBool::new(false));
