@@ -4,7 +4,7 @@
 //! Three flows, each from a seed by integer arithmetic alone, so that their bytes are the same on
 //! every machine. What is canceled or replaced is always live, so an engine accepts every operation,
 //! and engines that match by price and time make the same trades: [`Tally`] says in one number
-//! whether they did. Start at [`Flow::generate`]; [`file`] has the form on disk.
+//! whether they did. Start at [`Flow::generate`]; [`mod@file`] has the form on disk.
 
 pub mod file;
 mod generate;
