@@ -103,9 +103,9 @@ pub struct OrderEntry<N> {
     connections: Vec<Option<Box<Connection>>>,
     /// The connection of each account that has one.
     live: Vec<Option<ConnectionId>>,
-    /// Accounts whose orders are to be canceled because they were cut off: submitted before
-    /// anything else, as soon as the ring has a slot.
-    cut_off: Vec<bool>,
+    /// Accounts whose orders are to be canceled because they were cut off, each once: submitted
+    /// before anything else, as soon as the ring has a slot. Mostly empty.
+    cut_off: VecDeque<usize>,
     /// Places of connections with something to do, each once, longest waiting first.
     queue: VecDeque<u32>,
     pending: usize,
@@ -153,7 +153,7 @@ impl<N: StreamNetwork> OrderEntry<N> {
             session,
             replies: Replies::new(&usernames, limits.store_bytes_max),
             live: vec![None; accounts.len()],
-            cut_off: vec![false; accounts.len()],
+            cut_off: VecDeque::new(),
             accounts,
             timers,
             limits,
@@ -410,10 +410,7 @@ impl<N: StreamNetwork> OrderEntry<N> {
     /// are submitted already, and those of their next connection come after.
     fn cancel_for_cut_off(&mut self, now_ns: u64) -> usize {
         let mut work = 0;
-        for account in 0..self.cut_off.len() {
-            if !self.cut_off[account] {
-                continue;
-            }
+        while let Some(account) = self.cut_off.front().copied() {
             if self.submissions.free() == 0 {
                 break;
             }
@@ -423,7 +420,7 @@ impl<N: StreamNetwork> OrderEntry<N> {
             let submission = Submission { received: Timestamp(now_ns), command };
             self.submissions.try_publish(submission).expect("there was a free slot");
             self.free = 0;
-            self.cut_off[account] = false;
+            self.cut_off.pop_front();
             self.counters.disconnect_cancels.add(1);
             work += 1;
         }
@@ -685,7 +682,9 @@ impl<N: StreamNetwork> OrderEntry<N> {
             }
             Stage::Live(account) => {
                 self.live[account] = None;
-                self.cut_off[account] = self.accounts[account].cancel_on_disconnect;
+                if self.accounts[account].cancel_on_disconnect && !self.cut_off.contains(&account) {
+                    self.cut_off.push_back(account);
+                }
                 let username = self.accounts[account].username();
                 reason.map(|reason| Notice::LoggedOut { username, address, reason })
             }
