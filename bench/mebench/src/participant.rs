@@ -8,7 +8,7 @@
 use std::collections::BTreeMap;
 
 use engine::{BookView, Engine, PRICE_MAX, QUANTITY_MAX};
-use market::{
+use market::{Instructions, 
     AddInstrument, AddSession, CancelOrder, Command, Conditions, Display, EnterOrder, Event, Firm,
     Input, InstrumentId, OrderAttributes, OrderKey, OrderType, Price, Quantity,
     SelfMatchPrevention, SessionId, Side, Symbol, SystemEvent, Text, TimeInForce, Timestamp,
@@ -217,6 +217,7 @@ impl Participant {
             symbol: self.symbol,
             attributes: OrderAttributes::default(),
             conditions: Conditions::NONE,
+            instructions: Instructions::NONE,
         });
         let Self { engine, names, .. } = self;
         apply(engine, command, |event| match event {

@@ -4,7 +4,7 @@
 
 use engine::Engine;
 use market::{
-    AddInstrument, AddSession, Command, Conditions, Display, EnterOrder, Firm, Input,
+    AddInstrument, AddSession, Command, Conditions, Display, EnterOrder, Firm, Input, Instructions,
     OrderAttributes, OrderKey, OrderType, Price, Quantity, SelfMatchPrevention, Sequence,
     SessionId, Side, Symbol, SystemEvent, Text, TimeInForce, Timestamp,
 };
@@ -23,6 +23,7 @@ fn main() {
             symbol,
             attributes: OrderAttributes::default(),
             conditions: Conditions::default(),
+            instructions: Instructions::NONE,
         })
     };
     let commands = [

@@ -1,7 +1,8 @@
 //! The checks of an order, in the order of the codes of their reject reasons.
 
 use market::{
-    Firm, Lots, OrderType, Price, Quantity, RejectReason, ReplaceTerms, Side, TimeInForce,
+    Firm, Instructions, Lots, OrderType, Price, Quantity, RejectReason, ReplaceTerms, Side,
+    TimeInForce,
 };
 
 use crate::{
@@ -34,7 +35,7 @@ pub(crate) fn terms(
     }
     let price_allowed = match order_type {
         OrderType::Limit => book.is_price(price),
-        OrderType::Market => price == Price::ZERO,
+        OrderType::Market | OrderType::MarketToLimit => price == Price::ZERO,
     };
     if !price_allowed {
         return Err(RejectReason::InvalidPrice);
@@ -49,9 +50,25 @@ pub(crate) fn minimum(
     time_in_force: TimeInForce,
     leaves: Quantity,
 ) -> Result<(), RejectReason> {
-    let rests = order_type == OrderType::Limit && time_in_force == TimeInForce::Day;
+    let rests = order_type != OrderType::Market && time_in_force.may_rest();
     if minimum != Lots::ZERO && (rests || leaves < minimum.quantity()) {
         return Err(RejectReason::InvalidMinimumQuantity);
+    }
+    Ok(())
+}
+
+/// Is everything offered that an order asks for?
+pub(crate) fn offered(
+    time_in_force: TimeInForce,
+    instructions: &Instructions,
+) -> Result<(), RejectReason> {
+    use TimeInForce::*;
+    let is_offered = match time_in_force {
+        Day | GoodTillCancel | ImmediateOrCancel | FillOrKill => true,
+        AtTheOpen | AtTheClose | GoodForAuction | GoodTillTime => false,
+    };
+    if !is_offered || instructions.is_some() {
+        return Err(RejectReason::NotSupported);
     }
     Ok(())
 }
@@ -61,6 +78,7 @@ pub(crate) fn replacement(book: &Book, original: &Order, new: &ReplaceTerms) -> 
     let leaves = new.quantity.saturating_sub(original.used());
     let minimum_quantity = new.conditions.minimum_quantity.unwrap_or_default();
     terms(book, new.order_type, new.quantity, new.price).is_ok()
+        && offered(new.time_in_force, &new.instructions.unwrap_or_default()).is_ok()
         && minimum(minimum_quantity, new.order_type, new.time_in_force, leaves).is_ok()
         && new.side.is_none_or(|side| side_change(original.side, side))
         && !leaves.is_zero()

@@ -31,11 +31,11 @@ use core::mem;
 use market::{
     Accepted, AccountQueried, AccountQuery, AddInstrument, AddSession, Booked, CancelOnDisconnect,
     CancelOrder, CancelReason, Canceled, ClientOrderId, Command, Conditions, Display, EnterOrder,
-    EntrySwitch, EntrySwitched, Event, Fill, Firm, Input, Instrument, InstrumentId, Lots,
-    MassCancel, MassCanceled, Modified, ModifyOrder, OrderAttributes, OrderId, OrderKey, OrderType,
-    Price, Quantity, RefusedOrder, RejectReason, Rejected, ReplaceOrder, ReplaceTerms, Replaced,
-    SelfMatchPrevented, SelfMatchPrevention, Sequence, SessionAdded, SystemEvent, TimeInForce,
-    Timestamp, TradeId, Traded,
+    EntrySwitch, EntrySwitched, Event, Fill, Firm, Input, Instructed, Instrument, InstrumentId,
+    Lots, MassCancel, MassCanceled, Modified, ModifyOrder, OrderAttributes, OrderId, OrderKey,
+    OrderType, Price, Quantity, RefusedOrder, RejectReason, Rejected, ReplaceOrder, ReplaceTerms,
+    Replaced, SelfMatchPrevented, SelfMatchPrevention, Sequence, SessionAdded, SystemEvent,
+    TimeInForce, Timestamp, TradeId, Traded,
 };
 
 pub use order::{PRICE_MAX, QUANTITY_MAX};
@@ -173,6 +173,10 @@ impl Engine {
         };
         let order_id = self.next_order_id();
         self.orders_accepted += 1;
+        if order.instructions.is_some() {
+            let instructions = order.instructions;
+            emit(Event::Instructed(Instructed { key: order.key, instructions }));
+        }
         emit(Event::Accepted(Accepted {
             key: order.key,
             order_id,
@@ -232,7 +236,7 @@ impl Engine {
 
         let minimum_quantity = terms.conditions.minimum_quantity.unwrap_or_default();
         let rests_at_once = terms.order_type == OrderType::Limit
-            && terms.time_in_force == TimeInForce::Day
+            && terms.time_in_force.may_rest()
             && !book.would_cross(original.side, Some(terms.price));
         self.consume(key);
         self.remove(slot);
@@ -388,6 +392,7 @@ impl Engine {
             order.time_in_force,
             order.quantity,
         )?;
+        check::offered(order.time_in_force, &order.instructions)?;
         if session.is_full() {
             return Err(RejectReason::TooManyOrders);
         }
@@ -403,19 +408,30 @@ impl Engine {
     ) {
         let limit = match terms.order_type {
             OrderType::Limit => Some(order.price()),
-            OrderType::Market => None,
+            OrderType::Market | OrderType::MarketToLimit => None,
         };
         if order.post_only && self.book_of(&order).would_cross(order.side, limit) {
             return emit(canceled_at_once(&order, CancelReason::PostOnly));
         }
-        if !self.reaches_minimum(&order, limit, terms.minimum_quantity) {
+        let minimum = match terms.time_in_force {
+            TimeInForce::FillOrKill => order.leaves(),
+            _ => terms.minimum_quantity.quantity(),
+        };
+        if !self.reaches_minimum(&order, limit, minimum) {
             return emit(canceled_at_once(&order, CancelReason::ImmediateOrCancel));
         }
-        self.trade(&mut order, limit, emit);
+        let price_last = self.trade(&mut order, limit, emit);
         if order.is_done() {
             return;
         }
-        if terms.order_type == OrderType::Limit && terms.time_in_force == TimeInForce::Day {
+        let limit = match terms.order_type {
+            OrderType::MarketToLimit => price_last,
+            _ => limit,
+        };
+        if let Some(limit) = limit
+            && terms.time_in_force.may_rest()
+        {
+            order.set_price(limit);
             self.add(order);
             emit(Event::Booked(Booked {
                 order_id: order.order_id,
@@ -432,23 +448,31 @@ impl Engine {
     }
 
     /// Would an incoming order trade at least its minimum at once?
-    fn reaches_minimum(&self, order: &Order, limit: Option<Price>, minimum: Lots) -> bool {
-        if minimum == Lots::ZERO {
+    fn reaches_minimum(&self, order: &Order, limit: Option<Price>, minimum: Quantity) -> bool {
+        if minimum.is_zero() {
             return true;
         }
         let prevention = self_match::meant(&self.sessions, order);
-        self.book_of(order).would_trade(&self.pool, order, limit, minimum.quantity(), |maker| {
+        self.book_of(order).would_trade(&self.pool, order, limit, minimum, |maker| {
             let is_own = self_match::is_own(&self.sessions, prevention, order, maker);
             is_own.then_some(prevention)
         })
     }
 
-    fn trade(&mut self, order: &mut Order, limit: Option<Price>, emit: &mut impl FnMut(Event)) {
+    /// Trades an order as far as it goes; the price of its last trade, if it had one.
+    fn trade(
+        &mut self,
+        order: &mut Order,
+        limit: Option<Price>,
+        emit: &mut impl FnMut(Event),
+    ) -> Option<Price> {
         let Self { sessions, books, pool, trade_id_last, hash, .. } = self;
         let book = &mut books[usize::from(order.instrument_id.0) - 1];
         let prevention = self_match::meant(sessions, order);
-        let mut settlement = Settlement { prevention, sessions, trade_id_last, hash, emit };
+        let mut settlement =
+            Settlement { prevention, sessions, trade_id_last, hash, emit, price_last: None };
         book.cross(pool, order, limit, &mut settlement);
+        settlement.price_last
     }
 
     /// Cancels all that is open of a resting order.
@@ -589,6 +613,8 @@ struct Settlement<'a, E> {
     trade_id_last: &'a mut TradeId,
     hash: &'a mut StateHash,
     emit: &'a mut E,
+    /// Of the incoming order's last trade.
+    price_last: Option<Price>,
 }
 
 impl<E: FnMut(Event)> Settle for Settlement<'_, E> {
@@ -609,6 +635,7 @@ impl<E: FnMut(Event)> Settle for Settlement<'_, E> {
             return self.tell_prevented(met, prevention);
         }
         self.trade_id_last.0 += 1;
+        self.price_last = Some(maker.price());
         (self.emit)(Event::Traded(Traded {
             trade_id: *self.trade_id_last,
             instrument_id: taker.instrument_id,

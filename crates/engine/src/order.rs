@@ -111,6 +111,12 @@ impl Order {
         Price(u64::from(self.price))
     }
 
+    /// Gives it the limit at which it rests; a market-to-limit order has none when it is entered.
+    pub(crate) fn set_price(&mut self, price: Price) {
+        assert!(price <= PRICE_MAX, "a price at which orders rest");
+        self.price = price.0 as u32;
+    }
+
     /// Asked for, in lots, with what was executed and prevented of the orders it replaced.
     pub(crate) fn quantity(&self) -> Quantity {
         Quantity(u64::from(self.quantity))

@@ -9,9 +9,9 @@ use std::{
 use engine::Engine;
 use market::{
     AddInstrument, AddSession, CancelOrder, Command, ConditionChanges, Conditions, Display,
-    EnterOrder, Event, Firm, Input, MassCancel, ModifyOrder, OrderAttributes, OrderKey, OrderType,
-    Price, Quantity, ReplaceOrder, ReplaceTerms, SelfMatchPrevention, SessionId, Side, Symbol,
-    SystemEvent, Text, TimeInForce, Timestamp,
+    EnterOrder, Event, Firm, Input, Instructions, MassCancel, ModifyOrder, OrderAttributes,
+    OrderKey, OrderType, Price, Quantity, ReplaceOrder, ReplaceTerms, SelfMatchPrevention,
+    SessionId, Side, Symbol, SystemEvent, Text, TimeInForce, Timestamp,
 };
 
 /// The system's allocator; counts what each thread takes from it.
@@ -118,6 +118,7 @@ impl Flow {
             symbol: Symbol::from_bytes([b'A' + instrument as u8; 8]).unwrap(),
             attributes: OrderAttributes { group_id: self.below(3) as u16, ..Default::default() },
             conditions: self.conditions(),
+            instructions: Instructions::NONE,
         })
     }
 
@@ -178,6 +179,7 @@ impl Flow {
                         shares_located: false,
                         locate_broker: Firm::BLANK,
                         conditions: ConditionChanges::NONE,
+                        instructions: None,
                     }),
                 })
             }

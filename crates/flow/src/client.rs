@@ -14,9 +14,9 @@ mod udp;
 use std::{io, net::SocketAddr, thread, time::Duration};
 
 use market::{
-    AccountQuery, CancelOrder, Command, Display, EnterOrder, EntrySwitch, Firm, MassCancel,
-    ModifyOrder, OrderAttributes, OrderKey, OrderType, Price, Quantity, ReplaceOrder, ReplaceTerms,
-    Side, Symbol, TimeInForce,
+    AccountQuery, CancelOrder, Command, Display, EnterOrder, EntrySwitch, Firm, Instructions,
+    MassCancel, ModifyOrder, OrderAttributes, OrderKey, OrderType, Price, Quantity, ReplaceOrder,
+    ReplaceTerms, Side, Symbol, TimeInForce,
 };
 use wire::{
     moldudp64,
@@ -108,6 +108,7 @@ pub fn enter(
             ..OrderAttributes::default()
         },
         conditions: market::Conditions::NONE,
+        instructions: Instructions::NONE,
     }))
 }
 
@@ -135,6 +136,7 @@ pub fn replace(
             shares_located: false,
             locate_broker: Firm::BLANK,
             conditions: market::ConditionChanges::NONE,
+            instructions: None,
         }),
     }))
 }

@@ -10,9 +10,9 @@ use std::collections::VecDeque;
 use market::{
     AccountQuery, AddInstrument, AddSession, CancelOnDisconnect, CancelOrder, Capacity,
     ClientOrderId, Command, ConditionChanges, Conditions, CustomerType, Display, EnterOrder,
-    EntrySwitch, Firm, Lots, MassCancel, ModifyOrder, OrderAttributes, OrderKey, OrderType, Price,
-    Quantity, RefusedOrder, RejectReason, ReplaceOrder, ReplaceTerms, SelfMatchGroup,
-    SelfMatchPrevention, SessionId, Side, Symbol, SystemEvent, Text, TimeInForce,
+    EntrySwitch, Firm, Instructions, Lots, MassCancel, ModifyOrder, OrderAttributes, OrderKey,
+    OrderType, Price, Quantity, RefusedOrder, RejectReason, ReplaceOrder, ReplaceTerms,
+    SelfMatchGroup, SelfMatchPrevention, SessionId, Side, Symbol, SystemEvent, Text, TimeInForce,
 };
 
 use crate::rng::Rng;
@@ -42,6 +42,9 @@ pub struct Profile {
     pub firm: Firm,
     /// Of a hundred orders, how many name conditions.
     pub conditions_percent: u64,
+    /// Of a hundred orders, how many are of a type, of a life, or told something that OUCH cannot
+    /// say.
+    pub beyond_ouch_percent: u64,
     /// What the sessions are added with, one after the other and from the front again.
     pub self_match_preventions: Vec<SelfMatchPrevention>,
     /// How many live orders each session may have.
@@ -75,6 +78,7 @@ impl Default for Profile {
             channels: 2,
             firm: Firm::new("FIRM").expect("four characters"),
             conditions_percent: 10,
+            beyond_ouch_percent: 10,
             self_match_preventions: vec![SelfMatchPrevention::Off],
             live_orders_max: 100_000,
             price_increment: Price(100),
@@ -265,18 +269,17 @@ impl CommandFlow {
             0 => (OrderType::Market, TimeInForce::Day),
             1 => (OrderType::Market, TimeInForce::ImmediateOrCancel),
             2 => (OrderType::Limit, TimeInForce::ImmediateOrCancel),
-            _ => (OrderType::Limit, TimeInForce::Day),
+            _ => self.resting_kind(),
         };
         let price = match order_type {
             OrderType::Limit => self.price(instrument, side),
-            OrderType::Market => Price::ZERO,
+            OrderType::Market | OrderType::MarketToLimit => Price::ZERO,
         };
         let quantity = self.quantity();
-        if order_type == OrderType::Limit && time_in_force == TimeInForce::Day {
+        if order_type == OrderType::Limit && time_in_force.may_rest() {
             self.live.push(LiveOrder { key, instrument, side, quantity });
         }
-        let at_once =
-            order_type == OrderType::Market || time_in_force == TimeInForce::ImmediateOrCancel;
+        let at_once = order_type == OrderType::Market || !time_in_force.may_rest();
         Command::Enter(EnterOrder {
             key,
             side,
@@ -288,7 +291,21 @@ impl CommandFlow {
             symbol: symbol(instrument),
             attributes: self.attributes(),
             conditions: self.conditions(at_once, quantity),
+            instructions: Instructions::NONE,
         })
+    }
+
+    /// A type and a life of an order that may rest: mostly a limit for the day.
+    fn resting_kind(&mut self) -> (OrderType, TimeInForce) {
+        if !self.rng.chance(self.profile.beyond_ouch_percent, 100) {
+            return (OrderType::Limit, TimeInForce::Day);
+        }
+        match self.rng.below(6) {
+            0 => (OrderType::Limit, TimeInForce::FillOrKill),
+            1 => (OrderType::MarketToLimit, TimeInForce::Day),
+            2 => (OrderType::MarketToLimit, TimeInForce::ImmediateOrCancel),
+            _ => (OrderType::Limit, TimeInForce::GoodTillCancel),
+        }
     }
 
     /// A new order with something changed.
@@ -341,7 +358,7 @@ impl CommandFlow {
     fn replace(&mut self, order: LiveOrder) -> Command {
         let key = self.next_key_of(order.key.session_id, order.key.channel);
         let terms = self.terms(order);
-        if terms.order_type == OrderType::Limit && terms.time_in_force == TimeInForce::Day {
+        if terms.order_type == OrderType::Limit && terms.time_in_force.may_rest() {
             self.live.push(LiveOrder { key, quantity: terms.quantity.0, ..order });
         }
         replace(order.key, key, Some(terms))
@@ -351,11 +368,11 @@ impl CommandFlow {
         let (order_type, time_in_force) = match self.rng.below(30) {
             0 => (OrderType::Market, TimeInForce::Day),
             1 => (OrderType::Limit, TimeInForce::ImmediateOrCancel),
-            _ => (OrderType::Limit, TimeInForce::Day),
+            _ => self.resting_kind(),
         };
         let price = match order_type {
             OrderType::Limit => self.price(order.instrument, order.side),
-            OrderType::Market => Price::ZERO,
+            OrderType::Market | OrderType::MarketToLimit => Price::ZERO,
         };
         let side = match order.side {
             Side::Buy => None,
@@ -363,8 +380,7 @@ impl CommandFlow {
             _ => Some(self.kind_of_sell()),
         };
         let quantity = self.quantity();
-        let at_once =
-            order_type == OrderType::Market || time_in_force == TimeInForce::ImmediateOrCancel;
+        let at_once = order_type == OrderType::Market || !time_in_force.may_rest();
         ReplaceTerms {
             side,
             order_type,
@@ -376,6 +392,7 @@ impl CommandFlow {
             shares_located: self.rng.chance(1, 4),
             locate_broker: if self.rng.chance(1, 8) { text("LEND") } else { Firm::BLANK },
             conditions: self.condition_changes(at_once, quantity),
+            instructions: None,
         }
     }
 

@@ -9,10 +9,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use market::{
     Accepted, AccountQueried, AddInstrument, AddSession, Booked, CancelReason, Canceled,
     ClientOrderId, Command, Conditions, Display, EnterOrder, EntrySwitch, EntrySwitched, Event,
-    Fill, Firm, Input, Instrument, InstrumentId, Lots, MassCancel, MassCanceled, Modified,
-    ModifyOrder, OrderAttributes, OrderId, OrderKey, OrderType, Price, Quantity, RejectReason,
-    Rejected, ReplaceOrder, ReplaceTerms, Replaced, SelfMatchPrevented, SelfMatchPrevention,
-    SessionAdded, SessionId, Side, SystemEvent, Text, TimeInForce, TradeId, Traded,
+    Fill, Firm, Input, Instructions, Instrument, InstrumentId, Lots, MassCancel, MassCanceled,
+    Modified, ModifyOrder, OrderAttributes, OrderId, OrderKey, OrderType, Price, Quantity,
+    RejectReason, Rejected, ReplaceOrder, ReplaceTerms, Replaced, SelfMatchPrevented,
+    SelfMatchPrevention, SessionAdded, SessionId, Side, SystemEvent, Text, TimeInForce, TradeId,
+    Traded,
 };
 
 /// The largest quantity (5.3).
@@ -105,13 +106,16 @@ impl ModelOrder {
 
     /// May what is left of it rest? (6.6, 6.7)
     fn may_rest(&self) -> bool {
-        self.order_type == OrderType::Limit && self.time_in_force == TimeInForce::Day
+        match self.time_in_force {
+            TimeInForce::Day | TimeInForce::GoodTillCancel => self.order_type == OrderType::Limit,
+            _ => false,
+        }
     }
 
     /// Would it trade at this price of the other side? (6.1)
     fn accepts(&self, price: Price) -> bool {
         match (self.order_type, self.side) {
-            (OrderType::Market, _) => true,
+            (OrderType::Market | OrderType::MarketToLimit, _) => true,
             (OrderType::Limit, Side::Buy) => price <= self.price,
             (OrderType::Limit, _) => price >= self.price,
         }
@@ -334,8 +338,7 @@ impl Model {
             instrument.is_some_and(|it| allowed_price(it, asked.order_type, asked.price));
         // 15.1
         let minimum = asked.conditions.minimum_quantity.quantity();
-        let at_once = asked.order_type == OrderType::Market
-            || asked.time_in_force == TimeInForce::ImmediateOrCancel;
+        let at_once = only_at_once(asked.order_type, asked.time_in_force);
         let minimum_fits = minimum == Quantity::ZERO || (at_once && minimum <= asked.quantity);
         let checks = [
             (self.is_open(), RejectReason::MarketClosed),
@@ -344,6 +347,7 @@ impl Model {
             ((1..=QUANTITY_MAX).contains(&asked.quantity.0), RejectReason::InvalidQuantity),
             (price_fits, RejectReason::InvalidPrice),
             (minimum_fits, RejectReason::InvalidMinimumQuantity),
+            (is_offered(asked.time_in_force, asked.instructions), RejectReason::NotSupported),
             (live_orders < session.live_orders_max as usize, RejectReason::TooManyOrders),
         ];
         checks.into_iter().find(|(passed, _)| !passed).map(|(_, reason)| reason)
@@ -354,17 +358,23 @@ impl Model {
         if order.conditions.post_only && self.first_to_trade_with(&order).is_some() {
             return events.push(canceled_at_once(&order, CancelReason::PostOnly));
         }
-        // 15.2: one would see by trying, on a copy of everything.
-        if order.conditions.minimum_quantity.0 > 0 {
+        // 15.2, 17.1: one would see by trying, on a copy of everything.
+        let minimum = match order.time_in_force {
+            TimeInForce::FillOrKill => order.leaves().0,
+            _ => order.conditions.minimum_quantity.quantity().0,
+        };
+        if minimum > 0 {
             let mut rehearsal = self.clone();
             let mut copy = order;
             copy.conditions.minimum_quantity = Lots::ZERO;
+            copy.time_in_force = TimeInForce::ImmediateOrCancel;
             rehearsal.trade_then_rest(copy, &mut Vec::new());
             let traded = rehearsal.volume - self.volume;
-            if traded < order.conditions.minimum_quantity.quantity().0 {
+            if traded < minimum {
                 return events.push(canceled_at_once(&order, CancelReason::ImmediateOrCancel));
             }
         }
+        let mut price_last = None;
         while order.leaves() > Quantity::ZERO
             && let Some(place) = self.first_to_trade_with(&order)
         {
@@ -375,6 +385,7 @@ impl Model {
                 continue;
             }
             let maker = &mut self.orders[place];
+            price_last = Some(maker.price);
             maker.executed += quantity.0;
             order.executed += quantity.0;
             self.volume += quantity.0;
@@ -392,6 +403,13 @@ impl Model {
         }
         if order.leaves() == Quantity::ZERO {
             return;
+        }
+        // 17.3
+        if order.order_type == OrderType::MarketToLimit
+            && let Some(price) = price_last
+        {
+            order.order_type = OrderType::Limit;
+            order.price = price;
         }
         if order.may_rest() {
             self.orders.push(order);
@@ -590,10 +608,10 @@ impl Model {
             && terms.quantity.0 > original.executed + original.prevented
             && allowed_price(instrument, terms.order_type, terms.price)
             && (terms.conditions.minimum_quantity.unwrap_or_default() == Lots::ZERO
-                || (terms.order_type == OrderType::Market
-                    || terms.time_in_force == TimeInForce::ImmediateOrCancel)
+                || only_at_once(terms.order_type, terms.time_in_force)
                     && terms.conditions.minimum_quantity.unwrap_or_default().quantity().0
                         <= terms.quantity.0 - original.executed - original.prevented)
+            && is_offered(terms.time_in_force, terms.instructions.unwrap_or(Instructions::NONE))
             && terms.side.is_none_or(|side| same_side_of_book(side, original.side))
     }
 
@@ -767,10 +785,28 @@ fn is_hidden(order: &ModelOrder) -> bool {
     order.display == Display::Hidden
 }
 
+/// 5.7
+fn is_offered(time_in_force: TimeInForce, instructions: Instructions) -> bool {
+    let lives = [
+        TimeInForce::Day,
+        TimeInForce::GoodTillCancel,
+        TimeInForce::ImmediateOrCancel,
+        TimeInForce::FillOrKill,
+    ];
+    lives.contains(&time_in_force) && instructions == Instructions::NONE
+}
+
+/// Never rests, whatever it trades? (15.1)
+fn only_at_once(order_type: OrderType, time_in_force: TimeInForce) -> bool {
+    order_type == OrderType::Market
+        || time_in_force == TimeInForce::ImmediateOrCancel
+        || time_in_force == TimeInForce::FillOrKill
+}
+
 /// 5.4
 fn allowed_price(instrument: &Instrument, order_type: OrderType, price: Price) -> bool {
     match order_type {
-        OrderType::Market => price == Price::ZERO,
+        OrderType::Market | OrderType::MarketToLimit => price == Price::ZERO,
         OrderType::Limit => {
             (1..=PRICE_MAX).contains(&price.0)
                 && price.0.is_multiple_of(instrument.price_increment.0)

@@ -8,9 +8,9 @@ use core::fmt;
 use crate::{
     AccountQuery, AddInstrument, AddSession, CancelOnDisconnect, CancelOrder, Capacity,
     ClientOrderId, Command, ConditionChanges, Conditions, CustomerType, Display, EnterOrder,
-    EntrySwitch, Firm, Lots, MassCancel, ModifyOrder, OrderAttributes, OrderKey, OrderType, Price,
-    Quantity, RefusedOrder, RejectReason, ReplaceOrder, ReplaceTerms, SelfMatchPrevention,
-    SessionId, Side, SystemEvent, Text, TimeInForce,
+    EntrySwitch, Firm, Instructions, Lots, MassCancel, ModifyOrder, OrderAttributes, OrderKey,
+    OrderType, Price, Pricing, Quantity, RefusedOrder, RejectReason, ReplaceOrder, ReplaceTerms,
+    SelfMatchPrevention, SessionId, Side, SystemEvent, Text, Ticks, TimeInForce,
 };
 
 const SYSTEM: u8 = 1;
@@ -29,6 +29,8 @@ const ADD_SESSION_WITH_PREVENTION: u8 = 13;
 const ENTER_WITH_CONDITIONS: u8 = 14;
 const REPLACE_WITH_CONDITIONS: u8 = 15;
 const CANCEL_ON_DISCONNECT: u8 = 16;
+const ENTER_WITH_INSTRUCTIONS: u8 = 17;
+const REPLACE_WITH_INSTRUCTIONS: u8 = 18;
 
 /// Bytes that are not a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -58,7 +60,7 @@ impl core::error::Error for DecodeError {}
 
 impl Command {
     /// The longest encoded command, in bytes.
-    pub const ENCODED_LEN_MAX: usize = 80;
+    pub const ENCODED_LEN_MAX: usize = 112;
 
     /// Writes the command to the front of `buffer` and says how many bytes it took.
     pub fn encode(&self, buffer: &mut [u8; Self::ENCODED_LEN_MAX]) -> usize {
@@ -86,8 +88,13 @@ impl Command {
                 }
             }
             Self::Enter(order) => {
-                let conditional = order.conditions != Conditions::NONE;
-                out.u8(if conditional { ENTER_WITH_CONDITIONS } else { ENTER });
+                let instructed = order.instructions.is_some();
+                let conditional = instructed || order.conditions != Conditions::NONE;
+                out.u8(match conditional {
+                    false => ENTER,
+                    true if instructed => ENTER_WITH_INSTRUCTIONS,
+                    true => ENTER_WITH_CONDITIONS,
+                });
                 out.key(&order.key);
                 out.u8(order.side.code());
                 out.u8(order.order_type.code());
@@ -100,10 +107,14 @@ impl Command {
                 if conditional {
                     out.conditions(&order.conditions);
                 }
+                if instructed {
+                    out.instructions(&order.instructions);
+                }
             }
             Self::Replace(replace) => {
                 out.u8(match &replace.terms {
                     None => REPLACE_INVALID,
+                    Some(terms) if terms.instructions.is_some() => REPLACE_WITH_INSTRUCTIONS,
                     Some(terms) if terms.conditions == ConditionChanges::NONE => REPLACE,
                     Some(_) => REPLACE_WITH_CONDITIONS,
                 });
@@ -119,8 +130,11 @@ impl Command {
                     out.text(&terms.client_order_id);
                     out.u8(u8::from(terms.shares_located));
                     out.text(&terms.locate_broker);
-                    if terms.conditions != ConditionChanges::NONE {
+                    if terms.conditions != ConditionChanges::NONE || terms.instructions.is_some() {
                         out.condition_changes(&terms.conditions);
+                    }
+                    if let Some(instructions) = &terms.instructions {
+                        out.instructions(instructions);
                     }
                 }
             }
@@ -193,33 +207,45 @@ impl Command {
                     })?,
                 },
             }),
-            kind @ (ENTER | ENTER_WITH_CONDITIONS) => Self::Enter(EnterOrder {
-                key: bytes.key()?,
-                side: bytes.code("side", Side::from_code)?,
-                order_type: bytes.code("order type", OrderType::from_code)?,
-                time_in_force: bytes.code("time in force", TimeInForce::from_code)?,
-                display: bytes.code("display", Display::from_code)?,
-                quantity: Quantity(bytes.u64()?),
-                price: Price(bytes.u64()?),
-                symbol: bytes.text("symbol")?,
-                attributes: bytes.attributes()?,
-                conditions: match kind {
-                    ENTER => Conditions::NONE,
-                    _ => bytes.written_for("conditions", Reader::conditions, |it| {
-                        *it != Conditions::NONE
-                    })?,
-                },
-            }),
-            kind @ (REPLACE | REPLACE_INVALID | REPLACE_WITH_CONDITIONS) => {
-                Self::Replace(ReplaceOrder {
-                    original_user_ref_num: bytes.u32()?,
+            kind @ (ENTER | ENTER_WITH_CONDITIONS | ENTER_WITH_INSTRUCTIONS) => {
+                Self::Enter(EnterOrder {
                     key: bytes.key()?,
-                    terms: match kind {
-                        REPLACE_INVALID => None,
-                        _ => Some(bytes.terms(kind)?),
+                    side: bytes.code("side", Side::from_code)?,
+                    order_type: bytes.code("order type", OrderType::from_code)?,
+                    time_in_force: bytes.code("time in force", TimeInForce::from_code)?,
+                    display: bytes.code("display", Display::from_code)?,
+                    quantity: Quantity(bytes.u64()?),
+                    price: Price(bytes.u64()?),
+                    symbol: bytes.text("symbol")?,
+                    attributes: bytes.attributes()?,
+                    conditions: match kind {
+                        ENTER => Conditions::NONE,
+                        ENTER_WITH_INSTRUCTIONS => bytes.conditions()?,
+                        _ => bytes.written_for("conditions", Reader::conditions, |it| {
+                            *it != Conditions::NONE
+                        })?,
+                    },
+                    instructions: match kind {
+                        ENTER_WITH_INSTRUCTIONS => {
+                            bytes.written_for("instructions", Reader::instructions, |it| {
+                                it.is_some()
+                            })?
+                        }
+                        _ => Instructions::NONE,
                     },
                 })
             }
+            kind @ (REPLACE
+            | REPLACE_INVALID
+            | REPLACE_WITH_CONDITIONS
+            | REPLACE_WITH_INSTRUCTIONS) => Self::Replace(ReplaceOrder {
+                original_user_ref_num: bytes.u32()?,
+                key: bytes.key()?,
+                terms: match kind {
+                    REPLACE_INVALID => None,
+                    _ => Some(bytes.terms(kind)?),
+                },
+            }),
             CANCEL => {
                 Self::Cancel(CancelOrder { key: bytes.key()?, quantity: Quantity(bytes.u64()?) })
             }
@@ -317,6 +343,19 @@ impl Writer<'_> {
         self.text(&conditions.self_match_group);
         self.u8(u8::from(conditions.post_only));
         self.u32(conditions.minimum_quantity.0);
+    }
+
+    fn instructions(&mut self, instructions: &Instructions) {
+        self.u8(instructions.pricing.code());
+        self.u8(u8::from(instructions.all_or_none));
+        self.u8(u8::from(instructions.slide));
+        self.u32(instructions.trigger.0);
+        self.put(&instructions.offset.to_le_bytes());
+        self.u32(instructions.shown_quantity.0);
+        self.u32(instructions.shown_range.0);
+        self.u32(instructions.expires_s);
+        self.u32(instructions.parent);
+        self.u32(instructions.partner);
     }
 
     fn lots_or_none(&mut self, lots: Option<Lots>) {
@@ -418,6 +457,21 @@ impl Reader<'_> {
         })
     }
 
+    fn instructions(&mut self) -> Result<Instructions, DecodeError> {
+        Ok(Instructions {
+            pricing: self.code("pricing", Pricing::from_code)?,
+            all_or_none: self.flag("all or none")?,
+            slide: self.flag("slide")?,
+            trigger: Ticks(self.u32()?),
+            offset: i32::from_le_bytes(self.take()?),
+            shown_quantity: Lots(self.u32()?),
+            shown_range: Lots(self.u32()?),
+            expires_s: self.u32()?,
+            parent: self.u32()?,
+            partner: self.u32()?,
+        })
+    }
+
     fn lots_or_none(&mut self, name: &'static str) -> Result<Option<Lots>, DecodeError> {
         match (self.flag(name)?, self.u32()?) {
             (true, lots) => Ok(Some(Lots(lots))),
@@ -475,9 +529,14 @@ impl Reader<'_> {
             locate_broker: self.text::<{ size_of::<Firm>() }>("locate broker")?,
             conditions: match kind {
                 REPLACE => ConditionChanges::NONE,
+                REPLACE_WITH_INSTRUCTIONS => self.condition_changes()?,
                 _ => self.written_for("conditions", Self::condition_changes, |it| {
                     *it != ConditionChanges::NONE
                 })?,
+            },
+            instructions: match kind {
+                REPLACE_WITH_INSTRUCTIONS => Some(self.instructions()?),
+                _ => None,
             },
         })
     }
@@ -535,6 +594,22 @@ mod tests {
         })
     }
 
+    fn instructions() -> impl Strategy<Value = Instructions> {
+        let flags = (one_of(Pricing::ALL), any::<bool>(), any::<bool>(), any::<i32>());
+        (flags, any::<[u32; 6]>()).prop_map(|(flags, numbers)| Instructions {
+            pricing: flags.0,
+            all_or_none: flags.1,
+            slide: flags.2,
+            trigger: Ticks(numbers[0]),
+            offset: flags.3,
+            shown_quantity: Lots(numbers[1]),
+            shown_range: Lots(numbers[2]),
+            expires_s: numbers[3],
+            parent: numbers[4],
+            partner: numbers[5],
+        })
+    }
+
     fn enter() -> impl Strategy<Value = Command> {
         let terms = (
             one_of(Side::ALL),
@@ -553,8 +628,9 @@ mod tests {
             any::<bool>(),
             text::<4>(),
         );
-        (key(), text::<8>(), terms, attributes, conditions()).prop_map(|it| {
-            let (key, symbol, terms, attributes, conditions) = it;
+        let told = prop_oneof![Just(Instructions::NONE), instructions()];
+        (key(), text::<8>(), terms, attributes, conditions(), told).prop_map(|it| {
+            let (key, symbol, terms, attributes, conditions, instructions) = it;
             Command::Enter(EnterOrder {
                 key,
                 side: terms.0,
@@ -574,6 +650,7 @@ mod tests {
                     locate_broker: attributes.6,
                 },
                 conditions,
+                instructions,
             })
         })
     }
@@ -589,6 +666,7 @@ mod tests {
             any::<bool>(),
             text::<4>(),
             condition_changes(),
+            proptest::option::of(prop_oneof![Just(Instructions::NONE), instructions()]),
         );
         (any::<u32>(), key(), proptest::option::of(terms)).prop_map(|(original, key, terms)| {
             Command::Replace(ReplaceOrder {
@@ -605,6 +683,7 @@ mod tests {
                     shares_located: terms.6,
                     locate_broker: terms.7,
                     conditions: terms.8,
+                    instructions: terms.9,
                 }),
             })
         })
@@ -685,7 +764,7 @@ mod tests {
         /// Bytes that were never written are an error, never a panic, and what is read is
         /// written back the same.
         #[test]
-        fn random_bytes_are_an_error_or_themselves(bytes in proptest::collection::vec(any::<u8>(), 0..=80)) {
+        fn random_bytes_are_an_error_or_themselves(bytes in proptest::collection::vec(any::<u8>(), 0..=112)) {
             if let Ok(command) = Command::decode(&bytes) {
                 let mut buffer = [0; Command::ENCODED_LEN_MAX];
                 let len = command.encode(&mut buffer);
@@ -708,6 +787,7 @@ mod tests {
             symbol: Symbol::new("AAPL").unwrap(),
             attributes: OrderAttributes::default(),
             conditions: Conditions::NONE,
+            instructions: Instructions::NONE,
         });
         let mut buffer = [0; Command::ENCODED_LEN_MAX];
         let len = command.encode(&mut buffer);
@@ -749,6 +829,7 @@ mod tests {
                 post_only: true,
                 minimum_quantity: Lots(258),
             },
+            instructions: Instructions::NONE,
         });
         let len = enter.encode(&mut buffer);
         assert_eq!((len, buffer[0], buffer[11]), (71, 14, b'N'));
@@ -769,6 +850,7 @@ mod tests {
                     shares_located: false,
                     locate_broker: Firm::BLANK,
                     conditions,
+                    instructions: None,
                 }),
             })
         };
@@ -778,5 +860,40 @@ mod tests {
         assert_eq!(&buffer[51..len], b"\0\0\0N\0\0\0\0\0");
         let len = replace(ConditionChanges::NONE).encode(&mut buffer);
         assert_eq!((len, buffer[0]), (51, 5));
+    }
+
+    /// Instructions follow the conditions, which are written even where there are none.
+    #[test]
+    fn golden_instructions() {
+        let mut buffer = [0; Command::ENCODED_LEN_MAX];
+        let enter = Command::Enter(EnterOrder {
+            key: OrderKey { session_id: SessionId(1), channel: 0, user_ref_num: 7 },
+            side: Side::Sell,
+            order_type: OrderType::MarketToLimit,
+            time_in_force: TimeInForce::GoodTillTime,
+            display: Display::Visible,
+            quantity: Quantity(100),
+            price: Price(0),
+            symbol: Symbol::new("AAPL").unwrap(),
+            attributes: OrderAttributes::default(),
+            conditions: Conditions::NONE,
+            instructions: Instructions {
+                pricing: Pricing::TrailingStop,
+                all_or_none: true,
+                slide: false,
+                trigger: Ticks(1),
+                offset: -2,
+                shown_quantity: Lots(3),
+                shown_range: Lots(4),
+                expires_s: 5,
+                parent: 6,
+                partner: 7,
+            },
+        });
+        let len = enter.encode(&mut buffer);
+        assert_eq!((len, buffer[0], buffer[9], buffer[10]), (102, 17, b'K', b'6'));
+        assert_eq!(&buffer[63..71], b"*  \0\0\0\0\0");
+        assert_eq!(&buffer[71..82], b"F\x01\0\x01\0\0\0\xfe\xff\xff\xff");
+        assert_eq!(&buffer[82..len], b"\x03\0\0\0\x04\0\0\0\x05\0\0\0\x06\0\0\0\x07\0\0\0");
     }
 }

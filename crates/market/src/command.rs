@@ -1,7 +1,7 @@
 use crate::{
-    ClientOrderId, ConditionChanges, Conditions, Display, Firm, OrderAttributes, OrderType, Price,
-    Quantity, RejectReason, SelfMatchPrevention, SessionId, Side, Symbol, SystemEvent, Text,
-    TimeInForce,
+    ClientOrderId, ConditionChanges, Conditions, Display, Firm, Instructions, OrderAttributes,
+    OrderType, Price, Quantity, RejectReason, SelfMatchPrevention, SessionId, Side, Symbol,
+    SystemEvent, Text, TimeInForce,
 };
 
 /// An order as its owner names it: unique per session, channel and day.
@@ -77,7 +77,7 @@ pub struct EnterOrder {
     pub key: OrderKey,
     /// Which way it trades.
     pub side: Side,
-    /// Limit or market.
+    /// Limit, market or market to limit.
     pub order_type: OrderType,
     /// How long it lives.
     pub time_in_force: TimeInForce,
@@ -93,6 +93,8 @@ pub struct EnterOrder {
     pub attributes: OrderAttributes,
     /// What it asks of the book beyond its terms.
     pub conditions: Conditions,
+    /// What it is told to do beyond trading at its limit.
+    pub instructions: Instructions,
 }
 
 /// See [`Command::Replace`]. OUCH 5.0, Replace Order Request (`U`).
@@ -129,6 +131,8 @@ pub struct ReplaceTerms {
     pub locate_broker: Firm,
     /// The conditions it names.
     pub conditions: ConditionChanges,
+    /// What the replacement is told; `None` is what the original was told.
+    pub instructions: Option<Instructions>,
 }
 
 /// See [`Command::Cancel`]. OUCH 5.0, Cancel Order Request (`X`).

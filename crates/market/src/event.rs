@@ -1,7 +1,8 @@
 use crate::{
-    ClientOrderId, Conditions, Display, Firm, Instrument, InstrumentId, OrderAttributes, OrderId,
-    OrderKey, OrderType, Price, Quantity, RejectReason, SelfMatchPrevention, Sequence, SessionId,
-    Side, Symbol, Text, TimeInForce, Timestamp, TradeId, order::code_enum,
+    ClientOrderId, Conditions, Display, Firm, Instructions, Instrument, InstrumentId,
+    OrderAttributes, OrderId, OrderKey, OrderType, Price, Quantity, RejectReason,
+    SelfMatchPrevention, Sequence, SessionId, Side, Symbol, Text, TimeInForce, Timestamp, TradeId,
+    order::code_enum,
 };
 
 /// An event with the input that caused it: what the output ring carries.
@@ -30,7 +31,10 @@ pub enum Event {
     InstrumentAdded(Instrument),
     /// A session was added.
     SessionAdded(SessionAdded),
-    /// An order was accepted; comes before anything else about it.
+    /// The order of the next event, which says that it is accepted or replaces another, is told
+    /// more than to trade at its limit.
+    Instructed(Instructed),
+    /// An order was accepted; nothing else but its instructions is told of it before.
     Accepted(Accepted),
     /// An order was not accepted; its number is used up.
     Rejected(Rejected),
@@ -84,6 +88,15 @@ pub struct SessionAdded {
     /// True if order entry was open at that moment, so that its stream begins with the start of
     /// the day.
     pub system_hours: bool,
+}
+
+/// See [`Event::Instructed`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Instructed {
+    /// As its owner names it.
+    pub key: OrderKey,
+    /// Never none.
+    pub instructions: Instructions,
 }
 
 /// See [`Event::Accepted`].
@@ -335,7 +348,8 @@ impl Event {
     #[must_use]
     pub const fn session_id(&self) -> Option<SessionId> {
         match self {
-            Self::Accepted(Accepted { key, .. })
+            Self::Instructed(Instructed { key, .. })
+            | Self::Accepted(Accepted { key, .. })
             | Self::Rejected(Rejected { key, .. })
             | Self::Replaced(Replaced { key, .. })
             | Self::SelfMatchPrevented(SelfMatchPrevented { key, .. })

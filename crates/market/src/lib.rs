@@ -19,6 +19,7 @@ mod id;
 mod instrument;
 mod order;
 mod conditions;
+mod instructions;
 mod command;
 mod reject;
 mod event;
@@ -34,11 +35,12 @@ pub use command::{
 pub use conditions::{ConditionChanges, Conditions, SelfMatchPrevention};
 pub use event::{
     Accepted, AccountQueried, Booked, CancelReason, Canceled, EntrySwitched, Event, Fill,
-    MassCanceled, Modified, Output, Rejected, Replaced, SelfMatchPrevented, SessionAdded,
-    SystemEvent, Traded,
+    Instructed, MassCanceled, Modified, Output, Rejected, Replaced, SelfMatchPrevented,
+    SessionAdded, SystemEvent, Traded,
 };
 pub use id::{InstrumentId, OrderId, Sequence, SessionId, TradeId};
 pub use input::Input;
+pub use instructions::{Instructions, Pricing, Ticks};
 pub use instrument::Instrument;
 pub use order::{Capacity, CustomerType, Display, OrderAttributes, OrderType, Side, TimeInForce};
 pub use price::Price;

@@ -59,16 +59,31 @@ code_enum! {
         Limit = b'L',
         /// Trades at any price; what does not trade at once is canceled.
         Market = b'M',
+        /// Trades at any price; what does not trade at once becomes a limit order at the last price
+        /// it traded at.
+        MarketToLimit = b'K',
     }
 }
 
 code_enum! {
-    /// How long an order lives. The codes are those of OUCH 5.0.
+    /// How long an order lives. The codes are those of OUCH 5.0 where it has one, else FIX's.
     TimeInForce {
         /// Until filled, canceled or the end of the day.
         Day = b'0',
+        /// Until filled or canceled, on later days too.
+        GoodTillCancel = b'1',
+        /// For the opening auction only.
+        AtTheOpen = b'2',
         /// Immediate or cancel: trades what it can at once, the rest is canceled.
         ImmediateOrCancel = b'3',
+        /// Trades all of it at once, or nothing.
+        FillOrKill = b'4',
+        /// Until filled, canceled or the time that its instructions say.
+        GoodTillTime = b'6',
+        /// For the closing auction only.
+        AtTheClose = b'7',
+        /// For the next auction only.
+        GoodForAuction = b'B',
     }
 }
 
@@ -81,6 +96,22 @@ code_enum! {
         Attributable = b'A',
         /// Not at all, and behind all that are shown at its price.
         Hidden = b'N',
+    }
+}
+
+impl OrderType {
+    /// True if it is entered without a price.
+    #[must_use]
+    pub const fn is_priceless(self) -> bool {
+        matches!(self, Self::Market | Self::MarketToLimit)
+    }
+}
+
+impl TimeInForce {
+    /// True if what does not trade at once may rest in the continuous market.
+    #[must_use]
+    pub const fn may_rest(self) -> bool {
+        matches!(self, Self::Day | Self::GoodTillCancel | Self::GoodTillTime)
     }
 }
 

@@ -5,8 +5,8 @@ use engine::Engine;
 use flow::wlf::{Flow, Operation, OperationKind};
 use market::{
     AddInstrument, AddSession, CancelOrder, Command, Conditions, Display, EnterOrder, Event, Firm,
-    Input, OrderAttributes, OrderKey, OrderType, Output, Price, Quantity, SelfMatchPrevention,
-    Sequence, SessionId, Symbol, SystemEvent, Text, TimeInForce, Timestamp,
+    Input, Instructions, OrderAttributes, OrderKey, OrderType, Output, Price, Quantity,
+    SelfMatchPrevention, Sequence, SessionId, Symbol, SystemEvent, Text, TimeInForce, Timestamp,
 };
 
 use super::{Contender, Trade};
@@ -115,6 +115,7 @@ impl Contender for Core {
             symbol: self.symbols[usize::from(operation.symbol)],
             attributes: OrderAttributes::default(),
             conditions: Conditions::NONE,
+            instructions: Instructions::NONE,
         };
         steps.push(self.input(Command::Enter(enter)));
     }

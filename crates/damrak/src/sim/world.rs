@@ -160,6 +160,7 @@ impl World {
         let profile = Profile {
             sessions: (TCP_SESSIONS + UDP_SESSIONS) as u16,
             instruments: config.instruments.len() as u16,
+            beyond_ouch_percent: 0,
             ..Profile::default()
         };
         let address = |port: u16| SocketAddr::from(([127, 0, 0, 1], port));

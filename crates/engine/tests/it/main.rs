@@ -14,6 +14,7 @@ mod disconnect;
 mod self_match;
 mod conditions;
 mod hidden;
+mod types;
 mod limits;
 mod state;
 mod rulebook;

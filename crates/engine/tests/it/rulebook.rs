@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 const RULES: &str = include_str!("../../../../docs/rules.md");
 
-const SCENARIOS: [&str; 13] = [
+const SCENARIOS: [&str; 14] = [
     include_str!("day.rs"),
     include_str!("numbers.rs"),
     include_str!("acceptance.rs"),
@@ -18,6 +18,7 @@ const SCENARIOS: [&str; 13] = [
     include_str!("self_match.rs"),
     include_str!("conditions.rs"),
     include_str!("hidden.rs"),
+    include_str!("types.rs"),
 ];
 
 /// Every rule of docs/rules.md is cited by a scenario, and every rule cited is there.

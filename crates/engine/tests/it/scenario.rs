@@ -8,7 +8,7 @@
 //! ```
 //!
 //! `A1` is request 1 of session A, `A/3:7` is request 7 on its channel 3. An order may carry
-//! `of SYMBOL` (else AAPL), `ioc`, `attributable`, `hidden`, `firm F`, `group N`, `client X`, `capacity A`,
+//! `of SYMBOL` (else AAPL), `ioc`, `fok`, `gtc`, `for-auction`, `attributable`, `hidden`, `firm F`, `group N`, `client X`, `capacity A`,
 //! `retail`, `located`, `broker B`, `prevent P` with the letter of a self-match prevention, `among G`
 //! with a self-match group, `post-only`, `minimum N`. A firm or a group written `-` is blank.
 //!
@@ -23,10 +23,10 @@ use market::{
     Accepted, AccountQuery, AddInstrument, AddSession, Booked, CancelOnDisconnect, CancelOrder,
     CancelReason, Canceled, Capacity, ClientOrderId, Command, ConditionChanges, Conditions,
     CustomerType, Display, EnterOrder, EntrySwitch, EntrySwitched, Event, Fill, Firm, Input,
-    InstrumentId, Lots, MassCancel, MassCanceled, Modified, ModifyOrder, OrderAttributes, OrderId,
-    OrderKey, OrderType, Price, Quantity, RefusedOrder, RejectReason, ReplaceOrder, ReplaceTerms,
-    Replaced, SelfMatchPrevented, SelfMatchPrevention, SessionId, Side, Symbol, SystemEvent, Text,
-    TimeInForce, Timestamp, TradeId, Traded,
+    Instructed, Instructions, InstrumentId, Lots, MassCancel, MassCanceled, Modified, ModifyOrder,
+    OrderAttributes, OrderId, OrderKey, OrderType, Price, Quantity, RefusedOrder, RejectReason,
+    ReplaceOrder, ReplaceTerms, Replaced, SelfMatchPrevented, SelfMatchPrevention, SessionId, Side,
+    Symbol, SystemEvent, Text, TimeInForce, Timestamp, TradeId, Traded,
 };
 
 /// Plays a scenario in an open market with the instruments AAPL (increment 1) and MSFT (increment
@@ -234,10 +234,14 @@ impl World {
             symbol: text("AAPL"),
             attributes: OrderAttributes::default(),
             conditions: Conditions::NONE,
+            instructions: Instructions::NONE,
         };
         words.each(|word, words| match word {
             "of" => order.symbol = text(words.next()),
             "ioc" => order.time_in_force = TimeInForce::ImmediateOrCancel,
+            "fok" => order.time_in_force = TimeInForce::FillOrKill,
+            "gtc" => order.time_in_force = TimeInForce::GoodTillCancel,
+            "for-auction" => order.time_in_force = TimeInForce::GoodForAuction,
             "attributable" => order.display = Display::Attributable,
             "hidden" => order.display = Display::Hidden,
             "firm" => order.attributes.firm = text(words.next()),
@@ -278,10 +282,13 @@ impl World {
                 shares_located: false,
                 locate_broker: Firm::BLANK,
                 conditions: ConditionChanges::NONE,
+                instructions: None,
             };
             words.each(|word, words| match word {
                 "side" => terms.side = Some(side(words.next())),
                 "ioc" => terms.time_in_force = TimeInForce::ImmediateOrCancel,
+                "fok" => terms.time_in_force = TimeInForce::FillOrKill,
+                "gtc" => terms.time_in_force = TimeInForce::GoodTillCancel,
                 "attributable" => terms.display = Display::Attributable,
                 "hidden" => terms.display = Display::Hidden,
                 "client" => terms.client_order_id = text(words.next()),
@@ -337,6 +344,7 @@ impl World {
                 let open = if added.system_hours { " open" } else { "" };
                 format!("session {}{open}", added.session_id)
             }
+            Event::Instructed(instructed) => tell_instructed(command, instructed),
             Event::Accepted(accepted) => self.tell_accepted(command, accepted),
             Event::Replaced(replaced) => self.tell_replaced(replaced),
             Event::Booked(booked) => self.tell_booked(booked),
@@ -430,11 +438,16 @@ impl World {
             match replaced.order_type {
                 OrderType::Limit => replaced.price.to_string(),
                 OrderType::Market => "market".to_string(),
+                OrderType::MarketToLimit => "market-to-limit".to_string(),
             }
         );
-        if replaced.time_in_force == TimeInForce::ImmediateOrCancel {
-            line.push_str(" ioc");
-        }
+        line.push_str(match replaced.time_in_force {
+            TimeInForce::Day => "",
+            TimeInForce::ImmediateOrCancel => " ioc",
+            TimeInForce::FillOrKill => " fok",
+            TimeInForce::GoodTillCancel => " gtc",
+            other => panic!("{other:?} has no word yet"),
+        });
         if replaced.display == Display::Attributable {
             line.push_str(" attributable");
         }
@@ -454,6 +467,10 @@ impl World {
         let told = told.expect("it was told of");
         assert!(!told.booked, "an order is booked once");
         assert_eq!(told.leaves, booked.leaves.0);
+        if told.price == Price::ZERO {
+            // Market to limit: it rests where it traded last.
+            told.price = booked.price;
+        }
         assert_eq!(told.price, booked.price);
         assert_eq!(told.instrument_id, booked.instrument_id);
         told.booked = true;
@@ -587,6 +604,14 @@ impl World {
     }
 }
 
+/// An echo of what the order was told; the event that follows says which order it is.
+fn tell_instructed(command: &Command, instructed: &Instructed) -> String {
+    if let Command::Enter(order) = command {
+        assert_eq!((order.key, order.instructions), (instructed.key, instructed.instructions));
+    }
+    format!("told {:?}", instructed.instructions.pricing)
+}
+
 /// The words of a line that are still to be read.
 struct Words<'a> {
     words: &'a [&'a str],
@@ -609,12 +634,16 @@ impl<'a> Words<'a> {
         SelfMatchPrevention::from_code(self.next().as_bytes()[0]).expect("its letter")
     }
 
-    /// `@ 100` or `@ market`.
+    /// `@ 100`, `@ market` or `@ market-to-limit`.
     fn price(&mut self) -> (OrderType, Price) {
         assert_eq!(self.next(), "@");
         if self.words.first() == Some(&"market") {
             self.next();
             return (OrderType::Market, Price::ZERO);
+        }
+        if self.words.first() == Some(&"market-to-limit") {
+            self.next();
+            return (OrderType::MarketToLimit, Price::ZERO);
         }
         (OrderType::Limit, Price(self.number()))
     }

@@ -85,6 +85,9 @@ fn cover(coverage: &mut Coverage, command: &Command, event: &Event) {
         Event::Accepted(accepted) => {
             format!("Accepted {:?} {:?}", accepted.order_type, accepted.time_in_force)
         }
+        Event::Instructed(instructed) => {
+            format!("Instructed {:?}", instructed.instructions.pricing)
+        }
         Event::Rejected(rejected) => format!("Rejected {:?}", rejected.reason),
         Event::Replaced(replaced) => format!("Replaced, in place {}", replaced.in_place),
         Event::Booked(booked) if !booked.displayed => "Booked hidden".into(),
@@ -141,6 +144,10 @@ const EXPECTED: &str = "\
     Cancel: Canceled User, done true
     Enter: Accepted Limit Day
     Enter: Accepted Limit ImmediateOrCancel
+    Enter: Accepted Limit FillOrKill
+    Enter: Accepted Limit GoodTillCancel
+    Enter: Accepted MarketToLimit Day
+    Enter: Accepted MarketToLimit ImmediateOrCancel
     Enter: Accepted Market Day
     Enter: Accepted Market ImmediateOrCancel
     Enter: Booked hidden

@@ -10,9 +10,9 @@ use gateway::{
     StreamNetwork, Submission, fake::FakeStream,
 };
 use market::{
-    Accepted, Booked, Command, Conditions, Display, EnterOrder, Event, Firm, Instrument,
-    InstrumentId, OrderAttributes, OrderId, OrderKey, OrderType, Output, Price, Quantity, Sequence,
-    SessionAdded, SessionId, Side, Symbol, Text, TimeInForce, Timestamp,
+    Accepted, Booked, Command, Conditions, Display, EnterOrder, Event, Firm, Instructions,
+    Instrument, InstrumentId, OrderAttributes, OrderId, OrderKey, OrderType, Output, Price,
+    Quantity, Sequence, SessionAdded, SessionId, Side, Symbol, Text, TimeInForce, Timestamp,
 };
 use ring::{Agent, Builder, Consumer, Cursor, Producer};
 use wire::{
@@ -170,6 +170,7 @@ pub fn order(session_id: SessionId, user_ref_num: u32) -> EnterOrder {
         symbol: Symbol::new("AAPL").unwrap(),
         attributes: OrderAttributes::default(),
         conditions: Conditions::NONE,
+        instructions: Instructions::NONE,
     }
 }
 

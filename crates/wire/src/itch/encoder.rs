@@ -92,6 +92,7 @@ impl Encoder {
             | Event::Replaced(_)
             | Event::Canceled(_)
             | Event::SelfMatchPrevented(_)
+            | Event::Instructed(_)
             | Event::SessionAdded(_)
             | Event::Accepted(_)
             | Event::Rejected(_)

@@ -2,9 +2,10 @@
 
 use market::{
     AccountQuery, CancelOrder, Capacity, ClientOrderId, Command, ConditionChanges, Conditions,
-    CustomerType, Display, EntrySwitch, Firm, Lots, MassCancel, ModifyOrder, OrderAttributes,
-    OrderKey, OrderType, Price, Quantity, RefusedOrder, RejectReason, ReplaceOrder, ReplaceTerms,
-    SelfMatchGroup, SelfMatchPrevention, SessionId, Side, Symbol, TimeInForce,
+    CustomerType, Display, EntrySwitch, Firm, Instructions, Lots, MassCancel, ModifyOrder,
+    OrderAttributes, OrderKey, OrderType, Price, Quantity, RefusedOrder, RejectReason,
+    ReplaceOrder, ReplaceTerms, SelfMatchGroup, SelfMatchPrevention, SessionId, Side, Symbol,
+    TimeInForce,
 };
 
 use super::{
@@ -111,8 +112,7 @@ fn enter_terms(
         return Err(RejectReason::SweepNotAllowed);
     }
     options.refused_before(RejectReason::NotSupported)?;
-    let time_in_force =
-        TimeInForce::from_code(order.time_in_force).ok_or(RejectReason::NotSupported)?;
+    let time_in_force = time_in_force(order.time_in_force).ok_or(RejectReason::NotSupported)?;
     let capacity = Capacity::from_code(order.capacity).ok_or(RejectReason::NotSupported)?;
     let client_order_id =
         ClientOrderId::from_bytes(order.cl_ord_id).ok_or(RejectReason::NotSupported)?;
@@ -138,6 +138,7 @@ fn enter_terms(
             locate_broker: options.locate_broker,
         },
         conditions: options.conditions.apply(Conditions::NONE),
+        instructions: Instructions::NONE,
     })
 }
 
@@ -151,7 +152,7 @@ fn replace_terms(request: &ReplaceOrderRequest, options: &Options) -> Option<Rep
     Some(ReplaceTerms {
         side: options.side,
         order_type,
-        time_in_force: TimeInForce::from_code(request.time_in_force)?,
+        time_in_force: time_in_force(request.time_in_force)?,
         display: Display::from_code(request.display)?,
         quantity: quantity(request.quantity),
         price,
@@ -159,6 +160,7 @@ fn replace_terms(request: &ReplaceOrderRequest, options: &Options) -> Option<Rep
         shares_located: options.shares_located,
         locate_broker: options.locate_broker,
         conditions: options.conditions,
+        instructions: None,
     })
 }
 
@@ -172,6 +174,14 @@ fn modify(request: &ModifyOrderRequest, key: OrderKey) -> Result<Command, Malfor
 
 fn quantity(lots: U32) -> Quantity {
     Quantity(u64::from(lots.get()))
+}
+
+/// The lives that OUCH can say and that are offered.
+fn time_in_force(code: u8) -> Option<TimeInForce> {
+    match TimeInForce::from_code(code)? {
+        offered @ (TimeInForce::Day | TimeInForce::ImmediateOrCancel) => Some(offered),
+        _ => None,
+    }
 }
 
 /// A market order is a price that no limit may have.

@@ -1,11 +1,12 @@
 //! Our words in the bytes their owners get.
 
 use alloc::vec::Vec;
+use core::mem;
 
 use market::{
-    Accepted, Canceled, CustomerType, EntrySwitched, Event, Fill, Instrument, InstrumentId,
-    MassCanceled, Modified, OrderAttributes, OrderKey, Output, RejectReason, Rejected, Replaced,
-    SelfMatchPrevented, SessionId, Symbol, SystemEvent, Timestamp, Traded,
+    Accepted, Canceled, CustomerType, EntrySwitched, Event, Fill, Instructions, Instrument,
+    InstrumentId, Lots, MassCanceled, Modified, OrderAttributes, OrderKey, Output, RejectReason,
+    Rejected, Replaced, SelfMatchPrevented, SessionId, Symbol, SystemEvent, Timestamp, Traded,
 };
 
 use super::{
@@ -32,6 +33,8 @@ pub enum Recipient {
 pub struct Encoder {
     /// Symbol of each instrument; the first is that of instrument 1.
     symbols: Vec<Symbol>,
+    /// What the order of the next message is told.
+    instructions: Instructions,
 }
 
 impl Encoder {
@@ -63,16 +66,21 @@ impl Encoder {
             }
             Event::System(_) | Event::SessionAdded(_) | Event::Booked(_) => {}
             Event::InstrumentAdded(instrument) => self.learn(instrument),
+            Event::Instructed(instructed) => self.instructions = instructed.instructions,
             Event::Accepted(accepted) => {
                 let symbol = self.symbol(accepted.instrument_id);
-                emit(owner(&accepted.key), &order_accepted(timestamp, accepted, symbol));
+                let mut message = order_accepted(timestamp, accepted, symbol);
+                instruction_tags(&mut message, &mem::take(&mut self.instructions));
+                emit(owner(&accepted.key), &message);
             }
             Event::Rejected(rejected) => {
                 emit(owner(&rejected.key), &order_rejected(timestamp, rejected));
             }
             Event::Replaced(replaced) => {
                 let symbol = self.symbol(replaced.instrument_id);
-                emit(owner(&replaced.key), &order_replaced(timestamp, replaced, symbol));
+                let mut message = order_replaced(timestamp, replaced, symbol);
+                replacement_tags(&mut message, &mem::take(&mut self.instructions));
+                emit(owner(&replaced.key), &message);
             }
             Event::Traded(traded) => {
                 let flag = added(traded.maker_displayed);
@@ -240,6 +248,27 @@ fn order_replaced(timestamp: Nanos64, replaced: &Replaced, symbol: Symbol) -> Me
     message.user_ref_idx(replaced.key.channel);
     self_match_tags(&mut message, &replaced.conditions);
     message
+}
+
+/// What OUCH can say of an accepted order's instructions.
+fn instruction_tags(message: &mut MessageBuffer, instructions: &Instructions) {
+    replacement_tags(message, instructions);
+    if instructions.pricing.is_pegged() && instructions.offset != 0 {
+        message.tag(Tag::PegOffset, &instructions.offset.to_be_bytes());
+    }
+    if instructions.shown_range != Lots::ZERO {
+        message.tag(Tag::RandomReserves, &instructions.shown_range.0.to_be_bytes());
+    }
+}
+
+/// What OUCH can say of a replacement's instructions.
+fn replacement_tags(message: &mut MessageBuffer, instructions: &Instructions) {
+    if instructions.shown_quantity != Lots::ZERO {
+        message.tag(Tag::MaxFloor, &instructions.shown_quantity.0.to_be_bytes());
+    }
+    if instructions.pricing.is_pegged() {
+        message.tag(Tag::PriceType, &[instructions.pricing.code()]);
+    }
 }
 
 fn firm_tag(message: &mut MessageBuffer, attributes: &OrderAttributes) {

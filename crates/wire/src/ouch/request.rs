@@ -1,8 +1,8 @@
 //! Our words in the bytes a participant sends: the client's side, for load, demo and tests.
 
 use market::{
-    Command, Conditions, CustomerType, EnterOrder, Firm, Lots, OrderType, Price, Quantity,
-    ReplaceTerms, SelfMatchGroup, SelfMatchPrevention,
+    Command, Conditions, CustomerType, EnterOrder, Firm, Instructions, Lots, OrderType, Price,
+    Quantity, ReplaceTerms, SelfMatchGroup, SelfMatchPrevention, TimeInForce,
 };
 
 use super::{
@@ -17,17 +17,22 @@ use crate::{
 
 /// The message that asks for `command`; [`command`](super::command) reads it back.
 ///
-/// `None` for what no participant can ask: system, instrument and session commands, refused
-/// orders, and a replace without terms.
+/// `None` for what no participant can ask in OUCH: system, instrument and session commands,
+/// refused orders, a replace without terms, and orders of a type or a life that it cannot say.
 ///
 /// # Panics
 /// If a quantity is beyond 32 bits.
 #[must_use]
 pub fn request(command: &Command) -> Option<MessageBuffer> {
     Some(match command {
-        Command::Enter(order) => enter(order),
+        Command::Enter(order) => {
+            sayable(order.order_type, order.time_in_force, &order.instructions)?;
+            enter(order)
+        }
         Command::Replace(replace) => {
             let terms = replace.terms.as_ref()?;
+            let instructions = terms.instructions.unwrap_or_default();
+            sayable(terms.order_type, terms.time_in_force, &instructions)?;
             let mut message = MessageBuffer::with_appendage(&ReplaceOrderRequest {
                 message_type: ReplaceOrderRequest::TYPE,
                 orig_user_ref_num: replace.original_user_ref_num.into(),
@@ -107,6 +112,17 @@ pub fn request(command: &Command) -> Option<MessageBuffer> {
         | Command::AddSession(_)
         | Command::Refuse(_) => return None,
     })
+}
+
+/// Can OUCH say that an order is of this type and life, and what it is told?
+fn sayable(
+    order_type: OrderType,
+    time_in_force: TimeInForce,
+    instructions: &Instructions,
+) -> Option<()> {
+    let type_sayable = matches!(order_type, OrderType::Limit | OrderType::Market);
+    let life_sayable = matches!(time_in_force, TimeInForce::Day | TimeInForce::ImmediateOrCancel);
+    (type_sayable && life_sayable && !instructions.is_some()).then_some(())
 }
 
 fn enter(order: &EnterOrder) -> MessageBuffer {
@@ -206,6 +222,6 @@ pub(super) fn quantity(lots: Quantity) -> U32 {
 pub(super) fn price(order_type: OrderType, price: Price) -> Price64 {
     Price64::new(match order_type {
         OrderType::Limit => price.0,
-        OrderType::Market => MARKET_PRICE,
+        OrderType::Market | OrderType::MarketToLimit => MARKET_PRICE,
     })
 }

@@ -2,8 +2,8 @@
 
 use market::{
     AccountQuery, CancelOrder, Capacity, ClientOrderId, Command, ConditionChanges, Conditions,
-    CustomerType, Display, EnterOrder, EntrySwitch, Firm, Lots, MassCancel, ModifyOrder,
-    OrderAttributes, OrderKey, OrderType, Price, Quantity, RefusedOrder, RejectReason,
+    CustomerType, Display, EnterOrder, EntrySwitch, Firm, Instructions, Lots, MassCancel,
+    ModifyOrder, OrderAttributes, OrderKey, OrderType, Price, Quantity, RefusedOrder, RejectReason,
     ReplaceOrder, ReplaceTerms, SelfMatchGroup, SelfMatchPrevention, SessionId, Side, Symbol,
     TimeInForce,
 };
@@ -106,6 +106,7 @@ fn enter_order_is_read_whole() {
             ..OrderAttributes::default()
         },
         conditions: Conditions::NONE,
+        instructions: Instructions::NONE,
     };
     assert_eq!(plain, expected);
 
@@ -364,6 +365,7 @@ fn replace_is_read_whole() {
                 post_only: Some(false),
                 minimum_quantity: Some(Lots(0)),
             },
+            instructions: None,
         }),
     };
     assert_eq!(replaced(&with_tags(&replace(), &tags)), expected);
@@ -521,10 +523,10 @@ fn random_command(seeded: &mut Seeded) -> Command {
     let channel = if seeded.once_in(2) { 0 } else { seeded.bytes(1)[0] };
     let key = key(channel, u32::try_from(seeded.below(1 << 32)).unwrap());
     let quantity = Quantity(u64::try_from(seeded.below(1_000_001)).unwrap());
-    let order_type = *seeded.pick(OrderType::ALL);
+    let order_type = *seeded.pick(&[OrderType::Limit, OrderType::Market]);
     let price = match order_type {
         OrderType::Limit => Price(1 + seeded.next() % ouch::LIMIT_PRICE_MAX),
-        OrderType::Market => Price::ZERO,
+        _ => Price::ZERO,
     };
     let side = *seeded.pick(Side::ALL);
     let firm = *seeded.pick(&[Firm::BLANK, Firm::new("FIRM").unwrap(), Firm::new("A1").unwrap()]);
@@ -537,7 +539,7 @@ fn random_command(seeded: &mut Seeded) -> Command {
             key,
             side,
             order_type,
-            time_in_force: *seeded.pick(TimeInForce::ALL),
+            time_in_force: *seeded.pick(&[TimeInForce::Day, TimeInForce::ImmediateOrCancel]),
             display: *seeded.pick(Display::ALL),
             quantity,
             price,
@@ -561,6 +563,7 @@ fn random_command(seeded: &mut Seeded) -> Command {
                     minimum_quantity: minimum,
                 }
             },
+            instructions: Instructions::NONE,
         }),
         1 => Command::Replace(ReplaceOrder {
             original_user_ref_num: 7,
@@ -568,7 +571,7 @@ fn random_command(seeded: &mut Seeded) -> Command {
             terms: Some(ReplaceTerms {
                 side: seeded.once_in(2).then_some(side),
                 order_type,
-                time_in_force: *seeded.pick(TimeInForce::ALL),
+                time_in_force: *seeded.pick(&[TimeInForce::Day, TimeInForce::ImmediateOrCancel]),
                 display: *seeded.pick(Display::ALL),
                 quantity,
                 price,
@@ -583,6 +586,7 @@ fn random_command(seeded: &mut Seeded) -> Command {
                     post_only: seeded.once_in(2).then(|| seeded.once_in(2)),
                     minimum_quantity: seeded.once_in(2).then_some(minimum),
                 },
+                instructions: None,
             }),
         }),
         2 => Command::Cancel(CancelOrder { key, quantity }),

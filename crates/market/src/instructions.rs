@@ -1,0 +1,114 @@
+use crate::{Lots, Price, order::code_enum};
+
+code_enum! {
+    /// What decides an order's price and the moment at which it comes to the book. The codes are
+    /// OUCH 5.0's price types where it has one.
+    Pricing {
+        /// Its own limit, or none; at once.
+        Limit = b'L',
+        /// Waits until the market trades at its trigger or worse for it: above for a buy.
+        Stop = b'S',
+        /// Waits until the market trades at its trigger or better for it: below for a buy.
+        TakeProfit = b'T',
+        /// A stop whose trigger follows the market at a distance, never back.
+        TrailingStop = b'F',
+        /// Follows the best displayed price of its own side.
+        PrimaryPeg = b'R',
+        /// Follows the best displayed price of the other side.
+        MarketPeg = b'P',
+        /// Follows the middle between the best displayed bid and ask.
+        MidpointPeg = b'M',
+    }
+}
+
+impl Pricing {
+    /// True if the order waits outside the book for a price.
+    #[must_use]
+    pub const fn is_triggered(self) -> bool {
+        matches!(self, Self::Stop | Self::TakeProfit | Self::TrailingStop)
+    }
+
+    /// True if the order's price follows the market.
+    #[must_use]
+    pub const fn is_pegged(self) -> bool {
+        matches!(self, Self::PrimaryPeg | Self::MarketPeg | Self::MidpointPeg)
+    }
+}
+
+/// A price in 32 bits, in ticks: every limit that an order may have fits.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Ticks(pub u32);
+
+impl Ticks {
+    /// No ticks.
+    pub const ZERO: Self = Self(0);
+
+    /// The price that it is.
+    #[must_use]
+    pub const fn price(self) -> Price {
+        Price(self.0 as u64)
+    }
+}
+
+/// What an order is told to do beyond trading at its limit and resting there. Most are told
+/// nothing: [`Instructions::NONE`].
+///
+/// Fields that the pricing has no use for are 0.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Instructions {
+    /// What decides its price and its moment.
+    pub pricing: Pricing,
+    /// True if it trades as a whole or not at all, also while it rests.
+    pub all_or_none: bool,
+    /// True if, where it is post-only and would trade, it is given the nearest price at which it
+    /// does not, rather than canceled.
+    pub slide: bool,
+    /// The price at which an order that waits is triggered; 0 for a trailing stop that begins at
+    /// its distance from the last trade.
+    pub trigger: Ticks,
+    /// Distance of a trailing stop from the market, in ticks, above 0; or what a pegged order adds
+    /// to the price that it follows, positive is up.
+    pub offset: i32,
+    /// Lots of a reserve order that are shown at a time; 0 shows all.
+    pub shown_quantity: Lots,
+    /// By how much a refreshed part may differ from that, up or down; 0 is not at all.
+    pub shown_range: Lots,
+    /// Seconds since the Unix epoch at which a good-till-time order expires; 0 for any other.
+    pub expires_s: u32,
+    /// Number of the order, on the same session and channel, whose executions this one waits for;
+    /// 0 is none.
+    pub parent: u32,
+    /// Number of the order, on the same session and channel, of which only one of the two may
+    /// execute; 0 is none.
+    pub partner: u32,
+}
+
+impl Instructions {
+    /// Nothing beyond the limit.
+    pub const NONE: Self = Self {
+        pricing: Pricing::Limit,
+        all_or_none: false,
+        slide: false,
+        trigger: Ticks::ZERO,
+        offset: 0,
+        shown_quantity: Lots::ZERO,
+        shown_range: Lots::ZERO,
+        expires_s: 0,
+        parent: 0,
+        partner: 0,
+    };
+
+    /// True if there is something that it is told.
+    #[must_use]
+    pub fn is_some(&self) -> bool {
+        *self != Self::NONE
+    }
+}
+
+impl Default for Instructions {
+    fn default() -> Self {
+        Self::NONE
+    }
+}
+
+const _: () = assert!(size_of::<Instructions>() == 32, "they fit beside an order");
