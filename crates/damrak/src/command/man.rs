@@ -6,26 +6,64 @@ use crate::failure::Failure;
 
 /// Print the manual page of damrak, or of one of its verbs.
 #[derive(Debug, clap::Args)]
-#[command(after_help = "Examples:\n  damrak man | man -l -\n  damrak man serve > damrak-serve.1")]
+#[command(
+    after_help = "Examples:\n  damrak man | man -l -\n  damrak man serve > damrak-serve.1\n  \
+                        damrak man bench book | man -l -"
+)]
 pub struct Arguments {
-    /// The verb; all of damrak if left out.
-    verb: Option<String>,
+    /// The verb, and the verb under it if it has some; all of damrak if left out.
+    verbs: Vec<String>,
 }
 
 /// Prints the page, in roff.
 pub fn run(arguments: &Arguments, cli: &Command) -> Result<(), Failure> {
-    let page = match &arguments.verb {
-        None => cli.clone(),
-        Some(verb) => {
-            let found = cli.find_subcommand(verb).cloned().ok_or_else(|| {
-                Failure::usage(format!("there is no verb {verb:?}"))
-                    .hint("`damrak --help` lists the verbs")
-            })?;
-            let name: &'static str = Box::leak(format!("damrak-{verb}").into_boxed_str());
-            found.name(name)
-        }
-    };
-    clap_mangen::Man::new(page)
+    clap_mangen::Man::new(page(&arguments.verbs, cli)?)
         .render(&mut io::stdout())
         .map_err(|error| Failure::runtime(format!("cannot write the page: {error}")))
+}
+
+/// What the page is about, named as its page is: `damrak-bench-book`.
+fn page(verbs: &[String], cli: &Command) -> Result<Command, Failure> {
+    let mut found = cli;
+    let mut name = cli.get_name().to_string();
+    for verb in verbs {
+        found = found.find_subcommand(verb).ok_or_else(|| {
+            let line = name.replace('-', " ");
+            Failure::usage(format!("`{line}` has no verb {verb:?}"))
+                .hint(format!("`{line} --help` lists the verbs"))
+        })?;
+        name = format!("{name}-{verb}");
+    }
+    let name: &'static str = Box::leak(name.into_boxed_str());
+    Ok(found.clone().name(name))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn cli() -> Command {
+        let book = Command::new("book").about("Measures the core");
+        Command::new("damrak").subcommand(Command::new("bench").subcommand(book))
+    }
+
+    fn named(verbs: &[&str]) -> Result<String, Failure> {
+        let verbs: Vec<_> = verbs.iter().map(|verb| verb.to_string()).collect();
+        page(&verbs, &cli()).map(|page| page.get_name().to_string())
+    }
+
+    /// A page is found for damrak, each verb, and each verb under one.
+    #[test]
+    fn every_verb_has_a_page() {
+        assert_eq!(named(&[]).unwrap(), "damrak");
+        assert_eq!(named(&["bench"]).unwrap(), "damrak-bench");
+        assert_eq!(named(&["bench", "book"]).unwrap(), "damrak-bench-book");
+    }
+
+    /// A verb that does not exist is named, with where to look.
+    #[test]
+    fn unknown_verb_is_an_error() {
+        let error = named(&["bench", "bok"]).unwrap_err().to_string();
+        assert!(error.contains("`damrak bench` has no verb \"bok\""), "{error}");
+    }
 }
