@@ -120,6 +120,7 @@ impl Engine {
             Command::QueryAccount(query) => self.query_account(query, emit),
             Command::Refuse(refused) => self.refuse(refused, emit),
             Command::CancelOnDisconnect(cancel) => self.cancel_on_disconnect(cancel, emit),
+            Command::Money(_) => {}
         }
     }
 

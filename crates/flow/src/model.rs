@@ -185,6 +185,7 @@ impl Model {
                     }));
                 }
             }
+            Command::Money(_) => {}
             Command::Refuse(refused) => {
                 if self.use_number(refused.key) {
                     let name = refused.client_order_id;

@@ -1,7 +1,7 @@
 use crate::{
-    ClientOrderId, ConditionChanges, Conditions, Display, Firm, Instructions, OrderAttributes,
-    OrderType, Price, Quantity, RejectReason, SelfMatchPrevention, SessionId, Side, Symbol,
-    SystemEvent, Text, TimeInForce,
+    ClientOrderId, ConditionChanges, Conditions, Display, Firm, Instructions, MoneyCommand,
+    OrderAttributes, OrderType, Price, Quantity, RejectReason, SelfMatchPrevention, SessionId,
+    Side, Symbol, SystemEvent, Text, TimeInForce,
 };
 
 /// An order as its owner names it: unique per session, channel and day.
@@ -44,6 +44,8 @@ pub enum Command {
     Refuse(RefusedOrder),
     /// Cancels all orders of a session, because it was cut off.
     CancelOnDisconnect(CancelOnDisconnect),
+    /// Something about money.
+    Money(MoneyCommand),
 }
 
 /// See [`Command::AddInstrument`]. The engine numbers instruments in the order of addition.

@@ -1,6 +1,6 @@
 use crate::{
-    ClientOrderId, Conditions, Display, Firm, Instructions, Instrument, InstrumentId,
-    OrderAttributes, OrderId, OrderKey, OrderType, Price, Quantity, RejectReason,
+    ClientOrderId, Conditions, Display, Firm, Instructions, Instrument, InstrumentId, LedgerEntry,
+    MoneyEvent, OrderAttributes, OrderId, OrderKey, OrderType, Price, Quantity, RejectReason,
     SelfMatchPrevention, Sequence, SessionId, Side, Symbol, Text, TimeInForce, Timestamp, TradeId,
     order::code_enum,
 };
@@ -56,6 +56,10 @@ pub enum Event {
     EntrySwitched(EntrySwitched),
     /// The answer to an account query.
     AccountQueried(AccountQueried),
+    /// An amount moved.
+    Ledger(LedgerEntry),
+    /// Something else about money.
+    Money(MoneyEvent),
 }
 
 code_enum! {
@@ -359,7 +363,12 @@ impl Event {
             | Self::EntrySwitched(EntrySwitched { key, .. }) => Some(key.session_id),
             Self::SessionAdded(SessionAdded { session_id, .. })
             | Self::AccountQueried(AccountQueried { session_id, .. }) => Some(*session_id),
-            Self::System(_) | Self::InstrumentAdded(_) | Self::Booked(_) | Self::Traded(_) => None,
+            Self::System(_)
+            | Self::InstrumentAdded(_)
+            | Self::Booked(_)
+            | Self::Traded(_)
+            | Self::Ledger(_)
+            | Self::Money(_) => None,
         }
     }
 }

@@ -41,6 +41,21 @@ id! {
     SessionId(u16)
 }
 
+id! {
+    /// An asset, from 1 in the order of addition. 0 is none.
+    AssetId(u16)
+}
+
+id! {
+    /// Whose money and orders, from 1 in the order of addition. 0 is the venue itself.
+    AccountId(u32)
+}
+
+impl AccountId {
+    /// The venue's own: its revenue, and its end of what comes in and goes out.
+    pub const VENUE: Self = Self(0);
+}
+
 impl Sequence {
     /// Before the first.
     pub const NONE: Self = Self(0);

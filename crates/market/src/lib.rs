@@ -20,6 +20,8 @@ mod instrument;
 mod order;
 mod conditions;
 mod instructions;
+mod money;
+mod ledger;
 mod command;
 mod reject;
 mod event;
@@ -38,10 +40,18 @@ pub use event::{
     Instructed, MassCanceled, Modified, Output, Rejected, Replaced, SelfMatchPrevented,
     SessionAdded, SystemEvent, Traded,
 };
-pub use id::{InstrumentId, OrderId, Sequence, SessionId, TradeId};
+pub use id::{AccountId, AssetId, InstrumentId, OrderId, Sequence, SessionId, TradeId};
 pub use input::Input;
 pub use instructions::{Instructions, Pricing, Ticks};
 pub use instrument::Instrument;
+pub use ledger::{
+    AccountAdded, Asset, Bucket, DeclineReason, Declined, LedgerEntry, LedgerKind, LedgerPlace,
+    MoneyEvent, SessionAssigned, TermsSet,
+};
+pub use money::{
+    AccountSetting, AddAccount, AddAsset, AssignSession, Deposit, MoneyClass, MoneyCommand,
+    MoneyTerms, SetAccount, SetFees, SetTerms, StopAccount, Transfer, Units, Withdraw,
+};
 pub use order::{Capacity, CustomerType, Display, OrderAttributes, OrderType, Side, TimeInForce};
 pub use price::Price;
 pub use quantity::{Lots, Quantity};

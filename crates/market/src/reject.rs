@@ -39,5 +39,23 @@ code_enum! {
         TooManyOrders = 16,
         /// The replaced order's own rules forbid it.
         ReplaceNotAllowed = 17,
+        /// Orders in this instrument are paid for, and the session has no account.
+        NoAccount = 40,
+        /// The account may not sell short here.
+        ShortSaleNotAllowed = 41,
+        /// The limit is further through the best price than the account may go.
+        PriceTooFar = 42,
+        /// More lots than the account may ask for at a time.
+        OrderQuantityLimit = 43,
+        /// The order could cost more than one of the account may.
+        OrderNotionalLimit = 44,
+        /// The account has asked for too much this second.
+        OrderRateLimit = 45,
+        /// The account would hold more of it, or be short of more, than it may.
+        PositionLimit = 46,
+        /// The account has less available than the order could cost or deliver.
+        InsufficientBalance = 47,
+        /// The account is stopped.
+        AccountStopped = 48,
     }
 }

@@ -517,7 +517,8 @@ fn session_of(command: &Command) -> Option<usize> {
         Command::CancelOnDisconnect(_)
         | Command::System(_)
         | Command::AddInstrument(_)
-        | Command::AddSession(_) => return None,
+        | Command::AddSession(_)
+        | Command::Money(_) => return None,
     };
     usize::from(session_id.0).checked_sub(1)
 }

@@ -373,6 +373,7 @@ impl World {
                 if *enabled { "enabled".to_string() } else { "disabled".to_string() }
             }
             Event::AccountQueried(queried) => format!("next {}", queried.next_user_ref_num),
+            Event::Ledger(_) | Event::Money(_) => format!("{event:?}"),
         }
     }
 

@@ -77,6 +77,7 @@ fn cover(coverage: &mut Coverage, command: &Command, event: &Event) {
         Command::QueryAccount(_) => "QueryAccount",
         Command::Refuse(_) => "Refuse",
         Command::CancelOnDisconnect(_) => "CancelOnDisconnect",
+        Command::Money(_) => "Money",
     };
     let name = match event {
         Event::System(event) => format!("System {event:?}"),
@@ -116,6 +117,8 @@ fn cover(coverage: &mut Coverage, command: &Command, event: &Event) {
         Event::MassCanceled(_) => "MassCanceled".into(),
         Event::EntrySwitched(switched) => format!("EntrySwitched {}", switched.enabled),
         Event::AccountQueried(_) => "AccountQueried".into(),
+        Event::Ledger(entry) => format!("Ledger {:?}", entry.kind),
+        Event::Money(event) => format!("{event:?}"),
     };
     *coverage.entry(format!("{cause}: {name}")).or_default() += 1;
 }

@@ -98,7 +98,9 @@ impl Encoder {
             | Event::Rejected(_)
             | Event::MassCanceled(_)
             | Event::EntrySwitched(_)
-            | Event::AccountQueried(_) => {}
+            | Event::AccountQueried(_)
+            | Event::Ledger(_)
+            | Event::Money(_) => {}
         }
     }
 

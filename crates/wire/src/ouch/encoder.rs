@@ -64,7 +64,11 @@ impl Encoder {
             Event::SessionAdded(added) if added.system_hours => {
                 emit(Recipient::One(added.session_id), &system_event(timestamp, START_OF_DAY));
             }
-            Event::System(_) | Event::SessionAdded(_) | Event::Booked(_) => {}
+            Event::System(_)
+            | Event::SessionAdded(_)
+            | Event::Booked(_)
+            | Event::Ledger(_)
+            | Event::Money(_) => {}
             Event::InstrumentAdded(instrument) => self.learn(instrument),
             Event::Instructed(instructed) => self.instructions = instructed.instructions,
             Event::Accepted(accepted) => {
@@ -151,6 +155,15 @@ pub const fn reject_code(reason: RejectReason) -> u16 {
         RejectReason::InvalidSymbol => 0x0017,
         RejectReason::InvalidPrice => 0x001D,
         RejectReason::InvalidSelfMatchPrevention => 0x0040,
+        RejectReason::NoAccount => 0x001C,
+        RejectReason::ShortSaleNotAllowed => 0x002B,
+        RejectReason::PriceTooFar => 0x0026,
+        RejectReason::OrderQuantityLimit => 0x0031,
+        RejectReason::OrderNotionalLimit => 0x0030,
+        RejectReason::OrderRateLimit => 0x0029,
+        RejectReason::PositionLimit => 0x001E,
+        RejectReason::InsufficientBalance => 0x0020,
+        RejectReason::AccountStopped => 0x0022,
     }
 }
 

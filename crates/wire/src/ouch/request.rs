@@ -110,7 +110,8 @@ pub fn request(command: &Command) -> Option<MessageBuffer> {
         | Command::CancelOnDisconnect(_)
         | Command::AddInstrument(_)
         | Command::AddSession(_)
-        | Command::Refuse(_) => return None,
+        | Command::Refuse(_)
+        | Command::Money(_) => return None,
     })
 }
 
