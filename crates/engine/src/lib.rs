@@ -21,6 +21,7 @@ mod self_match;
 mod book;
 mod hash;
 mod view;
+mod snapshot;
 mod invariants;
 #[cfg(test)]
 mod random;
@@ -40,6 +41,7 @@ use market::{
 
 pub use order::{PRICE_MAX, QUANTITY_MAX};
 pub use session::{FIRMS_DISABLED_MAX, Session};
+pub use snapshot::{Restoration, Section, SnapshotError};
 pub use view::{BookView, Counters, DepthLevel, RestingOrder};
 
 use book::{
@@ -537,13 +539,19 @@ impl Engine {
         found.sort_unstable_by_key(|slot| self.pool[*slot].order.key);
     }
 
-    /// An order rests now.
+    /// An order rests now, and its session knows it.
     fn add(&mut self, order: Order) {
+        let slot = self.rest(order);
+        self.sessions.owner_mut(order.key).add_live(order.key, slot);
+    }
+
+    /// An order rests now.
+    fn rest(&mut self, order: Order) -> Slot {
         let book = &mut self.books[usize::from(order.instrument_id.0) - 1];
         let slot = book.add(&mut self.pool, order);
         book.check_not_crossed();
-        self.sessions.owner_mut(order.key).add_live(order.key, slot);
         self.hash.add(hash::order(&order));
+        slot
     }
 
     /// A resting order rests no more; as it was then.

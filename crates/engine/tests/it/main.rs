@@ -15,6 +15,7 @@ mod self_match;
 mod conditions;
 mod hidden;
 mod types;
+mod snapshot;
 mod limits;
 mod state;
 mod rulebook;

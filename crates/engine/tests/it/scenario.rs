@@ -13,12 +13,13 @@
 //! with a self-match group, `post-only`, `minimum N`. A firm or a group written `-` is blank.
 //!
 //! Beside what a scenario says, each event must fit those before it: ids without gaps, open lots
-//! that add up, echoes that equal what was asked. After each line the engine's invariants hold and
-//! its state hash is the one that is computed from scratch.
+//! that add up, echoes that equal what was asked. After each line the engine's invariants hold, its
+//! state hash is the one that is computed from scratch, and the next line is asked of an engine that
+//! was restored from its snapshot.
 
 use std::{collections::BTreeMap, fmt::Write};
 
-use engine::Engine;
+use engine::{Engine, Restoration};
 use market::{
     Accepted, AccountQuery, AddInstrument, AddSession, Booked, CancelOnDisconnect, CancelOrder,
     CancelReason, Canceled, Capacity, ClientOrderId, Command, ConditionChanges, Conditions,
@@ -64,6 +65,17 @@ pub struct World {
     trade_id_last: u64,
 }
 
+/// The same engine, from its snapshot; every scenario goes on with one.
+fn restored(engine: &Engine) -> Engine {
+    let mut restoration = Restoration::new();
+    engine.snapshot(&mut |section, bytes| {
+        restoration.section(section, bytes).expect("it was just written");
+    });
+    let restored = restoration.finish().expect("it was just written");
+    restored.check_invariants();
+    restored
+}
+
 /// What the events so far say of an order.
 struct Told {
     order_id: OrderId,
@@ -91,6 +103,7 @@ impl World {
             assert_eq!(happened, expected.join(", "), "after: {line}\nin: {scenario}");
             self.engine.check_invariants();
             assert_eq!(self.engine.state_hash(), self.engine.state_hash_slow(), "after: {line}");
+            self.engine = restored(&self.engine);
         }
     }
 

@@ -3,7 +3,7 @@
 
 use std::{collections::BTreeMap, thread};
 
-use engine::Engine;
+use engine::{Engine, Restoration};
 use flow::{
     generator::{CommandFlow, Profile},
     model::{Model, ModelOrder},
@@ -287,9 +287,19 @@ fn play(name: &str, profile: Profile, seed: u64) -> Coverage {
             compare_books(&engine, &model, &place);
             engine.check_invariants();
             assert_eq!(engine.state_hash(), engine.state_hash_slow(), "{place}");
+            engine = restored(&engine, &place);
         }
     }
     coverage
+}
+
+/// The same engine, from its snapshot.
+fn restored(engine: &Engine, place: &str) -> Engine {
+    let mut restoration = Restoration::new();
+    engine.snapshot(&mut |section, bytes| {
+        restoration.section(section, bytes).unwrap_or_else(|error| panic!("{place}: {error}"));
+    });
+    restoration.finish().unwrap_or_else(|error| panic!("{place}: {error}"))
 }
 
 /// Every order of every book, in priority.

@@ -1,0 +1,109 @@
+//! Snapshots: what is restored is the same, and what is damaged is refused.
+
+use engine::{Engine, Restoration, Section, SnapshotError};
+
+use crate::scenario::World;
+
+type Sections = Vec<(Section, Vec<u8>)>;
+
+fn sections(engine: &Engine) -> Sections {
+    let mut sections = Vec::new();
+    engine.snapshot(&mut |section, bytes| sections.push((section, bytes.to_vec())));
+    sections
+}
+
+fn restore(sections: &Sections) -> Result<Engine, SnapshotError> {
+    let mut restoration = Restoration::new();
+    for (section, bytes) in sections {
+        restoration.section(*section, bytes)?;
+    }
+    restoration.finish()
+}
+
+/// A market with something of everything in it.
+fn busy() -> World {
+    let mut world = World::default();
+    world.play(
+        "
+        instrument AAPL increment 1 lot 100     => instrument 1
+        instrument MSFT increment 5 lot 100     => instrument 2
+        session A firm ACME max 1000            => session 1
+        session B firm BETA max 1000            => session 2
+        day start-of-system-hours               => day start-of-system-hours
+        disable B1 BETB                         => disabled
+        buy A1 4 @ 100 hidden                   => accepted, booked 4 @ 100 hidden
+        buy A2 4 @ 100                          => accepted, booked 4 @ 100
+        buy A/3:7 9 @ 95 of MSFT post-only      => accepted, booked 9 @ 95
+        sell B2 3 @ 100                         => accepted, trade A2 B2 3 @ 100
+        sell B3 5 @ 103 group 7                 => accepted, booked 5 @ 103
+        cancel B3 to 2                          => canceled B3 3 leaving 2
+        ",
+    );
+    world
+}
+
+/// The snapshot of what was restored has the same bytes.
+#[test]
+fn restored_engine_has_the_same_snapshot() {
+    let world = busy();
+    let before = sections(world.engine());
+    let restored = restore(&before).unwrap();
+    assert_eq!(sections(&restored), before);
+    assert_eq!(restored.state_hash(), world.engine().state_hash());
+    assert_eq!(restored.counters(), world.engine().counters());
+}
+
+/// An engine to which nothing has happened has a snapshot, too.
+#[test]
+fn new_engine_is_restored() {
+    let restored = restore(&sections(&Engine::new())).unwrap();
+    assert_eq!(restored.state_hash(), Engine::new().state_hash());
+}
+
+/// Whichever byte is changed, and wherever the bytes end, the state is refused and nothing panics.
+#[test]
+fn damaged_snapshot_is_refused() {
+    let whole = sections(busy().engine());
+    let mut damaged = 0;
+    for section in 0..whole.len() {
+        for byte in 0..whole[section].1.len() {
+            for bit in 0..8 {
+                let mut flipped = whole.clone();
+                flipped[section].1[byte] ^= 1 << bit;
+                assert!(restore(&flipped).is_err(), "section {section}, byte {byte}, bit {bit}");
+                damaged += 1;
+            }
+            let mut cut = whole.clone();
+            cut[section].1.truncate(byte);
+            assert!(restore(&cut).is_err(), "section {section} cut at {byte}");
+        }
+        let mut missing = whole.clone();
+        missing.remove(section);
+        assert!(restore(&missing).is_err(), "without section {section}");
+        let mut twice = whole.clone();
+        twice.insert(section, whole[section].clone());
+        assert!(restore(&twice).is_err(), "section {section} twice");
+    }
+    assert!(damaged > 2_000, "{damaged} bits");
+}
+
+/// Two orders of one level that change places are noticed, though the hash does not see it.
+#[test]
+fn orders_out_of_priority_are_refused() {
+    let mut world = World::default();
+    world.play(
+        "
+        instrument AAPL increment 1 lot 100     => instrument 1
+        session A firm ACME max 1000            => session 1
+        day start-of-system-hours               => day start-of-system-hours
+        buy A1 4 @ 100                          => accepted, booked 4 @ 100
+        buy A2 4 @ 100                          => accepted, booked 4 @ 100
+        ",
+    );
+    let mut swapped = sections(world.engine());
+    let orders = swapped.iter_mut().find(|(section, _)| *section == Section::Orders).unwrap();
+    let half = orders.1.len() / 2;
+    orders.1.rotate_left(half);
+    let refused = SnapshotError::Field { section: Section::Orders, field: "order id" };
+    assert_eq!(restore(&swapped).unwrap_err(), refused);
+}
