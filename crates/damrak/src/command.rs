@@ -3,6 +3,7 @@
 mod bench;
 mod demo;
 mod feed;
+mod generate;
 mod journal;
 mod load;
 mod man;
@@ -44,6 +45,7 @@ enum Verb {
     Feed(feed::Arguments),
     Journal(journal::Arguments),
     Sim(sim::Arguments),
+    Generate(generate::Arguments),
     Bench(bench::Arguments),
     Man(man::Arguments),
 }
@@ -71,6 +73,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> Result<(), Failure>
         Verb::Feed(arguments) => feed::run(&arguments),
         Verb::Journal(arguments) => journal::run(&arguments),
         Verb::Sim(arguments) => sim::run(&arguments),
+        Verb::Generate(arguments) => generate::run(&arguments),
         Verb::Bench(arguments) => bench::run(&arguments),
         Verb::Man(arguments) => man::run(&arguments, &Cli::command()),
     }

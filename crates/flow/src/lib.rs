@@ -3,7 +3,7 @@
 //!
 //! Start at [`generator`] (who asks for what), then [`model`] (what must come of it), [`client`]
 //! and [`feed`] (the two ends of the wire), [`load`] (open-loop measurement). [`wlf`] has the flows by
-//! which matching engines are compared.
+//! which matching engines are compared, [`orders`] the files in which flows are kept.
 //!
 //! Architecture invariant: everything random comes from a seed, and time arrives as an argument or
 //! through `load::Clock`; latency counts from the scheduled send time, never from the actual one.
@@ -12,6 +12,7 @@ pub mod rng;
 pub mod generator;
 pub mod model;
 pub mod wlf;
+pub mod orders;
 pub mod client;
 pub mod feed;
 pub mod schedule;

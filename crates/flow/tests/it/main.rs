@@ -1,4 +1,6 @@
 //! The parts of `flow` against each other and against the engine.
 
 mod model;
+mod orders;
+mod origin;
 mod wlf;

@@ -1,0 +1,88 @@
+use std::path::Path;
+
+use market::{Symbol, Text};
+
+use super::{
+    error::FileError,
+    table::{Column, Table},
+};
+
+/// What a participant owns of an asset before the first order.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OpeningBalance {
+    /// Whose it is.
+    pub participant: Text<6>,
+    /// Of what.
+    pub asset: Symbol,
+    /// In the smallest units of the asset.
+    pub available: u64,
+}
+
+const PARTICIPANT: usize = 0;
+const ASSET: usize = 1;
+const AVAILABLE: usize = 2;
+const RESERVED: usize = 3;
+const VERSION: usize = 4;
+
+static COLUMNS: [Column; 5] = [
+    Column::required("participant", &["user_id", "user", "account"]),
+    Column::required("asset", &["asset_id"]),
+    Column::required("available", &["avail"]),
+    Column::optional("reserved", &["frozen"]),
+    Column::optional("version", &[]),
+];
+
+/// A file of opening balances, row by row.
+pub struct BalanceFile {
+    table: Table,
+}
+
+impl BalanceFile {
+    /// Opens a file, gzipped or not, and reads its header.
+    ///
+    /// # Errors
+    /// It cannot be read, or its header has not the columns of balances.
+    pub fn open(path: &Path) -> Result<Self, FileError> {
+        Ok(Self { table: Table::open(path, &COLUMNS)? })
+    }
+
+    /// The next row; `None` at the end.
+    ///
+    /// # Errors
+    /// The row is not one of balances; the error says where and why.
+    pub fn next_balance(&mut self) -> Result<Option<OpeningBalance>, FileError> {
+        let table = &mut self.table;
+        if !table.next_row()? {
+            return Ok(None);
+        }
+        let units = |column: usize| {
+            let field = table.field(column).and_then(|field| {
+                field.bytes().all(|digit| digit.is_ascii_digit()).then(|| field.parse().ok())?
+            });
+            let expected = "a whole number from 0 to 2⁶⁴ - 1, in the smallest units of the asset";
+            field.ok_or_else(|| table.wrong(column, expected))
+        };
+        let participant = table.field(PARTICIPANT).and_then(Text::new);
+        let asset = table.field(ASSET).and_then(Symbol::new);
+        let balance = OpeningBalance {
+            participant: participant
+                .ok_or_else(|| table.wrong(PARTICIPANT, "a name of 1 to 6 characters"))?,
+            asset: asset.ok_or_else(|| table.wrong(ASSET, "a name of 1 to 8 characters"))?,
+            available: units(AVAILABLE)?,
+        };
+        let is_absent = |column: usize| table.field(column).is_none();
+        if !is_absent(RESERVED) && units(RESERVED)? != 0 {
+            return Err(table.wrong(RESERVED, "0: nothing is reserved before the first order"));
+        }
+        if !is_absent(VERSION) {
+            units(VERSION)?;
+        }
+        Ok(Some(balance))
+    }
+
+    /// The error that the current row names an asset that no instrument has.
+    #[must_use]
+    pub fn unknown_asset(&self) -> FileError {
+        self.table.wrong(ASSET, "an asset of an instrument")
+    }
+}

@@ -1,0 +1,197 @@
+use std::{collections::BTreeMap, path::Path};
+
+use market::Symbol;
+
+use super::{
+    decimal::DECIMALS_MAX,
+    error::FileError,
+    table::{Column, Table},
+};
+
+/// What is owned, and in which units files count it.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct AssetTerms {
+    /// As balance files name it: 1 to 8 characters.
+    pub name: Symbol,
+    /// 10 to this power of the units that balance files count make one.
+    pub decimals: u8,
+}
+
+/// What is traded, and in which units files count it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct InstrumentTerms {
+    /// As order files name it.
+    pub symbol: Symbol,
+    /// What is traded.
+    pub base: AssetTerms,
+    /// What it is paid with.
+    pub quote: AssetTerms,
+    /// A tick is 10 to this power less of the quote asset.
+    pub price_decimals: u8,
+    /// A lot is 10 to this power less of the base asset; at most the decimals of that.
+    pub quantity_decimals: u8,
+}
+
+impl InstrumentTerms {
+    /// The units of the base asset that make one lot.
+    #[must_use]
+    pub fn base_units_per_lot(&self) -> u64 {
+        10_u64.pow(u32::from(self.base.decimals - self.quantity_decimals))
+    }
+
+    /// The units of the quote asset that price × quantity comes to, as a fraction: so many times
+    /// ticks × lots, divided by so many.
+    #[must_use]
+    pub fn quote_units_per_tick_lot(&self) -> (u64, u64) {
+        let units = u32::from(self.quote.decimals);
+        let ticks_and_lots = u32::from(self.price_decimals + self.quantity_decimals);
+        if units >= ticks_and_lots {
+            (10_u64.pow(units - ticks_and_lots), 1)
+        } else {
+            (1, 10_u64.pow(ticks_and_lots - units))
+        }
+    }
+}
+
+/// The instruments of a run, in the order of their numbers.
+#[derive(Clone, Debug)]
+pub struct Instruments {
+    terms: Vec<InstrumentTerms>,
+    by_symbol: BTreeMap<Symbol, usize>,
+}
+
+impl Default for Instruments {
+    /// The one instrument that a file without a column `symbol` is about: `BTC_USDT`, prices with
+    /// two decimals, quantities with six, asset `1` in units of 10⁻⁸ for asset `2` in units of 10⁻².
+    fn default() -> Self {
+        let asset = |name, decimals| AssetTerms { name: symbol(name), decimals };
+        Self::of(vec![InstrumentTerms {
+            symbol: symbol("BTC_USDT"),
+            base: asset("1", 8),
+            quote: asset("2", 2),
+            price_decimals: 2,
+            quantity_decimals: 6,
+        }])
+    }
+}
+
+fn symbol(text: &str) -> Symbol {
+    Symbol::new(text).expect("at most eight characters")
+}
+
+const SYMBOL: usize = 0;
+const BASE: usize = 1;
+const QUOTE: usize = 2;
+const PRICE_DECIMALS: usize = 3;
+const QUANTITY_DECIMALS: usize = 4;
+const BASE_DECIMALS: usize = 5;
+const QUOTE_DECIMALS: usize = 6;
+
+static COLUMNS: [Column; 7] = [
+    Column::required("symbol", &[]),
+    Column::required("base", &["base_asset"]),
+    Column::required("quote", &["quote_asset"]),
+    Column::required("price_decimals", &[]),
+    Column::required("quantity_decimals", &["qty_decimals"]),
+    Column::required("base_decimals", &[]),
+    Column::required("quote_decimals", &[]),
+];
+
+impl Instruments {
+    /// These, which have different symbols.
+    ///
+    /// # Panics
+    /// A symbol stands twice, or there is none.
+    #[must_use]
+    pub fn of(terms: Vec<InstrumentTerms>) -> Self {
+        let by_symbol: BTreeMap<_, _> =
+            terms.iter().enumerate().map(|(place, terms)| (terms.symbol, place)).collect();
+        assert!(!terms.is_empty() && by_symbol.len() == terms.len(), "symbols are different");
+        Self { terms, by_symbol }
+    }
+
+    /// Reads a file of instruments.
+    ///
+    /// # Errors
+    /// It cannot be read, or says something that makes no sense; the error says where.
+    pub fn read(path: &Path) -> Result<Self, FileError> {
+        let mut table = Table::open(path, &COLUMNS)?;
+        let mut terms: Vec<InstrumentTerms> = Vec::new();
+        let mut decimals: BTreeMap<Symbol, u8> = BTreeMap::new();
+        while table.next_row()? {
+            let text = |column: usize| {
+                let field = table.field(column).and_then(Symbol::new);
+                field.ok_or_else(|| table.wrong(column, "1 to 8 characters"))
+            };
+            let number = |column: usize| {
+                let field = table.field(column).and_then(|field| field.parse().ok());
+                field.filter(|decimals: &u8| *decimals <= DECIMALS_MAX).ok_or_else(|| {
+                    table.wrong(column, format!("a number from 0 to {DECIMALS_MAX}"))
+                })
+            };
+            let row = InstrumentTerms {
+                symbol: text(SYMBOL)?,
+                base: AssetTerms { name: text(BASE)?, decimals: number(BASE_DECIMALS)? },
+                quote: AssetTerms { name: text(QUOTE)?, decimals: number(QUOTE_DECIMALS)? },
+                price_decimals: number(PRICE_DECIMALS)?,
+                quantity_decimals: number(QUANTITY_DECIMALS)?,
+            };
+            if terms.iter().any(|other| other.symbol == row.symbol) {
+                return Err(table.wrong(SYMBOL, "each symbol once"));
+            }
+            if row.base.name == row.quote.name {
+                return Err(table.wrong(QUOTE, "another asset than the base"));
+            }
+            if row.base.decimals < row.quantity_decimals {
+                let decimals = row.base.decimals;
+                return Err(
+                    table.wrong(QUANTITY_DECIMALS, format!("at most {decimals}, of the base"))
+                );
+            }
+            for (column, asset) in [(BASE_DECIMALS, &row.base), (QUOTE_DECIMALS, &row.quote)] {
+                let known = *decimals.entry(asset.name).or_insert(asset.decimals);
+                if known != asset.decimals {
+                    let expected = format!("{known}, as {} had before", asset.name);
+                    return Err(table.wrong(column, expected));
+                }
+            }
+            terms.push(row);
+        }
+        if terms.is_empty() {
+            return Err(table.wrong(SYMBOL, "at least one instrument"));
+        }
+        if terms.len() > usize::from(u16::MAX) {
+            return Err(table.wrong(SYMBOL, format!("at most {} instruments", u16::MAX)));
+        }
+        Ok(Self::of(terms))
+    }
+
+    /// All, in the order of their numbers.
+    #[must_use]
+    pub fn all(&self) -> &[InstrumentTerms] {
+        &self.terms
+    }
+
+    /// The instrument of a printed name.
+    #[must_use]
+    pub fn find(&self, symbol: &Symbol) -> Option<&InstrumentTerms> {
+        self.by_symbol.get(symbol).map(|place| &self.terms[*place])
+    }
+
+    /// The only instrument, if there is only one.
+    #[must_use]
+    pub fn only(&self) -> Option<&InstrumentTerms> {
+        match self.terms.as_slice() {
+            [only] => Some(only),
+            _ => None,
+        }
+    }
+
+    /// Every asset once, by name.
+    #[must_use]
+    pub fn assets(&self) -> Vec<AssetTerms> {
+        let assets = self.terms.iter().flat_map(|terms| [terms.base.clone(), terms.quote.clone()]);
+        let by_name: BTreeMap<_, _> = assets.map(|asset| (asset.name, asset)).collect();
+        by_name.into_values().collect()
+    }
+}
