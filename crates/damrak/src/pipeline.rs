@@ -7,6 +7,8 @@
 //!                                                          │                ├▶ order entry udp
 //!                                                          ▼                └▶ market data
 //!                                                      checkpoints (lappable)
+//!
+//! engine ─▶ the moment for which it waits ─▶ sequencer, which lets time pass if nothing comes
 //! ```
 
 use std::{collections::BTreeMap, sync::Arc};
@@ -18,7 +20,7 @@ use gateway::{
 };
 use journal::{Durability, Options, Report, Storage};
 use market::{Input, Output, Sequence};
-use ring::{Agent, Builder, Cursor, Monitor, RingReport, Tap};
+use ring::{Agent, Builder, Cursor, Latest, Monitor, RingReport, Tap};
 
 use wire::soupbintcp::Timers;
 
@@ -229,14 +231,16 @@ where
         order_entry_udp: order_entry_udp.counters(),
         market_data: market_data.counters(),
     };
+    let due = Arc::new(Latest::new(u64::MAX));
     let sequencer = Sequencer::new(
         engine.sequence(),
         engine.timestamp(),
         vec![from_order_entry, from_order_entry_udp],
         inputs_producer,
+        Arc::clone(&due),
     );
     let journaler = Journaler::new(to_journaler, writer, durable, unconditional);
-    let engine = EngineStage::new(to_engine, engine, outputs_producer, checkpoints_producer);
+    let engine = EngineStage::new(to_engine, engine, outputs_producer, checkpoints_producer, due);
     let agents: [(AgentName, Box<dyn Agent>); 6] = [
         (AgentName::OrderEntry, Box::new(order_entry)),
         (AgentName::OrderEntryUdp, Box::new(order_entry_udp)),

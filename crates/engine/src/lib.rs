@@ -12,6 +12,7 @@
 extern crate alloc;
 
 mod day;
+mod time;
 mod names;
 mod pages;
 mod check;
@@ -108,6 +109,7 @@ impl Engine {
         assert!(input.timestamp >= self.timestamp, "{:?} then {input:?}", self.timestamp);
         self.sequence = input.sequence;
         self.timestamp = input.timestamp;
+        self.pass_time(emit);
 
         match &input.command {
             Command::System(event) => self.advance(*event, emit),
@@ -123,6 +125,7 @@ impl Engine {
             Command::Refuse(refused) => self.refuse(refused, emit),
             Command::CancelOnDisconnect(cancel) => self.cancel_on_disconnect(cancel, emit),
             Command::Money(_) => {}
+            Command::Time => {}
         }
     }
 

@@ -210,7 +210,8 @@ impl CommandFlow {
             0..=1 => self.mass_cancel(),
             2 => self.cancel_on_disconnect(),
             3..=4 => self.forbid(),
-            5..=8 => self.query(),
+            5..=7 => self.query(),
+            8 => Command::Time,
             9..=549 if !crowded => self.enter(),
             _ => match self.take_live() {
                 None => self.enter(),

@@ -175,6 +175,7 @@ impl Model {
                 }
             }
             Command::SwitchEntry(switch) => self.switch_entry(switch, &mut events),
+            Command::Time => {}
             Command::QueryAccount(query) => {
                 if self.session(query.session_id).is_some() {
                     let used = self.number_used(query.session_id, query.channel);

@@ -43,6 +43,7 @@ const STOP_ACCOUNT: u8 = 36;
 const DEPOSIT: u8 = 37;
 const WITHDRAW: u8 = 38;
 const TRANSFER: u8 = 39;
+const TIME: u8 = 40;
 
 /// Bytes that are not a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -185,6 +186,7 @@ impl Command {
                 out.u8(CANCEL_ON_DISCONNECT);
                 out.u16(cancel.session_id.0);
             }
+            Self::Time => out.u8(TIME),
             Self::Refuse(refused) => {
                 out.u8(REFUSE);
                 out.key(&refused.key);
@@ -298,6 +300,7 @@ impl Command {
             CANCEL_ON_DISCONNECT => {
                 Self::CancelOnDisconnect(CancelOnDisconnect { session_id: SessionId(bytes.u16()?) })
             }
+            TIME => Self::Time,
             kind => Self::Money(bytes.money(kind)?),
         };
         if bytes.0.is_empty() { Ok(command) } else { Err(DecodeError::Long) }
@@ -948,6 +951,7 @@ mod tests {
                     session_id: SessionId(session_id),
                 })
             }),
+            Just(Command::Time),
             (key(), text::<14>(), one_of(RejectReason::ALL)).prop_map(
                 |(key, client_order_id, reason)| {
                     Command::Refuse(RefusedOrder { key, client_order_id, reason })
@@ -1009,6 +1013,15 @@ mod tests {
         expected.extend(b"    ");
         assert_eq!(&buffer[..len], &expected[..]);
     }
+
+    /// A command without fields is its kind.
+    #[test]
+    fn golden_time() {
+        let mut buffer = [0; Command::ENCODED_LEN_MAX];
+        let len = Command::Time.encode(&mut buffer);
+        assert_eq!(&buffer[..len], [40]);
+    }
+
     /// Conditions follow what was there before, each kind in its own order of bytes.
     #[test]
     fn golden_conditions() {

@@ -46,6 +46,9 @@ pub enum Command {
     CancelOnDisconnect(CancelOnDisconnect),
     /// Something about money.
     Money(MoneyCommand),
+    /// Time has passed, and nothing else came: what is due by now happens. The exchange's own
+    /// command, not a participant's.
+    Time,
 }
 
 /// See [`Command::AddInstrument`]. The engine numbers instruments in the order of addition.

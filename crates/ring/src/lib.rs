@@ -30,6 +30,7 @@
 
 mod sync;
 mod cursor;
+mod latest;
 mod slots;
 mod ring;
 mod producer;
@@ -48,6 +49,7 @@ pub use agent::{Agent, AgentError, AgentFailure, Clock, Group, Runner, Running, 
 pub use consumer::{Consumer, Flow};
 pub use cursor::Cursor;
 pub use idle::{Doorbells, IdleStrategy, Parker, ThreadParker, Unparker};
+pub use latest::Latest;
 pub use monitor::{Monitor, ReaderReport, RingReport};
 pub use producer::{Batch, Full, Producer};
 pub use ring::Builder;

@@ -515,6 +515,7 @@ fn session_of(command: &Command) -> Option<usize> {
         Command::QueryAccount(query) => query.session_id,
         Command::Refuse(refused) => refused.key.session_id,
         Command::CancelOnDisconnect(_)
+        | Command::Time
         | Command::System(_)
         | Command::AddInstrument(_)
         | Command::AddSession(_)

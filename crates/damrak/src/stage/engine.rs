@@ -1,6 +1,8 @@
+use std::sync::Arc;
+
 use engine::Engine;
 use market::{Input, Output, Sequence};
-use ring::{Agent, AgentError, Consumer, Flow, Producer, Words};
+use ring::{Agent, AgentError, Consumer, Flow, Latest, Producer, Words};
 
 use super::TURN_LIMIT;
 
@@ -25,6 +27,8 @@ pub struct EngineStage {
     checkpoints: Producer<Checkpoint>,
     checkpoint_due_ns: u64,
     checkpointed: Sequence,
+    /// The moment for which the engine waits, for the sequencer; [`u64::MAX`] is none.
+    due: Arc<Latest>,
 }
 
 /// The state of the core at a sequence, for monitoring and for comparing with a replay.
@@ -78,14 +82,16 @@ impl Checkpoint {
 }
 
 impl EngineStage {
-    /// Goes on from the state of `engine`.
+    /// Goes on from the state of `engine`, and keeps `due` up to date from now on.
     #[must_use]
     pub fn new(
         inputs: Consumer<Input>,
         engine: Engine,
         outputs: Producer<Output>,
         checkpoints: Producer<Checkpoint>,
+        due: Arc<Latest>,
     ) -> Self {
+        due.set(due_ns(&engine));
         Self {
             inputs,
             engine,
@@ -95,6 +101,7 @@ impl EngineStage {
             checkpoints,
             checkpoint_due_ns: 0,
             checkpointed: Sequence::NONE,
+            due,
         }
     }
 
@@ -128,6 +135,11 @@ impl EngineStage {
     }
 }
 
+/// The moment for which the engine waits; [`u64::MAX`] is none.
+fn due_ns(engine: &Engine) -> u64 {
+    engine.due().map_or(u64::MAX, |due| due.0)
+}
+
 impl Agent for EngineStage {
     fn name(&self) -> &str {
         "engine"
@@ -144,6 +156,7 @@ impl Agent for EngineStage {
             engine.apply(input, &mut |event| outbox.push(Output { cause, timestamp, event }));
             if Self::send(outputs, outbox, sent) { Flow::Continue } else { Flow::Stop }
         });
+        self.due.set(due_ns(&self.engine));
         self.checkpoint(now_ns);
         Ok(waiting + work)
     }

@@ -1,18 +1,22 @@
+use std::sync::Arc;
+
 use gateway::Submission;
-use market::{Input, Sequence, Timestamp};
-use ring::{Agent, AgentError, Consumer, Flow, Producer};
+use market::{Command, Input, Sequence, Timestamp};
+use ring::{Agent, AgentError, Consumer, Flow, Latest, Producer};
 
 use super::TURN_LIMIT;
 
 /// Gives each command its place and time: the only place where that happens.
 ///
 /// The time of an input is the time its bytes were received, or that of the input before it if
-/// that is later, so that time never goes back.
+/// that is later, so that time never goes back. If nothing comes by the moment for which the engine
+/// waits, it lets time pass: an input that asks nothing ([`Command::Time`]).
 pub struct Sequencer {
     sources: Vec<Consumer<Submission>>,
     inputs: Producer<Input>,
-    last_sequence: Sequence,
-    last_timestamp: Timestamp,
+    last: Last,
+    /// The moment for which the engine waits, in nanoseconds; [`u64::MAX`] is none.
+    due: Arc<Latest>,
     /// Which source is asked first; goes round, so that none is favoured.
     turn: usize,
 }
@@ -25,8 +29,25 @@ impl Sequencer {
         last_timestamp: Timestamp,
         sources: Vec<Consumer<Submission>>,
         inputs: Producer<Input>,
+        due: Arc<Latest>,
     ) -> Self {
-        Self { sources, inputs, last_sequence, last_timestamp, turn: 0 }
+        let last = Last { sequence: last_sequence, timestamp: last_timestamp };
+        Self { sources, inputs, last, due, turn: 0 }
+    }
+}
+
+/// Place and time of the last input.
+struct Last {
+    sequence: Sequence,
+    timestamp: Timestamp,
+}
+
+impl Last {
+    /// The command in the next place, at a time that is not before that of the last.
+    fn next(&mut self, command: Command, received: Timestamp) -> Input {
+        self.sequence = self.sequence.next();
+        self.timestamp = self.timestamp.max(received);
+        Input { sequence: self.sequence, timestamp: self.timestamp, command }
     }
 }
 
@@ -35,15 +56,12 @@ impl Agent for Sequencer {
         "sequencer"
     }
 
-    fn do_work(&mut self, _now_ns: u64) -> Result<usize, AgentError> {
+    fn do_work(&mut self, now_ns: u64) -> Result<usize, AgentError> {
         let mut free = self.inputs.free().min(TURN_LIMIT);
         let mut work = 0;
         let mut batch = self.inputs.batch();
-        let mut sequence = |command, received: Timestamp| {
-            self.last_sequence = self.last_sequence.next();
-            self.last_timestamp = self.last_timestamp.max(received);
-            let (sequence, timestamp) = (self.last_sequence, self.last_timestamp);
-            let published = batch.push(Input { sequence, timestamp, command });
+        let mut publish = |input| {
+            let published = batch.push(input);
             assert!(published.is_ok(), "no more is taken than the ring has room for");
         };
         self.turn = self.turn.wrapping_add(1);
@@ -53,11 +71,17 @@ impl Agent for Sequencer {
             // Each may take its share of what is left; the last takes the rest.
             let share = free.div_ceil(sources - nth);
             let taken = source.poll(share, |submission, _| {
-                sequence(submission.command, submission.received);
+                publish(self.last.next(submission.command, submission.received));
                 Flow::Continue
             });
             free -= taken;
             work += taken;
+        }
+        // An input that is not before the moment is enough, whatever it asks.
+        let due_ns = self.due.get();
+        if due_ns <= now_ns && self.last.timestamp.0 < due_ns && free > 0 {
+            publish(self.last.next(Command::Time, Timestamp(now_ns)));
+            work += 1;
         }
         Ok(work)
     }

@@ -21,7 +21,8 @@ use gateway::Submission;
 use journal::{Durability, Folder, Options};
 use market::{Input, Output, Sequence, Timestamp};
 use ring::{
-    Agent, AgentError, Builder, Consumer, Cursor, Group, IdleStrategy, Producer, ThreadParker,
+    Agent, AgentError, Builder, Consumer, Cursor, Group, IdleStrategy, Latest, Producer,
+    ThreadParker,
 };
 
 const COMMANDS: usize = 100_000;
@@ -150,12 +151,19 @@ fn run(
     })
     .unwrap();
     let durable = Arc::new(Cursor::new(0));
+    let due = Arc::new(Latest::new(u64::MAX));
     let (digest, count) = (Arc::new(Mutex::new(0)), Arc::new(AtomicU64::new(0)));
     let agents: [Box<dyn Agent>; 5] = [
         Box::new(Source { commands: Arc::clone(commands), submitted: 0, submissions }),
-        Box::new(Sequencer::new(Sequence::NONE, Timestamp(0), vec![to_sequencer], inputs)),
+        Box::new(Sequencer::new(
+            Sequence::NONE,
+            Timestamp(0),
+            vec![to_sequencer],
+            inputs,
+            Arc::clone(&due),
+        )),
         Box::new(Journaler::new(to_journaler, writer, Arc::clone(&durable), false)),
-        Box::new(EngineStage::new(to_engine, Engine::new(), outputs, checkpoints)),
+        Box::new(EngineStage::new(to_engine, Engine::new(), outputs, checkpoints, due)),
         Box::new(Collector {
             outputs: to_collector,
             durable,

@@ -5,6 +5,7 @@
 //! sell B1 6 @ market                 => accepted, trade A1 B1 4 @ 100, canceled B1 2 ioc
 //! cancel A1                                              (nothing: the order is done)
 //! book AAPL                                              (bids, then asks, best first)
+//! time 5                                  (nothing is asked, but it is 5 s after the epoch now)
 //! ```
 //!
 //! `A1` is request 1 of session A, `A/3:7` is request 7 on its channel 3. An order may carry
@@ -63,6 +64,8 @@ pub struct World {
     told: BTreeMap<OrderKey, Told>,
     order_id_last: u64,
     trade_id_last: u64,
+    /// As the scenario says, in nanoseconds; commands are a microsecond apart at least.
+    time_ns: u64,
 }
 
 /// The same engine, from its snapshot; every scenario goes on with one.
@@ -116,7 +119,7 @@ impl World {
     pub fn apply(&mut self, command: Command) -> Vec<Event> {
         let input = Input {
             sequence: self.engine.sequence().next(),
-            timestamp: Timestamp(1_000 * self.engine.sequence().0),
+            timestamp: Timestamp(self.time_ns.max(1_000 * self.engine.sequence().0)),
             command,
         };
         let mut events = Vec::new();
@@ -131,6 +134,9 @@ impl World {
             "order" => return self.order(words[1]),
             _ => {}
         }
+        if words[0] == "time" {
+            self.time_ns = 1_000_000_000 * words[1].parse::<u64>().expect("seconds");
+        }
         let command = self.command(&mut Words { words: &words });
         let events = self.apply(command);
         events.iter().map(|event| self.tell(&command, event)).collect()
@@ -142,6 +148,10 @@ impl World {
                 let event = words.next();
                 let days = SystemEvent::ALL.iter().copied();
                 Command::System(days.into_iter().find(|it| day(*it) == event).expect(event))
+            }
+            "time" => {
+                words.next();
+                Command::Time
             }
             "instrument" => {
                 let mut add = AddInstrument {

@@ -78,6 +78,7 @@ fn cover(coverage: &mut Coverage, command: &Command, event: &Event) {
         Command::Refuse(_) => "Refuse",
         Command::CancelOnDisconnect(_) => "CancelOnDisconnect",
         Command::Money(_) => "Money",
+        Command::Time => "Time",
     };
     let name = match event {
         Event::System(event) => format!("System {event:?}"),

@@ -108,6 +108,7 @@ pub fn request(command: &Command) -> Option<MessageBuffer> {
         }
         Command::System(_)
         | Command::CancelOnDisconnect(_)
+        | Command::Time
         | Command::AddInstrument(_)
         | Command::AddSession(_)
         | Command::Refuse(_)

@@ -1,0 +1,38 @@
+use crate::sync::{AtomicU64, Ordering};
+
+/// The latest value of a number that may go up and down.
+///
+/// One thread owns it and sets it; any thread gets it, perhaps a little late. Unlike a
+/// [`Cursor`](crate::Cursor) it hands nothing over but itself.
+///
+/// ```
+/// let due = ring::Latest::new(u64::MAX);
+/// due.set(7);
+/// assert_eq!(due.get(), 7);
+/// ```
+#[derive(Debug)]
+#[repr(align(128))]
+pub struct Latest(AtomicU64);
+
+impl Latest {
+    /// Stands at `value`.
+    #[must_use]
+    pub fn new(value: u64) -> Self {
+        Self(AtomicU64::new(value))
+    }
+
+    /// What was set last.
+    #[inline]
+    #[must_use]
+    pub fn get(&self) -> u64 {
+        // Relaxed: nothing else is read because of it.
+        self.0.load(Ordering::Relaxed)
+    }
+
+    /// Only for its owner.
+    #[inline]
+    pub fn set(&self, value: u64) {
+        // Relaxed: nothing that was written before has to be seen with it.
+        self.0.store(value, Ordering::Relaxed);
+    }
+}
