@@ -7,6 +7,7 @@
 
 pub mod core;
 pub mod environment;
+pub mod matching;
 pub mod model_btree;
 pub mod null;
 
@@ -76,9 +77,10 @@ impl Entrant {
     }
 }
 
-/// Those that the program has in itself: the core, a plain book to compare it with, and the floor,
-/// which does nothing.
-pub const ENTRANTS: [Entrant; 3] = [
+/// Those that the program has in itself: the core's book alone, the whole core, a plain book to
+/// compare with, and the floor, which does nothing.
+pub const ENTRANTS: [Entrant; 4] = [
+    Entrant::of::<matching::Matching>(),
     Entrant::of::<core::Core>(),
     Entrant::of::<model_btree::ModelBTree>(),
     Entrant::of::<null::Null>(),

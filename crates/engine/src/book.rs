@@ -6,6 +6,8 @@ pub(crate) mod window;
 pub(crate) mod ladder;
 pub(crate) mod matching;
 
+use alloc::boxed::Box;
+
 use market::{Display, Instrument, Price, Side};
 
 use crate::order::{Order, PRICE_MAX};
@@ -36,9 +38,8 @@ pub(crate) struct Book {
 #[derive(Debug, Default)]
 pub(crate) struct BookSide {
     displayed: Ladder,
-    hidden: Ladder,
-    /// Orders in `hidden`: mostly none, and then it need not be looked at.
-    hidden_count: u32,
+    /// None before the first of them: in most books there never is one.
+    hidden: Option<Box<Ladder>>,
 }
 
 impl Book {
@@ -82,18 +83,17 @@ impl Book {
     pub(crate) fn add(&mut self, pool: &mut Pool, order: Order) -> Slot {
         let rank = self.rank(order.side, order.price());
         let slot = pool.add(order);
-        self.side_mut(order.side).append(pool, order.display, rank, slot);
+        self.side_mut(order.side).ladder_mut(order.display).append(pool, rank, slot);
         slot
     }
 
-    /// Takes an order out, and lets it go.
+    /// Takes an order out of its queue; it is still in its slot.
     #[inline]
-    pub(crate) fn remove(&mut self, pool: &mut Pool, slot: Slot) -> Order {
-        let order = pool[slot].order;
-        let rank = self.rank(order.side, order.price());
-        self.side_mut(order.side).unlink(pool, order.display, rank, slot);
-        pool.remove(slot);
-        order
+    pub(crate) fn unlink(&mut self, pool: &mut Pool, slot: Slot) {
+        let order = &pool[slot].order;
+        let (side, display) = (order.side, order.display);
+        let rank = self.rank(side, order.price());
+        self.side_mut(side).unlink(pool, display, rank, slot);
     }
 
     /// The best bid, displayed or hidden, in ticks.
@@ -170,6 +170,7 @@ impl Book {
         if side.is_buy() { number } else { self.number_max - number }
     }
 
+    #[inline]
     fn price_best(&self, side: Side, rank: u32) -> Option<Price> {
         (rank != NO_RANK).then(|| self.price(side, rank))
     }
@@ -185,51 +186,54 @@ impl BookSide {
     #[inline]
     fn best_rank(&self) -> u32 {
         let displayed = self.displayed.best_rank();
-        if self.hidden_count == 0 { displayed } else { displayed.min(self.hidden.best_rank()) }
+        self.hidden.as_ref().map_or(displayed, |hidden| displayed.min(hidden.best_rank()))
+    }
+
+    /// The ladder that has the first order to trade of all; without one, either.
+    #[inline]
+    fn best_ladder_mut(&mut self) -> &mut Ladder {
+        match &mut self.hidden {
+            Some(hidden) if hidden.best_rank() < self.displayed.best_rank() => hidden,
+            _ => &mut self.displayed,
+        }
     }
 
     /// The first order to trade of all.
     ///
     /// # Panics
     /// There is none.
-    #[inline]
-    fn best_oldest(&self) -> Slot {
-        if self.hidden_count == 0 || self.displayed.best_rank() <= self.hidden.best_rank() {
-            self.displayed.best_oldest()
-        } else {
-            self.hidden.best_oldest()
-        }
+    fn best_oldest(&mut self) -> Slot {
+        self.best_ladder_mut().best_oldest()
     }
 
-    /// Puts an order behind all others of its rank that are displayed or hidden as it is.
-    fn append(&mut self, pool: &mut Pool, display: Display, rank: u32, slot: Slot) {
+    /// The orders that are displayed or hidden as this one is.
+    #[inline]
+    fn ladder_mut(&mut self, display: Display) -> &mut Ladder {
         if display.is_displayed() {
-            return self.displayed.append(pool, rank, slot);
+            &mut self.displayed
+        } else {
+            self.hidden.get_or_insert_default()
         }
-        self.hidden.append(pool, rank, slot);
-        self.hidden_count += 1;
     }
 
     /// Takes an order out of its queue.
+    #[inline]
     fn unlink(&mut self, pool: &mut Pool, display: Display, rank: u32, slot: Slot) {
-        if display.is_displayed() {
-            return self.displayed.unlink(pool, rank, slot);
-        }
-        self.hidden.unlink(pool, rank, slot);
-        self.hidden_count -= 1;
+        self.ladder_mut(display).unlink(pool, rank, slot);
     }
 
     /// Asserts what holds within the ladders.
     fn check(&self) {
         self.displayed.check();
-        self.hidden.check();
-        assert_eq!(self.hidden_count == 0, self.hidden.best_rank() == NO_RANK);
+        if let Some(hidden) = &self.hidden {
+            hidden.check();
+        }
     }
 
     /// The first level that is not before `place`: its place, and its oldest order.
     fn level_at_or_after(&self, place: u64) -> Option<(u64, Slot)> {
         let displayed = self.displayed.at_or_after(Self::rank(place + 1));
-        let hidden = self.hidden.at_or_after(Self::rank(place));
+        let hidden = self.hidden.as_ref().and_then(|it| it.at_or_after(Self::rank(place)));
         let displayed = displayed.map(|(rank, level)| (2 * u64::from(rank), level.oldest));
         let hidden = hidden.map(|(rank, level)| (2 * u64::from(rank) + 1, level.oldest));
         displayed.into_iter().chain(hidden).min_by_key(|(place, _)| *place)

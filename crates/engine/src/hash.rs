@@ -10,7 +10,10 @@
 
 use market::{Firm, Instrument, SessionId, Text};
 
-use crate::{order::Order, session::Session};
+use crate::{
+    order::{Order, Progress},
+    session::Session,
+};
 
 /// The sum over the elements of the state.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -92,7 +95,13 @@ pub(crate) fn firm_disabled(session_id: SessionId, firm: Firm) -> u64 {
 /// A resting order: what it is and how far it has come.
 #[inline]
 pub(crate) fn order(order: &Order) -> u64 {
-    order_identity(order).wrapping_add(order_progress(order))
+    order_before(order, order.progress())
+}
+
+/// A resting order when it had come so far.
+#[inline]
+pub(crate) fn order_before(order: &Order, progress: Progress) -> u64 {
+    order_identity(order).wrapping_add(order_progress(order, progress))
 }
 
 /// What never changes while an order rests. Quantity is part of it, so that what is canceled follows
@@ -121,10 +130,10 @@ fn order_identity(order: &Order) -> u64 {
 /// What a trade, its prevention, a cancel or a modify changes: a part by itself, so that a trade
 /// mixes little. Quantities are below 2^20, and sides differ in their lowest four bits.
 #[inline]
-pub(crate) fn order_progress(order: &Order) -> u64 {
-    let progress = order.leaves().0 << 44
-        | order.executed().0 << 24
-        | order.prevented().0 << 4
+pub(crate) fn order_progress(order: &Order, progress: Progress) -> u64 {
+    let progress = u64::from(progress.leaves) << 44
+        | u64::from(progress.executed) << 24
+        | u64::from(progress.prevented) << 4
         | u64::from(order.side.code() & 0xf);
     fold_pair(order.order_id.0 ^ ORDER_PROGRESS, progress)
 }

@@ -20,6 +20,7 @@ mod session;
 mod order;
 mod self_match;
 mod book;
+pub mod matching;
 mod hash;
 mod view;
 mod snapshot;
@@ -561,7 +562,9 @@ impl Engine {
     fn remove(&mut self, slot: Slot) -> Order {
         let instrument_id = self.pool[slot].order.instrument_id;
         let book = &mut self.books[usize::from(instrument_id.0) - 1];
-        let order = book.remove(&mut self.pool, slot);
+        book.unlink(&mut self.pool, slot);
+        let order = self.pool[slot].order;
+        self.pool.remove(slot);
         self.sessions.owner_mut(order.key).remove_live(order.key);
         self.hash.remove(hash::order(&order));
         order
@@ -575,7 +578,10 @@ impl Engine {
             return;
         }
         let order = &mut self.pool[slot].order;
-        self.hash.change(hash::order_progress(order), hash::order_progress(&after));
+        self.hash.change(
+            hash::order_progress(order, order.progress()),
+            hash::order_progress(&after, after.progress()),
+        );
         *order = after;
     }
 
@@ -630,18 +636,27 @@ struct Settlement<'a, E> {
 }
 
 impl<E: FnMut(Event)> Settle for Settlement<'_, E> {
+    #[inline]
+    fn is_plain(&self, _: &Order, _: &Order) -> bool {
+        self.prevention == SelfMatchPrevention::Off
+    }
+
     fn prevention(&self, taker: &Order, maker: &Order) -> Option<SelfMatchPrevention> {
         let is_own = self_match::is_own(self.sessions, self.prevention, taker, maker);
         is_own.then_some(self.prevention)
     }
 
+    #[inline]
     fn settle(&mut self, met: &Match<'_>) {
         let Match { maker_before, maker, taker, quantity, .. } = met;
         if maker.is_done() {
             self.sessions.owner_mut(maker.key).remove_live(maker.key);
-            self.hash.remove(hash::order(maker_before));
+            self.hash.remove(hash::order_before(maker, *maker_before));
         } else {
-            self.hash.change(hash::order_progress(maker_before), hash::order_progress(maker));
+            self.hash.change(
+                hash::order_progress(maker, *maker_before),
+                hash::order_progress(maker, maker.progress()),
+            );
         }
         if let Some(prevention) = met.prevention {
             return self.tell_prevented(met, prevention);
@@ -665,7 +680,7 @@ impl<E: FnMut(Event)> Settlement<'_, E> {
     /// Tells each order that lost lots, the resting one first.
     fn tell_prevented(&mut self, met: &Match<'_>, prevention: SelfMatchPrevention) {
         let orders = [
-            (met.maker, met.maker_before.leaves(), true),
+            (met.maker, Quantity(met.maker_before.leaves.into()), true),
             (met.taker, met.taker_leaves_before, false),
         ];
         for (order, leaves_before, booked) in orders {

@@ -5,6 +5,8 @@ use market::{
     Price, Quantity, SelfMatchGroup, SelfMatchPrevention, Side,
 };
 
+use crate::book::pool::Rest;
+
 /// The largest quantity of an order, and the most that a chain of replaces may execute, in lots.
 /// OUCH 5.0, section 1.
 pub const QUANTITY_MAX: Quantity = Quantity(999_999);
@@ -18,7 +20,7 @@ pub const PRICE_MAX: Price = Price(1_999_999_900);
 /// when the order is accepted and is not kept. A resting order is always a limit order for the day.
 /// Quantities and the price are held in 32 bits, which [`QUANTITY_MAX`] and [`PRICE_MAX`] fit.
 ///
-/// Invariant: leaves + executed + canceled + prevented == quantity.
+/// Invariant: leaves + executed + prevented <= quantity; what is missing was canceled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Order {
     /// As the exchange names it. Within a level a lower id is an older order: an id is given in
@@ -30,7 +32,6 @@ pub(crate) struct Order {
     quantity: u32,
     leaves: u32,
     executed: u32,
-    canceled: u32,
     prevented: u32,
     /// What it trades.
     pub(crate) instrument_id: InstrumentId,
@@ -52,6 +53,21 @@ pub(crate) struct Order {
     pub(crate) self_match_group: SelfMatchGroup,
     /// True if it may not trade when it comes in.
     pub(crate) post_only: bool,
+}
+
+/// What trading changes of an [`Order`], in lots.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Progress {
+    pub(crate) leaves: u32,
+    pub(crate) executed: u32,
+    pub(crate) prevented: u32,
+}
+
+impl Rest for Order {
+    #[inline]
+    fn leaves(&self) -> u32 {
+        self.leaves
+    }
 }
 
 /// The fields of an [`Order`] with no invariant between them.
@@ -91,7 +107,6 @@ impl Order {
             quantity,
             leaves: quantity - executed - prevented,
             executed,
-            canceled: 0,
             prevented,
             instrument_id: terms.instrument_id,
             group_id: terms.group_id,
@@ -107,6 +122,7 @@ impl Order {
     }
 
     /// Limit, in ticks; [`Price::ZERO`] for a market order, which never rests.
+    #[inline]
     pub(crate) fn price(&self) -> Price {
         Price(u64::from(self.price))
     }
@@ -118,34 +134,47 @@ impl Order {
     }
 
     /// Asked for, in lots, with what was executed and prevented of the orders it replaced.
+    #[inline]
     pub(crate) fn quantity(&self) -> Quantity {
         Quantity(u64::from(self.quantity))
     }
 
     /// Still open, in lots; 0 once done.
+    #[inline]
     pub(crate) fn leaves(&self) -> Quantity {
         Quantity(u64::from(self.leaves))
     }
 
     /// Traded so far, in lots, by this order and those it replaced.
+    #[inline]
     pub(crate) fn executed(&self) -> Quantity {
         Quantity(u64::from(self.executed))
     }
 
     /// Taken away so far by cancels and modifies, in lots.
+    #[inline]
     pub(crate) fn canceled(&self) -> Quantity {
-        Quantity(u64::from(self.canceled))
+        Quantity(u64::from(self.quantity - self.leaves - self.executed - self.prevented))
     }
 
     /// Taken away so far instead of trades with its own, in lots, from this order and those it
     /// replaced.
+    #[inline]
     pub(crate) fn prevented(&self) -> Quantity {
         Quantity(u64::from(self.prevented))
     }
 
     /// What counts against the quantity of a replacement, in lots. OUCH 5.0, section 4.
+    #[inline]
     pub(crate) fn used(&self) -> Quantity {
         Quantity(u64::from(self.executed + self.prevented))
+    }
+
+    /// How far it has come.
+    #[inline]
+    pub(crate) fn progress(&self) -> Progress {
+        let Self { leaves, executed, prevented, .. } = *self;
+        Progress { leaves, executed, prevented }
     }
 
     /// Its conditions, as entered or kept; without a minimum, which a resting order never has.
@@ -159,12 +188,14 @@ impl Order {
     }
 
     /// True once nothing is open.
+    #[inline]
     pub(crate) fn is_done(&self) -> bool {
         self.leaves == 0
     }
 
     /// How many open lots an intended quantity leaves no room for: what was executed counts against
     /// it, and it never gives lots back. OUCH 5.0, section 3.
+    #[inline]
     pub(crate) fn excess(&self, intended: Quantity) -> Quantity {
         let room = intended.saturating_sub(self.executed());
         self.leaves().saturating_sub(room)
@@ -174,43 +205,43 @@ impl Order {
     ///
     /// # Panics
     /// `0 < quantity <= leaves` does not hold.
+    #[inline]
     pub(crate) fn execute(&mut self, quantity: Quantity) {
         assert!(!quantity.is_zero() && quantity <= self.leaves(), "{quantity} of {self:?}");
         self.leaves -= lots(quantity);
         self.executed += lots(quantity);
-        self.check();
     }
 
     /// Takes away some of what is open; `quantity` may be 0.
     ///
     /// # Panics
     /// `quantity <= leaves` does not hold.
+    #[inline]
     pub(crate) fn reduce(&mut self, quantity: Quantity) {
         assert!(quantity <= self.leaves(), "{quantity} of {self:?}");
         self.leaves -= lots(quantity);
-        self.canceled += lots(quantity);
-        self.check();
     }
 
     /// Takes away some of what is open instead of trading it.
     ///
     /// # Panics
     /// `0 < quantity <= leaves` does not hold.
+    #[inline]
     pub(crate) fn prevent(&mut self, quantity: Quantity) {
         assert!(!quantity.is_zero() && quantity <= self.leaves(), "{quantity} of {self:?}");
         self.leaves -= lots(quantity);
         self.prevented += lots(quantity);
-        self.check();
     }
 
     /// Asserts the invariant.
+    #[inline]
     pub(crate) fn check(&self) {
-        let gone = self.executed + self.canceled + self.prevented;
-        assert!(self.leaves + gone == self.quantity, "{self:?}");
+        assert!(self.leaves + self.executed + self.prevented <= self.quantity, "{self:?}");
     }
 }
 
 /// A quantity of an order as it is held.
+#[inline]
 fn lots(quantity: Quantity) -> u32 {
     u32::try_from(quantity.0).expect("no more than QUANTITY_MAX of any order is ever spoken of")
 }

@@ -77,6 +77,21 @@ impl<V: Copy, const LEN: usize> Pages<V, LEN> {
         None
     }
 
+    /// The last key below `key` that has a value.
+    pub(crate) fn last_before(&self, key: u32) -> Option<u32> {
+        let place = self.directory.partition_point(|entry| entry.first < key).checked_sub(1)?;
+        let page = self.page(place);
+        Some(page.keys[page.keys().partition_point(|&at| at < key) - 1])
+    }
+
+    /// What its memory is, in bytes.
+    pub(crate) fn memory(&self) -> usize {
+        self.directory.capacity() * size_of::<Entry>()
+            + self.pages.len() * size_of::<Page<V, LEN>>()
+            + self.pages.capacity() * size_of::<usize>()
+            + self.free.capacity() * size_of::<u32>()
+    }
+
     /// The value of a key.
     pub(crate) fn get(&self, key: u32) -> Option<V> {
         let page = self.page(self.place(key)?);
@@ -297,6 +312,8 @@ mod tests {
                 assert_eq!(far.first(), first, "seed {seed}, step {step}");
                 let from = map.range(rank..).next().map(|(&rank, &level)| (rank, level));
                 assert_eq!(far.at_or_after(rank), from, "seed {seed}, step {step}");
+                let before = map.range(..rank).next_back().map(|(&rank, _)| rank);
+                assert_eq!(far.last_before(rank), before, "seed {seed}, step {step}");
                 assert_eq!(far.len(), map.len());
                 assert_eq!(far.get_mut(rank).copied(), map.get(&rank).copied());
                 if step % 64 == 0 {

@@ -262,15 +262,15 @@ fn the_bench_compares_trades() {
     for flow in flows {
         let rows = flow["rows"].as_array().unwrap();
         let engines: Vec<_> = rows.iter().map(|row| row["engine"].as_str().unwrap()).collect();
-        assert_eq!(engines, ["engine", "model-btree", "null"]);
-        for row in &rows[..2] {
+        assert_eq!(engines, ["matching", "engine", "model-btree", "null"]);
+        for row in &rows[..3] {
             assert_eq!(row["agrees"], true, "{row}");
             assert_eq!(row["hash"], flow["expected"]["hash"], "{row}");
             assert_eq!(row["ns_per_op"]["runs"].as_array().unwrap().len(), 2);
             assert!(row["ns_per_op"]["best"].as_f64() > Some(0.0), "{row}");
             assert!(row["latency_ns"]["p50"].as_u64() > Some(0), "{row}");
         }
-        assert!(rows[2]["agrees"].is_null(), "the floor trades nothing: {}", rows[2]);
+        assert!(rows[3]["agrees"].is_null(), "the floor trades nothing: {}", rows[3]);
     }
     assert!(printed["environment"]["rustc"].as_str().unwrap().starts_with("rustc "));
 }
@@ -286,7 +286,7 @@ fn the_bench_refuses_what_it_does_not_know() {
     let (code, message) = refused(&["--flow", "D"]);
     assert_eq!((code, message.contains("there are A, B, C")), (Some(2), true), "{message}");
     let (code, message) = refused(&["--engine", "abacus"]);
-    assert_eq!((code, message.contains("there are engine, ")), (Some(2), true), "{message}");
+    assert_eq!((code, message.contains("there are matching, ")), (Some(2), true), "{message}");
     assert_eq!(refused(&["--divisor", "0"]).0, Some(2));
     let (code, message) = refused(&["--rivals", "no-such-program", "--runs", "1"]);
     assert_eq!((code, message.contains("hint: cargo build")), (Some(3), true), "{message}");

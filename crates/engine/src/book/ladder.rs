@@ -2,25 +2,30 @@
 //!
 //! A price is known here by its *rank*, which is the lower the better it is, so both sides are one
 //! code. Levels around the market are in a window, found by their rank; all others are far levels,
-//! found by a search. The window follows the market lazily: it moves, or grows, only after far
-//! levels were touched as often as there are levels to move, so that a market which jumps to and
-//! fro never makes it work more than the orders did.
+//! found by a search. The window follows the market lazily: where far levels are touched it takes a
+//! step, and goes on only when as many were touched as the step had levels to move. So no order ever
+//! waits for more than two strips of levels, and a market which jumps to and fro never makes the
+//! window work more than the orders did.
+
+use alloc::boxed::Box;
 
 use super::{
     level::{self, Level},
-    pool::{Pool, Slot},
-    window::{WINDOW_LEN_MAX, Window},
+    pool::{Pool, Rest, Slot},
+    window::{STRIP_LEN, STRIPS_MAX, Window},
 };
 use crate::pages::Pages;
 
-/// Levels of the first window: 512 bytes.
-const WINDOW_LEN_MIN: usize = 64;
+/// Strips of the first window: 1,024 ranks, 640 bytes.
+const STRIPS_MIN: usize = 16;
 
 /// Far levels in a page: 776 bytes.
 const FAR_PAGE_LEN: usize = 64;
 
-/// At least so often far levels are touched before the window moves: that is what looking costs.
-const FAR_TOUCHES_MIN: usize = 16;
+type FarLevels = Pages<Level, FAR_PAGE_LEN>;
+
+/// Steps of the window, or levels that it moves, for each touch of a far level.
+const STEPS_PER_TOUCH: i32 = 4;
 
 /// Worse than every rank of a price.
 pub(crate) const NO_RANK: u32 = u32::MAX;
@@ -31,20 +36,34 @@ pub(crate) struct Ladder {
     /// The least rank that has a level; [`NO_RANK`] without one.
     best_rank: u32,
     window: Window,
-    /// The levels that the window does not cover.
-    far: Pages<Level, FAR_PAGE_LEN>,
-    /// How often far levels were touched since the window last moved or could have.
-    far_touches: usize,
+    /// The levels that the window does not cover; none before the first.
+    far: Option<Box<Far>>,
+}
+
+/// An incoming order, as a ladder sees it.
+pub(crate) trait Take<T> {
+    /// True if it simply trades with this one: as much as is open of both, at once.
+    fn is_plain(&self, maker: &T) -> bool;
+
+    /// Trades with a resting order for which [`is_plain`](Self::is_plain) holds: takes from both
+    /// what is open of both. True if nothing is open of itself then, which must be so if something
+    /// is of the resting one.
+    fn trade(&mut self, maker: &mut T) -> bool;
+}
+
+/// What a ladder has beside its window.
+#[derive(Debug, Default)]
+struct Far {
+    levels: FarLevels,
+    /// The first strip that the window is to cover.
+    wanted: u32,
+    /// Steps that the window may still take; below 0 as long as it took too many.
+    steps: i32,
 }
 
 impl Default for Ladder {
     fn default() -> Self {
-        Self {
-            best_rank: NO_RANK,
-            window: Window::default(),
-            far: Pages::default(),
-            far_touches: 0,
-        }
+        Self { best_rank: NO_RANK, window: Window::default(), far: None }
     }
 }
 
@@ -61,140 +80,308 @@ impl Ladder {
     /// There is none.
     #[inline]
     pub(crate) fn best_oldest(&self) -> Slot {
-        match self.window.position(self.best_rank) {
-            Some(position) => self.window.level(position).oldest,
-            None => self.far.first().expect("the best level is somewhere").1.oldest,
+        if self.window.covers(self.best_rank) {
+            return self.window.level(self.best_rank).oldest;
         }
+        let far = self.far.as_ref().and_then(|far| far.levels.first());
+        far.expect("the best level is somewhere").1.oldest
     }
 
     /// The best level whose rank is not below `rank`: with the rank after the last one, the next.
     pub(crate) fn at_or_after(&self, rank: u32) -> Option<(u32, Level)> {
-        better(self.window.at_or_after(rank), self.far.at_or_after(rank))
+        let near = self.window.rank_at_or_after(rank).map(|at| (at, self.window.level(at)));
+        let far = self.far.as_ref().and_then(|far| far.levels.at_or_after(rank));
+        match (near, far) {
+            (Some(near), Some(far)) => Some(if near.0 < far.0 { near } else { far }),
+            (near, None) => near,
+            (None, far) => far,
+        }
     }
 
     /// Puts an order behind all others of its rank.
     #[inline]
-    pub(crate) fn append(&mut self, pool: &mut Pool, rank: u32, slot: Slot) {
-        self.best_rank = self.best_rank.min(rank);
-        if let Some(position) = self.window.position(rank) {
-            if self.window.level_mut(position).append(pool, slot) {
-                self.window.fill(position);
-            }
-        } else {
-            self.append_far(pool, rank, slot);
+    pub(crate) fn append<T: Rest>(&mut self, pool: &mut Pool<T>, rank: u32, slot: Slot) {
+        if !self.window.covers(rank) {
+            return self.append_far(pool, rank, slot);
+        }
+        if self.window.level_or_empty_mut(rank).append(pool, slot) {
+            self.window.fill(rank);
+            self.best_rank = self.best_rank.min(rank);
         }
     }
 
     /// Takes an order out of the queue of its rank.
     #[inline]
-    pub(crate) fn unlink(&mut self, pool: &mut Pool, rank: u32, slot: Slot) {
+    pub(crate) fn unlink<T: Rest>(&mut self, pool: &mut Pool<T>, rank: u32, slot: Slot) {
         if level::unlink_between(pool, slot) {
             return;
         }
-        let Some(position) = self.window.position(rank) else {
+        if !self.window.covers(rank) {
             return self.unlink_far(pool, rank, slot);
-        };
-        let level = self.window.level_mut(position);
+        }
+        let level = self.window.level_mut(rank);
         level.unlink_end(pool, slot);
         if level.is_empty() {
-            self.window.vacate(position);
-            if rank == self.best_rank {
-                self.best_rank = self.find_best();
+            self.vacate(rank);
+        }
+    }
+
+    /// Has the orders of the best level trade, oldest first, until nothing is open of the incoming
+    /// one, the level is empty, or the next is not plain; true in that last case.
+    ///
+    /// # Panics
+    /// There is no level.
+    #[inline]
+    pub(crate) fn cross_best<T: Rest>(
+        &mut self,
+        pool: &mut Pool<T>,
+        taker: &mut impl Take<T>,
+    ) -> bool {
+        let rank = self.best_rank;
+        let near = self.window.covers(rank);
+        let level = if near {
+            self.window.level_mut(rank)
+        } else {
+            let far = self.far.as_mut().and_then(|far| far.levels.get_mut(rank));
+            far.expect("the best level is somewhere")
+        };
+        let oldest = level.oldest;
+        let mut slot = oldest;
+        let mut stopped = false;
+        loop {
+            let resting = &mut pool[slot];
+            if !taker.is_plain(&resting.order) {
+                stopped = true;
+                break;
             }
+            let taker_is_done = taker.trade(&mut resting.order);
+            if resting.order.leaves() != 0 {
+                break;
+            }
+            let younger = resting.younger;
+            pool.remove(slot);
+            slot = younger;
+            if slot.is_none() || taker_is_done {
+                break;
+            }
+        }
+        if slot != oldest {
+            level.oldest = slot;
+            if slot.is_none() {
+                level.youngest = slot;
+                if near { self.vacate(rank) } else { self.vacate_far(rank) }
+            } else {
+                pool[slot].older = Slot::NONE;
+            }
+        }
+        stopped
+    }
+
+    /// What its memory is, in bytes.
+    pub(crate) fn memory(&self) -> usize {
+        let far = self.far.as_ref().map_or(0, |far| size_of::<Far>() + far.levels.memory());
+        self.window.memory() + far
+    }
+
+    /// A level of the window has no orders any more.
+    #[inline]
+    fn vacate(&mut self, rank: u32) {
+        self.window.vacate(rank);
+        if rank == self.best_rank {
+            self.best_rank = self.best_after(rank);
+        }
+    }
+
+    /// The best rank, given that there is none below `rank`.
+    #[inline]
+    fn best_after(&self, rank: u32) -> u32 {
+        let near = self.window.rank_at_or_after(rank).unwrap_or(NO_RANK);
+        match &self.far {
+            Some(far) => near.min(far.levels.first_key().unwrap_or(NO_RANK)),
+            None => near,
         }
     }
 
     #[cold]
-    fn append_far(&mut self, pool: &mut Pool, rank: u32, slot: Slot) {
-        match self.far.get_mut(rank) {
+    #[inline(never)]
+    fn append_far<T: Rest>(&mut self, pool: &mut Pool<T>, rank: u32, slot: Slot) {
+        if self.best_rank == NO_RANK {
+            // Nothing rests here, so the window may be anywhere.
+            let len = self.window.len().max(STRIPS_MIN);
+            self.window.grow(len);
+            let first = first_wanted(rank, len);
+            self.window.cover(first, first + len as u32);
+            if let Some(far) = &mut self.far {
+                far.wanted = first;
+            }
+            return self.append(pool, rank, slot);
+        }
+        self.best_rank = self.best_rank.min(rank);
+        let far = self.far.get_or_insert_default();
+        match far.levels.get_mut(rank) {
             Some(level) => {
                 level.append(pool, slot);
             }
             None => {
                 let mut level = Level::EMPTY;
                 level.append(pool, slot);
-                self.far.insert(rank, level);
+                far.levels.insert(rank, level);
             }
         }
         self.touch_far();
     }
 
     #[cold]
-    fn unlink_far(&mut self, pool: &mut Pool, rank: u32, slot: Slot) {
-        let level = self.far.get_mut(rank).expect("a resting order has a level");
+    #[inline(never)]
+    fn unlink_far<T: Rest>(&mut self, pool: &mut Pool<T>, rank: u32, slot: Slot) {
+        let far = self.far.as_mut().and_then(|far| far.levels.get_mut(rank));
+        let level = far.expect("a resting order has a level");
         level.unlink_end(pool, slot);
         if level.is_empty() {
-            self.far.remove(rank);
-            if rank == self.best_rank {
-                self.best_rank = self.find_best();
-            }
+            self.vacate_far(rank);
+        }
+    }
+
+    #[cold]
+    fn vacate_far(&mut self, rank: u32) {
+        let far = self.far.as_mut().expect("there was a level");
+        far.levels.remove(rank);
+        if rank == self.best_rank {
+            self.best_rank = self.best_after(rank);
         }
         self.touch_far();
     }
 
-    fn find_best(&self) -> u32 {
-        let window = self.window.first_rank().unwrap_or(NO_RANK);
-        window.min(self.far.first_key().unwrap_or(NO_RANK))
+    /// Lets the window take some steps, because a far level was touched.
+    fn touch_far(&mut self) {
+        let best = self.best_rank;
+        if best == NO_RANK {
+            return;
+        }
+        let far = self.far.as_mut().expect("a level of it was touched");
+        far.steps = (far.steps + STEPS_PER_TOUCH).min(STEPS_PER_TOUCH);
+        if far.steps <= 0 {
+            return;
+        }
+        let len = self.window.len();
+        let levels = self.window.level_count() + far.levels.len();
+        if len < STRIPS_MAX && len < levels {
+            self.window.grow(2 * len);
+        }
+        let len = self.window.len() as u32;
+        let strip = best / STRIP_LEN;
+        if strip.wrapping_sub(far.wanted) >= len / 2 {
+            far.wanted = first_wanted(best, len as usize);
+        }
+        while 0 < far.steps
+            && let Some(moved) = step(&mut self.window, &mut far.levels, far.wanted)
+        {
+            far.steps -= 1 + moved;
+        }
     }
 
     /// Asserts what holds between the parts.
     pub(crate) fn check(&self) {
         self.window.check();
-        self.far.check();
-        assert_eq!(self.best_rank, self.find_best());
-        let mut rank = 0;
-        while let Some((at, _)) = self.far.at_or_after(rank) {
-            assert!(self.window.position(at).is_none(), "rank {at} belongs in the window");
-            rank = at + 1;
-        }
-    }
-
-    /// Counts a touch of a far level and, when enough are counted, sees whether the window is
-    /// still in its place.
-    fn touch_far(&mut self) {
-        self.far_touches += 1;
-        if self.far_touches < FAR_TOUCHES_MIN + self.window.level_count() {
-            return;
-        }
-        self.far_touches = 0;
-        let best = self.best_rank;
-        if best == NO_RANK {
-            return;
-        }
-        let placed = self.window.position(best).is_some_and(|at| at <= self.window.len() / 2);
-        let len = self.len_wanted();
-        if !placed || len != self.window.len() {
-            self.move_window(best, len);
-        }
-    }
-
-    /// Twice as long, if a quarter of its places would not hold the far levels.
-    fn len_wanted(&self) -> usize {
-        let len = self.window.len();
-        if self.far.len() > len / 4 { (2 * len).clamp(WINDOW_LEN_MIN, WINDOW_LEN_MAX) } else { len }
-    }
-
-    /// Covers a quarter of the window for better prices than the best, and the rest for worse.
-    fn move_window(&mut self, best: u32, len: usize) {
-        let base = best.saturating_sub(len as u32 / 4);
-        let Self { window, far, .. } = self;
-        window.move_to(base, len, |rank, level| far.insert(rank, level));
-        while let Some((rank, _)) = far.at_or_after(window.base())
-            && let Some(position) = window.position(rank)
-        {
-            *window.level_mut(position) = far.remove(rank);
-            window.fill(position);
+        assert_eq!(self.best_rank, self.best_after(0));
+        let Some(far) = &self.far else { return };
+        far.levels.check();
+        for (rank, level) in far.levels.iter() {
+            assert!(!self.window.covers(rank), "rank {rank} belongs in the window");
+            assert!(!level.is_empty());
         }
     }
 }
 
-/// The one of lower rank.
-fn better(one: Option<(u32, Level)>, other: Option<(u32, Level)>) -> Option<(u32, Level)> {
-    match (one, other) {
-        (Some(one), Some(other)) => Some(if one.0 < other.0 { one } else { other }),
-        (one, None) => one,
-        (None, other) => other,
+/// The first strip of a window of `len` strips with this best rank: an eighth of it is for better
+/// ones.
+fn first_wanted(best: u32, len: usize) -> u32 {
+    (best / STRIP_LEN).saturating_sub(len as u32 / 8)
+}
+
+/// Takes the window a step nearer to the strips that it is to cover, from `wanted` on: over all
+/// that is empty, or over one strip with levels. How many levels moved; `None` if it is there.
+fn step(window: &mut Window, far: &mut FarLevels, wanted: u32) -> Option<i32> {
+    let wanted_end = wanted + window.len() as u32;
+    let (first, end) = (window.first(), window.end());
+    let (Some(first_full), Some(last_full)) =
+        (window.strip_at_or_after(first), window.strip_last())
+    else {
+        if first < wanted || wanted_end < end {
+            window.cover(wanted, wanted);
+        }
+        return join_more(window, far, wanted);
+    };
+    if wanted_end < end {
+        // What is too far behind leaves.
+        if last_full + 1 == end {
+            return Some(leave(window, far, last_full, first, last_full));
+        }
+        window.cover(first, wanted_end.max(last_full + 1));
+        return Some(0);
     }
+    if first < wanted {
+        // What is too far before leaves.
+        if first_full == first {
+            return Some(leave(window, far, first, first + 1, end));
+        }
+        window.cover(wanted.min(first_full), end);
+        return Some(0);
+    }
+    join_more(window, far, wanted)
+}
+
+/// Covers more of the wanted strips, where none beyond them is covered.
+fn join_more(window: &mut Window, far: &mut FarLevels, wanted: u32) -> Option<i32> {
+    let wanted_end = wanted + window.len() as u32;
+    let (first, end) = (window.first(), window.end());
+    if wanted < first {
+        let better = far.last_before(first * STRIP_LEN).map(|rank| rank / STRIP_LEN);
+        return Some(match better.filter(|strip| wanted <= *strip) {
+            Some(strip) => join(window, far, strip, strip, end),
+            None => cover(window, wanted, end),
+        });
+    }
+    if end < wanted_end {
+        let worse = far.at_or_after(end * STRIP_LEN).map(|(rank, _)| rank / STRIP_LEN);
+        return Some(match worse.filter(|strip| *strip < wanted_end) {
+            Some(strip) => join(window, far, strip, first, strip + 1),
+            None => cover(window, first, wanted_end),
+        });
+    }
+    None
+}
+
+/// Covers more strips or fewer, in none of which levels are.
+fn cover(window: &mut Window, first: u32, end: u32) -> i32 {
+    window.cover(first, end);
+    0
+}
+
+/// The levels of a strip join the window, which covers it then.
+fn join(window: &mut Window, far: &mut FarLevels, strip: u32, first: u32, end: u32) -> i32 {
+    window.cover(first, end);
+    let mut moved = 0;
+    while let Some((rank, level)) = far.at_or_after(strip * STRIP_LEN)
+        && rank / STRIP_LEN == strip
+    {
+        far.remove(rank);
+        *window.level_or_empty_mut(rank) = level;
+        window.fill(rank);
+        moved += 1;
+    }
+    moved
+}
+
+/// The levels of a strip leave the window, which does not cover it then.
+fn leave(window: &mut Window, far: &mut FarLevels, strip: u32, first: u32, end: u32) -> i32 {
+    let mut moved = 0;
+    window.clear(strip, |rank, level| {
+        far.insert(rank, level);
+        moved += 1;
+    });
+    window.cover(first, end);
+    moved
 }
 
 #[cfg(test)]
@@ -252,7 +439,7 @@ mod tests {
     fn agrees_with_a_sorted_map_wherever_the_market_goes() {
         for seed in 1..=12_u64 {
             let mut random = Random(seed);
-            let mut pool = Pool::new();
+            let mut pool: Pool = Pool::new();
             let mut ladder = Ladder::default();
             let mut map: BTreeMap<(u32, u64), Slot> = BTreeMap::new();
             let mut market = 1_000_000_000_u32;
@@ -294,7 +481,7 @@ mod tests {
     /// A market that goes away takes the window along, so that its levels are found by their rank.
     #[test]
     fn window_follows_the_market() {
-        let mut pool = Pool::new();
+        let mut pool: Pool = Pool::new();
         let mut ladder = Ladder::default();
         let mut slots = Vec::new();
         for step in 0..10_000 {
@@ -308,10 +495,7 @@ mod tests {
                 pool.remove(slot);
             }
         }
-        assert!(
-            ladder.window.position(ladder.best_rank()).is_some(),
-            "the best level is in the window"
-        );
-        assert!(ladder.window.len() <= 512, "{} levels for 20 orders", ladder.window.len());
+        assert!(ladder.window.covers(ladder.best_rank()), "the best level is in the window");
+        assert!(ladder.window.len() <= 64, "{} strips for 20 orders", ladder.window.len());
     }
 }

@@ -2,14 +2,18 @@
 
 use market::{Price, Quantity, SelfMatchPrevention};
 
-use super::{Book, BookSide, ladder::NO_RANK, pool::Pool};
-use crate::order::Order;
+use super::{
+    Book, BookSide,
+    ladder::{NO_RANK, Take},
+    pool::{Pool, Slot},
+};
+use crate::order::{Order, Progress};
 
 /// An incoming order met a resting one, as the book sees it.
 pub(crate) struct Match<'a> {
-    /// The resting order before it.
-    pub(crate) maker_before: Order,
-    /// The resting order after it; if it is done it has left the book.
+    /// How far the resting order had come before it.
+    pub(crate) maker_before: Progress,
+    /// The resting order after it; if it is done it leaves the book.
     pub(crate) maker: &'a Order,
     /// What was open of the incoming order before it.
     pub(crate) taker_leaves_before: Quantity,
@@ -23,11 +27,47 @@ pub(crate) struct Match<'a> {
 
 /// Who tells the book which orders may trade, and is told what became of them.
 pub(crate) trait Settle {
+    /// True if these two simply trade; where it is not plain, [`Book::cross`] looks closer.
+    fn is_plain(&self, taker: &Order, maker: &Order) -> bool;
+
     /// What happens instead of a trade of these two; `None` if they trade.
     fn prevention(&self, taker: &Order, maker: &Order) -> Option<SelfMatchPrevention>;
 
     /// Two orders met.
     fn settle(&mut self, met: &Match<'_>);
+}
+
+/// An incoming order on its way through the other side.
+struct Crossing<'a, S> {
+    taker: &'a mut Order,
+    settlement: &'a mut S,
+}
+
+impl<S: Settle> Take<Order> for Crossing<'_, S> {
+    #[inline]
+    fn is_plain(&self, maker: &Order) -> bool {
+        self.settlement.is_plain(self.taker, maker)
+    }
+
+    #[inline]
+    fn trade(&mut self, maker: &mut Order) -> bool {
+        let Self { taker, settlement } = self;
+        let maker_before = maker.progress();
+        let taker_leaves_before = taker.leaves();
+        let quantity = maker.leaves().min(taker_leaves_before);
+        maker.execute(quantity);
+        taker.execute(quantity);
+        let prevention = None;
+        settlement.settle(&Match {
+            maker_before,
+            maker,
+            taker_leaves_before,
+            taker,
+            quantity,
+            prevention,
+        });
+        taker.is_done()
+    }
 }
 
 impl Book {
@@ -88,35 +128,48 @@ impl Book {
     ) {
         let rank_worst = limit.map_or(NO_RANK - 1, |price| self.rank_opposite(taker.side, price));
         let makers = self.opposite_mut(taker.side);
-        while makers.best_rank() <= rank_worst && !taker.is_done() {
-            let (rank, slot) = (makers.best_rank(), makers.best_oldest());
-            let maker_before = pool[slot].order;
-            let taker_leaves_before = taker.leaves();
-            let quantity = maker_before.leaves().min(taker_leaves_before);
+        let mut crossing = Crossing { taker, settlement };
+        while makers.best_rank() <= rank_worst && !crossing.taker.is_done() {
+            if makers.best_ladder_mut().cross_best(pool, &mut crossing) {
+                makers.meet(pool, &mut crossing);
+            }
+        }
+    }
+}
 
-            let mut maker = maker_before;
-            let prevention = settlement.prevention(taker, &maker_before);
-            match prevention {
-                None => {
-                    maker.execute(quantity);
-                    taker.execute(quantity);
-                }
-                Some(prevention) => prevent(prevention, &mut maker, taker, quantity),
-            }
-            if maker.is_done() {
-                makers.unlink(pool, maker.display, rank, slot);
-                pool.remove(slot);
-            } else {
-                pool[slot].order = maker;
-            }
-            settlement.settle(&Match {
-                maker_before,
-                maker: &maker,
-                taker_leaves_before,
-                taker,
-                quantity,
-                prevention,
-            });
+impl BookSide {
+    /// An incoming order meets the first order of all, and what becomes of them is not plain: all
+    /// that is more than a trade between the two is here, out of the way of those that just trade.
+    #[cold]
+    #[inline(never)]
+    fn meet(&mut self, pool: &mut Pool, crossing: &mut Crossing<'_, impl Settle>) {
+        let slot = self.best_oldest();
+        let maker = &mut pool[slot].order;
+        let Some(prevention) = crossing.settlement.prevention(crossing.taker, maker) else {
+            crossing.trade(maker);
+            return self.leave_if_done(pool, slot);
+        };
+        let maker_before = maker.progress();
+        let taker_leaves_before = crossing.taker.leaves();
+        let quantity = maker.leaves().min(taker_leaves_before);
+        prevent(prevention, maker, crossing.taker, quantity);
+        crossing.settlement.settle(&Match {
+            maker_before,
+            maker,
+            taker_leaves_before,
+            taker: crossing.taker,
+            quantity,
+            prevention: Some(prevention),
+        });
+        self.leave_if_done(pool, slot);
+    }
+
+    /// The first order of all leaves if nothing is open of it.
+    fn leave_if_done(&mut self, pool: &mut Pool, slot: Slot) {
+        let (display, rank) = (pool[slot].order.display, self.best_rank());
+        if pool[slot].order.is_done() {
+            self.unlink(pool, display, rank, slot);
+            pool.remove(slot);
         }
     }
 }

@@ -1,179 +1,329 @@
-//! The window of a ladder: the levels around the market, each at its own place in an array.
+//! The window of a ladder: the levels around the market, each found by its rank alone.
 //!
-//! A bitmap of two layers says which levels have orders: the best one is found with two counts of
-//! zero bits, wherever in the window it is.
+//! Ranks are grouped by 64 into strips. The window has a ring of strips, so that following the
+//! market moves nothing but the levels of the strips that come and go; a strip has a bit for each
+//! level and blocks of 16 levels, which are there only while one of them has orders. So a price
+//! range in which nothing rests takes less than a byte a price, and the next level with orders is
+//! found with three counts of zero bits, wherever in the window it is.
 
-use alloc::vec::Vec;
+use alloc::{boxed::Box, vec, vec::Vec};
 
 use super::level::Level;
 
-/// The most levels a window has: one bit in the summary for each word of 64 levels.
-pub(crate) const WINDOW_LEN_MAX: usize = 64 * 64;
+/// Ranks of a strip, one a bit of a word.
+pub(crate) const STRIP_LEN: u32 = 64;
 
-/// Levels of the ranks from `base` to `base + len - 1`.
+/// The most strips a window has: one bit in `top` for each word of 64 strips.
+pub(crate) const STRIPS_MAX: usize = 64 * 64;
+
+/// Levels of a block: 128 bytes.
+const BLOCK_LEN: usize = 16;
+
+/// Blocks of a strip.
+const BLOCKS: usize = STRIP_LEN as usize / BLOCK_LEN;
+
+/// A bit for each level of the first block.
+const BLOCK_BITS: u64 = (1 << BLOCK_LEN) - 1;
+
+/// So many levels one after the other.
+#[derive(Debug)]
+struct Block(Box<[Level; BLOCK_LEN]>);
+
+/// Levels of the strips from `first` to `first + covered - 1`.
 #[derive(Debug, Default)]
 pub(crate) struct Window {
-    base: u32,
-    /// By rank less base. The length is 0 or a multiple of 64.
-    levels: Vec<Level>,
+    /// A rank divided by [`STRIP_LEN`] is its strip.
+    first: u32,
+    covered: u32,
+    /// By number of the strip, modulo the length, which is 0 or a power of two.
+    strips: Vec<Strip>,
+    /// A bit for each of `strips`: 1 if it has orders.
+    summary: Vec<u64>,
+    /// A bit for each word of `summary`: 1 if it is not 0.
+    top: u64,
+    level_count: u32,
+    /// Blocks without orders, to be used again.
+    spare: Vec<Block>,
+    /// How many blocks there are, the spare ones included.
+    block_count: usize,
+}
+
+/// So many ranks one after the other.
+#[derive(Debug, Default)]
+struct Strip {
     /// A bit for each level: 1 if it has orders.
-    occupied: Vec<u64>,
-    /// A bit for each word of `occupied`: 1 if it is not 0.
-    summary: u64,
-    level_count: usize,
+    occupied: u64,
+    /// Each there as long as one of its levels has orders.
+    blocks: [Option<Block>; BLOCKS],
 }
 
 impl Window {
-    /// How many levels it has room for.
+    /// How many strips it has room for.
+    #[inline]
     pub(crate) fn len(&self) -> usize {
-        self.levels.len()
+        self.strips.len()
     }
 
     /// How many levels have orders.
     pub(crate) fn level_count(&self) -> usize {
-        self.level_count
+        self.level_count as usize
     }
 
-    /// The lowest rank that it covers.
-    pub(crate) fn base(&self) -> u32 {
-        self.base
+    /// The first strip that it covers.
+    pub(crate) fn first(&self) -> u32 {
+        self.first
     }
 
-    /// Where a rank is, if it is covered.
+    /// The strip after the last one that it covers.
+    pub(crate) fn end(&self) -> u32 {
+        self.first + self.covered
+    }
+
+    /// True if a rank is covered.
     #[inline]
-    pub(crate) fn position(&self, rank: u32) -> Option<usize> {
-        let position = rank.wrapping_sub(self.base) as usize;
-        (position < self.levels.len()).then_some(position)
+    pub(crate) fn covers(&self, rank: u32) -> bool {
+        (rank / STRIP_LEN).wrapping_sub(self.first) < self.covered
     }
 
-    /// The least rank whose level has orders.
-    pub(crate) fn first_rank(&self) -> Option<u32> {
-        if self.summary == 0 {
-            return None;
+    /// The level of a rank that is covered and has orders.
+    #[inline]
+    pub(crate) fn level_mut(&mut self, rank: u32) -> &mut Level {
+        let strip = self.strip(rank / STRIP_LEN);
+        let block = self.strips[strip].blocks[block(rank)].as_mut();
+        &mut block.expect("a level with orders is in a block").0[place(rank)]
+    }
+
+    /// The level of a rank that is covered and has orders.
+    #[inline]
+    pub(crate) fn level(&self, rank: u32) -> Level {
+        let strip = self.strip(rank / STRIP_LEN);
+        let block = self.strips[strip].blocks[block(rank)].as_ref();
+        block.expect("a level with orders is in a block").0[place(rank)]
+    }
+
+    /// The level of a rank that is covered, with orders or without. One that gets its first order
+    /// is then to be [`fill`](Self::fill)ed, one that loses its last [`vacate`](Self::vacate)d.
+    #[inline]
+    pub(crate) fn level_or_empty_mut(&mut self, rank: u32) -> &mut Level {
+        let Self { strips, spare, block_count, .. } = self;
+        let strip = (rank / STRIP_LEN) as usize & strips.len().wrapping_sub(1);
+        let block = &mut strips[strip].blocks[block(rank)];
+        if block.is_none() {
+            *block = Some(take_block(spare, block_count));
         }
-        let word = self.summary.trailing_zeros() as usize;
-        Some(self.base + (word * 64) as u32 + self.occupied[word].trailing_zeros())
+        &mut block.as_mut().expect("it was put there just now, if not before").0[place(rank)]
     }
 
-    /// The first level with orders whose rank is not below `rank`.
-    pub(crate) fn at_or_after(&self, rank: u32) -> Option<(u32, Level)> {
-        let from = rank.saturating_sub(self.base) as usize;
-        self.next_position(from).map(|position| self.at(position))
-    }
-
-    /// The level at a position.
+    /// Notes that the level of a rank has orders now.
     #[inline]
-    pub(crate) fn level(&self, position: usize) -> Level {
-        self.levels[position]
-    }
-
-    /// The level at a position, to change. One that gets its first order is then to be
-    /// [`fill`](Self::fill)ed, one that loses its last [`vacate`](Self::vacate)d.
-    #[inline]
-    pub(crate) fn level_mut(&mut self, position: usize) -> &mut Level {
-        &mut self.levels[position]
-    }
-
-    /// Notes that the level at a position has orders now.
-    #[inline]
-    pub(crate) fn fill(&mut self, position: usize) {
-        let word = position / 64;
-        self.occupied[word] |= 1 << (position % 64);
-        self.summary |= 1 << word;
+    pub(crate) fn fill(&mut self, rank: u32) {
+        let strip = self.strip(rank / STRIP_LEN);
+        let occupied = &mut self.strips[strip].occupied;
+        if *occupied == 0 {
+            self.summary[strip / 64] |= 1 << (strip % 64);
+            self.top |= 1 << (strip / 64);
+        }
+        *occupied |= 1 << (rank % STRIP_LEN);
         self.level_count += 1;
     }
 
-    /// Notes that the level at a position has no orders any more.
+    /// Notes that the level of a rank has no orders any more.
     #[inline]
-    pub(crate) fn vacate(&mut self, position: usize) {
-        let word = position / 64;
-        self.occupied[word] &= !(1 << (position % 64));
-        if self.occupied[word] == 0 {
-            self.summary &= !(1 << word);
+    pub(crate) fn vacate(&mut self, rank: u32) {
+        let index = self.strip(rank / STRIP_LEN);
+        let strip = &mut self.strips[index];
+        strip.occupied &= !(1 << (rank % STRIP_LEN));
+        let block = block(rank);
+        if strip.occupied >> (BLOCK_LEN * block) & BLOCK_BITS == 0 {
+            self.spare.extend(strip.blocks[block].take());
+        }
+        if strip.occupied == 0 {
+            let word = &mut self.summary[index / 64];
+            *word &= !(1 << (index % 64));
+            if *word == 0 {
+                self.top &= !(1 << (index / 64));
+            }
         }
         self.level_count -= 1;
     }
 
-    /// Covers `len` levels from `base` on; those that are covered no more go to `leave`. It never
-    /// covers fewer levels than before.
-    pub(crate) fn move_to(&mut self, base: u32, len: usize, mut leave: impl FnMut(u32, Level)) {
-        assert!(self.len() <= len && len <= WINDOW_LEN_MAX && len.is_multiple_of(64), "{len}");
-        self.levels.resize(len, Level::EMPTY);
-        self.occupied.resize(len / 64, 0);
+    /// The least rank from `rank` on whose level has orders.
+    #[inline]
+    pub(crate) fn rank_at_or_after(&self, rank: u32) -> Option<u32> {
+        let from = rank.max(self.first * STRIP_LEN);
+        let number = from / STRIP_LEN;
+        if number.wrapping_sub(self.first) >= self.covered {
+            return None;
+        }
+        let bits = self.strips[self.strip(number)].occupied & (!0 << (from % STRIP_LEN));
+        if bits != 0 {
+            return Some(number * STRIP_LEN + bits.trailing_zeros());
+        }
+        let number = self.strip_at_or_after(number + 1)?;
+        let bits = self.strips[self.strip(number)].occupied;
+        Some(number * STRIP_LEN + bits.trailing_zeros())
+    }
 
-        // Levels go one by one to places already left, so up when the base goes down.
-        let before = core::mem::replace(&mut self.base, base);
-        let upward = base < before;
-        let mut next = if upward { self.last_position() } else { self.next_position(0) };
-        while let Some(position) = next {
-            let level = core::mem::replace(&mut self.levels[position], Level::EMPTY);
-            self.vacate(position);
-            let rank = before + position as u32;
-            match self.position(rank) {
-                Some(moved) => {
-                    self.levels[moved] = level;
-                    self.fill(moved);
-                }
-                None => leave(rank, level),
+    /// The first strip from `number` on that has orders.
+    pub(crate) fn strip_at_or_after(&self, number: u32) -> Option<u32> {
+        let number = number.max(self.first);
+        if self.top == 0 || number.wrapping_sub(self.first) >= self.covered {
+            return None;
+        }
+        let from = self.strip(number);
+        let found = self.index_at_or_after(from).or_else(|| self.index_at_or_after(0))?;
+        // Strips stand in a circle, so one found before `from` comes after all that stand behind it.
+        let number = number + self.distance(from, found);
+        (number - self.first < self.covered).then_some(number)
+    }
+
+    /// The last strip that has orders.
+    pub(crate) fn strip_last(&self) -> Option<u32> {
+        if self.top == 0 {
+            return None;
+        }
+        let last = self.strip(self.end() - 1);
+        let found =
+            self.index_at_or_before(last).or_else(|| self.index_at_or_before(self.len() - 1))?;
+        Some(self.end() - 1 - self.distance(found, last))
+    }
+
+    /// Has room for `len` strips, which are no fewer than before: no level moves.
+    pub(crate) fn grow(&mut self, len: usize) {
+        assert!(self.len() <= len && len <= STRIPS_MAX && len.is_power_of_two(), "{len} strips");
+        let strips = (0..len).map(|_| Strip::default()).collect();
+        let before = core::mem::replace(&mut self.strips, strips);
+        self.summary = vec![0; len.div_ceil(64)];
+        self.top = 0;
+        let mask = before.len().wrapping_sub(1);
+        let mut before = before;
+        for number in self.first..self.end() {
+            let moved = core::mem::take(&mut before[number as usize & mask]);
+            let index = self.strip(number);
+            if moved.occupied != 0 {
+                self.summary[index / 64] |= 1 << (index % 64);
+                self.top |= 1 << (index / 64);
             }
-            next = match upward {
-                true if position == 0 => None,
-                true => self.position_before(position),
-                false => self.next_position(position + 1),
-            };
+            self.strips[index] = moved;
         }
     }
 
-    /// Asserts that bitmap, count and levels agree.
+    /// Covers the strips from `first` to `end - 1`, of which those that it covered so far and those
+    /// alone may have orders.
+    pub(crate) fn cover(&mut self, first: u32, end: u32) {
+        assert!(first <= end && (end - first) as usize <= self.len(), "{first} to {end}");
+        self.first = first;
+        self.covered = end - first;
+    }
+
+    /// Takes the levels out of a strip.
+    pub(crate) fn clear(&mut self, number: u32, mut leave: impl FnMut(u32, Level)) {
+        let index = self.strip(number);
+        while self.strips[index].occupied != 0 {
+            let rank = number * STRIP_LEN + self.strips[index].occupied.trailing_zeros();
+            let level = core::mem::replace(self.level_mut(rank), Level::EMPTY);
+            self.vacate(rank);
+            leave(rank, level);
+        }
+    }
+
+    /// What its memory is, in bytes.
+    pub(crate) fn memory(&self) -> usize {
+        self.strips.capacity() * size_of::<Strip>()
+            + self.summary.capacity() * size_of::<u64>()
+            + self.block_count * size_of::<[Level; BLOCK_LEN]>()
+            + self.spare.capacity() * size_of::<Block>()
+    }
+
+    /// Asserts that bits, counts and levels agree.
     pub(crate) fn check(&self) {
+        assert!(self.covered as usize <= self.len());
         let mut level_count = 0;
-        for (position, level) in self.levels.iter().enumerate() {
-            let marked = self.occupied[position / 64] >> (position % 64) & 1 == 1;
-            assert_eq!(marked, !level.is_empty(), "position {position}");
-            level_count += usize::from(marked);
+        let mut block_count = self.spare.len();
+        for (index, strip) in self.strips.iter().enumerate() {
+            assert_eq!(self.summary[index / 64] >> (index % 64) & 1 == 1, strip.occupied != 0);
+            level_count += strip.occupied.count_ones();
+            let number = self.first + self.distance(self.strip(self.first), index);
+            assert!(strip.occupied == 0 || number < self.end(), "strip {number} is not covered");
+            for (at, block) in strip.blocks.iter().enumerate() {
+                let bits = strip.occupied >> (BLOCK_LEN * at) & BLOCK_BITS;
+                assert_eq!(block.is_some(), bits != 0, "strip {number}, block {at}");
+                block_count += usize::from(block.is_some());
+                for (place, level) in block.iter().flat_map(|block| block.0.iter()).enumerate() {
+                    assert_eq!(bits >> place & 1 == 0, level.is_empty());
+                }
+            }
         }
         assert_eq!(level_count, self.level_count);
-        for (word, bits) in self.occupied.iter().enumerate() {
-            assert_eq!(self.summary >> word & 1 == 1, *bits != 0, "word {word}");
+        assert_eq!(block_count, self.block_count);
+        for (word, bits) in self.summary.iter().enumerate() {
+            assert_eq!(self.top >> word & 1 == 1, *bits != 0, "word {word}");
         }
     }
 
-    fn at(&self, position: usize) -> (u32, Level) {
-        (self.base + position as u32, self.levels[position])
+    /// Where a strip is.
+    #[inline]
+    fn strip(&self, number: u32) -> usize {
+        number as usize & self.strips.len().wrapping_sub(1)
     }
 
-    /// The first occupied position that is not below `from`.
-    fn next_position(&self, from: usize) -> Option<usize> {
+    /// How many strips come after `from` until `to`, in the circle.
+    fn distance(&self, from: usize, to: usize) -> u32 {
+        (to.wrapping_sub(from) & self.strips.len().wrapping_sub(1)) as u32
+    }
+
+    fn index_at_or_after(&self, from: usize) -> Option<usize> {
         let word = from / 64;
-        let bits = *self.occupied.get(word)? & (!0 << (from % 64));
+        let bits = self.summary[word] & (!0 << (from % 64));
         if bits != 0 {
             return Some(word * 64 + bits.trailing_zeros() as usize);
         }
-        let later = self.summary & (!0_u64).checked_shl(word as u32 + 1).unwrap_or(0);
+        let later = self.top & (!1 << word);
         if later == 0 {
             return None;
         }
         let word = later.trailing_zeros() as usize;
-        Some(word * 64 + self.occupied[word].trailing_zeros() as usize)
+        Some(word * 64 + self.summary[word].trailing_zeros() as usize)
     }
 
-    /// The last occupied position below `end`, which is not 0.
-    fn position_before(&self, end: usize) -> Option<usize> {
-        let last = end - 1;
-        let word = last / 64;
-        let bits = self.occupied[word] & (!0 >> (63 - last % 64));
+    fn index_at_or_before(&self, from: usize) -> Option<usize> {
+        let word = from / 64;
+        let bits = self.summary[word] & (!0 >> (63 - from % 64));
         if bits != 0 {
             return Some(word * 64 + 63 - bits.leading_zeros() as usize);
         }
-        let earlier = self.summary & !(!0 << word);
+        let earlier = self.top & !(!0 << word);
         if earlier == 0 {
             return None;
         }
         let word = 63 - earlier.leading_zeros() as usize;
-        Some(word * 64 + 63 - self.occupied[word].leading_zeros() as usize)
+        Some(word * 64 + 63 - self.summary[word].leading_zeros() as usize)
     }
+}
 
-    fn last_position(&self) -> Option<usize> {
-        if self.levels.is_empty() { None } else { self.position_before(self.levels.len()) }
-    }
+/// Which block of its strip has a rank.
+#[inline]
+fn block(rank: u32) -> usize {
+    rank as usize / BLOCK_LEN % BLOCKS
+}
+
+/// Where in its block a rank is.
+#[inline]
+fn place(rank: u32) -> usize {
+    rank as usize % BLOCK_LEN
+}
+
+/// A block without orders: one that was used before, or a new one.
+#[inline]
+fn take_block(spare: &mut Vec<Block>, block_count: &mut usize) -> Block {
+    spare.pop().unwrap_or_else(|| make_block(spare, block_count))
+}
+
+#[cold]
+#[inline(never)]
+fn make_block(spare: &mut Vec<Block>, block_count: &mut usize) -> Block {
+    *block_count += 1;
+    // Room for every block, so that to let one go never allocates.
+    spare.reserve(*block_count);
+    Block(Box::new([Level::EMPTY; BLOCK_LEN]))
 }

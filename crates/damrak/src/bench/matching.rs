@@ -1,0 +1,78 @@
+//! The core's book by itself: matching only.
+
+use engine::matching::{BookIndex, Handle, Matcher, NewOrder};
+use flow::wlf::{Flow, Operation, OperationKind};
+use market::{Price, Quantity};
+
+use super::{Contender, Trade};
+
+/// The books of the core without sessions, events and hash.
+///
+/// A participant keeps the handle under which its order rests, so a table from the flow's order ids
+/// to handles is part of what is measured. A replace is a cancel and a new order.
+#[derive(Debug)]
+pub struct Matching {
+    matcher: Matcher<u32>,
+    /// By order id of the flow.
+    handles: Vec<Handle>,
+}
+
+/// An operation in the words of the matcher.
+#[derive(Clone, Copy, Debug)]
+pub struct Step {
+    book: BookIndex,
+    kind: OperationKind,
+    /// The payload is the order id of the flow.
+    order: NewOrder<u32>,
+}
+
+impl Contender for Matching {
+    type Step = Step;
+
+    const NAME: &'static str = "matching";
+
+    fn new(flow: &Flow) -> Self {
+        let mut matcher = Matcher::new();
+        for _ in 0..flow.symbols {
+            matcher.add_book();
+        }
+        Self { matcher, handles: vec![Handle::from_bits(u64::MAX); flow.order_id_max as usize + 1] }
+    }
+
+    fn steps(&mut self, operation: &Operation, steps: &mut Vec<Step>) {
+        steps.push(Step {
+            book: BookIndex(operation.symbol.into()),
+            kind: operation.kind,
+            order: NewOrder {
+                side: operation.side,
+                limit: Price(operation.price.cast_unsigned()),
+                quantity: Quantity(operation.quantity.into()),
+                rests: operation.kind != OperationKind::NewImmediateOrCancel,
+                payload: u32::try_from(operation.order_id).expect("flows have millions of orders"),
+            },
+        });
+    }
+
+    fn apply(&mut self, step: &Step, trades: &mut Vec<Trade>) {
+        let Self { matcher, handles } = self;
+        let taker = step.order.payload;
+        if matches!(step.kind, OperationKind::Cancel | OperationKind::Replace) {
+            let canceled = matcher.cancel(handles[taker as usize]);
+            assert!(canceled.is_some(), "a flow cancels only what rests");
+        }
+        if step.kind == OperationKind::Cancel {
+            return;
+        }
+        let entered = matcher.enter(step.book, &step.order, |trade| {
+            trades.push(Trade {
+                maker: trade.maker.into(),
+                taker: taker.into(),
+                quantity: trade.quantity.0 as u32,
+                price: trade.price.0 as u32,
+            });
+        });
+        if let Some(handle) = entered.expect("a flow has no rejects").handle {
+            handles[taker as usize] = handle;
+        }
+    }
+}
