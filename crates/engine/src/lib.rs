@@ -37,7 +37,7 @@ use market::{
     EntrySwitch, EntrySwitched, Event, Fill, Firm, Input, Instructed, Instrument, InstrumentId,
     Lots, MassCancel, MassCanceled, Modified, ModifyOrder, OrderAttributes, OrderId, OrderKey,
     OrderType, Price, Quantity, RefusedOrder, RejectReason, Rejected, ReplaceOrder, ReplaceTerms,
-    Replaced, SelfMatchPrevented, SelfMatchPrevention, Sequence, SessionAdded, SystemEvent,
+    Replaced, SelfMatchPrevented, SelfMatchPrevention, Sequence, SessionAdded, Shown, SystemEvent,
     TimeInForce, Timestamp, TradeId, Traded,
 };
 
@@ -276,6 +276,7 @@ impl Engine {
             display: replacement.display,
             in_place,
             original_displayed: original.display.is_displayed(),
+            shown: if in_place { replacement.shown() } else { Quantity::ZERO },
             leaves: replacement.leaves(),
             price: terms.price,
             attributes: OrderAttributes {
@@ -325,7 +326,7 @@ impl Engine {
             side: after.side,
             quantity,
             leaves: after.leaves(),
-            displayed: after.display.is_displayed(),
+            shown: after.shown_since(before.leaves()),
         }));
     }
 
@@ -446,7 +447,7 @@ impl Engine {
                 side: order.side,
                 price: order.price(),
                 leaves: order.leaves(),
-                displayed: order.display.is_displayed(),
+                shown: order.shown(),
                 attribution: self.attribution(&order),
             }));
         } else {
@@ -496,7 +497,8 @@ impl Engine {
         emit: &mut impl FnMut(Event),
     ) {
         let before = &self.pool[slot].order;
-        let (order, leaves) = if quantity == before.leaves() {
+        let leaves_before = before.leaves();
+        let (order, leaves) = if quantity == leaves_before {
             (self.remove(slot), Quantity::ZERO)
         } else {
             let mut after = *before;
@@ -511,7 +513,7 @@ impl Engine {
             quantity,
             leaves,
             booked: true,
-            displayed: order.display.is_displayed(),
+            shown: order.display.shown(leaves_before, leaves),
             reason,
         }));
     }
@@ -697,7 +699,7 @@ impl<E: FnMut(Event)> Settlement<'_, E> {
                 prevented: met.quantity,
                 price: met.maker.price(),
                 booked,
-                displayed: booked && order.display.is_displayed(),
+                shown: if booked { order.shown_since(leaves_before) } else { Shown::NONE },
                 prevention,
             }));
         }
@@ -722,7 +724,7 @@ fn canceled_at_once(order: &Order, reason: CancelReason) -> Event {
         quantity: order.leaves(),
         leaves: Quantity::ZERO,
         booked: false,
-        displayed: false,
+        shown: Shown::NONE,
         reason,
     })
 }

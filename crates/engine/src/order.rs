@@ -2,7 +2,7 @@
 
 use market::{
     Capacity, Conditions, CustomerType, Display, Firm, InstrumentId, Lots, OrderId, OrderKey,
-    Price, Quantity, SelfMatchGroup, SelfMatchPrevention, Side,
+    Price, Quantity, SelfMatchGroup, SelfMatchPrevention, Shown, Side,
 };
 
 use crate::book::pool::Rest;
@@ -199,6 +199,16 @@ impl Order {
     pub(crate) fn excess(&self, intended: Quantity) -> Quantity {
         let room = intended.saturating_sub(self.executed());
         self.leaves().saturating_sub(room)
+    }
+
+    /// Lots that the feed shows of it while it rests.
+    pub(crate) fn shown(&self) -> Quantity {
+        if self.display.is_displayed() { self.leaves() } else { Quantity::ZERO }
+    }
+
+    /// What the feed shows of it now, and did when so many lots were open.
+    pub(crate) fn shown_since(&self, leaves_before: Quantity) -> Shown {
+        self.display.shown(leaves_before, self.leaves())
     }
 
     /// Trades some of what is open.

@@ -12,8 +12,8 @@ use market::{
     Fill, Firm, Input, Instructions, Instrument, InstrumentId, Lots, MassCancel, MassCanceled,
     Modified, ModifyOrder, OrderAttributes, OrderId, OrderKey, OrderType, Price, Quantity,
     RejectReason, Rejected, ReplaceOrder, ReplaceTerms, Replaced, SelfMatchPrevented,
-    SelfMatchPrevention, SessionAdded, SessionId, Side, SystemEvent, Text, TimeInForce, TradeId,
-    Traded,
+    SelfMatchPrevention, SessionAdded, SessionId, Shown, Side, SystemEvent, Text, TimeInForce,
+    TradeId, Traded,
 };
 
 /// The largest quantity (5.3).
@@ -421,7 +421,7 @@ impl Model {
                 side: order.side,
                 price: order.price,
                 leaves: order.leaves(),
-                displayed: !is_hidden(&order),
+                shown: on_the_feed(&order).quantity(),
                 attribution: self.shown_as(&order),
             }));
         } else {
@@ -481,6 +481,7 @@ impl Model {
             if lots == 0 {
                 continue;
             }
+            let shown_before = on_the_feed(it);
             it.prevented += lots;
             events.push(Event::SelfMatchPrevented(SelfMatchPrevented {
                 key: it.key,
@@ -491,7 +492,10 @@ impl Model {
                 prevented: quantity,
                 price,
                 booked,
-                displayed: booked && !is_hidden(it),
+                shown: match booked {
+                    true => Shown { before: shown_before, after: on_the_feed(it) },
+                    false => Shown::NONE,
+                },
                 prevention,
             }));
         }
@@ -592,6 +596,7 @@ impl Model {
             display: order.display,
             in_place,
             original_displayed: !is_hidden(&original),
+            shown: if in_place { order.leaves() } else { Quantity::ZERO },
             leaves: order.leaves(),
             price: order.price,
             attributes: order.attributes,
@@ -629,6 +634,7 @@ impl Model {
             return;
         }
         let order = &mut self.orders[place];
+        let shown_before = on_the_feed(order);
         order.canceled += quantity;
         events.push(Event::Canceled(Canceled {
             key: order.key,
@@ -637,7 +643,7 @@ impl Model {
             quantity: Quantity(quantity),
             leaves: order.leaves(),
             booked: true,
-            displayed: !is_hidden(order),
+            shown: Shown { before: shown_before, after: on_the_feed(order) },
             reason,
         }));
     }
@@ -651,6 +657,7 @@ impl Model {
         {
             return;
         }
+        let shown_before = on_the_feed(order);
         order.side = asked.side;
         order.canceled += too_much;
         events.push(Event::Modified(Modified {
@@ -660,7 +667,7 @@ impl Model {
             side: order.side,
             quantity: Quantity(too_much),
             leaves: order.leaves(),
-            displayed: !is_hidden(order),
+            shown: Shown { before: shown_before, after: on_the_feed(order) },
         }));
     }
 
@@ -805,6 +812,11 @@ fn only_at_once(order_type: OrderType, time_in_force: TimeInForce) -> bool {
         || time_in_force == TimeInForce::FillOrKill
 }
 
+/// The open lots that the feed shows of a resting order. (16.1)
+fn on_the_feed(order: &ModelOrder) -> Lots {
+    if is_hidden(order) { Lots::ZERO } else { Lots(order.leaves().0 as u32) }
+}
+
 /// 5.4
 fn allowed_price(instrument: &Instrument, order_type: OrderType, price: Price) -> bool {
     match order_type {
@@ -825,7 +837,7 @@ fn canceled_at_once(order: &ModelOrder, reason: CancelReason) -> Event {
         quantity: order.leaves(),
         leaves: Quantity::ZERO,
         booked: false,
-        displayed: false,
+        shown: Shown::NONE,
         reason,
     })
 }

@@ -1,6 +1,6 @@
 use crate::{
     ClientOrderId, Conditions, Display, Firm, Instructions, Instrument, InstrumentId, LedgerEntry,
-    MoneyEvent, OrderAttributes, OrderId, OrderKey, OrderType, Price, Quantity, RejectReason,
+    Lots, MoneyEvent, OrderAttributes, OrderId, OrderKey, OrderType, Price, Quantity, RejectReason,
     SelfMatchPrevention, Sequence, SessionId, Side, Symbol, Text, TimeInForce, Timestamp, TradeId,
     order::code_enum,
 };
@@ -50,6 +50,8 @@ pub enum Event {
     Canceled(Canceled),
     /// An order's kind of sell was changed, or it was reduced by a modify.
     Modified(Modified),
+    /// The exchange gave an order another place, and another order id with it.
+    Restated(Restated),
     /// A mass cancel was taken up; the `Canceled` of each order follow.
     MassCanceled(MassCanceled),
     /// Order entry was forbidden or allowed.
@@ -101,6 +103,32 @@ pub struct Instructed {
     pub key: OrderKey,
     /// Never none.
     pub instructions: Instructions,
+}
+
+/// How many lots of a resting order the feed shows, before and after something happened to it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Shown {
+    /// Shown so far; 0 if the feed does not know the order.
+    pub before: Lots,
+    /// Shown from now on; 0 if the order leaves the feed.
+    pub after: Lots,
+}
+
+impl Shown {
+    /// The feed does not know the order.
+    pub const NONE: Self = Self { before: Lots::ZERO, after: Lots::ZERO };
+
+    /// True if the feed knew the order.
+    #[must_use]
+    pub fn is_known(self) -> bool {
+        self.before != Lots::ZERO
+    }
+
+    /// Lots that the feed must take away; 0 if there is nothing to tell.
+    #[must_use]
+    pub fn removed(self) -> Quantity {
+        self.before.quantity().saturating_sub(self.after.quantity())
+    }
 }
 
 /// See [`Event::Accepted`].
@@ -167,6 +195,8 @@ pub struct Replaced {
     pub in_place: bool,
     /// True if the feed knew the original.
     pub original_displayed: bool,
+    /// Open lots of the replacement that the feed is to show where it rests at once; else 0.
+    pub shown: Quantity,
     /// Open lots of the replacement: those of the chain less what it executed before.
     pub leaves: Quantity,
     /// Limit in ticks; [`Price::ZERO`] for a market order.
@@ -190,8 +220,8 @@ pub struct Booked {
     pub price: Price,
     /// Open lots.
     pub leaves: Quantity,
-    /// True if the feed is to know it.
-    pub displayed: bool,
+    /// Those of them that the feed is to show; 0 if it is not to know the order.
+    pub shown: Quantity,
     /// The firm under whose name it is shown; blank if without a name.
     pub attribution: Firm,
 }
@@ -248,8 +278,8 @@ pub struct SelfMatchPrevented {
     pub price: Price,
     /// True for the resting order; false for the incoming one.
     pub booked: bool,
-    /// True if the feed knew it, and must tell.
-    pub displayed: bool,
+    /// What the feed shows of it.
+    pub shown: Shown,
     /// What was done; neither off nor the session's default.
     pub prevention: SelfMatchPrevention,
 }
@@ -284,8 +314,8 @@ pub struct Canceled {
     pub leaves: Quantity,
     /// True if it rested in the book.
     pub booked: bool,
-    /// True if the feed knew it, and must tell.
-    pub displayed: bool,
+    /// What the feed shows of it.
+    pub shown: Shown,
     /// Why.
     pub reason: CancelReason,
 }
@@ -305,8 +335,45 @@ pub struct Modified {
     pub quantity: Quantity,
     /// Still open, in lots; 0 if the order is done.
     pub leaves: Quantity,
-    /// True if the feed knew it, and must tell.
-    pub displayed: bool,
+    /// What the feed shows of it.
+    pub shown: Shown,
+}
+
+code_enum! {
+    /// Why an order was restated.
+    RestateReason {
+        /// The shown part of a reserve order was used up, and the next one is shown.
+        Refreshed = b'R',
+        /// Its price follows the market.
+        Repriced = b'P',
+    }
+}
+
+/// See [`Event::Restated`]. The order stands behind all others at its price now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Restated {
+    /// The order, as its owner names it.
+    pub key: OrderKey,
+    /// As the exchange named it so far.
+    pub order_id_before: OrderId,
+    /// As the exchange names it from now on.
+    pub order_id: OrderId,
+    /// In which instrument.
+    pub instrument_id: InstrumentId,
+    /// Which way it trades.
+    pub side: Side,
+    /// Why.
+    pub reason: RestateReason,
+    /// Its price from now on, in ticks; [`Price::ZERO`] if it has none at the moment and waits.
+    pub price: Price,
+    /// Open lots.
+    pub leaves: Quantity,
+    /// Those of them that the feed is to show; 0 if it is not to know the order.
+    pub shown: Quantity,
+    /// How it is shown.
+    pub display: Display,
+    /// The firm under whose name it is shown; blank if without a name.
+    pub attribution: Firm,
 }
 
 /// See [`Event::MassCanceled`]; echoes the request.
@@ -359,6 +426,7 @@ impl Event {
             | Self::SelfMatchPrevented(SelfMatchPrevented { key, .. })
             | Self::Canceled(Canceled { key, .. })
             | Self::Modified(Modified { key, .. })
+            | Self::Restated(Restated { key, .. })
             | Self::MassCanceled(MassCanceled { key, .. })
             | Self::EntrySwitched(EntrySwitched { key, .. }) => Some(key.session_id),
             Self::SessionAdded(SessionAdded { session_id, .. })

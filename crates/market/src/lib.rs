@@ -37,8 +37,8 @@ pub use command::{
 pub use conditions::{ConditionChanges, Conditions, SelfMatchPrevention};
 pub use event::{
     Accepted, AccountQueried, Booked, CancelReason, Canceled, EntrySwitched, Event, Fill,
-    Instructed, MassCanceled, Modified, Output, Rejected, Replaced, SelfMatchPrevented,
-    SessionAdded, SystemEvent, Traded,
+    Instructed, MassCanceled, Modified, Output, Rejected, Replaced, RestateReason, Restated,
+    SelfMatchPrevented, SessionAdded, Shown, SystemEvent, Traded,
 };
 pub use id::{AccountId, AssetId, InstrumentId, OrderId, Sequence, SessionId, TradeId};
 pub use input::Input;

@@ -1,4 +1,4 @@
-use crate::{ClientOrderId, Firm};
+use crate::{ClientOrderId, Firm, Lots, Quantity, Shown};
 
 macro_rules! code_enum {
     ($(#[$doc:meta])* $name:ident { $($(#[$variant_doc:meta])* $variant:ident = $code:literal,)* }) => {
@@ -120,6 +120,21 @@ impl Display {
     #[must_use]
     pub const fn is_displayed(self) -> bool {
         !matches!(self, Self::Hidden)
+    }
+
+    /// What the feed shows of an order shown in full that had, and has, so many lots open.
+    ///
+    /// # Panics
+    /// Either is beyond 32 bits.
+    #[must_use]
+    pub fn shown(self, before: Quantity, after: Quantity) -> Shown {
+        let lots = |quantity: Quantity| {
+            Lots(u32::try_from(quantity.0).expect("the lots of an order fit in 32 bits"))
+        };
+        match self.is_displayed() {
+            true => Shown { before: lots(before), after: lots(after) },
+            false => Shown::NONE,
+        }
     }
 }
 

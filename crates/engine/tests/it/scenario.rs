@@ -27,8 +27,9 @@ use market::{
     CustomerType, Display, EnterOrder, EntrySwitch, EntrySwitched, Event, Fill, Firm, Input,
     Instructed, Instructions, InstrumentId, Lots, MassCancel, MassCanceled, Modified, ModifyOrder,
     OrderAttributes, OrderId, OrderKey, OrderType, Price, Quantity, RefusedOrder, RejectReason,
-    ReplaceOrder, ReplaceTerms, Replaced, SelfMatchPrevented, SelfMatchPrevention, SessionId, Side,
-    Symbol, SystemEvent, Text, TimeInForce, Timestamp, TradeId, Traded,
+    ReplaceOrder, ReplaceTerms, Replaced, RestateReason, Restated, SelfMatchPrevented,
+    SelfMatchPrevention, SessionId, Shown, Side, Symbol, SystemEvent, Text, TimeInForce, Timestamp,
+    TradeId, Traded,
 };
 
 /// Plays a scenario in an open market with the instruments AAPL (increment 1) and MSFT (increment
@@ -87,11 +88,21 @@ struct Told {
     leaves: u64,
     booked: bool,
     display: Display,
+    /// Lots on the feed; 0 while it does not know the order.
+    shown: u64,
 }
 
 impl Told {
     fn displayed(&self) -> bool {
         self.booked && self.display != Display::Hidden
+    }
+
+    /// Something happened to what the feed shows of it.
+    fn show(&mut self, shown: Shown) {
+        assert_eq!(self.shown, shown.before.quantity().0);
+        assert!(shown.after <= shown.before && shown.after.quantity().0 <= self.leaves);
+        assert_eq!(self.displayed() && self.leaves > 0, shown.after != Lots::ZERO);
+        self.shown = shown.after.quantity().0;
     }
 }
 
@@ -374,6 +385,7 @@ impl World {
             Event::Traded(traded) => self.tell_traded(traded),
             Event::SelfMatchPrevented(prevented) => self.tell_prevented(prevented),
             Event::Canceled(canceled) => self.tell_canceled(canceled),
+            Event::Restated(restated) => self.tell_restated(restated),
             Event::Modified(modified) => self.tell_modified(modified),
             Event::Rejected(rejected) => {
                 let client = optional(" client ", &rejected.client_order_id);
@@ -427,6 +439,7 @@ impl World {
                 leaves: accepted.quantity.0,
                 booked: false,
                 display: accepted.display,
+                shown: 0,
             },
         );
         "accepted".to_string()
@@ -451,6 +464,7 @@ impl World {
             leaves: replaced.leaves.0,
             booked: replaced.in_place,
             display: replaced.display,
+            shown: replaced.shown.0,
         };
         self.told.insert(replaced.key, told);
         let mut line = format!(
@@ -498,9 +512,19 @@ impl World {
         assert_eq!(told.price, booked.price);
         assert_eq!(told.instrument_id, booked.instrument_id);
         told.booked = true;
-        assert_eq!(booked.displayed, told.displayed());
+        told.shown = booked.shown.0;
         let name = optional(" as ", &booked.attribution);
-        let hidden = if booked.displayed { "" } else { " hidden" };
+        let hidden = match (told.display, booked.shown) {
+            (Display::Hidden, shown) => {
+                assert_eq!(shown, Quantity::ZERO);
+                " hidden".to_string()
+            }
+            (_, shown) if shown < booked.leaves => format!(" showing {shown}"),
+            (_, shown) => {
+                assert_eq!(shown, booked.leaves);
+                String::new()
+            }
+        };
         format!("booked {} @ {}{name}{hidden}", booked.leaves, booked.price)
     }
 
@@ -513,7 +537,11 @@ impl World {
         }
         assert!(self.told[&traded.maker.key].booked && !self.told[&traded.taker.key].booked);
         assert_eq!(self.told[&traded.maker.key].price, traded.price);
-        assert_eq!(self.told[&traded.maker.key].displayed(), traded.maker_displayed);
+        let told = self.told.get_mut(&traded.maker.key).expect("it was told of");
+        assert_eq!(told.shown > 0, traded.maker_displayed);
+        if traded.maker_displayed {
+            told.shown = told.shown.checked_sub(traded.quantity.0).expect("only what is shown");
+        }
         let [maker, taker] = [&traded.maker, &traded.taker].map(|fill: &Fill| self.name(fill.key));
         format!("trade {maker} {taker} {} @ {}", traded.quantity, traded.price)
     }
@@ -523,7 +551,7 @@ impl World {
         assert!(!prevented.is_zero() && prevented <= quantity);
         let told = self.take(key, order_id, quantity, leaves);
         assert_eq!((told.booked, told.instrument_id), (event.booked, event.instrument_id));
-        assert_eq!(told.displayed(), event.displayed);
+        told.show(event.shown);
         if event.booked {
             assert_eq!(told.price, event.price);
         }
@@ -544,7 +572,7 @@ impl World {
         let Canceled { key, order_id, quantity, leaves, .. } = *canceled;
         let told = self.take(key, order_id, quantity, leaves);
         assert_eq!(told.booked, canceled.booked);
-        assert_eq!(told.displayed(), canceled.displayed);
+        told.show(canceled.shown);
         assert_eq!(told.instrument_id, canceled.instrument_id);
         let mut line = format!("canceled {} {quantity}", self.name(key));
         if !leaves.is_zero() {
@@ -559,10 +587,29 @@ impl World {
         line
     }
 
+    fn tell_restated(&mut self, restated: &Restated) -> String {
+        let order_id = self.next_order_id();
+        let told = self.told.get_mut(&restated.key).expect("it was told of");
+        assert_eq!((told.order_id, order_id), (restated.order_id_before, restated.order_id));
+        assert_eq!((told.leaves, told.display), (restated.leaves.0, restated.display));
+        told.order_id = order_id;
+        told.price = restated.price;
+        told.shown = restated.shown.0;
+        match restated.reason {
+            RestateReason::Refreshed => {
+                format!("refreshed {} showing {}", self.name(restated.key), restated.shown)
+            }
+            RestateReason::Repriced => {
+                format!("repriced {} @ {}", self.name(restated.key), restated.price)
+            }
+        }
+    }
+
     fn tell_modified(&mut self, modified: &Modified) -> String {
         let Modified { key, order_id, quantity, leaves, .. } = *modified;
         let told = self.take(key, order_id, quantity, leaves);
-        assert!(told.booked && told.displayed() == modified.displayed);
+        assert!(told.booked);
+        told.show(modified.shown);
         let side = side_word(modified.side);
         format!("modified {} {side} {quantity} leaving {leaves}", self.name(key))
     }
@@ -574,7 +621,7 @@ impl World {
         order_id: OrderId,
         quantity: Quantity,
         leaves: Quantity,
-    ) -> &Told {
+    ) -> &mut Told {
         let told = self.told.get_mut(&key).expect("it was told of");
         assert_eq!(told.order_id, order_id);
         told.leaves = told.leaves.checked_sub(quantity.0).expect("no more than is open");

@@ -92,7 +92,7 @@ fn cover(coverage: &mut Coverage, command: &Command, event: &Event) {
         }
         Event::Rejected(rejected) => format!("Rejected {:?}", rejected.reason),
         Event::Replaced(replaced) => format!("Replaced, in place {}", replaced.in_place),
-        Event::Booked(booked) if !booked.displayed => "Booked hidden".into(),
+        Event::Booked(booked) if booked.shown.is_zero() => "Booked hidden".into(),
         Event::Booked(booked) => format!("Booked, named {}", !booked.attribution.is_blank()),
         Event::Traded(traded) => format!(
             "Traded{}, maker done {}, taker done {}",
@@ -109,6 +109,7 @@ fn cover(coverage: &mut Coverage, command: &Command, event: &Event) {
         Event::Canceled(canceled) => {
             format!("Canceled {:?}, done {}", canceled.reason, canceled.leaves.is_zero())
         }
+        Event::Restated(restated) => format!("Restated {:?}", restated.reason),
         Event::Modified(modified) => format!(
             "Modified {:?}, lots {}, done {}",
             modified.side,

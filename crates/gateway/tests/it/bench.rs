@@ -150,7 +150,7 @@ impl Venue {
             side: order.side,
             price: order.price,
             leaves: order.quantity,
-            displayed: true,
+            shown: order.quantity,
             attribution: Firm::BLANK,
         };
         self.put_out(&[Event::Accepted(accepted), Event::Booked(booked)]);

@@ -3,8 +3,8 @@
 use alloc::vec::Vec;
 
 use market::{
-    Booked, Canceled, Event, Instrument, InstrumentId, Modified, OrderId, Output, Price, Quantity,
-    Replaced, SelfMatchPrevented, Symbol, Timestamp, Traded,
+    Booked, Canceled, Event, Instrument, InstrumentId, Lots, Modified, OrderId, Output, Price,
+    Quantity, Replaced, Restated, SelfMatchPrevented, Shown, Symbol, Timestamp, Traded,
 };
 use zerocopy::IntoBytes;
 
@@ -61,24 +61,31 @@ impl Encoder {
                 emit(stock_directory(timestamp, instrument).as_bytes());
                 emit(trading(timestamp, instrument).as_bytes());
             }
-            Event::Booked(booked) if booked.displayed => self.add_order(timestamp, booked, emit),
+            Event::Booked(booked) if !booked.shown.is_zero() => {
+                self.add_order(timestamp, booked, emit);
+            }
             Event::Traded(traded) if traded.maker_displayed => {
                 emit(order_executed(timestamp, traded).as_bytes());
             }
             Event::Traded(traded) => emit(self.trade(timestamp, traded).as_bytes()),
-            Event::Canceled(canceled) if canceled.displayed => {
-                let Canceled { order_id, instrument_id, quantity, leaves, .. } = *canceled;
-                reduce(timestamp, order_id, instrument_id, quantity, leaves, emit);
+            Event::Canceled(Canceled { order_id, instrument_id, shown, .. })
+            | Event::SelfMatchPrevented(SelfMatchPrevented {
+                order_id,
+                instrument_id,
+                shown,
+                ..
+            })
+            | Event::Modified(Modified { order_id, instrument_id, shown, .. }) => {
+                reduce(timestamp, *order_id, *instrument_id, *shown, emit);
             }
-            Event::SelfMatchPrevented(prevented) if prevented.displayed => {
-                let SelfMatchPrevented { order_id, instrument_id, quantity, leaves, .. } =
-                    *prevented;
-                reduce(timestamp, order_id, instrument_id, quantity, leaves, emit);
-            }
-            // Only live orders are modified, and live orders rest.
-            Event::Modified(modified) if modified.displayed => {
-                let Modified { order_id, instrument_id, quantity, leaves, .. } = *modified;
-                reduce(timestamp, order_id, instrument_id, quantity, leaves, emit);
+            Event::Restated(restated) if !restated.shown.is_zero() => {
+                // What was shown of it before has been executed or taken away in full.
+                let Restated { order_id, instrument_id, side, price, leaves, shown, .. } =
+                    *restated;
+                let attribution = restated.attribution;
+                let booked =
+                    Booked { order_id, instrument_id, side, price, leaves, shown, attribution };
+                self.add_order(timestamp, &booked, emit);
             }
             Event::Replaced(replaced) if replaced.in_place => {
                 emit(order_replace(timestamp, replaced).as_bytes());
@@ -88,10 +95,8 @@ impl Encoder {
                 emit(order_delete(timestamp, original_order_id, instrument_id).as_bytes());
             }
             Event::Booked(_)
-            | Event::Modified(_)
+            | Event::Restated(_)
             | Event::Replaced(_)
-            | Event::Canceled(_)
-            | Event::SelfMatchPrevented(_)
             | Event::Instructed(_)
             | Event::SessionAdded(_)
             | Event::Accepted(_)
@@ -112,7 +117,7 @@ impl Encoder {
             timestamp,
             order_reference_number: booked.order_id.0.into(),
             buy_sell_indicator: if booked.side.is_buy() { b'B' } else { b'S' },
-            shares: shares(booked.leaves),
+            shares: shares(booked.shown),
             stock: *self.symbol(booked.instrument_id).as_bytes(),
             price: price(booked.price),
         };
@@ -174,14 +179,13 @@ fn reduce(
     timestamp: Nanos48,
     order_id: OrderId,
     instrument_id: InstrumentId,
-    quantity: Quantity,
-    leaves: Quantity,
+    shown: Shown,
     emit: &mut impl FnMut(&[u8]),
 ) {
-    if quantity.is_zero() {
+    if shown.removed().is_zero() {
         return;
     }
-    if leaves.is_zero() {
+    if shown.after == Lots::ZERO {
         return emit(order_delete(timestamp, order_id, instrument_id).as_bytes());
     }
     emit(
@@ -191,7 +195,7 @@ fn reduce(
             tracking_number: TRACKING_NUMBER,
             timestamp,
             order_reference_number: order_id.0.into(),
-            canceled_shares: shares(quantity),
+            canceled_shares: shares(shown.removed()),
         }
         .as_bytes(),
     );
@@ -264,7 +268,7 @@ fn order_replace(timestamp: Nanos48, replaced: &Replaced) -> OrderReplace {
         timestamp,
         original_order_reference_number: replaced.original_order_id.0.into(),
         new_order_reference_number: replaced.order_id.0.into(),
-        shares: shares(replaced.leaves),
+        shares: shares(replaced.shown),
         price: price(replaced.price),
     }
 }

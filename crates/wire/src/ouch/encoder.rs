@@ -5,14 +5,15 @@ use core::mem;
 
 use market::{
     Accepted, Canceled, CustomerType, EntrySwitched, Event, Fill, Instructions, Instrument,
-    InstrumentId, Lots, MassCanceled, Modified, OrderAttributes, OrderKey, Output, RejectReason,
-    Rejected, Replaced, SelfMatchPrevented, SessionId, Symbol, SystemEvent, Timestamp, Traded,
+    InstrumentId, Lots, MassCanceled, Modified, OrderAttributes, OrderKey, OrderType, Output,
+    RejectReason, Rejected, Replaced, RestateReason, Restated, SelfMatchPrevented, SessionId,
+    Symbol, SystemEvent, Timestamp, Traded,
 };
 
 use super::{
     AccountQueryResponse, AiqCanceled, DisableOrderEntryResponse, EnableOrderEntryResponse,
     MassCancelResponse, MessageBuffer, OrderAccepted, OrderCanceled, OrderExecuted, OrderModified,
-    OrderReplaced, Tag,
+    OrderPriorityUpdate, OrderReplaced, OrderRestated, Tag,
     request::{minimum_tag, post_only_tag, price, quantity, self_match_tags},
 };
 use crate::{field::Nanos64, layout::Message};
@@ -98,6 +99,9 @@ impl Encoder {
             }
             Event::Canceled(canceled) => {
                 emit(owner(&canceled.key), &order_canceled(timestamp, canceled));
+            }
+            Event::Restated(restated) => {
+                emit(owner(&restated.key), &order_restated(timestamp, restated));
             }
             Event::Modified(modified) => {
                 emit(owner(&modified.key), &order_modified(timestamp, modified));
@@ -284,6 +288,34 @@ fn replacement_tags(message: &mut MessageBuffer, instructions: &Instructions) {
     }
 }
 
+/// A refreshed order is restated, with its new name on the feed; a moved one has another priority.
+fn order_restated(timestamp: Nanos64, restated: &Restated) -> MessageBuffer {
+    let user_ref_num = restated.key.user_ref_num.into();
+    let mut message = match restated.reason {
+        RestateReason::Refreshed => {
+            let mut message = MessageBuffer::with_appendage(&OrderRestated {
+                message_type: OrderRestated::TYPE,
+                timestamp,
+                user_ref_num,
+                reason: restated.reason.code(),
+            });
+            message.tag(Tag::SecondaryOrdRefNum, &restated.order_id.0.to_be_bytes());
+            message.tag(Tag::DisplayQuantity, &quantity(restated.shown).to_bytes());
+            message
+        }
+        RestateReason::Repriced => MessageBuffer::new(&OrderPriorityUpdate {
+            message_type: OrderPriorityUpdate::TYPE,
+            timestamp,
+            user_ref_num,
+            price: price(OrderType::Limit, restated.price),
+            display: restated.display.code(),
+            order_reference_number: restated.order_id.0.into(),
+        }),
+    };
+    message.user_ref_idx(restated.key.channel);
+    message
+}
+
 fn firm_tag(message: &mut MessageBuffer, attributes: &OrderAttributes) {
     if !attributes.firm.is_blank() {
         message.tag(Tag::Firm, attributes.firm.as_bytes());
@@ -342,7 +374,7 @@ fn aiq_canceled(timestamp: Nanos64, prevented: &SelfMatchPrevented) -> MessageBu
         reason: SELF_MATCH,
         quantity_prevented_from_trading: quantity(prevented.prevented),
         execution_price: prevented.price.0.into(),
-        liquidity_flag: if prevented.booked { added(prevented.displayed) } else { REMOVED },
+        liquidity_flag: if prevented.booked { added(prevented.shown.is_known()) } else { REMOVED },
         aiq_strategy: prevented.prevention.code(),
     });
     message.user_ref_idx(prevented.key.channel);

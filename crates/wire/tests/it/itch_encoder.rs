@@ -2,9 +2,9 @@
 
 use market::{
     Booked, CancelReason, Canceled, Capacity, ClientOrderId, Conditions, Display, Event, Firm,
-    InstrumentId, Modified, OrderAttributes, OrderId, OrderKey, OrderType, Price, Quantity,
-    RejectReason, Rejected, Replaced, SelfMatchPrevented, SelfMatchPrevention, SessionId, Side,
-    SystemEvent, TimeInForce, TradeId, Traded,
+    InstrumentId, Lots, Modified, OrderAttributes, OrderId, OrderKey, OrderType, Price, Quantity,
+    RejectReason, Rejected, Replaced, RestateReason, Restated, SelfMatchPrevented,
+    SelfMatchPrevention, SessionId, Shown, Side, SystemEvent, TimeInForce, TradeId, Traded,
 };
 use wire::{
     field::U48,
@@ -40,8 +40,16 @@ fn booked() -> Booked {
         side: Side::Buy,
         price: Price(1_503_400),
         leaves: Quantity(300),
-        displayed: true,
+        shown: Quantity(300),
         attribution: Firm::BLANK,
+    }
+}
+
+/// All that is open of an order is shown, if it rests.
+fn shown(booked: bool, quantity: u32, leaves: u32) -> Shown {
+    match booked {
+        true => Shown { before: Lots(quantity + leaves), after: Lots(leaves) },
+        false => Shown::NONE,
     }
 }
 
@@ -152,9 +160,9 @@ fn trade_of_a_hidden_order_is_a_print() {
 fn hidden_orders_are_not_on_the_feed() {
     let (order_id, instrument_id) = (OrderId(7), InstrumentId(1));
     let (quantity, leaves) = (Quantity(1), Quantity(1));
-    let displayed = false;
+    let shown = Shown::NONE;
     for event in [
-        Event::Booked(Booked { displayed, ..booked() }),
+        Event::Booked(Booked { shown: Quantity::ZERO, ..booked() }),
         Event::Canceled(Canceled {
             key: key(),
             order_id,
@@ -162,7 +170,7 @@ fn hidden_orders_are_not_on_the_feed() {
             quantity,
             leaves,
             booked: true,
-            displayed,
+            shown,
             reason: CancelReason::User,
         }),
         Event::Modified(Modified {
@@ -172,7 +180,7 @@ fn hidden_orders_are_not_on_the_feed() {
             side: Side::SellShort,
             quantity,
             leaves,
-            displayed,
+            shown,
         }),
         Event::SelfMatchPrevented(SelfMatchPrevented {
             key: key(),
@@ -183,7 +191,7 @@ fn hidden_orders_are_not_on_the_feed() {
             prevented: quantity,
             price: Price(1),
             booked: true,
-            displayed,
+            shown,
             prevention: SelfMatchPrevention::DecrementBoth,
         }),
     ] {
@@ -194,29 +202,29 @@ fn hidden_orders_are_not_on_the_feed() {
 /// A reduced order loses lots, a canceled one is deleted, one that never rested shows nothing.
 #[test]
 fn cancels_of_resting_orders_are_told() {
-    let canceled = |quantity, leaves, booked| {
+    let canceled = |quantity: u32, leaves: u32, booked| {
         Event::Canceled(Canceled {
             key: key(),
             order_id: OrderId(7),
             instrument_id: InstrumentId(1),
-            quantity: Quantity(quantity),
-            leaves: Quantity(leaves),
+            quantity: Quantity(quantity.into()),
+            leaves: Quantity(leaves.into()),
             booked,
-            displayed: booked,
+            shown: shown(booked, quantity, leaves),
             reason: CancelReason::User,
         })
     };
-    let prevented = |quantity, leaves, booked| {
+    let prevented = |quantity: u32, leaves: u32, booked| {
         Event::SelfMatchPrevented(SelfMatchPrevented {
             key: key(),
             order_id: OrderId(7),
             instrument_id: InstrumentId(1),
-            quantity: Quantity(quantity),
-            leaves: Quantity(leaves),
+            quantity: Quantity(quantity.into()),
+            leaves: Quantity(leaves.into()),
             prevented: Quantity(1),
             price: Price(1_503_400),
             booked,
-            displayed: booked,
+            shown: shown(booked, quantity, leaves),
             prevention: SelfMatchPrevention::CancelOldest,
         })
     };
@@ -235,20 +243,62 @@ fn cancels_of_resting_orders_are_told() {
 /// A modify shows only what it removes.
 #[test]
 fn modifies_show_what_they_remove() {
-    let modified = |quantity, leaves| {
+    let modified = |quantity: u32, leaves: u32| {
         Event::Modified(Modified {
             key: key(),
             order_id: OrderId(7),
             instrument_id: InstrumentId(1),
             side: Side::SellShort,
-            quantity: Quantity(quantity),
-            leaves: Quantity(leaves),
-            displayed: true,
+            quantity: Quantity(quantity.into()),
+            leaves: Quantity(leaves.into()),
+            shown: shown(true, quantity, leaves),
         })
     };
     assert!(encoded(modified(0, 100)).is_empty());
     assert!(matches!(itch::decode(&only(modified(1, 99))), Ok(Message::OrderCancel(_))));
     assert!(matches!(itch::decode(&only(modified(1, 0))), Ok(Message::OrderDelete(_))));
+}
+
+/// A reserve order is shown in part: what is taken from the rest is not told, and a refreshed part is
+/// an order of its own.
+#[test]
+fn reserve_is_not_on_the_feed() {
+    let canceled = |before, after| {
+        Event::Canceled(Canceled {
+            key: key(),
+            order_id: OrderId(7),
+            instrument_id: InstrumentId(1),
+            quantity: Quantity(50),
+            leaves: Quantity(10),
+            booked: true,
+            shown: Shown { before: Lots(before), after: Lots(after) },
+            reason: CancelReason::User,
+        })
+    };
+    assert!(encoded(canceled(10, 10)).is_empty());
+    let message = only(canceled(30, 10));
+    let Ok(Message::OrderCancel(fields)) = itch::decode(&message) else { panic!() };
+    assert_eq!(fields.canceled_shares.get(), 20);
+
+    let restated = |shown, display| {
+        Event::Restated(Restated {
+            key: key(),
+            order_id_before: OrderId(7),
+            order_id: OrderId(9),
+            instrument_id: InstrumentId(1),
+            side: Side::Buy,
+            reason: RestateReason::Refreshed,
+            price: Price(1_503_400),
+            leaves: Quantity(500),
+            shown: Quantity(shown),
+            display,
+            attribution: Firm::BLANK,
+        })
+    };
+    let message = only(restated(100, Display::Visible));
+    let Ok(Message::AddOrder(fields)) = itch::decode(&message) else { panic!() };
+    assert_eq!((fields.order_reference_number.get(), fields.shares.get()), (9, 100));
+    assert!(encoded(restated(0, Display::Hidden)).is_empty());
 }
 
 /// A replacement that rests at once replaces; one that may trade first deletes the original.
@@ -267,6 +317,7 @@ fn replaces_are_told() {
             display: Display::Visible,
             in_place,
             original_displayed: true,
+            shown: Quantity(if in_place { 200 } else { 0 }),
             leaves: Quantity(200),
             price: Price(1_503_500),
             attributes: OrderAttributes {

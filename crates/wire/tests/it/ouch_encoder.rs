@@ -4,9 +4,9 @@ use market::{
     Accepted, AccountQueried, Booked, CancelReason, Canceled, Capacity, ClientOrderId, Conditions,
     CustomerType, Display, EntrySwitched, Event, Fill, Firm, Instrument, InstrumentId, Lots,
     MassCanceled, Modified, NANOS_PER_DAY, OrderAttributes, OrderId, OrderKey, OrderType, Output,
-    Price, Quantity, RejectReason, Rejected, Replaced, SelfMatchGroup, SelfMatchPrevented,
-    SelfMatchPrevention, Sequence, SessionAdded, SessionId, Side, Symbol, SystemEvent, Text,
-    TimeInForce, Timestamp, TradeId, Traded,
+    Price, Quantity, RejectReason, Rejected, Replaced, RestateReason, Restated, SelfMatchGroup,
+    SelfMatchPrevented, SelfMatchPrevention, Sequence, SessionAdded, SessionId, Shown, Side,
+    Symbol, SystemEvent, Text, TimeInForce, Timestamp, TradeId, Traded,
 };
 use wire::{
     layout::Message as _,
@@ -123,6 +123,7 @@ fn replaced() -> Replaced {
         display,
         in_place: true,
         original_displayed: true,
+        shown: Quantity::ZERO,
         leaves: Quantity(400),
         price,
         attributes: OrderAttributes {
@@ -269,7 +270,7 @@ fn optional_appendage_names_the_channel() {
                     quantity: Quantity(60),
                     leaves: Quantity(40),
                     booked: true,
-                    displayed: true,
+                    shown: Shown { before: Lots(100), after: Lots(40) },
                     reason: *reason,
                 }),
                 &with_channel(MessageBuffer::new(&ouch::OrderCanceled {
@@ -294,7 +295,10 @@ fn optional_appendage_names_the_channel() {
                     prevented: Quantity(40),
                     price: Price(1_503_400),
                     booked,
-                    displayed,
+                    shown: Shown {
+                        before: Lots(if displayed { 60 } else { 0 }),
+                        after: Lots::ZERO,
+                    },
                     prevention: SelfMatchPrevention::CancelOldestOfSessions,
                 }),
                 &with_channel(MessageBuffer::new(&ouch::AiqCanceled {
@@ -318,7 +322,7 @@ fn optional_appendage_names_the_channel() {
                 side: Side::SellShortExempt,
                 quantity: Quantity(10),
                 leaves: Quantity(40),
-                displayed: true,
+                shown: Shown { before: Lots(50), after: Lots(40) },
             }),
             &with_channel(MessageBuffer::new(&ouch::OrderModified {
                 message_type: ouch::OrderModified::TYPE,
@@ -423,6 +427,45 @@ fn day_starts_and_ends_for_all() {
     assert_eq!(encoded(Event::SessionAdded(before)), []);
 }
 
+/// A refreshed part is restated under its new name on the feed; an order whose price follows the
+/// market has another priority.
+#[test]
+fn restated_orders_are_told() {
+    let restated = |reason| {
+        Event::Restated(Restated {
+            key: key(0, 9),
+            order_id_before: OrderId(1),
+            order_id: OrderId(5),
+            instrument_id: InstrumentId(1),
+            side: Side::Buy,
+            reason,
+            price: Price(1_503_400),
+            leaves: Quantity(400),
+            shown: Quantity(100),
+            display: Display::Visible,
+            attribution: Firm::BLANK,
+        })
+    };
+    let mut refreshed = MessageBuffer::with_appendage(&ouch::OrderRestated {
+        message_type: ouch::OrderRestated::TYPE,
+        timestamp: NOW.into(),
+        user_ref_num: 9.into(),
+        reason: b'R',
+    });
+    refreshed.tag(Tag::SecondaryOrdRefNum, &5_u64.to_be_bytes());
+    refreshed.tag(Tag::DisplayQuantity, &100_u32.to_be_bytes());
+    gives(restated(RestateReason::Refreshed), &refreshed);
+    let moved = MessageBuffer::new(&ouch::OrderPriorityUpdate {
+        message_type: ouch::OrderPriorityUpdate::TYPE,
+        timestamp: NOW.into(),
+        user_ref_num: 9.into(),
+        price: 1_503_400.into(),
+        display: b'Y',
+        order_reference_number: 5.into(),
+    });
+    gives(restated(RestateReason::Repriced), &moved);
+}
+
 /// What only the feed tells is not told to owners.
 #[test]
 fn booking_is_not_told_to_the_owner() {
@@ -432,7 +475,7 @@ fn booking_is_not_told_to_the_owner() {
         side: Side::Buy,
         price: Price(100),
         leaves: Quantity(1),
-        displayed: true,
+        shown: Quantity(1),
         attribution: Firm::BLANK,
     };
     assert_eq!(encoded(Event::Booked(booked)), []);
