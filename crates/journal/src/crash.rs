@@ -46,6 +46,8 @@ pub enum Operation {
     Open,
     /// A file is removed.
     Remove,
+    /// A file gets another name.
+    Rename,
     /// The folder is synced.
     SyncFolder,
     /// The length of a file is asked.
@@ -266,6 +268,20 @@ impl Storage for CrashStorage {
     fn remove(&mut self, name: &str) -> io::Result<()> {
         self.operate(Operation::Remove)?.names.remove(name).ok_or(ErrorKind::NotFound)?;
         Ok(())
+    }
+
+    fn rename(&mut self, from: &str, to: &str) -> io::Result<()> {
+        let mut disk = self.operate(Operation::Rename)?;
+        if disk.names.contains_key(to) {
+            return Err(ErrorKind::AlreadyExists.into());
+        }
+        let index = disk.names.remove(from).ok_or(ErrorKind::NotFound)?;
+        disk.names.insert(to.to_owned(), index);
+        Ok(())
+    }
+
+    fn second(&self) -> Box<dyn Storage> {
+        Box::new(Self { disk: Arc::clone(&self.disk), life: self.life, locked: false })
     }
 
     fn sync_folder(&mut self) -> io::Result<()> {

@@ -17,6 +17,7 @@ mod segment;
 mod writer;
 mod reader;
 mod recovery;
+mod snapshot;
 mod error;
 
 pub use crash::{Crash, CrashStorage, Fault, Operation, Stopped};
@@ -26,5 +27,10 @@ pub use error::{
 pub use record::{PAYLOAD_LEN_MAX, Record, encoded_len};
 pub use recovery::{Cut, HeaderCopy, Options, Report, identity, open, verify};
 pub use segment::{FORMAT_VERSION, SEGMENT_HEADER_LEN, file_name};
+pub use snapshot::{
+    SECTION_LEN_MAX, SNAPSHOT_VERSION, SnapshotError, SnapshotFault, SnapshotHeader,
+    SnapshotSummary, SnapshotWriter, payload_checksum, read_snapshot, read_snapshot_header,
+    remove_snapshots_but, snapshot_file_name, snapshots,
+};
 pub use storage::{Access, Folder, Lock, Storage, StorageFile};
 pub use writer::{Durability, Writer};

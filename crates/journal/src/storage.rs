@@ -47,11 +47,20 @@ pub trait Storage: Send {
     /// It is not there or may not be removed.
     fn remove(&mut self, name: &str) -> io::Result<()>;
 
+    /// Gives a file another name, which is not taken.
+    ///
+    /// # Errors
+    /// It has the name it had.
+    fn rename(&mut self, from: &str, to: &str) -> io::Result<()>;
+
     /// Returns once the names in the folder survive a power cut.
     ///
     /// # Errors
     /// They may not; never to be tried again.
     fn sync_folder(&mut self) -> io::Result<()>;
+
+    /// The same folder once more, without the lock: for work that is done ahead of time.
+    fn second(&self) -> Box<dyn Storage>;
 }
 
 /// A file of a [`Storage`].
@@ -175,8 +184,16 @@ impl Storage for Folder {
         fs::remove_file(self.path.join(name))
     }
 
+    fn rename(&mut self, from: &str, to: &str) -> io::Result<()> {
+        fs::rename(self.path.join(from), self.path.join(to))
+    }
+
     fn sync_folder(&mut self) -> io::Result<()> {
         sync_folder(&self.path)
+    }
+
+    fn second(&self) -> Box<dyn Storage> {
+        Box::new(Self::new(&self.path))
     }
 }
 

@@ -10,3 +10,4 @@ mod damage;
 mod crash;
 mod fault;
 mod golden;
+mod snapshot;

@@ -1,0 +1,286 @@
+//! Snapshots: what all records up to a sequence come to, in a file of its own, so that recovery
+//! need not begin at the first.
+//!
+//! A snapshot is a list of *sections*, each a code and bytes that the journal does not look into.
+//! It is written under another name, synced, and only then gets its own: what has the name of a
+//! snapshot was whole when it got it. It is never needed for the truth, which is the journal's: one
+//! that is damaged, foreign, unknown or not of this journal's history is passed over, and told.
+//!
+//! Start at [`SnapshotWriter`], then [`read_snapshot`]; `docs/journal.md` has the bytes, and the
+//! table of what makes a snapshot unusable.
+
+mod write;
+mod read;
+
+use std::{
+    io::{self, ErrorKind},
+    path::PathBuf,
+};
+
+use thiserror::Error;
+
+use crate::{error::BoxError, storage::Storage};
+
+pub use read::{SnapshotSummary, read_snapshot, read_snapshot_header};
+pub use write::SnapshotWriter;
+
+/// The version of the format that this crate writes, and the only one it reads.
+pub const SNAPSHOT_VERSION: u32 = 1;
+
+/// The longest section, in bytes.
+pub const SECTION_LEN_MAX: usize = 16 << 20;
+
+const MAGIC: [u8; 8] = *b"DamrakS\n";
+const EXTENSION: &str = ".snapshot";
+const UNFINISHED: &str = ".snapshot-unfinished";
+
+const HEADER_LEN: usize = 80;
+const SECTION_HEADER_LEN: usize = 16;
+/// Sections begin at multiples of this.
+const ALIGNMENT: usize = 8;
+
+/// The code of the last section, which says what all before it come to.
+const END_CODE: u16 = u16::MAX;
+/// Sections, bytes, hash.
+const END_LEN: usize = 8 + 8 + 16;
+
+/// What a snapshot is of.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SnapshotHeader {
+    /// The identity of the journal.
+    pub journal_id: u64,
+    /// The last record it has in it.
+    pub sequence: u64,
+    /// The time of that record, in ns since the Unix epoch.
+    pub timestamp: u64,
+    /// What that record says, by [`payload_checksum`]: so that a snapshot of another history of the
+    /// same journal is told from one of this.
+    pub payload_checksum: u32,
+    /// The state, in a number; the journal does not look at it.
+    pub state_hash: u64,
+    /// When it was made, in ns since the Unix epoch; nowhere used.
+    pub created: u64,
+}
+
+/// CRC-32C of what a record says.
+#[must_use]
+pub fn payload_checksum(payload: &[u8]) -> u32 {
+    crc32c::crc32c(payload)
+}
+
+impl SnapshotHeader {
+    fn encode(&self) -> [u8; HEADER_LEN] {
+        let mut bytes = [0; HEADER_LEN];
+        bytes[..8].copy_from_slice(&MAGIC);
+        bytes[8..12].copy_from_slice(&SNAPSHOT_VERSION.to_le_bytes());
+        bytes[16..24].copy_from_slice(&self.journal_id.to_le_bytes());
+        bytes[24..32].copy_from_slice(&self.sequence.to_le_bytes());
+        bytes[32..40].copy_from_slice(&self.timestamp.to_le_bytes());
+        bytes[40..44].copy_from_slice(&self.payload_checksum.to_le_bytes());
+        bytes[48..56].copy_from_slice(&self.state_hash.to_le_bytes());
+        bytes[56..64].copy_from_slice(&self.created.to_le_bytes());
+        let checksum = header_checksum(&bytes);
+        bytes[12..16].copy_from_slice(&checksum.to_le_bytes());
+        bytes
+    }
+
+    /// Magic, version and checksum have the same place in every version, so that an unknown
+    /// version is told from damage.
+    fn decode(bytes: &[u8; HEADER_LEN]) -> Result<Self, SnapshotFault> {
+        let u32_at = |at| u32::from_le_bytes(*bytes[at..].first_chunk().expect("inside"));
+        let u64_at = |at| u64::from_le_bytes(*bytes[at..].first_chunk().expect("inside"));
+        if bytes[..8] != MAGIC {
+            return Err(SnapshotFault::Magic);
+        }
+        if u32_at(12) != header_checksum(bytes) {
+            return Err(SnapshotFault::HeaderChecksum);
+        }
+        match u32_at(8) {
+            SNAPSHOT_VERSION => Ok(Self {
+                journal_id: u64_at(16),
+                sequence: u64_at(24),
+                timestamp: u64_at(32),
+                payload_checksum: u32_at(40),
+                state_hash: u64_at(48),
+                created: u64_at(56),
+            }),
+            version => Err(SnapshotFault::Version(version)),
+        }
+    }
+
+    /// The checksum of nothing, for the sections of this snapshot: one of another does not verify.
+    fn seed(&self) -> u32 {
+        let id = crc32c::crc32c(&self.journal_id.to_le_bytes());
+        crc32c::crc32c_append(id, &self.sequence.to_le_bytes())
+    }
+}
+
+fn header_checksum(bytes: &[u8; HEADER_LEN]) -> u32 {
+    crc32c::crc32c_append(crc32c::crc32c(&bytes[..12]), &bytes[16..])
+}
+
+/// The first bytes of a section; those after it are padded with zeros to a multiple of 8.
+#[derive(Clone, Copy, Debug)]
+struct SectionHeader {
+    checksum: u32,
+    len: u32,
+    code: u16,
+    /// How many sections stand before it.
+    nth: u32,
+}
+
+impl SectionHeader {
+    fn encode(&self) -> [u8; SECTION_HEADER_LEN] {
+        let mut bytes = [0; SECTION_HEADER_LEN];
+        bytes[..4].copy_from_slice(&self.checksum.to_le_bytes());
+        bytes[4..8].copy_from_slice(&self.len.to_le_bytes());
+        bytes[8..10].copy_from_slice(&self.code.to_le_bytes());
+        bytes[12..].copy_from_slice(&self.nth.to_le_bytes());
+        bytes
+    }
+
+    fn decode(bytes: &[u8; SECTION_HEADER_LEN]) -> Self {
+        let u32_at = |at| u32::from_le_bytes(*bytes[at..].first_chunk().expect("inside"));
+        Self {
+            checksum: u32_at(0),
+            len: u32_at(4),
+            code: u16::from_le_bytes([bytes[8], bytes[9]]),
+            nth: u32_at(12),
+        }
+    }
+}
+
+/// The name of the snapshot that has this record last.
+#[must_use]
+pub fn snapshot_file_name(sequence: u64) -> String {
+    format!("{sequence:020}{EXTENSION}")
+}
+
+fn unfinished_name(sequence: u64) -> String {
+    format!("{sequence:020}{UNFINISHED}")
+}
+
+/// The sequences of the snapshots of a folder, newest first, by their names alone. None if there is
+/// no such folder.
+///
+/// # Errors
+/// The folder cannot be listed.
+pub fn snapshots(storage: &mut dyn Storage) -> io::Result<Vec<u64>> {
+    let names = match storage.list() {
+        Ok(names) => names,
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
+        Err(error) => return Err(error),
+    };
+    let mut sequences: Vec<u64> = names.iter().filter_map(|name| sequence_of(name)).collect();
+    sequences.sort_unstable_by(|a, b| b.cmp(a));
+    Ok(sequences)
+}
+
+fn sequence_of(name: &str) -> Option<u64> {
+    let sequence = name.strip_suffix(EXTENSION)?.parse().ok()?;
+    (snapshot_file_name(sequence) == name).then_some(sequence)
+}
+
+/// Removes all snapshots but the newest `kept`, and what never became one; says how many there
+/// were.
+///
+/// # Errors
+/// The folder cannot be listed, or a file not be removed.
+pub fn remove_snapshots_but(storage: &mut dyn Storage, kept: usize) -> io::Result<usize> {
+    let names = storage.list()?;
+    let old = snapshots(storage)?.into_iter().skip(kept).map(snapshot_file_name);
+    let unfinished = names.into_iter().filter(|name| name.ends_with(UNFINISHED));
+    let mut count = 0;
+    for name in old.chain(unfinished) {
+        storage.remove(&name)?;
+        count += 1;
+    }
+    if count > 0 {
+        storage.sync_folder()?;
+    }
+    Ok(count)
+}
+
+/// Why a snapshot is not used. Nothing was changed.
+#[derive(Debug, Error)]
+#[error("{}, byte {offset}: {fault}", .path.display())]
+pub struct SnapshotError {
+    /// The file.
+    pub path: PathBuf,
+    /// Where in it, in bytes from its beginning.
+    pub offset: u64,
+    /// What is wrong.
+    #[source]
+    pub fault: SnapshotFault,
+}
+
+/// What is wrong with a snapshot. The rows of the table in docs/journal.md.
+#[derive(Debug, Error)]
+pub enum SnapshotFault {
+    /// Storage failed.
+    #[error("cannot read it: {0}")]
+    Storage(io::Error),
+    /// The file ends before it does.
+    #[error("it is cut short")]
+    Short,
+    /// It does not begin as every snapshot does.
+    #[error("it is no snapshot")]
+    Magic,
+    /// Its first bytes are not what was written.
+    #[error("its header has a wrong checksum")]
+    HeaderChecksum,
+    /// It was written by another version of this program.
+    #[error("it has format version {0}, and this program reads version {SNAPSHOT_VERSION}")]
+    Version(u32),
+    /// It is of another journal.
+    #[error("it is of journal {found:016x}, and this is journal {expected:016x}")]
+    Foreign {
+        /// This one.
+        expected: u64,
+        /// Its own.
+        found: u64,
+    },
+    /// It has another sequence than its name says.
+    #[error("it is of sequence {0}, and its name says otherwise")]
+    Misnamed(u64),
+    /// A section is not what was written, or stands elsewhere.
+    #[error("a section is damaged")]
+    Section,
+    /// The whole is not what was written.
+    #[error("its sections do not come to what its end says")]
+    End,
+    /// There are bytes after the end.
+    #[error("bytes follow its end")]
+    TooLong,
+    /// It verifies, and the one who takes it up does not accept what it says.
+    #[error("it is refused: {0}")]
+    Refused(BoxError),
+    /// The journal ends before it.
+    #[error("the journal ends with sequence {0}, before it")]
+    AfterTheEnd(u64),
+    /// The journal has another record at its sequence.
+    #[error("the journal has another record at sequence {0}")]
+    OtherHistory(u64),
+}
+
+impl SnapshotFault {
+    /// True if the file itself is damaged.
+    #[must_use]
+    pub fn is_damage(&self) -> bool {
+        match self {
+            Self::Short
+            | Self::Magic
+            | Self::HeaderChecksum
+            | Self::Misnamed(_)
+            | Self::Section
+            | Self::End
+            | Self::TooLong
+            | Self::Refused(_) => true,
+            Self::Storage(_)
+            | Self::Version(_)
+            | Self::Foreign { .. }
+            | Self::AfterTheEnd(_)
+            | Self::OtherHistory(_) => false,
+        }
+    }
+}

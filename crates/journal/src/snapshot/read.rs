@@ -1,0 +1,196 @@
+use std::io::{self, ErrorKind};
+
+use xxhash_rust::xxh3::Xxh3;
+
+use super::{
+    ALIGNMENT, END_CODE, END_LEN, HEADER_LEN, SECTION_HEADER_LEN, SECTION_LEN_MAX, SectionHeader,
+    SnapshotError, SnapshotFault, SnapshotHeader, snapshot_file_name,
+};
+use crate::{
+    error::BoxError,
+    reader::read_exact_at,
+    storage::{Access, Storage, StorageFile},
+};
+
+const CHUNK_LEN: usize = 4 << 20;
+
+/// A snapshot that was read to its end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SnapshotSummary {
+    /// What it is of.
+    pub header: SnapshotHeader,
+    /// How many sections it has.
+    pub section_count: u64,
+    /// How many bytes the file has.
+    pub byte_count: u64,
+}
+
+/// Reads a snapshot by its sequence and shows each section, code and bytes, to `visit`; at its end
+/// all of it has verified. What was made of the sections is to be thrown away on an error.
+///
+/// # Errors
+/// It is not there, is damaged or unknown, is not of the journal `journal_id`, or `visit` failed.
+pub fn read_snapshot<E: Into<BoxError>>(
+    storage: &mut dyn Storage,
+    journal_id: Option<u64>,
+    sequence: u64,
+    visit: &mut impl FnMut(u16, &[u8]) -> Result<(), E>,
+) -> Result<SnapshotSummary, SnapshotError> {
+    let path = storage.place().join(snapshot_file_name(sequence));
+    let failed = |offset, fault| SnapshotError { path: path.clone(), offset, fault };
+    let mut source = Source::open(storage, sequence)
+        .map_err(|error| failed(0, SnapshotFault::Storage(error)))?;
+    let header = source.header(journal_id, sequence).map_err(|fault| failed(0, fault))?;
+    let seed = header.seed();
+    let mut nth = 0;
+    loop {
+        let offset = source.offset;
+        let failed = |fault| failed(offset, fault);
+        match source.section(seed, nth).map_err(failed)? {
+            (END_CODE, end) => {
+                let section_count = source.end(end).map_err(failed)?;
+                return Ok(SnapshotSummary { header, section_count, byte_count: source.len });
+            }
+            (code, range) => {
+                let bytes = &source.chunk[range];
+                visit(code, bytes).map_err(|error| failed(SnapshotFault::Refused(error.into())))?;
+            }
+        }
+        nth += 1;
+    }
+}
+
+/// Reads only what a snapshot says of itself first; nothing after that is looked at.
+///
+/// # Errors
+/// It is not there, or its header does not verify.
+pub fn read_snapshot_header(
+    storage: &mut dyn Storage,
+    journal_id: Option<u64>,
+    sequence: u64,
+) -> Result<SnapshotHeader, SnapshotError> {
+    let path = storage.place().join(snapshot_file_name(sequence));
+    let failed = |fault| SnapshotError { path: path.clone(), offset: 0, fault };
+    let mut source =
+        Source::open(storage, sequence).map_err(|error| failed(SnapshotFault::Storage(error)))?;
+    source.header(journal_id, sequence).map_err(failed)
+}
+
+/// The bytes of a snapshot, read forward.
+struct Source {
+    file: Box<dyn StorageFile>,
+    len: u64,
+    /// Where the next section begins.
+    offset: u64,
+    chunk: Vec<u8>,
+    chunk_offset: u64,
+    /// Over all bytes before `offset`.
+    hash: Xxh3,
+    section_count: u64,
+}
+
+type Range = std::ops::Range<usize>;
+
+impl Source {
+    fn open(storage: &mut dyn Storage, sequence: u64) -> io::Result<Self> {
+        let mut file = storage.open(&snapshot_file_name(sequence), Access::Read)?;
+        let len = file.byte_count()?;
+        Ok(Self {
+            file,
+            len,
+            offset: 0,
+            chunk: Vec::new(),
+            chunk_offset: 0,
+            hash: Xxh3::new(),
+            section_count: 0,
+        })
+    }
+
+    fn header(
+        &mut self,
+        journal_id: Option<u64>,
+        sequence: u64,
+    ) -> Result<SnapshotHeader, SnapshotFault> {
+        let range = self.load(HEADER_LEN)?;
+        let bytes: [u8; HEADER_LEN] = *self.chunk[range.clone()].first_chunk().expect("so many");
+        let header = SnapshotHeader::decode(&bytes)?;
+        if let Some(expected) = journal_id
+            && header.journal_id != expected
+        {
+            return Err(SnapshotFault::Foreign { expected, found: header.journal_id });
+        }
+        if header.sequence != sequence {
+            return Err(SnapshotFault::Misnamed(header.sequence));
+        }
+        self.pass(range);
+        Ok(header)
+    }
+
+    /// The next section: its code, and where in the chunk its bytes lie.
+    fn section(&mut self, seed: u32, nth: u32) -> Result<(u16, Range), SnapshotFault> {
+        let range = self.load(SECTION_HEADER_LEN)?;
+        let head = SectionHeader::decode(self.chunk[range].first_chunk().expect("so many"));
+        let len = head.len as usize;
+        if SECTION_LEN_MAX < len {
+            return Err(SnapshotFault::Section);
+        }
+        let range = self.load(SECTION_HEADER_LEN + len.next_multiple_of(ALIGNMENT))?;
+        let bytes = &self.chunk[range.clone()];
+        let verifies = crc32c::crc32c_append(seed, &bytes[4..]) == head.checksum;
+        if !verifies || head.nth != nth {
+            return Err(SnapshotFault::Section);
+        }
+        let start = range.start + SECTION_HEADER_LEN;
+        if head.code != END_CODE {
+            self.pass(range);
+            self.section_count += 1;
+        }
+        Ok((head.code, start..start + len))
+    }
+
+    /// Compares what the end says with what came before it; says how many sections there were.
+    fn end(&self, range: Range) -> Result<u64, SnapshotFault> {
+        let end: &[u8; END_LEN] =
+            self.chunk[range].try_into().map_err(|_| SnapshotFault::Section)?;
+        let u64_at = |at| u64::from_le_bytes(*end[at..].first_chunk().expect("inside"));
+        let agrees = u64_at(0) == self.section_count
+            && u64_at(8) == self.offset
+            && end[16..] == self.hash.digest128().to_le_bytes();
+        if !agrees {
+            return Err(SnapshotFault::End);
+        }
+        if self.offset + (SECTION_HEADER_LEN + END_LEN) as u64 != self.len {
+            return Err(SnapshotFault::TooLong);
+        }
+        Ok(self.section_count)
+    }
+
+    fn pass(&mut self, range: Range) {
+        self.offset += range.len() as u64;
+        self.hash.update(&self.chunk[range]);
+    }
+
+    /// Brings the next `len` bytes into the chunk and says where in it they lie.
+    fn load(&mut self, len: usize) -> Result<Range, SnapshotFault> {
+        if self.len - self.offset < len as u64 {
+            return Err(SnapshotFault::Short);
+        }
+        let mut start = usize::try_from(self.offset - self.chunk_offset).expect("in the chunk");
+        if self.chunk.len() < start + len {
+            self.chunk.drain(..start);
+            self.chunk_offset = self.offset;
+            start = 0;
+            let had = self.chunk.len();
+            let wanted = (CHUNK_LEN.max(len) as u64).min(self.len - self.offset);
+            self.chunk.resize(usize::try_from(wanted).expect("a chunk"), 0);
+            let from = self.offset + had as u64;
+            read_exact_at(&mut *self.file, from, &mut self.chunk[had..]).map_err(|error| {
+                match error.kind() {
+                    ErrorKind::UnexpectedEof => SnapshotFault::Short,
+                    _ => SnapshotFault::Storage(error),
+                }
+            })?;
+        }
+        Ok(start..start + len)
+    }
+}
