@@ -125,7 +125,7 @@ impl Engine {
             Command::QueryAccount(query) => self.query_account(query, emit),
             Command::Refuse(refused) => self.refuse(refused, emit),
             Command::CancelOnDisconnect(cancel) => self.cancel_on_disconnect(cancel, emit),
-            Command::Money(_) => {}
+            Command::Money(_) | Command::Venue(_) => {}
             Command::Time => {}
         }
     }
@@ -674,6 +674,7 @@ impl<E: FnMut(Event)> Settle for Settlement<'_, E> {
             maker_displayed: maker.display.is_displayed(),
             maker: fill(maker),
             taker: fill(taker),
+            auction: None,
         }));
     }
 }

@@ -186,7 +186,7 @@ impl Model {
                     }));
                 }
             }
-            Command::Money(_) => {}
+            Command::Money(_) | Command::Venue(_) => {}
             Command::Refuse(refused) => {
                 if self.use_number(refused.key) {
                     let name = refused.client_order_id;
@@ -401,6 +401,7 @@ impl Model {
                 maker_displayed: !is_hidden(maker),
                 maker: maker.fill(),
                 taker: order.fill(),
+                auction: None,
             }));
         }
         if order.leaves() == Quantity::ZERO {

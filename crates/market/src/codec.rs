@@ -3,6 +3,8 @@
 //! Little-endian, one leading kind byte, fields in the order of the struct. Kinds and codes are
 //! never renumbered; a new field takes a new kind.
 
+mod venue;
+
 use core::fmt;
 
 use crate::{
@@ -194,6 +196,7 @@ impl Command {
                 out.u8(refused.reason.code());
             }
             Self::Money(command) => out.money(command),
+            Self::Venue(command) => out.venue(command),
         }
         out.len
     }
@@ -274,14 +277,7 @@ impl Command {
                 firm: bytes.text("firm")?,
                 symbol: bytes.text("symbol")?,
                 side: bytes.side_or_none()?,
-                group_id: {
-                    let given = bytes.flag("group given")?;
-                    let group_id = bytes.u16()?;
-                    if !given && group_id != 0 {
-                        return Err(DecodeError::Field("group"));
-                    }
-                    given.then_some(group_id)
-                },
+                group_id: bytes.group_or_none()?,
             }),
             SWITCH_ENTRY => Self::SwitchEntry(EntrySwitch {
                 key: bytes.key()?,
@@ -301,6 +297,7 @@ impl Command {
                 Self::CancelOnDisconnect(CancelOnDisconnect { session_id: SessionId(bytes.u16()?) })
             }
             TIME => Self::Time,
+            kind @ venue::SET_PHASE..=venue::CORRECT_TRADE => Self::Venue(bytes.venue(kind)?),
             kind => Self::Money(bytes.money(kind)?),
         };
         if bytes.0.is_empty() { Ok(command) } else { Err(DecodeError::Long) }
@@ -581,6 +578,15 @@ impl Reader<'_> {
         }
     }
 
+    fn group_or_none(&mut self) -> Result<Option<u16>, DecodeError> {
+        let given = self.flag("group given")?;
+        let group_id = self.u16()?;
+        if !given && group_id != 0 {
+            return Err(DecodeError::Field("group"));
+        }
+        Ok(given.then_some(group_id))
+    }
+
     fn key(&mut self) -> Result<OrderKey, DecodeError> {
         Ok(OrderKey {
             session_id: SessionId(self.u16()?),
@@ -708,7 +714,10 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::Symbol;
+    use crate::{
+        Allocation, BlockEntry, BreakReason, BreakTrade, ConfigureInstrument, CorrectTrade,
+        InstrumentChange, Phase, RemoveInstrument, Scope, SetPhase, Symbol, TradeId, VenueCommand,
+    };
 
     fn text<const N: usize>() -> impl Strategy<Value = Text<N>> {
         proptest::collection::vec(b' '..=b'~', N)
@@ -901,8 +910,62 @@ mod tests {
         ]
     }
 
+    fn venue() -> impl Strategy<Value = VenueCommand> {
+        let numbers = (any::<u64>(), any::<u32>(), 0..10_u8);
+        let change = numbers.prop_map(|(wide, narrow, property)| match property {
+            0 => InstrumentChange::PriceIncrement(Price(wide)),
+            1 => InstrumentChange::RoundLot(Quantity(wide)),
+            2 => InstrumentChange::ReferencePrice(Price(wide)),
+            3 => InstrumentChange::StaticBand(narrow),
+            4 => InstrumentChange::DynamicBand(narrow),
+            5 => InstrumentChange::PauseSeconds(narrow),
+            6 => InstrumentChange::PriceCollar(narrow),
+            7 => InstrumentChange::QuantityMax(Quantity(wide)),
+            8 => InstrumentChange::NotionalMax(wide),
+            _ => InstrumentChange::Allocation(Allocation::PriceTime),
+        });
+        let scope = || {
+            let side = proptest::option::of(one_of(Side::ALL));
+            (any::<u16>(), text::<4>(), text::<8>(), side, any::<Option<u16>>()).prop_map(|it| {
+                Scope {
+                    session_id: SessionId(it.0),
+                    firm: it.1,
+                    symbol: it.2,
+                    side: it.3,
+                    group_id: it.4,
+                }
+            })
+        };
+        prop_oneof![
+            (text::<8>(), one_of(Phase::ALL))
+                .prop_map(|(symbol, phase)| VenueCommand::SetPhase(SetPhase { symbol, phase })),
+            (text::<8>(), change).prop_map(|(symbol, change)| {
+                VenueCommand::ConfigureInstrument(ConfigureInstrument { symbol, change })
+            }),
+            text::<8>()
+                .prop_map(|symbol| { VenueCommand::RemoveInstrument(RemoveInstrument { symbol }) }),
+            scope().prop_map(VenueCommand::SupervisoryCancel),
+            (scope(), any::<bool>()).prop_map(|(scope, blocked)| {
+                VenueCommand::BlockEntry(BlockEntry { scope, blocked })
+            }),
+            (any::<u64>(), one_of(BreakReason::ALL)).prop_map(|(trade_id, reason)| {
+                VenueCommand::BreakTrade(BreakTrade { trade_id: TradeId(trade_id), reason })
+            }),
+            (any::<[u64; 3]>(), one_of(BreakReason::ALL)).prop_map(|(numbers, reason)| {
+                let [trade_id, price, quantity] = numbers;
+                VenueCommand::CorrectTrade(CorrectTrade {
+                    trade_id: TradeId(trade_id),
+                    price: Price(price),
+                    quantity: Quantity(quantity),
+                    reason,
+                })
+            }),
+        ]
+    }
+
     fn command() -> impl Strategy<Value = Command> {
         prop_oneof![
+            venue().prop_map(Command::Venue),
             money().prop_map(Command::Money),
             one_of(SystemEvent::ALL).prop_map(Command::System),
             (text::<8>(), any::<(u64, u64)>()).prop_map(|(symbol, (increment, lot))| {
@@ -985,6 +1048,47 @@ mod tests {
                 prop_assert_eq!(&buffer[..len], &bytes[..]);
             }
         }
+    }
+
+    /// The bytes of the venue's own commands never change either.
+    #[test]
+    fn golden_venue_commands() {
+        let bytes = |command: VenueCommand| {
+            let mut buffer = [0; Command::ENCODED_LEN_MAX];
+            let len = Command::Venue(command).encode(&mut buffer);
+            buffer[..len].to_vec()
+        };
+        let symbol = Symbol::new("AAPL").unwrap();
+        let phase = Phase::OpeningAuction;
+        assert_eq!(bytes(VenueCommand::SetPhase(SetPhase { symbol, phase })), b"\x14AAPL    \x02");
+        let change = InstrumentChange::StaticBand(50_000);
+        assert_eq!(
+            bytes(VenueCommand::ConfigureInstrument(ConfigureInstrument { symbol, change })),
+            b"\x15AAPL    \x04\x50\xc3\0\0\0\0\0\0"
+        );
+        assert_eq!(
+            bytes(VenueCommand::RemoveInstrument(RemoveInstrument { symbol })),
+            b"\x16AAPL    "
+        );
+        let scope = Scope { symbol, side: Some(Side::Sell), group_id: Some(7), ..Scope::ALL };
+        assert_eq!(
+            bytes(VenueCommand::SupervisoryCancel(scope)),
+            b"\x17\0\0    AAPL    S\x01\x07\0"
+        );
+        assert_eq!(
+            bytes(VenueCommand::BlockEntry(BlockEntry { scope: Scope::ALL, blocked: true })),
+            b"\x18\0\0            \0\0\0\0\x01"
+        );
+        let (trade_id, reason) = (TradeId(9), BreakReason::Consent);
+        assert_eq!(
+            bytes(VenueCommand::BreakTrade(BreakTrade { trade_id, reason })),
+            b"\x19\x09\0\0\0\0\0\0\0C"
+        );
+        let correct = CorrectTrade { trade_id, price: Price(1), quantity: Quantity(2), reason };
+        assert_eq!(
+            bytes(VenueCommand::CorrectTrade(correct)),
+            b"\x1a\x09\0\0\0\0\0\0\0\x01\0\0\0\0\0\0\0\x02\0\0\0\0\0\0\0C"
+        );
     }
 
     /// The bytes of a stored command never change: an old journal must always replay.

@@ -1,7 +1,7 @@
 use crate::{
     ClientOrderId, ConditionChanges, Conditions, Display, Firm, Instructions, MoneyCommand,
     OrderAttributes, OrderType, Price, Quantity, RejectReason, SelfMatchPrevention, SessionId,
-    Side, Symbol, SystemEvent, Text, TimeInForce,
+    Side, Symbol, SystemEvent, Text, TimeInForce, VenueCommand,
 };
 
 /// An order as its owner names it: unique per session, channel and day.
@@ -49,6 +49,8 @@ pub enum Command {
     /// Time has passed, and nothing else came: what is due by now happens. The exchange's own
     /// command, not a participant's.
     Time,
+    /// Something that only the venue itself may ask.
+    Venue(VenueCommand),
 }
 
 /// See [`Command::AddInstrument`]. The engine numbers instruments in the order of addition.

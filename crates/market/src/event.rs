@@ -1,8 +1,8 @@
 use crate::{
     ClientOrderId, Conditions, Display, Firm, Instructions, Instrument, InstrumentId, LedgerEntry,
-    Lots, MoneyEvent, OrderAttributes, OrderId, OrderKey, OrderType, Price, Quantity, RejectReason,
-    SelfMatchPrevention, Sequence, SessionId, Side, Symbol, Text, TimeInForce, Timestamp, TradeId,
-    order::code_enum,
+    Lots, MoneyEvent, OrderAttributes, OrderId, OrderKey, OrderType, Phase, Price, Quantity,
+    RejectReason, SelfMatchPrevention, Sequence, SessionId, Side, Symbol, Text, TimeInForce,
+    Timestamp, TradeId, VenueEvent, order::code_enum,
 };
 
 /// An event with the input that caused it: what the output ring carries.
@@ -42,7 +42,7 @@ pub enum Event {
     Replaced(Replaced),
     /// An order, or what is left of an incoming one, rests in the book now.
     Booked(Booked),
-    /// An incoming order traded with a resting one.
+    /// An incoming order traded with a resting one, or in an auction two resting ones.
     Traded(Traded),
     /// An incoming order met one of its own, and lots were taken from one of the two instead.
     SelfMatchPrevented(SelfMatchPrevented),
@@ -62,6 +62,8 @@ pub enum Event {
     Ledger(LedgerEntry),
     /// Something else about money.
     Money(MoneyEvent),
+    /// Something the venue itself did.
+    Venue(VenueEvent),
 }
 
 code_enum! {
@@ -246,7 +248,7 @@ pub struct Traded {
     pub instrument_id: InstrumentId,
     /// Side of the taker.
     pub taker_side: Side,
-    /// The maker's price.
+    /// The maker's price; in an auction, the auction's.
     pub price: Price,
     /// Lots traded; at least 1.
     pub quantity: Quantity,
@@ -256,6 +258,17 @@ pub struct Traded {
     pub maker: Fill,
     /// The incoming order, which removes it.
     pub taker: Fill,
+    /// Which auction it was part of; then both orders rested, the maker for longer.
+    pub auction: Option<AuctionTrade>,
+}
+
+/// A trade in an auction, at the auction's price.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct AuctionTrade {
+    /// Which auction.
+    pub phase: Phase,
+    /// True if the feed knew the taker.
+    pub taker_displayed: bool,
 }
 
 /// See [`Event::SelfMatchPrevented`]. Where both orders lose lots there are two, the resting
@@ -296,6 +309,10 @@ code_enum! {
         PostOnly = b'G',
         /// The exchange did.
         Supervisory = b'S',
+        /// It would have traded at a price too far away.
+        Collar = b'K',
+        /// Its time was over: that of the auction that it was for.
+        Expired = b'T',
     }
 }
 
@@ -436,7 +453,8 @@ impl Event {
             | Self::Booked(_)
             | Self::Traded(_)
             | Self::Ledger(_)
-            | Self::Money(_) => None,
+            | Self::Money(_)
+            | Self::Venue(_) => None,
         }
     }
 }

@@ -20,9 +20,11 @@ mod instrument;
 mod order;
 mod conditions;
 mod instructions;
+mod phase;
 mod money;
 mod ledger;
 mod command;
+mod venue;
 mod reject;
 mod event;
 mod input;
@@ -36,8 +38,8 @@ pub use command::{
 };
 pub use conditions::{ConditionChanges, Conditions, SelfMatchPrevention};
 pub use event::{
-    Accepted, AccountQueried, Booked, CancelReason, Canceled, EntrySwitched, Event, Fill,
-    Instructed, MassCanceled, Modified, Output, Rejected, Replaced, RestateReason, Restated,
+    Accepted, AccountQueried, AuctionTrade, Booked, CancelReason, Canceled, EntrySwitched, Event,
+    Fill, Instructed, MassCanceled, Modified, Output, Rejected, Replaced, RestateReason, Restated,
     SelfMatchPrevented, SessionAdded, Shown, SystemEvent, Traded,
 };
 pub use id::{AccountId, AssetId, InstrumentId, OrderId, Sequence, SessionId, TradeId};
@@ -53,8 +55,15 @@ pub use money::{
     MoneyTerms, SetAccount, SetFees, SetTerms, StopAccount, Transfer, Units, Withdraw,
 };
 pub use order::{Capacity, CustomerType, Display, OrderAttributes, OrderType, Side, TimeInForce};
+pub use phase::Phase;
 pub use price::Price;
 pub use quantity::{Lots, Quantity};
 pub use reject::RejectReason;
 pub use text::{ClientOrderId, Firm, SelfMatchGroup, Symbol, Text};
 pub use time::{NANOS_PER_DAY, Timestamp};
+pub use venue::{
+    Allocation, BlockEntry, BreakReason, BreakTrade, CollarSet, ConfigureInstrument, CorrectTrade,
+    Indicated, Indication, InstrumentChange, InstrumentChanged, Party, PastTrade, PhaseCause,
+    PhaseChanged, RemoveInstrument, Scope, SetPhase, TradeBroken, TradeCorrected, Uncrossed,
+    VenueCommand, VenueDecline, VenueDeclineReason, VenueEvent,
+};

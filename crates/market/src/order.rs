@@ -113,6 +113,12 @@ impl TimeInForce {
     pub const fn may_rest(self) -> bool {
         matches!(self, Self::Day | Self::GoodTillCancel | Self::GoodTillTime)
     }
+
+    /// True if the order is for an auction only.
+    #[must_use]
+    pub const fn is_for_auction(self) -> bool {
+        matches!(self, Self::AtTheOpen | Self::AtTheClose | Self::GoodForAuction)
+    }
 }
 
 impl Display {

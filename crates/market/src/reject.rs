@@ -39,6 +39,20 @@ code_enum! {
         TooManyOrders = 16,
         /// The replaced order's own rules forbid it.
         ReplaceNotAllowed = 17,
+        /// The venue takes no such orders for now.
+        EntryBlocked = 20,
+        /// The instrument is halted.
+        Halted = 21,
+        /// The instrument is closed.
+        InstrumentClosed = 22,
+        /// The instrument's phase does not take an order of this type and life.
+        NotInPhase = 23,
+        /// More lots than an order in this instrument may have.
+        QuantityAboveLimit = 24,
+        /// The order could cost more than one in this instrument may.
+        NotionalAboveLimit = 25,
+        /// The limit is further through the reference price than one may be.
+        PriceOutsideCollar = 26,
         /// Orders in this instrument are paid for, and the session has no account.
         NoAccount = 40,
         /// The account may not sell short here.

@@ -519,7 +519,8 @@ fn session_of(command: &Command) -> Option<usize> {
         | Command::System(_)
         | Command::AddInstrument(_)
         | Command::AddSession(_)
-        | Command::Money(_) => return None,
+        | Command::Money(_)
+        | Command::Venue(_) => return None,
     };
     usize::from(session_id.0).checked_sub(1)
 }

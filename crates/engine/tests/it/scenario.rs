@@ -408,7 +408,7 @@ impl World {
                 if *enabled { "enabled".to_string() } else { "disabled".to_string() }
             }
             Event::AccountQueried(queried) => format!("next {}", queried.next_user_ref_num),
-            Event::Ledger(_) | Event::Money(_) => format!("{event:?}"),
+            Event::Ledger(_) | Event::Money(_) | Event::Venue(_) => format!("{event:?}"),
         }
     }
 
@@ -583,6 +583,8 @@ impl World {
             CancelReason::ImmediateOrCancel => line.push_str(" ioc"),
             CancelReason::PostOnly => line.push_str(" post-only"),
             CancelReason::Supervisory => line.push_str(" supervisory"),
+            CancelReason::Collar => line.push_str(" collar"),
+            CancelReason::Expired => line.push_str(" expired"),
         }
         line
     }

@@ -79,6 +79,7 @@ fn cover(coverage: &mut Coverage, command: &Command, event: &Event) {
         Command::CancelOnDisconnect(_) => "CancelOnDisconnect",
         Command::Money(_) => "Money",
         Command::Time => "Time",
+        Command::Venue(_) => "Venue",
     };
     let name = match event {
         Event::System(event) => format!("System {event:?}"),
@@ -121,6 +122,7 @@ fn cover(coverage: &mut Coverage, command: &Command, event: &Event) {
         Event::AccountQueried(_) => "AccountQueried".into(),
         Event::Ledger(entry) => format!("Ledger {:?}", entry.kind),
         Event::Money(event) => format!("{event:?}"),
+        Event::Venue(event) => format!("{event:?}"),
     };
     *coverage.entry(format!("{cause}: {name}")).or_default() += 1;
 }

@@ -3,14 +3,17 @@
 use alloc::vec::Vec;
 
 use market::{
-    Booked, Canceled, Event, Instrument, InstrumentId, Lots, Modified, OrderId, Output, Price,
-    Quantity, Replaced, Restated, SelfMatchPrevented, Shown, Symbol, Timestamp, Traded,
+    Booked, Canceled, Event, Fill, Indicated, Instrument, InstrumentChange, InstrumentChanged,
+    InstrumentId, Lots, Modified, OrderId, Output, PastTrade, Phase, PhaseCause, PhaseChanged,
+    Price, Quantity, Replaced, Restated, SelfMatchPrevented, Shown, Symbol, Timestamp, TradeId,
+    Traded, VenueEvent,
 };
 use zerocopy::IntoBytes;
 
 use super::{
-    AddOrder, AddOrderAttributed, OrderCancel, OrderDelete, OrderExecuted, OrderReplace,
-    StockDirectory, StockTradingAction, SystemEvent, Trade,
+    AddOrder, AddOrderAttributed, BrokenTrade, CrossTrade, LuldAuctionCollar, NetOrderImbalance,
+    OrderCancel, OrderDelete, OrderExecuted, OrderExecutedWithPrice, OrderReplace, StockDirectory,
+    StockTradingAction, SystemEvent, Trade,
 };
 use crate::{
     field::{Nanos48, Price32, U16, U32},
@@ -58,11 +61,22 @@ impl Encoder {
             ),
             Event::InstrumentAdded(instrument) => {
                 self.learn(instrument);
-                emit(stock_directory(timestamp, instrument).as_bytes());
-                emit(trading(timestamp, instrument).as_bytes());
+                let Instrument { instrument_id, symbol, round_lot, .. } = *instrument;
+                emit(stock_directory(timestamp, instrument_id, symbol, round_lot).as_bytes());
+                emit(trading(timestamp, instrument_id, symbol, b'T', BLANK).as_bytes());
             }
             Event::Booked(booked) if !booked.shown.is_zero() => {
                 self.add_order(timestamp, booked, emit);
+            }
+            Event::Traded(traded @ Traded { auction: Some(auction), .. }) => {
+                if traded.maker_displayed {
+                    let fill = &traded.maker;
+                    emit(order_executed_in_auction(timestamp, traded, fill).as_bytes());
+                }
+                if auction.taker_displayed {
+                    let fill = &traded.taker;
+                    emit(order_executed_in_auction(timestamp, traded, fill).as_bytes());
+                }
             }
             Event::Traded(traded) if traded.maker_displayed => {
                 emit(order_executed(timestamp, traded).as_bytes());
@@ -106,6 +120,90 @@ impl Encoder {
             | Event::AccountQueried(_)
             | Event::Ledger(_)
             | Event::Money(_) => {}
+            Event::Venue(event) => self.venue(timestamp, event, emit),
+        }
+    }
+
+    /// What the venue itself did, as far as subscribers are concerned.
+    fn venue(&mut self, timestamp: Nanos48, event: &VenueEvent, emit: &mut impl FnMut(&[u8])) {
+        match event {
+            VenueEvent::PhaseChanged(changed) => {
+                let (state, reason) = trading_state(changed);
+                let symbol = self.symbol(changed.instrument_id);
+                emit(trading(timestamp, changed.instrument_id, symbol, state, reason).as_bytes());
+            }
+            VenueEvent::Indicated(indicated) => {
+                let symbol = self.symbol(indicated.instrument_id);
+                emit(net_order_imbalance(timestamp, indicated, symbol).as_bytes());
+            }
+            VenueEvent::CollarSet(collar) => emit(
+                LuldAuctionCollar {
+                    message_type: LuldAuctionCollar::TYPE,
+                    stock_locate: collar.instrument_id.0.into(),
+                    tracking_number: TRACKING_NUMBER,
+                    timestamp,
+                    stock: *self.symbol(collar.instrument_id).as_bytes(),
+                    auction_collar_reference_price: price(collar.reference_price),
+                    upper_auction_collar_price: price(collar.high),
+                    lower_auction_collar_price: price(collar.low),
+                    auction_collar_extension: collar.extension.into(),
+                }
+                .as_bytes(),
+            ),
+            VenueEvent::Uncrossed(uncrossed) => emit(
+                CrossTrade {
+                    message_type: CrossTrade::TYPE,
+                    stock_locate: uncrossed.instrument_id.0.into(),
+                    tracking_number: TRACKING_NUMBER,
+                    timestamp,
+                    shares: uncrossed.quantity.0.into(),
+                    stock: *self.symbol(uncrossed.instrument_id).as_bytes(),
+                    cross_price: price(uncrossed.price),
+                    match_number: uncrossed.trade_id.0.into(),
+                    cross_type: cross_type(uncrossed.phase),
+                }
+                .as_bytes(),
+            ),
+            VenueEvent::InstrumentChanged(InstrumentChanged {
+                instrument_id,
+                change: InstrumentChange::RoundLot(round_lot),
+            }) => {
+                let symbol = self.symbol(*instrument_id);
+                let directory = stock_directory(timestamp, *instrument_id, symbol, *round_lot);
+                emit(directory.as_bytes());
+            }
+            VenueEvent::InstrumentRemoved(instrument_id) => {
+                let symbol = self.symbol(*instrument_id);
+                emit(trading(timestamp, *instrument_id, symbol, b'H', BLANK).as_bytes());
+            }
+            VenueEvent::TradeBroken(broken) => {
+                let instrument_id = broken.trade.instrument_id;
+                emit(broken_trade(timestamp, instrument_id, broken.trade.trade_id).as_bytes());
+            }
+            VenueEvent::TradeCorrected(corrected) => {
+                let trade = &corrected.trade;
+                emit(broken_trade(timestamp, trade.instrument_id, corrected.broken).as_bytes());
+                emit(self.past_trade(timestamp, trade).as_bytes());
+            }
+            VenueEvent::InstrumentChanged(_)
+            | VenueEvent::EntryBlocked(_)
+            | VenueEvent::Declined(_) => {}
+        }
+    }
+
+    /// A trade in place of one that was undone: it touches no order.
+    fn past_trade(&self, timestamp: Nanos48, trade: &PastTrade) -> Trade {
+        Trade {
+            message_type: Trade::TYPE,
+            stock_locate: trade.instrument_id.0.into(),
+            tracking_number: TRACKING_NUMBER,
+            timestamp,
+            order_reference_number: 0.into(),
+            buy_sell_indicator: b'B',
+            shares: shares(trade.quantity),
+            stock: *self.symbol(trade.instrument_id).as_bytes(),
+            price: price(trade.price),
+            match_number: trade.trade_id.0.into(),
         }
     }
 
@@ -201,16 +299,21 @@ fn reduce(
     );
 }
 
-fn stock_directory(timestamp: Nanos48, instrument: &Instrument) -> StockDirectory {
+fn stock_directory(
+    timestamp: Nanos48,
+    instrument_id: InstrumentId,
+    symbol: Symbol,
+    round_lot: Quantity,
+) -> StockDirectory {
     StockDirectory {
         message_type: StockDirectory::TYPE,
-        stock_locate: instrument.instrument_id.0.into(),
+        stock_locate: instrument_id.0.into(),
         tracking_number: TRACKING_NUMBER,
         timestamp,
-        stock: *instrument.symbol.as_bytes(),
+        stock: *symbol.as_bytes(),
         market_category: b' ',
         financial_status_indicator: b'N',
-        round_lot_size: shares(instrument.round_lot),
+        round_lot_size: shares(round_lot),
         round_lots_only: b'N',
         issue_classification: b'C',
         issue_sub_type: *b"Z ",
@@ -224,16 +327,117 @@ fn stock_directory(timestamp: Nanos48, instrument: &Instrument) -> StockDirector
     }
 }
 
-fn trading(timestamp: Nanos48, instrument: &Instrument) -> StockTradingAction {
+/// No reason.
+const BLANK: [u8; 4] = *b"    ";
+
+fn trading(
+    timestamp: Nanos48,
+    instrument_id: InstrumentId,
+    symbol: Symbol,
+    trading_state: u8,
+    reason: [u8; 4],
+) -> StockTradingAction {
     StockTradingAction {
         message_type: StockTradingAction::TYPE,
-        stock_locate: instrument.instrument_id.0.into(),
+        stock_locate: instrument_id.0.into(),
         tracking_number: TRACKING_NUMBER,
         timestamp,
-        stock: *instrument.symbol.as_bytes(),
-        trading_state: b'T',
+        stock: *symbol.as_bytes(),
+        trading_state,
         reserved: b' ',
-        reason: *b"    ",
+        reason,
+    }
+}
+
+/// What can be done with an instrument in a phase, and why.
+fn trading_state(changed: &PhaseChanged) -> (u8, [u8; 4]) {
+    match (changed.to, changed.cause) {
+        (Phase::Continuous, _) => (b'T', BLANK),
+        (Phase::PreOpen | Phase::OpeningAuction | Phase::ClosingAuction, _) => (b'Q', BLANK),
+        (Phase::VolatilityAuction, PhaseCause::Band) => (b'P', *b"LUDP"),
+        (Phase::VolatilityAuction, _) => (b'P', BLANK),
+        (Phase::Halted | Phase::Closed, _) => (b'H', BLANK),
+    }
+}
+
+/// Of an auction. One at the end of a halt is of the kind of a volatility auction.
+fn cross_type(phase: Phase) -> u8 {
+    match phase {
+        Phase::OpeningAuction => b'O',
+        Phase::ClosingAuction => b'C',
+        _ => b'H',
+    }
+}
+
+/// Every order of the book takes part in our auctions, so the far price is the near one.
+fn net_order_imbalance(
+    timestamp: Nanos48,
+    indicated: &Indicated,
+    symbol: Symbol,
+) -> NetOrderImbalance {
+    let indication = &indicated.indication;
+    NetOrderImbalance {
+        message_type: NetOrderImbalance::TYPE,
+        stock_locate: indicated.instrument_id.0.into(),
+        tracking_number: TRACKING_NUMBER,
+        timestamp,
+        paired_shares: indication.paired.0.into(),
+        imbalance_shares: indication.imbalance.0.into(),
+        imbalance_direction: match (indication.imbalance, indication.imbalance_is_buy) {
+            _ if indication.paired.is_zero() => b'O',
+            (Quantity::ZERO, _) => b'N',
+            (_, true) => b'B',
+            (_, false) => b'S',
+        },
+        stock: *symbol.as_bytes(),
+        far_price: price(indication.price),
+        near_price: price(indication.price),
+        current_reference_price: price(indication.price),
+        cross_type: cross_type(indicated.phase),
+        price_variation_indicator: variation(indication.price, indicated.reference_price),
+    }
+}
+
+/// How far a price is from the reference price, in percent of it.
+fn variation(price: Price, reference_price: Price) -> u8 {
+    if price == Price::ZERO || reference_price == Price::ZERO {
+        return b' ';
+    }
+    match price.0.abs_diff(reference_price.0) * 100 / reference_price.0 {
+        0 => b'L',
+        percent @ 1..=9 => b'0' + percent as u8,
+        10..=19 => b'A',
+        20..=29 => b'B',
+        _ => b'C',
+    }
+}
+
+fn broken_trade(timestamp: Nanos48, instrument_id: InstrumentId, trade_id: TradeId) -> BrokenTrade {
+    BrokenTrade {
+        message_type: BrokenTrade::TYPE,
+        stock_locate: instrument_id.0.into(),
+        tracking_number: TRACKING_NUMBER,
+        timestamp,
+        match_number: trade_id.0.into(),
+    }
+}
+
+/// Of an order that traded in an auction, whose print counts the lots.
+fn order_executed_in_auction(
+    timestamp: Nanos48,
+    traded: &Traded,
+    fill: &Fill,
+) -> OrderExecutedWithPrice {
+    OrderExecutedWithPrice {
+        message_type: OrderExecutedWithPrice::TYPE,
+        stock_locate: traded.instrument_id.0.into(),
+        tracking_number: TRACKING_NUMBER,
+        timestamp,
+        order_reference_number: fill.order_id.0.into(),
+        executed_shares: shares(traded.quantity),
+        match_number: traded.trade_id.0.into(),
+        printable: b'N',
+        execution_price: price(traded.price),
     }
 }
 

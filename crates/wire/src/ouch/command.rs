@@ -105,7 +105,8 @@ fn enter_terms(
     let symbol = Symbol::from_bytes(order.symbol).ok_or(RejectReason::InvalidSymbol)?;
     let display = Display::from_code(order.display).ok_or(RejectReason::InvalidDisplay)?;
     options.refused_before(RejectReason::InvalidCrossOrder)?;
-    if order.cross_type != b'N' {
+    let auction = auction(order.cross_type).ok_or(RejectReason::InvalidCrossOrder)?;
+    if auction.is_some() && order.time_in_force != TimeInForce::Day.code() {
         return Err(RejectReason::InvalidCrossOrder);
     }
     if order.inter_market_sweep_eligibility != b'N' {
@@ -113,6 +114,7 @@ fn enter_terms(
     }
     options.refused_before(RejectReason::NotSupported)?;
     let time_in_force = time_in_force(order.time_in_force).ok_or(RejectReason::NotSupported)?;
+    let time_in_force = auction.unwrap_or(time_in_force);
     let capacity = Capacity::from_code(order.capacity).ok_or(RejectReason::NotSupported)?;
     let client_order_id =
         ClientOrderId::from_bytes(order.cl_ord_id).ok_or(RejectReason::NotSupported)?;
@@ -174,6 +176,17 @@ fn modify(request: &ModifyOrderRequest, key: OrderKey) -> Result<Command, Malfor
 
 fn quantity(lots: U32) -> Quantity {
     Quantity(u64::from(lots.get()))
+}
+
+/// The life of an order of this cross type; none is one for the continuous market.
+fn auction(cross_type: u8) -> Option<Option<TimeInForce>> {
+    match cross_type {
+        b'N' => Some(None),
+        b'O' => Some(Some(TimeInForce::AtTheOpen)),
+        b'C' => Some(Some(TimeInForce::AtTheClose)),
+        b'H' => Some(Some(TimeInForce::GoodForAuction)),
+        _ => None,
+    }
 }
 
 /// The lives that OUCH can say and that are offered.

@@ -4,16 +4,17 @@ use alloc::vec::Vec;
 use core::mem;
 
 use market::{
-    Accepted, Canceled, CustomerType, EntrySwitched, Event, Fill, Instructions, Instrument,
-    InstrumentId, Lots, MassCanceled, Modified, OrderAttributes, OrderKey, OrderType, Output,
-    RejectReason, Rejected, Replaced, RestateReason, Restated, SelfMatchPrevented, SessionId,
-    Symbol, SystemEvent, Timestamp, Traded,
+    Accepted, BreakReason, Canceled, ClientOrderId, CustomerType, EntrySwitched, Event, Fill,
+    Instructions, Instrument, InstrumentId, Lots, MassCanceled, Modified, OrderAttributes,
+    OrderKey, OrderType, Output, PastTrade, Phase, RejectReason, Rejected, Replaced, RestateReason,
+    Restated, SelfMatchPrevented, SessionId, Symbol, SystemEvent, TimeInForce, Timestamp,
+    TradeBroken, TradeCorrected, TradeId, Traded, VenueEvent,
 };
 
 use super::{
-    AccountQueryResponse, AiqCanceled, DisableOrderEntryResponse, EnableOrderEntryResponse,
-    MassCancelResponse, MessageBuffer, OrderAccepted, OrderCanceled, OrderExecuted, OrderModified,
-    OrderPriorityUpdate, OrderReplaced, OrderRestated, Tag,
+    AccountQueryResponse, AiqCanceled, BrokenTrade, DisableOrderEntryResponse,
+    EnableOrderEntryResponse, MassCancelResponse, MessageBuffer, OrderAccepted, OrderCanceled,
+    OrderExecuted, OrderModified, OrderPriorityUpdate, OrderReplaced, OrderRestated, Tag,
     request::{minimum_tag, post_only_tag, price, quantity, self_match_tags},
 };
 use crate::{field::Nanos64, layout::Message};
@@ -70,6 +71,7 @@ impl Encoder {
             | Event::Booked(_)
             | Event::Ledger(_)
             | Event::Money(_) => {}
+            Event::Venue(event) => venue(timestamp, event, emit),
             Event::InstrumentAdded(instrument) => self.learn(instrument),
             Event::Instructed(instructed) => self.instructions = instructed.instructions,
             Event::Accepted(accepted) => {
@@ -88,10 +90,10 @@ impl Encoder {
                 emit(owner(&replaced.key), &message);
             }
             Event::Traded(traded) => {
-                let flag = added(traded.maker_displayed);
-                let maker = order_executed(timestamp, traded, &traded.maker, flag);
+                let (maker_flag, taker_flag) = liquidity_flags(traded);
+                let maker = order_executed(timestamp, traded, &traded.maker, maker_flag);
                 emit(owner(&traded.maker.key), &maker);
-                let taker = order_executed(timestamp, traded, &traded.taker, REMOVED);
+                let taker = order_executed(timestamp, traded, &traded.taker, taker_flag);
                 emit(owner(&traded.taker.key), &taker);
             }
             Event::SelfMatchPrevented(prevented) => {
@@ -159,6 +161,13 @@ pub const fn reject_code(reason: RejectReason) -> u16 {
         RejectReason::InvalidSymbol => 0x0017,
         RejectReason::InvalidPrice => 0x001D,
         RejectReason::InvalidSelfMatchPrevention => 0x0040,
+        RejectReason::EntryBlocked => 0x0024,
+        RejectReason::Halted => 0x0007,
+        RejectReason::InstrumentClosed => 0x002E,
+        RejectReason::NotInPhase => 0x002D,
+        RejectReason::QuantityAboveLimit => 0x0021,
+        RejectReason::NotionalAboveLimit => 0x001F,
+        RejectReason::PriceOutsideCollar => 0x0006,
         RejectReason::NoAccount => 0x001C,
         RejectReason::ShortSaleNotAllowed => 0x002B,
         RejectReason::PriceTooFar => 0x0026,
@@ -185,6 +194,92 @@ fn nanos(timestamp: Timestamp) -> Nanos64 {
     Nanos64::new(timestamp.since_midnight())
 }
 
+/// The liquidity flags of the two orders; in an auction, that of the auction.
+fn liquidity_flags(traded: &Traded) -> (u8, u8) {
+    match traded.auction.map(|auction| auction.phase) {
+        None => (added(traded.maker_displayed), REMOVED),
+        Some(Phase::OpeningAuction) => (b'O', b'O'),
+        Some(Phase::ClosingAuction) => (b'C', b'C'),
+        Some(_) => (b'H', b'H'),
+    }
+}
+
+/// What the venue itself did, as far as it is about a participant's order.
+fn venue(timestamp: Nanos64, event: &VenueEvent, emit: &mut impl FnMut(Recipient, &[u8])) {
+    match event {
+        VenueEvent::TradeBroken(TradeBroken { trade, reason }) => {
+            for party in [&trade.maker, &trade.taker] {
+                let message = broken_trade(timestamp, &party.key, trade.trade_id, *reason);
+                emit(owner(&party.key), &message);
+            }
+        }
+        VenueEvent::TradeCorrected(TradeCorrected { broken, trade, reason }) => {
+            for (party, flag) in [(&trade.maker, ADDED), (&trade.taker, REMOVED)] {
+                let message = broken_trade(timestamp, &party.key, *broken, *reason);
+                emit(owner(&party.key), &message);
+                emit(owner(&party.key), &past_trade(timestamp, trade, &party.key, flag));
+            }
+        }
+        VenueEvent::PhaseChanged(_)
+        | VenueEvent::Indicated(_)
+        | VenueEvent::CollarSet(_)
+        | VenueEvent::Uncrossed(_)
+        | VenueEvent::InstrumentChanged(_)
+        | VenueEvent::InstrumentRemoved(_)
+        | VenueEvent::EntryBlocked(_)
+        | VenueEvent::Declined(_) => {}
+    }
+}
+
+/// The participant's own name for the order is not kept until then, and left blank.
+fn broken_trade(
+    timestamp: Nanos64,
+    key: &OrderKey,
+    trade_id: TradeId,
+    reason: BreakReason,
+) -> MessageBuffer {
+    let mut message = MessageBuffer::new(&BrokenTrade {
+        message_type: BrokenTrade::TYPE,
+        timestamp,
+        user_ref_num: key.user_ref_num.into(),
+        match_number: trade_id.0.into(),
+        reason: reason.code(),
+        cl_ord_id: *ClientOrderId::BLANK.as_bytes(),
+    });
+    message.user_ref_idx(key.channel);
+    message
+}
+
+/// A trade in place of one that was undone.
+fn past_trade(
+    timestamp: Nanos64,
+    trade: &PastTrade,
+    key: &OrderKey,
+    liquidity_flag: u8,
+) -> MessageBuffer {
+    let mut message = MessageBuffer::with_appendage(&OrderExecuted {
+        message_type: OrderExecuted::TYPE,
+        timestamp,
+        user_ref_num: key.user_ref_num.into(),
+        quantity: quantity(trade.quantity),
+        price: trade.price.0.into(),
+        liquidity_flag,
+        match_number: trade.trade_id.0.into(),
+    });
+    message.user_ref_idx(key.channel);
+    message
+}
+
+/// How OUCH says a life: what it is, and in which cross.
+pub(super) const fn life(time_in_force: TimeInForce) -> (u8, u8) {
+    match time_in_force {
+        TimeInForce::AtTheOpen => (TimeInForce::Day.code(), b'O'),
+        TimeInForce::AtTheClose => (TimeInForce::Day.code(), b'C'),
+        TimeInForce::GoodForAuction => (TimeInForce::Day.code(), b'H'),
+        other => (other.code(), CONTINUOUS),
+    }
+}
+
 /// The liquidity flag of a resting order.
 const fn added(displayed: bool) -> u8 {
     if displayed { ADDED } else { ADDED_HIDDEN }
@@ -204,6 +299,7 @@ fn system_event(timestamp: Nanos64, event_code: u8) -> MessageBuffer {
 
 fn order_accepted(timestamp: Nanos64, accepted: &Accepted, symbol: Symbol) -> MessageBuffer {
     let attributes = &accepted.attributes;
+    let (time_in_force, cross_type) = life(accepted.time_in_force);
     let mut message = MessageBuffer::with_appendage(&OrderAccepted {
         message_type: OrderAccepted::TYPE,
         timestamp,
@@ -212,12 +308,12 @@ fn order_accepted(timestamp: Nanos64, accepted: &Accepted, symbol: Symbol) -> Me
         quantity: quantity(accepted.quantity),
         symbol: *symbol.as_bytes(),
         price: price(accepted.order_type, accepted.price),
-        time_in_force: accepted.time_in_force.code(),
+        time_in_force,
         display: accepted.display.code(),
         order_reference_number: accepted.order_id.0.into(),
         capacity: attributes.capacity.code(),
         inter_market_sweep_eligibility: NOT_ELIGIBLE,
-        cross_type: CONTINUOUS,
+        cross_type,
         order_state: LIVE,
         cl_ord_id: *attributes.client_order_id.as_bytes(),
     });
@@ -241,6 +337,7 @@ fn order_accepted(timestamp: Nanos64, accepted: &Accepted, symbol: Symbol) -> Me
 /// Of what an order carries along, only its firm may be echoed here; its conditions are.
 fn order_replaced(timestamp: Nanos64, replaced: &Replaced, symbol: Symbol) -> MessageBuffer {
     let attributes = &replaced.attributes;
+    let (time_in_force, cross_type) = life(replaced.time_in_force);
     let mut message = MessageBuffer::with_appendage(&OrderReplaced {
         message_type: OrderReplaced::TYPE,
         timestamp,
@@ -250,12 +347,12 @@ fn order_replaced(timestamp: Nanos64, replaced: &Replaced, symbol: Symbol) -> Me
         quantity: quantity(replaced.leaves),
         symbol: *symbol.as_bytes(),
         price: price(replaced.order_type, replaced.price),
-        time_in_force: replaced.time_in_force.code(),
+        time_in_force,
         display: replaced.display.code(),
         order_reference_number: replaced.order_id.0.into(),
         capacity: attributes.capacity.code(),
         inter_market_sweep_eligibility: NOT_ELIGIBLE,
-        cross_type: CONTINUOUS,
+        cross_type,
         order_state: LIVE,
         cl_ord_id: *attributes.client_order_id.as_bytes(),
     });

@@ -8,7 +8,7 @@ use market::{
 use super::{
     AccountQueryRequest, CancelOrderRequest, DisableOrderEntryRequest, EnableOrderEntryRequest,
     MARKET_PRICE, MassCancelRequest, MessageBuffer, ModifyOrderRequest, ReplaceOrderRequest,
-    SELF_MATCH_GROUP_DEFAULT, Tag,
+    SELF_MATCH_GROUP_DEFAULT, Tag, encoder::life,
 };
 use crate::{
     field::{Price64, U32},
@@ -26,7 +26,10 @@ use crate::{
 pub fn request(command: &Command) -> Option<MessageBuffer> {
     Some(match command {
         Command::Enter(order) => {
-            sayable(order.order_type, order.time_in_force, &order.instructions)?;
+            // That it is for an auction, its cross type says.
+            let for_auction = order.time_in_force.is_for_auction();
+            let said = if for_auction { TimeInForce::Day } else { order.time_in_force };
+            sayable(order.order_type, said, &order.instructions)?;
             enter(order)
         }
         Command::Replace(replace) => {
@@ -112,7 +115,8 @@ pub fn request(command: &Command) -> Option<MessageBuffer> {
         | Command::AddInstrument(_)
         | Command::AddSession(_)
         | Command::Refuse(_)
-        | Command::Money(_) => return None,
+        | Command::Money(_)
+        | Command::Venue(_) => return None,
     })
 }
 
@@ -128,6 +132,7 @@ fn sayable(
 }
 
 fn enter(order: &EnterOrder) -> MessageBuffer {
+    let (time_in_force, cross_type) = life(order.time_in_force);
     let mut message = MessageBuffer::with_appendage(&super::EnterOrder {
         message_type: super::EnterOrder::TYPE,
         user_ref_num: order.key.user_ref_num.into(),
@@ -135,11 +140,11 @@ fn enter(order: &EnterOrder) -> MessageBuffer {
         quantity: quantity(order.quantity),
         symbol: *order.symbol.as_bytes(),
         price: price(order.order_type, order.price),
-        time_in_force: order.time_in_force.code(),
+        time_in_force,
         display: order.display.code(),
         capacity: order.attributes.capacity.code(),
         inter_market_sweep_eligibility: b'N',
-        cross_type: b'N',
+        cross_type,
         cl_ord_id: *order.attributes.client_order_id.as_bytes(),
     });
     let attributes = &order.attributes;

@@ -119,6 +119,7 @@ fn trade_executes_the_maker() {
         maker_displayed: true,
         maker: fill(SessionId(1), 0, 1),
         taker: fill(SessionId(2), 0, 1),
+        auction: None,
     }));
     let Ok(Message::OrderExecuted(fields)) = itch::decode(&message) else { panic!() };
     assert_eq!(fields.order_reference_number.get(), 123_456_789);
@@ -138,6 +139,7 @@ fn trade_of_a_hidden_order_is_a_print() {
             maker_displayed: false,
             maker: fill(SessionId(1), 0, 1),
             taker: fill(SessionId(2), 0, 1),
+            auction: None,
         }));
         let expected = itch::Trade {
             message_type: b'P',

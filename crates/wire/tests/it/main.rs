@@ -7,6 +7,7 @@ mod tables;
 mod ouch_command;
 mod ouch_encoder;
 mod itch_encoder;
+mod venue;
 mod soupbintcp;
 mod moldudp64;
 mod random_bytes;

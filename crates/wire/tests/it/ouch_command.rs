@@ -34,6 +34,11 @@ fn enter() -> ouch::EnterOrder {
     }
 }
 
+/// What [`enter`] asks.
+pub fn market_order() -> EnterOrder {
+    entered(&with_tags(&enter(), &[]))
+}
+
 fn replace() -> ouch::ReplaceOrderRequest {
     ouch::ReplaceOrderRequest {
         message_type: ouch::ReplaceOrderRequest::TYPE,
@@ -183,9 +188,10 @@ fn fields_not_offered_are_refused() {
     for display in [b'X', b'Z', 0] {
         check(ouch::EnterOrder { display, ..enter() }, InvalidDisplay);
     }
-    for cross_type in [b'O', b'C', b'H', b'S', b'R', b'E', b'A', 0] {
+    for cross_type in [b'S', b'R', b'E', b'A', 0] {
         check(ouch::EnterOrder { cross_type, ..enter() }, InvalidCrossOrder);
     }
+    check(ouch::EnterOrder { cross_type: b'O', time_in_force: b'3', ..enter() }, InvalidCrossOrder);
     for inter_market_sweep_eligibility in [b'Y', 0] {
         check(ouch::EnterOrder { inter_market_sweep_eligibility, ..enter() }, SweepNotAllowed);
     }
@@ -199,9 +205,9 @@ fn fields_not_offered_are_refused() {
 /// Of several reasons the first in the order of the checks is told, be it a field's or a tag's.
 #[test]
 fn first_reason_is_told() {
-    let order = ouch::EnterOrder { side: b'?', cross_type: b'O', capacity: b'?', ..enter() };
+    let order = ouch::EnterOrder { side: b'?', cross_type: b'S', capacity: b'?', ..enter() };
     assert_eq!(refused(&with_tags(&order, &[])), RejectReason::InvalidSide);
-    let order = ouch::EnterOrder { cross_type: b'O', capacity: b'?', ..enter() };
+    let order = ouch::EnterOrder { cross_type: b'S', capacity: b'?', ..enter() };
     let tags: [(Tag, &[u8]); 2] = [(Tag::AiqStrategy, b"Y"), (Tag::MaxFloor, &[0, 0, 0, 1])];
     assert_eq!(refused(&with_tags(&order, &tags)), RejectReason::InvalidMaxFloor);
     assert_eq!(refused(&with_tags(&order, &tags[..1])), RejectReason::InvalidCrossOrder);

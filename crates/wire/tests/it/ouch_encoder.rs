@@ -216,6 +216,7 @@ fn trade_tells_maker_then_taker() {
         maker_displayed: true,
         maker: fill(FIRST, 0, 1),
         taker: fill(SECOND, 3, 77),
+        auction: None,
     };
     let maker = ouch::OrderExecuted {
         message_type: ouch::OrderExecuted::TYPE,

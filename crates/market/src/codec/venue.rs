@@ -1,0 +1,162 @@
+//! The venue's own commands as bytes.
+
+use super::{DecodeError, Reader, Writer};
+use crate::{
+    Allocation, BlockEntry, BreakReason, BreakTrade, ConfigureInstrument, CorrectTrade,
+    InstrumentChange, Phase, Price, Quantity, RemoveInstrument, Scope, SessionId, SetPhase, Side,
+    TradeId, VenueCommand,
+};
+
+pub(super) const SET_PHASE: u8 = 20;
+const CONFIGURE_INSTRUMENT: u8 = 21;
+const REMOVE_INSTRUMENT: u8 = 22;
+const SUPERVISORY_CANCEL: u8 = 23;
+const BLOCK_ENTRY: u8 = 24;
+const BREAK_TRADE: u8 = 25;
+pub(super) const CORRECT_TRADE: u8 = 26;
+
+const PRICE_INCREMENT: u8 = 1;
+const ROUND_LOT: u8 = 2;
+const REFERENCE_PRICE: u8 = 3;
+const STATIC_BAND: u8 = 4;
+const DYNAMIC_BAND: u8 = 5;
+const PAUSE_SECONDS: u8 = 6;
+const PRICE_COLLAR: u8 = 7;
+const QUANTITY_MAX: u8 = 8;
+const NOTIONAL_MAX: u8 = 9;
+const ALLOCATION: u8 = 10;
+
+impl Writer<'_> {
+    pub(super) fn venue(&mut self, command: &VenueCommand) {
+        match command {
+            VenueCommand::SetPhase(set) => {
+                self.u8(SET_PHASE);
+                self.text(&set.symbol);
+                self.u8(set.phase.code());
+            }
+            VenueCommand::ConfigureInstrument(configure) => {
+                self.u8(CONFIGURE_INSTRUMENT);
+                self.text(&configure.symbol);
+                let (property, value) = property_and_value(&configure.change);
+                self.u8(property);
+                self.u64(value);
+            }
+            VenueCommand::RemoveInstrument(remove) => {
+                self.u8(REMOVE_INSTRUMENT);
+                self.text(&remove.symbol);
+            }
+            VenueCommand::SupervisoryCancel(scope) => {
+                self.u8(SUPERVISORY_CANCEL);
+                self.scope(scope);
+            }
+            VenueCommand::BlockEntry(block) => {
+                self.u8(BLOCK_ENTRY);
+                self.scope(&block.scope);
+                self.u8(u8::from(block.blocked));
+            }
+            VenueCommand::BreakTrade(broken) => {
+                self.u8(BREAK_TRADE);
+                self.u64(broken.trade_id.0);
+                self.u8(broken.reason.code());
+            }
+            VenueCommand::CorrectTrade(correct) => {
+                self.u8(CORRECT_TRADE);
+                self.u64(correct.trade_id.0);
+                self.u64(correct.price.0);
+                self.u64(correct.quantity.0);
+                self.u8(correct.reason.code());
+            }
+        }
+    }
+
+    fn scope(&mut self, scope: &Scope) {
+        self.u16(scope.session_id.0);
+        self.text(&scope.firm);
+        self.text(&scope.symbol);
+        self.u8(scope.side.map_or(0, Side::code));
+        self.u8(u8::from(scope.group_id.is_some()));
+        self.u16(scope.group_id.unwrap_or(0));
+    }
+}
+
+fn property_and_value(change: &InstrumentChange) -> (u8, u64) {
+    match *change {
+        InstrumentChange::PriceIncrement(price) => (PRICE_INCREMENT, price.0),
+        InstrumentChange::RoundLot(quantity) => (ROUND_LOT, quantity.0),
+        InstrumentChange::ReferencePrice(price) => (REFERENCE_PRICE, price.0),
+        InstrumentChange::StaticBand(ppm) => (STATIC_BAND, u64::from(ppm)),
+        InstrumentChange::DynamicBand(ppm) => (DYNAMIC_BAND, u64::from(ppm)),
+        InstrumentChange::PauseSeconds(seconds) => (PAUSE_SECONDS, u64::from(seconds)),
+        InstrumentChange::PriceCollar(ppm) => (PRICE_COLLAR, u64::from(ppm)),
+        InstrumentChange::QuantityMax(quantity) => (QUANTITY_MAX, quantity.0),
+        InstrumentChange::NotionalMax(notional) => (NOTIONAL_MAX, notional),
+        InstrumentChange::Allocation(allocation) => (ALLOCATION, u64::from(allocation.code())),
+    }
+}
+
+impl Reader<'_> {
+    pub(super) fn venue(&mut self, kind: u8) -> Result<VenueCommand, DecodeError> {
+        Ok(match kind {
+            SET_PHASE => VenueCommand::SetPhase(SetPhase {
+                symbol: self.text("symbol")?,
+                phase: self.code("phase", Phase::from_code)?,
+            }),
+            CONFIGURE_INSTRUMENT => VenueCommand::ConfigureInstrument(ConfigureInstrument {
+                symbol: self.text("symbol")?,
+                change: self.instrument_change()?,
+            }),
+            REMOVE_INSTRUMENT => {
+                VenueCommand::RemoveInstrument(RemoveInstrument { symbol: self.text("symbol")? })
+            }
+            SUPERVISORY_CANCEL => VenueCommand::SupervisoryCancel(self.scope()?),
+            BLOCK_ENTRY => VenueCommand::BlockEntry(BlockEntry {
+                scope: self.scope()?,
+                blocked: self.flag("blocked")?,
+            }),
+            BREAK_TRADE => VenueCommand::BreakTrade(BreakTrade {
+                trade_id: TradeId(self.u64()?),
+                reason: self.code("break reason", BreakReason::from_code)?,
+            }),
+            CORRECT_TRADE => VenueCommand::CorrectTrade(CorrectTrade {
+                trade_id: TradeId(self.u64()?),
+                price: Price(self.u64()?),
+                quantity: Quantity(self.u64()?),
+                reason: self.code("break reason", BreakReason::from_code)?,
+            }),
+            kind => return Err(DecodeError::Kind(kind)),
+        })
+    }
+
+    fn scope(&mut self) -> Result<Scope, DecodeError> {
+        Ok(Scope {
+            session_id: SessionId(self.u16()?),
+            firm: self.text("firm")?,
+            symbol: self.text("symbol")?,
+            side: self.side_or_none()?,
+            group_id: self.group_or_none()?,
+        })
+    }
+
+    fn instrument_change(&mut self) -> Result<InstrumentChange, DecodeError> {
+        const VALUE: DecodeError = DecodeError::Field("value");
+        let property = self.u8()?;
+        let value = self.u64()?;
+        let narrow = || u32::try_from(value).map_err(|_| VALUE);
+        Ok(match property {
+            PRICE_INCREMENT => InstrumentChange::PriceIncrement(Price(value)),
+            ROUND_LOT => InstrumentChange::RoundLot(Quantity(value)),
+            REFERENCE_PRICE => InstrumentChange::ReferencePrice(Price(value)),
+            STATIC_BAND => InstrumentChange::StaticBand(narrow()?),
+            DYNAMIC_BAND => InstrumentChange::DynamicBand(narrow()?),
+            PAUSE_SECONDS => InstrumentChange::PauseSeconds(narrow()?),
+            PRICE_COLLAR => InstrumentChange::PriceCollar(narrow()?),
+            QUANTITY_MAX => InstrumentChange::QuantityMax(Quantity(value)),
+            NOTIONAL_MAX => InstrumentChange::NotionalMax(value),
+            ALLOCATION => {
+                let code = u8::try_from(value).map_err(|_| VALUE)?;
+                InstrumentChange::Allocation(Allocation::from_code(code).ok_or(VALUE)?)
+            }
+            _ => return Err(DecodeError::Field("property")),
+        })
+    }
+}
