@@ -78,22 +78,20 @@ impl Book {
         self.opposite(side).best_rank() <= rank_worst
     }
 
-    /// Puts an order behind all others at its price.
+    /// Takes an order in, behind all others at its price.
     #[inline]
     pub(crate) fn add(&mut self, pool: &mut Pool, order: Order) -> Slot {
         let rank = self.rank(order.side, order.price());
-        let slot = pool.add(order);
-        self.side_mut(order.side).ladder_mut(order.display).append(pool, rank, slot);
-        slot
+        self.side_mut(order.side).ladder_mut(order.display).append(pool, rank, order)
     }
 
-    /// Takes an order out of its queue; it is still in its slot.
+    /// Lets an order go.
     #[inline]
-    pub(crate) fn unlink(&mut self, pool: &mut Pool, slot: Slot) {
+    pub(crate) fn remove(&mut self, pool: &mut Pool, slot: Slot) {
         let order = &pool[slot].order;
         let (side, display) = (order.side, order.display);
         let rank = self.rank(side, order.price());
-        self.side_mut(side).unlink(pool, display, rank, slot);
+        self.side_mut(side).ladder_mut(display).remove(pool, rank, slot);
     }
 
     /// The best bid, displayed or hidden, in ticks.
@@ -214,12 +212,6 @@ impl BookSide {
         } else {
             self.hidden.get_or_insert_default()
         }
-    }
-
-    /// Takes an order out of its queue.
-    #[inline]
-    fn unlink(&mut self, pool: &mut Pool, display: Display, rank: u32, slot: Slot) {
-        self.ladder_mut(display).unlink(pool, rank, slot);
     }
 
     /// Asserts what holds within the ladders.

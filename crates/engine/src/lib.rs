@@ -564,9 +564,8 @@ impl Engine {
     fn remove(&mut self, slot: Slot) -> Order {
         let instrument_id = self.pool[slot].order.instrument_id;
         let book = &mut self.books[usize::from(instrument_id.0) - 1];
-        book.unlink(&mut self.pool, slot);
         let order = self.pool[slot].order;
-        self.pool.remove(slot);
+        book.remove(&mut self.pool, slot);
         self.sessions.owner_mut(order.key).remove_live(order.key);
         self.hash.remove(hash::order(&order));
         order

@@ -128,10 +128,11 @@ struct Order<P> {
 
 const _: () = assert!(size_of::<crate::book::pool::Resting<Order<u64>>>() == 32);
 
-impl<P> Rest for Order<P>
-where
-    P: Copy,
-{
+impl<P: Copy + Default> Rest for Order<P> {
+    fn vacant() -> Self {
+        Self { leaves: 0, rank: 0, generation: 0, place: 0, payload: P::default() }
+    }
+
     #[inline]
     fn leaves(&self) -> u32 {
         self.leaves
@@ -146,7 +147,7 @@ struct Taker<E> {
     emit: E,
 }
 
-impl<P: Copy, E: FnMut(&Trade<P>)> Take<Order<P>> for Taker<E> {
+impl<P: Copy + Default, E: FnMut(&Trade<P>)> Take<Order<P>> for Taker<E> {
     #[inline]
     fn is_plain(&self, _: &Order<P>) -> bool {
         true
@@ -167,7 +168,7 @@ impl<P: Copy, E: FnMut(&Trade<P>)> Take<Order<P>> for Taker<E> {
     }
 }
 
-impl<P: Copy> Matcher<P> {
+impl<P: Copy + Default> Matcher<P> {
     /// Without books.
     #[must_use]
     pub const fn new() -> Self {
@@ -185,12 +186,18 @@ impl<P: Copy> Matcher<P> {
         BookIndex(index)
     }
 
+    /// Takes memory for so many resting orders in all, and writes to it, so that none is taken while
+    /// there are no more.
+    pub fn reserve(&mut self, orders: usize) {
+        self.pool.reserve(orders);
+    }
+
     /// Trades an order with what rests on the other side, best price first and the oldest first at
     /// each; what is left rests behind all others at its price, if it may.
     ///
     /// # Errors
     /// The order cannot be taken; nothing has changed then.
-    #[inline]
+    #[inline(always)]
     pub fn enter(
         &mut self,
         book: BookIndex,
@@ -211,15 +218,13 @@ impl<P: Copy> Matcher<P> {
         let own = usize::from(!order.side.is_buy());
         let flip = flip(own);
 
-        let mut taker = Taker { leaves: order.quantity.0 as u32, flip: flip ^ RANK_FLIP, emit };
+        let mut leaves = order.quantity.0 as u32;
         let makers = &mut ladders[own ^ 1];
-        // A rank above all is that of no level.
         let rank_worst = limit ^ flip ^ RANK_FLIP;
-        while makers.best_rank() <= rank_worst && taker.leaves != 0 {
-            makers.cross_best(pool, &mut taker);
+        if makers.best_rank() <= rank_worst {
+            leaves =
+                cross(makers, pool, rank_worst, Taker { leaves, flip: flip ^ RANK_FLIP, emit });
         }
-
-        let leaves = taker.leaves;
         let quantity = Quantity(leaves.into());
         if leaves == 0 || !order.rests {
             return Ok(Entered { leaves: quantity, handle: None });
@@ -228,22 +233,21 @@ impl<P: Copy> Matcher<P> {
         let (rank, generation) = (limit ^ flip, *rested);
         let place = book.0 << 1 | own as u32;
         let payload = order.payload;
-        let slot = pool.add(Order { leaves, rank, generation, place, payload });
-        ladders[own].append(pool, rank, slot);
+        let order = Order { leaves, rank, generation, place, payload };
+        let slot = ladders[own].append(pool, rank, order);
         let handle = Handle { slot: slot.to_bits(), generation };
         Ok(Entered { leaves: quantity, handle: Some(handle) })
     }
 
     /// Takes a resting order out of its book; as it was, or `None` if it is done.
-    #[inline]
+    #[inline(always)]
     pub fn cancel(&mut self, handle: Handle) -> Option<RestingOrder<P>> {
         let slot = self.find(handle)?;
         let order = &mut self.pool[slot].order;
         let canceled = *order;
         order.leaves = 0;
         let Sides(ladders) = &mut self.books[(canceled.place >> 1) as usize];
-        ladders[(canceled.place & 1) as usize].unlink(&mut self.pool, canceled.rank, slot);
-        self.pool.remove(slot);
+        ladders[(canceled.place & 1) as usize].remove(&mut self.pool, canceled.rank, slot);
         Some(canceled.resting())
     }
 
@@ -360,7 +364,21 @@ impl<P: Copy> Matcher<P> {
     }
 }
 
-impl<P: Copy> Default for Matcher<P> {
+/// Trades with all that is no worse than a rank, until nothing is open; what is open then.
+#[inline(never)]
+fn cross<P: Copy + Default>(
+    makers: &mut Ladder,
+    pool: &mut Pool<Order<P>>,
+    rank_worst: u32,
+    mut taker: Taker<impl FnMut(&Trade<P>)>,
+) -> u32 {
+    while makers.best_rank() <= rank_worst && taker.leaves != 0 {
+        makers.cross_best(pool, &mut taker);
+    }
+    taker.leaves
+}
+
+impl<P: Copy + Default> Default for Matcher<P> {
     fn default() -> Self {
         Self::new()
     }

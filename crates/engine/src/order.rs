@@ -64,6 +64,28 @@ pub(crate) struct Progress {
 }
 
 impl Rest for Order {
+    fn vacant() -> Self {
+        Self {
+            order_id: OrderId(0),
+            key: OrderKey::default(),
+            price: 0,
+            quantity: 0,
+            leaves: 0,
+            executed: 0,
+            prevented: 0,
+            instrument_id: InstrumentId(0),
+            group_id: 0,
+            firm: Firm::BLANK,
+            side: Side::Buy,
+            display: Display::Visible,
+            capacity: Capacity::Other,
+            customer_type: CustomerType::SessionDefault,
+            self_match_prevention: SelfMatchPrevention::SessionDefault,
+            self_match_group: SelfMatchGroup::BLANK,
+            post_only: false,
+        }
+    }
+
     #[inline]
     fn leaves(&self) -> u32 {
         self.leaves

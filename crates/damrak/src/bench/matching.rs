@@ -6,13 +6,16 @@ use market::{Price, Quantity};
 
 use super::{Contender, Trade};
 
+/// Room from the start: more orders than rest at a time in any flow.
+const ORDERS_EXPECTED: usize = 200_000;
+
 /// The books of the core without sessions, events and hash.
 ///
 /// A participant keeps the handle under which its order rests, so a table from the flow's order ids
 /// to handles is part of what is measured. A replace is a cancel and a new order.
 #[derive(Debug)]
 pub struct Matching {
-    matcher: Matcher<u32>,
+    matcher: Matcher,
     /// By order id of the flow.
     handles: Vec<Handle>,
 }
@@ -23,7 +26,7 @@ pub struct Step {
     book: BookIndex,
     kind: OperationKind,
     /// The payload is the order id of the flow.
-    order: NewOrder<u32>,
+    order: NewOrder<u64>,
 }
 
 impl Contender for Matching {
@@ -33,6 +36,7 @@ impl Contender for Matching {
 
     fn new(flow: &Flow) -> Self {
         let mut matcher = Matcher::new();
+        matcher.reserve(ORDERS_EXPECTED);
         for _ in 0..flow.symbols {
             matcher.add_book();
         }
@@ -48,11 +52,12 @@ impl Contender for Matching {
                 limit: Price(operation.price.cast_unsigned()),
                 quantity: Quantity(operation.quantity.into()),
                 rests: operation.kind != OperationKind::NewImmediateOrCancel,
-                payload: u32::try_from(operation.order_id).expect("flows have millions of orders"),
+                payload: operation.order_id,
             },
         });
     }
 
+    #[inline(always)]
     fn apply(&mut self, step: &Step, trades: &mut Vec<Trade>) {
         let Self { matcher, handles } = self;
         let taker = step.order.payload;
@@ -65,8 +70,8 @@ impl Contender for Matching {
         }
         let entered = matcher.enter(step.book, &step.order, |trade| {
             trades.push(Trade {
-                maker: trade.maker.into(),
-                taker: taker.into(),
+                maker: trade.maker,
+                taker,
                 quantity: trade.quantity.0 as u32,
                 price: trade.price.0 as u32,
             });

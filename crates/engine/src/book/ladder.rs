@@ -11,7 +11,7 @@ use alloc::boxed::Box;
 
 use super::{
     level::{self, Level},
-    pool::{Pool, Rest, Slot},
+    pool::{Neighbors, Pool, Rest, Slot},
     window::{STRIP_LEN, STRIPS_MAX, Window},
 };
 use crate::pages::Pages;
@@ -30,8 +30,9 @@ const STEPS_PER_TOUCH: i32 = 4;
 /// Worse than every rank of a price.
 pub(crate) const NO_RANK: u32 = u32::MAX;
 
-/// One side of a book.
+/// One side of a book. What most orders need of it is in the first of two cache lines.
 #[derive(Debug)]
+#[repr(C, align(64))]
 pub(crate) struct Ladder {
     /// The least rank that has a level; [`NO_RANK`] without one.
     best_rank: u32,
@@ -50,6 +51,8 @@ pub(crate) trait Take<T> {
     /// is of the resting one.
     fn trade(&mut self, maker: &mut T) -> bool;
 }
+
+const _: () = assert!(size_of::<Ladder>() == 128, "two cache lines");
 
 /// What a ladder has beside its window.
 #[derive(Debug, Default)]
@@ -98,31 +101,26 @@ impl Ladder {
         }
     }
 
-    /// Puts an order behind all others of its rank.
-    #[inline]
-    pub(crate) fn append<T: Rest>(&mut self, pool: &mut Pool<T>, rank: u32, slot: Slot) {
-        if !self.window.covers(rank) {
-            return self.append_far(pool, rank, slot);
-        }
-        if self.window.level_or_empty_mut(rank).append(pool, slot) {
+    /// Takes an order in, behind all others of its rank.
+    #[inline(always)]
+    pub(crate) fn append<T: Rest>(&mut self, pool: &mut Pool<T>, rank: u32, order: T) -> Slot {
+        let Some(level) = self.window.level_in_block_mut(rank) else {
+            return self.append_elsewhere(pool, rank, order);
+        };
+        let (slot, fills) = level.append(pool, order);
+        if fills {
             self.window.fill(rank);
             self.best_rank = self.best_rank.min(rank);
         }
+        slot
     }
 
-    /// Takes an order out of the queue of its rank.
-    #[inline]
-    pub(crate) fn unlink<T: Rest>(&mut self, pool: &mut Pool<T>, rank: u32, slot: Slot) {
-        if level::unlink_between(pool, slot) {
-            return;
-        }
-        if !self.window.covers(rank) {
-            return self.unlink_far(pool, rank, slot);
-        }
-        let level = self.window.level_mut(rank);
-        level.unlink_end(pool, slot);
-        if level.is_empty() {
-            self.vacate(rank);
+    /// Lets an order of a rank go.
+    #[inline(always)]
+    pub(crate) fn remove<T: Rest>(&mut self, pool: &mut Pool<T>, rank: u32, slot: Slot) {
+        let neighbors = pool.remove(slot);
+        if !level::close_between(pool, neighbors) {
+            self.close_end(pool, rank, slot, neighbors);
         }
     }
 
@@ -158,9 +156,7 @@ impl Ladder {
             if resting.order.leaves() != 0 {
                 break;
             }
-            let younger = resting.younger;
-            pool.remove(slot);
-            slot = younger;
+            slot = pool.remove(slot).younger;
             if slot.is_none() || taker_is_done {
                 break;
             }
@@ -202,9 +198,38 @@ impl Ladder {
         }
     }
 
+    /// Takes an order in where there is no block, or no window.
+    #[inline(never)]
+    fn append_elsewhere<T: Rest>(&mut self, pool: &mut Pool<T>, rank: u32, order: T) -> Slot {
+        if !self.window.covers(rank) {
+            return self.append_far(pool, rank, order);
+        }
+        self.window.add_block(rank);
+        self.append(pool, rank, order)
+    }
+
+    /// Closes the gap that an order at one of the ends of its queue has left.
+    #[inline(never)]
+    fn close_end<T: Rest>(
+        &mut self,
+        pool: &mut Pool<T>,
+        rank: u32,
+        slot: Slot,
+        neighbors: Neighbors,
+    ) {
+        if !self.window.covers(rank) {
+            return self.close_end_far(pool, rank, slot, neighbors);
+        }
+        let level = self.window.level_mut(rank);
+        level.close_end(pool, slot, neighbors);
+        if level.is_empty() {
+            self.vacate(rank);
+        }
+    }
+
     #[cold]
     #[inline(never)]
-    fn append_far<T: Rest>(&mut self, pool: &mut Pool<T>, rank: u32, slot: Slot) {
+    fn append_far<T: Rest>(&mut self, pool: &mut Pool<T>, rank: u32, order: T) -> Slot {
         if self.best_rank == NO_RANK {
             // Nothing rests here, so the window may be anywhere.
             let len = self.window.len().max(STRIPS_MIN);
@@ -214,29 +239,35 @@ impl Ladder {
             if let Some(far) = &mut self.far {
                 far.wanted = first;
             }
-            return self.append(pool, rank, slot);
+            return self.append(pool, rank, order);
         }
         self.best_rank = self.best_rank.min(rank);
         let far = self.far.get_or_insert_default();
-        match far.levels.get_mut(rank) {
-            Some(level) => {
-                level.append(pool, slot);
-            }
+        let slot = match far.levels.get_mut(rank) {
+            Some(level) => level.append(pool, order).0,
             None => {
                 let mut level = Level::EMPTY;
-                level.append(pool, slot);
+                let (slot, _) = level.append(pool, order);
                 far.levels.insert(rank, level);
+                slot
             }
-        }
+        };
         self.touch_far();
+        slot
     }
 
     #[cold]
     #[inline(never)]
-    fn unlink_far<T: Rest>(&mut self, pool: &mut Pool<T>, rank: u32, slot: Slot) {
+    fn close_end_far<T: Rest>(
+        &mut self,
+        pool: &mut Pool<T>,
+        rank: u32,
+        slot: Slot,
+        neighbors: Neighbors,
+    ) {
         let far = self.far.as_mut().and_then(|far| far.levels.get_mut(rank));
         let level = far.expect("a resting order has a level");
-        level.unlink_end(pool, slot);
+        level.close_end(pool, slot, neighbors);
         if level.is_empty() {
             self.vacate_far(rank);
         }
@@ -366,7 +397,10 @@ fn join(window: &mut Window, far: &mut FarLevels, strip: u32, first: u32, end: u
         && rank / STRIP_LEN == strip
     {
         far.remove(rank);
-        *window.level_or_empty_mut(rank) = level;
+        if window.level_in_block_mut(rank).is_none() {
+            window.add_block(rank);
+        }
+        *window.level_in_block_mut(rank).expect("it was added if it was not there") = level;
         window.fill(rank);
         moved += 1;
     }
@@ -452,8 +486,7 @@ mod tests {
                 let live_max = if step / 5_000 % 2 == 0 { 2_000 } else { 50 };
                 if map.len() < live_max && random.below(100) < 60 {
                     let rank = market.saturating_add(random.below(spread) as u32);
-                    let slot = pool.add(order(step));
-                    ladder.append(&mut pool, rank, slot);
+                    let slot = ladder.append(&mut pool, rank, order(step));
                     map.insert((rank, step), slot);
                 } else if !map.is_empty() {
                     let index = match random.below(2) {
@@ -462,8 +495,7 @@ mod tests {
                     };
                     let (&(rank, order_id), &slot) = map.iter().nth(index).unwrap();
                     map.remove(&(rank, order_id));
-                    ladder.unlink(&mut pool, rank, slot);
-                    pool.remove(slot);
+                    ladder.remove(&mut pool, rank, slot);
                 }
                 let best = map.keys().next().map_or(NO_RANK, |&(rank, _)| rank);
                 assert_eq!(ladder.best_rank(), best, "seed {seed}, step {step}");
@@ -486,13 +518,11 @@ mod tests {
         let mut slots = Vec::new();
         for step in 0..10_000 {
             let rank = 1_000_000 + 10 * step as u32;
-            let slot = pool.add(order(step));
-            ladder.append(&mut pool, rank, slot);
+            let slot = ladder.append(&mut pool, rank, order(step));
             slots.push((rank, slot));
             if slots.len() > 20 {
                 let (rank, slot) = slots.remove(0);
-                ladder.unlink(&mut pool, rank, slot);
-                pool.remove(slot);
+                ladder.remove(&mut pool, rank, slot);
             }
         }
         assert!(ladder.window.covers(ladder.best_rank()), "the best level is in the window");

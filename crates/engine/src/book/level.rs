@@ -1,6 +1,6 @@
 //! A level: the orders at one price, oldest first.
 
-use super::pool::{Pool, Rest, Slot};
+use super::pool::{Neighbors, Pool, Rest, Slot};
 
 /// The two ends of a queue whose links are in the orders themselves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -21,25 +21,30 @@ impl Level {
         self.oldest.is_none()
     }
 
-    /// Puts an order that is in no queue behind all others; true if there was none.
-    #[inline]
-    pub(crate) fn append<T: Rest>(&mut self, pool: &mut Pool<T>, slot: Slot) -> bool {
+    /// Puts an order behind all others; its slot, and true if there were none.
+    #[inline(always)]
+    pub(crate) fn append<T: Rest>(&mut self, pool: &mut Pool<T>, order: T) -> (Slot, bool) {
         let older = self.youngest;
+        let slot = pool.add(order, older);
         self.youngest = slot;
         if older.is_none() {
             self.oldest = slot;
-            return true;
+            return (slot, true);
         }
         pool[older].younger = slot;
-        pool[slot].older = older;
-        false
+        (slot, false)
     }
 
-    /// Takes an order at one of the two ends out of the queue; for one in between,
-    /// [`unlink_between`] does not need the level.
+    /// Closes the gap that an order at one of the two ends has left; for one in between,
+    /// [`close_between`] does not need the level.
     #[inline]
-    pub(crate) fn unlink_end<T: Rest>(&mut self, pool: &mut Pool<T>, slot: Slot) {
-        let (older, younger) = (pool[slot].older, pool[slot].younger);
+    pub(crate) fn close_end<T: Rest>(
+        &mut self,
+        pool: &mut Pool<T>,
+        slot: Slot,
+        neighbors: Neighbors,
+    ) {
+        let Neighbors { older, younger } = neighbors;
         if older.is_none() {
             assert!(self.oldest == slot, "the first order of a queue has none before it");
             self.oldest = younger;
@@ -55,11 +60,11 @@ impl Level {
     }
 }
 
-/// Takes an order with others before and after it out of its queue; false, and nothing is done,
-/// if it is at an end.
+/// Closes the gap that an order with others before and after it has left; false, and nothing is
+/// done, if it was at an end.
 #[inline]
-pub(crate) fn unlink_between<T: Rest>(pool: &mut Pool<T>, slot: Slot) -> bool {
-    let (older, younger) = (pool[slot].older, pool[slot].younger);
+pub(crate) fn close_between<T: Rest>(pool: &mut Pool<T>, neighbors: Neighbors) -> bool {
+    let Neighbors { older, younger } = neighbors;
     let between = !older.is_none() && !younger.is_none();
     if between {
         pool[older].younger = younger;

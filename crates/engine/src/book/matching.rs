@@ -168,8 +168,7 @@ impl BookSide {
     fn leave_if_done(&mut self, pool: &mut Pool, slot: Slot) {
         let (display, rank) = (pool[slot].order.display, self.best_rank());
         if pool[slot].order.is_done() {
-            self.unlink(pool, display, rank, slot);
-            pool.remove(slot);
+            self.ladder_mut(display).remove(pool, rank, slot);
         }
     }
 }

@@ -33,6 +33,9 @@ impl Slot {
 
 /// What the book must be able to ask of a resting order.
 pub(crate) trait Rest: Copy {
+    /// What is in a slot that was never used: an order of which nothing is open.
+    fn vacant() -> Self;
+
     /// What is open of it, in lots; at least 1 while it rests.
     fn leaves(&self) -> u32;
 }
@@ -50,6 +53,13 @@ pub(crate) struct Resting<T = Order> {
 }
 
 const _: () = assert!(size_of::<Resting>() == 64, "a resting order is one cache line");
+
+/// The orders before and after one in its queue.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Neighbors {
+    pub(crate) older: Slot,
+    pub(crate) younger: Slot,
+}
 
 /// Slots in a chunk: 64 KiB of orders, so that growing by one takes microseconds and moves none.
 const CHUNK_LEN: usize = 1024;
@@ -85,35 +95,49 @@ impl<T: Rest> Pool<T> {
         self.live_count
     }
 
-    /// Takes an order in; it is in no queue yet.
-    #[inline]
-    pub(crate) fn add(&mut self, order: T) -> Slot {
+    /// Takes an order in, as the last one of a queue, behind `older`; that it comes after it, the
+    /// other is not told yet.
+    #[inline(always)]
+    pub(crate) fn add(&mut self, order: T, older: Slot) -> Slot {
         assert!(order.leaves() != 0, "an order rests with what is open of it");
         if self.free.is_none() {
-            return self.add_fresh(order);
+            self.free = self.fresh();
         }
         let slot = self.free;
         let resting = &mut self[slot];
         let free = resting.younger;
-        *resting = Resting { order, younger: Slot::NONE, older: Slot::NONE };
+        *resting = Resting { order, younger: Slot::NONE, older };
         self.free = free;
         self.live_count += 1;
         slot
     }
 
-    /// Lets an order go that is in no queue any more.
+    /// Lets an order go; the neighbors that it had in its queue.
     #[inline]
-    pub(crate) fn remove(&mut self, slot: Slot) {
+    pub(crate) fn remove(&mut self, slot: Slot) -> Neighbors {
         let free = self.free;
-        self[slot].younger = free;
+        let resting = &mut self[slot];
+        let neighbors = Neighbors { older: resting.older, younger: resting.younger };
+        resting.younger = free;
         self.free = slot;
         self.live_count -= 1;
+        neighbors
     }
 
-    /// The order of a slot, if the slot was ever used.
+    /// What is in a slot, if there is one of that number; nothing is open of an order that is not
+    /// there.
     #[inline]
     pub(crate) fn get(&self, slot: Slot) -> Option<&Resting<T>> {
-        if (slot.0 as usize) < self.used { Some(&self[slot]) } else { None }
+        let chunk = self.chunks.get(slot.0 as usize / CHUNK_LEN)?;
+        Some(&chunk.0[slot.0 as usize % CHUNK_LEN])
+    }
+
+    /// Has room for so many orders in all, with memory that was written to, so that the operating
+    /// system has given it.
+    pub(crate) fn reserve(&mut self, orders: usize) {
+        while self.chunks.len() * CHUNK_LEN < orders {
+            self.add_chunk();
+        }
     }
 
     /// How many slots there are, in use or free.
@@ -141,19 +165,22 @@ impl<T: Rest> Pool<T> {
         self.chunks.len() * size_of::<Chunk<T>>() + self.chunks.capacity() * size_of::<usize>()
     }
 
+    /// A slot that was never used.
     #[cold]
     #[inline(never)]
-    fn add_fresh(&mut self, order: T) -> Slot {
+    fn fresh(&mut self) -> Slot {
         let slot = Slot(u32::try_from(self.used).expect("orders are counted in 32 bits"));
         assert!(!slot.is_none(), "the last number is no slot");
-        let resting = Resting { order, younger: Slot::NONE, older: Slot::NONE };
         if self.used == self.chunks.len() * CHUNK_LEN {
-            self.chunks.push(Box::new(Chunk([resting; CHUNK_LEN])));
+            self.add_chunk();
         }
         self.used += 1;
-        self.live_count += 1;
-        self[slot] = resting;
         slot
+    }
+
+    fn add_chunk(&mut self) {
+        let vacant = Resting { order: T::vacant(), younger: Slot::NONE, older: Slot::NONE };
+        self.chunks.push(Box::new(Chunk([vacant; CHUNK_LEN])));
     }
 }
 

@@ -31,21 +31,22 @@ struct Block(Box<[Level; BLOCK_LEN]>);
 
 /// Levels of the strips from `first` to `first + covered - 1`.
 #[derive(Debug, Default)]
+#[repr(C)]
 pub(crate) struct Window {
     /// A rank divided by [`STRIP_LEN`] is its strip.
     first: u32,
     covered: u32,
     /// By number of the strip, modulo the length, which is 0 or a power of two.
     strips: Vec<Strip>,
-    /// A bit for each of `strips`: 1 if it has orders.
-    summary: Vec<u64>,
     /// A bit for each word of `summary`: 1 if it is not 0.
     top: u64,
     level_count: u32,
+    /// How many blocks there are, the spare ones included.
+    block_count: u32,
+    /// A bit for each of `strips`: 1 if it has orders.
+    summary: Vec<u64>,
     /// Blocks without orders, to be used again.
     spare: Vec<Block>,
-    /// How many blocks there are, the spare ones included.
-    block_count: usize,
 }
 
 /// So many ranks one after the other.
@@ -101,17 +102,34 @@ impl Window {
         block.expect("a level with orders is in a block").0[place(rank)]
     }
 
-    /// The level of a rank that is covered, with orders or without. One that gets its first order
-    /// is then to be [`fill`](Self::fill)ed, one that loses its last [`vacate`](Self::vacate)d.
+    /// The level of a rank, with orders or without, if it is covered and in a block. One that gets
+    /// its first order is then to be [`fill`](Self::fill)ed, one that loses its last
+    /// [`vacate`](Self::vacate)d.
     #[inline]
-    pub(crate) fn level_or_empty_mut(&mut self, rank: u32) -> &mut Level {
-        let Self { strips, spare, block_count, .. } = self;
-        let strip = (rank / STRIP_LEN) as usize & strips.len().wrapping_sub(1);
-        let block = &mut strips[strip].blocks[block(rank)];
-        if block.is_none() {
-            *block = Some(take_block(spare, block_count));
+    pub(crate) fn level_in_block_mut(&mut self, rank: u32) -> Option<&mut Level> {
+        if !self.covers(rank) {
+            return None;
         }
-        &mut block.as_mut().expect("it was put there just now, if not before").0[place(rank)]
+        let strip = self.strip(rank / STRIP_LEN);
+        let block = self.strips[strip].blocks[block(rank)].as_mut()?;
+        Some(&mut block.0[place(rank)])
+    }
+
+    /// Puts a block where a rank is that is covered and in no block.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn add_block(&mut self, rank: u32) {
+        let Self { strips, spare, block_count, .. } = self;
+        let added = spare.pop().unwrap_or_else(|| {
+            *block_count += 1;
+            // Room for every block, so that to let one go never allocates.
+            spare.reserve(*block_count as usize);
+            Block(Box::new([Level::EMPTY; BLOCK_LEN]))
+        });
+        let strip = (rank / STRIP_LEN) as usize & strips.len().wrapping_sub(1);
+        let place = &mut strips[strip].blocks[block(rank)];
+        assert!(place.is_none(), "rank {rank} is in a block");
+        *place = Some(added);
     }
 
     /// Notes that the level of a rank has orders now.
@@ -231,7 +249,7 @@ impl Window {
     pub(crate) fn memory(&self) -> usize {
         self.strips.capacity() * size_of::<Strip>()
             + self.summary.capacity() * size_of::<u64>()
-            + self.block_count * size_of::<[Level; BLOCK_LEN]>()
+            + self.block_count as usize * size_of::<[Level; BLOCK_LEN]>()
             + self.spare.capacity() * size_of::<Block>()
     }
 
@@ -255,7 +273,7 @@ impl Window {
             }
         }
         assert_eq!(level_count, self.level_count);
-        assert_eq!(block_count, self.block_count);
+        assert_eq!(block_count, self.block_count as usize);
         for (word, bits) in self.summary.iter().enumerate() {
             assert_eq!(self.top >> word & 1 == 1, *bits != 0, "word {word}");
         }
@@ -311,19 +329,4 @@ fn block(rank: u32) -> usize {
 #[inline]
 fn place(rank: u32) -> usize {
     rank as usize % BLOCK_LEN
-}
-
-/// A block without orders: one that was used before, or a new one.
-#[inline]
-fn take_block(spare: &mut Vec<Block>, block_count: &mut usize) -> Block {
-    spare.pop().unwrap_or_else(|| make_block(spare, block_count))
-}
-
-#[cold]
-#[inline(never)]
-fn make_block(spare: &mut Vec<Block>, block_count: &mut usize) -> Block {
-    *block_count += 1;
-    // Room for every block, so that to let one go never allocates.
-    spare.reserve(*block_count);
-    Block(Box::new([Level::EMPTY; BLOCK_LEN]))
 }
