@@ -8,6 +8,7 @@ mod journal;
 mod load;
 mod man;
 mod output;
+mod run;
 mod serve;
 mod sim;
 
@@ -45,6 +46,7 @@ enum Verb {
     Feed(feed::Arguments),
     Journal(journal::Arguments),
     Sim(sim::Arguments),
+    Run(run::Arguments),
     Generate(generate::Arguments),
     Bench(bench::Arguments),
     Man(man::Arguments),
@@ -73,6 +75,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> Result<(), Failure>
         Verb::Feed(arguments) => feed::run(&arguments),
         Verb::Journal(arguments) => journal::run(&arguments),
         Verb::Sim(arguments) => sim::run(&arguments),
+        Verb::Run(arguments) => run::run(&arguments),
         Verb::Generate(arguments) => generate::run(&arguments),
         Verb::Bench(arguments) => bench::run(&arguments),
         Verb::Man(arguments) => man::run(&arguments, &Cli::command()),

@@ -2,7 +2,8 @@
 //!
 //! Start at [`pipeline`] (who hands what to whom), then [`stage`] (what happens between the
 //! edges), [`config`] (every setting), [`command`] (what a user can ask for), [`sim`] (the whole
-//! venue in one thread, from a seed), [`mod@bench`] (what an operation costs).
+//! venue in one thread, from a seed), [`orders`] (an order file through the whole pipeline),
+//! [`mod@bench`] (what an operation costs).
 //!
 //! Architecture invariant: only [`clock`] reads time; order and time are given once, by the
 //! sequencer; no reply and no market data leaves before its input is as durable as configured.
@@ -18,4 +19,5 @@ pub mod audit;
 pub mod failure;
 pub mod command;
 pub mod sim;
+pub mod orders;
 pub mod bench;

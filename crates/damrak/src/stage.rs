@@ -4,7 +4,7 @@ mod sequencer;
 mod journaler;
 mod engine;
 
-pub use engine::{Checkpoint, EngineStage};
+pub use engine::{Checkpoint, EngineHeir, EngineStage};
 pub use journaler::Journaler;
 pub use sequencer::Sequencer;
 

@@ -78,13 +78,7 @@ pub fn start(config: &Config, clock: SystemClock) -> Result<Running, Failure> {
             agents,
             idle: idle_strategy(group.wait.unwrap_or(config.layout.wait), groups.len(), cores),
             parker: Box::new(parker),
-            on_start: core.map(|core| -> Box<dyn FnOnce() + Send> {
-                Box::new(move || {
-                    if let Err(error) = gateway::sys::pin_to_core(core) {
-                        eprintln!("note: cannot pin to core {core}: {error}");
-                    }
-                })
-            }),
+            on_start: core.map(pin_at_start),
         });
     }
     let threads = ring::launch(launched, std::sync::Arc::new(clock));
@@ -207,8 +201,17 @@ fn started(
     })
 }
 
+/// Pins the thread that calls it.
+pub(crate) fn pin_at_start(core: usize) -> Box<dyn FnOnce() + Send> {
+    Box::new(move || {
+        if let Err(error) = gateway::sys::pin_to_core(core) {
+            eprintln!("note: cannot pin to core {core}: {error}");
+        }
+    })
+}
+
 /// Tries the core on a thread of its own, so that a wrong one is told before anything starts.
-fn check_core(core: usize) -> Result<(), Failure> {
+pub(crate) fn check_core(core: usize) -> Result<(), Failure> {
     let tried = thread::spawn(move || gateway::sys::pin_to_core(core)).join();
     tried.expect("pinning does not panic").map_err(|error| {
         Failure::environment(format!("layout.groups: cannot pin to core {core}: {error}"))

@@ -1,8 +1,11 @@
-use std::sync::Arc;
+use std::{
+    mem,
+    sync::{Arc, Mutex, PoisonError},
+};
 
 use engine::Engine;
 use market::{Input, Output, Sequence};
-use ring::{Agent, AgentError, Consumer, Flow, Latest, Producer, Words};
+use ring::{Agent, AgentError, Consumer, Cursor, Flow, Full, Latest, Producer, Words};
 
 use super::TURN_LIMIT;
 
@@ -14,9 +17,9 @@ const CHECKPOINT_INTERVAL_NS: u64 = 50_000_000;
 
 /// Runs the core: inputs in, events out.
 ///
-/// One input may cause more events than the output ring has slots. They wait in the outbox, and
-/// the next input is taken only when the outbox has gone out, so that the stage never waits
-/// inside a turn. The outbox is bounded by the events of one input.
+/// One input may cause more events than the output ring has slots. What has no room waits in the
+/// outbox, and the next input is taken only when the outbox has gone out, so that the stage never
+/// waits inside a turn. The outbox is bounded by the events of one input.
 pub struct EngineStage {
     inputs: Consumer<Input>,
     engine: Engine,
@@ -29,7 +32,13 @@ pub struct EngineStage {
     checkpointed: Sequence,
     /// The moment for which the engine waits, for the sequencer; [`u64::MAX`] is none.
     due: Arc<Latest>,
+    /// Events of inputs up to here are in the ring.
+    applied: Option<Arc<Cursor>>,
+    heir: Option<EngineHeir>,
 }
+
+/// Where a stage leaves its engine when it is closed, for who wants to look at its last state.
+pub type EngineHeir = Arc<Mutex<Option<Engine>>>;
 
 /// The state of the core at a sequence, for monitoring and for comparing with a replay.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -102,7 +111,24 @@ impl EngineStage {
             checkpoint_due_ns: 0,
             checkpointed: Sequence::NONE,
             due,
+            applied: None,
+            heir: None,
         }
+    }
+
+    /// Says from now on up to which input all events are in the ring: not every input has some.
+    #[must_use]
+    pub fn telling(mut self, applied: Arc<Cursor>) -> Self {
+        applied.set(self.engine.sequence().0);
+        self.applied = Some(applied);
+        self
+    }
+
+    /// Leaves the engine there when it is closed.
+    #[must_use]
+    pub fn leaving_to(mut self, heir: EngineHeir) -> Self {
+        self.heir = Some(heir);
+        self
     }
 
     /// Publishes what the ring has room for; true if nothing is left.
@@ -153,11 +179,31 @@ impl Agent for EngineStage {
         let Self { inputs, engine, outputs, outbox, sent, .. } = self;
         let work = inputs.poll(TURN_LIMIT, |input, _| {
             let (cause, timestamp) = (input.sequence, input.timestamp);
-            engine.apply(input, &mut |event| outbox.push(Output { cause, timestamp, event }));
-            if Self::send(outputs, outbox, sent) { Flow::Continue } else { Flow::Stop }
+            let mut batch = outputs.batch();
+            engine.apply(input, &mut |event| {
+                let output = Output { cause, timestamp, event };
+                if !outbox.is_empty() {
+                    outbox.push(output);
+                } else if let Err(Full(output)) = batch.push(output) {
+                    outbox.push(output);
+                }
+            });
+            if outbox.is_empty() { Flow::Continue } else { Flow::Stop }
         });
         self.due.set(due_ns(&self.engine));
+        debug_assert_eq!(*sent, 0, "what is in the outbox now was put there in this turn");
+        if let Some(applied) = self.applied.as_ref().filter(|_| self.outbox.is_empty()) {
+            applied.set(self.engine.sequence().0);
+        }
         self.checkpoint(now_ns);
         Ok(waiting + work)
+    }
+
+    fn close(&mut self) {
+        if let Some(heir) = self.heir.take() {
+            let engine = mem::replace(&mut self.engine, Engine::new());
+            // Nothing panics with the lock held.
+            *heir.lock().unwrap_or_else(PoisonError::into_inner) = Some(engine);
+        }
     }
 }

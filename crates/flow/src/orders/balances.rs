@@ -85,4 +85,10 @@ impl BalanceFile {
     pub fn unknown_asset(&self) -> FileError {
         self.table.wrong(ASSET, "an asset of an instrument")
     }
+
+    /// The error that the current row's participant is one more than there may be.
+    #[must_use]
+    pub fn too_many_participants(&self) -> FileError {
+        self.table.wrong(PARTICIPANT, format!("at most {} participants", u16::MAX))
+    }
 }

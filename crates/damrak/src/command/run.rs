@@ -1,0 +1,294 @@
+use std::{
+    fs,
+    io::{self, IsTerminal, Write},
+    path::{Path, PathBuf},
+    thread,
+    time::Duration,
+};
+
+use clap::{Args, ValueEnum};
+use flow::orders::{Progress, decimal_text};
+use journal::Durability;
+use ring::IdleStrategy;
+
+use super::output::{grouped, print_json, print_line};
+use crate::{
+    clock::SystemClock,
+    failure::Failure,
+    orders::{self, BookResult, Grouping, LOOK_INTERVAL, Results, RingSlots, RunOptions},
+};
+
+/// How often the bar is drawn.
+const BAR_INTERVAL: Duration = Duration::from_millis(200);
+
+/// So many books are told one by one; of more, only the sums.
+const BOOKS_TOLD: usize = 5;
+
+/// Drive an order file through the whole pipeline.
+///
+/// Sequencer, journal, engine, ledger: everything of a venue but its sockets, as fast as it goes.
+/// Tells what became of the orders, and the SHA-256 of trades, of the final book and of the
+/// balances, line by line. The results are the same in every layout. docs/order-files.md has the
+/// columns of the files, the lines that are hashed, and what the rounding is about.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:\n  \
+    damrak generate --out orders.csv.gz --balances balances.csv\n  \
+    damrak run orders.csv.gz --balances balances.csv\n  \
+    damrak run orders.csv.gz --balances balances.csv --layout pipeline --out results --json\n  \
+    damrak run orders.csv --layout 'source+ledger+reporter | sequencer+engine | journaler'")]
+pub struct Arguments {
+    /// The orders, as CSV, gzipped or not.
+    #[arg(value_name = "ORDERS")]
+    orders: PathBuf,
+    /// What participants own before the first order; without it nothing is paid for.
+    #[arg(long, value_name = "FILE")]
+    balances: Option<PathBuf>,
+    /// In which units each instrument counts; without it there is one, BTC_USDT.
+    #[arg(long, value_name = "FILE")]
+    instruments: Option<PathBuf>,
+    /// Which agents share threads: auto, single, edge, pipeline, or groups of agents.
+    #[arg(long, value_name = "NAME", default_value = "auto")]
+    layout: Grouping,
+    /// How a thread waits that has nothing to do; adaptive suits the number of cores.
+    #[arg(long, value_enum, default_value_t = WaitName::Adaptive)]
+    wait: WaitName,
+    /// What is promised of a command before what came of it is told.
+    #[arg(long, value_enum, default_value_t = DurabilityName::Written)]
+    durability: DurabilityName,
+    /// Keep the journal in this folder, which must not hold one yet; otherwise it is removed.
+    #[arg(long, value_name = "FOLDER")]
+    journal: Option<PathBuf>,
+    /// Write trades.csv, book.csv, balances.csv and ledger.csv there.
+    #[arg(long, value_name = "FOLDER")]
+    out: Option<PathBuf>,
+    /// How balances are told: as they are, or as the origin's rounding would have left them.
+    #[arg(long, value_enum, default_value_t = Rounding::None)]
+    rounding: Rounding,
+    /// Print one JSON object.
+    #[arg(long)]
+    json: bool,
+}
+
+/// See [`Arguments::rounding`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Rounding {
+    /// As they are: nothing is ever stranded.
+    None,
+    /// With what the origin leaves reserved for ever.
+    Origin,
+}
+
+/// See [`Arguments::wait`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum WaitName {
+    Adaptive,
+    Spin,
+    Yield,
+}
+
+/// See [`Arguments::durability`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum DurabilityName {
+    None,
+    Written,
+    Synced,
+}
+
+/// Runs `damrak run`.
+pub fn run(arguments: &Arguments) -> Result<(), Failure> {
+    if arguments.rounding == Rounding::Origin && arguments.balances.is_none() {
+        return Err(Failure::usage("--rounding is about balances, and there is no --balances"));
+    }
+    let journal = JournalFolder::of(arguments.journal.as_deref());
+    let options = RunOptions {
+        orders: arguments.orders.clone(),
+        balances: arguments.balances.clone(),
+        instruments: arguments.instruments.clone(),
+        grouping: arguments.layout.clone(),
+        idle: match arguments.wait {
+            WaitName::Adaptive => None,
+            WaitName::Spin => Some(IdleStrategy::Spin),
+            WaitName::Yield => Some(IdleStrategy::Yield),
+        },
+        durability: match arguments.durability {
+            DurabilityName::None => Durability::None,
+            DurabilityName::Written => Durability::Written,
+            DurabilityName::Synced => Durability::Synced,
+        },
+        journal: journal.path.clone(),
+        out: arguments.out.clone(),
+        origin_rounding: arguments.rounding == Rounding::Origin,
+        slots: RingSlots::default(),
+    };
+    let clock = SystemClock::start();
+    let started = orders::start(&options, clock)?;
+    let mut bar = Bar::new(&clock);
+    while !started.is_over() {
+        thread::sleep(LOOK_INTERVAL);
+        bar.draw(started.progress(), &clock);
+    }
+    bar.clear();
+    let results = started.finish(&options)?;
+    if arguments.json { print_json(&results.to_json()) } else { tell(&results) }
+}
+
+fn tell(results: &Results) -> Result<(), Failure> {
+    let counts = &results.counts;
+    let mut rows = vec![
+        ("rows", grouped(results.rows())),
+        (
+            "orders",
+            format!(
+                "{} accepted, {} rejected",
+                grouped(counts.accepted),
+                grouped(results.rejected())
+            ),
+        ),
+    ];
+    for (reason, count) in &counts.rejected {
+        rows.push(("", format!("{} {reason:?}", grouped(*count))));
+    }
+    if results.duplicates() > 0 {
+        rows.push((
+            "",
+            format!("{} with a number that was used before", grouped(results.duplicates())),
+        ));
+    }
+    if results.cancels > 0 {
+        let (effective, not_found) = (counts.canceled, results.not_found());
+        rows.push((
+            "cancels",
+            format!("{} effective, {} not found", grouped(effective), grouped(not_found)),
+        ));
+    }
+    if results.replaces > 0 {
+        rows.push((
+            "replaces",
+            format!("{} of {}", grouped(counts.replaced), grouped(results.replaces)),
+        ));
+    }
+    if results.modifies > 0 {
+        rows.push((
+            "modifies",
+            format!("{} of {}", grouped(counts.modified), grouped(results.modifies)),
+        ));
+    }
+    for (reason, count) in &counts.declined {
+        rows.push(("declined", format!("{} {reason:?}", grouped(*count))));
+    }
+    let traded = results.traded();
+    rows.push((
+        "trades",
+        format!("{}, {} with oneself", grouped(traded.trades), grouped(traded.self_trades)),
+    ));
+    if results.ledger_entries > 0 {
+        rows.push(("ledger entries", grouped(results.ledger_entries)));
+    }
+    for (name, text) in rows {
+        print_line(&format!("{name:<16} {text}"))?;
+    }
+    for book in results.books.iter().take(BOOKS_TOLD) {
+        tell_book(book)?;
+    }
+    if results.books.len() > BOOKS_TOLD {
+        let resting: usize = results.books.iter().map(|book| book.resting).sum();
+        let books = results.books.len();
+        print_line(&format!("{books} instruments  {} orders rest", grouped(resting as u64)))?;
+    }
+    print_line(&format!("sha256 trades    {}", results.trades_sha256))?;
+    print_line(&format!("sha256 book      {}", results.book_sha256))?;
+    if let Some(hash) = &results.balances_sha256 {
+        print_line(&format!("sha256 balances  {hash}"))?;
+    }
+    print_line(&format!("state hash       {:016x}", results.state_hash))?;
+    print_line(&format!(
+        "{} inputs in {:.3} s, {} a second, layout {}",
+        grouped(results.inputs),
+        results.seconds,
+        grouped(results.commands_per_second() as u64),
+        results.grouping,
+    ))
+}
+
+fn tell_book(book: &BookResult) -> Result<(), Failure> {
+    let price =
+        |price: Option<market::Price>| price.map_or("-".to_owned(), |price| grouped(price.0));
+    print_line(&format!(
+        "{:<16} best {} / {} ticks, {} / {} prices, {} orders rest, {} trades, volume {}, notional {}",
+        book.symbol.as_str(),
+        price(book.best_bid),
+        price(book.best_ask),
+        grouped(book.bid_levels as u64),
+        grouped(book.ask_levels as u64),
+        grouped(book.resting as u64),
+        grouped(book.traded.trades),
+        book.traded.volume,
+        book.traded.notional,
+    ))
+}
+
+/// Where the journal of a run is; one without a name is removed at the end.
+struct JournalFolder {
+    path: PathBuf,
+    is_passing: bool,
+}
+
+impl JournalFolder {
+    fn of(named: Option<&Path>) -> Self {
+        match named {
+            Some(path) => Self { path: path.to_owned(), is_passing: false },
+            None => {
+                let name = format!("damrak-run-{}", std::process::id());
+                Self { path: std::env::temp_dir().join(name), is_passing: true }
+            }
+        }
+    }
+}
+
+impl Drop for JournalFolder {
+    fn drop(&mut self) {
+        if self.is_passing {
+            // Nobody waits for it: if it cannot be removed, the system's own cleaning does it.
+            let _ = fs::remove_dir_all(&self.path);
+        }
+    }
+}
+
+/// A bar on stderr, if that is a terminal and there is something to wait for.
+struct Bar {
+    is_drawn: bool,
+    is_terminal: bool,
+    due: Duration,
+}
+
+impl Bar {
+    fn new(clock: &SystemClock) -> Self {
+        let is_terminal = io::stderr().is_terminal();
+        Self { is_drawn: false, is_terminal, due: clock.since_start() + BAR_INTERVAL }
+    }
+
+    fn draw(&mut self, progress: &Progress, clock: &SystemClock) {
+        if !self.is_terminal || progress.is_empty() || clock.since_start() < self.due {
+            return;
+        }
+        const WIDTH: u64 = 40;
+        self.due = clock.since_start() + BAR_INTERVAL;
+        self.is_drawn = true;
+        let done = progress.read().min(progress.len());
+        let full = (done * WIDTH / progress.len()) as usize;
+        let percent = decimal_text(done * 1000 / progress.len(), 1);
+        // A terminal that cannot be written to is nothing to stop for.
+        let _ = write!(
+            io::stderr(),
+            "\r[{:<width$}] {percent:>5} %",
+            "#".repeat(full),
+            width = WIDTH as usize
+        );
+    }
+
+    fn clear(&self) {
+        if self.is_drawn {
+            let _ = write!(io::stderr(), "\r{:60}\r", "");
+        }
+    }
+}

@@ -1,0 +1,399 @@
+//! An order file driven through the whole pipeline: everything of a venue but its sockets.
+//!
+//! ```text
+//! source ─▶ submissions ─▶ sequencer ─▶ inputs ─┬▶ journaler ─▶ durable cursor
+//!   │                                           └▶ engine ─▶ outputs ─┬▶ ledger
+//!   └─▶ replaces ──────────────────────────────────────────────────── └▶ reporter
+//! ```
+//!
+//! Start at [`start`]. The source reads rows and submits them as fast as the rings take them; the
+//! ledger and the reporter take what is durable, as the gateways of a venue do. Nothing here
+//! depends on which agents share a thread: [`Grouping`] is a matter of speed.
+
+mod grouping;
+mod source;
+mod taker;
+mod ledger;
+mod origin;
+mod reporter;
+mod results;
+
+use std::{
+    num::NonZero,
+    path::PathBuf,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    thread,
+    time::Duration,
+};
+
+use flow::orders::{BalanceFile, FileError, Instruments, OrderFile, Progress};
+use gateway::Submission;
+use journal::{Durability, Folder, Options};
+use market::{Input, Output, Sequence, Timestamp};
+use ring::{Agent, Builder, Cursor, Group, IdleStrategy, Latest, Monitor, RingReport};
+
+use crate::{
+    clock::SystemClock,
+    failure::Failure,
+    recovery,
+    stage::{Checkpoint, EngineHeir, EngineStage, Journaler, Sequencer},
+};
+
+pub use grouping::{AgentGroup, Grouping, OrdersAgent};
+pub use ledger::{Balance, LedgerSink};
+pub use reporter::{Counts, InstrumentCounts, ReporterSink};
+pub use results::{BookResult, Files, Results};
+pub use source::{Counted, Rows, Setup};
+pub use taker::{Ending, Sink};
+
+use source::{FileRows, Source};
+use taker::Taker;
+
+/// When the first command of a file was received, and how long after it the next one: order and
+/// time are the same in every run. 2026-01-02 09:30 UTC.
+const START_NS: u64 = 1_767_346_200_000_000_000;
+const STEP_NS: u64 = 1_000;
+
+/// How many slots the rings have.
+#[derive(Clone, Copy, Debug)]
+pub struct RingSlots {
+    /// From the source to the sequencer.
+    pub submissions: usize,
+    /// From the sequencer to journaler and engine.
+    pub inputs: usize,
+    /// From the engine to ledger and reporter.
+    pub outputs: usize,
+}
+
+impl Default for RingSlots {
+    fn default() -> Self {
+        Self { submissions: 4096, inputs: 8192, outputs: 16_384 }
+    }
+}
+
+/// What to run, and how.
+#[derive(Clone, Debug)]
+pub struct RunOptions {
+    /// The order file.
+    pub orders: PathBuf,
+    /// What participants own; without it nothing is paid for.
+    pub balances: Option<PathBuf>,
+    /// Of which instruments; without it of the one of [`Instruments::default`].
+    pub instruments: Option<PathBuf>,
+    /// Which agents share threads.
+    pub grouping: Grouping,
+    /// How a thread waits; by the number of cores and threads if not said.
+    pub idle: Option<IdleStrategy>,
+    /// What is promised of an input before what came of it is told.
+    pub durability: Durability,
+    /// Where the journal goes, which must not be there yet.
+    pub journal: PathBuf,
+    /// Where trades, book, balances and ledger go as files.
+    pub out: Option<PathBuf>,
+    /// True if balances are told as the origin's rounding would have left them.
+    pub origin_rounding: bool,
+    /// Of the rings.
+    pub slots: RingSlots,
+}
+
+/// A run that goes on.
+pub struct Started {
+    threads: ring::Running,
+    monitors: Vec<Monitor>,
+    ending: Arc<Ending>,
+    progress: Progress,
+    heir: EngineHeir,
+    ledger: Arc<Mutex<LedgerSink>>,
+    reporter: Arc<Mutex<ReporterSink>>,
+    counted: Arc<Counted>,
+    instruments: Instruments,
+    grouping: String,
+}
+
+/// Opens the files, wires the pipeline and launches its threads.
+///
+/// # Errors
+/// A file cannot be read or makes no sense, or the journal cannot be made.
+pub fn start(options: &RunOptions, clock: SystemClock) -> Result<Started, Failure> {
+    let instruments = match &options.instruments {
+        Some(path) => Instruments::read(path).map_err(|error| file_failure(&error))?,
+        None => Instruments::default(),
+    };
+    let balances = match &options.balances {
+        Some(path) => Some(BalanceFile::open(path).map_err(|error| file_failure(&error))?),
+        None => None,
+    };
+    let orders = OrderFile::open(&options.orders, instruments.clone())
+        .map_err(|error| file_failure(&error))?;
+    let progress = orders.progress();
+    let has_money = balances.is_some();
+    let files = match &options.out {
+        Some(folder) => Some(Files::create(folder, instruments.only().is_none())?),
+        None => None,
+    };
+    let (ledger_file, trades_file) = match files {
+        Some(files) => (Some(files.ledger), Some(files.trades)),
+        None => (None, None),
+    };
+
+    let counted = Arc::new(Counted::default());
+    let rows = FileRows::new(Setup::new(instruments.clone(), has_money), balances, orders);
+    let ledger = LedgerSink::new(&instruments, ledger_file, options.origin_rounding);
+    let reporter = ReporterSink::new(&instruments, trades_file);
+    let wired = wire(
+        Wiring {
+            durability: options.durability,
+            journal: options.journal.clone(),
+            slots: options.slots,
+            limit: source::TURN_LIMIT,
+        },
+        Box::new(rows),
+        Arc::clone(&counted),
+        ledger,
+        reporter,
+        &clock,
+    )?;
+    let cores = thread::available_parallelism().map_or(1, NonZero::get);
+    let grouping = options.grouping.groups(cores);
+    let names = grouping.iter().map(ToString::to_string).collect::<Vec<_>>().join(" | ");
+    let threads = launch(wired.agents, &grouping, options.idle, cores, clock)?;
+    Ok(Started {
+        threads,
+        monitors: wired.monitors,
+        ending: wired.ending,
+        progress,
+        heir: wired.heir,
+        ledger: wired.ledger,
+        reporter: wired.reporter,
+        counted,
+        instruments,
+        grouping: names,
+    })
+}
+
+impl Started {
+    /// How far the order file is read.
+    #[must_use]
+    pub fn progress(&self) -> &Progress {
+        &self.progress
+    }
+
+    /// The rings, since this was last asked.
+    #[must_use]
+    pub fn rings(&self) -> Vec<RingReport> {
+        self.monitors.iter().map(Monitor::read).collect()
+    }
+
+    /// True once everything is done, or a thread has failed.
+    #[must_use]
+    pub fn is_over(&self) -> bool {
+        self.ending.is_over() || self.threads.stopped()
+    }
+
+    /// What came of it, once everything is done.
+    ///
+    /// # Errors
+    /// A row makes no sense, the journal cannot be written, or the results contradict each other.
+    pub fn finish(self, options: &RunOptions) -> Result<Results, Failure> {
+        self.threads.stop();
+        self.threads.join().map_err(|failure| match failure.error.downcast_ref::<FileError>() {
+            Some(error) => file_failure(error),
+            None => Failure::runtime(format!("the run stopped: {failure}")),
+        })?;
+        let engine = recover_lock(&self.heir).take();
+        let engine = engine.expect("the engine was left there when its stage was closed");
+        let ledger = take_out(self.ledger);
+        let reporter = take_out(self.reporter);
+        results::gather(
+            options,
+            results::Parts {
+                engine,
+                ledger,
+                reporter,
+                counted: &self.counted,
+                instruments: self.instruments,
+                grouping: self.grouping,
+                begun_ns: self.ending.begun_ns(),
+                last: self.ending.last(),
+            },
+        )
+    }
+}
+
+/// How the agents are wired.
+pub struct Wiring {
+    /// What is promised of an input before what came of it is told.
+    pub durability: Durability,
+    /// Where the journal goes, which must not be there yet.
+    pub journal: PathBuf,
+    /// Of the rings.
+    pub slots: RingSlots,
+    /// How many commands the source submits in a turn.
+    pub limit: usize,
+}
+
+/// Agents that are wired to each other, and what can be seen of them from outside.
+pub struct Wired<L, R> {
+    /// In the order in which an order passes them.
+    pub agents: Vec<(OrdersAgent, Box<dyn Agent>)>,
+    /// Of the rings of submissions, inputs and outputs.
+    pub monitors: Vec<Monitor>,
+    /// Says when all is done.
+    pub ending: Arc<Ending>,
+    /// Where the engine is left at the end.
+    pub heir: EngineHeir,
+    /// What the ledger makes of the events.
+    pub ledger: Arc<Mutex<L>>,
+    /// What the reporter makes of the events.
+    pub reporter: Arc<Mutex<R>>,
+}
+
+/// Wires a pipeline around these rows and these takers of events.
+///
+/// # Errors
+/// The journal cannot be made, or is there already.
+pub fn wire<L: Sink, R: Sink>(
+    wiring: Wiring,
+    rows: Box<dyn Rows>,
+    counted: Arc<Counted>,
+    ledger: L,
+    reporter: R,
+    clock: &SystemClock,
+) -> Result<Wired<L, R>, Failure> {
+    let mut submissions = Builder::<Submission>::new("submissions", wiring.slots.submissions);
+    let to_sequencer = submissions.gating("sequencer");
+    let (submissions, submissions_monitor) = submissions.build();
+    let mut inputs = Builder::<Input>::new("inputs", wiring.slots.inputs);
+    let (to_journaler, to_engine) = (inputs.gating("journaler"), inputs.gating("engine"));
+    let (inputs, inputs_monitor) = inputs.build();
+    let mut outputs = Builder::<Output>::new("outputs", wiring.slots.outputs);
+    let (to_ledger, to_reporter) = (outputs.gating("ledger"), outputs.gating("reporter"));
+    let (outputs, outputs_monitor) = outputs.build();
+    let mut replaces = Builder::<u64>::new("replaces", wiring.slots.submissions);
+    let replaces_of_reporter = replaces.gating("reporter");
+    let (replaces, _) = replaces.build();
+    let (checkpoints, _) = Builder::<Checkpoint>::new("checkpoints", 64).build();
+
+    let now_ns = clock.now_ns();
+    let options = Options { durability: wiring.durability, ..Options::new(now_ns, now_ns) };
+    let storage = Box::new(Folder::new(&wiring.journal));
+    let (engine, writer, report) = recovery::recover(storage, &options, &mut |_| ())?;
+    if report.last_sequence > 0 {
+        let journal = wiring.journal.display();
+        return Err(Failure::usage(format!("there is a journal in {journal} already"))
+            .hint("a run begins with an empty one; name another folder"));
+    }
+    let unconditional = wiring.durability == Durability::None;
+    let durable = Arc::new(Cursor::new(if unconditional { u64::MAX } else { 0 }));
+    let applied = Arc::new(Cursor::new(0));
+    let ending = Arc::new(Ending::new(Arc::clone(&applied), Arc::clone(&durable), 2));
+    let heir = EngineHeir::default();
+    let (ledger, reporter) = (Arc::new(Mutex::new(ledger)), Arc::new(Mutex::new(reporter)));
+
+    let source =
+        Source::new(rows, submissions, replaces, wiring.limit, counted, Arc::clone(&ending));
+    // The time of a run is that of its rows: the sequencer is told of no moment for which the
+    // engine waits, so that the clock of the machine changes nothing.
+    let sequencer = Sequencer::new(
+        Sequence::NONE,
+        Timestamp::default(),
+        vec![to_sequencer],
+        inputs,
+        Arc::new(Latest::new(u64::MAX)),
+    );
+    let due = Arc::new(Latest::new(u64::MAX));
+    let engine = EngineStage::new(to_engine, engine, outputs, checkpoints, due)
+        .telling(applied)
+        .leaving_to(Arc::clone(&heir));
+    let agents: Vec<(OrdersAgent, Box<dyn Agent>)> = vec![
+        (OrdersAgent::Source, Box::new(source)),
+        (OrdersAgent::Sequencer, Box::new(sequencer)),
+        (
+            OrdersAgent::Journaler,
+            Box::new(Journaler::new(to_journaler, writer, durable, unconditional)),
+        ),
+        (OrdersAgent::Engine, Box::new(engine)),
+        (
+            OrdersAgent::Ledger,
+            Box::new(Taker::new(
+                "ledger",
+                to_ledger,
+                None,
+                Arc::clone(&ledger),
+                Arc::clone(&ending),
+            )),
+        ),
+        (
+            OrdersAgent::Reporter,
+            Box::new(Taker::new(
+                "reporter",
+                to_reporter,
+                Some(replaces_of_reporter),
+                Arc::clone(&reporter),
+                Arc::clone(&ending),
+            )),
+        ),
+    ];
+    let monitors = vec![submissions_monitor, inputs_monitor, outputs_monitor];
+    Ok(Wired { agents, monitors, ending, heir, ledger, reporter })
+}
+
+/// Starts a thread for each group.
+///
+/// # Errors
+/// A core is named that this process may not use.
+///
+/// # Panics
+/// An agent stands in no group, or in two.
+pub fn launch(
+    agents: Vec<(OrdersAgent, Box<dyn Agent>)>,
+    grouping: &[AgentGroup],
+    idle: Option<IdleStrategy>,
+    cores: usize,
+    clock: SystemClock,
+) -> Result<ring::Running, Failure> {
+    let mut agents: Vec<_> = agents.into_iter().map(|(name, agent)| (name, Some(agent))).collect();
+    let idle = idle.unwrap_or_else(|| IdleStrategy::adaptive(grouping.len(), cores));
+    let mut groups = Vec::new();
+    for (number, group) in grouping.iter().enumerate() {
+        if let Some(core) = group.core {
+            crate::venue::check_core(core)?;
+        }
+        let members = group.agents.iter().map(|name| {
+            let agent = agents.iter_mut().find(|(other, _)| other == name);
+            agent.and_then(|(_, agent)| agent.take()).expect("each agent stands in one group")
+        });
+        let mut launched = Group::new(format!("damrak-{number}"), members.collect(), idle);
+        launched.on_start = group.core.map(crate::venue::pin_at_start);
+        groups.push(launched);
+    }
+    assert!(agents.iter().all(|(_, agent)| agent.is_none()), "each agent stands in a group");
+    Ok(ring::launch(groups, Arc::new(clock)))
+}
+
+/// How often the caller of a run looks whether it is over.
+pub const LOOK_INTERVAL: Duration = Duration::from_millis(5);
+
+/// The command that is the `number`-th of a run, from 1, with the time of its reception.
+fn submission(number: u64, command: market::Command) -> Submission {
+    Submission { received: Timestamp(START_NS + number * STEP_NS), command }
+}
+
+/// A file that makes no sense is the caller's, one that is broken is a verification that failed.
+pub(crate) fn file_failure(error: &FileError) -> Failure {
+    let mut what = error.to_string();
+    if let Some(cause) = std::error::Error::source(error) {
+        what.push_str(&format!(": {cause}"));
+    }
+    if error.is_corruption() { Failure::verification(what) } else { Failure::usage(what) }
+}
+
+fn recover_lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    // A panic of a thread is passed on by `join`, so nobody looks at what it left half done.
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn take_out<T>(shared: Arc<Mutex<T>>) -> T {
+    let mutex = Arc::into_inner(shared).expect("the agents are gone, and nobody else has it");
+    mutex.into_inner().unwrap_or_else(PoisonError::into_inner)
+}

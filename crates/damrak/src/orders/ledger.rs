@@ -1,0 +1,187 @@
+//! The balances, by the ledger entries alone.
+
+use std::io::Write;
+
+use flow::orders::{FileWriter, Instruments};
+use market::{AccountId, AssetId, Bucket, Event, LedgerEntry, LedgerKind, LedgerPlace, Output};
+use ring::AgentError;
+
+use super::{origin::OriginRounding, taker::Sink};
+
+/// What an account has of an asset, in its smallest units.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Balance {
+    /// Free.
+    pub available: u128,
+    /// Held for orders.
+    pub reserved: u128,
+    /// How many movements have touched it.
+    pub version: u64,
+}
+
+/// Keeps every balance by the movements that the engine tells, and by nothing else.
+pub struct LedgerSink {
+    asset_count: usize,
+    /// By account and asset; the first account is the venue.
+    balances: Vec<Balance>,
+    /// By asset: how much came in and did not go out.
+    brought_in: Vec<u128>,
+    entries: u64,
+    deposits: u64,
+    file: Option<FileWriter>,
+    origin: Option<OriginRounding>,
+}
+
+impl LedgerSink {
+    /// Before the first entry; entries go to `file` as well.
+    #[must_use]
+    pub fn new(instruments: &Instruments, file: Option<FileWriter>, origin_rounding: bool) -> Self {
+        let asset_count = instruments.assets().len();
+        Self {
+            asset_count,
+            balances: Vec::new(),
+            brought_in: vec![0; asset_count],
+            entries: 0,
+            deposits: 0,
+            file,
+            origin: origin_rounding.then(|| OriginRounding::new(instruments)),
+        }
+    }
+
+    /// How many movements there were.
+    #[must_use]
+    pub fn entries(&self) -> u64 {
+        self.entries
+    }
+
+    /// How many of them were deposits.
+    #[must_use]
+    pub fn deposits(&self) -> u64 {
+        self.deposits
+    }
+
+    /// What an account has of an asset.
+    #[must_use]
+    pub fn balance(&self, account_id: AccountId, asset_id: AssetId) -> Balance {
+        let place = account_id.0 as usize * self.asset_count + usize::from(asset_id.0) - 1;
+        self.balances.get(place).copied().unwrap_or_default()
+    }
+
+    /// What it would have if the origin had rounded; `None` if that was not asked for.
+    #[must_use]
+    pub fn origin_balance(&self, account_id: AccountId, asset_id: AssetId) -> Option<Balance> {
+        Some(self.origin.as_ref()?.balance(account_id, asset_id))
+    }
+
+    /// Sees that nothing was made or lost.
+    ///
+    /// # Errors
+    /// Something was: the text says of which asset.
+    pub fn check(&self) -> Result<(), String> {
+        for (place, brought_in) in self.brought_in.iter().enumerate() {
+            let held: u128 = self
+                .balances
+                .iter()
+                .skip(place)
+                .step_by(self.asset_count)
+                .map(|balance| balance.available + balance.reserved)
+                .sum();
+            if held != *brought_in {
+                return Err(format!(
+                    "of asset {} there are {held} units, and {brought_in} were brought in",
+                    place + 1
+                ));
+            }
+        }
+        Ok(())
+    }
+
+    /// Writes what is still held back.
+    pub(super) fn finish(&mut self) -> std::io::Result<()> {
+        self.file.take().map_or(Ok(()), FileWriter::finish)
+    }
+
+    /// The header of the file of entries.
+    pub(super) const HEADER: &str = "sequence,timestamp,kind,asset,amount,from_account,from_bucket,\
+        from_version,to_account,to_bucket,to_version,order_id,trade_id";
+
+    fn book(&mut self, entry: &LedgerEntry) -> Result<(), String> {
+        let amount = entry.amount.get();
+        self.move_amount(&entry.from, entry.asset_id, |held| held.checked_sub(amount))?;
+        self.move_amount(&entry.to, entry.asset_id, |held| held.checked_add(amount))?;
+        let brought_in = &mut self.brought_in[usize::from(entry.asset_id.0) - 1];
+        if entry.from.bucket == Bucket::Outside {
+            *brought_in += amount;
+        }
+        if entry.to.bucket == Bucket::Outside {
+            *brought_in -= amount;
+        }
+        self.entries += 1;
+        self.deposits += u64::from(entry.kind == LedgerKind::Deposit);
+        Ok(())
+    }
+
+    fn move_amount(
+        &mut self,
+        place: &LedgerPlace,
+        asset_id: AssetId,
+        change: impl Fn(u128) -> Option<u128>,
+    ) -> Result<(), String> {
+        let asset = usize::from(asset_id.0).checked_sub(1).filter(|it| *it < self.asset_count);
+        let asset = asset.ok_or_else(|| format!("there is no asset {}", asset_id.0))?;
+        if place.bucket == Bucket::Outside {
+            return Ok(());
+        }
+        let index = place.account_id.0 as usize * self.asset_count + asset;
+        if self.balances.len() <= index {
+            self.balances.resize(index + 1, Balance::default());
+        }
+        let balance = &mut self.balances[index];
+        let held = match place.bucket {
+            Bucket::Reserved => &mut balance.reserved,
+            _ => &mut balance.available,
+        };
+        *held = change(*held).ok_or_else(|| format!("{place:?} has only {held}"))?;
+        if place.version < balance.version {
+            return Err(format!("{place:?} comes after version {}", balance.version));
+        }
+        balance.version = place.version;
+        Ok(())
+    }
+
+    fn write(&mut self, output: &Output, entry: &LedgerEntry) -> std::io::Result<()> {
+        let Some(file) = &mut self.file else { return Ok(()) };
+        writeln!(
+            file,
+            "{},{},{},{},{},{},{},{},{},{},{},{},{}",
+            output.cause.0,
+            output.timestamp.0,
+            entry.kind.code() as char,
+            entry.asset_id.0,
+            entry.amount.get(),
+            entry.from.account_id.0,
+            entry.from.bucket.code() as char,
+            entry.from.version,
+            entry.to.account_id.0,
+            entry.to.bucket.code() as char,
+            entry.to.version,
+            entry.order_id.0,
+            entry.trade_id.0,
+        )
+    }
+}
+
+impl Sink for LedgerSink {
+    fn take(&mut self, output: &Output, _is_of_replace: bool) -> Result<(), AgentError> {
+        if let Event::Ledger(entry) = &output.event {
+            self.book(entry).map_err(|what| {
+                format!("the ledger does not add up at input {}: {what}", output.cause.0)
+            })?;
+            self.write(output, entry)?;
+        }
+        if let Some(origin) = &mut self.origin {
+            origin.take(output)?;
+        }
+        Ok(())
+    }
+}

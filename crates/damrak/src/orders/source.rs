@@ -1,0 +1,284 @@
+//! From rows to submissions.
+
+use std::{
+    collections::{BTreeMap, VecDeque},
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+};
+
+use flow::orders::{BalanceFile, Instruments, OrderFile};
+use gateway::Submission;
+use market::{
+    AccountId, AddAccount, AddAsset, AddInstrument, AddSession, AssetId, AssignSession, Command,
+    Deposit, Firm, MoneyClass, MoneyCommand, MoneyTerms, Price, Quantity, SelfMatchPrevention,
+    SessionId, SetTerms, Symbol, SystemEvent, Text, Units,
+};
+use ring::{Agent, AgentError, Producer};
+
+use super::{submission, taker::Ending};
+
+/// How many commands are submitted in a turn: few enough that what they cause stays in the caches
+/// of a core until the other agents of a thread have had their turn.
+pub(super) const TURN_LIMIT: usize = 128;
+
+/// The largest quantity of an order in a file, in lots.
+const QUANTITY_MAX: Quantity = Quantity((1 << 28) - 1);
+
+/// Commands, one after the other.
+pub trait Rows: Send {
+    /// The next one; `None` at the end.
+    ///
+    /// # Errors
+    /// Where they come from cannot be read, or makes no sense.
+    fn next_command(&mut self) -> Result<Option<Command>, AgentError>;
+}
+
+/// What was asked for, by kind. Written by the source alone.
+#[derive(Debug, Default)]
+pub struct Counted {
+    /// New orders.
+    pub places: AtomicU64,
+    /// Cancels.
+    pub cancels: AtomicU64,
+    /// Replaces.
+    pub replaces: AtomicU64,
+    /// Modifies.
+    pub modifies: AtomicU64,
+    /// Deposits.
+    pub deposits: AtomicU64,
+}
+
+impl Counted {
+    fn count(&self, command: &Command) {
+        let counter = match command {
+            Command::Enter(_) => &self.places,
+            Command::Cancel(_) => &self.cancels,
+            Command::Replace(_) => &self.replaces,
+            Command::Modify(_) => &self.modifies,
+            Command::Money(MoneyCommand::Deposit(_)) => &self.deposits,
+            _ => return,
+        };
+        counter.store(counter.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
+    }
+}
+
+/// Submits commands until there are no more.
+pub(super) struct Source {
+    rows: Box<dyn Rows>,
+    submissions: Producer<Submission>,
+    /// The sequences of replaces: who reads their events must know them from those of cancels.
+    replaces: Producer<u64>,
+    limit: usize,
+    submitted: u64,
+    counted: Arc<Counted>,
+    ending: Arc<Ending>,
+    is_done: bool,
+}
+
+impl Source {
+    pub(super) fn new(
+        rows: Box<dyn Rows>,
+        submissions: Producer<Submission>,
+        replaces: Producer<u64>,
+        limit: usize,
+        counted: Arc<Counted>,
+        ending: Arc<Ending>,
+    ) -> Self {
+        let (submitted, is_done) = (0, false);
+        Self { rows, submissions, replaces, limit, submitted, counted, ending, is_done }
+    }
+}
+
+impl Agent for Source {
+    fn name(&self) -> &str {
+        "source"
+    }
+
+    fn do_work(&mut self, now_ns: u64) -> Result<usize, AgentError> {
+        if self.is_done {
+            return Ok(0);
+        }
+        if self.submitted == 0 {
+            self.ending.begin(now_ns);
+        }
+        let free = self.submissions.free().min(self.replaces.free()).min(self.limit);
+        for done in 0..free {
+            let Some(command) = self.rows.next_command()? else {
+                self.is_done = true;
+                self.ending.set_last(self.submitted);
+                return Ok(done + 1);
+            };
+            self.submitted += 1;
+            self.counted.count(&command);
+            if matches!(command, Command::Replace(_)) {
+                let published = self.replaces.try_publish(self.submitted);
+                assert!(published.is_ok(), "no more is taken than the ring has room for");
+            }
+            let published = self.submissions.try_publish(submission(self.submitted, command));
+            assert!(published.is_ok(), "no more is taken than the ring has room for");
+        }
+        Ok(free)
+    }
+}
+
+/// The commands by which a venue gets to know instruments and participants.
+#[derive(Debug)]
+pub struct Setup {
+    instruments: Instruments,
+    has_money: bool,
+    participants: BTreeMap<Text<6>, u16>,
+}
+
+impl Setup {
+    /// For these instruments; with money, what is bought must be paid for.
+    #[must_use]
+    pub fn new(instruments: Instruments, has_money: bool) -> Self {
+        Self { instruments, has_money, participants: BTreeMap::new() }
+    }
+
+    /// What comes before the participants.
+    fn instruments(&self, commands: &mut VecDeque<Command>) {
+        commands.push_back(Command::System(SystemEvent::StartOfMessages));
+        if self.has_money {
+            commands.extend(self.instruments.assets().iter().map(|asset| {
+                let (name, decimals) = (asset.name, asset.decimals);
+                Command::Money(MoneyCommand::AddAsset(AddAsset { name, decimals }))
+            }));
+        }
+        for terms in self.instruments.all() {
+            let symbol = terms.symbol;
+            commands.push_back(Command::AddInstrument(AddInstrument {
+                symbol,
+                price_increment: Price(1),
+                round_lot: Quantity(1),
+            }));
+            let (numerator, denominator) = terms.quote_units_per_tick_lot();
+            let asset = |name| self.asset_id(&name).expect("an instrument's assets are known");
+            let terms = if self.has_money {
+                MoneyTerms {
+                    class: MoneyClass::Cash,
+                    base: asset(terms.base.name),
+                    quote: asset(terms.quote.name),
+                    base_units: terms.base_units_per_lot(),
+                    quote_numerator: numerator,
+                    quote_denominator: denominator,
+                    quantity_max: QUANTITY_MAX,
+                }
+            } else {
+                MoneyTerms {
+                    class: MoneyClass::None,
+                    base: AssetId(0),
+                    quote: AssetId(0),
+                    base_units: 0,
+                    quote_numerator: 0,
+                    quote_denominator: 0,
+                    quantity_max: QUANTITY_MAX,
+                }
+            };
+            let terms = SetTerms { symbol, terms };
+            commands.push_back(Command::Money(MoneyCommand::SetTerms(terms)));
+        }
+    }
+
+    /// What comes between the participants that are known and the first order.
+    fn open(commands: &mut VecDeque<Command>) {
+        let hours = [SystemEvent::StartOfSystemHours, SystemEvent::StartOfMarketHours];
+        commands.extend(hours.map(Command::System));
+    }
+
+    /// The number of a participant, who is added if not known before; `None` if there are as many
+    /// as there can be.
+    fn participant(&mut self, name: Text<6>, commands: &mut VecDeque<Command>) -> Option<u16> {
+        if let Some(number) = self.participants.get(&name) {
+            return Some(*number);
+        }
+        let number = u16::try_from(self.participants.len() + 1).ok()?;
+        self.participants.insert(name, number);
+        commands.push_back(Command::AddSession(AddSession {
+            username: name,
+            firm: Firm::new("FILE").expect("four characters"),
+            live_orders_max: u32::MAX,
+            self_match_prevention: SelfMatchPrevention::Off,
+        }));
+        if self.has_money {
+            let name = Text::new(name.as_str()).expect("six characters are at most eight");
+            commands.push_back(Command::Money(MoneyCommand::AddAccount(AddAccount { name })));
+            commands.push_back(Command::Money(MoneyCommand::AssignSession(AssignSession {
+                session_id: SessionId(number),
+                account_id: AccountId(u32::from(number)),
+            })));
+        }
+        Some(number)
+    }
+
+    fn asset_id(&self, name: &Symbol) -> Option<AssetId> {
+        let place = self.instruments.assets().iter().position(|asset| asset.name == *name)?;
+        u16::try_from(place + 1).ok().map(AssetId)
+    }
+}
+
+/// The commands of a file of orders, after those of a file of balances.
+pub(super) struct FileRows {
+    setup: Setup,
+    balances: Option<BalanceFile>,
+    orders: OrderFile,
+    is_open: bool,
+    /// What comes next.
+    pending: VecDeque<Command>,
+}
+
+impl FileRows {
+    pub(super) fn new(setup: Setup, balances: Option<BalanceFile>, orders: OrderFile) -> Self {
+        let mut pending = VecDeque::new();
+        setup.instruments(&mut pending);
+        Self { setup, balances, orders, is_open: false, pending }
+    }
+
+    /// The commands of the next row of balances; false at the end.
+    fn next_balance(&mut self) -> Result<bool, AgentError> {
+        let Some(file) = &mut self.balances else { return Ok(false) };
+        let Some(balance) = file.next_balance()? else { return Ok(false) };
+        let asset_id = self.setup.asset_id(&balance.asset).ok_or_else(|| file.unknown_asset())?;
+        let number = self
+            .setup
+            .participant(balance.participant, &mut self.pending)
+            .ok_or_else(|| file.too_many_participants())?;
+        if balance.available > 0 {
+            self.pending.push_back(Command::Money(MoneyCommand::Deposit(Deposit {
+                account_id: AccountId(u32::from(number)),
+                asset_id,
+                amount: Units::new(u128::from(balance.available)),
+            })));
+        }
+        Ok(true)
+    }
+}
+
+impl Rows for FileRows {
+    fn next_command(&mut self) -> Result<Option<Command>, AgentError> {
+        loop {
+            if let Some(command) = self.pending.pop_front() {
+                return Ok(Some(command));
+            }
+            if !self.is_open {
+                if !self.next_balance()? {
+                    self.is_open = true;
+                    Setup::open(&mut self.pending);
+                }
+                continue;
+            }
+            let Some(row) = self.orders.next_row()? else { return Ok(None) };
+            let number = self
+                .setup
+                .participant(row.participant, &mut self.pending)
+                .ok_or_else(|| self.orders.too_many_participants())?;
+            let command = row.request.command(SessionId(number));
+            if self.pending.is_empty() {
+                return Ok(Some(command));
+            }
+            self.pending.push_back(command);
+        }
+    }
+}

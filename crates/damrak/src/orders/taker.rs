@@ -1,0 +1,174 @@
+//! Those who take what the engine says, and how a run comes to its end.
+
+use std::{
+    collections::VecDeque,
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicU64, Ordering},
+    },
+};
+
+use market::Output;
+use ring::{Agent, AgentError, Consumer, Cursor, Flow};
+
+use super::recover_lock;
+
+/// How many events are taken in a turn.
+const TURN_LIMIT: usize = 4096;
+
+/// What is made of the events.
+pub trait Sink: Send + 'static {
+    /// The next event; `is_of_replace` if a replace caused it.
+    ///
+    /// # Errors
+    /// It cannot be written, or contradicts those before it.
+    fn take(&mut self, output: &Output, is_of_replace: bool) -> Result<(), AgentError>;
+
+    /// All that came of the inputs up to this one is taken.
+    fn is_at(&mut self, sequence: u64, now_ns: u64) {
+        let _ = (sequence, now_ns);
+    }
+}
+
+/// Takes events once their inputs are durable.
+pub(super) struct Taker<S> {
+    name: &'static str,
+    outputs: Consumer<Output>,
+    /// See `Source`; only who asks for it has it.
+    replaces: Option<Consumer<u64>>,
+    /// The sequences of replaces that may still have events to come.
+    pending: VecDeque<u64>,
+    sink: Arc<Mutex<S>>,
+    ending: Arc<Ending>,
+    is_over: bool,
+}
+
+impl<S: Sink> Taker<S> {
+    pub(super) fn new(
+        name: &'static str,
+        outputs: Consumer<Output>,
+        replaces: Option<Consumer<u64>>,
+        sink: Arc<Mutex<S>>,
+        ending: Arc<Ending>,
+    ) -> Self {
+        let (pending, is_over) = (VecDeque::new(), false);
+        Self { name, outputs, replaces, pending, sink, ending, is_over }
+    }
+}
+
+impl<S: Sink> Agent for Taker<S> {
+    fn name(&self) -> &str {
+        self.name
+    }
+
+    fn do_work(&mut self, now_ns: u64) -> Result<usize, AgentError> {
+        // In this order: the events of what is applied now are in the ring already, and the mark
+        // of a replace was there before its first event.
+        let settled = self.ending.settled();
+        let durable = self.ending.durable.get();
+        let mut work = 0;
+        if let Some(replaces) = &mut self.replaces {
+            let pending = &mut self.pending;
+            work += replaces.drain(usize::MAX, |sequence, _| pending.push_back(*sequence));
+        }
+        let mut failed = None;
+        let Self { outputs, pending, sink, .. } = self;
+        let mut sink = recover_lock(sink);
+        work += outputs.poll(TURN_LIMIT, |output, _| {
+            let cause = output.cause.0;
+            if cause > durable {
+                return Flow::Hold;
+            }
+            while pending.front().is_some_and(|replace| *replace < cause) {
+                pending.pop_front();
+            }
+            match sink.take(output, pending.front() == Some(&cause)) {
+                Ok(()) => Flow::Continue,
+                Err(error) => {
+                    failed = Some(error);
+                    Flow::Hold
+                }
+            }
+        });
+        if let Some(error) = failed {
+            return Err(error);
+        }
+        if self.outputs.available() == 0 {
+            sink.is_at(settled, now_ns);
+            while self.pending.front().is_some_and(|replace| *replace <= settled) {
+                self.pending.pop_front();
+            }
+            if !self.is_over && settled >= self.ending.last() {
+                self.is_over = true;
+                self.ending.one_is_over();
+                work += 1;
+            }
+        }
+        Ok(work)
+    }
+}
+
+/// How far a run is from its end, and how long it took.
+#[derive(Debug)]
+pub struct Ending {
+    /// Events of inputs up to here are in the ring.
+    applied: Arc<Cursor>,
+    /// Inputs up to here are as durable as was asked for.
+    durable: Arc<Cursor>,
+    /// The last input; `u64::MAX` while it is not known.
+    last: AtomicU64,
+    begun_ns: AtomicU64,
+    /// How many of the takers are not over yet.
+    takers: AtomicU64,
+}
+
+impl Ending {
+    /// With so many takers of events.
+    pub(super) fn new(applied: Arc<Cursor>, durable: Arc<Cursor>, takers: u64) -> Self {
+        Self {
+            applied,
+            durable,
+            last: AtomicU64::new(u64::MAX),
+            begun_ns: AtomicU64::new(0),
+            takers: AtomicU64::new(takers),
+        }
+    }
+
+    /// The first command is submitted.
+    pub(super) fn begin(&self, now_ns: u64) {
+        self.begun_ns.store(now_ns, Ordering::Relaxed);
+    }
+
+    /// When the first command was submitted.
+    #[must_use]
+    pub fn begun_ns(&self) -> u64 {
+        self.begun_ns.load(Ordering::Relaxed)
+    }
+
+    /// There are no more commands than these.
+    pub(super) fn set_last(&self, last: u64) {
+        self.last.store(last, Ordering::Release); // pairs with the Acquire in `last`
+    }
+
+    /// The last input; `u64::MAX` while it is not known.
+    #[must_use]
+    pub fn last(&self) -> u64 {
+        self.last.load(Ordering::Acquire) // pairs with the Release in `set_last`
+    }
+
+    /// What came of inputs up to here may be told.
+    #[must_use]
+    pub fn settled(&self) -> u64 {
+        self.applied.get().min(self.durable.get())
+    }
+
+    fn one_is_over(&self) {
+        self.takers.fetch_sub(1, Ordering::Release); // pairs with the Acquire in `is_over`
+    }
+
+    /// True once every taker has all that there will be.
+    #[must_use]
+    pub fn is_over(&self) -> bool {
+        self.takers.load(Ordering::Acquire) == 0 // pairs with the Release in `one_is_over`
+    }
+}
