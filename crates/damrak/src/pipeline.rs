@@ -204,6 +204,7 @@ where
         segment_bytes: config.journal.segment.0,
         journal_id_if_new: journal_id,
         created: now_ns,
+        from: 0,
     };
     let mut replay = |output: &Output| {
         order_entry.replay(output);

@@ -22,6 +22,7 @@ mod counters;
 mod notice;
 mod account;
 mod stream;
+mod history;
 mod packets;
 mod replies;
 mod order_entry;
@@ -33,6 +34,7 @@ pub use counters::{
     MarketDataCount, MarketDataCounters, OrderEntryCount, OrderEntryCounters, OrderEntryUdpCount,
     OrderEntryUdpCounters, TcpCount, TcpCounters, UdpLossCount, UdpLossCounters,
 };
+pub use history::{History, HistoryError};
 pub use market_data::{MarketData, MarketDataConfig};
 pub use network::{ConnectionId, DatagramNetwork, NetworkEvent, StreamNetwork};
 pub use notice::{CloseReason, LoginFault, Notice, NoticeSink};

@@ -6,6 +6,7 @@ use wire::{itch::Encoder, moldudp64};
 
 use crate::{
     DatagramNetwork, MarketDataCounters,
+    history::History,
     packets::{HEARTBEAT_NS, PACKET_BYTES_MAX, Packets},
     replies::pull_durable,
     stream::{Missing, StreamStore},
@@ -106,6 +107,14 @@ impl<N: DatagramNetwork> MarketData<N> {
         encoder.encode(output, &mut |message| {
             store.push(FEED, message);
         });
+        self.next_message = self.store.next(FEED);
+        self.count_messages();
+    }
+
+    /// Takes up what was said before a snapshot, before the first output: it counts as sent.
+    pub fn restore(&mut self, history: &History) {
+        history.instruments().iter().for_each(|instrument| self.encoder.learn(instrument));
+        history.give_feed(&mut self.store, FEED);
         self.next_message = self.store.next(FEED);
         self.count_messages();
     }

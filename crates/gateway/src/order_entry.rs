@@ -16,8 +16,8 @@ use self::{
 };
 use crate::{
     Account, CloseReason, ConnectionId, LoginFault, NetworkEvent, Notice, NoticeSink,
-    OrderEntryCounters, StreamNetwork, Submission, account::authenticate, replies::Replies,
-    stream::Missing,
+    OrderEntryCounters, StreamNetwork, Submission, account::authenticate, history::History,
+    replies::Replies, stream::Missing,
 };
 
 /// Steps (a packet taken or a read) one connection has in one turn.
@@ -189,6 +189,12 @@ impl<N: StreamNetwork> OrderEntry<N> {
     pub fn replay(&mut self, output: &Output) {
         self.replies.take(output);
         while self.replies.next_touched().is_some() {}
+        self.count_replies();
+    }
+
+    /// Takes up what was said before a snapshot, before the first output.
+    pub fn restore(&mut self, history: &History) {
+        self.replies.restore(history);
         self.count_replies();
     }
 

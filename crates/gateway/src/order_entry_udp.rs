@@ -11,6 +11,7 @@ use wire::{moldudp64, ouch};
 use crate::{
     DatagramNetwork, Notice, NoticeSink, OrderEntryUdpCounters, Submission,
     account::plain_username,
+    history::History,
     packets::{HEARTBEAT_NS, PACKET_BYTES_MAX, Packets},
     replies::Replies,
     stream::Missing,
@@ -161,6 +162,15 @@ impl<N: DatagramNetwork> OrderEntryUdp<N> {
         self.replies.take(output);
         while let Some(account) = self.replies.next_touched() {
             self.accounts[account].next_reply = self.replies.store().next(account);
+        }
+        self.count_replies();
+    }
+
+    /// Takes up what was said before a snapshot, before the first output: it counts as sent.
+    pub fn restore(&mut self, history: &History) {
+        self.replies.restore(history);
+        for (index, account) in self.accounts.iter_mut().enumerate() {
+            account.next_reply = self.replies.store().next(index);
         }
         self.count_replies();
     }

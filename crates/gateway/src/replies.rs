@@ -4,7 +4,7 @@ use market::{Event, Output, SessionId, Text};
 use ring::{Consumer, Cursor, Flow};
 use wire::ouch::{Encoder, Recipient};
 
-use crate::stream::StreamStore;
+use crate::{history::History, stream::StreamStore};
 
 /// The replies of one gateway's accounts: outputs go in, each account's numbered stream comes out.
 ///
@@ -85,6 +85,18 @@ impl Replies {
                 }
             }
         });
+    }
+
+    /// Takes up what was said before, into streams to which nothing was said yet.
+    pub(crate) fn restore(&mut self, history: &History) {
+        history.instruments().iter().for_each(|instrument| self.encoder.learn(instrument));
+        for (session_id, username) in history.sessions() {
+            self.routes.learn(session_id, username);
+            if let Some(account) = self.routes.account(session_id) {
+                history.give_replies(session_id, &mut self.store, account);
+                self.count += self.store.next(account) - 1;
+            }
+        }
     }
 
     /// An account with new replies that was not asked for since; each is told once.

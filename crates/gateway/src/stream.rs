@@ -77,6 +77,37 @@ impl StreamStore {
         }
     }
 
+    /// How many streams there are.
+    pub(crate) fn stream_count(&self) -> usize {
+        self.streams.len()
+    }
+
+    /// One stream more, which has the next number.
+    pub(crate) fn add_stream(&mut self) {
+        self.streams.push(Stream::new());
+        self.bytes_max = self.bytes_max.max(self.streams.len() * STREAM_BYTES_MIN);
+    }
+
+    /// Lets a stream that never had a message begin with this number: those before it are given up.
+    ///
+    /// # Panics
+    /// It had one, or the number is 0.
+    pub(crate) fn begin_at(&mut self, stream: usize, number: u64) {
+        let stream = &mut self.streams[stream];
+        assert!(stream.next == 1 && stream.chunks.is_empty(), "the stream has begun");
+        assert!(number > 0, "messages are numbered from 1");
+        *stream = Stream { first: number, next: number, block_first: number, ..Stream::new() };
+    }
+
+    /// Gives a stream of another store, which never had a message, all that one of these keeps,
+    /// under the same numbers.
+    pub(crate) fn give(&self, stream: usize, to: &mut Self, to_stream: usize) {
+        to.begin_at(to_stream, self.first(stream));
+        for number in self.first(stream)..self.next(stream) {
+            to.push(to_stream, self.get(stream, number).expect("it is kept"));
+        }
+    }
+
     /// Appends a message to a stream and says its number.
     ///
     /// # Panics

@@ -17,6 +17,7 @@ mod segment;
 mod writer;
 mod reader;
 mod recovery;
+mod follow;
 mod snapshot;
 mod error;
 
@@ -24,8 +25,9 @@ pub use crash::{Crash, CrashStorage, Fault, Operation, Stopped};
 pub use error::{
     AppendError, BadRecord, BoxError, Damage, DamageKind, HeaderFault, OpenError, VerifyError,
 };
+pub use follow::Follower;
 pub use record::{PAYLOAD_LEN_MAX, Record, encoded_len};
-pub use recovery::{Cut, HeaderCopy, Options, Report, identity, open, verify};
+pub use recovery::{Cut, HeaderCopy, Options, Report, identity, open, verify, verify_from};
 pub use segment::{FORMAT_VERSION, SEGMENT_HEADER_LEN, file_name};
 pub use snapshot::{
     SECTION_LEN_MAX, SNAPSHOT_VERSION, SnapshotError, SnapshotFault, SnapshotHeader,

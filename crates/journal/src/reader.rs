@@ -73,6 +73,31 @@ impl SegmentReader {
         }
     }
 
+    /// Looks whether the file has become longer, or shorter: true if there may be more to read now.
+    pub(crate) fn grow(&mut self) -> io::Result<bool> {
+        let len = self.file.byte_count()?.max(self.offset);
+        let grown = len > self.len;
+        if len != self.len {
+            self.len = len;
+            self.forget();
+        }
+        Ok(grown)
+    }
+
+    /// True if what lies at [`offset`](Self::offset), read again from the file, is a record.
+    pub(crate) fn is_whole(&mut self) -> io::Result<bool> {
+        self.forget();
+        let offset = self.offset;
+        let is_record = matches!(self.next()?, Next::Record(_));
+        self.offset = offset;
+        Ok(is_record)
+    }
+
+    fn forget(&mut self) {
+        self.chunk.clear();
+        self.chunk_offset = self.offset;
+    }
+
     /// The first record (sequence, offset) that verifies at any aligned place after a bad one: it
     /// tells damage from a torn tail. A sequence that the segment has no room for is passed over,
     /// so that chance does not find records in garbage.

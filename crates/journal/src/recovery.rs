@@ -31,6 +31,9 @@ pub struct Options {
     pub journal_id_if_new: u64,
     /// The time now, in ns since the Unix epoch; kept in the first segment and nowhere used.
     pub created: u64,
+    /// Segments that end before this sequence are not read and need not be there: what they say is
+    /// known from a snapshot. 0 reads all from the first record of the journal on.
+    pub from: u64,
 }
 
 impl Options {
@@ -42,6 +45,7 @@ impl Options {
             segment_bytes: 256 << 20,
             journal_id_if_new,
             created,
+            from: 0,
         }
     }
 }
@@ -93,7 +97,7 @@ pub struct HeaderCopy {
 }
 
 /// Takes the journal in `storage` for this writer alone, makes it if there is none, shows every
-/// record to `replay` in order, cuts a torn tail, and leaves the writer at the end. All that is
+/// record to `replay` in order (those from the segment on that has [`Options::from`]), cuts a torn tail, and leaves the writer at the end. All that is
 /// replayed is on the medium before it is read.
 ///
 /// # Errors
@@ -110,7 +114,7 @@ pub fn open<E: Into<BoxError>>(
     let segments = list_ours(&mut *storage)?; // again: its last writer may just have left
     bring_to_the_medium(&mut *storage, &segments)?;
 
-    let (mut report, end) = read(&mut *storage, &segments, replay)?;
+    let (mut report, end) = read(&mut *storage, &segments, options.from, replay)?;
     if let Some(cut) = &report.cut {
         apply(&mut *storage, cut)?;
     }
@@ -143,6 +147,18 @@ pub fn verify<E: Into<BoxError>>(
     storage: &mut dyn Storage,
     visit: &mut impl FnMut(Record<'_>) -> Result<(), E>,
 ) -> Result<Report, VerifyError> {
+    verify_from(storage, 0, visit)
+}
+
+/// As [`verify`], from the segment on that has the record `from`; 0 is all.
+///
+/// # Errors
+/// See [`verify`].
+pub fn verify_from<E: Into<BoxError>>(
+    storage: &mut dyn Storage,
+    from: u64,
+    visit: &mut impl FnMut(Record<'_>) -> Result<(), E>,
+) -> Result<Report, VerifyError> {
     let path = storage.place();
     let names = storage.list().map_err(failed("list", &path))?;
     let listing = Listing::of(&names);
@@ -150,7 +166,7 @@ pub fn verify<E: Into<BoxError>>(
         return Err(VerifyError::NotAJournal { path });
     }
     listing.refuse_misnamed(&path)?;
-    let (report, _) = read(storage, &listing.segments, visit)?;
+    let (report, _) = read(storage, &listing.segments, from, visit)?;
     Ok(report)
 }
 
@@ -159,13 +175,14 @@ pub fn verify<E: Into<BoxError>>(
 pub fn identity(storage: &mut dyn Storage) -> Option<u64> {
     let names = storage.list().ok()?;
     let segments = Listing::of(&names).segments;
-    let first_sequence = *segments.first()?;
+    let first_sequence = *segments.first().filter(|first_sequence| **first_sequence > 0)?;
     let name = file_name(first_sequence);
     let mut file = storage.open(&name, Access::Read).ok()?;
     let file_len = file.byte_count().ok()?;
     let path = storage.place().join(&name);
     let segment = Segment { path, first_sequence, next: segments.get(1).copied(), file_len };
-    let header = segment.read_header(&mut *file, &mut Report::default()).ok()??;
+    let mut before = Report { last_sequence: first_sequence - 1, ..Report::default() };
+    let header = segment.read_header(&mut *file, &mut before).ok()??;
     Some(header.journal_id)
 }
 
@@ -202,6 +219,16 @@ impl<'a> Listing<'a> {
             let (path, kind) = (place.join(name), DamageKind::Misnamed);
             Err(ReadError::Damaged(Box::new(Damage { path, offset: 0, sequence: 0, kind })))
         })
+    }
+}
+
+/// The segments of a folder, ascending; none if there is no folder, or nothing in it.
+pub(crate) fn list_segments(storage: &mut dyn Storage) -> Result<Vec<u64>, ReadError> {
+    let path = storage.place();
+    match storage.list() {
+        Ok(names) => Ok(Listing::of(&names).segments),
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(Vec::new()),
+        Err(error) => Err(failed("list", &path)(error)),
     }
 }
 
@@ -275,16 +302,28 @@ fn begin(
     Ok(End { header, file_len: SEGMENT_HEADER_LEN })
 }
 
-/// Reads all segments. What is returned beside the report is where to go on; `None` if there is
-/// no whole segment.
+/// Where in the list the segment stands that has the record `from`, or should have it; the first if
+/// it is none's.
+pub(crate) fn index_of(segments: &[u64], from: u64) -> usize {
+    segments.partition_point(|first_sequence| *first_sequence <= from).saturating_sub(1)
+}
+
+/// Reads the segments from the one on that has the record `from`. What is returned beside the report
+/// is where to go on; `None` if there is no whole segment.
 fn read<E: Into<BoxError>>(
     storage: &mut dyn Storage,
     segments: &[u64],
+    from: u64,
     replay: &mut impl FnMut(Record<'_>) -> Result<(), E>,
 ) -> Result<(Report, Option<End>), ReadError> {
+    let first_index = index_of(segments, from);
     let mut report = Report::default();
+    if let Some(first_sequence) = segments.get(first_index).filter(|it| (1..=from).contains(*it)) {
+        // What comes before is known from elsewhere, or `from` would not say so.
+        report.last_sequence = first_sequence - 1;
+    }
     let mut end = None;
-    for (index, &first_sequence) in segments.iter().enumerate() {
+    for (index, &first_sequence) in segments.iter().enumerate().skip(first_index) {
         let name = file_name(first_sequence);
         let path = storage.place().join(&name);
         let mut file = storage.open(&name, Access::Read).map_err(failed("open", &path))?;
@@ -293,6 +332,10 @@ fn read<E: Into<BoxError>>(
             Segment { path, first_sequence, next: segments.get(index + 1).copied(), file_len };
 
         let Some(header) = segment.read_header(&mut *file, &mut report)? else {
+            if end.is_none() && index > 0 {
+                // It never had a record: the one before it is where to begin, and to go on.
+                return read(storage, segments, segments[index - 1], replay);
+            }
             report.cut = Some(Cut { path: segment.path, offset: 0, byte_count: file_len });
             break;
         };
@@ -303,18 +346,18 @@ fn read<E: Into<BoxError>>(
     Ok((report, end))
 }
 
-struct Segment {
-    path: PathBuf,
+pub(crate) struct Segment {
+    pub(crate) path: PathBuf,
     /// As its name says.
-    first_sequence: u64,
+    pub(crate) first_sequence: u64,
     /// The first sequence of the next segment; `None` for the last one, which may be torn.
-    next: Option<u64>,
-    file_len: u64,
+    pub(crate) next: Option<u64>,
+    pub(crate) file_len: u64,
 }
 
 impl Segment {
     /// The header, if it is the one that should be here; `None` if a crash left it half made.
-    fn read_header(
+    pub(crate) fn read_header(
         &self,
         file: &mut dyn StorageFile,
         report: &mut Report,
@@ -387,7 +430,7 @@ impl Segment {
             let expected = report.last_sequence + 1;
             match reader.next().map_err(failed("read", &self.path))? {
                 Next::Record(record) => {
-                    self.check(&record, offset, report)?;
+                    report.check(&record).map_err(|kind| self.damage(offset, expected, kind))?;
                     replay(record).map_err(|error| ReadError::Refused {
                         path: self.path.clone(),
                         offset,
@@ -417,30 +460,26 @@ impl Segment {
         }
     }
 
-    /// A record that verifies is the next one, and not older than the one before it.
-    fn check(&self, record: &Record<'_>, offset: u64, report: &Report) -> Result<(), ReadError> {
-        let expected = report.last_sequence + 1;
-        if record.sequence != expected {
-            let kind = DamageKind::SequenceGap { expected, found: record.sequence };
-            return Err(self.damage(offset, expected, kind));
-        }
-        if record.timestamp < report.last_timestamp {
-            let kind = DamageKind::TimeWentBack {
-                previous: report.last_timestamp,
-                found: record.timestamp,
-            };
-            return Err(self.damage(offset, expected, kind));
-        }
-        Ok(())
-    }
-
     fn damage(&self, offset: u64, sequence: u64, kind: DamageKind) -> ReadError {
         ReadError::Damaged(Box::new(Damage { path: self.path.clone(), offset, sequence, kind }))
     }
 }
 
 impl Report {
-    fn add_segment(&mut self, header: &SegmentHeader) {
+    /// A record that verifies is the next one, and not older than the one before it.
+    pub(crate) fn check(&self, record: &Record<'_>) -> Result<(), DamageKind> {
+        let expected = self.last_sequence + 1;
+        if record.sequence != expected {
+            return Err(DamageKind::SequenceGap { expected, found: record.sequence });
+        }
+        if record.timestamp < self.last_timestamp {
+            let previous = self.last_timestamp;
+            return Err(DamageKind::TimeWentBack { previous, found: record.timestamp });
+        }
+        Ok(())
+    }
+
+    pub(crate) fn add_segment(&mut self, header: &SegmentHeader) {
         if self.segment_count == 0 {
             self.journal_id = Some(header.journal_id);
             self.created = header.created;
@@ -449,7 +488,7 @@ impl Report {
         self.byte_count += SEGMENT_HEADER_LEN;
     }
 
-    fn add_record(&mut self, record: &Record<'_>) {
+    pub(crate) fn add_record(&mut self, record: &Record<'_>) {
         if self.record_count == 0 {
             self.first_sequence = record.sequence;
         }
@@ -460,6 +499,6 @@ impl Report {
     }
 }
 
-fn failed(doing: &'static str, path: &Path) -> impl FnOnce(io::Error) -> ReadError {
+pub(crate) fn failed(doing: &'static str, path: &Path) -> impl FnOnce(io::Error) -> ReadError {
     move |source| ReadError::Storage { doing, path: path.to_owned(), source }
 }

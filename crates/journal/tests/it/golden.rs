@@ -24,6 +24,7 @@ fn options() -> Options {
         segment_bytes: 8_192 + 128,
         journal_id_if_new: 0x0123_4567_89ab_cdef,
         created: 1_767_225_600_000_000_000,
+        from: 0,
     }
 }
 

@@ -11,3 +11,5 @@ mod crash;
 mod fault;
 mod golden;
 mod snapshot;
+mod follow;
+mod from;

@@ -256,7 +256,12 @@ impl Encoder {
         }
     }
 
-    fn learn(&mut self, instrument: &Instrument) {
+    /// Takes up an instrument that was added before the first output it is given, as for one that
+    /// goes on from a snapshot.
+    ///
+    /// # Panics
+    /// Instruments are not given in the order of their ids.
+    pub fn learn(&mut self, instrument: &Instrument) {
         self.symbols.push(instrument.symbol);
         assert!(
             usize::from(instrument.instrument_id.0) == self.symbols.len(),

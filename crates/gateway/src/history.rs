@@ -1,0 +1,316 @@
+use std::fmt;
+
+use market::{Event, Instrument, Output, SessionId, Text};
+use wire::{itch, ouch};
+
+use crate::stream::StreamStore;
+
+/// The code of a section with replies of one session.
+const REPLIES: u16 = 256;
+/// The code of a section with messages of the feed.
+const FEED: u16 = 257;
+/// The section ends when it has so many bytes; one message more may be in it.
+const SECTION_LEN: usize = 256 << 10;
+/// Bytes before each message, which say how long it is.
+const LENGTH_BYTES: usize = 2;
+
+/// What all edges have said to anybody, the newest of it word by word: what a snapshot must have so
+/// that who comes back after it can be answered.
+///
+/// It takes the outputs of all sessions, whatever gateway they come in by, and numbers messages as
+/// the gateways do. Of replies and of the feed it keeps as much as the bound allows; of what was
+/// given up it still knows how many there were, so that nothing gets another number.
+#[derive(Debug)]
+pub struct History {
+    replies_encoder: ouch::Encoder,
+    feed_encoder: itch::Encoder,
+    /// By session id, less 1.
+    usernames: Vec<Text<6>>,
+    /// By instrument id, less 1.
+    instruments: Vec<Instrument>,
+    /// The stream of a session has its id, less 1.
+    replies: StreamStore,
+    feed: StreamStore,
+}
+
+/// Why bytes are not a history.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum HistoryError {
+    /// The section ends within a message.
+    Short,
+    /// There is no such section.
+    Code(u16),
+    /// No session has the number 0.
+    Session,
+    /// A section does not go on where the one before it ended.
+    Number {
+        /// The number it should begin with.
+        expected: u64,
+        /// The number it begins with.
+        found: u64,
+    },
+}
+
+impl fmt::Display for HistoryError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Short => write!(f, "a section ends within a message"),
+            Self::Code(code) => write!(f, "there is no section {code}"),
+            Self::Session => write!(f, "replies of session 0"),
+            Self::Number { expected, found } => {
+                write!(f, "messages go on with number {found} instead of {expected}")
+            }
+        }
+    }
+}
+
+impl std::error::Error for HistoryError {}
+
+impl History {
+    /// Before the first output. Keeps about `bytes_max` bytes of replies, and as much of the feed.
+    #[must_use]
+    pub fn new(bytes_max: usize) -> Self {
+        Self {
+            replies_encoder: ouch::Encoder::new(),
+            feed_encoder: itch::Encoder::new(),
+            usernames: Vec::new(),
+            instruments: Vec::new(),
+            replies: StreamStore::new(0, bytes_max),
+            feed: StreamStore::new(1, bytes_max),
+        }
+    }
+
+    /// True for the codes of its sections.
+    #[must_use]
+    pub const fn has_section(code: u16) -> bool {
+        matches!(code, REPLIES | FEED)
+    }
+
+    /// Takes the next output.
+    pub fn take(&mut self, output: &Output) {
+        match &output.event {
+            Event::SessionAdded(added) => self.know_session(added.session_id, added.username),
+            // The encoders learn of it from the output itself.
+            Event::InstrumentAdded(instrument) => self.instruments.push(*instrument),
+            _ => {}
+        }
+        let Self { replies, feed, usernames, .. } = self;
+        self.replies_encoder.encode(output, &mut |recipient, message| match recipient {
+            ouch::Recipient::One(session_id) => {
+                replies.push(usize::from(session_id.0) - 1, message);
+            }
+            ouch::Recipient::All => {
+                for session in 0..usernames.len() {
+                    replies.push(session, message);
+                }
+            }
+        });
+        self.feed_encoder.encode(output, &mut |message| {
+            feed.push(0, message);
+        });
+    }
+
+    /// Takes up a session that was added before the first output it will be given.
+    ///
+    /// # Panics
+    /// Sessions are not given in the order of their ids.
+    pub fn know_session(&mut self, session_id: SessionId, username: Text<6>) {
+        self.usernames.push(username);
+        assert_eq!(usize::from(session_id.0), self.usernames.len(), "sessions come in their order");
+        if self.replies.stream_count() < self.usernames.len() {
+            self.replies.add_stream();
+        }
+    }
+
+    /// Takes up an instrument that was added before the first output it will be given.
+    pub fn know_instrument(&mut self, instrument: Instrument) {
+        self.replies_encoder.learn(&instrument);
+        self.feed_encoder.learn(&instrument);
+        self.instruments.push(instrument);
+    }
+
+    /// Emits what is kept, section by section: code and bytes. Sessions and instruments are left
+    /// out; they are part of the state.
+    pub fn sections(&self, emit: &mut impl FnMut(u16, &[u8])) {
+        let mut bytes = Vec::new();
+        for stream in 0..self.replies.stream_count() {
+            let session_id = (stream + 1) as u16;
+            stream_sections(&self.replies, stream, &mut bytes, &mut |first, messages| {
+                let mut section = session_id.to_le_bytes().to_vec();
+                section.extend(first.to_le_bytes());
+                section.extend(messages);
+                emit(REPLIES, &section);
+            });
+        }
+        stream_sections(&self.feed, 0, &mut bytes, &mut |first, messages| {
+            let mut section = first.to_le_bytes().to_vec();
+            section.extend(messages);
+            emit(FEED, &section);
+        });
+    }
+
+    /// Takes a section up, in the order in which they were emitted.
+    ///
+    /// # Errors
+    /// It is none that [`sections`](Self::sections) emits.
+    pub fn section(&mut self, code: u16, bytes: &[u8]) -> Result<(), HistoryError> {
+        match code {
+            REPLIES => {
+                let (session_id, bytes) = bytes.split_first_chunk().ok_or(HistoryError::Short)?;
+                let session_id = u16::from_le_bytes(*session_id);
+                let stream = usize::from(session_id).checked_sub(1).ok_or(HistoryError::Session)?;
+                while self.replies.stream_count() <= stream {
+                    self.replies.add_stream();
+                }
+                restore(&mut self.replies, stream, bytes)
+            }
+            FEED => restore(&mut self.feed, 0, bytes),
+            code => Err(HistoryError::Code(code)),
+        }
+    }
+
+    /// How many messages of the feed there were, and the number of the first that is kept.
+    #[must_use]
+    pub fn feed_numbers(&self) -> (u64, u64) {
+        (self.feed.next(0) - 1, self.feed.first(0))
+    }
+
+    pub(crate) fn instruments(&self) -> &[Instrument] {
+        &self.instruments
+    }
+
+    pub(crate) fn sessions(&self) -> impl Iterator<Item = (SessionId, &Text<6>)> {
+        (1..).map(SessionId).zip(&self.usernames)
+    }
+
+    /// Gives a stream of a store, to which nothing was ever said, what a session was told.
+    pub(crate) fn give_replies(&self, session_id: SessionId, to: &mut StreamStore, stream: usize) {
+        self.replies.give(usize::from(session_id.0) - 1, to, stream);
+    }
+
+    /// Gives a stream of a store, to which nothing was ever said, the feed.
+    pub(crate) fn give_feed(&self, to: &mut StreamStore, stream: usize) {
+        self.feed.give(0, to, stream);
+    }
+}
+
+/// Emits what a stream keeps: the number of the first, and messages, each after its length. A stream
+/// that keeps nothing is emitted for its number.
+fn stream_sections(
+    store: &StreamStore,
+    stream: usize,
+    bytes: &mut Vec<u8>,
+    emit: &mut impl FnMut(u64, &[u8]),
+) {
+    let (oldest, next) = (store.first(stream), store.next(stream));
+    let mut first = oldest;
+    for number in oldest..next {
+        let message = store.get(stream, number).expect("it is kept");
+        bytes.extend((message.len() as u16).to_le_bytes());
+        bytes.extend(message);
+        if SECTION_LEN <= bytes.len() {
+            emit(first, bytes);
+            bytes.clear();
+            first = number + 1;
+        }
+    }
+    emit(first, bytes);
+    bytes.clear();
+}
+
+fn restore(store: &mut StreamStore, stream: usize, bytes: &[u8]) -> Result<(), HistoryError> {
+    let (first, mut bytes) = bytes.split_first_chunk().ok_or(HistoryError::Short)?;
+    let found = u64::from_le_bytes(*first);
+    let expected = store.next(stream);
+    if expected == 1 && found > 1 {
+        store.begin_at(stream, found);
+    } else if found != expected {
+        return Err(HistoryError::Number { expected, found });
+    }
+    while !bytes.is_empty() {
+        let (length, rest) =
+            bytes.split_first_chunk::<LENGTH_BYTES>().ok_or(HistoryError::Short)?;
+        let length = usize::from(u16::from_le_bytes(*length));
+        let (message, rest) = rest.split_at_checked(length).ok_or(HistoryError::Short)?;
+        store.push(stream, message);
+        bytes = rest;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sections(history: &History) -> Vec<(u16, Vec<u8>)> {
+        let mut sections = Vec::new();
+        history.sections(&mut |code, bytes| sections.push((code, bytes.to_vec())));
+        sections
+    }
+
+    fn restored(sections: &[(u16, Vec<u8>)]) -> Result<History, HistoryError> {
+        let mut history = History::new(64 << 20);
+        for (code, bytes) in sections {
+            history.section(*code, bytes)?;
+        }
+        Ok(history)
+    }
+
+    /// A history with streams of very different lengths, one of them empty, one with messages that
+    /// were given up.
+    fn long() -> History {
+        let mut history = History::new(1 << 20);
+        for (number, name) in (1..).map(SessionId).zip(["A", "B", "C"]) {
+            history.know_session(number, Text::new(name).unwrap());
+        }
+        for number in 0..40_000_u32 {
+            history.replies.push(0, &number.to_le_bytes().repeat(20));
+            history.feed.push(0, &number.to_be_bytes().repeat(8));
+        }
+        history.replies.push(2, b"once");
+        history
+    }
+
+    /// What is kept comes back under the same numbers, and what was given up is still counted.
+    #[test]
+    fn what_is_kept_comes_back() {
+        let before = long();
+        assert!(before.replies.first(0) > 1, "something was given up");
+        let after = restored(&sections(&before)).unwrap();
+        assert_eq!(sections(&after), sections(&before));
+        assert_eq!(after.feed_numbers(), (40_000, before.feed.first(0)));
+        let mut store = StreamStore::new(2, 64 << 20);
+        after.give_replies(SessionId(1), &mut store, 1);
+        assert_eq!((store.first(1), store.next(1)), (before.replies.first(0), 40_001));
+        for number in store.first(1)..store.next(1) {
+            assert_eq!(store.get(1, number), before.replies.get(0, number));
+        }
+        assert_eq!(store.next(0), 1);
+    }
+
+    /// A section that is cut short, repeated or left out is refused, or changes only what its stream
+    /// does not keep.
+    #[test]
+    fn damaged_sections_are_refused() {
+        let whole = sections(&long());
+        assert!(whole.len() > 4, "{}", whole.len());
+        let mut cut = whole.clone();
+        cut[0].1.pop();
+        assert_eq!(restored(&cut).unwrap_err(), HistoryError::Short);
+        for index in 0..whole.len() - 1 {
+            let mut missing = whole.clone();
+            let stream = |at: usize| (whole[at].0, whole[at].1[..2].to_vec());
+            if index > 0 && stream(index) == stream(index - 1) && stream(index) == stream(index + 1)
+            {
+                missing.remove(index);
+                let error = restored(&missing).unwrap_err();
+                assert!(matches!(error, HistoryError::Number { .. }), "{index}: {error}");
+            }
+        }
+        let mut twice = whole.clone();
+        twice.insert(1, whole[0].clone());
+        assert!(matches!(restored(&twice).unwrap_err(), HistoryError::Number { .. }));
+        assert_eq!(restored(&[(7, vec![])]).unwrap_err(), HistoryError::Code(7));
+        assert_eq!(restored(&[(REPLIES, vec![0; 10])]).unwrap_err(), HistoryError::Session);
+    }
+}

@@ -1,0 +1,171 @@
+//! Following a journal while it is written: every record is shown once, in order, as it was written.
+
+use std::convert::Infallible;
+
+use journal::{CrashStorage, DamageKind, Durability, Follower, Record, VerifyError};
+
+use crate::support::{Kept, Place, append, on_both, open, options, record, records, spots, write};
+
+fn poll(
+    follower: &mut Follower,
+    limit: usize,
+    until: u64,
+    kept: &mut Vec<Kept>,
+) -> Result<usize, VerifyError> {
+    follower.poll(limit, until, &mut |record: Record<'_>| {
+        kept.push(Kept::of(record));
+        Ok::<_, Infallible>(())
+    })
+}
+
+fn all(follower: &mut Follower) -> Result<Vec<Kept>, VerifyError> {
+    let mut kept = Vec::new();
+    while poll(follower, 3, u64::MAX, &mut kept)? > 0 {}
+    Ok(kept)
+}
+
+/// What is committed is shown, and nothing before; segments come and go.
+#[test]
+fn records_are_shown_as_they_come() {
+    on_both!(|place| {
+        let mut follower = Follower::new(place.storage(), 0);
+        let mut kept = Vec::new();
+        assert_eq!(poll(&mut follower, 9, u64::MAX, &mut kept).unwrap(), 0, "nothing is there");
+        let (mut writer, _, _) = open(place.storage(), &options(Durability::Written)).unwrap();
+        assert_eq!(poll(&mut follower, 9, u64::MAX, &mut kept).unwrap(), 0);
+        for sequence in 1..=60 {
+            append(&mut writer, sequence).unwrap();
+            if sequence % 7 == 0 {
+                writer.commit().unwrap();
+                while poll(&mut follower, 4, u64::MAX, &mut kept).unwrap() > 0 {}
+                assert_eq!(kept, records(sequence));
+            }
+        }
+        assert!(place.names().len() > 3, "segments came");
+        drop(writer);
+        assert_eq!(follower.last_sequence(), 56);
+        assert_eq!(follower.journal_id(), Some(crate::support::JOURNAL_ID));
+    });
+}
+
+/// No more than asked for, and none after the sequence that bounds it.
+#[test]
+fn what_is_asked_for_bounds_what_is_shown() {
+    let storage = CrashStorage::new();
+    write(&storage, 40);
+    let mut follower = Follower::new(storage.storage(), 0);
+    let mut kept = Vec::new();
+    assert_eq!(poll(&mut follower, 5, u64::MAX, &mut kept).unwrap(), 5);
+    assert_eq!(poll(&mut follower, 100, 11, &mut kept).unwrap(), 6);
+    assert_eq!(poll(&mut follower, 100, 11, &mut kept).unwrap(), 0);
+    assert_eq!(kept, records(11));
+    assert_eq!(poll(&mut follower, 100, 40, &mut kept).unwrap(), 29);
+    assert_eq!(kept, records(40));
+}
+
+/// From any sequence on; segments that end before it need not be there.
+#[test]
+fn begins_anywhere() {
+    let storage = CrashStorage::new();
+    write(&storage, 40);
+    for from in 0..=41_u64 {
+        let expected: Vec<_> = (from.max(1)..=40).map(record).collect();
+        assert_eq!(all(&mut Follower::new(storage.storage(), from)).unwrap(), expected);
+        let fewer = CrashStorage::new();
+        let spot = spots(40).into_iter().rfind(|it| it.sequence <= from.max(1)).unwrap();
+        for (name, bytes) in storage.everything() {
+            if name >= spot.name {
+                fewer.set_bytes(&name, Some(bytes));
+            }
+        }
+        assert_eq!(all(&mut Follower::new(fewer.storage(), from)).unwrap(), expected, "{from}");
+    }
+}
+
+/// A record of which only a part is there is waited for, wherever it ends, and shown once it is whole.
+#[test]
+fn what_is_half_written_is_waited_for() {
+    let whole = CrashStorage::new();
+    write(&whole, 20);
+    for spot in spots(20) {
+        let bytes = whole.content(&spot.name);
+        for end in spot.start..spot.end {
+            let storage = CrashStorage::new();
+            for (name, bytes) in whole.everything() {
+                if name < spot.name {
+                    storage.set_bytes(&name, Some(bytes));
+                }
+            }
+            let end = end as usize;
+            storage.set_bytes(&spot.name, Some(bytes[..end].to_vec()));
+            let mut follower = Follower::new(storage.storage(), 0);
+            let mut kept = Vec::new();
+            while poll(&mut follower, 9, u64::MAX, &mut kept).unwrap() > 0 {}
+            assert_eq!(kept, records(spot.sequence - 1), "{spot:?} until {end}");
+            append_to(&storage, &spot.name, &bytes[end..]);
+            while poll(&mut follower, 9, u64::MAX, &mut kept).unwrap() > 0 {}
+            let of_segment = spots(20).into_iter().rfind(|it| it.name == spot.name).unwrap();
+            assert_eq!(kept, records(of_segment.sequence));
+        }
+    }
+}
+
+/// A record that does not verify with one after it that does is damage, told with its sequence.
+#[test]
+fn damage_is_told() {
+    let storage = CrashStorage::new();
+    write(&storage, 20);
+    for spot in spots(20).iter().filter(|it| it.sequence < 20) {
+        let bytes = storage.content(&spot.name);
+        storage.change(&spot.name, |bytes| bytes[spot.start as usize + 9] ^= 1);
+        let error = all(&mut Follower::new(storage.storage(), 0)).unwrap_err();
+        let VerifyError::Damaged(damage) = error else { panic!("{error}") };
+        assert_eq!((damage.sequence, damage.offset), (spot.sequence, spot.start));
+        assert!(matches!(damage.kind, DamageKind::BadRecord { .. }), "{damage}");
+        storage.set_bytes(&spot.name, Some(bytes));
+    }
+    let last = spots(20).pop().unwrap();
+    storage.change(&last.name, |bytes| bytes[last.start as usize + 9] ^= 1);
+    let kept = all(&mut Follower::new(storage.storage(), 0)).unwrap();
+    assert_eq!(kept, records(19), "the last may not be whole yet");
+}
+
+/// Who refuses a record ends it, and the sequence is told.
+#[test]
+fn a_refusal_ends_it() {
+    let storage = CrashStorage::new();
+    write(&storage, 5);
+    let mut follower = Follower::new(storage.storage(), 0);
+    let error = follower
+        .poll(9, u64::MAX, &mut |record: Record<'_>| match record.sequence {
+            3 => Err("no"),
+            _ => Ok(()),
+        })
+        .unwrap_err();
+    assert!(matches!(error, VerifyError::Refused { sequence: 3, .. }), "{error}");
+}
+
+/// A venue that starts again cuts its torn tail and goes on; who follows goes on with it.
+#[test]
+fn a_torn_tail_that_is_cut_is_passed() {
+    on_both!(|place| {
+        write(place, 10);
+        let mut follower = Follower::new(place.storage(), 0);
+        let mut kept = Vec::new();
+        let last = place.names().pop().unwrap();
+        let whole = place.content(&last);
+        // The tail is torn in the file that is open already.
+        append_to(place, &last, &[3; 50]);
+        while poll(&mut follower, 9, u64::MAX, &mut kept).unwrap() > 0 {}
+        assert_eq!(kept, records(10));
+        write(place, 25);
+        assert!(place.content(&last).starts_with(&whole));
+        while poll(&mut follower, 9, u64::MAX, &mut kept).unwrap() > 0 {}
+        assert_eq!(kept, records(25));
+    });
+}
+
+fn append_to(place: &impl Place, name: &str, bytes: &[u8]) {
+    let mut storage = place.storage();
+    storage.open(name, journal::Access::Append).unwrap().append(bytes).unwrap();
+}
