@@ -8,9 +8,9 @@ pub(crate) mod matching;
 
 use alloc::boxed::Box;
 
-use market::{Display, Instrument, Price, Side};
+use market::{Display, Instrument, Price, Quantity, Side};
 
-use crate::order::{Order, PRICE_MAX};
+use crate::order::{Order, PRICE_MAX, QUANTITY_MAX};
 use ladder::{Ladder, NO_RANK};
 use pool::{Pool, Slot};
 
@@ -23,6 +23,8 @@ use pool::{Pool, Slot};
 #[derive(Debug)]
 pub(crate) struct Book {
     instrument: Instrument,
+    /// The largest quantity of an order.
+    quantity_max: Quantity,
     /// The price increment, which [`PRICE_MAX`] bounds.
     increment: u32,
     /// 2⁶⁴ divided by the increment, rounded up: a product instead of a division. 0 for 1, which
@@ -50,6 +52,7 @@ impl Book {
         let increment = increment.0 as u32;
         Self {
             instrument,
+            quantity_max: QUANTITY_MAX,
             increment,
             increment_inverse: (u64::MAX / u64::from(increment)).wrapping_add(1),
             number_max: PRICE_MAX.0 as u32 / increment,
@@ -61,6 +64,22 @@ impl Book {
     /// What is traded here.
     pub(crate) fn instrument(&self) -> &Instrument {
         &self.instrument
+    }
+
+    /// The largest quantity of an order here.
+    #[inline]
+    pub(crate) fn quantity_max(&self) -> Quantity {
+        self.quantity_max
+    }
+
+    /// Sets the largest quantity of an order.
+    pub(crate) fn set_quantity_max(&mut self, quantity_max: Quantity) {
+        self.quantity_max = quantity_max;
+    }
+
+    /// True if nothing rests here.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.best_bid().is_none() && self.best_ask().is_none()
     }
 
     /// True for a price that a limit order may have here.
@@ -102,6 +121,13 @@ impl Book {
     /// The best ask, displayed or hidden, in ticks.
     pub(crate) fn best_ask(&self) -> Option<Price> {
         self.price_best(Side::Sell, self.asks.best_rank())
+    }
+
+    /// The best displayed price of the side that an order of this side meets.
+    pub(crate) fn best_opposite_displayed(&self, side: Side) -> Option<Price> {
+        let rank = self.opposite(side).displayed.best_rank();
+        let opposite = if side.is_buy() { Side::Sell } else { Side::Buy };
+        self.price_best(opposite, rank)
     }
 
     /// The first level of a side, its price and its oldest order, that is not before `place`, with

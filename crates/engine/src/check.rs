@@ -5,12 +5,7 @@ use market::{
     TimeInForce,
 };
 
-use crate::{
-    book::Book,
-    day::Day,
-    order::{Order, QUANTITY_MAX},
-    session::Session,
-};
+use crate::{book::Book, day::Day, order::Order, session::Session};
 
 /// May this firm enter orders here and now?
 pub(crate) fn entry(day: Day, session: &Session, firm: Firm) -> Result<(), RejectReason> {
@@ -30,7 +25,7 @@ pub(crate) fn terms(
     quantity: Quantity,
     price: Price,
 ) -> Result<(), RejectReason> {
-    if quantity.is_zero() || QUANTITY_MAX < quantity {
+    if quantity.is_zero() || book.quantity_max() < quantity {
         return Err(RejectReason::InvalidQuantity);
     }
     let price_allowed = match order_type {

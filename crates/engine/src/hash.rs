@@ -1,16 +1,19 @@
 //! The state hash: equal where states are equal, kept up to date in O(1) per change.
 //!
 //! The state is taken as a set of elements (an instrument, a session, the last number of a channel,
-//! a firm that may not enter orders, an order), each with a 64-bit hash of all its fields. The sum
+//! a firm that may not enter orders, an order, a balance), each with a 64-bit hash of all its fields. The sum
 //! of these does not depend on the order in which they came, and a change is one subtraction and
 //! one addition. What changes with each input (sequence, time, counters) is mixed in when the hash
 //! is asked for.
 //!
 //! Priority needs no element of its own: within a level it is the order of the order ids.
 
-use market::{Firm, Instrument, SessionId, Text};
+use market::{
+    AccountId, Asset, AssetId, Firm, Instrument, InstrumentId, MoneyTerms, SessionId, Text,
+};
 
 use crate::{
+    money::{account::AssetLimits, fees::Fees, terms::NO_TERMS},
     order::{Order, Progress},
     session::Session,
 };
@@ -49,6 +52,13 @@ const INSTRUMENT: u64 = 1;
 const SESSION: u64 = 2;
 const CHANNEL: u64 = 3;
 const FIRM_DISABLED: u64 = 4;
+const ASSET: u64 = 60;
+const ACCOUNT: u64 = 61;
+const ASSIGNMENT: u64 = 62;
+const TERMS: u64 = 63;
+const FEES: u64 = 64;
+const ASSET_LIMITS: u64 = 65;
+const BALANCE: u64 = 0x9E6C_63D0_76CC_4765;
 // The parts of an order are mixed by fewer rounds, so what tells them apart has many bits.
 const ORDER_IDENTITY: u64 = 0x5851_F42D_4C95_7F2D;
 const ORDER_PROGRESS: u64 = 0x8C25_1B0F_7D63_A2C1;
@@ -117,25 +127,104 @@ fn order_identity(order: &Order) -> u64 {
         | u64::from(order.capacity.code()) << 40
         | u64::from(order.customer_type.code()) << 32
         | order.price().0;
-    let owner = u64::from(u32::from_le_bytes(*order.firm.as_bytes())) << 32
-        | u64::from(order.display.code()) << 24
-        | order.quantity().0;
+    let owner = u64::from(u32::from_le_bytes(*order.firm.as_bytes())) << 32 | order.quantity().0;
     let group = u64::from(order.group_id);
-    let rare = word(&order.self_match_group) | u64::from(order.post_only) << 16;
+    let rare = word(&order.self_match_group) << 16
+        | u64::from(order.display.code()) << 8
+        | u64::from(order.post_only);
     let one = fold_pair(order.order_id.0 ^ group << 48, name);
     let other = fold_pair(trade, owner);
     fold_pair(one ^ ORDER_IDENTITY ^ rare, other)
 }
 
 /// What a trade, its prevention, a cancel or a modify changes: a part by itself, so that a trade
-/// mixes little. Quantities are below 2^20, and sides differ in their lowest four bits.
+/// mixes little. Quantities are below 2^28, and sides differ in their lowest four bits.
 #[inline]
 pub(crate) fn order_progress(order: &Order, progress: Progress) -> u64 {
-    let progress = u64::from(progress.leaves) << 44
-        | u64::from(progress.executed) << 24
-        | u64::from(progress.prevented) << 4
-        | u64::from(order.side.code() & 0xf);
-    fold_pair(order.order_id.0 ^ ORDER_PROGRESS, progress)
+    let Progress { leaves, executed, prevented } = progress;
+    let side = u64::from(order.side.code() & 0xf);
+    let words = u64::from(leaves) << 32 | side << 28 | u64::from(executed);
+    fold_pair(order.order_id.0 ^ u64::from(prevented) << 36 ^ ORDER_PROGRESS, words)
+}
+
+/// An asset, and how many movements of it came in or went out.
+pub(crate) fn asset(asset: &Asset, version: u64) -> u64 {
+    let id = u64::from(asset.asset_id.0) << 8 | u64::from(asset.decimals);
+    mix([ASSET, id, word(&asset.name), version])
+}
+
+/// An account: what it may do and has done this second.
+pub(crate) fn account(account_id: AccountId, name: &Text<8>, words: [u64; 4]) -> u64 {
+    let [a, b, c, d] = words;
+    mix([ACCOUNT, u64::from(account_id.0), word(name), a, b, c, d])
+}
+
+/// Whose the orders of a session are; nobody's is no element.
+pub(crate) fn assignment(session_id: SessionId, account_id: AccountId) -> u64 {
+    if account_id == AccountId::VENUE {
+        return 0;
+    }
+    mix([ASSIGNMENT, u64::from(session_id.0), u64::from(account_id.0)])
+}
+
+/// What orders in an instrument cost; not to be paid for, and no larger than others, is no element.
+pub(crate) fn terms(instrument_id: InstrumentId, terms: &MoneyTerms) -> u64 {
+    if *terms == NO_TERMS {
+        return 0;
+    }
+    let assets = u64::from(terms.base.0) << 16 | u64::from(terms.quote.0);
+    mix([
+        TERMS,
+        u64::from(instrument_id.0) << 8 | u64::from(terms.class.code()),
+        assets,
+        terms.base_units,
+        terms.quote_numerator,
+        terms.quote_denominator,
+        terms.quantity_max.0,
+    ])
+}
+
+/// The fees of a tier; none are no element.
+pub(crate) fn fees(tier: usize, fees: &Fees) -> u64 {
+    if *fees == Fees::default() {
+        return 0;
+    }
+    let ppm = u64::from(fees.maker_ppm.cast_unsigned()) << 32 | u64::from(fees.taker_ppm);
+    mix([FEES, tier as u64, ppm])
+}
+
+/// What an account may do with an asset; without limits it is no element.
+pub(crate) fn asset_limits(asset_id: AssetId, account_id: AccountId, limits: &AssetLimits) -> u64 {
+    if *limits == AssetLimits::default() {
+        return 0;
+    }
+    let place = u64::from(asset_id.0) << 32 | u64::from(account_id.0);
+    let AssetLimits { order_notional_max, position_max, short_max } = *limits;
+    mix([
+        ASSET_LIMITS,
+        place,
+        order_notional_max as u64,
+        (order_notional_max >> 64) as u64,
+        position_max as u64,
+        (position_max >> 64) as u64,
+        short_max as u64,
+        (short_max >> 64) as u64,
+    ])
+}
+
+/// What an account has of an asset, after so many movements. What is reserved follows from the
+/// orders. A trade changes four of them, so it is one round.
+#[inline]
+pub(crate) fn balance(
+    asset_id: AssetId,
+    account_id: AccountId,
+    available: i128,
+    version: u64,
+) -> u64 {
+    let place = u64::from(asset_id.0) << 32 | u64::from(account_id.0);
+    let low = available as u64;
+    let high = (available >> 64) as u64;
+    fold_pair(place.wrapping_mul(BALANCE) ^ low, version ^ high.rotate_left(40))
 }
 
 /// Up to eight characters as a number, which has as many bytes as they are.

@@ -34,6 +34,7 @@ impl Engine {
                 }
             }
         }
+        self.money.add_hashes(&mut sum);
         self.hash_with(sum)
     }
 
@@ -61,6 +62,8 @@ impl Engine {
             }
         }
         assert_eq!(live_count, resting_count, "a session knows each of its orders");
+        let live = self.sessions.iter().flat_map(|session| session.iter_live());
+        self.money.check_orders(live.map(|(_, slot)| &self.pool[slot].order));
         assert!(self.found.is_empty());
     }
 

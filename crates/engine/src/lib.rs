@@ -20,6 +20,7 @@ mod session;
 mod order;
 mod self_match;
 mod book;
+mod money;
 pub mod matching;
 mod hash;
 mod view;
@@ -41,7 +42,11 @@ use market::{
     TimeInForce, Timestamp, TradeId, Traded,
 };
 
-pub use order::{PRICE_MAX, QUANTITY_MAX};
+pub use money::{
+    command::BALANCES_MAX,
+    view::{AccountBalance, AccountState},
+};
+pub use order::{PRICE_MAX, QUANTITY_LIMIT, QUANTITY_MAX};
 pub use session::{FIRMS_DISABLED_MAX, Session};
 pub use snapshot::{Restoration, Section, SnapshotError};
 pub use view::{BookView, Counters, DepthLevel, RestingOrder};
@@ -53,6 +58,7 @@ use book::{
 };
 use day::Day;
 use hash::StateHash;
+use money::Money;
 use names::Names;
 use order::{Order, OrderTerms};
 use session::Sessions;
@@ -74,6 +80,7 @@ pub struct Engine {
     order_id_last: OrderId,
     trade_id_last: TradeId,
     orders_accepted: u64,
+    money: Money,
     hash: StateHash,
     /// What a mass cancel has found; empty between commands.
     found: Vec<Slot>,
@@ -94,6 +101,7 @@ impl Engine {
             order_id_last: OrderId(0),
             trade_id_last: TradeId(0),
             orders_accepted: 0,
+            money: Money::default(),
             hash: StateHash::default(),
             found: Vec::new(),
         }
@@ -125,7 +133,8 @@ impl Engine {
             Command::QueryAccount(query) => self.query_account(query, emit),
             Command::Refuse(refused) => self.refuse(refused, emit),
             Command::CancelOnDisconnect(cancel) => self.cancel_on_disconnect(cancel, emit),
-            Command::Money(_) | Command::Venue(_) => {}
+            Command::Money(command) => self.money(command, emit),
+            Command::Venue(_) => {}
             Command::Time => {}
         }
     }
@@ -172,6 +181,7 @@ impl Engine {
         if !self.consume(order.key) {
             return;
         }
+        self.money.count_asked(order.key.session_id, self.timestamp, &mut self.hash);
         let instrument_id = match self.check(order) {
             Ok(instrument_id) => instrument_id,
             Err(reason) => {
@@ -218,6 +228,7 @@ impl Engine {
             time_in_force: order.time_in_force,
             minimum_quantity: order.conditions.minimum_quantity,
         };
+        self.reserve(&incoming, terms.order_type, emit);
         self.trade_and_rest(incoming, &terms, emit);
     }
 
@@ -240,6 +251,12 @@ impl Engine {
         else {
             return self.cancel_all(slot, CancelReason::User, emit);
         };
+        self.money.count_asked(key.session_id, self.timestamp, &mut self.hash);
+        if let Err(reason) = self.check_replacement(&original, &terms) {
+            self.consume(key);
+            return reject(key, reason, terms.client_order_id, emit);
+        }
+        let book = self.book_of(&original);
 
         let minimum_quantity = terms.conditions.minimum_quantity.unwrap_or_default();
         let rests_at_once = terms.order_type == OrderType::Limit
@@ -290,6 +307,8 @@ impl Engine {
             },
             conditions: Conditions { minimum_quantity, ..replacement.conditions() },
         }));
+        self.release(&original, original.leaves(), Quantity::ZERO, emit);
+        self.reserve(&replacement, terms.order_type, emit);
         if in_place {
             self.add(replacement);
         } else {
@@ -312,7 +331,9 @@ impl Engine {
         let before = self.pool[slot].order;
         let quantity = before.excess(modify.quantity);
         let changes = modify.side != before.side || !quantity.is_zero();
-        if !changes || !check::side_change(before.side, modify.side) {
+        let may_become = check::side_change(before.side, modify.side)
+            && (modify.side == before.side || self.money.may_become(&before, modify.side));
+        if !changes || !may_become {
             return;
         }
         let mut after = before;
@@ -328,6 +349,7 @@ impl Engine {
             leaves: after.leaves(),
             shown: after.shown_since(before.leaves()),
         }));
+        self.release(&after, before.leaves(), after.leaves(), emit);
     }
 
     fn mass_cancel(&mut self, mass: &MassCancel, emit: &mut impl FnMut(Event)) {
@@ -404,7 +426,9 @@ impl Engine {
         if session.is_full() {
             return Err(RejectReason::TooManyOrders);
         }
-        Ok(InstrumentId(number))
+        let instrument_id = InstrumentId(number);
+        self.check_money(order, instrument_id)?;
+        Ok(instrument_id)
     }
 
     /// Trades an order as far as it goes and may; what is left rests, or is canceled if it may not.
@@ -419,14 +443,14 @@ impl Engine {
             OrderType::Market | OrderType::MarketToLimit => None,
         };
         if order.post_only && self.book_of(&order).would_cross(order.side, limit) {
-            return emit(canceled_at_once(&order, CancelReason::PostOnly));
+            return self.cancel_at_once(&order, CancelReason::PostOnly, emit);
         }
         let minimum = match terms.time_in_force {
             TimeInForce::FillOrKill => order.leaves(),
             _ => terms.minimum_quantity.quantity(),
         };
         if !self.reaches_minimum(&order, limit, minimum) {
-            return emit(canceled_at_once(&order, CancelReason::ImmediateOrCancel));
+            return self.cancel_at_once(&order, CancelReason::ImmediateOrCancel, emit);
         }
         let price_last = self.trade(&mut order, limit, emit);
         if order.is_done() {
@@ -439,7 +463,10 @@ impl Engine {
         if let Some(limit) = limit
             && terms.time_in_force.may_rest()
         {
-            order.set_price(limit);
+            if order.price() != limit {
+                order.set_price(limit);
+                self.money.rest_market(&order, &mut self.hash, emit);
+            }
             self.add(order);
             emit(Event::Booked(Booked {
                 order_id: order.order_id,
@@ -451,7 +478,7 @@ impl Engine {
                 attribution: self.attribution(&order),
             }));
         } else {
-            emit(canceled_at_once(&order, CancelReason::ImmediateOrCancel));
+            self.cancel_at_once(&order, CancelReason::ImmediateOrCancel, emit);
         }
     }
 
@@ -474,13 +501,33 @@ impl Engine {
         limit: Option<Price>,
         emit: &mut impl FnMut(Event),
     ) -> Option<Price> {
-        let Self { sessions, books, pool, trade_id_last, hash, .. } = self;
+        let Self { sessions, books, pool, trade_id_last, money, hash, .. } = self;
         let book = &mut books[usize::from(order.instrument_id.0) - 1];
         let prevention = self_match::meant(sessions, order);
         let mut settlement =
-            Settlement { prevention, sessions, trade_id_last, hash, emit, price_last: None };
+            Settlement { prevention, sessions, money, trade_id_last, hash, emit, price_last: None };
         book.cross(pool, order, limit, &mut settlement);
         settlement.price_last
+    }
+
+    /// Cancels all that is left of an order that does not rest.
+    fn cancel_at_once(
+        &mut self,
+        order: &Order,
+        reason: CancelReason,
+        emit: &mut impl FnMut(Event),
+    ) {
+        emit(Event::Canceled(Canceled {
+            key: order.key,
+            order_id: order.order_id,
+            instrument_id: order.instrument_id,
+            quantity: order.leaves(),
+            leaves: Quantity::ZERO,
+            booked: false,
+            shown: Shown::NONE,
+            reason,
+        }));
+        self.release(order, order.leaves(), Quantity::ZERO, emit);
     }
 
     /// Cancels all that is open of a resting order.
@@ -516,6 +563,7 @@ impl Engine {
             shown: order.display.shown(leaves_before, leaves),
             reason,
         }));
+        self.release(&order, Quantity(leaves.0 + quantity.0), leaves, emit);
     }
 
     /// Uses a number up; false, and nothing is done, if the session is unknown or the number is
@@ -549,6 +597,7 @@ impl Engine {
     fn add(&mut self, order: Order) {
         let slot = self.rest(order);
         self.sessions.owner_mut(order.key).add_live(order.key, slot);
+        self.money.add_live(order.key.session_id);
     }
 
     /// An order rests now.
@@ -567,6 +616,7 @@ impl Engine {
         let order = self.pool[slot].order;
         book.remove(&mut self.pool, slot);
         self.sessions.owner_mut(order.key).remove_live(order.key);
+        self.money.remove_live(order.key.session_id);
         self.hash.remove(hash::order(&order));
         order
     }
@@ -629,6 +679,7 @@ struct Settlement<'a, E> {
     /// Of the incoming order.
     prevention: SelfMatchPrevention,
     sessions: &'a mut Sessions,
+    money: &'a mut Money,
     trade_id_last: &'a mut TradeId,
     hash: &'a mut StateHash,
     emit: &'a mut E,
@@ -652,6 +703,7 @@ impl<E: FnMut(Event)> Settle for Settlement<'_, E> {
         let Match { maker_before, maker, taker, quantity, .. } = met;
         if maker.is_done() {
             self.sessions.owner_mut(maker.key).remove_live(maker.key);
+            self.money.remove_live(maker.key.session_id);
             self.hash.remove(hash::order_before(maker, *maker_before));
         } else {
             self.hash.change(
@@ -675,6 +727,7 @@ impl<E: FnMut(Event)> Settle for Settlement<'_, E> {
             taker: fill(taker),
             auction: None,
         }));
+        self.money.settle(met, *self.trade_id_last, self.hash, self.emit);
     }
 }
 
@@ -702,6 +755,7 @@ impl<E: FnMut(Event)> Settlement<'_, E> {
                 shown: if booked { order.shown_since(leaves_before) } else { Shown::NONE },
                 prevention,
             }));
+            self.money.release(order, leaves_before, order.leaves(), self.hash, self.emit);
         }
     }
 }
@@ -713,20 +767,6 @@ fn reject(
     emit: &mut impl FnMut(Event),
 ) {
     emit(Event::Rejected(Rejected { key, reason, client_order_id }));
-}
-
-/// All that is left of an order that does not rest is canceled.
-fn canceled_at_once(order: &Order, reason: CancelReason) -> Event {
-    Event::Canceled(Canceled {
-        key: order.key,
-        order_id: order.order_id,
-        instrument_id: order.instrument_id,
-        quantity: order.leaves(),
-        leaves: Quantity::ZERO,
-        booked: false,
-        shown: Shown::NONE,
-        reason,
-    })
 }
 
 /// A trade as this order sees it.

@@ -7,9 +7,13 @@ use market::{
 
 use crate::book::pool::Rest;
 
-/// The largest quantity of an order, and the most that a chain of replaces may execute, in lots.
+/// The largest quantity of an order where the instrument has no terms, and the most that a chain of
+/// replaces may execute there, in lots.
 /// OUCH 5.0, section 1.
 pub const QUANTITY_MAX: Quantity = Quantity(999_999);
+
+/// The largest quantity that any instrument's terms may allow, in lots.
+pub const QUANTITY_LIMIT: Quantity = Quantity((1 << 28) - 1);
 
 /// The highest limit price, in ticks: 199,999.9900. OUCH 5.0, section 1.
 pub const PRICE_MAX: Price = Price(1_999_999_900);
@@ -18,7 +22,7 @@ pub const PRICE_MAX: Price = Price(1_999_999_900);
 ///
 /// What a participant says only to hear it back (its own name for the order, the locate) is told
 /// when the order is accepted and is not kept. A resting order is always a limit order for the day.
-/// Quantities and the price are held in 32 bits, which [`QUANTITY_MAX`] and [`PRICE_MAX`] fit.
+/// Quantities and the price are held in 32 bits, which [`QUANTITY_LIMIT`] and [`PRICE_MAX`] fit.
 ///
 /// Invariant: leaves + executed + prevented <= quantity; what is missing was canceled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -117,7 +121,7 @@ impl Order {
     /// # Panics
     /// `executed + prevented < quantity` does not hold, or a number is larger than the checks let in.
     pub(crate) fn new(terms: OrderTerms) -> Self {
-        assert!(terms.price <= PRICE_MAX && terms.quantity <= QUANTITY_MAX, "checked before");
+        assert!(terms.price <= PRICE_MAX && terms.quantity <= QUANTITY_LIMIT, "checked before");
         let quantity = lots(terms.quantity);
         let executed = lots(terms.executed);
         let prevented = lots(terms.prevented);
@@ -275,5 +279,5 @@ impl Order {
 /// A quantity of an order as it is held.
 #[inline]
 fn lots(quantity: Quantity) -> u32 {
-    u32::try_from(quantity.0).expect("no more than QUANTITY_MAX of any order is ever spoken of")
+    u32::try_from(quantity.0).expect("no more than QUANTITY_LIMIT of any order is ever spoken of")
 }

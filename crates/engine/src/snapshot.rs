@@ -12,7 +12,7 @@
 //! in [`Restoration::section`]; the model test goes on with restored engines, so nothing is
 //! forgotten.
 
-mod bytes;
+pub(crate) mod bytes;
 
 use alloc::vec::Vec;
 use core::fmt;
@@ -26,7 +26,7 @@ use market::{
 use crate::{
     BookView, Engine,
     book::pool::Slot,
-    order::{Order, OrderTerms, PRICE_MAX, QUANTITY_MAX},
+    order::{Order, OrderTerms, PRICE_MAX},
     view::queue,
 };
 use bytes::{Reader, Writer};
@@ -44,6 +44,8 @@ pub enum Section {
     Instruments = 2,
     /// Sessions, by number, each with its channels and the firms that may not enter.
     Sessions = 3,
+    /// Assets, accounts, terms, fees, limits and balances.
+    Money = 10,
     /// Resting orders, by book, side and priority.
     Orders = 4,
     /// The state hash and nothing after it; one record.
@@ -53,7 +55,12 @@ pub enum Section {
 impl Section {
     /// Every section, in the order in which they are written.
     pub const ALL: &[Self] =
-        &[Self::Exchange, Self::Instruments, Self::Sessions, Self::Orders, Self::End];
+        &[Self::Exchange, Self::Instruments, Self::Sessions, Self::Money, Self::Orders, Self::End];
+
+    /// Its place among all.
+    fn place(self) -> usize {
+        Self::ALL.iter().position(|section| *section == self).expect("each is one of all")
+    }
 
     /// The stored code.
     #[must_use]
@@ -151,6 +158,9 @@ impl Engine {
                 out.text(firm);
             }
         });
+        out.section(Section::Money, self.money.records().into_iter(), |out, record| {
+            self.money.write(out, record);
+        });
         let orders = self.books.iter().flat_map(|book| {
             let view = BookView { engine: self, book };
             let sides = [Side::Buy, Side::Sell].into_iter();
@@ -221,7 +231,7 @@ impl<E: FnMut(Section, &[u8])> Sections<'_, E> {
 #[derive(Debug)]
 pub struct Restoration {
     engine: Engine,
-    /// Sections come in the order of their codes.
+    /// Sections come in the order of [`Section::ALL`].
     last: Option<Section>,
     /// The orders so far by their owners' names for them.
     live: Vec<(OrderKey, Slot)>,
@@ -251,7 +261,7 @@ impl Restoration {
         let once = [Section::Exchange, Section::End].contains(&section);
         let fits = match self.last {
             None => section == Section::Exchange,
-            Some(last) => last < section || (last == section && !once),
+            Some(last) => last.place() < section.place() || (last == section && !once),
         };
         if !fits {
             return Err(SnapshotError::Order { section });
@@ -263,6 +273,7 @@ impl Restoration {
                 Section::Exchange => self.exchange(&mut reader)?,
                 Section::Instruments => self.instrument(&mut reader)?,
                 Section::Sessions => self.session(&mut reader)?,
+                Section::Money => self.engine.restore_money(&mut reader)?,
                 Section::Orders => self.order(&mut reader)?,
                 Section::End => self.expected = reader.u64()?,
             }
@@ -287,6 +298,7 @@ impl Restoration {
         for (key, slot) in live {
             engine.sessions.owner_mut(key).add_live(key, slot);
         }
+        engine.money.restore_issued()?;
         let found = engine.state_hash();
         if found != expected {
             return Err(SnapshotError::Hash { expected, found });
@@ -390,7 +402,7 @@ impl Restoration {
             return Err(from.field("price"));
         }
         let gone = executed.0 + canceled.0 + prevented.0;
-        if QUANTITY_MAX < quantity || quantity.0 <= gone {
+        if book.quantity_max() < quantity || quantity.0 <= gone {
             return Err(from.field("quantity"));
         }
         if order_id == OrderId(0) || engine.order_id_last < order_id {
@@ -421,6 +433,7 @@ impl Restoration {
         if elder.is_some_and(|it| level(it) == level(&order) && order.order_id <= it.order_id) {
             return Err(from.field("order id"));
         }
+        engine.money.restore_order(&order)?;
         let slot = engine.rest(order);
         self.elder = Some(slot);
         self.live.push((key, slot));

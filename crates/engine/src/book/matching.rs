@@ -80,10 +80,27 @@ impl Book {
         minimum: Quantity,
         prevention: impl Fn(&Order) -> Option<SelfMatchPrevention>,
     ) -> bool {
+        let mut missing = minimum;
+        self.walk(pool, taker, limit, prevention, |_, quantity| {
+            missing = missing.saturating_sub(quantity);
+            !missing.is_zero()
+        });
+        missing.is_zero()
+    }
+
+    /// Tells of the trades that `taker` would have, price and quantity, for as long as more is
+    /// asked for; says how much would then be open of it.
+    pub(crate) fn walk(
+        &self,
+        pool: &Pool,
+        taker: &Order,
+        limit: Option<Price>,
+        prevention: impl Fn(&Order) -> Option<SelfMatchPrevention>,
+        mut trade: impl FnMut(Price, Quantity) -> bool,
+    ) -> Quantity {
         use SelfMatchPrevention::*;
         let rank_worst = limit.map_or(u32::MAX, |price| self.rank_opposite(taker.side, price));
         let makers = self.opposite(taker.side);
-        let mut missing = minimum;
         let mut leaves = taker.leaves();
         let mut place = 0;
         while let Some((at, oldest)) = makers.level_at_or_after(place)
@@ -95,26 +112,25 @@ impl Book {
                 let quantity = maker.leaves().min(leaves);
                 match prevention(maker) {
                     None => {
-                        missing = missing.saturating_sub(quantity);
                         leaves = leaves.saturating_sub(quantity);
+                        if !trade(maker.price(), quantity) {
+                            return leaves;
+                        }
                     }
                     Some(CancelOldest | CancelOldestOfSessions) => {}
                     Some(DecrementBoth | DecrementBothOfSessions) => {
                         leaves = leaves.saturating_sub(quantity);
                     }
-                    Some(_) => return false,
-                }
-                if missing.is_zero() {
-                    return true;
+                    Some(_) => return Quantity::ZERO,
                 }
                 if leaves.is_zero() {
-                    return false;
+                    return leaves;
                 }
                 slot = pool[slot].younger;
             }
             place = at + 1;
         }
-        missing.is_zero()
+        leaves
     }
 
     /// Trades `taker` against the other side: best price first, at each the displayed orders before

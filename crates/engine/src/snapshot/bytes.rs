@@ -27,6 +27,10 @@ impl Writer {
         self.0.extend(value.to_le_bytes());
     }
 
+    pub(crate) fn u128(&mut self, value: u128) {
+        self.0.extend(value.to_le_bytes());
+    }
+
     pub(crate) fn text<const N: usize>(&mut self, text: &Text<N>) {
         self.0.extend(text.as_bytes());
     }
@@ -74,6 +78,10 @@ impl<'a> Reader<'a> {
 
     pub(crate) fn u64(&mut self) -> Result<u64, SnapshotError> {
         self.take().map(u64::from_le_bytes)
+    }
+
+    pub(crate) fn u128(&mut self) -> Result<u128, SnapshotError> {
+        self.take().map(u128::from_le_bytes)
     }
 
     pub(crate) fn flag(&mut self, field: &'static str) -> Result<bool, SnapshotError> {

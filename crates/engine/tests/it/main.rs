@@ -1,6 +1,7 @@
 //! The rules of docs/rules.md as scenarios, and what holds of the state after each command.
 
 mod scenario;
+mod money_words;
 mod day;
 mod numbers;
 mod acceptance;
@@ -15,6 +16,8 @@ mod self_match;
 mod conditions;
 mod hidden;
 mod types;
+mod money;
+mod money_checks;
 mod snapshot;
 mod limits;
 mod state;

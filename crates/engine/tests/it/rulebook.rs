@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 const RULES: &str = include_str!("../../../../docs/rules.md");
 
-const SCENARIOS: [&str; 14] = [
+const SCENARIOS: [&str; 16] = [
     include_str!("day.rs"),
     include_str!("numbers.rs"),
     include_str!("acceptance.rs"),
@@ -19,6 +19,8 @@ const SCENARIOS: [&str; 14] = [
     include_str!("conditions.rs"),
     include_str!("hidden.rs"),
     include_str!("types.rs"),
+    include_str!("money.rs"),
+    include_str!("money_checks.rs"),
 ];
 
 /// Every rule of docs/rules.md is cited by a scenario, and every rule cited is there.

@@ -11,7 +11,7 @@
 //! `A1` is request 1 of session A, `A/3:7` is request 7 on its channel 3. An order may carry
 //! `of SYMBOL` (else AAPL), `ioc`, `fok`, `gtc`, `for-auction`, `attributable`, `hidden`, `firm F`, `group N`, `client X`, `capacity A`,
 //! `retail`, `located`, `broker B`, `prevent P` with the letter of a self-match prevention, `among G`
-//! with a self-match group, `post-only`, `minimum N`. A firm or a group written `-` is blank.
+//! with a self-match group, `post-only`, `minimum N`. Lines about money are those of `money_words`. A firm or a group written `-` is blank.
 //!
 //! Beside what a scenario says, each event must fit those before it: ids without gaps, open lots
 //! that add up, echoes that equal what was asked. After each line the engine's invariants hold, its
@@ -31,6 +31,8 @@ use market::{
     SelfMatchPrevention, SessionId, Shown, Side, Symbol, SystemEvent, Text, TimeInForce, Timestamp,
     TradeId, Traded,
 };
+
+use crate::money_words::{self, Books};
 
 /// Plays a scenario in an open market with the instruments AAPL (increment 1) and MSFT (increment
 /// 5) and the sessions A (firm ACME), B (firm BETA) and C (firm CORE).
@@ -67,6 +69,7 @@ pub struct World {
     trade_id_last: u64,
     /// As the scenario says, in nanoseconds; commands are a microsecond apart at least.
     time_ns: u64,
+    books: Books,
 }
 
 /// The same engine, from its snapshot; every scenario goes on with one.
@@ -116,6 +119,7 @@ impl World {
             let happened = self.line(asked.trim()).join(", ");
             assert_eq!(happened, expected.join(", "), "after: {line}\nin: {scenario}");
             self.engine.check_invariants();
+            self.books.check(&self.engine);
             assert_eq!(self.engine.state_hash(), self.engine.state_hash_slow(), "after: {line}");
             self.engine = restored(&self.engine);
         }
@@ -142,6 +146,7 @@ impl World {
         let words: Vec<_> = asked.split_whitespace().collect();
         match words[0] {
             "book" => return self.book(words[1]),
+            "balance" => return vec![money_words::tell_balance(&self.engine, words[1], words[2])],
             "order" => return self.order(words[1]),
             _ => {}
         }
@@ -249,7 +254,8 @@ impl World {
                 let reason = reason.expect("a reason");
                 Command::Refuse(RefusedOrder { key, client_order_id, reason })
             }
-            word => panic!("{word}?"),
+            verb => money_words::command(&self.engine, |name| self.session(name), verb, words)
+                .unwrap_or_else(|| panic!("{verb}?")),
         }
     }
 
@@ -359,9 +365,13 @@ impl World {
         self.sessions.get(name).copied().unwrap_or(SessionId(65_535))
     }
 
+    fn session_name(&self, session_id: SessionId) -> String {
+        let named = self.sessions.iter().find(|(_, id)| **id == session_id);
+        named.expect("only of sessions there are").0.clone()
+    }
+
     fn name(&self, key: OrderKey) -> String {
-        let named = self.sessions.iter().find(|(_, id)| **id == key.session_id);
-        let session = named.expect("only of sessions there are").0;
+        let session = self.session_name(key.session_id);
         match key.channel {
             0 => format!("{session}{}", key.user_ref_num),
             channel => format!("{session}/{channel}:{}", key.user_ref_num),
@@ -408,7 +418,14 @@ impl World {
                 if *enabled { "enabled".to_string() } else { "disabled".to_string() }
             }
             Event::AccountQueried(queried) => format!("next {}", queried.next_user_ref_num),
-            Event::Ledger(_) | Event::Money(_) | Event::Venue(_) => format!("{event:?}"),
+            Event::Ledger(entry) => {
+                self.books.enter(entry);
+                money_words::tell_entry(&self.engine, entry)
+            }
+            Event::Money(event) => {
+                money_words::tell_money(&self.engine, |id| self.session_name(id), event)
+            }
+            Event::Venue(_) => format!("{event:?}"),
         }
     }
 
@@ -686,18 +703,18 @@ fn tell_instructed(command: &Command, instructed: &Instructed) -> String {
 }
 
 /// The words of a line that are still to be read.
-struct Words<'a> {
+pub struct Words<'a> {
     words: &'a [&'a str],
 }
 
 impl<'a> Words<'a> {
-    fn next(&mut self) -> &'a str {
+    pub fn next(&mut self) -> &'a str {
         let (first, rest) = self.words.split_first().expect("one more word");
         self.words = rest;
         first
     }
 
-    fn number(&mut self) -> u64 {
+    pub fn number(&mut self) -> u64 {
         let word = self.next();
         word.parse().unwrap_or_else(|_| panic!("{word} is not a number"))
     }
@@ -721,7 +738,7 @@ impl<'a> Words<'a> {
         (OrderType::Limit, Price(self.number()))
     }
 
-    fn each(&mut self, mut take: impl FnMut(&'a str, &mut Self)) {
+    pub fn each(&mut self, mut take: impl FnMut(&'a str, &mut Self)) {
         while !self.words.is_empty() {
             let word = self.next();
             take(word, self);
@@ -736,7 +753,7 @@ fn channel(place: &str) -> (&str, u8) {
     }
 }
 
-fn text<const N: usize>(word: &str) -> Text<N> {
+pub fn text<const N: usize>(word: &str) -> Text<N> {
     if word == "-" { Text::BLANK } else { Text::new(word).expect("short printable text") }
 }
 

@@ -1,0 +1,500 @@
+//! Money: whose orders are whose, what they cost, and who has what. The order of things is that of
+//! an order's life: checked, reserved, settled with each trade, released when it needs no more.
+//!
+//! What an order holds is a function of its side, limit and open lots alone, so nothing of it is
+//! kept beside the order, and whatever makes those lots fewer says by how much less it holds. A
+//! market order has no limit: what it will pay is found by walking the book before it trades.
+//!
+//! Invariant: reserved is the sum of what the live orders hold; what a trade costs never exceeds
+//! what the buyer's order held for those lots; sums of an asset change only by what comes in or
+//! goes out.
+
+pub(crate) mod account;
+pub(crate) mod balance;
+pub(crate) mod command;
+pub(crate) mod fees;
+mod order;
+pub(crate) mod terms;
+pub(crate) mod view;
+mod invariants;
+mod snapshot;
+
+use alloc::vec::Vec;
+
+use market::{
+    AccountId, AssetId, Bucket, Event, InstrumentId, LedgerKind, OrderId, Price, Quantity,
+    RejectReason, SessionId, Side, Text, Timestamp, TradeId,
+};
+
+use crate::{book::matching::Match, hash::StateHash, names::Names, order::Order};
+use account::{Account, AssetLimits, TIER_COUNT};
+use balance::{Balance, Holding, Movement};
+use fees::Fees;
+use terms::Terms;
+
+/// All that is known of money.
+#[derive(Debug)]
+pub(crate) struct Money {
+    /// By account id; the first is the venue's own.
+    accounts: Vec<Account>,
+    account_names: Names,
+    /// By asset id, less 1.
+    holdings: Vec<Holding>,
+    asset_names: Names,
+    /// By asset id, less 1, and account id; an asset for which none was ever set has none.
+    limits: Vec<Vec<AssetLimits>>,
+    /// By session id; sessions after the last have no account.
+    account_ids: Vec<AccountId>,
+    /// By instrument id, less 1; instruments after the last are not paid for.
+    terms: Vec<Terms>,
+    /// By tier.
+    fees: [Fees; TIER_COUNT],
+    /// What an incoming order to buy that has no limit holds; 0 between commands.
+    market_reserved: u128,
+}
+
+/// An order that asks to be accepted.
+pub(crate) struct Asked<'a> {
+    pub(crate) session_id: SessionId,
+    pub(crate) instrument_id: InstrumentId,
+    pub(crate) side: Side,
+    /// `None` is any price.
+    pub(crate) limit: Option<Price>,
+    /// What would be open of it.
+    pub(crate) leaves: Quantity,
+    /// The order that it replaces, and whose reservation it takes over.
+    pub(crate) original: Option<&'a Order>,
+}
+
+impl Default for Money {
+    fn default() -> Self {
+        Self {
+            accounts: alloc::vec![Account::new(Text::BLANK)],
+            account_names: Names::default(),
+            holdings: Vec::new(),
+            asset_names: Names::default(),
+            limits: Vec::new(),
+            account_ids: Vec::new(),
+            terms: Vec::new(),
+            fees: [Fees::default(); TIER_COUNT],
+            market_reserved: 0,
+        }
+    }
+}
+
+impl Money {
+    /// Whose the orders of a session are; [`AccountId::VENUE`] is nobody's.
+    #[inline]
+    pub(crate) fn account_id(&self, session_id: SessionId) -> AccountId {
+        self.account_ids.get(usize::from(session_id.0)).copied().unwrap_or(AccountId::VENUE)
+    }
+
+    /// The terms of an instrument; `None` where orders are not paid for.
+    #[inline]
+    pub(crate) fn terms(&self, instrument_id: InstrumentId) -> Option<&Terms> {
+        self.terms.get(usize::from(instrument_id.0) - 1).filter(|terms| terms.is_paid())
+    }
+
+    /// An account asks for an order.
+    #[inline]
+    pub(crate) fn count_asked(
+        &mut self,
+        session_id: SessionId,
+        timestamp: Timestamp,
+        hash: &mut StateHash,
+    ) {
+        let account_id = self.account_id(session_id);
+        if account_id == AccountId::VENUE {
+            return;
+        }
+        let account = &mut self.accounts[account_id.0 as usize];
+        if account.count(timestamp) {
+            account.rehash(account_id, hash);
+        }
+    }
+
+    /// Orders of a session became live.
+    #[inline]
+    pub(crate) fn add_live(&mut self, session_id: SessionId) {
+        let account_id = self.account_id(session_id);
+        if account_id != AccountId::VENUE {
+            self.accounts[account_id.0 as usize].live_orders += 1;
+        }
+    }
+
+    /// An order of a session is live no more.
+    #[inline]
+    pub(crate) fn remove_live(&mut self, session_id: SessionId) {
+        let account_id = self.account_id(session_id);
+        if account_id != AccountId::VENUE {
+            self.accounts[account_id.0 as usize].live_orders -= 1;
+        }
+    }
+
+    /// May the session have this order? `best` says the best displayed price of the other side, and
+    /// `walk` what the order would cost if it has no limit.
+    #[inline]
+    pub(crate) fn check(
+        &self,
+        asked: &Asked<'_>,
+        best: impl FnOnce() -> Option<Price>,
+        walk: impl FnOnce(&Terms) -> u128,
+    ) -> Result<(), RejectReason> {
+        let account_id = self.account_id(asked.session_id);
+        let terms = self.terms(asked.instrument_id);
+        if account_id == AccountId::VENUE {
+            return if terms.is_some() { Err(RejectReason::NoAccount) } else { Ok(()) };
+        }
+        self.check_account(account_id, terms, asked, best, walk)
+    }
+
+    /// May the account have this order? The checks stand in the order of precedence of the rules.
+    fn check_account(
+        &self,
+        account_id: AccountId,
+        terms: Option<&Terms>,
+        asked: &Asked<'_>,
+        best: impl FnOnce() -> Option<Price>,
+        walk: impl FnOnce(&Terms) -> u128,
+    ) -> Result<(), RejectReason> {
+        let account = &self.accounts[account_id.0 as usize];
+        let limits = terms.map_or(AssetLimits::default(), |it| self.limits(it.0.base, account_id));
+        // An order to sell costs nothing, but what it could bring may not be too much.
+        let cost = terms.map_or(0, |terms| match asked.limit {
+            Some(limit) => terms.cost(limit, asked.leaves),
+            None => walk(terms),
+        });
+
+        if let Some(terms) = terms
+            && matches!(asked.side, Side::SellShort | Side::SellShortExempt)
+            && !(terms.is_position() && limits.short_max != 0)
+        {
+            return Err(RejectReason::ShortSaleNotAllowed);
+        }
+        if account.price_away_max != 0
+            && let (Some(limit), Some(best)) = (asked.limit, best())
+            && is_too_far(asked.side, limit, best, account.price_away_max)
+        {
+            return Err(RejectReason::PriceTooFar);
+        }
+        if account.order_quantity_max != 0 && u64::from(account.order_quantity_max) < asked.leaves.0
+        {
+            return Err(RejectReason::OrderQuantityLimit);
+        }
+        if let Some(terms) = terms {
+            let notional_max = self.limits(terms.0.quote, account_id).order_notional_max;
+            if notional_max != 0 && notional_max < cost {
+                return Err(RejectReason::OrderNotionalLimit);
+            }
+        }
+        if account.live_orders_max != 0
+            && account.live_orders_max <= account.live_orders
+            && asked.original.is_none()
+        {
+            return Err(RejectReason::TooManyOrders);
+        }
+        account.check_rate()?;
+        if let Some(terms) = terms {
+            self.check_balance(asked, terms, account_id, cost, &limits)?;
+        }
+        if account.stopped {
+            return Err(RejectReason::AccountStopped);
+        }
+        Ok(())
+    }
+
+    /// Has the account what an order could cost or deliver, and may it have what it could bring?
+    fn check_balance(
+        &self,
+        asked: &Asked<'_>,
+        terms: &Terms,
+        account_id: AccountId,
+        cost: u128,
+        limits: &AssetLimits,
+    ) -> Result<(), RejectReason> {
+        let freed = asked
+            .original
+            .map_or(0, |order| terms.reservation(order.side, order.price(), order.leaves()));
+        let goods = terms.goods(asked.leaves);
+        let base = self.balance(terms.0.base, account_id);
+        if asked.side.is_buy() {
+            if terms.is_position() && limits.position_max != 0 {
+                let freed = asked.original.map_or(0, |order| terms.goods(order.leaves()));
+                let buying = base.buying - freed + goods;
+                if limits.position_max.cast_signed() < base.position() + buying.cast_signed() {
+                    return Err(RejectReason::PositionLimit);
+                }
+            }
+            let quote = self.balance(terms.0.quote, account_id);
+            if quote.available + freed.cast_signed() < cost.cast_signed() {
+                return Err(RejectReason::InsufficientBalance);
+            }
+            return Ok(());
+        }
+        let left = base.available + freed.cast_signed() - goods.cast_signed();
+        match asked.side {
+            Side::SellShort | Side::SellShortExempt => {
+                if left < -limits.short_max.cast_signed() {
+                    return Err(RejectReason::PositionLimit);
+                }
+            }
+            Side::Sell | Side::Buy => {
+                if left < 0 {
+                    return Err(RejectReason::InsufficientBalance);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// May a live order to sell become one of this side?
+    pub(crate) fn may_become(&self, order: &Order, side: Side) -> bool {
+        let Some(terms) = self.terms(order.instrument_id) else { return true };
+        let account_id = self.account_id(order.key.session_id);
+        match side {
+            Side::Buy => true,
+            Side::Sell => 0 <= self.balance(terms.0.base, account_id).available,
+            Side::SellShort | Side::SellShortExempt => {
+                terms.is_position() && self.limits(terms.0.base, account_id).short_max != 0
+            }
+        }
+    }
+
+    /// Holds what an accepted order could cost or deliver; `walk` as for [`check`](Self::check).
+    #[inline]
+    pub(crate) fn reserve(
+        &mut self,
+        order: &Order,
+        walk: u128,
+        hash: &mut StateHash,
+        emit: &mut impl FnMut(Event),
+    ) {
+        let Some(&terms) = self.terms(order.instrument_id) else { return };
+        let account_id = self.account_id(order.key.session_id);
+        let amount = if is_market_buy(order) {
+            assert!(self.market_reserved == 0, "one order comes in at a time");
+            self.market_reserved = walk;
+            walk
+        } else {
+            terms.reservation(order.side, order.price(), order.leaves())
+        };
+        let asset_id = paid_with(&terms, order.side);
+        self.count_buying(&terms, order, Quantity::ZERO, order.leaves());
+        self.post(asset_id, &hold(LedgerKind::Reserve, account_id, amount, order), hash, emit);
+    }
+
+    /// Gives back what an order does not need with so many open lots fewer, or with another limit.
+    #[inline]
+    pub(crate) fn release(
+        &mut self,
+        order: &Order,
+        before: Quantity,
+        after: Quantity,
+        hash: &mut StateHash,
+        emit: &mut impl FnMut(Event),
+    ) {
+        let Some(&terms) = self.terms(order.instrument_id) else { return };
+        let account_id = self.account_id(order.key.session_id);
+        self.count_buying(&terms, order, before, after);
+        let amount = if !is_market_buy(order) {
+            let held = |leaves| terms.reservation(order.side, order.price(), leaves);
+            held(before) - held(after)
+        } else if after.is_zero() {
+            core::mem::take(&mut self.market_reserved)
+        } else {
+            return;
+        };
+        let asset_id = paid_with(&terms, order.side);
+        self.post(asset_id, &hold(LedgerKind::Release, account_id, amount, order), hash, emit);
+    }
+
+    /// An order that came in without a limit was given one, and rests.
+    pub(crate) fn rest_market(
+        &mut self,
+        order: &Order,
+        hash: &mut StateHash,
+        emit: &mut impl FnMut(Event),
+    ) {
+        let held = core::mem::take(&mut self.market_reserved);
+        let Some(&terms) = self.terms(order.instrument_id) else { return };
+        if !order.side.is_buy() {
+            return;
+        }
+        let account_id = self.account_id(order.key.session_id);
+        let needed = terms.cost(order.price(), order.leaves());
+        let amount = held.checked_sub(needed).expect("the walk counted what would rest");
+        self.post(terms.0.quote, &hold(LedgerKind::Release, account_id, amount, order), hash, emit);
+    }
+
+    /// Pays for a trade, delivers what was bought, and charges both.
+    #[inline]
+    pub(crate) fn settle(
+        &mut self,
+        met: &Match<'_>,
+        trade_id: TradeId,
+        hash: &mut StateHash,
+        emit: &mut impl FnMut(Event),
+    ) {
+        let Some(&terms) = self.terms(met.taker.instrument_id) else { return };
+        let Match { maker, taker, quantity, .. } = *met;
+        let is_bought = taker.side.is_buy();
+        let (buyer, seller) = if is_bought { (taker, maker) } else { (maker, taker) };
+        let leaves_before = Quantity(buyer.leaves().0 + quantity.0);
+        let buyer_id = self.account_id(buyer.key.session_id);
+        let seller_id = self.account_id(seller.key.session_id);
+        let cost = terms.cost(maker.price(), quantity);
+        let goods = terms.goods(quantity);
+
+        let freed = if is_market_buy(buyer) {
+            self.market_reserved =
+                self.market_reserved.checked_sub(cost).expect("the walk counted this trade");
+            cost
+        } else {
+            terms.cost(buyer.price(), leaves_before) - terms.cost(buyer.price(), buyer.leaves())
+        };
+        self.count_buying(&terms, buyer, leaves_before, buyer.leaves());
+        let pays = Movement {
+            kind: LedgerKind::Settle,
+            from: (buyer_id, Bucket::Reserved),
+            to: (seller_id, Bucket::Available),
+            amount: cost,
+            order_id: buyer.order_id,
+            trade_id,
+        };
+        let delivers = Movement {
+            from: (seller_id, Bucket::Reserved),
+            to: (buyer_id, Bucket::Available),
+            amount: goods,
+            order_id: seller.order_id,
+            ..pays
+        };
+        let improvement = freed.checked_sub(cost).expect("no trade is beyond the buyer's limit");
+        let keeps =
+            Movement { trade_id, ..hold(LedgerKind::Release, buyer_id, improvement, buyer) };
+        self.post(terms.0.quote, &pays, hash, emit);
+        self.post(terms.0.quote, &keeps, hash, emit);
+        self.post(terms.0.base, &delivers, hash, emit);
+
+        if terms.is_position() {
+            return;
+        }
+        let bought = (terms.0.base, goods);
+        let paid = (terms.0.quote, cost);
+        let (to_taker, to_maker) = if is_bought { (bought, paid) } else { (paid, bought) };
+        let (taker_id, maker_id) =
+            if is_bought { (buyer_id, seller_id) } else { (seller_id, buyer_id) };
+        let taker_fees = self.fees[usize::from(self.accounts[taker_id.0 as usize].fee_tier)];
+        let maker_fees = self.fees[usize::from(self.accounts[maker_id.0 as usize].fee_tier)];
+        let fee = |account_id, amount, order_id| Movement {
+            kind: LedgerKind::Fee,
+            from: (account_id, Bucket::Available),
+            to: (AccountId::VENUE, Bucket::Available),
+            amount,
+            order_id,
+            trade_id,
+        };
+        let (asset_id, amount) = to_taker;
+        self.post(
+            asset_id,
+            &fee(taker_id, taker_fees.of_taker(amount), taker.order_id),
+            hash,
+            emit,
+        );
+        let rebate = Movement {
+            kind: LedgerKind::Rebate,
+            from: (AccountId::VENUE, Bucket::Available),
+            to: (maker_id, Bucket::Available),
+            amount: maker_fees.rebate_of_maker(amount),
+            order_id: maker.order_id,
+            trade_id,
+        };
+        self.post(asset_id, &rebate, hash, emit);
+        let (asset_id, amount) = to_maker;
+        self.post(
+            asset_id,
+            &fee(maker_id, maker_fees.of_maker(amount), maker.order_id),
+            hash,
+            emit,
+        );
+    }
+
+    /// What an account has of an asset.
+    #[inline]
+    pub(crate) fn balance(&self, asset_id: AssetId, account_id: AccountId) -> &Balance {
+        self.holdings[usize::from(asset_id.0) - 1].balance(account_id)
+    }
+
+    /// What an account may do with an asset.
+    #[inline]
+    pub(crate) fn limits(&self, asset_id: AssetId, account_id: AccountId) -> AssetLimits {
+        let of_asset = &self.limits[usize::from(asset_id.0) - 1];
+        of_asset.get(account_id.0 as usize).copied().unwrap_or_default()
+    }
+
+    /// Live orders could bring in more or less of what is limited.
+    #[inline]
+    fn count_buying(&mut self, terms: &Terms, order: &Order, before: Quantity, after: Quantity) {
+        if terms.is_position() && order.side.is_buy() {
+            let account_id = self.account_id(order.key.session_id);
+            let holding = &mut self.holdings[usize::from(terms.0.base.0) - 1];
+            holding.change_buying(account_id, terms.goods(before), terms.goods(after));
+        }
+    }
+
+    /// Carries out a movement, unless it is of nothing.
+    #[inline]
+    fn post(
+        &mut self,
+        asset_id: AssetId,
+        movement: &Movement,
+        hash: &mut StateHash,
+        emit: &mut impl FnMut(Event),
+    ) {
+        let holding = &mut self.holdings[usize::from(asset_id.0) - 1];
+        if let Some(entry) = holding.apply(movement, hash) {
+            emit(Event::Ledger(entry));
+        }
+    }
+}
+
+/// True for an order to buy whose limit is not known, so that a walk told what it holds.
+#[inline]
+fn is_market_buy(order: &Order) -> bool {
+    order.price() == Price::ZERO && order.side.is_buy()
+}
+
+/// What an order of this side pays with, or delivers.
+#[inline]
+fn paid_with(terms: &Terms, side: Side) -> AssetId {
+    if side.is_buy() { terms.0.quote } else { terms.0.base }
+}
+
+/// A movement between the two buckets of one balance.
+#[inline]
+fn hold(kind: LedgerKind, account_id: AccountId, amount: u128, order: &Order) -> Movement {
+    let (from, to) = match kind {
+        LedgerKind::Reserve => (Bucket::Available, Bucket::Reserved),
+        _ => (Bucket::Reserved, Bucket::Available),
+    };
+    Movement {
+        kind,
+        from: (account_id, from),
+        to: (account_id, to),
+        amount,
+        order_id: order.order_id,
+        trade_id: TradeId(0),
+    }
+}
+
+/// Is a limit further through the best price of the other side than so many millionths of it?
+fn is_too_far(side: Side, limit: Price, best: Price, away_max: u32) -> bool {
+    let through =
+        if side.is_buy() { limit.0.saturating_sub(best.0) } else { best.0.saturating_sub(limit.0) };
+    u128::from(best.0) * u128::from(away_max) < u128::from(through) * 1_000_000
+}
+
+/// Of no order.
+const NO_ORDER: OrderId = OrderId(0);
+
+/// Of no trade.
+const NO_TRADE: TradeId = TradeId(0);

@@ -1,0 +1,181 @@
+//! An account: what it may do.
+
+use market::{AccountId, AccountSetting, RejectReason, Text, Timestamp};
+
+use crate::{
+    hash::{self, StateHash},
+    snapshot::{
+        SnapshotError,
+        bytes::{Reader, Writer},
+    },
+};
+
+/// Nanoseconds in a second.
+const SECOND_NS: u64 = 1_000_000_000;
+
+/// How many fee tiers there are.
+pub(crate) const TIER_COUNT: usize = 16;
+
+/// What an account may do, and what it has done this second. Limits of 0 are none.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Account {
+    pub(crate) name: Text<8>,
+    pub(crate) fee_tier: u8,
+    pub(crate) stopped: bool,
+    pub(crate) order_quantity_max: u32,
+    pub(crate) live_orders_max: u32,
+    /// How many live orders its sessions have.
+    pub(crate) live_orders: u32,
+    pub(crate) orders_per_second_max: u32,
+    /// In parts per million.
+    pub(crate) price_away_max: u32,
+    /// How many orders it has asked for in `second`; counted only while there is a limit.
+    asked: u32,
+    /// In seconds since the Unix epoch.
+    second: u64,
+    /// Its element of the state hash.
+    hash: u64,
+}
+
+impl Account {
+    /// Without limits.
+    pub(crate) fn new(name: Text<8>) -> Self {
+        Self {
+            name,
+            fee_tier: 0,
+            stopped: false,
+            order_quantity_max: 0,
+            live_orders_max: 0,
+            live_orders: 0,
+            orders_per_second_max: 0,
+            price_away_max: 0,
+            asked: 0,
+            second: 0,
+            hash: 0,
+        }
+    }
+
+    /// Sets what is not of an asset; false, and nothing is done, if it cannot have this value.
+    pub(crate) fn set(&mut self, setting: AccountSetting, value: u128) -> bool {
+        let Ok(value) = u32::try_from(value) else { return false };
+        match setting {
+            AccountSetting::FeeTier if (value as usize) < TIER_COUNT => self.fee_tier = value as u8,
+            AccountSetting::OrderQuantityMax => self.order_quantity_max = value,
+            AccountSetting::LiveOrdersMax => self.live_orders_max = value,
+            AccountSetting::OrdersPerSecondMax => {
+                self.orders_per_second_max = value;
+                (self.asked, self.second) = (0, 0);
+            }
+            AccountSetting::PriceAwayMax => self.price_away_max = value,
+            AccountSetting::FeeTier
+            | AccountSetting::OrderNotionalMax
+            | AccountSetting::PositionMax
+            | AccountSetting::ShortMax => return false,
+        }
+        true
+    }
+
+    /// It asks for an order; true if that is counted.
+    pub(crate) fn count(&mut self, timestamp: Timestamp) -> bool {
+        if self.orders_per_second_max == 0 {
+            return false;
+        }
+        let second = timestamp.0 / SECOND_NS;
+        if self.second != second {
+            self.second = second;
+            self.asked = 0;
+        }
+        self.asked = self.asked.saturating_add(1);
+        true
+    }
+
+    /// Has it asked for no more than it may in a second?
+    pub(crate) fn check_rate(&self) -> Result<(), RejectReason> {
+        if self.orders_per_second_max != 0 && self.asked > self.orders_per_second_max {
+            return Err(RejectReason::OrderRateLimit);
+        }
+        Ok(())
+    }
+
+    /// Its element of the state hash has changed.
+    pub(crate) fn rehash(&mut self, account_id: AccountId, hash: &mut StateHash) {
+        let after = self.element(account_id);
+        hash.change(self.hash, after);
+        self.hash = after;
+    }
+
+    /// Writes it as a record of a snapshot.
+    pub(crate) fn write(&self, out: &mut Writer) {
+        out.text(&self.name);
+        out.u8(self.fee_tier);
+        out.u8(u8::from(self.stopped));
+        out.u32(self.order_quantity_max);
+        out.u32(self.live_orders_max);
+        out.u32(self.orders_per_second_max);
+        out.u32(self.price_away_max);
+        out.u32(self.asked);
+        out.u64(self.second);
+    }
+
+    /// Reads what [`write`](Self::write) wrote after the name.
+    pub(crate) fn read(&mut self, from: &mut Reader<'_>) -> Result<(), SnapshotError> {
+        self.fee_tier = from.u8()?;
+        if TIER_COUNT <= usize::from(self.fee_tier) {
+            return Err(from.field("fee tier"));
+        }
+        self.stopped = from.flag("stopped")?;
+        self.order_quantity_max = from.u32()?;
+        self.live_orders_max = from.u32()?;
+        self.orders_per_second_max = from.u32()?;
+        self.price_away_max = from.u32()?;
+        self.asked = from.u32()?;
+        self.second = from.u64()?;
+        Ok(())
+    }
+
+    /// Its element of the state hash. How many of its orders are live follows from these.
+    pub(crate) fn element(&self, account_id: AccountId) -> u64 {
+        hash::account(
+            account_id,
+            &self.name,
+            [
+                u64::from(self.fee_tier) << 32
+                    | u64::from(self.stopped) << 40
+                    | u64::from(self.order_quantity_max),
+                u64::from(self.live_orders_max) << 32 | u64::from(self.orders_per_second_max),
+                u64::from(self.price_away_max) << 32 | u64::from(self.asked),
+                self.second,
+            ],
+        )
+    }
+}
+
+/// What an account may do with one asset, in units. Limits of 0 are none, but for the last.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct AssetLimits {
+    pub(crate) order_notional_max: u128,
+    pub(crate) position_max: u128,
+    /// 0 is nothing.
+    pub(crate) short_max: u128,
+}
+
+impl AssetLimits {
+    /// The highest limit, in units.
+    pub(crate) const MAX: u128 = 1 << 96;
+
+    /// True if none is above the highest.
+    pub(crate) fn are_allowed(&self) -> bool {
+        let Self { order_notional_max, position_max, short_max } = *self;
+        order_notional_max.max(position_max).max(short_max) <= Self::MAX
+    }
+
+    /// Sets what is of an asset.
+    pub(crate) fn set(&mut self, setting: AccountSetting, value: u128) {
+        match setting {
+            AccountSetting::OrderNotionalMax => self.order_notional_max = value,
+            AccountSetting::PositionMax => self.position_max = value,
+            AccountSetting::ShortMax => self.short_max = value,
+            _ => unreachable!("settings that are of an asset"),
+        }
+    }
+}

@@ -1,0 +1,304 @@
+//! What each account has of one asset, and how it moves.
+
+use alloc::vec::Vec;
+
+use market::{
+    AccountId, Asset, AssetId, Bucket, LedgerEntry, LedgerKind, LedgerPlace, OrderId, TradeId,
+    Units,
+};
+
+use crate::hash::{self, StateHash};
+
+/// The most of one asset that there may be, in units.
+pub(crate) const ISSUED_MAX: u128 = 1 << 120;
+
+/// What one account has of one asset: one cache line.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(align(64))]
+pub(crate) struct Balance {
+    /// Free. Below 0 only of what was sold short.
+    pub(crate) available: i128,
+    /// Held for live orders: what all of them together could cost or deliver.
+    pub(crate) reserved: u128,
+    /// What live orders could bring in, where the account's position is limited.
+    pub(crate) buying: u128,
+    /// How many movements have touched it.
+    pub(crate) version: u64,
+    /// Its element of the state hash.
+    hash: u64,
+}
+
+const _: () = assert!(size_of::<Balance>() == 64, "a balance is one cache line");
+
+impl Balance {
+    /// All that the account has, or is short of.
+    pub(crate) fn position(&self) -> i128 {
+        self.available + self.reserved.cast_signed()
+    }
+
+    fn take(&mut self, bucket: Bucket, amount: u128) {
+        match bucket {
+            Bucket::Available => self.available -= amount.cast_signed(),
+            Bucket::Reserved => {
+                let left = self.reserved.checked_sub(amount);
+                self.reserved = left.expect("an order never costs more than it reserved");
+            }
+            Bucket::Outside => unreachable!("what is outside is in no balance"),
+        }
+    }
+
+    fn give(&mut self, bucket: Bucket, amount: u128) {
+        match bucket {
+            Bucket::Available => self.available += amount.cast_signed(),
+            Bucket::Reserved => self.reserved += amount,
+            Bucket::Outside => unreachable!("what is outside is in no balance"),
+        }
+    }
+}
+
+/// One asset, and what each account has of it.
+///
+/// Invariant: what is issued is what all accounts have together.
+#[derive(Debug)]
+pub(crate) struct Holding {
+    asset: Asset,
+    /// By account id.
+    balances: Vec<Balance>,
+    /// What came in and has not gone out.
+    issued: u128,
+    /// How many movements came in or went out.
+    version: u64,
+    /// The sum of what is available.
+    available_sum: i128,
+    /// The sum of what is reserved.
+    reserved_sum: u128,
+}
+
+/// Where an amount goes from and to, and why.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Movement {
+    pub(crate) kind: LedgerKind,
+    pub(crate) from: (AccountId, Bucket),
+    pub(crate) to: (AccountId, Bucket),
+    pub(crate) amount: u128,
+    pub(crate) order_id: OrderId,
+    pub(crate) trade_id: TradeId,
+}
+
+impl Holding {
+    /// Nobody has any of it.
+    pub(crate) fn new(asset: Asset, account_count: usize) -> Self {
+        Self {
+            asset,
+            balances: alloc::vec![Balance::default(); account_count],
+            issued: 0,
+            version: 0,
+            available_sum: 0,
+            reserved_sum: 0,
+        }
+    }
+
+    /// What it is.
+    pub(crate) fn asset(&self) -> &Asset {
+        &self.asset
+    }
+
+    /// What came in and has not gone out.
+    pub(crate) fn issued(&self) -> u128 {
+        self.issued
+    }
+
+    /// How many movements came in or went out.
+    pub(crate) fn version(&self) -> u64 {
+        self.version
+    }
+
+    /// One more account, with nothing.
+    pub(crate) fn add_account(&mut self) {
+        self.balances.push(Balance::default());
+    }
+
+    /// What an account has.
+    #[inline]
+    pub(crate) fn balance(&self, account_id: AccountId) -> &Balance {
+        &self.balances[account_id.0 as usize]
+    }
+
+    /// What each account has, by account id.
+    pub(crate) fn balances(&self) -> &[Balance] {
+        &self.balances
+    }
+
+    /// Live orders could bring in so much more, or less, than before.
+    #[inline]
+    pub(crate) fn change_buying(&mut self, account_id: AccountId, before: u128, after: u128) {
+        let buying = &mut self.balances[account_id.0 as usize].buying;
+        let others = buying.checked_sub(before).expect("each order was counted");
+        *buying = others + after;
+    }
+
+    /// Moves an amount, unless it is nothing, and says so.
+    #[inline]
+    pub(crate) fn apply(
+        &mut self,
+        movement: &Movement,
+        hash: &mut StateHash,
+    ) -> Option<LedgerEntry> {
+        let Movement { kind, from, to, amount, order_id, trade_id } = *movement;
+        if amount == 0 {
+            return None;
+        }
+        let is_inside = from.1 != Bucket::Outside && to.1 != Bucket::Outside;
+        let from_version = self.take(from, amount, is_inside && from.0 == to.0, hash);
+        let to_version = self.give(to, amount, hash);
+        let held = self.available_sum + self.reserved_sum.cast_signed();
+        assert!(
+            held == self.issued.cast_signed(),
+            "{} is conserved: {movement:?}",
+            self.asset.name
+        );
+        // Two buckets of one balance move at once.
+        let from_version = if from_version == 0 { to_version } else { from_version };
+        Some(LedgerEntry {
+            kind,
+            asset_id: self.asset.asset_id,
+            amount: Units::new(amount),
+            from: LedgerPlace { account_id: from.0, bucket: from.1, version: from_version },
+            to: LedgerPlace { account_id: to.0, bucket: to.1, version: to_version },
+            order_id,
+            trade_id,
+        })
+    }
+
+    /// Takes an amount from where it is; says the version then, or 0 where the other half of the
+    /// movement is to be the same version.
+    #[inline]
+    fn take(
+        &mut self,
+        (account_id, bucket): (AccountId, Bucket),
+        amount: u128,
+        is_half: bool,
+        hash: &mut StateHash,
+    ) -> u64 {
+        match bucket {
+            Bucket::Outside => {
+                self.issued += amount;
+                self.version += 1;
+                assert!(self.issued <= ISSUED_MAX, "checked before it came in");
+                return self.version;
+            }
+            Bucket::Available => self.available_sum -= amount.cast_signed(),
+            Bucket::Reserved => self.reserved_sum -= amount,
+        }
+        let asset_id = self.asset.asset_id;
+        let balance = &mut self.balances[account_id.0 as usize];
+        balance.take(bucket, amount);
+        if is_half {
+            return 0;
+        }
+        touch(balance, asset_id, account_id, hash)
+    }
+
+    /// Gives an amount to where it is to be; says the version then.
+    #[inline]
+    fn give(
+        &mut self,
+        (account_id, bucket): (AccountId, Bucket),
+        amount: u128,
+        hash: &mut StateHash,
+    ) -> u64 {
+        match bucket {
+            Bucket::Outside => {
+                let left = self.issued.checked_sub(amount);
+                self.issued = left.expect("what goes out came in");
+                self.version += 1;
+                return self.version;
+            }
+            Bucket::Available => self.available_sum += amount.cast_signed(),
+            Bucket::Reserved => self.reserved_sum += amount,
+        }
+        let asset_id = self.asset.asset_id;
+        let balance = &mut self.balances[account_id.0 as usize];
+        balance.give(bucket, amount);
+        touch(balance, asset_id, account_id, hash)
+    }
+
+    /// A restored asset has come in and gone out so often.
+    pub(crate) fn restore_version(&mut self, version: u64) {
+        self.version = version;
+    }
+
+    /// An account had so much; `None` if there is no such account, or it cannot have.
+    pub(crate) fn restore_balance(
+        &mut self,
+        account_id: AccountId,
+        available: i128,
+        version: u64,
+        hash: &mut StateHash,
+    ) -> Option<()> {
+        let asset_id = self.asset.asset_id;
+        let balance = self.balances.get_mut(account_id.0 as usize)?;
+        if balance.version != 0 || version == 0 || 2 * ISSUED_MAX < available.unsigned_abs() {
+            return None;
+        }
+        (balance.available, balance.version) = (available, version);
+        balance.hash = element(balance, asset_id, account_id);
+        hash.add(balance.hash);
+        self.available_sum = self.available_sum.checked_add(available)?;
+        Some(())
+    }
+
+    /// An order of an account holds so much; `None` if all of them could not.
+    pub(crate) fn restore_reserved(&mut self, account_id: AccountId, amount: u128) -> Option<()> {
+        self.reserved_sum =
+            self.reserved_sum.checked_add(amount).filter(|it| *it <= 4 * ISSUED_MAX)?;
+        self.balances[account_id.0 as usize].reserved += amount;
+        Some(())
+    }
+
+    /// What all have together is what came in; `None` if that cannot be.
+    pub(crate) fn restore_issued(&mut self) -> Option<()> {
+        let held = self.available_sum.checked_add(self.reserved_sum.cast_signed())?;
+        self.issued = u128::try_from(held).ok().filter(|issued| *issued <= ISSUED_MAX)?;
+        Some(())
+    }
+
+    /// Asserts that the sums are those of the balances.
+    pub(crate) fn check(&self) {
+        let available_sum: i128 = self.balances.iter().map(|balance| balance.available).sum();
+        let reserved_sum: u128 = self.balances.iter().map(|balance| balance.reserved).sum();
+        assert_eq!(available_sum, self.available_sum, "{:?}", self.asset);
+        assert_eq!(reserved_sum, self.reserved_sum, "{:?}", self.asset);
+        assert_eq!(available_sum + reserved_sum.cast_signed(), self.issued.cast_signed());
+    }
+
+    /// Adds the elements of the state hash that balances are, computed anew.
+    pub(crate) fn add_hashes(&self, sum: &mut StateHash) {
+        for (balance, account_id) in self.balances.iter().zip(0..) {
+            if balance.version != 0 {
+                sum.add(element(balance, self.asset.asset_id, AccountId(account_id)));
+            }
+        }
+    }
+}
+
+/// One more movement has touched a balance; says how many that were.
+#[inline]
+fn touch(
+    balance: &mut Balance,
+    asset_id: AssetId,
+    account_id: AccountId,
+    hash: &mut StateHash,
+) -> u64 {
+    balance.version += 1;
+    let after = element(balance, asset_id, account_id);
+    hash.change(balance.hash, after);
+    balance.hash = after;
+    balance.version
+}
+
+/// The element of the state hash that a balance is. What is reserved follows from the live orders.
+#[inline]
+fn element(balance: &Balance, asset_id: AssetId, account_id: AccountId) -> u64 {
+    hash::balance(asset_id, account_id, balance.available, balance.version)
+}

@@ -1,0 +1,97 @@
+//! What the venue charges a trade, and what it pays for it.
+
+/// Parts in a whole.
+const MILLION: u32 = 1_000_000;
+
+/// The fees of a tier, in parts per million of what is received.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Fees {
+    /// Of resting orders; below 0 it is a rebate.
+    pub(crate) maker_ppm: i32,
+    /// Of incoming orders.
+    pub(crate) taker_ppm: u32,
+}
+
+impl Fees {
+    /// True if no fee or rebate is more than the whole.
+    pub(crate) fn are_parts(&self) -> bool {
+        self.maker_ppm.unsigned_abs() <= MILLION && self.taker_ppm <= MILLION
+    }
+
+    /// The rebate of resting orders, in parts per million.
+    pub(crate) fn rebate_ppm(&self) -> u32 {
+        if self.maker_ppm < 0 { self.maker_ppm.unsigned_abs() } else { 0 }
+    }
+
+    /// What an incoming order pays of what it receives, rounded up.
+    #[inline]
+    pub(crate) fn of_taker(&self, received: u128) -> u128 {
+        part_up(received, self.taker_ppm)
+    }
+
+    /// What a resting order pays of what it receives, rounded up.
+    #[inline]
+    pub(crate) fn of_maker(&self, received: u128) -> u128 {
+        part_up(received, self.maker_ppm.max(0).unsigned_abs())
+    }
+
+    /// What a resting order is paid of what the incoming one received, rounded down.
+    #[inline]
+    pub(crate) fn rebate_of_maker(&self, received: u128) -> u128 {
+        part_down(received, self.rebate_ppm())
+    }
+}
+
+/// So many millionths, rounded down.
+fn part_down(whole: u128, ppm: u32) -> u128 {
+    part(whole, ppm).0
+}
+
+/// So many millionths, rounded up.
+fn part_up(whole: u128, ppm: u32) -> u128 {
+    let (part, is_rounded) = part(whole, ppm);
+    part + u128::from(is_rounded)
+}
+
+/// So many millionths, rounded down, and whether they were. Never overflows, for it is taken of the
+/// millions and of the rest.
+fn part(whole: u128, ppm: u32) -> (u128, bool) {
+    if ppm == 0 {
+        return (0, false);
+    }
+    if let Ok(whole) = u64::try_from(whole) {
+        let (million, ppm) = (u64::from(MILLION), u64::from(ppm));
+        let rest = whole % million * ppm;
+        return (u128::from(whole / million * ppm + rest / million), !rest.is_multiple_of(million));
+    }
+    let (million, ppm) = (u128::from(MILLION), u128::from(ppm));
+    let rest = whole % million * ppm;
+    (whole / million * ppm + rest / million, !rest.is_multiple_of(million))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Millionths of any whole are exact, and rounded as they say.
+    #[test]
+    fn parts_are_exact() {
+        for (whole, ppm, down, up) in [
+            (0, 1, 0, 0),
+            (1, 0, 0, 0),
+            (1, 1, 0, 1),
+            (999_999, 1, 0, 1),
+            (1_000_000, 1, 1, 1),
+            (1_000_001, 1, 1, 2),
+            (7, 1_000_000, 7, 7),
+            (3, 500_000, 1, 2),
+            (u128::from(u64::MAX), 1_000_000, u128::from(u64::MAX), u128::from(u64::MAX)),
+            (1 << 120, 1_000_000, 1 << 120, 1 << 120),
+            ((1 << 100) * 1_000_000, 123_457, (1 << 100) * 123_457, (1 << 100) * 123_457),
+            ((1 << 100) * 1_000_000 + 1, 123_457, (1 << 100) * 123_457, (1 << 100) * 123_457 + 1),
+        ] {
+            assert_eq!(part_down(whole, ppm), down, "{ppm} of {whole}");
+            assert_eq!(part_up(whole, ppm), up, "{ppm} of {whole}");
+        }
+    }
+}

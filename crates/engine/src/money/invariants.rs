@@ -1,0 +1,77 @@
+//! What must hold of money, found out by going through all of it.
+
+use alloc::{collections::BTreeMap, vec};
+
+use market::{AccountId, AssetId, InstrumentId, SessionId};
+
+use super::Money;
+use crate::{
+    hash::{self, StateHash},
+    order::Order,
+};
+
+impl Money {
+    /// Asserts that what is reserved, about to be bought and live is what these orders, all that
+    /// are live, hold, would bring and are; and that sums are those of the balances.
+    pub(crate) fn check_orders<'a>(&self, orders: impl Iterator<Item = &'a Order>) {
+        let mut live = vec![0; self.accounts.len()];
+        let mut held: BTreeMap<(AssetId, AccountId), (u128, u128)> = BTreeMap::new();
+        for order in orders {
+            let account_id = self.account_id(order.key.session_id);
+            live[account_id.0 as usize] += 1;
+            let Some(terms) = self.terms(order.instrument_id) else { continue };
+            assert!(account_id != AccountId::VENUE, "{order:?} is somebody's");
+            let asset_id = super::paid_with(terms, order.side);
+            let amount = terms.reservation(order.side, order.price(), order.leaves());
+            held.entry((asset_id, account_id)).or_default().0 += amount;
+            if terms.is_position() && order.side.is_buy() {
+                let goods = terms.goods(order.leaves());
+                held.entry((terms.0.base, account_id)).or_default().1 += goods;
+            }
+        }
+        for (account, live) in self.accounts.iter().zip(live).skip(1) {
+            assert_eq!(account.live_orders, live, "{account:?}");
+        }
+        for holding in &self.holdings {
+            holding.check();
+            let asset_id = holding.asset().asset_id;
+            for (balance, account_id) in holding.balances().iter().zip(0..) {
+                let key = (asset_id, AccountId(account_id));
+                let (reserved, buying) = held.get(&key).copied().unwrap_or_default();
+                assert_eq!((balance.reserved, balance.buying), (reserved, buying), "{key:?}");
+                assert!(0 <= balance.available || self.may_be_short(asset_id), "{balance:?}");
+            }
+        }
+        assert_eq!(self.market_reserved, 0);
+    }
+
+    /// Could an asset have been sold short? Only one that is, or was, traded with limits: one for
+    /// which limits were set.
+    fn may_be_short(&self, asset_id: AssetId) -> bool {
+        !self.limits[usize::from(asset_id.0) - 1].is_empty()
+    }
+
+    /// Adds all elements of the state hash that are of money, computed anew.
+    pub(crate) fn add_hashes(&self, sum: &mut StateHash) {
+        for (account, number) in self.accounts.iter().zip(0..).skip(1) {
+            sum.add(account.element(AccountId(number)));
+        }
+        for (account_id, number) in self.account_ids.iter().zip(0..) {
+            sum.add(hash::assignment(SessionId(number), *account_id));
+        }
+        for (terms, number) in self.terms.iter().zip(1..) {
+            sum.add(hash::terms(InstrumentId(number), &terms.0));
+        }
+        for (tier, fees) in self.fees.iter().enumerate() {
+            sum.add(hash::fees(tier, fees));
+        }
+        for (holding, limits) in self.holdings.iter().zip(&self.limits) {
+            sum.add(hash::asset(holding.asset(), holding.version()));
+            holding.add_hashes(sum);
+            for (limits, number) in limits.iter().zip(0..) {
+                let asset_id = holding.asset().asset_id;
+                sum.add(hash::asset_limits(asset_id, AccountId(number), limits));
+            }
+        }
+    }
+}

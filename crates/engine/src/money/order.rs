@@ -1,0 +1,161 @@
+//! Where money meets the life of an order: what the engine asks of it, one call at each step.
+
+use market::{
+    AccountId, CancelReason, EnterOrder, Event, InstrumentId, OrderId, OrderType, Price, Quantity,
+    RejectReason, ReplaceTerms,
+};
+
+use super::{Asked, terms::Terms};
+use crate::{
+    Engine,
+    order::{Order, OrderTerms},
+    self_match,
+};
+
+impl Engine {
+    /// May the account have this new order?
+    pub(crate) fn check_money(
+        &self,
+        order: &EnterOrder,
+        instrument_id: InstrumentId,
+    ) -> Result<(), RejectReason> {
+        let asked = Asked {
+            session_id: order.key.session_id,
+            instrument_id,
+            side: order.side,
+            limit: (order.order_type == OrderType::Limit).then_some(order.price),
+            leaves: order.quantity,
+            original: None,
+        };
+        let book = &self.books[usize::from(instrument_id.0) - 1];
+        let walk = |terms: &Terms| {
+            let incoming = Order::new(OrderTerms {
+                order_id: OrderId(0),
+                key: order.key,
+                price: order.price,
+                quantity: order.quantity,
+                executed: Quantity::ZERO,
+                prevented: Quantity::ZERO,
+                instrument_id,
+                group_id: order.attributes.group_id,
+                firm: order.attributes.firm,
+                side: order.side,
+                display: order.display,
+                capacity: order.attributes.capacity,
+                customer_type: order.attributes.customer_type,
+                conditions: order.conditions,
+            });
+            self.walk(&incoming, order.order_type, terms)
+        };
+        self.money.check(&asked, || book.best_opposite_displayed(order.side), walk)
+    }
+
+    /// May the account have an order of these terms instead of its original?
+    pub(crate) fn check_replacement(
+        &self,
+        original: &Order,
+        terms: &ReplaceTerms,
+    ) -> Result<(), RejectReason> {
+        let side = terms.side.unwrap_or(original.side);
+        let leaves = terms.quantity.saturating_sub(original.used());
+        let asked = Asked {
+            session_id: original.key.session_id,
+            instrument_id: original.instrument_id,
+            side,
+            limit: (terms.order_type == OrderType::Limit).then_some(terms.price),
+            leaves,
+            original: Some(original),
+        };
+        let walk = |money_terms: &Terms| {
+            let replacement = Order::new(OrderTerms {
+                order_id: OrderId(0),
+                key: original.key,
+                price: terms.price,
+                quantity: leaves,
+                executed: Quantity::ZERO,
+                prevented: Quantity::ZERO,
+                instrument_id: original.instrument_id,
+                group_id: original.group_id,
+                firm: original.firm,
+                side,
+                display: terms.display,
+                capacity: original.capacity,
+                customer_type: original.customer_type,
+                conditions: terms.conditions.apply(original.conditions()),
+            });
+            self.walk(&replacement, terms.order_type, money_terms)
+        };
+        let best = || self.book_of(original).best_opposite_displayed(side);
+        self.money.check(&asked, best, walk)
+    }
+
+    /// An accepted order holds what it could cost or deliver.
+    #[inline]
+    pub(crate) fn reserve(
+        &mut self,
+        order: &Order,
+        order_type: OrderType,
+        emit: &mut impl FnMut(Event),
+    ) {
+        let Some(terms) = self.money.terms(order.instrument_id) else { return };
+        let walked = match order_type {
+            OrderType::Limit => 0,
+            OrderType::Market | OrderType::MarketToLimit => self.walk(order, order_type, terms),
+        };
+        self.money.reserve(order, walked, &mut self.hash, emit);
+    }
+
+    /// An order gives back what it does not need, with so many open lots fewer.
+    #[inline]
+    pub(crate) fn release(
+        &mut self,
+        order: &Order,
+        before: Quantity,
+        after: Quantity,
+        emit: &mut impl FnMut(Event),
+    ) {
+        self.money.release(order, before, after, &mut self.hash, emit);
+    }
+
+    /// Cancels all live orders of an account, by session, channel and number.
+    pub(crate) fn cancel_of_account(
+        &mut self,
+        account_id: AccountId,
+        reason: CancelReason,
+        emit: &mut impl FnMut(Event),
+    ) {
+        let mut found = core::mem::take(&mut self.found);
+        for session in self.sessions.iter() {
+            if self.money.account_id(session.session_id()) == account_id {
+                found.extend(session.iter_live().map(|(_, slot)| slot));
+            }
+        }
+        found.sort_unstable_by_key(|slot| self.pool[*slot].order.key);
+        for slot in found.drain(..) {
+            self.cancel_all(slot, reason, emit);
+        }
+        self.found = found;
+    }
+
+    /// What an order without a limit would cost if it came in now, with what would rest of it at
+    /// the price of its last trade; of an order to sell, what it would bring.
+    fn walk(&self, order: &Order, order_type: OrderType, terms: &Terms) -> u128 {
+        let prevention = self_match::meant(&self.sessions, order);
+        let prevention = |maker: &Order| {
+            let is_own = self_match::is_own(&self.sessions, prevention, order, maker);
+            is_own.then_some(prevention)
+        };
+        let mut cost = 0;
+        let mut price_last = Price::ZERO;
+        let leaves =
+            self.book_of(order).walk(&self.pool, order, None, prevention, |price, quantity| {
+                cost += terms.cost(price, quantity);
+                price_last = price;
+                true
+            });
+        if order_type == OrderType::MarketToLimit {
+            cost += terms.cost(price_last, leaves);
+        }
+        cost
+    }
+}

@@ -1,0 +1,262 @@
+//! Money as records of a snapshot, each with what it is in front. What is reserved is not written: it
+//! follows from the orders.
+
+use alloc::vec::Vec;
+
+use market::{
+    AccountId, AddAccount, AddAsset, AssetId, AssignSession, InstrumentId, MoneyClass,
+    MoneyCommand, MoneyTerms, Quantity, SessionId, SetTerms,
+};
+
+use super::{
+    Money,
+    account::{AssetLimits, TIER_COUNT},
+    fees::Fees,
+    terms::NO_TERMS,
+};
+use crate::{
+    Engine, hash,
+    order::Order,
+    snapshot::{
+        Section, SnapshotError,
+        bytes::{Reader, Writer},
+    },
+};
+
+const ASSET: u8 = b'A';
+const ACCOUNT: u8 = b'C';
+const FEES: u8 = b'F';
+const ASSIGNMENT: u8 = b'S';
+const TERMS: u8 = b'T';
+const LIMITS: u8 = b'L';
+const BALANCE: u8 = b'B';
+
+/// One record.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Record {
+    Asset(usize),
+    Account(usize),
+    Fees(usize),
+    Assignment(usize),
+    Terms(usize),
+    /// Of an asset, and of an account.
+    Limits(usize, usize),
+    /// Of an asset, and of an account.
+    Balance(usize, usize),
+}
+
+impl Money {
+    /// All records, in an order in which they can be read.
+    pub(crate) fn records(&self) -> Vec<Record> {
+        let mut records = Vec::new();
+        records.extend((0..self.holdings.len()).map(Record::Asset));
+        records.extend((1..self.accounts.len()).map(Record::Account));
+        let fees = (0..TIER_COUNT).filter(|tier| self.fees[*tier] != Fees::default());
+        records.extend(fees.map(Record::Fees));
+        let assigned =
+            (0..self.account_ids.len()).filter(|it| self.account_ids[*it] != AccountId::VENUE);
+        records.extend(assigned.map(Record::Assignment));
+        let terms = (0..self.terms.len()).filter(|index| self.terms[*index].0 != NO_TERMS);
+        records.extend(terms.map(Record::Terms));
+        for (asset, limits) in self.limits.iter().enumerate() {
+            let set = (0..limits.len()).filter(|it| limits[*it] != AssetLimits::default());
+            records.extend(set.map(|account| Record::Limits(asset, account)));
+        }
+        for (asset, holding) in self.holdings.iter().enumerate() {
+            let balances = holding.balances();
+            let touched = (0..balances.len()).filter(|it| balances[*it].version != 0);
+            records.extend(touched.map(|account| Record::Balance(asset, account)));
+        }
+        records
+    }
+
+    /// Writes one record.
+    pub(crate) fn write(&self, out: &mut Writer, record: Record) {
+        match record {
+            Record::Asset(index) => {
+                let holding = &self.holdings[index];
+                out.u8(ASSET);
+                out.text(&holding.asset().name);
+                out.u8(holding.asset().decimals);
+                out.u64(holding.version());
+            }
+            Record::Account(index) => {
+                out.u8(ACCOUNT);
+                self.accounts[index].write(out);
+            }
+            Record::Fees(tier) => {
+                out.u8(FEES);
+                out.u8(tier as u8);
+                out.u32(self.fees[tier].maker_ppm.cast_unsigned());
+                out.u32(self.fees[tier].taker_ppm);
+            }
+            Record::Assignment(index) => {
+                out.u8(ASSIGNMENT);
+                out.u16(index as u16);
+                out.u32(self.account_ids[index].0);
+            }
+            Record::Terms(index) => {
+                let terms = &self.terms[index].0;
+                out.u8(TERMS);
+                out.u16(index as u16 + 1);
+                out.u8(terms.class.code());
+                out.u16(terms.base.0);
+                out.u16(terms.quote.0);
+                out.u64(terms.base_units);
+                out.u64(terms.quote_numerator);
+                out.u64(terms.quote_denominator);
+                out.u64(terms.quantity_max.0);
+            }
+            Record::Limits(asset, account) => {
+                let limits = &self.limits[asset][account];
+                out.u8(LIMITS);
+                out.u16(asset as u16 + 1);
+                out.u32(account as u32);
+                out.u128(limits.order_notional_max);
+                out.u128(limits.position_max);
+                out.u128(limits.short_max);
+            }
+            Record::Balance(asset, account) => {
+                let balance = &self.holdings[asset].balances()[account];
+                out.u8(BALANCE);
+                out.u16(asset as u16 + 1);
+                out.u32(account as u32);
+                out.u128(balance.available.cast_unsigned());
+                out.u64(balance.version);
+            }
+        }
+    }
+
+    /// A resting order was restored: it holds what it holds.
+    pub(crate) fn restore_order(&mut self, order: &Order) -> Result<(), SnapshotError> {
+        let session_id = order.key.session_id;
+        self.add_live(session_id);
+        let Some(&terms) = self.terms(order.instrument_id) else { return Ok(()) };
+        let account_id = self.account_id(session_id);
+        let nobody = SnapshotError::Field { section: Section::Orders, field: "account" };
+        if account_id == AccountId::VENUE {
+            return Err(nobody);
+        }
+        let amount = terms.reservation(order.side, order.price(), order.leaves());
+        let asset_id = super::paid_with(&terms, order.side);
+        let holding = &mut self.holdings[usize::from(asset_id.0) - 1];
+        holding.restore_reserved(account_id, amount).ok_or(nobody)?;
+        self.count_buying(&terms, order, Quantity::ZERO, order.leaves());
+        Ok(())
+    }
+
+    /// All was restored: what there is of each asset is what all have together.
+    pub(crate) fn restore_issued(&mut self) -> Result<(), SnapshotError> {
+        let field = SnapshotError::Field { section: Section::Money, field: "balance" };
+        self.holdings.iter_mut().try_for_each(|it| it.restore_issued().ok_or(field))
+    }
+}
+
+impl Engine {
+    /// Takes up one record.
+    pub(crate) fn restore_money(&mut self, from: &mut Reader<'_>) -> Result<(), SnapshotError> {
+        let kind = from.u8()?;
+        match kind {
+            ASSET => {
+                let add = AddAsset { name: from.text("asset")?, decimals: from.u8()? };
+                let version = from.u64()?;
+                self.restore_by(MoneyCommand::AddAsset(add)).ok_or(from.field("asset"))?;
+                let holding = self.money.holdings.last_mut().expect("it was added");
+                let before = hash::asset(holding.asset(), 0);
+                holding.restore_version(version);
+                self.hash.change(before, hash::asset(holding.asset(), version));
+            }
+            ACCOUNT => {
+                let add = AddAccount { name: from.text("account")? };
+                self.restore_by(MoneyCommand::AddAccount(add)).ok_or(from.field("account"))?;
+                let account_id = AccountId(self.money.accounts.len() as u32 - 1);
+                let account = self.money.accounts.last_mut().expect("it was added");
+                account.read(from)?;
+                account.rehash(account_id, &mut self.hash);
+            }
+            FEES => {
+                let tier = from.u8()?;
+                let fees = Fees { maker_ppm: from.u32()?.cast_signed(), taker_ppm: from.u32()? };
+                let known = self.money.fees.get_mut(usize::from(tier));
+                let place = known.filter(|_| fees.are_parts()).ok_or(from.field("fees"))?;
+                let before = core::mem::replace(place, fees);
+                let tier = usize::from(tier);
+                self.hash.change(hash::fees(tier, &before), hash::fees(tier, &fees));
+            }
+            ASSIGNMENT => {
+                let session_id = SessionId(from.u16()?);
+                let assign = AssignSession { session_id, account_id: AccountId(from.u32()?) };
+                let command = MoneyCommand::AssignSession(assign);
+                self.restore_by(command).ok_or(from.field("account of a session"))?;
+            }
+            TERMS => {
+                let instrument_id = InstrumentId(from.u16()?);
+                let terms = MoneyTerms {
+                    class: from.code("class", MoneyClass::from_code)?,
+                    base: AssetId(from.u16()?),
+                    quote: AssetId(from.u16()?),
+                    base_units: from.u64()?,
+                    quote_numerator: from.u64()?,
+                    quote_denominator: from.u64()?,
+                    quantity_max: Quantity(from.u64()?),
+                };
+                let book = self.book(instrument_id).ok_or(from.field("instrument"))?;
+                let symbol = book.instrument().symbol;
+                let command = MoneyCommand::SetTerms(SetTerms { symbol, terms });
+                self.restore_by(command).ok_or(from.field("terms"))?;
+            }
+            LIMITS => {
+                let (asset_id, account_id) = (AssetId(from.u16()?), AccountId(from.u32()?));
+                let limits = AssetLimits {
+                    order_notional_max: from.u128()?,
+                    position_max: from.u128()?,
+                    short_max: from.u128()?,
+                };
+                self.restore_limits(asset_id, account_id, limits).ok_or(from.field("limits"))?;
+            }
+            BALANCE => {
+                let (asset_id, account_id) = (AssetId(from.u16()?), AccountId(from.u32()?));
+                let (available, version) = (from.u128()?.cast_signed(), from.u64()?);
+                let index = usize::from(asset_id.0).checked_sub(1);
+                let holding = index.and_then(|index| self.money.holdings.get_mut(index));
+                let restored = holding.and_then(|holding| {
+                    holding.restore_balance(account_id, available, version, &mut self.hash)
+                });
+                restored.ok_or(from.field("balance"))?;
+            }
+            _ => return Err(from.field("kind")),
+        }
+        Ok(())
+    }
+
+    /// Does what a record says by the command that did it then; `None` if it is declined.
+    fn restore_by(&mut self, command: MoneyCommand) -> Option<()> {
+        let mut done = true;
+        self.money(&command, &mut |event| {
+            done &= !matches!(event, market::Event::Money(market::MoneyEvent::Declined(_)));
+        });
+        done.then_some(())
+    }
+
+    fn restore_limits(
+        &mut self,
+        asset_id: AssetId,
+        account_id: AccountId,
+        limits: AssetLimits,
+    ) -> Option<()> {
+        let of_asset = self.money.limits.get_mut(usize::from(asset_id.0).checked_sub(1)?)?;
+        let index = account_id.0 as usize;
+        if index == 0 || self.money.accounts.len() <= index || !limits.are_allowed() {
+            return None;
+        }
+        if of_asset.len() <= index {
+            of_asset.resize(index + 1, AssetLimits::default());
+        }
+        let before = core::mem::replace(&mut of_asset[index], limits);
+        self.hash.change(
+            hash::asset_limits(asset_id, account_id, &before),
+            hash::asset_limits(asset_id, account_id, &limits),
+        );
+        Some(())
+    }
+}

@@ -1,0 +1,67 @@
+//! What orders in an instrument cost.
+
+use market::{AssetId, MoneyClass, MoneyTerms, Price, Quantity, Side};
+
+use crate::order::{PRICE_MAX, QUANTITY_LIMIT, QUANTITY_MAX};
+
+/// What the largest order could cost. It is counted without overflow, and so is what it adds to
+/// any balance.
+const COST_MAX: u128 = PRICE_MAX.0 as u128 * QUANTITY_LIMIT.0 as u128 * u64::MAX as u128;
+
+const _: () = assert!(COST_MAX < 1 << 126);
+
+/// The terms of an instrument for which none were set.
+pub(crate) const NO_TERMS: MoneyTerms = MoneyTerms {
+    class: MoneyClass::None,
+    base: AssetId(0),
+    quote: AssetId(0),
+    base_units: 0,
+    quote_numerator: 0,
+    quote_denominator: 0,
+    quantity_max: QUANTITY_MAX,
+};
+
+/// Without a class nothing is paid for; the largest quantity is then not told here.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Terms(pub(crate) MoneyTerms);
+
+impl Terms {
+    /// True where orders are paid for.
+    #[inline]
+    pub(crate) fn is_paid(&self) -> bool {
+        self.0.class != MoneyClass::None
+    }
+
+    /// True where what is bought is limited, and what is sold may be short.
+    #[inline]
+    pub(crate) fn is_position(&self) -> bool {
+        self.0.class == MoneyClass::Position
+    }
+
+    /// Units of the quote asset for so many lots at this price, rounded down.
+    #[inline]
+    pub(crate) fn cost(&self, price: Price, quantity: Quantity) -> u128 {
+        let amount = price.0 * quantity.0;
+        let product = u128::from(amount) * u128::from(self.0.quote_numerator);
+        if self.0.quote_denominator == 1 {
+            return product;
+        }
+        match u64::try_from(product) {
+            Ok(product) => u128::from(product / self.0.quote_denominator),
+            Err(_) => product / u128::from(self.0.quote_denominator),
+        }
+    }
+
+    /// Units of the base asset in so many lots.
+    #[inline]
+    pub(crate) fn goods(&self, quantity: Quantity) -> u128 {
+        u128::from(quantity.0) * u128::from(self.0.base_units)
+    }
+
+    /// What an order with a limit holds while so much of it is open: what it could still cost, or
+    /// what it could still deliver.
+    #[inline]
+    pub(crate) fn reservation(&self, side: Side, price: Price, leaves: Quantity) -> u128 {
+        if side.is_buy() { self.cost(price, leaves) } else { self.goods(leaves) }
+    }
+}

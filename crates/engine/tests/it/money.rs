@@ -1,0 +1,490 @@
+//! Rules 40 to 43, 46: accounts, balances, what orders hold, the two classes, and fees.
+
+use crate::scenario::{World, check};
+
+/// A market where A and B pay USD for AAPL, in shares, from the accounts P and Q.
+pub const PAID: &str = "
+    asset SHR 0                     => asset 1
+    asset USD 2                     => asset 2
+    account P                       => account 1
+    account Q                       => account 2
+    assign A P                      => A is of P
+    assign B Q                      => B is of Q
+    terms AAPL cash SHR USD         => terms of AAPL
+    deposit P 1000 USD              => deposit P 1000 USD
+    deposit Q 10 SHR                => deposit Q 10 SHR
+";
+
+#[track_caller]
+pub fn check_paid(scenario: &str) {
+    check(&format!("{PAID}{scenario}"));
+}
+
+/// Rule 40.1: assets and accounts have names of their own and are numbered by themselves.
+#[test]
+fn names_are_unique() {
+    check(
+        "
+        asset USD 2         => asset 1
+        asset USD 3         => declined InvalidName
+        asset - 2           => declined InvalidName
+        asset EUR 2         => asset 2
+        account P           => account 1
+        account P           => declined InvalidName
+        account -           => declined InvalidName
+        account Q           => account 2
+        ",
+    );
+}
+
+/// Rule 40.2: the orders of a session are an account's from the moment it is assigned, which is
+/// declined while it has live orders, and for what there is not.
+#[test]
+fn sessions_are_assigned_while_they_have_no_orders() {
+    check_paid(
+        "
+        assign A R                      => declined UnknownAccount
+        assign Z P                      => declined UnknownSession
+        buy A1 4 @ 100                  => accepted, reserve P 400 USD, booked 4 @ 100
+        assign A Q                      => declined OrdersLive
+        cancel A1                       => canceled A1 4, release P 400 USD
+        assign A -                      => A is of -
+        buy A2 1 @ 100                  => rejected A2 NoAccount
+        buy C1 1 @ 100                  => rejected C1 NoAccount
+        buy C2 1 @ 100 of MSFT          => accepted, booked 1 @ 100
+        ",
+    );
+}
+
+/// Rule 40.3: an instrument without terms is not paid for; terms are set while nothing rests in it,
+/// and must name two assets and no zero.
+#[test]
+fn terms_say_what_is_paid_for() {
+    check_paid(
+        "
+        buy C1 1 @ 100 of MSFT              => accepted, booked 1 @ 100
+        terms MSFT cash SHR USD             => declined OrdersLive
+        cancel C1                           => canceled C1 1
+        terms MSFT cash SHR SHR             => declined InvalidTerms
+        terms MSFT cash SHR USD units 0     => declined InvalidTerms
+        terms MSFT cash SHR USD pay 0 / 1   => declined InvalidTerms
+        terms MSFT cash SHR USD pay 1 / 0   => declined InvalidTerms
+        terms MSFT cash SHR EUR             => declined UnknownAsset
+        terms NONE cash SHR USD             => declined UnknownInstrument
+        terms MSFT none units 1             => declined InvalidTerms
+        terms MSFT cash SHR USD             => terms of MSFT
+        buy A1 1 @ 100 of MSFT              => accepted, reserve P 100 USD, booked 1 @ 100
+        cancel A1                           => canceled A1 1, release P 100 USD
+        terms MSFT none                     => terms of MSFT
+        buy C2 1 @ 100 of MSFT              => accepted, booked 1 @ 100
+        ",
+    );
+}
+
+/// Rule 40.4: terms say the largest quantity, up to 268,435,455 lots.
+#[test]
+fn terms_say_the_largest_quantity() {
+    check_paid(
+        "
+        buy A1 1000000 @ 1                          => rejected A1 InvalidQuantity
+        terms AAPL cash SHR USD max 0               => declined InvalidTerms
+        terms AAPL cash SHR USD max 268435456       => declined InvalidTerms
+        terms AAPL cash SHR USD max 268435455       => terms of AAPL
+        deposit P 268434455 USD                     => deposit P 268434455 USD
+        buy A2 268435455 @ 1                        => accepted, reserve P 268435455 USD, booked 268435455 @ 1
+        sell B1 10 @ 1                              => accepted, reserve Q 10 SHR, trade A2 B1 10 @ 1, settle P Q 10 USD, settle Q P 10 SHR
+        modify A2 buy to 4                          => modified A2 buy 268435445 leaving 0, release P 268435445 USD
+        terms AAPL cash SHR USD max 2               => terms of AAPL
+        buy A3 3 @ 1                                => rejected A3 InvalidQuantity
+        terms AAPL none max 1000000                 => terms of AAPL
+        buy A4 1000000 @ 1                          => accepted, booked 1000000 @ 1
+        ",
+    );
+}
+
+/// Rule 40.5: what is paid is rounded down, for each trade by itself, and what an order holds is
+/// rounded down for all its open lots, so what is left over is released and nothing is stranded.
+#[test]
+fn amounts_are_rounded_down_and_nothing_is_stranded() {
+    check_paid(
+        "
+        terms AAPL cash SHR USD units 3 pay 2 / 7   => terms of AAPL
+        deposit Q 20 SHR                            => deposit Q 20 SHR
+        buy A1 10 @ 9                               => accepted, reserve P 25 USD, booked 10 @ 9
+        sell B1 1 @ 9   => accepted, reserve Q 3 SHR, trade A1 B1 1 @ 9, settle P Q 2 USD, settle Q P 3 SHR
+        balance P USD                               => 975 and 23
+        sell B2 1 @ 9   => accepted, reserve Q 3 SHR, trade A1 B2 1 @ 9, settle P Q 2 USD, release P 1 USD, settle Q P 3 SHR
+        sell B3 1 @ 9   => accepted, reserve Q 3 SHR, trade A1 B3 1 @ 9, settle P Q 2 USD, settle Q P 3 SHR
+        cancel A1 to 4                              => canceled A1 6 leaving 1, release P 16 USD
+        balance P USD                               => 992 and 2
+        cancel A1                                   => canceled A1 1, release P 2 USD
+        balance P USD                               => 994 and 0
+        buy A2 1 @ 3                                => accepted, booked 1 @ 3
+        sell B4 1 @ 3   => accepted, reserve Q 3 SHR, trade A2 B4 1 @ 3, settle Q P 3 SHR
+        ",
+    );
+}
+
+/// Rules 41.1, 40.6: what comes in, goes out and is given on; what cannot be is declined and changes
+/// nothing.
+#[test]
+fn amounts_come_and_go() {
+    check_paid(
+        "
+        deposit P 0 USD                     => declined InvalidAmount
+        deposit P 1 EUR                     => declined UnknownAsset
+        deposit R 1 USD                     => declined UnknownAccount
+        withdraw P 0 USD                    => declined InvalidAmount
+        withdraw P 1001 USD                 => declined InsufficientBalance
+        withdraw P 1 EUR                    => declined UnknownAsset
+        withdraw R 1 USD                    => declined UnknownAccount
+        buy A1 4 @ 100                      => accepted, reserve P 400 USD, booked 4 @ 100
+        withdraw P 601 USD                  => declined InsufficientBalance
+        transfer P Q 601 USD                => declined InsufficientBalance
+        transfer P Q 0 USD                  => declined InvalidAmount
+        transfer P P 1 USD                  => declined InvalidAmount
+        transfer P R 1 USD                  => declined UnknownAccount
+        transfer R P 1 USD                  => declined UnknownAccount
+        transfer P Q 500 USD                => transfer P Q 500 USD
+        withdraw P 100 USD                  => withdrawal P 100 USD
+        balance P USD                       => 0 and 400
+        balance Q USD                       => 500 and 0
+        ",
+    );
+}
+
+/// Rules 41.2, 41.3: there are never more than 2¹²⁰ units of an asset, and each movement is told
+/// with both ends and versions without gaps; the ledger gives all balances after each line of each
+/// scenario.
+#[test]
+fn assets_have_a_bound() {
+    check_paid(
+        "
+        deposit P 1329227995784915872903807060280343577 USD     => declined TooMuch
+        deposit P 1329227995784915872903807060280343576 USD     => deposit P 1329227995784915872903807060280343576 USD
+        deposit Q 1 USD                                         => declined TooMuch
+        deposit Q 340282366920938463463374607431768211455 USD   => declined TooMuch
+        withdraw P 1 USD                                        => withdrawal P 1 USD
+        deposit Q 1 USD                                         => deposit Q 1 USD
+        ",
+    );
+}
+
+/// Rule 42.1: an order to buy holds what it could cost, one to sell what it could deliver; who has
+/// not so much is rejected, and nothing moves.
+#[test]
+fn orders_hold_what_they_could_cost() {
+    check_paid(
+        "
+        buy A1 4 @ 100          => accepted, reserve P 400 USD, booked 4 @ 100
+        buy A2 7 @ 100          => rejected A2 InsufficientBalance
+        buy A3 6 @ 100          => accepted, reserve P 600 USD, booked 6 @ 100
+        buy A4 1 @ 1            => rejected A4 InsufficientBalance
+        sell B1 11 @ 101        => rejected B1 InsufficientBalance
+        sell B2 10 @ 101        => accepted, reserve Q 10 SHR, booked 10 @ 101
+        sell B3 1 @ 101         => rejected B3 InsufficientBalance
+        sell A5 1 @ 101         => rejected A5 InsufficientBalance
+        balance P USD           => 0 and 1000
+        balance Q SHR           => 0 and 10
+        ",
+    );
+}
+
+/// Rule 42.1: no product is too large to be counted.
+#[test]
+fn largest_products_are_counted() {
+    check_paid(
+        "
+        terms AAPL cash SHR USD units 18446744073709551615 pay 18446744073709551615 / 1 max 268435455  => terms of AAPL
+        buy A1 268435455 @ 1999999900       => rejected A1 InsufficientBalance
+        sell B1 268435455 @ 1999999900      => rejected B1 InsufficientBalance
+        buy A2 1 @ market                   => accepted, canceled A2 1 ioc
+        ",
+    );
+}
+
+/// Rule 42.2: whatever leaves an order fewer open lots releases what they held, at once.
+#[test]
+fn what_is_not_needed_is_released() {
+    check_paid(
+        "
+        buy A1 4 @ 100          => accepted, reserve P 400 USD, booked 4 @ 100
+        cancel A1 to 3          => canceled A1 1 leaving 3, release P 100 USD
+        modify A1 buy to 2      => modified A1 buy 1 leaving 2, release P 100 USD
+        cancel A1               => canceled A1 2, release P 200 USD
+        buy A2 5 @ 100          => accepted, reserve P 500 USD, booked 5 @ 100
+        buy A3 5 @ 90           => accepted, reserve P 450 USD, booked 5 @ 90
+        mass-cancel A4 ACME     => mass-canceled, canceled A2 5, release P 500 USD, canceled A3 5, release P 450 USD
+        buy A5 5 @ 100          => accepted, reserve P 500 USD, booked 5 @ 100
+        cut-off A               => canceled A5 5 supervisory, release P 500 USD
+        sell B1 4 @ 100         => accepted, reserve Q 4 SHR, booked 4 @ 100
+        buy A6 5 @ 100 ioc      => accepted, reserve P 500 USD, trade B1 A6 4 @ 100, settle P Q 400 USD, settle Q P 4 SHR, canceled A6 1 ioc, release P 100 USD
+        sell B2 2 @ 100         => accepted, reserve Q 2 SHR, booked 2 @ 100
+        buy A7 1 @ 100 post-only            => accepted, reserve P 100 USD, canceled A7 1 post-only, release P 100 USD
+        buy A8 3 @ 100 ioc minimum 3        => accepted, reserve P 300 USD, canceled A8 3 ioc, release P 300 USD
+        sell A9 3 @ 101                     => accepted, reserve P 3 SHR, booked 3 @ 101
+        buy A10 4 @ 101 prevent D   => accepted, reserve P 404 USD, trade B2 A10 2 @ 100, settle P Q 200 USD, release P 2 USD, settle Q P 2 SHR, prevented A9 2 @ 101 D leaving 1, release P 2 SHR, prevented A10 2 @ 101 D, release P 202 USD
+        balance P USD           => 400 and 0
+        balance P SHR           => 5 and 1
+        ",
+    );
+}
+
+/// Rule 42.3: a trade moves what it costs and what it delivers, and what the buyer's limit was
+/// better than the price is released.
+#[test]
+fn trades_are_settled() {
+    check_paid(
+        "
+        sell B1 4 @ 90      => accepted, reserve Q 4 SHR, booked 4 @ 90
+        sell B2 4 @ 95      => accepted, reserve Q 4 SHR, booked 4 @ 95
+        buy A1 6 @ 100      => accepted, reserve P 600 USD, trade B1 A1 4 @ 90, settle P Q 360 USD, release P 40 USD, settle Q P 4 SHR, trade B2 A1 2 @ 95, settle P Q 190 USD, release P 10 USD, settle Q P 2 SHR
+        balance P USD       => 450 and 0
+        balance P SHR       => 6 and 0
+        balance Q USD       => 550 and 0
+        balance Q SHR       => 2 and 2
+        sell A2 1 @ 100     => accepted, reserve P 1 SHR, booked 1 @ 100
+        buy A3 1 @ 100 ioc  => accepted, reserve P 100 USD, trade B2 A3 1 @ 95, settle P Q 95 USD, release P 5 USD, settle Q P 1 SHR
+        buy B3 1 @ 100      => accepted, reserve Q 100 USD, trade B2 B3 1 @ 95, settle Q Q 95 USD, release Q 5 USD, settle Q Q 1 SHR
+        ",
+    );
+}
+
+/// Rule 42.4: an order without a limit holds what it will pay, which a walk over the book says
+/// before; a market-to-limit order also what would rest of it.
+#[test]
+fn market_orders_hold_what_they_will_pay() {
+    check_paid(
+        "
+        sell B1 4 @ 90              => accepted, reserve Q 4 SHR, booked 4 @ 90
+        sell B2 6 @ 200             => accepted, reserve Q 6 SHR, booked 6 @ 200
+        buy A1 8 @ market           => rejected A1 InsufficientBalance
+        buy A2 5 @ market           => accepted, reserve P 560 USD, trade B1 A2 4 @ 90, settle P Q 360 USD, settle Q P 4 SHR, trade B2 A2 1 @ 200, settle P Q 200 USD, settle Q P 1 SHR
+        balance P USD               => 440 and 0
+        cancel B2 to 2              => canceled B2 4 leaving 1, release Q 4 SHR
+        buy A3 3 @ market-to-limit  => rejected A3 InsufficientBalance
+        buy A4 2 @ market-to-limit  => accepted, reserve P 400 USD, trade B2 A4 1 @ 200, settle P Q 200 USD, settle Q P 1 SHR, booked 1 @ 200
+        balance P USD               => 40 and 200
+        sell B3 3 @ market          => accepted, reserve Q 3 SHR, trade A4 B3 1 @ 200, settle P Q 200 USD, settle Q P 1 SHR, canceled B3 2 ioc, release Q 2 SHR
+        buy A5 2 @ market           => accepted, canceled A5 2 ioc
+        buy A6 2 @ market-to-limit  => accepted, canceled A6 2 ioc
+        sell B4 2 @ 10              => accepted, reserve Q 2 SHR, booked 2 @ 10
+        sell A7 5 @ 20              => accepted, reserve P 5 SHR, booked 5 @ 20
+        buy A8 3 @ market prevent W => accepted, reserve P 20 USD, trade B4 A8 2 @ 10, settle P Q 20 USD, settle Q P 2 SHR, prevented A8 1 @ 20 W
+        ",
+    );
+}
+
+/// Rule 42.5: a replacement holds what it needs instead of what its original held; if the account
+/// has not so much it is rejected and the original stays.
+#[test]
+fn replacements_take_over_what_was_held() {
+    check_paid(
+        "
+        buy A1 9 @ 100                      => accepted, reserve P 900 USD, booked 9 @ 100
+        replace A1 by A2 11 @ 100           => rejected A2 InsufficientBalance
+        replace A1 by A3 10 @ 100           => replaced A1 by A3 buy 10 @ 100 in place, release P 900 USD, reserve P 1000 USD
+        sell B1 4 @ 120                     => accepted, reserve Q 4 SHR, booked 4 @ 120
+        replace B1 by B2 11 @ 120           => rejected B2 InsufficientBalance
+        replace B1 by B3 10 @ 100           => replaced B1 by B3 sell 10 @ 100, release Q 4 SHR, reserve Q 10 SHR, trade A3 B3 10 @ 100, settle P Q 1000 USD, settle Q P 10 SHR
+        sell A4 4 @ 200                     => accepted, reserve P 4 SHR, booked 4 @ 200
+        buy B4 1 @ 50                       => accepted, reserve Q 50 USD, booked 1 @ 50
+        replace B4 by B5 5 @ market         => replaced B4 by B5 buy 5 @ market, release Q 50 USD, reserve Q 800 USD, trade A4 B5 4 @ 200, settle Q P 800 USD, settle P Q 4 SHR, canceled B5 1 ioc
+        balance Q USD                       => 200 and 0
+        ",
+    );
+}
+
+/// Rule 43.1: in the class cash nothing is sold short.
+#[test]
+fn cash_is_never_short() {
+    check_paid(
+        "
+        short B1 1 @ 100            => rejected B1 ShortSaleNotAllowed
+        exempt B2 1 @ 100           => rejected B2 ShortSaleNotAllowed
+        set Q ShortMax 5 SHR        => set ShortMax to 5
+        short B3 1 @ 100            => rejected B3 ShortSaleNotAllowed
+        sell B4 1 @ 100             => accepted, reserve Q 1 SHR, booked 1 @ 100
+        modify B4 short to 1        =>
+        ",
+    );
+}
+
+/// Rules 43.2, 43.3: in the class position what is held may be sold, and short sales go as far as
+/// the account's limit; what they bring is buying power.
+#[test]
+fn positions_may_be_short_within_limits() {
+    check_paid(
+        "
+        terms AAPL position SHR USD units 10    => terms of AAPL
+        deposit Q 30 SHR                        => deposit Q 30 SHR
+        sell B1 5 @ 100                         => rejected B1 InsufficientBalance
+        short B2 1 @ 100                        => rejected B2 ShortSaleNotAllowed
+        set Q ShortMax 25 SHR                   => set ShortMax to 25
+        short B3 7 @ 100                        => rejected B3 PositionLimit
+        short B4 6 @ 100                        => accepted, reserve Q 60 SHR, booked 6 @ 100
+        balance Q SHR                           => -20 and 60
+        sell B5 1 @ 100                         => rejected B5 InsufficientBalance
+        buy A1 6 @ 100                          => accepted, reserve P 600 USD, trade B4 A1 6 @ 100, settle P Q 600 USD, settle Q P 60 SHR
+        balance Q SHR                           => -20 and 0
+        withdraw Q 1 SHR                        => declined InsufficientBalance
+        buy B6 6 @ 100                          => accepted, reserve Q 600 USD, booked 6 @ 100
+        sell A2 2 @ 100                         => accepted, reserve P 20 SHR, trade B6 A2 2 @ 100, settle Q P 200 USD, settle P Q 20 SHR
+        balance Q SHR                           => 0 and 0
+        ",
+    );
+}
+
+/// Rule 43.4: what is held and about to be bought stays within the account's limit.
+#[test]
+fn positions_have_a_limit() {
+    check_paid(
+        "
+        terms AAPL position SHR USD         => terms of AAPL
+        set P PositionMax 6 SHR             => set PositionMax to 6
+        buy A1 7 @ 10                       => rejected A1 PositionLimit
+        buy A2 4 @ 10                       => accepted, reserve P 40 USD, booked 4 @ 10
+        buy A3 3 @ 10                       => rejected A3 PositionLimit
+        buy A4 2 @ 9                        => accepted, reserve P 18 USD, booked 2 @ 9
+        cancel A2 to 3                      => canceled A2 1 leaving 3, release P 10 USD
+        replace A4 by A5 4 @ 9              => rejected A5 PositionLimit
+        replace A4 by A6 3 @ 9              => replaced A4 by A6 buy 3 @ 9 in place, release P 18 USD, reserve P 27 USD
+        sell B1 3 @ 10                      => accepted, reserve Q 3 SHR, trade A2 B1 3 @ 10, settle P Q 30 USD, settle Q P 3 SHR
+        buy A7 1 @ 9                        => rejected A7 PositionLimit
+        sell A8 2 @ 11                      => accepted, reserve P 2 SHR, booked 2 @ 11
+        buy A9 1 @ 9                        => rejected A9 PositionLimit
+        buy B2 2 @ 11                       => accepted, reserve Q 22 USD, trade A8 B2 2 @ 11, settle Q P 22 USD, settle P Q 2 SHR
+        buy A10 2 @ 9                       => accepted, reserve P 18 USD, booked 2 @ 9
+        ",
+    );
+}
+
+/// Rule 43.5: an order becomes a sale of what is held only while the account is not short, and a
+/// short sale only where it may sell short.
+#[test]
+fn kinds_of_sell_follow_the_position() {
+    check_paid(
+        "
+        terms AAPL position SHR USD     => terms of AAPL
+        sell B1 2 @ 100                 => accepted, reserve Q 2 SHR, booked 2 @ 100
+        modify B1 short to 2            =>
+        set Q ShortMax 5 SHR            => set ShortMax to 5
+        modify B1 short to 2            => modified B1 short 0 leaving 2
+        modify B1 sell to 2             => modified B1 sell 0 leaving 2
+        short B2 9 @ 100                => accepted, reserve Q 9 SHR, booked 9 @ 100
+        modify B2 sell to 9             =>
+        modify B2 sell to 8             =>
+        modify B2 short to 8            => modified B2 short 1 leaving 8, release Q 1 SHR
+        modify B2 sell to 8             => modified B2 sell 0 leaving 8
+        ",
+    );
+}
+
+/// Rules 46.1, 46.3: in the class cash both pay a part of what they receive, by their account's
+/// tier, rounded up; the venue's revenue can be withdrawn.
+#[test]
+fn fees_are_parts_of_what_is_received() {
+    check_paid(
+        "
+        fees 0 1000 2500            => fees of 0
+        fees 3 0 100000             => fees of 3
+        fees 16 0 0                 => declined InvalidFees
+        fees 1 0 1000001            => declined InvalidFees
+        fees 1 1000001 0            => declined InvalidFees
+        set P FeeTier 16            => declined InvalidValue
+        set P FeeTier 3             => set FeeTier to 3
+        sell B1 10 @ 50             => accepted, reserve Q 10 SHR, booked 10 @ 50
+        buy A1 10 @ 50              => accepted, reserve P 500 USD, trade B1 A1 10 @ 50, settle P Q 500 USD, settle Q P 10 SHR, fee P 1 SHR, fee Q 1 USD
+        balance P SHR               => 9 and 0
+        balance Q USD               => 499 and 0
+        balance - SHR               => 1 and 0
+        balance - USD               => 1 and 0
+        withdraw - 1 USD            => withdrawal - 1 USD
+        transfer - P 1 SHR          => transfer - P 1 SHR
+        ",
+    );
+}
+
+/// Rule 46.2: a rebate is paid out of the incoming order's fee, in its asset, rounded down; no
+/// schedule pays more than it takes.
+#[test]
+fn rebates_come_out_of_fees() {
+    check_paid(
+        "
+        fees 0 -1 0                 => declined InvalidFees
+        fees 0 0 300000             => fees of 0
+        fees 1 -200000 300000       => declined InvalidFees
+        fees 1 0 250000             => fees of 1
+        fees 2 0 250000             => fees of 2
+        fees 3 0 250000             => fees of 3
+        fees 4 0 250000             => fees of 4
+        fees 5 0 250000             => fees of 5
+        fees 6 0 250000             => fees of 6
+        fees 7 0 250000             => fees of 7
+        fees 8 0 250000             => fees of 8
+        fees 9 0 250000             => fees of 9
+        fees 10 0 250000            => fees of 10
+        fees 11 0 250000            => fees of 11
+        fees 12 0 250000            => fees of 12
+        fees 13 0 250000            => fees of 13
+        fees 14 0 250000            => fees of 14
+        fees 15 0 250000            => fees of 15
+        fees 1 -250001 300000       => declined InvalidFees
+        fees 1 -250000 300000       => fees of 1
+        fees 2 0 249999             => declined InvalidFees
+        set Q FeeTier 1             => set FeeTier to 1
+        sell B1 7 @ 50              => accepted, reserve Q 7 SHR, booked 7 @ 50
+        buy A1 7 @ 50               => accepted, reserve P 350 USD, trade B1 A1 7 @ 50, settle P Q 350 USD, settle Q P 7 SHR, fee P 3 SHR, rebate Q 1 SHR
+        balance - SHR               => 2 and 0
+        ",
+    );
+}
+
+/// Rule 46.4: trades in the class position are billed elsewhere.
+#[test]
+fn positions_pay_no_fees() {
+    check_paid(
+        "
+        fees 0 1000 2500                => fees of 0
+        terms AAPL position SHR USD     => terms of AAPL
+        sell B1 10 @ 50                 => accepted, reserve Q 10 SHR, booked 10 @ 50
+        buy A1 10 @ 50                  => accepted, reserve P 500 USD, trade B1 A1 10 @ 50, settle P Q 500 USD, settle Q P 10 SHR
+        ",
+    );
+}
+
+/// What can be seen of money is what there is.
+#[test]
+fn money_can_be_seen() {
+    let mut world = World::default();
+    world.play(
+        "
+        instrument AAPL             => instrument 1
+        session A                   => session 1
+        session B                   => session 2
+        session C                   => session 3
+        day start-of-system-hours   => day start-of-system-hours
+        ",
+    );
+    world.play(PAID);
+    world.play(
+        "
+        buy A2 4 @ 100              => accepted, reserve P 400 USD, booked 4 @ 100
+        buy A3 1 @ 99               => accepted, reserve P 99 USD, booked 1 @ 99
+        set P LiveOrdersMax 9       => set LiveOrdersMax to 9
+        ",
+    );
+    let engine = world.engine();
+    let account = engine.account_named(&market::Text::new("P").unwrap()).unwrap();
+    assert_eq!((account.live_orders, account.live_orders_max, account.stopped), (2, 9, false));
+    assert_eq!(engine.account_of(market::SessionId(1)), Some(account.account_id));
+    assert_eq!(engine.account_of(market::SessionId(3)), None);
+    let prices: Vec<_> = engine.orders_of(account.account_id).map(|it| it.price.0).collect();
+    assert_eq!(prices, [100, 99]);
+    let balances: Vec<_> =
+        engine.balances(account.account_id).map(|it| (it.available, it.reserved)).collect();
+    assert_eq!(balances, [(0, 0), (501, 499)]);
+    assert_eq!(engine.accounts().len(), 3);
+    assert_eq!(engine.issued(market::AssetId(2)), Some(1_000));
+    assert_eq!(engine.money_terms(market::InstrumentId(1)).unwrap().base, market::AssetId(1));
+}

@@ -1,0 +1,173 @@
+//! Rules 44 and 45: what an account may ask for, and the kill switch.
+
+use crate::money::check_paid;
+
+/// Rule 44.1: the checks are made in the order of the table, and the first that fails is told.
+#[test]
+fn account_checks_have_an_order() {
+    check_paid(
+        "
+        set Q PriceAwayMax 100000           => set PriceAwayMax to 100000
+        set Q OrderQuantityMax 5            => set OrderQuantityMax to 5
+        set Q OrderNotionalMax 400 USD      => set OrderNotionalMax to 400
+        set Q LiveOrdersMax 1               => set LiveOrdersMax to 1
+        set Q OrdersPerSecondMax 1          => set OrdersPerSecondMax to 1
+        buy A1 1 @ 100                      => accepted, reserve P 100 USD, booked 1 @ 100
+        time 1
+        sell B1 1 @ 200                     => accepted, reserve Q 1 SHR, booked 1 @ 200
+        stop Q                              => stopped Q, canceled B1 1 supervisory, release Q 1 SHR
+        time 2
+        short B2 99 @ 50                    => rejected B2 ShortSaleNotAllowed
+        sell B3 99 @ 50                     => rejected B3 PriceTooFar
+        sell B4 99 @ 100                    => rejected B4 OrderQuantityLimit
+        sell B5 5 @ 100                     => rejected B5 OrderNotionalLimit
+        sell B6 4 @ 100                     => rejected B6 OrderRateLimit
+        time 3
+        buy B7 4 @ 100                      => rejected B7 InsufficientBalance
+        time 4
+        sell B8 4 @ 100                     => rejected B8 AccountStopped
+        set Q LiveOrdersMax 0               => set LiveOrdersMax to 0
+        ",
+    );
+}
+
+/// Rule 44.2: a limit may be so far through the best displayed price of the other side, and no
+/// further; hidden orders do not count, and without a displayed price there is no such limit.
+#[test]
+fn prices_may_be_only_so_far_away() {
+    check_paid(
+        "
+        set P PriceAwayMax 100000       => set PriceAwayMax to 100000
+        sell B1 1 @ 20 hidden           => accepted, reserve Q 1 SHR, booked 1 @ 20 hidden
+        buy A1 1 @ 19                   => accepted, reserve P 19 USD, booked 1 @ 19
+        sell B2 1 @ 100                 => accepted, reserve Q 1 SHR, booked 1 @ 100
+        cancel B1                       => canceled B1 1, release Q 1 SHR
+        buy A2 1 @ 111                  => rejected A2 PriceTooFar
+        replace A1 by A3 1 @ 111        => rejected A3 PriceTooFar
+        buy A4 1 @ 110                  => accepted, reserve P 110 USD, trade B2 A4 1 @ 100, settle P Q 100 USD, release P 10 USD, settle Q P 1 SHR
+        sell A5 1 @ 18                  => accepted, reserve P 1 SHR, trade A1 A5 1 @ 19, settle P P 19 USD, settle P P 1 SHR
+        buy A6 1 @ 20                   => accepted, reserve P 20 USD, booked 1 @ 20
+        sell A7 1 @ 17                  => rejected A7 PriceTooFar
+        sell A8 1 @ 18                  => accepted, reserve P 1 SHR, trade A6 A8 1 @ 20, settle P P 20 USD, settle P P 1 SHR
+        buy A9 1 @ 900                  => accepted, reserve P 900 USD, booked 1 @ 900
+        ",
+    );
+}
+
+/// Rule 44.3: quantity and notional of one order are limited, of an order without a limit by what
+/// it would trade for.
+#[test]
+fn orders_are_only_so_large() {
+    check_paid(
+        "
+        set P OrderQuantityMax 5            => set OrderQuantityMax to 5
+        set P OrderNotionalMax 400 USD      => set OrderNotionalMax to 400
+        buy A1 6 @ 10                       => rejected A1 OrderQuantityLimit
+        buy A2 5 @ 81                       => rejected A2 OrderNotionalLimit
+        buy A3 5 @ 80                       => accepted, reserve P 400 USD, booked 5 @ 80
+        replace A3 by A4 6 @ 80             => rejected A4 OrderQuantityLimit
+        cancel A3                           => canceled A3 5, release P 400 USD
+        sell B1 2 @ 100                     => accepted, reserve Q 2 SHR, booked 2 @ 100
+        sell B2 3 @ 101                     => accepted, reserve Q 3 SHR, booked 3 @ 101
+        buy A5 4 @ market                   => rejected A5 OrderNotionalLimit
+        buy A6 3 @ market                   => accepted, reserve P 301 USD, trade B1 A6 2 @ 100, settle P Q 200 USD, settle Q P 2 SHR, trade B2 A6 1 @ 101, settle P Q 101 USD, settle Q P 1 SHR
+        buy C1 6 @ 100 of MSFT              => accepted, booked 6 @ 100
+        assign C P                          => declined OrdersLive
+        buy A7 6 @ 100 of MSFT              => rejected A7 OrderQuantityLimit
+        set P OrderQuantityMax 0            => set OrderQuantityMax to 0
+        buy A8 6 @ 100 of MSFT              => accepted, booked 6 @ 100
+        ",
+    );
+}
+
+/// Rule 44.4: an account has only so many live orders, on all its sessions; a replacement takes
+/// the place of its original.
+#[test]
+fn accounts_have_only_so_many_orders() {
+    check_paid(
+        "
+        assign C P                      => C is of P
+        set P LiveOrdersMax 2           => set LiveOrdersMax to 2
+        buy A1 1 @ 10                   => accepted, reserve P 10 USD, booked 1 @ 10
+        buy C1 1 @ 10 of MSFT           => accepted, booked 1 @ 10
+        buy A2 1 @ 10                   => rejected A2 TooManyOrders
+        buy C2 1 @ 10                   => rejected C2 TooManyOrders
+        replace A1 by A3 1 @ 11         => replaced A1 by A3 buy 1 @ 11 in place, release P 10 USD, reserve P 11 USD
+        sell B1 1 @ 11                  => accepted, reserve Q 1 SHR, trade A3 B1 1 @ 11, settle P Q 11 USD, settle Q P 1 SHR
+        buy C3 1 @ 10                   => accepted, reserve P 10 USD, booked 1 @ 10
+        ",
+    );
+}
+
+/// Rule 44.5: in a second of the venue's time an account asks for only so many orders and replaces,
+/// those rejected by its account included; cancels are not counted.
+#[test]
+fn accounts_ask_only_so_often() {
+    check_paid(
+        "
+        set P OrdersPerSecondMax 2      => set OrdersPerSecondMax to 2
+        time 1
+        buy A1 1 @ 10                   => accepted, reserve P 10 USD, booked 1 @ 10
+        cancel A1                       => canceled A1 1, release P 10 USD
+        buy A2 9 @ 900                  => rejected A2 InsufficientBalance
+        buy A3 1 @ 10                   => rejected A3 OrderRateLimit
+        sell B1 1 @ 90                  => accepted, reserve Q 1 SHR, booked 1 @ 90
+        time 2
+        buy A4 1 @ 10                   => accepted, reserve P 10 USD, booked 1 @ 10
+        replace A4 by A5 1 @ 11         => replaced A4 by A5 buy 1 @ 11 in place, release P 10 USD, reserve P 11 USD
+        replace A5 by A6 1 @ 12         => rejected A6 OrderRateLimit
+        cancel A5                       => canceled A5 1, release P 11 USD
+        set P OrdersPerSecondMax 3      => set OrdersPerSecondMax to 3
+        buy A7 1 @ 10                   => accepted, reserve P 10 USD, booked 1 @ 10
+        ",
+    );
+}
+
+/// Rule 44.6: limits are set for accounts and assets there are, to values that they can have; they
+/// hold for what is asked from then on.
+#[test]
+fn limits_are_set_for_what_there_is() {
+    check_paid(
+        "
+        buy A1 4 @ 10                           => accepted, reserve P 40 USD, booked 4 @ 10
+        set P OrderQuantityMax 1                => set OrderQuantityMax to 1
+        set R OrderQuantityMax 1                => declined UnknownAccount
+        set - OrderQuantityMax 1                => declined UnknownAccount
+        set P OrderQuantityMax 1 USD            => declined InvalidValue
+        set P OrderQuantityMax 4294967296       => declined InvalidValue
+        set P ShortMax 1                        => declined UnknownAsset
+        set P ShortMax 1 EUR                    => declined UnknownAsset
+        set P ShortMax 79228162514264337593543950337 SHR    => declined InvalidValue
+        set P ShortMax 79228162514264337593543950336 SHR    => set ShortMax to 79228162514264337593543950336
+        sell B1 4 @ 10                          => accepted, reserve Q 4 SHR, trade A1 B1 4 @ 10, settle P Q 40 USD, settle Q P 4 SHR
+        buy A2 4 @ 10                           => rejected A2 OrderQuantityLimit
+        set P OrderQuantityMax 0                => set OrderQuantityMax to 0
+        buy A3 4 @ 10                           => accepted, reserve P 40 USD, booked 4 @ 10
+        ",
+    );
+}
+
+/// Rules 45.1, 45.2: the kill switch cancels all live orders of all sessions of an account, and
+/// nothing new is accepted until it may go on; what was asked for before may be told again.
+#[test]
+fn kill_switch_stops_an_account() {
+    check_paid(
+        "
+        assign C P                      => C is of P
+        buy A2 1 @ 10                   => accepted, reserve P 10 USD, booked 1 @ 10
+        buy C1 1 @ 11 of MSFT           => rejected C1 InvalidPrice
+        buy C2 1 @ 10 of MSFT           => accepted, booked 1 @ 10
+        buy A/1:1 1 @ 10                => accepted, reserve P 10 USD, booked 1 @ 10
+        sell B1 1 @ 90                  => accepted, reserve Q 1 SHR, booked 1 @ 90
+        stop P                          => stopped P, canceled A2 1 supervisory, release P 10 USD, canceled A/1:1 1 supervisory, release P 10 USD, canceled C2 1 supervisory
+        buy A3 1 @ 10                   => rejected A3 AccountStopped
+        buy C3 1 @ 10 of MSFT           => rejected C3 AccountStopped
+        stop P                          => stopped P
+        buy B2 1 @ 10                   => rejected B2 InsufficientBalance
+        resume P                        => resumed P
+        buy A4 1 @ 10                   => accepted, reserve P 10 USD, booked 1 @ 10
+        stop R                          => declined UnknownAccount
+        stop -                          => declined UnknownAccount
+        ",
+    );
+}
