@@ -1,11 +1,16 @@
 //! The checks of an order, in the order of the codes of their reject reasons.
 
 use market::{
-    Firm, Instructions, Lots, OrderType, Price, Quantity, RejectReason, ReplaceTerms, Side,
-    TimeInForce,
+    Display, Firm, Instructions, Lots, OrderType, Price, Quantity, RejectReason, ReplaceTerms,
+    Side, TimeInForce,
 };
 
-use crate::{book::Book, day::Day, order::Order, session::Session};
+use crate::{
+    book::Book,
+    day::Day,
+    order::{Order, QUANTITY_LIMIT},
+    session::Session,
+};
 
 /// May this firm enter orders here and now?
 pub(crate) fn entry(day: Day, session: &Session, firm: Firm) -> Result<(), RejectReason> {
@@ -62,8 +67,24 @@ pub(crate) fn offered(
         Day | GoodTillCancel | ImmediateOrCancel | FillOrKill => true,
         AtTheOpen | AtTheClose | GoodForAuction | GoodTillTime => false,
     };
-    if !is_offered || instructions.is_some() {
+    // What is looked at here and elsewhere is offered.
+    let others =
+        Instructions { shown_quantity: Lots::ZERO, shown_range: Lots::ZERO, ..*instructions };
+    if !is_offered || others.is_some() {
         return Err(RejectReason::NotSupported);
+    }
+    Ok(())
+}
+
+/// Has an order a shown part that it may have?
+pub(crate) fn reserve(display: Display, instructions: &Instructions) -> Result<(), RejectReason> {
+    let Instructions { shown_quantity, shown_range, .. } = *instructions;
+    let none = shown_quantity == Lots::ZERO && shown_range == Lots::ZERO;
+    let allowed = display.is_displayed()
+        && shown_quantity.quantity() <= QUANTITY_LIMIT
+        && shown_range < shown_quantity;
+    if !none && !allowed {
+        return Err(RejectReason::InvalidMaxFloor);
     }
     Ok(())
 }
@@ -73,6 +94,7 @@ pub(crate) fn replacement(book: &Book, original: &Order, new: &ReplaceTerms) -> 
     let leaves = new.quantity.saturating_sub(original.used());
     let minimum_quantity = new.conditions.minimum_quantity.unwrap_or_default();
     terms(book, new.order_type, new.quantity, new.price).is_ok()
+        && reserve(new.display, &new.instructions.unwrap_or_default()).is_ok()
         && offered(new.time_in_force, &new.instructions.unwrap_or_default()).is_ok()
         && minimum(minimum_quantity, new.order_type, new.time_in_force, leaves).is_ok()
         && new.side.is_none_or(|side| side_change(original.side, side))

@@ -9,12 +9,13 @@
 //! Priority needs no element of its own: within a level it is the order of the order ids.
 
 use market::{
-    AccountId, Asset, AssetId, Firm, Instrument, InstrumentId, MoneyTerms, SessionId, Text,
+    AccountId, Asset, AssetId, Firm, Instrument, InstrumentId, MoneyTerms, OrderId, SessionId, Text,
 };
 
 use crate::{
     money::{account::AssetLimits, fees::Fees, terms::NO_TERMS},
     order::{Order, Progress},
+    reserve::Reserve,
     session::Session,
 };
 
@@ -52,6 +53,7 @@ const INSTRUMENT: u64 = 1;
 const SESSION: u64 = 2;
 const CHANNEL: u64 = 3;
 const FIRM_DISABLED: u64 = 4;
+const RESERVE: u64 = 5;
 const ASSET: u64 = 60;
 const ACCOUNT: u64 = 61;
 const ASSIGNMENT: u64 = 62;
@@ -225,6 +227,13 @@ pub(crate) fn balance(
     let low = available as u64;
     let high = (available >> 64) as u64;
     fold_pair(place.wrapping_mul(BALANCE) ^ low, version ^ high.rotate_left(40))
+}
+
+/// What is shown of a reserve order.
+pub(crate) fn reserve(order_id: OrderId, reserve: &Reserve) -> u64 {
+    let Reserve { shown, shown_quantity, shown_range } = *reserve;
+    let parts = u64::from(shown.0) | u64::from(shown_quantity.0) << 32;
+    mix([RESERVE, order_id.0, parts, u64::from(shown_range.0)])
 }
 
 /// Up to eight characters as a number, which has as many bytes as they are.

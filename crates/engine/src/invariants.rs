@@ -30,7 +30,11 @@ impl Engine {
             let view = BookView { engine: self, book };
             for side in [Side::Buy, Side::Sell] {
                 for slot in view.levels(side).flat_map(|(_, oldest)| queue(self, oldest)) {
-                    sum.add(hash::order(&self.pool[slot].order));
+                    let order = &self.pool[slot].order;
+                    sum.add(hash::order(order));
+                    if order.is_reserve {
+                        sum.add(hash::reserve(order.order_id, &self.reserves.get(slot)));
+                    }
                 }
             }
         }
@@ -64,6 +68,13 @@ impl Engine {
         assert_eq!(live_count, resting_count, "a session knows each of its orders");
         let live = self.sessions.iter().flat_map(|session| session.iter_live());
         self.money.check_orders(live.map(|(_, slot)| &self.pool[slot].order));
+        let reserves = self
+            .sessions
+            .iter()
+            .flat_map(|it| it.iter_live())
+            .map(|(_, slot)| slot)
+            .filter(|slot| self.pool[*slot].order.is_reserve);
+        assert_eq!(reserves.count(), self.reserves.len(), "each reserve order has its part");
         assert!(self.found.is_empty());
     }
 
@@ -80,6 +91,12 @@ impl Engine {
                 let order = &resting.order;
                 order.check();
                 assert!(!order.is_done(), "{order:?} rests with nothing open");
+                let shown = self.shown(slot);
+                assert_eq!(order.display.is_displayed(), !shown.is_zero(), "{order:?}");
+                assert!(
+                    shown <= order.leaves()
+                        && (order.is_reserve || displayed == (shown == order.leaves()))
+                );
                 assert_eq!(order.instrument_id, instrument_id);
                 assert_eq!(order.side.is_buy(), side.is_buy());
                 assert_eq!(order.price(), price);

@@ -18,6 +18,7 @@ mod pages;
 mod check;
 mod session;
 mod order;
+mod reserve;
 mod self_match;
 mod book;
 mod money;
@@ -35,11 +36,11 @@ use core::mem;
 use market::{
     Accepted, AccountQueried, AccountQuery, AddInstrument, AddSession, Booked, CancelOnDisconnect,
     CancelOrder, CancelReason, Canceled, ClientOrderId, Command, Conditions, Display, EnterOrder,
-    EntrySwitch, EntrySwitched, Event, Fill, Firm, Input, Instructed, Instrument, InstrumentId,
-    Lots, MassCancel, MassCanceled, Modified, ModifyOrder, OrderAttributes, OrderId, OrderKey,
-    OrderType, Price, Quantity, RefusedOrder, RejectReason, Rejected, ReplaceOrder, ReplaceTerms,
-    Replaced, SelfMatchPrevented, SelfMatchPrevention, Sequence, SessionAdded, Shown, SystemEvent,
-    TimeInForce, Timestamp, TradeId, Traded,
+    EntrySwitch, EntrySwitched, Event, Fill, Firm, Input, Instructed, Instructions, Instrument,
+    InstrumentId, Lots, MassCancel, MassCanceled, Modified, ModifyOrder, OrderAttributes, OrderId,
+    OrderKey, OrderType, Price, Quantity, RefusedOrder, RejectReason, Rejected, ReplaceOrder,
+    ReplaceTerms, Replaced, RestateReason, Restated, SelfMatchPrevented, SelfMatchPrevention,
+    Sequence, SessionAdded, Shown, SystemEvent, TimeInForce, Timestamp, TradeId, Traded,
 };
 
 pub use money::{
@@ -61,6 +62,7 @@ use hash::StateHash;
 use money::Money;
 use names::Names;
 use order::{Order, OrderTerms};
+use reserve::Reserves;
 use session::Sessions;
 
 /// The state of the exchange, and the one way to change it.
@@ -77,6 +79,7 @@ pub struct Engine {
     symbols: Names,
     /// The resting orders of all books.
     pool: Pool,
+    reserves: Reserves,
     order_id_last: OrderId,
     trade_id_last: TradeId,
     orders_accepted: u64,
@@ -98,6 +101,7 @@ impl Engine {
             books: Vec::new(),
             symbols: Names::default(),
             pool: Pool::new(),
+            reserves: Reserves::default(),
             order_id_last: OrderId(0),
             trade_id_last: TradeId(0),
             orders_accepted: 0,
@@ -227,6 +231,7 @@ impl Engine {
             order_type: order.order_type,
             time_in_force: order.time_in_force,
             minimum_quantity: order.conditions.minimum_quantity,
+            instructions: order.instructions,
         };
         self.reserve(&incoming, terms.order_type, emit);
         self.trade_and_rest(incoming, &terms, emit);
@@ -259,6 +264,7 @@ impl Engine {
         let book = self.book_of(&original);
 
         let minimum_quantity = terms.conditions.minimum_quantity.unwrap_or_default();
+        let instructions = terms.instructions.unwrap_or_else(|| self.kept(slot, terms.display));
         let rests_at_once = terms.order_type == OrderType::Limit
             && terms.time_in_force.may_rest()
             && !book.would_cross(original.side, Some(terms.price));
@@ -281,6 +287,11 @@ impl Engine {
             conditions: terms.conditions.apply(original.conditions()),
         });
         let in_place = rests_at_once && self.shown_alike(&original, &replacement);
+        let shown =
+            if in_place { shown_first(&replacement, &instructions) } else { Quantity::ZERO };
+        if instructions.is_some() {
+            emit(Event::Instructed(Instructed { key, instructions }));
+        }
         emit(Event::Replaced(Replaced {
             key,
             original_user_ref_num: replace.original_user_ref_num,
@@ -293,7 +304,7 @@ impl Engine {
             display: replacement.display,
             in_place,
             original_displayed: original.display.is_displayed(),
-            shown: if in_place { replacement.shown() } else { Quantity::ZERO },
+            shown,
             leaves: replacement.leaves(),
             price: terms.price,
             attributes: OrderAttributes {
@@ -310,10 +321,10 @@ impl Engine {
         self.release(&original, original.leaves(), Quantity::ZERO, emit);
         self.reserve(&replacement, terms.order_type, emit);
         if in_place {
-            self.add(replacement);
+            self.add(replacement, &instructions);
         } else {
             let ReplaceTerms { order_type, time_in_force, .. } = terms;
-            let terms = EntryTerms { order_type, time_in_force, minimum_quantity };
+            let terms = EntryTerms { order_type, time_in_force, minimum_quantity, instructions };
             self.trade_and_rest(replacement, &terms, emit);
         }
     }
@@ -339,7 +350,7 @@ impl Engine {
         let mut after = before;
         after.side = modify.side;
         after.reduce(quantity);
-        self.change(slot, after);
+        let shown = self.change(slot, after);
         emit(Event::Modified(Modified {
             key: after.key,
             order_id: after.order_id,
@@ -347,7 +358,7 @@ impl Engine {
             side: after.side,
             quantity,
             leaves: after.leaves(),
-            shown: after.shown_since(before.leaves()),
+            shown,
         }));
         self.release(&after, before.leaves(), after.leaves(), emit);
     }
@@ -422,6 +433,7 @@ impl Engine {
             order.time_in_force,
             order.quantity,
         )?;
+        check::reserve(order.display, &order.instructions)?;
         check::offered(order.time_in_force, &order.instructions)?;
         if session.is_full() {
             return Err(RejectReason::TooManyOrders);
@@ -454,7 +466,7 @@ impl Engine {
         }
         let price_last = self.trade(&mut order, limit, emit);
         if order.is_done() {
-            return;
+            return self.money.finish_market(&order, &mut self.hash, emit);
         }
         let limit = match terms.order_type {
             OrderType::MarketToLimit => price_last,
@@ -467,14 +479,14 @@ impl Engine {
                 order.set_price(limit);
                 self.money.rest_market(&order, &mut self.hash, emit);
             }
-            self.add(order);
+            let shown = self.add(order, &terms.instructions);
             emit(Event::Booked(Booked {
                 order_id: order.order_id,
                 instrument_id: order.instrument_id,
                 side: order.side,
                 price: order.price(),
                 leaves: order.leaves(),
-                shown: order.shown(),
+                shown,
                 attribution: self.attribution(&order),
             }));
         } else {
@@ -488,10 +500,17 @@ impl Engine {
             return true;
         }
         let prevention = self_match::meant(&self.sessions, order);
-        self.book_of(order).would_trade(&self.pool, order, limit, minimum, |maker| {
-            let is_own = self_match::is_own(&self.sessions, prevention, order, maker);
-            is_own.then_some(prevention)
-        })
+        self.book_of(order).would_trade(
+            &self.pool,
+            order,
+            limit,
+            minimum,
+            |maker| {
+                let is_own = self_match::is_own(&self.sessions, prevention, order, maker);
+                is_own.then_some(prevention)
+            },
+            |slot| self.reserves.get(slot).shown.quantity(),
+        )
     }
 
     /// Trades an order as far as it goes; the price of its last trade, if it had one.
@@ -501,11 +520,22 @@ impl Engine {
         limit: Option<Price>,
         emit: &mut impl FnMut(Event),
     ) -> Option<Price> {
-        let Self { sessions, books, pool, trade_id_last, money, hash, .. } = self;
+        let Self {
+            sessions, books, pool, reserves, money, order_id_last, trade_id_last, hash, ..
+        } = self;
         let book = &mut books[usize::from(order.instrument_id.0) - 1];
         let prevention = self_match::meant(sessions, order);
-        let mut settlement =
-            Settlement { prevention, sessions, money, trade_id_last, hash, emit, price_last: None };
+        let mut settlement = Settlement {
+            prevention,
+            sessions,
+            reserves,
+            money,
+            order_id_last,
+            trade_id_last,
+            hash,
+            emit,
+            price_last: None,
+        };
         book.cross(pool, order, limit, &mut settlement);
         settlement.price_last
     }
@@ -544,25 +574,20 @@ impl Engine {
         emit: &mut impl FnMut(Event),
     ) {
         let before = &self.pool[slot].order;
-        let leaves_before = before.leaves();
-        let (order, leaves) = if quantity == leaves_before {
-            (self.remove(slot), Quantity::ZERO)
-        } else {
-            let mut after = *before;
-            after.reduce(quantity);
-            self.change(slot, after);
-            (after, after.leaves())
-        };
+        let mut order = *before;
+        order.reduce(quantity);
+        let shown = self.change(slot, order);
         emit(Event::Canceled(Canceled {
             key: order.key,
             order_id: order.order_id,
             instrument_id: order.instrument_id,
             quantity,
-            leaves,
+            leaves: order.leaves(),
             booked: true,
-            shown: order.display.shown(leaves_before, leaves),
+            shown,
             reason,
         }));
+        let leaves = order.leaves();
         self.release(&order, Quantity(leaves.0 + quantity.0), leaves, emit);
     }
 
@@ -593,11 +618,16 @@ impl Engine {
         found.sort_unstable_by_key(|slot| self.pool[*slot].order.key);
     }
 
-    /// An order rests now, and its session knows it.
-    fn add(&mut self, order: Order) {
+    /// An order rests now, and its session knows it; says how much of it is shown.
+    fn add(&mut self, mut order: Order, instructions: &Instructions) -> Quantity {
+        order.is_reserve = instructions.shown_quantity != Lots::ZERO;
         let slot = self.rest(order);
         self.sessions.owner_mut(order.key).add_live(order.key, slot);
         self.money.add_live(order.key.session_id);
+        if order.is_reserve {
+            return self.reserves.add(slot, &order, instructions, &mut self.hash);
+        }
+        order.shown_whole()
     }
 
     /// An order rests now.
@@ -618,15 +648,23 @@ impl Engine {
         self.sessions.owner_mut(order.key).remove_live(order.key);
         self.money.remove_live(order.key.session_id);
         self.hash.remove(hash::order(&order));
+        if order.is_reserve {
+            self.reserves.remove(slot, &order, &mut self.hash);
+        }
         order
     }
 
     /// A resting order keeps its place with less open or another kind of sell; or, with nothing
-    /// open, rests no more.
-    fn change(&mut self, slot: Slot, after: Order) {
+    /// open, rests no more. Says what is shown of it.
+    fn change(&mut self, slot: Slot, after: Order) -> Shown {
+        let before = &self.pool[slot].order;
+        let shown = match before.is_reserve {
+            true => self.reserves.reduce(slot, &after, &mut self.hash),
+            false => after.shown_since(before.leaves()),
+        };
         if after.is_done() {
             self.remove(slot);
-            return;
+            return shown;
         }
         let order = &mut self.pool[slot].order;
         self.hash.change(
@@ -634,6 +672,25 @@ impl Engine {
             hash::order_progress(&after, after.progress()),
         );
         *order = after;
+        shown
+    }
+
+    /// Lots of a resting order that the feed shows.
+    pub(crate) fn shown(&self, slot: Slot) -> Quantity {
+        let order = &self.pool[slot].order;
+        match order.is_reserve {
+            true => self.reserves.get(slot).shown.quantity(),
+            false => order.shown_whole(),
+        }
+    }
+
+    /// What a replacement shown like this is told where the replace says nothing: what its original
+    /// was told.
+    fn kept(&self, slot: Slot, display: Display) -> Instructions {
+        if self.pool[slot].order.is_reserve && display.is_displayed() {
+            return self.reserves.get(slot).instructions();
+        }
+        Instructions::NONE
     }
 
     fn next_order_id(&mut self) -> OrderId {
@@ -647,10 +704,7 @@ impl Engine {
 
     /// The firm under whose name an order is shown; blank if without a name.
     fn attribution(&self, order: &Order) -> Firm {
-        match order.display {
-            Display::Attributable => self.sessions.owner(order.key).resolve(order.firm),
-            Display::Visible | Display::Hidden => Firm::BLANK,
-        }
+        attribution(&self.sessions, order)
     }
 
     /// Are both on the feed, and under one name or none?
@@ -672,6 +726,7 @@ struct EntryTerms {
     order_type: OrderType,
     time_in_force: TimeInForce,
     minimum_quantity: Lots,
+    instructions: Instructions,
 }
 
 /// What the engine keeps beside the book while orders meet there.
@@ -679,7 +734,9 @@ struct Settlement<'a, E> {
     /// Of the incoming order.
     prevention: SelfMatchPrevention,
     sessions: &'a mut Sessions,
+    reserves: &'a mut Reserves,
     money: &'a mut Money,
+    order_id_last: &'a mut OrderId,
     trade_id_last: &'a mut TradeId,
     hash: &'a mut StateHash,
     emit: &'a mut E,
@@ -689,8 +746,8 @@ struct Settlement<'a, E> {
 
 impl<E: FnMut(Event)> Settle for Settlement<'_, E> {
     #[inline]
-    fn is_plain(&self, _: &Order, _: &Order) -> bool {
-        self.prevention == SelfMatchPrevention::Off
+    fn is_plain(&self, _: &Order, maker: &Order) -> bool {
+        self.prevention == SelfMatchPrevention::Off && !maker.is_reserve
     }
 
     fn prevention(&self, taker: &Order, maker: &Order) -> Option<SelfMatchPrevention> {
@@ -701,6 +758,10 @@ impl<E: FnMut(Event)> Settle for Settlement<'_, E> {
     #[inline]
     fn settle(&mut self, met: &Match<'_>) {
         let Match { maker_before, maker, taker, quantity, .. } = met;
+        let shown = match met.reserve {
+            Some(slot) => self.settle_reserve(slot, met),
+            None => Shown::NONE,
+        };
         if maker.is_done() {
             self.sessions.owner_mut(maker.key).remove_live(maker.key);
             self.money.remove_live(maker.key.session_id);
@@ -712,7 +773,7 @@ impl<E: FnMut(Event)> Settle for Settlement<'_, E> {
             );
         }
         if let Some(prevention) = met.prevention {
-            return self.tell_prevented(met, prevention);
+            return self.tell_prevented(met, shown, prevention);
         }
         self.trade_id_last.0 += 1;
         self.price_last = Some(maker.price());
@@ -729,11 +790,53 @@ impl<E: FnMut(Event)> Settle for Settlement<'_, E> {
         }));
         self.money.settle(met, *self.trade_id_last, self.hash, self.emit);
     }
+
+    fn shown(&self, slot: Slot) -> Quantity {
+        self.reserves.get(slot).shown.quantity()
+    }
+
+    fn refresh(&mut self, slot: Slot, maker: &mut Order) -> bool {
+        if self.reserves.get(slot).shown != Lots::ZERO {
+            return false;
+        }
+        self.order_id_last.0 += 1;
+        let before = *maker;
+        let order_id_before = before.order_id;
+        maker.order_id = *self.order_id_last;
+        self.hash.change(hash::order(&before), hash::order(maker));
+        let shown = self.reserves.refresh(slot, order_id_before, maker, self.hash);
+        (self.emit)(Event::Restated(Restated {
+            key: maker.key,
+            order_id_before,
+            order_id: maker.order_id,
+            instrument_id: maker.instrument_id,
+            side: maker.side,
+            reason: RestateReason::Refreshed,
+            price: maker.price(),
+            leaves: maker.leaves(),
+            shown,
+            display: maker.display,
+            attribution: attribution(self.sessions, maker),
+        }));
+        true
+    }
 }
 
 impl<E: FnMut(Event)> Settlement<'_, E> {
-    /// Tells each order that lost lots, the resting one first.
-    fn tell_prevented(&mut self, met: &Match<'_>, prevention: SelfMatchPrevention) {
+    /// What became of the shown part of a reserve order that met another.
+    fn settle_reserve(&mut self, slot: Slot, met: &Match<'_>) -> Shown {
+        let shown = match met.prevention {
+            None => self.reserves.execute(slot, met.maker, met.quantity, self.hash),
+            Some(_) => self.reserves.reduce(slot, met.maker, self.hash),
+        };
+        if met.maker.is_done() {
+            self.reserves.remove(slot, met.maker, self.hash);
+        }
+        shown
+    }
+
+    /// Tells each order that lost lots, the resting one first; of a reserve order so much is shown.
+    fn tell_prevented(&mut self, met: &Match<'_>, reserve: Shown, prevention: SelfMatchPrevention) {
         let orders = [
             (met.maker, Quantity(met.maker_before.leaves.into()), true),
             (met.taker, met.taker_leaves_before, false),
@@ -752,7 +855,11 @@ impl<E: FnMut(Event)> Settlement<'_, E> {
                 prevented: met.quantity,
                 price: met.maker.price(),
                 booked,
-                shown: if booked { order.shown_since(leaves_before) } else { Shown::NONE },
+                shown: match booked {
+                    true if order.is_reserve => reserve,
+                    true => order.shown_since(leaves_before),
+                    false => Shown::NONE,
+                },
                 prevention,
             }));
             self.money.release(order, leaves_before, order.leaves(), self.hash, self.emit);
@@ -767,6 +874,22 @@ fn reject(
     emit: &mut impl FnMut(Event),
 ) {
     emit(Event::Rejected(Rejected { key, reason, client_order_id }));
+}
+
+/// The firm under whose name an order is shown; blank if without a name.
+fn attribution(sessions: &Sessions, order: &Order) -> Firm {
+    match order.display {
+        Display::Attributable => sessions.owner(order.key).resolve(order.firm),
+        Display::Visible | Display::Hidden => Firm::BLANK,
+    }
+}
+
+/// What is shown of an order when it rests.
+fn shown_first(order: &Order, instructions: &Instructions) -> Quantity {
+    match instructions.shown_quantity {
+        Lots::ZERO => order.shown_whole(),
+        part => part.quantity().min(order.leaves()),
+    }
 }
 
 /// A trade as this order sees it.

@@ -308,6 +308,22 @@ impl Money {
         self.post(asset_id, &hold(LedgerKind::Release, account_id, amount, order), hash, emit);
     }
 
+    /// An order that came in without a limit is executed in full: what rounding left is released.
+    pub(crate) fn finish_market(
+        &mut self,
+        order: &Order,
+        hash: &mut StateHash,
+        emit: &mut impl FnMut(Event),
+    ) {
+        let amount = core::mem::take(&mut self.market_reserved);
+        if amount == 0 {
+            return;
+        }
+        let Some(&terms) = self.terms(order.instrument_id) else { return };
+        let account_id = self.account_id(order.key.session_id);
+        self.post(terms.0.quote, &hold(LedgerKind::Release, account_id, amount, order), hash, emit);
+    }
+
     /// An order that came in without a limit was given one, and rests.
     pub(crate) fn rest_market(
         &mut self,

@@ -57,6 +57,8 @@ pub(crate) struct Order {
     pub(crate) self_match_group: SelfMatchGroup,
     /// True if it may not trade when it comes in.
     pub(crate) post_only: bool,
+    /// True if it rests and [`Reserves`](crate::reserve::Reserves) says what is shown of it.
+    pub(crate) is_reserve: bool,
 }
 
 /// What trading changes of an [`Order`], in lots.
@@ -87,6 +89,7 @@ impl Rest for Order {
             self_match_prevention: SelfMatchPrevention::SessionDefault,
             self_match_group: SelfMatchGroup::BLANK,
             post_only: false,
+            is_reserve: false,
         }
     }
 
@@ -144,6 +147,7 @@ impl Order {
             self_match_prevention: terms.conditions.self_match_prevention,
             self_match_group: terms.conditions.self_match_group,
             post_only: terms.conditions.post_only,
+            is_reserve: false,
         }
     }
 
@@ -227,12 +231,12 @@ impl Order {
         self.leaves().saturating_sub(room)
     }
 
-    /// Lots that the feed shows of it while it rests.
-    pub(crate) fn shown(&self) -> Quantity {
+    /// Lots that the feed shows of it while it rests, if it is no reserve order.
+    pub(crate) fn shown_whole(&self) -> Quantity {
         if self.display.is_displayed() { self.leaves() } else { Quantity::ZERO }
     }
 
-    /// What the feed shows of it now, and did when so many lots were open.
+    /// What the feed shows of it now, and did when so many lots were open, if it is no reserve order.
     pub(crate) fn shown_since(&self, leaves_before: Quantity) -> Shown {
         self.display.shown(leaves_before, self.leaves())
     }

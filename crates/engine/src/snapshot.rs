@@ -27,6 +27,7 @@ use crate::{
     BookView, Engine,
     book::pool::Slot,
     order::{Order, OrderTerms, PRICE_MAX},
+    reserve::Reserve,
     view::queue,
 };
 use bytes::{Reader, Writer};
@@ -168,7 +169,14 @@ impl Engine {
                 .flat_map(move |side| view.levels(side).flat_map(|(_, oldest)| queue(self, oldest)))
         });
         out.section(Section::Orders, orders, |out, slot| {
-            write_order(out, &self.pool[slot].order);
+            let order = &self.pool[slot].order;
+            write_order(out, order);
+            if order.is_reserve {
+                let Reserve { shown, shown_quantity, shown_range } = self.reserves.get(slot);
+                out.u32(shown.0);
+                out.u32(shown_quantity.0);
+                out.u32(shown_range.0);
+            }
         });
         out.section(Section::End, [self.state_hash()].into_iter(), |out, hash| out.u64(hash));
     }
@@ -194,6 +202,7 @@ fn write_order(out: &mut Writer, order: &Order) {
     out.u8(order.self_match_prevention.code());
     out.text(&order.self_match_group);
     out.u8(u8::from(order.post_only));
+    out.u8(u8::from(order.is_reserve));
 }
 
 /// Gathers records into sections.
@@ -390,6 +399,14 @@ impl Restoration {
             post_only: from.flag("post only")?,
             minimum_quantity: Lots::ZERO,
         };
+        let reserve = match from.flag("reserve")? {
+            false => None,
+            true => Some(Reserve {
+                shown: Lots(from.u32()?),
+                shown_quantity: Lots(from.u32()?),
+                shown_range: Lots(from.u32()?),
+            }),
+        };
 
         let engine = &mut self.engine;
         let used = engine.sessions.get(key.session_id).is_some_and(|it| !it.is_unused(key));
@@ -428,6 +445,17 @@ impl Restoration {
             conditions,
         });
         order.reduce(canceled);
+        order.is_reserve = reserve.is_some();
+        let parts = reserve.is_none_or(|it| {
+            let shown = it.shown.quantity();
+            display.is_displayed()
+                && !shown.is_zero()
+                && shown <= order.leaves()
+                && it.shown_quantity != Lots::ZERO
+        });
+        if !parts {
+            return Err(from.field("reserve"));
+        }
         let level = |it: &Order| (it.instrument_id, it.side.is_buy(), it.price(), it.display);
         let elder = self.elder.map(|slot| &engine.pool[slot].order);
         if elder.is_some_and(|it| level(it) == level(&order) && order.order_id <= it.order_id) {
@@ -435,6 +463,9 @@ impl Restoration {
         }
         engine.money.restore_order(&order)?;
         let slot = engine.rest(order);
+        if let Some(reserve) = reserve {
+            engine.reserves.insert(slot, &order, reserve, &mut engine.hash);
+        }
         self.elder = Some(slot);
         self.live.push((key, slot));
         Ok(())

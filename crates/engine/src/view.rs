@@ -3,8 +3,9 @@
 use core::iter;
 
 use market::{
-    Capacity, CustomerType, Display, Firm, Instrument, InstrumentId, OrderId, OrderKey, Price,
-    Quantity, SelfMatchGroup, SelfMatchPrevention, Sequence, Side, Symbol, SystemEvent, Timestamp,
+    Capacity, CustomerType, Display, Firm, Instructions, Instrument, InstrumentId, OrderId,
+    OrderKey, Price, Quantity, SelfMatchGroup, SelfMatchPrevention, Sequence, Side, Symbol,
+    SystemEvent, Timestamp,
 };
 
 use crate::{
@@ -68,6 +69,10 @@ pub struct RestingOrder {
     pub self_match_group: SelfMatchGroup,
     /// True if it was not to trade when it came in.
     pub post_only: bool,
+    /// Lots of it that the feed shows; 0 if it is hidden.
+    pub shown: Quantity,
+    /// What it is told.
+    pub instructions: Instructions,
 }
 
 /// All orders of one price, displayed and hidden.
@@ -188,6 +193,8 @@ impl Engine {
             self_match_prevention: order.self_match_prevention,
             self_match_group: order.self_match_group,
             post_only: order.post_only,
+            shown: self.shown(slot),
+            instructions: self.kept(slot, order.display),
         }
     }
 }

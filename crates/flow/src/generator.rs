@@ -292,7 +292,7 @@ impl CommandFlow {
             symbol: symbol(instrument),
             attributes: self.attributes(),
             conditions: self.conditions(at_once, quantity),
-            instructions: Instructions::NONE,
+            instructions: self.instructions(),
         })
     }
 
@@ -393,7 +393,7 @@ impl CommandFlow {
             shares_located: self.rng.chance(1, 4),
             locate_broker: if self.rng.chance(1, 8) { text("LEND") } else { Firm::BLANK },
             conditions: self.condition_changes(at_once, quantity),
-            instructions: None,
+            instructions: self.rng.chance(1, 4).then(|| self.instructions()),
         }
     }
 
@@ -627,6 +627,25 @@ impl CommandFlow {
             shares_located: self.rng.chance(1, 4),
             locate_broker: if self.rng.chance(1, 8) { text("LEND") } else { Firm::BLANK },
         }
+    }
+
+    /// Mostly none; of the others most are reserve orders.
+    fn instructions(&mut self) -> Instructions {
+        if !self.rng.chance(self.profile.conditions_percent, 100) || self.rng.chance(1, 2) {
+            return Instructions::NONE;
+        }
+        let shown = self.rng.range(1, 40) as u32;
+        let range = match self.rng.below(3) {
+            0 => self.rng.below(u64::from(shown)) as u32,
+            _ => 0,
+        };
+        let (shown, range) = match self.rng.below(40) {
+            0 => (shown, shown),
+            1 => (0, shown),
+            2 => (1 << 28, 0),
+            _ => (shown, range),
+        };
+        Instructions { shown_quantity: Lots(shown), shown_range: Lots(range), ..Instructions::NONE }
     }
 
     fn conditions(&mut self, at_once: bool, quantity: u64) -> Conditions {

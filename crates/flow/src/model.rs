@@ -9,11 +9,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use market::{
     Accepted, AccountQueried, AddInstrument, AddSession, Booked, CancelReason, Canceled,
     ClientOrderId, Command, Conditions, Display, EnterOrder, EntrySwitch, EntrySwitched, Event,
-    Fill, Firm, Input, Instructions, Instrument, InstrumentId, Lots, MassCancel, MassCanceled,
-    Modified, ModifyOrder, OrderAttributes, OrderId, OrderKey, OrderType, Price, Quantity,
-    RejectReason, Rejected, ReplaceOrder, ReplaceTerms, Replaced, SelfMatchPrevented,
-    SelfMatchPrevention, SessionAdded, SessionId, Shown, Side, SystemEvent, Text, TimeInForce,
-    TradeId, Traded,
+    Fill, Firm, Input, Instructed, Instructions, Instrument, InstrumentId, Lots, MassCancel,
+    MassCanceled, Modified, ModifyOrder, OrderAttributes, OrderId, OrderKey, OrderType, Price,
+    Quantity, RejectReason, Rejected, ReplaceOrder, ReplaceTerms, Replaced, RestateReason,
+    Restated, SelfMatchPrevented, SelfMatchPrevention, SessionAdded, SessionId, Shown, Side,
+    SystemEvent, Text, TimeInForce, TradeId, Traded,
 };
 
 /// The largest quantity (5.3).
@@ -95,6 +95,10 @@ pub struct ModelOrder {
     pub attributes: OrderAttributes,
     /// Its conditions, as entered or kept.
     pub conditions: Conditions,
+    /// What it is told, as entered or kept.
+    pub instructions: Instructions,
+    /// Of a reserve order that rests, the lots that are shown now. (35.1)
+    pub part: Option<u64>,
 }
 
 impl ModelOrder {
@@ -118,6 +122,14 @@ impl ModelOrder {
             (OrderType::Market | OrderType::MarketToLimit, _) => true,
             (OrderType::Limit, Side::Buy) => price <= self.price,
             (OrderType::Limit, _) => price >= self.price,
+        }
+    }
+
+    /// Lots that are taken away are taken from what is not shown first. (35.5)
+    fn show_no_more_than_is_open(&mut self) {
+        let leaves = self.leaves().0;
+        if let Some(part) = &mut self.part {
+            *part = (*part).min(leaves);
         }
     }
 
@@ -313,7 +325,10 @@ impl Model {
             prevented: 0,
             attributes: asked.attributes,
             conditions: asked.conditions,
+            instructions: asked.instructions,
+            part: None,
         };
+        tell_instructions(&order, events);
         events.push(Event::Accepted(Accepted {
             key: order.key,
             order_id: order.order_id,
@@ -349,6 +364,7 @@ impl Model {
             ((1..=QUANTITY_MAX).contains(&asked.quantity.0), RejectReason::InvalidQuantity),
             (price_fits, RejectReason::InvalidPrice),
             (minimum_fits, RejectReason::InvalidMinimumQuantity),
+            (allowed_part(asked.display, asked.instructions), RejectReason::InvalidMaxFloor),
             (is_offered(asked.time_in_force, asked.instructions), RejectReason::NotSupported),
             (live_orders < session.live_orders_max as usize, RejectReason::TooManyOrders),
         ];
@@ -380,12 +396,15 @@ impl Model {
         while order.leaves() > Quantity::ZERO
             && let Some(place) = self.first_to_trade_with(&order)
         {
-            let quantity = Quantity(order.leaves().0.min(self.orders[place].leaves().0));
-            // 13.1
-            if self.are_own(&order, &self.orders[place]) {
+            let maker = &self.orders[place];
+            // 13.1, 35.6
+            if self.are_own(&order, maker) {
+                let quantity = Quantity(order.leaves().0.min(maker.leaves().0));
                 self.prevent(place, &mut order, quantity, events);
                 continue;
             }
+            let offered = maker.part.unwrap_or(maker.leaves().0);
+            let quantity = Quantity(order.leaves().0.min(offered));
             let maker = &mut self.orders[place];
             price_last = Some(maker.price);
             maker.executed += quantity.0;
@@ -403,6 +422,12 @@ impl Model {
                 taker: order.fill(),
                 auction: None,
             }));
+            if let Some(part) = &mut maker.part {
+                *part -= quantity.0;
+                if *part == 0 && maker.leaves() > Quantity::ZERO {
+                    self.refresh(place, events);
+                }
+            }
         }
         if order.leaves() == Quantity::ZERO {
             return;
@@ -415,6 +440,7 @@ impl Model {
             order.price = price;
         }
         if order.may_rest() {
+            order.part = first_part(&order);
             self.orders.push(order);
             events.push(Event::Booked(Booked {
                 order_id: order.order_id,
@@ -428,6 +454,30 @@ impl Model {
         } else {
             events.push(canceled_at_once(&order, CancelReason::ImmediateOrCancel));
         }
+    }
+
+    /// Shows the next part of a reserve order, behind all others at its price. (35.3)
+    fn refresh(&mut self, place: usize, events: &mut Vec<Event>) {
+        let mut order = self.orders.remove(place);
+        let order_id_before = order.order_id;
+        order.order_id = self.new_order_id();
+        let leaves = Lots(order.leaves().0 as u32);
+        let part = order.instructions.next_shown(order.order_id, leaves);
+        order.part = Some(part.quantity().0);
+        events.push(Event::Restated(Restated {
+            key: order.key,
+            order_id_before,
+            order_id: order.order_id,
+            instrument_id: order.instrument_id,
+            side: order.side,
+            reason: RestateReason::Refreshed,
+            price: order.price,
+            leaves: order.leaves(),
+            shown: part.quantity(),
+            display: order.display,
+            attribution: self.shown_as(&order),
+        }));
+        self.orders.push(order);
     }
 
     /// What is meant for this order, as the incoming one. (13.2)
@@ -484,6 +534,7 @@ impl Model {
             }
             let shown_before = on_the_feed(it);
             it.prevented += lots;
+            it.show_no_more_than_is_open();
             events.push(Event::SelfMatchPrevented(SelfMatchPrevented {
                 key: it.key,
                 order_id: it.order_id,
@@ -560,7 +611,7 @@ impl Model {
         self.use_number(asked.key);
         self.orders.remove(place);
         // 9.4, 9.6, 9.7
-        let order = ModelOrder {
+        let mut order = ModelOrder {
             order_id: self.new_order_id(),
             key: asked.key,
             side: terms.side.unwrap_or(original.side),
@@ -571,6 +622,13 @@ impl Model {
             quantity: terms.quantity.0,
             canceled: 0,
             conditions: terms.conditions.apply(original.conditions),
+            instructions: match terms.instructions {
+                Some(instructions) => instructions,
+                // 35.7
+                None if terms.display == Display::Hidden => Instructions::NONE,
+                None => original.instructions,
+            },
+            part: None,
             attributes: OrderAttributes {
                 client_order_id: terms.client_order_id,
                 shares_located: terms.shares_located,
@@ -585,6 +643,10 @@ impl Model {
             && !is_hidden(&order)
             && self.first_to_trade_with(&order).is_none()
             && self.shown_as(&order) == self.shown_as(&original);
+        if in_place {
+            order.part = first_part(&order);
+        }
+        tell_instructions(&order, events);
         events.push(Event::Replaced(Replaced {
             key: order.key,
             original_user_ref_num: original.key.user_ref_num,
@@ -597,7 +659,7 @@ impl Model {
             display: order.display,
             in_place,
             original_displayed: !is_hidden(&original),
-            shown: if in_place { order.leaves() } else { Quantity::ZERO },
+            shown: if in_place { on_the_feed(&order).quantity() } else { Quantity::ZERO },
             leaves: order.leaves(),
             price: order.price,
             attributes: order.attributes,
@@ -619,6 +681,7 @@ impl Model {
                 || only_at_once(terms.order_type, terms.time_in_force)
                     && terms.conditions.minimum_quantity.unwrap_or_default().quantity().0
                         <= terms.quantity.0 - original.executed - original.prevented)
+            && allowed_part(terms.display, terms.instructions.unwrap_or(Instructions::NONE))
             && is_offered(terms.time_in_force, terms.instructions.unwrap_or(Instructions::NONE))
             && terms.side.is_none_or(|side| same_side_of_book(side, original.side))
     }
@@ -637,6 +700,7 @@ impl Model {
         let order = &mut self.orders[place];
         let shown_before = on_the_feed(order);
         order.canceled += quantity;
+        order.show_no_more_than_is_open();
         events.push(Event::Canceled(Canceled {
             key: order.key,
             order_id: order.order_id,
@@ -661,6 +725,7 @@ impl Model {
         let shown_before = on_the_feed(order);
         order.side = asked.side;
         order.canceled += too_much;
+        order.show_no_more_than_is_open();
         events.push(Event::Modified(Modified {
             key: order.key,
             order_id: order.order_id,
@@ -803,7 +868,35 @@ fn is_offered(time_in_force: TimeInForce, instructions: Instructions) -> bool {
         TimeInForce::ImmediateOrCancel,
         TimeInForce::FillOrKill,
     ];
-    lives.contains(&time_in_force) && instructions == Instructions::NONE
+    let reserve = Instructions {
+        shown_quantity: instructions.shown_quantity,
+        shown_range: instructions.shown_range,
+        ..Instructions::NONE
+    };
+    lives.contains(&time_in_force) && instructions == reserve
+}
+
+/// Has it a shown part that it may have? (35.2)
+fn allowed_part(display: Display, instructions: Instructions) -> bool {
+    let Instructions { shown_quantity: Lots(part), shown_range: Lots(range), .. } = instructions;
+    match (part, range) {
+        (0, 0) => true,
+        _ => display != Display::Hidden && part > range && part < 1 << 28,
+    }
+}
+
+/// The part that is shown of a reserve order when it begins to rest. (35.1)
+fn first_part(order: &ModelOrder) -> Option<u64> {
+    let part = order.instructions.shown_quantity.quantity().0;
+    (part > 0).then(|| part.min(order.leaves().0))
+}
+
+/// Instructions are told before the order that they are of. (1.2)
+fn tell_instructions(order: &ModelOrder, events: &mut Vec<Event>) {
+    if order.instructions != Instructions::NONE {
+        let ModelOrder { key, instructions, .. } = *order;
+        events.push(Event::Instructed(Instructed { key, instructions }));
+    }
 }
 
 /// Never rests, whatever it trades? (15.1)
@@ -815,7 +908,8 @@ fn only_at_once(order_type: OrderType, time_in_force: TimeInForce) -> bool {
 
 /// The open lots that the feed shows of a resting order. (16.1)
 fn on_the_feed(order: &ModelOrder) -> Lots {
-    if is_hidden(order) { Lots::ZERO } else { Lots(order.leaves().0 as u32) }
+    let lots = order.part.unwrap_or(order.leaves().0);
+    if is_hidden(order) { Lots::ZERO } else { Lots(lots as u32) }
 }
 
 /// 5.4

@@ -1,4 +1,4 @@
-use crate::{Lots, Price, order::code_enum};
+use crate::{Lots, OrderId, Price, order::code_enum};
 
 code_enum! {
     /// What decides an order's price and the moment at which it comes to the book. The codes are
@@ -98,6 +98,18 @@ impl Instructions {
         partner: 0,
     };
 
+    /// Lots of a reserve order that are shown next, when its order id has become this and so many
+    /// are open: the shown quantity, up to the range more or less, from 1 to what is open.
+    ///
+    /// Which of these is drawn from order id and open lots alone, so that a replay draws the same.
+    #[must_use]
+    pub fn next_shown(&self, order_id: OrderId, leaves: Lots) -> Lots {
+        let (middle, range) = (u64::from(self.shown_quantity.0), u64::from(self.shown_range.0));
+        let drawn = draw(order_id.0 ^ u64::from(leaves.0) << 40) % (2 * range + 1);
+        let shown = (middle + drawn).saturating_sub(range).max(1).min(leaves.0.into());
+        Lots(shown as u32)
+    }
+
     /// True if there is something that it is told.
     #[must_use]
     pub fn is_some(&self) -> bool {
@@ -111,4 +123,35 @@ impl Default for Instructions {
     }
 }
 
+/// A number each of whose bits depends on all of the seed's: the finalizer of SplitMix64.
+const fn draw(seed: u64) -> u64 {
+    let mixed = seed.wrapping_add(0x9E37_79B9_7F4A_7C15);
+    let mixed = (mixed ^ mixed >> 30).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+    let mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94D0_49BB_1331_11EB);
+    mixed ^ mixed >> 31
+}
+
 const _: () = assert!(size_of::<Instructions>() == 32, "they fit beside an order");
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Each part within the range is drawn, none outside it, and never more than is open.
+    #[test]
+    fn shown_parts_are_within_their_range() {
+        let reserve =
+            Instructions { shown_quantity: Lots(10), shown_range: Lots(3), ..Instructions::NONE };
+        let mut drawn = [0_u32; 20];
+        for order_id in 1..=2_000 {
+            drawn[reserve.next_shown(OrderId(order_id), Lots(1_000)).0 as usize] += 1;
+        }
+        for (lots, &times) in drawn.iter().enumerate() {
+            let expected = if (7..=13).contains(&lots) { 200..400 } else { 0..1 };
+            assert!(expected.contains(&times), "{lots} lots {times} times");
+        }
+        assert_eq!(reserve.next_shown(OrderId(1), Lots(2)), Lots(2));
+        let fixed = Instructions { shown_range: Lots::ZERO, ..reserve };
+        assert_eq!(fixed.next_shown(OrderId(9), Lots(11)), Lots(10));
+    }
+}

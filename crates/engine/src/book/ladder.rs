@@ -115,6 +115,14 @@ impl Ladder {
         slot
     }
 
+    /// Puts an order of a rank behind all others of it; it stays in its slot.
+    pub(crate) fn move_last<T: Rest>(&mut self, pool: &mut Pool<T>, rank: u32, slot: Slot) {
+        let order = pool[slot].order;
+        self.remove(pool, rank, slot);
+        let again = self.append(pool, rank, order);
+        assert!(again == slot, "the slot that was freed last is used first");
+    }
+
     /// Lets an order of a rank go.
     #[inline(always)]
     pub(crate) fn remove<T: Rest>(&mut self, pool: &mut Pool<T>, rank: u32, slot: Slot) {

@@ -23,6 +23,8 @@ pub(crate) struct Match<'a> {
     pub(crate) quantity: Quantity,
     /// What was done instead of a trade.
     pub(crate) prevention: Option<SelfMatchPrevention>,
+    /// Where the resting order is, if it is a reserve order.
+    pub(crate) reserve: Option<Slot>,
 }
 
 /// Who tells the book which orders may trade, and is told what became of them.
@@ -35,6 +37,13 @@ pub(crate) trait Settle {
 
     /// Two orders met.
     fn settle(&mut self, met: &Match<'_>);
+
+    /// What a reserve order offers at a time.
+    fn shown(&self, slot: Slot) -> Quantity;
+
+    /// Gives a reserve order of which nothing is shown its next part, with another order id; false,
+    /// and nothing is done, if some is shown.
+    fn refresh(&mut self, slot: Slot, maker: &mut Order) -> bool;
 }
 
 /// An incoming order on its way through the other side.
@@ -65,6 +74,7 @@ impl<S: Settle> Take<Order> for Crossing<'_, S> {
             taker,
             quantity,
             prevention,
+            reserve: None,
         });
         taker.is_done()
     }
@@ -79,9 +89,10 @@ impl Book {
         limit: Option<Price>,
         minimum: Quantity,
         prevention: impl Fn(&Order) -> Option<SelfMatchPrevention>,
+        shown: impl Fn(Slot) -> Quantity,
     ) -> bool {
         let mut missing = minimum;
-        self.walk(pool, taker, limit, prevention, |_, quantity| {
+        self.walk(pool, taker, limit, prevention, shown, |_, quantity| {
             missing = missing.saturating_sub(quantity);
             !missing.is_zero()
         });
@@ -96,6 +107,7 @@ impl Book {
         taker: &Order,
         limit: Option<Price>,
         prevention: impl Fn(&Order) -> Option<SelfMatchPrevention>,
+        shown: impl Fn(Slot) -> Quantity,
         mut trade: impl FnMut(Price, Quantity) -> bool,
     ) -> Quantity {
         use SelfMatchPrevention::*;
@@ -106,12 +118,20 @@ impl Book {
         while let Some((at, oldest)) = makers.level_at_or_after(place)
             && BookSide::rank(at) <= rank_worst
         {
+            // What is not shown of reserve orders trades after all that is.
+            let mut reserve = Quantity::ZERO;
             let mut slot = oldest;
             while !slot.is_none() {
                 let maker = &pool[slot].order;
-                let quantity = maker.leaves().min(leaves);
+                let mut quantity = maker.leaves().min(leaves);
                 match prevention(maker) {
                     None => {
+                        if maker.is_reserve {
+                            let part = shown(slot);
+                            let behind = maker.leaves().saturating_sub(part);
+                            reserve = reserve.checked_add(behind).expect("lots of a book");
+                            quantity = part.min(leaves);
+                        }
                         leaves = leaves.saturating_sub(quantity);
                         if !trade(maker.price(), quantity) {
                             return leaves;
@@ -127,6 +147,13 @@ impl Book {
                     return leaves;
                 }
                 slot = pool[slot].younger;
+            }
+            if !reserve.is_zero() {
+                let quantity = reserve.min(leaves);
+                leaves = leaves.saturating_sub(quantity);
+                if !trade(pool[oldest].order.price(), quantity) || leaves.is_zero() {
+                    return leaves;
+                }
             }
             place = at + 1;
         }
@@ -161,30 +188,38 @@ impl BookSide {
     fn meet(&mut self, pool: &mut Pool, crossing: &mut Crossing<'_, impl Settle>) {
         let slot = self.best_oldest();
         let maker = &mut pool[slot].order;
-        let Some(prevention) = crossing.settlement.prevention(crossing.taker, maker) else {
-            crossing.trade(maker);
-            return self.leave_if_done(pool, slot);
-        };
+        let Crossing { taker, settlement } = crossing;
+        let prevention = settlement.prevention(taker, maker);
         let maker_before = maker.progress();
-        let taker_leaves_before = crossing.taker.leaves();
-        let quantity = maker.leaves().min(taker_leaves_before);
-        prevent(prevention, maker, crossing.taker, quantity);
-        crossing.settlement.settle(&Match {
+        let taker_leaves_before = taker.leaves();
+        // All of an order is kept from its own, whatever is shown of it.
+        let offered = match prevention {
+            None if maker.is_reserve => settlement.shown(slot),
+            _ => maker.leaves(),
+        };
+        let quantity = offered.min(taker_leaves_before);
+        match prevention {
+            None => {
+                maker.execute(quantity);
+                taker.execute(quantity);
+            }
+            Some(prevention) => prevent(prevention, maker, taker, quantity),
+        }
+        let reserve = maker.is_reserve.then_some(slot);
+        settlement.settle(&Match {
             maker_before,
             maker,
             taker_leaves_before,
-            taker: crossing.taker,
+            taker,
             quantity,
-            prevention: Some(prevention),
+            prevention,
+            reserve,
         });
-        self.leave_if_done(pool, slot);
-    }
-
-    /// The first order of all leaves if nothing is open of it.
-    fn leave_if_done(&mut self, pool: &mut Pool, slot: Slot) {
-        let (display, rank) = (pool[slot].order.display, self.best_rank());
+        let (display, rank) = (maker.display, self.best_rank());
         if pool[slot].order.is_done() {
             self.ladder_mut(display).remove(pool, rank, slot);
+        } else if reserve.is_some() && settlement.refresh(slot, &mut pool[slot].order) {
+            self.ladder_mut(display).move_last(pool, rank, slot);
         }
     }
 }

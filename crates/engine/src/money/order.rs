@@ -145,16 +145,22 @@ impl Engine {
             let is_own = self_match::is_own(&self.sessions, prevention, order, maker);
             is_own.then_some(prevention)
         };
+        let shown = |slot| self.reserves.get(slot).shown.quantity();
+        // All that trades at one price is counted as one trade: it costs no less than its parts.
         let mut cost = 0;
-        let mut price_last = Price::ZERO;
-        let leaves =
-            self.book_of(order).walk(&self.pool, order, None, prevention, |price, quantity| {
-                cost += terms.cost(price, quantity);
-                price_last = price;
-                true
-            });
+        let mut at = (Price::ZERO, Quantity::ZERO);
+        let book = self.book_of(order);
+        let leaves = book.walk(&self.pool, order, None, prevention, shown, |price, quantity| {
+            if price != at.0 {
+                cost += terms.cost(at.0, at.1);
+                at = (price, Quantity::ZERO);
+            }
+            at.1 = Quantity(at.1.0 + quantity.0);
+            true
+        });
+        cost += terms.cost(at.0, at.1);
         if order_type == OrderType::MarketToLimit {
-            cost += terms.cost(price_last, leaves);
+            cost += terms.cost(at.0, leaves);
         }
         cost
     }

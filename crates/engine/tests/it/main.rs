@@ -18,6 +18,7 @@ mod hidden;
 mod types;
 mod money;
 mod money_checks;
+mod reserve;
 mod snapshot;
 mod limits;
 mod state;

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 const RULES: &str = include_str!("../../../../docs/rules.md");
 
-const SCENARIOS: [&str; 16] = [
+const SCENARIOS: [&str; 17] = [
     include_str!("day.rs"),
     include_str!("numbers.rs"),
     include_str!("acceptance.rs"),
@@ -21,6 +21,7 @@ const SCENARIOS: [&str; 16] = [
     include_str!("types.rs"),
     include_str!("money.rs"),
     include_str!("money_checks.rs"),
+    include_str!("reserve.rs"),
 ];
 
 /// Every rule of docs/rules.md is cited by a scenario, and every rule cited is there.

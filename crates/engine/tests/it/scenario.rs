@@ -11,7 +11,7 @@
 //! `A1` is request 1 of session A, `A/3:7` is request 7 on its channel 3. An order may carry
 //! `of SYMBOL` (else AAPL), `ioc`, `fok`, `gtc`, `for-auction`, `attributable`, `hidden`, `firm F`, `group N`, `client X`, `capacity A`,
 //! `retail`, `located`, `broker B`, `prevent P` with the letter of a self-match prevention, `among G`
-//! with a self-match group, `post-only`, `minimum N`. Lines about money are those of `money_words`. A firm or a group written `-` is blank.
+//! with a self-match group, `post-only`, `minimum N`, `show N`, `range N`. Lines about money are those of `money_words`. A firm or a group written `-` is blank.
 //!
 //! Beside what a scenario says, each event must fit those before it: ids without gaps, open lots
 //! that add up, echoes that equal what was asked. After each line the engine's invariants hold, its
@@ -26,10 +26,10 @@ use market::{
     CancelReason, Canceled, Capacity, ClientOrderId, Command, ConditionChanges, Conditions,
     CustomerType, Display, EnterOrder, EntrySwitch, EntrySwitched, Event, Fill, Firm, Input,
     Instructed, Instructions, InstrumentId, Lots, MassCancel, MassCanceled, Modified, ModifyOrder,
-    OrderAttributes, OrderId, OrderKey, OrderType, Price, Quantity, RefusedOrder, RejectReason,
-    ReplaceOrder, ReplaceTerms, Replaced, RestateReason, Restated, SelfMatchPrevented,
-    SelfMatchPrevention, SessionId, Shown, Side, Symbol, SystemEvent, Text, TimeInForce, Timestamp,
-    TradeId, Traded,
+    OrderAttributes, OrderId, OrderKey, OrderType, Price, Pricing, Quantity, RefusedOrder,
+    RejectReason, ReplaceOrder, ReplaceTerms, Replaced, RestateReason, Restated,
+    SelfMatchPrevented, SelfMatchPrevention, SessionId, Shown, Side, Symbol, SystemEvent, Text,
+    TimeInForce, Timestamp, TradeId, Traded,
 };
 
 use crate::money_words::{self, Books};
@@ -298,6 +298,8 @@ impl World {
             "post-only" => order.conditions.post_only = true,
             "minimum" => order.conditions.minimum_quantity = Lots(words.number() as u32),
             "among" => order.conditions.self_match_group = text(words.next()),
+            "show" => order.instructions.shown_quantity = Lots(words.number() as u32),
+            "range" => order.instructions.shown_range = Lots(words.number() as u32),
             _ => panic!("{word}?"),
         });
         Command::Enter(order)
@@ -337,6 +339,12 @@ impl World {
                 "prevent" => terms.conditions.self_match_prevention = Some(words.prevention()),
                 "post-only" => terms.conditions.post_only = Some(true),
                 "not-post-only" => terms.conditions.post_only = Some(false),
+                "show" => {
+                    let shown_quantity = Lots(words.number() as u32);
+                    let told = terms.instructions.unwrap_or_default();
+                    terms.instructions = Some(Instructions { shown_quantity, ..told });
+                }
+                "untold" => terms.instructions = Some(Instructions::NONE),
                 "minimum" => {
                     terms.conditions.minimum_quantity = Some(Lots(words.number() as u32));
                 }
@@ -699,7 +707,18 @@ fn tell_instructed(command: &Command, instructed: &Instructed) -> String {
     if let Command::Enter(order) = command {
         assert_eq!((order.key, order.instructions), (instructed.key, instructed.instructions));
     }
-    format!("told {:?}", instructed.instructions.pricing)
+    let told = instructed.instructions;
+    let mut line = "told".to_string();
+    if told.pricing != Pricing::Limit {
+        write!(line, " {:?}", told.pricing).expect("a string takes all");
+    }
+    if told.shown_quantity != Lots::ZERO {
+        write!(line, " show {}", told.shown_quantity.0).expect("a string takes all");
+    }
+    if told.shown_range != Lots::ZERO {
+        write!(line, " range {}", told.shown_range.0).expect("a string takes all");
+    }
+    line
 }
 
 /// The words of a line that are still to be read.

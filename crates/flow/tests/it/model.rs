@@ -8,7 +8,7 @@ use flow::{
     generator::{CommandFlow, Profile},
     model::{Model, ModelOrder},
 };
-use market::{Command, Event, Input, Price, SelfMatchPrevention, Sequence, Timestamp};
+use market::{Command, Display, Event, Input, Price, SelfMatchPrevention, Sequence, Timestamp};
 
 /// Commands of each seed of each profile.
 const COMMANDS: u64 = 100_000;
@@ -223,6 +223,11 @@ const EXPECTED: &str = "\
     Modify: Modified SellShortExempt, lots true, done false
     Modify: Modified SellShortExempt, lots true, done true
     QueryAccount: AccountQueried
+    Enter: Rejected InvalidMaxFloor
+    Enter: Restated Refreshed
+    Enter: Instructed Limit
+    Replace: Restated Refreshed
+    Replace: Instructed Limit
     Refuse: Rejected InvalidCrossOrder
     Refuse: Rejected InvalidDisplay
     Refuse: Rejected InvalidMaxFloor
@@ -318,6 +323,7 @@ fn compare_books(engine: &Engine, model: &Model, place: &str) {
                 (order.quantity.0, order.executed.0, order.canceled.0, order.prevented.0),
                 (order.self_match_prevention, order.self_match_group, order.post_only),
                 (order.group_id, order.capacity, order.customer_type),
+                (order.shown.0, order.instructions),
             )
         };
         let theirs = |order: ModelOrder| {
@@ -333,6 +339,13 @@ fn compare_books(engine: &Engine, model: &Model, place: &str) {
                     order.attributes.group_id,
                     order.attributes.capacity,
                     order.attributes.customer_type,
+                ),
+                (
+                    match order.display {
+                        Display::Hidden => 0,
+                        _ => order.part.unwrap_or(order.leaves().0),
+                    },
+                    order.instructions,
                 ),
             )
         };
