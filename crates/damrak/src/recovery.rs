@@ -3,7 +3,7 @@
 use std::{error::Error, fmt, path::Path};
 
 use engine::Engine;
-use journal::{Folder, OpenError, Options, Record, Report, Storage, VerifyError, Writer};
+use journal::{Folder, Kind, OpenError, Options, Record, Report, Storage, VerifyError, Writer};
 use market::{
     AddInstrument, AddSession, CancelOnDisconnect, Command, DecodeError, Input, Output, Sequence,
     SystemEvent, Timestamp,
@@ -43,8 +43,9 @@ pub fn replay(
 ) -> Result<Replay, Failure> {
     let mut engine = Engine::new();
     let report = journal::verify(storage, &mut |record| {
-        let input = apply(&mut engine, record, each)?;
-        after(&input, &engine);
+        if let Some(input) = apply(&mut engine, record, each)? {
+            after(&input, &engine);
+        }
         Ok::<(), NotACommand>(())
     })
     .map_err(|error| verify_failure(&error))?;
@@ -72,7 +73,10 @@ fn apply(
     engine: &mut Engine,
     record: Record<'_>,
     each: &mut dyn FnMut(&Output),
-) -> Result<Input, NotACommand> {
+) -> Result<Option<Input>, NotACommand> {
+    if record.kind == Kind::Note {
+        return Ok(None);
+    }
     let command = Command::decode(record.payload)
         .map_err(|error| NotACommand { sequence: record.sequence, error })?;
     let input = Input {
@@ -82,7 +86,7 @@ fn apply(
     };
     let (cause, timestamp) = (input.sequence, input.timestamp);
     engine.apply(&input, &mut |event| each(&Output { cause, timestamp, event }));
-    Ok(input)
+    Ok(Some(input))
 }
 
 /// A record that is whole, but was written by another program or another version.

@@ -26,9 +26,18 @@ pub enum Crash {
     Process,
     /// The power goes: what was synced is there.
     Power {
-        /// How many bytes of each file are there beyond the synced ones, at most.
+        /// How many bytes of each file are there of those written since, at most, in the order in
+        /// which they were written.
         unsynced_bytes: u64,
-        /// True if files made and removed since the folder was synced stay so.
+        /// True if files made, renamed and removed since the folder was synced stay so.
+        unsynced_names: bool,
+    },
+    /// The power goes, and the medium kept what it wanted of what was not synced: each sector of
+    /// 512 bytes is there or not, as the seed says.
+    Scattered {
+        /// What is kept follows from it.
+        seed: u64,
+        /// As in [`Power`](Self::Power).
         unsynced_names: bool,
     },
 }
@@ -55,7 +64,7 @@ pub enum Operation {
     /// A file is read.
     Read,
     /// A file is written to.
-    Append,
+    Write,
     /// A file is cut.
     Truncate,
     /// A file is synced.
@@ -65,17 +74,17 @@ pub enum Operation {
 /// What goes wrong with one operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
-    /// It fails with this error; an append leaves its first `bytes` behind.
+    /// It fails with this error; a write leaves its first `bytes` behind.
     Fail {
         /// The error.
         kind: ErrorKind,
-        /// How much of an append is done.
+        /// How much of a write is done.
         bytes: u64,
     },
     /// All stops in the middle of it: it and every later one fails until
-    /// [`CrashStorage::crash`]; an append leaves its first `bytes` behind.
+    /// [`CrashStorage::crash`]; a write leaves its first `bytes` behind.
     Stop {
-        /// How much of an append is done.
+        /// How much of a write is done.
         bytes: u64,
     },
 }
@@ -110,6 +119,14 @@ struct Disk {
 struct Content {
     written: Vec<u8>,
     synced: Vec<u8>,
+    /// What was done since it was synced, in this order.
+    changes: Vec<Change>,
+}
+
+#[derive(Clone, Debug)]
+enum Change {
+    Write { offset: usize, bytes: Vec<u8> },
+    Truncate { len: usize },
 }
 
 impl CrashStorage {
@@ -129,15 +146,25 @@ impl CrashStorage {
         disk.faults.clear();
         disk.next_faults.clear();
         disk.stopped = None;
-        if let Crash::Power { unsynced_bytes, unsynced_names } = crash {
-            for content in &mut disk.files {
-                content.lose_power(unsynced_bytes);
+        let unsynced_names = match crash {
+            Crash::Process => return,
+            Crash::Power { unsynced_bytes, unsynced_names } => {
+                for content in &mut disk.files {
+                    content.lose_power(unsynced_bytes);
+                }
+                unsynced_names
             }
-            if unsynced_names {
-                disk.synced_names = disk.names.clone();
-            } else {
-                disk.names = disk.synced_names.clone();
+            Crash::Scattered { mut seed, unsynced_names } => {
+                for content in &mut disk.files {
+                    content.lose_sectors(&mut seed);
+                }
+                unsynced_names
             }
+        };
+        if unsynced_names {
+            disk.synced_names = disk.names.clone();
+        } else {
+            disk.names = disk.synced_names.clone();
         }
     }
 
@@ -164,7 +191,7 @@ impl CrashStorage {
         self.disk().stopped
     }
 
-    /// How many bytes all files may have together; an append beyond that leaves what fits and
+    /// How many bytes all files may have together; a write beyond that leaves what fits and
     /// fails with `StorageFull`. `None` is endless.
     pub fn set_capacity(&self, bytes: Option<u64>) {
         self.disk().capacity = bytes;
@@ -190,7 +217,7 @@ impl CrashStorage {
         disk.synced_names.remove(name);
         if let Some(bytes) = bytes {
             let index = disk.files.len();
-            disk.files.push(Content { written: bytes.clone(), synced: bytes });
+            disk.files.push(Content { written: bytes.clone(), synced: bytes, changes: Vec::new() });
             disk.names.insert(name.to_owned(), index);
             disk.synced_names.insert(name.to_owned(), index);
         }
@@ -206,8 +233,8 @@ impl CrashStorage {
         Ok(disk)
     }
 
-    fn file(&self, index: usize, append: bool) -> Box<dyn StorageFile> {
-        Box::new(CrashFile { disk: Arc::clone(&self.disk), life: self.life, index, append })
+    fn file(&self, index: usize, writable: bool) -> Box<dyn StorageFile> {
+        Box::new(CrashFile { disk: Arc::clone(&self.disk), life: self.life, index, writable })
     }
 }
 
@@ -262,7 +289,7 @@ impl Storage for CrashStorage {
     fn open(&mut self, name: &str, access: Access) -> io::Result<Box<dyn StorageFile>> {
         let disk = self.operate(Operation::Open)?;
         let index = *disk.names.get(name).ok_or(ErrorKind::NotFound)?;
-        Ok(self.file(index, access == Access::Append))
+        Ok(self.file(index, access == Access::Write))
     }
 
     fn remove(&mut self, name: &str) -> io::Result<()> {
@@ -284,6 +311,10 @@ impl Storage for CrashStorage {
         Box::new(Self { disk: Arc::clone(&self.disk), life: self.life, locked: false })
     }
 
+    fn is_in_order(&self) -> bool {
+        true
+    }
+
     fn sync_folder(&mut self) -> io::Result<()> {
         let mut disk = self.operate(Operation::SyncFolder)?;
         disk.synced_names = disk.names.clone();
@@ -295,7 +326,7 @@ struct CrashFile {
     disk: Arc<Mutex<Disk>>,
     life: u64,
     index: usize,
-    append: bool,
+    writable: bool,
 }
 
 impl CrashFile {
@@ -325,32 +356,43 @@ impl StorageFile for CrashFile {
         })
     }
 
-    fn append(&mut self, bytes: &[u8]) -> io::Result<()> {
-        if !self.append {
+    fn write_at(&mut self, offset: u64, bytes: &[u8]) -> io::Result<()> {
+        if !self.writable {
             return Err(ErrorKind::PermissionDenied.into());
         }
+        let offset = usize::try_from(offset).expect("a disk in memory is small");
         let mut disk = self.disk.lock().unwrap_or_else(PoisonError::into_inner);
-        let outcome = match disk.operate(self.life, Operation::Append, bytes.len() as u64) {
-            Ok(()) => disk.room(bytes.len() as u64),
+        let had = disk.files[self.index].written.len();
+        // What lies beyond the end takes room, and what is written again does not.
+        let growth = (offset + bytes.len()).saturating_sub(had);
+        let outcome = match disk.operate(self.life, Operation::Write, bytes.len() as u64) {
+            Ok(()) => disk.room(growth as u64).map_err(|failure| {
+                let bytes = bytes.len().saturating_sub(growth) as u64 + failure.bytes;
+                Failure { bytes, ..failure }
+            }),
             Err(failure) => Err(failure),
         };
         let bytes_left = outcome.as_ref().map_or_else(|failure| failure.bytes, |()| u64::MAX);
         let len = bytes.len().min(usize::try_from(bytes_left).unwrap_or(usize::MAX));
-        disk.files[self.index].written.extend_from_slice(&bytes[..len]);
+        let change = Change::Write { offset, bytes: bytes[..len].to_vec() };
+        disk.files[self.index].change(change);
         outcome.map_err(|failure| failure.error)
     }
 
     fn truncate(&mut self, len: u64) -> io::Result<()> {
-        if !self.append {
+        if !self.writable {
             return Err(ErrorKind::PermissionDenied.into());
         }
         self.operate(Operation::Truncate, |content| {
-            content.written.truncate(usize::try_from(len).unwrap_or(usize::MAX));
+            content.change(Change::Truncate { len: usize::try_from(len).unwrap_or(usize::MAX) });
         })
     }
 
     fn sync(&mut self) -> io::Result<()> {
-        self.operate(Operation::Sync, |content| content.synced.clone_from(&content.written))
+        self.operate(Operation::Sync, |content| {
+            content.synced.clone_from(&content.written);
+            content.changes.clear();
+        })
     }
 }
 
@@ -402,15 +444,71 @@ impl Failure {
 }
 
 impl Content {
-    /// Keeps what was synced, and of what was appended since its first bytes. A cut that was not
-    /// synced did not happen.
+    fn change(&mut self, change: Change) {
+        change.apply(&mut self.written);
+        self.changes.push(change);
+    }
+
+    /// Keeps what was synced, and of what was written since its first bytes. A cut that was not
+    /// synced did not happen, and nothing after it.
     fn lose_power(&mut self, unsynced_bytes: u64) {
-        if self.written.starts_with(&self.synced) {
-            let kept = usize::try_from(unsynced_bytes).unwrap_or(usize::MAX);
-            self.written.truncate(self.synced.len().saturating_add(kept));
-        } else {
-            self.written.clone_from(&self.synced);
+        let mut left = usize::try_from(unsynced_bytes).unwrap_or(usize::MAX);
+        self.written.clone_from(&self.synced);
+        for change in std::mem::take(&mut self.changes) {
+            let Change::Write { offset, bytes } = change else { break };
+            let kept = bytes.len().min(left);
+            left -= kept;
+            Change::Write { offset, bytes: bytes[..kept].to_vec() }.apply(&mut self.written);
+            if left == 0 {
+                break;
+            }
         }
         self.synced.clone_from(&self.written);
     }
+
+    /// Keeps what was synced, and each sector of what was written since, or not.
+    fn lose_sectors(&mut self, seed: &mut u64) {
+        const SECTOR_LEN: usize = 512;
+        self.written.clone_from(&self.synced);
+        for change in std::mem::take(&mut self.changes) {
+            let Change::Write { offset, bytes } = change else { continue };
+            let mut at = 0;
+            while at < bytes.len() {
+                let end = ((offset + at) / SECTOR_LEN + 1) * SECTOR_LEN - offset;
+                let sector = &bytes[at..end.min(bytes.len())];
+                if next_random(seed) & 1 == 0 {
+                    let change = Change::Write { offset: offset + at, bytes: sector.to_vec() };
+                    change.apply(&mut self.written);
+                }
+                at += sector.len();
+            }
+        }
+        self.synced.clone_from(&self.written);
+    }
+}
+
+impl Change {
+    fn apply(&self, content: &mut Vec<u8>) {
+        match self {
+            Self::Write { offset, bytes } => {
+                let end = offset + bytes.len();
+                if content.len() < end && !bytes.is_empty() {
+                    content.resize(end, 0);
+                }
+                if !bytes.is_empty() {
+                    content[*offset..end].copy_from_slice(bytes);
+                }
+            }
+            Self::Truncate { len } => content.truncate(*len),
+        }
+    }
+}
+
+/// The next number of splitmix64: the same for the same seed, everywhere.
+fn next_random(state: &mut u64) -> u64 {
+    *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    let mut mixed = *state;
+    mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    mixed ^ (mixed >> 31)
 }

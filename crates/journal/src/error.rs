@@ -182,7 +182,7 @@ impl Damage {
     /// False if a newer version of this program would read it.
     #[must_use]
     pub fn is_corruption(&self) -> bool {
-        !matches!(self.kind, DamageKind::UnknownVersion(_))
+        !matches!(self.kind, DamageKind::UnknownVersion(_) | DamageKind::UnknownRecord { .. })
     }
 }
 
@@ -199,12 +199,36 @@ pub enum DamageKind {
         /// Where it begins in this segment; `None` for the next segment.
         later_offset: Option<u64>,
     },
+    /// The record does not verify, and the mark says that it must be there.
+    #[error("{fault}, and the mark says that all up to sequence {marked} must be there")]
+    BadEnd {
+        /// What is wrong with it.
+        fault: BadRecord,
+        /// The least sequence that must be there.
+        marked: u64,
+    },
+    /// The journal ends too soon: the end of a segment, or whole segments, are missing.
+    #[error(
+        "the journal ends here, and the mark says that all up to sequence {marked} must be there"
+    )]
+    EndMissing {
+        /// The least sequence that must be there.
+        marked: u64,
+    },
     /// The record verifies and is not the next one.
     #[error("expected sequence {expected}, found {found}")]
     SequenceGap {
         /// The one after the last.
         expected: u64,
         /// The one that is there.
+        found: u64,
+    },
+    /// The record verifies and is of another batch than the one it stands in.
+    #[error("a record stands here of a batch that begins with {found}, not {expected}")]
+    OtherBatch {
+        /// The first sequence of the batch that is read.
+        expected: u64,
+        /// That of the record's own batch.
         found: u64,
     },
     /// The record verifies and its time is before that of the record before it.
@@ -215,11 +239,29 @@ pub enum DamageKind {
         /// Its own.
         found: u64,
     },
-    /// The segment does not begin where the one before it ends.
+    /// All records of a batch verify, and together with what came before they are others than those
+    /// that were written.
+    #[error("the records before this place are not those that the chain names")]
+    ChainBroken,
+    /// The record verifies and is of a kind or version that is not known here.
+    #[error("a record has kind {kind} and version {version}, which this program does not know")]
+    UnknownRecord {
+        /// Its kind.
+        kind: u16,
+        /// Its version.
+        version: u16,
+    },
+    /// The segment does not begin where the one before it ends; the ones between are missing.
     #[error("the segment should begin with sequence {expected} and begins with {found}")]
     MissingSegment {
         /// The one after the last.
         expected: u64,
+        /// What the segment's name says.
+        found: u64,
+    },
+    /// The segment begins before the one before it ends.
+    #[error("the segment begins with sequence {found}, which the one before it has as well")]
+    OverlappingSegment {
         /// What the segment's name says.
         found: u64,
     },
@@ -239,29 +281,90 @@ pub enum DamageKind {
     #[error("the two copies of the segment's header contradict each other")]
     HeaderContradicts,
     /// The segment was written by another version of this program.
-    #[error("the segment has format version {0}, and this program reads version 1")]
+    #[error("the segment has format version {0}, and this program reads versions 1 and 2")]
     UnknownVersion(u32),
     /// The segment is of another journal.
     #[error("the segment is of journal {found:016x}, and this is journal {expected:016x}")]
-    ForeignJournal {
+    ForeignSegment {
         /// Of the segments before it.
         expected: u64,
         /// Its own.
         found: u64,
     },
-    /// The name is not that of what is in the file.
-    #[error("the file's name is not that of the segment in it")]
+    /// The segment is of an earlier life of this journal: what came before it then is not what
+    /// comes before it now.
+    #[error(
+        "the segment is stale: its epoch is {found} after {previous}, and the records before it \
+         are not those that it follows"
+    )]
+    StaleSegment {
+        /// The epoch of the segment before it.
+        previous: u64,
+        /// Its own.
+        found: u64,
+    },
+    /// The file has the name of one segment and holds a copy of another, which is there as well.
+    #[error("the file is a duplicate of the segment that begins with sequence {of}")]
+    DuplicateSegment {
+        /// The first sequence of the segment it holds.
+        of: u64,
+    },
+    /// Two files have each other's name.
+    #[error("the file is exchanged with the one of the segment that begins with sequence {with}")]
+    ReorderedSegment {
+        /// The first sequence of the segment it holds.
+        with: u64,
+    },
+    /// The file has the name of one segment and holds another, which is not there.
+    #[error("the file holds the segment that begins with sequence {found}, under another name")]
+    MisdirectedSegment {
+        /// The first sequence of the segment it holds.
+        found: u64,
+    },
+    /// The file has the extension of a segment and is not named as one.
+    #[error("the file is not named as a segment is")]
     Misnamed,
+    /// The journal has segments of version 2, and not the mark.
+    #[error("the file `mark`, which says what must be there, is missing")]
+    MarkMissing,
+    /// Neither copy of the mark verifies.
+    #[error("both copies of the mark are damaged")]
+    MarkDamaged,
+    /// The mark is of another journal.
+    #[error("the mark is of journal {found:016x}, and this is journal {expected:016x}")]
+    MarkForeign {
+        /// Of the segments.
+        expected: u64,
+        /// Its own.
+        found: u64,
+    },
 }
 
 impl DamageKind {
     fn advice(&self, sequence: u64) -> String {
         match self {
-            Self::UnknownVersion(_) => "use the version of the program that wrote it".to_owned(),
-            Self::ForeignJournal { .. } | Self::Misnamed => {
+            Self::UnknownVersion(_) | Self::UnknownRecord { .. } => {
+                "use the version of the program that wrote it".to_owned()
+            }
+            Self::ForeignSegment { .. }
+            | Self::Misnamed
+            | Self::StaleSegment { .. }
+            | Self::OverlappingSegment { .. }
+            | Self::DuplicateSegment { .. } => {
                 "move the file out of the folder, or restore the folder from a copy".to_owned()
             }
-            _ => format!("restore the folder from a copy (sequence {sequence} cannot be had here)"),
+            Self::ReorderedSegment { .. } | Self::MisdirectedSegment { .. } => {
+                "give the file its own name, or restore the folder from a copy".to_owned()
+            }
+            Self::MarkMissing | Self::MarkDamaged | Self::MarkForeign { .. } => {
+                "restore it from a copy of the folder, or accept what is there with `damrak journal \
+                 cut`"
+                    .to_owned()
+            }
+            _ => format!(
+                "restore the folder from a copy (sequence {sequence} cannot be had here), or give \
+                 up what follows with `damrak journal cut`"
+            ),
         }
     }
 }
@@ -288,6 +391,17 @@ pub enum BadRecord {
         /// What its bytes give.
         computed: u32,
     },
+    /// The checksum is right, and the kind or version is not known here.
+    #[error("the record has kind {kind} and version {version}, which are not known")]
+    Unknown {
+        /// What it says.
+        kind: u16,
+        /// What it says.
+        version: u16,
+    },
+    /// Something stands where nothing was ever written.
+    #[error("a byte between two batches is not zero")]
+    NotZero,
 }
 
 /// Why bytes are not a copy of a segment's header.

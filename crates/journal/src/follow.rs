@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use crate::{
     error::{BoxError, Damage, DamageKind, ReadError, VerifyError},
     reader::{Next, SegmentReader},
-    record::{self, Record},
+    record::{Chain, Kind, Record},
     recovery::{Report, Segment, failed, index_of, list_segments},
     segment::file_name,
     storage::{Access, Storage},
@@ -13,14 +13,15 @@ use crate::{
 
 /// A reader at some place of a journal that goes on growing. It takes no lock and changes nothing.
 ///
-/// Every record is verified as recovery verifies it. What is not whole yet is waited for; what is
+/// Every batch is verified as recovery verifies it. What is not whole yet is waited for; what is
 /// followed by something whole, or by another segment, is damage.
 pub struct Follower {
     storage: Box<dyn Storage>,
-    /// The sequence and time of the last record that was read.
+    /// The sequence and time of the last record that was shown, or passed over.
     report: Report,
     /// Records before it are read and not shown.
     from: u64,
+    with_notes: bool,
     current: Option<Current>,
 }
 
@@ -28,14 +29,22 @@ struct Current {
     reader: SegmentReader,
     path: PathBuf,
     first_sequence: u64,
+    /// How many records were shown of the batch that was read last.
+    shown: usize,
 }
 
 impl Follower {
-    /// Shows records from the sequence `from` on; 0 and 1 are the first. Segments that end before it
+    /// Shows inputs from the sequence `from` on; 0 and 1 are the first. Segments that end before it
     /// need not be there.
     #[must_use]
     pub fn new(storage: Box<dyn Storage>, from: u64) -> Self {
-        Self { storage, report: Report::default(), from, current: None }
+        Self { storage, report: Report::default(), from, with_notes: false, current: None }
+    }
+
+    /// Shows notes as well.
+    #[must_use]
+    pub fn with_notes(self) -> Self {
+        Self { with_notes: true, ..self }
     }
 
     /// Shows at most `limit` records that were not shown yet, none after the sequence `until`; says
@@ -55,42 +64,30 @@ impl Follower {
             if self.current.is_none() && !self.begin()? {
                 break;
             }
+            if self.show_next(&mut shown, visit)? {
+                continue;
+            }
             let current = self.current.as_mut().expect("it was begun");
-            let offset = current.reader.offset();
-            let next =
-                match current.reader.next() {
-                    Ok(next) => next,
-                    // It was cut while it was read: by the recovery of its venue. What was whole is
-                    // still there.
-                    Err(error) if error.kind() == std::io::ErrorKind::UnexpectedEof => {
-                        if self.grow()? { continue } else { break }
-                    }
-                    Err(error) => return Err(failed("read", &current.path)(error).into()),
-                };
-            match next {
-                Next::Record(record) => {
-                    let damage = |kind| {
-                        let (path, sequence) = (current.path.clone(), record.sequence);
-                        Damage { path, offset, sequence, kind }
-                    };
-                    self.report.check(&record).map_err(|kind| Box::new(damage(kind)))?;
-                    if record.sequence >= self.from {
-                        visit(record).map_err(|error| VerifyError::Refused {
-                            path: current.path.clone(),
-                            offset,
-                            sequence: record.sequence,
-                            source: error.into(),
-                        })?;
-                        shown += 1;
-                    }
-                    self.report.add_record(&record);
+            current.shown = 0;
+            let next = match current.reader.next() {
+                Ok(next) => next,
+                // It was cut while it was read: by the recovery of its venue. What was whole is
+                // still there.
+                Err(error) if error.kind() == std::io::ErrorKind::UnexpectedEof => {
+                    self.grow()?;
+                    continue;
                 }
+                Err(error) => return Err(failed("read", &current.path)(error).into()),
+            };
+            match next {
+                Next::Batch => {}
+                Next::Wrong(offset, kind) => return Err(self.damage(offset, kind)),
                 Next::End => {
                     if !self.grow()? && !self.next_segment()? {
                         break;
                     }
                 }
-                Next::Bad(fault) => {
+                Next::Bad(offset, fault) => {
                     if self.grow()? {
                         continue;
                     }
@@ -121,9 +118,40 @@ impl Follower {
     /// It may not; never to be tried again.
     pub fn sync(&mut self) -> Result<(), VerifyError> {
         let Some(current) = &self.current else { return Ok(()) };
-        let name = file_name(current.first_sequence);
-        let done = self.storage.open(&name, Access::Append).and_then(|mut file| file.sync());
-        Ok(done.map_err(failed("sync", &current.path))?)
+        let segments = list_segments(&mut *self.storage)?;
+        // Where commits do not sync, the one before may still be on its way.
+        let at = segments.partition_point(|it| *it < current.first_sequence);
+        for first_sequence in segments[..segments.len().min(at + 1)].iter().rev().take(2) {
+            let name = file_name(*first_sequence);
+            let done = self.storage.open(&name, Access::Write).and_then(|mut file| file.sync());
+            done.map_err(failed("sync", &self.storage.place().join(&name)))?;
+        }
+        Ok(())
+    }
+
+    /// Shows the next record of the batch that was read; false if all were shown.
+    fn show_next<E: Into<BoxError>>(
+        &mut self,
+        shown: &mut usize,
+        visit: &mut impl FnMut(Record<'_>) -> Result<(), E>,
+    ) -> Result<bool, VerifyError> {
+        let current = self.current.as_mut().expect("one was begun");
+        if current.shown == current.reader.record_count() {
+            return Ok(false);
+        }
+        let (offset, record) = current.reader.record(current.shown);
+        current.shown += 1;
+        if record.sequence >= self.from && (record.kind == Kind::Input || self.with_notes) {
+            visit(record).map_err(|error| VerifyError::Refused {
+                path: current.path.clone(),
+                offset,
+                sequence: record.sequence,
+                source: error.into(),
+            })?;
+            *shown += 1;
+        }
+        self.report.add_record(&record);
+        Ok(true)
     }
 
     /// Opens the segment to begin with; false if there is none yet.
@@ -136,40 +164,67 @@ impl Follower {
         if (2..=self.from).contains(&first_sequence) {
             self.report.last_sequence = first_sequence - 1;
         }
-        self.open(first_sequence)
+        self.open(first_sequence, None)
     }
 
     /// Moves on to the segment after the one that was read to its end; false if there is none yet.
     fn next_segment(&mut self) -> Result<bool, VerifyError> {
         let next = self.report.last_sequence + 1;
         let current = self.current.as_ref().expect("one was read");
-        if next == current.first_sequence {
-            return Ok(false); // it has no record yet
+        let is_empty = next == current.first_sequence;
+        if is_empty {
+            // It has no record yet. A venue that starts again makes it anew.
+            let chain = current.reader.first_chain();
+            return Ok(self.is_made_anew(next)? && self.open(next, Some(chain))?);
         }
         if !list_segments(&mut *self.storage)?.contains(&next) {
             return Ok(false);
         }
         // The writer ended the old one before it began the new one: look a last time.
-        if self.grow()? {
-            return Ok(true);
+        self.grow()?;
+        let current = self.current.as_mut().expect("one was read");
+        match current.reader.next().map_err(failed("read", &current.path))? {
+            Next::End => {
+                let chain = current.reader.chain();
+                self.open(next, Some(chain))
+            }
+            Next::Batch => Ok(true),
+            Next::Bad(..) | Next::Wrong(..) => Ok(true), // judged when it is read again
         }
-        self.open(next)
+    }
+
+    /// True if the file with the name of the current segment is another one than was opened.
+    fn is_made_anew(&mut self, first_sequence: u64) -> Result<bool, VerifyError> {
+        if !list_segments(&mut *self.storage)?.contains(&first_sequence) {
+            return Ok(false);
+        }
+        let (segment, mut file) = Segment::open(&mut *self.storage, first_sequence, None)?;
+        let mut report = Report { last_sequence: first_sequence - 1, ..Report::default() };
+        let header = segment.read_header(&mut *self.storage, &mut *file, None, &mut report)?;
+        let current = self.current.as_ref().expect("one was read");
+        Ok(header.is_some_and(|header| header.epoch > current.reader.epoch()))
     }
 
     /// Opens a segment; false if its header is not whole yet.
-    fn open(&mut self, first_sequence: u64) -> Result<bool, VerifyError> {
-        let name = file_name(first_sequence);
-        let path = self.storage.place().join(&name);
-        let mut file = self.storage.open(&name, Access::Read).map_err(failed("open", &path))?;
-        let file_len = file.byte_count().map_err(failed("read", &path))?;
-        let segment = Segment { path, first_sequence, next: None, file_len };
-        let Some(header) = segment.read_header(&mut *file, &mut self.report)? else {
-            return Ok(false);
+    fn open(&mut self, first_sequence: u64, chain: Option<Chain>) -> Result<bool, VerifyError> {
+        let (segment, mut file) = match Segment::open(&mut *self.storage, first_sequence, None) {
+            Ok(opened) => opened,
+            // It was made anew while we looked.
+            Err(ReadError::Storage { source, .. })
+                if source.kind() == std::io::ErrorKind::NotFound =>
+            {
+                return Ok(false);
+            }
+            Err(error) => return Err(error.into()),
         };
+        let header =
+            segment.read_header(&mut *self.storage, &mut *file, chain, &mut self.report)?;
+        let Some(header) = header else { return Ok(false) };
         self.report.add_segment(&header);
-        let seed = record::seed(header.journal_id, header.first_sequence);
-        let reader = SegmentReader::new(file, file_len, seed);
-        self.current = Some(Current { reader, path: segment.path, first_sequence });
+        let Report { last_sequence, last_timestamp, .. } = self.report;
+        let reader =
+            SegmentReader::new(file, segment.file_len, header, last_sequence, last_timestamp);
+        self.current = Some(Current { reader, path: segment.path, first_sequence, shown: 0 });
         Ok(true)
     }
 
@@ -179,7 +234,7 @@ impl Follower {
         Ok(current.reader.grow().map_err(failed("read", &current.path))?)
     }
 
-    /// A record that is not whole yet is the last thing there is.
+    /// A batch that is not whole yet is the last thing there is.
     fn refuse_if_damaged(
         &mut self,
         offset: u64,
@@ -187,28 +242,30 @@ impl Follower {
     ) -> Result<(), VerifyError> {
         let segments = list_segments(&mut *self.storage)?;
         let current = self.current.as_mut().expect("one was read");
+        let read = |error| failed("read", &current.path)(error);
         let later = match segments.iter().find(|it| **it > current.first_sequence) {
             // The writer began it after all of this one was there.
-            Some(next) if !current.reader.grow().map_err(failed("read", &current.path))? => {
-                Some((*next, None))
-            }
-            Some(_) => None,
+            Some(next) => Some((*next, None)),
             None => current
                 .reader
-                .find_after(current.first_sequence)
-                .map_err(failed("read", &current.path))?
-                .map(|(sequence, offset)| (sequence, Some(offset))),
+                .find_after(offset)
+                .map_err(read)?
+                .filter(|later| !later.is_same_batch)
+                .map(|later| (later.sequence, Some(later.offset))),
         };
         let Some((later_sequence, later_offset)) = later else { return Ok(()) };
         // What is behind may have come after what is before was read: then it is there as well now.
-        if current.reader.grow().map_err(failed("read", &current.path))?
-            || current.reader.is_whole().map_err(failed("read", &current.path))?
-        {
+        current.reader.grow().map_err(failed("read", &current.path))?;
+        if current.reader.is_whole().map_err(failed("read", &current.path))? {
             return Ok(());
         }
         let kind = DamageKind::BadRecord { fault, later_sequence, later_offset };
+        Err(self.damage(offset, kind))
+    }
+
+    fn damage(&self, offset: u64, kind: DamageKind) -> VerifyError {
         let sequence = self.report.last_sequence + 1;
-        let path = current.path.clone();
-        Err(ReadError::Damaged(Box::new(Damage { path, offset, sequence, kind })).into())
+        let path = self.current.as_ref().expect("one was read").path.clone();
+        ReadError::Damaged(Box::new(Damage { path, offset, sequence, kind })).into()
     }
 }

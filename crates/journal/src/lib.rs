@@ -1,21 +1,27 @@
 //! The durable record: payloads go in with a sequence and a timestamp, and come back after a crash.
 //!
 //! Start at [`open`], which replays what is there and leaves a [`Writer`] at the tail; then
-//! `recovery`, the decision table of what damage means; then `record` and `segment`, the bytes,
+//! `judgement`, the decision table of what damage means; then `record` and `segment`, the bytes,
 //! whose map is in docs/journal.md. [`verify`] reads without changing anything.
 //!
-//! Architecture invariant: no clock, thread, randomness or unsafe, and no knowledge of what a
-//! payload says. The same appends give the same bytes, however they are batched. A sequence that
+//! Architecture invariant: no clock and no randomness, and no knowledge of what a payload says. On
+//! a folder of the file system one thread works ahead of the writer, which waits for it only where
+//! it must; elsewhere there is none, and the same calls give the same bytes. A sequence that
 //! [`Writer::commit`] returned is never lost and never changed, as far as its [`Durability`]
 //! promises; where the bytes cannot prove that, [`open`] refuses and names file and offset.
 #![forbid(unsafe_code)]
 
 mod storage;
 mod crash;
+mod buffer;
 mod record;
+mod version1;
 mod segment;
+mod mark;
+mod ahead;
 mod writer;
 mod reader;
+mod judgement;
 mod recovery;
 mod follow;
 mod snapshot;
@@ -26,13 +32,14 @@ pub use error::{
     AppendError, BadRecord, BoxError, Damage, DamageKind, HeaderFault, OpenError, VerifyError,
 };
 pub use follow::Follower;
-pub use record::{PAYLOAD_LEN_MAX, Record, encoded_len};
-pub use recovery::{Cut, HeaderCopy, Options, Report, identity, open, verify, verify_from};
+pub use judgement::{Row, TABLE};
+pub use record::{Kind, PAYLOAD_LEN_MAX, Record, encoded_len};
+pub use recovery::{Cut, DamagedCopy, Options, Report, identity, open, verify, verify_from};
 pub use segment::{FORMAT_VERSION, SEGMENT_HEADER_LEN, file_name};
 pub use snapshot::{
     SECTION_LEN_MAX, SNAPSHOT_VERSION, SnapshotError, SnapshotFault, SnapshotHeader,
     SnapshotSummary, SnapshotWriter, payload_checksum, read_snapshot, read_snapshot_header,
     remove_snapshots_but, snapshot_file_name, snapshots,
 };
-pub use storage::{Access, Folder, Lock, Storage, StorageFile};
+pub use storage::{Access, Folder, Lock, Method, Storage, StorageFile};
 pub use writer::{Durability, Writer};

@@ -1,16 +1,17 @@
-//! One record as bytes: checksum, length, sequence, timestamp, payload, padding to 8.
+//! One record as bytes: checksum, length, kind, version, place in its batch, sequence, timestamp,
+//! payload, padding to 8. Format version 2; `version1` has the other.
 //!
-//! The checksum is CRC-32C over the journal id, the segment's first sequence, and all of the
-//! record that follows the checksum. So a record that is stale, of another journal or in another
-//! segment does not verify, and there is no byte that may change unseen.
+//! The checksum is CRC-32C over journal id, epoch and first sequence of the segment, and all of
+//! the record that follows the checksum. So a record that is stale, of another journal or in
+//! another segment does not verify, and there is no byte that may change unseen.
 
-use crate::error::BadRecord;
+use crate::{error::BadRecord, segment::SegmentHeader};
 
 /// The longest payload, in bytes.
 pub const PAYLOAD_LEN_MAX: usize = 64 * 1024;
 
 /// Bytes before the payload.
-pub(crate) const RECORD_HEADER_LEN: usize = 24;
+pub(crate) const RECORD_HEADER_LEN: usize = 32;
 
 /// The longest record, in bytes.
 pub(crate) const RECORD_LEN_MAX: usize = encoded_len(PAYLOAD_LEN_MAX);
@@ -18,15 +19,59 @@ pub(crate) const RECORD_LEN_MAX: usize = encoded_len(PAYLOAD_LEN_MAX);
 /// Records begin at multiples of this.
 pub(crate) const ALIGNMENT: usize = 8;
 
+/// What the batch before it comes to: 16 bytes.
+pub(crate) const CHAIN_LEN: usize = 16;
+
+/// The record that ends a batch.
+pub(crate) const SEAL_LEN: usize = encoded_len(CHAIN_LEN);
+
+/// The version of what a record of any kind says, so far.
+const RECORD_VERSION: u16 = 1;
+
 /// What was recorded, with its place and time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Record<'a> {
-    /// Its place: from 1, without gaps.
+    /// Whether it has a place of its own.
+    pub kind: Kind,
+    /// Its place: from 1, without gaps. Of a note: that of the input before it, 0 if there is none.
     pub sequence: u64,
     /// Its time, in ns since the Unix epoch; never before that of the record before it.
     pub timestamp: u64,
     /// What it says; at most [`PAYLOAD_LEN_MAX`] bytes.
     pub payload: &'a [u8],
+}
+
+/// What a record is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// It has a sequence of its own.
+    Input,
+    /// It says something about the inputs before it, and could be left out.
+    Note,
+}
+
+/// What a record is to the journal itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Class {
+    Shown(Kind),
+    /// The end of a batch; its payload is the chain.
+    Seal,
+}
+
+impl Class {
+    fn code(self) -> u16 {
+        match self {
+            Self::Shown(Kind::Input) => 1,
+            Self::Shown(Kind::Note) => 2,
+            Self::Seal => 3,
+        }
+    }
+
+    fn from_code(code: u16) -> Option<Self> {
+        [Self::Shown(Kind::Input), Self::Shown(Kind::Note), Self::Seal]
+            .into_iter()
+            .find(|class| class.code() == code)
+    }
 }
 
 /// How many bytes a record with this payload takes.
@@ -36,19 +81,35 @@ pub const fn encoded_len(payload_len: usize) -> usize {
 }
 
 /// The checksum of nothing, for the records of one segment.
-pub(crate) fn seed(journal_id: u64, first_sequence: u64) -> u32 {
-    crc32c::crc32c_append(crc32c::crc32c(&journal_id.to_le_bytes()), &first_sequence.to_le_bytes())
+pub(crate) fn seed(header: &SegmentHeader) -> u32 {
+    let id = crc32c::crc32c(&header.journal_id.to_le_bytes());
+    let epoch = crc32c::crc32c_append(id, &header.epoch.to_le_bytes());
+    crc32c::crc32c_append(epoch, &header.first_sequence.to_le_bytes())
 }
 
-impl<'a> Record<'a> {
+/// A record as it lies in a segment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Entry<'a> {
+    pub(crate) class: Class,
+    /// How many inputs stand before it in its batch.
+    pub(crate) nth: u32,
+    pub(crate) sequence: u64,
+    pub(crate) timestamp: u64,
+    pub(crate) payload: &'a [u8],
+}
+
+impl<'a> Entry<'a> {
     /// Puts the record at the end of `buffer`; allocates nothing if there is room.
     pub(crate) fn encode(&self, seed: u32, buffer: &mut Vec<u8>) {
         let start = buffer.len();
         let payload_len = u32::try_from(self.payload.len()).expect("at most PAYLOAD_LEN_MAX");
         let mut header = [0; RECORD_HEADER_LEN];
         header[4..8].copy_from_slice(&payload_len.to_le_bytes());
-        header[8..16].copy_from_slice(&self.sequence.to_le_bytes());
-        header[16..].copy_from_slice(&self.timestamp.to_le_bytes());
+        header[8..10].copy_from_slice(&self.class.code().to_le_bytes());
+        header[10..12].copy_from_slice(&RECORD_VERSION.to_le_bytes());
+        header[12..16].copy_from_slice(&self.nth.to_le_bytes());
+        header[16..24].copy_from_slice(&self.sequence.to_le_bytes());
+        header[24..].copy_from_slice(&self.timestamp.to_le_bytes());
         buffer.extend_from_slice(&header);
         buffer.extend_from_slice(self.payload);
         buffer.resize(start + encoded_len(self.payload.len()), 0);
@@ -63,11 +124,22 @@ impl<'a> Record<'a> {
         if computed != header.checksum {
             return Err(BadRecord::Checksum { stored: header.checksum, computed });
         }
+        let class = Class::from_code(header.kind).filter(|_| header.version == RECORD_VERSION);
+        let class =
+            class.ok_or(BadRecord::Unknown { kind: header.kind, version: header.version })?;
         Ok(Self {
+            class,
+            nth: header.nth,
             sequence: header.sequence,
             timestamp: header.timestamp,
             payload: &bytes[RECORD_HEADER_LEN..][..header.payload_len as usize],
         })
+    }
+
+    /// The sequence of the first input of its batch, also where the batch has none.
+    pub(crate) fn batch_first(&self) -> u64 {
+        let own = u64::from(self.class == Class::Shown(Kind::Input));
+        (self.sequence + 1).wrapping_sub(own).wrapping_sub(u64::from(self.nth))
     }
 }
 
@@ -76,20 +148,32 @@ impl<'a> Record<'a> {
 pub(crate) struct Header {
     checksum: u32,
     payload_len: u32,
+    kind: u16,
+    version: u16,
+    nth: u32,
     pub(crate) sequence: u64,
     timestamp: u64,
 }
 
 impl Header {
     pub(crate) fn read(bytes: &[u8; RECORD_HEADER_LEN]) -> Self {
+        let u16_at = |at| u16::from_le_bytes(*bytes[at..].first_chunk().expect("inside"));
         let u32_at = |at| u32::from_le_bytes(*bytes[at..].first_chunk().expect("inside"));
         let u64_at = |at| u64::from_le_bytes(*bytes[at..].first_chunk().expect("inside"));
         Self {
             checksum: u32_at(0),
             payload_len: u32_at(4),
-            sequence: u64_at(8),
-            timestamp: u64_at(16),
+            kind: u16_at(8),
+            version: u16_at(10),
+            nth: u32_at(12),
+            sequence: u64_at(16),
+            timestamp: u64_at(24),
         }
+    }
+
+    /// False if no record can have this header.
+    pub(crate) fn is_known(&self) -> bool {
+        Class::from_code(self.kind).is_some() && self.version == RECORD_VERSION
     }
 
     /// How many bytes the record says it takes, of the `available` ones.
@@ -106,32 +190,60 @@ impl Header {
     }
 }
 
+/// What all batches of a journal come to so far: xxHash3 of 128 bits over what came before and the
+/// bytes of the batch. It tells that a record is missing or stands elsewhere; it is no signature.
+pub(crate) type Chain = [u8; CHAIN_LEN];
+
+/// The chain of a journal that has no batch yet.
+pub(crate) fn chain_begin(journal_id: u64) -> Chain {
+    xxhash_rust::xxh3::xxh3_128(&journal_id.to_le_bytes()).to_le_bytes()
+}
+
+/// The chain after a batch with these bytes, the seal excluded.
+pub(crate) fn chain_after(chain: &Chain, batch: &[u8]) -> Chain {
+    let mut hash = xxhash_rust::xxh3::Xxh3::new();
+    hash.update(chain);
+    hash.update(batch);
+    hash.digest128().to_le_bytes()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    const RECORD: Record<'_> = Record { sequence: 7, timestamp: 9, payload: b"hello" };
+    const ENTRY: Entry<'_> = Entry {
+        class: Class::Shown(Kind::Input),
+        nth: 2,
+        sequence: 7,
+        timestamp: 9,
+        payload: b"hello",
+    };
 
     fn encoded(seed: u32) -> Vec<u8> {
         let mut bytes = Vec::new();
-        RECORD.encode(seed, &mut bytes);
+        ENTRY.encode(seed, &mut bytes);
         bytes
+    }
+
+    fn seed_of(journal_id: u64, epoch: u64, first_sequence: u64) -> u32 {
+        seed(&SegmentHeader { epoch, ..SegmentHeader::new(journal_id, first_sequence, 0) })
     }
 
     /// A record reads as it was written, and takes a multiple of 8 bytes.
     #[test]
     fn reads_as_written() {
-        let bytes = encoded(seed(1, 1));
-        assert_eq!(bytes.len(), 32);
-        assert_eq!(Record::decode(seed(1, 1), &bytes), Ok(RECORD));
+        let bytes = encoded(seed_of(1, 1, 1));
+        assert_eq!(bytes.len(), 40);
+        assert_eq!(Entry::decode(seed_of(1, 1, 1), &bytes), Ok(ENTRY));
+        assert_eq!(ENTRY.batch_first(), 5);
     }
 
-    /// A whole record of another journal or another segment does not verify.
+    /// A whole record of another journal, another epoch or another segment does not verify.
     #[test]
-    fn foreign_and_misplaced_records_do_not_verify() {
-        let bytes = encoded(seed(1, 1));
-        for (journal_id, first_sequence) in [(2, 1), (1, 2), (1, 7), (0, 0), (u64::MAX, 1)] {
-            let read = Record::decode(seed(journal_id, first_sequence), &bytes);
+    fn foreign_stale_and_misplaced_records_do_not_verify() {
+        let bytes = encoded(seed_of(1, 1, 1));
+        for (id, epoch, first) in [(2, 1, 1), (1, 2, 1), (1, 1, 7), (0, 0, 0), (u64::MAX, 1, 1)] {
+            let read = Entry::decode(seed_of(id, epoch, first), &bytes);
             assert!(matches!(read, Err(BadRecord::Checksum { .. })), "{read:?}");
         }
     }
@@ -143,7 +255,28 @@ mod tests {
         for bit in 0..bytes.len() * 8 {
             let mut bytes = bytes.clone();
             bytes[bit / 8] ^= 1 << (bit % 8);
-            assert!(Record::decode(3, &bytes).is_err(), "bit {bit}");
+            assert!(Entry::decode(3, &bytes).is_err(), "bit {bit}");
         }
+    }
+
+    /// A kind or version of later is not taken for damage.
+    #[test]
+    fn what_is_not_known_is_not_damage() {
+        let mut bytes = encoded(3);
+        bytes[8] = 9;
+        let checksum = crc32c::crc32c_append(3, &bytes[4..]);
+        bytes[..4].copy_from_slice(&checksum.to_le_bytes());
+        assert_eq!(Entry::decode(3, &bytes), Err(BadRecord::Unknown { kind: 9, version: 1 }));
+    }
+
+    /// The chain depends on what came before, on every byte, and on nothing else.
+    #[test]
+    fn the_chain_covers_everything() {
+        let start = chain_begin(1);
+        assert_ne!(start, chain_begin(2));
+        let after = chain_after(&start, b"batch");
+        assert_eq!(after, chain_after(&start, b"batch"));
+        assert_ne!(after, chain_after(&start, b"bAtch"));
+        assert_ne!(after, chain_after(&chain_begin(2), b"batch"));
     }
 }

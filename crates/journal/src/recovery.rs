@@ -1,5 +1,5 @@
 //! Opening a journal: what is there is replayed, a torn tail is cut, anything else that does not
-//! verify is refused. The decision table is in docs/journal.md, row by row what `read` does.
+//! verify is refused. `judgement` has the decision table; here is what it is asked about.
 
 use std::{
     ffi::OsStr,
@@ -9,12 +9,14 @@ use std::{
 
 use crate::{
     error::{BoxError, Damage, DamageKind, HeaderFault, OpenError, ReadError, VerifyError},
+    judgement::{self, Behind, CopyState, HeadVerdict, Verdict, judge_end, judge_head},
+    mark::{self, Mark},
     reader::{Next, SegmentReader, read_exact_at},
-    record::{self, Record, encoded_len},
+    record::{Chain, Kind, Record, chain_begin},
     segment::{
         BLOCK_LEN, Name, SEGMENT_HEADER_LEN, SegmentHeader, file_name, is_half_made, read_name,
     },
-    storage::{Access, LOCK_FILE, Lock, Storage, StorageFile},
+    storage::{Access, Lock, MARK_FILE, PREPARED_FILE, Storage, StorageFile, is_beside},
     writer::{Durability, Tail, Writer},
 };
 
@@ -23,13 +25,15 @@ use crate::{
 pub struct Options {
     /// What a commit waits for.
     pub durability: Durability,
-    /// A segment ends before the record that would make it longer than this, in bytes, headers
-    /// included; it has at least one record.
+    /// A segment is made with so many bytes, headers included, and ends before the batch that would
+    /// make it longer, if the next one is ready; it has at least one batch. The first one of each
+    /// opening is made with 4 MiB at most.
     pub segment_bytes: u64,
     /// The identity of the journal, if there is none yet. Two journals should not share one: by it
     /// their records are told apart.
     pub journal_id_if_new: u64,
-    /// The time now, in ns since the Unix epoch; kept in the first segment and nowhere used.
+    /// The time now, in ns since the Unix epoch; kept in the first segment of this opening and
+    /// nowhere used.
     pub created: u64,
     /// Segments that end before this sequence are not read and need not be there: what they say is
     /// known from a snapshot. 0 reads all from the first record of the journal on.
@@ -63,17 +67,23 @@ pub struct Report {
     pub last_sequence: u64,
     /// The time of the last record, in ns since the Unix epoch; 0 if there is none.
     pub last_timestamp: u64,
-    /// How many records verified.
+    /// How many inputs verified.
     pub record_count: u64,
-    /// How many bytes they and the headers take.
+    /// How many notes verified.
+    pub note_count: u64,
+    /// How many bytes they and the headers take, zeros between batches included.
     pub byte_count: u64,
     /// How many segments there are.
     pub segment_count: u64,
+    /// How often the journal was opened for writing; 0 if never since format version 1.
+    pub epoch: u64,
+    /// The least sequence that must be there, as the mark says; 0 without a mark.
+    pub marked_sequence: u64,
     /// The torn tail that was cut, or that the next [`open`] would cut.
     pub cut: Option<Cut>,
-    /// Copies of headers that are damaged, where the other copy verifies. Nothing is lost; a copy
-    /// of the folder should be taken.
-    pub damaged_headers: Vec<HeaderCopy>,
+    /// Copies of headers and of the mark that are damaged, where the other copy verifies. Nothing
+    /// is lost; a copy of the folder should be taken.
+    pub damaged_copies: Vec<DamagedCopy>,
 }
 
 /// A torn tail: bytes of which nothing was confirmed, unless the medium lost what it had synced.
@@ -87,18 +97,18 @@ pub struct Cut {
     pub byte_count: u64,
 }
 
-/// One of the two copies of a segment's header.
+/// One of the two copies of a segment's header, or of the mark.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct HeaderCopy {
-    /// The segment.
+pub struct DamagedCopy {
+    /// The file.
     pub path: PathBuf,
     /// Where in it the copy begins.
     pub offset: u64,
 }
 
 /// Takes the journal in `storage` for this writer alone, makes it if there is none, shows every
-/// record to `replay` in order (those from the segment on that has [`Options::from`]), cuts a torn tail, and leaves the writer at the end. All that is
-/// replayed is on the medium before it is read.
+/// record to `replay` in order (those from the segment on that has [`Options::from`]), cuts a torn
+/// tail, and leaves the writer at the end. All that is replayed is on the medium before it is read.
 ///
 /// # Errors
 /// The folder is held, holds something else, cannot be read or written, or holds bytes that are
@@ -112,29 +122,39 @@ pub fn open<E: Into<BoxError>>(
     list_ours(&mut *storage)?; // before the lock is made: the folder may be somebody else's
     lock(&mut *storage)?;
     let segments = list_ours(&mut *storage)?; // again: its last writer may just have left
-    bring_to_the_medium(&mut *storage, &segments)?;
+    let place = storage.place();
+    let mark = mark::read(&mut *storage).map_err(failed("read", &place.join(MARK_FILE)))?;
+    bring_to_the_medium(&mut *storage, &segments, mark)?;
 
-    let (mut report, end) = read(&mut *storage, &segments, options.from, replay)?;
+    let (mut report, end) = read(&mut *storage, &segments, mark, options.from, replay)?;
     if let Some(cut) = &report.cut {
         apply(&mut *storage, cut)?;
     }
-    let end = match end {
-        Some(end) => end,
-        None => begin(&mut *storage, options, &mut report)?,
-    };
+    if let Some(end) = &end {
+        end.tidy(&mut *storage)?;
+    }
+    remove_prepared(&mut *storage)?;
 
-    let name = file_name(end.header.first_sequence);
-    let path = storage.place().join(&name);
-    let file = storage.open(&name, Access::Append).map_err(failed("open", &path))?;
-    let tail = Tail {
-        file,
-        header: end.header,
-        file_len: end.file_len,
-        last_sequence: report.last_sequence,
-        last_timestamp: report.last_timestamp,
+    let journal_id = report.journal_id.unwrap_or(options.journal_id_if_new);
+    let mark = Mark::create(&mut *storage, journal_id, report.last_sequence, mark)
+        .map_err(failed("write", &place.join(MARK_FILE)))?;
+    let first_sequence = report.last_sequence + 1;
+    let header = SegmentHeader {
+        epoch: report.epoch + 1,
+        chain: end.as_ref().map_or(chain_begin(journal_id), |end| end.chain),
+        alignment: options.durability.alignment() as u32,
+        ..SegmentHeader::new(journal_id, first_sequence, options.created)
     };
+    if report.segment_count == 0 {
+        report.add_segment(&header);
+    }
+    let Report { last_sequence, last_timestamp, .. } = report;
+    let tail = Tail { header, mark, last_sequence, last_timestamp };
+    let path = place.join(file_name(first_sequence));
     let Options { durability, segment_bytes, .. } = *options;
-    Ok((Writer::new(storage, durability, segment_bytes, tail), report))
+    let writer =
+        Writer::new(storage, durability, segment_bytes, tail).map_err(failed("create", &path))?;
+    Ok((writer, report))
 }
 
 /// Shows every record to `visit` in order and changes nothing, not even a torn tail. It takes no
@@ -160,13 +180,17 @@ pub fn verify_from<E: Into<BoxError>>(
     visit: &mut impl FnMut(Record<'_>) -> Result<(), E>,
 ) -> Result<Report, VerifyError> {
     let path = storage.place();
+    // Before the names are listed: what it says is then in one of the segments that are.
+    let mark = mark::read(storage).map_err(failed("read", &path.join(MARK_FILE)))?;
     let names = storage.list().map_err(failed("list", &path))?;
     let listing = Listing::of(&names);
-    if listing.segments.is_empty() {
+    if listing.segments.is_empty()
+        && !matches!(mark, mark::Found::Said(said, _) if said.sequence > 0)
+    {
         return Err(VerifyError::NotAJournal { path });
     }
     listing.refuse_misnamed(&path)?;
-    let (report, _) = read(storage, &listing.segments, from, visit)?;
+    let (report, _) = read(storage, &listing.segments, mark, from, visit)?;
     Ok(report)
 }
 
@@ -176,20 +200,42 @@ pub fn identity(storage: &mut dyn Storage) -> Option<u64> {
     let names = storage.list().ok()?;
     let segments = Listing::of(&names).segments;
     let first_sequence = *segments.first().filter(|first_sequence| **first_sequence > 0)?;
-    let name = file_name(first_sequence);
-    let mut file = storage.open(&name, Access::Read).ok()?;
-    let file_len = file.byte_count().ok()?;
-    let path = storage.place().join(&name);
-    let segment = Segment { path, first_sequence, next: segments.get(1).copied(), file_len };
+    let next = segments.get(1).copied();
+    let (segment, mut file) = Segment::open(storage, first_sequence, next).ok()?;
     let mut before = Report { last_sequence: first_sequence - 1, ..Report::default() };
-    let header = segment.read_header(&mut *file, &mut before).ok()??;
+    let header = segment.read_header(storage, &mut *file, None, &mut before).ok()??;
     Some(header.journal_id)
 }
 
 /// Where the last whole segment ends.
 struct End {
-    header: SegmentHeader,
+    first_sequence: u64,
+    chain: Chain,
+    /// Where in it the last record ends.
+    offset: u64,
     file_len: u64,
+    /// It has no record.
+    is_empty: bool,
+}
+
+impl End {
+    /// Leaves nothing behind the last record: neither zeros, nor a segment without records, since
+    /// the next one will have its name.
+    fn tidy(&self, storage: &mut dyn Storage) -> Result<(), ReadError> {
+        let name = file_name(self.first_sequence);
+        let path = storage.place().join(&name);
+        let done = if self.is_empty {
+            storage.remove(&name).and_then(|()| storage.sync_folder())
+        } else if self.offset < self.file_len {
+            storage.open(&name, Access::Write).and_then(|mut file| {
+                file.truncate(self.offset)?;
+                file.sync()
+            })
+        } else {
+            Ok(())
+        };
+        done.map_err(failed("end", &path))
+    }
 }
 
 /// What a folder holds, by the names in it.
@@ -203,7 +249,7 @@ struct Listing<'a> {
 impl<'a> Listing<'a> {
     fn of(names: &'a [String]) -> Self {
         let mut listing = Self { segments: Vec::new(), misnamed: None, foreign: None };
-        for name in names.iter().filter(|name| *name != LOCK_FILE) {
+        for name in names.iter().filter(|name| !is_beside(name)) {
             match read_name(name) {
                 Name::Segment(first_sequence) => listing.segments.push(first_sequence),
                 Name::Misnamed => listing.misnamed = Some(name),
@@ -258,18 +304,32 @@ fn lock(storage: &mut dyn Storage) -> Result<(), OpenError> {
 }
 
 /// What a killed process wrote may be in the page cache only. It is brought to the medium before
-/// it is acted on, or the next power cut would take back what this run has answered. Segments
-/// before the last were synced when they ended.
-fn bring_to_the_medium(storage: &mut dyn Storage, segments: &[u64]) -> Result<(), ReadError> {
+/// it is acted on, or the next power cut would take back what this run has answered. What the mark
+/// names is there.
+fn bring_to_the_medium(
+    storage: &mut dyn Storage,
+    segments: &[u64],
+    mark: mark::Found,
+) -> Result<(), ReadError> {
     let place = storage.place();
     storage.sync_folder().map_err(failed("sync", &place))?;
-    if let Some(last) = segments.last() {
-        let name = file_name(*last);
-        let mut file =
-            storage.open(&name, Access::Append).map_err(failed("open", &place.join(&name)))?;
-        file.sync().map_err(failed("sync", &place.join(&name)))?;
+    let marked = if let mark::Found::Said(said, _) = mark { said.sequence } else { 0 };
+    for (index, first_sequence) in segments.iter().enumerate() {
+        if segments.get(index + 1).is_some_and(|next| *next <= marked) {
+            continue;
+        }
+        let name = file_name(*first_sequence);
+        let file = storage.open(&name, Access::Write).and_then(|mut file| file.sync());
+        file.map_err(failed("sync", &place.join(&name)))?;
     }
     Ok(())
+}
+
+fn remove_prepared(storage: &mut dyn Storage) -> Result<(), ReadError> {
+    match storage.remove(PREPARED_FILE) {
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
+        done => done.map_err(failed("remove", &storage.place().join(PREPARED_FILE))),
+    }
 }
 
 fn apply(storage: &mut dyn Storage, cut: &Cut) -> Result<(), ReadError> {
@@ -277,29 +337,12 @@ fn apply(storage: &mut dyn Storage, cut: &Cut) -> Result<(), ReadError> {
     let done = if cut.offset == 0 {
         storage.remove(name).and_then(|()| storage.sync_folder())
     } else {
-        storage.open(name, Access::Append).and_then(|mut file| {
+        storage.open(name, Access::Write).and_then(|mut file| {
             file.truncate(cut.offset)?;
             file.sync()
         })
     };
     done.map_err(failed("cut the torn tail of", &cut.path))
-}
-
-/// Makes the first segment of a journal that has none.
-fn begin(
-    storage: &mut dyn Storage,
-    options: &Options,
-    report: &mut Report,
-) -> Result<End, ReadError> {
-    let header = SegmentHeader {
-        journal_id: options.journal_id_if_new,
-        first_sequence: 1,
-        created: options.created,
-    };
-    let path = storage.place().join(file_name(1));
-    header.create(storage).map_err(failed("create", &path))?;
-    report.add_segment(&header);
-    Ok(End { header, file_len: SEGMENT_HEADER_LEN })
 }
 
 /// Where in the list the segment stands that has the record `from`, or should have it; the first if
@@ -309,39 +352,73 @@ pub(crate) fn index_of(segments: &[u64], from: u64) -> usize {
 }
 
 /// Reads the segments from the one on that has the record `from`. What is returned beside the report
-/// is where to go on; `None` if there is no whole segment.
+/// is where the last of them ends; `None` if there is no whole segment.
 fn read<E: Into<BoxError>>(
     storage: &mut dyn Storage,
     segments: &[u64],
+    mark: mark::Found,
     from: u64,
     replay: &mut impl FnMut(Record<'_>) -> Result<(), E>,
 ) -> Result<(Report, Option<End>), ReadError> {
-    let first_index = index_of(segments, from);
     let mut report = Report::default();
+    let mark_path = storage.place().join(MARK_FILE);
+    let damaged_mark = |kind| {
+        let (path, offset, sequence) = (mark_path.clone(), 0, 1);
+        Err(ReadError::Damaged(Box::new(Damage { path, offset, sequence, kind })))
+    };
+    if let mark::Found::Said(said, damaged_copy) = mark {
+        report.marked_sequence = said.sequence;
+        if let Some(offset) = damaged_copy {
+            report.damaged_copies.push(DamagedCopy { path: mark_path.clone(), offset });
+        }
+    }
+    if let mark::Found::Unknown(version) = mark {
+        return damaged_mark(DamageKind::UnknownVersion(version));
+    }
+
+    let mut end: Option<End> = None;
+    let first_index = index_of(segments, from);
     if let Some(first_sequence) = segments.get(first_index).filter(|it| (1..=from).contains(*it)) {
         // What comes before is known from elsewhere, or `from` would not say so.
         report.last_sequence = first_sequence - 1;
     }
-    let mut end = None;
     for (index, &first_sequence) in segments.iter().enumerate().skip(first_index) {
-        let name = file_name(first_sequence);
-        let path = storage.place().join(&name);
-        let mut file = storage.open(&name, Access::Read).map_err(failed("open", &path))?;
-        let file_len = file.byte_count().map_err(failed("read", &path))?;
-        let segment =
-            Segment { path, first_sequence, next: segments.get(index + 1).copied(), file_len };
-
-        let Some(header) = segment.read_header(&mut *file, &mut report)? else {
+        let next = segments.get(index + 1).copied();
+        let (segment, mut file) = Segment::open(storage, first_sequence, next)?;
+        let before = end.as_ref().map(|end| end.chain);
+        let header = segment.read_header(storage, &mut *file, before, &mut report)?;
+        let Some(header) = header else {
             if end.is_none() && index > 0 {
                 // It never had a record: the one before it is where to begin, and to go on.
-                return read(storage, segments, segments[index - 1], replay);
+                return read(storage, segments, mark, segments[index - 1], replay);
             }
-            report.cut = Some(Cut { path: segment.path, offset: 0, byte_count: file_len });
+            let Segment { path, file_len, .. } = segment;
+            report.cut = Some(Cut { path, offset: 0, byte_count: file_len });
             break;
         };
+        match mark {
+            mark::Found::Said(said, _) if said.journal_id != header.journal_id => {
+                let (expected, found) = (header.journal_id, said.journal_id);
+                return damaged_mark(DamageKind::MarkForeign { expected, found });
+            }
+            mark::Found::Absent if header.version > 1 => {
+                return damaged_mark(DamageKind::MarkMissing);
+            }
+            mark::Found::Damaged if header.version > 1 => {
+                return damaged_mark(DamageKind::MarkDamaged);
+            }
+            _ => {}
+        }
         report.add_segment(&header);
-        let file_len = segment.read_records(&header, file, &mut report, replay)?;
-        end = Some(End { header, file_len });
+        end = Some(segment.read_records(&header, file, &mut report, replay)?);
+    }
+    if report.marked_sequence > report.last_sequence {
+        // The records of what there is are judged; here no segment is left to be judged.
+        let path = segments.last().map_or(mark_path, |last| storage.place().join(file_name(*last)));
+        let offset = end.map_or(0, |end| end.offset);
+        let kind = DamageKind::EndMissing { marked: report.marked_sequence };
+        let sequence = report.last_sequence + 1;
+        return Err(ReadError::Damaged(Box::new(Damage { path, offset, sequence, kind })));
     }
     Ok((report, end))
 }
@@ -356,63 +433,147 @@ pub(crate) struct Segment {
 }
 
 impl Segment {
-    /// The header, if it is the one that should be here; `None` if a crash left it half made.
+    pub(crate) fn open(
+        storage: &mut dyn Storage,
+        first_sequence: u64,
+        next: Option<u64>,
+    ) -> Result<(Self, Box<dyn StorageFile>), ReadError> {
+        let name = file_name(first_sequence);
+        let path = storage.place().join(&name);
+        let mut file = storage.open(&name, Access::Read).map_err(failed("open", &path))?;
+        let file_len = file.byte_count().map_err(failed("read", &path))?;
+        Ok((Self { path, first_sequence, next, file_len }, file))
+    }
+
+    /// The header, if it is the one that should be here; `None` if a crash left it half made. What
+    /// is before may be unknown where reading begins: then any chain will do.
     pub(crate) fn read_header(
         &self,
+        storage: &mut dyn Storage,
         file: &mut dyn StorageFile,
+        before: Option<Chain>,
         report: &mut Report,
     ) -> Result<Option<SegmentHeader>, ReadError> {
         let expected = report.last_sequence + 1;
         let damaged = |offset, kind| Err(self.damage(offset, expected, kind));
-        if self.first_sequence != expected {
-            let found = self.first_sequence;
+        let found = self.first_sequence;
+        if found > expected {
             return damaged(0, DamageKind::MissingSegment { expected, found });
         }
+        if found < expected {
+            return damaged(0, DamageKind::OverlappingSegment { found });
+        }
 
-        let mut bytes = vec![0; self.file_len.min(SEGMENT_HEADER_LEN) as usize];
-        read_exact_at(file, 0, &mut bytes).map_err(failed("read", &self.path))?;
-        let (first, second) = bytes.split_at(bytes.len().min(BLOCK_LEN));
-        let copies = [SegmentHeader::decode(first), SegmentHeader::decode(second)];
-        // No record is written before the header is whole, so nothing is lost with it.
-        let may_be_half_made = self.next.is_none() && self.file_len <= SEGMENT_HEADER_LEN;
-
-        let (header, damaged_copy) = match copies {
-            [Ok(first), Ok(second)] if first == second => (first, None),
-            [Ok(_), Ok(_) | Err(HeaderFault::Version(_))]
-            | [Err(HeaderFault::Version(_)), Ok(_)] => {
-                return damaged(0, DamageKind::HeaderContradicts);
+        let bytes = self.read_head(file)?;
+        let copies = decode_both(&bytes);
+        let are_equal = matches!(copies, [Ok(first), Ok(second)] if first == second);
+        let head = judgement::Head {
+            copies: copies.map(|copy| match copy {
+                Ok(_) => CopyState::Whole,
+                Err(HeaderFault::Version(_)) => CopyState::OtherVersion,
+                Err(_) => CopyState::Bad,
+            }),
+            are_equal,
+            is_followed: self.next.is_some(),
+            has_more: !are_equal && self.has_more(file)?, // it takes a while to look
+            is_half_made: is_half_made(&bytes),
+            is_short: self.file_len < SEGMENT_HEADER_LEN,
+        };
+        let place_of = |index: usize| (index * BLOCK_LEN) as u64;
+        let (header, damaged_copy) = match (judge_head(head).1, copies) {
+            (HeadVerdict::Take, [Ok(header), _]) => (header, None),
+            (HeadVerdict::TakeOnly(0), [Ok(header), _]) => (header, Some(place_of(1))),
+            (HeadVerdict::TakeOnly(_), [_, Ok(header)]) => (header, Some(place_of(0))),
+            (HeadVerdict::Remove, _) => {
+                // One whole copy must still be the one that belongs here.
+                let whole = copies.iter().find_map(|copy| copy.as_ref().ok());
+                if let Some(header) = whole {
+                    self.check_header(storage, header, before, report)?;
+                }
+                return Ok(None);
             }
-            [Ok(first), Err(_)] => (first, Some(BLOCK_LEN as u64)),
-            [Err(_), Ok(second)] => (second, Some(0)),
-            [Err(HeaderFault::Version(version)), _] => {
-                return damaged(0, DamageKind::UnknownVersion(version));
+            (HeadVerdict::OtherVersion(index), _) => {
+                let Err(HeaderFault::Version(version)) = copies[index] else {
+                    unreachable!("the copy has another version");
+                };
+                return damaged(place_of(index), DamageKind::UnknownVersion(version));
             }
-            [_, Err(HeaderFault::Version(version))] => {
-                return damaged(BLOCK_LEN as u64, DamageKind::UnknownVersion(version));
+            (HeadVerdict::Contradicts, _) => return damaged(0, DamageKind::HeaderContradicts),
+            (HeadVerdict::CutShort, _) => {
+                return damaged(self.file_len, DamageKind::HeaderCutShort);
             }
-            [Err(_), Err(_)] if may_be_half_made && is_half_made(&bytes) => return Ok(None),
-            [Err(first), Err(second)] => {
+            (_, [first, second]) => {
+                let fault = |copy: Result<_, _>| copy.err().unwrap_or(HeaderFault::Short);
+                let (first, second) = (fault(first), fault(second));
                 return damaged(0, DamageKind::HeaderDamaged { first, second });
             }
         };
+        self.check_header(storage, &header, before, report)?;
+        if let Some(offset) = damaged_copy {
+            report.damaged_copies.push(DamagedCopy { path: self.path.clone(), offset });
+        }
+        Ok(Some(header))
+    }
+
+    /// The header belongs to this file, this journal and this place in it.
+    fn check_header(
+        &self,
+        storage: &mut dyn Storage,
+        header: &SegmentHeader,
+        before: Option<Chain>,
+        report: &Report,
+    ) -> Result<(), ReadError> {
+        let damaged = |kind| Err(self.damage(0, report.last_sequence + 1, kind));
         if let Some(expected) = report.journal_id
             && header.journal_id != expected
         {
-            return damaged(0, DamageKind::ForeignJournal { expected, found: header.journal_id });
+            return damaged(DamageKind::ForeignSegment { expected, found: header.journal_id });
         }
-        if header.first_sequence != self.first_sequence {
-            return damaged(0, DamageKind::Misnamed);
+        let found = header.first_sequence;
+        if found != self.first_sequence {
+            // What stands under the name that this header would have?
+            let other = Self::open(storage, found, None).ok().and_then(|(other, mut file)| {
+                let bytes = other.read_head(&mut *file).ok()?;
+                decode_both(&bytes).into_iter().find_map(Result::ok)
+            });
+            return damaged(match other {
+                Some(other) if other.first_sequence == found => {
+                    DamageKind::DuplicateSegment { of: found }
+                }
+                Some(other) if other.first_sequence == self.first_sequence => {
+                    DamageKind::ReorderedSegment { with: found }
+                }
+                _ => DamageKind::MisdirectedSegment { found },
+            });
         }
-        if let Some(offset) = damaged_copy {
-            if may_be_half_made {
-                return Ok(None);
+        let begins = report.last_sequence == 0;
+        let chain = before.or(begins.then(|| chain_begin(header.journal_id)));
+        if header.epoch < report.epoch || chain.is_some_and(|chain| chain != header.chain) {
+            let (previous, found) = (report.epoch, header.epoch);
+            return damaged(DamageKind::StaleSegment { previous, found });
+        }
+        Ok(())
+    }
+
+    fn read_head(&self, file: &mut dyn StorageFile) -> Result<Vec<u8>, ReadError> {
+        let mut bytes = vec![0; self.file_len.min(SEGMENT_HEADER_LEN) as usize];
+        read_exact_at(file, 0, &mut bytes).map_err(failed("read", &self.path))?;
+        Ok(bytes)
+    }
+
+    /// True if something other than zeros lies behind the header.
+    fn has_more(&self, file: &mut dyn StorageFile) -> Result<bool, ReadError> {
+        let mut chunk = vec![0; 64 * 1024];
+        let mut at = SEGMENT_HEADER_LEN;
+        while at < self.file_len {
+            let len = (self.file_len - at).min(chunk.len() as u64) as usize;
+            read_exact_at(file, at, &mut chunk[..len]).map_err(failed("read", &self.path))?;
+            if chunk[..len].iter().any(|byte| *byte != 0) {
+                return Ok(true);
             }
-            if self.file_len < SEGMENT_HEADER_LEN {
-                return damaged(self.file_len, DamageKind::HeaderCutShort);
-            }
-            report.damaged_headers.push(HeaderCopy { path: self.path.clone(), offset });
+            at += len as u64;
         }
-        Ok(Some(header))
+        Ok(false)
     }
 
     /// Replays the records, and says where the whole ones end.
@@ -422,42 +583,101 @@ impl Segment {
         file: Box<dyn StorageFile>,
         report: &mut Report,
         replay: &mut impl FnMut(Record<'_>) -> Result<(), E>,
-    ) -> Result<u64, ReadError> {
-        let seed = record::seed(header.journal_id, header.first_sequence);
-        let mut reader = SegmentReader::new(file, self.file_len, seed);
+    ) -> Result<End, ReadError> {
+        let Report { last_sequence, last_timestamp, .. } = *report;
+        let mut reader =
+            SegmentReader::new(file, self.file_len, *header, last_sequence, last_timestamp);
+        let mut is_empty = true;
         loop {
-            let offset = reader.offset();
+            let start = reader.offset();
             let expected = report.last_sequence + 1;
-            match reader.next().map_err(failed("read", &self.path))? {
-                Next::Record(record) => {
-                    report.check(&record).map_err(|kind| self.damage(offset, expected, kind))?;
-                    replay(record).map_err(|error| ReadError::Refused {
-                        path: self.path.clone(),
-                        offset,
-                        sequence: record.sequence,
-                        source: error.into(),
-                    })?;
-                    report.add_record(&record);
+            let bad = match reader.next().map_err(failed("read", &self.path))? {
+                Next::Batch => {
+                    self.replay(&reader, report, replay)?;
+                    report.byte_count += reader.offset() - start;
+                    is_empty = false;
+                    continue;
                 }
-                Next::End => return Ok(offset),
-                Next::Bad(fault) => {
-                    let later = match self.next {
-                        Some(next) => Some((next, None)),
-                        None => reader
-                            .find_after(self.first_sequence)
-                            .map_err(failed("read", &self.path))?
-                            .map(|(sequence, offset)| (sequence, Some(offset))),
+                Next::Wrong(offset, kind) => return Err(self.damage(offset, expected, kind)),
+                Next::End => None,
+                Next::Bad(offset, fault) => Some((offset, fault)),
+            };
+            let later = match (bad, self.next) {
+                (Some((offset, _)), None) => {
+                    reader.find_after(offset).map_err(failed("read", &self.path))?
+                }
+                _ => None,
+            };
+            let sight = judgement::End {
+                bad: bad.map(|_| match later {
+                    None => Behind::Nothing,
+                    Some(later) if later.is_same_batch => Behind::SameBatch,
+                    Some(_) => Behind::OtherBatch,
+                }),
+                is_followed: self.next.is_some(),
+                is_marked: report.marked_sequence >= expected,
+                is_aligned: header.alignment as usize == BLOCK_LEN,
+            };
+            let verdict = judge_end(sight).1;
+            match (verdict, bad) {
+                (Verdict::GoOn, _) | (Verdict::Cut, None) => {}
+                (Verdict::Cut, Some(_)) => {
+                    let byte_count = self.file_len - reader.offset();
+                    let (path, offset) = (self.path.clone(), reader.offset());
+                    report.cut = Some(Cut { path, offset, byte_count });
+                }
+                (Verdict::Refuse, None) => {
+                    let kind = DamageKind::EndMissing { marked: report.marked_sequence };
+                    return Err(self.damage(reader.offset(), expected, kind));
+                }
+                (Verdict::Refuse, Some((offset, fault))) => {
+                    let marked = report.marked_sequence;
+                    let kind = match (self.next, later) {
+                        (Some(later_sequence), _) => {
+                            DamageKind::BadRecord { fault, later_sequence, later_offset: None }
+                        }
+                        (None, _) if sight.is_marked => DamageKind::BadEnd { fault, marked },
+                        (None, later) => {
+                            let later = later.expect("only a later record refuses it");
+                            let later_offset = Some(later.offset);
+                            DamageKind::BadRecord {
+                                fault,
+                                later_sequence: later.sequence,
+                                later_offset,
+                            }
+                        }
                     };
-                    if let Some((later_sequence, later_offset)) = later {
-                        let kind = DamageKind::BadRecord { fault, later_sequence, later_offset };
-                        return Err(self.damage(offset, expected, kind));
-                    }
-                    let byte_count = self.file_len - offset;
-                    report.cut = Some(Cut { path: self.path.clone(), offset, byte_count });
-                    return Ok(offset);
+                    return Err(self.damage(offset, expected, kind));
                 }
             }
+            return Ok(End {
+                first_sequence: self.first_sequence,
+                chain: reader.chain(),
+                offset: reader.offset(),
+                file_len: if verdict == Verdict::Cut { reader.offset() } else { self.file_len },
+                is_empty,
+            });
         }
+    }
+
+    /// Shows the records of a batch.
+    fn replay<E: Into<BoxError>>(
+        &self,
+        reader: &SegmentReader,
+        report: &mut Report,
+        replay: &mut impl FnMut(Record<'_>) -> Result<(), E>,
+    ) -> Result<(), ReadError> {
+        for index in 0..reader.record_count() {
+            let (offset, record) = reader.record(index);
+            replay(record).map_err(|error| ReadError::Refused {
+                path: self.path.clone(),
+                offset,
+                sequence: record.sequence,
+                source: error.into(),
+            })?;
+            report.add_record(&record);
+        }
+        Ok(())
     }
 
     fn damage(&self, offset: u64, sequence: u64, kind: DamageKind) -> ReadError {
@@ -465,37 +685,35 @@ impl Segment {
     }
 }
 
-impl Report {
-    /// A record that verifies is the next one, and not older than the one before it.
-    pub(crate) fn check(&self, record: &Record<'_>) -> Result<(), DamageKind> {
-        let expected = self.last_sequence + 1;
-        if record.sequence != expected {
-            return Err(DamageKind::SequenceGap { expected, found: record.sequence });
-        }
-        if record.timestamp < self.last_timestamp {
-            let previous = self.last_timestamp;
-            return Err(DamageKind::TimeWentBack { previous, found: record.timestamp });
-        }
-        Ok(())
-    }
+fn decode_both(head: &[u8]) -> [Result<SegmentHeader, HeaderFault>; 2] {
+    let (first, second) = head.split_at(head.len().min(BLOCK_LEN));
+    [SegmentHeader::decode(first), SegmentHeader::decode(second)]
+}
 
+impl Report {
     pub(crate) fn add_segment(&mut self, header: &SegmentHeader) {
         if self.segment_count == 0 {
             self.journal_id = Some(header.journal_id);
             self.created = header.created;
         }
+        self.epoch = self.epoch.max(header.epoch);
         self.segment_count += 1;
         self.byte_count += SEGMENT_HEADER_LEN;
     }
 
     pub(crate) fn add_record(&mut self, record: &Record<'_>) {
-        if self.record_count == 0 {
+        match record.kind {
+            Kind::Note => {
+                self.note_count += 1;
+                return;
+            }
+            Kind::Input => self.record_count += 1,
+        }
+        if self.first_sequence == 0 {
             self.first_sequence = record.sequence;
         }
         self.last_sequence = record.sequence;
         self.last_timestamp = record.timestamp;
-        self.record_count += 1;
-        self.byte_count += encoded_len(record.payload.len()) as u64;
     }
 }
 

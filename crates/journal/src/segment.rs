@@ -1,21 +1,22 @@
 //! A segment: one file, named by its first sequence. Its header is written twice, each copy in a
-//! block of its own, then come the records.
+//! block of its own, then come the batches, then zeros.
 
 use std::io;
 
 use crate::{
     error::HeaderFault,
+    record::{ALIGNMENT, Chain, chain_begin},
     storage::{Storage, StorageFile},
 };
 
-/// The version of the format that this crate writes, and the only one it reads.
-pub const FORMAT_VERSION: u32 = 1;
+/// The version of the format that this crate writes; it reads all from 1 on.
+pub const FORMAT_VERSION: u32 = 2;
 
 /// Where the first record of a segment begins: two copies of the header go before it.
 pub const SEGMENT_HEADER_LEN: u64 = 2 * BLOCK_LEN as u64;
 
 /// One copy of the header. A sector that goes bad takes at most one of them.
-pub(crate) const BLOCK_LEN: usize = 4096;
+pub const BLOCK_LEN: usize = 4096;
 
 const MAGIC: [u8; 8] = *b"DamrakJ\n";
 const EXTENSION: &str = ".damrak";
@@ -23,30 +24,79 @@ const EXTENSION: &str = ".damrak";
 /// What the header of a segment says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct SegmentHeader {
+    pub(crate) version: u32,
     pub(crate) journal_id: u64,
     pub(crate) first_sequence: u64,
     pub(crate) created: u64,
+    /// Which opening of the journal wrote it, counted from 1; 0 in version 1.
+    pub(crate) epoch: u64,
+    /// What the batches before it come to.
+    pub(crate) chain: Chain,
+    /// Batches begin at multiples of it.
+    pub(crate) alignment: u32,
 }
 
 impl SegmentHeader {
-    /// Makes the segment on storage. Once this returns, it survives a power cut.
-    pub(crate) fn create(&self, storage: &mut dyn Storage) -> io::Result<Box<dyn StorageFile>> {
+    /// Of the first segment of a journal.
+    pub(crate) fn new(journal_id: u64, first_sequence: u64, created: u64) -> Self {
+        Self {
+            version: FORMAT_VERSION,
+            journal_id,
+            first_sequence,
+            created,
+            epoch: 1,
+            chain: chain_begin(journal_id),
+            alignment: ALIGNMENT as u32,
+        }
+    }
+
+    /// Makes the segment on storage, with zeros up to `bytes`. Once this returns, it survives a
+    /// power cut.
+    pub(crate) fn create(
+        &self,
+        storage: &mut dyn Storage,
+        bytes: u64,
+    ) -> io::Result<Box<dyn StorageFile>> {
         let mut file = storage.create(&file_name(self.first_sequence))?;
-        let block = self.encode();
-        file.append(&[block, block].concat())?;
+        let mut zeros = crate::buffer::Buffer::zeroed(ZEROS_LEN);
+        let mut offset = SEGMENT_HEADER_LEN;
+        while offset < bytes {
+            let len = (bytes - offset).min(ZEROS_LEN as u64) as usize;
+            file.write_at(offset, &zeros.bytes()[..len.next_multiple_of(self.alignment as usize)])?;
+            offset += len as u64;
+        }
+        self.write(&mut *file, &mut zeros)?;
         file.sync()?;
         storage.sync_folder()?;
         Ok(file)
     }
 
+    /// Writes both copies at the beginning of the file.
+    pub(crate) fn write(
+        &self,
+        file: &mut dyn StorageFile,
+        scratch: &mut crate::buffer::Buffer,
+    ) -> io::Result<()> {
+        let block = self.encode();
+        scratch.clear();
+        scratch.vec().extend_from_slice(&block);
+        scratch.vec().extend_from_slice(&block);
+        let written = file.write_at(0, scratch.bytes());
+        scratch.clear();
+        written
+    }
+
     fn encode(&self) -> [u8; BLOCK_LEN] {
         let mut block = [0; BLOCK_LEN];
         block[..8].copy_from_slice(&MAGIC);
-        block[8..12].copy_from_slice(&FORMAT_VERSION.to_le_bytes());
+        block[8..12].copy_from_slice(&self.version.to_le_bytes());
         block[16..24].copy_from_slice(&self.journal_id.to_le_bytes());
         block[24..32].copy_from_slice(&self.first_sequence.to_le_bytes());
         block[32..40].copy_from_slice(&self.created.to_le_bytes());
-        let checksum = checksum(&block);
+        block[40..48].copy_from_slice(&self.epoch.to_le_bytes());
+        block[48..64].copy_from_slice(&self.chain);
+        block[64..68].copy_from_slice(&self.alignment.to_le_bytes());
+        let checksum = block_checksum(&block);
         block[12..16].copy_from_slice(&checksum.to_le_bytes());
         block
     }
@@ -60,17 +110,26 @@ impl SegmentHeader {
         if block[..8] != MAGIC {
             return Err(HeaderFault::Magic);
         }
-        if u32_at(12) != checksum(block) {
+        if u32_at(12) != block_checksum(block) {
             return Err(HeaderFault::Checksum);
         }
-        match u32_at(8) {
-            FORMAT_VERSION => {
-                Ok(Self { journal_id: u64_at(16), first_sequence: u64_at(24), created: u64_at(32) })
+        let version = u32_at(8);
+        let first = Self::new(u64_at(16), u64_at(24), u64_at(32));
+        let alignment = u32_at(64);
+        match version {
+            1 => Ok(Self { version, epoch: 0, ..first }),
+            FORMAT_VERSION if alignment.is_power_of_two() && alignment <= BLOCK_LEN as u32 => {
+                let chain = *block[48..].first_chunk().expect("inside");
+                Ok(Self { version, epoch: u64_at(40), chain, alignment, ..first })
             }
+            FORMAT_VERSION => Err(HeaderFault::Checksum),
             version => Err(HeaderFault::Version(version)),
         }
     }
 }
+
+/// How much is zeroed by one write.
+pub(crate) const ZEROS_LEN: usize = 1 << 20;
 
 /// The name of the segment whose first record has, or will have, this sequence.
 #[must_use]
@@ -97,15 +156,17 @@ pub(crate) fn read_name(name: &str) -> Name {
     }
 }
 
-/// True for what a crash may leave of a segment whose header was being written: the first bytes
-/// of one, or the zeros of a file that got its length before its bytes.
-pub(crate) fn is_half_made(bytes: &[u8]) -> bool {
-    let head = &bytes[..bytes.len().min(MAGIC.len())];
-    bytes.len() as u64 <= SEGMENT_HEADER_LEN
-        && (MAGIC.starts_with(head) || bytes.iter().all(|byte| *byte == 0))
+/// True for what a crash may leave of a segment whose header was being written: of each copy the
+/// first bytes and zeros, or the zeros alone.
+pub(crate) fn is_half_made(header: &[u8]) -> bool {
+    header.chunks(BLOCK_LEN).all(|copy| {
+        let begun = copy.iter().zip(MAGIC).take_while(|(byte, magic)| **byte == *magic).count();
+        begun == MAGIC.len() || copy[begun..].iter().all(|byte| *byte == 0)
+    })
 }
 
-fn checksum(block: &[u8; BLOCK_LEN]) -> u32 {
+/// Of a block that has its checksum at byte 12.
+pub(crate) fn block_checksum(block: &[u8; BLOCK_LEN]) -> u32 {
     crc32c::crc32c_append(crc32c::crc32c(&block[..12]), &block[16..])
 }
 
@@ -113,13 +174,15 @@ fn checksum(block: &[u8; BLOCK_LEN]) -> u32 {
 mod tests {
     use super::*;
 
-    const HEADER: SegmentHeader = SegmentHeader { journal_id: 5, first_sequence: 6, created: 7 };
+    fn header() -> SegmentHeader {
+        SegmentHeader { epoch: 8, chain: [9; 16], alignment: 4096, ..SegmentHeader::new(5, 6, 7) }
+    }
 
     /// A header reads as it was written, and no byte of its block may change unseen.
     #[test]
     fn every_byte_is_covered() {
-        let block = HEADER.encode();
-        assert_eq!(SegmentHeader::decode(&block), Ok(HEADER));
+        let block = header().encode();
+        assert_eq!(SegmentHeader::decode(&block), Ok(header()));
         for at in 0..block.len() {
             let mut block = block;
             block[at] ^= 0x10;
@@ -130,12 +193,12 @@ mod tests {
     /// A version that is not known is told from damage.
     #[test]
     fn unknown_version_is_not_damage() {
-        let mut block = HEADER.encode();
-        block[8] = 2;
+        let mut block = header().encode();
+        block[8] = 3;
         assert_eq!(SegmentHeader::decode(&block), Err(HeaderFault::Checksum));
-        let checksum = checksum(&block);
+        let checksum = block_checksum(&block);
         block[12..16].copy_from_slice(&checksum.to_le_bytes());
-        assert_eq!(SegmentHeader::decode(&block), Err(HeaderFault::Version(2)));
+        assert_eq!(SegmentHeader::decode(&block), Err(HeaderFault::Version(3)));
     }
 
     /// Names are told from one another, and a number written another way is not a name.

@@ -2,12 +2,29 @@
 
 use std::{
     fs::{self, File, OpenOptions, TryLockError},
-    io::{self, ErrorKind, Read, Seek, SeekFrom, Write},
+    io::{self, ErrorKind, Read, Write},
+    os::unix::fs::FileExt,
     path::{Path, PathBuf},
 };
 
+use crate::segment::{Name, read_name};
+
 /// The name of the file whose lock makes one process the only writer of a folder.
 pub(crate) const LOCK_FILE: &str = "lock";
+
+/// The name of the file that says what must be there; see [`mark`](crate::mark).
+pub(crate) const MARK_FILE: &str = "mark";
+
+/// The name of the file that will be the next segment; worth nothing after a crash.
+pub(crate) const PREPARED_FILE: &str = "prepared";
+
+/// How the name of a file begins on which a method is tried.
+const PROBE_FILE: &str = "probe-";
+
+/// True for the files of a journal that are no segments.
+pub(crate) fn is_beside(name: &str) -> bool {
+    [LOCK_FILE, MARK_FILE, PREPARED_FILE].contains(&name) || name.starts_with(PROBE_FILE)
+}
 
 /// A folder as the journal needs it. Names are plain file names.
 ///
@@ -29,7 +46,7 @@ pub trait Storage: Send {
     /// It can be neither made nor locked, for a reason other than that it is held.
     fn lock(&mut self) -> io::Result<Lock>;
 
-    /// Makes a new, empty file for reading and appending.
+    /// Makes a new, empty file for reading and writing.
     ///
     /// # Errors
     /// The name is taken, or the file cannot be made.
@@ -61,6 +78,10 @@ pub trait Storage: Send {
 
     /// The same folder once more, without the lock: for work that is done ahead of time.
     fn second(&self) -> Box<dyn Storage>;
+
+    /// True where such work must be done on the thread of the writer, so that all happens in one
+    /// order; otherwise it has a thread of its own.
+    fn is_in_order(&self) -> bool;
 }
 
 /// A file of a [`Storage`].
@@ -77,11 +98,20 @@ pub trait StorageFile: Send {
     /// They cannot be read.
     fn read_at(&mut self, offset: u64, buffer: &mut [u8]) -> io::Result<usize>;
 
-    /// Writes at the end.
+    /// Writes from `offset` on; the file becomes longer if it must, with zeros between.
     ///
     /// # Errors
-    /// Not all of it was written; any first part of it may have been.
-    fn append(&mut self, bytes: &[u8]) -> io::Result<()>;
+    /// Not all of it was written; any part of it may have been.
+    fn write_at(&mut self, offset: u64, bytes: &[u8]) -> io::Result<()>;
+
+    /// Writes, and returns once all bytes of the file survive a power cut.
+    ///
+    /// # Errors
+    /// As [`write_at`](Self::write_at) and [`sync`](Self::sync).
+    fn write_synced(&mut self, offset: u64, bytes: &[u8]) -> io::Result<()> {
+        self.write_at(offset, bytes)?;
+        self.sync()
+    }
 
     /// Drops all from byte `len` on.
     ///
@@ -101,8 +131,8 @@ pub trait StorageFile: Send {
 pub enum Access {
     /// Reading only.
     Read,
-    /// Reading and appending.
-    Append,
+    /// Reading and writing.
+    Write,
 }
 
 /// How [`Storage::lock`] went.
@@ -114,17 +144,85 @@ pub enum Lock {
     HeldBy(String),
 }
 
+/// How bytes reach the medium.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Method {
+    /// Through the page cache; a sync is `fdatasync`.
+    #[default]
+    Buffered,
+    /// Past the page cache, and each write returns once it is on the medium (`O_DIRECT|O_DSYNC`),
+    /// for segments and the mark. Writes must be whole blocks, as those of
+    /// [`Durability::Synced`](crate::Durability) are.
+    Direct,
+}
+
+impl Method {
+    /// All of them.
+    pub const ALL: [Self; 2] = [Self::Buffered, Self::Direct];
+
+    /// As the configuration names it.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Buffered => "buffered",
+            Self::Direct => "direct",
+        }
+    }
+}
+
 /// A folder of the file system.
 #[derive(Debug)]
 pub struct Folder {
     path: PathBuf,
+    method: Method,
+    is_in_order: bool,
     lock: Option<File>,
 }
 
 impl Folder {
     /// The folder at `path`, which need not exist yet; touches nothing.
     pub fn new(path: impl Into<PathBuf>) -> Self {
-        Self { path: path.into(), lock: None }
+        Self::with_method(path, Method::default())
+    }
+
+    /// As [`new`](Self::new), with files that are written so.
+    pub fn with_method(path: impl Into<PathBuf>, method: Method) -> Self {
+        Self { path: path.into(), method, is_in_order: false, lock: None }
+    }
+
+    /// Without a thread that works ahead: the same calls then give the same bytes in the same
+    /// files, and the writer waits while a segment is made.
+    #[must_use]
+    pub fn in_order(self) -> Self {
+        Self { is_in_order: true, ..self }
+    }
+
+    /// Tries the method on a file that is removed again. The folder, and those above it, are made.
+    ///
+    /// # Errors
+    /// Files of this folder cannot be written so.
+    pub fn probe(path: &Path, method: Method) -> io::Result<()> {
+        create_folder(path)?;
+        let name = format!("{PROBE_FILE}{}", std::process::id());
+        let tried = Self::with_method(path, method).create(&name).and_then(|mut file| {
+            let block = crate::buffer::Buffer::zeroed(crate::segment::BLOCK_LEN);
+            file.write_synced(0, block.bytes())
+        });
+        match fs::remove_file(path.join(name)) {
+            Err(error) if tried.is_ok() => Err(error),
+            _ => tried,
+        }
+    }
+
+    fn file(&self, options: &mut OpenOptions, name: &str) -> io::Result<Box<dyn StorageFile>> {
+        let is_journal = matches!(read_name(name), Name::Segment(_)) || is_beside(name);
+        let is_direct = self.method == Method::Direct && is_journal;
+        if is_direct {
+            use std::os::unix::fs::OpenOptionsExt;
+            options.custom_flags(libc::O_DIRECT | libc::O_DSYNC);
+        }
+        let file = options.open(self.path.join(name))?;
+        Ok(Box::new(FolderFile { file, is_direct }))
     }
 }
 
@@ -169,15 +267,17 @@ impl Storage for Folder {
     }
 
     fn create(&mut self, name: &str) -> io::Result<Box<dyn StorageFile>> {
-        let path = self.path.join(name);
-        let file = OpenOptions::new().read(true).append(true).create_new(true).open(path)?;
-        Ok(Box::new(FolderFile(file)))
+        self.file(OpenOptions::new().read(true).write(true).create_new(true), name)
     }
 
     fn open(&mut self, name: &str, access: Access) -> io::Result<Box<dyn StorageFile>> {
-        let append = access == Access::Append;
-        let file = OpenOptions::new().read(true).append(append).open(self.path.join(name))?;
-        Ok(Box::new(FolderFile(file)))
+        match access {
+            Access::Read => {
+                let file = File::open(self.path.join(name))?;
+                Ok(Box::new(FolderFile { file, is_direct: false }))
+            }
+            Access::Write => self.file(OpenOptions::new().read(true).write(true), name),
+        }
     }
 
     fn remove(&mut self, name: &str) -> io::Result<()> {
@@ -193,7 +293,12 @@ impl Storage for Folder {
     }
 
     fn second(&self) -> Box<dyn Storage> {
-        Box::new(Self::new(&self.path))
+        let is_in_order = self.is_in_order;
+        Box::new(Self { is_in_order, ..Self::with_method(&self.path, self.method) })
+    }
+
+    fn is_in_order(&self) -> bool {
+        self.is_in_order
     }
 }
 
@@ -212,18 +317,21 @@ fn sync_folder(path: &Path) -> io::Result<()> {
     File::open(path)?.sync_all()
 }
 
-struct FolderFile(File);
+struct FolderFile {
+    file: File,
+    /// A write returns once it is on the medium.
+    is_direct: bool,
+}
 
 impl StorageFile for FolderFile {
     fn byte_count(&mut self) -> io::Result<u64> {
-        Ok(self.0.metadata()?.len())
+        Ok(self.file.metadata()?.len())
     }
 
     fn read_at(&mut self, offset: u64, buffer: &mut [u8]) -> io::Result<usize> {
-        self.0.seek(SeekFrom::Start(offset))?;
         let mut filled = 0;
         while filled < buffer.len() {
-            match self.0.read(&mut buffer[filled..]) {
+            match self.file.read_at(&mut buffer[filled..], offset + filled as u64) {
                 Ok(0) => break,
                 Ok(read) => filled += read,
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
@@ -233,15 +341,20 @@ impl StorageFile for FolderFile {
         Ok(filled)
     }
 
-    fn append(&mut self, bytes: &[u8]) -> io::Result<()> {
-        self.0.write_all(bytes) // one call, unless the system itself cuts it short
+    fn write_at(&mut self, offset: u64, bytes: &[u8]) -> io::Result<()> {
+        self.file.write_all_at(bytes, offset) // one call, unless the system itself cuts it short
+    }
+
+    fn write_synced(&mut self, offset: u64, bytes: &[u8]) -> io::Result<()> {
+        self.write_at(offset, bytes)?;
+        if self.is_direct { Ok(()) } else { self.sync() }
     }
 
     fn truncate(&mut self, len: u64) -> io::Result<()> {
-        self.0.set_len(len)
+        self.file.set_len(len)
     }
 
     fn sync(&mut self) -> io::Result<()> {
-        self.0.sync_data() // the length counts as data: without it the bytes could not be found
+        self.file.sync_data() // the length counts as data: without it the bytes could not be found
     }
 }

@@ -64,8 +64,8 @@ impl Agent for Journaler {
     }
 
     fn close(&mut self) {
-        // What the rings held was drained before; this is for the policy that does not wait.
-        // A failure here has no reply to hold back and was told by the turn that met it first.
-        let _ = self.writer.flush();
+        // What the rings held was drained before. Everything is brought to the medium, and marked.
+        // A failure here has no reply to hold back, and the next start finds out what is there.
+        let _ = self.writer.sync();
     }
 }

@@ -123,7 +123,7 @@ impl<'a> SnapshotWriter<'a> {
 
     fn write(&mut self) -> io::Result<()> {
         let file = self.file.as_mut().expect("it was made, or nothing is tried");
-        file.append(&self.buffer)?;
+        file.write_at(self.file_len, &self.buffer)?;
         self.file_len += self.buffer.len() as u64;
         self.buffer.clear();
         if self.file_len - self.synced_len >= SYNC_LEN {

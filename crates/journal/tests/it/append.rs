@@ -5,6 +5,7 @@ use tempfile::tempdir;
 
 use crate::support::{
     JOURNAL_ID, Kept, Place, append, on_both, open, options, records, spots, verify, write,
+    write_as,
 };
 
 const ALL: [Durability; 3] = [Durability::None, Durability::Written, Durability::Synced];
@@ -34,12 +35,16 @@ fn replays_what_was_appended() {
             assert_eq!((report.first_sequence, report.last_sequence), (1, 100));
             assert_eq!((report.record_count, report.cut.clone()), (100, None));
             assert_eq!((report.created, report.last_timestamp), (500, 1_050));
-            assert_eq!(report.segment_count, place.names().len() as u64);
-            let byte_count: usize =
-                place.names().iter().map(|name| place.content(name).len()).sum();
-            assert_eq!(report.byte_count, byte_count as u64);
             drop(writer);
-            assert_eq!(verify(place.storage()).unwrap(), (records(100), report));
+            // The opening has made one more segment, without a record.
+            assert_eq!(report.segment_count + 1, place.segments().len() as u64);
+            let end_of = |name: &String| {
+                let spot = spots(place).into_iter().rfind(|spot| spot.name == *name);
+                spot.map_or(SEGMENT_HEADER_LEN, |spot| spot.end)
+            };
+            let ends: u64 = place.segments().iter().map(end_of).sum();
+            assert!(report.byte_count + SEGMENT_HEADER_LEN <= ends + 8 * 4_096, "{report:?}");
+            assert_eq!(verify(place.storage()).unwrap().0, records(100));
         });
     }
 }
@@ -59,40 +64,72 @@ fn goes_on_at_the_tail() {
     });
 }
 
-/// The same appends give the same bytes, however they are batched and whatever they wait for.
+/// The same appends and commits give the same bytes; other batches and another policy give the
+/// same records.
 #[test]
-fn bytes_do_not_depend_on_batches() {
-    let reference = tempdir().unwrap();
-    write(&reference, 60);
+fn bytes_depend_on_the_batches_alone() {
     for durability in ALL {
-        for batch in [2, 9, 60] {
+        for batch in [1, 2, 9, 60] {
+            let reference = tempdir().unwrap();
+            write_as(&reference, durability, 60, batch, crate::support::End::Peace);
             on_both!(|place| {
-                let (mut writer, _, _) = open(place.storage(), &options(durability)).unwrap();
-                for sequence in 1..=60 {
-                    append(&mut writer, sequence).unwrap();
-                    if sequence % batch == 0 {
-                        writer.commit().unwrap();
-                    }
-                }
-                writer.sync().unwrap();
+                write_as(place, durability, 60, batch, crate::support::End::Peace);
                 assert_eq!(place.everything(), reference.everything());
+                assert_eq!(verify(place.storage()).unwrap().0, records(60));
             });
         }
     }
 }
 
-/// A segment ends before the record that would make it too long, and the next is named by it.
+/// A segment ends before the batch that would make it too long, and the next is named by it.
+/// Batches that are synced have blocks for themselves.
 #[test]
 fn a_full_segment_is_followed_by_the_next() {
+    for durability in ALL {
+        on_both!(|place| {
+            write_as(place, durability, 60, 1, crate::support::End::Peace);
+            let spots = spots(place);
+            assert!(place.segments().len() > 4, "{:?}", place.names());
+            for name in place.segments() {
+                let in_it: Vec<_> = spots.iter().filter(|spot| spot.name == name).collect();
+                assert_eq!(name, journal::file_name(in_it[0].sequence));
+                let len = place.content(&name).len() as u64;
+                assert!(in_it.last().unwrap().end <= len, "{name}");
+                let block = if durability == Durability::Synced { 4_096 } else { 8 };
+                assert!(in_it.iter().all(|spot| spot.batch_start % block == 0), "{name}");
+                assert_eq!(len, (SEGMENT_HEADER_LEN + 400).next_multiple_of(block), "{name}");
+            }
+        });
+    }
+}
+
+/// A note has the place and time of the input before it, and comes back where it was put.
+#[test]
+fn notes_come_back_in_their_place() {
     on_both!(|place| {
-        write(place, 60);
-        let spots = spots(60);
-        assert!(place.names().len() > 4, "{:?}", place.names());
-        for name in place.names() {
-            let in_it: Vec<_> = spots.iter().filter(|spot| spot.name == name).collect();
-            assert_eq!(name, journal::file_name(in_it[0].sequence));
-            assert_eq!(place.content(&name).len() as u64, in_it.last().unwrap().end);
+        let (mut writer, _, _) = open(place.storage(), &options(Durability::Written)).unwrap();
+        writer.note(b"before all").unwrap();
+        for sequence in 1..=20 {
+            append(&mut writer, sequence).unwrap();
+            if sequence % 5 == 0 {
+                writer.note(&[sequence as u8; 3]).unwrap();
+                writer.commit().unwrap();
+            }
         }
+        drop(writer);
+        let mut seen = Vec::new();
+        let report = journal::verify(&mut *place.storage(), &mut |record| {
+            if record.kind == journal::Kind::Note {
+                seen.push((record.sequence, record.timestamp, record.payload.to_vec()));
+            }
+            Ok::<_, std::convert::Infallible>(())
+        })
+        .unwrap();
+        let expected: Vec<_> = std::iter::once((0, 0, b"before all".to_vec()))
+            .chain([5, 10, 15, 20].map(|n| (n, 1_000 + n / 2, vec![n as u8; 3])))
+            .collect();
+        assert_eq!(seen, expected);
+        assert_eq!((report.note_count, report.record_count), (5, 20));
     });
 }
 
@@ -109,7 +146,7 @@ fn a_segment_has_at_least_one_record() {
         }
         assert_eq!(writer.commit().unwrap(), 3);
         drop(writer);
-        assert_eq!(place.names().len(), 3);
+        assert_eq!(place.segments().len(), 3);
         let (_, kept, _) = open(place.storage(), &options).unwrap();
         let all = (1..=3).map(|sequence| Kept { sequence, timestamp: 0, payload: payload.clone() });
         assert_eq!(kept, all.collect::<Vec<_>>());
@@ -142,20 +179,76 @@ fn long_records_and_long_batches() {
     });
 }
 
-/// A commit without records touches nothing.
+/// A commit without records touches nothing, once the next segment is prepared.
 #[test]
 fn an_empty_commit_costs_nothing() {
     let storage = journal::CrashStorage::new();
     let (mut writer, _, _) = open(storage.storage(), &options(Durability::Synced)).unwrap();
     append(&mut writer, 1).unwrap();
-    writer.commit().unwrap();
+    for _ in 0..4 {
+        writer.commit().unwrap();
+    }
+    writer.sync().unwrap();
     let operation_count = storage.operation_count();
     assert_eq!(writer.commit().unwrap(), 1);
     writer.sync().unwrap();
     assert_eq!(storage.operation_count(), operation_count);
-    assert_eq!(storage.bytes(&journal::file_name(1)).unwrap().len() as u64, {
-        SEGMENT_HEADER_LEN + crate::support::record(1).encoded_len()
-    });
+}
+
+/// On a folder a thread works ahead: segments follow one another, all records come back, and the
+/// mark has moved.
+#[test]
+fn a_thread_works_ahead() {
+    for durability in ALL {
+        let folder = tempdir().unwrap();
+        let storage = || Box::new(journal::Folder::new(folder.path()));
+        let options = journal::Options { segment_bytes: 1 << 20, ..options(durability) };
+        let count = if durability == Durability::Synced { 2_000 } else { 60_000 };
+        let (mut writer, _, _) = open(storage(), &options).unwrap();
+        for sequence in 1..=count {
+            append(&mut writer, sequence).unwrap();
+            if sequence % 7 == 0 {
+                writer.commit().unwrap();
+            }
+            if sequence == count / 2 {
+                std::thread::sleep(std::time::Duration::from_millis(300));
+            }
+        }
+        writer.sync().unwrap();
+        let (kept, report) = verify(storage()).unwrap();
+        assert!(kept == records(count), "{durability:?}: {} records", kept.len());
+        assert_eq!(report.marked_sequence, count);
+        assert!(report.segment_count > 1, "{durability:?}: {report:?}");
+        drop(writer);
+        assert_eq!(open(storage(), &options).unwrap().1.len() as u64, count);
+    }
+}
+
+/// Files that are written past the page cache have the same bytes.
+#[test]
+fn direct_writes_give_the_same_bytes() {
+    let folder = tempdir().unwrap();
+    if let Err(error) = journal::Folder::probe(folder.path(), journal::Method::Direct) {
+        println!("skipped: this folder cannot be written directly: {error}");
+        return;
+    }
+    let direct = || {
+        let folder = journal::Folder::with_method(folder.path(), journal::Method::Direct);
+        Box::new(folder.in_order())
+    };
+    let (mut writer, _, _) = open(direct(), &options(Durability::Synced)).unwrap();
+    for sequence in 1..=60 {
+        append(&mut writer, sequence).unwrap();
+        if sequence % 3 == 0 {
+            writer.commit().unwrap();
+        }
+    }
+    writer.sync().unwrap();
+    drop(writer);
+    let reference = tempdir().unwrap();
+    write_as(&reference, Durability::Synced, 60, 3, crate::support::End::Peace);
+    assert_eq!(folder.everything(), reference.everything());
+    assert_eq!(open(direct(), &options(Durability::Synced)).unwrap().1, records(60));
 }
 
 /// A sequence that is not the next is the caller's mistake, and is not written.

@@ -4,7 +4,7 @@ use std::io::ErrorKind;
 
 use journal::{AppendError, Crash, CrashStorage, Durability, Fault, Operation};
 
-use crate::support::{Place, append, open, options, records, spots, write};
+use crate::support::{Place, append, inputs, open, options, records, write};
 
 /// After the first failure every call fails, and touches storage no more.
 fn assert_poisoned(writer: &mut journal::Writer, storage: &CrashStorage, durable: u64) {
@@ -25,7 +25,7 @@ fn assert_poisoned(writer: &mut journal::Writer, storage: &CrashStorage, durable
 #[test]
 fn a_failure_is_the_end_of_the_writer() {
     for durability in [Durability::Written, Durability::Synced] {
-        for operation in [Operation::Append, Operation::Sync] {
+        for operation in [Operation::Write, Operation::Sync] {
             if (durability, operation) == (Durability::Written, Operation::Sync) {
                 continue; // it does not sync here
             }
@@ -51,75 +51,123 @@ fn a_failure_is_the_end_of_the_writer() {
     }
 }
 
-/// A failure while the next segment begins, at any of its steps, is the same end.
+/// A failure at any operation while the next segment is prepared and begins ends the writer, but
+/// for one that only says that there is no room yet.
 #[test]
 fn a_failure_between_segments() {
-    let spots = spots(30);
-    let second = spots.iter().find(|spot| spot.name != spots[0].name).unwrap().sequence;
+    let second = {
+        let storage = CrashStorage::new();
+        write(&storage, 30);
+        inputs(&storage)
+            .into_iter()
+            .find(|spot| spot.name != journal::file_name(1))
+            .unwrap()
+            .sequence
+    };
     for durability in [Durability::None, Durability::Written, Durability::Synced] {
-        for operation in
-            [Operation::Create, Operation::Append, Operation::Sync, Operation::SyncFolder]
-        {
+        let mut poisoned = 0;
+        for nth in 0.. {
             let storage = CrashStorage::new();
             let (mut writer, _, _) = open(storage.storage(), &options(durability)).unwrap();
-            for sequence in 1..second {
-                append(&mut writer, sequence).unwrap();
-                assert_eq!(writer.commit().unwrap(), sequence);
-            }
+            let start = storage.operation_count();
             let fault = Fault::Fail { kind: ErrorKind::Other, bytes: 100 };
-            storage.fault_next(operation, fault);
-            let error = append(&mut writer, second).unwrap_err();
-            let AppendError::Storage { durable, .. } = error else { panic!("{error}") };
-            if (durability, operation) == (Durability::None, Operation::Append) {
-                assert_eq!(durable, 0, "the records themselves were not written");
-            } else {
-                assert_eq!(durable, second - 1);
+            storage.fault_at(start + nth, fault);
+            let mut confirmed = 0;
+            let failed = (1..=second + 2).find_map(|sequence| {
+                let done = append(&mut writer, sequence).and_then(|()| writer.commit());
+                confirmed = done.as_ref().copied().unwrap_or(confirmed);
+                done.err()
+            });
+            let is_last = storage.operation_count() <= start + nth;
+            if let Some(error) = failed {
+                assert!(matches!(error, AppendError::Storage { .. }), "{error}");
+                let durable = writer.durable().min(confirmed);
+                poisoned += 1;
+                assert!(writer.commit().is_err());
+                drop(writer);
+                storage.crash(Crash::Process);
+                let (_, kept, _) = open(storage.storage(), &options(durability)).unwrap();
+                assert_eq!(kept, records(kept.len() as u64));
+                let promised = if durability == Durability::None { 0 } else { durable };
+                assert!(kept.len() as u64 >= promised, "{} {durable}", kept.len());
             }
-            assert_poisoned(&mut writer, &storage, durable);
-            drop(writer);
-            storage.crash(Crash::Process);
-            let (_, kept, _) = open(storage.storage(), &options(durability)).unwrap();
-            assert_eq!(kept, records(kept.len() as u64));
-            assert!(kept.len() as u64 >= durable, "{} {durable}", kept.len());
+            if is_last {
+                break;
+            }
         }
+        assert!(poisoned > 3, "{durability:?}: {poisoned}");
     }
 }
 
 /// A full disk, at every number of bytes it may have left: what was confirmed is kept, the message
-/// says what to do, and with space the journal goes on.
+/// says what to do, and with space the journal goes on. That there is no room for the next segment
+/// is known before.
 #[test]
 fn a_full_disk() {
-    for capacity in (8_192..18_000).step_by(37) {
+    let mut warned_count = 0;
+    for capacity in (20_000..60_000).step_by(997) {
         let storage = CrashStorage::new();
         let (mut writer, _, _) = open(storage.storage(), &options(Durability::Synced)).unwrap();
         storage.set_capacity(Some(capacity));
         let mut confirmed = 0;
+        let mut is_warned = false;
         let error = loop {
             let next = writer.last_sequence() + 1;
             match append(&mut writer, next).and_then(|()| writer.commit()) {
                 Ok(durable) => confirmed = durable,
                 Err(error) => break error,
             }
+            is_warned |= writer.no_room().is_some();
         };
+        warned_count += u64::from(is_warned);
         assert!(error.to_string().contains("free some space"), "{error}");
         assert_poisoned(&mut writer, &storage, confirmed);
         drop(writer);
-        let (writer, kept, _) = open(storage.storage(), &options(Durability::Synced)).unwrap();
-        assert_eq!(kept, records(confirmed), "capacity {capacity}");
-        drop(writer);
         storage.set_capacity(None);
+        let (writer, kept, _) = open(storage.storage(), &options(Durability::Synced)).unwrap();
+        // All of a batch may be there, and only the zeros after it not.
+        let kept_count = kept.len() as u64;
+        assert!((confirmed..=confirmed + 1).contains(&kept_count), "capacity {capacity}");
+        assert_eq!(kept, records(kept_count), "capacity {capacity}");
+        drop(writer);
         write(&storage, confirmed + 20);
     }
+    assert!(warned_count > 15, "{warned_count}");
+}
+
+/// What is left of the segment is written after there was no room for another one, and once there
+/// is room again it is taken.
+#[test]
+fn room_is_tried_again() {
+    let storage = CrashStorage::new();
+    let (mut writer, _, _) = open(storage.storage(), &options(Durability::Written)).unwrap();
+    storage.set_capacity(Some(20_000));
+    append(&mut writer, 1).unwrap();
+    for _ in 0..3 {
+        writer.commit().unwrap();
+    }
+    assert!(writer.no_room().is_some());
+    append(&mut writer, 2).unwrap();
+    assert_eq!(writer.commit().unwrap(), 2);
+    storage.set_capacity(None);
+    writer.try_room_again();
+    for sequence in 3..=30 {
+        append(&mut writer, sequence).unwrap();
+        writer.commit().unwrap();
+    }
+    assert!(writer.no_room().is_none());
+    assert!(storage.segments().len() > 3, "{:?}", storage.names());
 }
 
 /// A disk that is full from the start makes no journal, and with space it does.
 #[test]
 fn a_disk_that_is_full_from_the_start() {
-    for capacity in [0, 1, 40, 4_096, 8_191] {
+    for capacity in [0, 1, 40, 4_096, 8_191, 8_192, 12_000, 16_400] {
         let storage = CrashStorage::new();
         storage.set_capacity(Some(capacity));
         let error = open(storage.storage(), &options(Durability::Synced)).err().unwrap();
         assert!(error.to_string().contains("free some space"), "{error}");
+        storage.crash(Crash::Process);
         storage.set_capacity(None);
         write(&storage, 3);
         assert_eq!(open(storage.storage(), &options(Durability::Synced)).unwrap().1, records(3));

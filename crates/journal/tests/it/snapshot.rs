@@ -330,7 +330,7 @@ fn a_crash_at_every_operation() {
 fn a_failure_is_told() {
     let operations = [
         Operation::Create,
-        Operation::Append,
+        Operation::Write,
         Operation::Sync,
         Operation::Rename,
         Operation::SyncFolder,
@@ -355,7 +355,7 @@ fn a_name_before_the_sync_is_found_out() {
     let bytes = storage.content(&snapshot_file_name(5));
     let mut careless = storage.storage();
     let name = snapshot_file_name(9);
-    careless.create(&name).unwrap().append(&bytes).unwrap();
+    careless.create(&name).unwrap().write_at(0, &bytes).unwrap();
     careless.sync_folder().unwrap();
     storage.crash(Crash::Power { unsynced_bytes: 100, unsynced_names: false });
     assert_eq!(list(&storage), [9, 5]);

@@ -3,8 +3,8 @@
 use std::{convert::Infallible, fs};
 
 use journal::{
-    CrashStorage, Cut, Durability, Folder, OpenError, Options, Record, Report, SEGMENT_HEADER_LEN,
-    Storage, VerifyError, Writer, encoded_len,
+    CrashStorage, Cut, Durability, Folder, Kind, OpenError, Options, Record, Report,
+    SEGMENT_HEADER_LEN, Storage, VerifyError, Writer,
 };
 use tempfile::TempDir;
 
@@ -24,6 +24,11 @@ pub trait Place {
         let mut bytes = self.content(name);
         change(&mut bytes);
         self.set_bytes(name, Some(bytes));
+    }
+
+    /// The names of the segments, in order.
+    fn segments(&self) -> Vec<String> {
+        self.names().into_iter().filter(|name| name.ends_with(".damrak")).collect()
     }
 
     /// All bytes of all files, to see that nothing changed.
@@ -52,7 +57,7 @@ impl Place for CrashStorage {
 
 impl Place for TempDir {
     fn storage(&self) -> Box<dyn Storage> {
-        Box::new(Folder::new(self.path()))
+        Box::new(Folder::new(self.path()).in_order())
     }
 
     fn names(&self) -> Vec<String> {
@@ -100,12 +105,8 @@ pub struct Kept {
 
 impl Kept {
     pub fn of(record: Record<'_>) -> Self {
-        let Record { sequence, timestamp, payload } = record;
+        let Record { sequence, timestamp, payload, .. } = record;
         Self { sequence, timestamp, payload: payload.to_vec() }
-    }
-
-    pub fn encoded_len(&self) -> u64 {
-        encoded_len(self.payload.len()) as u64
     }
 }
 
@@ -138,7 +139,9 @@ pub fn open(
 ) -> Result<(Writer, Vec<Kept>, Report), OpenError> {
     let mut kept = Vec::new();
     let mut replay = |record: Record<'_>| {
-        kept.push(Kept::of(record));
+        if record.kind == Kind::Input {
+            kept.push(Kept::of(record));
+        }
         Ok::<_, Infallible>(())
     };
     let (writer, report) = journal::open(storage, options, &mut replay)?;
@@ -148,44 +151,110 @@ pub fn open(
 pub fn verify(mut storage: Box<dyn Storage>) -> Result<(Vec<Kept>, Report), VerifyError> {
     let mut kept = Vec::new();
     let mut visit = |record: Record<'_>| {
-        kept.push(Kept::of(record));
+        if record.kind == Kind::Input {
+            kept.push(Kept::of(record));
+        }
         Ok::<_, Infallible>(())
     };
     let report = journal::verify(&mut *storage, &mut visit)?;
     Ok((kept, report))
 }
 
-/// Writes records up to `count` and stops in peace.
+/// How a life of a writer ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum End {
+    /// The mark says that all must be there.
+    Peace,
+    /// The mark is behind.
+    Kill,
+}
+
+/// Writes records up to `count`, each a batch of its own, and stops in peace.
 pub fn write(place: &impl Place, count: u64) {
-    let (mut writer, _, _) = open(place.storage(), &options(Durability::Synced)).unwrap();
+    write_as(place, Durability::Written, count, 1, End::Peace);
+}
+
+/// Writes records up to `count`, so many a batch.
+pub fn write_as(place: &impl Place, durability: Durability, count: u64, batch: u64, end: End) {
+    let (mut writer, _, _) = open(place.storage(), &options(durability)).unwrap();
     for sequence in writer.last_sequence() + 1..=count {
         append(&mut writer, sequence).unwrap();
-        assert_eq!(writer.commit().unwrap(), sequence);
+        if sequence % batch == 0 || sequence == count {
+            assert_eq!(writer.commit().unwrap(), sequence);
+        }
     }
+    if end == End::Peace {
+        writer.sync().unwrap();
+    } else {
+        writer.flush().unwrap();
+    }
+}
+
+/// What lies in a segment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum What {
+    Input,
+    Note,
+    Seal,
 }
 
 /// Where a record lies.
 #[derive(Clone, Debug)]
 pub struct Spot {
     pub name: String,
+    pub what: What,
     pub sequence: u64,
     pub start: u64,
     pub end: u64,
+    /// Where its batch begins.
+    pub batch_start: u64,
+    /// The first sequence of its batch.
+    pub batch_first: u64,
 }
 
-/// Where each of the records lies that [`write`] wrote, told from their lengths alone.
-pub fn spots(count: u64) -> Vec<Spot> {
-    let mut spots: Vec<Spot> = Vec::new();
-    for record in records(count) {
-        let len = record.encoded_len();
-        let segment_bytes = options(Durability::Synced).segment_bytes;
-        let (name, start) = match spots.last() {
-            Some(last) if last.end + len <= segment_bytes => (last.name.clone(), last.end),
-            _ => (journal::file_name(record.sequence), SEGMENT_HEADER_LEN),
+/// Where all records lie of a journal that is whole, told by the map in docs/journal.md alone.
+pub fn spots(place: &impl Place) -> Vec<Spot> {
+    let mut spots = Vec::new();
+    for name in place.segments() {
+        let bytes = place.content(&name);
+        let number = |at: usize, len: usize| {
+            bytes[at..at + len].iter().rev().fold(0_u64, |n, byte| n << 8 | u64::from(*byte))
         };
-        spots.push(Spot { name, sequence: record.sequence, start, end: start + len });
+        let alignment = number(64, 4) as usize;
+        let mut at = SEGMENT_HEADER_LEN as usize;
+        let mut batch_start = at;
+        let mut batch_first = number(24, 8);
+        while at + 32 <= bytes.len() && bytes[at..at + 32].iter().any(|byte| *byte != 0) {
+            let end = at + 32 + (number(at + 4, 4) as usize).next_multiple_of(8);
+            let what = match number(at + 8, 2) {
+                1 => What::Input,
+                2 => What::Note,
+                3 => What::Seal,
+                kind => panic!("{name}, byte {at}: kind {kind}"),
+            };
+            let sequence = number(at + 16, 8);
+            spots.push(Spot {
+                name: name.clone(),
+                what,
+                sequence,
+                start: at as u64,
+                end: end as u64,
+                batch_start: batch_start as u64,
+                batch_first,
+            });
+            at = end;
+            if what == What::Seal {
+                at = at.next_multiple_of(alignment);
+                (batch_start, batch_first) = (at, sequence + 1);
+            }
+        }
     }
     spots
+}
+
+/// The inputs among them.
+pub fn inputs(place: &impl Place) -> Vec<Spot> {
+    spots(place).into_iter().filter(|spot| spot.what == What::Input).collect()
 }
 
 /// File name, offset and length of a cut.

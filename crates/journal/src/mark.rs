@@ -1,0 +1,186 @@
+//! The mark: a file that says which records must be there. Without it, a journal whose end is
+//! missing looks like one that was shorter.
+//!
+//! It lies behind the records: what it names was on the medium before it was written. Two copies
+//! are written in turn, so that one is whole whenever the power goes.
+
+use std::io::{self, ErrorKind};
+
+use crate::{
+    buffer::Buffer,
+    error::HeaderFault,
+    segment::{BLOCK_LEN, block_checksum},
+    storage::{Access, MARK_FILE, Storage, StorageFile},
+};
+
+const MAGIC: [u8; 8] = *b"DamrakM\n";
+const VERSION: u32 = 1;
+
+/// What one copy of the mark says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Said {
+    pub(crate) journal_id: u64,
+    /// Records up to here must be there.
+    pub(crate) sequence: u64,
+    /// How often it was written before; the higher copy is the later one.
+    pub(crate) count: u64,
+}
+
+impl Said {
+    fn encode(&self) -> [u8; BLOCK_LEN] {
+        let mut block = [0; BLOCK_LEN];
+        block[..8].copy_from_slice(&MAGIC);
+        block[8..12].copy_from_slice(&VERSION.to_le_bytes());
+        block[16..24].copy_from_slice(&self.journal_id.to_le_bytes());
+        block[24..32].copy_from_slice(&self.sequence.to_le_bytes());
+        block[32..40].copy_from_slice(&self.count.to_le_bytes());
+        let checksum = block_checksum(&block);
+        block[12..16].copy_from_slice(&checksum.to_le_bytes());
+        block
+    }
+
+    fn decode(block: &[u8]) -> Result<Self, HeaderFault> {
+        let block: &[u8; BLOCK_LEN] = block.try_into().map_err(|_| HeaderFault::Short)?;
+        let u32_at = |at| u32::from_le_bytes(*block[at..].first_chunk().expect("inside"));
+        let u64_at = |at| u64::from_le_bytes(*block[at..].first_chunk().expect("inside"));
+        if block[..8] != MAGIC {
+            return Err(HeaderFault::Magic);
+        }
+        if u32_at(12) != block_checksum(block) {
+            return Err(HeaderFault::Checksum);
+        }
+        match u32_at(8) {
+            VERSION => Ok(Self { journal_id: u64_at(16), sequence: u64_at(24), count: u64_at(32) }),
+            version => Err(HeaderFault::Version(version)),
+        }
+    }
+}
+
+/// What there is of the mark.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Found {
+    /// No such file.
+    Absent,
+    /// A copy that verifies, and where the other one begins if it does not.
+    Said(Said, Option<u64>),
+    /// A version that is not known here.
+    Unknown(u32),
+    /// Nothing that verifies.
+    Damaged,
+}
+
+/// Reads the mark of a folder.
+pub(crate) fn read(storage: &mut dyn Storage) -> io::Result<Found> {
+    let mut file = match storage.open(MARK_FILE, Access::Read) {
+        Ok(file) => file,
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Found::Absent),
+        Err(error) => return Err(error),
+    };
+    let mut bytes = vec![0; 2 * BLOCK_LEN];
+    let len = file.read_at(0, &mut bytes)?;
+    bytes.truncate(len);
+    let (first, second) = bytes.split_at(len.min(BLOCK_LEN));
+    Ok(match [Said::decode(first), Said::decode(second)] {
+        [Ok(first), Ok(second)] => {
+            Found::Said(if first.count > second.count { first } else { second }, None)
+        }
+        [Err(HeaderFault::Version(version)), _] | [_, Err(HeaderFault::Version(version))] => {
+            Found::Unknown(version)
+        }
+        [Ok(first), Err(_)] => Found::Said(first, Some(BLOCK_LEN as u64)),
+        [Err(_), Ok(second)] => Found::Said(second, Some(0)),
+        [Err(_), Err(_)] => Found::Damaged,
+    })
+}
+
+/// The mark as its one writer has it.
+pub(crate) struct Mark {
+    file: Box<dyn StorageFile>,
+    said: Said,
+    /// Both copies say it.
+    is_twice: bool,
+    block: Buffer,
+}
+
+impl Mark {
+    /// Makes it, with both copies saying `sequence`; or writes both again if it is there. Once this
+    /// returns, it survives a power cut.
+    pub(crate) fn create(
+        storage: &mut dyn Storage,
+        journal_id: u64,
+        sequence: u64,
+        found: Found,
+    ) -> io::Result<Self> {
+        let count = if let Found::Said(said, _) = found { said.count } else { 0 };
+        let file = match found {
+            Found::Absent => storage.create(MARK_FILE)?,
+            _ => storage.open(MARK_FILE, Access::Write)?,
+        };
+        let said = Said { journal_id, sequence, count };
+        let block = Buffer::with_capacity(BLOCK_LEN);
+        let mut mark = Self { file, said, is_twice: false, block };
+        mark.write_twice(sequence)?;
+        storage.sync_folder()?;
+        Ok(mark)
+    }
+
+    /// What it says now.
+    pub(crate) fn sequence(&self) -> u64 {
+        self.said.sequence
+    }
+
+    /// As [`write`](Self::write), in both copies, unless they say so already.
+    pub(crate) fn write_twice(&mut self, sequence: u64) -> io::Result<()> {
+        if self.is_twice && self.said.sequence == sequence {
+            return Ok(());
+        }
+        self.write(sequence)?;
+        self.write(sequence)?;
+        self.is_twice = true;
+        Ok(())
+    }
+
+    /// Says from now on, also after a power cut, that records up to `sequence` must be there. They
+    /// are on the medium.
+    pub(crate) fn write(&mut self, sequence: u64) -> io::Result<()> {
+        assert!(sequence >= self.said.sequence, "{sequence} < {:?}", self.said);
+        self.said = Said { sequence, count: self.said.count + 1, ..self.said };
+        self.is_twice = false;
+        self.block.clear();
+        self.block.vec().extend_from_slice(&self.said.encode());
+        let offset = self.said.count % 2 * BLOCK_LEN as u64;
+        self.file.write_synced(offset, self.block.bytes())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::CrashStorage;
+
+    /// The later copy counts; where it is damaged the earlier one does, and that is told.
+    #[test]
+    fn the_later_copy_counts() {
+        let storage = CrashStorage::new();
+        let mut mark = Mark::create(&mut storage.clone(), 7, 5, Found::Absent).unwrap();
+        mark.write(9).unwrap();
+        let Found::Said(said, None) = read(&mut storage.clone()).unwrap() else { panic!("read") };
+        assert_eq!((said.journal_id, said.sequence, said.count), (7, 9, 3));
+        let whole = storage.bytes(MARK_FILE).unwrap();
+        for at in 0..whole.len() {
+            let mut bytes = whole.clone();
+            bytes[at] ^= 1;
+            storage.set_bytes(MARK_FILE, Some(bytes));
+            let damaged_copy = at as u64 / 4096 * 4096;
+            let sequence = if damaged_copy == 4096 { 5 } else { 9 };
+            match read(&mut storage.clone()).unwrap() {
+                Found::Said(said, Some(at)) => {
+                    assert_eq!((at, said.sequence), (damaged_copy, sequence));
+                }
+                found => panic!("byte {at}: {found:?}"),
+            }
+        }
+        storage.set_bytes(MARK_FILE, Some(whole[..100].to_vec()));
+        assert_eq!(read(&mut storage.clone()).unwrap(), Found::Damaged);
+    }
+}
