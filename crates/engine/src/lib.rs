@@ -237,7 +237,7 @@ impl Engine {
             minimum_quantity: order.conditions.minimum_quantity,
             instructions: order.instructions,
         };
-        self.reserve(&incoming, terms.order_type, emit);
+        self.reserve(&incoming, &terms, emit);
         self.trade_and_rest(incoming, &terms, emit);
     }
 
@@ -324,12 +324,12 @@ impl Engine {
             conditions: Conditions { minimum_quantity, ..replacement.conditions() },
         }));
         self.release(&original, original.leaves(), Quantity::ZERO, emit);
-        self.reserve(&replacement, terms.order_type, emit);
+        let ReplaceTerms { order_type, time_in_force, .. } = terms;
+        let terms = EntryTerms { order_type, time_in_force, minimum_quantity, instructions };
+        self.reserve(&replacement, &terms, emit);
         if in_place {
             self.add(&mut replacement, &instructions);
         } else {
-            let ReplaceTerms { order_type, time_in_force, .. } = terms;
-            let terms = EntryTerms { order_type, time_in_force, minimum_quantity, instructions };
             self.trade_and_rest(replacement, &terms, emit);
         }
     }
