@@ -24,6 +24,8 @@ use crate::failure::Failure;
 pub struct Config {
     /// Where the journal lives and how durable it is.
     pub journal: JournalConfig,
+    /// How often the state is put into a file, so that a start need not replay the whole journal.
+    pub snapshots: SnapshotsConfig,
     /// Order entry by OUCH 5.0 over SoupBinTCP.
     pub order_entry: OrderEntryConfig,
     /// Order entry by OUCH 5.0 over UDP.
@@ -51,6 +53,32 @@ pub struct JournalConfig {
     pub durability: DurabilityConfig,
     /// A new file is begun when one is this long. Default `256MiB`.
     pub segment: Bytes,
+}
+
+/// `[snapshots]`: files beside the segments of the journal.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct SnapshotsConfig {
+    /// One is made when there were so many inputs since the last. Default 10000000; 0 never.
+    pub inputs: u64,
+    /// One is made when the last is so old, if there were inputs since. Default `15min`; `0s` never.
+    pub time: Span,
+    /// So many bytes of replies are in one, and as many of the feed, the newest: what was said before
+    /// can be asked for again after a start from it. Default `64MiB`.
+    pub replies: Bytes,
+    /// What happens to segments of the journal that both snapshots cover. `keep` (default): nothing.
+    /// `remove`: they are removed.
+    pub old_segments: OldSegments,
+}
+
+/// See [`SnapshotsConfig::old_segments`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum OldSegments {
+    /// They stay.
+    Keep,
+    /// They are removed.
+    Remove,
 }
 
 /// See [`JournalConfig::durability`].
@@ -332,6 +360,7 @@ impl Default for Config {
         };
         Self {
             journal: JournalConfig::default(),
+            snapshots: SnapshotsConfig::default(),
             order_entry: OrderEntryConfig::default(),
             order_entry_udp: OrderEntryUdpConfig::default(),
             market_data: MarketDataConfig::default(),
@@ -354,6 +383,17 @@ impl Default for JournalConfig {
             directory: "damrak-data".into(),
             durability: DurabilityConfig::Written,
             segment: Bytes(256 << 20),
+        }
+    }
+}
+
+impl Default for SnapshotsConfig {
+    fn default() -> Self {
+        Self {
+            inputs: 10_000_000,
+            time: Span(Duration::from_secs(15 * 60)),
+            replies: Bytes(64 << 20),
+            old_segments: OldSegments::Keep,
         }
     }
 }
@@ -462,6 +502,7 @@ impl Config {
             ("order_entry.reply_store", self.order_entry.reply_store),
             ("order_entry_udp.reply_store", self.order_entry_udp.reply_store),
             ("market_data.store", self.market_data.store),
+            ("snapshots.replies", self.snapshots.replies),
         ] {
             if !(1 << 20..=2 << 30).contains(&bytes.0) {
                 return Err(format!("{key} must be from 1MiB to 2GiB"));

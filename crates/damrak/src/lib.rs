@@ -15,6 +15,8 @@ pub mod pipeline;
 pub mod sockets;
 pub mod venue;
 pub mod recovery;
+pub mod snapshot;
+pub mod shadow;
 pub mod audit;
 pub mod failure;
 pub mod command;

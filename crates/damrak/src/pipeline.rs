@@ -18,17 +18,19 @@ use gateway::{
     OrderEntry, OrderEntryConfig, OrderEntryCounters, OrderEntryLimits, OrderEntryUdp,
     OrderEntryUdpConfig, OrderEntryUdpCounters, StreamNetwork, Submission,
 };
-use journal::{Durability, Options, Report, Storage};
+use journal::{Durability, Options, Report, SnapshotError, SnapshotSummary, Storage};
 use market::{Input, Output, Sequence};
 use ring::{Agent, Builder, Cursor, Latest, Monitor, RingReport, Tap};
 
 use wire::soupbintcp::Timers;
 
 use crate::{
-    config::{AgentName, Config},
+    config::{AgentName, Config, OldSegments},
     failure::Failure,
-    recovery,
-    stage::{Checkpoint, EngineStage, Journaler, Sequencer},
+    recovery::{self, Past, Recovery},
+    stage::{
+        Checkpoint, EngineStage, Journaler, Sequencer, SnapshotFigures, SnapshotPlan, Snapshots,
+    },
 };
 
 /// Slots of the ring of checkpoints; it is lappable, so more would only hold older ones.
@@ -60,6 +62,9 @@ pub struct Venue {
     pub agents: BTreeMap<AgentName, Box<dyn Agent>>,
     /// What can be read of it while it runs.
     pub gauges: Gauges,
+    /// Makes snapshots, if the configuration wants some; it needs no place in a layout, since it
+    /// waits for nobody and nobody waits for it.
+    pub snapshots: Option<Box<dyn Agent>>,
     /// What the journal held.
     pub recovered: Recovered,
 }
@@ -73,6 +78,10 @@ pub struct Recovered {
     pub report: Report,
     /// The state after it.
     pub checkpoint: Checkpoint,
+    /// The snapshot that was begun with, if there was one.
+    pub snapshot: Option<SnapshotSummary>,
+    /// Newer snapshots that could not be used, and why.
+    pub passed_over: Vec<SnapshotError>,
 }
 
 /// What can be read of a running venue without disturbing it.
@@ -87,6 +96,8 @@ pub struct Gauges {
     pub order_entry_udp: Arc<OrderEntryUdpCounters>,
     /// Of the feed.
     pub market_data: Arc<MarketDataCounters>,
+    /// Of the snapshots, if some are made.
+    pub snapshots: Option<Arc<SnapshotFigures>>,
 }
 
 impl Gauges {
@@ -127,7 +138,8 @@ pub fn stream_session(journal_id: u64) -> [u8; 10] {
 /// Wires a venue, replays its journal through it, and adds to both what the configuration has and
 /// the journal has not.
 ///
-/// `journal_id` and `now_ns` make a new journal, if there is none.
+/// `files` is the folder of `storage` once more, for snapshots. `journal_id` and `now_ns` make a new
+/// journal, if there is none.
 ///
 /// # Errors
 /// The journal cannot be used, or the configuration contradicts it.
@@ -136,6 +148,7 @@ pub fn assemble<N, D>(
     networks: Networks<N, D>,
     edges: &Edges,
     mut storage: Box<dyn Storage>,
+    mut files: Box<dyn Storage>,
     journal_id: u64,
     now_ns: u64,
 ) -> Result<Venue, Failure>
@@ -206,15 +219,26 @@ where
         created: now_ns,
         from: 0,
     };
-    let mut replay = |output: &Output| {
-        order_entry.replay(output);
-        order_entry_udp.replay(output);
-        market_data.replay(output);
+    let plan = snapshot_plan(config);
+    let mut take = |past: Past<'_>| match past {
+        Past::History(history) => {
+            order_entry.restore(history);
+            order_entry_udp.restore(history);
+            market_data.restore(history);
+        }
+        Past::Output(output) => {
+            order_entry.replay(output);
+            order_entry_udp.replay(output);
+            market_data.replay(output);
+        }
     };
-    let (mut engine, mut writer, report) = recovery::recover(storage, &options, &mut replay)?;
+    let Recovery { mut engine, mut writer, report, snapshot, passed_over } =
+        recovery::resume(storage, &mut *files, &options, plan.history_bytes, &mut take)?;
     // Streams are named after it; a journal that could not be read above would have another.
     assert_eq!(writer.journal_id(), journal_id, "the journal is the one the streams are named for");
-    recovery::complete(config, now_ns, &mut engine, &mut writer, &mut replay)?;
+    recovery::complete(config, now_ns, &mut engine, &mut writer, &mut |output| {
+        take(Past::Output(output));
+    })?;
     durable.set(if unconditional { u64::MAX } else { engine.sequence().0 });
 
     let mut inputs = Builder::<Input>::new("inputs", config.rings.inputs);
@@ -223,7 +247,7 @@ where
     let (inputs_producer, inputs_monitor) = inputs.build();
 
     let checkpoint = Checkpoint::of(&engine);
-    let gauges = Gauges {
+    let mut gauges = Gauges {
         rings: vec![submissions_monitor, submissions_udp_monitor, inputs_monitor, outputs_monitor],
         checkpoints: checkpoint_tap,
         checkpoint,
@@ -231,6 +255,7 @@ where
         order_entry: order_entry.counters(),
         order_entry_udp: order_entry_udp.counters(),
         market_data: market_data.counters(),
+        snapshots: None,
     };
     let due = Arc::new(Latest::new(u64::MAX));
     let sequencer = Sequencer::new(
@@ -240,7 +265,12 @@ where
         inputs_producer,
         Arc::clone(&due),
     );
-    let journaler = Journaler::new(to_journaler, writer, durable, unconditional);
+    let journaled = Arc::new(Latest::new(0));
+    let journaler = Journaler::new(to_journaler, writer, durable, unconditional)
+        .telling(Arc::clone(&journaled));
+    let last_snapshot = snapshot.map_or(0, |summary| summary.header.sequence);
+    let snapshots = (plan.inputs > 0 || plan.time_ns > 0)
+        .then(|| Snapshots::new(files, journaled, plan, last_snapshot));
     let engine = EngineStage::new(to_engine, engine, outputs_producer, checkpoints_producer, due);
     let agents: [(AgentName, Box<dyn Agent>); 6] = [
         (AgentName::OrderEntry, Box::new(order_entry)),
@@ -250,8 +280,20 @@ where
         (AgentName::Engine, Box::new(engine)),
         (AgentName::MarketData, Box::new(market_data)),
     ];
-    let recovered = Recovered { journal_id, report, checkpoint };
-    Ok(Venue { agents: agents.into(), gauges, recovered })
+    gauges.snapshots = snapshots.as_ref().map(Snapshots::figures);
+    let snapshots = snapshots.map(|agent| -> Box<dyn Agent> { Box::new(agent) });
+    let recovered = Recovered { journal_id, report, checkpoint, snapshot, passed_over };
+    Ok(Venue { agents: agents.into(), gauges, snapshots, recovered })
+}
+
+fn snapshot_plan(config: &Config) -> SnapshotPlan {
+    let settings = &config.snapshots;
+    SnapshotPlan {
+        inputs: settings.inputs,
+        time_ns: settings.time.0.as_nanos() as u64,
+        history_bytes: settings.replies.0 as usize,
+        removes_segments: settings.old_segments == OldSegments::Remove,
+    }
 }
 
 fn order_entry_config(config: &Config, session: [u8; 10]) -> Result<OrderEntryConfig, Failure> {

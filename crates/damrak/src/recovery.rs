@@ -1,15 +1,23 @@
 //! From a journal back to the state: replay, and what the configuration must still add to it.
 
-use std::{error::Error, fmt, path::Path};
+use std::{error::Error, path::Path};
 
 use engine::Engine;
-use journal::{Folder, Kind, OpenError, Options, Record, Report, Storage, VerifyError, Writer};
+use gateway::History;
+use journal::{
+    Folder, Kind, OpenError, Options, Report, SnapshotError, SnapshotSummary, Storage, VerifyError,
+    Writer,
+};
 use market::{
-    AddInstrument, AddSession, CancelOnDisconnect, Command, DecodeError, Input, Output, Sequence,
-    SystemEvent, Timestamp,
+    AddInstrument, AddSession, CancelOnDisconnect, Command, Input, Output, SystemEvent, Timestamp,
 };
 
-use crate::{config::Config, failure::Failure};
+use crate::{
+    config::Config,
+    failure::Failure,
+    shadow::{Choice, choose},
+    snapshot::{self, NotACommand},
+};
 
 /// A journal that was read without being opened for writing.
 pub struct Replay {
@@ -43,13 +51,37 @@ pub fn replay(
 ) -> Result<Replay, Failure> {
     let mut engine = Engine::new();
     let report = journal::verify(storage, &mut |record| {
-        if let Some(input) = apply(&mut engine, record, each)? {
+        if record.kind == Kind::Input {
+            let input = snapshot::input_of(record.sequence, record.timestamp, record.payload)?;
+            snapshot::apply(&mut engine, &input, each);
             after(&input, &engine);
         }
         Ok::<(), NotACommand>(())
     })
     .map_err(|error| verify_failure(&error))?;
     Ok(Replay { engine, report })
+}
+
+/// A journal that was opened for writing, and what it came to.
+pub struct Recovery {
+    /// The state after its last record.
+    pub engine: Engine,
+    /// At its end.
+    pub writer: Writer,
+    /// What was read.
+    pub report: Report,
+    /// The snapshot that was begun with, if there was one.
+    pub snapshot: Option<SnapshotSummary>,
+    /// Newer snapshots that could not be used, and why.
+    pub passed_over: Vec<SnapshotError>,
+}
+
+/// What recovery tells, in this order.
+pub enum Past<'a> {
+    /// What had been said when the snapshot was made that was begun with: at most once, first.
+    History(&'a History),
+    /// What came of an input after it.
+    Output(&'a Output),
 }
 
 /// Opens the journal of `storage` for writing, after replaying it through a fresh engine. `each`
@@ -64,50 +96,61 @@ pub fn recover(
 ) -> Result<(Engine, Writer, Report), Failure> {
     let mut engine = Engine::new();
     let (writer, report) =
-        journal::open(storage, options, &mut |record| apply(&mut engine, record, each).map(|_| ()))
-            .map_err(|error| open_failure(&error))?;
+        open(storage, options, &mut engine, each).map_err(|error| open_failure(&error))?;
     Ok((engine, writer, report))
 }
 
-fn apply(
+/// Opens a journal, and applies what comes after the state that the engine has.
+fn open(
+    storage: Box<dyn Storage>,
+    options: &Options,
     engine: &mut Engine,
-    record: Record<'_>,
     each: &mut dyn FnMut(&Output),
-) -> Result<Option<Input>, NotACommand> {
-    if record.kind == Kind::Note {
-        return Ok(None);
-    }
-    let command = Command::decode(record.payload)
-        .map_err(|error| NotACommand { sequence: record.sequence, error })?;
-    let input = Input {
-        sequence: Sequence(record.sequence),
-        timestamp: Timestamp(record.timestamp),
-        command,
+) -> Result<(Writer, Report), OpenError> {
+    let from = engine.sequence().0;
+    let options = Options { from, ..options.clone() };
+    journal::open(storage, &options, &mut |record| {
+        if record.kind == Kind::Input && record.sequence > from {
+            let input = snapshot::input_of(record.sequence, record.timestamp, record.payload)?;
+            snapshot::apply(engine, &input, each);
+        }
+        Ok::<(), NotACommand>(())
+    })
+}
+
+/// Opens the journal of `storage` for writing, after replaying it through an engine: from the newest
+/// snapshot in `snapshots` that can be used, or from the first record. `take` is told what the edges
+/// must know.
+///
+/// # Errors
+/// It cannot be read, is in use, is foreign or is corrupt.
+pub fn resume(
+    storage: Box<dyn Storage>,
+    snapshots: &mut dyn Storage,
+    options: &Options,
+    history_bytes: usize,
+    take: &mut dyn FnMut(Past<'_>),
+) -> Result<Recovery, Failure> {
+    let Choice { found, passed_over } = choose(&*storage, snapshots, u64::MAX, history_bytes)?;
+    let (snapshot, mut engine) = match found {
+        None => (None, Engine::new()),
+        Some((summary, state)) => {
+            take(Past::History(&state.history));
+            (Some(summary), state.engine)
+        }
     };
-    let (cause, timestamp) = (input.sequence, input.timestamp);
-    engine.apply(&input, &mut |event| each(&Output { cause, timestamp, event }));
-    Ok(Some(input))
+    let opened = open(storage, options, &mut engine, &mut |output| take(Past::Output(output)));
+    let (writer, report) = opened.map_err(|error| {
+        let failure = open_failure(&error);
+        match passed_over.first() {
+            None => failure,
+            Some(first) => {
+                failure.hint(format!("the newest snapshot is of no use either: {first}"))
+            }
+        }
+    })?;
+    Ok(Recovery { engine, writer, report, snapshot, passed_over })
 }
-
-/// A record that is whole, but was written by another program or another version.
-#[derive(Debug)]
-struct NotACommand {
-    sequence: u64,
-    error: DecodeError,
-}
-
-impl fmt::Display for NotACommand {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            f,
-            "record {} is whole, but is not a command: {}; it was written by another version of \
-             damrak, or by another program",
-            self.sequence, self.error
-        )
-    }
-}
-
-impl Error for NotACommand {}
 
 pub(crate) fn open_failure(error: &OpenError) -> Failure {
     if error.is_corruption() {
@@ -117,7 +160,7 @@ pub(crate) fn open_failure(error: &OpenError) -> Failure {
     }
 }
 
-fn verify_failure(error: &VerifyError) -> Failure {
+pub(crate) fn verify_failure(error: &VerifyError) -> Failure {
     if error.is_corruption() {
         Failure::verification(causes(error))
     } else {

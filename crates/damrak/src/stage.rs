@@ -3,10 +3,12 @@
 mod sequencer;
 mod journaler;
 mod engine;
+mod snapshots;
 
 pub use engine::{Checkpoint, EngineHeir, EngineStage};
 pub use journaler::Journaler;
 pub use sequencer::Sequencer;
+pub use snapshots::{SnapshotFigures, SnapshotPlan, Snapshots};
 
 /// How much one stage takes up in one turn, so that the others of its thread get theirs.
 const TURN_LIMIT: usize = 1024;

@@ -2,7 +2,10 @@
 
 use std::{
     num::NonZero,
-    sync::atomic::{AtomicU64, Ordering},
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
     thread,
     time::Duration,
 };
@@ -28,6 +31,8 @@ const PARK_MAX: Duration = Duration::from_millis(20);
 /// A venue that runs.
 pub struct Running {
     threads: ring::Running,
+    /// Apart from the others, so that they never wake it.
+    snapshots: Option<ring::Running>,
     gauges: Gauges,
     started: Value,
     notices: Vec<String>,
@@ -53,6 +58,7 @@ pub fn start(config: &Config, clock: SystemClock) -> Result<Running, Failure> {
         config,
         sockets.networks,
         &edges,
+        Box::new(Folder::new(&config.journal.directory)),
         Box::new(Folder::new(&config.journal.directory)),
         now_ns,
         now_ns,
@@ -81,9 +87,18 @@ pub fn start(config: &Config, clock: SystemClock) -> Result<Running, Failure> {
             on_start: core.map(pin_at_start),
         });
     }
-    let threads = ring::launch(launched, std::sync::Arc::new(clock));
+    let clock_of_agents: Arc<dyn ring::Clock> = Arc::new(clock);
+    let threads = ring::launch(launched, Arc::clone(&clock_of_agents));
+    let snapshots = venue.snapshots.map(|agent| ring::launch(vec![aside(agent)], clock_of_agents));
     let started = started(config, &addresses, &venue.recovered, &layout, recovery_seconds);
-    Ok(Running { threads, gauges: venue.gauges, started, notices: sockets.notices, clock })
+    Ok(Running {
+        threads,
+        snapshots,
+        gauges: venue.gauges,
+        started,
+        notices: sockets.notices,
+        clock,
+    })
 }
 
 impl Running {
@@ -102,7 +117,7 @@ impl Running {
     /// True once an agent has failed, so that the threads end by themselves.
     #[must_use]
     pub fn stopped(&self) -> bool {
-        self.threads.stopped()
+        self.threads.stopped() || self.snapshots.as_ref().is_some_and(ring::Running::stopped)
     }
 
     /// The figures of now, as `damrak serve --json` prints them.
@@ -116,11 +131,16 @@ impl Running {
     /// An agent had failed.
     pub fn stop(mut self) -> Result<Value, Failure> {
         let figures = self.document("stopped");
-        self.threads.stop();
-        self.threads.join().map_err(|failure| {
+        let failed = |failure: ring::AgentFailure| {
             Failure::runtime(format!("the venue stopped: {failure}"))
                 .hint("nothing was acknowledged that is not in the journal")
-        })?;
+        };
+        self.threads.stop();
+        self.threads.join().map_err(failed)?;
+        if let Some(snapshots) = self.snapshots {
+            snapshots.stop();
+            snapshots.join().map_err(failed)?;
+        }
         Ok(figures)
     }
 
@@ -139,8 +159,29 @@ impl Running {
             "order_entry": figures(&self.gauges.order_entry.read().named()),
             "order_entry_udp": figures(&self.gauges.order_entry_udp.read().named()),
             "market_data": figures(&self.gauges.market_data.read().named()),
+            "snapshots": self.gauges.snapshots.as_deref().map(|figures| json!({
+                "sequence": figures.sequence.get(),
+                "bytes": figures.bytes.get(),
+                "made": figures.made.get(),
+                "failed": figures.failed.get(),
+                "segments_removed": figures.segments_removed.get(),
+            })),
             "cpu_s": gateway::sys::process_cpu_ns() as f64 / 1e9,
         })
+    }
+}
+
+/// A thread for what may take its time: it sleeps mostly, nobody wakes it, and where the cores do not
+/// suffice the others go first.
+fn aside(agent: Box<dyn ring::Agent>) -> Group {
+    let idle = IdleStrategy::Backoff { spins: 0, yields: 0, park_max: PARK_MAX };
+    Group {
+        on_start: Some(Box::new(|| {
+            if let Err(error) = gateway::sys::lower_priority() {
+                eprintln!("note: snapshots are made with the priority of the venue: {error}");
+            }
+        })),
+        ..Group::new("damrak-snapshot", vec![agent], idle)
     }
 }
 
@@ -192,6 +233,14 @@ fn started(
             "last_sequence": report.last_sequence,
             "records": report.record_count,
             "bytes": report.byte_count,
+            "snapshot": recovered.snapshot.map(|summary| json!({
+                "sequence": summary.header.sequence,
+                "bytes": summary.byte_count,
+            })),
+            "replayed": report.last_sequence
+                - recovered.snapshot.map_or(0, |summary| summary.header.sequence),
+            "passed_over": recovered.passed_over.iter().map(ToString::to_string)
+                .collect::<Vec<_>>(),
             "seconds": recovery_seconds,
             "state_hash": format!("{:016x}", recovered.checkpoint.state_hash),
             "torn_tail": report.cut.as_ref().map(|cut| json!({

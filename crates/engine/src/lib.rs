@@ -143,14 +143,12 @@ impl Engine {
         }
     }
 
-    #[inline(never)]
     fn advance(&mut self, event: SystemEvent, emit: &mut impl FnMut(Event)) {
         if self.day.advance(event) {
             emit(Event::System(event));
         }
     }
 
-    #[inline(never)]
     fn add_instrument(&mut self, add: &AddInstrument, emit: &mut impl FnMut(Event)) {
         let Ok(instrument_id) = u16::try_from(self.books.len() + 1) else { return };
         let increment_allowed =
@@ -172,7 +170,6 @@ impl Engine {
         emit(Event::InstrumentAdded(instrument));
     }
 
-    #[inline(never)]
     fn add_session(&mut self, add: &AddSession, emit: &mut impl FnMut(Event)) {
         let Some(session) = self.sessions.add(add) else { return };
         self.hash.add(hash::session(session));
@@ -184,7 +181,6 @@ impl Engine {
         }));
     }
 
-    #[inline]
     fn enter(&mut self, order: &EnterOrder, emit: &mut impl FnMut(Event)) {
         if !self.consume(order.key) {
             return;
@@ -237,11 +233,10 @@ impl Engine {
             minimum_quantity: order.conditions.minimum_quantity,
             instructions: order.instructions,
         };
-        self.reserve(&incoming, &terms, emit);
+        self.reserve(&incoming, terms.order_type, emit);
         self.trade_and_rest(incoming, &terms, emit);
     }
 
-    #[inline(never)]
     fn replace(&mut self, replace: &ReplaceOrder, emit: &mut impl FnMut(Event)) {
         let key = replace.key;
         let Some(session) = self.sessions.get(key.session_id) else { return };
@@ -275,7 +270,7 @@ impl Engine {
             && !book.would_cross(original.side, Some(terms.price));
         self.consume(key);
         self.remove(slot);
-        let mut replacement = Order::new(OrderTerms {
+        let replacement = Order::new(OrderTerms {
             order_id: self.next_order_id(),
             key,
             price: terms.price,
@@ -324,17 +319,16 @@ impl Engine {
             conditions: Conditions { minimum_quantity, ..replacement.conditions() },
         }));
         self.release(&original, original.leaves(), Quantity::ZERO, emit);
-        let ReplaceTerms { order_type, time_in_force, .. } = terms;
-        let terms = EntryTerms { order_type, time_in_force, minimum_quantity, instructions };
-        self.reserve(&replacement, &terms, emit);
+        self.reserve(&replacement, terms.order_type, emit);
         if in_place {
-            self.add(&mut replacement, &instructions);
+            self.add(replacement, &instructions);
         } else {
+            let ReplaceTerms { order_type, time_in_force, .. } = terms;
+            let terms = EntryTerms { order_type, time_in_force, minimum_quantity, instructions };
             self.trade_and_rest(replacement, &terms, emit);
         }
     }
 
-    #[inline]
     fn cancel(&mut self, cancel: &CancelOrder, emit: &mut impl FnMut(Event)) {
         let Some(slot) = self.find(cancel.key) else { return };
         let quantity = self.pool[slot].order.excess(cancel.quantity);
@@ -343,7 +337,6 @@ impl Engine {
         }
     }
 
-    #[inline(never)]
     fn modify(&mut self, modify: &ModifyOrder, emit: &mut impl FnMut(Event)) {
         let Some(slot) = self.find(modify.key) else { return };
         let before = self.pool[slot].order;
@@ -370,7 +363,6 @@ impl Engine {
         self.release(&after, before.leaves(), after.leaves(), emit);
     }
 
-    #[inline(never)]
     fn mass_cancel(&mut self, mass: &MassCancel, emit: &mut impl FnMut(Event)) {
         if !self.consume(mass.key) {
             return;
@@ -390,7 +382,6 @@ impl Engine {
         self.found = found;
     }
 
-    #[inline(never)]
     fn cancel_on_disconnect(&mut self, cancel: &CancelOnDisconnect, emit: &mut impl FnMut(Event)) {
         let Some(session) = self.sessions.get(cancel.session_id) else { return };
         let mut found = mem::take(&mut self.found);
@@ -402,7 +393,6 @@ impl Engine {
         self.found = found;
     }
 
-    #[inline(never)]
     fn switch_entry(&mut self, switch: &EntrySwitch, emit: &mut impl FnMut(Event)) {
         let EntrySwitch { key, firm, enabled } = *switch;
         if !self.consume(key) {
@@ -415,7 +405,6 @@ impl Engine {
         }
     }
 
-    #[inline(never)]
     fn query_account(&mut self, query: &AccountQuery, emit: &mut impl FnMut(Event)) {
         let Some(session) = self.sessions.get(query.session_id) else { return };
         emit(Event::AccountQueried(AccountQueried {
@@ -425,7 +414,6 @@ impl Engine {
         }));
     }
 
-    #[inline(never)]
     fn refuse(&mut self, refused: &RefusedOrder, emit: &mut impl FnMut(Event)) {
         if self.consume(refused.key) {
             reject(refused.key, refused.reason, refused.client_order_id, emit);
@@ -433,7 +421,6 @@ impl Engine {
     }
 
     /// All checks of a new order; what it trades, if it passes them.
-    #[inline]
     fn check(&self, order: &EnterOrder) -> Result<InstrumentId, RejectReason> {
         let session = self.sessions.owner(order.key);
         check::entry(self.day, session, order.attributes.firm)?;
@@ -467,18 +454,17 @@ impl Engine {
             OrderType::Limit => Some(order.price()),
             OrderType::Market | OrderType::MarketToLimit => None,
         };
-        let crosses = self.book_of(&order).would_cross(order.side, limit);
-        if crosses && order.post_only {
+        if order.post_only && self.book_of(&order).would_cross(order.side, limit) {
             return self.cancel_at_once(&order, CancelReason::PostOnly, emit);
         }
         let minimum = match terms.time_in_force {
             TimeInForce::FillOrKill => order.leaves(),
             _ => terms.minimum_quantity.quantity(),
         };
-        if !minimum.is_zero() && !self.reaches_minimum(&order, limit, minimum) {
+        if !self.reaches_minimum(&order, limit, minimum) {
             return self.cancel_at_once(&order, CancelReason::ImmediateOrCancel, emit);
         }
-        let price_last = if crosses { self.trade(&mut order, limit, emit) } else { None };
+        let price_last = self.trade(&mut order, limit, emit);
         if order.is_done() {
             return self.money.finish_market(&order, &mut self.hash, emit);
         }
@@ -493,7 +479,7 @@ impl Engine {
                 order.set_price(limit);
                 self.money.rest_market(&order, &mut self.hash, emit);
             }
-            let shown = self.add(&mut order, &terms.instructions);
+            let shown = self.add(order, &terms.instructions);
             emit(Event::Booked(Booked {
                 order_id: order.order_id,
                 instrument_id: order.instrument_id,
@@ -509,8 +495,10 @@ impl Engine {
     }
 
     /// Would an incoming order trade at least its minimum at once?
-    #[inline(never)]
     fn reaches_minimum(&self, order: &Order, limit: Option<Price>, minimum: Quantity) -> bool {
+        if minimum.is_zero() {
+            return true;
+        }
         let prevention = self_match::meant(&self.sessions, order);
         self.book_of(order).would_trade(
             &self.pool,
@@ -526,7 +514,6 @@ impl Engine {
     }
 
     /// Trades an order as far as it goes; the price of its last trade, if it had one.
-    #[inline(never)]
     fn trade(
         &mut self,
         order: &mut Order,
@@ -579,7 +566,6 @@ impl Engine {
     }
 
     /// Cancels some of what is open of a resting order.
-    #[inline]
     fn cancel_some(
         &mut self,
         slot: Slot,
@@ -607,14 +593,12 @@ impl Engine {
 
     /// Uses a number up; false, and nothing is done, if the session is unknown or the number is
     /// not above the last.
-    #[inline]
     fn consume(&mut self, key: OrderKey) -> bool {
         let session = self.sessions.get_mut(key.session_id);
         session.is_some_and(|session| session.consume(key, &mut self.hash))
     }
 
     /// A live order by its owner's name for it.
-    #[inline]
     fn find(&self, key: OrderKey) -> Option<Slot> {
         self.sessions.get(key.session_id)?.find(key)
     }
@@ -635,30 +619,27 @@ impl Engine {
     }
 
     /// An order rests now, and its session knows it; says how much of it is shown.
-    #[inline]
-    fn add(&mut self, order: &mut Order, instructions: &Instructions) -> Quantity {
+    fn add(&mut self, mut order: Order, instructions: &Instructions) -> Quantity {
         order.is_reserve = instructions.shown_quantity != Lots::ZERO;
         let slot = self.rest(order);
         self.sessions.owner_mut(order.key).add_live(order.key, slot);
         self.money.add_live(order.key.session_id);
         if order.is_reserve {
-            return self.reserves.add(slot, order, instructions, &mut self.hash);
+            return self.reserves.add(slot, &order, instructions, &mut self.hash);
         }
         order.shown_whole()
     }
 
     /// An order rests now.
-    #[inline(never)]
-    fn rest(&mut self, order: &Order) -> Slot {
+    fn rest(&mut self, order: Order) -> Slot {
         let book = &mut self.books[usize::from(order.instrument_id.0) - 1];
         let slot = book.add(&mut self.pool, order);
         book.check_not_crossed();
-        self.hash.add(hash::order(order));
+        self.hash.add(hash::order(&order));
         slot
     }
 
     /// A resting order rests no more; as it was then.
-    #[inline]
     fn remove(&mut self, slot: Slot) -> Order {
         let instrument_id = self.pool[slot].order.instrument_id;
         let book = &mut self.books[usize::from(instrument_id.0) - 1];
@@ -675,7 +656,6 @@ impl Engine {
 
     /// A resting order keeps its place with less open or another kind of sell; or, with nothing
     /// open, rests no more. Says what is shown of it.
-    #[inline]
     fn change(&mut self, slot: Slot, after: Order) -> Shown {
         let before = &self.pool[slot].order;
         let shown = match before.is_reserve {
@@ -687,7 +667,10 @@ impl Engine {
             return shown;
         }
         let order = &mut self.pool[slot].order;
-        self.hash.change(hash::order(order), hash::order(&after));
+        self.hash.change(
+            hash::order_progress(order, order.progress()),
+            hash::order_progress(&after, after.progress()),
+        );
         *order = after;
         shown
     }
@@ -710,19 +693,16 @@ impl Engine {
         Instructions::NONE
     }
 
-    #[inline]
     fn next_order_id(&mut self) -> OrderId {
         self.order_id_last.0 += 1;
         self.order_id_last
     }
 
-    #[inline]
     fn book_of(&self, order: &Order) -> &Book {
         &self.books[usize::from(order.instrument_id.0) - 1]
     }
 
     /// The firm under whose name an order is shown; blank if without a name.
-    #[inline]
     fn attribution(&self, order: &Order) -> Firm {
         attribution(&self.sessions, order)
     }
@@ -856,7 +836,6 @@ impl<E: FnMut(Event)> Settlement<'_, E> {
     }
 
     /// Tells each order that lost lots, the resting one first; of a reserve order so much is shown.
-    #[inline(never)]
     fn tell_prevented(&mut self, met: &Match<'_>, reserve: Shown, prevention: SelfMatchPrevention) {
         let orders = [
             (met.maker, Quantity(met.maker_before.leaves.into()), true),
@@ -898,7 +877,6 @@ fn reject(
 }
 
 /// The firm under whose name an order is shown; blank if without a name.
-#[inline]
 fn attribution(sessions: &Sessions, order: &Order) -> Firm {
     match order.display {
         Display::Attributable => sessions.owner(order.key).resolve(order.firm),
@@ -915,7 +893,6 @@ fn shown_first(order: &Order, instructions: &Instructions) -> Quantity {
 }
 
 /// A trade as this order sees it.
-#[inline]
 fn fill(order: &Order) -> Fill {
     Fill { key: order.key, order_id: order.order_id, leaves: order.leaves() }
 }

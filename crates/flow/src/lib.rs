@@ -10,7 +10,6 @@
 
 pub mod rng;
 pub mod generator;
-mod money;
 pub mod model;
 pub mod wlf;
 pub mod orders;

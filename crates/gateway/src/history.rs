@@ -20,7 +20,7 @@ const LENGTH_BYTES: usize = 2;
 /// It takes the outputs of all sessions, whatever gateway they come in by, and numbers messages as
 /// the gateways do. Of replies and of the feed it keeps as much as the bound allows; of what was
 /// given up it still knows how many there were, so that nothing gets another number.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct History {
     replies_encoder: ouch::Encoder,
     feed_encoder: itch::Encoder,

@@ -17,7 +17,7 @@ const STREAM_BYTES_MIN: usize = 2 * (CHUNK_BYTES + BLOCK_BYTES);
 /// reached, the stream that holds most gives up its oldest messages. A message is found by its
 /// number in constant time, and memory is taken and reused in chunks, so that a message costs one
 /// copy.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct StreamStore {
     streams: Vec<Stream>,
     bytes: usize,
@@ -26,7 +26,7 @@ pub struct StreamStore {
     spare: Vec<Box<[u8]>>,
 }
 
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 struct Stream {
     /// Number of the oldest message kept; `next` if none is.
     first: u64,
@@ -41,7 +41,7 @@ struct Stream {
     block_first: u64,
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Chunk {
     bytes: Box<[u8]>,
     written: usize,

@@ -38,6 +38,16 @@ pub fn pin_to_core(core: usize) -> io::Result<()> {
     check(result).map(drop)
 }
 
+/// Lets other threads go before the calling one where there are not enough cores for all.
+///
+/// # Errors
+/// The system does not allow it.
+pub fn lower_priority() -> io::Result<()> {
+    const NICE: libc::c_int = 10;
+    // SAFETY: it takes numbers only; process 0 is, to Linux, the calling thread.
+    check(unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, NICE) }).map(drop)
+}
+
 /// Processor time the calling thread has used so far, in nanoseconds.
 #[must_use]
 pub fn thread_cpu_ns() -> u64 {

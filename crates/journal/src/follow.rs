@@ -118,9 +118,10 @@ impl Follower {
     /// It may not; never to be tried again.
     pub fn sync(&mut self) -> Result<(), VerifyError> {
         let Some(current) = &self.current else { return Ok(()) };
-        let segments = list_segments(&mut *self.storage)?;
+        let first_sequence = current.first_sequence;
+        let segments = self.list()?;
         // Where commits do not sync, the one before may still be on its way.
-        let at = segments.partition_point(|it| *it < current.first_sequence);
+        let at = segments.partition_point(|it| *it < first_sequence);
         for first_sequence in segments[..segments.len().min(at + 1)].iter().rev().take(2) {
             let name = file_name(*first_sequence);
             let done = self.storage.open(&name, Access::Write).and_then(|mut file| file.sync());
@@ -156,7 +157,7 @@ impl Follower {
 
     /// Opens the segment to begin with; false if there is none yet.
     fn begin(&mut self) -> Result<bool, VerifyError> {
-        let segments = list_segments(&mut *self.storage)?;
+        let segments = self.list()?;
         if segments.is_empty() {
             return Ok(false);
         }
@@ -177,7 +178,7 @@ impl Follower {
             let chain = current.reader.first_chain();
             return Ok(self.is_made_anew(next)? && self.open(next, Some(chain))?);
         }
-        if !list_segments(&mut *self.storage)?.contains(&next) {
+        if !self.list()?.contains(&next) {
             return Ok(false);
         }
         // The writer ended the old one before it began the new one: look a last time.
@@ -195,7 +196,7 @@ impl Follower {
 
     /// True if the file with the name of the current segment is another one than was opened.
     fn is_made_anew(&mut self, first_sequence: u64) -> Result<bool, VerifyError> {
-        if !list_segments(&mut *self.storage)?.contains(&first_sequence) {
+        if !self.list()?.contains(&first_sequence) {
             return Ok(false);
         }
         let (segment, mut file) = Segment::open(&mut *self.storage, first_sequence, None)?;
@@ -203,6 +204,11 @@ impl Follower {
         let header = segment.read_header(&mut *self.storage, &mut *file, None, &mut report)?;
         let current = self.current.as_ref().expect("one was read");
         Ok(header.is_some_and(|header| header.epoch > current.reader.epoch()))
+    }
+
+    fn list(&mut self) -> Result<Vec<u64>, VerifyError> {
+        let place = self.storage.place();
+        Ok(list_segments(&mut *self.storage).map_err(failed("list", &place))?)
     }
 
     /// Opens a segment; false if its header is not whole yet.
@@ -240,7 +246,7 @@ impl Follower {
         offset: u64,
         fault: crate::BadRecord,
     ) -> Result<(), VerifyError> {
-        let segments = list_segments(&mut *self.storage)?;
+        let segments = self.list()?;
         let current = self.current.as_mut().expect("one was read");
         let read = |error| failed("read", &current.path)(error);
         let later = match segments.iter().find(|it| **it > current.first_sequence) {

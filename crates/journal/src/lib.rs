@@ -24,6 +24,7 @@ mod reader;
 mod judgement;
 mod recovery;
 mod follow;
+mod retention;
 mod snapshot;
 mod error;
 
@@ -35,6 +36,7 @@ pub use follow::Follower;
 pub use judgement::{Row, TABLE};
 pub use record::{Kind, PAYLOAD_LEN_MAX, Record, encoded_len};
 pub use recovery::{Cut, DamagedCopy, Options, Report, identity, open, verify, verify_from};
+pub use retention::{remove_segments_before, segments_before};
 pub use segment::{FORMAT_VERSION, SEGMENT_HEADER_LEN, file_name};
 pub use snapshot::{
     SECTION_LEN_MAX, SNAPSHOT_VERSION, SnapshotError, SnapshotFault, SnapshotHeader,

@@ -269,12 +269,11 @@ impl<'a> Listing<'a> {
 }
 
 /// The segments of a folder, ascending; none if there is no folder, or nothing in it.
-pub(crate) fn list_segments(storage: &mut dyn Storage) -> Result<Vec<u64>, ReadError> {
-    let path = storage.place();
+pub(crate) fn list_segments(storage: &mut dyn Storage) -> io::Result<Vec<u64>> {
     match storage.list() {
         Ok(names) => Ok(Listing::of(&names).segments),
         Err(error) if error.kind() == ErrorKind::NotFound => Ok(Vec::new()),
-        Err(error) => Err(failed("list", &path)(error)),
+        Err(error) => Err(error),
     }
 }
 

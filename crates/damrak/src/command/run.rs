@@ -80,7 +80,7 @@ enum Rounding {
 
 /// See [`Arguments::wait`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(super) enum WaitName {
+enum WaitName {
     Adaptive,
     Spin,
     Yield,
@@ -88,32 +88,10 @@ pub(super) enum WaitName {
 
 /// See [`Arguments::durability`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(super) enum DurabilityName {
+enum DurabilityName {
     None,
     Written,
     Synced,
-}
-
-impl WaitName {
-    /// In the words of the rings; `None` is by the number of cores and threads.
-    pub(super) fn idle(self) -> Option<IdleStrategy> {
-        match self {
-            Self::Adaptive => None,
-            Self::Spin => Some(IdleStrategy::Spin),
-            Self::Yield => Some(IdleStrategy::Yield),
-        }
-    }
-}
-
-impl DurabilityName {
-    /// In the words of the journal.
-    pub(super) fn durability(self) -> Durability {
-        match self {
-            Self::None => Durability::None,
-            Self::Written => Durability::Written,
-            Self::Synced => Durability::Synced,
-        }
-    }
 }
 
 /// Runs `damrak run`.
@@ -127,8 +105,16 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
         balances: arguments.balances.clone(),
         instruments: arguments.instruments.clone(),
         grouping: arguments.layout.clone(),
-        idle: arguments.wait.idle(),
-        durability: arguments.durability.durability(),
+        idle: match arguments.wait {
+            WaitName::Adaptive => None,
+            WaitName::Spin => Some(IdleStrategy::Spin),
+            WaitName::Yield => Some(IdleStrategy::Yield),
+        },
+        durability: match arguments.durability {
+            DurabilityName::None => Durability::None,
+            DurabilityName::Written => Durability::Written,
+            DurabilityName::Synced => Durability::Synced,
+        },
         journal: journal.path.clone(),
         out: arguments.out.clone(),
         origin_rounding: arguments.rounding == Rounding::Origin,

@@ -74,6 +74,7 @@ fn figures(summary: &Summary, seconds: f64) -> serde_json::Value {
         "connections": summary.connections,
         "kills": summary.kills,
         "power_cuts": summary.power_cuts,
+        "snapshot_starts": summary.snapshot_starts,
         "simulated_s": summary.simulated_ns as f64 / 1e9,
         "state_hash": format!("{:016x}", summary.state_hash),
         "seconds": seconds,
@@ -84,7 +85,7 @@ fn figures(summary: &Summary, seconds: f64) -> serde_json::Value {
 fn line(summary: &Summary, seconds: f64) -> String {
     format!(
         "seed {}: {} inputs, {} orders, {} trades, {} replies over {} connections, {} kills ({} \
-         with the power), state {:016x}: all equal, {seconds:.2} s",
+         with the power), {} starts from a snapshot, state {:016x}: all equal, {seconds:.2} s",
         summary.seed,
         grouped(summary.inputs),
         grouped(summary.orders),
@@ -93,6 +94,7 @@ fn line(summary: &Summary, seconds: f64) -> String {
         summary.connections,
         summary.kills,
         summary.power_cuts,
+        summary.snapshot_starts,
         summary.state_hash,
     )
 }

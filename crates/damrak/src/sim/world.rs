@@ -5,6 +5,7 @@ use std::{
         Arc,
         atomic::{AtomicU64, Ordering},
     },
+    time::Duration,
 };
 
 use engine::Engine;
@@ -78,6 +79,8 @@ pub struct Summary {
     pub kills: u64,
     /// Of them, times the power went with it.
     pub power_cuts: u64,
+    /// Times it started from a snapshot.
+    pub snapshot_starts: u64,
     /// Simulated time, in nanoseconds.
     pub simulated_ns: u64,
     /// Hash of the final state.
@@ -151,6 +154,7 @@ struct World {
     feed: DatagramClient,
     kills: u64,
     power_cuts: u64,
+    snapshot_starts: u64,
 }
 
 impl World {
@@ -196,6 +200,7 @@ impl World {
             feed: DatagramClient::new(address(50_000)),
             kills: 0,
             power_cuts: 0,
+            snapshot_starts: 0,
         }
     }
 
@@ -237,13 +242,16 @@ impl World {
             networks,
             &edges,
             Box::new(self.disk.clone()),
+            Box::new(self.disk.clone()),
             self.seed,
             now_ns,
         )
         .map_err(|failure| format!("the venue does not start: {failure}"))?;
+        self.snapshot_starts += u64::from(venue.recovered.snapshot.is_some());
         let clock: Arc<dyn Clock> = self.clock.clone();
+        let agents = venue.agents.into_values().chain(venue.snapshots).collect();
         self.venue = Some(VenueLife {
-            runner: Runner::new(venue.agents.into_values().collect(), clock),
+            runner: Runner::new(agents, clock),
             gauges: venue.gauges,
             order_entry: life.0,
             order_entry_udp: life.1,
@@ -451,6 +459,7 @@ impl World {
             connections: self.tcp.iter().map(|client| client.connections).sum(),
             kills: self.kills,
             power_cuts: self.power_cuts,
+            snapshot_starts: self.snapshot_starts,
             simulated_ns: self.now_ns() - START_NS,
             state_hash: engine.state_hash(),
         })
@@ -533,6 +542,8 @@ fn config(rng: &mut Rng) -> Config {
         _ => DurabilityConfig::Synced,
     };
     config.journal.segment.0 = 1 << 16;
+    config.snapshots.inputs = rng.below(3) * (20 + rng.below(800));
+    config.snapshots.time.0 = Duration::from_millis(rng.below(3) * (1 + rng.below(2_000)));
     config.rings.submissions = 64;
     config.rings.inputs = 64 << rng.below(3);
     config.rings.outputs = 64 << rng.below(3);

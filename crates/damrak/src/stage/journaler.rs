@@ -2,7 +2,7 @@ use std::sync::Arc;
 
 use journal::Writer;
 use market::{Command, Input};
-use ring::{Agent, AgentError, Consumer, Cursor, Flow};
+use ring::{Agent, AgentError, Consumer, Cursor, Flow, Latest};
 
 /// Inputs written by one commit at most; bounds the time of a turn.
 const COMMIT_LIMIT: usize = 4096;
@@ -16,6 +16,8 @@ pub struct Journaler {
     durable: Arc<Cursor>,
     /// True if replies do not wait for the journal.
     unconditional: bool,
+    /// Inputs up to here were given to the journal and are as durable as they will be for now.
+    journaled: Option<Arc<Latest>>,
 }
 
 impl Journaler {
@@ -28,7 +30,15 @@ impl Journaler {
         durable: Arc<Cursor>,
         unconditional: bool,
     ) -> Self {
-        Self { inputs, writer, durable, unconditional }
+        Self { inputs, writer, durable, unconditional, journaled: None }
+    }
+
+    /// Says from now on up to which input the journal has been committed, whatever the policy.
+    #[must_use]
+    pub fn telling(mut self, journaled: Arc<Latest>) -> Self {
+        journaled.set(self.writer.last_sequence());
+        self.journaled = Some(journaled);
+        self
     }
 }
 
@@ -58,6 +68,9 @@ impl Agent for Journaler {
             let sequence = self.writer.commit()?;
             if !self.unconditional {
                 self.durable.set(sequence);
+            }
+            if let Some(journaled) = &self.journaled {
+                journaled.set(sequence);
             }
         }
         Ok(taken)

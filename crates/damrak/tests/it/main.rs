@@ -5,4 +5,5 @@ mod orders;
 mod program;
 mod recovery;
 mod simulation;
+mod snapshots;
 mod venue;

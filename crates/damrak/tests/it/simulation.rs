@@ -11,14 +11,16 @@ fn check(seed: u64, ticks: u64, faults: bool) -> sim::Summary {
 /// hash follows from the journal.
 #[test]
 fn seeds_with_faults_hold() {
-    let (mut kills, mut power_cuts, mut trades) = (0, 0, 0);
+    let (mut kills, mut power_cuts, mut trades, mut snapshot_starts) = (0, 0, 0, 0);
     for seed in 1..=12 {
         let summary = check(seed, 6_000, true);
         kills += summary.kills;
         power_cuts += summary.power_cuts;
         trades += summary.trades;
+        snapshot_starts += summary.snapshot_starts;
     }
     assert!(kills > 5 && power_cuts > 1 && trades > 1_000, "{kills} {power_cuts} {trades}");
+    assert!(snapshot_starts > 3, "{snapshot_starts}");
 }
 
 /// One seed is one run: the same inputs, streams and state, to the last bit.

@@ -1,0 +1,149 @@
+//! A snapshot of a venue: the state of its core, and what its edges have said.
+//!
+//! `engine` and `gateway` say what the sections hold, `journal` how they lie in a file; here the
+//! three meet.
+
+use std::{fmt, io};
+
+use engine::{Engine, Restoration, Section, SnapshotError as StateError};
+use gateway::{History, HistoryError};
+use journal::{
+    SnapshotError, SnapshotFault, SnapshotHeader, SnapshotSummary, SnapshotWriter, Storage,
+};
+use market::{Command, DecodeError, Input, Output, Sequence, Timestamp};
+
+/// What a journal comes to at a sequence.
+#[derive(Debug)]
+pub struct State {
+    /// The core.
+    pub engine: Engine,
+    /// What the edges have said because of it.
+    pub history: History,
+}
+
+/// A record that is whole, but was written by another program or another version.
+#[derive(Debug)]
+pub struct NotACommand {
+    sequence: u64,
+    error: DecodeError,
+}
+
+/// Why sections that verify are not the state of a venue.
+#[derive(Debug)]
+enum Unusable {
+    State(StateError),
+    History(HistoryError),
+    Code(u16),
+    Sequence(u64),
+}
+
+impl State {
+    /// Before the first input; keeps about so many bytes of replies, and as much of the feed.
+    #[must_use]
+    pub fn new(history_bytes: usize) -> Self {
+        Self { engine: Engine::new(), history: History::new(history_bytes) }
+    }
+
+    /// Writes it into `storage` as the snapshot that `header` describes; its state hash is filled
+    /// in here. Says how many bytes it takes.
+    ///
+    /// # Errors
+    /// Storage failed; there is no new snapshot then.
+    pub fn write(&self, storage: &mut dyn Storage, header: SnapshotHeader) -> io::Result<u64> {
+        let Self { engine, history } = self;
+        assert_eq!(header.sequence, engine.sequence().0, "the snapshot is of this state");
+        let state_hash = engine.state_hash();
+        let mut writer = SnapshotWriter::new(storage, SnapshotHeader { state_hash, ..header });
+        engine.snapshot(&mut |section, bytes| writer.section(section.code().into(), bytes));
+        history.sections(&mut |code, bytes| writer.section(code, bytes));
+        writer.finish()
+    }
+
+    /// Reads a snapshot by its sequence.
+    ///
+    /// # Errors
+    /// It is not there, damaged, of another journal, or not the state of a venue.
+    pub fn read(
+        storage: &mut dyn Storage,
+        journal_id: Option<u64>,
+        sequence: u64,
+        history_bytes: usize,
+    ) -> Result<(SnapshotSummary, Self), SnapshotError> {
+        let mut restoration = Some(Restoration::new());
+        let mut engine = None;
+        let mut history = History::new(history_bytes);
+        let summary = journal::read_snapshot(storage, journal_id, sequence, &mut |code, bytes| {
+            if History::has_section(code) {
+                return history.section(code, bytes).map_err(Unusable::History);
+            }
+            let section = u8::try_from(code).ok().and_then(Section::from_code);
+            let section = section.ok_or(Unusable::Code(code))?;
+            let state = restoration.as_mut().ok_or(Unusable::Code(code))?;
+            state.section(section, bytes).map_err(Unusable::State)?;
+            if section == Section::End {
+                let restored = restoration.take().expect("it was there").finish();
+                let restored = restored.map_err(Unusable::State)?;
+                if restored.sequence().0 != sequence {
+                    return Err(Unusable::Sequence(restored.sequence().0));
+                }
+                for instrument in restored.instruments() {
+                    history.know_instrument(*instrument);
+                }
+                for session in restored.sessions() {
+                    history.know_session(session.session_id(), *session.username());
+                }
+                engine = Some(restored);
+            }
+            Ok::<(), Unusable>(())
+        })?;
+        let Some(engine) = engine else {
+            let path = storage.place().join(journal::snapshot_file_name(sequence));
+            let fault = SnapshotFault::Refused(Unusable::State(StateError::Unfinished).into());
+            return Err(SnapshotError { path, offset: summary.byte_count, fault });
+        };
+        Ok((summary, Self { engine, history }))
+    }
+}
+
+/// The input that a record is.
+///
+/// # Errors
+/// It is none.
+pub fn input_of(sequence: u64, timestamp: u64, payload: &[u8]) -> Result<Input, NotACommand> {
+    let command = Command::decode(payload).map_err(|error| NotACommand { sequence, error })?;
+    Ok(Input { sequence: Sequence(sequence), timestamp: Timestamp(timestamp), command })
+}
+
+/// Does what an input asks, and shows every output.
+pub fn apply(engine: &mut Engine, input: &Input, each: &mut dyn FnMut(&Output)) {
+    let (cause, timestamp) = (input.sequence, input.timestamp);
+    engine.apply(input, &mut |event| each(&Output { cause, timestamp, event }));
+}
+
+impl fmt::Display for NotACommand {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "record {} is whole, but is not a command: {}; it was written by another version of \
+             damrak, or by another program",
+            self.sequence, self.error
+        )
+    }
+}
+
+impl std::error::Error for NotACommand {}
+
+impl fmt::Display for Unusable {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::State(error) => write!(f, "{error}"),
+            Self::History(error) => write!(f, "{error}"),
+            Self::Code(code) => {
+                write!(f, "section {code} is not known here, or comes where it cannot")
+            }
+            Self::Sequence(sequence) => write!(f, "the state in it is that after {sequence}"),
+        }
+    }
+}
+
+impl std::error::Error for Unusable {}

@@ -1,0 +1,307 @@
+//! From a snapshot and the journal after it to the state, and to everything that was said.
+
+use damrak::{
+    audit::Derived,
+    failure::ExitCode,
+    recovery::{self, Past, Recovery},
+    shadow::Shadow,
+};
+use flow::generator::{CommandFlow, Profile};
+use journal::{CrashStorage, Durability, Options, Storage, snapshot_file_name};
+use market::{Command, Output};
+
+const INPUTS: u64 = 3_000;
+const HISTORY_BYTES: usize = 16 << 20;
+const JOURNAL_ID: u64 = 77;
+
+fn options() -> Options {
+    Options {
+        durability: Durability::Synced,
+        segment_bytes: 32 << 10,
+        ..Options::new(JOURNAL_ID, 5)
+    }
+}
+
+/// Appends inputs up to `count`, as the seed says.
+fn append(storage: &CrashStorage, seed: u64, count: u64) {
+    let mut flow = CommandFlow::new(seed, Profile::default());
+    let (_, mut writer, report) =
+        recovery::recover(Box::new(storage.clone()), &options(), &mut |_| {}).unwrap();
+    for sequence in 1..=count {
+        let command = flow.next_command();
+        if sequence > report.last_sequence {
+            let mut payload = [0; Command::ENCODED_LEN_MAX];
+            let len = command.encode(&mut payload);
+            writer.append(sequence, 1_000 * sequence, &payload[..len]).unwrap();
+        }
+    }
+    writer.commit().unwrap();
+}
+
+fn shadow_at(storage: &CrashStorage, sequence: u64) -> Shadow {
+    let mut shadow = Shadow::from_the_first(storage, HISTORY_BYTES);
+    while shadow.poll(500, sequence, &mut |_, _| {}, &mut |_| {}).unwrap() > 0 {}
+    assert_eq!(shadow.engine().sequence().0, sequence);
+    shadow
+}
+
+fn take_snapshot(storage: &CrashStorage, sequence: u64) {
+    shadow_at(storage, sequence).write(&mut storage.clone(), 9).unwrap();
+}
+
+/// A journal with two snapshots, of inputs 1000 and 2000.
+fn with_two_snapshots() -> CrashStorage {
+    let storage = CrashStorage::new();
+    append(&storage, 1, INPUTS);
+    take_snapshot(&storage, 1_000);
+    take_snapshot(&storage, 2_000);
+    storage
+}
+
+/// What a start finds: the state, and every message that was said, of which those before the
+/// snapshot come out of it.
+struct Start {
+    recovery: Recovery,
+    outputs: u64,
+    sections: Vec<(u16, Vec<u8>)>,
+}
+
+fn start(storage: &CrashStorage) -> Result<Start, damrak::failure::Failure> {
+    let mut history = gateway::History::new(HISTORY_BYTES);
+    let mut outputs = 0;
+    let recovery = recovery::resume(
+        Box::new(storage.clone()),
+        &mut storage.clone(),
+        &options(),
+        HISTORY_BYTES,
+        &mut |past| match past {
+            Past::History(before) => {
+                assert_eq!(outputs, 0, "it comes first");
+                history = before.clone();
+            }
+            Past::Output(output) => {
+                history.take(output);
+                outputs += 1;
+            }
+        },
+    )?;
+    let mut sections = Vec::new();
+    history.sections(&mut |code, bytes| sections.push((code, bytes.to_vec())));
+    Ok(Start { recovery, outputs, sections })
+}
+
+/// The sequence of the snapshot a start begins with, 0 if with none; what it comes to is compared
+/// with a replay from the first input.
+fn begins_with(storage: &CrashStorage) -> (u64, usize) {
+    let found = start(storage).unwrap();
+    let mut derived = Derived::new();
+    let full = recovery::replay(&mut storage.clone(), &mut |_, _| {}, &mut |output: &Output| {
+        derived.output(output);
+    })
+    .unwrap();
+    let engine = &found.recovery.engine;
+    assert_eq!(engine.state_hash(), full.engine.state_hash());
+    assert_eq!(engine.state_hash(), engine.state_hash_slow());
+    assert_eq!(found.recovery.writer.last_sequence(), full.report.last_sequence);
+    let mut whole = Vec::new();
+    shadow_at(storage, full.report.last_sequence)
+        .history()
+        .sections(&mut |code, bytes| whole.push((code, bytes.to_vec())));
+    assert!(found.sections == whole, "everything that was said, byte for byte");
+    let summary = found.recovery.snapshot;
+    (summary.map_or(0, |it| it.header.sequence), found.recovery.passed_over.len())
+}
+
+type Damage = Box<dyn Fn(&mut Vec<u8>)>;
+
+/// The table in docs/snapshot.md: whatever is wrong with the newest, the older one is used; whatever is
+/// wrong with both, the journal is replayed from its first input. The state is always the same.
+#[test]
+fn each_row_of_the_table() {
+    let storage = with_two_snapshots();
+    assert_eq!(begins_with(&storage), (2_000, 0), "row 1");
+    assert!(start(&storage).unwrap().outputs > 0, "something came after it");
+
+    let newest = snapshot_file_name(2_000);
+    let older = snapshot_file_name(1_000);
+    let change = |storage: &CrashStorage, name: &str, change: &dyn Fn(&mut Vec<u8>)| {
+        let mut bytes = storage.bytes(name).unwrap();
+        change(&mut bytes);
+        storage.set_bytes(name, Some(bytes));
+    };
+    let rewritten = |at: usize| {
+        move |bytes: &mut Vec<u8>| {
+            bytes[at] ^= 1;
+            let checksum = checksum(bytes);
+            bytes[12..16].copy_from_slice(&checksum);
+        }
+    };
+    let wrong: Vec<(&str, Damage)> = vec![
+        ("row 2: cut short", Box::new(|bytes| bytes.truncate(900))),
+        ("row 2: empty", Box::new(Vec::clear)),
+        ("row 3: a section is damaged", Box::new(|bytes| bytes[500] ^= 1)),
+        ("row 3: the header is damaged", Box::new(|bytes| bytes[50] ^= 1)),
+        ("row 4: another version", Box::new(rewritten(8))),
+        ("row 5: another journal", Box::new(rewritten(16))),
+        ("row 6: another name", Box::new(rewritten(24))),
+        ("row 8: another record in the journal", Box::new(rewritten(40))),
+    ];
+    for (row, damage) in &wrong {
+        let storage = with_two_snapshots();
+        change(&storage, &newest, damage);
+        assert_eq!(begins_with(&storage), (1_000, 1), "{row}");
+        change(&storage, &older, damage);
+        assert_eq!(begins_with(&storage), (0, 2), "{row}, both");
+    }
+
+    // Row 7: the journal ends before it.
+    let storage = with_two_snapshots();
+    let longer = storage.bytes(&newest).unwrap();
+    let shorter = CrashStorage::new();
+    append(&shorter, 1, 1_500);
+    take_snapshot(&shorter, 1_000);
+    shorter.set_bytes(&newest, Some(longer.clone()));
+    assert_eq!(begins_with(&shorter), (1_000, 1), "row 7");
+    // It goes on another way, past the place: row 8.
+    let mut flow = CommandFlow::new(2, Profile::default());
+    let (_, mut writer, _) =
+        recovery::recover(Box::new(shorter.clone()), &options(), &mut |_| {}).unwrap();
+    for sequence in 1_501..=2_500 {
+        let mut payload = [0; Command::ENCODED_LEN_MAX];
+        let len = flow.next_command().encode(&mut payload);
+        writer.append(sequence, 1_000 * sequence, &payload[..len]).unwrap();
+    }
+    writer.commit().unwrap();
+    drop(writer);
+    assert_eq!(begins_with(&shorter), (1_000, 1), "row 8");
+
+    // Row 9: it was never finished, and has no name of a snapshot.
+    let storage = with_two_snapshots();
+    storage.set_bytes("00000000000000002500.snapshot-unfinished", Some(longer));
+    assert_eq!(begins_with(&storage), (2_000, 0), "row 9");
+}
+
+fn checksum(bytes: &[u8]) -> [u8; 4] {
+    // CRC-32C has no table here: what covers the header is asked of the journal's own function.
+    let covered = [&bytes[..12], &bytes[16..80]].concat();
+    journal::payload_checksum(&covered).to_le_bytes()
+}
+
+/// Rows 10 and 11: segments that both snapshots cover are not needed, while one of them can be used;
+/// without any, the start is refused as corrupt.
+#[test]
+fn segments_that_snapshots_cover_are_not_needed() {
+    let storage = with_two_snapshots();
+    let expected = start(&storage).unwrap().recovery.engine.state_hash();
+    let before = storage.names().len();
+    let removed = journal::remove_segments_before(&mut storage.clone(), 1_000).unwrap();
+    assert!(removed > 2 && storage.names().len() == before - removed, "{removed}");
+    assert_eq!(start(&storage).unwrap().recovery.engine.state_hash(), expected);
+    let newest = snapshot_file_name(2_000);
+    let bytes = storage.bytes(&newest).unwrap();
+    storage.set_bytes(&newest, None);
+    let found = start(&storage).unwrap().recovery;
+    assert_eq!(found.engine.state_hash(), expected, "row 10: by the older one");
+    drop(found);
+    storage.set_bytes(&newest, Some(bytes[..100].to_vec()));
+    storage.set_bytes(&snapshot_file_name(1_000), None);
+    let names = storage.names();
+    let failure = start(&storage).err().expect("row 11");
+    assert_eq!(failure.exit_code, ExitCode::Verification, "{failure}");
+    let told = failure.to_string();
+    assert!(told.contains("should begin with sequence 1"), "{told}");
+    assert!(told.contains("00000000000000002000.snapshot"), "{told}");
+    assert_eq!(storage.names(), names, "nothing was changed");
+}
+
+/// A snapshot of any sequence leads to the same state and the same words; so does one of a state that
+/// came out of another snapshot.
+#[test]
+fn any_sequence_will_do() {
+    let storage = CrashStorage::new();
+    append(&storage, 5, 600);
+    let mut bytes_before = None;
+    for sequence in [1, 2, 5, 20, 150, 151, 152, 399, 599] {
+        take_snapshot(&storage, sequence);
+        assert_eq!(begins_with(&storage), (sequence, 0));
+        let name = snapshot_file_name(sequence);
+        let from_the_first = storage.bytes(&name).unwrap();
+        // Once more, by way of the snapshot before.
+        storage.set_bytes(&name, None);
+        let mut files = storage.clone();
+        let mut shadow = Shadow::begin(&storage, &mut files, sequence, HISTORY_BYTES).unwrap();
+        assert_eq!(shadow.began_with().is_some(), bytes_before.is_some());
+        while shadow.poll(7, sequence, &mut |_, _| {}, &mut |_| {}).unwrap() > 0 {}
+        shadow.write(&mut files, 9).unwrap();
+        assert!(storage.bytes(&name).unwrap() == from_the_first, "the same bytes at {sequence}");
+        bytes_before = Some(from_the_first);
+    }
+    take_snapshot(&storage, 600);
+    let found = start(&storage).unwrap();
+    assert_eq!((found.outputs, found.recovery.engine.sequence().0), (0, 600));
+}
+
+/// Whichever byte of a snapshot is changed, a start comes to the same state.
+#[test]
+fn no_damaged_byte_changes_the_state() {
+    let storage = CrashStorage::new();
+    append(&storage, 8, 120);
+    take_snapshot(&storage, 100);
+    let name = snapshot_file_name(100);
+    let whole = storage.bytes(&name).unwrap();
+    let expected = start(&storage).unwrap().recovery.engine.state_hash();
+    for at in 0..whole.len() {
+        let mut bytes = whole.clone();
+        bytes[at] ^= 0x20;
+        storage.set_bytes(&name, Some(bytes));
+        let found = start(&storage).unwrap().recovery;
+        assert_eq!(found.engine.state_hash(), expected, "byte {at}");
+        assert!(found.snapshot.is_none() && found.passed_over.len() == 1, "byte {at}");
+    }
+    println!("{} damaged snapshots passed over", whole.len());
+}
+
+/// What was said before the oldest message that a snapshot keeps is given up, and never numbered anew.
+#[test]
+fn what_is_not_kept_is_counted() {
+    let storage = CrashStorage::new();
+    append(&storage, 1, 60_000);
+    let few = 1 << 20;
+    let mut shadow = Shadow::from_the_first(&storage, few);
+    while shadow.poll(5_000, 55_000, &mut |_, _| {}, &mut |_| {}).unwrap() > 0 {}
+    let (count, first) = shadow.history().feed_numbers();
+    assert!(first > 1, "{first} of {count}");
+    shadow.write(&mut storage.clone(), 9).unwrap();
+    let mut numbers = None;
+    recovery::resume(
+        Box::new(storage.clone()),
+        &mut storage.clone(),
+        &options(),
+        few,
+        &mut |past| {
+            if let Past::History(history) = past {
+                numbers = Some(history.feed_numbers());
+            }
+        },
+    )
+    .unwrap();
+    assert_eq!(numbers, Some((count, first)));
+}
+
+/// The storage that snapshots lie in may be another than that of the journal: a copy of it on another
+/// machine.
+#[test]
+fn snapshots_may_lie_elsewhere() {
+    let storage = with_two_snapshots();
+    let elsewhere = CrashStorage::new();
+    shadow_at(&storage, 2_500).write(&mut elsewhere.clone(), 1).unwrap();
+    let mut files: Box<dyn Storage> = elsewhere.second();
+    let found = recovery::resume(
+        Box::new(storage.clone()),
+        &mut *files,
+        &options(),
+        HISTORY_BYTES,
+        &mut |_| {},
+    );
+    assert_eq!(found.unwrap().snapshot.unwrap().header.sequence, 2_500);
+}

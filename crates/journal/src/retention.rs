@@ -1,0 +1,32 @@
+//! Giving up the beginning of a journal, once snapshots have what it says.
+
+use std::io;
+
+use crate::{recovery::list_segments, segment::file_name, storage::Storage};
+
+/// The first sequences of the segments that end before the one that has the record `sequence`,
+/// ascending: what is not needed by who begins with a snapshot of that sequence.
+///
+/// # Errors
+/// The folder cannot be listed.
+pub fn segments_before(storage: &mut dyn Storage, sequence: u64) -> io::Result<Vec<u64>> {
+    let segments = list_segments(storage)?;
+    let ends = segments.iter().skip(1);
+    let before = segments.iter().zip(ends).filter(|(_, next)| **next <= sequence);
+    Ok(before.map(|(first, _)| *first).collect())
+}
+
+/// Removes these segments, the oldest first, so that whatever happens there is no hole; says how
+/// many.
+///
+/// # Errors
+/// The folder cannot be listed, or a segment not be removed.
+pub fn remove_segments_before(storage: &mut dyn Storage, sequence: u64) -> io::Result<usize> {
+    let segments = segments_before(storage, sequence)?;
+    for first_sequence in &segments {
+        storage.remove(&file_name(*first_sequence))?;
+        // One by one: names that are gone after a power cut are then the first ones.
+        storage.sync_folder()?;
+    }
+    Ok(segments.len())
+}
