@@ -140,7 +140,7 @@ pub fn book_difference(engine: &engine::Engine, feed: &FeedBook) -> Option<Strin
 /// An order as the feed tells it, if it does.
 fn displayed(order: engine::RestingOrder) -> Option<(u64, u64, u64)> {
     let is_displayed = order.display.is_displayed();
-    is_displayed.then_some((order.order_id.0, order.price.0, order.leaves.0))
+    is_displayed.then_some((order.order_id.0, order.price.0, order.shown.0))
 }
 
 fn feed_order(order: RestingOrder) -> (u64, u64, u64) {

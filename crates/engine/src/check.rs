@@ -76,12 +76,21 @@ pub(crate) fn offered(
     Ok(())
 }
 
-/// Has an order a shown part that it may have?
-pub(crate) fn reserve(display: Display, instructions: &Instructions) -> Result<(), RejectReason> {
+/// An order may be so many times as large as what is shown of it, so that one that comes in meets
+/// its parts not many times more often.
+const RESERVE_FACTOR_MAX: u64 = 100;
+
+/// Has an order of this quantity a shown part that it may have?
+pub(crate) fn reserve(
+    display: Display,
+    quantity: Quantity,
+    instructions: &Instructions,
+) -> Result<(), RejectReason> {
     let Instructions { shown_quantity, shown_range, .. } = *instructions;
     let none = shown_quantity == Lots::ZERO && shown_range == Lots::ZERO;
     let allowed = display.is_displayed()
         && shown_quantity.quantity() <= QUANTITY_LIMIT
+        && quantity.0 <= RESERVE_FACTOR_MAX * u64::from(shown_quantity.0)
         && shown_range < shown_quantity;
     if !none && !allowed {
         return Err(RejectReason::InvalidMaxFloor);
@@ -90,12 +99,17 @@ pub(crate) fn reserve(display: Display, instructions: &Instructions) -> Result<(
 }
 
 /// Could this order go on under these terms, with something left to trade?
-pub(crate) fn replacement(book: &Book, original: &Order, new: &ReplaceTerms) -> bool {
+pub(crate) fn replacement(
+    book: &Book,
+    original: &Order,
+    new: &ReplaceTerms,
+    instructions: &Instructions,
+) -> bool {
     let leaves = new.quantity.saturating_sub(original.used());
     let minimum_quantity = new.conditions.minimum_quantity.unwrap_or_default();
     terms(book, new.order_type, new.quantity, new.price).is_ok()
-        && reserve(new.display, &new.instructions.unwrap_or_default()).is_ok()
-        && offered(new.time_in_force, &new.instructions.unwrap_or_default()).is_ok()
+        && reserve(new.display, new.quantity, instructions).is_ok()
+        && offered(new.time_in_force, instructions).is_ok()
         && minimum(minimum_quantity, new.order_type, new.time_in_force, leaves).is_ok()
         && new.side.is_none_or(|side| side_change(original.side, side))
         && !leaves.is_zero()

@@ -252,7 +252,12 @@ impl Engine {
             return reject(key, reason, name, emit);
         }
         let book = self.book_of(&original);
-        let Some(terms) = replace.terms.filter(|terms| check::replacement(book, &original, terms))
+        let told = |terms: &ReplaceTerms| {
+            terms.instructions.unwrap_or_else(|| self.kept(slot, terms.display))
+        };
+        let instructions = replace.terms.as_ref().map(told).unwrap_or_default();
+        let Some(terms) =
+            replace.terms.filter(|terms| check::replacement(book, &original, terms, &instructions))
         else {
             return self.cancel_all(slot, CancelReason::User, emit);
         };
@@ -264,7 +269,6 @@ impl Engine {
         let book = self.book_of(&original);
 
         let minimum_quantity = terms.conditions.minimum_quantity.unwrap_or_default();
-        let instructions = terms.instructions.unwrap_or_else(|| self.kept(slot, terms.display));
         let rests_at_once = terms.order_type == OrderType::Limit
             && terms.time_in_force.may_rest()
             && !book.would_cross(original.side, Some(terms.price));
@@ -433,7 +437,7 @@ impl Engine {
             order.time_in_force,
             order.quantity,
         )?;
-        check::reserve(order.display, &order.instructions)?;
+        check::reserve(order.display, order.quantity, &order.instructions)?;
         check::offered(order.time_in_force, &order.instructions)?;
         if session.is_full() {
             return Err(RejectReason::TooManyOrders);

@@ -364,7 +364,10 @@ impl Model {
             ((1..=QUANTITY_MAX).contains(&asked.quantity.0), RejectReason::InvalidQuantity),
             (price_fits, RejectReason::InvalidPrice),
             (minimum_fits, RejectReason::InvalidMinimumQuantity),
-            (allowed_part(asked.display, asked.instructions), RejectReason::InvalidMaxFloor),
+            (
+                allowed_part(asked.display, asked.quantity, asked.instructions),
+                RejectReason::InvalidMaxFloor,
+            ),
             (is_offered(asked.time_in_force, asked.instructions), RejectReason::NotSupported),
             (live_orders < session.live_orders_max as usize, RejectReason::TooManyOrders),
         ];
@@ -622,12 +625,7 @@ impl Model {
             quantity: terms.quantity.0,
             canceled: 0,
             conditions: terms.conditions.apply(original.conditions),
-            instructions: match terms.instructions {
-                Some(instructions) => instructions,
-                // 35.7
-                None if terms.display == Display::Hidden => Instructions::NONE,
-                None => original.instructions,
-            },
+            instructions: told_or_kept(&original, &terms),
             part: None,
             attributes: OrderAttributes {
                 client_order_id: terms.client_order_id,
@@ -681,8 +679,8 @@ impl Model {
                 || only_at_once(terms.order_type, terms.time_in_force)
                     && terms.conditions.minimum_quantity.unwrap_or_default().quantity().0
                         <= terms.quantity.0 - original.executed - original.prevented)
-            && allowed_part(terms.display, terms.instructions.unwrap_or(Instructions::NONE))
-            && is_offered(terms.time_in_force, terms.instructions.unwrap_or(Instructions::NONE))
+            && allowed_part(terms.display, terms.quantity, told_or_kept(original, terms))
+            && is_offered(terms.time_in_force, told_or_kept(original, terms))
             && terms.side.is_none_or(|side| same_side_of_book(side, original.side))
     }
 
@@ -877,11 +875,25 @@ fn is_offered(time_in_force: TimeInForce, instructions: Instructions) -> bool {
 }
 
 /// Has it a shown part that it may have? (35.2)
-fn allowed_part(display: Display, instructions: Instructions) -> bool {
+fn allowed_part(display: Display, quantity: Quantity, instructions: Instructions) -> bool {
     let Instructions { shown_quantity: Lots(part), shown_range: Lots(range), .. } = instructions;
     match (part, range) {
         (0, 0) => true,
-        _ => display != Display::Hidden && part > range && part < 1 << 28,
+        _ => {
+            display != Display::Hidden
+                && quantity.0 <= 100 * u64::from(part)
+                && part > range
+                && part < 1 << 28
+        }
+    }
+}
+
+/// What a replacement is told. (35.7)
+fn told_or_kept(original: &ModelOrder, terms: &ReplaceTerms) -> Instructions {
+    match terms.instructions {
+        Some(instructions) => instructions,
+        None if terms.display == Display::Hidden => Instructions::NONE,
+        None => original.instructions,
     }
 }
 

@@ -24,8 +24,10 @@ fn shown_part_has_bounds() {
         buy A2 100 @ 100 show 10 range 10   => rejected A2 InvalidMaxFloor
         buy A3 100 @ 100 range 1            => rejected A3 InvalidMaxFloor
         buy A4 100 @ 100 show 268435456     => rejected A4 InvalidMaxFloor
-        buy A5 100 @ 100 show 10 range 9    => told show 10 range 9, accepted, booked 100 @ 100 showing 10
-        buy A6 100 @ 101 show 10 ioc        => told show 10, accepted, canceled A6 100 ioc
+        buy A7 1001 @ 100 show 10           => rejected A7 InvalidMaxFloor
+        buy A8 1000 @ 99 show 10            => told show 10, accepted, booked 1000 @ 99 showing 10
+        buy A9 100 @ 100 show 10 range 9    => told show 10 range 9, accepted, booked 100 @ 100 showing 10
+        buy A10 100 @ 101 show 10 ioc       => told show 10, accepted, canceled A10 100 ioc
         ",
     );
 }

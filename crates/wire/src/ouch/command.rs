@@ -140,7 +140,7 @@ fn enter_terms(
             locate_broker: options.locate_broker,
         },
         conditions: options.conditions.apply(Conditions::NONE),
-        instructions: Instructions::NONE,
+        instructions: options.instructions.unwrap_or_default(),
     })
 }
 
@@ -162,7 +162,7 @@ fn replace_terms(request: &ReplaceOrderRequest, options: &Options) -> Option<Rep
         shares_located: options.shares_located,
         locate_broker: options.locate_broker,
         conditions: options.conditions,
-        instructions: None,
+        instructions: options.instructions,
     })
 }
 
@@ -227,6 +227,8 @@ struct Options {
     locate_broker: Firm,
     side: Option<Side>,
     conditions: ConditionChanges,
+    /// What is named of them; `None` if no tag names any.
+    instructions: Option<Instructions>,
     /// The first reason, in the order of the checks, for which some tag cannot be accepted.
     refusal: Option<RejectReason>,
 }
@@ -244,6 +246,7 @@ impl Options {
             locate_broker: Firm::BLANK,
             side: None,
             conditions: ConditionChanges::NONE,
+            instructions: None,
             refusal: None,
         };
         let mut seen = 0_u32;
@@ -272,6 +275,11 @@ impl Options {
     fn read_understood(appendage: Appendage<'_>, message_type: u8) -> Result<Self, Malformed> {
         let options = Self::read(appendage, message_type)?;
         if options.refusal.is_some() { Err(Malformed::Tag) } else { Ok(options) }
+    }
+
+    /// What the order is told, of which a tag names something.
+    fn instruct(&mut self) -> &mut Instructions {
+        self.instructions.get_or_insert_default()
     }
 
     /// Takes over a value of the right length. A tag for what is not offered here must ask for
@@ -303,7 +311,8 @@ impl Options {
                 self.side = Some(Side::from_code(value[0]).ok_or(RejectReason::InvalidSide)?);
             }
             Tag::MinQty => self.conditions.minimum_quantity = Some(lots(value)),
-            Tag::MaxFloor => asks_nothing(&[&[0; 4]], RejectReason::InvalidMaxFloor)?,
+            Tag::MaxFloor => self.instruct().shown_quantity = lots(value),
+            Tag::RandomReserves => self.instruct().shown_range = lots(value),
             Tag::PriceType => match value[0] {
                 b'L' => {}
                 b'P' | b'M' | b'R' | b'Q' | b'm' => return Err(RejectReason::PeggingNotAllowed),
@@ -324,7 +333,7 @@ impl Options {
                     Some(group.ok_or(RejectReason::InvalidSelfMatchPrevention)?);
             }
             Tag::DiscretionPrice => asks_nothing(&[&[0; 8]], RejectReason::NotSupported)?,
-            Tag::DiscretionPegOffset | Tag::RandomReserves | Tag::ExpireTime => {
+            Tag::DiscretionPegOffset | Tag::ExpireTime => {
                 asks_nothing(&[&[0; 4]], RejectReason::NotSupported)?;
             }
             Tag::DiscretionPriceType => asks_nothing(&[b"L"], RejectReason::NotSupported)?,

@@ -5,17 +5,20 @@ use core::mem;
 
 use market::{
     Accepted, BreakReason, Canceled, ClientOrderId, CustomerType, EntrySwitched, Event, Fill,
-    Instructions, Instrument, InstrumentId, Lots, MassCanceled, Modified, OrderAttributes,
-    OrderKey, OrderType, Output, PastTrade, Phase, RejectReason, Rejected, Replaced, RestateReason,
-    Restated, SelfMatchPrevented, SessionId, Symbol, SystemEvent, TimeInForce, Timestamp,
-    TradeBroken, TradeCorrected, TradeId, Traded, VenueEvent,
+    Instructions, Instrument, InstrumentId, MassCanceled, Modified, OrderAttributes, OrderKey,
+    OrderType, Output, PastTrade, Phase, RejectReason, Rejected, Replaced, RestateReason, Restated,
+    SelfMatchPrevented, SessionId, Symbol, SystemEvent, TimeInForce, Timestamp, TradeBroken,
+    TradeCorrected, TradeId, Traded, VenueEvent,
 };
 
 use super::{
     AccountQueryResponse, AiqCanceled, BrokenTrade, DisableOrderEntryResponse,
     EnableOrderEntryResponse, MassCancelResponse, MessageBuffer, OrderAccepted, OrderCanceled,
     OrderExecuted, OrderModified, OrderPriorityUpdate, OrderReplaced, OrderRestated, Tag,
-    request::{minimum_tag, post_only_tag, price, quantity, self_match_tags},
+    request::{
+        minimum_tag, post_only_tag, price, quantity, self_match_tags, shown_quantity_tag,
+        shown_range_tag,
+    },
 };
 use crate::{field::Nanos64, layout::Message};
 
@@ -76,18 +79,16 @@ impl Encoder {
             Event::Instructed(instructed) => self.instructions = instructed.instructions,
             Event::Accepted(accepted) => {
                 let symbol = self.symbol(accepted.instrument_id);
-                let mut message = order_accepted(timestamp, accepted, symbol);
-                instruction_tags(&mut message, &mem::take(&mut self.instructions));
-                emit(owner(&accepted.key), &message);
+                let told = mem::take(&mut self.instructions);
+                emit(owner(&accepted.key), &order_accepted(timestamp, accepted, &told, symbol));
             }
             Event::Rejected(rejected) => {
                 emit(owner(&rejected.key), &order_rejected(timestamp, rejected));
             }
             Event::Replaced(replaced) => {
                 let symbol = self.symbol(replaced.instrument_id);
-                let mut message = order_replaced(timestamp, replaced, symbol);
-                replacement_tags(&mut message, &mem::take(&mut self.instructions));
-                emit(owner(&replaced.key), &message);
+                let told = mem::take(&mut self.instructions);
+                emit(owner(&replaced.key), &order_replaced(timestamp, replaced, &told, symbol));
             }
             Event::Traded(traded) => {
                 let (maker_flag, taker_flag) = liquidity_flags(traded);
@@ -302,7 +303,12 @@ fn system_event(timestamp: Nanos64, event_code: u8) -> MessageBuffer {
     })
 }
 
-fn order_accepted(timestamp: Nanos64, accepted: &Accepted, symbol: Symbol) -> MessageBuffer {
+fn order_accepted(
+    timestamp: Nanos64,
+    accepted: &Accepted,
+    instructions: &Instructions,
+    symbol: Symbol,
+) -> MessageBuffer {
     let attributes = &accepted.attributes;
     let (time_in_force, cross_type) = life(accepted.time_in_force);
     let mut message = MessageBuffer::with_appendage(&OrderAccepted {
@@ -327,7 +333,13 @@ fn order_accepted(timestamp: Nanos64, accepted: &Accepted, symbol: Symbol) -> Me
     if attributes.customer_type != CustomerType::SessionDefault {
         message.tag(Tag::CustomerType, &[attributes.customer_type.code()]);
     }
+    shown_quantity_tag(&mut message, instructions);
+    pricing_tag(&mut message, instructions);
+    if instructions.pricing.is_pegged() && instructions.offset != 0 {
+        message.tag(Tag::PegOffset, &instructions.offset.to_be_bytes());
+    }
     post_only_tag(&mut message, &accepted.conditions);
+    shown_range_tag(&mut message, instructions);
     if attributes.group_id != 0 {
         message.tag(Tag::GroupId, &attributes.group_id.to_be_bytes());
     }
@@ -340,7 +352,12 @@ fn order_accepted(timestamp: Nanos64, accepted: &Accepted, symbol: Symbol) -> Me
 }
 
 /// Of what an order carries along, only its firm may be echoed here; its conditions are.
-fn order_replaced(timestamp: Nanos64, replaced: &Replaced, symbol: Symbol) -> MessageBuffer {
+fn order_replaced(
+    timestamp: Nanos64,
+    replaced: &Replaced,
+    instructions: &Instructions,
+    symbol: Symbol,
+) -> MessageBuffer {
     let attributes = &replaced.attributes;
     let (time_in_force, cross_type) = life(replaced.time_in_force);
     let mut message = MessageBuffer::with_appendage(&OrderReplaced {
@@ -363,28 +380,16 @@ fn order_replaced(timestamp: Nanos64, replaced: &Replaced, symbol: Symbol) -> Me
     });
     firm_tag(&mut message, attributes);
     minimum_tag(&mut message, &replaced.conditions);
+    shown_quantity_tag(&mut message, instructions);
+    pricing_tag(&mut message, instructions);
     post_only_tag(&mut message, &replaced.conditions);
     message.user_ref_idx(replaced.key.channel);
     self_match_tags(&mut message, &replaced.conditions);
     message
 }
 
-/// What OUCH can say of an accepted order's instructions.
-fn instruction_tags(message: &mut MessageBuffer, instructions: &Instructions) {
-    replacement_tags(message, instructions);
-    if instructions.pricing.is_pegged() && instructions.offset != 0 {
-        message.tag(Tag::PegOffset, &instructions.offset.to_be_bytes());
-    }
-    if instructions.shown_range != Lots::ZERO {
-        message.tag(Tag::RandomReserves, &instructions.shown_range.0.to_be_bytes());
-    }
-}
-
-/// What OUCH can say of a replacement's instructions.
-fn replacement_tags(message: &mut MessageBuffer, instructions: &Instructions) {
-    if instructions.shown_quantity != Lots::ZERO {
-        message.tag(Tag::MaxFloor, &instructions.shown_quantity.0.to_be_bytes());
-    }
+/// What the price of a pegged order follows.
+fn pricing_tag(message: &mut MessageBuffer, instructions: &Instructions) {
     if instructions.pricing.is_pegged() {
         message.tag(Tag::PriceType, &[instructions.pricing.code()]);
     }

@@ -128,7 +128,12 @@ fn sayable(
 ) -> Option<()> {
     let type_sayable = matches!(order_type, OrderType::Limit | OrderType::Market);
     let life_sayable = matches!(time_in_force, TimeInForce::Day | TimeInForce::ImmediateOrCancel);
-    (type_sayable && life_sayable && !instructions.is_some()).then_some(())
+    let reserve = Instructions {
+        shown_quantity: instructions.shown_quantity,
+        shown_range: instructions.shown_range,
+        ..Instructions::NONE
+    };
+    (type_sayable && life_sayable && *instructions == reserve).then_some(())
 }
 
 fn enter(order: &EnterOrder) -> MessageBuffer {
@@ -155,7 +160,9 @@ fn enter(order: &EnterOrder) -> MessageBuffer {
     if attributes.customer_type != CustomerType::SessionDefault {
         message.tag(Tag::CustomerType, &[attributes.customer_type.code()]);
     }
+    shown_quantity_tag(&mut message, &order.instructions);
     post_only_tag(&mut message, &order.conditions);
+    shown_range_tag(&mut message, &order.instructions);
     if attributes.group_id != 0 {
         message.tag(Tag::GroupId, &attributes.group_id.to_be_bytes());
     }
@@ -165,12 +172,33 @@ fn enter(order: &EnterOrder) -> MessageBuffer {
     message
 }
 
+/// How much of a reserve order is shown, unless it is all.
+pub(super) fn shown_quantity_tag(message: &mut MessageBuffer, instructions: &Instructions) {
+    if instructions.shown_quantity != Lots::ZERO {
+        message.tag(Tag::MaxFloor, &instructions.shown_quantity.0.to_be_bytes());
+    }
+}
+
+/// By how much a refreshed part may differ, if it may.
+pub(super) fn shown_range_tag(message: &mut MessageBuffer, instructions: &Instructions) {
+    if instructions.shown_range != Lots::ZERO {
+        message.tag(Tag::RandomReserves, &instructions.shown_range.0.to_be_bytes());
+    }
+}
+
 fn replace_tags(message: &mut MessageBuffer, terms: &ReplaceTerms, channel: u8) {
     if let Some(Lots(minimum)) = terms.conditions.minimum_quantity {
         message.tag(Tag::MinQty, &minimum.to_be_bytes());
     }
+    if let Some(instructions) = &terms.instructions {
+        // Also where it is 0: a tag that is absent would leave the original's.
+        message.tag(Tag::MaxFloor, &instructions.shown_quantity.0.to_be_bytes());
+    }
     if let Some(post_only) = terms.conditions.post_only {
         message.tag(Tag::PostOnly, if post_only { b"P" } else { b"N" });
+    }
+    if let Some(instructions) = &terms.instructions {
+        shown_range_tag(message, instructions);
     }
     locate_tags(message, terms.shares_located, &terms.locate_broker);
     if let Some(side) = terms.side {

@@ -208,8 +208,8 @@ fn first_reason_is_told() {
     let order = ouch::EnterOrder { side: b'?', cross_type: b'S', capacity: b'?', ..enter() };
     assert_eq!(refused(&with_tags(&order, &[])), RejectReason::InvalidSide);
     let order = ouch::EnterOrder { cross_type: b'S', capacity: b'?', ..enter() };
-    let tags: [(Tag, &[u8]); 2] = [(Tag::AiqStrategy, b"Y"), (Tag::MaxFloor, &[0, 0, 0, 1])];
-    assert_eq!(refused(&with_tags(&order, &tags)), RejectReason::InvalidMaxFloor);
+    let tags: [(Tag, &[u8]); 2] = [(Tag::AiqStrategy, b"Y"), (Tag::PriceType, b"x")];
+    assert_eq!(refused(&with_tags(&order, &tags)), RejectReason::InvalidPegType);
     assert_eq!(refused(&with_tags(&order, &tags[..1])), RejectReason::InvalidCrossOrder);
     let order = ouch::EnterOrder { capacity: b'?', ..enter() };
     assert_eq!(refused(&with_tags(&order, &tags[..1])), RejectReason::InvalidSelfMatchPrevention);
@@ -223,7 +223,7 @@ fn tags_not_offered_must_ask_for_nothing() {
     type Nothing<'a> = &'a [&'a [u8]];
     type Something<'a> = &'a [(&'a [u8], RejectReason)];
     let cases: &[(Tag, Nothing, Something)] = &[
-        (Tag::MaxFloor, &[&[0; 4]], &[(one, InvalidMaxFloor)]),
+        (Tag::MaxFloor, &[&[0; 4], one], &[]),
         (
             Tag::PriceType,
             &[b"L"],
@@ -234,7 +234,7 @@ fn tags_not_offered_must_ask_for_nothing() {
         (Tag::DiscretionPriceType, &[b"L"], &[(b"P", NotSupported)]),
         (Tag::DiscretionPegOffset, &[&[0; 4]], &[(one, NotSupported)]),
         (Tag::PostOnly, &[b"N", b"P"], &[(b"Y", NotSupported)]),
-        (Tag::RandomReserves, &[&[0; 4]], &[(one, NotSupported)]),
+        (Tag::RandomReserves, &[&[0; 4], one], &[]),
         (Tag::ExpireTime, &[&[0; 4]], &[(one, NotSupported)]),
         (Tag::TradeNow, &[b"N", b" "], &[(b"Y", NotSupported)]),
         (Tag::HandleInst, &[b" "], &[(b"I", NotSupported)]),
@@ -540,6 +540,11 @@ fn random_command(seeded: &mut Seeded) -> Command {
     let client_order_id = ClientOrderId::new(&format!("C{}", seeded.below(1 << 30))).unwrap();
     let group = *seeded.pick(&[SelfMatchGroup::BLANK, SelfMatchGroup::new("G1").unwrap()]);
     let minimum = Lots(u32::try_from(seeded.below(3)).unwrap());
+    let reserve = Instructions {
+        shown_quantity: Lots(u32::try_from(seeded.below(3)).unwrap()),
+        shown_range: Lots(u32::try_from(seeded.below(2)).unwrap()),
+        ..Instructions::NONE
+    };
     match seeded.below(7) {
         0 => Command::Enter(EnterOrder {
             key,
@@ -569,7 +574,7 @@ fn random_command(seeded: &mut Seeded) -> Command {
                     minimum_quantity: minimum,
                 }
             },
-            instructions: Instructions::NONE,
+            instructions: reserve,
         }),
         1 => Command::Replace(ReplaceOrder {
             original_user_ref_num: 7,
@@ -592,7 +597,7 @@ fn random_command(seeded: &mut Seeded) -> Command {
                     post_only: seeded.once_in(2).then(|| seeded.once_in(2)),
                     minimum_quantity: seeded.once_in(2).then_some(minimum),
                 },
-                instructions: None,
+                instructions: seeded.once_in(2).then_some(reserve),
             }),
         }),
         2 => Command::Cancel(CancelOrder { key, quantity }),
