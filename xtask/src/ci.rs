@@ -55,6 +55,11 @@ const STEPS: &[Step] = &[
         shows: "a simulated venue survives its seed and agrees with the model",
         run: sim,
     },
+    Step {
+        name: "orders",
+        shows: "public order files come to the published results in every layout",
+        run: orders,
+    },
     Step { name: "interop", shows: "clients and decoders of others understand us", run: interop },
 ];
 
@@ -263,6 +268,71 @@ fn sim() -> Result<Outcome, String> {
         Duration::from_secs(300),
     )?;
     println!("{summary}");
+    Ok(Passed)
+}
+
+/// Each file as often as `DAMRAK_ORIGIN_RUNS` says in each layout, once if it does not. The files are
+/// not ours: they lie beside the repository, or the step is skipped.
+fn orders() -> Result<Outcome, String> {
+    const LAYOUTS: [&str; 4] =
+        ["single", "edge", "pipeline", "source+ledger | sequencer+reporter | engine+journaler"];
+    let runs: usize = match env::var("DAMRAK_ORIGIN_RUNS") {
+        Ok(runs) => runs.parse().map_err(|_| format!("DAMRAK_ORIGIN_RUNS is {runs:?}"))?,
+        Err(_) => 1,
+    };
+    let data = root().join("../shared/data/zerox");
+    let sets = ["100k", "1300k_cancel"].map(|set| data.join(set));
+    if let Some(missing) = sets.iter().find(|set| !set.is_dir()) {
+        return Ok(Skipped(format!("there is no {}", missing.display())));
+    }
+    for set in &sets {
+        let published = fs::read_to_string(set.join("expected_summary.txt"))
+            .map_err(|error| format!("{}: {error}", set.display()))?;
+        let mut words = published.split_whitespace();
+        // Each figure follows its name.
+        let mut after = |name: &str| -> Result<u64, String> {
+            let figure = words.by_ref().skip_while(|word| *word != name).nth(1);
+            figure
+                .and_then(|figure| figure.parse().ok())
+                .ok_or_else(|| format!("{} says nothing of {name}", set.display()))
+        };
+        let expected = [
+            ("/places/accepted", after("accepted")?),
+            ("/places/rejected", after("rejected")?),
+            ("/trades", after("trades")?),
+            ("/self_trades", after("self-trades")?),
+            ("/cancels/effective", after("cancel_ok")?),
+            ("/cancels/not_found", after("cancel_not_found")?),
+            ("/instruments/0/best_bid", after("best_bid")?),
+            ("/instruments/0/best_ask", after("best_ask")?),
+            ("/instruments/0/bid_levels", after("bid_levels")?),
+            ("/instruments/0/ask_levels", after("ask_levels")?),
+            ("/instruments/0/resting", after("resting")?),
+        ];
+        for layout in LAYOUTS {
+            for run in 1..=runs {
+                let mut command = Command::new(damrak());
+                command.arg("run").arg(set.join("orders.csv.gz"));
+                command.arg("--balances").arg(set.join("balances_init.csv"));
+                command.args(["--rounding", "origin", "--layout", layout, "--json"]);
+                let results = answers(&mut command, Duration::from_secs(300))?;
+                let place = format!("{}, layout {layout}, run {run}", set.display());
+                for (pointer, figure) in expected {
+                    if results.pointer(pointer) != Some(&figure.into()) {
+                        return Err(format!("{place}: {pointer} is not {figure}: {results}"));
+                    }
+                }
+                for of in ["trades", "book", "balances"] {
+                    let hash = results["sha256"][of].as_str().unwrap_or("none");
+                    if !published.contains(hash) {
+                        return Err(format!("{place}: the hash of {of} is {hash}"));
+                    }
+                }
+                let rate = results["commands_per_second"].as_f64().unwrap_or(0.0);
+                println!("{place}: as published, {rate:.0} commands a second");
+            }
+        }
+    }
     Ok(Passed)
 }
 

@@ -4,12 +4,15 @@
 //! turn. Each engine gets the flow in its own words before the clock starts, because in a venue a
 //! command is decoded by somebody else; all of them write their trades into the same list, and the
 //! hash over it is taken after the clock has stopped.
+//!
+//! [`mod@pipeline`] measures something else: order files through rings, journal and ledger.
 
 pub mod core;
 pub mod environment;
 pub mod matching;
 pub mod model_btree;
 pub mod null;
+pub mod pipeline;
 
 use std::hint::black_box;
 

@@ -43,10 +43,10 @@ pub use grouping::{AgentGroup, Grouping, OrdersAgent};
 pub use ledger::{Balance, LedgerSink};
 pub use reporter::{Counts, InstrumentCounts, ReporterSink};
 pub use results::{BookResult, Files, Results};
-pub use source::{Counted, Rows, Setup};
+pub use source::{Counted, FileRows, Pace, Rows, Setup};
 pub use taker::{Ending, Sink};
 
-use source::{FileRows, Source};
+use source::Source;
 use taker::Taker;
 
 /// When the first command of a file was received, and how long after it the next one: order and
@@ -145,7 +145,7 @@ pub fn start(options: &RunOptions, clock: SystemClock) -> Result<Started, Failur
             durability: options.durability,
             journal: options.journal.clone(),
             slots: options.slots,
-            limit: source::TURN_LIMIT,
+            pace: Pace::Free,
         },
         Box::new(rows),
         Arc::clone(&counted),
@@ -228,8 +228,8 @@ pub struct Wiring {
     pub journal: PathBuf,
     /// Of the rings.
     pub slots: RingSlots,
-    /// How many commands the source submits in a turn.
-    pub limit: usize,
+    /// When the source submits the next command.
+    pub pace: Pace,
 }
 
 /// Agents that are wired to each other, and what can be seen of them from outside.
@@ -291,7 +291,7 @@ pub fn wire<L: Sink, R: Sink>(
     let (ledger, reporter) = (Arc::new(Mutex::new(ledger)), Arc::new(Mutex::new(reporter)));
 
     let source =
-        Source::new(rows, submissions, replaces, wiring.limit, counted, Arc::clone(&ending));
+        Source::new(rows, submissions, replaces, wiring.pace, counted, Arc::clone(&ending));
     // The time of a run is that of its rows: the sequencer is told of no moment for which the
     // engine waits, so that the clock of the machine changes nothing.
     let sequencer = Sequencer::new(
@@ -321,6 +321,7 @@ pub fn wire<L: Sink, R: Sink>(
                 None,
                 Arc::clone(&ledger),
                 Arc::clone(&ending),
+                0,
             )),
         ),
         (
@@ -331,6 +332,7 @@ pub fn wire<L: Sink, R: Sink>(
                 Some(replaces_of_reporter),
                 Arc::clone(&reporter),
                 Arc::clone(&ending),
+                1,
             )),
         ),
     ];
@@ -375,7 +377,7 @@ pub fn launch(
 pub const LOOK_INTERVAL: Duration = Duration::from_millis(5);
 
 /// The command that is the `number`-th of a run, from 1, with the time of its reception.
-fn submission(number: u64, command: market::Command) -> Submission {
+pub(crate) fn submission(number: u64, command: market::Command) -> Submission {
     Submission { received: Timestamp(START_NS + number * STEP_NS), command }
 }
 
@@ -388,12 +390,12 @@ pub(crate) fn file_failure(error: &FileError) -> Failure {
     if error.is_corruption() { Failure::verification(what) } else { Failure::usage(what) }
 }
 
-fn recover_lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+pub(crate) fn recover_lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     // A panic of a thread is passed on by `join`, so nobody looks at what it left half done.
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-fn take_out<T>(shared: Arc<Mutex<T>>) -> T {
+pub(crate) fn take_out<T>(shared: Arc<Mutex<T>>) -> T {
     let mutex = Arc::into_inner(shared).expect("the agents are gone, and nobody else has it");
     mutex.into_inner().unwrap_or_else(PoisonError::into_inner)
 }

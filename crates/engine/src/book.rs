@@ -99,7 +99,7 @@ impl Book {
 
     /// Takes an order in, behind all others at its price.
     #[inline]
-    pub(crate) fn add(&mut self, pool: &mut Pool, order: Order) -> Slot {
+    pub(crate) fn add(&mut self, pool: &mut Pool, order: &Order) -> Slot {
         let rank = self.rank(order.side, order.price());
         self.side_mut(order.side).ladder_mut(order.display).append(pool, rank, order)
     }

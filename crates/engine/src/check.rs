@@ -13,6 +13,7 @@ use crate::{
 };
 
 /// May this firm enter orders here and now?
+#[inline]
 pub(crate) fn entry(day: Day, session: &Session, firm: Firm) -> Result<(), RejectReason> {
     if !day.is_open() {
         return Err(RejectReason::MarketClosed);
@@ -24,6 +25,7 @@ pub(crate) fn entry(day: Day, session: &Session, firm: Firm) -> Result<(), Rejec
 }
 
 /// Has an order a quantity and a price that it may have in this book?
+#[inline]
 pub(crate) fn terms(
     book: &Book,
     order_type: OrderType,
@@ -44,6 +46,7 @@ pub(crate) fn terms(
 }
 
 /// Has an order of which so much is open a minimum quantity that it may have?
+#[inline]
 pub(crate) fn minimum(
     minimum: Lots,
     order_type: OrderType,
@@ -58,6 +61,7 @@ pub(crate) fn minimum(
 }
 
 /// Is everything offered that an order asks for?
+#[inline]
 pub(crate) fn offered(
     time_in_force: TimeInForce,
     instructions: &Instructions,

@@ -26,6 +26,7 @@ impl Day {
     }
 
     /// True if orders may be entered: from the start of system hours to their end.
+    #[inline]
     pub(crate) fn is_open(self) -> bool {
         let open = part(SystemEvent::StartOfSystemHours)..part(SystemEvent::EndOfSystemHours);
         self.last.is_some_and(|last| open.contains(&part(last)))
@@ -33,6 +34,7 @@ impl Day {
 }
 
 /// The place of a part in the day.
+#[inline]
 fn part(event: SystemEvent) -> u8 {
     match event {
         SystemEvent::StartOfMessages => 0,

@@ -25,16 +25,19 @@ pub(crate) struct StateHash(u64);
 
 impl StateHash {
     /// An element joins the state.
+    #[inline]
     pub(crate) fn add(&mut self, element: u64) {
         self.0 = self.0.wrapping_add(element);
     }
 
     /// An element leaves the state.
+    #[inline]
     pub(crate) fn remove(&mut self, element: u64) {
         self.0 = self.0.wrapping_sub(element);
     }
 
     /// An element changes.
+    #[inline]
     pub(crate) fn change(&mut self, before: u64, after: u64) {
         self.remove(before);
         self.add(after);
@@ -61,9 +64,10 @@ const TERMS: u64 = 63;
 const FEES: u64 = 64;
 const ASSET_LIMITS: u64 = 65;
 const BALANCE: u64 = 0x9E6C_63D0_76CC_4765;
-// The parts of an order are mixed by fewer rounds, so what tells them apart has many bits.
+// What an order id is multiplied with in each part of an order, so that nothing of one order can
+// change places with that of another: odd, and random otherwise.
 const ORDER_IDENTITY: u64 = 0x5851_F42D_4C95_7F2D;
-const ORDER_PROGRESS: u64 = 0x8C25_1B0F_7D63_A2C1;
+const ORDER_PROGRESS: u64 = 0xE703_7ED1_A0B4_28DB;
 
 /// An instrument.
 pub(crate) fn instrument(instrument: &Instrument) -> u64 {
@@ -116,37 +120,35 @@ pub(crate) fn order_before(order: &Order, progress: Progress) -> u64 {
     order_identity(order).wrapping_add(order_progress(order, progress))
 }
 
-/// What never changes while an order rests. Quantity is part of it, so that what is canceled follows
-/// from what is open and what was executed.
+/// What never changes while an order rests but by a modify. Quantity is part of it, so that what is
+/// canceled follows from what is open and what was executed.
 #[inline]
 fn order_identity(order: &Order) -> u64 {
     let key = &order.key;
-    let name = u64::from(key.session_id.0) << 48
-        | u64::from(key.channel) << 40
-        | u64::from(order.self_match_prevention.code()) << 32
-        | u64::from(key.user_ref_num);
-    let trade = u64::from(order.instrument_id.0) << 48
-        | u64::from(order.capacity.code()) << 40
+    let name = u64::from(key.user_ref_num)
+        | u64::from(key.session_id.0) << 32
+        | u64::from(key.channel) << 48;
+    let terms = order.price().0 | order.quantity().0 << 32;
+    let owner = u64::from(u32::from_le_bytes(*order.firm.as_bytes()))
+        | u64::from(order.instrument_id.0) << 32
+        | u64::from(order.group_id) << 48;
+    let kind = word(&order.self_match_group)
+        | u64::from(order.display.code()) << 16
+        | u64::from(order.capacity.code()) << 24
         | u64::from(order.customer_type.code()) << 32
-        | order.price().0;
-    let owner = u64::from(u32::from_le_bytes(*order.firm.as_bytes())) << 32 | order.quantity().0;
-    let group = u64::from(order.group_id);
-    let rare = word(&order.self_match_group) << 16
-        | u64::from(order.display.code()) << 8
-        | u64::from(order.post_only);
-    let one = fold_pair(order.order_id.0 ^ group << 48, name);
-    let other = fold_pair(trade, owner);
-    fold_pair(one ^ ORDER_IDENTITY ^ rare, other)
+        | u64::from(order.self_match_prevention.code()) << 40
+        | u64::from(order.post_only as u8) << 48
+        | u64::from(order.side.code()) << 56;
+    let named = fold_pair(order.order_id.0.wrapping_mul(ORDER_IDENTITY) ^ kind, name);
+    fold_pair(named ^ terms, owner)
 }
 
-/// What a trade, its prevention, a cancel or a modify changes: a part by itself, so that a trade
-/// mixes little. Quantities are below 2^28, and sides differ in their lowest four bits.
+/// What a trade, its prevention or a cancel changes: a part by itself, so that a trade mixes little.
 #[inline]
 pub(crate) fn order_progress(order: &Order, progress: Progress) -> u64 {
     let Progress { leaves, executed, prevented } = progress;
-    let side = u64::from(order.side.code() & 0xf);
-    let words = u64::from(leaves) << 32 | side << 28 | u64::from(executed);
-    fold_pair(order.order_id.0 ^ u64::from(prevented) << 36 ^ ORDER_PROGRESS, words)
+    let id = order.order_id.0.wrapping_mul(ORDER_PROGRESS);
+    fold_pair(id ^ u64::from(prevented), u64::from(leaves) | u64::from(executed) << 32)
 }
 
 /// An asset, and how many movements of it came in or went out.
@@ -237,6 +239,7 @@ pub(crate) fn reserve(order_id: OrderId, reserve: &Reserve) -> u64 {
 }
 
 /// Up to eight characters as a number, which has as many bytes as they are.
+#[inline]
 pub(crate) fn word<const N: usize>(text: &Text<N>) -> u64 {
     let mut bytes = [0; 8];
     bytes[..N].copy_from_slice(text.as_bytes());

@@ -143,12 +143,14 @@ impl Engine {
         }
     }
 
+    #[inline(never)]
     fn advance(&mut self, event: SystemEvent, emit: &mut impl FnMut(Event)) {
         if self.day.advance(event) {
             emit(Event::System(event));
         }
     }
 
+    #[inline(never)]
     fn add_instrument(&mut self, add: &AddInstrument, emit: &mut impl FnMut(Event)) {
         let Ok(instrument_id) = u16::try_from(self.books.len() + 1) else { return };
         let increment_allowed =
@@ -170,6 +172,7 @@ impl Engine {
         emit(Event::InstrumentAdded(instrument));
     }
 
+    #[inline(never)]
     fn add_session(&mut self, add: &AddSession, emit: &mut impl FnMut(Event)) {
         let Some(session) = self.sessions.add(add) else { return };
         self.hash.add(hash::session(session));
@@ -181,6 +184,7 @@ impl Engine {
         }));
     }
 
+    #[inline]
     fn enter(&mut self, order: &EnterOrder, emit: &mut impl FnMut(Event)) {
         if !self.consume(order.key) {
             return;
@@ -233,10 +237,11 @@ impl Engine {
             minimum_quantity: order.conditions.minimum_quantity,
             instructions: order.instructions,
         };
-        self.reserve(&incoming, terms.order_type, emit);
+        self.reserve(&incoming, &terms, emit);
         self.trade_and_rest(incoming, &terms, emit);
     }
 
+    #[inline(never)]
     fn replace(&mut self, replace: &ReplaceOrder, emit: &mut impl FnMut(Event)) {
         let key = replace.key;
         let Some(session) = self.sessions.get(key.session_id) else { return };
@@ -274,7 +279,7 @@ impl Engine {
             && !book.would_cross(original.side, Some(terms.price));
         self.consume(key);
         self.remove(slot);
-        let replacement = Order::new(OrderTerms {
+        let mut replacement = Order::new(OrderTerms {
             order_id: self.next_order_id(),
             key,
             price: terms.price,
@@ -323,16 +328,17 @@ impl Engine {
             conditions: Conditions { minimum_quantity, ..replacement.conditions() },
         }));
         self.release(&original, original.leaves(), Quantity::ZERO, emit);
-        self.reserve(&replacement, terms.order_type, emit);
+        let ReplaceTerms { order_type, time_in_force, .. } = terms;
+        let terms = EntryTerms { order_type, time_in_force, minimum_quantity, instructions };
+        self.reserve(&replacement, &terms, emit);
         if in_place {
-            self.add(replacement, &instructions);
+            self.add(&mut replacement, &instructions);
         } else {
-            let ReplaceTerms { order_type, time_in_force, .. } = terms;
-            let terms = EntryTerms { order_type, time_in_force, minimum_quantity, instructions };
             self.trade_and_rest(replacement, &terms, emit);
         }
     }
 
+    #[inline]
     fn cancel(&mut self, cancel: &CancelOrder, emit: &mut impl FnMut(Event)) {
         let Some(slot) = self.find(cancel.key) else { return };
         let quantity = self.pool[slot].order.excess(cancel.quantity);
@@ -341,6 +347,7 @@ impl Engine {
         }
     }
 
+    #[inline(never)]
     fn modify(&mut self, modify: &ModifyOrder, emit: &mut impl FnMut(Event)) {
         let Some(slot) = self.find(modify.key) else { return };
         let before = self.pool[slot].order;
@@ -367,6 +374,7 @@ impl Engine {
         self.release(&after, before.leaves(), after.leaves(), emit);
     }
 
+    #[inline(never)]
     fn mass_cancel(&mut self, mass: &MassCancel, emit: &mut impl FnMut(Event)) {
         if !self.consume(mass.key) {
             return;
@@ -386,6 +394,7 @@ impl Engine {
         self.found = found;
     }
 
+    #[inline(never)]
     fn cancel_on_disconnect(&mut self, cancel: &CancelOnDisconnect, emit: &mut impl FnMut(Event)) {
         let Some(session) = self.sessions.get(cancel.session_id) else { return };
         let mut found = mem::take(&mut self.found);
@@ -397,6 +406,7 @@ impl Engine {
         self.found = found;
     }
 
+    #[inline(never)]
     fn switch_entry(&mut self, switch: &EntrySwitch, emit: &mut impl FnMut(Event)) {
         let EntrySwitch { key, firm, enabled } = *switch;
         if !self.consume(key) {
@@ -409,6 +419,7 @@ impl Engine {
         }
     }
 
+    #[inline(never)]
     fn query_account(&mut self, query: &AccountQuery, emit: &mut impl FnMut(Event)) {
         let Some(session) = self.sessions.get(query.session_id) else { return };
         emit(Event::AccountQueried(AccountQueried {
@@ -418,6 +429,7 @@ impl Engine {
         }));
     }
 
+    #[inline(never)]
     fn refuse(&mut self, refused: &RefusedOrder, emit: &mut impl FnMut(Event)) {
         if self.consume(refused.key) {
             reject(refused.key, refused.reason, refused.client_order_id, emit);
@@ -425,6 +437,7 @@ impl Engine {
     }
 
     /// All checks of a new order; what it trades, if it passes them.
+    #[inline]
     fn check(&self, order: &EnterOrder) -> Result<InstrumentId, RejectReason> {
         let session = self.sessions.owner(order.key);
         check::entry(self.day, session, order.attributes.firm)?;
@@ -458,17 +471,18 @@ impl Engine {
             OrderType::Limit => Some(order.price()),
             OrderType::Market | OrderType::MarketToLimit => None,
         };
-        if order.post_only && self.book_of(&order).would_cross(order.side, limit) {
+        let crosses = self.book_of(&order).would_cross(order.side, limit);
+        if crosses && order.post_only {
             return self.cancel_at_once(&order, CancelReason::PostOnly, emit);
         }
         let minimum = match terms.time_in_force {
             TimeInForce::FillOrKill => order.leaves(),
             _ => terms.minimum_quantity.quantity(),
         };
-        if !self.reaches_minimum(&order, limit, minimum) {
+        if !minimum.is_zero() && !self.reaches_minimum(&order, limit, minimum) {
             return self.cancel_at_once(&order, CancelReason::ImmediateOrCancel, emit);
         }
-        let price_last = self.trade(&mut order, limit, emit);
+        let price_last = if crosses { self.trade(&mut order, limit, emit) } else { None };
         if order.is_done() {
             return self.money.finish_market(&order, &mut self.hash, emit);
         }
@@ -483,7 +497,7 @@ impl Engine {
                 order.set_price(limit);
                 self.money.rest_market(&order, &mut self.hash, emit);
             }
-            let shown = self.add(order, &terms.instructions);
+            let shown = self.add(&mut order, &terms.instructions);
             emit(Event::Booked(Booked {
                 order_id: order.order_id,
                 instrument_id: order.instrument_id,
@@ -499,10 +513,8 @@ impl Engine {
     }
 
     /// Would an incoming order trade at least its minimum at once?
+    #[inline(never)]
     fn reaches_minimum(&self, order: &Order, limit: Option<Price>, minimum: Quantity) -> bool {
-        if minimum.is_zero() {
-            return true;
-        }
         let prevention = self_match::meant(&self.sessions, order);
         self.book_of(order).would_trade(
             &self.pool,
@@ -518,6 +530,7 @@ impl Engine {
     }
 
     /// Trades an order as far as it goes; the price of its last trade, if it had one.
+    #[inline(never)]
     fn trade(
         &mut self,
         order: &mut Order,
@@ -570,6 +583,7 @@ impl Engine {
     }
 
     /// Cancels some of what is open of a resting order.
+    #[inline]
     fn cancel_some(
         &mut self,
         slot: Slot,
@@ -597,12 +611,14 @@ impl Engine {
 
     /// Uses a number up; false, and nothing is done, if the session is unknown or the number is
     /// not above the last.
+    #[inline]
     fn consume(&mut self, key: OrderKey) -> bool {
         let session = self.sessions.get_mut(key.session_id);
         session.is_some_and(|session| session.consume(key, &mut self.hash))
     }
 
     /// A live order by its owner's name for it.
+    #[inline]
     fn find(&self, key: OrderKey) -> Option<Slot> {
         self.sessions.get(key.session_id)?.find(key)
     }
@@ -623,27 +639,30 @@ impl Engine {
     }
 
     /// An order rests now, and its session knows it; says how much of it is shown.
-    fn add(&mut self, mut order: Order, instructions: &Instructions) -> Quantity {
+    #[inline]
+    fn add(&mut self, order: &mut Order, instructions: &Instructions) -> Quantity {
         order.is_reserve = instructions.shown_quantity != Lots::ZERO;
         let slot = self.rest(order);
         self.sessions.owner_mut(order.key).add_live(order.key, slot);
         self.money.add_live(order.key.session_id);
         if order.is_reserve {
-            return self.reserves.add(slot, &order, instructions, &mut self.hash);
+            return self.reserves.add(slot, order, instructions, &mut self.hash);
         }
         order.shown_whole()
     }
 
     /// An order rests now.
-    fn rest(&mut self, order: Order) -> Slot {
+    #[inline(never)]
+    fn rest(&mut self, order: &Order) -> Slot {
         let book = &mut self.books[usize::from(order.instrument_id.0) - 1];
         let slot = book.add(&mut self.pool, order);
         book.check_not_crossed();
-        self.hash.add(hash::order(&order));
+        self.hash.add(hash::order(order));
         slot
     }
 
     /// A resting order rests no more; as it was then.
+    #[inline]
     fn remove(&mut self, slot: Slot) -> Order {
         let instrument_id = self.pool[slot].order.instrument_id;
         let book = &mut self.books[usize::from(instrument_id.0) - 1];
@@ -660,6 +679,7 @@ impl Engine {
 
     /// A resting order keeps its place with less open or another kind of sell; or, with nothing
     /// open, rests no more. Says what is shown of it.
+    #[inline]
     fn change(&mut self, slot: Slot, after: Order) -> Shown {
         let before = &self.pool[slot].order;
         let shown = match before.is_reserve {
@@ -671,10 +691,7 @@ impl Engine {
             return shown;
         }
         let order = &mut self.pool[slot].order;
-        self.hash.change(
-            hash::order_progress(order, order.progress()),
-            hash::order_progress(&after, after.progress()),
-        );
+        self.hash.change(hash::order(order), hash::order(&after));
         *order = after;
         shown
     }
@@ -697,16 +714,19 @@ impl Engine {
         Instructions::NONE
     }
 
+    #[inline]
     fn next_order_id(&mut self) -> OrderId {
         self.order_id_last.0 += 1;
         self.order_id_last
     }
 
+    #[inline]
     fn book_of(&self, order: &Order) -> &Book {
         &self.books[usize::from(order.instrument_id.0) - 1]
     }
 
     /// The firm under whose name an order is shown; blank if without a name.
+    #[inline]
     fn attribution(&self, order: &Order) -> Firm {
         attribution(&self.sessions, order)
     }
@@ -840,6 +860,7 @@ impl<E: FnMut(Event)> Settlement<'_, E> {
     }
 
     /// Tells each order that lost lots, the resting one first; of a reserve order so much is shown.
+    #[inline(never)]
     fn tell_prevented(&mut self, met: &Match<'_>, reserve: Shown, prevention: SelfMatchPrevention) {
         let orders = [
             (met.maker, Quantity(met.maker_before.leaves.into()), true),
@@ -881,6 +902,7 @@ fn reject(
 }
 
 /// The firm under whose name an order is shown; blank if without a name.
+#[inline]
 fn attribution(sessions: &Sessions, order: &Order) -> Firm {
     match order.display {
         Display::Attributable => sessions.owner(order.key).resolve(order.firm),
@@ -897,6 +919,7 @@ fn shown_first(order: &Order, instructions: &Instructions) -> Quantity {
 }
 
 /// A trade as this order sees it.
+#[inline]
 fn fill(order: &Order) -> Fill {
     Fill { key: order.key, order_id: order.order_id, leaves: order.leaves() }
 }

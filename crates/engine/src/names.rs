@@ -18,6 +18,7 @@ pub(crate) struct Names {
 
 impl Names {
     /// The number of a name.
+    #[inline]
     pub(crate) fn find<const N: usize>(&self, name: &Text<N>) -> Option<u16> {
         if self.places.is_empty() {
             return None;

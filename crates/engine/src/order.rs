@@ -25,7 +25,10 @@ pub const PRICE_MAX: Price = Price(1_999_999_900);
 /// Quantities and the price are held in 32 bits, which [`QUANTITY_LIMIT`] and [`PRICE_MAX`] fit.
 ///
 /// Invariant: leaves + executed + prevented <= quantity; what is missing was canceled.
+///
+/// Fields stand so that those which the state hash takes together are loaded together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(C)]
 pub(crate) struct Order {
     /// As the exchange names it. Within a level a lower id is an older order: an id is given in
     /// the command in which the order is booked, and a replacement gets a new one.
@@ -37,14 +40,14 @@ pub(crate) struct Order {
     leaves: u32,
     executed: u32,
     prevented: u32,
+    /// As entered; blank is the session's own.
+    pub(crate) firm: Firm,
     /// What it trades.
     pub(crate) instrument_id: InstrumentId,
     /// Group for mass cancel; 0 is none.
     pub(crate) group_id: u16,
-    /// As entered; blank is the session's own.
-    pub(crate) firm: Firm,
-    /// Which way it trades. A modify may change the kind of sell.
-    pub(crate) side: Side,
+    /// Only orders of the same group are its own.
+    pub(crate) self_match_group: SelfMatchGroup,
     /// How it is shown.
     pub(crate) display: Display,
     /// For whom the firm acts.
@@ -53,10 +56,10 @@ pub(crate) struct Order {
     pub(crate) customer_type: CustomerType,
     /// What happens where it comes in and meets one of its own, as entered.
     pub(crate) self_match_prevention: SelfMatchPrevention,
-    /// Only orders of the same group are its own.
-    pub(crate) self_match_group: SelfMatchGroup,
     /// True if it may not trade when it comes in.
     pub(crate) post_only: bool,
+    /// Which way it trades. A modify may change the kind of sell.
+    pub(crate) side: Side,
     /// True if it rests and [`Reserves`](crate::reserve::Reserves) says what is shown of it.
     pub(crate) is_reserve: bool,
 }
@@ -123,6 +126,7 @@ impl Order {
     ///
     /// # Panics
     /// `executed + prevented < quantity` does not hold, or a number is larger than the checks let in.
+    #[inline]
     pub(crate) fn new(terms: OrderTerms) -> Self {
         assert!(terms.price <= PRICE_MAX && terms.quantity <= QUANTITY_LIMIT, "checked before");
         let quantity = lots(terms.quantity);
@@ -158,6 +162,7 @@ impl Order {
     }
 
     /// Gives it the limit at which it rests; a market-to-limit order has none when it is entered.
+    #[inline]
     pub(crate) fn set_price(&mut self, price: Price) {
         assert!(price <= PRICE_MAX, "a price at which orders rest");
         self.price = price.0 as u32;
@@ -208,6 +213,7 @@ impl Order {
     }
 
     /// Its conditions, as entered or kept; without a minimum, which a resting order never has.
+    #[inline]
     pub(crate) fn conditions(&self) -> Conditions {
         Conditions {
             self_match_prevention: self.self_match_prevention,
@@ -232,6 +238,7 @@ impl Order {
     }
 
     /// Lots that the feed shows of it while it rests, if it is no reserve order.
+    #[inline]
     pub(crate) fn shown_whole(&self) -> Quantity {
         if self.display.is_displayed() { self.leaves() } else { Quantity::ZERO }
     }

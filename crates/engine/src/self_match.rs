@@ -6,6 +6,7 @@ use market::SelfMatchPrevention;
 use crate::{order::Order, session::Sessions};
 
 /// What is meant where an incoming order meets its own; never the session's default.
+#[inline]
 pub(crate) fn meant(sessions: &Sessions, taker: &Order) -> SelfMatchPrevention {
     match taker.self_match_prevention {
         SelfMatchPrevention::SessionDefault => sessions.owner(taker.key).self_match_prevention(),
@@ -14,6 +15,7 @@ pub(crate) fn meant(sessions: &Sessions, taker: &Order) -> SelfMatchPrevention {
 }
 
 /// May these two not trade, if this is what is meant?
+#[inline]
 pub(crate) fn is_own(
     sessions: &Sessions,
     prevention: SelfMatchPrevention,

@@ -146,6 +146,7 @@ impl Session {
 
     /// What happens where an order that says nothing about it would meet one of its own.
     #[must_use]
+    #[inline]
     pub fn self_match_prevention(&self) -> SelfMatchPrevention {
         self.self_match_prevention
     }
@@ -163,6 +164,7 @@ impl Session {
 
     /// The last number used on a channel; 0 before the first.
     #[must_use]
+    #[inline]
     pub fn user_ref_num_last(&self, channel: u8) -> u32 {
         self.channel(channel).map_or(0, |channel| channel.user_ref_num_last)
     }
@@ -175,12 +177,14 @@ impl Session {
 
     /// The firm that is meant by one as entered: blank is the session's own.
     #[must_use]
+    #[inline]
     pub fn resolve(&self, firm: Firm) -> Firm {
         if firm.is_blank() { self.firm } else { firm }
     }
 
     /// True if the firm may enter orders here.
     #[must_use]
+    #[inline]
     pub fn may_enter(&self, firm: Firm) -> bool {
         self.firms_disabled.is_empty()
             || self.firms_disabled.binary_search(&self.resolve(firm)).is_err()

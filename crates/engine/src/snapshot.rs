@@ -462,7 +462,7 @@ impl Restoration {
             return Err(from.field("order id"));
         }
         engine.money.restore_order(&order)?;
-        let slot = engine.rest(order);
+        let slot = engine.rest(&order);
         if let Some(reserve) = reserve {
             engine.reserves.insert(slot, &order, reserve, &mut engine.hash);
         }

@@ -15,7 +15,7 @@ use market::{
     SelfMatchGroup, SelfMatchPrevention, SessionId, Side, Symbol, SystemEvent, Text, TimeInForce,
 };
 
-use crate::rng::Rng;
+use crate::{money, rng::Rng};
 
 /// The highest limit price there is, in ticks.
 const PRICE_MAX: u64 = 1_999_999_900;
@@ -67,6 +67,9 @@ pub struct Profile {
     /// After so many commands, those of the setup included, the day ends; what follows finds the
     /// market closed. `None` is never.
     pub closes_after: Option<u64>,
+    /// Accounts, from 1, among which the sessions are divided, but for the last one; 0 is no money
+    /// anywhere.
+    pub accounts: u16,
 }
 
 impl Default for Profile {
@@ -89,6 +92,7 @@ impl Default for Profile {
             live_orders: 2_000,
             odd_percent: 10,
             closes_after: None,
+            accounts: 0,
         }
     }
 }
@@ -161,6 +165,9 @@ impl CommandFlow {
         }
         let command = match self.scheduled.pop_front() {
             Some(command) => command,
+            None if self.profile.accounts > 0 && self.rng.chance(1, 40) => {
+                Command::Money(money::any(&mut self.rng, &self.profile))
+            }
             None if self.rng.chance(self.profile.odd_percent, 100) => self.odd(),
             None => self.usual(),
         };
@@ -188,6 +195,9 @@ impl CommandFlow {
                 live_orders_max: self.profile.live_orders_max,
                 self_match_prevention: *prevention,
             }));
+        }
+        if self.profile.accounts > 0 {
+            self.scheduled.extend(money::set_up(&self.profile).into_iter().map(Command::Money));
         }
         for _ in 0..4 {
             let early = self.enter();

@@ -10,6 +10,7 @@
 
 pub mod rng;
 pub mod generator;
+mod money;
 pub mod model;
 pub mod wlf;
 pub mod orders;

@@ -4,6 +4,8 @@
 //! is gone through from the front. What the engine does with windows, pools and indexes must be
 //! what this does; the numbers in the comments are the rules of docs/rules.md.
 
+mod money;
+
 use std::collections::{BTreeMap, BTreeSet};
 
 use market::{
@@ -15,6 +17,8 @@ use market::{
     Restated, SelfMatchPrevented, SelfMatchPrevention, SessionAdded, SessionId, Shown, Side,
     SystemEvent, Text, TimeInForce, TradeId, Traded,
 };
+
+use money::{AskedOrder, ModelMoney};
 
 /// The largest quantity (5.3).
 const QUANTITY_MAX: u64 = 999_999;
@@ -51,6 +55,9 @@ pub struct Model {
     trade_count: u64,
     /// Lots traded in all.
     volume: u64,
+    money: ModelMoney,
+    /// The time of the input.
+    now_ns: u64,
 }
 
 #[derive(Clone, Debug)]
@@ -91,6 +98,8 @@ pub struct ModelOrder {
     pub canceled: u64,
     /// Prevented from trading with its own, by the whole chain, in lots.
     pub prevented: u64,
+    /// What is reserved for it, in units of what it pays with or delivers.
+    pub held: i128,
     /// What it carries along.
     pub attributes: OrderAttributes,
     /// Its conditions, as entered or kept.
@@ -157,6 +166,7 @@ impl Model {
     /// What comes of an input.
     pub fn apply(&mut self, input: &Input) -> Vec<Event> {
         let mut events = Vec::new();
+        self.now_ns = input.timestamp.0;
         match &input.command {
             Command::System(event) => self.system(*event, &mut events),
             Command::AddInstrument(add) => self.add_instrument(add, &mut events),
@@ -198,7 +208,8 @@ impl Model {
                     }));
                 }
             }
-            Command::Money(_) | Command::Venue(_) => {}
+            Command::Money(command) => self.money(command, &mut events),
+            Command::Venue(_) => {}
             Command::Refuse(refused) => {
                 if self.use_number(refused.key) {
                     let name = refused.client_order_id;
@@ -305,13 +316,14 @@ impl Model {
         if !self.use_number(asked.key) {
             return;
         }
+        self.count_asked(asked.key.session_id);
         if let Some(reason) = self.why_not(asked) {
             return events.push(rejected(asked.key, reason, asked.attributes.client_order_id));
         }
         let instrument = self.instruments.iter().find(|it| it.symbol == asked.symbol);
         let instrument_id = instrument.expect("it was checked").instrument_id;
-        let order = ModelOrder {
-            order_id: self.new_order_id(),
+        let mut order = ModelOrder {
+            order_id: OrderId(0),
             key: asked.key,
             instrument_id,
             side: asked.side,
@@ -323,11 +335,16 @@ impl Model {
             executed: 0,
             canceled: 0,
             prevented: 0,
+            held: 0,
             attributes: asked.attributes,
             conditions: asked.conditions,
             instructions: asked.instructions,
             part: None,
         };
+        if let Some(reason) = self.why_not_for_account(&AskedOrder { order, original: None }) {
+            return events.push(rejected(asked.key, reason, asked.attributes.client_order_id));
+        }
+        order.order_id = self.new_order_id();
         tell_instructions(&order, events);
         events.push(Event::Accepted(Accepted {
             key: order.key,
@@ -342,6 +359,7 @@ impl Model {
             attributes: order.attributes,
             conditions: order.conditions,
         }));
+        self.hold(&mut order, events);
         self.trade_then_rest(order, events);
     }
 
@@ -353,6 +371,8 @@ impl Model {
         let live_orders = self.orders.iter().filter(own).count();
         let price_fits =
             instrument.is_some_and(|it| allowed_price(it, asked.order_type, asked.price));
+        let quantity_max = instrument.map_or(0, |it| self.quantity_max(it.instrument_id));
+        let quantity_fits = (1..=quantity_max).contains(&asked.quantity.0);
         // 15.1
         let minimum = asked.conditions.minimum_quantity.quantity();
         let at_once = only_at_once(asked.order_type, asked.time_in_force);
@@ -361,7 +381,7 @@ impl Model {
             (self.is_open(), RejectReason::MarketClosed),
             (self.may_enter(session, asked.attributes.firm), RejectReason::EntryDisabled),
             (instrument.is_some(), RejectReason::InvalidSymbol),
-            ((1..=QUANTITY_MAX).contains(&asked.quantity.0), RejectReason::InvalidQuantity),
+            (quantity_fits, RejectReason::InvalidQuantity),
             (price_fits, RejectReason::InvalidPrice),
             (minimum_fits, RejectReason::InvalidMinimumQuantity),
             (
@@ -377,7 +397,8 @@ impl Model {
     fn trade_then_rest(&mut self, mut order: ModelOrder, events: &mut Vec<Event>) {
         // 14.1
         if order.conditions.post_only && self.first_to_trade_with(&order).is_some() {
-            return events.push(canceled_at_once(&order, CancelReason::PostOnly));
+            events.push(canceled_at_once(&order, CancelReason::PostOnly));
+            return self.let_go(&order, events);
         }
         // 15.2, 17.1: one would see by trying, on a copy of everything.
         let minimum = match order.time_in_force {
@@ -392,7 +413,8 @@ impl Model {
             rehearsal.trade_then_rest(copy, &mut Vec::new());
             let traded = rehearsal.volume - self.volume;
             if traded < minimum {
-                return events.push(canceled_at_once(&order, CancelReason::ImmediateOrCancel));
+                events.push(canceled_at_once(&order, CancelReason::ImmediateOrCancel));
+                return self.let_go(&order, events);
             }
         }
         let mut price_last = None;
@@ -425,6 +447,8 @@ impl Model {
                 taker: order.fill(),
                 auction: None,
             }));
+            self.settle(place, &mut order, quantity, events);
+            let maker = &mut self.orders[place];
             if let Some(part) = &mut maker.part {
                 *part -= quantity.0;
                 if *part == 0 && maker.leaves() > Quantity::ZERO {
@@ -433,7 +457,7 @@ impl Model {
             }
         }
         if order.leaves() == Quantity::ZERO {
-            return;
+            return self.give_back(&mut order, TradeId(0), events);
         }
         // 17.3
         if order.order_type == OrderType::MarketToLimit
@@ -441,6 +465,9 @@ impl Model {
         {
             order.order_type = OrderType::Limit;
             order.price = price;
+            if order.may_rest() {
+                self.give_back(&mut order, TradeId(0), events);
+            }
         }
         if order.may_rest() {
             order.part = first_part(&order);
@@ -456,6 +483,7 @@ impl Model {
             }));
         } else {
             events.push(canceled_at_once(&order, CancelReason::ImmediateOrCancel));
+            self.let_go(&order, events);
         }
     }
 
@@ -523,7 +551,7 @@ impl Model {
         events: &mut Vec<Event>,
     ) {
         let prevention = self.prevention(order);
-        let maker = &mut self.orders[place];
+        let mut maker = self.orders[place];
         let price = maker.price;
         let (from_maker, from_order) = match prevention.code().to_ascii_uppercase() {
             b'W' => (0, order.leaves().0),
@@ -531,7 +559,7 @@ impl Model {
             b'B' => (maker.leaves().0, order.leaves().0),
             _ => (quantity.0, quantity.0),
         };
-        for (it, lots, booked) in [(maker, from_maker, true), (order, from_order, false)] {
+        for (it, lots, booked) in [(&mut maker, from_maker, true), (order, from_order, false)] {
             if lots == 0 {
                 continue;
             }
@@ -553,7 +581,9 @@ impl Model {
                 },
                 prevention,
             }));
+            self.give_back(it, TradeId(0), events);
         }
+        self.orders[place] = maker;
     }
 
     /// Of the orders that this one would trade with, the one of the best price; of those of one
@@ -611,6 +641,26 @@ impl Model {
             }
         };
 
+        self.count_asked(asked.key.session_id);
+        let leaves_used = original.executed + original.prevented;
+        let intended = ModelOrder {
+            side: terms.side.unwrap_or(original.side),
+            order_type: terms.order_type,
+            time_in_force: terms.time_in_force,
+            display: terms.display,
+            price: terms.price,
+            quantity: terms.quantity.0 - leaves_used,
+            executed: 0,
+            prevented: 0,
+            canceled: 0,
+            conditions: terms.conditions.apply(original.conditions),
+            ..original
+        };
+        let for_account = AskedOrder { order: intended, original: Some(original) };
+        if let Some(reason) = self.why_not_for_account(&for_account) {
+            self.use_number(asked.key);
+            return events.push(rejected(asked.key, reason, terms.client_order_id));
+        }
         self.use_number(asked.key);
         self.orders.remove(place);
         // 9.4, 9.6, 9.7
@@ -663,6 +713,9 @@ impl Model {
             attributes: order.attributes,
             conditions: order.conditions,
         }));
+        // 42.5
+        self.let_go(&original, events);
+        self.hold(&mut order, events);
         if in_place {
             self.orders.push(order);
         } else {
@@ -672,7 +725,7 @@ impl Model {
 
     fn acceptable(&self, original: &ModelOrder, terms: &ReplaceTerms) -> bool {
         let instrument = &self.instruments[usize::from(original.instrument_id.0) - 1];
-        (1..=QUANTITY_MAX).contains(&terms.quantity.0)
+        (1..=self.quantity_max(original.instrument_id)).contains(&terms.quantity.0)
             && terms.quantity.0 > original.executed + original.prevented
             && allowed_price(instrument, terms.order_type, terms.price)
             && (terms.conditions.minimum_quantity.unwrap_or_default() == Lots::ZERO
@@ -709,14 +762,22 @@ impl Model {
             shown: Shown { before: shown_before, after: on_the_feed(order) },
             reason,
         }));
+        let mut order = *order;
+        self.give_back(&mut order, TradeId(0), events);
+        self.orders[place] = order;
     }
 
     fn modify(&mut self, asked: &ModifyOrder, events: &mut Vec<Event>) {
         let Some(place) = self.place_of(asked.key) else { return };
+        // 43.5
+        let may_have = asked.side == self.orders[place].side
+            || self.may_have_side(&self.orders[place], asked.side);
         let order = &mut self.orders[place];
         let too_much = order.too_much(asked.quantity);
         // 8.1, 8.4
-        if !same_side_of_book(order.side, asked.side) || (order.side == asked.side && too_much == 0)
+        if !same_side_of_book(order.side, asked.side)
+            || !may_have
+            || (order.side == asked.side && too_much == 0)
         {
             return;
         }
@@ -733,6 +794,9 @@ impl Model {
             leaves: order.leaves(),
             shown: Shown { before: shown_before, after: on_the_feed(order) },
         }));
+        let mut order = *order;
+        self.give_back(&mut order, TradeId(0), events);
+        self.orders[place] = order;
     }
 
     fn mass_cancel(&mut self, asked: &MassCancel, events: &mut Vec<Event>) {

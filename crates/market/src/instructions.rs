@@ -112,6 +112,7 @@ impl Instructions {
 
     /// True if there is something that it is told.
     #[must_use]
+    #[inline]
     pub fn is_some(&self) -> bool {
         *self != Self::NONE
     }

@@ -123,9 +123,9 @@ impl Contender for Core {
     fn apply(&mut self, input: &Input, trades: &mut Vec<Trade>) {
         let Self { engine, outbox, .. } = self;
         let (cause, timestamp) = (input.sequence, input.timestamp);
-        engine.apply(input, &mut |event| outbox.push(Output { cause, timestamp, event }));
-        for output in outbox.iter() {
-            match &output.event {
+        outbox.clear();
+        engine.apply(input, &mut |event| {
+            match &event {
                 Event::Traded(traded) => trades.push(Trade {
                     maker: traded.maker.order_id.0,
                     taker: traded.taker.order_id.0,
@@ -135,8 +135,8 @@ impl Contender for Core {
                 Event::Rejected(rejected) => panic!("{rejected:?} of a flow without rejects"),
                 _ => {}
             }
-        }
-        outbox.clear();
+            outbox.push(Output { cause, timestamp, event });
+        });
     }
 
     fn flow_order_id(&self, order_id: u64) -> u64 {

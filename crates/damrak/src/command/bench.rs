@@ -1,19 +1,28 @@
-use std::{path::PathBuf, process::Command};
+use std::{env, path::PathBuf, process::Command};
 
 use clap::{Args, Subcommand};
 use flow::wlf::FlowName;
 use serde_json::Value;
 
-use super::output::{grouped, print_json, print_line};
+use super::{
+    output::{duration, grouped, print_json, print_line},
+    run::{DurabilityName, WaitName},
+};
 use crate::{
-    bench::{self, ENTRANTS, Entrant, FlowReport, Options, Row, environment::Environment},
+    bench::{
+        self, ENTRANTS, Entrant, FlowReport, Options, Row,
+        environment::Environment,
+        pipeline::{self, Report},
+    },
     failure::Failure,
+    orders::Grouping,
 };
 
-/// Measure the core beside other engines, on flows whose trades are known.
+/// Measure the core beside other engines, or the whole pipeline in every layout.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  damrak bench book\n  \
-                        damrak bench book --flow A --divisor 10 --json")]
+                        damrak bench book --flow A --divisor 10 --json\n  \
+                        damrak bench pipeline --runs 5")]
 pub struct Arguments {
     #[command(subcommand)]
     what: What,
@@ -22,6 +31,7 @@ pub struct Arguments {
 #[derive(Debug, Subcommand)]
 enum What {
     Book(BookArguments),
+    Pipeline(PipelineArguments),
 }
 
 /// Measure an operation on the book.
@@ -60,10 +70,51 @@ struct BookArguments {
     json: bool,
 }
 
+/// Measure an order file through the whole pipeline, in every layout.
+///
+/// Source, sequencer, journal, core, ledger and a taker of events, in process, each command
+/// published by itself. `core` is the core alone on the same commands, in CPU time of its thread;
+/// the layouts are in wall time. The percentiles are of commands that are sent one at a time, each
+/// when all is taken that came of the one before. Exit code 4 if a layout comes to another state.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:\n  damrak bench pipeline\n  \
+    damrak bench pipeline --layout single,edge --runs 5 --json\n  \
+    damrak bench pipeline FOLDER   (with orders.csv.gz and balances_init.csv)")]
+struct PipelineArguments {
+    /// Folders with orders.csv.gz and balances_init.csv; without any, a generated look-alike.
+    #[arg(value_name = "FOLDER")]
+    folders: Vec<PathBuf>,
+    /// In which layouts, comma-separated.
+    #[arg(long, value_delimiter = ',', default_values = ["single", "edge", "pipeline"])]
+    layout: Vec<String>,
+    /// How often, the layouts in turn.
+    #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u64).range(1..=1000))]
+    runs: u64,
+    /// New orders of the generated file; 3 cancels for 10 of them come on top.
+    #[arg(long, default_value_t = 1_000_000, value_parser = clap::value_parser!(u64).range(1..))]
+    orders: u64,
+    /// The generated file follows from it.
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// What is promised of a command before what came of it is told.
+    #[arg(long, value_enum, default_value_t = DurabilityName::Written)]
+    durability: DurabilityName,
+    /// How a thread waits that has nothing to do; adaptive suits the number of cores.
+    #[arg(long, value_enum, default_value_t = WaitName::Adaptive)]
+    wait: WaitName,
+    /// Where journals go while a run lasts; the system's folder for such things if not said.
+    #[arg(long, value_name = "FOLDER")]
+    scratch: Option<PathBuf>,
+    /// Print one JSON object.
+    #[arg(long)]
+    json: bool,
+}
+
 /// Runs `damrak bench`.
 pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     match &arguments.what {
         What::Book(arguments) => book(arguments),
+        What::Pipeline(arguments) => run_pipeline(arguments),
     }
 }
 
@@ -107,6 +158,82 @@ fn book(arguments: &BookArguments) -> Result<(), Failure> {
     } else {
         Err(Failure::verification(format!("other trades than expected: {}", wrong.join(", "))))
     }
+}
+
+fn run_pipeline(arguments: &PipelineArguments) -> Result<(), Failure> {
+    let layouts = arguments.layout.iter().map(|name| {
+        let grouping: Grouping = name.parse().map_err(Failure::usage)?;
+        Ok((name.clone(), grouping))
+    });
+    let options = pipeline::Options {
+        layouts: layouts.collect::<Result<_, Failure>>()?,
+        runs: arguments.runs as usize,
+        durability: arguments.durability.durability(),
+        idle: arguments.wait.idle(),
+        scratch: arguments.scratch.clone().unwrap_or_else(env::temp_dir),
+    };
+    let started = Environment::now();
+    let mut reports = Vec::new();
+    if arguments.folders.is_empty() {
+        let prepared = pipeline::prepare_generated(arguments.seed, arguments.orders)?;
+        reports.push(pipeline::measure(&prepared, &options)?);
+    }
+    for folder in &arguments.folders {
+        let prepared = pipeline::prepare_folder(folder)?;
+        reports.push(pipeline::measure(&prepared, &options)?);
+    }
+    let environment = Environment::now().since(&started);
+    if arguments.json {
+        return print_json(&pipeline::summary(&reports, &options, &environment));
+    }
+    for report in &reports {
+        print_line(&pipeline_table(report))?;
+    }
+    print_line(&format!(
+        "commands a second are the best and the median of {} runs. {}",
+        options.runs,
+        machine(&environment)
+    ))
+}
+
+fn pipeline_table(report: &Report) -> String {
+    let rate = |figures: &[f64]| {
+        let (best, median) = (pipeline::best(figures), pipeline::median(figures));
+        format!("{:>12}{:>12}", grouped(best as u64), grouped(median as u64))
+    };
+    let mut text = format!(
+        "{}   {} commands, {} events, state {:016x}\n  {:<24}{:>12}{:>12}{:>10}{:>10}{:>10}{:>10}",
+        report.name,
+        grouped(report.commands as u64),
+        grouped(report.core.events),
+        report.core.state_hash,
+        "layout",
+        "best/s",
+        "median/s",
+        "CPU ns",
+        "p50",
+        "p99",
+        "p99.9",
+    );
+    text.push_str(&format!("\n  {:<24}{}", "core", rate(&report.core.commands_per_second)));
+    for row in &report.rows {
+        text.push_str(&format!(
+            "\n  {:<24}{}{:>10.0}{:>10}{:>10}{:>10}  ",
+            row.layout,
+            rate(&row.commands_per_second),
+            pipeline::median(&row.cpu_ns_per_command),
+            duration(row.percentile(500)),
+            duration(row.percentile(990)),
+            duration(row.percentile(999)),
+        ));
+        let batches = row.rings.iter().map(|ring| {
+            let largest = ring.readers.iter().map(|reader| reader.batch_max).max();
+            format!("{} {}", ring.name, largest.unwrap_or(0))
+        });
+        text.push_str(&format!("largest batch: {}", batches.collect::<Vec<_>>().join(", ")));
+    }
+    text.push('\n');
+    text
 }
 
 fn flows(names: &[String]) -> Result<Vec<FlowName>, Failure> {

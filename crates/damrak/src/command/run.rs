@@ -80,7 +80,7 @@ enum Rounding {
 
 /// See [`Arguments::wait`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum WaitName {
+pub(super) enum WaitName {
     Adaptive,
     Spin,
     Yield,
@@ -88,10 +88,32 @@ enum WaitName {
 
 /// See [`Arguments::durability`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum DurabilityName {
+pub(super) enum DurabilityName {
     None,
     Written,
     Synced,
+}
+
+impl WaitName {
+    /// In the words of the rings; `None` is by the number of cores and threads.
+    pub(super) fn idle(self) -> Option<IdleStrategy> {
+        match self {
+            Self::Adaptive => None,
+            Self::Spin => Some(IdleStrategy::Spin),
+            Self::Yield => Some(IdleStrategy::Yield),
+        }
+    }
+}
+
+impl DurabilityName {
+    /// In the words of the journal.
+    pub(super) fn durability(self) -> Durability {
+        match self {
+            Self::None => Durability::None,
+            Self::Written => Durability::Written,
+            Self::Synced => Durability::Synced,
+        }
+    }
 }
 
 /// Runs `damrak run`.
@@ -105,16 +127,8 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
         balances: arguments.balances.clone(),
         instruments: arguments.instruments.clone(),
         grouping: arguments.layout.clone(),
-        idle: match arguments.wait {
-            WaitName::Adaptive => None,
-            WaitName::Spin => Some(IdleStrategy::Spin),
-            WaitName::Yield => Some(IdleStrategy::Yield),
-        },
-        durability: match arguments.durability {
-            DurabilityName::None => Durability::None,
-            DurabilityName::Written => Durability::Written,
-            DurabilityName::Synced => Durability::Synced,
-        },
+        idle: arguments.wait.idle(),
+        durability: arguments.durability.durability(),
         journal: journal.path.clone(),
         out: arguments.out.clone(),
         origin_rounding: arguments.rounding == Rounding::Origin,

@@ -257,6 +257,7 @@ fn write_balances(parts: &Parts<'_>, out: Option<&Path>) -> Result<String, Failu
         for (asset, asset_id) in &assets {
             let account_id = AccountId(number);
             let held = parts.ledger.balance(account_id, *asset_id);
+            agree_with_core(&parts.engine, account_id, *asset_id, held)?;
             let told = parts.ledger.origin_balance(account_id, *asset_id).unwrap_or(held);
             agree(&participant, asset, held, told)?;
             let Balance { available, reserved, .. } = told;
@@ -264,6 +265,23 @@ fn write_balances(parts: &Parts<'_>, out: Option<&Path>) -> Result<String, Failu
         }
     }
     lines.finish()
+}
+
+/// The balances that the ledger's entries give are those of the core.
+fn agree_with_core(
+    engine: &Engine,
+    account_id: AccountId,
+    asset_id: AssetId,
+    held: Balance,
+) -> Result<(), Failure> {
+    let known = engine.balance(account_id, asset_id);
+    let core = known.map_or((0, 0), |known| (known.available, known.reserved));
+    if Ok(core.0) == i128::try_from(held.available) && core.1 == held.reserved {
+        return Ok(());
+    }
+    Err(Failure::verification(format!(
+        "{account_id:?} has {core:?} of {asset_id:?} in the core, and {held:?} by the ledger"
+    )))
 }
 
 /// However a balance is split, its sum is the same.

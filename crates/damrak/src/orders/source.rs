@@ -3,7 +3,7 @@
 use std::{
     collections::{BTreeMap, VecDeque},
     sync::{
-        Arc,
+        Arc, Mutex,
         atomic::{AtomicU64, Ordering},
     },
 };
@@ -17,7 +17,8 @@ use market::{
 };
 use ring::{Agent, AgentError, Producer};
 
-use super::{submission, taker::Ending};
+use super::{recover_lock, submission, taker::Ending};
+use crate::clock::SystemClock;
 
 /// How many commands are submitted in a turn: few enough that what they cause stays in the caches
 /// of a core until the other agents of a thread have had their turn.
@@ -64,13 +65,31 @@ impl Counted {
     }
 }
 
+/// When the next command is submitted.
+pub enum Pace {
+    /// As soon as the rings have room, at most so many in a turn.
+    Free,
+    /// From this number on only once all is taken that came of the one before; how long that took,
+    /// in nanoseconds, goes to the list.
+    OneAtATime {
+        /// The commands before it are submitted freely.
+        from: u64,
+        /// One entry a command.
+        times_ns: Arc<Mutex<Vec<u64>>>,
+        /// When the last one was submitted.
+        submitted_ns: u64,
+        /// Says so.
+        clock: SystemClock,
+    },
+}
+
 /// Submits commands until there are no more.
 pub(super) struct Source {
     rows: Box<dyn Rows>,
     submissions: Producer<Submission>,
     /// The sequences of replaces: who reads their events must know them from those of cancels.
     replaces: Producer<u64>,
-    limit: usize,
+    pace: Pace,
     submitted: u64,
     counted: Arc<Counted>,
     ending: Arc<Ending>,
@@ -82,12 +101,34 @@ impl Source {
         rows: Box<dyn Rows>,
         submissions: Producer<Submission>,
         replaces: Producer<u64>,
-        limit: usize,
+        pace: Pace,
         counted: Arc<Counted>,
         ending: Arc<Ending>,
     ) -> Self {
         let (submitted, is_done) = (0, false);
-        Self { rows, submissions, replaces, limit, submitted, counted, ending, is_done }
+        Self { rows, submissions, replaces, pace, submitted, counted, ending, is_done }
+    }
+}
+
+impl Source {
+    /// How many commands may be submitted now.
+    fn may_submit(&mut self) -> usize {
+        let Pace::OneAtATime { from, times_ns, submitted_ns, clock } = &mut self.pace else {
+            return TURN_LIMIT;
+        };
+        let next = self.submitted + 1;
+        if next < *from {
+            return TURN_LIMIT.min((*from - next) as usize);
+        }
+        if self.ending.taken() < self.submitted {
+            return 0;
+        }
+        let now_ns = clock.now_ns();
+        if *from < next {
+            recover_lock(times_ns).push(now_ns - *submitted_ns);
+        }
+        *submitted_ns = now_ns;
+        1
     }
 }
 
@@ -103,7 +144,8 @@ impl Agent for Source {
         if self.submitted == 0 {
             self.ending.begin(now_ns);
         }
-        let free = self.submissions.free().min(self.replaces.free()).min(self.limit);
+        let limit = self.may_submit();
+        let free = self.submissions.free().min(self.replaces.free()).min(limit);
         for done in 0..free {
             let Some(command) = self.rows.next_command()? else {
                 self.is_done = true;
@@ -220,7 +262,7 @@ impl Setup {
 }
 
 /// The commands of a file of orders, after those of a file of balances.
-pub(super) struct FileRows {
+pub struct FileRows {
     setup: Setup,
     balances: Option<BalanceFile>,
     orders: OrderFile,
@@ -230,7 +272,9 @@ pub(super) struct FileRows {
 }
 
 impl FileRows {
-    pub(super) fn new(setup: Setup, balances: Option<BalanceFile>, orders: OrderFile) -> Self {
+    /// All commands of these files, those first that make instruments and participants.
+    #[must_use]
+    pub fn new(setup: Setup, balances: Option<BalanceFile>, orders: OrderFile) -> Self {
         let mut pending = VecDeque::new();
         setup.instruments(&mut pending);
         Self { setup, balances, orders, is_open: false, pending }

@@ -40,6 +40,8 @@ pub(super) struct Taker<S> {
     pending: VecDeque<u64>,
     sink: Arc<Mutex<S>>,
     ending: Arc<Ending>,
+    /// Which of the takers of the ending it is.
+    number: usize,
     is_over: bool,
 }
 
@@ -50,9 +52,10 @@ impl<S: Sink> Taker<S> {
         replaces: Option<Consumer<u64>>,
         sink: Arc<Mutex<S>>,
         ending: Arc<Ending>,
+        number: usize,
     ) -> Self {
         let (pending, is_over) = (VecDeque::new(), false);
-        Self { name, outputs, replaces, pending, sink, ending, is_over }
+        Self { name, outputs, replaces, pending, sink, ending, number, is_over }
     }
 }
 
@@ -94,7 +97,12 @@ impl<S: Sink> Agent for Taker<S> {
             return Err(error);
         }
         if self.outputs.available() == 0 {
-            sink.is_at(settled, now_ns);
+            let taken = &self.ending.taken[self.number];
+            if taken.get() < settled {
+                taken.set(settled);
+                sink.is_at(settled, now_ns);
+                work += 1;
+            }
             while self.pending.front().is_some_and(|replace| *replace <= settled) {
                 self.pending.pop_front();
             }
@@ -118,6 +126,8 @@ pub struct Ending {
     /// The last input; `u64::MAX` while it is not known.
     last: AtomicU64,
     begun_ns: AtomicU64,
+    /// By taker: all that came of inputs up to here is taken.
+    taken: Vec<Cursor>,
     /// How many of the takers are not over yet.
     takers: AtomicU64,
 }
@@ -130,6 +140,7 @@ impl Ending {
             durable,
             last: AtomicU64::new(u64::MAX),
             begun_ns: AtomicU64::new(0),
+            taken: (0..takers).map(|_| Cursor::new(0)).collect(),
             takers: AtomicU64::new(takers),
         }
     }
@@ -160,6 +171,12 @@ impl Ending {
     #[must_use]
     pub fn settled(&self) -> u64 {
         self.applied.get().min(self.durable.get())
+    }
+
+    /// All that came of inputs up to here is taken by everybody.
+    #[must_use]
+    pub fn taken(&self) -> u64 {
+        self.taken.iter().map(Cursor::get).min().unwrap_or(u64::MAX)
     }
 
     fn one_is_over(&self) {

@@ -6,7 +6,11 @@ use damrak::{
     clock::SystemClock,
     orders::{self, Grouping, LOOK_INTERVAL, Results, RingSlots, RunOptions},
 };
-use flow::orders::{FileWriter, generate::Profile};
+use flow::orders::{
+    BalanceFile, FileWriter, Instruments, OrderFile,
+    generate::Profile,
+    origin::{OriginCounts, OriginReplay},
+};
 use journal::Durability;
 use serde_json::Value;
 
@@ -80,6 +84,150 @@ fn layouts_give_the_same_results() {
         {
             let options = RunOptions { slots, ..options(folder.path(), layout, "journal") };
             assert_eq!(equal_part(&run(&options)), expected, "{layout} {slots:?}");
+        }
+    }
+}
+
+/// With money, on one thread, on two, on six: the same balances too, and they are what the
+/// ledger's entries alone give, which the run itself compares with the core's.
+#[test]
+fn layouts_give_the_same_balances() {
+    let folder = tempfile::tempdir().unwrap();
+    generate(folder.path(), "many", 6, 20_000);
+    let paid = |layout: &str, slots| RunOptions {
+        balances: Some(folder.path().join("balances.csv")),
+        slots,
+        ..options(folder.path(), layout, "journal")
+    };
+    let expected = equal_part(&run(&paid("single", RingSlots::default())));
+    assert!(expected["sha256"]["balances"].is_string());
+    assert!(expected["ledger_entries"].as_u64() > Some(40_000), "{}", expected["ledger_entries"]);
+    for layout in LAYOUTS {
+        for slots in [RingSlots::default(), RingSlots { submissions: 64, inputs: 64, outputs: 64 }]
+        {
+            let found = equal_part(&run(&paid(layout, slots)));
+            assert!(found == expected, "{layout} {slots:?}");
+        }
+    }
+}
+
+/// The slow replay and the pipeline agree on every count, trade, resting order and balance of
+/// generated files in which sellers run dry; without the origin's rounding nothing is stranded.
+#[test]
+fn pipeline_agrees_with_the_slow_replay() {
+    for seed in 1..=3 {
+        let folder = tempfile::tempdir().unwrap();
+        generate(folder.path(), "origin", seed, 30_000);
+        // A tenth of what the profile gives, so that sellers run dry in a short file as well.
+        let path = folder.path().join("balances.csv");
+        let text = fs::read_to_string(&path).unwrap().replace(",1,10000000000,", ",1,300000000,");
+        fs::write(&path, text).unwrap();
+        let (counts, lines) = replay(folder.path());
+        assert!(counts.rejected > 1_000 && counts.not_found > 1_000, "{counts:?}");
+        let out = folder.path().join("out");
+        let paid = RunOptions {
+            balances: Some(path),
+            instruments: None,
+            out: Some(out.clone()),
+            origin_rounding: true,
+            ..options(folder.path(), "single", "journal")
+        };
+        let results = run(&paid);
+        assert_eq!(
+            (results.counts.accepted, results.rejected(), results.counts.canceled),
+            (counts.accepted, counts.rejected, counts.canceled),
+            "seed {seed}"
+        );
+        assert_eq!(results.not_found(), counts.not_found);
+        assert_eq!(
+            (results.traded().trades, results.traded().self_trades),
+            (counts.trades, counts.self_trades)
+        );
+        let written = |name: &str| {
+            let text = fs::read_to_string(out.join(name)).unwrap();
+            text.split_once('\n').expect("a header").1.to_owned()
+        };
+        assert!(lines.trades == written("trades.csv"), "seed {seed}: other trades");
+        assert!(lines.book == written("book.csv"), "seed {seed}: another book");
+        assert!(lines.balances == written("balances.csv"), "seed {seed}: other balances");
+
+        run(&RunOptions { origin_rounding: false, ..paid });
+        let exact = written("balances.csv");
+        assert!(lines.balances != exact, "seed {seed}: nothing was stranded in the first place");
+        let reserved = |text: &str| -> u64 {
+            text.lines().map(|line| line.rsplit(',').next().unwrap().parse::<u64>().unwrap()).sum()
+        };
+        assert!(reserved(&exact) < reserved(&lines.balances));
+    }
+}
+
+/// What the slow replay says, in the lines of a run.
+struct Lines {
+    trades: String,
+    book: String,
+    balances: String,
+}
+
+fn replay(folder: &Path) -> (OriginCounts, Lines) {
+    let instruments = Instruments::default();
+    let lot = instruments.all()[0].base_units_per_lot();
+    let mut file = BalanceFile::open(&folder.join("balances.csv")).unwrap();
+    let mut opening = Vec::new();
+    while let Some(balance) = file.next_balance().unwrap() {
+        opening.push(balance);
+    }
+    let mut replay = OriginReplay::new(&instruments, Some(&opening));
+    let mut trades = String::new();
+    let mut file = OrderFile::open(&folder.join("orders.csv.gz"), instruments).unwrap();
+    while let Some(row) = file.next_row().unwrap() {
+        replay.apply(&row, &mut |trade| {
+            let (taker, maker, price) = (trade.taker, trade.maker, trade.price);
+            trades.push_str(&format!("{taker},{maker},{price},{}\n", trade.quantity * lot));
+        });
+    }
+    let book = replay.book().map(|order| {
+        let side = if order.side.is_buy() { "buy" } else { "sell" };
+        let (id, name) = (order.order_id, order.participant);
+        format!("{id},{name},{side},{},{}\n", order.price, order.leaves * lot)
+    });
+    let mut rows: Vec<_> = replay
+        .balances()
+        .map(|(name, is_base, balance)| {
+            let number: u64 = name.as_str().parse().unwrap();
+            (number, if is_base { 1 } else { 2 }, balance.available, balance.reserved)
+        })
+        .collect();
+    rows.sort_unstable();
+    let balances = rows.iter().map(|(name, asset, available, reserved)| {
+        format!("{name},{asset},{available},{reserved}\n")
+    });
+    (replay.counts(), Lines { trades, book: book.collect(), balances: balances.collect() })
+}
+
+/// A public file comes to the published hashes in every layout. The larger one, and more runs, are
+/// the step `orders` of `cargo x ci`.
+#[test]
+fn public_file_comes_to_the_published_results() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let folder = root.join("../shared/data/zerox/100k");
+    if !folder.is_dir() {
+        eprintln!("skipped: there is no {}", folder.display());
+        return;
+    }
+    let published = fs::read_to_string(folder.join("expected_summary.txt")).unwrap();
+    let place = tempfile::tempdir().unwrap();
+    for layout in LAYOUTS {
+        let results = run(&RunOptions {
+            orders: folder.join("orders.csv.gz"),
+            balances: Some(folder.join("balances_init.csv")),
+            instruments: None,
+            origin_rounding: true,
+            ..options(place.path(), layout, "journal")
+        });
+        assert_eq!((results.counts.accepted, results.traded().trades), (100_000, 47_886));
+        let balances = results.balances_sha256.as_deref().unwrap();
+        for hash in [&results.trades_sha256, &results.book_sha256, balances] {
+            assert!(published.contains(hash), "{layout}: {hash} is not in\n{published}");
         }
     }
 }

@@ -103,7 +103,7 @@ impl Ladder {
 
     /// Takes an order in, behind all others of its rank.
     #[inline(always)]
-    pub(crate) fn append<T: Rest>(&mut self, pool: &mut Pool<T>, rank: u32, order: T) -> Slot {
+    pub(crate) fn append<T: Rest>(&mut self, pool: &mut Pool<T>, rank: u32, order: &T) -> Slot {
         let Some(level) = self.window.level_in_block_mut(rank) else {
             return self.append_elsewhere(pool, rank, order);
         };
@@ -119,7 +119,7 @@ impl Ladder {
     pub(crate) fn move_last<T: Rest>(&mut self, pool: &mut Pool<T>, rank: u32, slot: Slot) {
         let order = pool[slot].order;
         self.remove(pool, rank, slot);
-        let again = self.append(pool, rank, order);
+        let again = self.append(pool, rank, &order);
         assert!(again == slot, "the slot that was freed last is used first");
     }
 
@@ -208,7 +208,7 @@ impl Ladder {
 
     /// Takes an order in where there is no block, or no window.
     #[inline(never)]
-    fn append_elsewhere<T: Rest>(&mut self, pool: &mut Pool<T>, rank: u32, order: T) -> Slot {
+    fn append_elsewhere<T: Rest>(&mut self, pool: &mut Pool<T>, rank: u32, order: &T) -> Slot {
         if !self.window.covers(rank) {
             return self.append_far(pool, rank, order);
         }
@@ -237,7 +237,7 @@ impl Ladder {
 
     #[cold]
     #[inline(never)]
-    fn append_far<T: Rest>(&mut self, pool: &mut Pool<T>, rank: u32, order: T) -> Slot {
+    fn append_far<T: Rest>(&mut self, pool: &mut Pool<T>, rank: u32, order: &T) -> Slot {
         if self.best_rank == NO_RANK {
             // Nothing rests here, so the window may be anywhere.
             let len = self.window.len().max(STRIPS_MIN);
@@ -494,7 +494,7 @@ mod tests {
                 let live_max = if step / 5_000 % 2 == 0 { 2_000 } else { 50 };
                 if map.len() < live_max && random.below(100) < 60 {
                     let rank = market.saturating_add(random.below(spread) as u32);
-                    let slot = ladder.append(&mut pool, rank, order(step));
+                    let slot = ladder.append(&mut pool, rank, &order(step));
                     map.insert((rank, step), slot);
                 } else if !map.is_empty() {
                     let index = match random.below(2) {
@@ -526,7 +526,7 @@ mod tests {
         let mut slots = Vec::new();
         for step in 0..10_000 {
             let rank = 1_000_000 + 10 * step as u32;
-            let slot = ladder.append(&mut pool, rank, order(step));
+            let slot = ladder.append(&mut pool, rank, &order(step));
             slots.push((rank, slot));
             if slots.len() > 20 {
                 let (rank, slot) = slots.remove(0);

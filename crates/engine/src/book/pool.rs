@@ -98,7 +98,7 @@ impl<T: Rest> Pool<T> {
     /// Takes an order in, as the last one of a queue, behind `older`; that it comes after it, the
     /// other is not told yet.
     #[inline(always)]
-    pub(crate) fn add(&mut self, order: T, older: Slot) -> Slot {
+    pub(crate) fn add(&mut self, order: &T, older: Slot) -> Slot {
         assert!(order.leaves() != 0, "an order rests with what is open of it");
         if self.free.is_none() {
             self.free = self.fresh();
@@ -106,7 +106,9 @@ impl<T: Rest> Pool<T> {
         let slot = self.free;
         let resting = &mut self[slot];
         let free = resting.younger;
-        *resting = Resting { order, younger: Slot::NONE, older };
+        resting.order = *order;
+        resting.younger = Slot::NONE;
+        resting.older = older;
         self.free = free;
         self.live_count += 1;
         slot

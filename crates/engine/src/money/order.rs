@@ -2,12 +2,12 @@
 
 use market::{
     AccountId, CancelReason, EnterOrder, Event, InstrumentId, OrderId, OrderType, Price, Quantity,
-    RejectReason, ReplaceTerms,
+    RejectReason, ReplaceTerms, TimeInForce,
 };
 
 use super::{Asked, terms::Terms};
 use crate::{
-    Engine,
+    Engine, EntryTerms,
     order::{Order, OrderTerms},
     self_match,
 };
@@ -45,7 +45,7 @@ impl Engine {
                 customer_type: order.attributes.customer_type,
                 conditions: order.conditions,
             });
-            self.walk(&incoming, order.order_type, terms)
+            self.walk(&incoming, rests(order.order_type, order.time_in_force), terms)
         };
         self.money.check(&asked, || book.best_opposite_displayed(order.side), walk)
     }
@@ -83,7 +83,7 @@ impl Engine {
                 customer_type: original.customer_type,
                 conditions: terms.conditions.apply(original.conditions()),
             });
-            self.walk(&replacement, terms.order_type, money_terms)
+            self.walk(&replacement, rests(terms.order_type, terms.time_in_force), money_terms)
         };
         let best = || self.book_of(original).best_opposite_displayed(side);
         self.money.check(&asked, best, walk)
@@ -94,13 +94,16 @@ impl Engine {
     pub(crate) fn reserve(
         &mut self,
         order: &Order,
-        order_type: OrderType,
+        terms: &EntryTerms,
         emit: &mut impl FnMut(Event),
     ) {
-        let Some(terms) = self.money.terms(order.instrument_id) else { return };
+        let Some(money_terms) = self.money.terms(order.instrument_id) else { return };
+        let EntryTerms { order_type, time_in_force, .. } = *terms;
         let walked = match order_type {
             OrderType::Limit => 0,
-            OrderType::Market | OrderType::MarketToLimit => self.walk(order, order_type, terms),
+            OrderType::Market | OrderType::MarketToLimit => {
+                self.walk(order, rests(order_type, time_in_force), money_terms)
+            }
         };
         self.money.reserve(order, walked, &mut self.hash, emit);
     }
@@ -137,9 +140,9 @@ impl Engine {
         self.found = found;
     }
 
-    /// What an order without a limit would cost if it came in now, with what would rest of it at
-    /// the price of its last trade; of an order to sell, what it would bring.
-    fn walk(&self, order: &Order, order_type: OrderType, terms: &Terms) -> u128 {
+    /// What an order without a limit would cost if it came in now, with what would rest of it, if
+    /// it does, at the price of its last trade; of an order to sell, what it would bring.
+    fn walk(&self, order: &Order, rests: bool, terms: &Terms) -> u128 {
         let prevention = self_match::meant(&self.sessions, order);
         let prevention = |maker: &Order| {
             let is_own = self_match::is_own(&self.sessions, prevention, order, maker);
@@ -159,9 +162,14 @@ impl Engine {
             true
         });
         cost += terms.cost(at.0, at.1);
-        if order_type == OrderType::MarketToLimit {
+        if rests {
             cost += terms.cost(at.0, leaves);
         }
         cost
     }
+}
+
+/// Does what is left of an order without a limit rest?
+fn rests(order_type: OrderType, time_in_force: TimeInForce) -> bool {
+    order_type == OrderType::MarketToLimit && time_in_force.may_rest()
 }

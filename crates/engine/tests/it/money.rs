@@ -268,9 +268,11 @@ fn market_orders_hold_what_they_will_pay() {
         sell B3 3 @ market          => accepted, reserve Q 3 SHR, trade A4 B3 1 @ 200, settle P Q 200 USD, settle Q P 1 SHR, canceled B3 2 ioc, release Q 2 SHR
         buy A5 2 @ market           => accepted, canceled A5 2 ioc
         buy A6 2 @ market-to-limit  => accepted, canceled A6 2 ioc
-        sell B4 2 @ 10              => accepted, reserve Q 2 SHR, booked 2 @ 10
-        sell A7 5 @ 20              => accepted, reserve P 5 SHR, booked 5 @ 20
-        buy A8 3 @ market prevent W => accepted, reserve P 20 USD, trade B4 A8 2 @ 10, settle P Q 20 USD, settle Q P 2 SHR, prevented A8 1 @ 20 W
+        sell B4 1 @ 3               => accepted, reserve Q 1 SHR, booked 1 @ 3
+        buy A7 99 @ market-to-limit ioc     => accepted, reserve P 3 USD, trade B4 A7 1 @ 3, settle P Q 3 USD, settle Q P 1 SHR, canceled A7 98 ioc
+        sell B5 2 @ 10              => accepted, reserve Q 2 SHR, booked 2 @ 10
+        sell A8 5 @ 20              => accepted, reserve P 5 SHR, booked 5 @ 20
+        buy A9 3 @ market prevent W => accepted, reserve P 20 USD, trade B5 A9 2 @ 10, settle P Q 20 USD, settle Q P 2 SHR, prevented A9 1 @ 20 W
         ",
     );
 }

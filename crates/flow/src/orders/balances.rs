@@ -1,4 +1,4 @@
-use std::path::Path;
+use std::{io::Read, path::Path};
 
 use market::{Symbol, Text};
 
@@ -44,6 +44,14 @@ impl BalanceFile {
     /// It cannot be read, or its header has not the columns of balances.
     pub fn open(path: &Path) -> Result<Self, FileError> {
         Ok(Self { table: Table::open(path, &COLUMNS)? })
+    }
+
+    /// As [`open`](Self::open), from anywhere; `name` names it in errors.
+    ///
+    /// # Errors
+    /// See [`open`](Self::open).
+    pub fn from_reader(name: &str, reader: impl Read + Send + 'static) -> Result<Self, FileError> {
+        Ok(Self { table: Table::read(name.to_owned(), reader, 0, &COLUMNS)? })
     }
 
     /// The next row; `None` at the end.

@@ -8,7 +8,10 @@ use flow::{
     generator::{CommandFlow, Profile},
     model::{Model, ModelOrder},
 };
-use market::{Command, Display, Event, Input, Price, SelfMatchPrevention, Sequence, Timestamp};
+use market::{
+    AccountId, AssetId, Bucket, Command, Display, Event, Input, MoneyCommand, MoneyEvent, Price,
+    SelfMatchPrevention, Sequence, Timestamp,
+};
 
 /// Commands of each seed of each profile.
 const COMMANDS: u64 = 100_000;
@@ -55,7 +58,25 @@ fn profiles() -> Vec<(&'static str, Profile)> {
                 ..usual.clone()
             },
         ),
-        ("closing", Profile { closes_after: Some(COMMANDS * 3 / 4), ..usual }),
+        ("closing", Profile { closes_after: Some(COMMANDS * 3 / 4), ..usual.clone() }),
+        (
+            "money",
+            Profile { instruments: 4, sessions: 5, accounts: 3, live_orders: 100, ..usual.clone() },
+        ),
+        (
+            "money and conditions",
+            Profile {
+                instruments: 3,
+                sessions: 4,
+                accounts: 2,
+                spread: 5,
+                conditions_percent: 70,
+                odd_percent: 20,
+                live_orders: 60,
+                self_match_preventions: vec![SelfMatchPrevention::DecrementBoth],
+                ..usual
+            },
+        ),
     ]
 }
 
@@ -77,7 +98,18 @@ fn cover(coverage: &mut Coverage, command: &Command, event: &Event) {
         Command::QueryAccount(_) => "QueryAccount",
         Command::Refuse(_) => "Refuse",
         Command::CancelOnDisconnect(_) => "CancelOnDisconnect",
-        Command::Money(_) => "Money",
+        Command::Money(command) => match command {
+            MoneyCommand::AddAsset(_) => "AddAsset",
+            MoneyCommand::AddAccount(_) => "AddAccount",
+            MoneyCommand::AssignSession(_) => "AssignSession",
+            MoneyCommand::SetTerms(_) => "SetTerms",
+            MoneyCommand::SetFees(_) => "SetFees",
+            MoneyCommand::SetAccount(_) => "SetAccount",
+            MoneyCommand::StopAccount(_) => "StopAccount",
+            MoneyCommand::Deposit(_) => "Deposit",
+            MoneyCommand::Withdraw(_) => "Withdraw",
+            MoneyCommand::Transfer(_) => "Transfer",
+        },
         Command::Time => "Time",
         Command::Venue(_) => "Venue",
     };
@@ -121,7 +153,15 @@ fn cover(coverage: &mut Coverage, command: &Command, event: &Event) {
         Event::EntrySwitched(switched) => format!("EntrySwitched {}", switched.enabled),
         Event::AccountQueried(_) => "AccountQueried".into(),
         Event::Ledger(entry) => format!("Ledger {:?}", entry.kind),
-        Event::Money(event) => format!("{event:?}"),
+        Event::Money(MoneyEvent::Declined(declined)) => format!("Declined {:?}", declined.reason),
+        Event::Money(MoneyEvent::AccountSet(set)) => format!("AccountSet {:?}", set.setting),
+        Event::Money(MoneyEvent::AccountStopped(stop)) => {
+            format!("AccountStopped {}", stop.stopped)
+        }
+        Event::Money(event) => {
+            let name = format!("{event:?}");
+            name.split('(').next().expect("a name").into()
+        }
         Event::Venue(event) => format!("{event:?}"),
     };
     *coverage.entry(format!("{cause}: {name}")).or_default() += 1;
@@ -261,6 +301,79 @@ const EXPECTED: &str = "\
     SwitchEntry: EntrySwitched false
     SwitchEntry: EntrySwitched true
     SwitchEntry: Rejected NotSupported
+    AddAsset: AssetAdded
+    AddAccount: AccountAdded
+    AssignSession: SessionAssigned
+    AssignSession: Declined OrdersLive
+    AssignSession: Declined UnknownAccount
+    Deposit: Ledger Deposit
+    Deposit: Declined InvalidAmount
+    Deposit: Declined TooMuch
+    Deposit: Declined UnknownAccount
+    Deposit: Declined UnknownAsset
+    Withdraw: Ledger Withdrawal
+    Withdraw: Declined InsufficientBalance
+    Withdraw: Declined InvalidAmount
+    Withdraw: Declined UnknownAccount
+    Withdraw: Declined UnknownAsset
+    Transfer: Ledger Transfer
+    Transfer: Declined InsufficientBalance
+    Transfer: Declined InvalidAmount
+    Transfer: Declined UnknownAccount
+    Transfer: Declined UnknownAsset
+    SetTerms: TermsSet
+    SetTerms: Declined InvalidTerms
+    SetTerms: Declined OrdersLive
+    SetTerms: Declined UnknownAsset
+    SetTerms: Declined UnknownInstrument
+    SetFees: FeesSet
+    SetFees: Declined InvalidFees
+    SetAccount: AccountSet FeeTier
+    SetAccount: AccountSet LiveOrdersMax
+    SetAccount: AccountSet OrderNotionalMax
+    SetAccount: AccountSet OrderQuantityMax
+    SetAccount: AccountSet OrdersPerSecondMax
+    SetAccount: AccountSet PositionMax
+    SetAccount: AccountSet PriceAwayMax
+    SetAccount: AccountSet ShortMax
+    SetAccount: Declined InvalidValue
+    SetAccount: Declined UnknownAccount
+    SetAccount: Declined UnknownAsset
+    StopAccount: AccountStopped false
+    StopAccount: AccountStopped true
+    StopAccount: Canceled Supervisory, done true
+    StopAccount: Ledger Release
+    StopAccount: Declined UnknownAccount
+    Cancel: Ledger Release
+    CancelOnDisconnect: Ledger Release
+    MassCancel: Ledger Release
+    Modify: Ledger Release
+    Replace without terms: Ledger Release
+    Enter: Ledger Reserve
+    Enter: Ledger Settle
+    Enter: Ledger Release
+    Enter: Ledger Fee
+    Enter: Ledger Rebate
+    Enter: Rejected NoAccount
+    Enter: Rejected ShortSaleNotAllowed
+    Enter: Rejected PriceTooFar
+    Enter: Rejected OrderQuantityLimit
+    Enter: Rejected OrderNotionalLimit
+    Enter: Rejected OrderRateLimit
+    Enter: Rejected PositionLimit
+    Enter: Rejected InsufficientBalance
+    Enter: Rejected AccountStopped
+    Replace: Ledger Reserve
+    Replace: Ledger Settle
+    Replace: Ledger Release
+    Replace: Ledger Fee
+    Replace: Ledger Rebate
+    Replace: Rejected ShortSaleNotAllowed
+    Replace: Rejected PriceTooFar
+    Replace: Rejected OrderQuantityLimit
+    Replace: Rejected OrderNotionalLimit
+    Replace: Rejected OrderRateLimit
+    Replace: Rejected InsufficientBalance
     System: System EndOfMarketHours
     System: System EndOfMessages
     System: System EndOfSystemHours
@@ -275,10 +388,11 @@ fn play(name: &str, profile: Profile, seed: u64) -> Coverage {
     let mut engine = Engine::new();
     let mut model = Model::new();
     let mut events = Vec::new();
+    let mut ledger = Ledger::new();
     for number in 1..=COMMANDS {
         let input = Input {
             sequence: Sequence(number),
-            timestamp: Timestamp(number / 2),
+            timestamp: Timestamp(number / 2 * 20_000_000),
             command: flow.next_command(),
         };
         events.clear();
@@ -291,9 +405,11 @@ fn play(name: &str, profile: Profile, seed: u64) -> Coverage {
         );
         events.iter().for_each(|event| cover(&mut coverage, &input.command, event));
         cover_minimum(&mut coverage, &events);
+        events.iter().for_each(|event| enter_in(&mut ledger, event));
         if number % LOOK_EVERY == 0 {
             let place = format!("profile {name}, seed {seed}, command {number}");
             compare_books(&engine, &model, &place);
+            compare_balances(&engine, &model, &ledger, &place);
             engine.check_invariants();
             assert_eq!(engine.state_hash(), engine.state_hash_slow(), "{place}");
             engine = restored(&engine, &place);
@@ -309,6 +425,39 @@ fn restored(engine: &Engine, place: &str) -> Engine {
         restoration.section(section, bytes).unwrap_or_else(|error| panic!("{place}: {error}"));
     });
     restoration.finish().unwrap_or_else(|error| panic!("{place}: {error}"))
+}
+
+/// What ledger entries alone say is where; what is outside is below 0.
+type Ledger = BTreeMap<(AssetId, AccountId, Bucket), i128>;
+
+fn enter_in(ledger: &mut Ledger, event: &Event) {
+    let Event::Ledger(entry) = event else { return };
+    let amount = i128::try_from(entry.amount.get()).expect("there is not so much");
+    *ledger.entry((entry.asset_id, entry.from.account_id, entry.from.bucket)).or_default() -=
+        amount;
+    *ledger.entry((entry.asset_id, entry.to.account_id, entry.to.bucket)).or_default() += amount;
+}
+
+/// What every account has: by the engine, by the model, and by the ledger alone; and that the sum of
+/// it came in.
+fn compare_balances(engine: &Engine, model: &Model, ledger: &Ledger, place: &str) {
+    for asset in engine.assets() {
+        let asset_id = asset.asset_id;
+        let entered = |id, bucket| ledger.get(&(asset_id, id, bucket)).copied().unwrap_or_default();
+        let mut sum = 0;
+        for account in engine.accounts() {
+            let id = account.account_id;
+            let balance = engine.balance(id, asset_id).expect("each account has one of each asset");
+            let ours = (balance.available, balance.reserved.cast_signed());
+            assert_eq!(ours, model.balance(id, asset_id), "{place}");
+            let alone = (entered(id, Bucket::Available), entered(id, Bucket::Reserved));
+            assert_eq!(ours, alone, "{place}");
+            assert!(0 <= ours.0 || 0 < balance.short_max || asset_id == AssetId(4), "{place}");
+            sum += ours.0 + ours.1;
+        }
+        assert_eq!(sum, -entered(AccountId::VENUE, Bucket::Outside), "{asset:?}, {place}");
+        assert_eq!(engine.issued(asset_id), u128::try_from(sum).ok(), "{asset:?}, {place}");
+    }
 }
 
 /// Every order of every book, in priority.
