@@ -11,6 +11,7 @@
 pub mod config;
 pub mod clock;
 pub mod stage;
+pub mod neighbors;
 pub mod pipeline;
 pub mod sockets;
 pub mod venue;

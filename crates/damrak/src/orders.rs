@@ -35,7 +35,7 @@ use ring::{Agent, Builder, Cursor, Group, IdleStrategy, Latest, Monitor, RingRep
 use crate::{
     clock::SystemClock,
     failure::Failure,
-    recovery,
+    neighbors, recovery,
     stage::{Checkpoint, EngineHeir, EngineStage, Journaler, Sequencer},
 };
 
@@ -53,6 +53,21 @@ use taker::Taker;
 /// time are the same in every run. 2026-01-02 09:30 UTC.
 const START_NS: u64 = 1_767_346_200_000_000_000;
 const STEP_NS: u64 = 1_000;
+
+/// Who writes a ring or a cursor, and who reads it: the picture above as a table. The source reads
+/// how far the takers are where it waits for them.
+const READ_BY: &[(OrdersAgent, OrdersAgent)] = &[
+    (OrdersAgent::Source, OrdersAgent::Sequencer),
+    (OrdersAgent::Source, OrdersAgent::Reporter),
+    (OrdersAgent::Sequencer, OrdersAgent::Journaler),
+    (OrdersAgent::Sequencer, OrdersAgent::Engine),
+    (OrdersAgent::Journaler, OrdersAgent::Ledger),
+    (OrdersAgent::Journaler, OrdersAgent::Reporter),
+    (OrdersAgent::Engine, OrdersAgent::Ledger),
+    (OrdersAgent::Engine, OrdersAgent::Reporter),
+    (OrdersAgent::Ledger, OrdersAgent::Source),
+    (OrdersAgent::Reporter, OrdersAgent::Source),
+];
 
 /// How many slots the rings have.
 #[derive(Clone, Copy, Debug)]
@@ -356,6 +371,7 @@ pub fn launch(
 ) -> Result<ring::Running, Failure> {
     let mut agents: Vec<_> = agents.into_iter().map(|(name, agent)| (name, Some(agent))).collect();
     let idle = idle.unwrap_or_else(|| IdleStrategy::adaptive(grouping.len(), cores));
+    let names: Vec<_> = grouping.iter().map(|group| group.agents.as_slice()).collect();
     let mut groups = Vec::new();
     for (number, group) in grouping.iter().enumerate() {
         if let Some(core) = group.core {
@@ -366,6 +382,7 @@ pub fn launch(
             agent.and_then(|(_, agent)| agent.take()).expect("each agent stands in one group")
         });
         let mut launched = Group::new(format!("damrak-{number}"), members.collect(), idle);
+        launched.neighbors = Some(neighbors::of(number, &names, READ_BY));
         launched.on_start = group.core.map(crate::venue::pin_at_start);
         groups.push(launched);
     }

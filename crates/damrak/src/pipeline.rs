@@ -36,6 +36,20 @@ use crate::{
 /// Slots of the ring of checkpoints; it is lappable, so more would only hold older ones.
 const CHECKPOINT_SLOTS: usize = 64;
 
+/// Who writes a ring or a cursor, and who reads it: the picture above as a table.
+pub const READ_BY: &[(AgentName, AgentName)] = &[
+    (AgentName::OrderEntry, AgentName::Sequencer),
+    (AgentName::OrderEntryUdp, AgentName::Sequencer),
+    (AgentName::Sequencer, AgentName::Journaler),
+    (AgentName::Sequencer, AgentName::Engine),
+    (AgentName::Journaler, AgentName::OrderEntry),
+    (AgentName::Journaler, AgentName::OrderEntryUdp),
+    (AgentName::Journaler, AgentName::MarketData),
+    (AgentName::Engine, AgentName::OrderEntry),
+    (AgentName::Engine, AgentName::OrderEntryUdp),
+    (AgentName::Engine, AgentName::MarketData),
+];
+
 /// The edges of a venue: sockets, or what stands for them in a simulation.
 pub struct Networks<S, D> {
     /// OUCH over SoupBinTCP.

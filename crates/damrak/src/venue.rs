@@ -19,6 +19,7 @@ use crate::{
     clock::SystemClock,
     config::{Config, GroupConfig, Wait},
     failure::Failure,
+    neighbors,
     pipeline::{self, Edges, Gauges, Recovered},
     sockets::{Addresses, Sockets},
     stage::Checkpoint,
@@ -66,6 +67,7 @@ pub fn start(config: &Config, clock: SystemClock) -> Result<Running, Failure> {
     let recovery_seconds = (clock.since_start() - before).as_secs_f64();
 
     let layout = groups.iter().map(describe).collect::<Vec<_>>().join(" | ");
+    let members: Vec<_> = groups.iter().map(|group| group.agents.as_slice()).collect();
     let mut launched = Vec::new();
     for (number, (group, descriptors)) in groups.iter().zip(descriptors).enumerate() {
         let agents = group
@@ -84,6 +86,7 @@ pub fn start(config: &Config, clock: SystemClock) -> Result<Running, Failure> {
             agents,
             idle: idle_strategy(group.wait.unwrap_or(config.layout.wait), groups.len(), cores),
             parker: Box::new(parker),
+            neighbors: Some(neighbors::of(number, &members, pipeline::READ_BY)),
             on_start: core.map(pin_at_start),
         });
     }

@@ -236,6 +236,10 @@ impl<N: DatagramNetwork + Send> Agent for MarketData<N> {
         Ok(work)
     }
 
+    fn is_held_up(&self) -> bool {
+        false
+    }
+
     /// Sends what is durable as far as the network takes it at once. The session goes on after a
     /// restart, so its end is not announced.
     fn close(&mut self) {

@@ -110,6 +110,8 @@ pub struct OrderEntry<N> {
     queue: VecDeque<u32>,
     pending: usize,
     open: usize,
+    /// True if the last turn found the submissions ring full.
+    held_up: bool,
     /// Slots of the submissions ring that are free for certain: looked up anew only at 0, because
     /// that reads what another core writes.
     free: usize,
@@ -164,6 +166,7 @@ impl<N: StreamNetwork> OrderEntry<N> {
             queue: VecDeque::new(),
             pending: 0,
             open: 0,
+            held_up: false,
             free: 0,
             bad_logins,
             ticked_ns: 0,
@@ -347,6 +350,7 @@ impl<N: StreamNetwork> OrderEntry<N> {
             }
             if self.free == 0 {
                 // Not counted as work: the sequencer wakes us when it has made room.
+                self.held_up = true;
                 self.counters.stalls.add(1);
                 return Served::Again;
             }
@@ -418,6 +422,7 @@ impl<N: StreamNetwork> OrderEntry<N> {
         let mut work = 0;
         while let Some(account) = self.cut_off.front().copied() {
             if self.submissions.free() == 0 {
+                self.held_up = true;
                 break;
             }
             let session_id =
@@ -714,6 +719,7 @@ impl<N: StreamNetwork + Send> Agent for OrderEntry<N> {
     }
 
     fn do_work(&mut self, now_ns: u64) -> Result<usize, AgentError> {
+        self.held_up = false;
         let mut work = self.take_outputs();
         work += self.cancel_for_cut_off(now_ns);
         work += self.take_network_events(now_ns)?;
@@ -722,6 +728,10 @@ impl<N: StreamNetwork + Send> Agent for OrderEntry<N> {
         self.counters.connections.set(self.open as u64);
         self.counters.connections_pending.set(self.pending as u64);
         Ok(work)
+    }
+
+    fn is_held_up(&self) -> bool {
+        self.held_up
     }
 
     /// Sends what is durable as far as sockets take it at once, and closes them. The session goes

@@ -62,6 +62,8 @@ pub struct OrderEntryUdp<N> {
     queue: VecDeque<usize>,
     packets: Packets,
     ticked_ns: u64,
+    /// True if the last turn found the submissions ring full.
+    held_up: bool,
     counters: Arc<OrderEntryUdpCounters>,
 }
 
@@ -141,6 +143,7 @@ impl<N: DatagramNetwork> OrderEntryUdp<N> {
             queue: VecDeque::new(),
             packets: Packets::new(session, PACKET_BYTES_MAX),
             ticked_ns: 0,
+            held_up: false,
             counters,
         }
     }
@@ -207,6 +210,7 @@ impl<N: DatagramNetwork> OrderEntryUdp<N> {
         for _ in 0..BATCHES_PER_TURN {
             if !intake.backlog.is_empty() || intake.submissions.free() == 0 {
                 self.counters.stalls.add(1);
+                self.held_up = true;
                 break;
             }
             let count = network
@@ -452,6 +456,7 @@ impl<N: DatagramNetwork + Send> Agent for OrderEntryUdp<N> {
     }
 
     fn do_work(&mut self, now_ns: u64) -> Result<usize, AgentError> {
+        self.held_up = false;
         let mut work = self.take_datagrams(now_ns)?;
         work += self.take_outputs();
         work += self.answer_requests()?;
@@ -461,6 +466,10 @@ impl<N: DatagramNetwork + Send> Agent for OrderEntryUdp<N> {
             .flush()
             .map_err(|error| format!("the order entry UDP socket failed: {error}"))?;
         Ok(work)
+    }
+
+    fn is_held_up(&self) -> bool {
+        self.held_up
     }
 
     /// Sends what is durable as far as the network takes it at once.

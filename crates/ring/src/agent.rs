@@ -9,7 +9,7 @@ use std::{
     thread::{self, JoinHandle},
 };
 
-use crate::idle::{Doorbells, IdleStrategy, Idling, Parker, ThreadParker, Wait};
+use crate::idle::{Doorbells, IdleStrategy, Idling, Neighbors, Parker, ThreadParker, Wait};
 
 /// What an agent stops everything with.
 pub type AgentError = Box<dyn Error + Send + Sync>;
@@ -29,6 +29,12 @@ pub trait Agent: Send {
     /// # Errors
     /// What it cannot go on after. All groups stop.
     fn do_work(&mut self, now_ns: u64) -> Result<usize, AgentError>;
+
+    /// True if the last turn left something undone for want of room in a ring, so that a reader who
+    /// gives slots back should wake it. Who cannot tell says true, and is woken too often.
+    fn is_held_up(&self) -> bool {
+        true
+    }
 
     /// The end: everything has stopped, perhaps because an agent failed, perhaps this one.
     fn close(&mut self) {}
@@ -136,6 +142,12 @@ impl Runner {
         Ok(work)
     }
 
+    /// True if an agent's last turn left something undone for want of room in a ring.
+    #[must_use]
+    pub fn is_held_up(&self) -> bool {
+        self.agents.iter().any(|agent| agent.is_held_up())
+    }
+
     /// Closes every agent, in order. A second time it does nothing.
     pub fn close(&mut self) {
         if self.life != Life::Closed {
@@ -155,6 +167,8 @@ pub struct Group {
     pub idle: IdleStrategy,
     /// How to sleep.
     pub parker: Box<dyn Parker>,
+    /// Which groups of the launch, by number, wait for what this one does; `None` is all of them.
+    pub neighbors: Option<Neighbors>,
     /// Runs first on the thread, for example to bind it to a core.
     pub on_start: Option<Box<dyn FnOnce() + Send>>,
 }
@@ -164,7 +178,7 @@ impl Group {
     #[must_use]
     pub fn new(name: impl Into<String>, agents: Vec<Box<dyn Agent>>, idle: IdleStrategy) -> Self {
         let parker = Box::new(ThreadParker::default());
-        Self { name: name.into(), agents, idle, parker, on_start: None }
+        Self { name: name.into(), agents, idle, parker, neighbors: None, on_start: None }
     }
 }
 
@@ -172,8 +186,15 @@ impl Group {
 ///
 /// A thread that cannot be started stops the others and is the failure that
 /// [`join`](Running::join) returns, under the name of its group.
+///
+/// # Panics
+/// A neighbor is no group of this launch.
 #[must_use]
 pub fn launch(groups: Vec<Group>, clock: Arc<dyn Clock>) -> Running {
+    for Neighbors { readers, writers } in groups.iter().filter_map(|it| it.neighbors.as_ref()) {
+        let are_there = readers.iter().chain(writers).all(|number| *number < groups.len());
+        assert!(are_there, "a neighbor is one of the {} groups", groups.len());
+    }
     let doorbells = Doorbells::new(groups.iter().map(|group| group.parker.unparker()));
     let shared =
         Arc::new(Shared { stopping: AtomicBool::new(false), doorbells, failure: Mutex::new(None) });
@@ -250,12 +271,14 @@ impl Shared {
     /// The life of a group's thread.
     fn run(&self, index: usize, group: Group, clock: Arc<dyn Clock>) {
         let _stop = StopAll(self);
-        let Group { agents, idle, mut parker, on_start, name: _ } = group;
+        let Group { agents, idle, mut parker, neighbors, on_start, name: _ } = group;
         if let Some(on_start) = on_start {
             on_start();
         }
         let mut runner = Runner::new(agents, clock);
-        if let Err(failure) = self.go_round(index, &mut runner, idle, &mut *parker) {
+        if let Err(failure) =
+            self.go_round(index, &mut runner, idle, &mut *parker, neighbors.as_ref())
+        {
             self.fail(failure);
         }
         runner.close();
@@ -268,6 +291,7 @@ impl Shared {
         runner: &mut Runner,
         idle: IdleStrategy,
         parker: &mut dyn Parker,
+        neighbors: Option<&Neighbors>,
     ) -> Result<(), AgentFailure> {
         let mut idling = Idling::new(idle);
         while !self.is_stopping() {
@@ -277,10 +301,17 @@ impl Shared {
                     Wait::Spin => hint::spin_loop(),
                     Wait::Yield => thread::yield_now(),
                     Wait::Park(at_most) => {
-                        self.doorbells.mark_parked(index);
-                        // Finds what was done before the mark; what is done after it rings.
+                        let is_held_up = runner.is_held_up();
+                        if is_held_up {
+                            self.doorbells.mark_held_up(index);
+                        } else {
+                            self.doorbells.mark_parked(index);
+                        }
+                        // Finds what was done before the mark; what is done after it rings. A turn
+                        // that is held up only now is marked as the wrong one, and does not park.
                         work = runner.turn()?;
-                        if work == 0 && !self.is_stopping() {
+                        let is_marked_right = is_held_up || !runner.is_held_up();
+                        if work == 0 && is_marked_right && !self.is_stopping() {
                             parker.park(at_most);
                         }
                         self.doorbells.clear(index);
@@ -289,7 +320,10 @@ impl Shared {
             }
             if work > 0 {
                 idling.worked();
-                self.doorbells.ring_others(index);
+                match neighbors {
+                    Some(neighbors) => self.doorbells.ring(neighbors),
+                    None => self.doorbells.ring_others(index),
+                }
             }
         }
         Ok(())

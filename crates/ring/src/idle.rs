@@ -5,7 +5,7 @@ use std::{
 
 use crate::{
     planted::{Fault, planted},
-    sync::{AtomicBool, Ordering, fence},
+    sync::{AtomicU8, Ordering, fence},
 };
 
 /// What a group does after a turn in which none of its agents had work.
@@ -160,7 +160,9 @@ impl Unparker for Token {
 /// The doorbells of groups that run side by side: who works rings at the doors of who sleeps.
 ///
 /// A group that wants to park *marks* itself parked, takes one more turn, and parks if that was
-/// empty too. A group that has worked *rings* at every other group that is marked. Between its
+/// empty too. A group that has worked *rings* at the other groups that are marked: at those that
+/// read what it writes in any case, at those that write what it reads only if they are marked as
+/// held up, for they sleep on for want of work and not of room. Between its
 /// two steps each side fences (sequentially consistent), so of "I am parked" and "there is work"
 /// at least one is seen by the other side: either the last turn finds the work, or the bell rings.
 /// The unparker remembers, so a bell that rings before the park ends it at once. This is the one
@@ -169,45 +171,82 @@ pub struct Doorbells(Box<[Doorbell]>);
 
 #[repr(align(128))]
 struct Doorbell {
-    parked: AtomicBool,
+    /// One of the three below.
+    parked: AtomicU8,
     unparker: Arc<dyn Unparker>,
+}
+
+const AWAKE: u8 = 0;
+const PARKED: u8 = 1;
+const HELD_UP: u8 = 2;
+
+/// The groups that wait for what a group does. What is in neither list waits for none of it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Neighbors {
+    /// They read what it writes, in rings or cursors.
+    pub readers: Vec<usize>,
+    /// They write what it reads, and may wait for the room that it gives back.
+    pub writers: Vec<usize>,
 }
 
 impl Doorbells {
     /// One for each group, in the order of the groups.
     #[must_use]
     pub fn new(unparkers: impl IntoIterator<Item = Arc<dyn Unparker>>) -> Self {
-        let doorbell = |unparker| Doorbell { parked: AtomicBool::new(false), unparker };
+        let doorbell = |unparker| Doorbell { parked: AtomicU8::new(AWAKE), unparker };
         Self(unparkers.into_iter().map(doorbell).collect())
     }
 
-    /// Says that `group` will park unless its next turn finds work. That turn must follow.
+    /// Says that `group` will park unless its next turn finds work, or finds it held up. That turn
+    /// must follow.
     pub fn mark_parked(&self, group: usize) {
-        self.0[group].parked.store(true, Ordering::Relaxed);
-        meet(); // pairs with the one in `ring_others`
+        self.mark(group, PARKED);
+    }
+
+    /// Says that `group`, which waits for room in a ring, will park unless its next turn finds
+    /// work. That turn must follow.
+    pub fn mark_held_up(&self, group: usize) {
+        self.mark(group, HELD_UP);
+    }
+
+    fn mark(&self, group: usize, parked: u8) {
+        self.0[group].parked.store(parked, Ordering::Relaxed);
+        meet(); // pairs with the ones in `ring_others` and `ring`
     }
 
     /// Says that `group` is awake.
     pub fn clear(&self, group: usize) {
-        self.0[group].parked.store(false, Ordering::Relaxed);
+        self.0[group].parked.store(AWAKE, Ordering::Relaxed);
     }
 
-    /// Wakes every group but `group` that is marked parked; what `group` did before is seen by
-    /// each of them.
+    /// Wakes every group but `group` that is marked; what `group` did before is seen by each of
+    /// them.
     #[inline]
     pub fn ring_others(&self, group: usize) {
         if self.0.len() < 2 {
             return;
         }
-        meet(); // pairs with the one in `mark_parked`
+        meet(); // pairs with the one in `mark`
         for (index, doorbell) in self.0.iter().enumerate() {
-            // Loaded first: a swap takes the cache line away from the group that owns it.
-            if index != group
-                && doorbell.parked.load(Ordering::Relaxed)
-                && doorbell.parked.swap(false, Ordering::Relaxed)
-            {
-                doorbell.unparker.unpark();
+            if index != group {
+                doorbell.ring(PARKED);
             }
+        }
+    }
+
+    /// Wakes those of these groups that are marked, writers only if they are held up; what the
+    /// caller did before is seen by each of them.
+    #[inline]
+    pub fn ring(&self, neighbors: &Neighbors) {
+        if neighbors.readers.is_empty() && neighbors.writers.is_empty() {
+            return;
+        }
+        meet(); // pairs with the one in `mark`
+        for reader in &neighbors.readers {
+            self.0[*reader].ring(PARKED);
+        }
+        for writer in &neighbors.writers {
+            self.0[*writer].ring(HELD_UP);
         }
     }
 
@@ -215,6 +254,19 @@ impl Doorbells {
     pub fn ring_all(&self) {
         for doorbell in &self.0 {
             doorbell.unparker.unpark();
+        }
+    }
+}
+
+impl Doorbell {
+    /// Wakes the group if it is marked at least so.
+    #[inline]
+    fn ring(&self, at_least: u8) {
+        // Loaded first: a swap takes the cache line away from the group that owns it.
+        if self.parked.load(Ordering::Relaxed) >= at_least
+            && self.parked.swap(AWAKE, Ordering::Relaxed) != AWAKE
+        {
+            self.unparker.unpark();
         }
     }
 }

@@ -48,7 +48,7 @@ pub mod planted;
 pub use agent::{Agent, AgentError, AgentFailure, Clock, Group, Runner, Running, launch};
 pub use consumer::{Consumer, Flow};
 pub use cursor::Cursor;
-pub use idle::{Doorbells, IdleStrategy, Parker, ThreadParker, Unparker};
+pub use idle::{Doorbells, IdleStrategy, Neighbors, Parker, ThreadParker, Unparker};
 pub use latest::Latest;
 pub use monitor::{Monitor, ReaderReport, RingReport};
 pub use producer::{Batch, Full, Producer};

@@ -94,6 +94,8 @@ pub(super) struct Source {
     counted: Arc<Counted>,
     ending: Arc<Ending>,
     is_done: bool,
+    /// True if the last turn found a ring full.
+    is_full: bool,
 }
 
 impl Source {
@@ -105,8 +107,8 @@ impl Source {
         counted: Arc<Counted>,
         ending: Arc<Ending>,
     ) -> Self {
-        let (submitted, is_done) = (0, false);
-        Self { rows, submissions, replaces, pace, submitted, counted, ending, is_done }
+        let (submitted, is_done, is_full) = (0, false, false);
+        Self { rows, submissions, replaces, pace, submitted, counted, ending, is_done, is_full }
     }
 }
 
@@ -145,7 +147,9 @@ impl Agent for Source {
             self.ending.begin(now_ns);
         }
         let limit = self.may_submit();
-        let free = self.submissions.free().min(self.replaces.free()).min(limit);
+        let room = self.submissions.free().min(self.replaces.free());
+        self.is_full = room == 0;
+        let free = room.min(limit);
         for done in 0..free {
             let Some(command) = self.rows.next_command()? else {
                 self.is_done = true;
@@ -162,6 +166,10 @@ impl Agent for Source {
             assert!(published.is_ok(), "no more is taken than the ring has room for");
         }
         Ok(free)
+    }
+
+    fn is_held_up(&self) -> bool {
+        self.is_full
     }
 }
 

@@ -114,6 +114,10 @@ impl<S: Sink> Agent for Taker<S> {
         }
         Ok(work)
     }
+
+    fn is_held_up(&self) -> bool {
+        false
+    }
 }
 
 /// How far a run is from its end, and how long it took.

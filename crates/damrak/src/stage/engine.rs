@@ -199,6 +199,10 @@ impl Agent for EngineStage {
         Ok(waiting + work)
     }
 
+    fn is_held_up(&self) -> bool {
+        !self.outbox.is_empty()
+    }
+
     fn close(&mut self) {
         if let Some(heir) = self.heir.take() {
             let engine = mem::replace(&mut self.engine, Engine::new());

@@ -76,6 +76,10 @@ impl Agent for Journaler {
         Ok(taken)
     }
 
+    fn is_held_up(&self) -> bool {
+        false
+    }
+
     fn close(&mut self) {
         // What the rings held was drained before. Everything is brought to the medium, and marked.
         // A failure here has no reply to hold back, and the next start finds out what is there.

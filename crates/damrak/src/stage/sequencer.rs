@@ -19,6 +19,8 @@ pub struct Sequencer {
     due: Arc<Latest>,
     /// Which source is asked first; goes round, so that none is favoured.
     turn: usize,
+    /// True if the last turn found or left the ring of inputs full.
+    is_full: bool,
 }
 
 impl Sequencer {
@@ -32,7 +34,7 @@ impl Sequencer {
         due: Arc<Latest>,
     ) -> Self {
         let last = Last { sequence: last_sequence, timestamp: last_timestamp };
-        Self { sources, inputs, last, due, turn: 0 }
+        Self { sources, inputs, last, due, turn: 0, is_full: false }
     }
 }
 
@@ -57,7 +59,8 @@ impl Agent for Sequencer {
     }
 
     fn do_work(&mut self, now_ns: u64) -> Result<usize, AgentError> {
-        let mut free = self.inputs.free().min(TURN_LIMIT);
+        let room = self.inputs.free();
+        let mut free = room.min(TURN_LIMIT);
         let mut work = 0;
         let mut batch = self.inputs.batch();
         let mut publish = |input| {
@@ -83,6 +86,11 @@ impl Agent for Sequencer {
             publish(self.last.next(Command::Time, Timestamp(now_ns)));
             work += 1;
         }
+        self.is_full = room == work;
         Ok(work)
+    }
+
+    fn is_held_up(&self) -> bool {
+        self.is_full
     }
 }

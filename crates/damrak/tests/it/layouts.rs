@@ -178,6 +178,7 @@ fn run(
             agents: members.iter().map(|index| agents[*index].take().unwrap()).collect(),
             idle: IdleStrategy::adaptive(groups.len(), 2),
             parker: Box::new(ThreadParker::default()),
+            neighbors: None,
             on_start: None,
         })
         .collect();

@@ -11,8 +11,8 @@ use std::{
 };
 
 use ring::{
-    Agent, AgentError, AgentFailure, Builder, Clock, Consumer, Flow, Group, IdleStrategy, Parker,
-    Producer, Runner, Running, ThreadParker, Unparker, launch,
+    Agent, AgentError, AgentFailure, Builder, Clock, Consumer, Flow, Group, IdleStrategy,
+    Neighbors, Parker, Producer, Runner, Running, ThreadParker, Unparker, launch,
 };
 
 /// Longer than anything here takes, so that waiting it out means that something hangs.
@@ -310,6 +310,104 @@ fn doorbells_lose_no_wake_up() {
     wait(&running, &is_done);
     running.stop();
     running.join().unwrap();
+}
+
+/// An agent that says whether its last turn was held up for want of room.
+struct Aware<F> {
+    work: F,
+    held_up: bool,
+}
+
+impl<F: FnMut(&mut bool) -> usize + Send> Agent for Aware<F> {
+    fn name(&self) -> &str {
+        "aware"
+    }
+
+    fn do_work(&mut self, _now_ns: u64) -> Result<usize, AgentError> {
+        self.held_up = false;
+        Ok((self.work)(&mut self.held_up))
+    }
+
+    fn is_held_up(&self) -> bool {
+        self.held_up
+    }
+}
+
+fn aware(work: impl FnMut(&mut bool) -> usize + Send + 'static) -> Box<dyn Agent> {
+    Box::new(Aware { work, held_up: false })
+}
+
+/// Groups that would sleep for hours and know their neighbors hand thousands of values on through
+/// rings of one slot: readers wake for work, writers for room. Who is nobody's neighbor sleeps on.
+#[test]
+fn neighbors_wake_for_work_and_for_room_and_nobody_else_does() {
+    const COUNT: u64 = 5_000;
+    let lane = |name| {
+        let mut builder = Builder::new(name, 1);
+        let consumer = builder.gating("next");
+        (builder.build().0, consumer)
+    };
+    let (mut first, mut second_in) = lane("first");
+    let (mut second, mut last) = lane("second");
+    let (done, is_done) = mpsc::channel();
+    let mut next = 1_u64;
+    let source = aware(move |held_up| {
+        let before = next;
+        while next <= COUNT {
+            if first.try_publish(next).is_err() {
+                *held_up = true;
+                break;
+            }
+            next += 1;
+        }
+        (next - before) as usize
+    });
+    let hands_on = aware(move |held_up| {
+        second_in.poll(16, |value, _| match second.try_publish(*value) {
+            Ok(_) => Flow::Continue,
+            Err(_) => {
+                *held_up = true;
+                Flow::Hold
+            }
+        })
+    });
+    let sink = aware(move |_| {
+        let work = last.drain(16, |value, _| {
+            if *value == COUNT {
+                done.send(()).unwrap();
+            }
+        });
+        // Slow, so that the others run into full rings and fall asleep there.
+        thread::sleep(Duration::from_micros(if work > 0 { 20 } else { 0 }));
+        work
+    });
+    let turns = Arc::new(AtomicU64::new(0));
+    let counted = Arc::clone(&turns);
+    let bystander = aware(move |_| {
+        counted.fetch_add(1, SeqCst);
+        0
+    });
+    let deep_sleep = IdleStrategy::Backoff { spins: 0, yields: 0, park_max: FOREVER * 64 };
+    let group = |name, agent, readers: &[usize], writers: &[usize]| {
+        let mut group = Group::new(name, vec![agent], deep_sleep);
+        let (readers, writers) = (readers.to_vec(), writers.to_vec());
+        group.neighbors = Some(Neighbors { readers, writers });
+        group
+    };
+    let running = launch(
+        vec![
+            group("source", source, &[1], &[]),
+            group("hands on", hands_on, &[2], &[0]),
+            group("sink", sink, &[], &[1]),
+            group("bystander", bystander, &[], &[]),
+        ],
+        clock(),
+    );
+    wait(&running, &is_done);
+    let turns = turns.load(SeqCst);
+    running.stop();
+    running.join().unwrap();
+    assert!(turns <= 2, "the bystander was woken: {turns} turns");
 }
 
 /// Sleeps in no time and counts how long it would have been; after `total` it sleeps for good.

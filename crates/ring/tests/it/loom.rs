@@ -9,7 +9,7 @@ use std::{cell::Cell, panic::catch_unwind, sync::Arc, time::Duration};
 
 use loom::thread;
 use ring::{
-    Builder, Consumer, Doorbells, Parker, Producer, Unparker,
+    Builder, Consumer, Doorbells, Neighbors, Parker, Producer, Unparker,
     planted::{Fault, with},
 };
 
@@ -206,6 +206,76 @@ fn doorbell() {
         doorbells.clear(0);
     }
     working.join().unwrap();
+}
+
+/// As `doorbell`, but the worker rings only at its readers.
+fn doorbell_of_a_reader() {
+    let (mut producer, mut consumer) = one_to_one(2);
+    let mut parker = LoomParker(thread::current());
+    let doorbells = Arc::new(Doorbells::new([parker.unparker(), parker.unparker()]));
+    let of_worker = Arc::clone(&doorbells);
+    let working = thread::spawn(move || {
+        producer.try_publish(1_u64).unwrap();
+        of_worker.ring(&Neighbors { readers: vec![0], writers: vec![] });
+    });
+    let work = Cell::new(0);
+    let mut turn = || {
+        work.set(work.get() + consumer.drain(9, |_, _| {}));
+        work.get() > 0
+    };
+    while !turn() {
+        doorbells.mark_parked(0);
+        if !turn() {
+            parker.park(Duration::MAX);
+        }
+        doorbells.clear(0);
+    }
+    working.join().unwrap();
+}
+
+/// A group that finds a ring full marks itself as held up, and wakes when its reader has made room,
+/// however they interleave. Marked as if it waited for work, it would sleep for ever.
+fn doorbell_of_a_writer(mark: fn(&Doorbells)) {
+    let (mut producer, mut consumer) = one_to_one(1);
+    producer.try_publish(1_u64).unwrap();
+    let mut parker = LoomParker(thread::current());
+    let doorbells = Arc::new(Doorbells::new([parker.unparker(), parker.unparker()]));
+    let of_reader = Arc::clone(&doorbells);
+    let reading = thread::spawn(move || {
+        assert_eq!(consumer.drain(1, |_, _| {}), 1);
+        of_reader.ring(&Neighbors { readers: vec![], writers: vec![0] });
+    });
+    let published = Cell::new(false);
+    let mut turn = || {
+        published.set(published.get() || producer.try_publish(2).is_ok());
+        published.get()
+    };
+    while !turn() {
+        mark(&doorbells);
+        if !turn() {
+            parker.park(Duration::MAX);
+        }
+        doorbells.clear(0);
+    }
+    reading.join().unwrap();
+}
+
+fn doorbell_of_a_held_up_writer() {
+    doorbell_of_a_writer(|doorbells| doorbells.mark_held_up(0));
+}
+
+fn doorbell_of_a_writer_marked_wrong() {
+    doorbell_of_a_writer(|doorbells| doorbells.mark_parked(0));
+}
+
+#[test]
+fn loom_doorbell_of_neighbors() {
+    check(None, doorbell_of_a_reader);
+    check_finds(Fault::NoDoorbellFence, doorbell_of_a_reader);
+    check(None, doorbell_of_a_held_up_writer);
+    check_finds(Fault::NoDoorbellFence, doorbell_of_a_held_up_writer);
+    let found = catch_unwind(|| check(None, doorbell_of_a_writer_marked_wrong)).is_err();
+    assert!(found, "a writer that is not marked as held up was woken for room");
 }
 
 /// As `doorbell`, but without the turn between mark and park.
