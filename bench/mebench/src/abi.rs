@@ -13,8 +13,8 @@ use std::{
 };
 
 use crate::{
+    Participant,
     api::{Cancel, Modify, NewOrder, Report},
-    participant::Participant,
 };
 
 /// `me_transport_t`: the queue on which reports leave.

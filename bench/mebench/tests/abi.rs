@@ -275,8 +275,34 @@ fn names_are_any_numbers() {
     assert_eq!(makers.iter().map(|(maker, ..)| *maker).collect::<Vec<_>>(), names);
 }
 
+/// The terms that a book can hold end where it says: any lots but 0, and 31 bits of prices around 0.
+/// What cannot be entered is not reported; what cannot be modified stays.
+#[cfg(not(feature = "exchange"))]
+#[test]
+fn terms_end_where_the_book_says() {
+    let mut exchange = Exchange::open();
+    let (price_min, price_max) = (-(1 << 30), (1 << 30) - 1);
+    assert_eq!(said(&exchange.order(1, BUY, u32::MAX, price_min))[0].0, ORDER_ACK);
+    assert_eq!(said(&exchange.order(2, SELL, 1, price_max))[0].0, ORDER_ACK);
+    for (side, quantity, price_ticks) in [
+        (BUY, 0, 100),
+        (BUY, 1, price_min - 1),
+        (BUY, 1, i64::MIN),
+        (SELL, 1, price_max + 1),
+        (SELL, 1, i64::MAX),
+        (2, 1, 100),
+    ] {
+        assert_eq!(exchange.order(3, side, quantity, price_ticks), []);
+        assert_eq!(said(&exchange.modify(1, side, quantity, price_ticks))[0].0, MODIFY_REJECT);
+        assert_eq!(exchange.depth(price_ticks, side), 0);
+    }
+    let held = (exchange.best(), exchange.depth(price_min, BUY));
+    assert_eq!(held, ((price_min, price_max), u32::MAX.into()));
+}
+
 /// The terms that the exchange allows end where its rules say: 1 to 999,999 lots, above 0 and at
 /// most 199,999.99. What cannot be entered is not reported; what cannot be modified stays.
+#[cfg(feature = "exchange")]
 #[test]
 fn terms_end_where_the_rules_say() {
     let mut exchange = Exchange::open();

@@ -19,6 +19,13 @@ use crate::pages::Pages;
 /// Strips of the first window: 1,024 ranks, 640 bytes.
 const STRIPS_MIN: usize = 16;
 
+/// Strips that a window grows to because the market goes to and fro, however few levels there are:
+/// 65,536 ranks, 40 KiB. Beyond, there are no more strips than twice the levels.
+const STRIPS_WANDERING: usize = 1024;
+
+/// So often, for each strip of the window, far levels are touched before it grows for that reason.
+const TOUCHES_PER_STRIP: usize = 2;
+
 /// Far levels in a page: 776 bytes.
 const FAR_PAGE_LEN: usize = 64;
 
@@ -62,6 +69,8 @@ struct Far {
     wanted: u32,
     /// Steps that the window may still take; below 0 as long as it took too many.
     steps: i32,
+    /// How often a far level was touched since the window grew.
+    touches: usize,
 }
 
 impl Default for Ladder {
@@ -304,13 +313,19 @@ impl Ladder {
         }
         let len = self.window.len();
         let levels = self.window.level_count() + far.levels.len();
-        if len < STRIPS_MAX && len < levels {
+        far.touches += 1;
+        let wanders = len < STRIPS_WANDERING && TOUCHES_PER_STRIP * len <= far.touches;
+        if wanders || (len < STRIPS_MAX && len < levels) {
             self.window.grow(2 * len);
+            far.touches = 0;
         }
         let len = self.window.len() as u32;
         let strip = best / STRIP_LEN;
         if strip.wrapping_sub(far.wanted) >= len / 2 {
             far.wanted = first_wanted(best, len as usize);
+        }
+        if self.window.first() == far.wanted && self.window.end() == far.wanted + len {
+            return;
         }
         while 0 < far.steps
             && let Some(moved) = step(&mut self.window, &mut far.levels, far.wanted)

@@ -8,9 +8,9 @@
 use std::collections::BTreeMap;
 
 use engine::{BookView, Engine, PRICE_MAX, QUANTITY_MAX};
-use market::{Instructions, 
+use market::{
     AddInstrument, AddSession, CancelOrder, Command, Conditions, Display, EnterOrder, Event, Firm,
-    Input, InstrumentId, OrderAttributes, OrderKey, OrderType, Price, Quantity,
+    Input, Instructions, InstrumentId, OrderAttributes, OrderKey, OrderType, Price, Quantity,
     SelfMatchPrevention, SessionId, Side, Symbol, SystemEvent, Text, TimeInForce, Timestamp,
 };
 

@@ -1,0 +1,238 @@
+//! The books of the core by themselves under the benchmark: one book, and a table from the
+//! benchmark's names to the handles of its orders.
+//!
+//! The benchmark names its orders as it likes and uses a name again once the order is done. A handle
+//! names an order as long as it rests and none afterwards, so what a name means needs no care: the
+//! book says whether it is live.
+
+use std::collections::BTreeMap;
+
+use engine::matching::{BookIndex, Handle, Matcher, NewOrder as Incoming, RestingOrder};
+use market::{Price, Quantity, Side};
+
+use crate::api::{
+    BUY, CANCEL_ACK, CANCEL_REJECT, Cancel, MODIFY_ACK, MODIFY_REJECT, Modify, NewOrder, ORDER_ACK,
+    Report, SELL, TRADE,
+};
+
+/// So many orders have room from the start: those that the benchmark's scenarios name.
+const NAMES_EXPECTED: usize = 1 << 21;
+
+/// So many orders rest at a time without more memory being taken.
+const ORDERS_EXPECTED: usize = 1 << 20;
+
+/// Names below this index a table, which grows with them up to 128 MiB; others are searched for.
+const NAME_NEAR_MAX: u64 = 1 << 24;
+
+/// Prices are signed here: this one is our 0.
+const PRICE_MIN: i64 = -(1 << 30);
+
+/// One book and the benchmark's names.
+#[derive(Debug)]
+pub struct Participant {
+    matcher: Matcher,
+    book: BookIndex,
+    /// By the benchmark's name.
+    near: Vec<Handle>,
+    /// Those with names that no table could hold.
+    far: BTreeMap<u64, Handle>,
+}
+
+impl Participant {
+    /// An empty book. All memory that the scenarios of the benchmark need is taken now.
+    #[must_use]
+    pub fn new() -> Self {
+        let mut matcher = Matcher::new();
+        matcher.reserve(ORDERS_EXPECTED);
+        let book = matcher.add_book();
+        Self { matcher, book, near: vec![NEVER; NAMES_EXPECTED], far: BTreeMap::new() }
+    }
+
+    /// Enters an order: an acknowledgment, its trades, and a cancellation of what an
+    /// immediate-or-cancel order has left.
+    ///
+    /// There is no report for an order whose terms no book could hold, so nothing is reported and
+    /// nothing changes. A name belongs to the order entered last; that no other live order has it is
+    /// the benchmark's promise.
+    #[inline]
+    pub fn enter(&mut self, order: &NewOrder, report: impl FnMut(&Report)) {
+        let &NewOrder { order_id, sequence_number, price_ticks, quantity, side, .. } = order;
+        let acknowledgment = Report {
+            report_type: ORDER_ACK,
+            side,
+            sequence_number,
+            order_id,
+            price_ticks,
+            quantity,
+            ..Report::default()
+        };
+        if let Some(incoming) = incoming(&acknowledgment, order.ioc == 0) {
+            self.enter_incoming(&incoming, &acknowledgment, report);
+        }
+    }
+
+    /// Cancels an order: an acknowledgment if it rested, else a rejection.
+    #[inline]
+    pub fn cancel(&mut self, cancel: &Cancel, mut report: impl FnMut(&Report)) {
+        let &Cancel { order_id, sequence_number } = cancel;
+        let answer = match self.cancel_resting(order_id) {
+            Some(resting) => Report {
+                report_type: CANCEL_ACK,
+                side: if resting.side.is_buy() { BUY } else { SELL },
+                sequence_number,
+                order_id,
+                price_ticks: ticks(resting.price),
+                ..Report::default()
+            },
+            None => rejection(CANCEL_REJECT, sequence_number, order_id),
+        };
+        report(&answer);
+    }
+
+    /// Cancels an order and enters it again, behind all others at its new price: an
+    /// acknowledgment and its trades if it rested, else a rejection. Terms that no book could hold
+    /// are rejected, and the order stays as it is.
+    #[inline]
+    pub fn modify(&mut self, modify: &Modify, mut report: impl FnMut(&Report)) {
+        let &Modify { order_id, sequence_number, .. } = modify;
+        let acknowledgment = Report {
+            report_type: MODIFY_ACK,
+            side: modify.side,
+            sequence_number,
+            order_id,
+            price_ticks: modify.new_price_ticks,
+            quantity: modify.new_quantity,
+            ..Report::default()
+        };
+        match incoming(&acknowledgment, true) {
+            Some(incoming) if self.cancel_resting(order_id).is_some() => {
+                self.enter_incoming(&incoming, &acknowledgment, report);
+            }
+            _ => report(&rejection(MODIFY_REJECT, sequence_number, order_id)),
+        }
+    }
+
+    /// The best bid, in ticks of the benchmark.
+    #[must_use]
+    pub fn best_bid(&self) -> Option<i64> {
+        self.matcher.best(self.book, Side::Buy).map(ticks)
+    }
+
+    /// The best ask, in ticks of the benchmark.
+    #[must_use]
+    pub fn best_ask(&self) -> Option<i64> {
+        self.matcher.best(self.book, Side::Sell).map(ticks)
+    }
+
+    /// What is open in all at a price, in lots; 0 for a price or side that no order can have.
+    #[must_use]
+    pub fn depth_at(&self, price_ticks: i64, side: u8) -> u64 {
+        match (side_of(side), price(price_ticks)) {
+            (Some(side), Some(price)) => self.matcher.depth_at(self.book, side, price).0,
+            _ => 0,
+        }
+    }
+
+    #[inline]
+    fn enter_incoming(
+        &mut self,
+        incoming: &Incoming<u64>,
+        acknowledgment: &Report,
+        mut report: impl FnMut(&Report),
+    ) {
+        report(acknowledgment);
+        let entered = self.matcher.enter(self.book, incoming, |trade| {
+            report(&Report {
+                report_type: TRADE,
+                price_ticks: ticks(trade.price),
+                quantity: trade.quantity.0 as u32,
+                maker_order_id: trade.maker,
+                taker_order_id: incoming.payload,
+                ..*acknowledgment
+            });
+        });
+        let entered = entered.expect("the terms are within the book's bounds, and it is there");
+        match entered.handle {
+            Some(handle) => *self.handle_mut(incoming.payload) = handle,
+            None if entered.leaves.is_zero() => {}
+            None => report(&Report {
+                report_type: CANCEL_ACK,
+                quantity: entered.leaves.0 as u32,
+                ..*acknowledgment
+            }),
+        }
+    }
+
+    #[inline]
+    fn cancel_resting(&mut self, order_id: u64) -> Option<RestingOrder<u64>> {
+        let handle = if order_id < NAME_NEAR_MAX {
+            *self.near.get(order_id as usize)?
+        } else {
+            *self.far.get(&order_id)?
+        };
+        self.matcher.cancel(handle)
+    }
+
+    #[inline]
+    fn handle_mut(&mut self, order_id: u64) -> &mut Handle {
+        if NAME_NEAR_MAX <= order_id {
+            return self.far.entry(order_id).or_insert(NEVER);
+        }
+        let index = order_id as usize;
+        if self.near.len() <= index {
+            self.near.resize(index + 1, NEVER);
+        }
+        &mut self.near[index]
+    }
+}
+
+impl Default for Participant {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+/// Names no order.
+const NEVER: Handle = Handle::from_bits(u64::MAX);
+
+/// The order that a message acknowledged like this asks for; `None` for terms that no book could
+/// hold.
+#[inline]
+fn incoming(acknowledgment: &Report, rests: bool) -> Option<Incoming<u64>> {
+    if acknowledgment.quantity == 0 {
+        return None;
+    }
+    Some(Incoming {
+        side: side_of(acknowledgment.side)?,
+        limit: price(acknowledgment.price_ticks)?,
+        quantity: Quantity(acknowledgment.quantity.into()),
+        rests,
+        payload: acknowledgment.order_id,
+    })
+}
+
+#[inline]
+fn side_of(side: u8) -> Option<Side> {
+    match side {
+        BUY => Some(Side::Buy),
+        SELL => Some(Side::Sell),
+        _ => None,
+    }
+}
+
+/// A price that an order may have, from ticks of the benchmark.
+#[inline]
+fn price(price_ticks: i64) -> Option<Price> {
+    let price = Price(price_ticks.wrapping_sub(PRICE_MIN).cast_unsigned());
+    (price <= engine::matching::LIMIT_MAX).then_some(price)
+}
+
+/// A price in ticks of the benchmark.
+#[inline]
+fn ticks(price: Price) -> i64 {
+    price.0.cast_signed() + PRICE_MIN
+}
+
+fn rejection(report_type: u8, sequence_number: u64, order_id: u64) -> Report {
+    Report { report_type, sequence_number, order_id, ..Report::default() }
+}
