@@ -8,9 +8,13 @@ pub(crate) mod matching;
 
 use alloc::boxed::Box;
 
-use market::{Display, Instrument, Price, Quantity, Side};
+use market::{Display, Instrument, Phase, Price, Quantity, Side};
 
-use crate::order::{Order, PRICE_MAX, QUANTITY_MAX};
+use crate::{
+    auction::AuctionSide,
+    order::{Order, PRICE_MAX, QUANTITY_MAX, Waits},
+    trading::Trading,
+};
 use ladder::{Ladder, NO_RANK};
 use pool::{Pool, Slot};
 
@@ -19,7 +23,8 @@ use pool::{Pool, Slot};
 /// A price is known to a ladder by its rank, counted in price increments: from 0 up for the ask
 /// side, from the highest price down for the bid side, so that the lower rank is the better price.
 ///
-/// Invariant: after a command the best bid is below the best ask.
+/// Invariant: after a command the best bid is below the best ask, if the instrument is in
+/// continuous trading.
 #[derive(Debug)]
 pub(crate) struct Book {
     instrument: Instrument,
@@ -34,14 +39,18 @@ pub(crate) struct Book {
     number_max: u32,
     bids: BookSide,
     asks: BookSide,
+    /// How the instrument is traded now.
+    pub(crate) trading: Trading,
+    /// Orders that are for an auction only, bids and asks; none before the first of them.
+    auctions: Option<Box<[AuctionSide; 2]>>,
 }
 
 /// One side. At one price all displayed orders trade before all hidden ones.
 #[derive(Debug, Default)]
 pub(crate) struct BookSide {
-    displayed: Ladder,
+    pub(crate) displayed: Ladder,
     /// None before the first of them: in most books there never is one.
-    hidden: Option<Box<Ladder>>,
+    pub(crate) hidden: Option<Box<Ladder>>,
 }
 
 impl Book {
@@ -58,7 +67,23 @@ impl Book {
             number_max: PRICE_MAX.0 as u32 / increment,
             bids: BookSide::default(),
             asks: BookSide::default(),
+            trading: Trading::NEW,
+            auctions: None,
         }
+    }
+
+    /// Takes another increment or round lot.
+    ///
+    /// # Panics
+    /// Orders rest here, and the increment is another one.
+    pub(crate) fn set_instrument(&mut self, instrument: Instrument) {
+        if instrument.price_increment == self.instrument.price_increment {
+            self.instrument = instrument;
+            return;
+        }
+        let Self { trading, quantity_max, .. } = *self;
+        assert!(self.is_empty(), "{} has no orders while its prices change", instrument.symbol);
+        *self = Self { trading, quantity_max, ..Self::new(instrument) };
     }
 
     /// What is traded here.
@@ -79,7 +104,9 @@ impl Book {
 
     /// True if nothing rests here.
     pub(crate) fn is_empty(&self) -> bool {
-        self.best_bid().is_none() && self.best_ask().is_none()
+        let [bid, ask] = [&self.bids, &self.asks].map(BookSide::best_rank);
+        let for_auction = || [Side::Buy, Side::Sell].map(|it| self.auction_levels(it).next());
+        bid == NO_RANK && ask == NO_RANK && for_auction() == [None, None]
     }
 
     /// True for a price that a limit order may have here.
@@ -100,6 +127,9 @@ impl Book {
     /// Takes an order in, behind all others at its price.
     #[inline]
     pub(crate) fn add(&mut self, pool: &mut Pool, order: &Order) -> Slot {
+        if order.waits != Waits::No {
+            return self.add_for_auction(pool, order);
+        }
         let rank = self.rank(order.side, order.price());
         self.side_mut(order.side).ladder_mut(order.display).append(pool, rank, order)
     }
@@ -108,9 +138,20 @@ impl Book {
     #[inline]
     pub(crate) fn remove(&mut self, pool: &mut Pool, slot: Slot) {
         let order = &pool[slot].order;
+        if order.waits != Waits::No {
+            return self.remove_from_auction(pool, slot);
+        }
         let (side, display) = (order.side, order.display);
         let rank = self.rank(side, order.price());
         self.side_mut(side).ladder_mut(display).remove(pool, rank, slot);
+    }
+
+    /// Puts an order behind all others at its price; it stays in its slot.
+    pub(crate) fn move_last(&mut self, pool: &mut Pool, slot: Slot) {
+        let order = &pool[slot].order;
+        let (side, display) = (order.side, order.display);
+        let rank = self.rank(side, order.price());
+        self.side_mut(side).ladder_mut(display).move_last(pool, rank, slot);
     }
 
     /// The best bid, displayed or hidden, in ticks.
@@ -149,13 +190,16 @@ impl Book {
 
     /// Asserts what holds within the ladders.
     pub(crate) fn check(&self) {
-        self.check_not_crossed();
+        if self.trading.phase == Phase::Continuous {
+            self.check_not_crossed();
+        }
+        self.check_auction();
         for side in [&self.bids, &self.asks] {
             side.check();
         }
     }
 
-    fn side(&self, side: Side) -> &BookSide {
+    pub(crate) fn side(&self, side: Side) -> &BookSide {
         if side.is_buy() { &self.bids } else { &self.asks }
     }
 
@@ -171,6 +215,15 @@ impl Book {
         if side.is_buy() { &mut self.bids } else { &mut self.asks }
     }
 
+    /// The orders of a side that are for an auction only, if there ever was one.
+    pub(crate) fn auction(&self, side: Side) -> Option<&AuctionSide> {
+        self.auctions.as_ref().map(|sides| &sides[usize::from(!side.is_buy())])
+    }
+
+    pub(crate) fn auction_mut(&mut self, side: Side) -> &mut AuctionSide {
+        &mut self.auctions.get_or_insert_default()[usize::from(!side.is_buy())]
+    }
+
     /// A price in increments, rounded down: exact for numbers of 32 bits.
     #[inline]
     fn number(&self, price: Price) -> u32 {
@@ -182,7 +235,7 @@ impl Book {
 
     /// The rank of a price among the orders of a side.
     #[inline]
-    fn rank(&self, side: Side, price: Price) -> u32 {
+    pub(crate) fn rank(&self, side: Side, price: Price) -> u32 {
         let number = self.number(price);
         if side.is_buy() { self.number_max - number } else { number }
     }
@@ -194,12 +247,21 @@ impl Book {
         if side.is_buy() { number } else { self.number_max - number }
     }
 
+    /// The lowest price of the increment that is not below another; the highest of all, if that
+    /// is below it.
+    pub(crate) fn price_at_or_above(&self, price: Price) -> Price {
+        let number = self.number(price);
+        let below = Price(u64::from(number) * u64::from(self.increment));
+        let number = if below == price { number } else { number + 1 };
+        Price(u64::from(number.min(self.number_max)) * u64::from(self.increment))
+    }
+
     #[inline]
     fn price_best(&self, side: Side, rank: u32) -> Option<Price> {
         (rank != NO_RANK).then(|| self.price(side, rank))
     }
 
-    fn price(&self, side: Side, rank: u32) -> Price {
+    pub(crate) fn price(&self, side: Side, rank: u32) -> Price {
         let number = if side.is_buy() { self.number_max - rank } else { rank };
         Price(u64::from(number) * u64::from(self.increment))
     }
@@ -208,7 +270,7 @@ impl Book {
 impl BookSide {
     /// The rank of the best level; [`NO_RANK`] without one.
     #[inline]
-    fn best_rank(&self) -> u32 {
+    pub(crate) fn best_rank(&self) -> u32 {
         let displayed = self.displayed.best_rank();
         self.hidden.as_ref().map_or(displayed, |hidden| displayed.min(hidden.best_rank()))
     }

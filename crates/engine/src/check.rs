@@ -9,6 +9,7 @@ use crate::{
     book::Book,
     day::Day,
     order::{Order, QUANTITY_LIMIT},
+    phase,
     session::Session,
 };
 
@@ -53,7 +54,8 @@ pub(crate) fn minimum(
     time_in_force: TimeInForce,
     leaves: Quantity,
 ) -> Result<(), RejectReason> {
-    let rests = order_type != OrderType::Market && time_in_force.may_rest();
+    let rests = time_in_force.is_for_auction()
+        || order_type != OrderType::Market && time_in_force.may_rest();
     if minimum != Lots::ZERO && (rests || leaves < minimum.quantity()) {
         return Err(RejectReason::InvalidMinimumQuantity);
     }
@@ -63,13 +65,15 @@ pub(crate) fn minimum(
 /// Is everything offered that an order asks for?
 #[inline]
 pub(crate) fn offered(
+    order_type: OrderType,
     time_in_force: TimeInForce,
     instructions: &Instructions,
 ) -> Result<(), RejectReason> {
     use TimeInForce::*;
     let is_offered = match time_in_force {
         Day | GoodTillCancel | ImmediateOrCancel | FillOrKill => true,
-        AtTheOpen | AtTheClose | GoodForAuction | GoodTillTime => false,
+        AtTheOpen | AtTheClose | GoodForAuction => order_type != OrderType::MarketToLimit,
+        GoodTillTime => false,
     };
     // What is looked at here and elsewhere is offered.
     let others =
@@ -109,12 +113,15 @@ pub(crate) fn replacement(
     new: &ReplaceTerms,
     instructions: &Instructions,
 ) -> bool {
+    let trading = &book.trading;
     let leaves = new.quantity.saturating_sub(original.used());
     let minimum_quantity = new.conditions.minimum_quantity.unwrap_or_default();
     terms(book, new.order_type, new.quantity, new.price).is_ok()
         && reserve(new.display, new.quantity, instructions).is_ok()
-        && offered(new.time_in_force, instructions).is_ok()
+        && offered(new.order_type, new.time_in_force, instructions).is_ok()
         && minimum(minimum_quantity, new.order_type, new.time_in_force, leaves).is_ok()
+        && phase::takes(trading.phase, new.order_type, new.time_in_force, minimum_quantity).is_ok()
+        && trading.limits(original.side, new.order_type, new.quantity, new.price).is_ok()
         && new.side.is_none_or(|side| side_change(original.side, side))
         && !leaves.is_zero()
 }

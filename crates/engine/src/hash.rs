@@ -1,6 +1,6 @@
 //! The state hash: equal where states are equal, kept up to date in O(1) per change.
 //!
-//! The state is taken as a set of elements (an instrument, a session, the last number of a channel,
+//! The state is taken as a set of elements (an instrument, how it is traded, a trade, a session, the last number of a channel,
 //! a firm that may not enter orders, an order, a balance), each with a 64-bit hash of all its fields. The sum
 //! of these does not depend on the order in which they came, and a change is one subtraction and
 //! one addition. What changes with each input (sequence, time, counters) is mixed in when the hash
@@ -9,7 +9,8 @@
 //! Priority needs no element of its own: within a level it is the order of the order ids.
 
 use market::{
-    AccountId, Asset, AssetId, Firm, Instrument, InstrumentId, MoneyTerms, OrderId, SessionId, Text,
+    AccountId, Asset, AssetId, Firm, Instrument, InstrumentId, MoneyTerms, OrderId, Scope,
+    SessionId, Side, Text,
 };
 
 use crate::{
@@ -57,6 +58,9 @@ const SESSION: u64 = 2;
 const CHANNEL: u64 = 3;
 const FIRM_DISABLED: u64 = 4;
 const RESERVE: u64 = 5;
+pub(crate) const TRADING: u64 = 20;
+const BLOCK: u64 = 21;
+const CROSSES: u64 = 22;
 const ASSET: u64 = 60;
 const ACCOUNT: u64 = 61;
 const ASSIGNMENT: u64 = 62;
@@ -138,6 +142,7 @@ fn order_identity(order: &Order) -> u64 {
         | u64::from(order.customer_type.code()) << 32
         | u64::from(order.self_match_prevention.code()) << 40
         | u64::from(order.post_only as u8) << 48
+        | (order.waits as u64) << 52
         | u64::from(order.side.code()) << 56;
     let named = fold_pair(order.order_id.0.wrapping_mul(ORDER_IDENTITY) ^ kind, name);
     fold_pair(named ^ terms, owner)
@@ -149,6 +154,31 @@ pub(crate) fn order_progress(order: &Order, progress: Progress) -> u64 {
     let Progress { leaves, executed, prevented } = progress;
     let id = order.order_id.0.wrapping_mul(ORDER_PROGRESS);
     fold_pair(id ^ u64::from(prevented), u64::from(leaves) | u64::from(executed) << 32)
+}
+
+/// Orders that the venue does not take.
+pub(crate) fn block(scope: &Scope) -> u64 {
+    mix([
+        BLOCK,
+        u64::from(scope.session_id.0)
+            | u64::from(scope.group_id.is_some()) << 16
+            | u64::from(scope.group_id.unwrap_or(0)) << 32
+            | u64::from(scope.side.map_or(0, Side::code)) << 48,
+        word(&scope.firm),
+        word(&scope.symbol),
+    ])
+}
+
+/// How many auctions there were.
+pub(crate) fn crosses(count: u64) -> u64 {
+    if count == 0 { 0 } else { mix([CROSSES, count]) }
+}
+
+/// A trade that can be undone, in four words.
+#[inline]
+pub(crate) fn trade(words: [u64; 4]) -> u64 {
+    let [a, b, c, d] = words;
+    fold_pair(fold_pair(a, b), fold_pair(c, d))
 }
 
 /// An asset, and how many movements of it came in or went out.

@@ -1,10 +1,11 @@
 //! What must hold of the whole state, found out by walking all of it: for tests and the simulator.
 
-use market::{OrderId, SessionId, Side};
+use market::{InstrumentId, OrderId, Phase, SessionId, Side};
 
 use crate::{
     BookView, Engine,
     hash::{self, StateHash},
+    order::Waits,
     view::queue,
 };
 
@@ -15,6 +16,7 @@ impl Engine {
         let mut sum = StateHash::default();
         for book in &self.books {
             sum.add(hash::instrument(book.instrument()));
+            sum.add(book.trading.hash(book.instrument().instrument_id));
         }
         for session in self.sessions.iter() {
             sum.add(hash::session(session));
@@ -26,6 +28,9 @@ impl Engine {
                 sum.add(hash::firm_disabled(session.session_id(), firm));
             }
         }
+        self.blocks.iter().for_each(|block| sum.add(hash::block(block)));
+        sum.add(hash::crosses(self.crosses));
+        self.trades.hash_slow(&mut sum);
         for book in &self.books {
             let view = BookView { engine: self, book };
             for side in [Side::Buy, Side::Sell] {
@@ -35,6 +40,9 @@ impl Engine {
                     if order.is_reserve {
                         sum.add(hash::reserve(order.order_id, &self.reserves.get(slot)));
                     }
+                }
+                for slot in book.auction_levels(side).flat_map(|oldest| queue(self, oldest)) {
+                    sum.add(hash::order(&self.pool[slot].order));
                 }
             }
         }
@@ -52,6 +60,7 @@ impl Engine {
             book.check();
             let view = BookView { engine: self, book };
             resting_count += self.check_side(view, Side::Buy) + self.check_side(view, Side::Sell);
+            resting_count += self.check_auction(view);
         }
         assert_eq!(resting_count, self.pool.live_count() as usize, "every order is in one queue");
         assert_eq!(resting_count + self.pool.free_count(), self.pool.slot_count());
@@ -75,7 +84,54 @@ impl Engine {
             .map(|(_, slot)| slot)
             .filter(|slot| self.pool[*slot].order.is_reserve);
         assert_eq!(reserves.count(), self.reserves.len(), "each reserve order has its part");
-        assert!(self.found.is_empty());
+        assert!(self.found.is_empty() && self.auctions_due.is_empty());
+        self.trades.check();
+        assert!(self.blocks.is_sorted_by(|one, other| one < other), "{:?}", self.blocks);
+        let is_auction = |id: &InstrumentId| self.trading(*id).phase.is_auction();
+        let ids = (1..=self.books.len()).map(|number| InstrumentId(number as u16));
+        assert!(ids.filter(is_auction).eq(self.auctions.iter().copied()), "{:?}", self.auctions);
+        let due_ns = self.auctions.iter().map(|id| self.trading(*id).due_ns()).min();
+        assert_eq!(due_ns.unwrap_or(u64::MAX), self.auctions_due_ns);
+        assert!(self.timestamp.0 < self.auctions_due_ns, "what is due has happened");
+    }
+
+    /// Asserts what holds of the orders that are for an auction only; says how many they are.
+    fn check_auction(&self, view: BookView<'_>) -> usize {
+        let instrument_id = view.instrument().instrument_id;
+        let trading = &view.book.trading;
+        let mut settled = *trading;
+        settled.settle();
+        assert_eq!(*trading, settled);
+        let mut order_count = 0;
+        for side in [Side::Buy, Side::Sell] {
+            for oldest in view.book.auction_levels(side) {
+                let first = self.pool[oldest].order;
+                let may_wait = match trading.phase {
+                    Phase::Continuous => matches!(first.waits, Waits::Close | Waits::Next),
+                    Phase::Closed => false,
+                    _ => true,
+                };
+                assert!(may_wait, "{first:?}");
+                let mut order_id_older = OrderId(0);
+                for slot in queue(self, oldest) {
+                    let order = &self.pool[slot].order;
+                    order.check();
+                    assert!(!order.is_done() && order.waits != Waits::No, "{order:?}");
+                    assert!(!order.is_reserve && self.shown(slot).is_zero(), "{order:?}");
+                    assert_eq!(
+                        (order.instrument_id, order.price()),
+                        (instrument_id, first.price())
+                    );
+                    assert_eq!(order.side.is_buy(), side.is_buy());
+                    assert_eq!(order.waits.time_in_force(), first.waits.time_in_force());
+                    assert!(order_id_older < order.order_id, "{order:?} is younger");
+                    order_id_older = order.order_id;
+                    order_count += 1;
+                }
+            }
+        }
+        assert!(order_count == 0 || !trading.is_removed);
+        order_count
     }
 
     /// Asserts what holds of the queues of one side; says how many orders are in them.
@@ -99,7 +155,7 @@ impl Engine {
                 );
                 assert_eq!(order.instrument_id, instrument_id);
                 assert_eq!(order.side.is_buy(), side.is_buy());
-                assert_eq!(order.price(), price);
+                assert_eq!((order.price(), order.waits), (price, Waits::No));
                 assert_eq!(order.display.is_displayed(), displayed);
                 assert!(order_id_older < order.order_id, "{order:?} is younger");
                 assert_eq!(Some(resting.older).filter(|slot| !slot.is_none()), older);

@@ -16,6 +16,9 @@ mod time;
 mod names;
 mod pages;
 mod check;
+mod phase;
+mod trading;
+mod venue;
 mod session;
 mod order;
 mod reserve;
@@ -23,6 +26,8 @@ mod self_match;
 mod book;
 mod money;
 pub mod matching;
+mod auction;
+mod trades;
 mod hash;
 mod view;
 mod snapshot;
@@ -38,9 +43,10 @@ use market::{
     CancelOrder, CancelReason, Canceled, ClientOrderId, Command, Conditions, Display, EnterOrder,
     EntrySwitch, EntrySwitched, Event, Fill, Firm, Input, Instructed, Instructions, Instrument,
     InstrumentId, Lots, MassCancel, MassCanceled, Modified, ModifyOrder, OrderAttributes, OrderId,
-    OrderKey, OrderType, Price, Quantity, RefusedOrder, RejectReason, Rejected, ReplaceOrder,
-    ReplaceTerms, Replaced, RestateReason, Restated, SelfMatchPrevented, SelfMatchPrevention,
-    Sequence, SessionAdded, Shown, SystemEvent, TimeInForce, Timestamp, TradeId, Traded,
+    OrderKey, OrderType, Phase, PhaseCause, Price, Quantity, RefusedOrder, RejectReason, Rejected,
+    ReplaceOrder, ReplaceTerms, Replaced, RestateReason, Restated, Scope, SelfMatchPrevented,
+    SelfMatchPrevention, Sequence, SessionAdded, Shown, SystemEvent, TimeInForce, Timestamp,
+    TradeId, Traded,
 };
 
 pub use money::{
@@ -50,8 +56,11 @@ pub use money::{
 pub use order::{PRICE_MAX, QUANTITY_LIMIT, QUANTITY_MAX};
 pub use session::{FIRMS_DISABLED_MAX, Session};
 pub use snapshot::{Restoration, Section, SnapshotError};
+pub use trades::TRADES_KEPT;
+pub use venue::BLOCKS_MAX;
 pub use view::{BookView, Counters, DepthLevel, RestingOrder};
 
+use auction::Scratch;
 use book::{
     Book,
     matching::{Match, Settle},
@@ -61,9 +70,11 @@ use day::Day;
 use hash::StateHash;
 use money::Money;
 use names::Names;
-use order::{Order, OrderTerms};
+use order::{Order, OrderTerms, Waits};
 use reserve::Reserves;
 use session::Sessions;
+use trades::Trades;
+use trading::Trading;
 
 /// The state of the exchange, and the one way to change it.
 #[derive(Debug)]
@@ -87,6 +98,18 @@ pub struct Engine {
     hash: StateHash,
     /// What a mass cancel has found; empty between commands.
     found: Vec<Slot>,
+    /// What the venue does not take, sorted.
+    blocks: Vec<Scope>,
+    trades: Trades,
+    /// How many auctions there were.
+    crosses: u64,
+    /// The instruments that have an auction now, sorted; it follows from their phases.
+    auctions: Vec<InstrumentId>,
+    /// The earliest moment for which one of them waits; [`u64::MAX`] is none.
+    auctions_due_ns: u64,
+    /// Those of them that are due; empty between commands.
+    auctions_due: Vec<InstrumentId>,
+    scratch: Scratch,
 }
 
 impl Engine {
@@ -108,6 +131,13 @@ impl Engine {
             money: Money::default(),
             hash: StateHash::default(),
             found: Vec::new(),
+            blocks: Vec::new(),
+            trades: Trades::new(),
+            crosses: 0,
+            auctions: Vec::new(),
+            auctions_due_ns: u64::MAX,
+            auctions_due: Vec::new(),
+            scratch: Scratch::default(),
         }
     }
 
@@ -138,7 +168,7 @@ impl Engine {
             Command::Refuse(refused) => self.refuse(refused, emit),
             Command::CancelOnDisconnect(cancel) => self.cancel_on_disconnect(cancel, emit),
             Command::Money(command) => self.money(command, emit),
-            Command::Venue(_) => {}
+            Command::Venue(command) => self.venue(command, emit),
             Command::Time => {}
         }
     }
@@ -169,6 +199,7 @@ impl Engine {
         self.symbols.add(&add.symbol, instrument_id);
         self.books.push(Book::new(instrument));
         self.hash.add(hash::instrument(&instrument));
+        self.hash.add(Trading::NEW.hash(instrument.instrument_id));
         emit(Event::InstrumentAdded(instrument));
     }
 
@@ -215,7 +246,7 @@ impl Engine {
             attributes: order.attributes,
             conditions: order.conditions,
         }));
-        let incoming = Order::new(OrderTerms {
+        let mut incoming = Order::new(OrderTerms {
             order_id,
             key: order.key,
             price: order.price,
@@ -231,6 +262,8 @@ impl Engine {
             customer_type: order.attributes.customer_type,
             conditions: order.conditions,
         });
+        let phase = self.trading(instrument_id).phase;
+        incoming.waits = phase::waits(phase, order.order_type, order.time_in_force);
         let terms = EntryTerms {
             order_type: order.order_type,
             time_in_force: order.time_in_force,
@@ -257,13 +290,28 @@ impl Engine {
             return reject(key, reason, name, emit);
         }
         let book = self.book_of(&original);
+        let symbol = book.instrument().symbol;
+        let taken = self
+            .check_blocks(key, original.firm, symbol, original.side, original.group_id)
+            .and_then(|()| phase::is_open(book.trading.phase));
+        if let Err(reason) = taken {
+            let name = replace.terms.map_or(ClientOrderId::BLANK, |terms| terms.client_order_id);
+            self.consume(key);
+            return reject(key, reason, name, emit);
+        }
         let told = |terms: &ReplaceTerms| {
             terms.instructions.unwrap_or_else(|| self.kept(slot, terms.display))
         };
         let instructions = replace.terms.as_ref().map(told).unwrap_or_default();
-        let Some(terms) =
-            replace.terms.filter(|terms| check::replacement(book, &original, terms, &instructions))
-        else {
+        let phase = book.trading.phase;
+        let named = replace.terms.map(|terms| keep_auction(&original, terms));
+        let acceptable = |terms: &ReplaceTerms| {
+            let waits = phase::waits(phase, terms.order_type, terms.time_in_force);
+            let id = original.instrument_id;
+            check::replacement(book, &original, terms, &instructions)
+                && self.check_bounded(id, original.side, terms.order_type, waits).is_ok()
+        };
+        let Some(terms) = named.filter(acceptable) else {
             return self.cancel_all(slot, CancelReason::User, emit);
         };
         self.money.count_asked(key.session_id, self.timestamp, &mut self.hash);
@@ -276,7 +324,7 @@ impl Engine {
         let minimum_quantity = terms.conditions.minimum_quantity.unwrap_or_default();
         let rests_at_once = terms.order_type == OrderType::Limit
             && terms.time_in_force.may_rest()
-            && !book.would_cross(original.side, Some(terms.price));
+            && (phase.collects() || !book.would_cross(original.side, Some(terms.price)));
         self.consume(key);
         self.remove(slot);
         let mut replacement = Order::new(OrderTerms {
@@ -295,6 +343,7 @@ impl Engine {
             customer_type: original.customer_type,
             conditions: terms.conditions.apply(original.conditions()),
         });
+        replacement.waits = phase::waits(phase, terms.order_type, terms.time_in_force);
         let in_place = rests_at_once && self.shown_alike(&original, &replacement);
         let shown =
             if in_place { shown_first(&replacement, &instructions) } else { Quantity::ZERO };
@@ -312,7 +361,7 @@ impl Engine {
             time_in_force: terms.time_in_force,
             display: replacement.display,
             in_place,
-            original_displayed: original.display.is_displayed(),
+            original_displayed: original.is_displayed(),
             shown,
             leaves: replacement.leaves(),
             price: terms.price,
@@ -443,6 +492,10 @@ impl Engine {
         check::entry(self.day, session, order.attributes.firm)?;
         let number = self.symbols.find(&order.symbol).ok_or(RejectReason::InvalidSymbol)?;
         let book = &self.books[usize::from(number) - 1];
+        let OrderAttributes { firm, group_id, .. } = order.attributes;
+        self.check_blocks(order.key, firm, order.symbol, order.side, group_id)?;
+        let trading = &book.trading;
+        phase::is_open(trading.phase)?;
         check::terms(book, order.order_type, order.quantity, order.price)?;
         check::minimum(
             order.conditions.minimum_quantity,
@@ -451,7 +504,15 @@ impl Engine {
             order.quantity,
         )?;
         check::reserve(order.display, order.quantity, &order.instructions)?;
-        check::offered(order.time_in_force, &order.instructions)?;
+        check::offered(order.order_type, order.time_in_force, &order.instructions)?;
+        if !trading.is_plain || order.time_in_force.is_for_auction() {
+            let minimum_quantity = order.conditions.minimum_quantity;
+            let EnterOrder { order_type, time_in_force, side, quantity, price, .. } = *order;
+            phase::takes(trading.phase, order_type, time_in_force, minimum_quantity)?;
+            let waits = phase::waits(trading.phase, order_type, time_in_force);
+            self.check_bounded(InstrumentId(number), side, order_type, waits)?;
+            trading.limits(side, order_type, quantity, price)?;
+        }
         if session.is_full() {
             return Err(RejectReason::TooManyOrders);
         }
@@ -467,6 +528,10 @@ impl Engine {
         terms: &EntryTerms,
         emit: &mut impl FnMut(Event),
     ) {
+        let Trading { is_plain, phase, .. } = self.book_of(&order).trading;
+        if !is_plain && phase.collects() || order.waits != Waits::No {
+            return self.rest_and_tell(order, &terms.instructions, emit);
+        }
         let limit = match terms.order_type {
             OrderType::Limit => Some(order.price()),
             OrderType::Market | OrderType::MarketToLimit => None,
@@ -479,12 +544,30 @@ impl Engine {
             TimeInForce::FillOrKill => order.leaves(),
             _ => terms.minimum_quantity.quantity(),
         };
-        if !minimum.is_zero() && !self.reaches_minimum(&order, limit, minimum) {
+        // Beyond a band nothing trades; `None` is nothing at all.
+        let within = if is_plain { Some(limit) } else { self.within_band(&order, limit) };
+        let reaches = || within.is_some_and(|limit| self.reaches_minimum(&order, limit, minimum));
+        if !minimum.is_zero() && !reaches() {
             return self.cancel_at_once(&order, CancelReason::ImmediateOrCancel, emit);
         }
-        let price_last = if crosses { self.trade(&mut order, limit, emit) } else { None };
+        let price_last = match within {
+            Some(limit) if crosses => self.trade(&mut order, limit, emit),
+            _ => None,
+        };
+        if !is_plain {
+            self.keep_price_last(&order, price_last);
+        }
         if order.is_done() {
             return self.money.finish_market(&order, &mut self.hash, emit);
+        }
+        let is_stopped =
+            within != Some(limit) && self.book_of(&order).would_cross(order.side, limit);
+        if is_stopped && self.book_of(&order).trading.pause_s == 0 {
+            return self.cancel_at_once(&order, CancelReason::Collar, emit);
+        }
+        if is_stopped {
+            let (to, cause) = (Phase::VolatilityAuction, PhaseCause::Band);
+            self.enter_phase(order.instrument_id, to, cause, emit);
         }
         let limit = match terms.order_type {
             OrderType::MarketToLimit => price_last,
@@ -497,18 +580,58 @@ impl Engine {
                 order.set_price(limit);
                 self.money.rest_market(&order, &mut self.hash, emit);
             }
-            let shown = self.add(&mut order, &terms.instructions);
-            emit(Event::Booked(Booked {
-                order_id: order.order_id,
-                instrument_id: order.instrument_id,
-                side: order.side,
-                price: order.price(),
-                leaves: order.leaves(),
-                shown,
-                attribution: self.attribution(&order),
-            }));
+            self.rest_and_tell(order, &terms.instructions, emit);
         } else {
             self.cancel_at_once(&order, CancelReason::ImmediateOrCancel, emit);
+        }
+        if is_stopped {
+            self.indicate(order.instrument_id, true, emit);
+            self.refresh_auctions();
+        }
+    }
+
+    /// An order rests from now on.
+    #[inline]
+    fn rest_and_tell(
+        &mut self,
+        mut order: Order,
+        instructions: &Instructions,
+        emit: &mut impl FnMut(Event),
+    ) {
+        let shown = self.add(&mut order, instructions);
+        emit(Event::Booked(Booked {
+            order_id: order.order_id,
+            instrument_id: order.instrument_id,
+            side: order.side,
+            price: order.price(),
+            leaves: order.leaves(),
+            shown,
+            attribution: self.attribution(&order),
+        }));
+    }
+
+    /// The limit to which an order trades now, its own or the end of the band; `None` if not even
+    /// the best price of the other side is in the band.
+    #[cold]
+    pub(crate) fn within_band(&self, order: &Order, limit: Option<Price>) -> Option<Option<Price>> {
+        let book = self.book_of(order);
+        let Some((low, high)) = book.trading.band() else { return Some(limit) };
+        let low = book.price_at_or_above(low);
+        if order.side.is_buy() {
+            let starts = book.best_ask().is_none_or(|ask| low <= ask);
+            starts.then(|| Some(limit.map_or(high, |limit| limit.min(high))))
+        } else {
+            let starts = book.best_bid().is_none_or(|bid| bid <= high);
+            starts.then(|| Some(limit.map_or(low, |limit| limit.max(low))))
+        }
+    }
+
+    /// A dynamic band refers to the price of the last trade.
+    #[cold]
+    fn keep_price_last(&mut self, order: &Order, price_last: Option<Price>) {
+        let Some(price) = price_last else { return };
+        if self.book_of(order).trading.dynamic_band != 0 {
+            self.change_trading(order.instrument_id, |trading| trading.price_last = price);
         }
     }
 
@@ -538,7 +661,16 @@ impl Engine {
         emit: &mut impl FnMut(Event),
     ) -> Option<Price> {
         let Self {
-            sessions, books, pool, reserves, money, order_id_last, trade_id_last, hash, ..
+            sessions,
+            books,
+            pool,
+            reserves,
+            money,
+            order_id_last,
+            trade_id_last,
+            trades,
+            hash,
+            ..
         } = self;
         let book = &mut books[usize::from(order.instrument_id.0) - 1];
         let prevention = self_match::meant(sessions, order);
@@ -549,6 +681,7 @@ impl Engine {
             money,
             order_id_last,
             trade_id_last,
+            trades,
             hash,
             emit,
             price_last: None,
@@ -641,7 +774,7 @@ impl Engine {
     /// An order rests now, and its session knows it; says how much of it is shown.
     #[inline]
     fn add(&mut self, order: &mut Order, instructions: &Instructions) -> Quantity {
-        order.is_reserve = instructions.shown_quantity != Lots::ZERO;
+        order.is_reserve = instructions.shown_quantity != Lots::ZERO && order.waits == Waits::No;
         let slot = self.rest(order);
         self.sessions.owner_mut(order.key).add_live(order.key, slot);
         self.money.add_live(order.key.session_id);
@@ -656,7 +789,9 @@ impl Engine {
     fn rest(&mut self, order: &Order) -> Slot {
         let book = &mut self.books[usize::from(order.instrument_id.0) - 1];
         let slot = book.add(&mut self.pool, order);
-        book.check_not_crossed();
+        if book.trading.phase == Phase::Continuous {
+            book.check_not_crossed();
+        }
         self.hash.add(hash::order(order));
         slot
     }
@@ -733,8 +868,8 @@ impl Engine {
 
     /// Are both on the feed, and under one name or none?
     fn shown_alike(&self, one: &Order, other: &Order) -> bool {
-        one.display.is_displayed()
-            && other.display.is_displayed()
+        one.is_displayed()
+            && other.is_displayed()
             && self.attribution(one) == self.attribution(other)
     }
 }
@@ -762,6 +897,7 @@ struct Settlement<'a, E> {
     money: &'a mut Money,
     order_id_last: &'a mut OrderId,
     trade_id_last: &'a mut TradeId,
+    trades: &'a mut Trades,
     hash: &'a mut StateHash,
     emit: &'a mut E,
     /// Of the incoming order's last trade.
@@ -801,7 +937,7 @@ impl<E: FnMut(Event)> Settle for Settlement<'_, E> {
         }
         self.trade_id_last.0 += 1;
         self.price_last = Some(maker.price());
-        (self.emit)(Event::Traded(Traded {
+        let traded = Traded {
             trade_id: *self.trade_id_last,
             instrument_id: taker.instrument_id,
             taker_side: taker.side,
@@ -811,7 +947,9 @@ impl<E: FnMut(Event)> Settle for Settlement<'_, E> {
             maker: fill(maker),
             taker: fill(taker),
             auction: None,
-        }));
+        };
+        self.trades.add(&traded, self.hash);
+        (self.emit)(Event::Traded(traded));
         self.money.settle(met, *self.trade_id_last, self.hash, self.emit);
     }
 
@@ -901,10 +1039,22 @@ fn reject(
     emit(Event::Rejected(Rejected { key, reason, client_order_id }));
 }
 
+/// An order for one auction only stays one, unless the replace names another life than the day.
+fn keep_auction(original: &Order, terms: ReplaceTerms) -> ReplaceTerms {
+    let time_in_force = match (terms.time_in_force, original.waits) {
+        (TimeInForce::Day, Waits::Open) => TimeInForce::AtTheOpen,
+        (TimeInForce::Day, Waits::Close) => TimeInForce::AtTheClose,
+        (TimeInForce::Day, Waits::Next) => TimeInForce::GoodForAuction,
+        (named, _) => named,
+    };
+    ReplaceTerms { time_in_force, ..terms }
+}
+
 /// The firm under whose name an order is shown; blank if without a name.
 #[inline]
 fn attribution(sessions: &Sessions, order: &Order) -> Firm {
     match order.display {
+        _ if order.waits != Waits::No => Firm::BLANK,
         Display::Attributable => sessions.owner(order.key).resolve(order.firm),
         Display::Visible | Display::Hidden => Firm::BLANK,
     }
@@ -913,6 +1063,7 @@ fn attribution(sessions: &Sessions, order: &Order) -> Firm {
 /// What is shown of an order when it rests.
 fn shown_first(order: &Order, instructions: &Instructions) -> Quantity {
     match instructions.shown_quantity {
+        _ if order.waits != Waits::No => Quantity::ZERO,
         Lots::ZERO => order.shown_whole(),
         part => part.quantity().min(order.leaves()),
     }

@@ -352,13 +352,13 @@ impl Money {
         emit: &mut impl FnMut(Event),
     ) {
         let Some(&terms) = self.terms(met.taker.instrument_id) else { return };
-        let Match { maker, taker, quantity, .. } = *met;
+        let Match { maker, taker, price, quantity, .. } = *met;
         let is_bought = taker.side.is_buy();
         let (buyer, seller) = if is_bought { (taker, maker) } else { (maker, taker) };
         let leaves_before = Quantity(buyer.leaves().0 + quantity.0);
         let buyer_id = self.account_id(buyer.key.session_id);
         let seller_id = self.account_id(seller.key.session_id);
-        let cost = terms.cost(maker.price(), quantity);
+        let cost = terms.cost(price, quantity);
         let goods = terms.goods(quantity);
 
         let freed = if is_market_buy(buyer) {

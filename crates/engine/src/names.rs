@@ -6,7 +6,7 @@ use market::Text;
 
 use crate::hash;
 
-/// Names of up to eight characters and their numbers, from 1; names are only ever added.
+/// Names of up to eight characters and their numbers, from 1.
 ///
 /// An open-addressed table, at most half full, with a fixed hash: the same on every machine.
 #[derive(Debug, Default)]
@@ -41,6 +41,23 @@ impl Names {
         self.len += 1;
     }
 
+    /// Takes a name out that is there; it may be added again.
+    pub(crate) fn remove<const N: usize>(&mut self, name: &Text<N>) {
+        assert!(self.find(name).is_some(), "{name} is there");
+        let mask = self.places.len() - 1;
+        let mut place = self.place(hash::word(name));
+        self.places[place] = (0, 0);
+        self.len -= 1;
+        // Those after it may have their place further on only because of it.
+        place = (place + 1) & mask;
+        while self.places[place].1 != 0 {
+            let (word, number) = core::mem::take(&mut self.places[place]);
+            let nearest = self.place(word);
+            self.places[nearest] = (word, number);
+            place = (place + 1) & mask;
+        }
+    }
+
     /// Where the name is, or the free place where it would be.
     #[inline]
     fn place(&self, word: u64) -> usize {
@@ -70,9 +87,9 @@ mod tests {
 
     use super::*;
 
-    /// Every name added is found with its own number, and no other is.
+    /// Every name added and not removed is found with its own number, and no other is.
     #[test]
-    fn finds_what_was_added_and_nothing_else() {
+    fn finds_what_was_added_and_not_removed() {
         let mut names = Names::default();
         let symbol = |number: u16| Symbol::new(&format!("S{number}")).unwrap();
         assert_eq!(names.find(&symbol(1)), None);
@@ -83,6 +100,15 @@ mod tests {
             assert_eq!(names.find(&symbol(number)), Some(number));
         }
         assert_eq!(names.find(&symbol(2_001)), None);
+        for number in (1..=2_000).filter(|number| number % 3 != 0) {
+            names.remove(&symbol(number));
+        }
+        for number in 1..=2_000 {
+            let expected = (number % 3 == 0).then_some(number);
+            assert_eq!(names.find(&symbol(number)), expected);
+        }
+        names.add(&symbol(1), 7);
+        assert_eq!(names.find(&symbol(1)), Some(7));
         assert_eq!(names.find(&Symbol::BLANK), None);
     }
 }

@@ -2,7 +2,7 @@
 
 use market::{
     Capacity, Conditions, CustomerType, Display, Firm, InstrumentId, Lots, OrderId, OrderKey,
-    Price, Quantity, SelfMatchGroup, SelfMatchPrevention, Shown, Side,
+    Price, Quantity, SelfMatchGroup, SelfMatchPrevention, Shown, Side, TimeInForce,
 };
 
 use crate::book::pool::Rest;
@@ -21,7 +21,7 @@ pub const PRICE_MAX: Price = Price(1_999_999_900);
 /// What the book must know of an order while it trades or rests.
 ///
 /// What a participant says only to hear it back (its own name for the order, the locate) is told
-/// when the order is accepted and is not kept. A resting order is always a limit order for the day.
+/// when the order is accepted and is not kept. A resting order has a limit, or waits for an auction.
 /// Quantities and the price are held in 32 bits, which [`QUANTITY_LIMIT`] and [`PRICE_MAX`] fit.
 ///
 /// Invariant: leaves + executed + prevented <= quantity; what is missing was canceled.
@@ -62,6 +62,44 @@ pub(crate) struct Order {
     pub(crate) side: Side,
     /// True if it rests and [`Reserves`](crate::reserve::Reserves) says what is shown of it.
     pub(crate) is_reserve: bool,
+    /// For which auction it is, if it is for one only.
+    pub(crate) waits: Waits,
+}
+
+/// For which auction an order is, if it is for one only. Such an order rests beside the book.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(u8)]
+pub(crate) enum Waits {
+    /// For none in particular.
+    #[default]
+    No = 0,
+    /// For the opening auction.
+    Open = 1,
+    /// For the closing auction.
+    Close = 2,
+    /// For the next auction.
+    Next = 3,
+    /// For the next auction, because it has no price.
+    AsMarket = 4,
+}
+
+impl Waits {
+    /// From the stored code.
+    pub(crate) fn from_code(code: u8) -> Option<Self> {
+        [Self::No, Self::Open, Self::Close, Self::Next, Self::AsMarket]
+            .into_iter()
+            .find(|waits| *waits as u8 == code)
+    }
+
+    /// The life of an order for that auction.
+    pub(crate) fn time_in_force(self) -> Option<TimeInForce> {
+        match self {
+            Self::No => None,
+            Self::Open => Some(TimeInForce::AtTheOpen),
+            Self::Close => Some(TimeInForce::AtTheClose),
+            Self::Next | Self::AsMarket => Some(TimeInForce::GoodForAuction),
+        }
+    }
 }
 
 /// What trading changes of an [`Order`], in lots.
@@ -93,6 +131,7 @@ impl Rest for Order {
             self_match_group: SelfMatchGroup::BLANK,
             post_only: false,
             is_reserve: false,
+            waits: Waits::No,
         }
     }
 
@@ -152,6 +191,7 @@ impl Order {
             self_match_group: terms.conditions.self_match_group,
             post_only: terms.conditions.post_only,
             is_reserve: false,
+            waits: Waits::No,
         }
     }
 
@@ -240,12 +280,21 @@ impl Order {
     /// Lots that the feed shows of it while it rests, if it is no reserve order.
     #[inline]
     pub(crate) fn shown_whole(&self) -> Quantity {
-        if self.display.is_displayed() { self.leaves() } else { Quantity::ZERO }
+        if self.is_displayed() { self.leaves() } else { Quantity::ZERO }
     }
 
     /// What the feed shows of it now, and did when so many lots were open, if it is no reserve order.
     pub(crate) fn shown_since(&self, leaves_before: Quantity) -> Shown {
-        self.display.shown(leaves_before, self.leaves())
+        match self.is_displayed() {
+            true => self.display.shown(leaves_before, self.leaves()),
+            false => Shown::NONE,
+        }
+    }
+
+    /// True if the feed tells of it while it rests.
+    #[inline]
+    pub(crate) fn is_displayed(&self) -> bool {
+        self.display.is_displayed() && self.waits == Waits::No
     }
 
     /// Trades some of what is open.

@@ -18,16 +18,19 @@ use alloc::vec::Vec;
 use core::fmt;
 
 use market::{
-    AddInstrument, AddSession, Capacity, Conditions, CustomerType, Display, Firm, InstrumentId,
-    Lots, OrderId, OrderKey, Price, Quantity, SelfMatchPrevention, Sequence, SessionId, Side,
-    SystemEvent, Timestamp, TradeId,
+    AddInstrument, AddSession, Capacity, Conditions, CustomerType, Display, Firm, Indication,
+    InstrumentId, Lots, OrderId, OrderKey, Party, PastTrade, Phase, Price, Quantity, Scope,
+    SelfMatchPrevention, Sequence, SessionId, Side, SystemEvent, Timestamp, TradeId,
 };
 
 use crate::{
     BookView, Engine,
     book::pool::Slot,
-    order::{Order, OrderTerms, PRICE_MAX},
+    hash,
+    order::{Order, OrderTerms, PRICE_MAX, Waits},
     reserve::Reserve,
+    trading::Trading,
+    venue::BLOCKS_MAX,
     view::queue,
 };
 use bytes::{Reader, Writer};
@@ -41,22 +44,34 @@ const SECTION_LEN: usize = 64 * 1024;
 pub enum Section {
     /// Sequence, time, the day, what was counted; one record.
     Exchange = 1,
-    /// Instruments, by number.
+    /// Instruments, by number, each with how it is traded.
     Instruments = 2,
     /// Sessions, by number, each with its channels and the firms that may not enter.
     Sessions = 3,
     /// Assets, accounts, terms, fees, limits and balances.
     Money = 10,
-    /// Resting orders, by book, side and priority.
+    /// Resting orders, by book: in the book by side and priority, then for an auction only.
     Orders = 4,
+    /// The trades that can be undone, by number.
+    Trades = 20,
+    /// What the venue does not take.
+    Blocks = 21,
     /// The state hash and nothing after it; one record.
     End = 255,
 }
 
 impl Section {
     /// Every section, in the order in which they are written.
-    pub const ALL: &[Self] =
-        &[Self::Exchange, Self::Instruments, Self::Sessions, Self::Money, Self::Orders, Self::End];
+    pub const ALL: &[Self] = &[
+        Self::Exchange,
+        Self::Instruments,
+        Self::Sessions,
+        Self::Money,
+        Self::Orders,
+        Self::Trades,
+        Self::Blocks,
+        Self::End,
+    ];
 
     /// Its place among all.
     fn place(self) -> usize {
@@ -136,12 +151,14 @@ impl Engine {
             out.u64(engine.order_id_last.0);
             out.u64(engine.trade_id_last.0);
             out.u64(engine.orders_accepted);
+            out.u64(engine.crosses);
         });
         out.section(Section::Instruments, self.books.iter(), |out, book| {
             let instrument = book.instrument();
             out.text(&instrument.symbol);
             out.u64(instrument.price_increment.0);
             out.u64(instrument.round_lot.0);
+            write_trading(out, &book.trading);
         });
         out.section(Section::Sessions, self.sessions.iter(), |out, session| {
             out.text(session.username());
@@ -164,9 +181,13 @@ impl Engine {
         });
         let orders = self.books.iter().flat_map(|book| {
             let view = BookView { engine: self, book };
-            let sides = [Side::Buy, Side::Sell].into_iter();
-            sides
-                .flat_map(move |side| view.levels(side).flat_map(|(_, oldest)| queue(self, oldest)))
+            let sides = || [Side::Buy, Side::Sell].into_iter();
+            let in_book = sides().flat_map(move |side| {
+                view.levels(side).flat_map(|(_, oldest)| queue(self, oldest))
+            });
+            in_book.chain(sides().flat_map(move |side| {
+                book.auction_levels(side).flat_map(|oldest| queue(self, oldest))
+            }))
         });
         out.section(Section::Orders, orders, |out, slot| {
             let order = &self.pool[slot].order;
@@ -178,6 +199,10 @@ impl Engine {
                 out.u32(shown_range.0);
             }
         });
+        out.section(Section::Trades, self.trades.iter(), |out, (trade, is_broken)| {
+            write_trade(out, &trade, is_broken);
+        });
+        out.section(Section::Blocks, self.blocks.iter(), write_scope);
         out.section(Section::End, [self.state_hash()].into_iter(), |out, hash| out.u64(hash));
     }
 }
@@ -202,7 +227,85 @@ fn write_order(out: &mut Writer, order: &Order) {
     out.u8(order.self_match_prevention.code());
     out.text(&order.self_match_group);
     out.u8(u8::from(order.post_only));
+    out.u8(order.waits as u8);
     out.u8(u8::from(order.is_reserve));
+}
+
+fn write_trading(out: &mut Writer, trading: &Trading) {
+    out.u8(trading.phase.code());
+    out.u8(u8::from(trading.is_removed));
+    out.u32(trading.static_band);
+    out.u32(trading.dynamic_band);
+    out.u32(trading.pause_s);
+    out.u32(trading.price_collar);
+    out.u32(trading.quantity_max);
+    out.u64(trading.notional_max);
+    out.u64(trading.reference_price.0);
+    out.u64(trading.price_last.0);
+    out.u64(trading.ends_ns);
+    out.u64(trading.indicates_ns);
+    out.u32(trading.extension);
+    out.u64(trading.indicated.price.0);
+    out.u64(trading.indicated.paired.0);
+    out.u64(trading.indicated.imbalance.0);
+    out.u8(u8::from(trading.indicated.imbalance_is_buy));
+}
+
+fn read_trading(from: &mut Reader<'_>) -> Result<Trading, SnapshotError> {
+    let mut trading = Trading {
+        is_plain: false,
+        phase: from.code("phase", Phase::from_code)?,
+        is_removed: from.flag("is removed")?,
+        static_band: from.u32()?,
+        dynamic_band: from.u32()?,
+        pause_s: from.u32()?,
+        price_collar: from.u32()?,
+        quantity_max: from.u32()?,
+        notional_max: from.u64()?,
+        reference_price: Price(from.u64()?),
+        price_last: Price(from.u64()?),
+        ends_ns: from.u64()?,
+        indicates_ns: from.u64()?,
+        extension: from.u32()?,
+        indicated: Indication {
+            price: Price(from.u64()?),
+            paired: Quantity(from.u64()?),
+            imbalance: Quantity(from.u64()?),
+            imbalance_is_buy: from.flag("imbalance is buy")?,
+        },
+    };
+    trading.settle();
+    if PRICE_MAX < trading.reference_price || PRICE_MAX < trading.price_last {
+        return Err(from.field("reference price"));
+    }
+    if trading.is_removed && trading.phase != Phase::Closed {
+        return Err(from.field("phase"));
+    }
+    Ok(trading)
+}
+
+fn write_trade(out: &mut Writer, trade: &PastTrade, is_broken: bool) {
+    out.u64(trade.trade_id.0);
+    out.u16(trade.instrument_id.0);
+    out.u8(u8::from(trade.taker_is_buy));
+    out.u8(u8::from(is_broken));
+    out.u32(trade.price.0 as u32);
+    out.u32(trade.quantity.0 as u32);
+    for party in [&trade.maker, &trade.taker] {
+        out.u64(party.order_id.0);
+        out.u16(party.key.session_id.0);
+        out.u8(party.key.channel);
+        out.u32(party.key.user_ref_num);
+    }
+}
+
+fn write_scope(out: &mut Writer, scope: &Scope) {
+    out.u16(scope.session_id.0);
+    out.text(&scope.firm);
+    out.text(&scope.symbol);
+    out.u8(scope.side.map_or(0, Side::code));
+    out.u8(u8::from(scope.group_id.is_some()));
+    out.u16(scope.group_id.unwrap_or(0));
 }
 
 /// Gathers records into sections.
@@ -284,6 +387,8 @@ impl Restoration {
                 Section::Sessions => self.session(&mut reader)?,
                 Section::Money => self.engine.restore_money(&mut reader)?,
                 Section::Orders => self.order(&mut reader)?,
+                Section::Trades => self.trade(&mut reader)?,
+                Section::Blocks => self.block(&mut reader)?,
                 Section::End => self.expected = reader.u64()?,
             }
         }
@@ -308,6 +413,7 @@ impl Restoration {
             engine.sessions.owner_mut(key).add_live(key, slot);
         }
         engine.money.restore_issued()?;
+        engine.refresh_auctions();
         let found = engine.state_hash();
         if found != expected {
             return Err(SnapshotError::Hash { expected, found });
@@ -329,6 +435,11 @@ impl Restoration {
         engine.order_id_last = OrderId(from.u64()?);
         engine.trade_id_last = TradeId(from.u64()?);
         engine.orders_accepted = from.u64()?;
+        engine.crosses = from.u64()?;
+        engine.hash.add(hash::crosses(engine.crosses));
+        if engine.trade_id_last.0 < engine.crosses {
+            return Err(from.field("auctions"));
+        }
         if engine.order_id_last.0 < engine.orders_accepted {
             return Err(from.field("orders accepted"));
         }
@@ -346,6 +457,60 @@ impl Restoration {
         if self.engine.books.len() == count {
             return Err(from.field("instrument"));
         }
+        let trading = read_trading(from)?;
+        if trading.is_removed {
+            self.engine.symbols.remove(&add.symbol);
+        }
+        let instrument_id = InstrumentId(self.engine.books.len() as u16);
+        self.engine.change_trading(instrument_id, |it| *it = trading);
+        if trading.phase.is_auction() {
+            self.engine.auctions.push(instrument_id);
+        }
+        Ok(())
+    }
+
+    fn trade(&mut self, from: &mut Reader<'_>) -> Result<(), SnapshotError> {
+        let trade_id = TradeId(from.u64()?);
+        let instrument_id = InstrumentId(from.u16()?);
+        let taker_is_buy = from.flag("taker buys")?;
+        let is_broken = from.flag("is undone")?;
+        let price = Price(from.u32()?.into());
+        let quantity = Lots(from.u32()?).quantity();
+        let [maker, taker] = [party(from)?, party(from)?];
+        let engine = &mut self.engine;
+        let is_later = engine.trades.last_id() < trade_id;
+        if !is_later || engine.trade_id_last < trade_id {
+            return Err(from.field("trade id"));
+        }
+        if instrument_id.0 == 0 || engine.books.len() < usize::from(instrument_id.0) {
+            return Err(from.field("instrument"));
+        }
+        let trade =
+            PastTrade { trade_id, instrument_id, taker_is_buy, price, quantity, maker, taker };
+        engine.trades.add_past(&trade, is_broken, &mut engine.hash);
+        Ok(())
+    }
+
+    fn block(&mut self, from: &mut Reader<'_>) -> Result<(), SnapshotError> {
+        let session_id = SessionId(from.u16()?);
+        let firm = from.text("firm")?;
+        let symbol = from.text("symbol")?;
+        let side = match from.u8()? {
+            0 => None,
+            code => Some(Side::from_code(code).ok_or(from.field("side"))?),
+        };
+        let given = from.flag("group given")?;
+        let group_id = from.u16()?;
+        let group_id = given.then_some(group_id);
+        let scope = Scope { session_id, firm, symbol, side, group_id };
+        let engine = &mut self.engine;
+        if engine.blocks.last().is_some_and(|last| scope <= *last)
+            || engine.blocks.len() == BLOCKS_MAX
+        {
+            return Err(from.field("block"));
+        }
+        engine.blocks.push(scope);
+        engine.hash.add(hash::block(&scope));
         Ok(())
     }
 
@@ -399,6 +564,7 @@ impl Restoration {
             post_only: from.flag("post only")?,
             minimum_quantity: Lots::ZERO,
         };
+        let waits = from.code("auction", Waits::from_code)?;
         let reserve = match from.flag("reserve")? {
             false => None,
             true => Some(Reserve {
@@ -415,7 +581,8 @@ impl Restoration {
         }
         let book = usize::from(instrument_id.0).checked_sub(1).and_then(|it| engine.books.get(it));
         let book = book.ok_or(from.field("instrument"))?;
-        if !book.is_price(price) || PRICE_MAX < price {
+        let is_market = price == Price::ZERO && waits != Waits::No;
+        if !is_market && (!book.is_price(price) || PRICE_MAX < price) {
             return Err(from.field("price"));
         }
         let gone = executed.0 + canceled.0 + prevented.0;
@@ -425,7 +592,8 @@ impl Restoration {
         if order_id == OrderId(0) || engine.order_id_last < order_id {
             return Err(from.field("order id"));
         }
-        if book.would_cross(side, Some(price)) {
+        let in_order = book.trading.phase == Phase::Continuous && waits == Waits::No;
+        if in_order && book.would_cross(side, Some(price)) {
             return Err(from.field("price"));
         }
         let mut order = Order::new(OrderTerms {
@@ -446,9 +614,11 @@ impl Restoration {
         });
         order.reduce(canceled);
         order.is_reserve = reserve.is_some();
+        order.waits = waits;
         let parts = reserve.is_none_or(|it| {
             let shown = it.shown.quantity();
             display.is_displayed()
+                && waits == Waits::No
                 && !shown.is_zero()
                 && shown <= order.leaves()
                 && it.shown_quantity != Lots::ZERO
@@ -456,7 +626,12 @@ impl Restoration {
         if !parts {
             return Err(from.field("reserve"));
         }
-        let level = |it: &Order| (it.instrument_id, it.side.is_buy(), it.price(), it.display);
+        // Those for an auction stand together whether they are displayed or not.
+        let level = |it: &Order| {
+            let auction = it.waits.time_in_force();
+            let displayed = auction.is_none() && it.display.is_displayed();
+            (it.instrument_id, it.side.is_buy(), it.price(), displayed, auction)
+        };
         let elder = self.elder.map(|slot| &engine.pool[slot].order);
         if elder.is_some_and(|it| level(it) == level(&order) && order.order_id <= it.order_id) {
             return Err(from.field("order id"));
@@ -470,4 +645,11 @@ impl Restoration {
         self.live.push((key, slot));
         Ok(())
     }
+}
+
+fn party(from: &mut Reader<'_>) -> Result<Party, SnapshotError> {
+    let order_id = OrderId(from.u64()?);
+    let session_id = SessionId(from.u16()?);
+    let key = OrderKey { session_id, channel: from.u8()?, user_ref_num: from.u32()? };
+    Ok(Party { key, order_id })
 }

@@ -25,13 +25,16 @@ impl Engine {
 
     /// Does what is due by now, in the order of the moments at which it was.
     #[inline]
-    pub(crate) fn pass_time(&mut self, _emit: &mut impl FnMut(Event)) {
+    pub(crate) fn pass_time(&mut self, emit: &mut impl FnMut(Event)) {
+        while self.due_ns() <= self.timestamp.0 {
+            self.pass_auctions(self.due_ns(), emit);
+        }
         assert!(self.timestamp.0 < self.due_ns(), "what was due has happened");
     }
 
     /// The earliest of the moments of all modules.
     #[inline]
     fn due_ns(&self) -> u64 {
-        NEVER_NS
+        self.auctions_due_ns
     }
 }

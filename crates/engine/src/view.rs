@@ -4,8 +4,8 @@ use core::iter;
 
 use market::{
     Capacity, CustomerType, Display, Firm, Instructions, Instrument, InstrumentId, OrderId,
-    OrderKey, Price, Quantity, SelfMatchGroup, SelfMatchPrevention, Sequence, Side, Symbol,
-    SystemEvent, Timestamp,
+    OrderKey, Phase, Price, Quantity, Scope, SelfMatchGroup, SelfMatchPrevention, Sequence, Side,
+    Symbol, SystemEvent, TimeInForce, Timestamp,
 };
 
 use crate::{
@@ -21,7 +21,7 @@ pub struct Counters {
     pub orders_accepted: u64,
     /// Orders replaced by another.
     pub orders_replaced: u64,
-    /// Trades.
+    /// Trades; one that is corrected counts twice.
     pub trades: u64,
     /// Orders that rest now.
     pub orders_live: u32,
@@ -69,7 +69,9 @@ pub struct RestingOrder {
     pub self_match_group: SelfMatchGroup,
     /// True if it was not to trade when it came in.
     pub post_only: bool,
-    /// Lots of it that the feed shows; 0 if it is hidden.
+    /// If it is for an auction only, for which: at the open, at the close, or the next one.
+    pub auction: Option<TimeInForce>,
+    /// Lots of it that the feed shows; 0 if it is hidden or for an auction only.
     pub shown: Quantity,
     /// What it is told.
     pub instructions: Instructions,
@@ -117,7 +119,7 @@ impl Engine {
         Counters {
             orders_accepted: self.orders_accepted,
             orders_replaced: self.order_id_last.0 - self.orders_accepted,
-            trades: self.trade_id_last.0,
+            trades: self.trade_id_last.0 - self.crosses,
             orders_live: self.pool.live_count(),
         }
     }
@@ -137,6 +139,28 @@ impl Engine {
     /// All sessions, by number.
     pub fn sessions(&self) -> impl ExactSizeIterator<Item = &Session> {
         self.sessions.iter()
+    }
+
+    /// What the market of an instrument does now; `None` if there is no such instrument, or no
+    /// more.
+    #[must_use]
+    pub fn phase(&self, instrument_id: InstrumentId) -> Option<Phase> {
+        let book = self.books.get(usize::from(instrument_id.0).checked_sub(1)?)?;
+        (!book.trading.is_removed).then_some(book.trading.phase)
+    }
+
+    /// What static band, price collar and auctions of an instrument refer to;
+    /// [`Price::ZERO`] is nothing.
+    #[must_use]
+    pub fn reference_price(&self, instrument_id: InstrumentId) -> Option<Price> {
+        let book = self.books.get(usize::from(instrument_id.0).checked_sub(1)?)?;
+        Some(book.trading.reference_price)
+    }
+
+    /// The orders that the venue does not take.
+    #[must_use]
+    pub fn blocks(&self) -> &[Scope] {
+        &self.blocks
     }
 
     /// The book of an instrument.
@@ -193,6 +217,7 @@ impl Engine {
             self_match_prevention: order.self_match_prevention,
             self_match_group: order.self_match_group,
             post_only: order.post_only,
+            auction: order.waits.time_in_force(),
             shown: self.shown(slot),
             instructions: self.kept(slot, order.display),
         }
@@ -235,6 +260,15 @@ impl<'a> BookView<'a> {
     /// hidden ones, oldest first.
     pub fn asks(&self) -> impl Iterator<Item = RestingOrder> + use<'a> {
         self.orders(Side::Sell)
+    }
+
+    /// The orders that are for an auction only, those that would buy before those that would sell;
+    /// they are in neither of the lists above.
+    pub fn auction_orders(&self) -> impl Iterator<Item = RestingOrder> + use<'a> {
+        let Self { engine, book } = *self;
+        let sides = [Side::Buy, Side::Sell].into_iter();
+        let oldest = sides.flat_map(move |side| book.auction_levels(side));
+        oldest.flat_map(move |oldest| queue(engine, oldest).map(|slot| engine.resting(slot)))
     }
 
     /// The prices at which orders would buy, best first.

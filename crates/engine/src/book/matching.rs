@@ -19,7 +19,9 @@ pub(crate) struct Match<'a> {
     pub(crate) taker_leaves_before: Quantity,
     /// The incoming order after it.
     pub(crate) taker: &'a Order,
-    /// Lots traded, at the maker's price; or that would have, if it was prevented.
+    /// At which price they met: the maker's, or in an auction its own.
+    pub(crate) price: Price,
+    /// Lots traded; or that would have, if it was prevented.
     pub(crate) quantity: Quantity,
     /// What was done instead of a trade.
     pub(crate) prevention: Option<SelfMatchPrevention>,
@@ -72,6 +74,7 @@ impl<S: Settle> Take<Order> for Crossing<'_, S> {
             maker,
             taker_leaves_before,
             taker,
+            price: maker.price(),
             quantity,
             prevention,
             reserve: None,
@@ -211,6 +214,7 @@ impl BookSide {
             maker,
             taker_leaves_before,
             taker,
+            price: maker.price(),
             quantity,
             prevention,
             reserve,

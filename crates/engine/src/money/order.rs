@@ -152,8 +152,9 @@ impl Engine {
         // All that trades at one price is counted as one trade: it costs no less than its parts.
         let mut cost = 0;
         let mut at = (Price::ZERO, Quantity::ZERO);
+        let Some(limit) = self.within_band(order, None) else { return 0 };
         let book = self.book_of(order);
-        let leaves = book.walk(&self.pool, order, None, prevention, shown, |price, quantity| {
+        let leaves = book.walk(&self.pool, order, limit, prevention, shown, |price, quantity| {
             if price != at.0 {
                 cost += terms.cost(at.0, at.1);
                 at = (price, Quantity::ZERO);

@@ -6,10 +6,17 @@
 //! cancel A1                                              (nothing: the order is done)
 //! book AAPL                                              (bids, then asks, best first)
 //! time 5                                  (nothing is asked, but it is 5 s after the epoch now)
+//! phase AAPL opening-auction              (or `all` instruments; the venue's own commands)
+//! configure AAPL static-band 50000
+//! remove AAPL
+//! supervise session A of AAPL side buy    (cancels what is meant; without words, everything)
+//! block firm ACME                         (and unblock)
+//! break 3 E
+//! correct 3 5 @ 100 C
 //! ```
 //!
 //! `A1` is request 1 of session A, `A/3:7` is request 7 on its channel 3. An order may carry
-//! `of SYMBOL` (else AAPL), `ioc`, `fok`, `gtc`, `for-auction`, `attributable`, `hidden`, `firm F`, `group N`, `client X`, `capacity A`,
+//! `of SYMBOL` (else AAPL), `ioc`, `fok`, `gtc`, `at-the-open`, `at-the-close`, `for-auction`, `attributable`, `hidden`, `firm F`, `group N`, `client X`, `capacity A`,
 //! `retail`, `located`, `broker B`, `prevent P` with the letter of a self-match prevention, `among G`
 //! with a self-match group, `post-only`, `minimum N`, `show N`, `range N`. Lines about money are those of `money_words`. A firm or a group written `-` is blank.
 //!
@@ -22,14 +29,17 @@ use std::{collections::BTreeMap, fmt::Write};
 
 use engine::{Engine, Restoration};
 use market::{
-    Accepted, AccountQuery, AddInstrument, AddSession, Booked, CancelOnDisconnect, CancelOrder,
-    CancelReason, Canceled, Capacity, ClientOrderId, Command, ConditionChanges, Conditions,
-    CustomerType, Display, EnterOrder, EntrySwitch, EntrySwitched, Event, Fill, Firm, Input,
-    Instructed, Instructions, InstrumentId, Lots, MassCancel, MassCanceled, Modified, ModifyOrder,
-    OrderAttributes, OrderId, OrderKey, OrderType, Price, Pricing, Quantity, RefusedOrder,
-    RejectReason, ReplaceOrder, ReplaceTerms, Replaced, RestateReason, Restated,
-    SelfMatchPrevented, SelfMatchPrevention, SessionId, Shown, Side, Symbol, SystemEvent, Text,
-    TimeInForce, Timestamp, TradeId, Traded,
+    Accepted, AccountQuery, AddInstrument, AddSession, BlockEntry, Booked, BreakReason, BreakTrade,
+    CancelOnDisconnect, CancelOrder, CancelReason, Canceled, Capacity, ClientOrderId, CollarSet,
+    Command, ConditionChanges, Conditions, ConfigureInstrument, CorrectTrade, CustomerType,
+    Display, EnterOrder, EntrySwitch, EntrySwitched, Event, Fill, Firm, Indicated, Indication,
+    Input, Instructed, Instructions, InstrumentChange, InstrumentId, Lots, MassCancel,
+    MassCanceled, Modified, ModifyOrder, OrderAttributes, OrderId, OrderKey, OrderType, PastTrade,
+    Phase, PhaseCause, PhaseChanged, Price, Pricing, Quantity, RefusedOrder, RejectReason,
+    RemoveInstrument, ReplaceOrder, ReplaceTerms, Replaced, RestateReason, Restated, Scope,
+    SelfMatchPrevented, SelfMatchPrevention, SessionId, SetPhase, Shown, Side, Symbol, SystemEvent,
+    Text, TimeInForce, Timestamp, TradeBroken, TradeCorrected, TradeId, Traded, Uncrossed,
+    VenueCommand, VenueEvent,
 };
 
 use crate::money_words::{self, Books};
@@ -91,13 +101,15 @@ struct Told {
     leaves: u64,
     booked: bool,
     display: Display,
+    /// It is for an auction only, so the feed does not tell of it.
+    for_auction: bool,
     /// Lots on the feed; 0 while it does not know the order.
     shown: u64,
 }
 
 impl Told {
     fn displayed(&self) -> bool {
-        self.booked && self.display != Display::Hidden
+        self.booked && self.display != Display::Hidden && !self.for_auction
     }
 
     /// Something happened to what the feed shows of it.
@@ -140,6 +152,28 @@ impl World {
         let mut events = Vec::new();
         self.engine.apply(&input, &mut |event| events.push(event));
         events
+    }
+
+    /// Session 1 sells a lot of the first instrument to itself, by two numbers of its own.
+    pub fn trade_with_itself(&mut self, nth: u32) {
+        for (user_ref_num, side) in [(2 * nth - 1, Side::Sell), (2 * nth, Side::Buy)] {
+            let key = OrderKey { session_id: SessionId(1), channel: 0, user_ref_num };
+            let symbol = self.engine.instruments().next().expect("there is one").symbol;
+            let order = EnterOrder {
+                key,
+                side,
+                order_type: OrderType::Limit,
+                time_in_force: TimeInForce::Day,
+                display: Display::Visible,
+                quantity: Quantity(1),
+                price: Price(100),
+                symbol,
+                attributes: OrderAttributes::default(),
+                conditions: Conditions::NONE,
+                instructions: Instructions::NONE,
+            };
+            self.apply(Command::Enter(order));
+        }
     }
 
     fn line(&mut self, asked: &str) -> Vec<String> {
@@ -241,6 +275,43 @@ impl World {
                 let (session, channel) = channel(words.next());
                 Command::QueryAccount(AccountQuery { session_id: self.session(session), channel })
             }
+            "phase" => {
+                let symbol = match words.next() {
+                    "all" => Symbol::BLANK,
+                    word => text(word),
+                };
+                let phase = phase(words.next());
+                Command::Venue(VenueCommand::SetPhase(SetPhase { symbol, phase }))
+            }
+            "configure" => {
+                let symbol = text(words.next());
+                let property = words.next();
+                let change = change(property, words.number());
+                let configure = ConfigureInstrument { symbol, change };
+                Command::Venue(VenueCommand::ConfigureInstrument(configure))
+            }
+            "remove" => {
+                let symbol = text(words.next());
+                Command::Venue(VenueCommand::RemoveInstrument(RemoveInstrument { symbol }))
+            }
+            "supervise" => Command::Venue(VenueCommand::SupervisoryCancel(self.scope(words))),
+            word @ ("block" | "unblock") => {
+                let (scope, blocked) = (self.scope(words), word == "block");
+                Command::Venue(VenueCommand::BlockEntry(BlockEntry { scope, blocked }))
+            }
+            "break" => {
+                let trade_id = TradeId(words.number());
+                let reason = words.break_reason();
+                Command::Venue(VenueCommand::BreakTrade(BreakTrade { trade_id, reason }))
+            }
+            "correct" => {
+                let trade_id = TradeId(words.number());
+                let quantity = Quantity(words.number());
+                let (_, price) = words.price();
+                let reason = words.break_reason();
+                let correct = CorrectTrade { trade_id, price, quantity, reason };
+                Command::Venue(VenueCommand::CorrectTrade(correct))
+            }
             "refuse" => {
                 let key = self.key(words.next());
                 let reason = words.next();
@@ -282,6 +353,8 @@ impl World {
             "fok" => order.time_in_force = TimeInForce::FillOrKill,
             "gtc" => order.time_in_force = TimeInForce::GoodTillCancel,
             "for-auction" => order.time_in_force = TimeInForce::GoodForAuction,
+            "at-the-open" => order.time_in_force = TimeInForce::AtTheOpen,
+            "at-the-close" => order.time_in_force = TimeInForce::AtTheClose,
             "attributable" => order.display = Display::Attributable,
             "hidden" => order.display = Display::Hidden,
             "firm" => order.attributes.firm = text(words.next()),
@@ -331,6 +404,8 @@ impl World {
                 "ioc" => terms.time_in_force = TimeInForce::ImmediateOrCancel,
                 "fok" => terms.time_in_force = TimeInForce::FillOrKill,
                 "gtc" => terms.time_in_force = TimeInForce::GoodTillCancel,
+                "at-the-close" => terms.time_in_force = TimeInForce::AtTheClose,
+                "for-auction" => terms.time_in_force = TimeInForce::GoodForAuction,
                 "attributable" => terms.display = Display::Attributable,
                 "hidden" => terms.display = Display::Hidden,
                 "client" => terms.client_order_id = text(words.next()),
@@ -355,6 +430,19 @@ impl World {
         });
         let original_user_ref_num = original.user_ref_num;
         Command::Replace(ReplaceOrder { original_user_ref_num, key, terms })
+    }
+
+    fn scope(&self, words: &mut Words<'_>) -> Scope {
+        let mut scope = Scope::ALL;
+        words.each(|word, words| match word {
+            "session" => scope.session_id = self.session(words.next()),
+            "firm" => scope.firm = text(words.next()),
+            "of" => scope.symbol = text(words.next()),
+            "side" => scope.side = Some(side(words.next())),
+            "group" => scope.group_id = Some(words.number() as u16),
+            _ => panic!("{word}?"),
+        });
+        scope
     }
 
     /// `A1` or `A/3:7`.
@@ -433,8 +521,83 @@ impl World {
             Event::Money(event) => {
                 money_words::tell_money(&self.engine, |id| self.session_name(id), event)
             }
-            Event::Venue(_) => format!("{event:?}"),
+            Event::Venue(event) => self.tell_venue(event),
         }
+    }
+
+    fn tell_venue(&mut self, event: &VenueEvent) -> String {
+        match event {
+            VenueEvent::PhaseChanged(PhaseChanged { instrument_id, from, to, cause }) => {
+                assert_ne!(from, to);
+                let by = match cause {
+                    PhaseCause::Command => "",
+                    PhaseCause::Band => " by band",
+                    PhaseCause::Time => " by time",
+                };
+                format!("phase {} {}{by}", self.symbol(*instrument_id), phase_word(*to))
+            }
+            VenueEvent::Indicated(indicated) => {
+                let Indicated { instrument_id, indication, .. } = indicated;
+                let Indication { price, paired, imbalance, imbalance_is_buy } = *indication;
+                let symbol = self.symbol(*instrument_id);
+                if paired.is_zero() {
+                    assert_eq!(*indication, Indication::default());
+                    return format!("indicates {symbol} nothing");
+                }
+                let left = match (imbalance.0, imbalance_is_buy) {
+                    (0, _) => String::new(),
+                    (lots, true) => format!(" leaving {lots} to buy"),
+                    (lots, false) => format!(" leaving {lots} to sell"),
+                };
+                format!("indicates {symbol} {paired} @ {price}{left}")
+            }
+            VenueEvent::CollarSet(CollarSet { instrument_id, low, high, extension, .. }) => {
+                let more = if *extension == 0 { String::new() } else { format!(" +{extension}") };
+                format!("collar {} {low} to {high}{more}", self.symbol(*instrument_id))
+            }
+            VenueEvent::Uncrossed(Uncrossed {
+                instrument_id, trade_id, price, quantity, ..
+            }) => {
+                self.trade_id_last += 1;
+                assert_eq!(*trade_id, TradeId(self.trade_id_last));
+                match quantity.0 {
+                    0 => format!("auction {} nothing", self.symbol(*instrument_id)),
+                    lots => format!("auction {} {lots} @ {price}", self.symbol(*instrument_id)),
+                }
+            }
+            VenueEvent::InstrumentChanged(_) => "configured".to_string(),
+            VenueEvent::InstrumentRemoved(instrument_id) => {
+                assert_eq!(self.engine.phase(*instrument_id), None);
+                format!("removed {}", self.symbol(*instrument_id))
+            }
+            VenueEvent::EntryBlocked(block) => {
+                assert_eq!(self.engine.blocks().contains(&block.scope), block.blocked);
+                if block.blocked { "blocked".to_string() } else { "unblocked".to_string() }
+            }
+            VenueEvent::TradeBroken(TradeBroken { trade, .. }) => {
+                format!("broke {}", self.past(trade))
+            }
+            VenueEvent::TradeCorrected(TradeCorrected { broken, trade, .. }) => {
+                self.trade_id_last += 1;
+                assert_eq!(trade.trade_id, TradeId(self.trade_id_last));
+                format!("corrected {broken} to {}", self.past(trade))
+            }
+            VenueEvent::Declined(decline) => format!("declined {:?}", decline.reason),
+        }
+    }
+
+    fn past(&self, trade: &PastTrade) -> String {
+        let [maker, taker] = [&trade.maker, &trade.taker].map(|party| {
+            assert_eq!(self.told[&party.key].order_id, party.order_id);
+            self.name(party.key)
+        });
+        let PastTrade { trade_id, quantity, price, .. } = trade;
+        format!("{trade_id}: {maker} {taker} {quantity} @ {price}")
+    }
+
+    fn symbol(&self, instrument_id: InstrumentId) -> String {
+        let instrument = self.engine.instruments().nth(usize::from(instrument_id.0) - 1);
+        instrument.expect("it was added").symbol.to_string()
     }
 
     fn tell_accepted(&mut self, command: &Command, accepted: &Accepted) -> String {
@@ -464,6 +627,7 @@ impl World {
                 leaves: accepted.quantity.0,
                 booked: false,
                 display: accepted.display,
+                for_auction: accepted.time_in_force.is_for_auction(),
                 shown: 0,
             },
         );
@@ -489,6 +653,7 @@ impl World {
             leaves: replaced.leaves.0,
             booked: replaced.in_place,
             display: replaced.display,
+            for_auction: replaced.time_in_force.is_for_auction(),
             shown: replaced.shown.0,
         };
         self.told.insert(replaced.key, told);
@@ -509,6 +674,9 @@ impl World {
             TimeInForce::ImmediateOrCancel => " ioc",
             TimeInForce::FillOrKill => " fok",
             TimeInForce::GoodTillCancel => " gtc",
+            TimeInForce::AtTheOpen => " at-the-open",
+            TimeInForce::AtTheClose => " at-the-close",
+            TimeInForce::GoodForAuction => " for-auction",
             other => panic!("{other:?} has no word yet"),
         });
         if replaced.display == Display::Attributable {
@@ -538,6 +706,12 @@ impl World {
         assert_eq!(told.instrument_id, booked.instrument_id);
         told.booked = true;
         told.shown = booked.shown.0;
+        // A market order that is collected has no price, and waits for the auction.
+        told.for_auction |= booked.price == Price::ZERO;
+        if told.for_auction {
+            assert_eq!((booked.shown, booked.attribution), (Quantity::ZERO, Firm::BLANK));
+            return format!("booked {} for auction", booked.leaves);
+        }
         let name = optional(" as ", &booked.attribution);
         let hidden = match (told.display, booked.shown) {
             (Display::Hidden, shown) => {
@@ -560,15 +734,27 @@ impl World {
             let told = self.take(fill.key, fill.order_id, traded.quantity, fill.leaves);
             assert_eq!(told.instrument_id, traded.instrument_id);
         }
-        assert!(self.told[&traded.maker.key].booked && !self.told[&traded.taker.key].booked);
-        assert_eq!(self.told[&traded.maker.key].price, traded.price);
-        let told = self.told.get_mut(&traded.maker.key).expect("it was told of");
-        assert_eq!(told.shown > 0, traded.maker_displayed);
-        if traded.maker_displayed {
-            told.shown = told.shown.checked_sub(traded.quantity.0).expect("only what is shown");
+        assert!(self.told[&traded.maker.key].booked);
+        assert_eq!(self.told[&traded.taker.key].booked, traded.auction.is_some());
+        match traded.auction {
+            Some(auction) => {
+                assert!(traded.maker.order_id < traded.taker.order_id);
+                self.take_shown(traded.taker.key, traded.quantity, auction.taker_displayed);
+            }
+            None => assert_eq!(self.told[&traded.maker.key].price, traded.price),
         }
+        self.take_shown(traded.maker.key, traded.quantity, traded.maker_displayed);
         let [maker, taker] = [&traded.maker, &traded.taker].map(|fill: &Fill| self.name(fill.key));
         format!("trade {maker} {taker} {} @ {}", traded.quantity, traded.price)
+    }
+
+    /// A resting order traded so many lots of those that the feed shows.
+    fn take_shown(&mut self, key: OrderKey, quantity: Quantity, displayed: bool) {
+        let told = self.told.get_mut(&key).expect("it was told of");
+        assert_eq!(told.shown > 0, displayed);
+        if displayed {
+            told.shown = told.shown.checked_sub(quantity.0).expect("only what is shown");
+        }
     }
 
     fn tell_prevented(&mut self, event: &SelfMatchPrevented) -> String {
@@ -738,6 +924,10 @@ impl<'a> Words<'a> {
         word.parse().unwrap_or_else(|_| panic!("{word} is not a number"))
     }
 
+    fn break_reason(&mut self) -> BreakReason {
+        BreakReason::from_code(self.next().as_bytes()[0]).expect("its letter")
+    }
+
     /// The letter of a self-match prevention.
     fn prevention(&mut self) -> SelfMatchPrevention {
         SelfMatchPrevention::from_code(self.next().as_bytes()[0]).expect("its letter")
@@ -762,6 +952,39 @@ impl<'a> Words<'a> {
             let word = self.next();
             take(word, self);
         }
+    }
+}
+
+const PHASES: [(&str, Phase); 7] = [
+    ("pre-open", Phase::PreOpen),
+    ("opening-auction", Phase::OpeningAuction),
+    ("continuous", Phase::Continuous),
+    ("volatility-auction", Phase::VolatilityAuction),
+    ("halted", Phase::Halted),
+    ("closing-auction", Phase::ClosingAuction),
+    ("closed", Phase::Closed),
+];
+
+fn phase(word: &str) -> Phase {
+    PHASES.iter().find(|(name, _)| *name == word).expect("a phase").1
+}
+
+fn phase_word(phase: Phase) -> &'static str {
+    PHASES.iter().find(|(_, it)| *it == phase).expect("each has a word").0
+}
+
+fn change(property: &str, value: u64) -> InstrumentChange {
+    match property {
+        "increment" => InstrumentChange::PriceIncrement(Price(value)),
+        "lot" => InstrumentChange::RoundLot(Quantity(value)),
+        "reference" => InstrumentChange::ReferencePrice(Price(value)),
+        "static-band" => InstrumentChange::StaticBand(value as u32),
+        "dynamic-band" => InstrumentChange::DynamicBand(value as u32),
+        "pause" => InstrumentChange::PauseSeconds(value as u32),
+        "collar" => InstrumentChange::PriceCollar(value as u32),
+        "quantity-max" => InstrumentChange::QuantityMax(Quantity(value)),
+        "notional-max" => InstrumentChange::NotionalMax(value),
+        _ => panic!("{property}?"),
     }
 }
 

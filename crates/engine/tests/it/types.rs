@@ -64,7 +64,7 @@ fn market_to_limit_rests_where_it_traded() {
 fn lives_that_are_not_offered_are_rejected() {
     check(
         "
-        buy A1 4 @ 100 for-auction     => rejected A1 NotSupported
+        buy A1 4 @ market-to-limit for-auction  => rejected A1 NotSupported
         ",
     );
 }
