@@ -69,6 +69,9 @@ const READ_BY: &[(OrdersAgent, OrdersAgent)] = &[
     (OrdersAgent::Reporter, OrdersAgent::Source),
 ];
 
+/// A run is soon over: a larger segment, made ahead, would cost more than all that is written to it.
+const SEGMENT_BYTES: u64 = 32 << 20;
+
 /// How many slots the rings have.
 #[derive(Clone, Copy, Debug)]
 pub struct RingSlots {
@@ -290,7 +293,11 @@ pub fn wire<L: Sink, R: Sink>(
     let (checkpoints, _) = Builder::<Checkpoint>::new("checkpoints", 64).build();
 
     let now_ns = clock.now_ns();
-    let options = Options { durability: wiring.durability, ..Options::new(now_ns, now_ns) };
+    let options = Options {
+        durability: wiring.durability,
+        segment_bytes: SEGMENT_BYTES,
+        ..Options::new(now_ns, now_ns)
+    };
     let storage = Box::new(Folder::new(&wiring.journal));
     let (engine, writer, report) = recovery::recover(storage, &options, &mut |_| ())?;
     if report.last_sequence > 0 {
