@@ -5,6 +5,7 @@ pub(crate) mod level;
 pub(crate) mod window;
 pub(crate) mod ladder;
 pub(crate) mod matching;
+pub(crate) mod sharing;
 
 use alloc::boxed::Box;
 
@@ -17,6 +18,7 @@ use crate::{
 };
 use ladder::{Ladder, NO_RANK};
 use pool::{Pool, Slot};
+use sharing::Sharing;
 
 /// Both sides of one instrument, each with its displayed and its hidden orders.
 ///
@@ -37,6 +39,8 @@ pub(crate) struct Book {
     increment_inverse: u64,
     /// The number of the highest price, in increments.
     number_max: u32,
+    /// How what trades at a price is shared.
+    pub(crate) sharing: Sharing,
     bids: BookSide,
     asks: BookSide,
     /// How the instrument is traded now.
@@ -65,6 +69,7 @@ impl Book {
             increment,
             increment_inverse: (u64::MAX / u64::from(increment)).wrapping_add(1),
             number_max: PRICE_MAX.0 as u32 / increment,
+            sharing: Sharing::PRICE_TIME,
             bids: BookSide::default(),
             asks: BookSide::default(),
             trading: Trading::NEW,

@@ -18,9 +18,9 @@ use alloc::vec::Vec;
 use core::fmt;
 
 use market::{
-    AddInstrument, AddSession, Capacity, Conditions, CustomerType, Display, Firm, Indication,
-    InstrumentId, Lots, OrderId, OrderKey, Party, PastTrade, Phase, Price, Quantity, Scope,
-    SelfMatchPrevention, Sequence, SessionId, Side, SystemEvent, Timestamp, TradeId,
+    AddInstrument, AddSession, Allocation, Capacity, Conditions, CustomerType, Display, Firm,
+    Indication, InstrumentId, Lots, OrderId, OrderKey, Party, PastTrade, Phase, Price, Quantity,
+    Scope, SelfMatchPrevention, Sequence, SessionId, Side, SystemEvent, Timestamp, TradeId,
 };
 
 use crate::{
@@ -240,6 +240,8 @@ fn write_trading(out: &mut Writer, trading: &Trading) {
     out.u32(trading.price_collar);
     out.u32(trading.quantity_max);
     out.u64(trading.notional_max);
+    out.u8(trading.allocation.code());
+    out.u32(trading.time_share);
     out.u64(trading.reference_price.0);
     out.u64(trading.price_last.0);
     out.u64(trading.ends_ns);
@@ -262,6 +264,8 @@ fn read_trading(from: &mut Reader<'_>) -> Result<Trading, SnapshotError> {
         price_collar: from.u32()?,
         quantity_max: from.u32()?,
         notional_max: from.u64()?,
+        allocation: from.code("allocation", Allocation::from_code)?,
+        time_share: from.u32()?,
         reference_price: Price(from.u64()?),
         price_last: Price(from.u64()?),
         ends_ns: from.u64()?,
@@ -275,6 +279,9 @@ fn read_trading(from: &mut Reader<'_>) -> Result<Trading, SnapshotError> {
         },
     };
     trading.settle();
+    if trading.time_share > 1_000_000 {
+        return Err(from.field("time share"));
+    }
     if PRICE_MAX < trading.reference_price || PRICE_MAX < trading.price_last {
         return Err(from.field("reference price"));
     }
@@ -463,6 +470,7 @@ impl Restoration {
         }
         let instrument_id = InstrumentId(self.engine.books.len() as u16);
         self.engine.change_trading(instrument_id, |it| *it = trading);
+        self.engine.books[usize::from(instrument_id.0) - 1].sharing = trading.sharing();
         if trading.phase.is_auction() {
             self.engine.auctions.push(instrument_id);
         }

@@ -2,11 +2,12 @@
 //! ask.
 
 use market::{
-    Indication, InstrumentChange, InstrumentId, OrderType, Phase, Price, Quantity, RejectReason,
-    Side,
+    Allocation, Indication, InstrumentChange, InstrumentId, OrderType, Phase, Price, Quantity,
+    RejectReason, Side,
 };
 
 use crate::{
+    book::sharing::Sharing,
     hash,
     order::{PRICE_MAX, QUANTITY_LIMIT},
 };
@@ -40,6 +41,9 @@ pub(crate) struct Trading {
     pub(crate) quantity_max: u32,
     /// Ticks times lots; 0 is any.
     pub(crate) notional_max: u64,
+    pub(crate) allocation: Allocation,
+    /// Millionths, where the allocation is pro rata.
+    pub(crate) time_share: u32,
     /// [`Price::ZERO`] is none.
     pub(crate) reference_price: Price,
     /// Kept only where a dynamic band needs it; [`Price::ZERO`] before the first trade.
@@ -66,6 +70,8 @@ impl Trading {
         price_collar: 0,
         quantity_max: 0,
         notional_max: 0,
+        allocation: Allocation::PriceTime,
+        time_share: 0,
         reference_price: Price::ZERO,
         price_last: Price::ZERO,
         ends_ns: NEVER_NS,
@@ -94,13 +100,26 @@ impl Trading {
             && self.notional_max == 0;
     }
 
+    /// How what trades at a price is shared.
+    pub(crate) fn sharing(&self) -> Sharing {
+        match self.allocation {
+            Allocation::PriceTime => Sharing::PRICE_TIME,
+            Allocation::ProRata => Sharing::pro_rata(self.time_share),
+        }
+    }
+
     /// Takes over a change that does not concern the book; false if it has a value that it cannot
     /// have.
     pub(crate) fn configure(&mut self, change: &InstrumentChange) -> bool {
         match *change {
-            InstrumentChange::PriceIncrement(_)
-            | InstrumentChange::RoundLot(_)
-            | InstrumentChange::Allocation(_) => {}
+            InstrumentChange::PriceIncrement(_) | InstrumentChange::RoundLot(_) => {}
+            InstrumentChange::Allocation(allocation) => self.allocation = allocation,
+            InstrumentChange::TimeShare(ppm) => {
+                if u64::from(ppm) > MILLION {
+                    return false;
+                }
+                self.time_share = ppm;
+            }
             InstrumentChange::ReferencePrice(price) => {
                 if price > PRICE_MAX {
                     return false;
@@ -180,10 +199,11 @@ impl Trading {
             u64::from(self.phase.code())
                 | u64::from(self.is_removed) << 8
                 | u64::from(imbalance_is_buy) << 16
+                | u64::from(self.allocation.code()) << 24
                 | u64::from(self.extension) << 32,
             u64::from(self.static_band) | u64::from(self.dynamic_band) << 32,
             u64::from(self.pause_s) | u64::from(self.price_collar) << 32,
-            u64::from(self.quantity_max),
+            u64::from(self.quantity_max) | u64::from(self.time_share) << 32,
             self.notional_max,
             self.reference_price.0 | self.price_last.0 << 32,
             self.ends_ns,

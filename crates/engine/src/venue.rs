@@ -132,6 +132,7 @@ impl Engine {
         let instrument_id = self.known(&configure.symbol)?;
         let change = configure.change;
         let mut instrument = *self.book_at(instrument_id).instrument();
+        let mut trading = *self.trading(instrument_id);
         match change {
             InstrumentChange::PriceIncrement(increment) => {
                 if increment == Price::ZERO || PRICE_MAX < increment {
@@ -149,7 +150,6 @@ impl Engine {
                 instrument.round_lot = round_lot;
             }
             _ => {
-                let mut trading = *self.trading(instrument_id);
                 if !trading.configure(&change) {
                     return Err(VenueDeclineReason::InvalidValue);
                 }
@@ -159,6 +159,7 @@ impl Engine {
         let book = &mut self.books[usize::from(instrument_id.0) - 1];
         self.hash.change(hash::instrument(book.instrument()), hash::instrument(&instrument));
         book.set_instrument(instrument);
+        book.sharing = trading.sharing();
         let changed = InstrumentChanged { instrument_id, change };
         emit(Event::Venue(VenueEvent::InstrumentChanged(changed)));
         Ok(())

@@ -911,7 +911,7 @@ mod tests {
     }
 
     fn venue() -> impl Strategy<Value = VenueCommand> {
-        let numbers = (any::<u64>(), any::<u32>(), 0..10_u8);
+        let numbers = (any::<u64>(), any::<u32>(), 0..12_u8);
         let change = numbers.prop_map(|(wide, narrow, property)| match property {
             0 => InstrumentChange::PriceIncrement(Price(wide)),
             1 => InstrumentChange::RoundLot(Quantity(wide)),
@@ -922,6 +922,8 @@ mod tests {
             6 => InstrumentChange::PriceCollar(narrow),
             7 => InstrumentChange::QuantityMax(Quantity(wide)),
             8 => InstrumentChange::NotionalMax(wide),
+            9 => InstrumentChange::TimeShare(narrow),
+            10 => InstrumentChange::Allocation(Allocation::ProRata),
             _ => InstrumentChange::Allocation(Allocation::PriceTime),
         });
         let scope = || {

@@ -69,6 +69,9 @@ pub enum InstrumentChange {
     NotionalMax(u64),
     /// How what trades is shared among the orders of a price.
     Allocation(Allocation),
+    /// Where that is pro rata, how much goes to the oldest first all the same, in millionths; at
+    /// most 1,000,000.
+    TimeShare(u32),
 }
 
 code_enum! {
@@ -76,6 +79,8 @@ code_enum! {
     Allocation {
         /// The order that has rested longest first.
         PriceTime = b'T',
+        /// In proportion to what each displayed order offers.
+        ProRata = b'P',
     }
 }
 

@@ -1,5 +1,7 @@
 //! The cross: an incoming order against the resting orders it meets.
 
+use core::iter;
+
 use market::{Price, Quantity, SelfMatchPrevention};
 
 use super::{
@@ -43,15 +45,20 @@ pub(crate) trait Settle {
     /// What a reserve order offers at a time.
     fn shown(&self, slot: Slot) -> Quantity;
 
+    /// What an order offers at a time.
+    fn offered(&self, slot: Slot, maker: &Order) -> Quantity {
+        if maker.is_reserve { self.shown(slot) } else { maker.leaves() }
+    }
+
     /// Gives a reserve order of which nothing is shown its next part, with another order id; false,
     /// and nothing is done, if some is shown.
     fn refresh(&mut self, slot: Slot, maker: &mut Order) -> bool;
 }
 
 /// An incoming order on its way through the other side.
-struct Crossing<'a, S> {
-    taker: &'a mut Order,
-    settlement: &'a mut S,
+pub(super) struct Crossing<'a, S> {
+    pub(super) taker: &'a mut Order,
+    pub(super) settlement: &'a mut S,
 }
 
 impl<S: Settle> Take<Order> for Crossing<'_, S> {
@@ -123,8 +130,14 @@ impl Book {
         {
             // What is not shown of reserve orders trades after all that is.
             let mut reserve = Quantity::ZERO;
-            let mut slot = oldest;
-            while !slot.is_none() {
+            let is_shared = self.sharing.is_pro_rata() && pool[oldest].order.display.is_displayed();
+            // Where a level is shared out, its own are met first.
+            let own = is_shared.then(|| {
+                level_queue(pool, oldest).filter(|slot| prevention(&pool[*slot].order).is_some())
+            });
+            let others = level_queue(pool, oldest)
+                .filter(|slot| !is_shared || prevention(&pool[*slot].order).is_none());
+            for slot in own.into_iter().flatten().chain(others) {
                 let maker = &pool[slot].order;
                 let mut quantity = maker.leaves().min(leaves);
                 match prevention(maker) {
@@ -149,7 +162,6 @@ impl Book {
                 if leaves.is_zero() {
                     return leaves;
                 }
-                slot = pool[slot].younger;
             }
             if !reserve.is_zero() {
                 let quantity = reserve.min(leaves);
@@ -173,9 +185,13 @@ impl Book {
         settlement: &mut impl Settle,
     ) {
         let rank_worst = limit.map_or(NO_RANK - 1, |price| self.rank_opposite(taker.side, price));
+        let sharing = self.sharing;
         let makers = self.opposite_mut(taker.side);
         let mut crossing = Crossing { taker, settlement };
         while makers.best_rank() <= rank_worst && !crossing.taker.is_done() {
+            if sharing.is_pro_rata() && makers.share_out(pool, &mut crossing, sharing) {
+                continue;
+            }
             if makers.best_ladder_mut().cross_best(pool, &mut crossing) {
                 makers.meet(pool, &mut crossing);
             }
@@ -190,6 +206,17 @@ impl BookSide {
     #[inline(never)]
     fn meet(&mut self, pool: &mut Pool, crossing: &mut Crossing<'_, impl Settle>) {
         let slot = self.best_oldest();
+        self.meet_at(pool, crossing, slot, None);
+    }
+
+    /// An incoming order meets one of the best level, and trades no more with it than its share.
+    pub(super) fn meet_at(
+        &mut self,
+        pool: &mut Pool,
+        crossing: &mut Crossing<'_, impl Settle>,
+        slot: Slot,
+        share: Option<Quantity>,
+    ) {
         let maker = &mut pool[slot].order;
         let Crossing { taker, settlement } = crossing;
         let prevention = settlement.prevention(taker, maker);
@@ -197,8 +224,8 @@ impl BookSide {
         let taker_leaves_before = taker.leaves();
         // All of an order is kept from its own, whatever is shown of it.
         let offered = match prevention {
-            None if maker.is_reserve => settlement.shown(slot),
-            _ => maker.leaves(),
+            None => share.unwrap_or_else(|| settlement.offered(slot, maker)),
+            Some(_) => maker.leaves(),
         };
         let quantity = offered.min(taker_leaves_before);
         match prevention {
@@ -226,6 +253,13 @@ impl BookSide {
             self.ladder_mut(display).move_last(pool, rank, slot);
         }
     }
+}
+
+/// The orders of a level from one on, oldest first.
+fn level_queue(pool: &Pool, oldest: Slot) -> impl Iterator<Item = Slot> {
+    iter::successors(Some(oldest), |slot| {
+        Some(pool[*slot].younger).filter(|younger| !younger.is_none())
+    })
 }
 
 /// Takes from the two orders what the prevention says; `quantity` would have traded.

@@ -19,6 +19,7 @@ mod types;
 mod money;
 mod money_checks;
 mod reserve;
+mod pro_rata;
 mod phases;
 mod auctions;
 mod bands;

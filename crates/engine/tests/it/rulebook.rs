@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 const RULES: &str = include_str!("../../../../docs/rules.md");
 
-const SCENARIOS: [&str; 21] = [
+const SCENARIOS: [&str; 22] = [
     include_str!("day.rs"),
     include_str!("numbers.rs"),
     include_str!("acceptance.rs"),
@@ -22,6 +22,7 @@ const SCENARIOS: [&str; 21] = [
     include_str!("money.rs"),
     include_str!("money_checks.rs"),
     include_str!("reserve.rs"),
+    include_str!("pro_rata.rs"),
     include_str!("phases.rs"),
     include_str!("auctions.rs"),
     include_str!("bands.rs"),

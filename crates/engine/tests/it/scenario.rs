@@ -29,11 +29,11 @@ use std::{collections::BTreeMap, fmt::Write};
 
 use engine::{Engine, Restoration};
 use market::{
-    Accepted, AccountQuery, AddInstrument, AddSession, BlockEntry, Booked, BreakReason, BreakTrade,
-    CancelOnDisconnect, CancelOrder, CancelReason, Canceled, Capacity, ClientOrderId, CollarSet,
-    Command, ConditionChanges, Conditions, ConfigureInstrument, CorrectTrade, CustomerType,
-    Display, EnterOrder, EntrySwitch, EntrySwitched, Event, Fill, Firm, Indicated, Indication,
-    Input, Instructed, Instructions, InstrumentChange, InstrumentId, Lots, MassCancel,
+    Accepted, AccountQuery, AddInstrument, AddSession, Allocation, BlockEntry, Booked, BreakReason,
+    BreakTrade, CancelOnDisconnect, CancelOrder, CancelReason, Canceled, Capacity, ClientOrderId,
+    CollarSet, Command, ConditionChanges, Conditions, ConfigureInstrument, CorrectTrade,
+    CustomerType, Display, EnterOrder, EntrySwitch, EntrySwitched, Event, Fill, Firm, Indicated,
+    Indication, Input, Instructed, Instructions, InstrumentChange, InstrumentId, Lots, MassCancel,
     MassCanceled, Modified, ModifyOrder, OrderAttributes, OrderId, OrderKey, OrderType, PastTrade,
     Phase, PhaseCause, PhaseChanged, Price, Pricing, Quantity, RefusedOrder, RejectReason,
     RemoveInstrument, ReplaceOrder, ReplaceTerms, Replaced, RestateReason, Restated, Scope,
@@ -984,6 +984,8 @@ fn change(property: &str, value: u64) -> InstrumentChange {
         "collar" => InstrumentChange::PriceCollar(value as u32),
         "quantity-max" => InstrumentChange::QuantityMax(Quantity(value)),
         "notional-max" => InstrumentChange::NotionalMax(value),
+        "pro-rata" => InstrumentChange::Allocation(Allocation::ALL[value as usize]),
+        "time-share" => InstrumentChange::TimeShare(value as u32),
         _ => panic!("{property}?"),
     }
 }

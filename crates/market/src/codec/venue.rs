@@ -25,6 +25,7 @@ const PRICE_COLLAR: u8 = 7;
 const QUANTITY_MAX: u8 = 8;
 const NOTIONAL_MAX: u8 = 9;
 const ALLOCATION: u8 = 10;
+const TIME_SHARE: u8 = 11;
 
 impl Writer<'_> {
     pub(super) fn venue(&mut self, command: &VenueCommand) {
@@ -91,6 +92,7 @@ fn property_and_value(change: &InstrumentChange) -> (u8, u64) {
         InstrumentChange::QuantityMax(quantity) => (QUANTITY_MAX, quantity.0),
         InstrumentChange::NotionalMax(notional) => (NOTIONAL_MAX, notional),
         InstrumentChange::Allocation(allocation) => (ALLOCATION, u64::from(allocation.code())),
+        InstrumentChange::TimeShare(ppm) => (TIME_SHARE, u64::from(ppm)),
     }
 }
 
@@ -156,6 +158,7 @@ impl Reader<'_> {
                 let code = u8::try_from(value).map_err(|_| VALUE)?;
                 InstrumentChange::Allocation(Allocation::from_code(code).ok_or(VALUE)?)
             }
+            TIME_SHARE => InstrumentChange::TimeShare(narrow()?),
             _ => return Err(DecodeError::Field("property")),
         })
     }
