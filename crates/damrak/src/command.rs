@@ -1,5 +1,6 @@
 //! What a user can ask for: one module a verb.
 
+mod at;
 mod bench;
 mod demo;
 mod feed;
@@ -8,6 +9,7 @@ mod journal;
 mod load;
 mod man;
 mod output;
+mod recover;
 mod run;
 mod serve;
 mod sim;
@@ -45,6 +47,8 @@ enum Verb {
     Load(load::Arguments),
     Feed(feed::Arguments),
     Journal(journal::Arguments),
+    Recover(recover::Arguments),
+    At(at::Arguments),
     Sim(sim::Arguments),
     Run(run::Arguments),
     Generate(generate::Arguments),
@@ -74,6 +78,8 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> Result<(), Failure>
         Verb::Load(arguments) => load::run(&arguments),
         Verb::Feed(arguments) => feed::run(&arguments),
         Verb::Journal(arguments) => journal::run(&arguments),
+        Verb::Recover(arguments) => recover::run(&arguments),
+        Verb::At(arguments) => at::run(&arguments),
         Verb::Sim(arguments) => sim::run(&arguments),
         Verb::Run(arguments) => run::run(&arguments),
         Verb::Generate(arguments) => generate::run(&arguments),

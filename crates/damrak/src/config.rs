@@ -53,6 +53,9 @@ pub struct JournalConfig {
     pub durability: DurabilityConfig,
     /// A new file is begun when one is this long. Default `256MiB`.
     pub segment: Bytes,
+    /// After so many inputs the state hash is put in the journal, and compared when that is
+    /// replayed; 0 is never. Default 4096.
+    pub state_hash_every: u64,
 }
 
 /// `[snapshots]`: files beside the segments of the journal.
@@ -383,6 +386,7 @@ impl Default for JournalConfig {
             directory: "damrak-data".into(),
             durability: DurabilityConfig::Written,
             segment: Bytes(256 << 20),
+            state_hash_every: 4096,
         }
     }
 }

@@ -15,6 +15,8 @@ pub mod neighbors;
 pub mod pipeline;
 pub mod sockets;
 pub mod venue;
+pub mod note;
+pub mod plain;
 pub mod recovery;
 pub mod snapshot;
 pub mod shadow;

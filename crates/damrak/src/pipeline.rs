@@ -189,6 +189,7 @@ where
 
     let mut checkpoints = Builder::<Checkpoint>::new("checkpoints", CHECKPOINT_SLOTS);
     let checkpoint_tap = checkpoints.lappable("status");
+    let hash_tap = checkpoints.lappable("journaler");
     let (checkpoints_producer, _) = checkpoints.build();
 
     let durable = Arc::new(Cursor::new(0));
@@ -280,12 +281,15 @@ where
         Arc::clone(&due),
     );
     let journaled = Arc::new(Latest::new(0));
+    let hash_every = config.journal.state_hash_every;
     let journaler = Journaler::new(to_journaler, writer, durable, unconditional)
-        .telling(Arc::clone(&journaled));
+        .telling(Arc::clone(&journaled))
+        .noting(hash_tap, hash_every);
     let last_snapshot = snapshot.map_or(0, |summary| summary.header.sequence);
     let snapshots = (plan.inputs > 0 || plan.time_ns > 0)
         .then(|| Snapshots::new(files, journaled, plan, last_snapshot));
-    let engine = EngineStage::new(to_engine, engine, outputs_producer, checkpoints_producer, due);
+    let engine = EngineStage::new(to_engine, engine, outputs_producer, checkpoints_producer, due)
+        .hashing_every(hash_every);
     let agents: [(AgentName, Box<dyn Agent>); 6] = [
         (AgentName::OrderEntry, Box::new(order_entry)),
         (AgentName::OrderEntryUdp, Box::new(order_entry_udp)),

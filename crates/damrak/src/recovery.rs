@@ -1,12 +1,12 @@
 //! From a journal back to the state: replay, and what the configuration must still add to it.
 
-use std::{error::Error, path::Path};
+use std::{error::Error, fmt, path::Path};
 
 use engine::Engine;
 use gateway::History;
 use journal::{
-    Folder, Kind, OpenError, Options, Report, SnapshotError, SnapshotSummary, Storage, VerifyError,
-    Writer,
+    Folder, Kind, OpenError, Options, Record, Report, SnapshotError, SnapshotSummary, Storage,
+    VerifyError, Writer,
 };
 use market::{
     AddInstrument, AddSession, CancelOnDisconnect, Command, Input, Output, SystemEvent, Timestamp,
@@ -15,6 +15,7 @@ use market::{
 use crate::{
     config::Config,
     failure::Failure,
+    note::{self, Difference, HashCheck, StateHash},
     shadow::{Choice, choose},
     snapshot::{self, NotACommand},
 };
@@ -25,13 +26,16 @@ pub struct Replay {
     pub engine: Engine,
     /// What was read.
     pub report: Report,
+    /// How its state hashes compared.
+    pub hashes: HashCheck,
 }
 
 /// Replays the journal of a folder without changing it. `after` is called after each input with
 /// the state it led to, `each` with every output.
 ///
 /// # Errors
-/// There is no journal, or it is corrupt; the failure names file and offset.
+/// There is no journal, or it is corrupt, or leads to another state than it says; the failure
+/// names file and offset.
 pub fn replay_folder(
     directory: &Path,
     after: &mut dyn FnMut(&Input, &Engine),
@@ -49,17 +53,15 @@ pub fn replay(
     after: &mut dyn FnMut(&Input, &Engine),
     each: &mut dyn FnMut(&Output),
 ) -> Result<Replay, Failure> {
-    let mut engine = Engine::new();
+    let mut state = State::default();
     let report = journal::verify(storage, &mut |record| {
-        if record.kind == Kind::Input {
-            let input = snapshot::input_of(record.sequence, record.timestamp, record.payload)?;
-            snapshot::apply(&mut engine, &input, each);
-            after(&input, &engine);
+        if let Some(input) = state.show(record, each)? {
+            after(&input, &state.engine);
         }
-        Ok::<(), NotACommand>(())
+        Ok::<(), NotReplayed>(())
     })
     .map_err(|error| verify_failure(&error))?;
-    Ok(Replay { engine, report })
+    Ok(Replay { engine: state.engine, report, hashes: state.hashes })
 }
 
 /// A journal that was opened for writing, and what it came to.
@@ -88,34 +90,28 @@ pub enum Past<'a> {
 /// is called with every output.
 ///
 /// # Errors
-/// It cannot be read, is in use, is foreign or is corrupt.
+/// It cannot be read, is in use, is foreign or is corrupt, or leads to another state than it says.
 pub fn recover(
     storage: Box<dyn Storage>,
     options: &Options,
     each: &mut dyn FnMut(&Output),
 ) -> Result<(Engine, Writer, Report), Failure> {
-    let mut engine = Engine::new();
+    let mut state = State::default();
     let (writer, report) =
-        open(storage, options, &mut engine, each).map_err(|error| open_failure(&error))?;
-    Ok((engine, writer, report))
+        open(storage, options, &mut state, each).map_err(|error| open_failure(&error))?;
+    Ok((state.engine, writer, report))
 }
 
 /// Opens a journal, and applies what comes after the state that the engine has.
 fn open(
     storage: Box<dyn Storage>,
     options: &Options,
-    engine: &mut Engine,
+    state: &mut State,
     each: &mut dyn FnMut(&Output),
 ) -> Result<(Writer, Report), OpenError> {
-    let from = engine.sequence().0;
+    let from = state.engine.sequence().0;
     let options = Options { from, ..options.clone() };
-    journal::open(storage, &options, &mut |record| {
-        if record.kind == Kind::Input && record.sequence > from {
-            let input = snapshot::input_of(record.sequence, record.timestamp, record.payload)?;
-            snapshot::apply(engine, &input, each);
-        }
-        Ok::<(), NotACommand>(())
-    })
+    journal::open(storage, &options, &mut |record| state.show(record, each).map(|_| ()))
 }
 
 /// Opens the journal of `storage` for writing, after replaying it through an engine: from the newest
@@ -123,7 +119,7 @@ fn open(
 /// must know.
 ///
 /// # Errors
-/// It cannot be read, is in use, is foreign or is corrupt.
+/// It cannot be read, is in use, is foreign or is corrupt, or leads to another state than it says.
 pub fn resume(
     storage: Box<dyn Storage>,
     snapshots: &mut dyn Storage,
@@ -132,14 +128,14 @@ pub fn resume(
     take: &mut dyn FnMut(Past<'_>),
 ) -> Result<Recovery, Failure> {
     let Choice { found, passed_over } = choose(&*storage, snapshots, u64::MAX, history_bytes)?;
-    let (snapshot, mut engine) = match found {
-        None => (None, Engine::new()),
+    let (snapshot, mut state) = match found {
+        None => (None, State::default()),
         Some((summary, state)) => {
             take(Past::History(&state.history));
-            (Some(summary), state.engine)
+            (Some(summary), State { engine: state.engine, hashes: HashCheck::default() })
         }
     };
-    let opened = open(storage, options, &mut engine, &mut |output| take(Past::Output(output)));
+    let opened = open(storage, options, &mut state, &mut |output| take(Past::Output(output)));
     let (writer, report) = opened.map_err(|error| {
         let failure = open_failure(&error);
         match passed_over.first() {
@@ -149,8 +145,68 @@ pub fn resume(
             }
         }
     })?;
-    Ok(Recovery { engine, writer, report, snapshot, passed_over })
+    Ok(Recovery { engine: state.engine, writer, report, snapshot, passed_over })
 }
+
+/// What a replay has come to so far.
+#[derive(Default)]
+struct State {
+    engine: Engine,
+    hashes: HashCheck,
+}
+
+impl State {
+    /// Takes up the next record; gives the input, if it is one that was not in the state before.
+    fn show(
+        &mut self,
+        record: Record<'_>,
+        each: &mut dyn FnMut(&Output),
+    ) -> Result<Option<Input>, NotReplayed> {
+        if record.kind == Kind::Note {
+            if let Some(note) = StateHash::decode(record.payload) {
+                self.hashes.noted(&note, &self.engine).map_err(NotReplayed::OtherState)?;
+            }
+            return Ok(None);
+        }
+        if record.sequence <= self.engine.sequence().0 {
+            return Ok(None); // it is in the snapshot
+        }
+        let input = decode(&record)?;
+        snapshot::apply(&mut self.engine, &input, each);
+        self.hashes.applied(&self.engine);
+        Ok(Some(input))
+    }
+}
+
+/// The input that a record says.
+pub(crate) fn decode(record: &Record<'_>) -> Result<Input, NotReplayed> {
+    snapshot::input_of(record.sequence, record.timestamp, record.payload)
+        .map_err(NotReplayed::NotACommand)
+}
+
+/// Why a record that is whole was not taken up.
+#[derive(Debug)]
+pub(crate) enum NotReplayed {
+    /// It was written by another program or another version.
+    NotACommand(NotACommand),
+    /// The state that it names is not the one it leads to.
+    OtherState(Difference),
+}
+
+impl fmt::Display for NotReplayed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NotACommand(error) => error.fmt(f),
+            Self::OtherState(Difference { sequence, noted, replayed }) => write!(
+                f,
+                "after sequence {sequence} the venue had state hash {noted:016x}, and the replay \
+                 has {replayed:016x}; use the version of damrak that wrote the journal"
+            ),
+        }
+    }
+}
+
+impl Error for NotReplayed {}
 
 pub(crate) fn open_failure(error: &OpenError) -> Failure {
     if error.is_corruption() {
@@ -206,6 +262,13 @@ pub fn complete(
             each(&Output { cause: sequence, timestamp, event });
         });
     }
+    let note = StateHash {
+        sequence: engine.sequence().0,
+        state_hash: engine.state_hash(),
+        every: config.journal.state_hash_every,
+        fingerprint: note::fingerprint(),
+    };
+    writer.note(&note.encode()).map_err(failed)?;
     writer.commit().map_err(failed)?;
     Ok(())
 }

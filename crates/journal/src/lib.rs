@@ -23,19 +23,23 @@ mod writer;
 mod reader;
 mod judgement;
 mod recovery;
+mod cut;
 mod follow;
 mod retention;
 mod snapshot;
 mod error;
 
 pub use crash::{Crash, CrashStorage, Fault, Operation, Stopped};
+pub use cut::{GivenUp, cut};
 pub use error::{
     AppendError, BadRecord, BoxError, Damage, DamageKind, HeaderFault, OpenError, VerifyError,
 };
 pub use follow::Follower;
 pub use judgement::{Row, TABLE};
 pub use record::{Kind, PAYLOAD_LEN_MAX, Record, encoded_len};
-pub use recovery::{Cut, DamagedCopy, Options, Report, identity, open, verify, verify_from};
+pub use recovery::{
+    Cut, DamagedCopy, Options, Report, SegmentReport, identity, open, verify, verify_from,
+};
 pub use retention::{remove_segments_before, segments_before};
 pub use segment::{FORMAT_VERSION, SEGMENT_HEADER_LEN, file_name};
 pub use snapshot::{

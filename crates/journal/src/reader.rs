@@ -104,6 +104,11 @@ impl SegmentReader {
         self.header.epoch
     }
 
+    /// The last sequence of the batches that were read.
+    pub(crate) fn last_sequence(&self) -> u64 {
+        self.last_sequence
+    }
+
     /// How many records the batch has that was read last, the seal excluded.
     pub(crate) fn record_count(&self) -> usize {
         self.places.len()

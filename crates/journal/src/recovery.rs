@@ -79,11 +79,40 @@ pub struct Report {
     pub epoch: u64,
     /// The least sequence that must be there, as the mark says; 0 without a mark.
     pub marked_sequence: u64,
+    /// Each of them, in order.
+    pub segments: Vec<SegmentReport>,
     /// The torn tail that was cut, or that the next [`open`] would cut.
     pub cut: Option<Cut>,
     /// Copies of headers and of the mark that are damaged, where the other copy verifies. Nothing
     /// is lost; a copy of the folder should be taken.
     pub damaged_copies: Vec<DamagedCopy>,
+}
+
+/// What a segment holds.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct SegmentReport {
+    /// The file.
+    pub path: PathBuf,
+    /// Its format version.
+    pub version: u32,
+    /// Which opening made it.
+    pub epoch: u64,
+    /// The sequence its name says.
+    pub first_sequence: u64,
+    /// The last sequence in it; one less than the first if there is none.
+    pub last_sequence: u64,
+    /// How many batches verified.
+    pub batch_count: u64,
+    /// How many inputs.
+    pub record_count: u64,
+    /// How many notes.
+    pub note_count: u64,
+    /// Where the last batch ends.
+    pub end: u64,
+    /// How many bytes the file has.
+    pub file_len: u64,
+    /// What all batches up to its end come to.
+    pub chain: [u8; 16],
 }
 
 /// A torn tail: bytes of which nothing was confirmed, unless the medium lost what it had synced.
@@ -126,7 +155,8 @@ pub fn open<E: Into<BoxError>>(
     let mark = mark::read(&mut *storage).map_err(failed("read", &place.join(MARK_FILE)))?;
     bring_to_the_medium(&mut *storage, &segments, mark)?;
 
-    let (mut report, end) = read(&mut *storage, &segments, mark, options.from, replay)?;
+    let (mut report, end) =
+        read(&mut *storage, &segments, mark, Range::from(options.from), replay)?;
     if let Some(cut) = &report.cut {
         apply(&mut *storage, cut)?;
     }
@@ -190,7 +220,7 @@ pub fn verify_from<E: Into<BoxError>>(
         return Err(VerifyError::NotAJournal { path });
     }
     listing.refuse_misnamed(&path)?;
-    let (report, _) = read(storage, &listing.segments, mark, from, visit)?;
+    let (report, _) = read(storage, &listing.segments, mark, Range::from(from), visit)?;
     Ok(report)
 }
 
@@ -208,12 +238,12 @@ pub fn identity(storage: &mut dyn Storage) -> Option<u64> {
 }
 
 /// Where the last whole segment ends.
-struct End {
-    first_sequence: u64,
+pub(crate) struct End {
+    pub(crate) first_sequence: u64,
     chain: Chain,
-    /// Where in it the last record ends.
-    offset: u64,
-    file_len: u64,
+    /// Where in it the last whole batch ends that is wanted.
+    pub(crate) offset: u64,
+    pub(crate) file_len: u64,
     /// It has no record.
     is_empty: bool,
 }
@@ -278,7 +308,7 @@ pub(crate) fn list_segments(storage: &mut dyn Storage) -> io::Result<Vec<u64>> {
 }
 
 /// The segments of a journal, or none where one may be made.
-fn list_ours(storage: &mut dyn Storage) -> Result<Vec<u64>, OpenError> {
+pub(crate) fn list_ours(storage: &mut dyn Storage) -> Result<Vec<u64>, OpenError> {
     let path = storage.place();
     let names = match storage.list() {
         Ok(names) => names,
@@ -294,7 +324,7 @@ fn list_ours(storage: &mut dyn Storage) -> Result<Vec<u64>, OpenError> {
     Ok(listing.segments)
 }
 
-fn lock(storage: &mut dyn Storage) -> Result<(), OpenError> {
+pub(crate) fn lock(storage: &mut dyn Storage) -> Result<(), OpenError> {
     let path = storage.place();
     match storage.lock().map_err(failed("lock", &path))? {
         Lock::Taken => Ok(()),
@@ -344,6 +374,21 @@ fn apply(storage: &mut dyn Storage, cut: &Cut) -> Result<(), ReadError> {
     done.map_err(failed("cut the torn tail of", &cut.path))
 }
 
+/// What is read.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Range {
+    /// From the segment on that has this record; 0 is all.
+    pub(crate) from: u64,
+    /// Up to this record, in whole batches.
+    pub(crate) until: u64,
+}
+
+impl From<u64> for Range {
+    fn from(from: u64) -> Self {
+        Self { from, until: u64::MAX }
+    }
+}
+
 /// Where in the list the segment stands that has the record `from`, or should have it; the first if
 /// it is none's.
 pub(crate) fn index_of(segments: &[u64], from: u64) -> usize {
@@ -352,11 +397,11 @@ pub(crate) fn index_of(segments: &[u64], from: u64) -> usize {
 
 /// Reads the segments from the one on that has the record `from`. What is returned beside the report
 /// is where the last of them ends; `None` if there is no whole segment.
-fn read<E: Into<BoxError>>(
+pub(crate) fn read<E: Into<BoxError>>(
     storage: &mut dyn Storage,
     segments: &[u64],
     mark: mark::Found,
-    from: u64,
+    Range { from, until }: Range,
     replay: &mut impl FnMut(Record<'_>) -> Result<(), E>,
 ) -> Result<(Report, Option<End>), ReadError> {
     let mut report = Report::default();
@@ -389,7 +434,8 @@ fn read<E: Into<BoxError>>(
         let Some(header) = header else {
             if end.is_none() && index > 0 {
                 // It never had a record: the one before it is where to begin, and to go on.
-                return read(storage, segments, mark, segments[index - 1], replay);
+                let from = segments[index - 1];
+                return read(storage, segments, mark, Range { from, until }, replay);
             }
             let Segment { path, file_len, .. } = segment;
             report.cut = Some(Cut { path, offset: 0, byte_count: file_len });
@@ -409,7 +455,12 @@ fn read<E: Into<BoxError>>(
             _ => {}
         }
         report.add_segment(&header);
-        end = Some(segment.read_records(&header, file, &mut report, replay)?);
+        end = Some(segment.read_records(&header, file, &mut report, until, replay)?);
+        let is_cut_short =
+            segment.next.is_some_and(|next| until < u64::MAX && report.last_sequence + 1 < next);
+        if report.last_sequence >= until || is_cut_short {
+            return Ok((report, end)); // no more is wanted, or no whole batch of it
+        }
     }
     if report.marked_sequence > report.last_sequence {
         // The records of what there is are judged; here no segment is left to be judged.
@@ -581,19 +632,45 @@ impl Segment {
         header: &SegmentHeader,
         file: Box<dyn StorageFile>,
         report: &mut Report,
+        until: u64,
         replay: &mut impl FnMut(Record<'_>) -> Result<(), E>,
     ) -> Result<End, ReadError> {
         let Report { last_sequence, last_timestamp, .. } = *report;
         let mut reader =
             SegmentReader::new(file, self.file_len, *header, last_sequence, last_timestamp);
         let mut is_empty = true;
+        let mut told = SegmentReport {
+            path: self.path.clone(),
+            version: header.version,
+            epoch: header.epoch,
+            first_sequence: header.first_sequence,
+            last_sequence: report.last_sequence,
+            file_len: self.file_len,
+            ..SegmentReport::default()
+        };
+        let (record_count, note_count) = (report.record_count, report.note_count);
         loop {
-            let start = reader.offset();
+            let (start, chain) = (reader.offset(), reader.chain());
+            if report.last_sequence >= until {
+                let (first_sequence, file_len) = (self.first_sequence, self.file_len);
+                return Ok(End { first_sequence, chain, offset: start, file_len, is_empty });
+            }
             let expected = report.last_sequence + 1;
             let bad = match reader.next().map_err(failed("read", &self.path))? {
                 Next::Batch => {
+                    if reader.last_sequence() > until {
+                        let (first_sequence, file_len) = (self.first_sequence, self.file_len);
+                        return Ok(End {
+                            first_sequence,
+                            chain,
+                            offset: start,
+                            file_len,
+                            is_empty,
+                        });
+                    }
                     self.replay(&reader, report, replay)?;
                     report.byte_count += reader.offset() - start;
+                    told.batch_count += 1;
                     is_empty = false;
                     continue;
                 }
@@ -649,6 +726,14 @@ impl Segment {
                     return Err(self.damage(offset, expected, kind));
                 }
             }
+            report.segments.push(SegmentReport {
+                last_sequence: report.last_sequence,
+                record_count: report.record_count - record_count,
+                note_count: report.note_count - note_count,
+                end: reader.offset(),
+                chain: reader.chain(),
+                ..told
+            });
             return Ok(End {
                 first_sequence: self.first_sequence,
                 chain: reader.chain(),

@@ -21,9 +21,14 @@ pub(crate) const PREPARED_FILE: &str = "prepared";
 /// How the name of a file begins on which a method is tried.
 const PROBE_FILE: &str = "probe-";
 
+/// How the names of files begin that were put aside by a cut.
+pub(crate) const ASIDE: &str = "cut-";
+
 /// True for the files of a journal that are no segments.
 pub(crate) fn is_beside(name: &str) -> bool {
-    [LOCK_FILE, MARK_FILE, PREPARED_FILE].contains(&name) || name.starts_with(PROBE_FILE)
+    [LOCK_FILE, MARK_FILE, PREPARED_FILE].contains(&name)
+        || name.starts_with(PROBE_FILE)
+        || name.starts_with(ASIDE)
 }
 
 /// A folder as the journal needs it. Names are plain file names.
@@ -215,7 +220,8 @@ impl Folder {
     }
 
     fn file(&self, options: &mut OpenOptions, name: &str) -> io::Result<Box<dyn StorageFile>> {
-        let is_journal = matches!(read_name(name), Name::Segment(_)) || is_beside(name);
+        let is_journal = matches!(read_name(name), Name::Segment(_))
+            || is_beside(name) && !name.starts_with(ASIDE);
         let is_direct = self.method == Method::Direct && is_journal;
         if is_direct {
             use std::os::unix::fs::OpenOptionsExt;

@@ -1,3 +1,8 @@
+mod cut;
+mod export;
+mod inspect;
+mod replay;
+
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
@@ -6,9 +11,11 @@ use serde_json::json;
 use super::output::{grouped, print_json, print_line};
 use crate::{clock::SystemClock, failure::Failure, recovery, stage::Checkpoint};
 
-/// Look into a journal.
+/// Look into a journal, and cut what is wrong with it.
 #[derive(Debug, Args)]
-#[command(after_help = "Example:\n  damrak journal verify damrak-data")]
+#[command(after_help = "Examples:\n  damrak journal verify damrak-data\n  \
+                        damrak journal inspect damrak-data\n  \
+                        damrak journal export damrak-data --format csv")]
 pub struct Arguments {
     #[command(subcommand)]
     verb: Verb,
@@ -17,12 +24,17 @@ pub struct Arguments {
 #[derive(Debug, Subcommand)]
 enum Verb {
     Verify(Verify),
+    Inspect(inspect::Inspect),
+    Replay(replay::Replay),
+    Export(export::Export),
+    Cut(cut::Cut),
 }
 
 /// Read a whole journal, replay it through the core and print what it comes to.
 ///
 /// Changes nothing, and may run beside the venue that writes it. Exit code 4 if a record is
-/// corrupt; a torn tail is reported, and is not an error.
+/// corrupt, or the replay comes to another state than the journal says; a torn tail is reported,
+/// and is not an error.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  damrak journal verify damrak-data\n  \
                         damrak journal verify demo-out/journal --json")]
@@ -38,6 +50,10 @@ pub struct Verify {
 pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     match &arguments.verb {
         Verb::Verify(arguments) => verify(arguments),
+        Verb::Inspect(arguments) => inspect::run(arguments),
+        Verb::Replay(arguments) => replay::run(arguments),
+        Verb::Export(arguments) => export::run(arguments),
+        Verb::Cut(arguments) => cut::run(arguments),
     }
 }
 
@@ -59,7 +75,10 @@ fn verify(arguments: &Verify) -> Result<(), Failure> {
             "torn_tail": report.cut.as_ref().map(|cut| json!({
                 "path": cut.path, "offset": cut.offset, "bytes": cut.byte_count,
             })),
+            "marked_sequence": report.marked_sequence,
             "state_hash": state_hash,
+            "hashes_equal": replay.hashes.equal_count,
+            "hashes_unknown": replay.hashes.unknown_count,
             "orders": state.orders,
             "trades": state.trades,
             "live_orders": state.live_orders,
@@ -84,9 +103,11 @@ fn verify(arguments: &Verify) -> Result<(), Failure> {
         ))?;
     }
     print_line(&format!(
-        "replay: {} orders, {} trades, {} live, state hash {state_hash}, {seconds:.3} s",
+        "replay: {} orders, {} trades, {} live, state hash {state_hash}, {} noted hashes equal, \
+         {seconds:.3} s",
         grouped(state.orders),
         grouped(state.trades),
         grouped(state.live_orders),
+        grouped(replay.hashes.equal_count),
     ))
 }

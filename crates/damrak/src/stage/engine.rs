@@ -35,6 +35,9 @@ pub struct EngineStage {
     /// Events of inputs up to here are in the ring.
     applied: Option<Arc<Cursor>>,
     heir: Option<EngineHeir>,
+    /// A checkpoint is due after each multiple of it; 0 is none.
+    hash_every: u64,
+    hash_next: u64,
 }
 
 /// Where a stage leaves its engine when it is closed, for who wants to look at its last state.
@@ -113,7 +116,19 @@ impl EngineStage {
             due,
             applied: None,
             heir: None,
+            hash_every: 0,
+            hash_next: u64::MAX,
         }
+    }
+
+    /// Publishes a checkpoint after each input whose sequence is a multiple of `every`, for the
+    /// journal; 0 is none.
+    #[must_use]
+    pub fn hashing_every(mut self, every: u64) -> Self {
+        self.hash_every = every;
+        let passed = self.engine.sequence().0.checked_div(every);
+        self.hash_next = passed.map_or(u64::MAX, |passed| (passed + 1) * every);
+        self
     }
 
     /// Says from now on up to which input all events are in the ring: not every input has some.
@@ -176,7 +191,8 @@ impl Agent for EngineStage {
         if !Self::send(&mut self.outputs, &mut self.outbox, &mut self.sent) {
             return Ok(waiting - (self.outbox.len() - self.sent));
         }
-        let Self { inputs, engine, outputs, outbox, sent, .. } = self;
+        let Self { inputs, engine, outputs, outbox, sent, checkpoints, .. } = self;
+        let (hash_every, hash_next) = (self.hash_every, &mut self.hash_next);
         let work = inputs.poll(TURN_LIMIT, |input, _| {
             let (cause, timestamp) = (input.sequence, input.timestamp);
             let mut batch = outputs.batch();
@@ -188,6 +204,11 @@ impl Agent for EngineStage {
                     outbox.push(output);
                 }
             });
+            if cause.0 >= *hash_next {
+                *hash_next += hash_every;
+                // The ring has only lappable readers, so it always has room.
+                let _ = checkpoints.try_publish(Checkpoint::of(engine));
+            }
             if outbox.is_empty() { Flow::Continue } else { Flow::Stop }
         });
         self.due.set(due_ns(&self.engine));

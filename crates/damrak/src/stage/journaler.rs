@@ -1,8 +1,11 @@
-use std::sync::Arc;
+use std::{collections::VecDeque, sync::Arc};
 
 use journal::Writer;
 use market::{Command, Input};
-use ring::{Agent, AgentError, Consumer, Cursor, Flow, Latest};
+use ring::{Agent, AgentError, Consumer, Cursor, Flow, Latest, Tap};
+
+use super::Checkpoint;
+use crate::note::{self, StateHash};
 
 /// Inputs written by one commit at most; bounds the time of a turn.
 const COMMIT_LIMIT: usize = 4096;
@@ -18,7 +21,19 @@ pub struct Journaler {
     unconditional: bool,
     /// Inputs up to here were given to the journal and are as durable as they will be for now.
     journaled: Option<Arc<Latest>>,
+    hashes: Option<Hashes>,
 }
+
+/// The state hashes that are to be noted.
+struct Hashes {
+    checkpoints: Tap<Checkpoint>,
+    every: u64,
+    /// Those of inputs that are not in the journal yet: the core may be ahead of it.
+    waiting: VecDeque<Checkpoint>,
+}
+
+/// State hashes that wait at most; of more, the oldest are not noted.
+const WAITING_MAX: usize = 64;
 
 impl Journaler {
     /// Takes up from the ring what follows the last record of `writer`. With `unconditional`,
@@ -30,7 +45,7 @@ impl Journaler {
         durable: Arc<Cursor>,
         unconditional: bool,
     ) -> Self {
-        Self { inputs, writer, durable, unconditional, journaled: None }
+        Self { inputs, writer, durable, unconditional, journaled: None, hashes: None }
     }
 
     /// Says from now on up to which input the journal has been committed, whatever the policy.
@@ -39,6 +54,41 @@ impl Journaler {
         journaled.set(self.writer.last_sequence());
         self.journaled = Some(journaled);
         self
+    }
+
+    /// Notes the state hashes of inputs whose sequence is a multiple of `every`, beside the inputs;
+    /// 0 is none.
+    #[must_use]
+    pub fn noting(mut self, checkpoints: Tap<Checkpoint>, every: u64) -> Self {
+        let waiting = VecDeque::with_capacity(WAITING_MAX);
+        self.hashes = (every > 0).then_some(Hashes { checkpoints, every, waiting });
+        self
+    }
+
+    /// Puts in the journal what is known of the state after inputs that are in it.
+    fn note_hashes(&mut self) -> Result<(), AgentError> {
+        let Some(Hashes { checkpoints, every, waiting }) = &mut self.hashes else { return Ok(()) };
+        checkpoints.poll(WAITING_MAX, |checkpoint| {
+            if checkpoint.sequence.0.is_multiple_of(*every) {
+                if waiting.len() == WAITING_MAX {
+                    waiting.pop_front();
+                }
+                waiting.push_back(*checkpoint);
+            }
+        });
+        while let Some(checkpoint) = waiting.front()
+            && checkpoint.sequence.0 <= self.writer.last_sequence()
+        {
+            let note = StateHash {
+                sequence: checkpoint.sequence.0,
+                state_hash: checkpoint.state_hash,
+                every: *every,
+                fingerprint: note::fingerprint(),
+            };
+            self.writer.note(&note.encode())?;
+            waiting.pop_front();
+        }
+        Ok(())
     }
 }
 
@@ -65,6 +115,7 @@ impl Agent for Journaler {
             return Err(error.into());
         }
         if taken > 0 {
+            self.note_hashes()?;
             let sequence = self.writer.commit()?;
             if !self.unconditional {
                 self.durable.set(sequence);
@@ -81,8 +132,9 @@ impl Agent for Journaler {
     }
 
     fn close(&mut self) {
-        // What the rings held was drained before. Everything is brought to the medium, and marked.
+        // What the rings held was drained before: a last hash may have come. Everything is brought to the medium, and marked.
         // A failure here has no reply to hold back, and the next start finds out what is there.
+        let _ = self.note_hashes();
         let _ = self.writer.sync();
     }
 }

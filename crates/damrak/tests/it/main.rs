@@ -6,4 +6,5 @@ mod program;
 mod recovery;
 mod simulation;
 mod snapshots;
+mod tools;
 mod venue;

@@ -8,6 +8,7 @@ mod lock;
 mod live;
 mod damage;
 mod crash;
+mod cut;
 mod fault;
 mod golden;
 mod snapshot;

@@ -1,0 +1,91 @@
+use std::path::PathBuf;
+
+use clap::{Args, ValueEnum};
+use journal::{Folder, Kind};
+use serde_json::json;
+
+use super::replay::kind;
+use crate::{
+    command::output::{print_json, print_line},
+    failure::Failure,
+    note::StateHash,
+    plain,
+    recovery::{decode, verify_failure},
+};
+
+/// Print the records of a journal, one a line.
+///
+/// Each with its sequence, its time in nanoseconds since 1970, what it is, its fields under the names
+/// of the code, and its bytes in hexadecimal. Exit code 4 if a record is corrupt.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:\n  damrak journal export damrak-data\n  \
+                        damrak journal export damrak-data --format csv --from 10 --to 20\n  \
+                        damrak journal export damrak-data --notes")]
+pub struct Export {
+    /// The folder of the journal.
+    directory: PathBuf,
+    /// How a line is written.
+    #[arg(long, value_enum, default_value_t = Format::Json)]
+    format: Format,
+    /// Records before it are left out.
+    #[arg(long, default_value_t = 1, value_name = "SEQUENCE")]
+    from: u64,
+    /// Records after it are left out.
+    #[arg(long, default_value_t = u64::MAX, value_name = "SEQUENCE", hide_default_value = true)]
+    to: u64,
+    /// Notes as well: the state hashes between the inputs.
+    #[arg(long)]
+    notes: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Format {
+    /// A JSON object.
+    Json,
+    /// Values between commas; the first line has their names.
+    Csv,
+}
+
+pub fn run(arguments: &Export) -> Result<(), Failure> {
+    if arguments.format == Format::Csv {
+        print_line("sequence,timestamp,kind,fields,payload")?;
+    }
+    let mut printed = Ok(());
+    let mut folder = Folder::new(&arguments.directory);
+    let wanted = arguments.from..=arguments.to;
+    journal::verify(&mut folder, &mut |record| {
+        let (what, says) = match record.kind {
+            Kind::Input => {
+                let command = decode(&record)?.command;
+                (kind(&command), plain::json(&command))
+            }
+            Kind::Note if !arguments.notes => return Ok(()),
+            Kind::Note => {
+                let note = StateHash::decode(record.payload);
+                ("Note".to_owned(), note.map_or(json!(null), |note| plain::json(&note)))
+            }
+        };
+        if printed.is_err() || !wanted.contains(&record.sequence) {
+            return Ok(());
+        }
+        let payload: String = record.payload.iter().map(|byte| format!("{byte:02x}")).collect();
+        printed = match arguments.format {
+            Format::Json => print_json(&json!({
+                "sequence": record.sequence,
+                "timestamp": record.timestamp,
+                "kind": what,
+                "fields": says,
+                "payload": payload,
+            })),
+            Format::Csv => print_line(&format!(
+                "{},{},{what},\"{}\",{payload}",
+                record.sequence,
+                record.timestamp,
+                says.to_string().replace('"', "\"\""),
+            )),
+        };
+        Ok::<(), crate::recovery::NotReplayed>(())
+    })
+    .map_err(|error| verify_failure(&error))?;
+    printed
+}

@@ -1,0 +1,108 @@
+use std::{convert::Infallible, path::PathBuf};
+
+use clap::Args;
+use journal::Folder;
+use serde_json::json;
+
+use crate::{
+    command::output::{grouped, print_json, print_line},
+    failure::Failure,
+    recovery::verify_failure,
+};
+
+/// Print what a journal consists of: its segments, its mark, what is damaged.
+///
+/// Verifies every byte and changes nothing; the core is not asked what the records say. Exit code 4
+/// if something is corrupt.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:\n  damrak journal inspect damrak-data\n  \
+                        damrak journal inspect damrak-data --json")]
+pub struct Inspect {
+    /// The folder of the journal.
+    directory: PathBuf,
+    /// Print one JSON object.
+    #[arg(long)]
+    json: bool,
+}
+
+pub fn run(arguments: &Inspect) -> Result<(), Failure> {
+    let mut folder = Folder::new(&arguments.directory);
+    let report = journal::verify(&mut folder, &mut |_| Ok::<(), Infallible>(()))
+        .map_err(|error| verify_failure(&error))?;
+    let hex = |chain: &[u8]| chain.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
+    if arguments.json {
+        let segments: Vec<_> = report
+            .segments
+            .iter()
+            .map(|segment| {
+                json!({
+                    "path": segment.path,
+                    "version": segment.version,
+                    "epoch": segment.epoch,
+                    "first_sequence": segment.first_sequence,
+                    "last_sequence": segment.last_sequence,
+                    "batches": segment.batch_count,
+                    "inputs": segment.record_count,
+                    "notes": segment.note_count,
+                    "end": segment.end,
+                    "bytes": segment.file_len,
+                    "chain": hex(&segment.chain),
+                })
+            })
+            .collect();
+        return print_json(&json!({
+            "schema": "damrak/journal-inspect/1",
+            "directory": arguments.directory,
+            "journal_id": format!("{:016x}", report.journal_id.unwrap_or(0)),
+            "created": report.created,
+            "epoch": report.epoch,
+            "last_sequence": report.last_sequence,
+            "last_timestamp": report.last_timestamp,
+            "marked_sequence": report.marked_sequence,
+            "segments": segments,
+            "torn_tail": report.cut.as_ref().map(|cut| json!({
+                "path": cut.path, "offset": cut.offset, "bytes": cut.byte_count,
+            })),
+            "damaged_copies": report.damaged_copies.iter().map(|copy| json!({
+                "path": copy.path, "offset": copy.offset,
+            })).collect::<Vec<_>>(),
+        }));
+    }
+    print_line(&format!(
+        "journal {:016x}: last sequence {}, all up to {} must be there, opened {} times",
+        report.journal_id.unwrap_or(0),
+        grouped(report.last_sequence),
+        grouped(report.marked_sequence),
+        report.epoch,
+    ))?;
+    print_line(&format!(
+        "{:<28}{:>3}{:>7}{:>14}{:>10}{:>12}{:>8}{:>14}  chain",
+        "segment", "v", "epoch", "to sequence", "batches", "inputs", "notes", "bytes used"
+    ))?;
+    for segment in &report.segments {
+        print_line(&format!(
+            "{:<28}{:>3}{:>7}{:>14}{:>10}{:>12}{:>8}{:>14}  {}",
+            segment.path.file_name().unwrap_or_default().to_string_lossy(),
+            segment.version,
+            segment.epoch,
+            grouped(segment.last_sequence),
+            grouped(segment.batch_count),
+            grouped(segment.record_count),
+            grouped(segment.note_count),
+            grouped(segment.end),
+            hex(&segment.chain),
+        ))?;
+    }
+    if let Some(cut) = &report.cut {
+        let path = cut.path.display();
+        print_line(&format!(
+            "torn tail: {} bytes from {path}, byte {}",
+            cut.byte_count, cut.offset
+        ))?;
+    }
+    for copy in &report.damaged_copies {
+        let path = copy.path.display();
+        print_line(&format!("damaged: {path}, byte {}: the other copy is used", copy.offset))?;
+    }
+    Ok(())
+}

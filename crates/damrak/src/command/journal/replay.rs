@@ -1,0 +1,85 @@
+use std::path::PathBuf;
+
+use clap::Args;
+use serde_json::json;
+
+use crate::{
+    clock::SystemClock,
+    command::output::{grouped, print_json, print_line},
+    failure::Failure,
+    plain, recovery,
+    stage::Checkpoint,
+};
+
+/// Replay a journal through the core and print every event it leads to.
+///
+/// One JSON object a line: the sequence of the cause, its time in nanoseconds since 1970, and the
+/// event as the core says it. The last line says what all of it comes to, and how fast. Exit code 4
+/// if a record is corrupt or a state differs.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:\n  damrak journal replay damrak-data --from 100 --to 120\n  \
+                        damrak journal replay damrak-data --quiet")]
+pub struct Replay {
+    /// The folder of the journal.
+    directory: PathBuf,
+    /// Events of inputs before it are not printed.
+    #[arg(long, default_value_t = 1, value_name = "SEQUENCE")]
+    from: u64,
+    /// Events of inputs after it are not printed.
+    #[arg(long, default_value_t = u64::MAX, value_name = "SEQUENCE", hide_default_value = true)]
+    to: u64,
+    /// Print the last line only.
+    #[arg(long)]
+    quiet: bool,
+}
+
+pub fn run(arguments: &Replay) -> Result<(), Failure> {
+    let clock = SystemClock::start();
+    let mut printed = Ok(());
+    let mut event_count = 0_u64;
+    let wanted = arguments.from..=arguments.to;
+    let replay = recovery::replay_folder(&arguments.directory, &mut |_, _| {}, &mut |output| {
+        event_count += 1;
+        if !arguments.quiet && printed.is_ok() && wanted.contains(&output.cause.0) {
+            printed = print_json(&json!({
+                "sequence": output.cause.0,
+                "timestamp": output.timestamp.0,
+                "event": kind(&output.event),
+                "says": plain::json(&output.event),
+            }));
+        }
+    })?;
+    printed?;
+    let seconds = clock.since_start().as_secs_f64();
+    let state = Checkpoint::of(&replay.engine);
+    let rate = replay.report.record_count as f64 / seconds;
+    if arguments.quiet {
+        return print_line(&format!(
+            "{} inputs, {} events, state hash {:016x}, {} noted hashes equal, {seconds:.3} s, {} \
+             inputs a second",
+            grouped(replay.report.record_count),
+            grouped(event_count),
+            state.state_hash,
+            grouped(replay.hashes.equal_count),
+            grouped(rate as u64),
+        ));
+    }
+    print_json(&json!({
+        "schema": "damrak/journal-replay/1",
+        "last_sequence": replay.report.last_sequence,
+        "inputs": replay.report.record_count,
+        "events": event_count,
+        "state_hash": format!("{:016x}", state.state_hash),
+        "hashes_equal": replay.hashes.equal_count,
+        "hashes_unknown": replay.hashes.unknown_count,
+        "seconds": seconds,
+        "inputs_per_second": rate,
+    }))
+}
+
+/// The name of a variant, as its `Debug` begins.
+pub(super) fn kind(value: &impl std::fmt::Debug) -> String {
+    let text = format!("{value:?}");
+    let end = text.find(|letter: char| !letter.is_alphanumeric()).unwrap_or(text.len());
+    text[..end].to_owned()
+}

@@ -1,0 +1,77 @@
+use std::path::PathBuf;
+
+use clap::Args;
+use journal::{Durability, Folder, Options};
+use serde_json::json;
+
+use super::output::{grouped, print_json, print_line};
+use crate::{clock::SystemClock, failure::Failure, recovery, stage::Checkpoint};
+
+/// Recover a journal as a start of the venue does, and stop.
+///
+/// Takes the lock, cuts a torn tail, brings what was written to the disk, replays it, and marks what
+/// must be there from now on. Prints the sequence numbers, the state hash and the seconds. Exit code
+/// 4 if the journal is corrupt; then nothing was changed.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:\n  damrak recover damrak-data\n  \
+                        damrak recover damrak-data --json")]
+pub struct Arguments {
+    /// The folder of the journal; no venue may have it.
+    directory: PathBuf,
+    /// Print one JSON object.
+    #[arg(long)]
+    json: bool,
+}
+
+/// Runs `damrak recover`.
+pub fn run(arguments: &Arguments) -> Result<(), Failure> {
+    if !arguments.directory.is_dir() {
+        let path = arguments.directory.display();
+        return Err(Failure::environment(format!("there is no folder {path}"))
+            .hint("name the journal's folder"));
+    }
+    let clock = SystemClock::start();
+    let folder = Folder::new(&arguments.directory);
+    if journal::identity(&mut Folder::new(&arguments.directory)).is_none() {
+        // What is there is judged without making anything.
+        recovery::replay_folder(&arguments.directory, &mut |_, _| {}, &mut |_| {})?;
+    }
+    let options =
+        Options { durability: Durability::Written, ..Options::new(clock.now_ns(), clock.now_ns()) };
+    let (engine, mut writer, report) = recovery::recover(Box::new(folder), &options, &mut |_| {})?;
+    writer.sync().map_err(Failure::runtime)?;
+    drop(writer);
+    let seconds = clock.since_start().as_secs_f64();
+    let state = Checkpoint::of(&engine);
+    if arguments.json {
+        return print_json(&json!({
+            "schema": "damrak/recover/1",
+            "directory": arguments.directory,
+            "journal_id": format!("{:016x}", report.journal_id.unwrap_or(0)),
+            "first_sequence": report.first_sequence,
+            "last_sequence": report.last_sequence,
+            "last_timestamp": report.last_timestamp,
+            "segments": report.segment_count,
+            "bytes": report.byte_count,
+            "torn_tail": report.cut.as_ref().map(|cut| json!({
+                "path": cut.path, "offset": cut.offset, "bytes": cut.byte_count,
+            })),
+            "state_hash": format!("{:016x}", state.state_hash),
+            "live_orders": state.live_orders,
+            "seconds": seconds,
+            "inputs_per_second": report.record_count as f64 / seconds,
+        }));
+    }
+    if let Some(cut) = &report.cut {
+        let path = cut.path.display();
+        print_line(&format!("cut: {} bytes from {path}, byte {}", cut.byte_count, cut.offset))?;
+    }
+    print_line(&format!(
+        "sequences {} to {}, state hash {:016x}, {} live orders, {seconds:.3} s ({} inputs a second)",
+        grouped(report.first_sequence),
+        grouped(report.last_sequence),
+        state.state_hash,
+        grouped(state.live_orders),
+        grouped((report.record_count as f64 / seconds) as u64),
+    ))
+}

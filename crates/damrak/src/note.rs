@@ -1,0 +1,203 @@
+//! What Damrak writes between inputs: the hash of the state every so many of them, so that a replay
+//! that comes to another state stops where it first does.
+
+use std::{collections::VecDeque, sync::OnceLock};
+
+use engine::Engine;
+use market::{
+    AddInstrument, AddSession, Command, Input, Price, Quantity, SelfMatchPrevention, Sequence,
+    Symbol, SystemEvent, Text, Timestamp,
+};
+
+/// The state hash after an input. As bytes: the kind of note (1), then in little-endian sequence,
+/// state hash, interval and fingerprint, 8 bytes each.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct StateHash {
+    /// After this input.
+    pub sequence: u64,
+    /// The hash.
+    pub state_hash: u64,
+    /// The next ones are noted at multiples of it; 0 if none are.
+    pub every: u64,
+    /// Of the program that made it, see [`fingerprint`].
+    pub fingerprint: u64,
+}
+
+impl StateHash {
+    /// How many bytes it takes.
+    pub const ENCODED_LEN: usize = 33;
+    const KIND: u8 = 1;
+
+    /// As bytes of a note.
+    #[must_use]
+    pub fn encode(&self) -> [u8; Self::ENCODED_LEN] {
+        let mut bytes = [Self::KIND; Self::ENCODED_LEN];
+        let numbers = [self.sequence, self.state_hash, self.every, self.fingerprint];
+        for (place, number) in bytes[1..].chunks_exact_mut(8).zip(numbers) {
+            place.copy_from_slice(&number.to_le_bytes());
+        }
+        bytes
+    }
+
+    /// From the bytes of a note; `None` if they are not one.
+    #[must_use]
+    pub fn decode(bytes: &[u8]) -> Option<Self> {
+        let bytes: &[u8; Self::ENCODED_LEN] = bytes.try_into().ok()?;
+        let number = |nth: usize| {
+            u64::from_le_bytes(*bytes[1 + 8 * nth..].first_chunk().expect("four numbers"))
+        };
+        (bytes[0] == Self::KIND).then(|| Self {
+            sequence: number(0),
+            state_hash: number(1),
+            every: number(2),
+            fingerprint: number(3),
+        })
+    }
+}
+
+/// Tells programs apart that count states differently: the hash of one small, fixed state. A hash
+/// that was noted by another kind of program is not compared.
+#[must_use]
+pub fn fingerprint() -> u64 {
+    static FINGERPRINT: OnceLock<u64> = OnceLock::new();
+    *FINGERPRINT.get_or_init(|| {
+        let commands = [
+            Command::System(SystemEvent::StartOfMessages),
+            Command::AddInstrument(AddInstrument {
+                symbol: Symbol::new("DAMRAK").expect("six letters"),
+                price_increment: Price(100),
+                round_lot: Quantity(100),
+            }),
+            Command::AddSession(AddSession {
+                username: Text::new("USER01").expect("six letters"),
+                firm: Text::new("FIRM").expect("four letters"),
+                live_orders_max: 1,
+                self_match_prevention: SelfMatchPrevention::Off,
+            }),
+            Command::System(SystemEvent::StartOfSystemHours),
+        ];
+        let mut engine = Engine::new();
+        for (sequence, command) in (1..).map(Sequence).zip(commands) {
+            engine.apply(&Input { sequence, timestamp: Timestamp(1), command }, &mut |_| {});
+        }
+        engine.state_hash()
+    })
+}
+
+/// A replay came to another state than the venue had.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Difference {
+    /// After this input; all hashes before it are equal.
+    pub sequence: u64,
+    /// As the journal has it.
+    pub noted: u64,
+    /// As the replay has it.
+    pub replayed: u64,
+}
+
+/// Compares a replay with the hashes in its journal.
+#[derive(Debug, Default)]
+pub struct HashCheck {
+    /// At which multiples hashes are to come; 0 is none.
+    every: u64,
+    /// Hashes of the replay whose notes have not come yet.
+    kept: VecDeque<(u64, u64)>,
+    /// How many were compared, and found equal.
+    pub equal_count: u64,
+    /// How many could not be compared: of another kind of program, or of a state that was not seen.
+    pub unknown_count: u64,
+}
+
+impl HashCheck {
+    /// An input was applied.
+    pub fn applied(&mut self, engine: &Engine) {
+        let sequence = engine.sequence().0;
+        if self.every > 0 && sequence.is_multiple_of(self.every) {
+            self.kept.push_back((sequence, engine.state_hash()));
+        }
+    }
+
+    /// A note was read.
+    ///
+    /// # Errors
+    /// The states differ.
+    pub fn noted(&mut self, note: &StateHash, engine: &Engine) -> Result<(), Difference> {
+        if note.fingerprint != fingerprint() {
+            self.unknown_count += 1;
+            return Ok(());
+        }
+        self.every = note.every;
+        while self.kept.front().is_some_and(|(sequence, _)| *sequence < note.sequence) {
+            self.kept.pop_front();
+        }
+        let replayed = match self.kept.front() {
+            Some((sequence, hash)) if *sequence == note.sequence => Some(*hash),
+            _ if note.sequence == engine.sequence().0 => Some(engine.state_hash()),
+            _ => None,
+        };
+        match replayed {
+            None => self.unknown_count += 1,
+            Some(replayed) if replayed == note.state_hash => self.equal_count += 1,
+            Some(replayed) => {
+                let (sequence, noted) = (note.sequence, note.state_hash);
+                return Err(Difference { sequence, noted, replayed });
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn engine_at(sequence: u64) -> Engine {
+        let mut engine = Engine::new();
+        for sequence in (1..=sequence).map(Sequence) {
+            let command = Command::System(SystemEvent::StartOfMessages);
+            let timestamp = Timestamp(sequence.0);
+            engine.apply(&Input { sequence, timestamp, command }, &mut |_| {});
+        }
+        engine
+    }
+
+    fn note_of(engine: &Engine, every: u64) -> StateHash {
+        let (sequence, state_hash) = (engine.sequence().0, engine.state_hash());
+        StateHash { sequence, state_hash, every, fingerprint: fingerprint() }
+    }
+
+    /// A note reads as it was written, and nothing else reads as one.
+    #[test]
+    fn notes_read_as_written() {
+        let note = StateHash { sequence: 1, state_hash: 2, every: 3, fingerprint: 4 };
+        assert_eq!(StateHash::decode(&note.encode()), Some(note));
+        assert_eq!(StateHash::decode(&[1; 32]), None);
+        assert_eq!(StateHash::decode(&[2; 33]), None);
+    }
+
+    /// A hash is compared with that of its own sequence, also when it comes later; the first that
+    /// differs is told with its sequence.
+    #[test]
+    fn the_first_difference_is_told() {
+        let mut check = HashCheck::default();
+        check.noted(&note_of(&engine_at(1), 2), &engine_at(1)).unwrap();
+        for sequence in 2..=9 {
+            check.applied(&engine_at(sequence));
+        }
+        check.noted(&note_of(&engine_at(4), 2), &engine_at(9)).unwrap();
+        assert_eq!((check.equal_count, check.unknown_count), (2, 0));
+        let wrong = StateHash { state_hash: 7, ..note_of(&engine_at(6), 2) };
+        let difference = check.noted(&wrong, &engine_at(9)).unwrap_err();
+        assert_eq!((difference.sequence, difference.noted), (6, 7));
+        assert_eq!(difference.replayed, engine_at(6).state_hash());
+    }
+
+    /// What another kind of program noted is counted, and not compared.
+    #[test]
+    fn other_programs_are_not_compared() {
+        let mut check = HashCheck::default();
+        let note = StateHash { fingerprint: 1, state_hash: 9, ..note_of(&engine_at(1), 2) };
+        check.noted(&note, &engine_at(1)).unwrap();
+        assert_eq!((check.equal_count, check.unknown_count), (0, 1));
+    }
+}

@@ -1,0 +1,210 @@
+//! The tools for a journal, as a user meets them.
+
+use std::{
+    fs,
+    path::Path,
+    process::{Command, Output},
+};
+
+use damrak::{
+    config::Config,
+    note::{self, StateHash},
+    recovery,
+};
+use engine::Engine;
+use flow::generator::{CommandFlow, Profile};
+use journal::{Durability, Folder, Options, Writer};
+use market::{Command as Asked, Input, Sequence, Timestamp};
+use serde_json::Value;
+
+const EVERY: u64 = 50;
+
+fn damrak(arguments: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_damrak")).args(arguments).output().expect("damrak runs")
+}
+
+fn json(arguments: &[&str]) -> Value {
+    let output = damrak(arguments);
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert_eq!(output.status.code(), Some(0), "{text} {}", stderr(&output));
+    serde_json::from_str(text.lines().last().unwrap_or_default()).unwrap_or_else(|error| {
+        panic!("{arguments:?}: {error} in {text}");
+    })
+}
+
+fn stderr(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+/// A writer and the state that its journal leads to.
+struct Venue {
+    engine: Engine,
+    writer: Writer,
+}
+
+impl Venue {
+    fn open(folder: &Path) -> Self {
+        let options = Options { durability: Durability::Written, ..Options::new(9, 1) };
+        let storage = Box::new(Folder::new(folder));
+        let (mut engine, mut writer, _) =
+            recovery::recover(storage, &options, &mut |_| {}).unwrap();
+        let mut config = Config::default();
+        config.journal.state_hash_every = EVERY;
+        recovery::complete(&config, 1_000, &mut engine, &mut writer, &mut |_| {}).unwrap();
+        Self { engine, writer }
+    }
+
+    fn take(&mut self, command: Asked) {
+        let sequence = self.engine.sequence().next();
+        let timestamp = Timestamp(1_000 + sequence.0);
+        let mut payload = [0; Asked::ENCODED_LEN_MAX];
+        let len = command.encode(&mut payload);
+        self.writer.append(sequence.0, timestamp.0, &payload[..len]).unwrap();
+        self.engine.apply(&Input { sequence, timestamp, command }, &mut |_| {});
+        if sequence.0.is_multiple_of(EVERY) {
+            self.note(self.engine.state_hash());
+        }
+        if sequence.0.is_multiple_of(7) {
+            self.writer.commit().unwrap();
+        }
+    }
+
+    fn note(&mut self, state_hash: u64) {
+        let Sequence(sequence) = self.engine.sequence();
+        let fingerprint = note::fingerprint();
+        let note = StateHash { sequence, state_hash, every: EVERY, fingerprint };
+        self.writer.note(&note.encode()).unwrap();
+    }
+}
+
+/// A journal of a generated day; its last sequence and state hash.
+fn journal(folder: &Path) -> (u64, u64) {
+    let mut venue = Venue::open(folder);
+    let mut flow = CommandFlow::new(5, Profile::default());
+    while venue.engine.sequence().0 < 900 {
+        venue.take(flow.next_command());
+    }
+    venue.writer.sync().unwrap();
+    (venue.engine.sequence().0, venue.engine.state_hash())
+}
+
+/// What a journal consists of, replays to and says is told alike by every tool.
+#[test]
+fn tools_agree() {
+    let folder = tempfile::tempdir().unwrap();
+    let (last, hash) = journal(folder.path());
+    let (path, hash) = (folder.path().to_str().unwrap(), format!("{hash:016x}"));
+
+    let verified = json(&["journal", "verify", path, "--json"]);
+    assert_eq!(
+        (&verified["last_sequence"], &verified["state_hash"]),
+        (&last.into(), &Value::from(hash.as_str()))
+    );
+    assert_eq!(verified["hashes_equal"], last / EVERY + 1, "{verified}");
+    assert_eq!(verified["hashes_unknown"], 0, "{verified}");
+
+    let inspected = json(&["journal", "inspect", path, "--json"]);
+    assert_eq!((&inspected["marked_sequence"], &inspected["epoch"]), (&last.into(), &1.into()));
+    assert_eq!(inspected["segments"][0]["inputs"], last, "{inspected}");
+    assert!(stderr(&damrak(&["journal", "inspect", path])).is_empty());
+
+    let replayed = json(&["journal", "replay", path, "--from", "20", "--to", "21"]);
+    assert_eq!(replayed["state_hash"], hash.as_str());
+
+    let exported = damrak(&["journal", "export", path, "--notes"]);
+    let lines: Vec<Value> = String::from_utf8_lossy(&exported.stdout)
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect();
+    assert_eq!(lines.len() as u64, last + last / EVERY + 1);
+    let enter = lines.iter().find(|line| line["kind"] == "Enter").expect("orders come");
+    assert!(enter["fields"]["Enter"]["price"].as_u64() > Some(0), "{enter}");
+    let csv = damrak(&["journal", "export", path, "--format", "csv", "--from", "5", "--to", "6"]);
+    assert_eq!(String::from_utf8_lossy(&csv.stdout).lines().count(), 3);
+
+    let before = fs::read(folder.path().join("mark")).unwrap();
+    let at = json(&["at", path, "--json"]);
+    assert_eq!((&at["sequence"], &at["state_hash"]), (&last.into(), &Value::from(hash.as_str())));
+    assert_eq!(fs::read(folder.path().join("mark")).unwrap(), before, "looking changes nothing");
+
+    let recovered = json(&["recover", path, "--json"]);
+    assert_eq!(
+        (&recovered["last_sequence"], &recovered["state_hash"]),
+        (&last.into(), &Value::from(hash.as_str()))
+    );
+}
+
+/// The state at a sequence is the one of a journal that ends there; what changed between two is what
+/// is in the one and not in the other.
+#[test]
+fn the_past_is_there() {
+    let folder = tempfile::tempdir().unwrap();
+    let (last, _) = journal(folder.path());
+    let path = folder.path().to_str().unwrap();
+    let early = json(&["at", path, "--json", "--sequence", "400"]);
+    let by_time = json(&["at", path, "--json", "--time", "1400"]);
+    assert_eq!(early, by_time);
+    let difference = json(&["at", path, "--json", "--sequence", "400", "--and", "800"]);
+    let count = |value: &Value| value.as_array().unwrap().len() as i64;
+    let (gone, come) = (count(&difference["gone"]), count(&difference["come"]));
+    let orders = |end: &str| difference[end]["orders"].as_i64().unwrap();
+    assert_eq!(orders("from") - gone + come, orders("to"), "{difference}");
+    assert!(come > 0 && difference["from"]["state_hash"] == early["state_hash"]);
+    assert_eq!(damrak(&["at", path, "--sequence", "99999"]).status.code(), Some(2));
+    assert_eq!(damrak(&["at", path, "--time", "today"]).status.code(), Some(2));
+
+    // A journal that is cut there has the same state.
+    let cut = json(&["journal", "cut", path, "--to", "400", "--json"]);
+    let kept = cut["last_sequence"].as_u64().unwrap();
+    assert!((394..=400).contains(&kept) && kept < last, "{cut}");
+    let then = json(&["at", path, "--json"]);
+    assert_eq!(then["sequence"], kept);
+    assert_eq!(json(&["journal", "verify", path, "--json"])["last_sequence"], kept);
+}
+
+/// A state that is not the one the journal names stops the replay with its sequence, and a venue does
+/// not start; cut before it, it does.
+#[test]
+fn another_state_is_exit_code_4() {
+    let folder = tempfile::tempdir().unwrap();
+    journal(folder.path());
+    let mut venue = Venue::open(folder.path());
+    let sequence = venue.engine.sequence().0;
+    venue.note(1);
+    venue.writer.sync().unwrap();
+    drop(venue);
+    let path = folder.path().to_str().unwrap();
+    for arguments in [&["journal", "verify", path][..], &["recover", path]] {
+        let output = damrak(arguments);
+        assert_eq!(output.status.code(), Some(4), "{}", stderr(&output));
+        let message = stderr(&output);
+        assert!(message.contains(&format!("after sequence {sequence} the venue had")), "{message}");
+    }
+}
+
+/// A damaged journal is refused by all tools, and can be cut at the damage.
+#[test]
+fn damage_can_be_cut() {
+    let folder = tempfile::tempdir().unwrap();
+    let (last, _) = journal(folder.path());
+    let path = folder.path().to_str().unwrap();
+    let segment = folder.path().join(journal::file_name(1));
+    let mut bytes = fs::read(&segment).unwrap();
+    bytes[8_192 + 40_000] ^= 8;
+    fs::write(&segment, bytes).unwrap();
+    for arguments in [
+        &["journal", "verify", path][..],
+        &["journal", "inspect", path],
+        &["journal", "export", path],
+        &["journal", "replay", path, "--quiet"],
+        &["recover", path],
+        &["at", path],
+    ] {
+        assert_eq!(damrak(arguments).status.code(), Some(4), "{arguments:?}");
+    }
+    let cut = json(&["journal", "cut", path, "--at-damage", "--json"]);
+    assert!(cut["because"].as_str().unwrap().contains(", byte 48"), "{cut}");
+    let kept = cut["last_sequence"].as_u64().unwrap();
+    assert!(100 < kept && kept < last, "{cut}");
+    assert_eq!(json(&["recover", path, "--json"])["last_sequence"], kept);
+}

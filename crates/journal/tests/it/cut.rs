@@ -1,0 +1,83 @@
+//! Giving up the end of a journal on purpose.
+
+use journal::{CrashStorage, Durability, GivenUp, cut};
+
+use crate::support::{
+    End, Place, What, append, inputs, on_both, open, options, records, spots, verify, write,
+    write_as,
+};
+
+/// After any sequence: what is left is what was there, it is marked, and the journal goes on. What
+/// was cut is put aside.
+#[test]
+fn cut_after_any_sequence() {
+    for last in 0..=31 {
+        on_both!(|place| {
+            write(place, 30);
+            let given_up = cut(place.storage(), Some(last)).unwrap();
+            let kept = last.min(30);
+            assert_eq!((given_up.last_sequence, given_up.because), (kept, None));
+            assert!(kept == 30 || !given_up.aside.is_empty());
+            let (mut writer, replayed, report) =
+                open(place.storage(), &options(Durability::Written)).unwrap();
+            assert_eq!((replayed, report.marked_sequence), (records(kept), kept));
+            for sequence in kept + 1..=kept + 9 {
+                append(&mut writer, sequence).unwrap();
+            }
+            writer.sync().unwrap();
+            drop(writer);
+            assert_eq!(verify(place.storage()).unwrap().0, records(kept + 9));
+        });
+    }
+}
+
+/// A batch that goes beyond is cut as a whole.
+#[test]
+fn batches_are_whole() {
+    on_both!(|place| {
+        write_as(place, Durability::Written, 30, 3, End::Peace);
+        let GivenUp { last_sequence, .. } = cut(place.storage(), Some(14)).unwrap();
+        let ends = spots(place).into_iter().filter(|spot| spot.what == What::Seal);
+        assert_eq!(last_sequence, ends.map(|spot| spot.sequence).max().unwrap());
+        assert!((12..=14).contains(&last_sequence));
+        assert_eq!(verify(place.storage()).unwrap().0, records(last_sequence));
+    });
+}
+
+/// Without a sequence it ends where something is wrong, whatever that is, and says what.
+#[test]
+fn cut_at_the_damage() {
+    let whole = CrashStorage::new();
+    write(&whole, 30);
+    for spot in inputs(&whole) {
+        on_both!(|place| {
+            for (name, bytes) in whole.everything() {
+                place.set_bytes(&name, Some(bytes));
+            }
+            place.change(&spot.name, |bytes| bytes[spot.start as usize + 17] ^= 1);
+            assert!(open(place.storage(), &options(Durability::Written)).is_err());
+            let given_up = cut(place.storage(), None).unwrap();
+            assert_eq!(given_up.last_sequence, spot.sequence - 1);
+            if spot.sequence < 30 {
+                let because = given_up.because.unwrap();
+                assert!(because.contains(&format!("byte {}", spot.start)), "{because}");
+            }
+            let (_, kept, _) = open(place.storage(), &options(Durability::Written)).unwrap();
+            assert_eq!(kept, records(spot.sequence - 1));
+        });
+    }
+}
+
+/// A mark that is lost is made again, and nothing else is given up.
+#[test]
+fn a_lost_mark_is_made_again() {
+    for damage in [None, Some(vec![1; 8_192])] {
+        on_both!(|place| {
+            write(place, 30);
+            place.set_bytes("mark", damage.clone());
+            assert_eq!(cut(place.storage(), None).unwrap().last_sequence, 30);
+            let (kept, report) = verify(place.storage()).unwrap();
+            assert_eq!((kept, report.marked_sequence), (records(30), 30));
+        });
+    }
+}
