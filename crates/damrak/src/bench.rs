@@ -7,6 +7,7 @@
 //!
 //! [`mod@pipeline`] measures something else: order files through rings, journal and ledger.
 
+pub mod balances;
 pub mod core;
 pub mod environment;
 pub mod matching;
@@ -82,9 +83,10 @@ impl Entrant {
 
 /// Those that the program has in itself: the core's book alone, the whole core, a plain book to
 /// compare with, and the floor, which does nothing.
-pub const ENTRANTS: [Entrant; 4] = [
+pub const ENTRANTS: [Entrant; 5] = [
     Entrant::of::<matching::Matching>(),
     Entrant::of::<core::Core>(),
+    Entrant::of::<balances::Balances>(),
     Entrant::of::<model_btree::ModelBTree>(),
     Entrant::of::<null::Null>(),
 ];

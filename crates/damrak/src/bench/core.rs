@@ -5,7 +5,7 @@ use engine::Engine;
 use flow::wlf::{Flow, Operation, OperationKind};
 use market::{
     AddInstrument, AddSession, CancelOrder, Command, Conditions, Display, EnterOrder, Event, Firm,
-    Input, Instructions, OrderAttributes, OrderKey, OrderType, Output, Price, Quantity,
+    Input, Instructions, MoneyEvent, OrderAttributes, OrderKey, OrderType, Output, Price, Quantity,
     SelfMatchPrevention, Sequence, SessionId, Symbol, SystemEvent, Text, TimeInForce, Timestamp,
 };
 
@@ -33,6 +33,19 @@ impl Core {
     fn input(&mut self, command: Command) -> Input {
         self.sequence = self.sequence.next();
         Input { sequence: self.sequence, timestamp: Timestamp(self.sequence.0), command }
+    }
+
+    /// Does what comes before the flow.
+    pub(super) fn add(&mut self, command: Command) {
+        let input = self.input(command);
+        self.engine.apply(&input, &mut |event| {
+            assert!(!matches!(event, Event::Money(MoneyEvent::Declined(_))), "{event:?}");
+        });
+    }
+
+    /// The instruments of the flow.
+    pub(super) fn symbols(&self) -> &[Symbol] {
+        &self.symbols
     }
 
     fn key(&self, operation: &Operation) -> OrderKey {
@@ -83,8 +96,7 @@ impl Contender for Core {
         let day = [SystemEvent::StartOfMessages, SystemEvent::StartOfSystemHours];
         let day = day.into_iter().map(Command::System);
         for command in day.chain(instruments).chain(sessions) {
-            let input = core.input(command);
-            core.engine.apply(&input, &mut |_| ());
+            core.add(command);
         }
         core
     }

@@ -39,8 +39,9 @@ enum What {
 /// The flows A (one symbol, 10,000 live orders), B (two symbols, a growing book) and C (a hundred
 /// symbols, 100,000 live orders) go through each engine in one process and one thread; figures are
 /// CPU time of that thread. Engines take turns, run by run. `matching` is the book of the core by
-/// itself; `engine` is the core with sessions, numbers, events and state hash; `model-btree` is a plain book of sorted maps; `null` does
-/// nothing. Exit code 4 if an engine makes other trades than it must.
+/// itself; `engine` is the core with sessions, numbers, events and state hash, `engine-balances` the
+/// same with an account, balances and fees for each user; `model-btree` is a plain book of sorted
+/// maps; `null` does nothing. Exit code 4 if an engine makes other trades than it must.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  damrak bench book\n  \
     damrak bench book --flow A,C --runs 11 --json\n  \
@@ -59,7 +60,7 @@ struct BookArguments {
     /// How often each engine gets each flow.
     #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u64).range(1..=1000))]
     runs: u64,
-    /// Only these engines, comma-separated: matching, engine, model-btree, null.
+    /// Only these engines, comma-separated: matching, engine, engine-balances, model-btree, null.
     #[arg(long, value_delimiter = ',')]
     engine: Vec<String>,
     /// A program with the engines of others, as bench/rivals builds one; its rows stand beside ours.

@@ -262,15 +262,15 @@ fn the_bench_compares_trades() {
     for flow in flows {
         let rows = flow["rows"].as_array().unwrap();
         let engines: Vec<_> = rows.iter().map(|row| row["engine"].as_str().unwrap()).collect();
-        assert_eq!(engines, ["matching", "engine", "model-btree", "null"]);
-        for row in &rows[..3] {
+        assert_eq!(engines, ["matching", "engine", "engine-balances", "model-btree", "null"]);
+        for row in &rows[..4] {
             assert_eq!(row["agrees"], true, "{row}");
             assert_eq!(row["hash"], flow["expected"]["hash"], "{row}");
             assert_eq!(row["ns_per_op"]["runs"].as_array().unwrap().len(), 2);
             assert!(row["ns_per_op"]["best"].as_f64() > Some(0.0), "{row}");
             assert!(row["latency_ns"]["p50"].as_u64() > Some(0), "{row}");
         }
-        assert!(rows[3]["agrees"].is_null(), "the floor trades nothing: {}", rows[3]);
+        assert!(rows[4]["agrees"].is_null(), "the floor trades nothing: {}", rows[4]);
     }
     assert!(printed["environment"]["rustc"].as_str().unwrap().starts_with("rustc "));
 }
