@@ -28,13 +28,19 @@ use market::{
 
 use crate::{book::matching::Match, hash::StateHash, names::Names, order::Order};
 use account::{Account, AssetLimits, TIER_COUNT};
-use balance::{Balance, Holding, Movement};
+use balance::{Balance, Holding, Movement, Shift};
 use fees::Fees;
 use terms::Terms;
 
 /// All that is known of money.
 #[derive(Debug)]
 pub(crate) struct Money {
+    /// True once there is an asset or an account; before, nothing here has anything to do.
+    is_used: bool,
+    /// True if a trade can cost anybody a fee.
+    has_fees: bool,
+    /// True once a limit of an asset was set for any account.
+    has_asset_limits: bool,
     /// By account id; the first is the venue's own.
     accounts: Vec<Account>,
     account_names: Names,
@@ -69,6 +75,9 @@ pub(crate) struct Asked<'a> {
 impl Default for Money {
     fn default() -> Self {
         Self {
+            is_used: false,
+            has_fees: false,
+            has_asset_limits: false,
             accounts: alloc::vec![Account::new(Text::BLANK)],
             account_names: Names::default(),
             holdings: Vec::new(),
@@ -83,6 +92,12 @@ impl Default for Money {
 }
 
 impl Money {
+    /// False as long as there is neither an asset nor an account.
+    #[inline]
+    pub(crate) fn is_used(&self) -> bool {
+        self.is_used
+    }
+
     /// Whose the orders of a session are; [`AccountId::VENUE`] is nobody's.
     #[inline]
     pub(crate) fn account_id(&self, session_id: SessionId) -> AccountId {
@@ -103,6 +118,9 @@ impl Money {
         timestamp: Timestamp,
         hash: &mut StateHash,
     ) {
+        if !self.is_used {
+            return;
+        }
         let account_id = self.account_id(session_id);
         if account_id == AccountId::VENUE {
             return;
@@ -113,9 +131,12 @@ impl Money {
         }
     }
 
-    /// Orders of a session became live.
+    /// An order of a session became live.
     #[inline]
     pub(crate) fn add_live(&mut self, session_id: SessionId) {
+        if !self.is_used {
+            return;
+        }
         let account_id = self.account_id(session_id);
         if account_id != AccountId::VENUE {
             self.accounts[account_id.0 as usize].live_orders += 1;
@@ -125,6 +146,9 @@ impl Money {
     /// An order of a session is live no more.
     #[inline]
     pub(crate) fn remove_live(&mut self, session_id: SessionId) {
+        if !self.is_used {
+            return;
+        }
         let account_id = self.account_id(session_id);
         if account_id != AccountId::VENUE {
             self.accounts[account_id.0 as usize].live_orders -= 1;
@@ -158,6 +182,16 @@ impl Money {
         walk: impl FnOnce(&Terms) -> u128,
     ) -> Result<(), RejectReason> {
         let account = &self.accounts[account_id.0 as usize];
+        // Most accounts have no limits, and most orders are not short sales.
+        if let (Some(terms), Some(limit)) = (terms, asked.limit)
+            && !self.has_asset_limits
+            && !account.is_limited
+            && matches!(asked.side, Side::Buy | Side::Sell)
+        {
+            let asset_id = paid_with(terms, asked.side);
+            let needed = terms.reservation(asked.side, limit, asked.leaves);
+            return self.check_available(asset_id, account_id, needed, freed(terms, asked));
+        }
         let limits = terms.map_or(AssetLimits::default(), |it| self.limits(it.0.base, account_id));
         // An order to sell costs nothing, but what it could bring may not be too much.
         let cost = terms.map_or(0, |terms| match asked.limit {
@@ -212,9 +246,7 @@ impl Money {
         cost: u128,
         limits: &AssetLimits,
     ) -> Result<(), RejectReason> {
-        let freed = asked
-            .original
-            .map_or(0, |order| terms.reservation(order.side, order.price(), order.leaves()));
+        let freed = freed(terms, asked);
         let goods = terms.goods(asked.leaves);
         let base = self.balance(terms.0.base, account_id);
         if asked.side.is_buy() {
@@ -225,24 +257,30 @@ impl Money {
                     return Err(RejectReason::PositionLimit);
                 }
             }
-            let quote = self.balance(terms.0.quote, account_id);
-            if quote.available + freed.cast_signed() < cost.cast_signed() {
-                return Err(RejectReason::InsufficientBalance);
-            }
-            return Ok(());
+            return self.check_available(terms.0.quote, account_id, cost, freed);
+        }
+        if asked.side == Side::Sell {
+            return self.check_available(terms.0.base, account_id, goods, freed);
         }
         let left = base.available + freed.cast_signed() - goods.cast_signed();
-        match asked.side {
-            Side::SellShort | Side::SellShortExempt => {
-                if left < -limits.short_max.cast_signed() {
-                    return Err(RejectReason::PositionLimit);
-                }
-            }
-            Side::Sell | Side::Buy => {
-                if left < 0 {
-                    return Err(RejectReason::InsufficientBalance);
-                }
-            }
+        if left < -limits.short_max.cast_signed() {
+            return Err(RejectReason::PositionLimit);
+        }
+        Ok(())
+    }
+
+    /// Has the account so much available, what is freed included?
+    #[inline]
+    fn check_available(
+        &self,
+        asset_id: AssetId,
+        account_id: AccountId,
+        needed: u128,
+        freed: u128,
+    ) -> Result<(), RejectReason> {
+        let available = self.balance(asset_id, account_id).available;
+        if available + freed.cast_signed() < needed.cast_signed() {
+            return Err(RejectReason::InsufficientBalance);
         }
         Ok(())
     }
@@ -261,7 +299,6 @@ impl Money {
     }
 
     /// Holds what an accepted order could cost or deliver; `walk` as for [`check`](Self::check).
-    #[inline]
     pub(crate) fn reserve(
         &mut self,
         order: &Order,
@@ -280,12 +317,25 @@ impl Money {
         };
         let asset_id = paid_with(&terms, order.side);
         self.count_buying(&terms, order, Quantity::ZERO, order.leaves());
-        self.post(asset_id, &hold(LedgerKind::Reserve, account_id, amount, order), hash, emit);
+        self.shift(asset_id, &hold(LedgerKind::Reserve, account_id, amount, order), hash, emit);
     }
 
-    /// Gives back what an order does not need with so many open lots fewer, or with another limit.
+    /// Gives back what an order does not need with so many open lots fewer.
     #[inline]
     pub(crate) fn release(
+        &mut self,
+        order: &Order,
+        before: Quantity,
+        after: Quantity,
+        hash: &mut StateHash,
+        emit: &mut impl FnMut(Event),
+    ) {
+        if self.is_used {
+            self.release_paid(order, before, after, hash, emit);
+        }
+    }
+
+    fn release_paid(
         &mut self,
         order: &Order,
         before: Quantity,
@@ -305,7 +355,7 @@ impl Money {
             return;
         };
         let asset_id = paid_with(&terms, order.side);
-        self.post(asset_id, &hold(LedgerKind::Release, account_id, amount, order), hash, emit);
+        self.shift(asset_id, &hold(LedgerKind::Release, account_id, amount, order), hash, emit);
     }
 
     /// An order that came in without a limit is executed in full: what rounding left is released.
@@ -321,7 +371,12 @@ impl Money {
         }
         let Some(&terms) = self.terms(order.instrument_id) else { return };
         let account_id = self.account_id(order.key.session_id);
-        self.post(terms.0.quote, &hold(LedgerKind::Release, account_id, amount, order), hash, emit);
+        self.shift(
+            terms.0.quote,
+            &hold(LedgerKind::Release, account_id, amount, order),
+            hash,
+            emit,
+        );
     }
 
     /// An order that came in without a limit was given one, and rests.
@@ -339,7 +394,12 @@ impl Money {
         let account_id = self.account_id(order.key.session_id);
         let needed = terms.cost(order.price(), order.leaves());
         let amount = held.checked_sub(needed).expect("the walk counted what would rest");
-        self.post(terms.0.quote, &hold(LedgerKind::Release, account_id, amount, order), hash, emit);
+        self.shift(
+            terms.0.quote,
+            &hold(LedgerKind::Release, account_id, amount, order),
+            hash,
+            emit,
+        );
     }
 
     /// Pays for a trade, delivers what was bought, and charges both.
@@ -351,16 +411,28 @@ impl Money {
         hash: &mut StateHash,
         emit: &mut impl FnMut(Event),
     ) {
-        let Some(&terms) = self.terms(met.taker.instrument_id) else { return };
-        let Match { maker, taker, price, quantity, .. } = *met;
-        let is_bought = taker.side.is_buy();
-        let (buyer, seller) = if is_bought { (taker, maker) } else { (maker, taker) };
+        if self.is_used
+            && let Some(&terms) = self.terms(met.taker.instrument_id)
+        {
+            self.settle_paid(&terms, met, trade_id, hash, emit);
+        }
+    }
+
+    fn settle_paid(
+        &mut self,
+        terms: &Terms,
+        met: &Match<'_>,
+        trade_id: TradeId,
+        hash: &mut StateHash,
+        emit: &mut impl FnMut(Event),
+    ) {
+        let Match { taker, maker, price, quantity, .. } = *met;
+        let (buyer, seller) = if taker.side.is_buy() { (taker, maker) } else { (maker, taker) };
         let leaves_before = Quantity(buyer.leaves().0 + quantity.0);
         let buyer_id = self.account_id(buyer.key.session_id);
         let seller_id = self.account_id(seller.key.session_id);
         let cost = terms.cost(price, quantity);
         let goods = terms.goods(quantity);
-
         let freed = if is_market_buy(buyer) {
             self.market_reserved =
                 self.market_reserved.checked_sub(cost).expect("the walk counted this trade");
@@ -368,7 +440,8 @@ impl Money {
         } else {
             terms.cost(buyer.price(), leaves_before) - terms.cost(buyer.price(), buyer.leaves())
         };
-        self.count_buying(&terms, buyer, leaves_before, buyer.leaves());
+        self.count_buying(terms, buyer, leaves_before, buyer.leaves());
+
         let pays = Movement {
             kind: LedgerKind::Settle,
             from: (buyer_id, Bucket::Reserved),
@@ -377,6 +450,8 @@ impl Money {
             order_id: buyer.order_id,
             trade_id,
         };
+        let improvement = freed.checked_sub(cost).expect("no trade is beyond the buyer's limit");
+        let keeps = Shift { trade_id, ..hold(LedgerKind::Release, buyer_id, improvement, buyer) };
         let delivers = Movement {
             from: (seller_id, Bucket::Reserved),
             to: (buyer_id, Bucket::Available),
@@ -384,54 +459,63 @@ impl Money {
             order_id: seller.order_id,
             ..pays
         };
-        let improvement = freed.checked_sub(cost).expect("no trade is beyond the buyer's limit");
-        let keeps =
-            Movement { trade_id, ..hold(LedgerKind::Release, buyer_id, improvement, buyer) };
-        self.post(terms.0.quote, &pays, hash, emit);
-        self.post(terms.0.quote, &keeps, hash, emit);
-        self.post(terms.0.base, &delivers, hash, emit);
-
-        if terms.is_position() {
-            return;
+        self.post(terms.0.quote, &pays, emit);
+        self.shift(terms.0.quote, &keeps, hash, emit);
+        self.post(terms.0.base, &delivers, emit);
+        if self.has_fees && !terms.is_position() {
+            self.charge(terms, met, trade_id, (cost, goods), hash, emit);
         }
+        for asset_id in [terms.0.quote, terms.0.base] {
+            let holding = &mut self.holdings[usize::from(asset_id.0) - 1];
+            holding.rehash(buyer_id, hash);
+            holding.rehash(seller_id, hash);
+        }
+    }
+
+    /// Charges both orders of a trade a part of what they received, and pays rebates.
+    fn charge(
+        &mut self,
+        terms: &Terms,
+        met: &Match<'_>,
+        trade_id: TradeId,
+        (cost, goods): (u128, u128),
+        hash: &mut StateHash,
+        emit: &mut impl FnMut(Event),
+    ) {
+        let Match { taker, maker, .. } = *met;
         let bought = (terms.0.base, goods);
         let paid = (terms.0.quote, cost);
-        let (to_taker, to_maker) = if is_bought { (bought, paid) } else { (paid, bought) };
-        let (taker_id, maker_id) =
-            if is_bought { (buyer_id, seller_id) } else { (seller_id, buyer_id) };
+        let (to_taker, to_maker) =
+            if taker.side.is_buy() { (bought, paid) } else { (paid, bought) };
+        let taker_id = self.account_id(taker.key.session_id);
+        let maker_id = self.account_id(maker.key.session_id);
         let taker_fees = self.fees[usize::from(self.accounts[taker_id.0 as usize].fee_tier)];
         let maker_fees = self.fees[usize::from(self.accounts[maker_id.0 as usize].fee_tier)];
+        let venue = (AccountId::VENUE, Bucket::Available);
         let fee = |account_id, amount, order_id| Movement {
             kind: LedgerKind::Fee,
             from: (account_id, Bucket::Available),
-            to: (AccountId::VENUE, Bucket::Available),
+            to: venue,
             amount,
             order_id,
             trade_id,
         };
         let (asset_id, amount) = to_taker;
-        self.post(
-            asset_id,
-            &fee(taker_id, taker_fees.of_taker(amount), taker.order_id),
-            hash,
-            emit,
-        );
+        self.post(asset_id, &fee(taker_id, taker_fees.of_taker(amount), taker.order_id), emit);
         let rebate = Movement {
             kind: LedgerKind::Rebate,
-            from: (AccountId::VENUE, Bucket::Available),
+            from: venue,
             to: (maker_id, Bucket::Available),
             amount: maker_fees.rebate_of_maker(amount),
             order_id: maker.order_id,
             trade_id,
         };
-        self.post(asset_id, &rebate, hash, emit);
+        self.post(asset_id, &rebate, emit);
         let (asset_id, amount) = to_maker;
-        self.post(
-            asset_id,
-            &fee(maker_id, maker_fees.of_maker(amount), maker.order_id),
-            hash,
-            emit,
-        );
+        self.post(asset_id, &fee(maker_id, maker_fees.of_maker(amount), maker.order_id), emit);
+        for asset_id in [terms.0.quote, terms.0.base] {
+            self.holdings[usize::from(asset_id.0) - 1].rehash(AccountId::VENUE, hash);
+        }
     }
 
     /// What an account has of an asset.
@@ -457,19 +541,33 @@ impl Money {
         }
     }
 
-    /// Carries out a movement, unless it is of nothing.
+    /// Moves an amount between the two buckets of an account, unless it is nothing.
     #[inline]
-    fn post(
+    fn shift(
         &mut self,
         asset_id: AssetId,
-        movement: &Movement,
+        shift: &Shift,
         hash: &mut StateHash,
         emit: &mut impl FnMut(Event),
     ) {
-        let holding = &mut self.holdings[usize::from(asset_id.0) - 1];
-        if let Some(entry) = holding.apply(movement, hash) {
-            emit(Event::Ledger(entry));
+        if shift.amount == 0 {
+            return;
         }
+        let holding = &mut self.holdings[usize::from(asset_id.0) - 1];
+        let entry = holding.shift(shift);
+        holding.rehash(shift.account_id, hash);
+        emit(Event::Ledger(entry));
+    }
+
+    /// Carries out a movement, unless it is of nothing; what it touches is to be rehashed.
+    #[inline]
+    fn post(&mut self, asset_id: AssetId, movement: &Movement, emit: &mut impl FnMut(Event)) {
+        if movement.amount == 0 {
+            return;
+        }
+        let holding = &mut self.holdings[usize::from(asset_id.0) - 1];
+        let entry = holding.apply(movement);
+        emit(Event::Ledger(entry));
     }
 }
 
@@ -485,21 +583,16 @@ fn paid_with(terms: &Terms, side: Side) -> AssetId {
     if side.is_buy() { terms.0.quote } else { terms.0.base }
 }
 
-/// A movement between the two buckets of one balance.
+/// An amount that is held for an order, or is not any more.
 #[inline]
-fn hold(kind: LedgerKind, account_id: AccountId, amount: u128, order: &Order) -> Movement {
-    let (from, to) = match kind {
-        LedgerKind::Reserve => (Bucket::Available, Bucket::Reserved),
-        _ => (Bucket::Reserved, Bucket::Available),
-    };
-    Movement {
-        kind,
-        from: (account_id, from),
-        to: (account_id, to),
-        amount,
-        order_id: order.order_id,
-        trade_id: TradeId(0),
-    }
+fn hold(kind: LedgerKind, account_id: AccountId, amount: u128, order: &Order) -> Shift {
+    Shift { kind, account_id, amount, order_id: order.order_id, trade_id: NO_TRADE }
+}
+
+/// What the order that is replaced holds.
+#[inline]
+fn freed(terms: &Terms, asked: &Asked<'_>) -> u128 {
+    asked.original.map_or(0, |order| terms.reservation(order.side, order.price(), order.leaves()))
 }
 
 /// Is a limit further through the best price of the other side than so many millionths of it?

@@ -18,10 +18,13 @@ pub(crate) const TIER_COUNT: usize = 16;
 
 /// What an account may do, and what it has done this second. Limits of 0 are none.
 #[derive(Clone, Copy, Debug)]
+#[repr(align(64))]
 pub(crate) struct Account {
     pub(crate) name: Text<8>,
     pub(crate) fee_tier: u8,
     pub(crate) stopped: bool,
+    /// True if any limit is set, or it is stopped; follows from the other fields.
+    pub(crate) is_limited: bool,
     pub(crate) order_quantity_max: u32,
     pub(crate) live_orders_max: u32,
     /// How many live orders its sessions have.
@@ -37,6 +40,8 @@ pub(crate) struct Account {
     hash: u64,
 }
 
+const _: () = assert!(size_of::<Account>() == 64, "an account is one cache line");
+
 impl Account {
     /// Without limits.
     pub(crate) fn new(name: Text<8>) -> Self {
@@ -44,6 +49,7 @@ impl Account {
             name,
             fee_tier: 0,
             stopped: false,
+            is_limited: false,
             order_quantity_max: 0,
             live_orders_max: 0,
             live_orders: 0,
@@ -97,8 +103,13 @@ impl Account {
         Ok(())
     }
 
-    /// Its element of the state hash has changed.
+    /// Something of it has changed.
     pub(crate) fn rehash(&mut self, account_id: AccountId, hash: &mut StateHash) {
+        let limits = self.order_quantity_max
+            | self.live_orders_max
+            | self.orders_per_second_max
+            | self.price_away_max;
+        self.is_limited = self.stopped || limits != 0;
         let after = self.element(account_id);
         hash.change(self.hash, after);
         self.hash = after;

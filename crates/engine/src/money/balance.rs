@@ -36,6 +36,7 @@ impl Balance {
         self.available + self.reserved.cast_signed()
     }
 
+    #[inline]
     fn take(&mut self, bucket: Bucket, amount: u128) {
         match bucket {
             Bucket::Available => self.available -= amount.cast_signed(),
@@ -47,6 +48,7 @@ impl Balance {
         }
     }
 
+    #[inline]
     fn give(&mut self, bucket: Bucket, amount: u128) {
         match bucket {
             Bucket::Available => self.available += amount.cast_signed(),
@@ -68,10 +70,8 @@ pub(crate) struct Holding {
     issued: u128,
     /// How many movements came in or went out.
     version: u64,
-    /// The sum of what is available.
-    available_sum: i128,
-    /// The sum of what is reserved.
-    reserved_sum: u128,
+    /// What all accounts have together.
+    held: i128,
 }
 
 /// Where an amount goes from and to, and why.
@@ -85,6 +85,16 @@ pub(crate) struct Movement {
     pub(crate) trade_id: TradeId,
 }
 
+/// What an account holds for an order, or does not need any more: as a reservation or a release.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Shift {
+    pub(crate) kind: LedgerKind,
+    pub(crate) account_id: AccountId,
+    pub(crate) amount: u128,
+    pub(crate) order_id: OrderId,
+    pub(crate) trade_id: TradeId,
+}
+
 impl Holding {
     /// Nobody has any of it.
     pub(crate) fn new(asset: Asset, account_count: usize) -> Self {
@@ -93,8 +103,7 @@ impl Holding {
             balances: alloc::vec![Balance::default(); account_count],
             issued: 0,
             version: 0,
-            available_sum: 0,
-            reserved_sum: 0,
+            held: 0,
         }
     }
 
@@ -137,29 +146,20 @@ impl Holding {
         *buying = others + after;
     }
 
-    /// Moves an amount, unless it is nothing, and says so.
+    /// Moves an amount, which is more than nothing, and says so. The balances that it touches must be
+    /// [`rehash`](Self::rehash)ed before the command is over.
     #[inline]
-    pub(crate) fn apply(
-        &mut self,
-        movement: &Movement,
-        hash: &mut StateHash,
-    ) -> Option<LedgerEntry> {
+    pub(crate) fn apply(&mut self, movement: &Movement) -> LedgerEntry {
         let Movement { kind, from, to, amount, order_id, trade_id } = *movement;
-        if amount == 0 {
-            return None;
-        }
-        let is_inside = from.1 != Bucket::Outside && to.1 != Bucket::Outside;
-        let from_version = self.take(from, amount, is_inside && from.0 == to.0, hash);
-        let to_version = self.give(to, amount, hash);
-        let held = self.available_sum + self.reserved_sum.cast_signed();
-        assert!(
-            held == self.issued.cast_signed(),
-            "{} is conserved: {movement:?}",
-            self.asset.name
-        );
         // Two buckets of one balance move at once.
-        let from_version = if from_version == 0 { to_version } else { from_version };
-        Some(LedgerEntry {
+        let is_one = from.0 == to.0 && from.1 != Bucket::Outside && to.1 != Bucket::Outside;
+        let mut from_version = self.take(from, amount, !is_one);
+        let to_version = self.give(to, amount);
+        if is_one {
+            from_version = to_version;
+        }
+        assert!(self.held == self.issued.cast_signed(), "{:?} is conserved", self.asset);
+        LedgerEntry {
             kind,
             asset_id: self.asset.asset_id,
             amount: Units::new(amount),
@@ -167,60 +167,79 @@ impl Holding {
             to: LedgerPlace { account_id: to.0, bucket: to.1, version: to_version },
             order_id,
             trade_id,
-        })
+        }
     }
 
-    /// Takes an amount from where it is; says the version then, or 0 where the other half of the
-    /// movement is to be the same version.
+    /// Moves an amount, which is more than nothing, between the two buckets of a balance, and says so;
+    /// as for [`apply`](Self::apply).
+    #[inline]
+    pub(crate) fn shift(&mut self, shift: &Shift) -> LedgerEntry {
+        let Shift { kind, account_id, amount, order_id, trade_id } = *shift;
+        let (from, to) = match kind {
+            LedgerKind::Reserve => (Bucket::Available, Bucket::Reserved),
+            _ => (Bucket::Reserved, Bucket::Available),
+        };
+        let balance = &mut self.balances[account_id.0 as usize];
+        balance.take(from, amount);
+        balance.give(to, amount);
+        balance.version += 1;
+        let version = balance.version;
+        LedgerEntry {
+            kind,
+            asset_id: self.asset.asset_id,
+            amount: Units::new(amount),
+            from: LedgerPlace { account_id, bucket: from, version },
+            to: LedgerPlace { account_id, bucket: to, version },
+            order_id,
+            trade_id,
+        }
+    }
+
+    /// Takes an amount from where it is; says how many movements have touched that.
     #[inline]
     fn take(
         &mut self,
         (account_id, bucket): (AccountId, Bucket),
         amount: u128,
-        is_half: bool,
-        hash: &mut StateHash,
+        is_counted: bool,
     ) -> u64 {
-        match bucket {
-            Bucket::Outside => {
-                self.issued += amount;
-                self.version += 1;
-                assert!(self.issued <= ISSUED_MAX, "checked before it came in");
-                return self.version;
-            }
-            Bucket::Available => self.available_sum -= amount.cast_signed(),
-            Bucket::Reserved => self.reserved_sum -= amount,
+        if bucket == Bucket::Outside {
+            self.issued += amount;
+            self.version += 1;
+            assert!(self.issued <= ISSUED_MAX, "checked before it came in");
+            return self.version;
         }
-        let asset_id = self.asset.asset_id;
+        self.held -= amount.cast_signed();
         let balance = &mut self.balances[account_id.0 as usize];
         balance.take(bucket, amount);
-        if is_half {
-            return 0;
-        }
-        touch(balance, asset_id, account_id, hash)
+        balance.version += u64::from(is_counted);
+        balance.version
     }
 
-    /// Gives an amount to where it is to be; says the version then.
+    /// Gives an amount to where it is to be; says how many movements have touched that.
     #[inline]
-    fn give(
-        &mut self,
-        (account_id, bucket): (AccountId, Bucket),
-        amount: u128,
-        hash: &mut StateHash,
-    ) -> u64 {
-        match bucket {
-            Bucket::Outside => {
-                let left = self.issued.checked_sub(amount);
-                self.issued = left.expect("what goes out came in");
-                self.version += 1;
-                return self.version;
-            }
-            Bucket::Available => self.available_sum += amount.cast_signed(),
-            Bucket::Reserved => self.reserved_sum += amount,
+    fn give(&mut self, (account_id, bucket): (AccountId, Bucket), amount: u128) -> u64 {
+        if bucket == Bucket::Outside {
+            let left = self.issued.checked_sub(amount);
+            self.issued = left.expect("what goes out came in");
+            self.version += 1;
+            return self.version;
         }
-        let asset_id = self.asset.asset_id;
+        self.held += amount.cast_signed();
         let balance = &mut self.balances[account_id.0 as usize];
         balance.give(bucket, amount);
-        touch(balance, asset_id, account_id, hash)
+        balance.version += 1;
+        balance.version
+    }
+
+    /// Brings the state hash up to what an account has now.
+    #[inline]
+    pub(crate) fn rehash(&mut self, account_id: AccountId, hash: &mut StateHash) {
+        let asset_id = self.asset.asset_id;
+        let balance = &mut self.balances[account_id.0 as usize];
+        let after = element(balance, asset_id, account_id);
+        hash.change(balance.hash, after);
+        balance.hash = after;
     }
 
     /// A restored asset has come in and gone out so often.
@@ -244,61 +263,44 @@ impl Holding {
         (balance.available, balance.version) = (available, version);
         balance.hash = element(balance, asset_id, account_id);
         hash.add(balance.hash);
-        self.available_sum = self.available_sum.checked_add(available)?;
+        self.held = self.held.checked_add(available)?;
         Some(())
     }
 
     /// An order of an account holds so much; `None` if all of them could not.
     pub(crate) fn restore_reserved(&mut self, account_id: AccountId, amount: u128) -> Option<()> {
-        self.reserved_sum =
-            self.reserved_sum.checked_add(amount).filter(|it| *it <= 4 * ISSUED_MAX)?;
+        self.held = self.held.checked_add(amount.cast_signed())?;
         self.balances[account_id.0 as usize].reserved += amount;
         Some(())
     }
 
     /// What all have together is what came in; `None` if that cannot be.
     pub(crate) fn restore_issued(&mut self) -> Option<()> {
-        let held = self.available_sum.checked_add(self.reserved_sum.cast_signed())?;
-        self.issued = u128::try_from(held).ok().filter(|issued| *issued <= ISSUED_MAX)?;
+        self.issued = u128::try_from(self.held).ok().filter(|issued| *issued <= ISSUED_MAX)?;
         Some(())
     }
 
-    /// Asserts that the sums are those of the balances.
+    /// Asserts that the sum is that of the balances, and that of what came in.
     pub(crate) fn check(&self) {
-        let available_sum: i128 = self.balances.iter().map(|balance| balance.available).sum();
-        let reserved_sum: u128 = self.balances.iter().map(|balance| balance.reserved).sum();
-        assert_eq!(available_sum, self.available_sum, "{:?}", self.asset);
-        assert_eq!(reserved_sum, self.reserved_sum, "{:?}", self.asset);
-        assert_eq!(available_sum + reserved_sum.cast_signed(), self.issued.cast_signed());
+        let held: i128 = self.balances.iter().map(Balance::position).sum();
+        assert_eq!(held, self.held, "{:?}", self.asset);
+        assert_eq!(held, self.issued.cast_signed(), "{:?}", self.asset);
     }
 
     /// Adds the elements of the state hash that balances are, computed anew.
     pub(crate) fn add_hashes(&self, sum: &mut StateHash) {
         for (balance, account_id) in self.balances.iter().zip(0..) {
-            if balance.version != 0 {
-                sum.add(element(balance, self.asset.asset_id, AccountId(account_id)));
-            }
+            sum.add(element(balance, self.asset.asset_id, AccountId(account_id)));
         }
     }
 }
 
-/// One more movement has touched a balance; says how many that were.
-#[inline]
-fn touch(
-    balance: &mut Balance,
-    asset_id: AssetId,
-    account_id: AccountId,
-    hash: &mut StateHash,
-) -> u64 {
-    balance.version += 1;
-    let after = element(balance, asset_id, account_id);
-    hash.change(balance.hash, after);
-    balance.hash = after;
-    balance.version
-}
-
-/// The element of the state hash that a balance is. What is reserved follows from the live orders.
+/// The element of the state hash that a balance is; none before it is first touched. What is
+/// reserved follows from the live orders.
 #[inline]
 fn element(balance: &Balance, asset_id: AssetId, account_id: AccountId) -> u64 {
+    if balance.version == 0 {
+        return 0;
+    }
     hash::balance(asset_id, account_id, balance.available, balance.version)
 }

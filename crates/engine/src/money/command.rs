@@ -56,6 +56,7 @@ impl Engine {
             return Err(DeclineReason::TooMany);
         }
         let asset = Asset { asset_id: AssetId(number), name: add.name, decimals: add.decimals };
+        money.is_used = true;
         money.asset_names.add(&add.name, number);
         money.holdings.push(Holding::new(asset, money.accounts.len()));
         money.limits.push(alloc::vec::Vec::new());
@@ -78,6 +79,7 @@ impl Engine {
             return Err(DeclineReason::TooMany);
         }
         let account_id = AccountId(u32::from(number));
+        money.is_used = true;
         money.account_names.add(&add.name, number);
         let mut account = Account::new(add.name);
         account.rehash(account_id, &mut self.hash);
@@ -156,7 +158,7 @@ impl Engine {
         if taker_ppm_min < rebate_ppm_max {
             return Err(DeclineReason::InvalidFees);
         }
-        let before = mem::replace(&mut self.money.fees, all)[tier];
+        let before = self.money.replace_fees(all)[tier];
         self.hash.change(hash::fees(tier, &before), hash::fees(tier, &fees));
         emit(Event::Money(MoneyEvent::FeesSet(*set)));
         Ok(())
@@ -181,6 +183,7 @@ impl Engine {
             if limits.len() <= index {
                 limits.resize(index + 1, AssetLimits::default());
             }
+            self.money.has_asset_limits = true;
             let before = limits[index];
             limits[index].set(setting, value.get());
             self.hash.change(
@@ -246,7 +249,7 @@ impl Engine {
     ) -> Result<(), DeclineReason> {
         let Withdraw { account_id, asset_id, amount } = *withdraw;
         self.money.find_account(account_id)?;
-        self.money.check_available(account_id, asset_id, amount.get())?;
+        self.money.check_removal(account_id, asset_id, amount.get())?;
         let from = (account_id, Bucket::Available);
         let outside = (AccountId::VENUE, Bucket::Outside);
         self.move_whole(LedgerKind::Withdrawal, asset_id, from, outside, amount.get(), emit);
@@ -264,7 +267,7 @@ impl Engine {
         if from == to {
             return Err(DeclineReason::InvalidAmount);
         }
-        self.money.check_available(from, asset_id, amount.get())?;
+        self.money.check_removal(from, asset_id, amount.get())?;
         let (from, to) = ((from, Bucket::Available), (to, Bucket::Available));
         self.move_whole(LedgerKind::Transfer, asset_id, from, to, amount.get(), emit);
         Ok(())
@@ -281,15 +284,24 @@ impl Engine {
         emit: &mut impl FnMut(Event),
     ) {
         let movement = Movement { kind, from, to, amount, order_id: NO_ORDER, trade_id: NO_TRADE };
-        let holding = &self.money.holdings[usize::from(asset_id.0) - 1];
+        let money = &mut self.money;
+        let holding = &money.holdings[usize::from(asset_id.0) - 1];
         let before = hash::asset(holding.asset(), holding.version());
-        self.money.post(asset_id, &movement, &mut self.hash, emit);
-        let holding = &self.money.holdings[usize::from(asset_id.0) - 1];
+        money.post(asset_id, &movement, emit);
+        let holding = &mut money.holdings[usize::from(asset_id.0) - 1];
+        holding.rehash(from.0, &mut self.hash);
+        holding.rehash(to.0, &mut self.hash);
         self.hash.change(before, hash::asset(holding.asset(), holding.version()));
     }
 }
 
 impl super::Money {
+    /// Sets the fees of all tiers; says what they were.
+    pub(super) fn replace_fees(&mut self, all: [Fees; TIER_COUNT]) -> [Fees; TIER_COUNT] {
+        self.has_fees = all.iter().any(|fees| *fees != Fees::default());
+        mem::replace(&mut self.fees, all)
+    }
+
     /// The index of an account, the venue's own included.
     fn find_account(&self, account_id: AccountId) -> Result<usize, DeclineReason> {
         let index = account_id.0 as usize;
@@ -302,7 +314,7 @@ impl super::Money {
         if index < self.holdings.len() { Ok(index) } else { Err(DeclineReason::UnknownAsset) }
     }
 
-    fn check_available(
+    fn check_removal(
         &self,
         account_id: AccountId,
         asset_id: AssetId,

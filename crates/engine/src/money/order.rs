@@ -14,7 +14,19 @@ use crate::{
 
 impl Engine {
     /// May the account have this new order?
+    #[inline]
     pub(crate) fn check_money(
+        &self,
+        order: &EnterOrder,
+        instrument_id: InstrumentId,
+    ) -> Result<(), RejectReason> {
+        if !self.money.is_used() {
+            return Ok(());
+        }
+        self.check_paid(order, instrument_id)
+    }
+
+    fn check_paid(
         &self,
         order: &EnterOrder,
         instrument_id: InstrumentId,
@@ -97,6 +109,12 @@ impl Engine {
         terms: &EntryTerms,
         emit: &mut impl FnMut(Event),
     ) {
+        if self.money.is_used() {
+            self.reserve_paid(order, terms, emit);
+        }
+    }
+
+    fn reserve_paid(&mut self, order: &Order, terms: &EntryTerms, emit: &mut impl FnMut(Event)) {
         let Some(money_terms) = self.money.terms(order.instrument_id) else { return };
         let EntryTerms { order_type, time_in_force, .. } = *terms;
         let walked = match order_type {

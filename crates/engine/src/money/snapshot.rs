@@ -177,9 +177,11 @@ impl Engine {
             FEES => {
                 let tier = from.u8()?;
                 let fees = Fees { maker_ppm: from.u32()?.cast_signed(), taker_ppm: from.u32()? };
-                let known = self.money.fees.get_mut(usize::from(tier));
+                let mut all = self.money.fees;
+                let known = all.get_mut(usize::from(tier));
                 let place = known.filter(|_| fees.are_parts()).ok_or(from.field("fees"))?;
-                let before = core::mem::replace(place, fees);
+                *place = fees;
+                let before = self.money.replace_fees(all)[usize::from(tier)];
                 let tier = usize::from(tier);
                 self.hash.change(hash::fees(tier, &before), hash::fees(tier, &fees));
             }
@@ -252,6 +254,7 @@ impl Engine {
         if of_asset.len() <= index {
             of_asset.resize(index + 1, AssetLimits::default());
         }
+        self.money.has_asset_limits = true;
         let before = core::mem::replace(&mut of_asset[index], limits);
         self.hash.change(
             hash::asset_limits(asset_id, account_id, &before),
