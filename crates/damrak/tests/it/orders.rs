@@ -13,6 +13,7 @@ use flow::orders::{
 };
 use journal::Durability;
 use serde_json::Value;
+use sha2::{Digest, Sha256};
 
 const LAYOUTS: [&str; 4] =
     ["single", "edge", "pipeline", "source+ledger | sequencer+reporter | engine+journaler"];
@@ -229,6 +230,75 @@ fn public_file_comes_to_the_published_results() {
         for hash in [&results.trades_sha256, &results.book_sha256, balances] {
             assert!(published.contains(hash), "{layout}: {hash} is not in\n{published}");
         }
+    }
+}
+
+/// From the command line: what is generated is run, tells its results as JSON, and leaves files
+/// whose lines have the hashes that were told.
+#[test]
+fn generated_files_are_run_from_the_command_line() {
+    let folder = tempfile::tempdir().unwrap();
+    let damrak = |arguments: &[&str]| -> Value {
+        let output = Command::new(env!("CARGO_BIN_EXE_damrak"))
+            .current_dir(folder.path())
+            .args(arguments)
+            .output()
+            .unwrap();
+        let told = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(0), "{arguments:?}: {told}");
+        serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("{error}: {told}"))
+    };
+    let generated = damrak(&[
+        "generate",
+        "--orders",
+        "5000",
+        "--seed",
+        "9",
+        "--out",
+        "o.csv.gz",
+        "--balances",
+        "b.csv",
+        "--json",
+    ]);
+    assert_eq!((&generated["orders"], &generated["rows"]), (&5_000.into(), &6_500.into()));
+    let again =
+        damrak(&["generate", "--orders", "5000", "--seed", "9", "--out", "p.csv", "--json"]);
+    assert_eq!(again["rows"], 6_500);
+    let run = |orders: &str, layout: &str| {
+        let of_run = ["--balances", "b.csv", "--layout", layout, "--out", layout, "--json"];
+        damrak(&[&["run", orders], of_run.as_slice()].concat())
+    };
+    let (packed, plain) = (run("o.csv.gz", "single"), run("p.csv", "pipeline"));
+    for key in ["state_hash", "sha256", "trades", "places", "cancels", "instruments"] {
+        assert_eq!(packed[key], plain[key], "{key}");
+    }
+    assert_eq!(packed["rows"], 6_500);
+    for name in ["trades", "book", "balances"] {
+        let text =
+            fs::read_to_string(folder.path().join("single").join(name).with_extension("csv"))
+                .unwrap();
+        let lines = text.split_once('\n').expect("a header").1;
+        let hash =
+            Sha256::digest(lines).iter().map(|byte| format!("{byte:02x}")).collect::<String>();
+        assert_eq!(packed["sha256"][name], hash, "{name}");
+    }
+    let ledger = fs::read_to_string(folder.path().join("single/ledger.csv")).unwrap();
+    let entries = packed["ledger_entries"].as_u64().unwrap() as usize;
+    assert_eq!(ledger.lines().count(), entries + 1, "a header and a line an entry");
+
+    let bench = damrak(&["bench", "pipeline", "--orders", "2000", "--runs", "1", "--json"]);
+    let file = &bench["files"][0];
+    let layouts = file["layouts"].as_array().unwrap();
+    assert_eq!(layouts.len(), 3);
+    for layout in layouts {
+        assert_eq!(layout["state_hash"], file["core"]["state_hash"]);
+        assert!(layout["commands_per_second"].as_f64() > Some(0.0));
+        let times = &layout["ns_per_command"];
+        assert!(times["p50"].as_u64() > Some(0), "{times}");
+        assert!(times["p50"].as_u64() <= times["p999"].as_u64(), "{times}");
+        let rings: Vec<_> = layout["rings"].as_array().unwrap().iter().collect();
+        assert_eq!(rings.len(), 3);
+        assert!(rings.iter().all(|ring| ring["batch_max"].as_u64() > Some(0)), "{rings:?}");
     }
 }
 
