@@ -225,10 +225,9 @@ impl Engine {
         broken: &BreakTrade,
         emit: &mut impl FnMut(Event),
     ) -> Result<(), VenueDeclineReason> {
-        let trade = self
-            .trades
-            .break_trade(broken.trade_id, &mut self.hash)
-            .ok_or(VenueDeclineReason::UnknownTrade)?;
+        self.find_unpaid(broken.trade_id)?;
+        let trade = self.trades.break_trade(broken.trade_id, &mut self.hash);
+        let trade = trade.expect("it was found");
         let reason = broken.reason;
         emit(Event::Venue(VenueEvent::TradeBroken(TradeBroken { trade, reason })));
         Ok(())
@@ -240,7 +239,7 @@ impl Engine {
         emit: &mut impl FnMut(Event),
     ) -> Result<(), VenueDeclineReason> {
         let CorrectTrade { trade_id, price, quantity, reason } = *correct;
-        let before = self.trades.find(trade_id).ok_or(VenueDeclineReason::UnknownTrade)?;
+        let before = self.find_unpaid(trade_id)?;
         let price_allowed = self.book_at(before.instrument_id).is_price(price);
         if !price_allowed || quantity.is_zero() || before.quantity < quantity {
             return Err(VenueDeclineReason::InvalidValue);
@@ -252,6 +251,15 @@ impl Engine {
         let corrected = TradeCorrected { broken: trade_id, trade, reason };
         emit(Event::Venue(VenueEvent::TradeCorrected(corrected)));
         Ok(())
+    }
+
+    /// A trade that can be undone: one whose instrument is paid for has moved what it cost.
+    fn find_unpaid(&self, trade_id: TradeId) -> Result<PastTrade, VenueDeclineReason> {
+        let trade = self.trades.find(trade_id).ok_or(VenueDeclineReason::UnknownTrade)?;
+        if self.money.terms(trade.instrument_id).is_some() {
+            return Err(VenueDeclineReason::PaidFor);
+        }
+        Ok(trade)
     }
 
     /// Cancels what was found, by session, channel and number.

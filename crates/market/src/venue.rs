@@ -344,6 +344,8 @@ code_enum! {
         TooManyBlocks = 7,
         /// No such session.
         UnknownSession = 8,
+        /// The trade was paid for and delivered, which is not taken back.
+        PaidFor = 40,
     }
 }
 

@@ -297,6 +297,37 @@ fn replacements_take_over_what_was_held() {
     );
 }
 
+/// Rule 42.6: in an auction what a trade costs is counted at the price of the auction.
+#[test]
+fn auctions_settle_at_their_price() {
+    check_paid(
+        "
+        phase AAPL pre-open         => phase AAPL pre-open
+        buy A1 4 @ 100              => accepted, reserve P 400 USD, booked 4 @ 100
+        sell B1 3 @ 90              => accepted, reserve Q 3 SHR, booked 3 @ 90
+        sell B2 2 @ market          => accepted, reserve Q 2 SHR, booked 2 for auction
+        buy A2 1 @ market           => rejected A2 NotInPhase
+        phase AAPL halted           => phase AAPL halted
+        phase AAPL continuous       => trade A1 B2 2 @ 90, settle P Q 180 USD, release P 20 USD, settle Q P 2 SHR, trade A1 B1 2 @ 90, settle P Q 180 USD, release P 20 USD, settle Q P 2 SHR, auction AAPL 4 @ 90, phase AAPL continuous
+        balance P USD               => 640 and 0
+        ",
+    );
+}
+
+/// Rule 42.7: a trade that was paid for is not undone; one that was not may be.
+#[test]
+fn paid_trades_are_not_undone() {
+    check_paid(
+        "
+        sell B1 1 @ 100             => accepted, reserve Q 1 SHR, booked 1 @ 100
+        buy A1 1 @ 100              => accepted, reserve P 100 USD, trade B1 A1 1 @ 100, settle P Q 100 USD, settle Q P 1 SHR
+        break 1 E                   => declined PaidFor
+        correct 1 1 @ 90 E          => declined PaidFor
+        break 2 E                   => declined UnknownTrade
+        ",
+    );
+}
+
 /// Rule 43.1: in the class cash nothing is sold short.
 #[test]
 fn cash_is_never_short() {
