@@ -12,6 +12,7 @@ use flow::orders::{
     origin::{OriginCounts, OriginReplay},
 };
 use journal::Durability;
+use market::RejectReason;
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 
@@ -299,6 +300,80 @@ fn generated_files_are_run_from_the_command_line() {
         let rings: Vec<_> = layout["rings"].as_array().unwrap().iter().collect();
         assert_eq!(rings.len(), 3);
         assert!(rings.iter().all(|ring| ring["batch_max"].as_u64() > Some(0)), "{rings:?}");
+    }
+}
+
+/// What the exchange refuses is counted by reason and changes nothing: numbers used twice, cancels
+/// of another's order, quantities and prices that cannot be, orders of who has nothing, and costs
+/// beyond every balance. What everybody has in all is what was brought in.
+#[test]
+fn refused_orders_are_counted_and_change_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name);
+    let most = u64::MAX;
+    fs::write(
+        path("balances.csv"),
+        format!("user_id,asset_id,avail\n1,2,10000\n2,1,{most}\n3,2,{most}\n4,2,{most}\n"),
+    )
+    .unwrap();
+    fs::write(
+        path("orders.csv"),
+        "order_id,user_id,action,side,price,qty\n\
+         1,1,place,buy,10.00,1\n\
+         1,1,place,buy,11.00,1\n\
+         1,2,cancel,,,\n\
+         7,1,cancel,,,\n\
+         2,1,place,buy,10.00,0\n\
+         3,1,place,buy,0.00,1\n\
+         4,1,place,buy,99.00,1\n\
+         5,1,place,sell,10.00,0.000001\n\
+         6,9,place,buy,10.00,1\n\
+         7,3,place,buy,18446744073709.55,18446744073\n\
+         8,3,place,buy,19999999.00,268.435455\n\
+         9,4,place,buy,19999999.01,1\n\
+         10,2,place,sell,10.00,0.4\n",
+    )
+    .unwrap();
+    for layout in LAYOUTS {
+        let results = run(&RunOptions {
+            orders: path("orders.csv"),
+            balances: Some(path("balances.csv")),
+            instruments: None,
+            out: Some(path("out")),
+            ..options(folder.path(), layout, "journal")
+        });
+        let rejected: Vec<_> = results.counts.rejected.iter().map(|(r, n)| (*r, *n)).collect();
+        assert_eq!(
+            rejected,
+            [
+                (RejectReason::InvalidQuantity, 2),
+                (RejectReason::InvalidPrice, 2),
+                (RejectReason::InsufficientBalance, 3),
+            ],
+            "{layout}"
+        );
+        assert_eq!((results.duplicates(), results.counts.accepted), (1, 3), "{layout}");
+        assert_eq!((results.counts.canceled, results.not_found()), (0, 2), "{layout}");
+        assert_eq!(results.traded().trades, 1, "{layout}");
+        let balances = fs::read_to_string(path("out").join("balances.csv")).unwrap();
+        // The best bid is the one at 19,999,999.00; it loses 0.4 of its quantity, and what is held
+        // for the rest is rounded down.
+        let (limit, cost) = (1_999_999_900_u64, 799_999_960);
+        let reserved = limit * (268_435_455 - 400_000) / 1_000_000;
+        let expected = [
+            "user_id,asset_id,avail,frozen".to_owned(),
+            "1,1,0,0".to_owned(),
+            "1,2,9000,1000".to_owned(),
+            format!("2,1,{},0", most - 40_000_000),
+            format!("2,2,{cost},0"),
+            "3,1,40000000,0".to_owned(),
+            format!("3,2,{},{reserved}", most - cost - reserved),
+            "4,1,0,0".to_owned(),
+            format!("4,2,{most},0"),
+            "9,1,0,0".to_owned(),
+            "9,2,0,0".to_owned(),
+        ];
+        assert_eq!(balances.lines().collect::<Vec<_>>(), expected, "{layout}");
     }
 }
 

@@ -9,6 +9,7 @@ use flate2::{Compression, write::GzEncoder};
 use flow::orders::{
     BalanceFile, FileError, Instruments, OrderFile, Request, Row, generate::Profile,
 };
+use flow::rng::Rng;
 use market::{
     CancelOrder, Command, Display, Instructions, Lots, OrderType, Price, Pricing, Quantity,
     SelfMatchPrevention, SessionId, Side, Text, Ticks, TimeInForce,
@@ -195,6 +196,42 @@ fn errors_name_the_place() {
         (missing.to_string().as_str(), missing.line()),
         ("cannot open there/is/none.csv", 0)
     );
+}
+
+/// A file in which any bytes are changed, lost or doubled is read, or refused with its line: it never
+/// stops the program.
+#[test]
+fn damaged_files_are_read_or_refused() {
+    let profile = Profile::from_name("many").unwrap();
+    let whole = generated(&profile, 11, 60);
+    let mut rng = Rng::new(4);
+    let (mut read, mut refused) = (0, 0);
+    for _ in 0..3_000 {
+        let mut bytes = whole.clone();
+        for _ in 0..rng.range(1, 4) {
+            let place = rng.below(bytes.len() as u64) as usize;
+            match rng.below(4) {
+                0 => bytes[place] = rng.next_u64() as u8,
+                1 => bytes[place] = *rng.pick(b",\n\r.-0987\"e \0"),
+                2 => drop(bytes.remove(place)),
+                _ => bytes.insert(place, bytes[place]),
+            }
+        }
+        let line_count = bytes.iter().filter(|byte| **byte == b'\n').count() as u64 + 1;
+        let file = OrderFile::from_reader("damaged", Cursor::new(bytes), profile.instruments());
+        let rows = file.and_then(|mut file| {
+            while file.next_row()?.is_some() {}
+            Ok(())
+        });
+        match rows {
+            Ok(()) => read += 1,
+            Err(error) => {
+                refused += 1;
+                assert!((1..=line_count).contains(&error.line()), "{error}");
+            }
+        }
+    }
+    assert!(read > 50 && refused > 1_000, "{read} read, {refused} refused");
 }
 
 /// Bytes that are not text are refused; so is a compressed file that is cut off.
