@@ -151,6 +151,12 @@ impl Book {
         self.side_mut(side).ladder_mut(display).remove(pool, rank, slot);
     }
 
+    /// Does something rest on the side that an order meets, beyond this limit of it?
+    pub(crate) fn goes_beyond(&self, side: Side, limit: Price) -> bool {
+        let place = 2 * (u64::from(self.rank_opposite(side, limit)) + 1);
+        self.opposite(side).level_at_or_after(place).is_some()
+    }
+
     /// Puts an order behind all others at its price; it stays in its slot.
     pub(crate) fn move_last(&mut self, pool: &mut Pool, slot: Slot) {
         let order = &pool[slot].order;

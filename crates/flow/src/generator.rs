@@ -5,13 +5,15 @@
 //! prices and quantities that cannot be. It never looks at an answer, so the same seed and profile
 //! give the same commands whatever becomes of them.
 
+mod venue;
+
 use std::collections::VecDeque;
 
 use market::{
     AccountQuery, AddInstrument, AddSession, CancelOnDisconnect, CancelOrder, Capacity,
     ClientOrderId, Command, ConditionChanges, Conditions, CustomerType, Display, EnterOrder,
     EntrySwitch, Firm, Instructions, Lots, MassCancel, ModifyOrder, OrderAttributes, OrderKey,
-    OrderType, Price, Quantity, RefusedOrder, RejectReason, ReplaceOrder, ReplaceTerms,
+    OrderType, Price, Quantity, RefusedOrder, RejectReason, ReplaceOrder, ReplaceTerms, Scope,
     SelfMatchGroup, SelfMatchPrevention, SessionId, Side, Symbol, SystemEvent, Text, TimeInForce,
 };
 
@@ -67,6 +69,12 @@ pub struct Profile {
     /// After so many commands, those of the setup included, the day ends; what follows finds the
     /// market closed. `None` is never.
     pub closes_after: Option<u64>,
+    /// Of a thousand requests, how many are the venue's own; with any, some orders are for one auction
+    /// only.
+    pub venue_per_mille: u64,
+    /// If not 0, every order is for so many lots, so that what would buy and what would sell is often
+    /// the same.
+    pub lots_each: u64,
     /// Accounts, from 1, among which the sessions are divided, but for the last one; 0 is no money
     /// anywhere.
     pub accounts: u16,
@@ -92,6 +100,8 @@ impl Default for Profile {
             live_orders: 2_000,
             odd_percent: 10,
             closes_after: None,
+            venue_per_mille: 0,
+            lots_each: 0,
             accounts: 0,
         }
     }
@@ -113,6 +123,8 @@ pub struct CommandFlow {
     numbers: Vec<u32>,
     /// Orders that may be live.
     live: Vec<LiveOrder>,
+    /// What the venue may not take.
+    blocked: Vec<Scope>,
     /// Firms that may be forbidden.
     forbidden: Vec<(SessionId, Firm)>,
     recent: VecDeque<Command>,
@@ -144,6 +156,7 @@ impl CommandFlow {
             mids: vec![profile.mid; usize::from(profile.instruments)],
             numbers: vec![0; channel_count],
             live: Vec::new(),
+            blocked: Vec::new(),
             forbidden: Vec::new(),
             recent: VecDeque::new(),
             issued: 0,
@@ -168,6 +181,7 @@ impl CommandFlow {
             None if self.profile.accounts > 0 && self.rng.chance(1, 40) => {
                 Command::Money(money::any(&mut self.rng, &self.profile))
             }
+            None if self.rng.chance(self.profile.venue_per_mille, 1_000) => self.venue(),
             None if self.rng.chance(self.profile.odd_percent, 100) => self.odd(),
             None => self.usual(),
         };
@@ -287,7 +301,9 @@ impl CommandFlow {
             OrderType::Market | OrderType::MarketToLimit => Price::ZERO,
         };
         let quantity = self.quantity();
-        if order_type == OrderType::Limit && time_in_force.may_rest() {
+        if order_type == OrderType::Limit && time_in_force.may_rest()
+            || time_in_force.is_for_auction()
+        {
             self.live.push(LiveOrder { key, instrument, side, quantity });
         }
         let at_once = order_type == OrderType::Market || !time_in_force.may_rest();
@@ -308,6 +324,20 @@ impl CommandFlow {
 
     /// A type and a life of an order that may rest: mostly a limit for the day.
     fn resting_kind(&mut self) -> (OrderType, TimeInForce) {
+        if self.profile.venue_per_mille > 0 && self.rng.chance(1, 8) {
+            let lives = [
+                TimeInForce::AtTheOpen,
+                TimeInForce::AtTheClose,
+                TimeInForce::GoodForAuction,
+                TimeInForce::GoodForAuction,
+            ];
+            let order_type = match self.rng.below(20) {
+                0 => OrderType::MarketToLimit,
+                1..=4 => OrderType::Market,
+                _ => OrderType::Limit,
+            };
+            return (order_type, *self.rng.pick(&lives));
+        }
         if !self.rng.chance(self.profile.beyond_ouch_percent, 100) {
             return (OrderType::Limit, TimeInForce::Day);
         }
@@ -369,7 +399,9 @@ impl CommandFlow {
     fn replace(&mut self, order: LiveOrder) -> Command {
         let key = self.next_key_of(order.key.session_id, order.key.channel);
         let terms = self.terms(order);
-        if terms.order_type == OrderType::Limit && terms.time_in_force.may_rest() {
+        if terms.order_type == OrderType::Limit && terms.time_in_force.may_rest()
+            || terms.time_in_force.is_for_auction()
+        {
             self.live.push(LiveOrder { key, quantity: terms.quantity.0, ..order });
         }
         replace(order.key, key, Some(terms))
@@ -620,6 +652,9 @@ impl CommandFlow {
     }
 
     fn quantity(&mut self) -> u64 {
+        if self.profile.lots_each > 0 {
+            return self.profile.lots_each;
+        }
         match self.rng.below(50) {
             0 => self.rng.range(1, QUANTITY_MAX),
             1..=20 => 100 * self.rng.range(1, 10),

@@ -5,6 +5,7 @@
 //! what this does; the numbers in the comments are the rules of docs/rules.md.
 
 mod money;
+mod venue;
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,13 +13,15 @@ use market::{
     Accepted, AccountQueried, AddInstrument, AddSession, Booked, CancelReason, Canceled,
     ClientOrderId, Command, Conditions, Display, EnterOrder, EntrySwitch, EntrySwitched, Event,
     Fill, Firm, Input, Instructed, Instructions, Instrument, InstrumentId, Lots, MassCancel,
-    MassCanceled, Modified, ModifyOrder, OrderAttributes, OrderId, OrderKey, OrderType, Price,
-    Quantity, RejectReason, Rejected, ReplaceOrder, ReplaceTerms, Replaced, RestateReason,
-    Restated, SelfMatchPrevented, SelfMatchPrevention, SessionAdded, SessionId, Shown, Side,
-    SystemEvent, Text, TimeInForce, TradeId, Traded,
+    MassCanceled, Modified, ModifyOrder, OrderAttributes, OrderId, OrderKey, OrderType, PastTrade,
+    Phase, PhaseCause, Price, Quantity, RejectReason, Rejected, ReplaceOrder, ReplaceTerms,
+    Replaced, RestateReason, Restated, Scope, SelfMatchPrevented, SelfMatchPrevention,
+    SessionAdded, SessionId, Shown, Side, SystemEvent, Text, TimeInForce, TradeId, Traded,
 };
 
 use money::{AskedOrder, ModelMoney};
+pub use venue::AuctionStep;
+use venue::{Asked, Market, is_beside};
 
 /// The largest quantity (5.3).
 const QUANTITY_MAX: u64 = 999_999;
@@ -48,6 +51,8 @@ pub struct Model {
     /// How many parts of the day have begun, those left out included.
     day: usize,
     instruments: Vec<Instrument>,
+    /// How each instrument is traded.
+    markets: Vec<Market>,
     sessions: Vec<ModelSession>,
     /// The live orders, in the order in which they were accepted or replaced another.
     orders: Vec<ModelOrder>,
@@ -56,6 +61,11 @@ pub struct Model {
     /// Lots traded in all.
     volume: u64,
     money: ModelMoney,
+    /// What the venue does not take, oldest first.
+    blocks: Vec<Scope>,
+    auction_steps: BTreeMap<AuctionStep, u64>,
+    /// All trades, with whether they were undone.
+    past: Vec<(PastTrade, bool)>,
     /// The time of the input.
     now_ns: u64,
 }
@@ -82,9 +92,9 @@ pub struct ModelOrder {
     pub instrument_id: InstrumentId,
     /// Which way.
     pub side: Side,
-    /// Limit or market; a live order is always a limit order.
+    /// Limit or market; a live order is a limit order, or a market order that waits for an auction.
     pub order_type: OrderType,
-    /// How long it lives; a live order is always for the day.
+    /// How long it lives.
     pub time_in_force: TimeInForce,
     /// How it is shown.
     pub display: Display,
@@ -167,6 +177,8 @@ impl Model {
     pub fn apply(&mut self, input: &Input) -> Vec<Event> {
         let mut events = Vec::new();
         self.now_ns = input.timestamp.0;
+        self.pass_time(&mut events);
+        self.orders.retain(|order| order.leaves() > Quantity::ZERO);
         match &input.command {
             Command::System(event) => self.system(*event, &mut events),
             Command::AddInstrument(add) => self.add_instrument(add, &mut events),
@@ -209,7 +221,7 @@ impl Model {
                 }
             }
             Command::Money(command) => self.money(command, &mut events),
-            Command::Venue(_) => {}
+            Command::Venue(command) => self.venue(command, &mut events),
             Command::Refuse(refused) => {
                 if self.use_number(refused.key) {
                     let name = refused.client_order_id;
@@ -252,7 +264,9 @@ impl Model {
 
     fn live(&self, instrument_id: InstrumentId, side: Side) -> Vec<ModelOrder> {
         let meant = |order: &&ModelOrder| {
-            order.instrument_id == instrument_id && same_side_of_book(order.side, side)
+            order.instrument_id == instrument_id
+                && same_side_of_book(order.side, side)
+                && !is_beside(order)
         };
         self.orders.iter().filter(meant).copied().collect()
     }
@@ -272,7 +286,7 @@ impl Model {
 
     fn add_instrument(&mut self, add: &AddInstrument, events: &mut Vec<Event>) {
         let refused = add.symbol.is_blank()
-            || self.instruments.iter().any(|it| it.symbol == add.symbol)
+            || self.listed(add.symbol).is_some()
             || !(1..=PRICE_MAX).contains(&add.price_increment.0)
             || !(1..=QUANTITY_MAX).contains(&add.round_lot.0)
             || self.instruments.len() == COUNT_MAX;
@@ -286,6 +300,7 @@ impl Model {
             round_lot: add.round_lot,
         };
         self.instruments.push(instrument);
+        self.markets.push(Market::default());
         events.push(Event::InstrumentAdded(instrument));
     }
 
@@ -320,7 +335,7 @@ impl Model {
         if let Some(reason) = self.why_not(asked) {
             return events.push(rejected(asked.key, reason, asked.attributes.client_order_id));
         }
-        let instrument = self.instruments.iter().find(|it| it.symbol == asked.symbol);
+        let instrument = self.listed(asked.symbol);
         let instrument_id = instrument.expect("it was checked").instrument_id;
         let mut order = ModelOrder {
             order_id: OrderId(0),
@@ -366,7 +381,7 @@ impl Model {
     /// The first check that an order fails. (5.1)
     fn why_not(&self, asked: &EnterOrder) -> Option<RejectReason> {
         let session = self.session(asked.key.session_id).expect("it was looked up before");
-        let instrument = self.instruments.iter().find(|it| it.symbol == asked.symbol);
+        let instrument = self.listed(asked.symbol);
         let own = |order: &&ModelOrder| order.key.session_id == asked.key.session_id;
         let live_orders = self.orders.iter().filter(own).count();
         let price_fits =
@@ -377,10 +392,25 @@ impl Model {
         let minimum = asked.conditions.minimum_quantity.quantity();
         let at_once = only_at_once(asked.order_type, asked.time_in_force);
         let minimum_fits = minimum == Quantity::ZERO || (at_once && minimum <= asked.quantity);
+        let OrderAttributes { firm, group_id, .. } = asked.attributes;
+        let now =
+            instrument.and_then(|it| self.why_not_now(it, asked.key, firm, asked.side, group_id));
+        let here = instrument.and_then(|it| {
+            let asked = Asked {
+                side: asked.side,
+                order_type: asked.order_type,
+                time_in_force: asked.time_in_force,
+                has_minimum: minimum > Quantity::ZERO,
+                quantity: asked.quantity.0,
+                price: asked.price,
+            };
+            self.why_not_here(it.instrument_id, &asked)
+        });
         let checks = [
             (self.is_open(), RejectReason::MarketClosed),
             (self.may_enter(session, asked.attributes.firm), RejectReason::EntryDisabled),
             (instrument.is_some(), RejectReason::InvalidSymbol),
+            (now.is_none(), now.unwrap_or(RejectReason::Halted)),
             (quantity_fits, RejectReason::InvalidQuantity),
             (price_fits, RejectReason::InvalidPrice),
             (minimum_fits, RejectReason::InvalidMinimumQuantity),
@@ -388,13 +418,20 @@ impl Model {
                 allowed_part(asked.display, asked.quantity, asked.instructions),
                 RejectReason::InvalidMaxFloor,
             ),
-            (is_offered(asked.time_in_force, asked.instructions), RejectReason::NotSupported),
+            (
+                is_offered(asked.order_type, asked.time_in_force, asked.instructions),
+                RejectReason::NotSupported,
+            ),
+            (here.is_none(), here.unwrap_or(RejectReason::NotInPhase)),
             (live_orders < session.live_orders_max as usize, RejectReason::TooManyOrders),
         ];
         checks.into_iter().find(|(passed, _)| !passed).map(|(_, reason)| reason)
     }
 
     fn trade_then_rest(&mut self, mut order: ModelOrder, events: &mut Vec<Event>) {
+        if self.is_collected(&order) {
+            return self.rest(order, events);
+        }
         // 14.1
         if order.conditions.post_only && self.first_to_trade_with(&order).is_some() {
             events.push(canceled_at_once(&order, CancelReason::PostOnly));
@@ -406,7 +443,9 @@ impl Model {
             _ => order.conditions.minimum_quantity.quantity().0,
         };
         if minimum > 0 {
+            let past = std::mem::take(&mut self.past);
             let mut rehearsal = self.clone();
+            self.past = past;
             let mut copy = order;
             copy.conditions.minimum_quantity = Lots::ZERO;
             copy.time_in_force = TimeInForce::ImmediateOrCancel;
@@ -418,10 +457,17 @@ impl Model {
             }
         }
         let mut price_last = None;
+        let market = *self.market(order.instrument_id);
+        let mut is_stopped = false;
         while order.leaves() > Quantity::ZERO
             && let Some(place) = self.first_to_trade_with(&order)
         {
             let maker = &self.orders[place];
+            // 29.1 to 29.4
+            if !self.is_within_bands(&market, maker.price) {
+                is_stopped = true;
+                break;
+            }
             // 13.1, 35.6
             if self.are_own(&order, maker) {
                 let quantity = Quantity(order.leaves().0.min(maker.leaves().0));
@@ -436,7 +482,7 @@ impl Model {
             order.executed += quantity.0;
             self.volume += quantity.0;
             self.trade_count += 1;
-            events.push(Event::Traded(Traded {
+            let traded = Traded {
                 trade_id: TradeId(self.trade_count),
                 instrument_id: order.instrument_id,
                 taker_side: order.side,
@@ -446,8 +492,11 @@ impl Model {
                 maker: maker.fill(),
                 taker: order.fill(),
                 auction: None,
-            }));
-            self.settle(place, &mut order, quantity, events);
+            };
+            let price = traded.price;
+            self.keep_trade(&traded);
+            events.push(Event::Traded(traded));
+            self.settle(place, &mut order, quantity, price, events);
             let maker = &mut self.orders[place];
             if let Some(part) = &mut maker.part {
                 *part -= quantity.0;
@@ -456,8 +505,17 @@ impl Model {
                 }
             }
         }
+        self.note_last(order.instrument_id, price_last);
         if order.leaves() == Quantity::ZERO {
             return self.give_back(&mut order, TradeId(0), events);
+        }
+        let id = order.instrument_id;
+        if is_stopped && !self.pauses(id) {
+            events.push(canceled_at_once(&order, CancelReason::Collar));
+            return self.let_go(&order, events);
+        }
+        if is_stopped {
+            self.begin_phase(id, Phase::VolatilityAuction, PhaseCause::Band, events);
         }
         // 17.3
         if order.order_type == OrderType::MarketToLimit
@@ -470,21 +528,33 @@ impl Model {
             }
         }
         if order.may_rest() {
-            order.part = first_part(&order);
-            self.orders.push(order);
-            events.push(Event::Booked(Booked {
-                order_id: order.order_id,
-                instrument_id: order.instrument_id,
-                side: order.side,
-                price: order.price,
-                leaves: order.leaves(),
-                shown: on_the_feed(&order).quantity(),
-                attribution: self.shown_as(&order),
-            }));
+            self.rest(order, events);
         } else {
             events.push(canceled_at_once(&order, CancelReason::ImmediateOrCancel));
             self.let_go(&order, events);
         }
+        if is_stopped {
+            self.look_at_auction(id, true, events);
+        }
+    }
+
+    /// An order rests from now on.
+    fn rest(&mut self, mut order: ModelOrder, events: &mut Vec<Event>) {
+        order.part = first_part(&order);
+        // 26.7
+        if is_beside(&order) {
+            order.instructions = Instructions::NONE;
+        }
+        self.orders.push(order);
+        events.push(Event::Booked(Booked {
+            order_id: order.order_id,
+            instrument_id: order.instrument_id,
+            side: order.side,
+            price: order.price,
+            leaves: order.leaves(),
+            shown: on_the_feed(&order).quantity(),
+            attribution: self.shown_as(&order),
+        }));
     }
 
     /// Shows the next part of a reserve order, behind all others at its price. (35.3)
@@ -593,6 +663,7 @@ impl Model {
         for (place, other) in self.orders.iter().enumerate() {
             let meets = other.instrument_id == order.instrument_id
                 && !same_side_of_book(other.side, order.side)
+                && !is_beside(other)
                 && other.leaves() > Quantity::ZERO
                 && order.accepts(other.price);
             let better = best.is_none_or(|best| {
@@ -625,15 +696,24 @@ impl Model {
         } else if !self.may_enter(session, original.attributes.firm) {
             Some(RejectReason::EntryDisabled)
         } else {
-            None
+            let instrument = &self.instruments[usize::from(original.instrument_id.0) - 1];
+            let OrderAttributes { firm, group_id, .. } = original.attributes;
+            self.why_not_now(instrument, asked.key, firm, original.side, group_id)
         };
         if let Some(reason) = reason {
             self.use_number(asked.key);
             let name = asked.terms.map(|it| it.client_order_id).unwrap_or_default();
             return events.push(rejected(asked.key, reason, name));
         }
+        // 26.6
+        let named = asked.terms.map(|terms| match original.time_in_force {
+            life if life.is_for_auction() && terms.time_in_force == TimeInForce::Day => {
+                ReplaceTerms { time_in_force: life, ..terms }
+            }
+            _ => terms,
+        });
         // 9.3, 9.5
-        let terms = match asked.terms {
+        let terms = match named {
             Some(terms) if self.acceptable(&original, &terms) => terms,
             _ => {
                 let leaves = original.leaves().0;
@@ -686,10 +766,12 @@ impl Model {
             ..original
         };
         // 9.9
+        let collected = self.is_collected(&order);
         let in_place = order.may_rest()
             && !is_hidden(&original)
+            && !is_beside(&original)
             && !is_hidden(&order)
-            && self.first_to_trade_with(&order).is_none()
+            && (collected || self.first_to_trade_with(&order).is_none())
             && self.shown_as(&order) == self.shown_as(&original);
         if in_place {
             order.part = first_part(&order);
@@ -706,7 +788,7 @@ impl Model {
             time_in_force: order.time_in_force,
             display: order.display,
             in_place,
-            original_displayed: !is_hidden(&original),
+            original_displayed: !is_hidden(&original) && !is_beside(&original),
             shown: if in_place { on_the_feed(&order).quantity() } else { Quantity::ZERO },
             leaves: order.leaves(),
             price: order.price,
@@ -724,6 +806,14 @@ impl Model {
     }
 
     fn acceptable(&self, original: &ModelOrder, terms: &ReplaceTerms) -> bool {
+        let asked = Asked {
+            side: original.side,
+            order_type: terms.order_type,
+            time_in_force: terms.time_in_force,
+            has_minimum: terms.conditions.minimum_quantity.unwrap_or_default() != Lots::ZERO,
+            quantity: terms.quantity.0,
+            price: terms.price,
+        };
         let instrument = &self.instruments[usize::from(original.instrument_id.0) - 1];
         (1..=self.quantity_max(original.instrument_id)).contains(&terms.quantity.0)
             && terms.quantity.0 > original.executed + original.prevented
@@ -733,7 +823,8 @@ impl Model {
                     && terms.conditions.minimum_quantity.unwrap_or_default().quantity().0
                         <= terms.quantity.0 - original.executed - original.prevented)
             && allowed_part(terms.display, terms.quantity, told_or_kept(original, terms))
-            && is_offered(terms.time_in_force, told_or_kept(original, terms))
+            && is_offered(terms.order_type, terms.time_in_force, told_or_kept(original, terms))
+            && self.why_not_here(original.instrument_id, &asked).is_none()
             && terms.side.is_none_or(|side| same_side_of_book(side, original.side))
     }
 
@@ -906,6 +997,7 @@ impl Model {
     /// The name on the feed. (6.6)
     fn shown_as(&self, order: &ModelOrder) -> Firm {
         match order.display {
+            _ if is_beside(order) => Firm::BLANK,
             Display::Visible | Display::Hidden => Firm::BLANK,
             Display::Attributable => self.firm_meant(order.key.session_id, order.attributes.firm),
         }
@@ -923,7 +1015,11 @@ fn is_hidden(order: &ModelOrder) -> bool {
 }
 
 /// 5.7
-fn is_offered(time_in_force: TimeInForce, instructions: Instructions) -> bool {
+fn is_offered(
+    order_type: OrderType,
+    time_in_force: TimeInForce,
+    instructions: Instructions,
+) -> bool {
     let lives = [
         TimeInForce::Day,
         TimeInForce::GoodTillCancel,
@@ -935,7 +1031,9 @@ fn is_offered(time_in_force: TimeInForce, instructions: Instructions) -> bool {
         shown_range: instructions.shown_range,
         ..Instructions::NONE
     };
-    lives.contains(&time_in_force) && instructions == reserve
+    // 26.5
+    let for_auction = time_in_force.is_for_auction() && order_type != OrderType::MarketToLimit;
+    (lives.contains(&time_in_force) || for_auction) && instructions == reserve
 }
 
 /// Has it a shown part that it may have? (35.2)
@@ -964,7 +1062,7 @@ fn told_or_kept(original: &ModelOrder, terms: &ReplaceTerms) -> Instructions {
 /// The part that is shown of a reserve order when it begins to rest. (35.1)
 fn first_part(order: &ModelOrder) -> Option<u64> {
     let part = order.instructions.shown_quantity.quantity().0;
-    (part > 0).then(|| part.min(order.leaves().0))
+    (part > 0 && !is_beside(order)).then(|| part.min(order.leaves().0))
 }
 
 /// Instructions are told before the order that they are of. (1.2)
@@ -977,6 +1075,10 @@ fn tell_instructions(order: &ModelOrder, events: &mut Vec<Event>) {
 
 /// Never rests, whatever it trades? (15.1)
 fn only_at_once(order_type: OrderType, time_in_force: TimeInForce) -> bool {
+    // 26.5
+    if time_in_force.is_for_auction() {
+        return false;
+    }
     order_type == OrderType::Market
         || time_in_force == TimeInForce::ImmediateOrCancel
         || time_in_force == TimeInForce::FillOrKill
@@ -985,7 +1087,7 @@ fn only_at_once(order_type: OrderType, time_in_force: TimeInForce) -> bool {
 /// The open lots that the feed shows of a resting order. (16.1)
 fn on_the_feed(order: &ModelOrder) -> Lots {
     let lots = order.part.unwrap_or(order.leaves().0);
-    if is_hidden(order) { Lots::ZERO } else { Lots(lots as u32) }
+    if is_hidden(order) || is_beside(order) { Lots::ZERO } else { Lots(lots as u32) }
 }
 
 /// 5.4

@@ -4,9 +4,9 @@ use core::mem;
 
 use market::{
     AccountAdded, AccountId, AddAccount, AddAsset, Asset, AssetId, AssignSession, Bucket,
-    CancelReason, DeclineReason, Declined, Deposit, Event, LedgerKind, MoneyClass, MoneyCommand,
-    MoneyEvent, MoneyTerms, Quantity, SessionAssigned, SetAccount, SetFees, SetTerms, StopAccount,
-    TermsSet, Transfer, Withdraw,
+    CancelReason, DeclineReason, Declined, Deposit, Event, InstrumentId, LedgerKind, MoneyClass,
+    MoneyCommand, MoneyEvent, MoneyTerms, Quantity, SessionAssigned, SetAccount, SetFees, SetTerms,
+    StopAccount, TermsSet, Transfer, Withdraw,
 };
 
 use super::{
@@ -120,16 +120,24 @@ impl Engine {
         set: &SetTerms,
         emit: &mut impl FnMut(Event),
     ) -> Result<(), DeclineReason> {
-        let terms = set.terms;
         let number = self.symbols.find(&set.symbol).ok_or(DeclineReason::UnknownInstrument)?;
+        self.put_terms(InstrumentId(number), set.terms, emit)
+    }
+
+    /// Sets the terms of an instrument, which need not have its symbol any more.
+    pub(crate) fn put_terms(
+        &mut self,
+        instrument_id: InstrumentId,
+        terms: MoneyTerms,
+        emit: &mut impl FnMut(Event),
+    ) -> Result<(), DeclineReason> {
         self.money.check_terms(&terms)?;
-        let index = usize::from(number) - 1;
+        let index = usize::from(instrument_id.0) - 1;
         let book = &mut self.books[index];
         if !book.is_empty() {
             return Err(DeclineReason::OrdersLive);
         }
         book.set_quantity_max(terms.quantity_max);
-        let instrument_id = book.instrument().instrument_id;
         let all = &mut self.money.terms;
         if all.len() <= index {
             all.resize(index + 1, Terms(NO_TERMS));

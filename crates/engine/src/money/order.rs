@@ -8,8 +8,8 @@ use market::{
 use super::{Asked, terms::Terms};
 use crate::{
     Engine, EntryTerms,
-    order::{Order, OrderTerms},
-    self_match,
+    order::{Order, OrderTerms, Waits},
+    phase, self_match,
 };
 
 impl Engine {
@@ -41,7 +41,7 @@ impl Engine {
         };
         let book = &self.books[usize::from(instrument_id.0) - 1];
         let walk = |terms: &Terms| {
-            let incoming = Order::new(OrderTerms {
+            let mut incoming = Order::new(OrderTerms {
                 order_id: OrderId(0),
                 key: order.key,
                 price: order.price,
@@ -57,6 +57,8 @@ impl Engine {
                 customer_type: order.attributes.customer_type,
                 conditions: order.conditions,
             });
+            incoming.waits =
+                phase::waits(book.trading.phase, order.order_type, order.time_in_force);
             self.walk(&incoming, rests(order.order_type, order.time_in_force), terms)
         };
         self.money.check(&asked, || book.best_opposite_displayed(order.side), walk)
@@ -79,7 +81,7 @@ impl Engine {
             original: Some(original),
         };
         let walk = |money_terms: &Terms| {
-            let replacement = Order::new(OrderTerms {
+            let mut replacement = Order::new(OrderTerms {
                 order_id: OrderId(0),
                 key: original.key,
                 price: terms.price,
@@ -95,6 +97,8 @@ impl Engine {
                 customer_type: original.customer_type,
                 conditions: terms.conditions.apply(original.conditions()),
             });
+            let phase = self.book_of(original).trading.phase;
+            replacement.waits = phase::waits(phase, terms.order_type, terms.time_in_force);
             self.walk(&replacement, rests(terms.order_type, terms.time_in_force), money_terms)
         };
         let best = || self.book_of(original).best_opposite_displayed(side);
@@ -170,6 +174,10 @@ impl Engine {
         // All that trades at one price is counted as one trade: it costs no less than its parts.
         let mut cost = 0;
         let mut at = (Price::ZERO, Quantity::ZERO);
+        // One that is collected trades nothing now.
+        if order.waits != Waits::No {
+            return 0;
+        }
         let Some(limit) = self.within_band(order, None) else { return 0 };
         let book = self.book_of(order);
         let leaves = book.walk(&self.pool, order, limit, prevention, shown, |price, quantity| {
@@ -181,7 +189,8 @@ impl Engine {
             true
         });
         cost += terms.cost(at.0, at.1);
-        if rests {
+        let is_stopped = limit.is_some_and(|limit| book.goes_beyond(order.side, limit));
+        if rests && !(is_stopped && book.trading.pause_s == 0) {
             cost += terms.cost(at.0, leaves);
         }
         cost

@@ -5,7 +5,7 @@ use alloc::vec::Vec;
 
 use market::{
     AccountId, AddAccount, AddAsset, AssetId, AssignSession, InstrumentId, MoneyClass,
-    MoneyCommand, MoneyTerms, Quantity, SessionId, SetTerms,
+    MoneyCommand, MoneyTerms, Quantity, SessionId,
 };
 
 use super::{
@@ -203,9 +203,9 @@ impl Engine {
                     quantity_max: Quantity(from.u64()?),
                 };
                 let book = self.book(instrument_id).ok_or(from.field("instrument"))?;
-                let symbol = book.instrument().symbol;
-                let command = MoneyCommand::SetTerms(SetTerms { symbol, terms });
-                self.restore_by(command).ok_or(from.field("terms"))?;
+                let instrument_id = book.instrument().instrument_id;
+                let put = self.put_terms(instrument_id, terms, &mut |_| ());
+                put.map_err(|_| from.field("terms"))?;
             }
             LIMITS => {
                 let (asset_id, account_id) = (AssetId(from.u16()?), AccountId(from.u32()?));

@@ -14,7 +14,7 @@ use market::{
     TermsSet, Text, TimeInForce, TradeId, Units,
 };
 
-use super::{Model, ModelOrder, is_hidden, same_side_of_book};
+use super::{Model, ModelOrder, is_hidden, same_side_of_book, venue::is_beside};
 
 /// The most units of an asset (41.3).
 const ISSUED_MAX: i128 = 1 << 120;
@@ -126,7 +126,7 @@ impl Model {
 
     fn set_terms(&mut self, asked: SetTerms) -> Result<Vec<Event>, DeclineReason> {
         let SetTerms { symbol, terms } = asked;
-        let instrument = self.instruments.iter().find(|it| it.symbol == symbol);
+        let instrument = self.listed(symbol);
         let instrument_id = instrument.ok_or(DeclineReason::UnknownInstrument)?.instrument_id;
         // 40.3, 40.4
         let numbers = [terms.base_units, terms.quote_numerator, terms.quote_denominator];
@@ -291,9 +291,15 @@ impl Model {
             .orders
             .iter()
             .filter(|it| it.instrument_id == order.instrument_id && !is_hidden(it))
+            .filter(|it| !is_beside(it))
             .filter(|it| !same_side_of_book(it.side, order.side) && it.leaves() > Quantity::ZERO)
             .map(|it| it.price);
         if order.side == Side::Buy { prices.min() } else { prices.max() }
+    }
+
+    /// Are orders in an instrument paid for? (40.2)
+    pub(super) fn is_paid(&self, instrument_id: InstrumentId) -> bool {
+        self.money.paid(instrument_id).is_some()
     }
 
     /// What an order costs, or brings, at its limit; without one, what it would trade for now, with
@@ -376,12 +382,12 @@ impl Model {
         place: usize,
         taker: &mut ModelOrder,
         quantity: Quantity,
+        price: Price,
         events: &mut Vec<Event>,
     ) {
         let Some(terms) = self.money.paid(taker.instrument_id) else { return };
         let trade_id = TradeId(self.trade_count);
         let mut maker = self.orders[place];
-        let price = maker.price;
         let is_bought = taker.side == Side::Buy;
         let (buyer, seller) =
             if is_bought { (&mut *taker, &mut maker) } else { (&mut maker, &mut *taker) };

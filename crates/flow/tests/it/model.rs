@@ -9,14 +9,15 @@ use flow::{
     model::{Model, ModelOrder},
 };
 use market::{
-    AccountId, AssetId, Bucket, Command, Display, Event, Input, MoneyCommand, MoneyEvent, Price,
-    SelfMatchPrevention, Sequence, Timestamp,
+    AccountId, AssetId, Bucket, Command, Display, Event, Indication, Input, MoneyCommand,
+    MoneyEvent, OrderType, Price, SelfMatchPrevention, Sequence, Timestamp, Traded, VenueCommand,
+    VenueEvent,
 };
 
 /// Commands of each seed of each profile.
 const COMMANDS: u64 = 100_000;
 
-/// Seeds of each profile.
+/// Seeds of each profile, unless `MODEL_SEEDS` says how many.
 const SEEDS: u64 = 4;
 
 /// Every so many commands the books are compared order by order and the hash is recomputed.
@@ -74,6 +75,41 @@ fn profiles() -> Vec<(&'static str, Profile)> {
                 odd_percent: 20,
                 live_orders: 60,
                 self_match_preventions: vec![SelfMatchPrevention::DecrementBoth],
+                ..usual.clone()
+            },
+        ),
+        ("phases", Profile { venue_per_mille: 30, live_orders: 80, spread: 10, ..usual.clone() }),
+        (
+            "bands",
+            Profile {
+                venue_per_mille: 15,
+                instruments: 2,
+                spread: 20,
+                live_orders: 100,
+                jumps_per_million: 0,
+                ..usual.clone()
+            },
+        ),
+        (
+            "auctions of equal sides",
+            Profile {
+                venue_per_mille: 80,
+                lots_each: 100,
+                live_orders: 30,
+                spread: 6,
+                odd_percent: 2,
+                ..usual.clone()
+            },
+        ),
+        (
+            "phases and money",
+            Profile {
+                venue_per_mille: 25,
+                instruments: 4,
+                sessions: 5,
+                accounts: 3,
+                spread: 8,
+                live_orders: 60,
                 ..usual
             },
         ),
@@ -111,7 +147,15 @@ fn cover(coverage: &mut Coverage, command: &Command, event: &Event) {
             MoneyCommand::Transfer(_) => "Transfer",
         },
         Command::Time => "Time",
-        Command::Venue(_) => "Venue",
+        Command::Venue(command) => match command {
+            VenueCommand::SetPhase(_) => "SetPhase",
+            VenueCommand::ConfigureInstrument(_) => "ConfigureInstrument",
+            VenueCommand::RemoveInstrument(_) => "RemoveInstrument",
+            VenueCommand::SupervisoryCancel(_) => "SupervisoryCancel",
+            VenueCommand::BlockEntry(_) => "BlockEntry",
+            VenueCommand::BreakTrade(_) => "BreakTrade",
+            VenueCommand::CorrectTrade(_) => "CorrectTrade",
+        },
     };
     let name = match event {
         Event::System(event) => format!("System {event:?}"),
@@ -127,6 +171,10 @@ fn cover(coverage: &mut Coverage, command: &Command, event: &Event) {
         Event::Replaced(replaced) => format!("Replaced, in place {}", replaced.in_place),
         Event::Booked(booked) if booked.shown.is_zero() => "Booked hidden".into(),
         Event::Booked(booked) => format!("Booked, named {}", !booked.attribution.is_blank()),
+        Event::Traded(Traded { auction: Some(auction), maker_displayed, .. }) => format!(
+            "Traded in auction {:?}, shown {maker_displayed} {}",
+            auction.phase, auction.taker_displayed
+        ),
         Event::Traded(traded) => format!(
             "Traded{}, maker done {}, taker done {}",
             if traded.maker_displayed { "" } else { " hidden" },
@@ -162,9 +210,37 @@ fn cover(coverage: &mut Coverage, command: &Command, event: &Event) {
             let name = format!("{event:?}");
             name.split('(').next().expect("a name").into()
         }
-        Event::Venue(event) => format!("{event:?}"),
+        Event::Venue(event) => cover_venue(event),
     };
     *coverage.entry(format!("{cause}: {name}")).or_default() += 1;
+}
+
+fn cover_venue(event: &VenueEvent) -> String {
+    match event {
+        VenueEvent::PhaseChanged(it) => format!("{:?} to {:?} by {:?}", it.from, it.to, it.cause),
+        VenueEvent::Indicated(it) => {
+            let Indication { paired, imbalance, imbalance_is_buy, .. } = it.indication;
+            format!(
+                "Indicated {:?}, some {}, left {}, to buy {imbalance_is_buy}",
+                it.phase,
+                !paired.is_zero(),
+                !imbalance.is_zero()
+            )
+        }
+        VenueEvent::CollarSet(it) => format!("CollarSet, widened {}", it.extension > 0),
+        VenueEvent::Uncrossed(it) => {
+            format!("Uncrossed {:?}, some {}", it.phase, !it.quantity.is_zero())
+        }
+        VenueEvent::InstrumentChanged(it) => {
+            let change = format!("{:?}", it.change);
+            format!("InstrumentChanged {}", change.split('(').next().unwrap_or_default())
+        }
+        VenueEvent::InstrumentRemoved(_) => "InstrumentRemoved".into(),
+        VenueEvent::EntryBlocked(it) => format!("EntryBlocked {}", it.blocked),
+        VenueEvent::TradeBroken(_) => "TradeBroken".into(),
+        VenueEvent::TradeCorrected(_) => "TradeCorrected".into(),
+        VenueEvent::Declined(it) => format!("VenueDeclined {:?}", it.reason),
+    }
 }
 
 /// Orders that had a minimum, by whether they reached it.
@@ -379,7 +455,109 @@ const EXPECTED: &str = "\
     System: System EndOfSystemHours
     System: System StartOfMarketHours
     System: System StartOfMessages
-    System: System StartOfSystemHours";
+    System: System StartOfSystemHours
+    Enter: Accepted Limit AtTheOpen
+    Enter: Accepted Limit AtTheClose
+    Enter: Accepted Limit GoodForAuction
+    Enter: Accepted Market AtTheOpen
+    Enter: Accepted Market AtTheClose
+    Enter: Accepted Market GoodForAuction
+    Enter: Canceled Collar, done true
+    Replace: Canceled Collar, done true
+    Enter: Rejected EntryBlocked
+    Enter: Rejected Halted
+    Enter: Rejected InstrumentClosed
+    Enter: Rejected NotInPhase
+    Enter: Rejected QuantityAboveLimit
+    Enter: Rejected NotionalAboveLimit
+    Enter: Rejected PriceOutsideCollar
+    Replace: Rejected EntryBlocked
+    Replace: Rejected Halted
+    Replace: Rejected InstrumentClosed
+    Enter: Continuous to VolatilityAuction by Band
+    Replace: Continuous to VolatilityAuction by Band
+    Enter: VolatilityAuction to Continuous by Time
+    Enter: CollarSet, widened false
+    Enter: CollarSet, widened true
+    Enter: Indicated OpeningAuction, some true, left true, to buy true
+    Enter: Indicated ClosingAuction, some true, left true, to buy false
+    Enter: Indicated VolatilityAuction, some true, left true, to buy true
+    SetPhase: PreOpen to OpeningAuction by Command
+    SetPhase: PreOpen to Halted by Command
+    SetPhase: PreOpen to Closed by Command
+    SetPhase: OpeningAuction to Continuous by Command
+    SetPhase: OpeningAuction to Halted by Command
+    SetPhase: Continuous to PreOpen by Command
+    SetPhase: Continuous to OpeningAuction by Command
+    SetPhase: Continuous to VolatilityAuction by Command
+    SetPhase: Continuous to Halted by Command
+    SetPhase: Continuous to ClosingAuction by Command
+    SetPhase: Continuous to Closed by Command
+    SetPhase: VolatilityAuction to Continuous by Command
+    SetPhase: VolatilityAuction to Halted by Command
+    SetPhase: VolatilityAuction to ClosingAuction by Command
+    SetPhase: Halted to PreOpen by Command
+    SetPhase: Halted to OpeningAuction by Command
+    SetPhase: Halted to Continuous by Command
+    SetPhase: Halted to VolatilityAuction by Command
+    SetPhase: Halted to ClosingAuction by Command
+    SetPhase: Halted to Closed by Command
+    SetPhase: ClosingAuction to Halted by Command
+    SetPhase: ClosingAuction to Closed by Command
+    SetPhase: Closed to PreOpen by Command
+    SetPhase: Canceled Expired, done true
+    SetPhase: Restated Refreshed
+    SetPhase: Ledger Settle
+    SetPhase: Ledger Release
+    SetPhase: Ledger Fee
+    SetPhase: Traded in auction OpeningAuction, shown true true
+    SetPhase: Traded in auction OpeningAuction, shown true false
+    SetPhase: Traded in auction OpeningAuction, shown false true
+    SetPhase: Traded in auction OpeningAuction, shown false false
+    SetPhase: Traded in auction VolatilityAuction, shown true true
+    SetPhase: Traded in auction Halted, shown true true
+    SetPhase: Traded in auction ClosingAuction, shown true true
+    SetPhase: Uncrossed OpeningAuction, some true
+    SetPhase: Uncrossed OpeningAuction, some false
+    SetPhase: Uncrossed VolatilityAuction, some true
+    SetPhase: Uncrossed Halted, some true
+    SetPhase: Uncrossed ClosingAuction, some true
+    SetPhase: VenueDeclined PhaseNotNext
+    SetPhase: VenueDeclined UnknownInstrument
+    Auction decided by Volume
+    Auction decided by Imbalance
+    Auction decided by BuyPressure
+    Auction decided by SellPressure
+    Auction decided by Reference
+    Auction decided by Lowest
+    Auction decided by Nothing
+    ConfigureInstrument: InstrumentChanged PriceIncrement
+    ConfigureInstrument: InstrumentChanged RoundLot
+    ConfigureInstrument: InstrumentChanged ReferencePrice
+    ConfigureInstrument: InstrumentChanged StaticBand
+    ConfigureInstrument: InstrumentChanged DynamicBand
+    ConfigureInstrument: InstrumentChanged PauseSeconds
+    ConfigureInstrument: InstrumentChanged PriceCollar
+    ConfigureInstrument: InstrumentChanged QuantityMax
+    ConfigureInstrument: InstrumentChanged NotionalMax
+    ConfigureInstrument: InstrumentChanged Allocation
+    ConfigureInstrument: VenueDeclined InvalidValue
+    ConfigureInstrument: VenueDeclined OrdersLive
+    ConfigureInstrument: VenueDeclined UnknownInstrument
+    RemoveInstrument: Canceled Supervisory, done true
+    RemoveInstrument: InstrumentRemoved
+    SupervisoryCancel: Canceled Supervisory, done true
+    SupervisoryCancel: VenueDeclined UnknownInstrument
+    SupervisoryCancel: VenueDeclined UnknownSession
+    BlockEntry: EntryBlocked true
+    BlockEntry: EntryBlocked false
+    BlockEntry: VenueDeclined UnknownBlock
+    BlockEntry: VenueDeclined TooManyBlocks
+    BreakTrade: TradeBroken
+    BreakTrade: VenueDeclined UnknownTrade
+    CorrectTrade: TradeCorrected
+    CorrectTrade: VenueDeclined InvalidValue
+    CorrectTrade: VenueDeclined UnknownTrade";
 
 /// Plays one seed of one profile.
 fn play(name: &str, profile: Profile, seed: u64) -> Coverage {
@@ -414,6 +592,9 @@ fn play(name: &str, profile: Profile, seed: u64) -> Coverage {
             assert_eq!(engine.state_hash(), engine.state_hash_slow(), "{place}");
             engine = restored(&engine, &place);
         }
+    }
+    for (step, count) in model.auction_steps() {
+        *coverage.entry(format!("Auction decided by {step:?}")).or_default() += count;
     }
     coverage
 }
@@ -491,6 +672,11 @@ fn compare_books(engine: &Engine, model: &Model, place: &str) {
                 ),
                 (
                     match order.display {
+                        _ if order.time_in_force.is_for_auction()
+                            || order.order_type == OrderType::Market =>
+                        {
+                            0
+                        }
                         Display::Hidden => 0,
                         _ => order.part.unwrap_or(order.leaves().0),
                     },
@@ -505,6 +691,11 @@ fn compare_books(engine: &Engine, model: &Model, place: &str) {
         let asks: Vec<_> = asks.into_iter().map(theirs).collect();
         assert_eq!(book.bids().map(ours).collect::<Vec<_>>(), bids, "bids, {place}");
         assert_eq!(book.asks().map(ours).collect::<Vec<_>>(), asks, "asks, {place}");
+        let beside: Vec<_> = model.auction_orders(id).into_iter().map(theirs).collect();
+        let mut ours: Vec<_> = book.auction_orders().map(ours).collect();
+        ours.sort_by_key(|order| order.0.0);
+        assert_eq!(ours, beside, "for an auction, {place}");
+        assert_eq!(engine.phase(id), model.phase(id), "{place}");
     }
     assert_eq!(engine.counters().orders_live as usize, model.live_count(), "{place}");
 }
@@ -513,9 +704,11 @@ fn compare_books(engine: &Engine, model: &Model, place: &str) {
 /// meet everything that the engine can say.
 #[test]
 fn engine_agrees_with_the_model() {
+    let seeds = std::env::var("MODEL_SEEDS").map(|it| it.parse().expect("a number"));
+    let seeds = seeds.unwrap_or(SEEDS);
     let runs: Vec<_> = profiles()
         .into_iter()
-        .flat_map(|(name, profile)| (1..=SEEDS).map(move |seed| (name, profile.clone(), seed)))
+        .flat_map(|(name, profile)| (1..=seeds).map(move |seed| (name, profile.clone(), seed)))
         .collect();
     assert!(runs.len() as u64 * COMMANDS >= 1_000_000);
 

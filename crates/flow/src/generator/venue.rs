@@ -1,0 +1,144 @@
+//! What the venue itself asks: phases, bands and limits, cancels, blocks, and trades undone.
+
+use market::{
+    AddInstrument, Allocation, BlockEntry, BreakReason, BreakTrade, Command, ConfigureInstrument,
+    CorrectTrade, Firm, InstrumentChange, Phase, Price, Quantity, RemoveInstrument, Scope,
+    SessionId, SetPhase, Side, Symbol, TradeId, VenueCommand,
+};
+
+use super::{CommandFlow, PRICE_MAX, symbol, text};
+
+impl CommandFlow {
+    pub(super) fn venue(&mut self) -> Command {
+        if !self.blocked.is_empty() && self.rng.chance(1, 4) {
+            let scope = self.blocked.swap_remove(0);
+            return Command::Venue(VenueCommand::BlockEntry(BlockEntry { scope, blocked: false }));
+        }
+        let command = match self.rng.below(100) {
+            0..=54 => VenueCommand::SetPhase(self.set_phase()),
+            55..=74 => VenueCommand::ConfigureInstrument(self.configure()),
+            75 => return self.remove(),
+            76..=83 => VenueCommand::SupervisoryCancel(self.scope()),
+            84..=87 => {
+                let scope = self.scope();
+                let blocked = !self.rng.chance(1, 8);
+                if blocked {
+                    self.blocked.push(scope);
+                }
+                VenueCommand::BlockEntry(BlockEntry { scope, blocked })
+            }
+            88..=93 => {
+                let trade_id = self.trade_id();
+                let reason = *self.rng.pick(BreakReason::ALL);
+                VenueCommand::BreakTrade(BreakTrade { trade_id, reason })
+            }
+            _ => {
+                let instrument = self.any_instrument();
+                VenueCommand::CorrectTrade(CorrectTrade {
+                    trade_id: self.trade_id(),
+                    price: if self.rng.chance(1, 8) {
+                        Price(self.rng.below(PRICE_MAX + 2))
+                    } else {
+                        self.price(instrument, Side::Buy)
+                    },
+                    quantity: Quantity(self.rng.below(20)),
+                    reason: *self.rng.pick(BreakReason::ALL),
+                })
+            }
+        };
+        Command::Venue(command)
+    }
+
+    /// Mostly one that leads back to continuous trading.
+    fn set_phase(&mut self) -> SetPhase {
+        let symbol = match self.rng.below(20) {
+            0 => Symbol::BLANK,
+            1 => text("NONE"),
+            _ => symbol(self.any_instrument()),
+        };
+        let phase = match self.rng.below(100) {
+            0..=44 => Phase::Continuous,
+            45..=59 => Phase::PreOpen,
+            60..=76 => Phase::OpeningAuction,
+            77..=83 => Phase::VolatilityAuction,
+            84..=88 => Phase::Halted,
+            89..=96 => Phase::ClosingAuction,
+            _ => Phase::Closed,
+        };
+        SetPhase { symbol, phase }
+    }
+
+    fn configure(&mut self) -> ConfigureInstrument {
+        let instrument = self.any_instrument();
+        let near = self.price(instrument, Side::Buy);
+        let parts = |it: &mut Self, most| match it.rng.below(3) {
+            0 => 0,
+            _ => it.rng.range(1, most) as u32,
+        };
+        let change = match self.rng.below(20) {
+            0 => {
+                let odd = [Price::ZERO, Price(PRICE_MAX + 1), self.profile.price_increment];
+                InstrumentChange::PriceIncrement(*self.rng.pick(&odd))
+            }
+            1 => InstrumentChange::RoundLot(Quantity(self.rng.below(3) * 500_000)),
+            2..=5 => InstrumentChange::ReferencePrice(near),
+            6 => {
+                let odd = [Price::ZERO, Price(near.0 + 1), Price(PRICE_MAX), Price(PRICE_MAX + 1)];
+                InstrumentChange::ReferencePrice(*self.rng.pick(&odd))
+            }
+            7..=9 => InstrumentChange::StaticBand(parts(self, 3_000)),
+            10..=12 => InstrumentChange::DynamicBand(parts(self, 2_000)),
+            13..=14 => InstrumentChange::PauseSeconds(self.rng.below(4) as u32),
+            15 => InstrumentChange::PriceCollar(parts(self, 5_000)),
+            16..=17 => match self.rng.below(3) {
+                0 => InstrumentChange::QuantityMax(Quantity(self.rng.range(50, 1_500))),
+                1 => InstrumentChange::QuantityMax(Quantity(1 << 28)),
+                _ => InstrumentChange::QuantityMax(Quantity(0)),
+            },
+            18 => match self.rng.below(2) {
+                0 => InstrumentChange::NotionalMax(near.0 * self.rng.range(50, 1_500)),
+                _ => InstrumentChange::NotionalMax(0),
+            },
+            _ => InstrumentChange::Allocation(Allocation::PriceTime),
+        };
+        let symbol = if self.rng.chance(1, 40) { text("NONE") } else { symbol(instrument) };
+        ConfigureInstrument { symbol, change }
+    }
+
+    /// What is removed is added again at once, so that its symbol goes on trading.
+    fn remove(&mut self) -> Command {
+        let symbol = symbol(self.any_instrument());
+        self.scheduled.push_back(Command::AddInstrument(AddInstrument {
+            symbol,
+            price_increment: self.profile.price_increment,
+            round_lot: Quantity(100),
+        }));
+        Command::Venue(VenueCommand::RemoveInstrument(RemoveInstrument { symbol }))
+    }
+
+    /// Mostly narrow, so that some orders stay.
+    fn scope(&mut self) -> Scope {
+        let session_id = match self.rng.below(20) {
+            0 => SessionId(40_000),
+            1 => SessionId(0),
+            _ => self.any_session(),
+        };
+        let symbol = match self.rng.below(20) {
+            0 => text("NONE"),
+            1..=7 => Symbol::BLANK,
+            _ => symbol(self.any_instrument()),
+        };
+        Scope {
+            session_id,
+            firm: if self.rng.chance(1, 4) { self.firm() } else { Firm::BLANK },
+            symbol,
+            side: if self.rng.chance(1, 2) { Some(*self.rng.pick(Side::ALL)) } else { None },
+            group_id: if self.rng.chance(2, 3) { Some(self.group_id()) } else { None },
+        }
+    }
+
+    /// One that may have been traded.
+    fn trade_id(&mut self) -> TradeId {
+        TradeId(self.rng.below(self.issued / 5 + 2))
+    }
+}
