@@ -601,7 +601,7 @@ impl Model {
             InstrumentChange::PriceCollar(parts) => market.collar = u64::from(parts),
             InstrumentChange::QuantityMax(quantity) => market.quantity_max = quantity.0,
             InstrumentChange::NotionalMax(notional) => market.notional_max = notional,
-            InstrumentChange::Allocation(_) => {}
+            InstrumentChange::Allocation(_) | InstrumentChange::TimeShare(_) => {}
         }
         let changed = InstrumentChanged { instrument_id: id, change };
         tell(VenueEvent::InstrumentChanged(changed), events);
