@@ -234,9 +234,10 @@ impl Model {
                 }
             },
             VenueCommand::BlockEntry(asked) => self.block(asked, events),
-            VenueCommand::BreakTrade(asked) => match self.undo(asked.trade_id) {
-                None => Err(VenueDeclineReason::UnknownTrade),
-                Some(trade) => {
+            VenueCommand::BreakTrade(asked) => match self.can_be_undone(asked.trade_id) {
+                Err(reason) => Err(reason),
+                Ok(trade) => {
+                    self.undo(trade.trade_id);
                     let reason = asked.reason;
                     tell(VenueEvent::TradeBroken(TradeBroken { trade, reason }), events);
                     Ok(())
@@ -784,16 +785,21 @@ impl Model {
         ));
     }
 
-    /// 33.1
-    fn undo(&mut self, trade_id: TradeId) -> Option<PastTrade> {
+    /// A trade that is kept, was not undone, and was not paid for. (33.1, 42.7)
+    fn can_be_undone(&self, trade_id: TradeId) -> Result<PastTrade, VenueDeclineReason> {
         let oldest = self.past.len().saturating_sub(TRADES_KEPT);
-        let kept = &mut self.past[oldest..];
-        let (trade, is_undone) = kept.iter_mut().find(|(trade, _)| trade.trade_id == trade_id)?;
-        if *is_undone {
-            return None;
+        match self.past[oldest..].iter().find(|(it, _)| it.trade_id == trade_id) {
+            Some((trade, false)) if self.is_paid(trade.instrument_id) => {
+                Err(VenueDeclineReason::PaidFor)
+            }
+            Some((trade, false)) => Ok(*trade),
+            _ => Err(VenueDeclineReason::UnknownTrade),
         }
-        *is_undone = true;
-        Some(*trade)
+    }
+
+    fn undo(&mut self, trade_id: TradeId) {
+        let found = self.past.iter_mut().find(|(it, _)| it.trade_id == trade_id);
+        found.expect("it was found").1 = true;
     }
 
     /// 33.3
@@ -802,11 +808,7 @@ impl Model {
         asked: &CorrectTrade,
         events: &mut Vec<Event>,
     ) -> Result<(), VenueDeclineReason> {
-        let oldest = self.past.len().saturating_sub(TRADES_KEPT);
-        let found = self.past[oldest..].iter().find(|(it, _)| it.trade_id == asked.trade_id);
-        let Some((before, false)) = found.copied() else {
-            return Err(VenueDeclineReason::UnknownTrade);
-        };
+        let before = self.can_be_undone(asked.trade_id)?;
         let instrument = &self.instruments[usize::from(before.instrument_id.0) - 1];
         if !allowed_price(instrument, OrderType::Limit, asked.price)
             || !(1..=before.quantity.0).contains(&asked.quantity.0)

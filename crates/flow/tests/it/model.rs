@@ -555,6 +555,8 @@ const EXPECTED: &str = "\
     BlockEntry: VenueDeclined TooManyBlocks
     BreakTrade: TradeBroken
     BreakTrade: VenueDeclined UnknownTrade
+    BreakTrade: VenueDeclined PaidFor
+    CorrectTrade: VenueDeclined PaidFor
     CorrectTrade: TradeCorrected
     CorrectTrade: VenueDeclined InvalidValue
     CorrectTrade: VenueDeclined UnknownTrade";
