@@ -1,8 +1,9 @@
 //! As many instruments and sessions as there can be, and prices from one end to the other.
 
 use market::{
-    AddInstrument, AddSession, Command, Event, Firm, InstrumentId, Price, Quantity,
-    SelfMatchPrevention, SessionId, Symbol, Text,
+    AddAccount, AddAsset, AddInstrument, AddSession, Command, DeclineReason, Event, Firm,
+    InstrumentId, MoneyCommand, MoneyEvent, Price, Quantity, SelfMatchPrevention, SessionId,
+    Symbol, Text,
 };
 
 use crate::scenario::{World, check};
@@ -48,6 +49,31 @@ fn sessions_have_a_bound() {
         }
     }
     assert_eq!(world.engine().sessions().last().unwrap().session_id(), SessionId(65_535));
+}
+
+/// Rule 40.1: there are 65,535 assets and 65,535 accounts at most.
+#[test]
+fn assets_and_accounts_have_a_bound() {
+    let name = |number: u32| Text::new(&format!("N{number}")).unwrap();
+    let asset = |number| MoneyCommand::AddAsset(AddAsset { name: name(number), decimals: 0 });
+    let account = |number| MoneyCommand::AddAccount(AddAccount { name: name(number) });
+    let too_many = |events: &[Event]| match events {
+        [Event::Money(MoneyEvent::Declined(declined))] => declined.reason == DeclineReason::TooMany,
+        _ => false,
+    };
+    let mut assets = World::default();
+    let mut accounts = World::default();
+    for number in 1..=65_536 {
+        let events = assets.apply(Command::Money(asset(number)));
+        assert_eq!(too_many(&events), number == 65_536, "{events:?}");
+        let events = accounts.apply(Command::Money(account(number)));
+        assert_eq!(too_many(&events), number == 65_536, "{events:?}");
+    }
+    assert_eq!(assets.engine().assets().len(), 65_535);
+    assert_eq!(accounts.engine().accounts().len(), 65_536);
+    // So many accounts with one asset are far from too many balances.
+    let events = accounts.apply(Command::Money(asset(1)));
+    assert!(!too_many(&events), "{events:?}");
 }
 
 /// Rules 5.4, 6.2: orders at both ends of the price range and in jumps between keep price-time

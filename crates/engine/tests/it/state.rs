@@ -93,6 +93,71 @@ fn hash_tells_states_apart() {
     }
 }
 
+/// So do these, of money: each has as many inputs, and differs from each other in one thing.
+#[test]
+fn hash_tells_money_apart() {
+    const ACCOUNTS: &str = "
+        asset SHR 0                     => asset 1
+        asset USD 2                     => asset 2
+        account P                       => account 1
+        account Q                       => account 2
+        assign A P                      => A is of P
+    ";
+    let states = [
+        "deposit P 100 USD              => deposit P 100 USD",
+        "deposit P 101 USD              => deposit P 101 USD",
+        "deposit P 18446744073709551716 USD => deposit P 18446744073709551716 USD",
+        "deposit P 100 SHR              => deposit P 100 SHR",
+        "deposit Q 100 USD              => deposit Q 100 USD",
+        "deposit - 100 USD              => deposit - 100 USD",
+        "deposit P 0 USD                => declined InvalidAmount",
+        "asset EUR 2                    => asset 3",
+        "asset EUR 3                    => asset 3",
+        "asset EUX 2                    => asset 3",
+        "account R                      => account 3",
+        "account S                      => account 3",
+        "assign B P                     => B is of P",
+        "assign B Q                     => B is of Q",
+        "assign A Q                     => A is of Q",
+        "stop P                         => stopped P",
+        "stop Q                         => stopped Q",
+        "fees 1 1 2                     => fees of 1",
+        "fees 2 1 2                     => fees of 2",
+        "fees 1 2 1                     => fees of 1",
+        "fees 1 0 2                     => fees of 1",
+        "set P FeeTier 5                => set FeeTier to 5",
+        "set P OrderQuantityMax 5       => set OrderQuantityMax to 5",
+        "set P LiveOrdersMax 5          => set LiveOrdersMax to 5",
+        "set P OrdersPerSecondMax 5     => set OrdersPerSecondMax to 5",
+        "set P PriceAwayMax 5           => set PriceAwayMax to 5",
+        "set Q PriceAwayMax 5           => set PriceAwayMax to 5",
+        "set P OrderNotionalMax 5 USD   => set OrderNotionalMax to 5",
+        "set P PositionMax 5 USD        => set PositionMax to 5",
+        "set P ShortMax 5 USD           => set ShortMax to 5",
+        "set P ShortMax 5 SHR           => set ShortMax to 5",
+        "set Q ShortMax 5 SHR           => set ShortMax to 5",
+        "terms AAPL cash SHR USD        => terms of AAPL",
+        "terms AAPL position SHR USD    => terms of AAPL",
+        "terms AAPL cash USD SHR        => terms of AAPL",
+        "terms AAPL cash SHR USD units 2    => terms of AAPL",
+        "terms AAPL cash SHR USD pay 2 / 1  => terms of AAPL",
+        "terms AAPL cash SHR USD pay 1 / 2  => terms of AAPL",
+        "terms AAPL cash SHR USD max 2      => terms of AAPL",
+        "terms AAPL none max 2              => terms of AAPL",
+    ];
+    let hashes = states.map(|scenario| {
+        let mut world = World::default();
+        world.play(MARKET);
+        world.play(ACCOUNTS);
+        world.play(scenario);
+        world.engine().state_hash()
+    });
+    for (index, hash) in hashes.iter().enumerate() {
+        let same = hashes.iter().position(|other| other == hash);
+        assert_eq!(same, Some(index), "two states have one hash:\n{}", states[index]);
+    }
+}
+
 /// Two histories of one length that end in the same state have the same hash, wherever the window
 /// of the ladder and the free slots of the pool are by then.
 #[test]
