@@ -13,6 +13,7 @@ pub mod environment;
 pub mod matching;
 pub mod model_btree;
 pub mod null;
+pub mod shapes;
 pub mod pipeline;
 
 use std::hint::black_box;

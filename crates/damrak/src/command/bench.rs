@@ -2,7 +2,7 @@ use std::{env, path::PathBuf, process::Command};
 
 use clap::{Args, Subcommand};
 use flow::wlf::FlowName;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::{
     output::{duration, grouped, print_json, print_line},
@@ -13,6 +13,7 @@ use crate::{
         self, ENTRANTS, Entrant, FlowReport, Options, Row,
         environment::Environment,
         pipeline::{self, Report},
+        shapes::{self, Resting, Shape},
     },
     failure::Failure,
     orders::Grouping,
@@ -48,7 +49,8 @@ enum What {
     damrak bench book --divisor 10 --engine engine --runs 1\n  \
     damrak bench book --rivals bench/rivals/target/release/rivals")]
 struct BookArguments {
-    /// Which flows, comma-separated.
+    /// Which flows, comma-separated. `shapes` are books that no flow has, of ten million orders: what
+    /// they take of memory, how long adding one may pause, and how much slower a shape is.
     #[arg(long, value_delimiter = ',', default_values = ["A", "B", "C"])]
     flow: Vec<String>,
     /// The flows follow from it; the published hashes are those of 1.
@@ -120,7 +122,9 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
 }
 
 fn book(arguments: &BookArguments) -> Result<(), Failure> {
-    let flows = flows(&arguments.flow)?;
+    let (shaped, names): (Vec<_>, Vec<_>) =
+        arguments.flow.iter().cloned().partition(|name| name == "shapes");
+    let flows = flows(&names)?;
     let entrants = entrants(&arguments.engine)?;
     let options =
         Options { seed: arguments.seed, divisor: arguments.divisor, runs: arguments.runs as usize };
@@ -136,10 +140,25 @@ fn book(arguments: &BookArguments) -> Result<(), Failure> {
         }
         reports.push(report);
     }
+    let mut shaped_rows = None;
+    if !shaped.is_empty() {
+        let orders = (shapes::ORDERS / options.divisor).max(1);
+        let (resting, shaped) =
+            (shapes::resting(orders, options.seed), shapes::shapes(orders, options.seed));
+        if !arguments.json {
+            print_line(&shapes_table(&resting, &shaped))?;
+        }
+        shaped_rows = Some(json!({
+            "resting": resting.iter().map(Resting::to_json).collect::<Vec<_>>(),
+            "shapes": shaped.iter().map(Shape::to_json).collect::<Vec<_>>(),
+        }));
+    }
     let environment = Environment::now().since(&started);
     let timer_ns = bench::timer_ns();
     if arguments.json {
-        print_json(&bench::summary(&reports, &options, &environment, timer_ns))?;
+        let mut summary = bench::summary(&reports, &options, &environment, timer_ns);
+        summary["shapes"] = json!(shaped_rows);
+        print_json(&summary)?;
     } else {
         print_line(&format!(
             "ns an operation is CPU time of one thread, best and median of {} runs; percentiles are \
@@ -159,6 +178,35 @@ fn book(arguments: &BookArguments) -> Result<(), Failure> {
     } else {
         Err(Failure::verification(format!("other trades than expected: {}", wrong.join(", "))))
     }
+}
+
+fn shapes_table(resting: &[Resting], shapes: &[Shape]) -> String {
+    let mut text = format!(
+        "resting orders\n  {:<12}{:>12}{:>12}{:>14}{:>12}{:>14}",
+        "engine", "orders", "bytes each", "longest add", "cancel", "among 10 000"
+    );
+    for row in resting {
+        let bytes = row.bytes_per_order.map_or("-".to_owned(), |bytes| format!("{bytes:.1}"));
+        text.push_str(&format!(
+            "\n  {:<12}{:>12}{bytes:>12}{:>14}{:>12.1}{:>14.1}",
+            row.engine,
+            grouped(row.orders),
+            row.pause_max_ns,
+            row.cancel_ns,
+            row.cancel_few_ns
+        ));
+    }
+    text.push_str(&format!(
+        "\nshapes, matching\n  {:<24}{:>12}{:>10}{:>8}",
+        "", "orders", "ns", ""
+    ));
+    for row in shapes {
+        let (ns, ratio) = (row.ns_per_op, row.ratio);
+        let orders = grouped(row.orders);
+        text.push_str(&format!("\n  {:<24}{orders:>12}{ns:>10.1}{ratio:>8.2}", row.name));
+    }
+    text.push('\n');
+    text
 }
 
 fn run_pipeline(arguments: &PipelineArguments) -> Result<(), Failure> {
@@ -239,8 +287,9 @@ fn pipeline_table(report: &Report) -> String {
 
 fn flows(names: &[String]) -> Result<Vec<FlowName>, Failure> {
     let flow = |name: &String| {
-        FlowName::from_name(name)
-            .ok_or_else(|| Failure::usage(format!("there is no flow {name:?}; there are A, B, C")))
+        FlowName::from_name(name).ok_or_else(|| {
+            Failure::usage(format!("there is no flow {name:?}; there are A, B, C and shapes"))
+        })
     };
     names.iter().map(flow).collect()
 }

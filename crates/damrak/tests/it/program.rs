@@ -275,6 +275,28 @@ fn the_bench_compares_trades() {
     assert!(printed["environment"]["rustc"].as_str().unwrap().starts_with("rustc "));
 }
 
+/// The shapes that no flow has are measured where they are asked for, and nothing else then.
+#[test]
+fn the_bench_measures_shapes() {
+    let arguments = ["bench", "book", "--flow", "shapes", "--divisor", "1000", "--json"];
+    let output = damrak(&arguments);
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    let printed: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(printed["flows"].as_array().unwrap().len(), 0);
+    let resting = printed["shapes"]["resting"].as_array().unwrap();
+    let engines: Vec<_> = resting.iter().map(|row| row["engine"].as_str().unwrap()).collect();
+    assert_eq!(engines, ["matching", "engine"]);
+    for row in resting {
+        assert_eq!(row["orders"], 10_000);
+        assert!(row["cancel_ns"].as_f64() > Some(0.0), "{row}");
+        assert!(row["cancel_few_ns"].as_f64() > Some(0.0), "{row}");
+        assert!(row["pause_max_ns"].as_u64() > Some(0), "{row}");
+    }
+    let shapes = printed["shapes"]["shapes"].as_array().unwrap();
+    assert_eq!(shapes.len(), 6);
+    assert!(shapes.iter().all(|row| row["ratio"].as_f64() > Some(0.0)), "{shapes:?}");
+}
+
 /// A flow or an engine that there is not is wrong usage; rivals that cannot be run are told with how
 /// to build them.
 #[test]

@@ -443,7 +443,10 @@ fn leave(window: &mut Window, far: &mut FarLevels, strip: u32, first: u32, end: 
 
 #[cfg(test)]
 mod tests {
-    use alloc::{collections::BTreeMap, vec::Vec};
+    use alloc::{
+        collections::{BTreeMap, VecDeque},
+        vec::Vec,
+    };
 
     use market::{
         Capacity, Conditions, CustomerType, Display, Firm, InstrumentId, OrderId, OrderKey, Price,
@@ -550,5 +553,60 @@ mod tests {
         }
         assert!(ladder.window.covers(ladder.best_rank()), "the best level is in the window");
         assert!(ladder.window.len() <= 64, "{} strips for 20 orders", ladder.window.len());
+    }
+
+    /// A market that goes from one end of the prices to the other, or jumps between two far places with
+    /// each order, leaves a window as large as one that wanders may have, and nothing else behind.
+    #[test]
+    fn memory_does_not_follow_the_price_range() {
+        for jumps in [false, true] {
+            let mut pool = Pool::new();
+            let mut ladder = Ladder::default();
+            let mut slots: VecDeque<(u32, Slot)> = VecDeque::new();
+            for step in 0..60_000_u32 {
+                let rank = match jumps {
+                    true => 1_500_000_000 * (step % 2) + 10_000 + step % 100,
+                    false => step * 30_000,
+                };
+                let slot = ladder.append(&mut pool, rank, &order(u64::from(step) + 1));
+                slots.push_back((rank, slot));
+                if slots.len() > 100 {
+                    let (rank, slot) = slots.pop_front().unwrap();
+                    ladder.remove(&mut pool, rank, slot);
+                }
+                if step % 1_000 == 0 {
+                    ladder.check();
+                }
+            }
+            ladder.check();
+            assert!(ladder.window.len() <= STRIPS_WANDERING, "{} strips", ladder.window.len());
+            assert!(ladder.memory() < 120_000, "{} bytes for 100 orders", ladder.memory());
+            for (rank, slot) in slots {
+                ladder.remove(&mut pool, rank, slot);
+            }
+            ladder.check();
+            assert_eq!((ladder.best_rank(), pool.live_count()), (NO_RANK, 0));
+        }
+    }
+
+    /// Orders alone at their prices, side by side or far apart, in any order: memory follows them.
+    #[test]
+    fn memory_follows_the_levels() {
+        for (apart, bytes_max) in [(1, 20), (1_000, 250)] {
+            let mut random = Random(7);
+            let mut pool = Pool::new();
+            let mut ladder = Ladder::default();
+            let mut ranks: Vec<u32> = (0..200_000).map(|place| 5_000 + place * apart).collect();
+            for last in (1..ranks.len()).rev() {
+                ranks.swap(last, random.below(last as u64 + 1) as usize);
+            }
+            for (rank, order_id) in ranks.iter().zip(1..) {
+                ladder.append(&mut pool, *rank, &order(order_id));
+            }
+            ladder.check();
+            let each = ladder.memory() / ranks.len();
+            assert!(each <= bytes_max, "{each} bytes a level, {apart} apart");
+            assert_eq!(ladder.best_rank(), 5_000);
+        }
     }
 }

@@ -13,8 +13,8 @@ use super::level::Level;
 /// Ranks of a strip, one a bit of a word.
 pub(crate) const STRIP_LEN: u32 = 64;
 
-/// The most strips a window has: one bit in `top` for each word of 64 strips.
-pub(crate) const STRIPS_MAX: usize = 64 * 64;
+/// The most strips a window has: a million ranks. Twice as many are taken and filled in about 100 µs.
+pub(crate) const STRIPS_MAX: usize = 256 * 64;
 
 /// Levels of a block: 128 bytes.
 const BLOCK_LEN: usize = 16;
@@ -39,7 +39,7 @@ pub(crate) struct Window {
     /// By number of the strip, modulo the length, which is 0 or a power of two.
     strips: Vec<Strip>,
     /// A bit for each word of `summary`: 1 if it is not 0.
-    top: u64,
+    top: Vec<u64>,
     level_count: u32,
     /// How many blocks there are, the spare ones included.
     block_count: u32,
@@ -137,11 +137,11 @@ impl Window {
     pub(crate) fn fill(&mut self, rank: u32) {
         let strip = self.strip(rank / STRIP_LEN);
         let occupied = &mut self.strips[strip].occupied;
-        if *occupied == 0 {
-            self.summary[strip / 64] |= 1 << (strip % 64);
-            self.top |= 1 << (strip / 64);
-        }
+        let was_empty = *occupied == 0;
         *occupied |= 1 << (rank % STRIP_LEN);
+        if was_empty {
+            self.mark(strip);
+        }
         self.level_count += 1;
     }
 
@@ -159,7 +159,7 @@ impl Window {
             let word = &mut self.summary[index / 64];
             *word &= !(1 << (index % 64));
             if *word == 0 {
-                self.top &= !(1 << (index / 64));
+                self.top[index / 4096] &= !(1 << (index / 64 % 64));
             }
         }
         self.level_count -= 1;
@@ -185,7 +185,7 @@ impl Window {
     /// The first strip from `number` on that has orders.
     pub(crate) fn strip_at_or_after(&self, number: u32) -> Option<u32> {
         let number = number.max(self.first);
-        if self.top == 0 || number.wrapping_sub(self.first) >= self.covered {
+        if self.level_count == 0 || number.wrapping_sub(self.first) >= self.covered {
             return None;
         }
         let from = self.strip(number);
@@ -197,7 +197,7 @@ impl Window {
 
     /// The last strip that has orders.
     pub(crate) fn strip_last(&self) -> Option<u32> {
-        if self.top == 0 {
+        if self.level_count == 0 {
             return None;
         }
         let last = self.strip(self.end() - 1);
@@ -212,15 +212,14 @@ impl Window {
         let strips = (0..len).map(|_| Strip::default()).collect();
         let before = core::mem::replace(&mut self.strips, strips);
         self.summary = vec![0; len.div_ceil(64)];
-        self.top = 0;
+        self.top = vec![0; len.div_ceil(64 * 64)];
         let mask = before.len().wrapping_sub(1);
         let mut before = before;
         for number in self.first..self.end() {
             let moved = core::mem::take(&mut before[number as usize & mask]);
             let index = self.strip(number);
             if moved.occupied != 0 {
-                self.summary[index / 64] |= 1 << (index % 64);
-                self.top |= 1 << (index / 64);
+                self.mark(index);
             }
             self.strips[index] = moved;
         }
@@ -248,7 +247,7 @@ impl Window {
     /// What its memory is, in bytes.
     pub(crate) fn memory(&self) -> usize {
         self.strips.capacity() * size_of::<Strip>()
-            + self.summary.capacity() * size_of::<u64>()
+            + (self.summary.capacity() + self.top.capacity()) * size_of::<u64>()
             + self.block_count as usize * size_of::<[Level; BLOCK_LEN]>()
             + self.spare.capacity() * size_of::<Block>()
     }
@@ -275,7 +274,8 @@ impl Window {
         assert_eq!(level_count, self.level_count);
         assert_eq!(block_count, self.block_count as usize);
         for (word, bits) in self.summary.iter().enumerate() {
-            assert_eq!(self.top >> word & 1 == 1, *bits != 0, "word {word}");
+            let marked = self.top[word / 64] >> (word % 64) & 1 == 1;
+            assert_eq!(marked, *bits != 0, "word {word}");
         }
     }
 
@@ -290,33 +290,55 @@ impl Window {
         (to.wrapping_sub(from) & self.strips.len().wrapping_sub(1)) as u32
     }
 
+    /// Notes that a strip has orders.
+    #[inline]
+    fn mark(&mut self, index: usize) {
+        self.summary[index / 64] |= 1 << (index % 64);
+        self.top[index / 4096] |= 1 << (index / 64 % 64);
+    }
+
     fn index_at_or_after(&self, from: usize) -> Option<usize> {
-        let word = from / 64;
-        let bits = self.summary[word] & (!0 << (from % 64));
-        if bits != 0 {
-            return Some(word * 64 + bits.trailing_zeros() as usize);
+        let mut word = from / 64;
+        let mut bits = self.summary[word] & (!0 << (from % 64));
+        if bits == 0 {
+            word = at_or_after(&self.top, word + 1)?;
+            bits = self.summary[word];
         }
-        let later = self.top & (!1 << word);
-        if later == 0 {
-            return None;
-        }
-        let word = later.trailing_zeros() as usize;
-        Some(word * 64 + self.summary[word].trailing_zeros() as usize)
+        Some(word * 64 + bits.trailing_zeros() as usize)
     }
 
     fn index_at_or_before(&self, from: usize) -> Option<usize> {
-        let word = from / 64;
-        let bits = self.summary[word] & (!0 >> (63 - from % 64));
-        if bits != 0 {
-            return Some(word * 64 + 63 - bits.leading_zeros() as usize);
+        let mut word = from / 64;
+        let mut bits = self.summary[word] & (!0 >> (63 - from % 64));
+        if bits == 0 {
+            word = before(&self.top, word)?;
+            bits = self.summary[word];
         }
-        let earlier = self.top & !(!0 << word);
-        if earlier == 0 {
-            return None;
-        }
-        let word = 63 - earlier.leading_zeros() as usize;
-        Some(word * 64 + 63 - self.summary[word].leading_zeros() as usize)
+        Some(word * 64 + 63 - bits.leading_zeros() as usize)
     }
+}
+
+/// The first bit from a place on that is 1.
+fn at_or_after(words: &[u64], from: usize) -> Option<usize> {
+    let mut word = from / 64;
+    let mut bits = *words.get(word)? & (!0 << (from % 64));
+    while bits == 0 {
+        word += 1;
+        bits = *words.get(word)?;
+    }
+    Some(word * 64 + bits.trailing_zeros() as usize)
+}
+
+/// The last bit before a place that is 1.
+fn before(words: &[u64], end: usize) -> Option<usize> {
+    let last = end.checked_sub(1)?;
+    let mut word = last / 64;
+    let mut bits = words[word] & (!0 >> (63 - last % 64));
+    while bits == 0 {
+        word = word.checked_sub(1)?;
+        bits = words[word];
+    }
+    Some(word * 64 + 63 - bits.leading_zeros() as usize)
 }
 
 /// Which block of its strip has a rank.

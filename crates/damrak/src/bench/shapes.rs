@@ -1,0 +1,382 @@
+//! Books of shapes that no flow has: ten million resting orders, one price, a million prices, a
+//! market that crosses the whole price range.
+//!
+//! They answer whether memory follows the orders, whether growing ever pauses, and whether a shape
+//! makes the book slower by more than a few times. Times are CPU time of the thread.
+
+use std::{fs, hint::black_box};
+
+use engine::{
+    Engine,
+    matching::{BookIndex, Handle, LIMIT_MAX, Matcher, NewOrder},
+};
+use flow::rng::Rng;
+use gateway::sys::thread_cpu_ns;
+use market::{
+    AddInstrument, AddSession, CancelOrder, Command, EnterOrder, Event, Firm, Input, OrderKey,
+    OrderType, Price, Quantity, SelfMatchPrevention, SessionId, Side, Symbol, SystemEvent, Text,
+    TimeInForce, Timestamp,
+};
+use serde_json::{Value, json};
+
+/// Orders that rest in the largest shapes, before division.
+pub const ORDERS: u64 = 10_000_000;
+
+/// So many rest in the shape that the others are compared with.
+const ORDERS_FEW: u64 = 10_000;
+
+/// From end to end there are so many prices in cents.
+const PRICES: u64 = 20_000_000;
+
+/// The middle of the prices of the shapes that have one.
+const MID: u64 = 1_000_000_000;
+
+/// What many resting orders take.
+#[derive(Clone, Debug)]
+pub struct Resting {
+    /// Who holds them.
+    pub engine: &'static str,
+    /// How many rest.
+    pub orders: u64,
+    /// What they take, by order: of the books by themselves what these know of, of the whole core what
+    /// the process took; `None` where the system does not say.
+    pub bytes_per_order: Option<f64>,
+    /// The longest that one order took to be added, in nanoseconds, the timer's own included.
+    pub pause_max_ns: u64,
+    /// To cancel any of them.
+    pub cancel_ns: f64,
+    /// To cancel any of 10,000.
+    pub cancel_few_ns: f64,
+}
+
+/// What a shape costs.
+#[derive(Clone, Debug)]
+pub struct Shape {
+    /// As it is printed.
+    pub name: &'static str,
+    /// Orders that came in.
+    pub orders: u64,
+    /// For an order that rests, and one or a cancel that takes it away.
+    pub ns_per_op: f64,
+    /// How many times that of orders near the market.
+    pub ratio: f64,
+}
+
+/// A book that orders of one lot are added to.
+trait Holder {
+    const NAME: &'static str;
+
+    fn new(orders: u64) -> Self;
+
+    /// Adds an order that meets none; what cancels it.
+    fn add(&mut self, side: Side, price: u64) -> u64;
+
+    fn cancel(&mut self, name: u64);
+
+    /// What it knows of its memory, in bytes.
+    fn memory(&self) -> Option<u64> {
+        None
+    }
+}
+
+/// The books of the core by themselves.
+struct Books {
+    matcher: Matcher,
+    book: BookIndex,
+}
+
+impl Books {
+    fn order(side: Side, price: u64) -> NewOrder<u64> {
+        let (limit, quantity) = (Price(price), Quantity(1));
+        NewOrder { side, limit, quantity, rests: true, payload: 0 }
+    }
+
+    /// An order that trades with the best one of the other side.
+    fn take(&mut self, side: Side) {
+        let limit = if side.is_buy() { LIMIT_MAX.0 } else { 0 };
+        let mut trades = 0;
+        let entered = self.matcher.enter(self.book, &Self::order(side, limit), |_| trades += 1);
+        assert!(
+            entered.is_ok_and(|it| it.leaves.is_zero()) && trades == 1,
+            "one lot meets one lot"
+        );
+    }
+}
+
+impl Holder for Books {
+    const NAME: &'static str = "matching";
+
+    fn new(_: u64) -> Self {
+        let mut matcher = Matcher::new();
+        let book = matcher.add_book();
+        Self { matcher, book }
+    }
+
+    fn add(&mut self, side: Side, price: u64) -> u64 {
+        let entered = self.matcher.enter(self.book, &Self::order(side, price), |_| ());
+        entered.ok().and_then(|it| it.handle).expect("it is in bounds and meets none").to_bits()
+    }
+
+    fn cancel(&mut self, name: u64) {
+        let canceled = self.matcher.cancel(Handle::from_bits(name));
+        assert!(canceled.is_some(), "it rests");
+    }
+
+    fn memory(&self) -> Option<u64> {
+        Some(self.matcher.memory() as u64)
+    }
+}
+
+/// The whole core with a thousand sessions.
+struct Whole {
+    engine: Engine,
+    symbol: Symbol,
+    /// By session: the last number used.
+    numbers: Vec<u32>,
+    next: usize,
+}
+
+impl Whole {
+    fn apply(&mut self, command: Command) -> u32 {
+        let sequence = self.engine.sequence().next();
+        let timestamp = Timestamp(sequence.0);
+        let mut told = 0;
+        self.engine.apply(&Input { sequence, timestamp, command }, &mut |event| {
+            told += u32::from(matches!(event, Event::Booked(_) | Event::Canceled(_)));
+            black_box(&event);
+        });
+        told
+    }
+}
+
+impl Holder for Whole {
+    const NAME: &'static str = "engine";
+
+    fn new(_: u64) -> Self {
+        let symbol = Symbol::new("SHAPE").expect("up to eight characters");
+        let mut whole = Self { engine: Engine::new(), symbol, numbers: vec![0; 1_000], next: 0 };
+        whole.apply(Command::System(SystemEvent::StartOfSystemHours));
+        let (price_increment, round_lot) = (Price(1), Quantity(1));
+        whole.apply(Command::AddInstrument(AddInstrument { symbol, price_increment, round_lot }));
+        for number in 0..whole.numbers.len() {
+            whole.apply(Command::AddSession(AddSession {
+                username: Text::new(&format!("U{number:05}")).expect("six characters"),
+                firm: Firm::new("SHAP").expect("four characters"),
+                live_orders_max: u32::MAX,
+                self_match_prevention: SelfMatchPrevention::Off,
+            }));
+        }
+        whole
+    }
+
+    fn add(&mut self, side: Side, price: u64) -> u64 {
+        self.next = (self.next + 1) % self.numbers.len();
+        self.numbers[self.next] += 1;
+        let (session_id, user_ref_num) = (SessionId(self.next as u16 + 1), self.numbers[self.next]);
+        let key = OrderKey { session_id, channel: 0, user_ref_num };
+        let told = self.apply(Command::Enter(EnterOrder {
+            key,
+            side,
+            order_type: OrderType::Limit,
+            time_in_force: TimeInForce::Day,
+            display: market::Display::Visible,
+            quantity: Quantity(1),
+            price: Price(price),
+            symbol: self.symbol,
+            attributes: Default::default(),
+            conditions: Default::default(),
+            instructions: Default::default(),
+        }));
+        assert_eq!(told, 1, "it rests");
+        u64::from(session_id.0) << 32 | u64::from(user_ref_num)
+    }
+
+    fn cancel(&mut self, name: u64) {
+        let session_id = SessionId((name >> 32) as u16);
+        let key = OrderKey { session_id, channel: 0, user_ref_num: name as u32 };
+        let told = self.apply(Command::Cancel(CancelOrder { key, quantity: Quantity::ZERO }));
+        assert_eq!(told, 1, "it rested");
+    }
+}
+
+/// Lets so many orders rest in the core's books, and in the whole core.
+#[must_use]
+pub fn resting(orders: u64, seed: u64) -> Vec<Resting> {
+    // What the process took is asked where nothing was given back to it before.
+    let whole = resting_in::<Whole>(orders, seed);
+    vec![resting_in::<Books>(orders, seed), whole]
+}
+
+fn resting_in<H: Holder>(orders: u64, seed: u64) -> Resting {
+    let mut rng = Rng::new(seed);
+    // Not 0, so that it is written to and not taken for memory of the orders.
+    let mut names = vec![u64::MAX; orders as usize];
+    let before = resident_bytes();
+    let mut holder = H::new(orders);
+    let mut pause_max_ns = 0;
+    for name in &mut names {
+        let (side, price) = near(&mut rng, 10_000);
+        let started = thread_cpu_ns();
+        *name = holder.add(side, price);
+        pause_max_ns = pause_max_ns.max(thread_cpu_ns() - started);
+    }
+    let taken = before.zip(resident_bytes()).map(|(before, after)| after.saturating_sub(before));
+    let taken = holder.memory().or(taken);
+    shuffle(&mut names, &mut rng);
+    let canceled = &names[..names.len().min(1_000_000)];
+    let started = thread_cpu_ns();
+    for &name in canceled {
+        holder.cancel(name);
+    }
+    let cancel_ns = (thread_cpu_ns() - started) as f64 / canceled.len().max(1) as f64;
+    Resting {
+        engine: H::NAME,
+        orders,
+        bytes_per_order: taken.map(|taken| taken as f64 / orders.max(1) as f64),
+        pause_max_ns,
+        cancel_ns,
+        cancel_few_ns: cancel_few::<H>(&mut rng),
+    }
+}
+
+/// What a cancel among few orders takes.
+fn cancel_few<H: Holder>(rng: &mut Rng) -> f64 {
+    let mut holder = H::new(ORDERS_FEW);
+    let (mut cpu_ns, mut count) = (0, 0);
+    for _ in 0..50 {
+        let mut names: Vec<u64> = (0..ORDERS_FEW)
+            .map(|_| {
+                let (side, price) = near(rng, 1_000);
+                holder.add(side, price)
+            })
+            .collect();
+        shuffle(&mut names, rng);
+        let started = thread_cpu_ns();
+        for &name in &names {
+            holder.cancel(name);
+        }
+        cpu_ns += thread_cpu_ns() - started;
+        count += names.len();
+    }
+    cpu_ns as f64 / count as f64
+}
+
+/// Puts the core's books into each shape, with so many orders at most.
+#[must_use]
+pub fn shapes(orders: u64, seed: u64) -> Vec<Shape> {
+    let prices = (orders / 10).max(1);
+    let few = ORDERS_FEW.min(orders);
+    let mut rng = Rng::new(seed);
+    let normal = filled_and_taken(few, orders, |_| MID + rng.below(100));
+    let mut scattered: Vec<u64> = (0..prices).map(|place| MID + place).collect();
+    shuffle(&mut scattered, &mut Rng::new(seed));
+    let measured = [
+        ("near the market", orders, normal),
+        ("one price", orders, filled_and_taken(orders, orders, |_| MID)),
+        (
+            "one order a price",
+            prices,
+            filled_and_taken(prices, prices, |place| scattered[place as usize]),
+        ),
+        ("from end to end", orders, driven(orders, few, PRICES)),
+        ("in strides", orders, driven(orders, few, LIMIT_MAX.0)),
+        ("to and fro", orders, to_and_fro(orders, few)),
+    ];
+    measured
+        .map(|(name, orders, ns_per_op)| Shape {
+            name,
+            orders,
+            ns_per_op,
+            ratio: ns_per_op / normal,
+        })
+        .to_vec()
+}
+
+/// Fills a book with orders to sell, so many at a time, and has each taken; by order, of which there
+/// are `orders` in all.
+fn filled_and_taken(at_a_time: u64, orders: u64, mut price: impl FnMut(u64) -> u64) -> f64 {
+    let mut books = Books::new(orders);
+    let rounds = (orders / at_a_time).max(1);
+    let started = thread_cpu_ns();
+    for _ in 0..rounds {
+        for place in 0..at_a_time {
+            books.add(Side::Sell, price(place));
+        }
+        for _ in 0..at_a_time {
+            books.take(Side::Buy);
+        }
+    }
+    (thread_cpu_ns() - started) as f64 / (rounds * at_a_time) as f64
+}
+
+/// A market that goes through so many prices: each order is canceled some orders later.
+fn driven(orders: u64, at_a_time: u64, prices: u64) -> f64 {
+    let step = (prices / orders.max(1)).max(1);
+    canceled_later(orders, at_a_time, |place| (place * step).min(LIMIT_MAX.0))
+}
+
+/// A market that jumps between two far places with every order.
+fn to_and_fro(orders: u64, at_a_time: u64) -> f64 {
+    canceled_later(orders, at_a_time, |place| MID * (place % 2) + 1_000_000 + place % 100)
+}
+
+fn canceled_later(orders: u64, at_a_time: u64, price: impl Fn(u64) -> u64) -> f64 {
+    let mut books = Books::new(orders);
+    let mut names = vec![u64::MAX; at_a_time.max(1) as usize];
+    let started = thread_cpu_ns();
+    for place in 0..orders {
+        let name = &mut names[(place % at_a_time.max(1)) as usize];
+        if *name != u64::MAX {
+            books.cancel(*name);
+        }
+        *name = books.add(Side::Sell, price(place));
+    }
+    (thread_cpu_ns() - started) as f64 / orders.max(1) as f64
+}
+
+/// A side and a price on it, within a distance of the middle.
+fn near(rng: &mut Rng, distance: u64) -> (Side, u64) {
+    let away = 1 + rng.below(distance);
+    if rng.below(2) == 0 { (Side::Buy, MID - away) } else { (Side::Sell, MID + away) }
+}
+
+fn shuffle(names: &mut [u64], rng: &mut Rng) {
+    for last in (1..names.len()).rev() {
+        names.swap(last, rng.below(last as u64 + 1) as usize);
+    }
+}
+
+/// What the process has in memory.
+fn resident_bytes() -> Option<u64> {
+    let status = fs::read_to_string("/proc/self/status").ok()?;
+    let line = status.lines().find(|line| line.starts_with("VmRSS:"))?;
+    line.split_whitespace().nth(1)?.parse::<u64>().ok().map(|kib| kib * 1024)
+}
+
+impl Resting {
+    /// As JSON.
+    #[must_use]
+    pub fn to_json(&self) -> Value {
+        json!({
+            "engine": self.engine,
+            "orders": self.orders,
+            "bytes_per_order": self.bytes_per_order,
+            "pause_max_ns": self.pause_max_ns,
+            "cancel_ns": self.cancel_ns,
+            "cancel_few_ns": self.cancel_few_ns,
+        })
+    }
+}
+
+impl Shape {
+    /// As JSON.
+    #[must_use]
+    pub fn to_json(&self) -> Value {
+        json!({
+            "shape": self.name,
+            "orders": self.orders,
+            "ns_per_op": self.ns_per_op,
+            "ratio": self.ratio,
+        })
+    }
+}
