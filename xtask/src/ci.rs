@@ -61,6 +61,11 @@ const STEPS: &[Step] = &[
         run: orders,
     },
     Step { name: "interop", shows: "clients and decoders of others understand us", run: interop },
+    Step {
+        name: "ledger",
+        shows: "whoever is killed, PostgreSQL and SQLite have what the journal says",
+        run: ledger,
+    },
 ];
 
 /// What the summary of a demo must at least say, and the percentiles within `latency_ns`.
@@ -338,6 +343,56 @@ fn orders() -> Result<Outcome, String> {
 
 /// Where `CI=true`, a check that is not installed fails instead of being skipped.
 fn interop() -> Result<Outcome, String> {
+    let Some(python) = python() else {
+        return Ok(Skipped("python3 is not installed".into()));
+    };
+    let mut command = Command::new(python);
+    command.arg("interop/run.py").arg("--damrak").arg(damrak());
+    command.arg("--work").arg(work_folder("interop"));
+    command.arg("--target-dir").arg(target_folder().join("interop"));
+    if is_ci() {
+        command.arg("--require-all");
+    }
+    passes(&mut command)
+}
+
+/// Kills of each store in this run; docs/ledger.md has the command for more.
+const LEDGER_KILLS: &str = "6";
+
+/// The last step, for the binary that it leaves is not the one that users build: it has SQLite.
+fn ledger() -> Result<Outcome, String> {
+    let Some(python) = python() else {
+        return Ok(Skipped("python3 is not installed".into()));
+    };
+    passes(
+        Command::new(cargo())
+            .args(["test", "--release", "--locked", "-p", "damrak", "--features", "sqlite"])
+            .args(["--test", "it", "--", "ledger::"]),
+    )?;
+    let mut skipped = None;
+    for store in ["sqlite", "postgres"] {
+        let mut command = Command::new(&python);
+        command.arg("interop/ledger.py").arg("--damrak").arg(damrak());
+        command.args(["--store", store, "--kills", LEDGER_KILLS]);
+        let line = shown(&command);
+        let status = command.current_dir(root()).stdin(Stdio::null()).status();
+        let status = status.map_err(|error| format!("{line}: {error}"))?;
+        match status.code() {
+            Some(0) => {}
+            Some(LEDGER_SKIPPED) if !is_ci() => {
+                skipped = Some(format!("{store} is not installed"));
+            }
+            _ => return Err(format!("{line}: {status}")),
+        }
+    }
+    Ok(skipped.map_or(Passed, Skipped))
+}
+
+/// What interop/ledger.py exits with where its server is not installed.
+const LEDGER_SKIPPED: i32 = 77;
+
+/// An interpreter that runs: the one that is named, the one that was installed, any.
+fn python() -> Option<PathBuf> {
     let python = [
         env::var_os("DAMRAK_INTEROP_PYTHON").map(PathBuf::from),
         Some(target_folder().join("ci/venv/bin/python")),
@@ -348,17 +403,11 @@ fn interop() -> Result<Outcome, String> {
         command.arg("-V").stdout(Stdio::null()).stderr(Stdio::null());
         command.status().is_ok_and(|status| status.success())
     };
-    let Some(python) = python.into_iter().flatten().find(runs) else {
-        return Ok(Skipped("python3 is not installed".into()));
-    };
-    let mut command = Command::new(python);
-    command.arg("interop/run.py").arg("--damrak").arg(damrak());
-    command.arg("--work").arg(work_folder("interop"));
-    command.arg("--target-dir").arg(target_folder().join("interop"));
-    if env::var("CI").is_ok_and(|value| value == "true") {
-        command.arg("--require-all");
-    }
-    passes(&mut command)
+    python.into_iter().flatten().find(runs)
+}
+
+fn is_ci() -> bool {
+    env::var("CI").is_ok_and(|value| value == "true")
 }
 
 /// Runs a demo in a folder of its own and reads its summary.

@@ -6,6 +6,7 @@ mod demo;
 mod feed;
 mod generate;
 mod journal;
+mod ledger;
 mod load;
 mod man;
 mod output;
@@ -49,6 +50,7 @@ enum Verb {
     Journal(journal::Arguments),
     Recover(recover::Arguments),
     At(at::Arguments),
+    Ledger(ledger::Arguments),
     Sim(sim::Arguments),
     Run(run::Arguments),
     Generate(generate::Arguments),
@@ -80,6 +82,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> Result<(), Failure>
         Verb::Journal(arguments) => journal::run(&arguments),
         Verb::Recover(arguments) => recover::run(&arguments),
         Verb::At(arguments) => at::run(&arguments),
+        Verb::Ledger(arguments) => ledger::run(&arguments),
         Verb::Sim(arguments) => sim::run(&arguments),
         Verb::Run(arguments) => run::run(&arguments),
         Verb::Generate(arguments) => generate::run(&arguments),

@@ -16,7 +16,7 @@ use journal::Durability;
 use market::{Firm, Price, Quantity, SelfMatchPrevention, Symbol, Text};
 use serde::{Deserialize, Deserializer, de::Error as _};
 
-use crate::failure::Failure;
+use crate::{failure::Failure, ledger::postgres::Postgres};
 
 /// The settings of a venue. Field docs are the reference of the configuration file.
 #[derive(Clone, Debug, Deserialize)]
@@ -32,6 +32,8 @@ pub struct Config {
     pub order_entry_udp: OrderEntryUdpConfig,
     /// Market data by ITCH 5.0 over MoldUDP64.
     pub market_data: MarketDataConfig,
+    /// Where orders, trades and balances are kept for others to read.
+    pub ledger: LedgerConfig,
     /// Which agents share which thread.
     pub layout: LayoutConfig,
     /// How many slots the rings have.
@@ -155,6 +157,75 @@ pub struct MarketDataConfig {
     pub store: Bytes,
 }
 
+/// `[ledger]`
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct LedgerConfig {
+    /// `none` (default), `embedded` (one file, nothing to install), `sqlite` (one file; only where
+    /// damrak was built with it) or `postgres` (a server).
+    pub store: LedgerStoreName,
+    /// The file of an embedded store or of SQLite. Default `damrak-ledger.redb`.
+    pub path: PathBuf,
+    /// The server, `postgres://USER:PASSWORD@HOST:PORT/DATABASE`.
+    pub url: String,
+    /// The longest that a row waits for others before all are committed. Default `100ms`.
+    pub commit_interval: Span,
+    /// Outputs that may wait for the store, a power of two; what is more is read from the journal
+    /// later. Default 65536.
+    pub queue: usize,
+}
+
+/// See [`LedgerConfig::store`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum LedgerStoreName {
+    /// Nothing is kept; the journal has it all.
+    #[default]
+    None,
+    /// A file of the embedded store.
+    Embedded,
+    /// A file of SQLite.
+    Sqlite,
+    /// A database of PostgreSQL.
+    Postgres,
+}
+
+impl LedgerConfig {
+    /// True if rows are kept.
+    #[must_use]
+    pub fn is_kept(&self) -> bool {
+        self.store != LedgerStoreName::None
+    }
+
+    fn check(&self, durability: DurabilityConfig) -> Result<(), String> {
+        if !self.is_kept() {
+            return Ok(());
+        }
+        if !self.queue.is_power_of_two() || !(64..=1 << 24).contains(&self.queue) {
+            let queue = self.queue;
+            return Err(format!(
+                "ledger.queue is {queue}: it must be a power of two from 64 to 16777216"
+            ));
+        }
+        if durability == DurabilityConfig::None {
+            return Err("a ledger needs journal.durability written or synced: it must not know \
+                        what a journal has lost"
+                .into());
+        }
+        match self.store {
+            LedgerStoreName::Sqlite if cfg!(not(feature = "sqlite")) => {
+                Err("ledger.store is sqlite, and this damrak was built without it; build it with \
+                     `--features sqlite`"
+                    .into())
+            }
+            LedgerStoreName::Postgres => {
+                Postgres::check_url(&self.url).map_err(|what| format!("ledger.url: {what}"))
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
 /// `[layout]`
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
@@ -226,17 +297,20 @@ pub enum AgentName {
     Engine,
     /// The feed and its re-request server.
     MarketData,
+    /// Hands outputs on to the ledger; only where one is kept.
+    Ledger,
 }
 
 impl AgentName {
     /// Every agent, in the order in which an order passes them.
-    pub const ALL: [Self; 6] = [
+    pub const ALL: [Self; 7] = [
         Self::OrderEntry,
         Self::OrderEntryUdp,
         Self::Sequencer,
         Self::Journaler,
         Self::Engine,
         Self::MarketData,
+        Self::Ledger,
     ];
 
     /// As the configuration names it.
@@ -249,6 +323,7 @@ impl AgentName {
             Self::Journaler => "journaler",
             Self::Engine => "engine",
             Self::MarketData => "market-data",
+            Self::Ledger => "ledger",
         }
     }
 }
@@ -367,6 +442,7 @@ impl Default for Config {
             order_entry: OrderEntryConfig::default(),
             order_entry_udp: OrderEntryUdpConfig::default(),
             market_data: MarketDataConfig::default(),
+            ledger: LedgerConfig::default(),
             layout: LayoutConfig::default(),
             rings: RingsConfig::default(),
             instruments: vec![instrument("AAPL"), instrument("MSFT"), instrument("NVDA")],
@@ -398,6 +474,18 @@ impl Default for SnapshotsConfig {
             time: Span(Duration::from_secs(15 * 60)),
             replies: Bytes(64 << 20),
             old_segments: OldSegments::Keep,
+        }
+    }
+}
+
+impl Default for LedgerConfig {
+    fn default() -> Self {
+        Self {
+            store: LedgerStoreName::None,
+            path: "damrak-ledger.redb".into(),
+            url: String::new(),
+            commit_interval: Span(Duration::from_millis(100)),
+            queue: 65_536,
         }
     }
 }
@@ -558,6 +646,7 @@ impl Config {
                 }
             }
         }
+        self.ledger.check(self.journal.durability)?;
         self.check_layout()
     }
 
@@ -574,7 +663,7 @@ impl Config {
                 return Err(format!("layout.groups: {agent} stands in two groups"));
             }
         }
-        match AgentName::ALL.iter().find(|agent| !seen.contains(agent)) {
+        match self.agents().find(|agent| !seen.contains(agent)) {
             Some(missing) => Err(format!("layout.groups: {missing} stands in no group")),
             None => Ok(()),
         }
@@ -583,6 +672,24 @@ impl Config {
     /// The groups of agents, one thread each, on a machine with this many cores.
     #[must_use]
     pub fn groups(&self, cores: usize) -> Vec<GroupConfig> {
+        let mut groups = self.groups_of_all(cores);
+        for group in &mut groups {
+            group.agents.retain(|agent| self.has(*agent));
+        }
+        groups.retain(|group| !group.agents.is_empty());
+        groups
+    }
+
+    /// The agents that there are.
+    fn agents(&self) -> impl Iterator<Item = AgentName> {
+        AgentName::ALL.into_iter().filter(|agent| self.has(*agent))
+    }
+
+    fn has(&self, agent: AgentName) -> bool {
+        agent != AgentName::Ledger || self.ledger.is_kept()
+    }
+
+    fn groups_of_all(&self, cores: usize) -> Vec<GroupConfig> {
         if !self.layout.groups.is_empty() {
             return self.layout.groups.clone();
         }
@@ -883,19 +990,36 @@ mod tests {
         assert!(message.contains("order-entry stands in no group"), "{message}");
     }
 
+    /// A ledger is only kept of a journal that is, in a store that is one.
+    #[test]
+    fn ledger_is_checked() {
+        let message = failure("journal.durability = \"none\"\nledger.store = \"embedded\"");
+        assert!(message.contains("a ledger needs journal.durability"), "{message}");
+        let message = failure("[ledger]\nstore = \"postgres\"\nurl = \"http://x\"");
+        assert!(message.contains("ledger.url: ") && message.contains("postgres://"), "{message}");
+        let message = failure("[ledger]\nstore = \"embedded\"\nqueue = 100");
+        assert!(message.contains("ledger.queue is 100"), "{message}");
+    }
+
     /// Every layout names every agent once.
     #[test]
     fn layouts_are_complete() {
         let durabilities = ["written", "synced"];
         let names = ["auto", "single", "edge", "pipeline"];
         for (name, durability) in names.iter().flat_map(|name| durabilities.map(|d| (name, d))) {
-            let text = format!("journal.durability = {durability:?}\nlayout.name = {name:?}");
-            let config = Config::parse(&text, "").unwrap();
-            for cores in [1, 2, 4, 16] {
-                let mut agents: Vec<_> =
-                    config.groups(cores).into_iter().flat_map(|group| group.agents).collect();
-                agents.sort_unstable();
-                assert_eq!(agents, AgentName::ALL);
+            for store in ["none", "embedded"] {
+                let text = format!(
+                    "journal.durability = {durability:?}\nlayout.name = {name:?}\n\
+                     ledger.store = {store:?}"
+                );
+                let config = Config::parse(&text, "").unwrap();
+                for cores in [1, 2, 4, 16] {
+                    let mut agents: Vec<_> =
+                        config.groups(cores).into_iter().flat_map(|group| group.agents).collect();
+                    agents.sort_unstable();
+                    assert_eq!(agents, config.agents().collect::<Vec<_>>());
+                    assert_eq!(agents.contains(&AgentName::Ledger), store == "embedded");
+                }
             }
         }
     }

@@ -20,6 +20,7 @@ pub mod plain;
 pub mod recovery;
 pub mod snapshot;
 pub mod shadow;
+pub mod ledger;
 pub mod audit;
 pub mod failure;
 pub mod command;

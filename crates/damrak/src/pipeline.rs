@@ -5,8 +5,9 @@
 //! order entry udp ─▶ submissions udp ─▶ sequencer ─▶ inputs
 //!                                                    └─▶ engine ─▶ outputs ─▶ order entry
 //!                                                          │                ├▶ order entry udp
-//!                                                          ▼                └▶ market data
-//!                                                      checkpoints (lappable)
+//!                                                          ▼                ├▶ market data
+//!                                                      checkpoints          └▶ ledger ─▶ ledger
+//!                                                       (lappable)                     recorder
 //!
 //! engine ─▶ the moment for which it waits ─▶ sequencer, which lets time pass if nothing comes
 //! ```
@@ -20,13 +21,17 @@ use gateway::{
 };
 use journal::{Durability, Options, Report, SnapshotError, SnapshotSummary, Storage};
 use market::{Input, Output, Sequence};
-use ring::{Agent, Builder, Cursor, Latest, Monitor, RingReport, Tap};
+use ring::{Agent, Builder, Consumer, Cursor, Latest, Monitor, RingReport, Tap};
 
 use wire::soupbintcp::Timers;
 
 use crate::{
     config::{AgentName, Config, OldSegments},
     failure::Failure,
+    ledger::{
+        LedgerGauges, Outlet, Recorder, RecorderConfig, Told,
+        store::{Location, StoreError},
+    },
     recovery::{self, Past, Recovery},
     stage::{
         Checkpoint, EngineStage, Journaler, Sequencer, SnapshotFigures, SnapshotPlan, Snapshots,
@@ -48,6 +53,8 @@ pub const READ_BY: &[(AgentName, AgentName)] = &[
     (AgentName::Engine, AgentName::OrderEntry),
     (AgentName::Engine, AgentName::OrderEntryUdp),
     (AgentName::Engine, AgentName::MarketData),
+    (AgentName::Journaler, AgentName::Ledger),
+    (AgentName::Engine, AgentName::Ledger),
 ];
 
 /// The edges of a venue: sockets, or what stands for them in a simulation.
@@ -74,6 +81,8 @@ pub struct Edges {
 pub struct Venue {
     /// Every agent, to be grouped by a layout.
     pub agents: BTreeMap<AgentName, Box<dyn Agent>>,
+    /// Writes the ledger, where one is kept. It waits for its store, so it has a thread of its own.
+    pub recorder: Option<Box<dyn Agent>>,
     /// What can be read of it while it runs.
     pub gauges: Gauges,
     /// Makes snapshots, if the configuration wants some; it needs no place in a layout, since it
@@ -112,6 +121,8 @@ pub struct Gauges {
     pub market_data: Arc<MarketDataCounters>,
     /// Of the snapshots, if some are made.
     pub snapshots: Option<Arc<SnapshotFigures>>,
+    /// Of the ledger, where one is kept.
+    pub ledger: Option<Arc<LedgerGauges>>,
 }
 
 impl Gauges {
@@ -185,6 +196,8 @@ where
     let to_order_entry = outputs.gating("order entry");
     let to_order_entry_udp = outputs.gating("order entry udp");
     let to_market_data = outputs.gating("market data");
+    let location = Location::of(&config.ledger);
+    let to_ledger = location.as_ref().map(|_| outputs.gating("ledger"));
     let (outputs_producer, outputs_monitor) = outputs.build();
 
     let mut checkpoints = Builder::<Checkpoint>::new("checkpoints", CHECKPOINT_SLOTS);
@@ -261,9 +274,19 @@ where
     let to_engine = inputs.gating("engine");
     let (inputs_producer, inputs_monitor) = inputs.build();
 
+    let mut rings =
+        vec![submissions_monitor, submissions_udp_monitor, inputs_monitor, outputs_monitor];
+    let applied = Arc::new(Cursor::new(0));
+    let ledger = match (location, to_ledger) {
+        (Some(location), Some(outputs)) => {
+            Some(ledger(config, location, journal_id, outputs, &durable, &applied)?)
+        }
+        _ => None,
+    };
     let checkpoint = Checkpoint::of(&engine);
+    rings.extend(ledger.as_ref().map(|ledger| ledger.ring.clone()));
     let mut gauges = Gauges {
-        rings: vec![submissions_monitor, submissions_udp_monitor, inputs_monitor, outputs_monitor],
+        rings,
         checkpoints: checkpoint_tap,
         checkpoint,
         durable: Arc::clone(&durable),
@@ -271,6 +294,7 @@ where
         order_entry_udp: order_entry_udp.counters(),
         market_data: market_data.counters(),
         snapshots: None,
+        ledger: ledger.as_ref().map(|ledger| Arc::clone(&ledger.gauges)),
     };
     let due = Arc::new(Latest::new(u64::MAX));
     let sequencer = Sequencer::new(
@@ -289,6 +313,7 @@ where
     let snapshots = (plan.inputs > 0 || plan.time_ns > 0)
         .then(|| Snapshots::new(files, journaled, plan, last_snapshot));
     let engine = EngineStage::new(to_engine, engine, outputs_producer, checkpoints_producer, due)
+        .telling(applied)
         .hashing_every(hash_every);
     let agents: [(AgentName, Box<dyn Agent>); 6] = [
         (AgentName::OrderEntry, Box::new(order_entry)),
@@ -301,7 +326,56 @@ where
     gauges.snapshots = snapshots.as_ref().map(Snapshots::figures);
     let snapshots = snapshots.map(|agent| -> Box<dyn Agent> { Box::new(agent) });
     let recovered = Recovered { journal_id, report, checkpoint, snapshot, passed_over };
-    Ok(Venue { agents: agents.into(), gauges, snapshots, recovered })
+    let mut agents = BTreeMap::from(agents);
+    let mut recorder = None;
+    if let Some(ledger) = ledger {
+        agents.insert(AgentName::Ledger, Box::new(ledger.outlet));
+        recorder = Some(Box::new(ledger.recorder) as Box<dyn Agent>);
+    }
+    Ok(Venue { agents, recorder, gauges, snapshots, recovered })
+}
+
+/// The ledger's two ends of its ring.
+struct LedgerParts {
+    outlet: Outlet,
+    recorder: Recorder,
+    gauges: Arc<LedgerGauges>,
+    ring: Monitor,
+}
+
+fn ledger(
+    config: &Config,
+    location: Location,
+    journal_id: u64,
+    outputs: Consumer<Output>,
+    durable: &Arc<Cursor>,
+    applied: &Arc<Cursor>,
+) -> Result<LedgerParts, Failure> {
+    let mut told = Builder::<Told>::new("ledger", config.ledger.queue);
+    let to_recorder = told.gating("ledger recorder");
+    let (producer, ring) = told.build();
+    let (requests, gauges) = (Arc::new(Cursor::new(0)), Arc::new(LedgerGauges::default()));
+    let place = location.clone();
+    let recorder = Recorder::new(
+        RecorderConfig {
+            open: Box::new(move || place.open()),
+            journal: config.journal.directory.clone(),
+            journal_id,
+            commit_interval_ns: config.ledger.commit_interval.0.as_nanos() as u64,
+            near: config.ledger.queue as u64 / 8,
+            notice: |what| eprintln!("note: {what}"),
+        },
+        to_recorder,
+        Arc::clone(durable),
+        Arc::clone(&requests),
+        Arc::clone(&gauges),
+    );
+    let recorder = recorder.map_err(|error: StoreError| {
+        Failure::usage(format!("ledger: {error}"))
+            .hint(format!("move {location} away, or name another: it is made from the journal"))
+    })?;
+    let outlet = Outlet::new(outputs, Arc::clone(durable), Arc::clone(applied), producer, requests);
+    Ok(LedgerParts { outlet, recorder, gauges, ring })
 }
 
 fn snapshot_plan(config: &Config) -> SnapshotPlan {

@@ -19,6 +19,7 @@ use crate::{
     clock::SystemClock,
     config::{Config, GroupConfig, Wait},
     failure::Failure,
+    ledger::store::Location,
     neighbors,
     pipeline::{self, Edges, Gauges, Recovered},
     sockets::{Addresses, Sockets},
@@ -33,6 +34,7 @@ const PARK_MAX: Duration = Duration::from_millis(20);
 pub struct Running {
     threads: ring::Running,
     /// Apart from the others, so that they never wake it.
+    recorder: Option<ring::Running>,
     snapshots: Option<ring::Running>,
     gauges: Gauges,
     started: Value,
@@ -92,10 +94,14 @@ pub fn start(config: &Config, clock: SystemClock) -> Result<Running, Failure> {
     }
     let clock_of_agents: Arc<dyn ring::Clock> = Arc::new(clock);
     let threads = ring::launch(launched, Arc::clone(&clock_of_agents));
+    let recorder = venue
+        .recorder
+        .map(|agent| ring::launch(vec![recording(agent)], Arc::clone(&clock_of_agents)));
     let snapshots = venue.snapshots.map(|agent| ring::launch(vec![aside(agent)], clock_of_agents));
     let started = started(config, &addresses, &venue.recovered, &layout, recovery_seconds);
     Ok(Running {
         threads,
+        recorder,
         snapshots,
         gauges: venue.gauges,
         started,
@@ -120,7 +126,10 @@ impl Running {
     /// True once an agent has failed, so that the threads end by themselves.
     #[must_use]
     pub fn stopped(&self) -> bool {
-        self.threads.stopped() || self.snapshots.as_ref().is_some_and(ring::Running::stopped)
+        [Some(&self.threads), self.recorder.as_ref(), self.snapshots.as_ref()]
+            .into_iter()
+            .flatten()
+            .any(ring::Running::stopped)
     }
 
     /// The figures of now, as `damrak serve --json` prints them.
@@ -140,6 +149,11 @@ impl Running {
         };
         self.threads.stop();
         self.threads.join().map_err(failed)?;
+        // After those that hand on to it, so that what they handed on is taken.
+        if let Some(recorder) = self.recorder {
+            recorder.stop();
+            recorder.join().map_err(failed)?;
+        }
         if let Some(snapshots) = self.snapshots {
             snapshots.stop();
             snapshots.join().map_err(failed)?;
@@ -169,6 +183,14 @@ impl Running {
                 "failed": figures.failed.get(),
                 "segments_removed": figures.segments_removed.get(),
             })),
+            "ledger": self.gauges.ledger.as_ref().map(|ledger| json!({
+                "sequence": ledger.mark.get(),
+                "behind": self.gauges.durable().0.saturating_sub(ledger.mark.get()),
+                "rows": ledger.rows.get(),
+                "commits": ledger.commits.get(),
+                "gaps": ledger.gaps.get(),
+                "failures": ledger.failures.get(),
+            })),
             "cpu_s": gateway::sys::process_cpu_ns() as f64 / 1e9,
         })
     }
@@ -176,6 +198,13 @@ impl Running {
 
 /// A thread for what may take its time: it sleeps mostly, nobody wakes it, and where the cores do not
 /// suffice the others go first.
+fn recording(agent: Box<dyn ring::Agent>) -> Group {
+    // Nobody wakes it: it looks.
+    let park_max = Duration::from_millis(5);
+    let idle = IdleStrategy::Backoff { spins: 0, yields: 0, park_max };
+    Group::new("damrak-ledger", vec![agent], idle)
+}
+
 fn aside(agent: Box<dyn ring::Agent>) -> Group {
     let idle = IdleStrategy::Backoff { spins: 0, yields: 0, park_max: PARK_MAX };
     Group {
@@ -231,6 +260,7 @@ fn started(
         "session": String::from_utf8_lossy(&pipeline::stream_session(recovered.journal_id)),
         "journal": config.journal.directory,
         "durability": format!("{:?}", config.journal.durability).to_lowercase(),
+        "ledger": Location::of(&config.ledger).map(|location| location.to_string()),
         "layout": layout,
         "recovered": {
             "last_sequence": report.last_sequence,

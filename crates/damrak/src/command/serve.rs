@@ -140,6 +140,9 @@ fn announce(running: &Running, config: &Config, json: bool) -> Result<(), Failur
         grouped(started["recovered"]["last_sequence"].as_u64().unwrap_or(0)),
         started["recovered"]["seconds"].as_f64().unwrap_or(0.0),
     ))?;
+    if started["ledger"].is_string() {
+        print_line(&format!("  ledger           {}", text(&started["ledger"])))?;
+    }
     let cut = &started["recovered"]["torn_tail"];
     if cut.is_object() {
         print_line(&format!(

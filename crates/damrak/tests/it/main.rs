@@ -1,6 +1,7 @@
 //! The whole exchange, through its agents, its sockets and its command line.
 
 mod layouts;
+mod ledger;
 mod orders;
 mod program;
 mod recovery;

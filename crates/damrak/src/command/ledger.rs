@@ -1,0 +1,473 @@
+use std::{
+    fs::{self, File},
+    io::{self, BufWriter, Write},
+    path::PathBuf,
+};
+
+use clap::{Args, Subcommand};
+use market::{AccountId, AssetId, InstrumentId};
+use serde_json::{Map, Value as Json, json};
+
+use super::output::{grouped, price, print_json, print_line};
+use crate::{
+    clock::SystemClock,
+    config::{Config, LedgerStoreName},
+    failure::Failure,
+    ledger::{
+        export,
+        query::{self, Ledger, Names},
+        schema::{Kind, Table, Value},
+        store::{Filter, Location, StoreError, StoreErrorKind},
+        verify,
+    },
+};
+
+/// Ask the ledger: balances, orders, fills, movements.
+///
+/// It is read from the store that the configuration names. Where it names none, and where another
+/// process has the store open, the answer is computed from the journal: it is the same, and later.
+/// Amounts in JSON and files are in the smallest units of their asset, prices in ten-thousandths.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:\n  damrak ledger balances\n  \
+                        damrak ledger fills --account ALICE --config venue.toml\n  \
+                        damrak ledger verify --json\n  damrak ledger export ledger-csv")]
+pub struct Arguments {
+    #[command(subcommand)]
+    verb: Verb,
+}
+
+#[derive(Debug, Subcommand)]
+enum Verb {
+    Balances(Ask),
+    Orders(Orders),
+    Fills(Ask),
+    History(Ask),
+    Export(Export),
+    CatchUp(CatchUp),
+    Verify(Verify),
+}
+
+#[derive(Debug, Args)]
+struct Place {
+    /// Configuration file, which says where ledger and journal are.
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
+    /// Compute it from the journal in this folder, whatever the configuration says.
+    #[arg(long, value_name = "FOLDER")]
+    journal: Option<PathBuf>,
+}
+
+/// What accounts have: available, reserved, and how many movements there were.
+///
+/// For fills: what was traded, oldest first. For history: every movement of money, oldest first.
+#[derive(Debug, Args)]
+struct Ask {
+    #[command(flatten)]
+    place: Place,
+    /// Only of the account with this name.
+    #[arg(long, value_name = "NAME")]
+    account: Option<String>,
+    /// At most so many rows: the last ones.
+    #[arg(long, value_name = "COUNT")]
+    last: Option<usize>,
+    /// Print one JSON object.
+    #[arg(long)]
+    json: bool,
+}
+
+/// The orders that are live, or all there ever were.
+#[derive(Debug, Args)]
+struct Orders {
+    #[command(flatten)]
+    ask: Ask,
+    /// Also those that are filled, canceled or replaced.
+    #[arg(long)]
+    all: bool,
+}
+
+/// Write each table to a file of comma-separated values.
+#[derive(Debug, Args)]
+#[command(after_help = "Example:\n  damrak ledger export ledger-csv --table trades")]
+struct Export {
+    /// The folder; made if missing.
+    directory: PathBuf,
+    #[command(flatten)]
+    place: Place,
+    /// Only this table; can be given more than once.
+    #[arg(long, value_name = "NAME")]
+    table: Vec<String>,
+    /// Print one JSON object.
+    #[arg(long)]
+    json: bool,
+}
+
+/// Bring the store to the end of the journal, and make it if there is none.
+///
+/// For a store that was added, moved or restored while the venue was down. It can be stopped at
+/// any time, and goes on there.
+#[derive(Debug, Args)]
+#[command(after_help = "Example:\n  damrak ledger catch-up --config venue.toml")]
+struct CatchUp {
+    /// Configuration file, which says where ledger and journal are.
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
+    /// Print one JSON object.
+    #[arg(long)]
+    json: bool,
+}
+
+/// Check that the ledger is right.
+///
+/// Its entries alone must give its balances, with every version once; and every table must be,
+/// row by row, what follows from the journal, the balances of the engine included. Exit code 4 if
+/// not.
+#[derive(Debug, Args)]
+#[command(after_help = "Example:\n  damrak ledger verify --config venue.toml")]
+struct Verify {
+    #[command(flatten)]
+    place: Place,
+    /// Only look whether its entries give its balances; do not read the journal.
+    #[arg(long)]
+    alone: bool,
+    /// Print one JSON object.
+    #[arg(long)]
+    json: bool,
+}
+
+/// Runs `damrak ledger`.
+pub fn run(arguments: &Arguments) -> Result<(), Failure> {
+    match &arguments.verb {
+        Verb::Balances(ask) => list(ask, "balances", Table::Balances, false, BALANCES),
+        Verb::Orders(orders) => list(&orders.ask, "orders", Table::Orders, !orders.all, ORDERS),
+        Verb::Fills(ask) => list(ask, "fills", Table::Fills, false, FILLS),
+        Verb::History(ask) => list(ask, "history", Table::Entries, false, ENTRIES),
+        Verb::Export(arguments) => export(arguments),
+        Verb::CatchUp(arguments) => catch_up(arguments),
+        Verb::Verify(arguments) => verify(arguments),
+    }
+}
+
+/// The columns that people see of each table.
+const BALANCES: &[&str] = &["account_id", "asset_id", "available", "reserved", "version"];
+const ORDERS: &[&str] = &[
+    "order_id",
+    "account_id",
+    "instrument_id",
+    "side",
+    "order_type",
+    "price",
+    "quantity",
+    "executed",
+    "leaves",
+    "state",
+];
+const FILLS: &[&str] = &[
+    "trade_id",
+    "timestamp",
+    "account_id",
+    "instrument_id",
+    "side",
+    "role",
+    "price",
+    "quantity",
+    "leaves",
+    "order_id",
+];
+const ENTRIES: &[&str] = &[
+    "sequence",
+    "nth",
+    "kind",
+    "asset_id",
+    "amount",
+    "from_account_id",
+    "from_bucket",
+    "to_account_id",
+    "to_bucket",
+    "order_id",
+    "trade_id",
+];
+
+impl Place {
+    fn config(&self) -> Result<Config, Failure> {
+        read_config(self.config.as_ref())
+    }
+
+    /// What to ask.
+    fn open(&self) -> Result<Ledger, Failure> {
+        let config = self.config()?;
+        let directory = self.journal.as_ref().unwrap_or(&config.journal.directory);
+        let location = Location::of(&config.ledger).filter(|_| self.journal.is_none());
+        if let Some(location) = location {
+            if !location.exists() {
+                return Err(Failure::usage(format!("there is no ledger store {location}"))
+                    .hint("`damrak ledger catch-up` makes it from the journal"));
+            }
+            match location.open().and_then(Ledger::new) {
+                Ok(ledger) => return Ok(ledger),
+                Err(error)
+                    if error.kind == StoreErrorKind::Unavailable
+                        && config.ledger.store == LedgerStoreName::Embedded =>
+                {
+                    eprintln!("note: {error}; this is computed from the journal");
+                }
+                Err(error) => return Err(failure(&error)),
+            }
+        }
+        Ledger::of_journal(directory).map_err(|error| failure(&error))
+    }
+}
+
+fn read_config(path: Option<&PathBuf>) -> Result<Config, Failure> {
+    path.map_or_else(|| Ok(Config::default()), |path| Config::read(path))
+}
+
+fn failure(error: &StoreError) -> Failure {
+    match error.kind {
+        StoreErrorKind::Unavailable | StoreErrorKind::Moved => Failure::environment(error),
+        StoreErrorKind::Foreign => Failure::usage(error),
+        StoreErrorKind::Corrupt => Failure::verification(error),
+    }
+}
+
+fn list(ask: &Ask, verb: &str, table: Table, live: bool, shown: &[&str]) -> Result<(), Failure> {
+    let mut ledger = ask.place.open()?;
+    let account_id = match &ask.account {
+        None => None,
+        Some(name) => Some(ledger.names().account(name).ok_or_else(|| {
+            Failure::usage(format!("the ledger has no account {name:?}"))
+                .hint("names are those of the configuration, upper and lower case apart")
+        })?),
+    };
+    let sequence = ledger.sequence().map_err(|error| failure(&error))?;
+    let mut rows = std::collections::VecDeque::new();
+    let filter = Filter { account_id, live };
+    ledger
+        .scan(table, &filter, &mut |values| {
+            if ask.last.is_some_and(|last| rows.len() == last) {
+                rows.pop_front();
+            }
+            if ask.last != Some(0) {
+                rows.push_back(values.to_vec());
+            }
+            true
+        })
+        .map_err(|error| failure(&error))?;
+    let names = ledger.names();
+    if ask.json {
+        let rows: Vec<_> = rows.iter().map(|values| json_row(table, values, names)).collect();
+        return print_json(&json!({
+            "schema": format!("damrak/ledger-{verb}/1"),
+            "sequence": sequence.0,
+            "rows": rows,
+        }));
+    }
+    let columns: Vec<_> = shown.iter().filter_map(|name| table.column(name)).collect();
+    let head = columns.iter().map(|nth| heading(table.columns()[*nth].name).to_owned()).collect();
+    let lines = rows.iter().map(|values| {
+        columns.iter().map(|nth| cell(table, values, *nth, names)).collect::<Vec<_>>()
+    });
+    print_table(std::iter::once(head).chain(lines).collect())?;
+    print_line(&format!("{} rows, up to input {sequence}", grouped(rows.len() as u64)))
+}
+
+/// What a column is called where names stand for numbers.
+fn heading(column: &str) -> &str {
+    match column {
+        "account_id" => "account",
+        "from_account_id" => "from",
+        "to_account_id" => "to",
+        "asset_id" => "asset",
+        "instrument_id" => "instrument",
+        other => other,
+    }
+}
+
+/// A value as people read it: names for numbers, amounts and prices with their point.
+fn cell(table: Table, values: &[Value], nth: usize, names: &Names) -> String {
+    let column = table.columns()[nth];
+    let asset = table.column("asset_id").and_then(|nth| number(&values[nth]));
+    match (column.name, &values[nth]) {
+        (name, Value::Integer(it)) if name.ends_with("account_id") => {
+            names.account_name(AccountId(*it as u32))
+        }
+        ("asset_id", Value::Integer(it)) => names.asset_name(AssetId(*it as u16)),
+        ("instrument_id", Value::Integer(it)) => names.symbol(InstrumentId(*it as u16)),
+        ("price", Value::Integer(0)) => "-".to_owned(),
+        ("price", Value::Integer(ticks)) => price(*ticks),
+        (_, Value::Amount(units)) => names.amount(AssetId(asset.unwrap_or(0) as u16), *units),
+        (_, value) => column.kind.show(value).to_string(),
+    }
+}
+
+fn number(value: &Value) -> Option<u64> {
+    match value {
+        Value::Integer(number) => Some(*number),
+        _ => None,
+    }
+}
+
+/// A row as an object: every column, and the names of what it has by number.
+fn json_row(table: Table, values: &[Value], names: &Names) -> Json {
+    let mut row = Map::new();
+    for (nth, (column, value)) in table.columns().iter().zip(values).enumerate() {
+        let it = match (column.kind, value) {
+            (Kind::Integer(_), Value::Integer(number)) => json!(number),
+            // 128 bits are more than a number of JSON is sure to keep.
+            (kind, value) => json!(kind.show(value).to_string()),
+        };
+        row.insert(column.name.to_owned(), it);
+        let called = heading(column.name);
+        if called != column.name {
+            let called = match called {
+                "from" => "from_account",
+                "to" => "to_account",
+                other => other,
+            };
+            row.insert(called.to_owned(), json!(cell(table, values, nth, names)));
+        }
+    }
+    Json::Object(row)
+}
+
+/// Prints lines of cells below each other; the first are headings.
+fn print_table(lines: Vec<Vec<String>>) -> Result<(), Failure> {
+    let columns = lines.first().map_or(0, Vec::len);
+    let widths: Vec<_> = (0..columns)
+        .map(|nth| lines.iter().map(|line| line[nth].len()).max().unwrap_or(0))
+        .collect();
+    for line in lines {
+        let cells: Vec<_> =
+            line.iter().zip(&widths).map(|(cell, width)| format!("{cell:>width$}")).collect();
+        print_line(cells.join("  ").trim_end())?;
+    }
+    Ok(())
+}
+
+fn export(arguments: &Export) -> Result<(), Failure> {
+    let tables = match arguments.table.is_empty() {
+        true => Table::ALL.to_vec(),
+        false => arguments.table.iter().map(|name| named(name)).collect::<Result<_, _>>()?,
+    };
+    let mut ledger = arguments.place.open()?;
+    let failed = |what: &PathBuf, error: &io::Error| {
+        Failure::environment(format!("cannot write {}: {error}", what.display()))
+    };
+    fs::create_dir_all(&arguments.directory)
+        .map_err(|error| failed(&arguments.directory, &error))?;
+    let mut counts = Map::new();
+    for table in tables {
+        let path = arguments.directory.join(format!("{}.csv", table.name()));
+        let file = File::create(&path).map_err(|error| failed(&path, &error))?;
+        let mut out = BufWriter::with_capacity(1 << 16, file);
+        let count = export::csv(&mut ledger, table, &Filter::default(), &mut out)
+            .map_err(|error| failure(&error))?;
+        out.flush().map_err(|error| failed(&path, &error))?;
+        counts.insert(table.name().to_owned(), json!(count));
+        if !arguments.json {
+            print_line(&format!("{}: {} rows", path.display(), grouped(count)))?;
+        }
+    }
+    if arguments.json {
+        let sequence = ledger.sequence().map_err(|error| failure(&error))?;
+        print_json(&json!({
+            "schema": "damrak/ledger-export/1", "sequence": sequence.0, "rows": counts,
+        }))?;
+    }
+    Ok(())
+}
+
+fn named(name: &str) -> Result<Table, Failure> {
+    Table::named(name).ok_or_else(|| {
+        let known: Vec<_> = Table::ALL.iter().map(|table| table.name()).collect();
+        Failure::usage(format!("the ledger has no table {name:?}"))
+            .hint(format!("it has {}", known.join(", ")))
+    })
+}
+
+fn catch_up(arguments: &CatchUp) -> Result<(), Failure> {
+    let config = read_config(arguments.config.as_ref())?;
+    let location = Location::of(&config.ledger).ok_or_else(|| {
+        Failure::usage("the configuration keeps no ledger")
+            .hint("set `store = \"embedded\"` under `[ledger]`")
+    })?;
+    let clock = SystemClock::start();
+    let mut store = location.open().map_err(|error| failure(&error))?;
+    let from = store.mark().map_err(|error| failure(&error))?.map_or(0, |mark| mark.sequence.0);
+    let mut commits = 0_u64;
+    let source =
+        query::catch_up(&mut *store, &config.journal.directory, u64::MAX, &mut |_| commits += 1)
+            .map_err(|error| failure(&error))?;
+    let (sequence, seconds) = (source.engine().sequence().0, clock.since_start().as_secs_f64());
+    if arguments.json {
+        return print_json(&json!({
+            "schema": "damrak/ledger-catch-up/1",
+            "store": location.to_string(),
+            "from": from,
+            "sequence": sequence,
+            "commits": commits,
+            "seconds": seconds,
+        }));
+    }
+    print_line(&format!(
+        "{location}: from input {} to {}, {commits} commits, {seconds:.3} s",
+        grouped(from),
+        grouped(sequence)
+    ))
+}
+
+fn verify(arguments: &Verify) -> Result<(), Failure> {
+    let config = arguments.place.config()?;
+    let location = Location::of(&config.ledger).ok_or_else(|| {
+        Failure::usage("the configuration keeps no ledger, so there is nothing to verify")
+            .hint("`damrak journal verify` checks the journal")
+    })?;
+    if !location.exists() {
+        return Err(Failure::usage(format!("there is no ledger store {location}"))
+            .hint("`damrak ledger catch-up` makes it from the journal"));
+    }
+    let clock = SystemClock::start();
+    let mut store = location.open().map_err(|error| failure(&error))?;
+    let directory = arguments.place.journal.as_ref().unwrap_or(&config.journal.directory);
+    let directory = (!arguments.alone).then_some(directory.as_path());
+    let findings = verify::verify(&mut *store, directory).map_err(|error| failure(&error))?;
+    let seconds = clock.since_start().as_secs_f64();
+    if arguments.json {
+        let tables: Map<_, _> = findings
+            .tables
+            .iter()
+            .map(|(table, digest)| {
+                let digest = json!({ "rows": digest.row_count, "sha256": digest.sha256 });
+                (table.name().to_owned(), digest)
+            })
+            .collect();
+        print_json(&json!({
+            "schema": "damrak/ledger-verify/1",
+            "store": location.to_string(),
+            "sequence": findings.sequence.0,
+            "tables": tables,
+            "journal": directory,
+            "wrong": findings.wrong,
+            "seconds": seconds,
+        }))?;
+    } else {
+        for (table, digest) in &findings.tables {
+            let (rows, sha256) = (grouped(digest.row_count), &digest.sha256);
+            print_line(&format!("{:<15} {rows:>12} rows  {sha256}", table.name()))?;
+        }
+    }
+    match findings.wrong.split_first() {
+        None if arguments.json => Ok(()),
+        None => print_line(&format!(
+            "the ledger is right up to input {}, {seconds:.3} s",
+            grouped(findings.sequence.0)
+        )),
+        Some((first, others)) => Err(Failure::verification(format!(
+            "the ledger is wrong: {first}{}",
+            match others.len() {
+                0 => String::new(),
+                count => format!(" (and {count} more)"),
+            }
+        ))
+        .hint("move the store away; `damrak ledger catch-up` makes it anew from the journal")),
+    }
+}

@@ -1,0 +1,334 @@
+//! The store that needs nothing installed: one file, a B-tree a table, by the crate redb.
+//!
+//! A key is the key columns, each a big-endian number, so that keys sort as rows do. A value is
+//! the other columns, in order. Two more trees say which rows are an account's:
+//! `ledger_entries_by_account` (account, sequence, nth) and `orders_live` (account, order).
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+};
+
+use market::{AccountId, Sequence, Text};
+use redb::{
+    Database, DatabaseError, ReadableDatabase, StorageError, TableDefinition, TableError,
+    backends::InMemoryBackend,
+};
+
+use super::{
+    projection::Batch,
+    schema::{Kind, OrderState, SCHEMA_VERSION, Table, Value},
+    store::{Filter, LedgerStore, Mark, StoreError, check_mark},
+};
+
+/// Bytes by bytes.
+type Tree<'a> = TableDefinition<'a, &'static [u8], &'static [u8]>;
+
+const MARK: TableDefinition<'static, &'static str, u64> = TableDefinition::new("mark");
+const ENTRIES_BY_ACCOUNT: Tree<'static> = TableDefinition::new("ledger_entries_by_account");
+const ORDERS_LIVE: Tree<'static> = TableDefinition::new("orders_live");
+
+/// Memory for pages that were read or written lately.
+const CACHE_BYTES: usize = 64 << 20;
+
+/// See the module.
+pub struct Embedded {
+    database: Database,
+    place: PathBuf,
+}
+
+impl Embedded {
+    /// Opens a file, or makes it with its folder. One process at a time.
+    ///
+    /// # Errors
+    /// Another process has it, it cannot be made, or it is something else.
+    pub fn open(path: &Path) -> Result<Self, StoreError> {
+        let place = path.to_owned();
+        if let Some(folder) = path.parent().filter(|folder| !folder.as_os_str().is_empty()) {
+            fs::create_dir_all(folder).map_err(|error| {
+                StoreError::unavailable(format!("cannot make {}: {error}", folder.display()))
+            })?;
+        }
+        let opened = Database::builder().set_cache_size(CACHE_BYTES).create(path);
+        let database = opened.map_err(|error| {
+            let what = format!("cannot open the ledger store {}: {error}", path.display());
+            match error {
+                DatabaseError::DatabaseAlreadyOpen => StoreError::unavailable(format!(
+                    "the ledger store {} is open in another process",
+                    path.display()
+                )),
+                DatabaseError::Storage(StorageError::Io(error))
+                    if error.kind() != std::io::ErrorKind::InvalidData =>
+                {
+                    StoreError::unavailable(what)
+                }
+                _ => StoreError::corrupt(what),
+            }
+        })?;
+        let store = Self { database, place };
+        store.check_version()?;
+        Ok(store)
+    }
+
+    /// One that is gone when it is dropped.
+    ///
+    /// # Panics
+    /// There is no memory for it.
+    #[must_use]
+    pub fn in_memory() -> Self {
+        let opened = Database::builder().create_with_backend(InMemoryBackend::new());
+        let database = opened.expect("memory cannot be held by another or be damaged");
+        let store = Self { database, place: "memory".into() };
+        store.check_version().expect("what is new is of this version");
+        store
+    }
+
+    /// Makes what a new store has, and refuses one of another version.
+    fn check_version(&self) -> Result<(), StoreError> {
+        let found = self.read_mark("schema")?;
+        match found {
+            Some(SCHEMA_VERSION) => Ok(()),
+            Some(version) => Err(StoreError::foreign(format!(
+                "the ledger store {} has tables of version {version}, and this damrak knows \
+                 version {SCHEMA_VERSION}",
+                self.place.display()
+            ))),
+            None => self.write(|write| {
+                write.open_table(MARK)?.insert("schema", SCHEMA_VERSION)?;
+                write.open_table(ENTRIES_BY_ACCOUNT)?;
+                write.open_table(ORDERS_LIVE)?;
+                for table in Table::ALL {
+                    write.open_table(Tree::new(table.name()))?;
+                }
+                Ok(())
+            }),
+        }
+    }
+
+    fn read_mark(&self, name: &str) -> Result<Option<u64>, StoreError> {
+        let read = || -> Result<Option<u64>, redb::Error> {
+            let read = self.database.begin_read()?;
+            match read.open_table(MARK) {
+                Ok(table) => Ok(table.get(name)?.map(|value| value.value())),
+                Err(TableError::TableDoesNotExist(_)) => Ok(None),
+                Err(error) => Err(error.into()),
+            }
+        };
+        read().map_err(|error| self.failed(&error))
+    }
+
+    fn write(
+        &self,
+        work: impl FnOnce(&redb::WriteTransaction) -> Result<(), redb::Error>,
+    ) -> Result<(), StoreError> {
+        let write = || -> Result<(), redb::Error> {
+            let write = self.database.begin_write()?;
+            work(&write)?;
+            write.commit()?;
+            Ok(())
+        };
+        write().map_err(|error| self.failed(&error))
+    }
+
+    fn failed(&self, error: &redb::Error) -> StoreError {
+        let what = format!("the ledger store {}: {error}", self.place.display());
+        match error {
+            redb::Error::Corrupted(_) | redb::Error::TableTypeMismatch { .. } => {
+                StoreError::corrupt(what)
+            }
+            _ => StoreError::unavailable(what),
+        }
+    }
+}
+
+impl LedgerStore for Embedded {
+    fn mark(&mut self) -> Result<Option<Mark>, StoreError> {
+        let Some(journal_id) = self.read_mark("journal_id")? else { return Ok(None) };
+        let sequence = self.read_mark("sequence")?.unwrap_or(0);
+        Ok(Some(Mark { journal_id, sequence: Sequence(sequence) }))
+    }
+
+    fn commit(&mut self, journal_id: u64, batch: &Batch) -> Result<(), StoreError> {
+        check_mark(self.mark()?, journal_id, batch)?;
+        self.write(|write| {
+            for table in Table::ALL {
+                let mut tree = write.open_table(Tree::new(table.name()))?;
+                let mut by_account = match table {
+                    Table::Entries => Some(write.open_table(ENTRIES_BY_ACCOUNT)?),
+                    Table::Orders => Some(write.open_table(ORDERS_LIVE)?),
+                    _ => None,
+                };
+                let (mut key, mut value, mut index) = (Vec::new(), Vec::new(), Vec::new());
+                batch.each(*table, &mut |values| -> Result<(), redb::Error> {
+                    encode(*table, values, &mut key, &mut value);
+                    tree.insert(key.as_slice(), value.as_slice())?;
+                    let Some(by_account) = &mut by_account else { return Ok(()) };
+                    let mut previous = None;
+                    for column in table.account_columns() {
+                        let account = &values[table.column(column).expect("a column of it")];
+                        if previous.replace(account) == Some(account) {
+                            continue;
+                        }
+                        index.clear();
+                        push(Kind::Integer(4), account, &mut index);
+                        index.extend_from_slice(&key);
+                        if *table == Table::Entries || is_live(values) {
+                            by_account.insert(index.as_slice(), [].as_slice())?;
+                        } else {
+                            by_account.remove(index.as_slice())?;
+                        }
+                    }
+                    Ok(())
+                })?;
+            }
+            let mut mark = write.open_table(MARK)?;
+            mark.insert("journal_id", journal_id)?;
+            mark.insert("sequence", batch.sequence.0)?;
+            Ok(())
+        })
+    }
+
+    fn scan(
+        &mut self,
+        table: Table,
+        filter: &Filter,
+        each: &mut dyn FnMut(&[Value]) -> bool,
+    ) -> Result<(), StoreError> {
+        let mut wrong = false;
+        let mut show = |key: &[u8], value: &[u8]| match decode(table, key, value) {
+            Some(values) => !is_of(table, &values, filter) || each(&values),
+            None => {
+                wrong = true;
+                false
+            }
+        };
+        let mut scan = || -> Result<(), redb::Error> {
+            let read = self.database.begin_read()?;
+            let tree = read.open_table(Tree::new(table.name()))?;
+            let index = match table {
+                Table::Entries if filter.account_id.is_some() => Some(ENTRIES_BY_ACCOUNT),
+                Table::Orders if filter.live => Some(ORDERS_LIVE),
+                _ => None,
+            };
+            // The key of a fill or a balance begins with the account, as that of an index does.
+            let begins_with_account = table.columns()[0].name == "account_id" || index.is_some();
+            let (from, to) = match filter.account_id.filter(|_| begins_with_account) {
+                Some(AccountId(id)) => {
+                    (id.to_be_bytes().to_vec(), (u64::from(id) + 1).to_be_bytes()[3..].to_vec())
+                }
+                None => (Vec::new(), Vec::new()),
+            };
+            let is_before_end = |key: &[u8]| match to.split_first() {
+                // 2³² accounts: the end needs one byte more than an account has.
+                Some((0, to)) => key < to,
+                Some(_) | None => true,
+            };
+            match index {
+                None => {
+                    for pair in tree.range::<&[u8]>(from.as_slice()..)? {
+                        let (key, value) = pair?;
+                        if !is_before_end(key.value()) || !show(key.value(), value.value()) {
+                            break;
+                        }
+                    }
+                }
+                Some(index) => {
+                    for pair in read.open_table(index)?.range::<&[u8]>(from.as_slice()..)? {
+                        let (indexed, _) = pair?;
+                        let key = indexed.value().get(4..).unwrap_or(&[]);
+                        if !is_before_end(indexed.value()) {
+                            break;
+                        }
+                        let row = tree.get(key)?;
+                        let value = row.as_ref().map_or([].as_slice(), |value| value.value());
+                        if !show(key, value) {
+                            break;
+                        }
+                    }
+                }
+            }
+            Ok(())
+        };
+        scan().map_err(|error| self.failed(&error))?;
+        if wrong {
+            let what = format!("{}: {} has a row that is none", self.place.display(), table.name());
+            return Err(StoreError::corrupt(what));
+        }
+        Ok(())
+    }
+}
+
+fn is_live(values: &[Value]) -> bool {
+    let state = Table::Orders.column("state").expect("an order has a state");
+    values[state] == Value::Word(OrderState::Live as u8)
+}
+
+/// True if a row is one of those asked for.
+pub(crate) fn is_of(table: Table, values: &[Value], filter: &Filter) -> bool {
+    let is_of_account = filter.account_id.is_none_or(|account_id| {
+        let wanted = Value::Integer(u64::from(account_id.0));
+        let mut columns = table.account_columns().iter();
+        columns.any(|column| values[table.column(column).expect("a column of it")] == wanted)
+    });
+    is_of_account && (!filter.live || table != Table::Orders || is_live(values))
+}
+
+/// Writes a row as key and value.
+fn encode(table: Table, values: &[Value], key: &mut Vec<u8>, value: &mut Vec<u8>) {
+    key.clear();
+    value.clear();
+    assert!(values.len() == table.columns().len(), "a value a column");
+    for (nth, (column, it)) in table.columns().iter().zip(values).enumerate() {
+        push(column.kind, it, if nth < table.key_len() { key } else { value });
+    }
+}
+
+fn push(kind: Kind, value: &Value, out: &mut Vec<u8>) {
+    match (kind, value) {
+        (Kind::Integer(len), Value::Integer(number)) => {
+            out.extend_from_slice(&number.to_be_bytes()[8 - usize::from(len)..]);
+        }
+        (Kind::Amount, Value::Amount(amount)) => out.extend_from_slice(&amount.to_be_bytes()),
+        (Kind::Word(_), Value::Word(code)) => out.push(*code),
+        (Kind::Text(len), Value::Text(text)) => {
+            out.extend_from_slice(&text.as_bytes()[..usize::from(len)]);
+        }
+        _ => unreachable!("{value:?} is not of kind {kind:?}"),
+    }
+}
+
+/// Reads a row; `None` if the bytes are none.
+fn decode(table: Table, key: &[u8], value: &[u8]) -> Option<Vec<Value>> {
+    let (mut key, mut value) = (key, value);
+    let mut values = Vec::with_capacity(table.columns().len());
+    for (nth, column) in table.columns().iter().enumerate() {
+        values.push(pull(column.kind, if nth < table.key_len() { &mut key } else { &mut value })?);
+    }
+    (key.is_empty() && value.is_empty()).then_some(values)
+}
+
+fn pull(kind: Kind, bytes: &mut &[u8]) -> Option<Value> {
+    let mut take = |len: usize| {
+        let (taken, rest) = bytes.split_at_checked(len)?;
+        *bytes = rest;
+        Some(taken)
+    };
+    Some(match kind {
+        Kind::Integer(len) => {
+            let mut number = [0; 8];
+            number[8 - usize::from(len)..].copy_from_slice(take(len.into())?);
+            Value::Integer(u64::from_be_bytes(number))
+        }
+        Kind::Amount => Value::Amount(i128::from_be_bytes(*take(16)?.first_chunk()?)),
+        Kind::Word(_) => {
+            let code = take(1)?[0];
+            kind.word(code)?;
+            Value::Word(code)
+        }
+        Kind::Text(len) => {
+            let mut text = [b' '; 14];
+            text[..usize::from(len)].copy_from_slice(take(len.into())?);
+            Value::Text(Text::from_bytes(text)?)
+        }
+    })
+}

@@ -1,0 +1,74 @@
+//! The tables as files of comma-separated values.
+
+use std::io::{self, Write};
+
+use super::{
+    query::Ledger,
+    schema::{Column, Table, Value},
+    store::{Filter, StoreError},
+};
+
+/// Writes a table: a line of column names, then a line a row, by its key. Amounts are in units,
+/// prices in ticks, times in nanoseconds since the Unix epoch. Says how many rows there are.
+///
+/// # Errors
+/// The ledger cannot be read, or the file not be written.
+pub fn csv(
+    ledger: &mut Ledger,
+    table: Table,
+    filter: &Filter,
+    out: &mut dyn Write,
+) -> Result<u64, StoreError> {
+    let failed = |error: &io::Error| {
+        StoreError::unavailable(format!("cannot write {}: {error}", table.name()))
+    };
+    let columns = table.columns();
+    let names: Vec<_> = columns.iter().map(|column| column.name).collect();
+    writeln!(out, "{}", names.join(",")).map_err(|error| failed(&error))?;
+    let (mut count, mut wrong, mut text) = (0, None, String::new());
+    ledger.scan(table, filter, &mut |values| {
+        text.clear();
+        line(columns, values, &mut text);
+        count += 1;
+        wrong = out.write_all(text.as_bytes()).err();
+        wrong.is_none()
+    })?;
+    match wrong {
+        Some(error) => Err(failed(&error)),
+        None => Ok(count),
+    }
+}
+
+/// A row as a line. What has a comma or a quote in it is put into quotes, its own doubled.
+pub(crate) fn line(columns: &[Column], values: &[Value], out: &mut String) {
+    use std::fmt::Write;
+    for (nth, (column, value)) in columns.iter().zip(values).enumerate() {
+        if nth > 0 {
+            out.push(',');
+        }
+        match value {
+            Value::Text(text) if text.as_str().contains(['"', ',']) => {
+                let _ = write!(out, "\"{}\"", text.as_str().replace('"', "\"\""));
+            }
+            value => {
+                let _ = write!(out, "{}", column.kind.show(value));
+            }
+        }
+    }
+    out.push('\n');
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use market::Text;
+
+    /// What would end a value too early is in quotes.
+    #[test]
+    fn values_are_quoted() {
+        let columns = Table::Instruments.columns();
+        let mut text = String::new();
+        line(columns, &[Value::Integer(1), Value::Text(Text::new("A\",B").unwrap())], &mut text);
+        assert_eq!(text, "1,\"A\"\",B\"\n");
+    }
+}

@@ -1,0 +1,256 @@
+//! What can be asked of a ledger, whichever store it is in.
+
+use std::{collections::BTreeMap, path::Path};
+
+use market::{AccountId, AssetId, InstrumentId, Sequence};
+
+use super::{
+    embedded::Embedded,
+    projection::{Batch, Projection},
+    schema::{
+        AccountRow, AssetRow, BalanceRow, EntryRow, FillRow, InstrumentRow, OrderRow, Row, Table,
+        Value,
+    },
+    source::JournalOutputs,
+    store::{Filter, LedgerStore, StoreError, StoreErrorKind, foreign_journal},
+};
+
+/// Inputs replayed for one commit.
+const REPLAY_LIMIT: usize = 16_384;
+/// A batch of so many rows is committed.
+const ROWS_MAX: usize = 50_000;
+
+/// A ledger that can be asked.
+pub struct Ledger {
+    store: Box<dyn LedgerStore>,
+    names: Names,
+}
+
+/// The printed names of what rows have by number.
+#[derive(Debug, Default)]
+pub struct Names {
+    accounts: BTreeMap<AccountId, AccountRow>,
+    assets: BTreeMap<AssetId, AssetRow>,
+    instruments: BTreeMap<InstrumentId, InstrumentRow>,
+}
+
+impl Ledger {
+    /// Asks a store.
+    ///
+    /// # Errors
+    /// It cannot be read.
+    pub fn new(mut store: Box<dyn LedgerStore>) -> Result<Self, StoreError> {
+        let mut names = Names::default();
+        for row in rows::<AccountRow>(&mut *store, &Filter::default())? {
+            names.accounts.insert(row.account_id, row);
+        }
+        for row in rows::<AssetRow>(&mut *store, &Filter::default())? {
+            names.assets.insert(row.asset_id, row);
+        }
+        for row in rows::<InstrumentRow>(&mut *store, &Filter::default())? {
+            names.instruments.insert(row.instrument_id, row);
+        }
+        Ok(Self { store, names })
+    }
+
+    /// Asks what follows from a journal, without a store.
+    ///
+    /// # Errors
+    /// The journal cannot be read.
+    pub fn of_journal(directory: &Path) -> Result<Self, StoreError> {
+        let mut store = Embedded::in_memory();
+        catch_up(&mut store, directory, u64::MAX, &mut |_| {})?;
+        Self::new(Box::new(store))
+    }
+
+    /// The last input that it knows.
+    ///
+    /// # Errors
+    /// It cannot be read.
+    pub fn sequence(&mut self) -> Result<Sequence, StoreError> {
+        Ok(self.store.mark()?.map_or(Sequence::NONE, |mark| mark.sequence))
+    }
+
+    /// The printed names of what rows have by number.
+    #[must_use]
+    pub fn names(&self) -> &Names {
+        &self.names
+    }
+
+    /// What accounts have, by account and asset.
+    ///
+    /// # Errors
+    /// It cannot be read.
+    pub fn balances(&mut self, of: Option<AccountId>) -> Result<Vec<BalanceRow>, StoreError> {
+        rows(&mut *self.store, &Filter { account_id: of, live: false })
+    }
+
+    /// The orders that are live.
+    ///
+    /// # Errors
+    /// It cannot be read.
+    pub fn open_orders(&mut self, of: Option<AccountId>) -> Result<Vec<OrderRow>, StoreError> {
+        rows(&mut *self.store, &Filter { account_id: of, live: true })
+    }
+
+    /// The fills, oldest first.
+    ///
+    /// # Errors
+    /// It cannot be read.
+    pub fn fills(&mut self, of: Option<AccountId>) -> Result<Vec<FillRow>, StoreError> {
+        rows(&mut *self.store, &Filter { account_id: of, live: false })
+    }
+
+    /// The movements, oldest first.
+    ///
+    /// # Errors
+    /// It cannot be read.
+    pub fn history(&mut self, of: Option<AccountId>) -> Result<Vec<EntryRow>, StoreError> {
+        rows(&mut *self.store, &Filter { account_id: of, live: false })
+    }
+
+    /// Shows the rows of a table, each with its values, until `each` says false.
+    ///
+    /// # Errors
+    /// It cannot be read.
+    pub fn scan(
+        &mut self,
+        table: Table,
+        filter: &Filter,
+        each: &mut dyn FnMut(&[Value]) -> bool,
+    ) -> Result<(), StoreError> {
+        self.store.scan(table, filter, each)
+    }
+}
+
+impl Names {
+    /// The account of a printed name.
+    #[must_use]
+    pub fn account(&self, name: &str) -> Option<AccountId> {
+        let mut accounts = self.accounts.values();
+        accounts.find(|row| row.name.as_str() == name).map(|row| row.account_id)
+    }
+
+    /// The name of an account; the venue's is `-`.
+    #[must_use]
+    pub fn account_name(&self, account_id: AccountId) -> String {
+        let known = self.accounts.get(&account_id);
+        known.map_or_else(|| "-".to_owned(), |row| row.name.to_string())
+    }
+
+    /// The name of an asset; `?` if there is none.
+    #[must_use]
+    pub fn asset_name(&self, asset_id: AssetId) -> String {
+        self.assets.get(&asset_id).map_or_else(|| "?".to_owned(), |row| row.name.to_string())
+    }
+
+    /// The symbol of an instrument; `?` if there is none.
+    #[must_use]
+    pub fn symbol(&self, instrument_id: InstrumentId) -> String {
+        let known = self.instruments.get(&instrument_id);
+        known.map_or_else(|| "?".to_owned(), |row| row.symbol.to_string())
+    }
+
+    /// Units of an asset as a person writes them: 12345 of one with two decimals is 123.45.
+    #[must_use]
+    pub fn amount(&self, asset_id: AssetId, units: i128) -> String {
+        let decimals = self.assets.get(&asset_id).map_or(0, |row| usize::from(row.decimals));
+        let sign = if units < 0 { "-" } else { "" };
+        let digits = format!("{:0>1$}", units.unsigned_abs(), decimals + 1);
+        let (whole, fraction) = digits.split_at(digits.len() - decimals);
+        match fraction.is_empty() {
+            true => format!("{sign}{whole}"),
+            false => format!("{sign}{whole}.{fraction}"),
+        }
+    }
+}
+
+/// All rows of a table that a filter lets through.
+pub(crate) fn rows<R: Row>(
+    store: &mut dyn LedgerStore,
+    filter: &Filter,
+) -> Result<Vec<R>, StoreError> {
+    let mut rows = Vec::new();
+    let mut wrong = None;
+    store.scan(R::TABLE, filter, &mut |values| match R::from_values(values) {
+        Some(row) => {
+            rows.push(row);
+            true
+        }
+        None => {
+            wrong = Some(format!("{} has the row {values:?}", R::TABLE.name()));
+            false
+        }
+    })?;
+    match wrong {
+        None => Ok(rows),
+        Some(what) => Err(StoreError::corrupt(what)),
+    }
+}
+
+/// Brings a store to the end of a journal, or to `until`, and says where it is then. `after` is
+/// called with the place after each commit.
+///
+/// # Errors
+/// The journal or the store cannot be used, or the store is of another journal.
+pub fn catch_up(
+    store: &mut dyn LedgerStore,
+    directory: &Path,
+    until: u64,
+    after: &mut dyn FnMut(Sequence),
+) -> Result<JournalOutputs, StoreError> {
+    let mark = store.mark()?;
+    let sequence = mark.map_or(Sequence::NONE, |mark| mark.sequence);
+    let mut projection = Projection::load(store, sequence)?;
+    let mut batch = Batch::new(sequence);
+    let mut source = JournalOutputs::new(directory, sequence)?;
+    loop {
+        let read = source.advance(REPLAY_LIMIT, until, &mut projection, &mut batch)?;
+        let journal_id = source.journal_id().ok_or_else(|| {
+            StoreError::foreign(format!("{} holds no journal", directory.display()))
+        })?;
+        if let Some(mark) = mark.filter(|mark| mark.journal_id != journal_id) {
+            return Err(foreign_journal(mark, journal_id));
+        }
+        if batch.sequence > batch.after && (read == 0 || batch.row_count() >= ROWS_MAX) {
+            store.commit(journal_id, &batch)?;
+            batch = Batch::new(batch.sequence);
+            after(batch.sequence);
+        }
+        if read == 0 {
+            break;
+        }
+    }
+    if source.engine().sequence() < sequence.min(Sequence(until)) {
+        return Err(StoreError {
+            kind: StoreErrorKind::Foreign,
+            what: format!(
+                "the ledger store goes up to input {sequence}, and the journal in {} only to {}",
+                directory.display(),
+                source.engine().sequence()
+            ),
+        });
+    }
+    Ok(source)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use market::Text;
+
+    /// Units read as a person writes them, exactly.
+    #[test]
+    fn amounts_are_readable() {
+        let mut names = Names::default();
+        for (asset_id, decimals) in [(AssetId(1), 2), (AssetId(2), 0), (AssetId(3), 18)] {
+            let name = Text::new("X").unwrap();
+            let row = AssetRow { asset_id, name, decimals, issued: 0, version: 0 };
+            names.assets.insert(asset_id, row);
+        }
+        assert_eq!(names.amount(AssetId(1), 12_345), "123.45");
+        assert_eq!(names.amount(AssetId(1), -5), "-0.05");
+        assert_eq!(names.amount(AssetId(2), 7), "7");
+        assert_eq!(names.amount(AssetId(3), 1), "0.000000000000000001");
+    }
+}

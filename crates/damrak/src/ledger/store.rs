@@ -1,0 +1,212 @@
+//! Where the rows of the ledger are kept, behind one trait.
+
+use std::{fmt, path::PathBuf};
+
+use market::{AccountId, Sequence};
+
+use super::{
+    embedded::Embedded,
+    projection::Batch,
+    schema::{Table, Value},
+};
+use crate::config::{LedgerConfig, LedgerStoreName};
+
+/// Up to where a store goes, and of which journal.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Mark {
+    /// The journal whose inputs caused its rows.
+    pub journal_id: u64,
+    /// The last input whose rows it has; it has those of all before, and none of any after.
+    pub sequence: Sequence,
+}
+
+/// Which rows of a table.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Filter {
+    /// Those of this account.
+    pub account_id: Option<AccountId>,
+    /// Of orders, those that are live.
+    pub live: bool,
+}
+
+/// A store of the ledger's tables.
+///
+/// Rows and mark are committed together or not at all, so that whoever dies in between finds
+/// again what it left, and every input is in it once.
+pub trait LedgerStore: Send {
+    /// Up to where it goes; `None` while it has never had a row.
+    ///
+    /// # Errors
+    /// It cannot be read.
+    fn mark(&mut self) -> Result<Option<Mark>, StoreError>;
+
+    /// Commits the rows of a batch, new or in the place of those with their keys, and the mark, as
+    /// one transaction.
+    ///
+    /// # Errors
+    /// Nothing of it is in the store; but where the connection broke, all of it may be, and the
+    /// mark says which. [`StoreErrorKind::Moved`] if the mark is not where the batch begins.
+    fn commit(&mut self, journal_id: u64, batch: &Batch) -> Result<(), StoreError>;
+
+    /// Shows the rows of a table by their keys, until `each` says false.
+    ///
+    /// # Errors
+    /// It cannot be read, or has a row that is none.
+    fn scan(
+        &mut self,
+        table: Table,
+        filter: &Filter,
+        each: &mut dyn FnMut(&[Value]) -> bool,
+    ) -> Result<(), StoreError>;
+}
+
+/// Why a store did not do what was asked.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StoreError {
+    /// What kind of trouble.
+    pub kind: StoreErrorKind,
+    /// What was wrong.
+    pub what: String,
+}
+
+/// See [`StoreError`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum StoreErrorKind {
+    /// It is down, held by another process, full or slow: worth another try.
+    Unavailable,
+    /// Somebody else has written into it: to be opened again.
+    Moved,
+    /// It is of another journal, or of another version: trying again does not help.
+    Foreign,
+    /// It holds what no ledger holds.
+    Corrupt,
+}
+
+impl StoreError {
+    /// Worth another try.
+    pub fn unavailable(what: impl fmt::Display) -> Self {
+        Self { kind: StoreErrorKind::Unavailable, what: what.to_string() }
+    }
+
+    /// It holds what no ledger holds.
+    pub fn corrupt(what: impl fmt::Display) -> Self {
+        Self { kind: StoreErrorKind::Corrupt, what: what.to_string() }
+    }
+
+    /// It is something else.
+    pub fn foreign(what: impl fmt::Display) -> Self {
+        Self { kind: StoreErrorKind::Foreign, what: what.to_string() }
+    }
+
+    /// The mark is not where the batch begins.
+    #[must_use]
+    pub fn moved(found: Option<Mark>, batch: &Batch) -> Self {
+        let found = found.map_or(Sequence::NONE, |mark| mark.sequence);
+        let what = format!(
+            "the store goes up to input {found}, and not to {}: somebody else writes into it",
+            batch.after
+        );
+        Self { kind: StoreErrorKind::Moved, what }
+    }
+
+    /// True if it may pass by itself.
+    #[must_use]
+    pub const fn may_pass(&self) -> bool {
+        matches!(self.kind, StoreErrorKind::Unavailable | StoreErrorKind::Moved)
+    }
+}
+
+impl fmt::Display for StoreError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.what)
+    }
+}
+
+impl std::error::Error for StoreError {}
+
+/// What a mark must be for a batch to follow it; stores ask before they write.
+pub(crate) fn check_mark(
+    found: Option<Mark>,
+    journal_id: u64,
+    batch: &Batch,
+) -> Result<(), StoreError> {
+    if let Some(mark) = found
+        && mark.journal_id != journal_id
+    {
+        return Err(foreign_journal(mark, journal_id));
+    }
+    if found.map_or(Sequence::NONE, |mark| mark.sequence) == batch.after {
+        Ok(())
+    } else {
+        Err(StoreError::moved(found, batch))
+    }
+}
+
+/// A store of another journal.
+pub(crate) fn foreign_journal(mark: Mark, journal_id: u64) -> StoreError {
+    StoreError::foreign(format!(
+        "the ledger store is of journal {:016x}, and this one is {journal_id:016x}",
+        mark.journal_id
+    ))
+}
+
+/// Where a store is, and of which kind.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Location {
+    /// A file of the embedded store.
+    Embedded(PathBuf),
+    /// A file of SQLite.
+    Sqlite(PathBuf),
+    /// A database of PostgreSQL.
+    Postgres(String),
+}
+
+impl Location {
+    /// What a configuration says; `None` where no store is kept.
+    #[must_use]
+    pub fn of(config: &LedgerConfig) -> Option<Self> {
+        match config.store {
+            LedgerStoreName::None => None,
+            LedgerStoreName::Embedded => Some(Self::Embedded(config.path.clone())),
+            LedgerStoreName::Sqlite => Some(Self::Sqlite(config.path.clone())),
+            LedgerStoreName::Postgres => Some(Self::Postgres(config.url.clone())),
+        }
+    }
+
+    /// Opens it for writing, and makes it if there is none.
+    ///
+    /// # Errors
+    /// It is down, held, or something else.
+    pub fn open(&self) -> Result<Box<dyn LedgerStore>, StoreError> {
+        match self {
+            Self::Embedded(path) => Ok(Box::new(Embedded::open(path)?)),
+            #[cfg(feature = "sqlite")]
+            Self::Sqlite(path) => Ok(Box::new(super::sqlite::Sqlite::open(path)?)),
+            #[cfg(not(feature = "sqlite"))]
+            Self::Sqlite(_) => Err(StoreError::foreign(
+                "this damrak was built without SQLite; build it with `--features sqlite`",
+            )),
+            Self::Postgres(url) => Ok(Box::new(super::postgres::Postgres::open(url)?)),
+        }
+    }
+
+    /// True if there is something to read: a file that exists, or a server.
+    #[must_use]
+    pub fn exists(&self) -> bool {
+        match self {
+            Self::Embedded(path) | Self::Sqlite(path) => path.exists(),
+            Self::Postgres(_) => true,
+        }
+    }
+}
+
+impl fmt::Display for Location {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Embedded(path) => write!(f, "embedded {}", path.display()),
+            Self::Sqlite(path) => write!(f, "sqlite {}", path.display()),
+            // A password in it is nobody's business.
+            Self::Postgres(url) => write!(f, "postgres {}", super::postgres::without_password(url)),
+        }
+    }
+}

@@ -1,0 +1,439 @@
+//! The ledger: whatever dies, wherever, every input is in it once.
+
+use std::{
+    path::Path,
+    sync::{Arc, Mutex, PoisonError},
+};
+
+use damrak::{
+    ledger::{
+        JournalOutputs, LedgerGauges, Outlet, Recorder, RecorderConfig, Told,
+        embedded::Embedded,
+        projection::Batch,
+        query::{self, Ledger},
+        schema::{Table, Value},
+        store::{Filter, LedgerStore, Location, Mark, StoreError, StoreErrorKind},
+        verify::verify,
+    },
+    stage::{Checkpoint, EngineStage},
+};
+use engine::Engine;
+use flow::{
+    generator::{CommandFlow, Profile},
+    rng::Rng,
+};
+use journal::{Durability, Folder, Options};
+use market::{
+    AccountId, AddAccount, AddAsset, AssetId, AssignSession, Command, Deposit, Input, MoneyClass,
+    MoneyCommand, MoneyTerms, Output, Quantity, Sequence, SessionId, SetFees, SetTerms, Text,
+    Timestamp, Transfer, Units, Withdraw,
+};
+use ring::{Agent, Builder, Consumer, Cursor, Latest, Producer};
+
+const JOURNAL_ID: u64 = 0x1ed6;
+
+/// A market with money in it, from a seed: accounts of which some run dry, fees, all kinds of
+/// orders, and now and then a movement that is not a trade's.
+fn inputs(seed: u64, count: u64) -> Vec<Input> {
+    let money = |command| Command::Money(command);
+    let text = |name: &str| Text::new(name).unwrap();
+    let mut commands = vec![
+        money(MoneyCommand::AddAsset(AddAsset { name: text("BASE"), decimals: 0 })),
+        money(MoneyCommand::AddAsset(AddAsset { name: text("QUOTE"), decimals: 2 })),
+    ];
+    for number in 1..=4 {
+        let name = text(&format!("ACC{number}"));
+        let account_id = AccountId(number);
+        commands.push(money(MoneyCommand::AddAccount(AddAccount { name })));
+        for (asset, amount) in [(1, 3_000_000), (2, 60_000_000_000_000)] {
+            let (asset_id, amount) = (AssetId(asset), Units::new(amount));
+            commands.push(money(MoneyCommand::Deposit(Deposit { account_id, asset_id, amount })));
+        }
+    }
+    let fees = SetFees { tier: 0, maker_ppm: -50, taker_ppm: 200 };
+    commands.push(money(MoneyCommand::SetFees(fees)));
+    let mut flow = CommandFlow::new(seed, Profile { sessions: 4, ..Profile::default() });
+    let mut rng = Rng::new(seed ^ 0x1ed6);
+    let mut session_count = 0;
+    while (commands.len() as u64) < count {
+        let command = flow.next_command();
+        commands.push(command);
+        match command {
+            Command::AddInstrument(added) => {
+                let terms = MoneyTerms {
+                    class: MoneyClass::Cash,
+                    base: AssetId(1),
+                    quote: AssetId(2),
+                    base_units: 1,
+                    quote_numerator: 1,
+                    quote_denominator: 1,
+                    quantity_max: Quantity(999_999),
+                };
+                let symbol = added.symbol;
+                commands.push(money(MoneyCommand::SetTerms(SetTerms { symbol, terms })));
+            }
+            Command::AddSession(_) => {
+                session_count += 1;
+                let (session_id, account_id) =
+                    (SessionId(session_count), AccountId(session_count.into()));
+                let assign = AssignSession { session_id, account_id };
+                commands.push(money(MoneyCommand::AssignSession(assign)));
+            }
+            _ => {}
+        }
+        let account_id = AccountId(rng.range(1, 4) as u32);
+        let (asset_id, amount) =
+            (AssetId(rng.range(1, 2) as u16), Units::new(rng.range(0, 900).into()));
+        match rng.below(400) {
+            0 => commands.push(money(MoneyCommand::Withdraw(Withdraw {
+                account_id,
+                asset_id,
+                amount,
+            }))),
+            1 => {
+                let (from, to) = (account_id, AccountId(rng.range(0, 5) as u32));
+                commands.push(money(MoneyCommand::Transfer(Transfer {
+                    from,
+                    to,
+                    asset_id,
+                    amount,
+                })));
+            }
+            _ => {}
+        }
+    }
+    let number = |(number, command): (usize, Command)| Input {
+        sequence: Sequence(number as u64 + 1),
+        timestamp: Timestamp(1_000_000_000 + number as u64 * 1_000),
+        command,
+    };
+    commands.into_iter().take(count as usize).enumerate().map(number).collect()
+}
+
+fn journal_options() -> Options {
+    Options { durability: Durability::Written, ..Options::new(JOURNAL_ID, 0) }
+}
+
+fn append(writer: &mut journal::Writer, input: &Input) {
+    let mut payload = [0; Command::ENCODED_LEN_MAX];
+    let len = input.command.encode(&mut payload);
+    writer.append(input.sequence.0, input.timestamp.0, &payload[..len]).unwrap();
+}
+
+fn open_journal(folder: &Path) -> journal::Writer {
+    let mut ignore = |_: journal::Record<'_>| Ok::<(), std::convert::Infallible>(());
+    journal::open(Box::new(Folder::new(folder)), &journal_options(), &mut ignore).unwrap().0
+}
+
+fn write_journal(folder: &Path, inputs: &[Input]) {
+    let mut writer = open_journal(folder);
+    inputs.iter().for_each(|input| append(&mut writer, input));
+    writer.commit().unwrap();
+}
+
+/// All rows of all tables.
+fn contents(store: &mut dyn LedgerStore) -> Vec<(Table, Vec<Value>)> {
+    let mut rows = Vec::new();
+    for table in Table::ALL {
+        store
+            .scan(*table, &Filter::default(), &mut |values| {
+                rows.push((*table, values.to_vec()));
+                true
+            })
+            .unwrap();
+    }
+    rows
+}
+
+fn assert_right(store: &mut dyn LedgerStore, journal: &Path) {
+    let findings = verify(store, Some(journal)).unwrap();
+    assert_eq!(findings.wrong, Vec::<String>::new());
+}
+
+fn stores(folder: &Path) -> Vec<Location> {
+    let mut stores = vec![Location::Embedded(folder.join("l.redb"))];
+    if cfg!(feature = "sqlite") {
+        stores.push(Location::Sqlite(folder.join("l.sqlite")));
+    }
+    stores
+}
+
+/// A store has, after any number of interruptions, what follows from the journal; the engine has
+/// the same balances; and there was something of everything.
+#[test]
+fn a_store_catches_up_in_parts() {
+    let folder = tempfile::tempdir().unwrap();
+    let journal = folder.path().join("journal");
+    write_journal(&journal, &inputs(1, 8_000));
+    let mut all = Vec::new();
+    for location in stores(folder.path()) {
+        for until in [1, 700, 5_345, 5_346, u64::MAX] {
+            let mut store = location.open().unwrap();
+            query::catch_up(&mut *store, &journal, until, &mut |_| {}).unwrap();
+            assert_right(&mut *store, &journal);
+        }
+        let mut store = location.open().unwrap();
+        all.push(contents(&mut *store));
+        for table in Table::ALL.iter().filter(|table| **table != Table::BrokenTrades) {
+            assert!(all[0].iter().any(|(of, _)| of == table), "{table:?} has rows");
+        }
+    }
+    assert!(all.iter().all(|contents| *contents == all[0]), "all stores say the same");
+}
+
+/// What is asked of one account is what all say of it, in every store.
+#[test]
+fn answers_are_of_the_account() {
+    let folder = tempfile::tempdir().unwrap();
+    let journal = folder.path().join("journal");
+    write_journal(&journal, &inputs(2, 8_000));
+    for location in stores(folder.path()) {
+        let mut store = location.open().unwrap();
+        query::catch_up(&mut *store, &journal, u64::MAX, &mut |_| {}).unwrap();
+        let mut ledger = Ledger::new(store).unwrap();
+        let account = ledger.names().account("ACC2").unwrap();
+        assert_eq!(account, AccountId(2));
+        let (of, all) = (Some(account), None);
+
+        let fills = ledger.fills(all).unwrap();
+        let own: Vec<_> = fills.iter().filter(|row| row.account_id == account).copied().collect();
+        assert!(!own.is_empty() && own.len() < fills.len());
+        assert_eq!(ledger.fills(of).unwrap(), own);
+
+        let orders = ledger.open_orders(all).unwrap();
+        let own: Vec<_> = orders.iter().filter(|row| row.account_id == account).copied().collect();
+        assert!(!own.is_empty() && own.len() < orders.len());
+        assert_eq!(ledger.open_orders(of).unwrap(), own);
+
+        let history = ledger.history(all).unwrap();
+        let is_own = |row: &&damrak::ledger::schema::EntryRow| {
+            row.from_account_id == account || row.to_account_id == account
+        };
+        let own: Vec<_> = history.iter().filter(is_own).copied().collect();
+        assert!(!own.is_empty() && own.len() < history.len());
+        assert_eq!(ledger.history(of).unwrap(), own);
+        assert_eq!(ledger.balances(of).unwrap().len(), 2);
+        assert_eq!(ledger.history(Some(AccountId(99))).unwrap(), []);
+    }
+}
+
+/// A ledger that somebody changed is told to be wrong, and where.
+#[test]
+fn a_changed_ledger_is_found_out() {
+    let folder = tempfile::tempdir().unwrap();
+    let journal = folder.path().join("journal");
+    write_journal(&journal, &inputs(3, 5_000));
+    let mut store = Embedded::in_memory();
+    query::catch_up(&mut store, &journal, 4_000, &mut |_| {}).unwrap();
+    // Another market's rows over it: the mark is as it should be, the rows are not.
+    let other = folder.path().join("other");
+    write_journal(&other, &inputs(4, 5_000));
+    let mut projection = damrak::ledger::projection::Projection::default();
+    let mut source = JournalOutputs::new(&other, Sequence::NONE).unwrap();
+    let mut batch = Batch::new(Sequence::NONE);
+    while source.advance(1_000, 4_100, &mut projection, &mut batch).unwrap() > 0 {}
+    batch.after = Sequence(4_000);
+    store.commit(JOURNAL_ID, &batch).unwrap();
+    let wrong = verify(&mut store, Some(&journal)).unwrap().wrong;
+    assert!(wrong.iter().any(|what| what.contains("is not what the journal says")), "{wrong:?}");
+    assert!(!verify(&mut store, None).unwrap().wrong.is_empty(), "the entries alone tell");
+}
+
+/// A store of another journal, and one that is ahead of its journal, are refused; and of two that
+/// write into one store the second is stopped.
+#[test]
+fn foreign_stores_are_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let (journal, short) = (folder.path().join("journal"), folder.path().join("short"));
+    let all = inputs(5, 2_000);
+    write_journal(&journal, &all);
+    write_journal(&short, &all[..1_000]);
+    let mut store = Embedded::in_memory();
+    query::catch_up(&mut store, &journal, u64::MAX, &mut |_| {}).unwrap();
+    let error = query::catch_up(&mut store, &short, u64::MAX, &mut |_| {}).err().unwrap();
+    assert!(error.what.contains("goes up to input 2000"), "{error}");
+    let batch = Batch::new(Sequence(1_999));
+    assert_eq!(store.commit(JOURNAL_ID, &batch).unwrap_err().kind, StoreErrorKind::Moved);
+    let batch = Batch::new(Sequence(2_000));
+    assert_eq!(store.commit(7, &batch).unwrap_err().kind, StoreErrorKind::Foreign);
+}
+
+/// A store that fails when it is told to, before a commit or after it.
+#[derive(Clone)]
+struct Moody {
+    store: Arc<Mutex<Embedded>>,
+    rng: Arc<Mutex<Rng>>,
+    /// Of so many commits one fails; 0 is none.
+    fails_one_in: u64,
+}
+
+impl Moody {
+    fn fails(&self) -> bool {
+        let mut rng = self.rng.lock().unwrap_or_else(PoisonError::into_inner);
+        self.fails_one_in > 0 && rng.chance(1, self.fails_one_in)
+    }
+
+    fn store(&self) -> std::sync::MutexGuard<'_, Embedded> {
+        self.store.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl LedgerStore for Moody {
+    fn mark(&mut self) -> Result<Option<Mark>, StoreError> {
+        if self.fails() {
+            return Err(StoreError::unavailable("it is down"));
+        }
+        self.store().mark()
+    }
+
+    fn commit(&mut self, journal_id: u64, batch: &Batch) -> Result<(), StoreError> {
+        if self.fails() {
+            return Err(StoreError::unavailable("it broke before the commit"));
+        }
+        self.store().commit(journal_id, batch)?;
+        match self.fails() {
+            true => Err(StoreError::unavailable("it broke after the commit")),
+            false => Ok(()),
+        }
+    }
+
+    fn scan(
+        &mut self,
+        table: Table,
+        filter: &Filter,
+        each: &mut dyn FnMut(&[Value]) -> bool,
+    ) -> Result<(), StoreError> {
+        self.store().scan(table, filter, each)
+    }
+}
+
+/// A venue's inner stages with a ledger, turned by hand.
+struct Line {
+    inputs: Producer<Input>,
+    engine: EngineStage,
+    outlet: Outlet,
+    recorder: Recorder,
+    durable: Arc<Cursor>,
+    gauges: Arc<LedgerGauges>,
+    outputs_elsewhere: Consumer<Output>,
+    now_ns: u64,
+}
+
+impl Line {
+    fn new(journal: &Path, engine: Engine, store: &Moody, queue: usize) -> Self {
+        let mut inputs = Builder::<Input>::new("inputs", 256);
+        let to_engine = inputs.gating("engine");
+        let (inputs, _) = inputs.build();
+        let mut outputs = Builder::<Output>::new("outputs", 64);
+        let (to_ledger, outputs_elsewhere) = (outputs.gating("ledger"), outputs.gating("other"));
+        let (outputs, _) = outputs.build();
+        let mut checkpoints = Builder::<Checkpoint>::new("checkpoints", 2);
+        let _tap = checkpoints.lappable("test");
+        let (checkpoints, _) = checkpoints.build();
+        let mut told = Builder::<Told>::new("ledger", queue);
+        let to_recorder = told.gating("recorder");
+        let (told, _) = told.build();
+        let durable = Arc::new(Cursor::new(engine.sequence().0));
+        let (applied, requests) = (Arc::new(Cursor::new(0)), Arc::new(Cursor::new(0)));
+        let gauges = Arc::new(LedgerGauges::default());
+        let due = Arc::new(Latest::new(u64::MAX));
+        let engine = EngineStage::new(to_engine, engine, outputs, checkpoints, due)
+            .telling(Arc::clone(&applied));
+        let store = store.clone();
+        let recorder = Recorder::new(
+            RecorderConfig {
+                open: Box::new(move || Ok(Box::new(store.clone()) as Box<dyn LedgerStore>)),
+                journal: journal.to_owned(),
+                journal_id: JOURNAL_ID,
+                commit_interval_ns: 5,
+                near: 40,
+                notice: |_| {},
+            },
+            to_recorder,
+            Arc::clone(&durable),
+            Arc::clone(&requests),
+            Arc::clone(&gauges),
+        )
+        .unwrap();
+        let outlet = Outlet::new(to_ledger, Arc::clone(&durable), applied, told, requests);
+        Self { inputs, engine, outlet, recorder, durable, gauges, outputs_elsewhere, now_ns: 1 }
+    }
+
+    /// One turn of one of the agents.
+    fn turn(&mut self, which: u64) {
+        self.now_ns += 1;
+        match which {
+            0 => drop(self.engine.do_work(self.now_ns).unwrap()),
+            1 => drop(self.outlet.do_work(self.now_ns).unwrap()),
+            2 => drop(self.recorder.do_work(self.now_ns).unwrap()),
+            _ => drop(self.outputs_elsewhere.drain(usize::MAX, |_, _| {})),
+        }
+    }
+}
+
+/// Beside a venue that runs, whatever the turns, however short the ring, whatever breaks and
+/// whenever the process dies, the store ends with exactly what the journal says.
+#[test]
+fn every_input_is_in_the_store_once() {
+    let (mut gaps, mut failures, mut by_ring) = (0, 0, 0);
+    for seed in 1..=9 {
+        let mut rng = Rng::new(seed);
+        let folder = tempfile::tempdir().unwrap();
+        let journal = folder.path();
+        let all = inputs(seed, 2_500);
+        let store = Moody {
+            store: Arc::new(Mutex::new(Embedded::in_memory())),
+            rng: Arc::new(Mutex::new(Rng::new(seed + 100))),
+            fails_one_in: [0, 7, 40][seed as usize % 3],
+        };
+        let queue = [64, 256, 4_096][(seed / 3) as usize % 3];
+        let mut next = 0;
+        while next < all.len() {
+            // A start: what the journal has is replayed, and the ledger goes on at its mark.
+            let mut engine = Engine::new();
+            all[..next].iter().for_each(|input| engine.apply(input, &mut |_| {}));
+            let mut writer = open_journal(journal);
+            let mut line = Line::new(journal, engine, &store, queue);
+            let dies_at = (next + rng.range(1, 2_000) as usize).min(all.len());
+            while next < dies_at {
+                // Lulls, in which the ledger keeps up, and bursts, in which it cannot.
+                let burst = if rng.chance(1, 3) { rng.range(1, 120) } else { 1 };
+                for input in all[next..dies_at].iter().take(burst as usize) {
+                    if line.inputs.try_publish(*input).is_err() {
+                        break;
+                    }
+                    append(&mut writer, input);
+                    next += 1;
+                }
+                for _ in 0..rng.range(1, 40) {
+                    line.turn(rng.below(4));
+                    if rng.chance(1, 3) {
+                        line.durable.set(writer.commit().unwrap());
+                    }
+                }
+            }
+            line.durable.set(writer.commit().unwrap());
+            if next == all.len() {
+                // All are taken up at last, though nothing more comes.
+                for turn in 0.. {
+                    line.turn(turn % 4);
+                    line.now_ns += 1_000_000;
+                    if line.gauges.mark.get() == next as u64 {
+                        break;
+                    }
+                    assert!(turn < 1_000_000, "seed {seed}: {:?}", line.gauges);
+                }
+            } else if rng.chance(1, 2) {
+                line.recorder.close();
+            }
+            gaps += line.gauges.gaps.get();
+            failures += line.gauges.failures.get();
+            by_ring += u64::from(line.gauges.gaps.get() == 0);
+            if rng.chance(1, 8) {
+                assert_right(&mut *store.store(), journal);
+            }
+        }
+        assert_right(&mut *store.store(), journal);
+    }
+    assert!(gaps > 5 && failures > 5 && by_ring > 5, "{gaps} {failures} {by_ring}");
+}
