@@ -39,6 +39,11 @@ const STEPS: &[Step] = &[
     Step { name: "build", shows: "the binary is built as a user builds it", run: build },
     Step { name: "tests", shows: "every test of the workspace passes", run: tests },
     Step { name: "loom", shows: "the rings are right in every interleaving loom finds", run: loom },
+    Step {
+        name: "twins",
+        shows: "the journal's tests fail on each fault that is planted for them",
+        run: twins,
+    },
     Step { name: "docs", shows: "the documentation of the code has no broken link", run: docs },
     Step { name: "benches", shows: "the benchmarks compile", run: benches },
     Step { name: "fuzz", shows: "the fuzz targets compile", run: fuzz },
@@ -50,6 +55,11 @@ const STEPS: &[Step] = &[
     Step { name: "demo", shows: "the demo trades, dies, recovers, and all adds up", run: demo },
     Step { name: "journal", shows: "the journal that the demo left is whole", run: journal },
     Step { name: "one-core", shows: "the demo completes on one core", run: one_core },
+    Step {
+        name: "kill",
+        shows: "nothing acknowledged is lost when the venue is killed under load",
+        run: kill,
+    },
     Step {
         name: "sim",
         shows: "a simulated venue survives its seed and agrees with the model",
@@ -185,6 +195,40 @@ fn loom() -> Result<Outcome, String> {
     )
 }
 
+/// A fault that is planted in the journal, and a test that must fail on it.
+const TWINS: &[(&str, &str)] = &[
+    ("unchecked", "damage::every_byte_changed"),
+    ("torn", "recovery::row_5_torn_tail"),
+    ("early", "crash::a_crash_at_every_operation"),
+];
+
+fn twins() -> Result<Outcome, String> {
+    let flags = env::var("RUSTFLAGS").unwrap_or_default();
+    for (fault, test) in TWINS {
+        let mut command = Command::new(cargo());
+        command
+            .args(["test", "--release", "--locked", "-p", "damrak-journal", "--test", "it"])
+            .arg("--target-dir")
+            .arg(target_folder().join("twins"))
+            .args(["--", "--exact", test])
+            .env("RUSTFLAGS", format!("{flags} --cfg planted=\"{fault}\""))
+            .env("RUST_BACKTRACE", "0");
+        let line = shown(&command);
+        let output = command
+            .current_dir(root())
+            .stdin(Stdio::null())
+            .output()
+            .map_err(|error| format!("{line}: {error}"))?;
+        let said = String::from_utf8_lossy(&output.stdout);
+        if output.status.success() || !said.contains("test result: FAILED. 0 passed; 1 failed") {
+            let talk = String::from_utf8_lossy(&output.stderr);
+            return Err(format!("{test} does not fail with `{fault}` planted\n{said}{talk}"));
+        }
+        println!("{test} fails with `{fault}` planted, as it must");
+    }
+    Ok(Passed)
+}
+
 fn docs() -> Result<Outcome, String> {
     passes(
         Command::new(cargo())
@@ -265,6 +309,22 @@ fn one_core() -> Result<Outcome, String> {
     let mut taskset = Command::new("taskset");
     taskset.arg("-c").arg(first_core()).arg(damrak());
     demo_in("demo-one-core", taskset)
+}
+
+fn kill() -> Result<Outcome, String> {
+    for durability in ["written", "synced"] {
+        let summary = answers(
+            Command::new(damrak())
+                .args(["kill", "--times", "15", "--json", "--durability", durability, "--out"])
+                .arg(work_folder("kill")),
+            Duration::from_secs(300),
+        )?;
+        println!("{summary}");
+        if summary["acked"].as_u64().is_none_or(|count| count == 0) {
+            return Err("nothing was acknowledged before the kills".into());
+        }
+    }
+    Ok(Passed)
 }
 
 fn sim() -> Result<Outcome, String> {

@@ -10,6 +10,7 @@
 pub mod balances;
 pub mod core;
 pub mod environment;
+pub mod journal;
 pub mod matching;
 pub mod model_btree;
 pub mod null;

@@ -7,6 +7,7 @@ mod feed;
 mod generate;
 mod journal;
 mod ledger;
+mod kill;
 mod load;
 mod man;
 mod output;
@@ -52,6 +53,7 @@ enum Verb {
     At(at::Arguments),
     Ledger(ledger::Arguments),
     Sim(sim::Arguments),
+    Kill(kill::Arguments),
     Run(run::Arguments),
     Generate(generate::Arguments),
     Bench(bench::Arguments),
@@ -84,6 +86,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> Result<(), Failure>
         Verb::At(arguments) => at::run(&arguments),
         Verb::Ledger(arguments) => ledger::run(&arguments),
         Verb::Sim(arguments) => sim::run(&arguments),
+        Verb::Kill(arguments) => kill::run(&arguments),
         Verb::Run(arguments) => run::run(&arguments),
         Verb::Generate(arguments) => generate::run(&arguments),
         Verb::Bench(arguments) => bench::run(&arguments),

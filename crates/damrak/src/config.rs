@@ -12,7 +12,7 @@ use std::{
     time::Duration,
 };
 
-use journal::Durability;
+use journal::{Durability, Folder, Method};
 use market::{Firm, Price, Quantity, SelfMatchPrevention, Symbol, Text};
 use serde::{Deserialize, Deserializer, de::Error as _};
 
@@ -53,6 +53,10 @@ pub struct JournalConfig {
     /// What a reply promises. `none`: nothing, it does not wait. `written` (default): the command
     /// survives the process. `synced`: it survives the machine.
     pub durability: DurabilityConfig,
+    /// How `synced` reaches the disk: `buffered` (page cache and `fdatasync`), `direct` (past it,
+    /// `O_DIRECT|O_DSYNC`), or `auto` (default): direct where the folder's file system can, which
+    /// was the faster one where we measured (`damrak bench journal`). Others are buffered.
+    pub method: MethodName,
     /// A new file is begun when one is this long. Default `256MiB`.
     pub segment: Bytes,
     /// After so many inputs the state hash is put in the journal, and compared when that is
@@ -96,6 +100,42 @@ pub enum DurabilityConfig {
     Written,
     /// Replies wait until the disk has the command.
     Synced,
+}
+
+/// See [`JournalConfig::method`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum MethodName {
+    /// Direct where it can be, buffered elsewhere.
+    #[default]
+    Auto,
+    /// Through the page cache.
+    Buffered,
+    /// Past the page cache; an error where that cannot be.
+    Direct,
+}
+
+impl JournalConfig {
+    /// How the files of the journal are written.
+    ///
+    /// # Errors
+    /// They are to be written directly, and the folder cannot.
+    pub fn method(&self) -> Result<Method, Failure> {
+        let is_synced = self.durability == DurabilityConfig::Synced;
+        let probe = || Folder::probe(&self.directory, Method::Direct);
+        match self.method {
+            _ if !is_synced => Ok(Method::Buffered),
+            MethodName::Buffered => Ok(Method::Buffered),
+            MethodName::Auto => Ok(probe().map_or(Method::Buffered, |()| Method::Direct)),
+            MethodName::Direct => probe().map(|()| Method::Direct).map_err(|error| {
+                let folder = self.directory.display();
+                Failure::environment(format!(
+                    "files in {folder} cannot be written directly: {error}"
+                ))
+                .hint("set journal.method to \"auto\" or \"buffered\"")
+            }),
+        }
+    }
 }
 
 impl From<DurabilityConfig> for Durability {
@@ -461,6 +501,7 @@ impl Default for JournalConfig {
         Self {
             directory: "damrak-data".into(),
             durability: DurabilityConfig::Written,
+            method: MethodName::Auto,
             segment: Bytes(256 << 20),
             state_hash_every: 4096,
         }

@@ -61,7 +61,7 @@ pub fn start(config: &Config, clock: SystemClock) -> Result<Running, Failure> {
         config,
         sockets.networks,
         &edges,
-        Box::new(Folder::new(&config.journal.directory)),
+        Box::new(Folder::with_method(&config.journal.directory, config.journal.method()?)),
         Box::new(Folder::new(&config.journal.directory)),
         now_ns,
         now_ns,

@@ -19,7 +19,6 @@ use std::{
 use crate::{
     buffer::Buffer,
     mark::Mark,
-    segment::ZEROS_LEN,
     storage::{Access, MARK_FILE, PREPARED_FILE, Storage, StorageFile},
     writer::Durability,
 };
@@ -30,8 +29,10 @@ const MARK_INTERVAL: Duration = Duration::from_millis(100);
 /// Where commits do not sync, the current segment is synced after so many of these intervals.
 const INTERVALS_PER_SYNC: u32 = 10;
 
-/// The pause after each mebibyte of zeros, so that commits find the medium free in between.
-const ZEROS_PAUSE: Duration = Duration::from_millis(2);
+/// So many zeros are written at a time, with this pause after them, so that commits find the medium
+/// free in between.
+const ZEROS_STEP: usize = 256 << 10;
+const ZEROS_PAUSE: Duration = Duration::from_millis(3);
 
 /// What could not be done, and to which file.
 pub(crate) struct Failed {
@@ -66,7 +67,7 @@ impl Work {
     fn step(&mut self) -> io::Result<Option<Box<dyn StorageFile>>> {
         let Some(preparing) = &mut self.preparing else { return Ok(None) };
         if preparing.offset < preparing.bytes {
-            let len = (preparing.bytes - preparing.offset).min(ZEROS_LEN as u64);
+            let len = (preparing.bytes - preparing.offset).min(ZEROS_STEP as u64);
             let zeros = &self.zeros.bytes()[..len as usize];
             preparing.file.write_synced(preparing.offset, zeros)?;
             preparing.offset += len;
@@ -194,7 +195,7 @@ impl Ahead {
         durability: Durability,
         current: &str,
     ) -> io::Result<Self> {
-        let zeros = Buffer::zeroed(ZEROS_LEN);
+        let zeros = Buffer::zeroed(ZEROS_STEP);
         let sequence = mark.sequence();
         let work = Work { storage: storage.second(), mark, preparing: None, zeros };
         if storage.is_in_order() {

@@ -9,6 +9,8 @@
 //! it must; elsewhere there is none, and the same calls give the same bytes. A sequence that
 //! [`Writer::commit`] returned is never lost and never changed, as far as its [`Durability`]
 //! promises; where the bytes cannot prove that, [`open`] refuses and names file and offset.
+//!
+//! `--cfg planted="…"` builds in one fault, on which the tests must fail: `cargo x ci twins`.
 #![forbid(unsafe_code)]
 
 mod storage;

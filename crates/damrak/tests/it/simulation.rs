@@ -12,7 +12,7 @@ fn check(seed: u64, ticks: u64, faults: bool) -> sim::Summary {
 #[test]
 fn seeds_with_faults_hold() {
     let (mut kills, mut power_cuts, mut trades, mut snapshot_starts) = (0, 0, 0, 0);
-    for seed in 1..=12 {
+    for seed in 1..=24 {
         let summary = check(seed, 6_000, true);
         kills += summary.kills;
         power_cuts += summary.power_cuts;

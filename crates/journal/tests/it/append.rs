@@ -103,6 +103,35 @@ fn a_full_segment_is_followed_by_the_next() {
     }
 }
 
+/// A start that only notes something leaves a segment whose name the next one needs: it is made anew.
+#[test]
+fn a_segment_of_notes_alone_is_made_anew() {
+    for durability in ALL {
+        on_both!(|place| {
+            for life in 0..12_u64 {
+                let (mut writer, kept, report) =
+                    open(place.storage(), &options(durability)).unwrap();
+                assert_eq!((kept, report.cut), (records(life / 3 * 4), None));
+                for _ in 0..20 {
+                    writer.note(b"a note that would fill a segment with others").unwrap();
+                    writer.commit().unwrap();
+                }
+                if life % 3 == 2 {
+                    for sequence in life / 3 * 4 + 1..=life / 3 * 4 + 4 {
+                        append(&mut writer, sequence).unwrap();
+                        writer.commit().unwrap();
+                    }
+                }
+                if life % 2 == 0 {
+                    writer.sync().unwrap();
+                }
+                writer.flush().unwrap();
+            }
+            assert_eq!(verify(place.storage()).unwrap().0, records(16));
+        });
+    }
+}
+
 /// A note has the place and time of the input before it, and comes back where it was put.
 #[test]
 fn notes_come_back_in_their_place() {
