@@ -38,9 +38,12 @@ pub struct Arguments {
 
 #[derive(Debug, Subcommand)]
 enum Verb {
+    /// What accounts have: available, reserved, and how many movements there were.
     Balances(Ask),
     Orders(Orders),
+    /// What was traded, as each side sees it, oldest first.
     Fills(Ask),
+    /// Every movement of money, oldest first.
     History(Ask),
     Export(Export),
     CatchUp(CatchUp),
@@ -57,9 +60,6 @@ struct Place {
     journal: Option<PathBuf>,
 }
 
-/// What accounts have: available, reserved, and how many movements there were.
-///
-/// For fills: what was traded, oldest first. For history: every movement of money, oldest first.
 #[derive(Debug, Args)]
 struct Ask {
     #[command(flatten)]
