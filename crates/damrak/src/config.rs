@@ -3,6 +3,10 @@
 //! A key that is not known is an error with its line, its column and the nearest key that is.
 //! Without a file the defaults stand: loopback only, three instruments, four participants.
 
+mod trading;
+
+pub use trading::{PhaseName, ScheduleConfig, TradingConfig};
+
 use std::{
     collections::BTreeSet,
     fmt, fs,
@@ -40,6 +44,8 @@ pub struct Config {
     pub rings: RingsConfig,
     /// What is traded. An instrument that was ever in the journal stays.
     pub instruments: Vec<InstrumentConfig>,
+    /// When phases change, every day; at most 60 rows. Default none: always continuous trading.
+    pub schedule: Vec<ScheduleConfig>,
     /// Who may enter orders, one row a session.
     pub participants: Vec<ParticipantConfig>,
 }
@@ -399,6 +405,9 @@ pub struct InstrumentConfig {
     /// Round lot. Default 100.
     #[serde(default = "InstrumentConfig::default_lot")]
     pub round_lot: u32,
+    /// How it is traded from the start.
+    #[serde(default)]
+    pub trading: TradingConfig,
 }
 
 /// `[[participants]]`
@@ -475,6 +484,7 @@ impl Default for Config {
             symbol: symbol.into(),
             price_increment: InstrumentConfig::default_increment(),
             round_lot: InstrumentConfig::default_lot(),
+            trading: TradingConfig::default(),
         };
         Self {
             journal: JournalConfig::default(),
@@ -485,6 +495,7 @@ impl Default for Config {
             ledger: LedgerConfig::default(),
             layout: LayoutConfig::default(),
             rings: RingsConfig::default(),
+            schedule: Vec::new(),
             instruments: vec![instrument("AAPL"), instrument("MSFT"), instrument("NVDA")],
             participants: vec![
                 participant(1, None),
@@ -624,6 +635,12 @@ impl Config {
                     "rings.{name} is {slots}: it must be a power of two from 64 to 16777216"
                 ));
             }
+        }
+        if self.schedule.len() > 60 {
+            return Err("schedule has more than 60 rows".into());
+        }
+        for row in &self.schedule {
+            row.command()?;
         }
         if self.order_entry.heartbeat.0 >= self.order_entry.receive_timeout.0 {
             return Err("order_entry.heartbeat must be shorter than receive_timeout".into());

@@ -21,12 +21,12 @@ use gateway::{
 };
 use journal::{Durability, Options, Report, SnapshotError, SnapshotSummary, Storage};
 use market::{Input, Output, Sequence};
-use ring::{Agent, Builder, Consumer, Cursor, Latest, Monitor, RingReport, Tap};
+use ring::{Agent, Builder, Consumer, Cursor, Latest, Monitor, Producer, RingReport, Tap};
 
 use wire::soupbintcp::Timers;
 
 use crate::{
-    config::{AgentName, Config, OldSegments},
+    config::{AgentName, Config, OldSegments, ScheduleConfig},
     failure::Failure,
     ledger::{
         LedgerGauges, Outlet, Recorder, RecorderConfig, Told,
@@ -34,9 +34,13 @@ use crate::{
     },
     recovery::{self, Past, Recovery},
     stage::{
-        Checkpoint, EngineStage, Journaler, Sequencer, SnapshotFigures, SnapshotPlan, Snapshots,
+        Checkpoint, EngineStage, Journaler, Schedule, Sequencer, SnapshotFigures, SnapshotPlan,
+        Snapshots,
     },
 };
+
+/// Slots of the ring of the venue's own commands.
+const COMMAND_SLOTS: usize = 256;
 
 /// Slots of the ring of checkpoints; it is lappable, so more would only hold older ones.
 const CHECKPOINT_SLOTS: usize = 64;
@@ -88,6 +92,8 @@ pub struct Venue {
     /// Makes snapshots, if the configuration wants some; it needs no place in a layout, since it
     /// waits for nobody and nobody waits for it.
     pub snapshots: Option<Box<dyn Agent>>,
+    /// The venue's own commands go in here; they are given place and time like any other.
+    pub commands: Producer<Submission>,
     /// What the journal held.
     pub recovered: Recovered,
 }
@@ -192,6 +198,10 @@ where
     let from_order_entry_udp = submissions_udp.gating("sequencer");
     let (to_sequencer_udp, submissions_udp_monitor) = submissions_udp.build();
 
+    let mut submissions_venue = Builder::<Submission>::new("submissions venue", COMMAND_SLOTS);
+    let from_venue = submissions_venue.gating("sequencer");
+    let (commands, _) = submissions_venue.build();
+
     let mut outputs = Builder::<Output>::new("outputs", config.rings.outputs);
     let to_order_entry = outputs.gating("order entry");
     let to_order_entry_udp = outputs.gating("order entry udp");
@@ -264,6 +274,9 @@ where
         recovery::resume(storage, &mut *files, &options, plan.history_bytes, &mut take)?;
     // Streams are named after it; a journal that could not be read above would have another.
     assert_eq!(writer.journal_id(), journal_id, "the journal is the one the streams are named for");
+    let entries = config.schedule.iter().map(ScheduleConfig::command).collect::<Result<_, _>>();
+    let entries = entries.map_err(Failure::usage)?;
+    let schedule = Schedule::new(entries, engine.timestamp(), now_ns);
     recovery::complete(config, now_ns, &mut engine, &mut writer, &mut |output| {
         take(Past::Output(output));
     })?;
@@ -300,10 +313,11 @@ where
     let sequencer = Sequencer::new(
         engine.sequence(),
         engine.timestamp(),
-        vec![from_order_entry, from_order_entry_udp],
+        vec![from_order_entry, from_order_entry_udp, from_venue],
         inputs_producer,
         Arc::clone(&due),
-    );
+    )
+    .with_schedule(schedule);
     let journaled = Arc::new(Latest::new(0));
     let hash_every = config.journal.state_hash_every;
     let journaler = Journaler::new(to_journaler, writer, durable, unconditional)
@@ -332,7 +346,7 @@ where
         agents.insert(AgentName::Ledger, Box::new(ledger.outlet));
         recorder = Some(Box::new(ledger.recorder) as Box<dyn Agent>);
     }
-    Ok(Venue { agents, recorder, gauges, snapshots, recovered })
+    Ok(Venue { agents, recorder, gauges, snapshots, commands, recovered })
 }
 
 /// The ledger's two ends of its ring.

@@ -295,7 +295,11 @@ pub fn bootstrap(config: &Config, engine: &Engine) -> Result<Vec<Command>, Failu
             round_lot: instrument.round_lot(),
         };
         match engine.instruments().find(|known| known.symbol == wanted.symbol) {
-            None => commands.push(Command::AddInstrument(wanted)),
+            None => {
+                commands.push(Command::AddInstrument(wanted));
+                let trading = instrument.trading.commands(wanted.symbol);
+                commands.extend(trading.into_iter().map(Command::Venue));
+            }
             Some(known)
                 if known.price_increment != wanted.price_increment
                     || known.round_lot != wanted.round_lot =>

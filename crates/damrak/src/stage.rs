@@ -1,5 +1,6 @@
 //! The stages between the edges: one turn of work each, never a wait inside a turn.
 
+mod schedule;
 mod sequencer;
 mod journaler;
 mod engine;
@@ -7,6 +8,7 @@ mod snapshots;
 
 pub use engine::{Checkpoint, EngineHeir, EngineStage};
 pub use journaler::Journaler;
+pub use schedule::Schedule;
 pub use sequencer::Sequencer;
 pub use snapshots::{SnapshotFigures, SnapshotPlan, Snapshots};
 

@@ -10,9 +10,10 @@ use std::{
     time::Duration,
 };
 
-use gateway::{NoticeSink, SocketParker};
+use gateway::{NoticeSink, SocketParker, Submission};
 use journal::Folder;
-use ring::{Group, IdleStrategy, RingReport};
+use market::{Command, Timestamp, VenueCommand};
+use ring::{Group, IdleStrategy, Producer, RingReport};
 use serde_json::{Value, json};
 
 use crate::{
@@ -37,6 +38,7 @@ pub struct Running {
     recorder: Option<ring::Running>,
     snapshots: Option<ring::Running>,
     gauges: Gauges,
+    commands: Producer<Submission>,
     started: Value,
     notices: Vec<String>,
     clock: SystemClock,
@@ -104,6 +106,7 @@ pub fn start(config: &Config, clock: SystemClock) -> Result<Running, Failure> {
         recorder,
         snapshots,
         gauges: venue.gauges,
+        commands: venue.commands,
         started,
         notices: sockets.notices,
         clock,
@@ -130,6 +133,13 @@ impl Running {
             .into_iter()
             .flatten()
             .any(ring::Running::stopped)
+    }
+
+    /// Gives a command of the venue's own; false if so many wait that there is no room for it.
+    pub fn submit(&mut self, command: VenueCommand) -> bool {
+        let received = Timestamp(self.clock.now_ns());
+        let submission = Submission { received, command: Command::Venue(command) };
+        self.commands.try_publish(submission).is_ok()
     }
 
     /// The figures of now, as `damrak serve --json` prints them.

@@ -15,10 +15,13 @@ use flow::{
     model::Model,
     rng::Rng,
 };
-use gateway::fake::{FakeDatagram, FakeStream};
+use gateway::{
+    Submission,
+    fake::{FakeDatagram, FakeStream},
+};
 use journal::{Crash, CrashStorage};
-use market::{Command, Event};
-use ring::{Clock, Runner};
+use market::{Command, Event, InstrumentChange, Timestamp, VenueCommand};
+use ring::{Clock, Producer, Runner};
 use wire::ouch;
 
 use super::{
@@ -131,6 +134,7 @@ impl Clock for FakeClock {
 struct VenueLife {
     runner: Runner,
     gauges: Gauges,
+    commands: Producer<Submission>,
     order_entry: FakeStream,
     order_entry_udp: FakeDatagram,
     market_data: FakeDatagram,
@@ -165,6 +169,7 @@ impl World {
             sessions: (TCP_SESSIONS + UDP_SESSIONS) as u16,
             instruments: config.instruments.len() as u16,
             beyond_ouch_percent: 0,
+            venue_per_mille: 6,
             ..Profile::default()
         };
         let address = |port: u16| SocketAddr::from(([127, 0, 0, 1], port));
@@ -253,6 +258,7 @@ impl World {
         self.venue = Some(VenueLife {
             runner: Runner::new(agents, clock),
             gauges: venue.gauges,
+            commands: venue.commands,
             order_entry: life.0,
             order_entry_udp: life.1,
             market_data: life.2,
@@ -265,6 +271,9 @@ impl World {
     fn trade(&mut self) {
         let now_ns = self.now_ns();
         let command = self.flow.next_command();
+        if self.submit(&command) {
+            return;
+        }
         // The flow also asks for what no field of OUCH can hold; that is for the core alone.
         if lots(&command) > u64::from(u32::MAX) {
             return;
@@ -296,6 +305,27 @@ impl World {
                 _ => self.udp[0].send(noise, &self.faults, &mut self.rng, now_ns),
             }
         }
+    }
+
+    /// What only the venue itself may ask goes in beside what participants ask. Increments and round
+    /// lots stay those of the configuration, which is held against them at each start.
+    fn submit(&mut self, command: &Command) -> bool {
+        let is_configured = match command {
+            Command::Venue(VenueCommand::ConfigureInstrument(configure)) => matches!(
+                configure.change,
+                InstrumentChange::PriceIncrement(_) | InstrumentChange::RoundLot(_)
+            ),
+            Command::Venue(_) => false,
+            _ => return false,
+        };
+        let removes = matches!(command, Command::Venue(VenueCommand::RemoveInstrument(_)));
+        if !is_configured && !removes {
+            let received = Timestamp(self.now_ns());
+            let venue = self.venue.as_mut().expect("the venue runs between kills");
+            // A full ring is a command that was not given.
+            let _ = venue.commands.try_publish(Submission { received, command: *command });
+        }
+        true
     }
 
     /// Time goes on, the venue takes a turn, and what is under way arrives.

@@ -4,7 +4,7 @@ use gateway::Submission;
 use market::{Command, Input, Sequence, Timestamp};
 use ring::{Agent, AgentError, Consumer, Flow, Latest, Producer};
 
-use super::TURN_LIMIT;
+use super::{Schedule, TURN_LIMIT};
 
 /// Gives each command its place and time: the only place where that happens.
 ///
@@ -21,6 +21,7 @@ pub struct Sequencer {
     turn: usize,
     /// True if the last turn found or left the ring of inputs full.
     is_full: bool,
+    schedule: Option<Schedule>,
 }
 
 impl Sequencer {
@@ -34,7 +35,14 @@ impl Sequencer {
         due: Arc<Latest>,
     ) -> Self {
         let last = Last { sequence: last_sequence, timestamp: last_timestamp };
-        Self { sources, inputs, last, due, turn: 0, is_full: false }
+        Self { sources, inputs, last, due, turn: 0, is_full: false, schedule: None }
+    }
+
+    /// Gives the commands of a schedule as well, each when it is due.
+    #[must_use]
+    pub fn with_schedule(mut self, schedule: Schedule) -> Self {
+        self.schedule = Some(schedule);
+        self
     }
 }
 
@@ -79,6 +87,14 @@ impl Agent for Sequencer {
             });
             free -= taken;
             work += taken;
+        }
+        if let Some(schedule) = self.schedule.as_mut().filter(|schedule| schedule.per_day() < free)
+        {
+            let given = schedule.due(now_ns, |command| {
+                publish(self.last.next(command, Timestamp(now_ns)));
+            });
+            free -= given;
+            work += given;
         }
         // An input that is not before the moment is enough, whatever it asks.
         let due_ns = self.due.get();

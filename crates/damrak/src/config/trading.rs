@@ -1,0 +1,176 @@
+//! How instruments are traded from the start, and when their phases change.
+
+use market::{
+    ConfigureInstrument, InstrumentChange, Phase, Price, Quantity, SetPhase, Symbol, VenueCommand,
+};
+use serde::Deserialize;
+
+use super::{Decimal, Span};
+
+/// `[instruments.trading]`: taken when the instrument is added; later the venue's commands hold.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct TradingConfig {
+    /// The phase it begins in. Default `continuous`.
+    pub phase: Option<PhaseName>,
+    /// What bands, collar and auctions refer to, in currency. Default none.
+    pub reference_price: Option<Decimal>,
+    /// How far from the reference price it trades, in millionths. Default 0, any.
+    pub static_band_ppm: u32,
+    /// How far from the last price it trades, in millionths. Default 0, any.
+    pub dynamic_band_ppm: u32,
+    /// How long trading pauses when it would go further, in whole seconds. Default none.
+    pub pause: Option<Span>,
+    /// How far through the reference price a limit may be, in millionths. Default 0, any.
+    pub price_collar_ppm: u32,
+    /// The most lots of an order. Default 0, any.
+    pub quantity_max: u32,
+    /// The most that an order may cost, in currency times lots. Default none.
+    pub notional_max: Option<Decimal>,
+}
+
+impl TradingConfig {
+    /// The commands that make a new instrument so.
+    #[must_use]
+    pub fn commands(&self, symbol: Symbol) -> Vec<VenueCommand> {
+        use InstrumentChange::*;
+        let pause_s = self.pause.map_or(0, |pause| pause.0.as_secs() as u32);
+        let reference = self.reference_price.map_or(0, |price| price.0);
+        let changes = [
+            (reference != 0, ReferencePrice(Price(reference))),
+            (self.static_band_ppm != 0, StaticBand(self.static_band_ppm)),
+            (self.dynamic_band_ppm != 0, DynamicBand(self.dynamic_band_ppm)),
+            (pause_s != 0, PauseSeconds(pause_s)),
+            (self.price_collar_ppm != 0, PriceCollar(self.price_collar_ppm)),
+            (self.quantity_max != 0, QuantityMax(Quantity(u64::from(self.quantity_max)))),
+            (self.notional_max.is_some(), NotionalMax(self.notional_max.map_or(0, |it| it.0))),
+        ];
+        let changes = changes.into_iter().filter(|(is_set, _)| *is_set).map(|(_, change)| {
+            VenueCommand::ConfigureInstrument(ConfigureInstrument { symbol, change })
+        });
+        let phase = self.phase.map(PhaseName::phase).filter(|phase| *phase != Phase::Continuous);
+        let phase = phase.map(|phase| VenueCommand::SetPhase(SetPhase { symbol, phase }));
+        changes.chain(phase).collect()
+    }
+}
+
+/// A phase by its name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum PhaseName {
+    /// Orders are collected.
+    PreOpen,
+    /// Orders are collected for the opening auction.
+    OpeningAuction,
+    /// Orders trade as they come in.
+    Continuous,
+    /// Orders are collected, because the price would have moved too far.
+    VolatilityAuction,
+    /// No order is taken.
+    Halted,
+    /// Orders are collected for the closing auction.
+    ClosingAuction,
+    /// No order is taken until the next pre-open.
+    Closed,
+}
+
+impl PhaseName {
+    /// In the words of the engine.
+    #[must_use]
+    pub const fn phase(self) -> Phase {
+        match self {
+            Self::PreOpen => Phase::PreOpen,
+            Self::OpeningAuction => Phase::OpeningAuction,
+            Self::Continuous => Phase::Continuous,
+            Self::VolatilityAuction => Phase::VolatilityAuction,
+            Self::Halted => Phase::Halted,
+            Self::ClosingAuction => Phase::ClosingAuction,
+            Self::Closed => Phase::Closed,
+        }
+    }
+}
+
+/// `[[schedule]]`: every day at this time instruments go on to a phase.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ScheduleConfig {
+    /// When, in UTC: `08:00:00`.
+    pub at: String,
+    /// Where to.
+    pub phase: PhaseName,
+    /// Which instrument; without one, every instrument that may go there.
+    #[serde(default)]
+    pub symbol: Option<String>,
+}
+
+impl ScheduleConfig {
+    /// Nanoseconds after midnight, and the command.
+    ///
+    /// # Errors
+    /// It is no time of the day, or no symbol.
+    pub fn command(&self) -> Result<(u64, VenueCommand), String> {
+        let symbol = match &self.symbol {
+            None => Symbol::BLANK,
+            Some(name) => Symbol::new(name).filter(|it| !it.is_blank()).ok_or_else(|| {
+                format!("schedule: symbol {name:?} is not 1 to 8 printable ASCII characters")
+            })?,
+        };
+        let phase = self.phase.phase();
+        Ok((time_of_day_ns(&self.at)?, VenueCommand::SetPhase(SetPhase { symbol, phase })))
+    }
+}
+
+fn time_of_day_ns(text: &str) -> Result<u64, String> {
+    let wrong = || format!("schedule: at = {text:?} is not a time of the day like \"08:00:00\"");
+    let mut parts = text.split(':').map(|part| match part.len() {
+        2 => part.parse::<u64>().map_err(|_| wrong()),
+        _ => Err(wrong()),
+    });
+    let mut below = |limit| {
+        let part = parts.next().ok_or_else(wrong)??;
+        if part < limit { Ok(part) } else { Err(wrong()) }
+    };
+    let seconds = (below(24)? * 60 + below(60)?) * 60 + below(60)?;
+    if parts.next().is_some() { Err(wrong()) } else { Ok(seconds * 1_000_000_000) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A new instrument is configured before its phase is set, and the phase last; nothing is said
+    /// that is as it would be anyway.
+    #[test]
+    fn settings_are_commands() {
+        let text = "
+            phase = \"pre-open\"
+            reference_price = \"1.5\"
+            static_band_ppm = 7
+            pause = \"30s\"
+        ";
+        let config: TradingConfig = toml::from_str(text).expect("it is one");
+        let symbol = Symbol::new("AAPL").expect("short");
+        let changed =
+            |change| VenueCommand::ConfigureInstrument(ConfigureInstrument { symbol, change });
+        assert_eq!(
+            config.commands(symbol),
+            [
+                changed(InstrumentChange::ReferencePrice(Price(15_000))),
+                changed(InstrumentChange::StaticBand(7)),
+                changed(InstrumentChange::PauseSeconds(30)),
+                VenueCommand::SetPhase(SetPhase { symbol, phase: Phase::PreOpen }),
+            ]
+        );
+        assert_eq!(TradingConfig::default().commands(symbol), []);
+    }
+
+    /// A time of the day is two digits each of hours, minutes and seconds, and nothing else.
+    #[test]
+    fn times_of_the_day_are_read() {
+        assert_eq!(time_of_day_ns("00:00:01"), Ok(1_000_000_000));
+        assert_eq!(time_of_day_ns("23:59:59"), Ok(86_399_000_000_000));
+        for wrong in ["24:00:00", "08:60:00", "08:00", "8:00:00", "08:00:00:00", "", "ab:cd:ef"] {
+            assert!(time_of_day_ns(wrong).is_err(), "{wrong}");
+        }
+    }
+}
