@@ -16,6 +16,7 @@ pub mod model_btree;
 pub mod null;
 pub mod shapes;
 pub mod pipeline;
+pub mod recovery;
 
 use std::hint::black_box;
 

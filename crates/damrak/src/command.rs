@@ -4,6 +4,7 @@ mod at;
 mod bench;
 mod demo;
 mod feed;
+mod follow;
 mod generate;
 mod journal;
 mod ledger;
@@ -15,6 +16,7 @@ mod recover;
 mod run;
 mod serve;
 mod sim;
+mod snapshot;
 
 use std::ffi::OsString;
 
@@ -52,6 +54,8 @@ enum Verb {
     Recover(recover::Arguments),
     At(at::Arguments),
     Ledger(ledger::Arguments),
+    Snapshot(snapshot::Arguments),
+    Follow(follow::Arguments),
     Sim(sim::Arguments),
     Kill(kill::Arguments),
     Run(run::Arguments),
@@ -85,6 +89,8 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> Result<(), Failure>
         Verb::Recover(arguments) => recover::run(&arguments),
         Verb::At(arguments) => at::run(&arguments),
         Verb::Ledger(arguments) => ledger::run(&arguments),
+        Verb::Snapshot(arguments) => snapshot::run(&arguments),
+        Verb::Follow(arguments) => follow::run(&arguments),
         Verb::Sim(arguments) => sim::run(&arguments),
         Verb::Kill(arguments) => kill::run(&arguments),
         Verb::Run(arguments) => run::run(&arguments),

@@ -16,7 +16,7 @@ use crate::{
     config::Config,
     failure::Failure,
     note::{self, Difference, HashCheck, StateHash},
-    shadow::{Choice, choose},
+    shadow::{Age, Choice, choose},
     snapshot::{self, NotACommand},
 };
 
@@ -28,6 +28,8 @@ pub struct Replay {
     pub report: Report,
     /// How its state hashes compared.
     pub hashes: HashCheck,
+    /// The snapshot it began with: only where the first records were removed.
+    pub snapshot: Option<SnapshotSummary>,
 }
 
 /// Replays the journal of a folder without changing it. `after` is called after each input with
@@ -44,7 +46,8 @@ pub fn replay_folder(
     replay(&mut Folder::new(directory), after, each)
 }
 
-/// As [`replay_folder`], from any storage.
+/// As [`replay_folder`], from any storage. Begins with the first record; where that was removed since
+/// snapshots have it, with the oldest snapshot that can be used.
 ///
 /// # Errors
 /// See [`replay_folder`].
@@ -53,15 +56,25 @@ pub fn replay(
     after: &mut dyn FnMut(&Input, &Engine),
     each: &mut dyn FnMut(&Output),
 ) -> Result<Replay, Failure> {
-    let mut state = State::default();
-    let report = journal::verify(storage, &mut |record| {
+    let (mut state, mut snapshot) = (State::default(), None);
+    let first = journal::first_sequence(storage).unwrap_or(None);
+    if first.is_some_and(|first| first > 1) {
+        let mut files = storage.second();
+        let choice = choose(&*storage.second(), &mut *files, Age::Oldest, u64::MAX, 0)?;
+        if let Some((summary, found)) = choice.found {
+            state.engine = found.engine;
+            snapshot = Some(summary);
+        }
+    }
+    let from = state.engine.sequence().0;
+    let report = journal::verify_from(storage, from, &mut |record| {
         if let Some(input) = state.show(record, each)? {
             after(&input, &state.engine);
         }
         Ok::<(), NotReplayed>(())
     })
     .map_err(|error| verify_failure(&error))?;
-    Ok(Replay { engine: state.engine, report, hashes: state.hashes })
+    Ok(Replay { engine: state.engine, report, hashes: state.hashes, snapshot })
 }
 
 /// A journal that was opened for writing, and what it came to.
@@ -127,7 +140,8 @@ pub fn resume(
     history_bytes: usize,
     take: &mut dyn FnMut(Past<'_>),
 ) -> Result<Recovery, Failure> {
-    let Choice { found, passed_over } = choose(&*storage, snapshots, u64::MAX, history_bytes)?;
+    let Choice { found, passed_over } =
+        choose(&*storage, snapshots, Age::Newest, u64::MAX, history_bytes)?;
     let (snapshot, mut state) = match found {
         None => (None, State::default()),
         Some((summary, state)) => {

@@ -5,13 +5,16 @@ use std::io;
 
 use engine::Engine;
 use gateway::History;
-use journal::{Record, SnapshotError, SnapshotFault, SnapshotHeader, SnapshotSummary, Storage};
+use journal::{
+    Kind, Record, SnapshotError, SnapshotFault, SnapshotHeader, SnapshotSummary, Storage,
+};
 use market::{Input, Output};
 
 use crate::{
     failure::Failure,
-    recovery::verify_failure,
-    snapshot::{self, NotACommand, State},
+    note::{HashCheck, StateHash},
+    recovery::{self, NotReplayed, verify_failure},
+    snapshot::{self, State},
 };
 
 /// A state that follows a journal, and can be written as a snapshot.
@@ -21,6 +24,7 @@ pub struct Shadow {
     began_with: Option<SnapshotSummary>,
     /// Of the last record: its time, and the checksum of what it says.
     last: (u64, u32),
+    hashes: HashCheck,
     passed_over: Vec<SnapshotError>,
 }
 
@@ -37,7 +41,8 @@ impl Shadow {
         at_most: u64,
         history_bytes: usize,
     ) -> Result<Self, Failure> {
-        let Choice { found, passed_over } = choose(storage, snapshots, at_most, history_bytes)?;
+        let Choice { found, passed_over } =
+            choose(storage, snapshots, Age::Newest, at_most, history_bytes)?;
         let (began_with, state) = match found {
             Some((summary, state)) => (Some(summary), state),
             None => (None, State::new(history_bytes)),
@@ -46,7 +51,8 @@ impl Shadow {
         let first = began_with.map_or(0, |_| header.sequence + 1);
         Ok(Self {
             state,
-            follower: journal::Follower::new(storage.second(), first),
+            follower: journal::Follower::new(storage.second(), first).with_notes(),
+            hashes: HashCheck::default(),
             began_with,
             last: (header.timestamp, header.payload_checksum),
             passed_over,
@@ -58,18 +64,19 @@ impl Shadow {
     pub fn from_the_first(storage: &dyn Storage, history_bytes: usize) -> Self {
         Self {
             state: State::new(history_bytes),
-            follower: journal::Follower::new(storage.second(), 0),
+            follower: journal::Follower::new(storage.second(), 0).with_notes(),
+            hashes: HashCheck::default(),
             began_with: None,
             last: (0, 0),
             passed_over: Vec::new(),
         }
     }
 
-    /// Takes up at most `limit` inputs, none after the sequence `until`; says how many. `after` is
+    /// Takes up at most `limit` records, no input after the sequence `until`; says how many. `after` is
     /// called after each with the state it led to, `each` with every output.
     ///
     /// # Errors
-    /// The journal cannot be read, or is damaged, or is not the one of the snapshot.
+    /// The journal cannot be read, or is damaged, or leads to another state than it says.
     pub fn poll(
         &mut self,
         limit: usize,
@@ -77,18 +84,25 @@ impl Shadow {
         after: &mut dyn FnMut(&Input, &Engine),
         each: &mut dyn FnMut(&Output),
     ) -> Result<usize, Failure> {
-        let Self { state, follower, last, .. } = self;
+        let Self { state, follower, last, hashes, .. } = self;
         follower
             .poll(limit, until, &mut |record: Record<'_>| {
                 let State { engine, history } = state;
-                let input = snapshot::input_of(record.sequence, record.timestamp, record.payload)?;
+                if record.kind == Kind::Note {
+                    if let Some(note) = StateHash::decode(record.payload) {
+                        hashes.noted(&note, engine).map_err(NotReplayed::OtherState)?;
+                    }
+                    return Ok(());
+                }
+                let input = recovery::decode(&record)?;
                 snapshot::apply(engine, &input, &mut |output| {
                     history.take(output);
                     each(output);
                 });
+                hashes.applied(engine);
                 after(&input, engine);
                 *last = (record.timestamp, journal::payload_checksum(record.payload));
-                Ok::<(), NotACommand>(())
+                Ok::<(), NotReplayed>(())
             })
             .map_err(|error| verify_failure(&error))
     }
@@ -109,6 +123,12 @@ impl Shadow {
     #[must_use]
     pub fn began_with(&self) -> Option<&SnapshotSummary> {
         self.began_with.as_ref()
+    }
+
+    /// How the state hashes in the journal compared.
+    #[must_use]
+    pub fn hashes(&self) -> &HashCheck {
+        &self.hashes
     }
 
     /// Snapshots that could not be used, and why.
@@ -153,25 +173,36 @@ impl Shadow {
     }
 }
 
-/// The newest snapshot that can be used.
+/// The first snapshot that can be used.
 pub(crate) struct Choice {
     pub(crate) found: Option<(SnapshotSummary, State)>,
-    /// Newer ones that cannot, and why.
+    /// Those tried before it, and why they cannot.
     pub(crate) passed_over: Vec<SnapshotError>,
 }
 
-/// Tries the snapshots of a folder, the newest first: docs/snapshot.md has the table.
+/// Which snapshots are tried first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Age {
+    Newest,
+    Oldest,
+}
+
+/// Tries the snapshots of a folder in turn: docs/snapshot.md has the table.
 pub(crate) fn choose(
     storage: &dyn Storage,
     snapshots: &mut dyn Storage,
+    age: Age,
     at_most: u64,
     history_bytes: usize,
 ) -> Result<Choice, Failure> {
     let mut passed_over = Vec::new();
-    let listed = journal::snapshots(snapshots).map_err(|error| {
+    let mut listed = journal::snapshots(snapshots).map_err(|error| {
         let place = snapshots.place();
         Failure::environment(format!("cannot list {}: {error}", place.display()))
     })?;
+    if age == Age::Oldest {
+        listed.reverse();
+    }
     let journal_id = journal::identity(&mut *storage.second());
     for sequence in listed.into_iter().filter(|sequence| *sequence <= at_most) {
         let confirmed = journal::read_snapshot_header(snapshots, journal_id, sequence)
@@ -185,7 +216,7 @@ pub(crate) fn choose(
 }
 
 /// Looks whether the journal has the record that a snapshot ends with.
-fn confirm(
+pub(crate) fn confirm(
     storage: &dyn Storage,
     snapshots: &dyn Storage,
     header: &SnapshotHeader,

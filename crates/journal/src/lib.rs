@@ -42,7 +42,7 @@ pub use record::{Kind, PAYLOAD_LEN_MAX, Record, encoded_len};
 pub use recovery::{
     Cut, DamagedCopy, Options, Report, SegmentReport, identity, open, verify, verify_from,
 };
-pub use retention::{remove_segments_before, segments_before};
+pub use retention::{first_sequence, remove_segments_before, segments_before};
 pub use segment::{FORMAT_VERSION, SEGMENT_HEADER_LEN, file_name};
 pub use snapshot::{
     SECTION_LEN_MAX, SNAPSHOT_VERSION, SnapshotError, SnapshotFault, SnapshotHeader,

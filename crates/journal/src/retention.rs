@@ -4,6 +4,14 @@ use std::io;
 
 use crate::{recovery::list_segments, segment::file_name, storage::Storage};
 
+/// The sequence with which the first segment begins; `None` if there is none.
+///
+/// # Errors
+/// The folder cannot be listed.
+pub fn first_sequence(storage: &mut dyn Storage) -> io::Result<Option<u64>> {
+    Ok(list_segments(storage)?.first().copied())
+}
+
 /// The first sequences of the segments that end before the one that has the record `sequence`,
 /// ascending: what is not needed by who begins with a snapshot of that sequence.
 ///

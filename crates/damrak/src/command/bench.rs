@@ -1,3 +1,5 @@
+mod recovery;
+
 use std::{env, path::PathBuf, process::Command};
 
 use clap::{Args, Subcommand};
@@ -36,6 +38,7 @@ enum What {
     Book(BookArguments),
     Journal(JournalArguments),
     Pipeline(PipelineArguments),
+    Recovery(recovery::Arguments),
 }
 
 /// Measure an operation on the book.
@@ -145,6 +148,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     match &arguments.what {
         What::Book(arguments) => book(arguments),
         What::Journal(arguments) => journal(arguments),
+        What::Recovery(arguments) => recovery::run(arguments),
         What::Pipeline(arguments) => run_pipeline(arguments),
     }
 }

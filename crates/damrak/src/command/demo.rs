@@ -58,6 +58,9 @@ const QUIET_NS: u64 = 500_000_000;
 /// How long the subscriber may take to get what it missed.
 const CATCH_UP_MAX: Duration = Duration::from_secs(30);
 
+/// The demo is short, so its venue makes snapshots often.
+const SNAPSHOT_INPUTS: u64 = 50_000;
+
 /// A file by which the demo knows a folder as its own.
 const MARKER: &str = "demo.marker";
 
@@ -143,6 +146,16 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     let venue = Venue::start(&stage.config, &stage.log)?;
     let restart_seconds = (clock.since_start() - before).as_secs_f64();
     let recovered = venue.started["recovered"].clone();
+    if let Some(sequence) = recovered["snapshot"]["sequence"].as_u64() {
+        tell(
+            arguments,
+            &format!(
+                "snapshot   of the first {} inputs; {} after it were replayed",
+                grouped(sequence),
+                grouped(recovered["replayed"].as_u64().unwrap_or(0)),
+            ),
+        )?;
+    }
     tell(
         arguments,
         &format!(
@@ -195,6 +208,8 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
         "latency_ns": percentiles(&latency),
         "late_sends": report.counts.late_sends,
         "recovery_seconds": recovered["seconds"],
+        "snapshot_sequence": recovered["snapshot"]["sequence"],
+        "replayed": recovered["replayed"],
         "restart_seconds": restart_seconds,
         "rate_per_second": arguments.rate.0,
         "seed": arguments.seed,
@@ -309,6 +324,7 @@ impl Stage {
     ) -> Result<(), Failure> {
         let mut text = format!(
             "[journal]\ndirectory = {:?}\ndurability = \"written\"\n\n\
+             [snapshots]\ninputs = {SNAPSHOT_INPUTS}\nreplies = \"256MiB\"\n\n\
              [order_entry]\naddress = {order_entry:?}\n\n\
              [order_entry_udp]\naddress = {order_entry_udp:?}\n\n\
              [market_data]\ngroup = {group:?}\nre_request = {re_request:?}\nstore = \"1GiB\"\n",

@@ -5,11 +5,20 @@ use journal::{Durability, Folder, Options};
 use serde_json::json;
 
 use super::output::{grouped, print_json, print_line};
-use crate::{clock::SystemClock, failure::Failure, recovery, stage::Checkpoint};
+use crate::{
+    clock::SystemClock,
+    failure::Failure,
+    recovery::{self, Recovery},
+    stage::Checkpoint,
+};
+
+/// What is kept of what was said; nobody asks for it here.
+const HISTORY_BYTES: usize = 1 << 20;
 
 /// Recover a journal as a start of the venue does, and stop.
 ///
-/// Takes the lock, cuts a torn tail, brings what was written to the disk, replays it, and marks what
+/// Takes the lock, begins with the newest snapshot that can be used, replays what follows, cuts a torn
+/// tail, brings what was written to the disk, and marks what
 /// must be there from now on. Prints the sequence numbers, the state hash and the seconds. Exit code
 /// 4 if the journal is corrupt; then nothing was changed.
 #[derive(Debug, Args)]
@@ -38,11 +47,18 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     }
     let options =
         Options { durability: Durability::Written, ..Options::new(clock.now_ns(), clock.now_ns()) };
-    let (engine, mut writer, report) = recovery::recover(Box::new(folder), &options, &mut |_| {})?;
+    let mut files = Folder::new(&arguments.directory);
+    let Recovery { engine, mut writer, report, snapshot, passed_over } =
+        recovery::resume(Box::new(folder), &mut files, &options, HISTORY_BYTES, &mut |_| {})?;
     writer.sync().map_err(Failure::runtime)?;
     drop(writer);
     let seconds = clock.since_start().as_secs_f64();
     let state = Checkpoint::of(&engine);
+    let began_with = snapshot.map(|summary| summary.header.sequence);
+    let replayed = report.last_sequence - began_with.unwrap_or(0);
+    for error in &passed_over {
+        eprintln!("note: {error}");
+    }
     if arguments.json {
         return print_json(&json!({
             "schema": "damrak/recover/1",
@@ -51,6 +67,8 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
             "first_sequence": report.first_sequence,
             "last_sequence": report.last_sequence,
             "last_timestamp": report.last_timestamp,
+            "snapshot": began_with,
+            "replayed": replayed,
             "segments": report.segment_count,
             "bytes": report.byte_count,
             "torn_tail": report.cut.as_ref().map(|cut| json!({
@@ -59,12 +77,18 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
             "state_hash": format!("{:016x}", state.state_hash),
             "live_orders": state.live_orders,
             "seconds": seconds,
-            "inputs_per_second": report.record_count as f64 / seconds,
+            "inputs_per_second": replayed as f64 / seconds,
         }));
     }
     if let Some(cut) = &report.cut {
         let path = cut.path.display();
         print_line(&format!("cut: {} bytes from {path}, byte {}", cut.byte_count, cut.offset))?;
+    }
+    if let Some(sequence) = began_with {
+        let (sequence, replayed) = (grouped(sequence), grouped(replayed));
+        print_line(&format!(
+            "began with the snapshot of sequence {sequence}, replayed {replayed}"
+        ))?;
     }
     print_line(&format!(
         "sequences {} to {}, state hash {:016x}, {} live orders, {seconds:.3} s ({} inputs a second)",
@@ -72,6 +96,6 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
         grouped(report.last_sequence),
         state.state_hash,
         grouped(state.live_orders),
-        grouped((report.record_count as f64 / seconds) as u64),
+        grouped((replayed as f64 / seconds) as u64),
     ))
 }

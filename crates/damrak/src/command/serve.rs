@@ -143,6 +143,17 @@ fn announce(running: &Running, config: &Config, json: bool) -> Result<(), Failur
     if started["ledger"].is_string() {
         print_line(&format!("  ledger           {}", text(&started["ledger"])))?;
     }
+    let snapshot = &started["recovered"]["snapshot"];
+    if snapshot.is_object() {
+        print_line(&format!(
+            "  snapshot         of sequence {}; {} inputs after it were replayed",
+            grouped(snapshot["sequence"].as_u64().unwrap_or(0)),
+            grouped(started["recovered"]["replayed"].as_u64().unwrap_or(0)),
+        ))?;
+    }
+    for passed_over in started["recovered"]["passed_over"].as_array().into_iter().flatten() {
+        eprintln!("note: a snapshot is of no use: {}", text(passed_over));
+    }
     let cut = &started["recovered"]["torn_tail"];
     if cut.is_object() {
         print_line(&format!(

@@ -68,9 +68,10 @@ impl Drop for Venue {
 /// Every verb explains itself, with an example.
 #[test]
 fn every_verb_has_help_with_an_example() {
-    for verb in
-        ["demo", "serve", "load", "feed", "journal", "recover", "at", "sim", "kill", "bench", "man"]
-    {
+    for verb in [
+        "demo", "serve", "load", "feed", "journal", "recover", "at", "snapshot", "follow", "sim",
+        "kill", "bench", "man",
+    ] {
         let output = damrak(&[verb, "--help"]);
         let help = String::from_utf8_lossy(&output.stdout).into_owned();
         assert_eq!(output.status.code(), Some(0), "{verb}");

@@ -197,6 +197,10 @@ fn segments_that_snapshots_cover_are_not_needed() {
     let removed = journal::remove_segments_before(&mut storage.clone(), 1_000).unwrap();
     assert!(removed > 2 && storage.names().len() == before - removed, "{removed}");
     assert_eq!(start(&storage).unwrap().recovery.engine.state_hash(), expected);
+    // A replay without opening begins with the oldest.
+    let replayed = recovery::replay(&mut storage.clone(), &mut |_, _| {}, &mut |_| {}).unwrap();
+    assert_eq!(replayed.engine.state_hash(), expected);
+    assert_eq!(replayed.snapshot.unwrap().header.sequence, 1_000);
     let newest = snapshot_file_name(2_000);
     let bytes = storage.bytes(&newest).unwrap();
     storage.set_bytes(&newest, None);
@@ -304,4 +308,42 @@ fn snapshots_may_lie_elsewhere() {
         &mut |_| {},
     );
     assert_eq!(found.unwrap().snapshot.unwrap().header.sequence, 2_500);
+}
+
+/// A shadow whose state is not that which the journal names stops with the sequence: the state hashes in
+/// the journal are compared, and one that was changed is found out.
+#[test]
+fn the_first_difference_stops_with_its_sequence() {
+    use damrak::note::{self, StateHash};
+    let storage = CrashStorage::new();
+    append(&storage, 3, 200);
+    let state_hash = shadow_at(&storage, 200).engine().state_hash();
+    let note = |wrong: u64| StateHash {
+        sequence: 200,
+        state_hash: state_hash ^ wrong,
+        every: 0,
+        fingerprint: note::fingerprint(),
+    };
+    let write = |note: StateHash| {
+        let (_, mut writer, _) =
+            recovery::recover(Box::new(storage.clone()), &options(), &mut |_| {}).unwrap();
+        writer.note(&note.encode()).unwrap();
+        writer.commit().unwrap();
+    };
+    let follow = || {
+        let mut shadow = Shadow::from_the_first(&storage, HISTORY_BYTES);
+        loop {
+            match shadow.poll(50, u64::MAX, &mut |_, _| {}, &mut |_| {}) {
+                Ok(0) => return Ok(shadow.hashes().equal_count),
+                Ok(_) => {}
+                Err(failure) => return Err(failure),
+            }
+        }
+    };
+    write(note(0));
+    assert_eq!(follow().unwrap(), 1);
+    write(note(1));
+    let failure = follow().unwrap_err();
+    assert_eq!(failure.exit_code, ExitCode::Verification);
+    assert!(failure.to_string().contains("after sequence 200"), "{failure}");
 }

@@ -1,0 +1,311 @@
+use std::path::{Path, PathBuf};
+
+use clap::{Args, Subcommand};
+use journal::{Folder, SnapshotError, SnapshotHeader, Storage};
+use serde_json::{Value, json};
+
+use super::output::{grouped, print_json, print_line};
+use crate::{
+    clock::SystemClock,
+    config::Bytes,
+    failure::Failure,
+    recovery,
+    shadow::{Shadow, confirm},
+    snapshot::State,
+};
+
+/// Inputs taken up between two looks at how far it is.
+const STEP: usize = 1 << 16;
+
+/// Make, list and verify snapshots of a journal.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:\n  damrak snapshot make damrak-data\n  \
+                        damrak snapshot list damrak-data\n  damrak snapshot verify damrak-data")]
+pub struct Arguments {
+    #[command(subcommand)]
+    verb: Verb,
+}
+
+#[derive(Debug, Subcommand)]
+enum Verb {
+    Make(Make),
+    List(List),
+    Verify(Verify),
+}
+
+/// Replay a journal and write what it comes to as a snapshot.
+///
+/// May run beside the venue that writes the journal, and changes nothing of it. Begins with the
+/// newest snapshot that can be used. Older snapshots stay.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:\n  damrak snapshot make damrak-data\n  \
+                        damrak snapshot make damrak-data --at 100000 --from-the-first --json")]
+struct Make {
+    /// The folder of the journal.
+    directory: PathBuf,
+    /// The last input that is in it; without it, the last of the journal.
+    #[arg(long, value_name = "SEQUENCE")]
+    at: Option<u64>,
+    /// So many bytes of replies are in it, and of the feed.
+    #[arg(long, value_name = "BYTES", default_value = "64MiB")]
+    replies: Bytes,
+    /// Use no older snapshot.
+    #[arg(long)]
+    from_the_first: bool,
+    /// Print one JSON object.
+    #[arg(long)]
+    json: bool,
+}
+
+/// List the snapshots of a folder, the newest first, by what they say of themselves.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:\n  damrak snapshot list damrak-data\n  \
+                        damrak snapshot list damrak-data --json")]
+struct List {
+    /// The folder.
+    directory: PathBuf,
+    /// Print one JSON object.
+    #[arg(long)]
+    json: bool,
+}
+
+/// Read every snapshot of a folder whole, and compare each with the journal.
+///
+/// Restores the state of each and compares its hash, and looks for its last record in the journal.
+/// With --replay, the state is also compared with that of a replay from the first record. Exit code
+/// 4 if a snapshot cannot be used.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:\n  damrak snapshot verify damrak-data\n  \
+                        damrak snapshot verify damrak-data --replay --json")]
+struct Verify {
+    /// The folder of the journal.
+    directory: PathBuf,
+    /// Compare with a replay of the journal as well.
+    #[arg(long)]
+    replay: bool,
+    /// Print one JSON object.
+    #[arg(long)]
+    json: bool,
+}
+
+/// Runs `damrak snapshot`.
+pub fn run(arguments: &Arguments) -> Result<(), Failure> {
+    match &arguments.verb {
+        Verb::Make(arguments) => make(arguments),
+        Verb::List(arguments) => list(arguments),
+        Verb::Verify(arguments) => verify(arguments),
+    }
+}
+
+fn make(arguments: &Make) -> Result<(), Failure> {
+    let clock = SystemClock::start();
+    let folder = Folder::new(&arguments.directory);
+    let mut files = folder.second();
+    let until = arguments.at.unwrap_or(u64::MAX);
+    let history_bytes = arguments.replies.0.min(2 << 30) as usize;
+    let mut shadow = if arguments.from_the_first {
+        Shadow::from_the_first(&folder, history_bytes)
+    } else {
+        Shadow::begin(&folder, &mut *files, until, history_bytes)?
+    };
+    for error in shadow.passed_over() {
+        eprintln!("note: {error}");
+    }
+    while shadow.poll(STEP, until, &mut |_, _| {}, &mut |_| {})? > 0 {}
+    let sequence = shadow.engine().sequence().0;
+    let directory = arguments.directory.display();
+    if sequence == 0 {
+        return Err(Failure::environment(format!("{directory} holds no input to make one of")));
+    }
+    if let Some(at) = arguments.at.filter(|at| *at != sequence) {
+        return Err(Failure::usage(format!(
+            "the journal ends with sequence {sequence}, before {at}"
+        )));
+    }
+    let began_with = shadow.began_with().map(|summary| summary.header.sequence);
+    if began_with == Some(sequence) {
+        return Err(Failure::usage(format!("there is a snapshot of sequence {sequence} already"))
+            .hint("`damrak snapshot verify` compares it with the journal"));
+    }
+    shadow.sync_journal()?;
+    let bytes = shadow.write(&mut *files, clock.now_ns()).map_err(|error| {
+        Failure::runtime(format!("cannot write a snapshot into {directory}: {error}"))
+    })?;
+    let state_hash = shadow.engine().state_hash();
+    let seconds = clock.since_start().as_secs_f64();
+    if arguments.json {
+        return print_json(&json!({
+            "schema": "damrak/snapshot-make/1",
+            "directory": arguments.directory,
+            "file": journal::snapshot_file_name(sequence),
+            "sequence": sequence,
+            "state_hash": format!("{state_hash:016x}"),
+            "bytes": bytes,
+            "began_with": began_with,
+            "live_orders": shadow.engine().counters().orders_live,
+            "seconds": seconds,
+        }));
+    }
+    print_line(&format!(
+        "{}: {} inputs, {} live orders, state hash {state_hash:016x}, {} bytes, {seconds:.3} s",
+        journal::snapshot_file_name(sequence),
+        grouped(sequence),
+        grouped(shadow.engine().counters().orders_live.into()),
+        grouped(bytes),
+    ))
+}
+
+/// What is known of a snapshot: by its header, or by all of it.
+struct Found {
+    sequence: u64,
+    header: Result<SnapshotHeader, SnapshotError>,
+}
+
+fn found(files: &mut dyn Storage, directory: &Path) -> Result<Vec<Found>, Failure> {
+    let sequences = journal::snapshots(files).map_err(|error| {
+        Failure::environment(format!("cannot list {}: {error}", directory.display()))
+    })?;
+    let of =
+        |sequence| Found { sequence, header: journal::read_snapshot_header(files, None, sequence) };
+    Ok(sequences.into_iter().map(of).collect())
+}
+
+fn list(arguments: &List) -> Result<(), Failure> {
+    let mut files = Folder::new(&arguments.directory);
+    let found = found(&mut files, &arguments.directory)?;
+    if arguments.json {
+        return print_json(&json!({
+            "schema": "damrak/snapshot-list/1",
+            "directory": arguments.directory,
+            "snapshots": found.iter().map(|it| figures(it, &[])).collect::<Vec<_>>(),
+        }));
+    }
+    if found.is_empty() {
+        return print_line("no snapshot");
+    }
+    for it in &found {
+        print_line(&match &it.header {
+            Ok(header) => format!(
+                "{}  journal {:016x}  state hash {:016x}",
+                journal::snapshot_file_name(it.sequence),
+                header.journal_id,
+                header.state_hash,
+            ),
+            Err(error) => error.to_string(),
+        })?;
+    }
+    Ok(())
+}
+
+fn figures(found: &Found, more: &[(&str, Value)]) -> Value {
+    let mut figures = json!({
+        "file": journal::snapshot_file_name(found.sequence),
+        "sequence": found.sequence,
+        "journal_id": found.header.as_ref().ok().map(|it| format!("{:016x}", it.journal_id)),
+        "timestamp": found.header.as_ref().ok().map(|it| it.timestamp),
+        "created": found.header.as_ref().ok().map(|it| it.created),
+        "state_hash": found.header.as_ref().ok().map(|it| format!("{:016x}", it.state_hash)),
+        "fault": found.header.as_ref().err().map(ToString::to_string),
+    });
+    for (name, value) in more {
+        figures[name] = value.clone();
+    }
+    figures
+}
+
+fn verify(arguments: &Verify) -> Result<(), Failure> {
+    let clock = SystemClock::start();
+    let folder = Folder::new(&arguments.directory);
+    let mut files = folder.second();
+    let found = found(&mut *files, &arguments.directory)?;
+    let replayed = if arguments.replay {
+        let wanted: Vec<u64> = found.iter().map(|it| it.sequence).collect();
+        state_hashes(&arguments.directory, &wanted)?
+    } else {
+        Vec::new()
+    };
+    let journal_id = journal::identity(&mut *folder.second());
+    let mut bad = 0;
+    let mut told = Vec::new();
+    for it in &found {
+        let read = State::read(&mut *files, journal_id, it.sequence, 1 << 20);
+        let read = read.and_then(|(summary, state)| {
+            confirm(&folder, &*files, &summary.header).map(|()| (summary, state))
+        });
+        let replay = replayed.iter().find(|(sequence, _)| *sequence == it.sequence);
+        let line = match read {
+            Err(error) => Err(error.to_string()),
+            Ok((_, state))
+                if replay.is_some_and(|(_, hash)| *hash != state.engine.state_hash()) =>
+            {
+                Err(format!(
+                    "{}: its state hash is {:016x}, that of a replay {:016x}",
+                    journal::snapshot_file_name(it.sequence),
+                    state.engine.state_hash(),
+                    replay.map_or(0, |(_, hash)| *hash),
+                ))
+            }
+            Ok((summary, state)) => Ok((summary, state.engine.counters().orders_live)),
+        };
+        bad += usize::from(line.is_err());
+        if arguments.json {
+            told.push(match line {
+                Ok((summary, live)) => figures(
+                    it,
+                    &[
+                        ("bytes", json!(summary.byte_count)),
+                        ("sections", json!(summary.section_count)),
+                        ("live_orders", json!(live)),
+                        ("replay_equal", json!(replay.map(|_| true))),
+                    ],
+                ),
+                Err(fault) => figures(it, &[("fault", json!(fault))]),
+            });
+        } else {
+            print_line(&match line {
+                Ok((summary, live)) => format!(
+                    "{}: whole, {} bytes, {} live orders, state hash {:016x}{}",
+                    journal::snapshot_file_name(it.sequence),
+                    grouped(summary.byte_count),
+                    grouped(live.into()),
+                    summary.header.state_hash,
+                    if replay.is_some() { ", as a replay has it" } else { "" },
+                ),
+                Err(fault) => fault,
+            })?;
+        }
+    }
+    if arguments.json {
+        print_json(&json!({
+            "schema": "damrak/snapshot-verify/1",
+            "directory": arguments.directory,
+            "snapshots": told,
+            "bad": bad,
+            "seconds": clock.since_start().as_secs_f64(),
+        }))?;
+    } else if found.is_empty() {
+        print_line("no snapshot")?;
+    }
+    match bad {
+        0 => Ok(()),
+        1 => Err(Failure::verification("a snapshot cannot be used")
+            .hint("a start passes it over; remove the file once an older or newer one is whole")),
+        bad => Err(Failure::verification(format!("{bad} snapshots cannot be used"))
+            .hint("a start passes them over; `damrak snapshot make` makes a new one")),
+    }
+}
+
+/// The state hashes of a replay after these inputs.
+fn state_hashes(directory: &Path, wanted: &[u64]) -> Result<Vec<(u64, u64)>, Failure> {
+    let mut hashes = Vec::new();
+    recovery::replay_folder(
+        directory,
+        &mut |input, engine| {
+            if wanted.contains(&input.sequence.0) {
+                hashes.push((input.sequence.0, engine.state_hash()));
+            }
+        },
+        &mut |_| {},
+    )?;
+    Ok(hashes)
+}
