@@ -308,3 +308,37 @@ fn a_payload_has_a_longest() {
     let (mut writer, _, _) = open(storage.storage(), &options(Durability::Synced)).unwrap();
     let _ = writer.append(1, 0, &[0; PAYLOAD_LEN_MAX + 1]);
 }
+
+/// Lives that left nothing but a note do not stand in the way of the next one, however many they are;
+/// who follows goes on with it.
+#[test]
+fn lives_without_inputs_leave_nothing() {
+    on_both!(|place| {
+        let mut follower = journal::Follower::new(place.storage(), 0).with_notes();
+        let mut seen = 0;
+        let mut look = || {
+            let mut kept = |record: journal::Record<'_>| {
+                seen = record.sequence;
+                Ok::<_, std::convert::Infallible>(())
+            };
+            while follower.poll(9, u64::MAX, &mut kept).unwrap() > 0 {}
+            seen
+        };
+        for life in 0..6 {
+            let (mut writer, kept, _) =
+                open(place.storage(), &options(Durability::Written)).unwrap();
+            let expected = life / 3 * 5;
+            assert_eq!(kept.iter().filter(|it| it.sequence > 0).count() as u64, expected);
+            writer.note(b"a note").unwrap();
+            writer.commit().unwrap();
+            assert_eq!(look(), expected);
+            if life % 3 == 2 {
+                for sequence in expected + 1..=expected + 5 {
+                    append(&mut writer, sequence).unwrap();
+                }
+                writer.commit().unwrap();
+                assert_eq!(look(), expected + 5);
+            }
+        }
+    });
+}
