@@ -37,7 +37,13 @@ impl JournalOutputs {
     pub fn new(directory: &Path, mark: Sequence) -> Result<Self, StoreError> {
         let (storage, mut snapshots) = (Folder::new(directory), Folder::new(directory));
         let found = if directory.is_dir() && mark > Sequence::NONE {
-            let chosen = shadow::choose(&storage, &mut snapshots, mark.0, HISTORY_BYTES);
+            let chosen = shadow::choose(
+                &storage,
+                &mut snapshots,
+                shadow::Age::Newest,
+                mark.0,
+                HISTORY_BYTES,
+            );
             let Choice { found, .. } =
                 chosen.map_err(|error| StoreError::unavailable(error.what))?;
             found
