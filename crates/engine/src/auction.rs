@@ -390,7 +390,9 @@ impl Engine {
         if after.is_reserve {
             self.reserves.execute(slot, &after, quantity, &mut self.hash);
         }
-        if after.is_done() {
+        if after.is_instructed {
+            self.execute_instructed(slot, &after);
+        } else if after.is_done() {
             self.remove(slot);
         } else {
             self.hash.change(hash::order(&before), hash::order(&after));

@@ -122,6 +122,16 @@ impl Book {
             && self.number(price) * self.increment == price.0 as u32
     }
 
+    /// The lowest price that a limit order may have here.
+    pub(crate) fn price_lowest(&self) -> Price {
+        self.instrument.price_increment
+    }
+
+    /// The highest price that a limit order may have here.
+    pub(crate) fn price_highest(&self) -> Price {
+        self.price(Side::Sell, self.number_max)
+    }
+
     /// True if an order with this limit would meet another at once. `None` is any price.
     #[inline]
     pub(crate) fn would_cross(&self, side: Side, limit: Option<Price>) -> bool {

@@ -1,8 +1,8 @@
 //! The checks of an order, in the order of the codes of their reject reasons.
 
 use market::{
-    Display, Firm, Instructions, Lots, OrderType, Price, Quantity, RejectReason, ReplaceTerms,
-    Side, TimeInForce,
+    Display, Firm, Instructions, Lots, OrderType, Price, Pricing, Quantity, RejectReason,
+    ReplaceTerms, Side, Ticks, TimeInForce, Timestamp,
 };
 
 use crate::{
@@ -70,15 +70,16 @@ pub(crate) fn offered(
     instructions: &Instructions,
 ) -> Result<(), RejectReason> {
     use TimeInForce::*;
-    let is_offered = match time_in_force {
-        Day | GoodTillCancel | ImmediateOrCancel | FillOrKill => true,
-        AtTheOpen | AtTheClose | GoodForAuction => order_type != OrderType::MarketToLimit,
-        GoodTillTime => false,
+    let life_offered = match time_in_force {
+        Day | GoodTillCancel | ImmediateOrCancel | FillOrKill | GoodTillTime => true,
+        // What waits comes to the book, not to an auction.
+        AtTheOpen | AtTheClose | GoodForAuction => {
+            order_type != OrderType::MarketToLimit && !instructions.waits()
+        }
     };
-    // What is looked at here and elsewhere is offered.
-    let others =
-        Instructions { shown_quantity: Lots::ZERO, shown_range: Lots::ZERO, ..*instructions };
-    if !is_offered || others.is_some() {
+    let told_offered =
+        !instructions.pricing.is_pegged() && !instructions.all_or_none && !instructions.slide;
+    if !life_offered || !told_offered {
         return Err(RejectReason::NotSupported);
     }
     Ok(())
@@ -106,12 +107,50 @@ pub(crate) fn reserve(
     Ok(())
 }
 
+/// Has an order a moment at which it expires, if and only if it is to have one, and is that to come?
+pub(crate) fn expiry(
+    time_in_force: TimeInForce,
+    expires_s: u32,
+    now: Timestamp,
+) -> Result<(), RejectReason> {
+    let allowed = match time_in_force {
+        TimeInForce::GoodTillTime => now.0 < u64::from(expires_s) * 1_000_000_000,
+        _ => expires_s == 0,
+    };
+    if allowed { Ok(()) } else { Err(RejectReason::InvalidExpiry) }
+}
+
+/// Has an order a trigger and a distance that an order of its pricing may have, and no other?
+pub(crate) fn trigger(
+    book: &Book,
+    side: Side,
+    order_type: OrderType,
+    instructions: &Instructions,
+) -> Result<(), RejectReason> {
+    let Instructions { pricing, trigger, offset, .. } = *instructions;
+    let has_trigger = trigger != Ticks::ZERO;
+    let allowed = match pricing {
+        Pricing::Stop | Pricing::TakeProfit => book.is_price(trigger.price()) && offset == 0,
+        Pricing::TrailingStop => {
+            let distance = Price(offset.max(0) as u64);
+            // The limit of one keeps its distance to the trigger that it is told.
+            book.is_price(distance)
+                && (!has_trigger || book.is_price(trigger.price()))
+                && (has_trigger || order_type != OrderType::Limit)
+                && (!has_trigger || !side.is_buy() || distance < trigger.price())
+        }
+        _ => !has_trigger && offset == 0,
+    };
+    if allowed { Ok(()) } else { Err(RejectReason::InvalidTrigger) }
+}
+
 /// Could this order go on under these terms, with something left to trade?
 pub(crate) fn replacement(
     book: &Book,
     original: &Order,
     new: &ReplaceTerms,
     instructions: &Instructions,
+    now: Timestamp,
 ) -> bool {
     let trading = &book.trading;
     let leaves = new.quantity.saturating_sub(original.used());
@@ -119,6 +158,8 @@ pub(crate) fn replacement(
     terms(book, new.order_type, new.quantity, new.price).is_ok()
         && reserve(new.display, new.quantity, instructions).is_ok()
         && offered(new.order_type, new.time_in_force, instructions).is_ok()
+        && expiry(new.time_in_force, instructions.expires_s, now).is_ok()
+        && trigger(book, original.side, new.order_type, instructions).is_ok()
         && minimum(minimum_quantity, new.order_type, new.time_in_force, leaves).is_ok()
         && phase::takes(trading.phase, new.order_type, new.time_in_force, minimum_quantity).is_ok()
         && trading.limits(original.side, new.order_type, new.quantity, new.price).is_ok()

@@ -25,6 +25,11 @@ impl Day {
         self.last
     }
 
+    /// True if the hours of the system have ended.
+    pub(crate) fn is_over(self) -> bool {
+        self.last.is_some_and(|last| part(SystemEvent::EndOfSystemHours) <= part(last))
+    }
+
     /// True if orders may be entered: from the start of system hours to their end.
     #[inline]
     pub(crate) fn is_open(self) -> bool {

@@ -18,6 +18,7 @@ use crate::{
     order::{Order, Progress},
     reserve::Reserve,
     session::Session,
+    standing::Standing,
 };
 
 /// The sum over the elements of the state.
@@ -57,6 +58,9 @@ const INSTRUMENT: u64 = 1;
 const SESSION: u64 = 2;
 const CHANNEL: u64 = 3;
 const FIRM_DISABLED: u64 = 4;
+const STANDING: u64 = 40;
+const LAST_TRADE: u64 = 41;
+const TRAILING_LEVEL: u64 = 42;
 const RESERVE: u64 = 5;
 pub(crate) const TRADING: u64 = 20;
 const BLOCK: u64 = 21;
@@ -142,6 +146,8 @@ fn order_identity(order: &Order) -> u64 {
         | u64::from(order.customer_type.code()) << 32
         | u64::from(order.self_match_prevention.code()) << 40
         | u64::from(order.post_only as u8) << 48
+        // Three bits tell lives apart, but for two auctions, which `waits` tells apart.
+        | u64::from(order.time_in_force.code() & 7) << 49
         | (order.waits as u64) << 52
         | u64::from(order.side.code()) << 56;
     let named = fold_pair(order.order_id.0.wrapping_mul(ORDER_IDENTITY) ^ kind, name);
@@ -268,6 +274,42 @@ pub(crate) fn reserve(order_id: OrderId, reserve: &Reserve) -> u64 {
     mix([RESERVE, order_id.0, parts, u64::from(shown_range.0)])
 }
 
+/// What an order is told, with what it will come in, and where it is meanwhile.
+pub(crate) fn standing(standing: &Standing) -> u64 {
+    let Standing { key, instructions, .. } = standing;
+    mix([
+        STANDING,
+        u64::from(key.session_id.0) << 40
+            | u64::from(key.channel) << 32
+            | u64::from(key.user_ref_num),
+        u64::from(instructions.pricing.code())
+            | u64::from(instructions.all_or_none) << 8
+            | u64::from(instructions.slide) << 16
+            | u64::from(standing.order_type.code()) << 24
+            | (standing.state as u64) << 32,
+        u64::from(instructions.trigger.0) << 32 | u64::from(instructions.offset as u32),
+        u64::from(instructions.shown_quantity.0) << 32 | u64::from(instructions.shown_range.0),
+        u64::from(instructions.expires_s) << 32 | u64::from(standing.minimum_quantity.0),
+        u64::from(instructions.parent) << 32 | u64::from(instructions.partner),
+    ])
+}
+
+/// The price of an instrument's last trade.
+pub(crate) fn last_trade(instrument_id: InstrumentId, price: u32) -> u64 {
+    mix([LAST_TRADE, u64::from(instrument_id.0), u64::from(price)])
+}
+
+/// What a mark of trailing stops is to an order that has it: the element of the order is the product
+/// of this and of [`trailing_order`], so that of many with one mark it is a product with a sum.
+pub(crate) fn trailing_level(instrument_id: InstrumentId, toward: u8, mark_key: u32) -> u64 {
+    mix([TRAILING_LEVEL, u64::from(instrument_id.0), u64::from(toward), u64::from(mark_key)]) | 1
+}
+
+/// A trailing stop, whatever its mark; see [`trailing_level`].
+pub(crate) fn trailing_order(order_id: OrderId) -> u64 {
+    mix([TRAILING_LEVEL, order_id.0])
+}
+
 /// Up to eight characters as a number, which has as many bytes as they are.
 #[inline]
 pub(crate) fn word<const N: usize>(text: &Text<N>) -> u64 {
@@ -303,7 +345,7 @@ mod tests {
 
     use market::{
         Capacity, Conditions, CustomerType, Display, InstrumentId, OrderId, OrderKey, Price,
-        Quantity, SelfMatchGroup, SelfMatchPrevention, Side,
+        Quantity, SelfMatchGroup, SelfMatchPrevention, Side, TimeInForce,
     };
 
     use super::*;
@@ -342,6 +384,8 @@ mod tests {
             capacity: Capacity::Other,
             customer_type: CustomerType::SessionDefault,
             conditions: Conditions::NONE,
+            time_in_force: TimeInForce::Day,
+            is_instructed: false,
         };
         let mut orders = vec![Order::new(terms())];
         for step in 2..=255_u16 {
@@ -381,6 +425,8 @@ mod tests {
         }
         let conditions = Conditions { post_only: true, ..Conditions::NONE };
         orders.push(Order::new(OrderTerms { conditions, ..terms() }));
+        let time_in_force = TimeInForce::GoodTillCancel;
+        orders.push(Order::new(OrderTerms { time_in_force, ..terms() }));
         orders.push(Order::new(OrderTerms { display: Display::Attributable, ..terms() }));
         orders.push(Order::new(OrderTerms { capacity: Capacity::Agency, ..terms() }));
         orders.push(Order::new(OrderTerms { customer_type: CustomerType::Retail, ..terms() }));

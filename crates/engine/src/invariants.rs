@@ -6,6 +6,7 @@ use crate::{
     BookView, Engine,
     hash::{self, StateHash},
     order::Waits,
+    standing::{StandingId, State},
     view::queue,
 };
 
@@ -47,6 +48,16 @@ impl Engine {
             }
         }
         self.money.add_hashes(&mut sum);
+        for id in self.standings.iter() {
+            let standing = &self.standings[id];
+            sum.add(standing.hash_slow());
+            if !standing.is_resting() {
+                sum.add(hash::order(&self.pool[standing.slot].order));
+            }
+        }
+        for triggers in &self.triggers {
+            sum.add(triggers.hash_slow(&self.standings));
+        }
         self.hash_with(sum)
     }
 
@@ -62,8 +73,10 @@ impl Engine {
             resting_count += self.check_side(view, Side::Buy) + self.check_side(view, Side::Sell);
             resting_count += self.check_auction(view);
         }
-        assert_eq!(resting_count, self.pool.live_count() as usize, "every order is in one queue");
-        assert_eq!(resting_count + self.pool.free_count(), self.pool.slot_count());
+        let waiting_count = self.check_standings();
+        let live = resting_count + waiting_count;
+        assert_eq!(live, self.pool.live_count() as usize, "every order is in one queue, or waits");
+        assert_eq!(live + self.pool.free_count(), self.pool.slot_count());
 
         let mut live_count = 0;
         for (session, number) in self.sessions.iter().zip(1..) {
@@ -74,7 +87,7 @@ impl Engine {
                 live_count += 1;
             }
         }
-        assert_eq!(live_count, resting_count, "a session knows each of its orders");
+        assert_eq!(live_count, live, "a session knows each of its orders");
         let live = self.sessions.iter().flat_map(|session| session.iter_live());
         self.money.check_orders(live.map(|(_, slot)| &self.pool[slot].order));
         let reserves = self
@@ -134,6 +147,42 @@ impl Engine {
         order_count
     }
 
+    /// Asserts what holds of orders that are told more than their limit; says how many of them wait.
+    fn check_standings(&self) -> usize {
+        self.standings.check();
+        let mut held_count = 0;
+        let mut for_trigger_count = 0;
+        for id in self.standings.iter() {
+            let standing = &self.standings[id];
+            let order = &self.pool[standing.slot].order;
+            assert!(order.is_instructed && order.key == standing.key && !order.is_done());
+            held_count += usize::from(standing.state == State::ForParent);
+            for_trigger_count += usize::from(standing.state == State::ForTrigger);
+            assert_eq!(standing.state == State::ForParent, !standing.parent_id.is_none());
+            let number =
+                |it: StandingId| it.some().map_or(0, |it| self.standings[it].key.user_ref_num);
+            assert_eq!(standing.instructions.parent, number(standing.parent_id));
+            assert_eq!(standing.instructions.partner, number(standing.partner_id));
+            if let Some(partner_id) = standing.partner_id.some() {
+                assert_eq!(self.standings[partner_id].partner_id, id, "two are partners");
+            }
+            if standing.instructions.expires_s != 0 {
+                let expires_ns = u64::from(standing.instructions.expires_s) * 1_000_000_000;
+                assert!(self.timestamp.0 < expires_ns, "{standing:?} has expired");
+            }
+            if standing.state != State::ForTrigger && standing.state != State::ForParent {
+                assert!(!standing.instructions.pricing.is_triggered(), "{standing:?} waits");
+            }
+            if !standing.is_resting() {
+                order.check();
+            }
+        }
+        let triggers = self.triggers.iter();
+        let triggered = triggers.map(|triggers| triggers.check(&self.standings)).sum();
+        assert_eq!(for_trigger_count, triggered, "what waits for a trigger is found by it");
+        held_count + for_trigger_count
+    }
+
     /// Asserts what holds of the queues of one side; says how many orders are in them.
     fn check_side(&self, view: BookView<'_>, side: Side) -> usize {
         let instrument_id = view.instrument().instrument_id;
@@ -154,6 +203,7 @@ impl Engine {
                         && (order.is_reserve || displayed == (shown == order.leaves()))
                 );
                 assert_eq!(order.instrument_id, instrument_id);
+                assert!(self.is_booked(slot), "{order:?} does not wait");
                 assert_eq!(order.side.is_buy(), side.is_buy());
                 assert_eq!((order.price(), order.waits), (price, Waits::No));
                 assert_eq!(order.display.is_displayed(), displayed);

@@ -25,6 +25,9 @@ mod reserve;
 mod self_match;
 mod book;
 mod money;
+mod standing;
+mod waiting;
+mod links;
 pub mod matching;
 mod auction;
 mod trades;
@@ -58,7 +61,7 @@ pub use session::{FIRMS_DISABLED_MAX, Session};
 pub use snapshot::{Restoration, Section, SnapshotError};
 pub use trades::TRADES_KEPT;
 pub use venue::BLOCKS_MAX;
-pub use view::{BookView, Counters, DepthLevel, RestingOrder};
+pub use view::{BookView, Counters, DepthLevel, RestingOrder, WaitsFor};
 
 use auction::Scratch;
 use book::{
@@ -73,8 +76,10 @@ use names::Names;
 use order::{Order, OrderTerms, Waits};
 use reserve::Reserves;
 use session::Sessions;
+use standing::Standings;
 use trades::Trades;
 use trading::Trading;
+use waiting::Triggers;
 
 /// The state of the exchange, and the one way to change it.
 #[derive(Debug)]
@@ -87,10 +92,14 @@ pub struct Engine {
     sessions: Sessions,
     /// By instrument id, less 1.
     books: Vec<Book>,
+    /// What waits for trades, by instrument id, less 1.
+    triggers: Vec<Triggers>,
     symbols: Names,
     /// The resting orders of all books.
     pool: Pool,
     reserves: Reserves,
+    /// What some of the live orders are told.
+    standings: Standings,
     order_id_last: OrderId,
     trade_id_last: TradeId,
     orders_accepted: u64,
@@ -122,9 +131,11 @@ impl Engine {
             day: Day::default(),
             sessions: Sessions::default(),
             books: Vec::new(),
+            triggers: Vec::new(),
             symbols: Names::default(),
             pool: Pool::new(),
             reserves: Reserves::default(),
+            standings: Standings::default(),
             order_id_last: OrderId(0),
             trade_id_last: TradeId(0),
             orders_accepted: 0,
@@ -171,12 +182,17 @@ impl Engine {
             Command::Venue(command) => self.venue(command, emit),
             Command::Time => {}
         }
+        self.follow(emit);
     }
 
     #[inline(never)]
     fn advance(&mut self, event: SystemEvent, emit: &mut impl FnMut(Event)) {
+        let was_over = self.day.is_over();
         if self.day.advance(event) {
             emit(Event::System(event));
+            if self.day.is_over() && !was_over {
+                self.end_day(emit);
+            }
         }
     }
 
@@ -198,6 +214,7 @@ impl Engine {
         };
         self.symbols.add(&add.symbol, instrument_id);
         self.books.push(Book::new(instrument));
+        self.triggers.push(Triggers::new(instrument.instrument_id));
         self.hash.add(hash::instrument(&instrument));
         self.hash.add(Trading::NEW.hash(instrument.instrument_id));
         emit(Event::InstrumentAdded(instrument));
@@ -261,16 +278,20 @@ impl Engine {
             capacity: order.attributes.capacity,
             customer_type: order.attributes.customer_type,
             conditions: order.conditions,
+            time_in_force: order.time_in_force,
+            is_instructed: order.instructions.without_shown().is_some(),
         });
         let phase = self.trading(instrument_id).phase;
         incoming.waits = phase::waits(phase, order.order_type, order.time_in_force);
         let terms = EntryTerms {
             order_type: order.order_type,
-            time_in_force: order.time_in_force,
             minimum_quantity: order.conditions.minimum_quantity,
             instructions: order.instructions,
         };
         self.reserve(&incoming, &terms, emit);
+        if incoming.is_instructed {
+            return self.enter_instructed(incoming, &terms, &order.instructions, emit);
+        }
         self.trade_and_rest(incoming, &terms, emit);
     }
 
@@ -299,23 +320,23 @@ impl Engine {
             self.consume(key);
             return reject(key, reason, name, emit);
         }
-        let told = |terms: &ReplaceTerms| {
-            terms.instructions.unwrap_or_else(|| self.kept(slot, terms.display))
-        };
-        let instructions = replace.terms.as_ref().map(told).unwrap_or_default();
         let phase = book.trading.phase;
         let named = replace.terms.map(|terms| keep_auction(&original, terms));
-        let acceptable = |terms: &ReplaceTerms| {
+        let accepted = named.and_then(|terms| {
+            let instructions = self.instructions_of_replacement(slot, &terms)?;
             let waits = phase::waits(phase, terms.order_type, terms.time_in_force);
             let id = original.instrument_id;
-            check::replacement(book, &original, terms, &instructions)
-                && self.check_bounded(id, original.side, terms.order_type, waits).is_ok()
-        };
-        let Some(terms) = named.filter(acceptable) else {
+            let book = self.book_of(&original);
+            let acceptable =
+                check::replacement(book, &original, &terms, &instructions, self.timestamp)
+                    && self.check_bounded(id, original.side, terms.order_type, waits).is_ok();
+            acceptable.then_some((terms, instructions))
+        });
+        let Some((terms, instructions)) = accepted else {
             return self.cancel_all(slot, CancelReason::User, emit);
         };
         self.money.count_asked(key.session_id, self.timestamp, &mut self.hash);
-        if let Err(reason) = self.check_replacement(&original, &terms) {
+        if let Err(reason) = self.check_replacement(&original, &terms, &instructions) {
             self.consume(key);
             return reject(key, reason, terms.client_order_id, emit);
         }
@@ -324,9 +345,12 @@ impl Engine {
         let minimum_quantity = terms.conditions.minimum_quantity.unwrap_or_default();
         let rests_at_once = terms.order_type == OrderType::Limit
             && terms.time_in_force.may_rest()
-            && (phase.collects() || !book.would_cross(original.side, Some(terms.price)));
+            && (phase.collects() || !book.would_cross(original.side, Some(terms.price)))
+            && !instructions.pricing.is_triggered();
+        let was_booked = self.is_booked(slot);
         self.consume(key);
-        self.remove(slot);
+        let standing_id = self.instruct(slot, &instructions);
+        self.take(slot);
         let mut replacement = Order::new(OrderTerms {
             order_id: self.next_order_id(),
             key,
@@ -342,11 +366,18 @@ impl Engine {
             capacity: original.capacity,
             customer_type: original.customer_type,
             conditions: terms.conditions.apply(original.conditions()),
+            time_in_force: terms.time_in_force,
+            is_instructed: standing_id.is_some(),
         });
         replacement.waits = phase::waits(phase, terms.order_type, terms.time_in_force);
-        let in_place = rests_at_once && self.shown_alike(&original, &replacement);
+        let in_place = was_booked && rests_at_once && self.shown_alike(&original, &replacement);
         let shown =
             if in_place { shown_first(&replacement, &instructions) } else { Quantity::ZERO };
+        let entry_terms =
+            EntryTerms { order_type: terms.order_type, minimum_quantity, instructions };
+        if let Some(id) = standing_id {
+            self.rename(id, &replacement, &entry_terms, &instructions);
+        }
         if instructions.is_some() {
             emit(Event::Instructed(Instructed { key, instructions }));
         }
@@ -361,7 +392,7 @@ impl Engine {
             time_in_force: terms.time_in_force,
             display: replacement.display,
             in_place,
-            original_displayed: original.is_displayed(),
+            original_displayed: was_booked && original.is_displayed(),
             shown,
             leaves: replacement.leaves(),
             price: terms.price,
@@ -377,13 +408,16 @@ impl Engine {
             conditions: Conditions { minimum_quantity, ..replacement.conditions() },
         }));
         self.release(&original, original.leaves(), Quantity::ZERO, emit);
-        let ReplaceTerms { order_type, time_in_force, .. } = terms;
-        let terms = EntryTerms { order_type, time_in_force, minimum_quantity, instructions };
-        self.reserve(&replacement, &terms, emit);
-        if in_place {
-            self.add(&mut replacement, &instructions);
-        } else {
-            self.trade_and_rest(replacement, &terms, emit);
+        self.reserve(&replacement, &entry_terms, emit);
+        match standing_id {
+            None if in_place => {
+                self.add(&mut replacement, &instructions);
+            }
+            None => {
+                self.trade_and_rest(replacement, &entry_terms, emit);
+            }
+            Some(id) if in_place => self.rest_instructed(replacement, id),
+            Some(id) => self.begin(replacement, id, emit),
         }
     }
 
@@ -504,7 +538,13 @@ impl Engine {
             order.quantity,
         )?;
         check::reserve(order.display, order.quantity, &order.instructions)?;
-        check::offered(order.order_type, order.time_in_force, &order.instructions)?;
+        let instructions = &order.instructions;
+        check::offered(order.order_type, order.time_in_force, instructions)?;
+        check::expiry(order.time_in_force, instructions.expires_s, self.timestamp)?;
+        if instructions.is_some() {
+            check::trigger(book, order.side, order.order_type, instructions)?;
+            self.check_links(order, InstrumentId(number))?;
+        }
         if !trading.is_plain || order.time_in_force.is_for_auction() {
             let minimum_quantity = order.conditions.minimum_quantity;
             let EnterOrder { order_type, time_in_force, side, quantity, price, .. } = *order;
@@ -527,43 +567,58 @@ impl Engine {
         mut order: Order,
         terms: &EntryTerms,
         emit: &mut impl FnMut(Event),
-    ) {
-        let Trading { is_plain, phase, .. } = self.book_of(&order).trading;
+    ) -> CameIn {
+        let rested = self.trade_or_rest(&mut order, terms, emit);
+        CameIn { executed: order.executed(), rested }
+    }
+
+    /// As [`trade_and_rest`](Self::trade_and_rest); the slot in which it rests, if it does.
+    fn trade_or_rest(
+        &mut self,
+        order: &mut Order,
+        terms: &EntryTerms,
+        emit: &mut impl FnMut(Event),
+    ) -> Option<Slot> {
+        let Trading { is_plain, phase, .. } = self.book_of(order).trading;
         if !is_plain && phase.collects() || order.waits != Waits::No {
-            return self.rest_and_tell(order, &terms.instructions, emit);
+            return Some(self.rest_and_tell(order, &terms.instructions, emit));
         }
         let limit = match terms.order_type {
             OrderType::Limit => Some(order.price()),
             OrderType::Market | OrderType::MarketToLimit => None,
         };
-        let crosses = self.book_of(&order).would_cross(order.side, limit);
+        let crosses = self.book_of(order).would_cross(order.side, limit);
         if crosses && order.post_only {
-            return self.cancel_at_once(&order, CancelReason::PostOnly, emit);
+            self.cancel_at_once(order, CancelReason::PostOnly, emit);
+            return None;
         }
-        let minimum = match terms.time_in_force {
+        let minimum = match order.time_in_force {
             TimeInForce::FillOrKill => order.leaves(),
             _ => terms.minimum_quantity.quantity(),
         };
         // Beyond a band nothing trades; `None` is nothing at all.
-        let within = if is_plain { Some(limit) } else { self.within_band(&order, limit) };
-        let reaches = || within.is_some_and(|limit| self.reaches_minimum(&order, limit, minimum));
+        let within = if is_plain { Some(limit) } else { self.within_band(order, limit) };
+        let reaches = || within.is_some_and(|limit| self.reaches_minimum(order, limit, minimum));
         if !minimum.is_zero() && !reaches() {
-            return self.cancel_at_once(&order, CancelReason::ImmediateOrCancel, emit);
+            self.cancel_at_once(order, CancelReason::ImmediateOrCancel, emit);
+            return None;
         }
         let price_last = match within {
-            Some(limit) if crosses => self.trade(&mut order, limit, emit),
+            Some(limit) if crosses => self.trade(order, limit, emit),
             _ => None,
         };
         if !is_plain {
-            self.keep_price_last(&order, price_last);
+            self.keep_price_last(order, price_last);
         }
         if order.is_done() {
-            return self.money.finish_market(&order, &mut self.hash, emit);
+            self.money.finish_market(order, &mut self.hash, emit);
+            return None;
         }
         let is_stopped =
-            within != Some(limit) && self.book_of(&order).would_cross(order.side, limit);
-        if is_stopped && self.book_of(&order).trading.pause_s == 0 {
-            return self.cancel_at_once(&order, CancelReason::Collar, emit);
+            within != Some(limit) && self.book_of(order).would_cross(order.side, limit);
+        if is_stopped && self.book_of(order).trading.pause_s == 0 {
+            self.cancel_at_once(order, CancelReason::Collar, emit);
+            return None;
         }
         if is_stopped {
             let (to, cause) = (Phase::VolatilityAuction, PhaseCause::Band);
@@ -573,32 +628,34 @@ impl Engine {
             OrderType::MarketToLimit => price_last,
             _ => limit,
         };
-        if let Some(limit) = limit
-            && terms.time_in_force.may_rest()
+        let rested = if let Some(limit) = limit
+            && order.time_in_force.may_rest()
         {
             if order.price() != limit {
                 order.set_price(limit);
-                self.money.rest_market(&order, &mut self.hash, emit);
+                self.money.rest_market(order, &mut self.hash, emit);
             }
-            self.rest_and_tell(order, &terms.instructions, emit);
+            Some(self.rest_and_tell(order, &terms.instructions, emit))
         } else {
-            self.cancel_at_once(&order, CancelReason::ImmediateOrCancel, emit);
-        }
+            self.cancel_at_once(order, CancelReason::ImmediateOrCancel, emit);
+            None
+        };
         if is_stopped {
             self.indicate(order.instrument_id, true, emit);
             self.refresh_auctions();
         }
+        rested
     }
 
-    /// An order rests from now on.
+    /// An order rests from now on; where.
     #[inline]
     fn rest_and_tell(
         &mut self,
-        mut order: Order,
+        order: &mut Order,
         instructions: &Instructions,
         emit: &mut impl FnMut(Event),
-    ) {
-        let shown = self.add(&mut order, instructions);
+    ) -> Slot {
+        let (slot, shown) = self.add(order, instructions);
         emit(Event::Booked(Booked {
             order_id: order.order_id,
             instrument_id: order.instrument_id,
@@ -606,8 +663,9 @@ impl Engine {
             price: order.price(),
             leaves: order.leaves(),
             shown,
-            attribution: self.attribution(&order),
+            attribution: self.attribution(order),
         }));
+        slot
     }
 
     /// The limit to which an order trades now, its own or the end of the band; `None` if not even
@@ -665,6 +723,7 @@ impl Engine {
             books,
             pool,
             reserves,
+            standings,
             money,
             order_id_last,
             trade_id_last,
@@ -678,16 +737,22 @@ impl Engine {
             prevention,
             sessions,
             reserves,
+            standings,
             money,
             order_id_last,
             trade_id_last,
             trades,
             hash,
             emit,
+            price_first: None,
             price_last: None,
         };
         book.cross(pool, order, limit, &mut settlement);
-        settlement.price_last
+        let prices = settlement.price_first.zip(settlement.price_last);
+        if let Some((first, last)) = prices {
+            self.note_trades(order.instrument_id, first, last);
+        }
+        prices.map(|(_, last)| last)
     }
 
     /// Cancels all that is left of an order that does not rest.
@@ -724,6 +789,7 @@ impl Engine {
         reason: CancelReason,
         emit: &mut impl FnMut(Event),
     ) {
+        let booked = self.is_booked(slot);
         let before = &self.pool[slot].order;
         let mut order = *before;
         order.reduce(quantity);
@@ -734,7 +800,7 @@ impl Engine {
             instrument_id: order.instrument_id,
             quantity,
             leaves: order.leaves(),
-            booked: true,
+            booked,
             shown,
             reason,
         }));
@@ -771,17 +837,18 @@ impl Engine {
         found.sort_unstable_by_key(|slot| self.pool[*slot].order.key);
     }
 
-    /// An order rests now, and its session knows it; says how much of it is shown.
+    /// An order rests now, and its session knows it; where, and how much of it is shown.
     #[inline]
-    fn add(&mut self, order: &mut Order, instructions: &Instructions) -> Quantity {
+    fn add(&mut self, order: &mut Order, instructions: &Instructions) -> (Slot, Quantity) {
         order.is_reserve = instructions.shown_quantity != Lots::ZERO && order.waits == Waits::No;
         let slot = self.rest(order);
         self.sessions.owner_mut(order.key).add_live(order.key, slot);
         self.money.add_live(order.key.session_id);
-        if order.is_reserve {
-            return self.reserves.add(slot, order, instructions, &mut self.hash);
-        }
-        order.shown_whole()
+        let shown = match order.is_reserve {
+            true => self.reserves.add(slot, order, instructions, &mut self.hash),
+            false => order.shown_whole(),
+        };
+        (slot, shown)
     }
 
     /// An order rests now.
@@ -796,13 +863,27 @@ impl Engine {
         slot
     }
 
-    /// A resting order rests no more; as it was then.
+    /// A live order is done; as it was then.
     #[inline]
     fn remove(&mut self, slot: Slot) -> Order {
-        let instrument_id = self.pool[slot].order.instrument_id;
-        let book = &mut self.books[usize::from(instrument_id.0) - 1];
+        if self.pool[slot].order.is_instructed {
+            let id = self.standings.of(slot);
+            let order = self.take(slot);
+            self.standings.finish(id, order.executed());
+            return order;
+        }
+        self.take(slot)
+    }
+
+    /// A live order leaves its place, in the book or outside, whatever becomes of it.
+    fn take(&mut self, slot: Slot) -> Order {
         let order = self.pool[slot].order;
-        book.remove(&mut self.pool, slot);
+        if !order.is_instructed || self.lift(slot, &order) {
+            let book = &mut self.books[usize::from(order.instrument_id.0) - 1];
+            book.remove(&mut self.pool, slot);
+        } else {
+            self.pool.remove(slot);
+        }
         self.sessions.owner_mut(order.key).remove_live(order.key);
         self.money.remove_live(order.key.session_id);
         self.hash.remove(hash::order(&order));
@@ -819,6 +900,7 @@ impl Engine {
         let before = &self.pool[slot].order;
         let shown = match before.is_reserve {
             true => self.reserves.reduce(slot, &after, &mut self.hash),
+            false if !self.is_booked(slot) => Shown::NONE,
             false => after.shown_since(before.leaves()),
         };
         if after.is_done() {
@@ -840,13 +922,20 @@ impl Engine {
         }
     }
 
-    /// What a replacement shown like this is told where the replace says nothing: what its original
-    /// was told.
-    fn kept(&self, slot: Slot, display: Display) -> Instructions {
-        if self.pool[slot].order.is_reserve && display.is_displayed() {
-            return self.reserves.get(slot).instructions();
+    /// What an order is told that is shown like this: what the replacement is told of which the
+    /// replace says nothing.
+    pub(crate) fn kept(&self, slot: Slot, display: Display) -> Instructions {
+        let standing = self.standings.find(slot).map(|id| &self.standings[id]);
+        let told = standing.map_or(Instructions::NONE, |standing| standing.instructions);
+        if !display.is_displayed() {
+            return told.without_shown();
         }
-        Instructions::NONE
+        if !self.pool[slot].order.is_reserve {
+            return told;
+        }
+        let Instructions { shown_quantity, shown_range, .. } =
+            self.reserves.get(slot).instructions();
+        Instructions { shown_quantity, shown_range, ..told }
     }
 
     #[inline]
@@ -883,9 +972,16 @@ impl Default for Engine {
 /// How an incoming order differs from one that rests.
 struct EntryTerms {
     order_type: OrderType,
-    time_in_force: TimeInForce,
     minimum_quantity: Lots,
     instructions: Instructions,
+}
+
+/// What became of an incoming order.
+struct CameIn {
+    /// Executed so far by its whole chain.
+    executed: Quantity,
+    /// Where it rests, if it does.
+    rested: Option<Slot>,
 }
 
 /// What the engine keeps beside the book while orders meet there.
@@ -895,11 +991,14 @@ struct Settlement<'a, E> {
     sessions: &'a mut Sessions,
     reserves: &'a mut Reserves,
     money: &'a mut Money,
+    standings: &'a mut Standings,
     order_id_last: &'a mut OrderId,
     trade_id_last: &'a mut TradeId,
     trades: &'a mut Trades,
     hash: &'a mut StateHash,
     emit: &'a mut E,
+    /// Of the incoming order's first trade.
+    price_first: Option<Price>,
     /// Of the incoming order's last trade.
     price_last: Option<Price>,
 }
@@ -922,6 +1021,9 @@ impl<E: FnMut(Event)> Settle for Settlement<'_, E> {
             Some(slot) => self.settle_reserve(slot, met),
             None => Shown::NONE,
         };
+        if maker.is_instructed {
+            self.meet_instructed(maker, met.prevention.is_none());
+        }
         if maker.is_done() {
             self.sessions.owner_mut(maker.key).remove_live(maker.key);
             self.money.remove_live(maker.key.session_id);
@@ -936,6 +1038,7 @@ impl<E: FnMut(Event)> Settle for Settlement<'_, E> {
             return self.tell_prevented(met, shown, prevention);
         }
         self.trade_id_last.0 += 1;
+        self.price_first.get_or_insert(maker.price());
         self.price_last = Some(maker.price());
         let traded = Traded {
             trade_id: *self.trade_id_last,
@@ -985,6 +1088,20 @@ impl<E: FnMut(Event)> Settle for Settlement<'_, E> {
 }
 
 impl<E: FnMut(Event)> Settlement<'_, E> {
+    /// A resting order that is told more than its limit met another, and is in its slot still.
+    #[cold]
+    fn meet_instructed(&mut self, maker: &Order, has_executed: bool) {
+        let slot = self.sessions.owner(maker.key).find(maker.key).expect("it rests");
+        let id = self.standings.of(slot);
+        if has_executed {
+            self.standings.execute(id);
+        }
+        if maker.is_done() {
+            self.standings.lift(id, self.hash);
+            self.standings.finish(id, maker.executed());
+        }
+    }
+
     /// What became of the shown part of a reserve order that met another.
     fn settle_reserve(&mut self, slot: Slot, met: &Match<'_>) -> Shown {
         let shown = match met.prevention {

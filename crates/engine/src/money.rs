@@ -320,7 +320,43 @@ impl Money {
         self.shift(asset_id, &hold(LedgerKind::Reserve, account_id, amount, order), hash, emit);
     }
 
-    /// Gives back what an order does not need with so many open lots fewer.
+    /// Holds what an order to buy without a limit will pay, when it comes in after it was accepted;
+    /// false, and nothing is done, if less is available.
+    pub(crate) fn reserve_market(
+        &mut self,
+        order: &Order,
+        walk: u128,
+        hash: &mut StateHash,
+        emit: &mut impl FnMut(Event),
+    ) -> bool {
+        let Some(&terms) = self.terms(order.instrument_id) else { return true };
+        let account_id = self.account_id(order.key.session_id);
+        if self.balance(terms.0.quote, account_id).available < walk.cast_signed() {
+            return false;
+        }
+        assert!(self.market_reserved == 0, "one order comes in at a time");
+        self.market_reserved = walk;
+        self.shift(terms.0.quote, &hold(LedgerKind::Reserve, account_id, walk, order), hash, emit);
+        true
+    }
+
+    /// The limit of an order that waited was moved: one to buy, to a price that is not higher.
+    pub(crate) fn follow_limit(
+        &mut self,
+        before: &Order,
+        after: &Order,
+        hash: &mut StateHash,
+        emit: &mut impl FnMut(Event),
+    ) {
+        let Some(&terms) = self.terms(after.instrument_id) else { return };
+        let account_id = self.account_id(after.key.session_id);
+        let held = |order: &Order| terms.reservation(order.side, order.price(), order.leaves());
+        let amount = held(before).checked_sub(held(after)).expect("a trailing buy follows down");
+        let asset_id = paid_with(&terms, after.side);
+        self.shift(asset_id, &hold(LedgerKind::Release, account_id, amount, after), hash, emit);
+    }
+
+    /// Gives back what an order does not need with so many open lots fewer, or with another limit.
     #[inline]
     pub(crate) fn release(
         &mut self,

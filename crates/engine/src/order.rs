@@ -64,6 +64,11 @@ pub(crate) struct Order {
     pub(crate) is_reserve: bool,
     /// For which auction it is, if it is for one only.
     pub(crate) waits: Waits,
+    /// How long it lives; one that does not rest may still wait for its trigger.
+    pub(crate) time_in_force: TimeInForce,
+    /// True if it is told more than its limit, or tied to an order that is; see
+    /// [`standing`](mod@crate::standing).
+    pub(crate) is_instructed: bool,
 }
 
 /// For which auction an order is, if it is for one only. Such an order rests beside the book.
@@ -132,6 +137,8 @@ impl Rest for Order {
             post_only: false,
             is_reserve: false,
             waits: Waits::No,
+            time_in_force: TimeInForce::Day,
+            is_instructed: false,
         }
     }
 
@@ -157,6 +164,8 @@ pub(crate) struct OrderTerms {
     pub(crate) capacity: Capacity,
     pub(crate) customer_type: CustomerType,
     pub(crate) conditions: Conditions,
+    pub(crate) time_in_force: TimeInForce,
+    pub(crate) is_instructed: bool,
 }
 
 impl Order {
@@ -192,6 +201,8 @@ impl Order {
             post_only: terms.conditions.post_only,
             is_reserve: false,
             waits: Waits::No,
+            time_in_force: terms.time_in_force,
+            is_instructed: terms.is_instructed,
         }
     }
 

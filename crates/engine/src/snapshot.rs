@@ -19,8 +19,9 @@ use core::fmt;
 
 use market::{
     AddInstrument, AddSession, Allocation, Capacity, Conditions, CustomerType, Display, Firm,
-    Indication, InstrumentId, Lots, OrderId, OrderKey, Party, PastTrade, Phase, Price, Quantity,
-    Scope, SelfMatchPrevention, Sequence, SessionId, Side, SystemEvent, Timestamp, TradeId,
+    Indication, Instructions, InstrumentId, Lots, OrderId, OrderKey, OrderType, Party, PastTrade,
+    Phase, Price, Pricing, Quantity, Scope, SelfMatchPrevention, Sequence, SessionId, Side,
+    SystemEvent, Ticks, TimeInForce, Timestamp, TradeId,
 };
 
 use crate::{
@@ -29,6 +30,7 @@ use crate::{
     hash,
     order::{Order, OrderTerms, PRICE_MAX, Waits},
     reserve::Reserve,
+    standing::{Standing, StandingId, State},
     trading::Trading,
     venue::BLOCKS_MAX,
     view::queue,
@@ -56,6 +58,10 @@ pub enum Section {
     Trades = 20,
     /// What the venue does not take.
     Blocks = 21,
+    /// The price of the last trade of each instrument that had one, by number.
+    LastTrades = 40,
+    /// Orders that wait outside the book, in the order in which they were accepted.
+    Waiting = 41,
     /// The state hash and nothing after it; one record.
     End = 255,
 }
@@ -68,6 +74,8 @@ impl Section {
         Self::Sessions,
         Self::Money,
         Self::Orders,
+        Self::LastTrades,
+        Self::Waiting,
         Self::Trades,
         Self::Blocks,
         Self::End,
@@ -189,15 +197,17 @@ impl Engine {
                 book.auction_levels(side).flat_map(|oldest| queue(self, oldest))
             }))
         });
-        out.section(Section::Orders, orders, |out, slot| {
-            let order = &self.pool[slot].order;
-            write_order(out, order);
-            if order.is_reserve {
-                let Reserve { shown, shown_quantity, shown_range } = self.reserves.get(slot);
-                out.u32(shown.0);
-                out.u32(shown_quantity.0);
-                out.u32(shown_range.0);
-            }
+        out.section(Section::Orders, orders, |out, slot| self.write_order(out, slot));
+        let traded = self.triggers.iter().filter(|triggers| triggers.last() != 0);
+        out.section(Section::LastTrades, traded, |out, triggers| {
+            out.u16(triggers.instrument_id().0);
+            out.u32(triggers.last());
+        });
+        let is_waiting = |id: &StandingId| !self.standings[*id].is_resting();
+        let mut waiting: Vec<_> = self.standings.iter().filter(is_waiting).collect();
+        waiting.sort_unstable_by_key(|id| self.standings[*id].order_id);
+        out.section(Section::Waiting, waiting.into_iter(), |out, id| {
+            self.write_order(out, self.standings[id].slot);
         });
         out.section(Section::Trades, self.trades.iter(), |out, (trade, is_broken)| {
             write_trade(out, &trade, is_broken);
@@ -205,6 +215,67 @@ impl Engine {
         out.section(Section::Blocks, self.blocks.iter(), write_scope);
         out.section(Section::End, [self.state_hash()].into_iter(), |out, hash| out.u64(hash));
     }
+}
+
+impl Engine {
+    /// An order, and after it what it is told, if it is told something.
+    fn write_order(&self, out: &mut Writer, slot: Slot) {
+        let order = &self.pool[slot].order;
+        write_order(out, order);
+        out.u8(u8::from(order.is_reserve));
+        if order.is_reserve {
+            let Reserve { shown, shown_quantity, shown_range } = self.reserves.get(slot);
+            out.u32(shown.0);
+            out.u32(shown_quantity.0);
+            out.u32(shown_range.0);
+        }
+        let told = self.standings.find(slot).filter(|id| {
+            let standing = &self.standings[*id];
+            !standing.is_resting() || standing.instructions.is_some()
+        });
+        out.u8(u8::from(told.is_some()));
+        let Some(id) = told else { return };
+        let standing = &self.standings[id];
+        out.u8(standing.order_type.code());
+        out.u32(standing.minimum_quantity.0);
+        write_instructions(out, &standing.instructions);
+        let mark = match standing.state {
+            State::ForTrigger => {
+                let triggers = &self.triggers[usize::from(order.instrument_id.0) - 1];
+                triggers.trigger_of(&self.standings, order.side, id).1
+            }
+            _ => 0,
+        };
+        out.u32(mark);
+    }
+}
+
+fn write_instructions(out: &mut Writer, instructions: &Instructions) {
+    out.u8(instructions.pricing.code());
+    out.u8(u8::from(instructions.all_or_none));
+    out.u8(u8::from(instructions.slide));
+    out.u32(instructions.trigger.0);
+    out.u32(instructions.offset as u32);
+    out.u32(instructions.shown_quantity.0);
+    out.u32(instructions.shown_range.0);
+    out.u32(instructions.expires_s);
+    out.u32(instructions.parent);
+    out.u32(instructions.partner);
+}
+
+fn read_instructions(from: &mut Reader<'_>) -> Result<Instructions, SnapshotError> {
+    Ok(Instructions {
+        pricing: from.code("pricing", Pricing::from_code)?,
+        all_or_none: from.flag("all or none")?,
+        slide: from.flag("slide")?,
+        trigger: Ticks(from.u32()?),
+        offset: from.u32()? as i32,
+        shown_quantity: Lots(from.u32()?),
+        shown_range: Lots(from.u32()?),
+        expires_s: from.u32()?,
+        parent: from.u32()?,
+        partner: from.u32()?,
+    })
 }
 
 fn write_order(out: &mut Writer, order: &Order) {
@@ -228,7 +299,7 @@ fn write_order(out: &mut Writer, order: &Order) {
     out.text(&order.self_match_group);
     out.u8(u8::from(order.post_only));
     out.u8(order.waits as u8);
-    out.u8(u8::from(order.is_reserve));
+    out.u8(order.time_in_force.code());
 }
 
 fn write_trading(out: &mut Writer, trading: &Trading) {
@@ -393,9 +464,11 @@ impl Restoration {
                 Section::Instruments => self.instrument(&mut reader)?,
                 Section::Sessions => self.session(&mut reader)?,
                 Section::Money => self.engine.restore_money(&mut reader)?,
-                Section::Orders => self.order(&mut reader)?,
+                Section::Orders => self.order(&mut reader, true)?,
                 Section::Trades => self.trade(&mut reader)?,
                 Section::Blocks => self.block(&mut reader)?,
+                Section::LastTrades => self.last_trade(&mut reader)?,
+                Section::Waiting => self.order(&mut reader, false)?,
                 Section::End => self.expected = reader.u64()?,
             }
         }
@@ -421,6 +494,11 @@ impl Restoration {
         }
         engine.money.restore_issued()?;
         engine.refresh_auctions();
+        let tied = |field| SnapshotError::Field { section: Section::Waiting, field };
+        let told: Vec<_> = engine.standings.iter().collect();
+        for id in told {
+            engine.restore_links(id).map_err(tied)?;
+        }
         let found = engine.state_hash();
         if found != expected {
             return Err(SnapshotError::Hash { expected, found });
@@ -549,7 +627,22 @@ impl Restoration {
         Ok(())
     }
 
-    fn order(&mut self, from: &mut Reader<'_>) -> Result<(), SnapshotError> {
+    fn last_trade(&mut self, from: &mut Reader<'_>) -> Result<(), SnapshotError> {
+        let instrument_id = InstrumentId(from.u16()?);
+        let last = from.u32()?;
+        let Engine { triggers, hash, .. } = &mut self.engine;
+        let triggers =
+            usize::from(instrument_id.0).checked_sub(1).and_then(|it| triggers.get_mut(it));
+        let triggers = triggers.ok_or(from.field("instrument"))?;
+        if last == 0 || triggers.last() != 0 {
+            return Err(from.field("last trade"));
+        }
+        triggers.restore_last(hash, last);
+        Ok(())
+    }
+
+    /// An order, in the book or outside.
+    fn order(&mut self, from: &mut Reader<'_>, is_resting: bool) -> Result<(), SnapshotError> {
         let order_id = OrderId(from.u64()?);
         let key = OrderKey {
             session_id: SessionId(from.u16()?),
@@ -573,6 +666,7 @@ impl Restoration {
             minimum_quantity: Lots::ZERO,
         };
         let waits = from.code("auction", Waits::from_code)?;
+        let time_in_force = from.code("time in force", TimeInForce::from_code)?;
         let reserve = match from.flag("reserve")? {
             false => None,
             true => Some(Reserve {
@@ -580,6 +674,15 @@ impl Restoration {
                 shown_quantity: Lots(from.u32()?),
                 shown_range: Lots(from.u32()?),
             }),
+        };
+        let told = match from.flag("told")? {
+            true => Some((
+                from.code("order type", OrderType::from_code)?,
+                Lots(from.u32()?),
+                read_instructions(from)?,
+                from.u32()?,
+            )),
+            false => None,
         };
 
         let engine = &mut self.engine;
@@ -589,8 +692,11 @@ impl Restoration {
         }
         let book = usize::from(instrument_id.0).checked_sub(1).and_then(|it| engine.books.get(it));
         let book = book.ok_or(from.field("instrument"))?;
-        let is_market = price == Price::ZERO && waits != Waits::No;
-        if !is_market && (!book.is_price(price) || PRICE_MAX < price) {
+        let priced = match is_resting {
+            true => price != Price::ZERO || waits == Waits::No,
+            false => told.is_some_and(|(it, ..)| it == OrderType::Limit),
+        };
+        if PRICE_MAX < price || book.is_price(price) != priced {
             return Err(from.field("price"));
         }
         let gone = executed.0 + canceled.0 + prevented.0;
@@ -601,7 +707,7 @@ impl Restoration {
             return Err(from.field("order id"));
         }
         let in_order = book.trading.phase == Phase::Continuous && waits == Waits::No;
-        if in_order && book.would_cross(side, Some(price)) {
+        if is_resting && in_order && book.would_cross(side, Some(price)) {
             return Err(from.field("price"));
         }
         let mut order = Order::new(OrderTerms {
@@ -619,6 +725,8 @@ impl Restoration {
             capacity,
             customer_type,
             conditions,
+            time_in_force,
+            is_instructed: told.is_some(),
         });
         order.reduce(canceled);
         order.is_reserve = reserve.is_some();
@@ -633,6 +741,16 @@ impl Restoration {
         });
         if !parts {
             return Err(from.field("reserve"));
+        }
+        if !is_resting && (told.is_none() || reserve.is_some()) {
+            return Err(from.field("told"));
+        }
+        if !is_resting {
+            engine.money.restore_order(&order)?;
+            let slot = engine.pool.add(&order, Slot::NONE);
+            engine.hash.add(hash::order(&order));
+            self.live.push((key, slot));
+            return self.tell(slot, told, is_resting).map_err(|field| from.field(field));
         }
         // Those for an auction stand together whether they are displayed or not.
         let level = |it: &Order| {
@@ -651,6 +769,52 @@ impl Restoration {
         }
         self.elder = Some(slot);
         self.live.push((key, slot));
+        self.tell(slot, told, is_resting).map_err(|field| from.field(field))
+    }
+
+    /// What the order in a slot is told; the field that cannot be.
+    fn tell(
+        &mut self,
+        slot: Slot,
+        told: Option<(OrderType, Lots, Instructions, u32)>,
+        is_resting: bool,
+    ) -> Result<(), &'static str> {
+        let Some((order_type, minimum_quantity, instructions, mark)) = told else { return Ok(()) };
+        let engine = &mut self.engine;
+        let order = engine.pool[slot].order;
+        let is_triggered = instructions.pricing.is_triggered();
+        let state = match (is_resting, instructions.parent) {
+            (true, 0) if !is_triggered => State::Resting,
+            (false, 0) if is_triggered => State::ForTrigger,
+            (false, parent) if parent != 0 => State::ForParent,
+            _ => return Err("parent"),
+        };
+        let is_good_till_time = order.time_in_force == TimeInForce::GoodTillTime;
+        if is_good_till_time != (instructions.expires_s != 0) {
+            return Err("expiry");
+        }
+        let trail_fits = match instructions.pricing {
+            Pricing::TrailingStop => {
+                0 < instructions.offset && instructions.trigger.price() <= PRICE_MAX
+            }
+            _ => instructions.offset == 0,
+        };
+        if !trail_fits
+            || (state == State::ForTrigger
+                && instructions.pricing != Pricing::TrailingStop
+                && mark != 0)
+        {
+            return Err("offset");
+        }
+        let standing =
+            Standing::new(order.key, order.order_id, instructions, order_type, minimum_quantity);
+        let Engine { standings, triggers, hash, .. } = engine;
+        let id = standings.add(standing);
+        if state == State::ForTrigger {
+            let triggers = &mut triggers[usize::from(order.instrument_id.0) - 1];
+            triggers.restore(standings, hash, order.side, id, mark);
+        }
+        standings.settle(id, slot, state, hash);
         Ok(())
     }
 }

@@ -7,9 +7,12 @@
 //! [`Engine::due`] says, and the sequencer lets time pass ([`Command::Time`](market::Command)) if
 //! nothing else comes by then.
 
-use market::{Event, Timestamp};
+use alloc::vec::Vec;
+use core::mem;
 
-use crate::Engine;
+use market::{CancelReason, Event, TimeInForce, Timestamp};
+
+use crate::{Engine, book::pool::Slot, standing::List};
 
 /// Never.
 const NEVER_NS: u64 = u64::MAX;
@@ -23,11 +26,18 @@ impl Engine {
         (due_ns != NEVER_NS).then_some(Timestamp(due_ns))
     }
 
-    /// Does what is due by now, in the order of the moments at which it was.
+    /// Does what is due by now, in the order of the moments at which it was, each time with all that
+    /// follows from it.
     #[inline]
     pub(crate) fn pass_time(&mut self, emit: &mut impl FnMut(Event)) {
         while self.due_ns() <= self.timestamp.0 {
-            self.pass_auctions(self.due_ns(), emit);
+            let due_ns = self.due_ns();
+            if self.standings.expiries.due_ns() == due_ns {
+                self.expire_first(emit);
+            } else {
+                self.pass_auctions(due_ns, emit);
+            }
+            self.follow(emit);
         }
         assert!(self.timestamp.0 < self.due_ns(), "what was due has happened");
     }
@@ -35,6 +45,44 @@ impl Engine {
     /// The earliest of the moments of all modules.
     #[inline]
     fn due_ns(&self) -> u64 {
-        self.auctions_due_ns
+        self.auctions_due_ns.min(self.standings.expiries.due_ns())
+    }
+
+    /// The orders whose moment is the earliest expire, by order id.
+    #[cold]
+    fn expire_first(&mut self, emit: &mut impl FnMut(Event)) {
+        let mut found = mem::take(&mut self.found);
+        let mut next = self.standings.expiries.first();
+        while let Some(id) = next {
+            found.push(self.standings[id].slot);
+            next = self.standings.next(List::Expiry, id);
+        }
+        self.cancel_by_age(found, CancelReason::Expired, emit);
+    }
+
+    /// The day is over: orders for it are canceled, by order id.
+    pub(crate) fn end_day(&mut self, emit: &mut impl FnMut(Event)) {
+        use TimeInForce::{GoodTillCancel, GoodTillTime};
+        let mut found = mem::take(&mut self.found);
+        let live = self.sessions.iter().flat_map(|session| session.iter_live());
+        let stays = |slot: Slot| {
+            matches!(self.pool[slot].order.time_in_force, GoodTillCancel | GoodTillTime)
+        };
+        found.extend(live.map(|(_, slot)| slot).filter(|slot| !stays(*slot)));
+        self.cancel_by_age(found, CancelReason::EndOfDay, emit);
+    }
+
+    /// Cancels orders that were found, by order id.
+    fn cancel_by_age(
+        &mut self,
+        mut found: Vec<Slot>,
+        reason: CancelReason,
+        emit: &mut impl FnMut(Event),
+    ) {
+        found.sort_unstable_by_key(|slot| self.pool[*slot].order.order_id);
+        for slot in found.drain(..) {
+            self.cancel_all(slot, reason, emit);
+        }
+        self.found = found;
     }
 }

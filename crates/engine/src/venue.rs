@@ -138,7 +138,7 @@ impl Engine {
                 if increment == Price::ZERO || PRICE_MAX < increment {
                     return Err(VenueDeclineReason::InvalidValue);
                 }
-                if !self.book_at(instrument_id).is_empty() {
+                if !self.book_at(instrument_id).is_empty() || self.has_waiting(instrument_id) {
                     return Err(VenueDeclineReason::OrdersLive);
                 }
                 instrument.price_increment = increment;

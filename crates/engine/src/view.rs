@@ -5,13 +5,14 @@ use core::iter;
 use market::{
     Capacity, CustomerType, Display, Firm, Instructions, Instrument, InstrumentId, OrderId,
     OrderKey, Phase, Price, Quantity, Scope, SelfMatchGroup, SelfMatchPrevention, Sequence, Side,
-    Symbol, SystemEvent, TimeInForce, Timestamp,
+    Symbol, SystemEvent, Ticks, TimeInForce, Timestamp,
 };
 
 use crate::{
     Engine, Session,
     book::{Book, pool::Slot},
     hash::StateHash,
+    standing::State,
 };
 
 /// What has happened so far, in numbers.
@@ -19,15 +20,16 @@ use crate::{
 pub struct Counters {
     /// Orders accepted, without replacements.
     pub orders_accepted: u64,
-    /// Orders replaced by another.
+    /// Order ids given to orders that were accepted before: to replacements, to what a reserve order
+    /// shows next, and to orders that waited and come in.
     pub orders_replaced: u64,
     /// Trades; one that is corrected counts twice.
     pub trades: u64,
-    /// Orders that rest now.
+    /// Orders that rest or wait now.
     pub orders_live: u32,
 }
 
-/// A resting order. leaves + executed + canceled + prevented == quantity.
+/// A live order. leaves + executed + canceled + prevented == quantity.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RestingOrder {
     /// As the exchange names it. At one price the lower id is first to trade, among the displayed
@@ -73,8 +75,22 @@ pub struct RestingOrder {
     pub auction: Option<TimeInForce>,
     /// Lots of it that the feed shows; 0 if it is hidden or for an auction only.
     pub shown: Quantity,
-    /// What it is told.
+    /// How long it lives.
+    pub time_in_force: TimeInForce,
+    /// What it is told beyond its limit, with its trigger as it is now; that of a trailing stop that
+    /// has seen no trade is one that no price reaches.
     pub instructions: Instructions,
+    /// For what it waits, if it is not in the book.
+    pub waits_for: Option<WaitsFor>,
+}
+
+/// Why a live order is not in the book.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WaitsFor {
+    /// For the end of another order.
+    Parent,
+    /// For a trade at its trigger.
+    Trigger,
 }
 
 /// All orders of one price, displayed and hidden.
@@ -170,7 +186,7 @@ impl Engine {
         Some(BookView { engine: self, book })
     }
 
-    /// A resting order by its owner's name for it; `None` if it is done, or never rested.
+    /// A live order by its owner's name for it, in the book or waiting; `None` if it is done.
     #[must_use]
     pub fn order(&self, key: OrderKey) -> Option<RestingOrder> {
         self.find(key).map(|slot| self.resting(slot))
@@ -197,6 +213,16 @@ impl Engine {
 
     fn resting(&self, slot: Slot) -> RestingOrder {
         let order = &self.pool[slot].order;
+        let standing_id = self.standings.find(slot);
+        let standing = standing_id.map(|id| &self.standings[id]);
+        let mut instructions = self.kept(slot, order.display);
+        if let Some((id, standing)) = standing_id.zip(standing)
+            && standing.state == State::ForTrigger
+        {
+            let triggers = &self.triggers[usize::from(order.instrument_id.0) - 1];
+            let (trigger, _) = triggers.trigger_of(&self.standings, order.side, id);
+            instructions.trigger = Ticks(trigger);
+        }
         RestingOrder {
             order_id: order.order_id,
             key: order.key,
@@ -218,8 +244,14 @@ impl Engine {
             self_match_group: order.self_match_group,
             post_only: order.post_only,
             auction: order.waits.time_in_force(),
-            shown: self.shown(slot),
-            instructions: self.kept(slot, order.display),
+            shown: if self.is_booked(slot) { self.shown(slot) } else { Quantity::ZERO },
+            time_in_force: order.time_in_force,
+            instructions,
+            waits_for: standing.and_then(|standing| match standing.state {
+                State::ForParent => Some(WaitsFor::Parent),
+                State::ForTrigger => Some(WaitsFor::Trigger),
+                _ => None,
+            }),
         }
     }
 }
@@ -269,6 +301,24 @@ impl<'a> BookView<'a> {
         let sides = [Side::Buy, Side::Sell].into_iter();
         let oldest = sides.flat_map(move |side| book.auction_levels(side));
         oldest.flat_map(move |oldest| queue(engine, oldest).map(|slot| engine.resting(slot)))
+    }
+
+    /// The orders that wait for a trigger: those for a fall before those for a rise, in each the
+    /// nearest to the market first, then by order id. Costs time in proportion to them all.
+    pub fn waiting(&self) -> impl Iterator<Item = RestingOrder> + use<'a> {
+        let engine = self.engine;
+        let instrument_id = self.instrument().instrument_id;
+        let triggers = &engine.triggers[usize::from(instrument_id.0) - 1];
+        let ids = triggers.iter(&engine.standings).into_iter();
+        ids.map(|id| engine.resting(engine.standings[id].slot))
+    }
+
+    /// Price of the last trade of the continuous market, if there was one.
+    #[must_use]
+    pub fn last_price(&self) -> Option<Price> {
+        let instrument_id = self.instrument().instrument_id;
+        let last = self.engine.triggers[usize::from(instrument_id.0) - 1].last();
+        (last != 0).then_some(Price(last.into()))
     }
 
     /// The prices at which orders would buy, best first.

@@ -13,8 +13,9 @@ use market::{
     AccountQuery, AddInstrument, AddSession, CancelOnDisconnect, CancelOrder, Capacity,
     ClientOrderId, Command, ConditionChanges, Conditions, CustomerType, Display, EnterOrder,
     EntrySwitch, Firm, Instructions, Lots, MassCancel, ModifyOrder, OrderAttributes, OrderKey,
-    OrderType, Price, Quantity, RefusedOrder, RejectReason, ReplaceOrder, ReplaceTerms, Scope,
-    SelfMatchGroup, SelfMatchPrevention, SessionId, Side, Symbol, SystemEvent, Text, TimeInForce,
+    OrderType, Price, Pricing, Quantity, RefusedOrder, RejectReason, ReplaceOrder, ReplaceTerms,
+    Scope, SelfMatchGroup, SelfMatchPrevention, SessionId, Side, Symbol, SystemEvent, Text, Ticks,
+    TimeInForce,
 };
 
 use crate::{money, rng::Rng};
@@ -47,6 +48,14 @@ pub struct Profile {
     /// Of a hundred orders, how many are of a type, of a life, or told something that OUCH cannot
     /// say.
     pub beyond_ouch_percent: u64,
+    /// Of a hundred orders, how many wait for a trigger or are tied to another.
+    pub waits_percent: u64,
+    /// Of a hundred limit orders, how many are good till a time.
+    pub good_till_time_percent: u64,
+    /// When the stream begins, in seconds since the epoch, for moments at which orders expire.
+    pub starts_s: u32,
+    /// About how many commands come in a second, from 1.
+    pub commands_per_second: u64,
     /// What the sessions are added with, one after the other and from the front again.
     pub self_match_preventions: Vec<SelfMatchPrevention>,
     /// How many live orders each session may have.
@@ -90,6 +99,10 @@ impl Default for Profile {
             firm: Firm::new("FIRM").expect("four characters"),
             conditions_percent: 10,
             beyond_ouch_percent: 10,
+            waits_percent: 10,
+            good_till_time_percent: 5,
+            starts_s: 0,
+            commands_per_second: 100,
             self_match_preventions: vec![SelfMatchPrevention::Off],
             live_orders_max: 100_000,
             price_increment: Price(100),
@@ -301,13 +314,8 @@ impl CommandFlow {
             OrderType::Market | OrderType::MarketToLimit => Price::ZERO,
         };
         let quantity = self.quantity();
-        if order_type == OrderType::Limit && time_in_force.may_rest()
-            || time_in_force.is_for_auction()
-        {
-            self.live.push(LiveOrder { key, instrument, side, quantity });
-        }
         let at_once = order_type == OrderType::Market || !time_in_force.may_rest();
-        Command::Enter(EnterOrder {
+        let mut order = EnterOrder {
             key,
             side,
             order_type,
@@ -319,7 +327,112 @@ impl CommandFlow {
             attributes: self.attributes(),
             conditions: self.conditions(at_once, quantity),
             instructions: self.instructions(),
-        })
+        };
+        if self.rng.chance(self.profile.good_till_time_percent, 100) {
+            self.limit_life(&mut order.time_in_force, &mut order.instructions);
+        }
+        if self.rng.chance(self.profile.waits_percent, 100) {
+            self.tie(&mut order, instrument);
+        }
+        let rests = order.order_type == OrderType::Limit && order.time_in_force.may_rest();
+        let is_for_auction = order.time_in_force.is_for_auction();
+        if rests || is_for_auction || order.instructions.waits() {
+            self.live.push(LiveOrder { key: order.key, instrument, side: order.side, quantity });
+        }
+        Command::Enter(order)
+    }
+
+    /// Mostly a moment that is near, sometimes one that cannot be.
+    fn limit_life(&mut self, time_in_force: &mut TimeInForce, instructions: &mut Instructions) {
+        let now_s = self.profile.starts_s + (self.issued / self.profile.commands_per_second) as u32;
+        if time_in_force.may_rest() || self.rng.chance(1, 40) {
+            *time_in_force = TimeInForce::GoodTillTime;
+        }
+        if *time_in_force == TimeInForce::GoodTillTime || self.rng.chance(1, 40) {
+            instructions.expires_s = match self.rng.below(40) {
+                0 => 0,
+                1 => now_s.saturating_sub(1),
+                2 => u32::MAX,
+                _ => now_s + self.rng.range(1, 30) as u32,
+            };
+        }
+    }
+
+    /// A trigger, a parent, a partner, or some of these.
+    fn tie(&mut self, order: &mut EnterOrder, instrument: usize) {
+        let what = self.rng.below(10);
+        if what >= 5 {
+            // Mostly to one of the same instrument.
+            let Some(mut other) = self.any_live() else { return };
+            for _ in 0..8 {
+                if other.instrument != instrument {
+                    other = self.any_live().expect("there was one above");
+                }
+            }
+            order.key = self.next_key_of(other.key.session_id, other.key.channel);
+            order.symbol = symbol(other.instrument);
+            if self.rng.chance(1, 60) {
+                order.symbol = symbol(instrument);
+            }
+            if what <= 7 {
+                order.instructions.parent = other.key.user_ref_num;
+                if self.rng.chance(9, 10) {
+                    order.side = if other.side.is_buy() { self.kind_of_sell() } else { Side::Buy };
+                }
+                // The other leg of a bracket comes right after.
+                if let Some(leg) = self.live.iter().rev().take(8).find(|it| {
+                    it.key.session_id == other.key.session_id
+                        && it.key.channel == other.key.channel
+                        && it.key.user_ref_num > other.key.user_ref_num
+                        && it.side.is_buy() == order.side.is_buy()
+                }) {
+                    order.instructions.partner = leg.key.user_ref_num;
+                }
+            } else {
+                order.instructions.partner = other.key.user_ref_num;
+                if self.rng.chance(1, 2) {
+                    order.side = other.side;
+                }
+            }
+            if order.order_type == OrderType::Limit {
+                order.price = self.price(other.instrument, order.side);
+            }
+            if self.rng.chance(1, 3) {
+                return;
+            }
+            self.wait(&mut order.instructions, order.order_type, order.side, other.instrument);
+        } else {
+            self.wait(&mut order.instructions, order.order_type, order.side, instrument);
+        }
+    }
+
+    /// A trigger near the market, on either side of it.
+    fn wait(
+        &mut self,
+        instructions: &mut Instructions,
+        order_type: OrderType,
+        side: Side,
+        instrument: usize,
+    ) {
+        let pricings = [Pricing::Stop, Pricing::TakeProfit, Pricing::TrailingStop];
+        instructions.pricing = *self.rng.pick(&pricings);
+        let waits_for_fall = side.is_buy() == (instructions.pricing == Pricing::TakeProfit);
+        let sided = if waits_for_fall { Side::Buy } else { Side::Sell };
+        instructions.trigger = Ticks(self.price(instrument, sided).0 as u32);
+        if instructions.pricing == Pricing::TrailingStop {
+            let increment = self.profile.price_increment.0;
+            instructions.offset = (self.rng.range(1, self.profile.spread) * increment) as i32;
+            if order_type != OrderType::Limit && self.rng.chance(3, 4) {
+                instructions.trigger = Ticks::ZERO;
+            }
+        }
+        match self.rng.below(60) {
+            0 => instructions.trigger = Ticks::ZERO,
+            1 => instructions.trigger.0 += 1,
+            2 => instructions.offset += 1,
+            3 => instructions.offset = -instructions.offset,
+            _ => {}
+        }
     }
 
     /// A type and a life of an order that may rest: mostly a limit for the day.
@@ -399,9 +512,9 @@ impl CommandFlow {
     fn replace(&mut self, order: LiveOrder) -> Command {
         let key = self.next_key_of(order.key.session_id, order.key.channel);
         let terms = self.terms(order);
-        if terms.order_type == OrderType::Limit && terms.time_in_force.may_rest()
-            || terms.time_in_force.is_for_auction()
-        {
+        let rests = terms.order_type == OrderType::Limit && terms.time_in_force.may_rest();
+        let waits = terms.instructions.is_some_and(|it| it.waits());
+        if rests || waits || terms.time_in_force.is_for_auction() {
             self.live.push(LiveOrder { key, quantity: terms.quantity.0, ..order });
         }
         replace(order.key, key, Some(terms))
@@ -424,7 +537,7 @@ impl CommandFlow {
         };
         let quantity = self.quantity();
         let at_once = order_type == OrderType::Market || !time_in_force.may_rest();
-        ReplaceTerms {
+        let mut terms = ReplaceTerms {
             side,
             order_type,
             time_in_force,
@@ -436,7 +549,21 @@ impl CommandFlow {
             locate_broker: if self.rng.chance(1, 8) { text("LEND") } else { Firm::BLANK },
             conditions: self.condition_changes(at_once, quantity),
             instructions: self.rng.chance(1, 4).then(|| self.instructions()),
+        };
+        if self.rng.chance(self.profile.good_till_time_percent, 100) {
+            let mut told = terms.instructions.unwrap_or_default();
+            self.limit_life(&mut terms.time_in_force, &mut told);
+            // Half of them keep the moment that there was.
+            terms.instructions = self.rng.chance(1, 2).then_some(told);
         }
+        if self.rng.chance(self.profile.waits_percent, 200) {
+            let told = terms.instructions.get_or_insert_default();
+            self.wait(told, terms.order_type, order.side, order.instrument);
+            if self.rng.chance(1, 20) {
+                told.partner = 1;
+            }
+        }
+        terms
     }
 
     fn replace_badly(&mut self) -> Command {

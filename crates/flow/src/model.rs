@@ -6,17 +6,22 @@
 
 mod money;
 mod venue;
+mod waiting;
 
 use std::collections::{BTreeMap, BTreeSet};
+
+pub use waiting::Place;
+use waiting::allowed_trigger;
 
 use market::{
     Accepted, AccountQueried, AddInstrument, AddSession, Booked, CancelReason, Canceled,
     ClientOrderId, Command, Conditions, Display, EnterOrder, EntrySwitch, EntrySwitched, Event,
     Fill, Firm, Input, Instructed, Instructions, Instrument, InstrumentId, Lots, MassCancel,
     MassCanceled, Modified, ModifyOrder, OrderAttributes, OrderId, OrderKey, OrderType, PastTrade,
-    Phase, PhaseCause, Price, Quantity, RejectReason, Rejected, ReplaceOrder, ReplaceTerms,
-    Replaced, RestateReason, Restated, Scope, SelfMatchPrevented, SelfMatchPrevention,
-    SessionAdded, SessionId, Shown, Side, SystemEvent, Text, TimeInForce, TradeId, Traded,
+    Phase, PhaseCause, Price, Pricing, Quantity, RejectReason, Rejected, ReplaceOrder,
+    ReplaceTerms, Replaced, RestateReason, Restated, Scope, SelfMatchPrevented,
+    SelfMatchPrevention, SessionAdded, SessionId, Shown, Side, SystemEvent, Text, TimeInForce,
+    TradeId, Traded,
 };
 
 use money::{AskedOrder, ModelMoney};
@@ -68,6 +73,12 @@ pub struct Model {
     past: Vec<(PastTrade, bool)>,
     /// The time of the input.
     now_ns: u64,
+    /// Price of the last trade of each instrument that had one.
+    last_trades: BTreeMap<InstrumentId, u64>,
+    /// Orders to which something happened in this command; true for those that executed.
+    noted: Vec<(OrderKey, bool)>,
+    /// Orders that are triggered and still to come in.
+    line: Vec<OrderKey>,
 }
 
 #[derive(Clone, Debug)]
@@ -118,6 +129,11 @@ pub struct ModelOrder {
     pub instructions: Instructions,
     /// Of a reserve order that rests, the lots that are shown now. (35.1)
     pub part: Option<u64>,
+    /// Where it is.
+    pub place: Place,
+    /// Of an order that waits for a trigger, the best price at which the market traded since, the
+    /// last trade before included. (20.5)
+    pub best: Option<u64>,
 }
 
 impl ModelOrder {
@@ -130,7 +146,9 @@ impl ModelOrder {
     /// May what is left of it rest? (6.6, 6.7)
     fn may_rest(&self) -> bool {
         match self.time_in_force {
-            TimeInForce::Day | TimeInForce::GoodTillCancel => self.order_type == OrderType::Limit,
+            TimeInForce::Day | TimeInForce::GoodTillCancel | TimeInForce::GoodTillTime => {
+                self.order_type == OrderType::Limit
+            }
             _ => false,
         }
     }
@@ -178,7 +196,6 @@ impl Model {
         let mut events = Vec::new();
         self.now_ns = input.timestamp.0;
         self.pass_time(&mut events);
-        self.orders.retain(|order| order.leaves() > Quantity::ZERO);
         match &input.command {
             Command::System(event) => self.system(*event, &mut events),
             Command::AddInstrument(add) => self.add_instrument(add, &mut events),
@@ -229,8 +246,7 @@ impl Model {
                 }
             }
         }
-        // A done order is no order any more. (6.9)
-        self.orders.retain(|order| order.leaves() > Quantity::ZERO);
+        self.follow(&mut events);
         events
     }
 
@@ -267,6 +283,7 @@ impl Model {
             order.instrument_id == instrument_id
                 && same_side_of_book(order.side, side)
                 && !is_beside(order)
+                && order.place == Place::Book
         };
         self.orders.iter().filter(meant).copied().collect()
     }
@@ -274,8 +291,12 @@ impl Model {
     fn system(&mut self, event: SystemEvent, events: &mut Vec<Event>) {
         let begun = DAY.iter().position(|it| *it == event).expect("six parts") + 1;
         if begun > self.day {
+            let was_over = self.day >= 5;
             self.day = begun;
             events.push(Event::System(event));
+            if begun >= 5 && !was_over {
+                self.end_day(events);
+            }
         }
     }
 
@@ -355,6 +376,8 @@ impl Model {
             conditions: asked.conditions,
             instructions: asked.instructions,
             part: None,
+            place: Place::Book,
+            best: None,
         };
         if let Some(reason) = self.why_not_for_account(&AskedOrder { order, original: None }) {
             return events.push(rejected(asked.key, reason, asked.attributes.client_order_id));
@@ -375,7 +398,8 @@ impl Model {
             conditions: order.conditions,
         }));
         self.hold(&mut order, events);
-        self.trade_then_rest(order, events);
+        self.tie(&order);
+        self.begin(order, events);
     }
 
     /// The first check that an order fails. (5.1)
@@ -422,20 +446,35 @@ impl Model {
                 is_offered(asked.order_type, asked.time_in_force, asked.instructions),
                 RejectReason::NotSupported,
             ),
+            (
+                self.allowed_expiry(asked.time_in_force, asked.instructions.expires_s),
+                RejectReason::InvalidExpiry,
+            ),
+            (
+                instrument.is_some_and(|it| {
+                    let told = asked.instructions;
+                    allowed_trigger(it, asked.side, asked.order_type, told)
+                }),
+                RejectReason::InvalidTrigger,
+            ),
+            (self.allowed_links(asked), RejectReason::InvalidLink),
             (here.is_none(), here.unwrap_or(RejectReason::NotInPhase)),
             (live_orders < session.live_orders_max as usize, RejectReason::TooManyOrders),
         ];
         checks.into_iter().find(|(passed, _)| !passed).map(|(_, reason)| reason)
     }
 
-    fn trade_then_rest(&mut self, mut order: ModelOrder, events: &mut Vec<Event>) {
+    /// Trades an order, and lets it rest or cancels it; as it is afterwards, but for that.
+    fn trade_then_rest(&mut self, mut order: ModelOrder, events: &mut Vec<Event>) -> ModelOrder {
         if self.is_collected(&order) {
-            return self.rest(order, events);
+            self.rest(order, events);
+            return order;
         }
         // 14.1
         if order.conditions.post_only && self.first_to_trade_with(&order).is_some() {
             events.push(canceled_at_once(&order, CancelReason::PostOnly));
-            return self.let_go(&order, events);
+            self.let_go(&order, events);
+            return order;
         }
         // 15.2, 17.1: one would see by trying, on a copy of everything.
         let minimum = match order.time_in_force {
@@ -453,7 +492,8 @@ impl Model {
             let traded = rehearsal.volume - self.volume;
             if traded < minimum {
                 events.push(canceled_at_once(&order, CancelReason::ImmediateOrCancel));
-                return self.let_go(&order, events);
+                self.let_go(&order, events);
+                return order;
             }
         }
         let mut price_last = None;
@@ -497,6 +537,9 @@ impl Model {
             self.keep_trade(&traded);
             events.push(Event::Traded(traded));
             self.settle(place, &mut order, quantity, price, events);
+            let (maker_after, price) = (self.orders[place], self.orders[place].price);
+            self.note(&maker_after, true);
+            self.note_trade(order.instrument_id, price);
             let maker = &mut self.orders[place];
             if let Some(part) = &mut maker.part {
                 *part -= quantity.0;
@@ -507,12 +550,14 @@ impl Model {
         }
         self.note_last(order.instrument_id, price_last);
         if order.leaves() == Quantity::ZERO {
-            return self.give_back(&mut order, TradeId(0), events);
+            self.give_back(&mut order, TradeId(0), events);
+            return order;
         }
         let id = order.instrument_id;
         if is_stopped && !self.pauses(id) {
             events.push(canceled_at_once(&order, CancelReason::Collar));
-            return self.let_go(&order, events);
+            self.let_go(&order, events);
+            return order;
         }
         if is_stopped {
             self.begin_phase(id, Phase::VolatilityAuction, PhaseCause::Band, events);
@@ -536,6 +581,7 @@ impl Model {
         if is_stopped {
             self.look_at_auction(id, true, events);
         }
+        order
     }
 
     /// An order rests from now on.
@@ -654,6 +700,7 @@ impl Model {
             self.give_back(it, TradeId(0), events);
         }
         self.orders[place] = maker;
+        self.note(&maker, false);
     }
 
     /// Of the orders that this one would trade with, the one of the best price; of those of one
@@ -665,6 +712,7 @@ impl Model {
                 && !same_side_of_book(other.side, order.side)
                 && !is_beside(other)
                 && other.leaves() > Quantity::ZERO
+                && other.place == Place::Book
                 && order.accepts(other.price);
             let better = best.is_none_or(|best| {
                 let best = &self.orders[best];
@@ -734,6 +782,7 @@ impl Model {
             prevented: 0,
             canceled: 0,
             conditions: terms.conditions.apply(original.conditions),
+            instructions: self.told_next(&original, &terms).expect("it was checked"),
             ..original
         };
         let for_account = AskedOrder { order: intended, original: Some(original) };
@@ -742,7 +791,6 @@ impl Model {
             return events.push(rejected(asked.key, reason, terms.client_order_id));
         }
         self.use_number(asked.key);
-        self.orders.remove(place);
         // 9.4, 9.6, 9.7
         let mut order = ModelOrder {
             order_id: self.new_order_id(),
@@ -754,9 +802,15 @@ impl Model {
             price: terms.price,
             quantity: terms.quantity.0,
             canceled: 0,
-            conditions: terms.conditions.apply(original.conditions),
-            instructions: told_or_kept(&original, &terms),
+            conditions: Conditions {
+                // 15.5
+                minimum_quantity: terms.conditions.minimum_quantity.unwrap_or_default(),
+                ..terms.conditions.apply(original.conditions)
+            },
+            instructions: self.told_next(&original, &terms).expect("it was checked"),
             part: None,
+            place: Place::Book,
+            best: None,
             attributes: OrderAttributes {
                 client_order_id: terms.client_order_id,
                 shares_located: terms.shares_located,
@@ -765,9 +819,13 @@ impl Model {
             },
             ..original
         };
+        self.orders.remove(place);
+        self.rename(original.key, order.key.user_ref_num);
         // 9.9
         let collected = self.is_collected(&order);
         let in_place = order.may_rest()
+            && original.place == Place::Book
+            && !order.instructions.pricing.is_triggered()
             && !is_hidden(&original)
             && !is_beside(&original)
             && !is_hidden(&order)
@@ -788,7 +846,9 @@ impl Model {
             time_in_force: order.time_in_force,
             display: order.display,
             in_place,
-            original_displayed: !is_hidden(&original) && !is_beside(&original),
+            original_displayed: original.place == Place::Book
+                && !is_hidden(&original)
+                && !is_beside(&original),
             shown: if in_place { on_the_feed(&order).quantity() } else { Quantity::ZERO },
             leaves: order.leaves(),
             price: order.price,
@@ -801,7 +861,7 @@ impl Model {
         if in_place {
             self.orders.push(order);
         } else {
-            self.trade_then_rest(order, events);
+            self.begin(order, events);
         }
     }
 
@@ -815,6 +875,7 @@ impl Model {
             price: terms.price,
         };
         let instrument = &self.instruments[usize::from(original.instrument_id.0) - 1];
+        let Some(told) = self.told_next(original, terms) else { return false };
         (1..=self.quantity_max(original.instrument_id)).contains(&terms.quantity.0)
             && terms.quantity.0 > original.executed + original.prevented
             && allowed_price(instrument, terms.order_type, terms.price)
@@ -822,8 +883,10 @@ impl Model {
                 || only_at_once(terms.order_type, terms.time_in_force)
                     && terms.conditions.minimum_quantity.unwrap_or_default().quantity().0
                         <= terms.quantity.0 - original.executed - original.prevented)
-            && allowed_part(terms.display, terms.quantity, told_or_kept(original, terms))
-            && is_offered(terms.order_type, terms.time_in_force, told_or_kept(original, terms))
+            && allowed_part(terms.display, terms.quantity, told)
+            && is_offered(terms.order_type, terms.time_in_force, told)
+            && self.allowed_expiry(terms.time_in_force, told.expires_s)
+            && allowed_trigger(instrument, original.side, terms.order_type, told)
             && self.why_not_here(original.instrument_id, &asked).is_none()
             && terms.side.is_none_or(|side| same_side_of_book(side, original.side))
     }
@@ -849,13 +912,14 @@ impl Model {
             instrument_id: order.instrument_id,
             quantity: Quantity(quantity),
             leaves: order.leaves(),
-            booked: true,
+            booked: order.place == Place::Book,
             shown: Shown { before: shown_before, after: on_the_feed(order) },
             reason,
         }));
         let mut order = *order;
         self.give_back(&mut order, TradeId(0), events);
         self.orders[place] = order;
+        self.note(&order, false);
     }
 
     fn modify(&mut self, asked: &ModifyOrder, events: &mut Vec<Event>) {
@@ -888,6 +952,7 @@ impl Model {
         let mut order = *order;
         self.give_back(&mut order, TradeId(0), events);
         self.orders[place] = order;
+        self.note(&order, false);
     }
 
     fn mass_cancel(&mut self, asked: &MassCancel, events: &mut Vec<Event>) {
@@ -1023,17 +1088,19 @@ fn is_offered(
     let lives = [
         TimeInForce::Day,
         TimeInForce::GoodTillCancel,
+        TimeInForce::GoodTillTime,
         TimeInForce::ImmediateOrCancel,
         TimeInForce::FillOrKill,
     ];
-    let reserve = Instructions {
-        shown_quantity: instructions.shown_quantity,
-        shown_range: instructions.shown_range,
-        ..Instructions::NONE
-    };
     // 26.5
-    let for_auction = time_in_force.is_for_auction() && order_type != OrderType::MarketToLimit;
-    (lives.contains(&time_in_force) || for_auction) && instructions == reserve
+    let for_auction = time_in_force.is_for_auction()
+        && order_type != OrderType::MarketToLimit
+        && !instructions.waits();
+    let pricings = [Pricing::Limit, Pricing::Stop, Pricing::TakeProfit, Pricing::TrailingStop];
+    (lives.contains(&time_in_force) || for_auction)
+        && pricings.contains(&instructions.pricing)
+        && !instructions.all_or_none
+        && !instructions.slide
 }
 
 /// Has it a shown part that it may have? (35.2)
@@ -1047,15 +1114,6 @@ fn allowed_part(display: Display, quantity: Quantity, instructions: Instructions
                 && part > range
                 && part < 1 << 28
         }
-    }
-}
-
-/// What a replacement is told. (35.7)
-fn told_or_kept(original: &ModelOrder, terms: &ReplaceTerms) -> Instructions {
-    match terms.instructions {
-        Some(instructions) => instructions,
-        None if terms.display == Display::Hidden => Instructions::NONE,
-        None => original.instructions,
     }
 }
 
@@ -1087,7 +1145,8 @@ fn only_at_once(order_type: OrderType, time_in_force: TimeInForce) -> bool {
 /// The open lots that the feed shows of a resting order. (16.1)
 fn on_the_feed(order: &ModelOrder) -> Lots {
     let lots = order.part.unwrap_or(order.leaves().0);
-    if is_hidden(order) || is_beside(order) { Lots::ZERO } else { Lots(lots as u32) }
+    let is_known = !is_hidden(order) && !is_beside(order) && order.place == Place::Book;
+    if is_known { Lots(lots as u32) } else { Lots::ZERO }
 }
 
 /// 5.4

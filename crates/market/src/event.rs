@@ -50,6 +50,10 @@ pub enum Event {
     Canceled(Canceled),
     /// An order's kind of sell was changed, or it was reduced by a modify.
     Modified(Modified),
+    /// The market traded at the trigger of an order that waited for it; it comes to the book.
+    Triggered(Triggered),
+    /// The order that another one waited for is done; that one waits for it no more.
+    Released(Released),
     /// The exchange gave an order another place, and another order id with it.
     Restated(Restated),
     /// A mass cancel was taken up; the `Canceled` of each order follow.
@@ -298,7 +302,8 @@ pub struct SelfMatchPrevented {
 }
 
 code_enum! {
-    /// Why an order was reduced or canceled. The codes are those of OUCH 5.0.
+    /// Why an order was reduced or canceled. The codes are those of OUCH 5.0, but for
+    /// [`Linked`](Self::Linked) and [`Unpaid`](Self::Unpaid).
     CancelReason {
         /// Its owner asked.
         User = b'U',
@@ -311,8 +316,14 @@ code_enum! {
         Supervisory = b'S',
         /// It would have traded at a price too far away.
         Collar = b'K',
-        /// Its time was over: that of the auction that it was for.
+        /// Its time was over: the moment till which it was good, or the auction that it was for.
         Expired = b'T',
+        /// It was for the day, and the day is over.
+        EndOfDay = b'E',
+        /// An order that it is tied to executed, was triggered, or executed less than it.
+        Linked = b'L',
+        /// It had no limit and had waited, and its account had less than it would have cost.
+        Unpaid = b'M',
     }
 }
 
@@ -354,6 +365,41 @@ pub struct Modified {
     pub leaves: Quantity,
     /// What the feed shows of it.
     pub shown: Shown,
+}
+
+/// See [`Event::Triggered`]. What becomes of the order follows, as of one that was just accepted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Triggered {
+    /// The order, as its owner names it.
+    pub key: OrderKey,
+    /// The order, as the exchange named it so far.
+    pub order_id_before: OrderId,
+    /// As the exchange names it from now on.
+    pub order_id: OrderId,
+    /// In which instrument.
+    pub instrument_id: InstrumentId,
+    /// Its trigger at that moment, in ticks.
+    pub trigger: Price,
+    /// The limit with which it comes, in ticks; [`Price::ZERO`] if it has none.
+    pub price: Price,
+}
+
+/// See [`Event::Released`]. The order waits for its trigger now if it has one; else it comes to the
+/// book, and what becomes of it follows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Released {
+    /// The order, as its owner names it.
+    pub key: OrderKey,
+    /// The order, as the exchange named it so far.
+    pub order_id_before: OrderId,
+    /// As the exchange names it from now on.
+    pub order_id: OrderId,
+    /// In which instrument.
+    pub instrument_id: InstrumentId,
+    /// Number of the order that it waited for, on the same session and channel.
+    pub parent: u32,
+    /// Open lots: no more than the parent executed.
+    pub leaves: Quantity,
 }
 
 code_enum! {
@@ -443,6 +489,8 @@ impl Event {
             | Self::SelfMatchPrevented(SelfMatchPrevented { key, .. })
             | Self::Canceled(Canceled { key, .. })
             | Self::Modified(Modified { key, .. })
+            | Self::Triggered(Triggered { key, .. })
+            | Self::Released(Released { key, .. })
             | Self::Restated(Restated { key, .. })
             | Self::MassCanceled(MassCanceled { key, .. })
             | Self::EntrySwitched(EntrySwitched { key, .. }) => Some(key.session_id),

@@ -110,6 +110,18 @@ impl Instructions {
         Lots(shown as u32)
     }
 
+    /// All but what is shown of it.
+    #[must_use]
+    pub const fn without_shown(self) -> Self {
+        Self { shown_quantity: Lots::ZERO, shown_range: Lots::ZERO, ..self }
+    }
+
+    /// True if it is told to wait for a trigger or another order before it comes to the book.
+    #[must_use]
+    pub const fn waits(&self) -> bool {
+        self.pricing.is_triggered() || self.parent != 0
+    }
+
     /// True if there is something that it is told.
     #[must_use]
     #[inline]

@@ -39,8 +39,8 @@ pub use command::{
 pub use conditions::{ConditionChanges, Conditions, SelfMatchPrevention};
 pub use event::{
     Accepted, AccountQueried, AuctionTrade, Booked, CancelReason, Canceled, EntrySwitched, Event,
-    Fill, Instructed, MassCanceled, Modified, Output, Rejected, Replaced, RestateReason, Restated,
-    SelfMatchPrevented, SessionAdded, Shown, SystemEvent, Traded,
+    Fill, Instructed, MassCanceled, Modified, Output, Rejected, Released, Replaced, RestateReason,
+    Restated, SelfMatchPrevented, SessionAdded, Shown, SystemEvent, Traded, Triggered,
 };
 pub use id::{AccountId, AssetId, InstrumentId, OrderId, Sequence, SessionId, TradeId};
 pub use input::Input;

@@ -71,5 +71,12 @@ code_enum! {
         InsufficientBalance = 47,
         /// The account is stopped.
         AccountStopped = 48,
+        /// A trigger or a distance that an order of its pricing cannot have, or one that it has no
+        /// use for.
+        InvalidTrigger = 70,
+        /// A good-till-time order whose time has come already, or none that has a time.
+        InvalidExpiry = 71,
+        /// An order that cannot wait for the one it names, or not be one of two with it.
+        InvalidLink = 72,
     }
 }

@@ -165,6 +165,12 @@ impl Projection {
             Event::Accepted(accepted) => self.accepted(&accepted, now, batch)?,
             Event::Replaced(replaced) => self.replaced(&replaced, now, batch)?,
             Event::Restated(restated) => self.restated(&restated, now, batch)?,
+            Event::Triggered(it) => {
+                self.came_in(it.order_id_before, it.order_id, Some(it.price), now, batch)?;
+            }
+            Event::Released(it) => {
+                self.came_in(it.order_id_before, it.order_id, None, now, batch)?;
+            }
             Event::Booked(booked) => {
                 self.change(booked.order_id, now, batch, |order| order.price = booked.price)?;
             }
@@ -281,6 +287,34 @@ impl Projection {
             entered_timestamp: now.timestamp,
             changed_sequence: now.cause,
             changed_timestamp: now.timestamp,
+        };
+        self.add(order, batch)
+    }
+
+    /// An order that waited comes in under another order id, perhaps with another limit.
+    fn came_in(
+        &mut self,
+        order_id_before: OrderId,
+        order_id: OrderId,
+        price: Option<Price>,
+        now: Now,
+        batch: &mut Batch,
+    ) -> Result<(), StoreError> {
+        let leaves = self.live.get(&order_id_before).map_or(Quantity::ZERO, |order| order.leaves);
+        let before = self.end(order_id_before, OrderState::Restated, now, batch)?;
+        let order = OrderRow {
+            order_id,
+            price: price.unwrap_or(before.price),
+            quantity: leaves,
+            executed: Quantity::ZERO,
+            leaves,
+            state: OrderState::Live,
+            original_order_id: order_id_before,
+            entered_sequence: now.cause,
+            entered_timestamp: now.timestamp,
+            changed_sequence: now.cause,
+            changed_timestamp: now.timestamp,
+            ..before
         };
         self.add(order, batch)
     }

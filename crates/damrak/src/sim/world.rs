@@ -170,6 +170,8 @@ impl World {
             instruments: config.instruments.len() as u16,
             beyond_ouch_percent: 0,
             venue_per_mille: 6,
+            waits_percent: 0,
+            good_till_time_percent: 0,
             ..Profile::default()
         };
         let address = |port: u16| SocketAddr::from(([127, 0, 0, 1], port));

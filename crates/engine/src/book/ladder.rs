@@ -450,7 +450,7 @@ mod tests {
 
     use market::{
         Capacity, Conditions, CustomerType, Display, Firm, InstrumentId, OrderId, OrderKey, Price,
-        Quantity, Side,
+        Quantity, Side, TimeInForce,
     };
 
     use super::*;
@@ -468,6 +468,8 @@ mod tests {
             executed: Quantity::ZERO,
             prevented: Quantity::ZERO,
             conditions: Conditions::NONE,
+            time_in_force: TimeInForce::Day,
+            is_instructed: false,
             instrument_id: InstrumentId(1),
             group_id: 0,
             firm: Firm::BLANK,

@@ -1,8 +1,8 @@
 //! Where money meets the life of an order: what the engine asks of it, one call at each step.
 
 use market::{
-    AccountId, CancelReason, EnterOrder, Event, InstrumentId, OrderId, OrderType, Price, Quantity,
-    RejectReason, ReplaceTerms, TimeInForce,
+    AccountId, CancelReason, EnterOrder, Event, Instructions, InstrumentId, OrderId, OrderType,
+    Price, Quantity, RejectReason, ReplaceTerms, TimeInForce,
 };
 
 use super::{Asked, terms::Terms};
@@ -41,6 +41,9 @@ impl Engine {
         };
         let book = &self.books[usize::from(instrument_id.0) - 1];
         let walk = |terms: &Terms| {
+            if order.instructions.waits() {
+                return 0;
+            }
             let mut incoming = Order::new(OrderTerms {
                 order_id: OrderId(0),
                 key: order.key,
@@ -56,6 +59,8 @@ impl Engine {
                 capacity: order.attributes.capacity,
                 customer_type: order.attributes.customer_type,
                 conditions: order.conditions,
+                time_in_force: order.time_in_force,
+                is_instructed: false,
             });
             incoming.waits =
                 phase::waits(book.trading.phase, order.order_type, order.time_in_force);
@@ -69,6 +74,7 @@ impl Engine {
         &self,
         original: &Order,
         terms: &ReplaceTerms,
+        instructions: &Instructions,
     ) -> Result<(), RejectReason> {
         let side = terms.side.unwrap_or(original.side);
         let leaves = terms.quantity.saturating_sub(original.used());
@@ -81,6 +87,9 @@ impl Engine {
             original: Some(original),
         };
         let walk = |money_terms: &Terms| {
+            if instructions.waits() {
+                return 0;
+            }
             let mut replacement = Order::new(OrderTerms {
                 order_id: OrderId(0),
                 key: original.key,
@@ -96,6 +105,8 @@ impl Engine {
                 capacity: original.capacity,
                 customer_type: original.customer_type,
                 conditions: terms.conditions.apply(original.conditions()),
+                time_in_force: terms.time_in_force,
+                is_instructed: false,
             });
             let phase = self.book_of(original).trading.phase;
             replacement.waits = phase::waits(phase, terms.order_type, terms.time_in_force);
@@ -105,7 +116,8 @@ impl Engine {
         self.money.check(&asked, best, walk)
     }
 
-    /// An accepted order holds what it could cost or deliver.
+    /// An accepted order holds what it could cost or deliver; one that is told something, and has no
+    /// limit, does so when it comes in.
     #[inline]
     pub(crate) fn reserve(
         &mut self,
@@ -120,14 +132,30 @@ impl Engine {
 
     fn reserve_paid(&mut self, order: &Order, terms: &EntryTerms, emit: &mut impl FnMut(Event)) {
         let Some(money_terms) = self.money.terms(order.instrument_id) else { return };
-        let EntryTerms { order_type, time_in_force, .. } = *terms;
+        let order_type = terms.order_type;
         let walked = match order_type {
-            OrderType::Limit => 0,
-            OrderType::Market | OrderType::MarketToLimit => {
-                self.walk(order, rests(order_type, time_in_force), money_terms)
+            OrderType::Market | OrderType::MarketToLimit if !order.is_instructed => {
+                self.walk(order, rests(order_type, order.time_in_force), money_terms)
             }
+            _ => 0,
         };
         self.money.reserve(order, walked, &mut self.hash, emit);
+    }
+
+    /// An order without a limit comes in that holds nothing so far, and holds what it will pay; false
+    /// if less is available.
+    pub(crate) fn reserve_walk(
+        &mut self,
+        order: &Order,
+        order_type: OrderType,
+        emit: &mut impl FnMut(Event),
+    ) -> bool {
+        let Some(terms) = self.money.terms(order.instrument_id) else { return true };
+        if !order.side.is_buy() {
+            return true;
+        }
+        let walked = self.walk(order, rests(order_type, order.time_in_force), terms);
+        self.money.reserve_market(order, walked, &mut self.hash, emit)
     }
 
     /// An order gives back what it does not need, with so many open lots fewer.

@@ -91,14 +91,14 @@ fn orders_trade_throughout_system_hours() {
     );
 }
 
-/// Rules 2.3, 2.4: after the close what rests stays and may be taken away, but nothing may come.
+/// Rule 2.3: after the close what rests may be taken away, but nothing may come.
 #[test]
 fn closed_market_lets_orders_go_and_none_come() {
     check(
         "
-        buy A1 5 @ 100              => accepted, booked 5 @ 100
-        short A2 5 @ 110            => accepted, booked 5 @ 110
-        buy A3 5 @ 99               => accepted, booked 5 @ 99
+        buy A1 5 @ 100 gtc          => accepted, booked 5 @ 100
+        short A2 5 @ 110 gtc        => accepted, booked 5 @ 110
+        buy A3 5 @ 99 gtc           => accepted, booked 5 @ 99
         day end-of-system-hours     => day end-of-system-hours
         book AAPL                   => bid A1 5 @ 100, bid A3 5 @ 99, ask A2 5 @ 110
         buy A4 5 @ 100              => rejected A4 MarketClosed
@@ -111,6 +111,28 @@ fn closed_market_lets_orders_go_and_none_come() {
         mass-cancel A9 ACME side buy => mass-canceled, canceled A1 3, canceled A3 5
         query A                     => next 10
         refuse A10 InvalidSide      => rejected A10 InvalidSide
+        ",
+    );
+}
+
+/// Rule 2.4: the end of system hours ends orders for the day, in the order of their acceptance, those
+/// that wait too; others stay. It ends them once.
+#[test]
+fn orders_for_the_day_end_with_it() {
+    check(
+        "
+        buy A1 5 @ 100              => accepted, booked 5 @ 100
+        buy B1 5 @ 101 gtc          => accepted, booked 5 @ 101
+        sell B2 5 @ 110 hidden      => accepted, booked 5 @ 110 hidden
+        buy A2 5 @ 99               => accepted, booked 5 @ 99
+        buy C1 5 @ 98 until 1000    => told until 1000, accepted, booked 5 @ 98
+        sell A3 5 @ market ioc stop 90 => told stop 90, accepted
+        sell A4 5 @ 80 gtc stop 91  => told stop 91, accepted
+        replace A2 by A5 5 @ 97     => replaced A2 by A5 buy 5 @ 97 in place
+        day end-of-system-hours     => day end-of-system-hours, canceled A1 5 end-of-day, canceled B2 5 end-of-day, canceled A3 5 end-of-day, canceled A5 5 end-of-day
+        book AAPL                   => bid B1 5 @ 101, bid C1 5 @ 98
+        waiting AAPL                => sell A4 5 at 91
+        day end-of-messages         => day end-of-messages
         ",
     );
 }

@@ -80,7 +80,7 @@ fn halted_and_closed_instruments_take_cancels_only() {
         check(&format!(
             "
             sell A1 4 @ 100                 => accepted, booked 4 @ 100
-            sell A2 4 @ 101                 => accepted, booked 4 @ 101
+            sell A2 4 @ 101 gtc             => accepted, booked 4 @ 101
             sell A3 4 @ 102                 => accepted, booked 4 @ 102
             phase AAPL {phase}              => phase AAPL {phase}
             buy B1 4 @ 100                  => rejected B1 {reason}

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 const RULES: &str = include_str!("../../../../docs/rules.md");
 
-const SCENARIOS: [&str; 22] = [
+const SCENARIOS: [&str; 25] = [
     include_str!("day.rs"),
     include_str!("numbers.rs"),
     include_str!("acceptance.rs"),
@@ -19,6 +19,9 @@ const SCENARIOS: [&str; 22] = [
     include_str!("conditions.rs"),
     include_str!("hidden.rs"),
     include_str!("types.rs"),
+    include_str!("waiting.rs"),
+    include_str!("links.rs"),
+    include_str!("lives.rs"),
     include_str!("money.rs"),
     include_str!("money_checks.rs"),
     include_str!("reserve.rs"),

@@ -5,6 +5,7 @@
 //! sell B1 6 @ market                 => accepted, trade A1 B1 4 @ 100, canceled B1 2 ioc
 //! cancel A1                                              (nothing: the order is done)
 //! book AAPL                                              (bids, then asks, best first)
+//! waiting AAPL                            (for a fall, then for a rise, the nearest first)
 //! time 5                                  (nothing is asked, but it is 5 s after the epoch now)
 //! phase AAPL opening-auction              (or `all` instruments; the venue's own commands)
 //! configure AAPL static-band 50000
@@ -18,7 +19,10 @@
 //! `A1` is request 1 of session A, `A/3:7` is request 7 on its channel 3. An order may carry
 //! `of SYMBOL` (else AAPL), `ioc`, `fok`, `gtc`, `at-the-open`, `at-the-close`, `for-auction`, `attributable`, `hidden`, `firm F`, `group N`, `client X`, `capacity A`,
 //! `retail`, `located`, `broker B`, `prevent P` with the letter of a self-match prevention, `among G`
-//! with a self-match group, `post-only`, `minimum N`, `show N`, `range N`. Lines about money are those of `money_words`. A firm or a group written `-` is blank.
+//! with a self-match group, `post-only`, `minimum N`, `show N`, `range N`, `until S` with the second at which it expires,
+//! `stop 105`, `touch 95`, `trail 5` (from the last trade, or after `stop 95` from there) for what
+//! it waits, `after A1` for its parent, `or A2` for its partner. A replacement may be
+//! `untold`. Lines about money are those of `money_words`. A firm or a group written `-` is blank.
 //!
 //! Beside what a scenario says, each event must fit those before it: ids without gaps, open lots
 //! that add up, echoes that equal what was asked. After each line the engine's invariants hold, its
@@ -27,7 +31,7 @@
 
 use std::{collections::BTreeMap, fmt::Write};
 
-use engine::{Engine, Restoration};
+use engine::{Engine, Restoration, WaitsFor};
 use market::{
     Accepted, AccountQuery, AddInstrument, AddSession, Allocation, BlockEntry, Booked, BreakReason,
     BreakTrade, CancelOnDisconnect, CancelOrder, CancelReason, Canceled, Capacity, ClientOrderId,
@@ -36,10 +40,10 @@ use market::{
     Indication, Input, Instructed, Instructions, InstrumentChange, InstrumentId, Lots, MassCancel,
     MassCanceled, Modified, ModifyOrder, OrderAttributes, OrderId, OrderKey, OrderType, PastTrade,
     Phase, PhaseCause, PhaseChanged, Price, Pricing, Quantity, RefusedOrder, RejectReason,
-    RemoveInstrument, ReplaceOrder, ReplaceTerms, Replaced, RestateReason, Restated, Scope,
-    SelfMatchPrevented, SelfMatchPrevention, SessionId, SetPhase, Shown, Side, Symbol, SystemEvent,
-    Text, TimeInForce, Timestamp, TradeBroken, TradeCorrected, TradeId, Traded, Uncrossed,
-    VenueCommand, VenueEvent,
+    Released, RemoveInstrument, ReplaceOrder, ReplaceTerms, Replaced, RestateReason, Restated,
+    Scope, SelfMatchPrevented, SelfMatchPrevention, SessionId, SetPhase, Shown, Side, Symbol,
+    SystemEvent, Text, Ticks, TimeInForce, Timestamp, TradeBroken, TradeCorrected, TradeId, Traded,
+    Triggered, Uncrossed, VenueCommand, VenueEvent,
 };
 
 use crate::money_words::{self, Books};
@@ -181,6 +185,7 @@ impl World {
         match words[0] {
             "book" => return self.book(words[1]),
             "balance" => return vec![money_words::tell_balance(&self.engine, words[1], words[2])],
+            "waiting" => return self.waiting(words[1]),
             "order" => return self.order(words[1]),
             _ => {}
         }
@@ -371,9 +376,11 @@ impl World {
             "post-only" => order.conditions.post_only = true,
             "minimum" => order.conditions.minimum_quantity = Lots(words.number() as u32),
             "among" => order.conditions.self_match_group = text(words.next()),
-            "show" => order.instructions.shown_quantity = Lots(words.number() as u32),
-            "range" => order.instructions.shown_range = Lots(words.number() as u32),
-            _ => panic!("{word}?"),
+            "until" => {
+                order.time_in_force = TimeInForce::GoodTillTime;
+                order.instructions.expires_s = words.number() as u32;
+            }
+            word => self.instruct(&mut order.instructions, word, words),
         });
         Command::Enter(order)
     }
@@ -414,17 +421,19 @@ impl World {
                 "prevent" => terms.conditions.self_match_prevention = Some(words.prevention()),
                 "post-only" => terms.conditions.post_only = Some(true),
                 "not-post-only" => terms.conditions.post_only = Some(false),
-                "show" => {
-                    let shown_quantity = Lots(words.number() as u32);
-                    let told = terms.instructions.unwrap_or_default();
-                    terms.instructions = Some(Instructions { shown_quantity, ..told });
-                }
-                "untold" => terms.instructions = Some(Instructions::NONE),
                 "minimum" => {
                     terms.conditions.minimum_quantity = Some(Lots(words.number() as u32));
                 }
                 "among" => terms.conditions.self_match_group = Some(text(words.next())),
-                _ => panic!("{word}?"),
+                "until" => {
+                    terms.time_in_force = TimeInForce::GoodTillTime;
+                    terms.instructions.get_or_insert_default().expires_s = words.number() as u32;
+                }
+                "good-till-time" => terms.time_in_force = TimeInForce::GoodTillTime,
+                word => {
+                    let instructions = terms.instructions.get_or_insert_default();
+                    self.instruct(instructions, word, words);
+                }
             });
             terms
         });
@@ -443,6 +452,30 @@ impl World {
             _ => panic!("{word}?"),
         });
         scope
+    }
+
+    /// A word that says what an order is told.
+    fn instruct(&self, instructions: &mut Instructions, word: &str, words: &mut Words<'_>) {
+        match word {
+            "untold" => {}
+            "show" => instructions.shown_quantity = Lots(words.number() as u32),
+            "range" => instructions.shown_range = Lots(words.number() as u32),
+            "stop" => {
+                instructions.pricing = Pricing::Stop;
+                instructions.trigger = Ticks(words.number() as u32);
+            }
+            "touch" => {
+                instructions.pricing = Pricing::TakeProfit;
+                instructions.trigger = Ticks(words.number() as u32);
+            }
+            "trail" => {
+                instructions.pricing = Pricing::TrailingStop;
+                instructions.offset = words.number() as i32;
+            }
+            "after" => instructions.parent = self.key(words.next()).user_ref_num,
+            "or" => instructions.partner = self.key(words.next()).user_ref_num,
+            _ => panic!("{word}?"),
+        }
     }
 
     /// `A1` or `A/3:7`.
@@ -484,7 +517,9 @@ impl World {
                 let open = if added.system_hours { " open" } else { "" };
                 format!("session {}{open}", added.session_id)
             }
-            Event::Instructed(instructed) => tell_instructed(command, instructed),
+            Event::Instructed(instructed) => self.tell_instructed(command, instructed),
+            Event::Triggered(triggered) => self.tell_triggered(triggered),
+            Event::Released(released) => self.tell_released(released),
             Event::Accepted(accepted) => self.tell_accepted(command, accepted),
             Event::Replaced(replaced) => self.tell_replaced(replaced),
             Event::Booked(booked) => self.tell_booked(booked),
@@ -638,7 +673,7 @@ impl World {
         let original_key =
             OrderKey { user_ref_num: replaced.original_user_ref_num, ..replaced.key };
         let original = self.told.get_mut(&original_key).expect("it was told of");
-        assert!(original.booked && 0 < original.leaves, "only a live order is replaced");
+        assert!(0 < original.leaves, "only a live order is replaced");
         assert_eq!(replaced.original_order_id, original.order_id);
         assert_eq!(replaced.original_displayed, original.displayed());
         let both = original.displayed() && replaced.display != Display::Hidden;
@@ -677,7 +712,7 @@ impl World {
             TimeInForce::AtTheOpen => " at-the-open",
             TimeInForce::AtTheClose => " at-the-close",
             TimeInForce::GoodForAuction => " for-auction",
-            other => panic!("{other:?} has no word yet"),
+            TimeInForce::GoodTillTime => " good-till-time",
         });
         if replaced.display == Display::Attributable {
             line.push_str(" attributable");
@@ -794,6 +829,9 @@ impl World {
             CancelReason::ImmediateOrCancel => line.push_str(" ioc"),
             CancelReason::PostOnly => line.push_str(" post-only"),
             CancelReason::Supervisory => line.push_str(" supervisory"),
+            CancelReason::EndOfDay => line.push_str(" end-of-day"),
+            CancelReason::Linked => line.push_str(" linked"),
+            CancelReason::Unpaid => line.push_str(" unpaid"),
             CancelReason::Collar => line.push_str(" collar"),
             CancelReason::Expired => line.push_str(" expired"),
         }
@@ -818,10 +856,81 @@ impl World {
         }
     }
 
+    /// An echo of what the order was told; the event that follows says which order it is.
+    fn tell_instructed(&self, command: &Command, instructed: &Instructed) -> String {
+        let Instructed { key, instructions: told } = *instructed;
+        if let Command::Enter(order) = command {
+            assert_eq!((order.key, order.instructions), (key, told));
+        }
+        format!("told{}", self.instructions(key, &told))
+    }
+
+    fn instructions(&self, key: OrderKey, told: &Instructions) -> String {
+        let mut line = match told.pricing {
+            Pricing::Limit => String::new(),
+            Pricing::Stop => format!(" stop {}", told.trigger.0),
+            Pricing::TakeProfit => format!(" touch {}", told.trigger.0),
+            Pricing::TrailingStop if told.trigger == Ticks::ZERO => {
+                format!(" trail {}", told.offset)
+            }
+            Pricing::TrailingStop => format!(" stop {} trail {}", told.trigger.0, told.offset),
+            other => panic!("{other:?} has no word yet"),
+        };
+        let name = |number| self.name(OrderKey { user_ref_num: number, ..key });
+        if told.shown_quantity != Lots::ZERO {
+            write!(line, " show {}", told.shown_quantity.0).expect("a string takes all");
+        }
+        if told.shown_range != Lots::ZERO {
+            write!(line, " range {}", told.shown_range.0).expect("a string takes all");
+        }
+        if told.expires_s != 0 {
+            write!(line, " until {}", told.expires_s).expect("a string takes all");
+        }
+        if told.parent != 0 {
+            write!(line, " after {}", name(told.parent)).expect("a string takes all");
+        }
+        if told.partner != 0 {
+            write!(line, " or {}", name(told.partner)).expect("a string takes all");
+        }
+        line
+    }
+
+    fn tell_triggered(&mut self, triggered: &Triggered) -> String {
+        let name = self.name(triggered.key);
+        assert_eq!(triggered.order_id, self.next_order_id());
+        let told = self.told.get_mut(&triggered.key).expect("it was told of");
+        assert!(!told.booked && told.leaves > 0, "it waited");
+        assert_eq!(
+            (told.order_id, told.instrument_id),
+            (triggered.order_id_before, triggered.instrument_id)
+        );
+        told.order_id = triggered.order_id;
+        let moved = if told.price == triggered.price {
+            String::new()
+        } else {
+            format!(" @ {}", triggered.price)
+        };
+        told.price = triggered.price;
+        format!("triggered {name} at {}{moved}", triggered.trigger)
+    }
+
+    fn tell_released(&mut self, released: &Released) -> String {
+        let parent = OrderKey { user_ref_num: released.parent, ..released.key };
+        assert_eq!(self.told[&parent].leaves, 0, "it is done");
+        assert_eq!(released.order_id, self.next_order_id());
+        let told = self.told.get_mut(&released.key).expect("it was told of");
+        assert!(!told.booked, "it waited");
+        assert_eq!(
+            (told.order_id, told.instrument_id, told.leaves),
+            (released.order_id_before, released.instrument_id, released.leaves.0)
+        );
+        told.order_id = released.order_id;
+        format!("released {}", self.name(released.key))
+    }
+
     fn tell_modified(&mut self, modified: &Modified) -> String {
         let Modified { key, order_id, quantity, leaves, .. } = *modified;
         let told = self.take(key, order_id, quantity, leaves);
-        assert!(told.booked);
         told.show(modified.shown);
         let side = side_word(modified.side);
         format!("modified {} {side} {quantity} leaving {leaves}", self.name(key))
@@ -858,6 +967,19 @@ impl World {
         lines("bid", book.bids().collect()).chain(lines("ask", book.asks().collect())).collect()
     }
 
+    /// The orders that wait for a trigger.
+    fn waiting(&self, symbol: &str) -> Vec<String> {
+        let instrument = self.engine.instrument(&text(symbol)).expect("an instrument there is");
+        let book = self.engine.book(instrument.instrument_id).expect("it has a book");
+        book.waiting()
+            .map(|order| {
+                let side = side_word(order.side);
+                let trigger = order.instructions.trigger.0;
+                format!("{side} {} {} at {trigger}", self.name(order.key), order.leaves)
+            })
+            .collect()
+    }
+
     fn order(&self, name: &str) -> Vec<String> {
         let order = self.engine.order(self.key(name));
         order
@@ -881,30 +1003,17 @@ impl World {
                 if order.group_id != 0 {
                     write!(line, " group {}", order.group_id).expect("a string takes all");
                 }
+                line += &self.instructions(order.key, &order.instructions);
+                line.push_str(match order.waits_for {
+                    None => "",
+                    Some(WaitsFor::Parent) => " held",
+                    Some(WaitsFor::Trigger) => " waiting",
+                });
                 line
             })
             .into_iter()
             .collect()
     }
-}
-
-/// An echo of what the order was told; the event that follows says which order it is.
-fn tell_instructed(command: &Command, instructed: &Instructed) -> String {
-    if let Command::Enter(order) = command {
-        assert_eq!((order.key, order.instructions), (instructed.key, instructed.instructions));
-    }
-    let told = instructed.instructions;
-    let mut line = "told".to_string();
-    if told.pricing != Pricing::Limit {
-        write!(line, " {:?}", told.pricing).expect("a string takes all");
-    }
-    if told.shown_quantity != Lots::ZERO {
-        write!(line, " show {}", told.shown_quantity.0).expect("a string takes all");
-    }
-    if told.shown_range != Lots::ZERO {
-        write!(line, " range {}", told.shown_range.0).expect("a string takes all");
-    }
-    line
 }
 
 /// The words of a line that are still to be read.

@@ -290,7 +290,11 @@ impl Model {
         let prices = self
             .orders
             .iter()
-            .filter(|it| it.instrument_id == order.instrument_id && !is_hidden(it))
+            .filter(|it| {
+                it.instrument_id == order.instrument_id
+                    && it.place == super::Place::Book
+                    && !is_hidden(it)
+            })
             .filter(|it| !is_beside(it))
             .filter(|it| !same_side_of_book(it.side, order.side) && it.leaves() > Quantity::ZERO)
             .map(|it| it.price);
@@ -308,9 +312,13 @@ impl Model {
         if order.order_type == OrderType::Limit {
             return cost(terms, order.price, order.leaves());
         }
+        if order.instructions.waits() {
+            return 0;
+        }
         let mut rehearsal = self.clone();
         rehearsal.money.terms.clear();
         let mut copy = *order;
+        copy.place = super::Place::Book;
         copy.conditions.minimum_quantity = market::Lots::ZERO;
         copy.conditions.post_only = false;
         if copy.time_in_force == TimeInForce::FillOrKill {
@@ -335,9 +343,35 @@ impl Model {
     pub(super) fn hold(&mut self, order: &mut ModelOrder, events: &mut Vec<Event>) {
         let Some(terms) = self.money.paid(order.instrument_id) else { return };
         order.held = match order.side {
-            Side::Buy => self.cost_of(order, &terms),
+            // What it will pay it holds when it comes in. (42.4, 42.6)
+            Side::Buy if order.order_type != OrderType::Limit => 0,
             _ => needed(order, &terms),
         };
+        self.post_held(order, &terms, events);
+    }
+
+    /// An order to buy that has no limit comes in and holds what it will pay; false if less is
+    /// available. (42.4, 42.6)
+    pub(super) fn hold_without_limit(
+        &mut self,
+        order: &mut ModelOrder,
+        events: &mut Vec<Event>,
+    ) -> bool {
+        let Some(terms) = self.money.paid(order.instrument_id) else { return true };
+        if order.side != Side::Buy || order.order_type == OrderType::Limit {
+            return true;
+        }
+        let account_id = self.money.owner(order.key.session_id);
+        let cost = self.cost_of(order, &terms);
+        if self.balance(account_id, terms.quote).0 < cost {
+            return false;
+        }
+        order.held = cost;
+        self.post_held(order, &terms, events);
+        true
+    }
+
+    fn post_held(&mut self, order: &ModelOrder, terms: &MoneyTerms, events: &mut Vec<Event>) {
         let account_id = self.money.owner(order.key.session_id);
         let ends = [(account_id, Bucket::Available), (account_id, Bucket::Reserved)];
         let asset_id = if order.side == Side::Buy { terms.quote } else { terms.base };

@@ -128,7 +128,8 @@ fn is_near(price: Price, other: u64, millionths: u64) -> bool {
 
 /// Is it an order that rests beside the book? (25.7, 26.2)
 pub(super) fn is_beside(order: &ModelOrder) -> bool {
-    order.time_in_force.is_for_auction() || order.order_type == OrderType::Market
+    order.place == super::Place::Book
+        && (order.time_in_force.is_for_auction() || order.order_type == OrderType::Market)
 }
 
 /// 25.2
@@ -357,6 +358,7 @@ impl Model {
         self.orders
             .iter()
             .filter(|it| it.instrument_id == id && same_side_of_book(it.side, side))
+            .filter(|it| it.place == super::Place::Book)
             .filter(|it| it.leaves() > Quantity::ZERO && Self::takes_part(it, phase))
             .copied()
             .collect()
@@ -473,6 +475,9 @@ impl Model {
             events.push(Event::Traded(traded));
             self.settle(places[0], &mut taker, Quantity(quantity), price, events);
             self.orders[places[1]] = taker;
+            for order in places.map(|place| self.orders[place]) {
+                self.note(&order, true);
+            }
             let keys = places.map(|place| self.orders[place].key);
             for key in keys {
                 let place = self.place_of(key).expect("it is in the list");
@@ -534,7 +539,13 @@ impl Model {
             let now_ns = self.now_ns;
             let moments = |market: &Market| [market.ends, market.looks].into_iter().flatten().min();
             let due = self.markets.iter().filter_map(moments).min();
+            let expires = self.next_expiry_ns();
+            let due = due.into_iter().chain(expires).min();
             let Some(due) = due.filter(|due| *due <= now_ns) else { return };
+            if expires == Some(due) {
+                self.expire_next(events);
+                continue;
+            }
             for number in 1..=self.markets.len() {
                 let id = InstrumentId(number as u16);
                 let market = *self.market(id);
@@ -544,6 +555,7 @@ impl Model {
                     self.look_at_auction(id, false, events);
                 }
             }
+            self.follow(events);
         }
     }
 

@@ -3,22 +3,35 @@
 
 use std::{collections::BTreeMap, thread};
 
-use engine::{Engine, Restoration};
+use engine::{Engine, Restoration, WaitsFor};
 use flow::{
     generator::{CommandFlow, Profile},
-    model::{Model, ModelOrder},
+    model::{Model, ModelOrder, Place},
 };
 use market::{
-    AccountId, AssetId, Bucket, Command, Display, Event, Indication, Input, MoneyCommand,
-    MoneyEvent, OrderType, Price, SelfMatchPrevention, Sequence, Timestamp, Traded, VenueCommand,
-    VenueEvent,
+    AccountId, AssetId, Bucket, Command, Display, Event, Indication, Input, Instructions,
+    MoneyCommand, MoneyEvent, OrderType, Price, SelfMatchPrevention, Sequence, Ticks, Timestamp,
+    Traded, VenueCommand, VenueEvent,
 };
 
-/// Commands of each seed of each profile.
+/// Commands of each seed of each profile, and how many seeds there are: as many as here, or as the
+/// environment says in `DAMRAK_MODEL_COMMANDS` and `DAMRAK_MODEL_SEEDS`.
 const COMMANDS: u64 = 100_000;
-
-/// Seeds of each profile, unless `MODEL_SEEDS` says how many.
 const SEEDS: u64 = 4;
+
+fn setting(name: &str, usual: u64) -> u64 {
+    match std::env::var(name) {
+        Ok(value) => value.parse().unwrap_or_else(|_| panic!("{name} is not a number: {value}")),
+        Err(_) => usual,
+    }
+}
+
+fn commands() -> u64 {
+    setting("DAMRAK_MODEL_COMMANDS", COMMANDS)
+}
+
+/// As many as the profiles say, in nanoseconds.
+const COMMAND_INTERVAL_NS: u64 = 10_000_000;
 
 /// Every so many commands the books are compared order by order and the hash is recomputed.
 const LOOK_EVERY: u64 = 1_000;
@@ -59,7 +72,6 @@ fn profiles() -> Vec<(&'static str, Profile)> {
                 ..usual.clone()
             },
         ),
-        ("closing", Profile { closes_after: Some(COMMANDS * 3 / 4), ..usual.clone() }),
         (
             "money",
             Profile { instruments: 4, sessions: 5, accounts: 3, live_orders: 100, ..usual.clone() },
@@ -78,10 +90,22 @@ fn profiles() -> Vec<(&'static str, Profile)> {
                 ..usual.clone()
             },
         ),
-        ("phases", Profile { venue_per_mille: 30, live_orders: 80, spread: 10, ..usual.clone() }),
+        (
+            "phases",
+            Profile {
+                waits_percent: 0,
+                good_till_time_percent: 0,
+                venue_per_mille: 30,
+                live_orders: 80,
+                spread: 10,
+                ..usual.clone()
+            },
+        ),
         (
             "bands",
             Profile {
+                waits_percent: 0,
+                good_till_time_percent: 0,
                 venue_per_mille: 15,
                 instruments: 2,
                 spread: 20,
@@ -93,6 +117,8 @@ fn profiles() -> Vec<(&'static str, Profile)> {
         (
             "auctions of equal sides",
             Profile {
+                waits_percent: 0,
+                good_till_time_percent: 0,
                 venue_per_mille: 80,
                 lots_each: 100,
                 live_orders: 30,
@@ -104,12 +130,54 @@ fn profiles() -> Vec<(&'static str, Profile)> {
         (
             "phases and money",
             Profile {
+                waits_percent: 0,
+                good_till_time_percent: 0,
                 venue_per_mille: 25,
                 instruments: 4,
                 sessions: 5,
                 accounts: 3,
                 spread: 8,
                 live_orders: 60,
+                ..usual.clone()
+            },
+        ),
+        (
+            "waiting",
+            Profile {
+                sessions: 3,
+                instruments: 2,
+                spread: 12,
+                beyond_ouch_percent: 30,
+                waits_percent: 70,
+                good_till_time_percent: 15,
+                live_orders: 120,
+                jumps_per_million: 200,
+                ..usual.clone()
+            },
+        ),
+        (
+            "waiting for anything",
+            Profile {
+                sessions: 2,
+                channels: 1,
+                instruments: 1,
+                spread: 40,
+                far_per_mille: 60,
+                price_increment: Price(1),
+                mid: 300,
+                beyond_ouch_percent: 30,
+                waits_percent: 50,
+                good_till_time_percent: 5,
+                jumps_per_million: 0,
+                ..usual.clone()
+            },
+        ),
+        (
+            "closing",
+            Profile {
+                closes_after: Some(commands() * 3 / 4),
+                beyond_ouch_percent: 40,
+                waits_percent: 40,
                 ..usual
             },
         ),
@@ -167,6 +235,10 @@ fn cover(coverage: &mut Coverage, command: &Command, event: &Event) {
         Event::Instructed(instructed) => {
             format!("Instructed {:?}", instructed.instructions.pricing)
         }
+        Event::Triggered(triggered) => {
+            format!("Triggered, limit {}", triggered.price != Price::ZERO)
+        }
+        Event::Released(_) => "Released".into(),
         Event::Rejected(rejected) => format!("Rejected {:?}", rejected.reason),
         Event::Replaced(replaced) => format!("Replaced, in place {}", replaced.in_place),
         Event::Booked(booked) if booked.shown.is_zero() => "Booked hidden".into(),
@@ -285,6 +357,39 @@ const EXPECTED: &str = "\
     Enter: Rejected InvalidMinimumQuantity
     Enter: Accepted with a minimum, traded true
     Enter: Accepted with a minimum, traded false
+    Enter: Accepted Limit GoodTillTime
+    Enter: Instructed Limit
+    Enter: Instructed Stop
+    Enter: Instructed TakeProfit
+    Enter: Instructed TrailingStop
+    Enter: Rejected InvalidExpiry
+    Enter: Rejected InvalidLink
+    Enter: Rejected InvalidTrigger
+    Enter: Triggered, limit false
+    Enter: Triggered, limit true
+    Enter: Released
+    Enter: Canceled Linked, done false
+    Enter: Canceled Linked, done true
+    Enter: Canceled Expired, done true
+    Cancel: Canceled Linked, done false
+    Cancel: Canceled Linked, done true
+    Cancel: Released
+    Cancel: Triggered, limit false
+    Cancel: Triggered, limit true
+    Modify: Canceled Linked, done true
+    MassCancel: Canceled Linked, done true
+    MassCancel: Released
+    Replace: Instructed Limit
+    Replace: Instructed Stop
+    Replace: Instructed TakeProfit
+    Replace: Instructed TrailingStop
+    Replace: Triggered, limit false
+    Replace: Triggered, limit true
+    Replace: Released
+    Replace: Canceled Linked, done false
+    Replace: Canceled Linked, done true
+    System: Canceled EndOfDay, done true
+    Time: Canceled Expired, done true
     Enter: Rejected InvalidPrice
     Enter: Rejected InvalidQuantity
     Enter: Rejected InvalidSymbol
@@ -569,10 +674,10 @@ fn play(name: &str, profile: Profile, seed: u64) -> Coverage {
     let mut model = Model::new();
     let mut events = Vec::new();
     let mut ledger = Ledger::new();
-    for number in 1..=COMMANDS {
+    for number in 1..=commands() {
         let input = Input {
             sequence: Sequence(number),
-            timestamp: Timestamp(number / 2 * 20_000_000),
+            timestamp: Timestamp(number / 2 * 2 * COMMAND_INTERVAL_NS),
             command: flow.next_command(),
         };
         events.clear();
@@ -655,7 +760,7 @@ fn compare_books(engine: &Engine, model: &Model, place: &str) {
                 (order.quantity.0, order.executed.0, order.canceled.0, order.prevented.0),
                 (order.self_match_prevention, order.self_match_group, order.post_only),
                 (order.group_id, order.capacity, order.customer_type),
-                (order.shown.0, order.instructions),
+                (order.shown.0, order.instructions, order.time_in_force),
             )
         };
         let theirs = |order: ModelOrder| {
@@ -673,16 +778,18 @@ fn compare_books(engine: &Engine, model: &Model, place: &str) {
                     order.attributes.customer_type,
                 ),
                 (
-                    match order.display {
+                    match (order.display, order.place) {
                         _ if order.time_in_force.is_for_auction()
                             || order.order_type == OrderType::Market =>
                         {
                             0
                         }
-                        Display::Hidden => 0,
-                        _ => order.part.unwrap_or(order.leaves().0),
+                        (Display::Hidden, _) => 0,
+                        (_, Place::Book) => order.part.unwrap_or(order.leaves().0),
+                        _ => 0,
                     },
-                    order.instructions,
+                    told_now(&order),
+                    order.time_in_force,
                 ),
             )
         };
@@ -693,6 +800,13 @@ fn compare_books(engine: &Engine, model: &Model, place: &str) {
         let asks: Vec<_> = asks.into_iter().map(theirs).collect();
         assert_eq!(book.bids().map(ours).collect::<Vec<_>>(), bids, "bids, {place}");
         assert_eq!(book.asks().map(ours).collect::<Vec<_>>(), asks, "asks, {place}");
+        let waiting: Vec<_> = model.waiting(id).into_iter().map(theirs).collect();
+        assert_eq!(book.waiting().map(ours).collect::<Vec<_>>(), waiting, "waiting, {place}");
+        for held in model.held().into_iter().filter(|held| held.instrument_id == id) {
+            let order = engine.order(held.key).expect("it is live");
+            assert_eq!(order.waits_for, Some(WaitsFor::Parent), "{place}");
+            assert_eq!(ours(order), theirs(held), "held, {place}");
+        }
         let beside: Vec<_> = model.auction_orders(id).into_iter().map(theirs).collect();
         let mut ours: Vec<_> = book.auction_orders().map(ours).collect();
         ours.sort_by_key(|order| order.0.0);
@@ -702,17 +816,29 @@ fn compare_books(engine: &Engine, model: &Model, place: &str) {
     assert_eq!(engine.counters().orders_live as usize, model.live_count(), "{place}");
 }
 
+/// What an order is told, with its trigger as it is now; without one, where no price reaches it.
+fn told_now(order: &ModelOrder) -> Instructions {
+    let mut told = order.instructions;
+    if order.place == Place::Trigger {
+        let furthest = if order.side.is_buy() { u32::MAX } else { 0 };
+        told.trigger = Ticks(order.trigger().map_or(furthest, |trigger| trigger as u32));
+    }
+    told
+}
+
 /// Over a million random commands the engine does what the model does, event by event, and they
 /// meet everything that the engine can say.
 #[test]
 fn engine_agrees_with_the_model() {
-    let seeds = std::env::var("MODEL_SEEDS").map(|it| it.parse().expect("a number"));
-    let seeds = seeds.unwrap_or(SEEDS);
     let runs: Vec<_> = profiles()
         .into_iter()
-        .flat_map(|(name, profile)| (1..=seeds).map(move |seed| (name, profile.clone(), seed)))
+        .flat_map(|(name, profile)| {
+            (1..=setting("DAMRAK_MODEL_SEEDS", SEEDS))
+                .map(move |seed| (name, profile.clone(), seed))
+        })
         .collect();
-    assert!(runs.len() as u64 * COMMANDS >= 1_000_000);
+    let total = runs.len() as u64 * commands();
+    assert!(total >= 1_000_000, "{total} commands are too few to meet everything");
 
     let mut coverage = Coverage::new();
     let threads: Vec<_> = runs
@@ -725,7 +851,7 @@ fn engine_agrees_with_the_model() {
             *coverage.entry(name).or_default() += count;
         }
     }
-    println!("{coverage:#?}");
+    println!("{total} commands\n{coverage:#?}");
 
     let seen: Vec<_> = coverage.keys().map(String::as_str).collect();
     let missing: Vec<_> =

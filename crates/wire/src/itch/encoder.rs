@@ -112,6 +112,8 @@ impl Encoder {
             | Event::Restated(_)
             | Event::Replaced(_)
             | Event::Instructed(_)
+            | Event::Triggered(_)
+            | Event::Released(_)
             | Event::SessionAdded(_)
             | Event::Accepted(_)
             | Event::Rejected(_)

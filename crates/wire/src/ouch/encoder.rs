@@ -4,11 +4,11 @@ use alloc::vec::Vec;
 use core::mem;
 
 use market::{
-    Accepted, BreakReason, Canceled, ClientOrderId, CustomerType, EntrySwitched, Event, Fill,
-    Instructions, Instrument, InstrumentId, MassCanceled, Modified, OrderAttributes, OrderKey,
-    OrderType, Output, PastTrade, Phase, RejectReason, Rejected, Replaced, RestateReason, Restated,
-    SelfMatchPrevented, SessionId, Symbol, SystemEvent, TimeInForce, Timestamp, TradeBroken,
-    TradeCorrected, TradeId, Traded, VenueEvent,
+    Accepted, BreakReason, CancelReason, Canceled, ClientOrderId, CustomerType, EntrySwitched,
+    Event, Fill, Instructions, Instrument, InstrumentId, MassCanceled, Modified, OrderAttributes,
+    OrderKey, OrderType, Output, PastTrade, Phase, RejectReason, Rejected, Replaced, RestateReason,
+    Restated, SelfMatchPrevented, SessionId, Symbol, SystemEvent, TimeInForce, Timestamp,
+    TradeBroken, TradeCorrected, TradeId, Traded, VenueEvent,
 };
 
 use super::{
@@ -72,6 +72,8 @@ impl Encoder {
             Event::System(_)
             | Event::SessionAdded(_)
             | Event::Booked(_)
+            | Event::Triggered(_)
+            | Event::Released(_)
             | Event::Ledger(_)
             | Event::Money(_) => {}
             Event::Venue(event) => venue(timestamp, event, emit),
@@ -159,7 +161,10 @@ pub const fn reject_code(reason: RejectReason) -> u16 {
         RejectReason::TooManyOrders => 0x000A,
         RejectReason::EntryDisabled => 0x000C,
         RejectReason::InvalidMinimumQuantity => 0x000D,
-        RejectReason::NotSupported => 0x000F,
+        RejectReason::NotSupported
+        | RejectReason::InvalidTrigger
+        | RejectReason::InvalidExpiry
+        | RejectReason::InvalidLink => 0x000F,
         RejectReason::PeggingNotAllowed => 0x0011,
         RejectReason::InvalidQuantity => 0x0013,
         RejectReason::InvalidCrossOrder => 0x0014,
@@ -183,6 +188,14 @@ pub const fn reject_code(reason: RejectReason) -> u16 {
         RejectReason::PositionLimit => 0x001E,
         RejectReason::InsufficientBalance => 0x0020,
         RejectReason::AccountStopped => 0x0022,
+    }
+}
+
+/// The code of a reason in a Canceled message: its own, or that of the system where OUCH has none.
+const fn cancel_code(reason: CancelReason) -> u8 {
+    match reason {
+        CancelReason::Linked | CancelReason::Unpaid => b'Z',
+        reason => reason.code(),
     }
 }
 
@@ -466,7 +479,7 @@ fn order_canceled(timestamp: Nanos64, canceled: &Canceled) -> MessageBuffer {
         timestamp,
         user_ref_num: canceled.key.user_ref_num.into(),
         quantity: quantity(canceled.quantity),
-        reason: canceled.reason.code(),
+        reason: cancel_code(canceled.reason),
     });
     message.user_ref_idx(canceled.key.channel);
     message
