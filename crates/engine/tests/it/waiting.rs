@@ -1,6 +1,6 @@
 //! Orders that wait for a trade at their trigger: section 20 of the rules.
 
-use crate::scenario::check;
+use crate::{money::check_paid, scenario::check};
 
 /// Rules 20.1, 20.2: a stop waits until the market trades at its trigger or beyond, and comes in then as
 /// if it had just been entered; meanwhile it is not in the book.
@@ -230,6 +230,25 @@ fn conditions_act_when_it_comes_in() {
         sell A6 9 @ 95 hidden stop 100              => told stop 100, accepted
         buy B1 8 @ 99                               => accepted, booked 8 @ 99
         sell C1 1 @ market                          => accepted, trade B1 C1 1 @ 99, triggered A1 at 100, trade B1 A1 5 @ 99, triggered A2 at 100, canceled A2 5 post-only, triggered A3 at 100, canceled A3 5 ioc, triggered A4 at 100, trade B1 A4 2 @ 99, triggered A5 at 100, canceled A5 9 ioc, triggered A6 at 100, booked 9 @ 95 hidden
+        ",
+    );
+}
+
+/// Rule 20.11: a market order to buy that waits pays when it comes in, if its account can; others hold what
+/// they need from the beginning.
+#[test]
+fn waiting_orders_are_paid_for() {
+    check_paid(
+        "
+        sell B1 4 @ 110                     => accepted, reserve Q 4 SHR, booked 4 @ 110
+        buy A1 3 @ market stop 95           => told stop 95, accepted
+        buy A2 1 @ market stop 95           => told stop 95, accepted
+        buy A3 1 @ 120 stop 130             => told stop 130, accepted, reserve P 120 USD
+        sell B2 2 @ market stop 80          => told stop 80, accepted, reserve Q 2 SHR
+        buy A4 7 @ 95                       => accepted, reserve P 665 USD, booked 7 @ 95
+        balance P USD                       => 215 and 785
+        sell B3 1 @ 95                      => accepted, reserve Q 1 SHR, trade A4 B3 1 @ 95, settle P Q 95 USD, settle Q P 1 SHR, triggered A1 at 95, canceled A1 3 unpaid, triggered A2 at 95, reserve P 110 USD, trade B1 A2 1 @ 110, settle P Q 110 USD, settle Q P 1 SHR
+        cancel B2                           => canceled B2 2, release Q 2 SHR
         ",
     );
 }

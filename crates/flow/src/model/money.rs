@@ -343,7 +343,7 @@ impl Model {
     pub(super) fn hold(&mut self, order: &mut ModelOrder, events: &mut Vec<Event>) {
         let Some(terms) = self.money.paid(order.instrument_id) else { return };
         order.held = match order.side {
-            // What it will pay it holds when it comes in. (42.4, 42.6)
+            // What it will pay it holds when it comes in. (42.4, 20.11)
             Side::Buy if order.order_type != OrderType::Limit => 0,
             _ => needed(order, &terms),
         };
@@ -351,7 +351,7 @@ impl Model {
     }
 
     /// An order to buy that has no limit comes in and holds what it will pay; false if less is
-    /// available. (42.4, 42.6)
+    /// available. (42.4, 20.11)
     pub(super) fn hold_without_limit(
         &mut self,
         order: &mut ModelOrder,
