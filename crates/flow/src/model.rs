@@ -5,6 +5,7 @@
 //! what this does; the numbers in the comments are the rules of docs/rules.md.
 
 mod money;
+mod sharing;
 mod venue;
 mod waiting;
 
@@ -25,6 +26,7 @@ use market::{
 };
 
 use money::{AskedOrder, ModelMoney};
+use sharing::Shared;
 pub use venue::AuctionStep;
 use venue::{Asked, Market, is_beside};
 
@@ -69,6 +71,8 @@ pub struct Model {
     /// What the venue does not take, oldest first.
     blocks: Vec<Scope>,
     auction_steps: BTreeMap<AuctionStep, u64>,
+    /// How often a price was shared out.
+    shared_out: u64,
     /// All trades, with whether they were undone.
     past: Vec<(PastTrade, bool)>,
     /// The time of the input.
@@ -508,45 +512,24 @@ impl Model {
                 is_stopped = true;
                 break;
             }
+            // 38.1, 38.4
+            let shared = self.share(&order, place);
+            let place = if let Some(Shared::Own(own)) = shared { own } else { place };
+            let maker = &self.orders[place];
             // 13.1, 35.6
             if self.are_own(&order, maker) {
                 let quantity = Quantity(order.leaves().0.min(maker.leaves().0));
                 self.prevent(place, &mut order, quantity, events);
                 continue;
             }
+            price_last = Some(maker.price);
+            if let Some(Shared::Out(shares)) = shared {
+                self.share_out(&mut order, shares, events);
+                continue;
+            }
             let offered = maker.part.unwrap_or(maker.leaves().0);
             let quantity = Quantity(order.leaves().0.min(offered));
-            let maker = &mut self.orders[place];
-            price_last = Some(maker.price);
-            maker.executed += quantity.0;
-            order.executed += quantity.0;
-            self.volume += quantity.0;
-            self.trade_count += 1;
-            let traded = Traded {
-                trade_id: TradeId(self.trade_count),
-                instrument_id: order.instrument_id,
-                taker_side: order.side,
-                price: maker.price,
-                quantity,
-                maker_displayed: !is_hidden(maker),
-                maker: maker.fill(),
-                taker: order.fill(),
-                auction: None,
-            };
-            let price = traded.price;
-            self.keep_trade(&traded);
-            events.push(Event::Traded(traded));
-            self.settle(place, &mut order, quantity, price, events);
-            let (maker_after, price) = (self.orders[place], self.orders[place].price);
-            self.note(&maker_after, true);
-            self.note_trade(order.instrument_id, price);
-            let maker = &mut self.orders[place];
-            if let Some(part) = &mut maker.part {
-                *part -= quantity.0;
-                if *part == 0 && maker.leaves() > Quantity::ZERO {
-                    self.refresh(place, events);
-                }
-            }
+            self.trade(place, &mut order, quantity, events);
         }
         self.note_last(order.instrument_id, price_last);
         if order.leaves() == Quantity::ZERO {
@@ -601,6 +584,46 @@ impl Model {
             shown: on_the_feed(&order).quantity(),
             attribution: self.shown_as(&order),
         }));
+    }
+
+    /// A trade with the order at a place, at its price.
+    fn trade(
+        &mut self,
+        place: usize,
+        order: &mut ModelOrder,
+        quantity: Quantity,
+        events: &mut Vec<Event>,
+    ) {
+        let maker = &mut self.orders[place];
+        maker.executed += quantity.0;
+        order.executed += quantity.0;
+        self.volume += quantity.0;
+        self.trade_count += 1;
+        let traded = Traded {
+            trade_id: TradeId(self.trade_count),
+            instrument_id: order.instrument_id,
+            taker_side: order.side,
+            price: maker.price,
+            quantity,
+            maker_displayed: !is_hidden(maker),
+            maker: maker.fill(),
+            taker: order.fill(),
+            auction: None,
+        };
+        let price = traded.price;
+        self.keep_trade(&traded);
+        events.push(Event::Traded(traded));
+        self.settle(place, order, quantity, price, events);
+        let maker_after = self.orders[place];
+        self.note(&maker_after, true);
+        self.note_trade(order.instrument_id, price);
+        let maker = &mut self.orders[place];
+        if let Some(part) = &mut maker.part {
+            *part -= quantity.0;
+            if *part == 0 && maker.leaves() > Quantity::ZERO {
+                self.refresh(place, events);
+            }
+        }
     }
 
     /// Shows the next part of a reserve order, behind all others at its price. (35.3)

@@ -75,7 +75,7 @@ impl CommandFlow {
             0 => 0,
             _ => it.rng.range(1, most) as u32,
         };
-        let change = match self.rng.below(20) {
+        let change = match self.rng.below(23) {
             0 => {
                 let odd = [Price::ZERO, Price(PRICE_MAX + 1), self.profile.price_increment];
                 InstrumentChange::PriceIncrement(*self.rng.pick(&odd))
@@ -99,7 +99,10 @@ impl CommandFlow {
                 0 => InstrumentChange::NotionalMax(near.0 * self.rng.range(50, 1_500)),
                 _ => InstrumentChange::NotionalMax(0),
             },
-            _ => InstrumentChange::Allocation(Allocation::PriceTime),
+            19 => InstrumentChange::TimeShare(
+                *self.rng.pick(&[0, 1, 300_000, 999_999, 1_000_000, 1_000_001]),
+            ),
+            _ => InstrumentChange::Allocation(*self.rng.pick(Allocation::ALL)),
         };
         let symbol = if self.rng.chance(1, 40) { text("NONE") } else { symbol(instrument) };
         ConfigureInstrument { symbol, change }

@@ -7,11 +7,12 @@
 use std::collections::BTreeMap;
 
 use market::{
-    AuctionTrade, BlockEntry, CancelReason, CollarSet, ConfigureInstrument, CorrectTrade, Event,
-    Indicated, Indication, Instrument, InstrumentChange, InstrumentChanged, InstrumentId, OrderKey,
-    OrderType, Party, PastTrade, Phase, PhaseCause, PhaseChanged, Price, Quantity, RejectReason,
-    Scope, SessionId, SetPhase, Side, Symbol, TimeInForce, TradeBroken, TradeCorrected, TradeId,
-    Traded, Uncrossed, VenueCommand, VenueDecline, VenueDeclineReason, VenueEvent,
+    Allocation, AuctionTrade, BlockEntry, CancelReason, CollarSet, ConfigureInstrument,
+    CorrectTrade, Event, Indicated, Indication, Instrument, InstrumentChange, InstrumentChanged,
+    InstrumentId, OrderKey, OrderType, Party, PastTrade, Phase, PhaseCause, PhaseChanged, Price,
+    Quantity, RejectReason, Scope, SessionId, SetPhase, Side, Symbol, TimeInForce, TradeBroken,
+    TradeCorrected, TradeId, Traded, Uncrossed, VenueCommand, VenueDecline, VenueDeclineReason,
+    VenueEvent,
 };
 
 use super::{
@@ -40,6 +41,10 @@ pub(super) struct Market {
     collar: u64,
     quantity_max: u64,
     notional_max: u64,
+    /// Pro rata, or by time. (38.1)
+    pub(super) allocation: Allocation,
+    /// In millionths. (38.2)
+    pub(super) time_share: u64,
     /// 0 is none.
     reference: u64,
     /// 0 is none yet, since there is a dynamic band.
@@ -63,6 +68,8 @@ impl Default for Market {
             collar: 0,
             quantity_max: 0,
             notional_max: 0,
+            allocation: Allocation::PriceTime,
+            time_share: 0,
             reference: 0,
             last: 0,
             ends: None,
@@ -588,6 +595,8 @@ impl Model {
             InstrumentChange::RoundLot(quantity) => (1..=QUANTITY_MAX).contains(&quantity.0),
             InstrumentChange::ReferencePrice(price) => price.0 <= PRICE_MAX,
             InstrumentChange::QuantityMax(quantity) => quantity.0 <= QUANTITY_LIMIT,
+            // 38.2
+            InstrumentChange::TimeShare(parts) => parts <= 1_000_000,
             _ => true,
         };
         if !allowed {
@@ -614,7 +623,8 @@ impl Model {
             InstrumentChange::PriceCollar(parts) => market.collar = u64::from(parts),
             InstrumentChange::QuantityMax(quantity) => market.quantity_max = quantity.0,
             InstrumentChange::NotionalMax(notional) => market.notional_max = notional,
-            InstrumentChange::Allocation(_) | InstrumentChange::TimeShare(_) => {}
+            InstrumentChange::Allocation(allocation) => market.allocation = allocation,
+            InstrumentChange::TimeShare(parts) => market.time_share = u64::from(parts),
         }
         let changed = InstrumentChanged { instrument_id: id, change };
         tell(VenueEvent::InstrumentChanged(changed), events);

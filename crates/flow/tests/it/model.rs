@@ -629,6 +629,7 @@ const EXPECTED: &str = "\
     SetPhase: Uncrossed ClosingAuction, some true
     SetPhase: VenueDeclined PhaseNotNext
     SetPhase: VenueDeclined UnknownInstrument
+    A price is shared out
     Auction decided by Volume
     Auction decided by Imbalance
     Auction decided by BuyPressure
@@ -700,6 +701,7 @@ fn play(name: &str, profile: Profile, seed: u64) -> Coverage {
             engine = restored(&engine, &place);
         }
     }
+    *coverage.entry("A price is shared out".to_string()).or_default() += model.shared_out();
     for (step, count) in model.auction_steps() {
         *coverage.entry(format!("Auction decided by {step:?}")).or_default() += count;
     }

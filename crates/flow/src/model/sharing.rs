@@ -1,0 +1,99 @@
+//! Pro rata, as one would explain it: section 38 of the rules.
+
+use market::{Allocation, Event, OrderKey, Quantity};
+
+use super::{Model, ModelOrder, is_beside, is_hidden, same_side_of_book, waiting::Place};
+
+/// What becomes of an incoming order at a price that is shared out.
+pub(super) enum Shared {
+    /// It meets one of its own first, at this place. (38.4)
+    Own(usize),
+    /// Each of these gets so many lots, the oldest first.
+    Out(Vec<(OrderKey, u64)>),
+}
+
+impl Model {
+    /// How often a price was shared out.
+    #[must_use]
+    pub fn shared_out(&self) -> u64 {
+        self.shared_out
+    }
+
+    /// How the price of the first order to trade with is shared; `None` if it goes by time.
+    pub(super) fn share(&self, order: &ModelOrder, first: usize) -> Option<Shared> {
+        let market = self.market(order.instrument_id);
+        let maker = &self.orders[first];
+        let by_time = market.allocation == Allocation::PriceTime || market.time_share == 1_000_000;
+        if by_time || is_hidden(maker) {
+            return None;
+        }
+        let level: Vec<usize> = (0..self.orders.len())
+            .filter(|&place| {
+                let other = &self.orders[place];
+                other.instrument_id == order.instrument_id
+                    && !same_side_of_book(other.side, order.side)
+                    && other.price == maker.price
+                    && other.place == Place::Book
+                    && !is_hidden(other)
+                    && !is_beside(other)
+                    && other.leaves() > Quantity::ZERO
+            })
+            .collect();
+        if let Some(&own) = level.iter().find(|&&place| self.are_own(order, &self.orders[place])) {
+            return Some(Shared::Own(own));
+        }
+        let offers: Vec<u64> = level
+            .iter()
+            .map(|&place| self.orders[place].part.unwrap_or(self.orders[place].leaves().0))
+            .collect();
+        let lots = order.leaves().0;
+        if offers.iter().sum::<u64>() <= lots {
+            return None;
+        }
+        let shares = shares(lots, market.time_share, &offers);
+        let keys = level.iter().map(|&place| self.orders[place].key);
+        Some(Shared::Out(keys.zip(shares).filter(|(_, share)| *share > 0).collect()))
+    }
+
+    /// Trades with each what is its share.
+    pub(super) fn share_out(
+        &mut self,
+        order: &mut ModelOrder,
+        shares: Vec<(OrderKey, u64)>,
+        events: &mut Vec<Event>,
+    ) {
+        self.shared_out += 1;
+        for (key, share) in shares {
+            let place = self.place_of(key).expect("it offers that");
+            self.trade(place, order, Quantity(share), events);
+        }
+    }
+}
+
+/// Shares lots out among orders that offer more: the time share to the oldest first, the rest in
+/// proportion to what they then still offer, and what rounding leaves to the oldest first.
+fn shares(lots: u64, time_share: u64, offers: &[u64]) -> Vec<u64> {
+    let to_the_oldest = |mut lots: u64, room: &[u64]| -> Vec<u64> {
+        let mut given = Vec::new();
+        for &room in room {
+            given.push(lots.min(room));
+            lots -= lots.min(room);
+        }
+        given
+    };
+    let less = |room: &[u64], given: &[u64]| -> Vec<u64> {
+        room.iter().zip(given).map(|(room, given)| room - given).collect()
+    };
+    let by_time = (u128::from(lots) * u128::from(time_share) / 1_000_000) as u64;
+    let first = to_the_oldest(by_time, offers);
+    let room = less(offers, &first);
+    let offered: u64 = room.iter().sum();
+    let rest = lots - by_time;
+    let second: Vec<u64> = room
+        .iter()
+        .map(|&room| (u128::from(rest) * u128::from(room) / u128::from(offered)) as u64)
+        .collect();
+    let room = less(&room, &second);
+    let third = to_the_oldest(rest - second.iter().sum::<u64>(), &room);
+    (0..offers.len()).map(|index| first[index] + second[index] + third[index]).collect()
+}
