@@ -181,7 +181,7 @@ pub struct Folder {
     path: PathBuf,
     method: Method,
     is_in_order: bool,
-    lock: Option<File>,
+    lock: Option<Held>,
 }
 
 impl Folder {
@@ -232,6 +232,19 @@ impl Folder {
     }
 }
 
+/// The lock file while it is locked.
+#[derive(Debug)]
+struct Held(File);
+
+impl Drop for Held {
+    /// Lets the lock go at once. Closing the file would not do while a child process that was just
+    /// forked, and is not yet another program, has it open as well.
+    fn drop(&mut self) {
+        // Where this fails, closing the file lets it go, if later.
+        let _ = self.0.unlock();
+    }
+}
+
 impl Storage for Folder {
     fn place(&self) -> PathBuf {
         self.path.clone()
@@ -268,7 +281,7 @@ impl Storage for Folder {
         }
         file.set_len(0)?;
         writeln!(file, "process {}", std::process::id())?;
-        self.lock = Some(file);
+        self.lock = Some(Held(file));
         Ok(Lock::Taken)
     }
 
