@@ -133,11 +133,10 @@ impl Engine {
     ) -> Result<(), DeclineReason> {
         self.money.check_terms(&terms)?;
         let index = usize::from(instrument_id.0) - 1;
-        let book = &mut self.books[index];
-        if !book.is_empty() {
+        if !self.books[index].is_empty() || self.has_waiting(instrument_id) {
             return Err(DeclineReason::OrdersLive);
         }
-        book.set_quantity_max(terms.quantity_max);
+        self.books[index].set_quantity_max(terms.quantity_max);
         let all = &mut self.money.terms;
         if all.len() <= index {
             all.resize(index + 1, Terms(NO_TERMS));
