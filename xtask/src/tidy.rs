@@ -53,7 +53,7 @@ const LAYERS: &[(&str, &str, &[&str])] = &[
     ("crates/engine", "damrak-engine", &["damrak-market"]),
     ("crates/journal", "damrak-journal", &[]),
     ("crates/gateway", "damrak-gateway", &["damrak-market", "damrak-wire", "damrak-ring"]),
-    ("crates/flow", "damrak-flow", &["damrak-market", "damrak-wire"]),
+    ("crates/flow", "damrak-flow", &["damrak-market", "damrak-wire", "damrak-engine"]),
     (
         "crates/damrak",
         "damrak",

@@ -1,6 +1,6 @@
 //! The parts of `flow` against each other and against the engine.
 
-mod model;
+mod agreement;
 mod orders;
 mod origin;
 mod wlf;

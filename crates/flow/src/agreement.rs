@@ -1,34 +1,27 @@
-//! The engine against the model: two programs that share no code must say the same of a million
-//! commands.
+//! The engine against the model: two programs that share no code must say the same of any commands.
+//!
+//! Start at [`play_all`]: seeds of every profile, over all cores. [`play`] is one of them, and
+//! [`missing`] says what of [`EXPECTED`] they did not meet.
 
-use std::{collections::BTreeMap, thread};
+use std::{
+    collections::BTreeMap,
+    fmt::Debug,
+    ops::RangeInclusive,
+    sync::atomic::{AtomicBool, AtomicUsize, Ordering},
+    thread,
+};
 
 use engine::{Engine, Restoration, WaitsFor};
-use flow::{
-    generator::{CommandFlow, Profile},
-    model::{Model, ModelOrder, Place},
-};
 use market::{
     AccountId, AssetId, Bucket, Command, Display, Event, Indication, Input, Instructions,
     MoneyCommand, MoneyEvent, OrderType, Price, SelfMatchPrevention, Sequence, Ticks, Timestamp,
     Traded, VenueCommand, VenueEvent,
 };
 
-/// Commands of each seed of each profile, and how many seeds there are: as many as here, or as the
-/// environment says in `DAMRAK_MODEL_COMMANDS` and `DAMRAK_MODEL_SEEDS`.
-const COMMANDS: u64 = 100_000;
-const SEEDS: u64 = 4;
-
-fn setting(name: &str, usual: u64) -> u64 {
-    match std::env::var(name) {
-        Ok(value) => value.parse().unwrap_or_else(|_| panic!("{name} is not a number: {value}")),
-        Err(_) => usual,
-    }
-}
-
-fn commands() -> u64 {
-    setting("DAMRAK_MODEL_COMMANDS", COMMANDS)
-}
+use crate::{
+    generator::{CommandFlow, Profile},
+    model::{Model, ModelOrder, Place},
+};
 
 /// As many as the profiles say, in nanoseconds.
 const COMMAND_INTERVAL_NS: u64 = 10_000_000;
@@ -37,7 +30,10 @@ const COMMAND_INTERVAL_NS: u64 = 10_000_000;
 const LOOK_EVERY: u64 = 1_000;
 
 /// Markets that differ in what they try hardest. Their books are small, for the model is slow.
-fn profiles() -> Vec<(&'static str, Profile)> {
+///
+/// The day of some closes towards the end of as many commands.
+#[must_use]
+pub fn profiles(commands: u64) -> Vec<(&'static str, Profile)> {
     let usual = Profile { live_orders: 150, ..Profile::default() };
     vec![
         ("usual", usual.clone()),
@@ -175,7 +171,7 @@ fn profiles() -> Vec<(&'static str, Profile)> {
         (
             "closing",
             Profile {
-                closes_after: Some(commands() * 3 / 4),
+                closes_after: Some(commands * 3 / 4),
                 beyond_ouch_percent: 40,
                 waits_percent: 40,
                 ..usual
@@ -185,7 +181,7 @@ fn profiles() -> Vec<(&'static str, Profile)> {
 }
 
 /// How often each kind of event was seen, with the flags and reasons that matter, by what caused it.
-type Coverage = BTreeMap<String, u64>;
+pub type Coverage = BTreeMap<String, u64>;
 
 fn cover(coverage: &mut Coverage, command: &Command, event: &Event) {
     let cause = match command {
@@ -330,7 +326,7 @@ fn cover_minimum(coverage: &mut Coverage, events: &[Event]) {
 }
 
 /// All that the engine can be seen to do, by what caused it: every event, flag and reason.
-const EXPECTED: &str = "\
+pub const EXPECTED: &str = "\
     AddInstrument: InstrumentAdded
     AddSession: SessionAdded, open false
     AddSession: SessionAdded, open true
@@ -667,15 +663,72 @@ const EXPECTED: &str = "\
     CorrectTrade: VenueDeclined InvalidValue
     CorrectTrade: VenueDeclined UnknownTrade";
 
-/// Plays one seed of one profile.
-fn play(name: &str, profile: Profile, seed: u64) -> Coverage {
+/// What of [`EXPECTED`] was never seen.
+#[must_use]
+pub fn missing(coverage: &Coverage) -> Vec<&'static str> {
+    EXPECTED.lines().map(str::trim).filter(|name| !coverage.contains_key(*name)).collect()
+}
+
+/// Plays so many commands of each of these seeds of every profile, on as many threads; says what
+/// they met. What comes of it is the same on any number of threads.
+///
+/// # Errors
+/// Engine and model differ; the first run that shows it, in the order of profiles and seeds.
+///
+/// # Panics
+/// There is to be no thread; or an invariant of the engine does not hold.
+pub fn play_all(
+    seeds: RangeInclusive<u64>,
+    commands: u64,
+    threads: usize,
+) -> Result<Coverage, String> {
+    assert!(threads > 0, "somebody must play");
+    let runs: Vec<_> = profiles(commands)
+        .into_iter()
+        .flat_map(|(name, profile)| seeds.clone().map(move |seed| (name, profile.clone(), seed)))
+        .collect();
+    let (next, failed) = (AtomicUsize::new(0), AtomicBool::new(false));
+    let work = || {
+        let mut played = Vec::new();
+        while !failed.load(Ordering::Relaxed) {
+            let number = next.fetch_add(1, Ordering::Relaxed);
+            let Some((name, profile, seed)) = runs.get(number) else { break };
+            let outcome = play(name, profile.clone(), *seed, commands);
+            failed.fetch_or(outcome.is_err(), Ordering::Relaxed);
+            played.push((number, outcome));
+        }
+        played
+    };
+    let mut played: Vec<_> = thread::scope(|scope| {
+        let threads: Vec<_> = (0..threads).map(|_| scope.spawn(work)).collect();
+        let ended = threads.into_iter();
+        ended.flat_map(|thread| thread.join().expect("a run that panics says why")).collect()
+    });
+    played.sort_by_key(|(number, _)| *number);
+    let mut coverage = Coverage::new();
+    for (_, outcome) in played {
+        for (name, count) in outcome? {
+            *coverage.entry(name).or_default() += count;
+        }
+    }
+    Ok(coverage)
+}
+
+/// Plays one seed of one profile, for so many commands.
+///
+/// # Errors
+/// Engine and model differ.
+///
+/// # Panics
+/// An invariant of the engine does not hold.
+pub fn play(name: &str, profile: Profile, seed: u64, commands: u64) -> Result<Coverage, String> {
     let mut coverage = Coverage::new();
     let mut flow = CommandFlow::new(seed, profile);
     let mut engine = Engine::new();
     let mut model = Model::new();
     let mut events = Vec::new();
     let mut ledger = Ledger::new();
-    for number in 1..=commands() {
+    for number in 1..=commands {
         let input = Input {
             sequence: Sequence(number),
             timestamp: Timestamp(number / 2 * 2 * COMMAND_INTERVAL_NS),
@@ -684,37 +737,55 @@ fn play(name: &str, profile: Profile, seed: u64) -> Coverage {
         events.clear();
         engine.apply(&input, &mut |event| events.push(event));
         let expected = model.apply(&input);
-        assert_eq!(
-            events, expected,
-            "profile {name}, seed {seed}, command {number}: {:?}",
-            input.command
-        );
+        if events != expected {
+            let at = events.iter().zip(&expected).take_while(|(a, b)| a == b).count();
+            let (ours, theirs) = (events.get(at), expected.get(at));
+            return Err(format!(
+                "profile {name}, seed {seed}, command {number}, event {at}: the engine says \
+                 {ours:?}, the model {theirs:?}, of {:?}",
+                input.command
+            ));
+        }
         events.iter().for_each(|event| cover(&mut coverage, &input.command, event));
         cover_minimum(&mut coverage, &events);
         events.iter().for_each(|event| enter_in(&mut ledger, event));
         if number % LOOK_EVERY == 0 {
             let place = format!("profile {name}, seed {seed}, command {number}");
-            compare_books(&engine, &model, &place);
-            compare_balances(&engine, &model, &ledger, &place);
+            compare_books(&engine, &model, &place)?;
+            compare_balances(&engine, &model, &ledger, &place)?;
             engine.check_invariants();
-            assert_eq!(engine.state_hash(), engine.state_hash_slow(), "{place}");
-            engine = restored(&engine, &place);
+            same("hash", engine.state_hash(), engine.state_hash_slow(), &place)?;
+            engine = restored(&engine, &place)?;
+            same("hash", engine.state_hash(), engine.state_hash_slow(), &place)?;
         }
     }
     *coverage.entry("A price is shared out".to_string()).or_default() += model.shared_out();
     for (step, count) in model.auction_steps() {
         *coverage.entry(format!("Auction decided by {step:?}")).or_default() += count;
     }
-    coverage
+    Ok(coverage)
+}
+
+/// # Errors
+/// The two are not the same.
+fn same<T: PartialEq + Debug>(what: &str, ours: T, theirs: T, place: &str) -> Result<(), String> {
+    if ours == theirs {
+        return Ok(());
+    }
+    Err(format!("{place}: {what}: the engine has {ours:?}, not {theirs:?}"))
 }
 
 /// The same engine, from its snapshot.
-fn restored(engine: &Engine, place: &str) -> Engine {
+fn restored(engine: &Engine, place: &str) -> Result<Engine, String> {
     let mut restoration = Restoration::new();
+    let mut outcome = Ok(());
     engine.snapshot(&mut |section, bytes| {
-        restoration.section(section, bytes).unwrap_or_else(|error| panic!("{place}: {error}"));
+        if outcome.is_ok() {
+            outcome = restoration.section(section, bytes);
+        }
     });
-    restoration.finish().unwrap_or_else(|error| panic!("{place}: {error}"))
+    let restored = outcome.and_then(|()| restoration.finish());
+    restored.map_err(|error| format!("{place}: the snapshot is not one: {error}"))
 }
 
 /// What ledger entries alone say is where; what is outside is below 0.
@@ -730,7 +801,12 @@ fn enter_in(ledger: &mut Ledger, event: &Event) {
 
 /// What every account has: by the engine, by the model, and by the ledger alone; and that the sum of
 /// it came in.
-fn compare_balances(engine: &Engine, model: &Model, ledger: &Ledger, place: &str) {
+fn compare_balances(
+    engine: &Engine,
+    model: &Model,
+    ledger: &Ledger,
+    place: &str,
+) -> Result<(), String> {
     for asset in engine.assets() {
         let asset_id = asset.asset_id;
         let entered = |id, bucket| ledger.get(&(asset_id, id, bucket)).copied().unwrap_or_default();
@@ -739,20 +815,23 @@ fn compare_balances(engine: &Engine, model: &Model, ledger: &Ledger, place: &str
             let id = account.account_id;
             let balance = engine.balance(id, asset_id).expect("each account has one of each asset");
             let ours = (balance.available, balance.reserved.cast_signed());
-            assert_eq!(ours, model.balance(id, asset_id), "{place}");
+            same("balance", ours, model.balance(id, asset_id), place)?;
             let alone = (entered(id, Bucket::Available), entered(id, Bucket::Reserved));
-            assert_eq!(ours, alone, "{place}");
-            assert!(0 <= ours.0 || 0 < balance.short_max || asset_id == AssetId(4), "{place}");
+            same("balance by its entries", ours, alone, place)?;
+            let may_be_short = 0 < balance.short_max || asset_id == AssetId(4);
+            same("no debt", 0 <= ours.0 || may_be_short, true, place)?;
             sum += ours.0 + ours.1;
         }
-        assert_eq!(sum, -entered(AccountId::VENUE, Bucket::Outside), "{asset:?}, {place}");
-        assert_eq!(engine.issued(asset_id), u128::try_from(sum).ok(), "{asset:?}, {place}");
+        let outside = -entered(AccountId::VENUE, Bucket::Outside);
+        same("sum of an asset", sum, outside, place)?;
+        same("issued", engine.issued(asset_id), u128::try_from(sum).ok(), place)?;
     }
+    Ok(())
 }
 
 /// Every order of every book, in priority.
-fn compare_books(engine: &Engine, model: &Model, place: &str) {
-    assert!(engine.instruments().eq(model.instruments()), "{place}");
+fn compare_books(engine: &Engine, model: &Model, place: &str) -> Result<(), String> {
+    same("instruments", engine.instruments().eq(model.instruments()), true, place)?;
     for instrument in model.instruments() {
         let id = instrument.instrument_id;
         let book = engine.book(id).expect("each instrument has a book");
@@ -796,26 +875,27 @@ fn compare_books(engine: &Engine, model: &Model, place: &str) {
             )
         };
         let [bids, asks] = [model.bids(id), model.asks(id)];
-        assert_eq!(book.best_bid(), bids.first().map(|order| order.price), "{place}");
-        assert_eq!(book.best_ask(), asks.first().map(|order| order.price), "{place}");
+        same("best bid", book.best_bid(), bids.first().map(|order| order.price), place)?;
+        same("best ask", book.best_ask(), asks.first().map(|order| order.price), place)?;
         let bids: Vec<_> = bids.into_iter().map(theirs).collect();
         let asks: Vec<_> = asks.into_iter().map(theirs).collect();
-        assert_eq!(book.bids().map(ours).collect::<Vec<_>>(), bids, "bids, {place}");
-        assert_eq!(book.asks().map(ours).collect::<Vec<_>>(), asks, "asks, {place}");
+        same("bids", book.bids().map(ours).collect(), bids, place)?;
+        same("asks", book.asks().map(ours).collect(), asks, place)?;
         let waiting: Vec<_> = model.waiting(id).into_iter().map(theirs).collect();
-        assert_eq!(book.waiting().map(ours).collect::<Vec<_>>(), waiting, "waiting, {place}");
+        same("waiting", book.waiting().map(ours).collect(), waiting, place)?;
         for held in model.held().into_iter().filter(|held| held.instrument_id == id) {
-            let order = engine.order(held.key).expect("it is live");
-            assert_eq!(order.waits_for, Some(WaitsFor::Parent), "{place}");
-            assert_eq!(ours(order), theirs(held), "held, {place}");
+            let order = engine.order(held.key);
+            let waits_for = order.as_ref().and_then(|order| order.waits_for);
+            same("held", waits_for, Some(WaitsFor::Parent), place)?;
+            same("held", order.map(ours), Some(theirs(held)), place)?;
         }
         let beside: Vec<_> = model.auction_orders(id).into_iter().map(theirs).collect();
         let mut ours: Vec<_> = book.auction_orders().map(ours).collect();
         ours.sort_by_key(|order| order.0.0);
-        assert_eq!(ours, beside, "for an auction, {place}");
-        assert_eq!(engine.phase(id), model.phase(id), "{place}");
+        same("for an auction", ours, beside, place)?;
+        same("phase", engine.phase(id), model.phase(id), place)?;
     }
-    assert_eq!(engine.counters().orders_live as usize, model.live_count(), "{place}");
+    same("live orders", engine.counters().orders_live as usize, model.live_count(), place)
 }
 
 /// What an order is told, with its trigger as it is now; without one, where no price reaches it.
@@ -826,37 +906,4 @@ fn told_now(order: &ModelOrder) -> Instructions {
         told.trigger = Ticks(order.trigger().map_or(furthest, |trigger| trigger as u32));
     }
     told
-}
-
-/// Over a million random commands the engine does what the model does, event by event, and they
-/// meet everything that the engine can say.
-#[test]
-fn engine_agrees_with_the_model() {
-    let runs: Vec<_> = profiles()
-        .into_iter()
-        .flat_map(|(name, profile)| {
-            (1..=setting("DAMRAK_MODEL_SEEDS", SEEDS))
-                .map(move |seed| (name, profile.clone(), seed))
-        })
-        .collect();
-    let total = runs.len() as u64 * commands();
-    assert!(total >= 1_000_000, "{total} commands are too few to meet everything");
-
-    let mut coverage = Coverage::new();
-    let threads: Vec<_> = runs
-        .into_iter()
-        .map(|(name, profile, seed)| thread::spawn(move || play(name, profile, seed)))
-        .collect();
-    for thread in threads {
-        let run = thread.join().expect("the run says above why it failed");
-        for (name, count) in run {
-            *coverage.entry(name).or_default() += count;
-        }
-    }
-    println!("{total} commands\n{coverage:#?}");
-
-    let seen: Vec<_> = coverage.keys().map(String::as_str).collect();
-    let missing: Vec<_> =
-        EXPECTED.lines().map(str::trim).filter(|name| !seen.contains(name)).collect();
-    assert_eq!(missing, Vec::<&str>::new(), "never seen");
 }
