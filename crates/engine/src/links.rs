@@ -399,7 +399,10 @@ impl Engine {
     /// The partner of an order that has executed or was triggered is canceled, if it is live.
     fn cancel_partner(&mut self, id: StandingId, emit: &mut impl FnMut(Event)) {
         let Some(partner_id) = self.standings[id].partner_id.some() else { return };
-        self.untie_partner(id);
+        // If it has executed as well, what that means for this one is still to happen.
+        if !self.standings[partner_id].has_executed {
+            self.untie_partner(id);
+        }
         let partner = &self.standings[partner_id];
         match partner.state {
             State::Resting | State::ForParent | State::ForTrigger | State::Triggered => {

@@ -17,6 +17,26 @@ fn execution_cancels_the_partner() {
     );
 }
 
+/// Rule 21.1: where the order that one partner fills releases one that fills the other, both have
+/// executed, and both are canceled, whether or not something is left of them.
+#[test]
+fn both_partners_execute() {
+    check(
+        "
+        sell A1 10 @ 101                    => accepted, booked 10 @ 101
+        buy A2 5 @ 102 after A1             => told after A1, accepted
+        sell A3 5 @ 102                     => accepted, booked 5 @ 102
+        buy A4 15 @ 101 or A3               => told or A3, accepted, trade A1 A4 10 @ 101, booked 5 @ 101, released A2, trade A3 A2 5 @ 102, canceled A4 5 linked
+        book AAPL                           =>
+        sell A5 10 @ 101                    => accepted, booked 10 @ 101
+        buy A6 5 @ 102 after A5             => told after A5, accepted
+        sell A7 8 @ 102                     => accepted, booked 8 @ 102
+        buy A8 15 @ 101 or A7               => told or A7, accepted, trade A5 A8 10 @ 101, booked 5 @ 101, released A6, trade A7 A6 5 @ 102, canceled A7 3 linked, canceled A8 5 linked
+        book AAPL                           =>
+        ",
+    );
+}
+
 /// Rule 21.2: so does the trigger of one, before it comes in.
 #[test]
 fn trigger_cancels_the_partner() {

@@ -444,7 +444,7 @@ impl Model {
         }
     }
 
-    /// 21.1, 21.2
+    /// 21.1, 21.2; what it means that the partner has executed, too, is still to follow.
     fn cancel_partner_of(&mut self, order: &mut ModelOrder, events: &mut Vec<Event>) {
         let partner = order.sibling(order.instructions.partner);
         order.instructions.partner = 0;
@@ -452,8 +452,11 @@ impl Model {
             self.orders[place].instructions.partner = 0;
         }
         let is_partner = |it: &ModelOrder| it.key == partner && it.leaves().0 > 0;
+        let has_executed = self.noted.iter().any(|(key, executed)| *executed && *key == partner);
         if let Some(place) = self.orders.iter().position(is_partner) {
-            self.orders[place].instructions.partner = 0;
+            if !has_executed {
+                self.orders[place].instructions.partner = 0;
+            }
             self.cancel_all_of(partner, CancelReason::Linked, events);
         }
     }
