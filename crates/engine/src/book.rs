@@ -49,6 +49,15 @@ pub(crate) struct Book {
     auctions: Option<Box<[AuctionSide; 2]>>,
 }
 
+/// A limit, as the two sides count it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Ranks {
+    /// Among the orders of its own side.
+    pub(crate) own: u32,
+    /// The worst at which it meets an order of the other side.
+    pub(crate) worst: u32,
+}
+
 /// One side. At one price all displayed orders trade before all hidden ones.
 #[derive(Debug, Default)]
 pub(crate) struct BookSide {
@@ -105,6 +114,12 @@ impl Book {
     /// Sets the largest quantity of an order.
     pub(crate) fn set_quantity_max(&mut self, quantity_max: Quantity) {
         self.quantity_max = quantity_max;
+    }
+
+    /// True if orders trade here as they come in, nothing bounds them, and none follows the market.
+    #[inline]
+    pub(crate) fn is_plain(&self) -> bool {
+        self.trading.is_plain
     }
 
     /// True if nothing rests here.
@@ -201,7 +216,7 @@ impl Book {
     }
 
     /// Asserts that the best bid is below the best ask.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn check_not_crossed(&self) {
         let (bid, ask) = (self.bids.best_rank(), self.asks.best_rank());
         // Without a level on one side the sum is more than the highest number.
@@ -224,7 +239,8 @@ impl Book {
         if side.is_buy() { &self.bids } else { &self.asks }
     }
 
-    fn opposite(&self, side: Side) -> &BookSide {
+    #[inline]
+    pub(crate) fn opposite(&self, side: Side) -> &BookSide {
         if side.is_buy() { &self.asks } else { &self.bids }
     }
 
@@ -232,7 +248,8 @@ impl Book {
         if side.is_buy() { &mut self.asks } else { &mut self.bids }
     }
 
-    fn side_mut(&mut self, side: Side) -> &mut BookSide {
+    #[inline]
+    pub(crate) fn side_mut(&mut self, side: Side) -> &mut BookSide {
         if side.is_buy() { &mut self.bids } else { &mut self.asks }
     }
 
@@ -259,6 +276,27 @@ impl Book {
     pub(crate) fn rank(&self, side: Side, price: Price) -> u32 {
         let number = self.number(price);
         if side.is_buy() { self.number_max - number } else { number }
+    }
+
+    /// Where an order stands on either side; `None` if it has a quantity or a price that none may
+    /// have here.
+    #[inline(always)]
+    pub(crate) fn ranks(&self, side: Side, quantity: Quantity, price: Price) -> Option<Ranks> {
+        if self.quantity_max.0 <= quantity.0.wrapping_sub(1) {
+            return None;
+        }
+        if PRICE_MAX.0 <= price.0.wrapping_sub(1) {
+            return None;
+        }
+        let number = self.number(price);
+        if number.wrapping_mul(self.increment) != price.0 as u32 {
+            return None;
+        }
+        let flipped = self.number_max - number;
+        Some(match side.is_buy() {
+            true => Ranks { own: flipped, worst: number },
+            false => Ranks { own: number, worst: flipped },
+        })
     }
 
     /// The rank of a price among the orders that a side meets.
@@ -315,7 +353,7 @@ impl BookSide {
 
     /// The orders that are displayed or hidden as this one is.
     #[inline]
-    fn ladder_mut(&mut self, display: Display) -> &mut Ladder {
+    pub(crate) fn ladder_mut(&mut self, display: Display) -> &mut Ladder {
         if display.is_displayed() {
             &mut self.displayed
         } else {

@@ -117,7 +117,7 @@ pub(crate) fn firm_disabled(session_id: SessionId, firm: Firm) -> u64 {
 }
 
 /// A resting order: what it is and how far it has come.
-#[inline]
+#[inline(always)]
 pub(crate) fn order(order: &Order) -> u64 {
     order_before(order, order.progress())
 }
@@ -130,7 +130,7 @@ pub(crate) fn order_before(order: &Order, progress: Progress) -> u64 {
 
 /// What never changes while an order rests but by a modify. Quantity is part of it, so that what is
 /// canceled follows from what is open and what was executed.
-#[inline]
+#[inline(always)]
 fn order_identity(order: &Order) -> u64 {
     let key = &order.key;
     let name = u64::from(key.user_ref_num)

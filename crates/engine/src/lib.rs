@@ -21,6 +21,7 @@ mod trading;
 mod venue;
 mod session;
 mod order;
+mod plain;
 mod reserve;
 mod self_match;
 mod book;
@@ -234,6 +235,14 @@ impl Engine {
 
     #[inline]
     fn enter(&mut self, order: &EnterOrder, emit: &mut impl FnMut(Event)) {
+        if !self.enter_plain(order, emit) {
+            self.enter_any(order, emit);
+        }
+    }
+
+    /// As [`enter`](Self::enter), whatever the order asks.
+    #[inline(never)]
+    fn enter_any(&mut self, order: &EnterOrder, emit: &mut impl FnMut(Event)) {
         if !self.consume(order.key) {
             return;
         }
@@ -424,6 +433,9 @@ impl Engine {
     #[inline]
     fn cancel(&mut self, cancel: &CancelOrder, emit: &mut impl FnMut(Event)) {
         let Some(slot) = self.find(cancel.key) else { return };
+        if cancel.quantity.is_zero() && self.cancel_plain(slot, emit) {
+            return;
+        }
         let quantity = self.pool[slot].order.excess(cancel.quantity);
         if !quantity.is_zero() {
             self.cancel_some(slot, quantity, CancelReason::User, emit);
@@ -781,7 +793,7 @@ impl Engine {
     }
 
     /// Cancels some of what is open of a resting order.
-    #[inline]
+    #[inline(never)]
     fn cancel_some(
         &mut self,
         slot: Slot,
@@ -1006,7 +1018,7 @@ struct Settlement<'a, E> {
 impl<E: FnMut(Event)> Settle for Settlement<'_, E> {
     #[inline]
     fn is_plain(&self, _: &Order, maker: &Order) -> bool {
-        self.prevention == SelfMatchPrevention::Off && !maker.is_reserve
+        self.prevention == SelfMatchPrevention::Off && !maker.is_reserve && !maker.is_instructed
     }
 
     fn prevention(&self, taker: &Order, maker: &Order) -> Option<SelfMatchPrevention> {
@@ -1014,9 +1026,9 @@ impl<E: FnMut(Event)> Settle for Settlement<'_, E> {
         is_own.then_some(self.prevention)
     }
 
-    #[inline]
+    #[inline(never)]
     fn settle(&mut self, met: &Match<'_>) {
-        let Match { maker_before, maker, taker, quantity, .. } = met;
+        let Match { maker, .. } = met;
         let shown = match met.reserve {
             Some(slot) => self.settle_reserve(slot, met),
             None => Shown::NONE,
@@ -1024,36 +1036,17 @@ impl<E: FnMut(Event)> Settle for Settlement<'_, E> {
         if maker.is_instructed {
             self.meet_instructed(maker, met.prevention.is_none());
         }
-        if maker.is_done() {
-            self.sessions.owner_mut(maker.key).remove_live(maker.key);
-            self.money.remove_live(maker.key.session_id);
-            self.hash.remove(hash::order_before(maker, *maker_before));
-        } else {
-            self.hash.change(
-                hash::order_progress(maker, *maker_before),
-                hash::order_progress(maker, maker.progress()),
-            );
+        self.progress(met);
+        match met.prevention {
+            Some(prevention) => self.tell_prevented(met, shown, prevention),
+            None => self.tell_traded(met),
         }
-        if let Some(prevention) = met.prevention {
-            return self.tell_prevented(met, shown, prevention);
-        }
-        self.trade_id_last.0 += 1;
-        self.price_first.get_or_insert(maker.price());
-        self.price_last = Some(maker.price());
-        let traded = Traded {
-            trade_id: *self.trade_id_last,
-            instrument_id: taker.instrument_id,
-            taker_side: taker.side,
-            price: maker.price(),
-            quantity: *quantity,
-            maker_displayed: maker.display.is_displayed(),
-            maker: fill(maker),
-            taker: fill(taker),
-            auction: None,
-        };
-        self.trades.add(&traded, self.hash);
-        (self.emit)(Event::Traded(traded));
-        self.money.settle(met, *self.trade_id_last, self.hash, self.emit);
+    }
+
+    #[inline(always)]
+    fn settle_plain(&mut self, met: &Match<'_>) {
+        self.progress(met);
+        self.tell_traded(met);
     }
 
     fn shown(&self, slot: Slot) -> Quantity {
@@ -1088,6 +1081,45 @@ impl<E: FnMut(Event)> Settle for Settlement<'_, E> {
 }
 
 impl<E: FnMut(Event)> Settlement<'_, E> {
+    /// A resting order has come further, or is done.
+    #[inline(always)]
+    fn progress(&mut self, met: &Match<'_>) {
+        let Match { maker_before, maker, .. } = met;
+        if maker.is_done() {
+            self.sessions.owner_mut(maker.key).remove_live(maker.key);
+            self.money.remove_live(maker.key.session_id);
+            self.hash.remove(hash::order_before(maker, *maker_before));
+        } else {
+            self.hash.change(
+                hash::order_progress(maker, *maker_before),
+                hash::order_progress(maker, maker.progress()),
+            );
+        }
+    }
+
+    /// Two orders traded.
+    #[inline(always)]
+    fn tell_traded(&mut self, met: &Match<'_>) {
+        let Match { maker, taker, quantity, .. } = met;
+        self.trade_id_last.0 += 1;
+        self.price_first.get_or_insert(maker.price());
+        self.price_last = Some(maker.price());
+        let traded = Traded {
+            trade_id: *self.trade_id_last,
+            instrument_id: taker.instrument_id,
+            taker_side: taker.side,
+            price: maker.price(),
+            quantity: *quantity,
+            maker_displayed: maker.display.is_displayed(),
+            maker: fill(maker),
+            taker: fill(taker),
+            auction: None,
+        };
+        self.trades.add(&traded, self.hash);
+        (self.emit)(Event::Traded(traded));
+        self.money.settle(met, *self.trade_id_last, self.hash, self.emit);
+    }
+
     /// A resting order that is told more than its limit met another, and is in its slot still.
     #[cold]
     fn meet_instructed(&mut self, maker: &Order, has_executed: bool) {

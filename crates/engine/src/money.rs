@@ -131,8 +131,14 @@ impl Money {
         }
     }
 
-    /// An order of a session became live.
+    /// True if it matters how many orders the account of a session asks for.
     #[inline]
+    pub(crate) fn counts_asked(&self, session_id: SessionId) -> bool {
+        self.accounts[self.account_id(session_id).0 as usize].orders_per_second_max != 0
+    }
+
+    /// An order of a session became live.
+    #[inline(always)]
     pub(crate) fn add_live(&mut self, session_id: SessionId) {
         if !self.is_used {
             return;

@@ -174,7 +174,7 @@ impl Order {
     ///
     /// # Panics
     /// `executed + prevented < quantity` does not hold, or a number is larger than the checks let in.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn new(terms: OrderTerms) -> Self {
         assert!(terms.price <= PRICE_MAX && terms.quantity <= QUANTITY_LIMIT, "checked before");
         let quantity = lots(terms.quantity);

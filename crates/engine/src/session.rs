@@ -68,7 +68,7 @@ impl Sessions {
     }
 
     /// The session of a live order, to change.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn owner_mut(&mut self, key: OrderKey) -> &mut Session {
         self.get_mut(key.session_id).expect("a live order's session exists for ever")
     }
@@ -105,6 +105,8 @@ struct Channel {
     user_ref_num_last: u32,
     /// What [`hash::channel`] makes of session and channel.
     hash_key: u64,
+    /// What it makes of the last number.
+    hash: u64,
     live: Numbers,
 }
 
@@ -114,8 +116,20 @@ impl Channel {
             channel,
             user_ref_num_last: 0,
             hash_key: hash::channel_key(session_id, channel),
+            hash: 0,
             live: Numbers::default(),
         }
+    }
+}
+
+impl Channel {
+    /// Uses a number up, which is above the last.
+    #[inline(always)]
+    fn consume(&mut self, user_ref_num: u32, hash: &mut StateHash) {
+        self.user_ref_num_last = user_ref_num;
+        let after = hash::channel(self.hash_key, user_ref_num);
+        hash.change(self.hash, after);
+        self.hash = after;
     }
 }
 
@@ -211,16 +225,33 @@ impl Session {
             0 => &mut self.own,
             _ => self.open_channel(key.channel),
         };
-        let last = channel.user_ref_num_last;
-        if key.user_ref_num <= last {
+        if key.user_ref_num <= channel.user_ref_num_last {
             return false;
         }
-        channel.user_ref_num_last = key.user_ref_num;
-        hash.change(
-            hash::channel(channel.hash_key, last),
-            hash::channel(channel.hash_key, key.user_ref_num),
-        );
+        channel.consume(key.user_ref_num, hash);
         true
+    }
+
+    /// True if a number on the session's own channel may be that of one more order, whatever its
+    /// firm.
+    #[inline]
+    pub(crate) fn takes_plain(&self, key: OrderKey) -> bool {
+        self.own.user_ref_num_last < key.user_ref_num
+            && self.firms_disabled.is_empty()
+            && !self.is_full()
+    }
+
+    /// Uses a number up that [`takes_plain`](Self::takes_plain) has found good.
+    #[inline(always)]
+    pub(crate) fn consume_plain(&mut self, key: OrderKey, hash: &mut StateHash) {
+        self.own.consume(key.user_ref_num, hash);
+    }
+
+    /// An order of the session's own channel rests now.
+    #[inline]
+    pub(crate) fn add_live_plain(&mut self, key: OrderKey, slot: Slot) {
+        self.own.live.append(key.user_ref_num, slot);
+        self.live_orders += 1;
     }
 
     /// The slot of a live order.
@@ -281,6 +312,11 @@ impl Session {
         assert!(self.firms_disabled.is_sorted_by(|one, other| one < other));
         for channel in self.channels() {
             channel.live.check();
+            assert_eq!(
+                channel.hash,
+                hash::channel(channel.hash_key, channel.user_ref_num_last),
+                "the hash of the last number is kept"
+            );
             let above = channel.live.iter().find(|(it, _)| channel.user_ref_num_last < *it);
             assert_eq!(above, None, "a live order's number was used");
         }

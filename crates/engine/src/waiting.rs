@@ -38,6 +38,8 @@ pub(crate) struct Triggers {
     instrument_id: InstrumentId,
     /// Price of the last trade of the continuous market, in ticks; 0 before the first.
     last: u32,
+    /// Its element of the state hash, but for what waits.
+    hash: u64,
     /// A trade between these two, above the first and below the second, changes nothing here.
     low: u32,
     high: u32,
@@ -134,7 +136,7 @@ impl Move {
 impl Triggers {
     /// Before the first trade, with nothing that waits.
     pub(crate) fn new(instrument_id: InstrumentId) -> Self {
-        Self { instrument_id, last: 0, low: 0, high: u32::MAX, halves: None }
+        Self { instrument_id, last: 0, hash: 0, low: 0, high: u32::MAX, halves: None }
     }
 
     /// In which instrument.
@@ -255,9 +257,10 @@ impl Triggers {
             }
         }
         if last != self.last {
-            let before = self.hash();
+            let before = self.hash;
             self.last = last;
-            hash.change(before, self.hash());
+            self.hash = self.hash();
+            hash.change(before, self.hash);
         }
     }
 
@@ -328,9 +331,10 @@ impl Triggers {
 
     /// The market traded last at this price, as it was.
     pub(crate) fn restore_last(&mut self, hash: &mut StateHash, last: u32) {
-        let before = self.hash();
+        let before = self.hash;
         self.last = last;
-        hash.change(before, self.hash());
+        self.hash = self.hash();
+        hash.change(before, self.hash);
     }
 
     /// The orders that wait here: those for a fall before those for a rise, in each the nearest
@@ -378,6 +382,7 @@ impl Triggers {
 
     /// Asserts that lists, levels and heaps are whole; says how many orders wait.
     pub(crate) fn check(&self, standings: &Standings) -> usize {
+        assert_eq!(self.hash, self.hash(), "the hash of the last price is kept");
         let Some(halves) = &self.halves else { return 0 };
         let mut count = 0;
         for (half, toward) in halves.iter().zip([Move::Fall, Move::Rise]) {

@@ -126,7 +126,30 @@ impl Instructions {
     #[must_use]
     #[inline]
     pub fn is_some(&self) -> bool {
-        *self != Self::NONE
+        let Self {
+            pricing,
+            all_or_none,
+            slide,
+            trigger,
+            offset,
+            shown_quantity,
+            shown_range,
+            expires_s,
+            parent,
+            partner,
+        } = *self;
+        // All at once, without a branch for each: most orders are told none of them.
+        let flags = u32::from(pricing.code() ^ Pricing::Limit.code())
+            | u32::from(all_or_none)
+            | u32::from(slide);
+        let words = trigger.0
+            | offset.cast_unsigned()
+            | shown_quantity.0
+            | shown_range.0
+            | expires_s
+            | parent
+            | partner;
+        flags | words != 0
     }
 }
 

@@ -133,6 +133,7 @@ impl Display {
     /// # Panics
     /// Either is beyond 32 bits.
     #[must_use]
+    #[inline]
     pub fn shown(self, before: Quantity, after: Quantity) -> Shown {
         let lots = |quantity: Quantity| {
             Lots(u32::try_from(quantity.0).expect("the lots of an order fit in 32 bits"))

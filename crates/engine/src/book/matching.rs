@@ -42,6 +42,9 @@ pub(crate) trait Settle {
     /// Two orders met.
     fn settle(&mut self, met: &Match<'_>);
 
+    /// As [`settle`](Self::settle), of two that are [plain](Self::is_plain), which traded.
+    fn settle_plain(&mut self, met: &Match<'_>);
+
     /// What a reserve order offers at a time.
     fn shown(&self, slot: Slot) -> Quantity;
 
@@ -76,7 +79,7 @@ impl<S: Settle> Take<Order> for Crossing<'_, S> {
         maker.execute(quantity);
         taker.execute(quantity);
         let prevention = None;
-        settlement.settle(&Match {
+        settlement.settle_plain(&Match {
             maker_before,
             maker,
             taker_leaves_before,

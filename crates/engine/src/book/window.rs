@@ -105,7 +105,7 @@ impl Window {
     /// The level of a rank, with orders or without, if it is covered and in a block. One that gets
     /// its first order is then to be [`fill`](Self::fill)ed, one that loses its last
     /// [`vacate`](Self::vacate)d.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn level_in_block_mut(&mut self, rank: u32) -> Option<&mut Level> {
         if !self.covers(rank) {
             return None;

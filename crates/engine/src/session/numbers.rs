@@ -48,7 +48,7 @@ impl Place {
 
 impl Numbers {
     /// The slot of a live order.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn find(&self, number: u32) -> Option<Slot> {
         let place = self.latest.get(self.place(number))?;
         if place.number == number && !place.slot.is_none() {
@@ -58,7 +58,7 @@ impl Numbers {
     }
 
     /// Adds an order whose number is above all before.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn append(&mut self, number: u32, slot: Slot) {
         let mut index = self.place(number);
         if self.latest.get(index).is_none_or(|place| !place.slot.is_none()) {
@@ -72,7 +72,7 @@ impl Numbers {
     ///
     /// # Panics
     /// It is not there.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn remove(&mut self, number: u32) {
         let index = self.place(number);
         let place = &mut self.latest[index];

@@ -1,0 +1,209 @@
+//! Plain orders: a limit, shown, for the day or at once, in an instrument that just trades, from a
+//! session that may enter orders. Most orders are, so they have a short way of their own: all that
+//! could be unusual is asked first, and what follows has no branch for it.
+//!
+//! Invariant: a plain order becomes what it would have become on the long way
+//! ([`Engine::enter`], [`Engine::cancel`]), event for event. Whoever adds something that orders
+//! could be told, or that could happen to them, makes what has to do with it not plain here
+//! ([`asks_for_more`], [`Order::is_plain`], [`Book::is_plain`](crate::book::Book::is_plain)) or adds it here as well.
+
+use market::{
+    Accepted, Booked, CancelReason, Canceled, Conditions, Display, EnterOrder, Event, Firm,
+    InstrumentId, OrderId, OrderType, Quantity, TimeInForce,
+};
+
+use crate::{
+    Engine,
+    book::pool::Slot,
+    hash,
+    order::{Order, OrderTerms, Waits},
+};
+
+/// True if an order asks for more than to trade at its limit, and to rest or not.
+#[inline]
+fn asks_for_more(order: &EnterOrder) -> bool {
+    let Conditions { self_match_prevention: _, self_match_group: _, post_only, minimum_quantity } =
+        order.conditions;
+    let lives = matches!(
+        order.time_in_force,
+        TimeInForce::Day | TimeInForce::GoodTillCancel | TimeInForce::ImmediateOrCancel
+    );
+    // One test of all of them: none is likely.
+    let told = u32::from(order.key.channel)
+        | u32::from(order.order_type.code() ^ OrderType::Limit.code())
+        | u32::from(order.display.code() ^ Display::Visible.code())
+        | u32::from(post_only)
+        | u32::from(!lives)
+        | minimum_quantity.0;
+    told != 0 || order.instructions.is_some()
+}
+
+impl Order {
+    /// True for a live order that is in the book with all of it, and tied to nothing.
+    #[inline]
+    fn is_plain(&self) -> bool {
+        let Self { is_reserve, waits, is_instructed, .. } = *self;
+        !is_reserve & !is_instructed & (waits as u8 == Waits::No as u8)
+    }
+}
+
+/// A plain order as it comes in.
+#[inline(always)]
+fn incoming(order: &EnterOrder, order_id: OrderId, instrument_id: InstrumentId) -> Order {
+    Order::new(OrderTerms {
+        order_id,
+        key: order.key,
+        price: order.price,
+        quantity: order.quantity,
+        executed: Quantity::ZERO,
+        prevented: Quantity::ZERO,
+        instrument_id,
+        group_id: order.attributes.group_id,
+        firm: order.attributes.firm,
+        side: order.side,
+        display: Display::Visible,
+        capacity: order.attributes.capacity,
+        customer_type: order.attributes.customer_type,
+        conditions: order.conditions,
+        time_in_force: order.time_in_force,
+        is_instructed: false,
+    })
+}
+
+impl Engine {
+    /// Enters an order if it is plain, and if nothing is to be said against it; else nothing is
+    /// done.
+    #[inline(always)]
+    pub(crate) fn enter_plain(&mut self, order: &EnterOrder, emit: &mut impl FnMut(Event)) -> bool {
+        let key = order.key;
+        if asks_for_more(order) || !self.day.is_open() || !self.blocks.is_empty() {
+            return false;
+        }
+        let Some(number) = self.symbols.find(&order.symbol) else { return false };
+        let instrument_id = InstrumentId(number);
+        if self.money.is_used() && !self.is_paid_plain(order, instrument_id) {
+            return false;
+        }
+        let Self { sessions, books, pool, money, hash, .. } = self;
+        let Some(session) = sessions.get_mut(key.session_id) else { return false };
+        let book = &mut books[usize::from(number) - 1];
+        if !session.takes_plain(key) || !book.is_plain() {
+            return false;
+        }
+        let Some(ranks) = book.ranks(order.side, order.quantity, order.price) else {
+            return false;
+        };
+
+        session.consume_plain(key, hash);
+        self.order_id_last.0 += 1;
+        let order_id = self.order_id_last;
+        self.orders_accepted += 1;
+        emit(Event::Accepted(Accepted {
+            key,
+            order_id,
+            instrument_id,
+            side: order.side,
+            order_type: OrderType::Limit,
+            time_in_force: order.time_in_force,
+            display: Display::Visible,
+            quantity: order.quantity,
+            price: order.price,
+            attributes: order.attributes,
+            conditions: order.conditions,
+        }));
+        if money.is_used() {
+            money.reserve(&incoming(order, order_id, instrument_id), 0, hash, emit);
+        }
+        let may_rest = order.time_in_force.may_rest();
+        if book.opposite(order.side).best_rank() <= ranks.worst || !may_rest {
+            self.trade_plain(order, order_id, instrument_id, emit);
+            return true;
+        }
+        let order = incoming(order, order_id, instrument_id);
+        let slot = book.side_mut(order.side).displayed.append(pool, ranks.own, &order);
+        book.check_not_crossed();
+        hash.add(hash::order(&order));
+        session.add_live_plain(key, slot);
+        money.add_live(key.session_id);
+        emit(booked(&order));
+        true
+    }
+
+    /// May the account have this plain order, without anything to be counted or told?
+    #[inline(never)]
+    fn is_paid_plain(&self, order: &EnterOrder, instrument_id: InstrumentId) -> bool {
+        !self.money.counts_asked(order.key.session_id)
+            && self.check_money(order, instrument_id).is_ok()
+    }
+
+    /// Trades a plain order as far as it goes; what is left rests if it may.
+    #[inline(never)]
+    fn trade_plain(
+        &mut self,
+        order: &EnterOrder,
+        order_id: OrderId,
+        instrument_id: InstrumentId,
+        emit: &mut impl FnMut(Event),
+    ) {
+        let mut order = incoming(order, order_id, instrument_id);
+        let limit = order.price();
+        self.trade(&mut order, Some(limit), emit);
+        if order.is_done() {
+            return;
+        }
+        if !order.time_in_force.may_rest() {
+            return self.cancel_at_once(&order, CancelReason::ImmediateOrCancel, emit);
+        }
+        let slot = self.rest(&order);
+        self.sessions.owner_mut(order.key).add_live_plain(order.key, slot);
+        self.money.add_live(order.key.session_id);
+        emit(booked(&order));
+    }
+
+    /// Cancels a live order that is plain; else nothing is done.
+    #[inline(always)]
+    pub(crate) fn cancel_plain(&mut self, slot: Slot, emit: &mut impl FnMut(Event)) -> bool {
+        let Self { sessions, books, pool, money, hash, .. } = self;
+        let order = &pool[slot].order;
+        if !order.is_plain() {
+            return false;
+        }
+        hash.remove(hash::order(order));
+        let (key, order_id, instrument_id) = (order.key, order.order_id, order.instrument_id);
+        let (side, display, leaves) = (order.side, order.display, order.leaves());
+        let book = &mut books[usize::from(instrument_id.0) - 1];
+        let rank = book.rank(side, order.price());
+        book.side_mut(side).ladder_mut(display).remove(pool, rank, slot);
+        sessions.owner_mut(key).remove_live(key);
+        emit(Event::Canceled(Canceled {
+            key,
+            order_id,
+            instrument_id,
+            quantity: leaves,
+            leaves: Quantity::ZERO,
+            booked: true,
+            shown: display.shown(leaves, Quantity::ZERO),
+            reason: CancelReason::User,
+        }));
+        if money.is_used() {
+            money.remove_live(key.session_id);
+            // It stays in its slot until that is used again.
+            money.release(&pool[slot].order, leaves, Quantity::ZERO, hash, emit);
+        }
+        true
+    }
+}
+
+/// A plain order rests from now on.
+#[inline(always)]
+fn booked(order: &Order) -> Event {
+    Event::Booked(Booked {
+        order_id: order.order_id,
+        instrument_id: order.instrument_id,
+        side: order.side,
+        price: order.price(),
+        leaves: order.leaves(),
+        shown: order.leaves(),
+        attribution: Firm::BLANK,
+    })
+}
