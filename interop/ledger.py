@@ -26,6 +26,9 @@ import subprocess
 import sys
 import tempfile
 import time
+import urllib.error
+import urllib.parse
+import urllib.request
 
 TABLES = {
     "assets": "asset_id",
@@ -146,6 +149,8 @@ class Test:
                 sys.exit(77)
             self.server = Server(programs, folder)
         self.orders = arguments.orders
+        self.admin = None
+        self.asked = 0
 
     def run(self, *arguments, check=True):
         done = subprocess.run([self.damrak, *map(str, arguments)], cwd=self.folder,
@@ -176,6 +181,7 @@ class Test:
             order_entry_udp.address = "127.0.0.1:0"
             market_data.group = "127.0.0.1:0"
             market_data.re_request = "127.0.0.1:0"
+            admin.address = "127.0.0.1:0"
             [ledger]
             store = "{self.store}"
             commit_interval = "20ms"
@@ -252,10 +258,12 @@ class Test:
                 break
             if time.monotonic() > deadline:
                 fail(f"the venue does not catch up: {line}")
+        self.ask()
         venue.communicate()  # ends its standard input, and with it the venue
         if venue.returncode != 0:
             fail(f"the venue ended with {venue.returncode}")
         counts["inputs"] = self.check()["sequence"]
+        counts["asked"] = self.asked
         return counts
 
     def start_venue(self):
@@ -266,13 +274,43 @@ class Test:
         line = venue.stdout.readline()
         if not line:
             fail(f"the venue does not start: see {self.folder / 'venue.log'}")
-        address = json.loads(line)["addresses"]["order_entry"]
+        addresses = json.loads(line)["addresses"]
+        address, self.admin = addresses["order_entry"], addresses["admin"]
         # Its lines must be read, or it would wait; only the last round looks at them.
         os.set_blocking(venue.stdout.fileno(), True)
         load = subprocess.Popen(
             [self.damrak, "load", "--to", address, "--rate", "3k/s", "--for", "600s"],
             cwd=self.folder, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         return venue, load
+
+    def get(self, target):
+        with urllib.request.urlopen(f"http://{self.admin}{target}", timeout=30) as answer:
+            return json.load(answer)
+
+    def ask(self):
+        """What the venue answers by HTTP is what follows from the journal."""
+        try:
+            self.get("/accounts/NOBODY/fills")
+            fail("an account that does not exist has fills")
+        except urllib.error.HTTPError as error:
+            if error.code != 404 or json.load(error)["reason"] != "unknown_account":
+                fail(f"an account that does not exist: {error}")
+        accounts = [row["name"] for row in self.get("/accounts")["rows"]]
+        for account in self.random.sample(accounts, min(3, len(accounts))):
+            path = "/accounts/" + urllib.parse.quote(account, safe="")
+            for verb in ["balances", "orders", "fills", "history"]:
+                answer = self.get(f"{path}/{verb}" + ("" if verb == "balances" else "?last=7"))
+                found = answer["rows"]
+                while answer.get("next"):
+                    answer = self.get(f"{path}/{verb}?last=1000&{answer['next']}")
+                    found += answer["rows"]
+                if verb != "balances":
+                    found.reverse()
+                wanted = json.loads(self.run("ledger", verb, "--account", account, "--journal",
+                                             self.journal, "--json"))["rows"]
+                if found != wanted:
+                    fail(f"{verb} of {account}: {len(found)} rows by HTTP, {len(wanted)} are right")
+                self.asked += len(found)
 
     def check(self):
         """Every table is what follows from the journal."""

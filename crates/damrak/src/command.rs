@@ -11,7 +11,7 @@ mod ledger;
 mod kill;
 mod load;
 mod man;
-mod output;
+pub(crate) mod output;
 mod recover;
 mod run;
 mod serve;

@@ -3,8 +3,13 @@
 //! A key that is not known is an error with its line, its column and the nearest key that is.
 //! Without a file the defaults stand: loopback only, three instruments, four participants.
 
+mod money;
 mod trading;
 
+pub use money::{
+    AccountConfig, AssetConfig, FeesConfig, InstrumentMoneyConfig, MoneyClassName, MoneyPlan,
+    money_plan,
+};
 pub use trading::{PhaseName, ScheduleConfig, TradingConfig};
 
 use std::{
@@ -38,12 +43,20 @@ pub struct Config {
     pub market_data: MarketDataConfig,
     /// Where orders, trades and balances are kept for others to read.
     pub ledger: LedgerConfig,
+    /// Where balances, orders, fills and movements can be asked for by HTTP.
+    pub admin: AdminConfig,
     /// Which agents share which thread.
     pub layout: LayoutConfig,
     /// How many slots the rings have.
     pub rings: RingsConfig,
     /// What is traded. An instrument that was ever in the journal stays.
     pub instruments: Vec<InstrumentConfig>,
+    /// What is owned. Default none: nothing is paid for.
+    pub assets: Vec<AssetConfig>,
+    /// What trades cost. Default as in the journal, which is nothing at first.
+    pub fees: Vec<FeesConfig>,
+    /// Whose money.
+    pub accounts: Vec<AccountConfig>,
     /// When phases change, every day; at most 60 rows. Default none: always continuous trading.
     pub schedule: Vec<ScheduleConfig>,
     /// Who may enter orders, one row a session.
@@ -272,6 +285,36 @@ impl LedgerConfig {
     }
 }
 
+/// `[admin]`
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct AdminConfig {
+    /// Where it listens for HTTP, `127.0.0.1:26480` for example; port 0 takes a free one. Default
+    /// nowhere. Needs a ledger, of which it answers, and asks nobody who they are: an address that
+    /// others reach is an error unless `anybody` is true.
+    pub address: Option<SocketAddr>,
+    /// True: the address need not be of this machine alone. Default false.
+    pub anybody: bool,
+}
+
+impl AdminConfig {
+    fn check(&self, ledger: &LedgerConfig) -> Result<(), String> {
+        let Some(address) = self.address else { return Ok(()) };
+        if !ledger.is_kept() {
+            return Err(
+                "admin.address needs a ledger, of which it answers: set ledger.store".into()
+            );
+        }
+        if !address.ip().is_loopback() && !self.anybody {
+            return Err(format!(
+                "admin.address is {address}: others reach it, and nobody is asked for a password; \
+                 set admin.anybody to true if that is meant"
+            ));
+        }
+        Ok(())
+    }
+}
+
 /// `[layout]`
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
@@ -408,6 +451,9 @@ pub struct InstrumentConfig {
     /// How it is traded from the start.
     #[serde(default)]
     pub trading: TradingConfig,
+    /// What its orders are paid with.
+    #[serde(default)]
+    pub money: Option<InstrumentMoneyConfig>,
 }
 
 /// `[[participants]]`
@@ -436,6 +482,9 @@ pub struct ParticipantConfig {
     /// none.
     #[serde(default)]
     pub self_match_prevention: PreventionName,
+    /// Whose its orders are: the name of an account. Default as in the journal, nobody's at first.
+    #[serde(default)]
+    pub account: Option<String>,
 }
 
 /// What happens instead of a trade of a participant with itself.
@@ -479,12 +528,14 @@ impl Default for Config {
             cancel_on_disconnect: false,
             live_orders_max: ParticipantConfig::default_live_orders(),
             self_match_prevention: PreventionName::None,
+            account: None,
         };
         let instrument = |symbol: &str| InstrumentConfig {
             symbol: symbol.into(),
             price_increment: InstrumentConfig::default_increment(),
             round_lot: InstrumentConfig::default_lot(),
             trading: TradingConfig::default(),
+            money: None,
         };
         Self {
             journal: JournalConfig::default(),
@@ -493,8 +544,12 @@ impl Default for Config {
             order_entry_udp: OrderEntryUdpConfig::default(),
             market_data: MarketDataConfig::default(),
             ledger: LedgerConfig::default(),
+            admin: AdminConfig::default(),
             layout: LayoutConfig::default(),
             rings: RingsConfig::default(),
+            assets: Vec::new(),
+            fees: Vec::new(),
+            accounts: Vec::new(),
             schedule: Vec::new(),
             instruments: vec![instrument("AAPL"), instrument("MSFT"), instrument("NVDA")],
             participants: vec![
@@ -704,7 +759,9 @@ impl Config {
                 }
             }
         }
+        money::check(self)?;
         self.ledger.check(self.journal.durability)?;
+        self.admin.check(&self.ledger)?;
         self.check_layout()
     }
 

@@ -21,6 +21,7 @@ pub mod recovery;
 pub mod snapshot;
 pub mod shadow;
 pub mod ledger;
+pub mod admin;
 pub mod audit;
 pub mod failure;
 pub mod command;

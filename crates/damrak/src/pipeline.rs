@@ -26,11 +26,12 @@ use ring::{Agent, Builder, Consumer, Cursor, Latest, Monitor, Producer, RingRepo
 use wire::soupbintcp::Timers;
 
 use crate::{
+    admin::Sources,
     config::{AgentName, Config, OldSegments, ScheduleConfig},
     failure::Failure,
     ledger::{
         LedgerGauges, Outlet, Recorder, RecorderConfig, Told,
-        store::{Location, StoreError},
+        store::{Access, Location, StoreError},
     },
     recovery::{self, Past, Recovery},
     stage::{
@@ -87,6 +88,8 @@ pub struct Venue {
     pub agents: BTreeMap<AgentName, Box<dyn Agent>>,
     /// Writes the ledger, where one is kept. It waits for its store, so it has a thread of its own.
     pub recorder: Option<Box<dyn Agent>>,
+    /// What questions about the ledger are answered from, where one is kept.
+    pub admin: Option<Sources>,
     /// What can be read of it while it runs.
     pub gauges: Gauges,
     /// Makes snapshots, if the configuration wants some; it needs no place in a layout, since it
@@ -111,6 +114,8 @@ pub struct Recovered {
     pub snapshot: Option<SnapshotSummary>,
     /// Newer snapshots that could not be used, and why.
     pub passed_over: Vec<SnapshotError>,
+    /// Settings of the journal that the configuration has changed, in words.
+    pub changes: Vec<String>,
 }
 
 /// What can be read of a running venue without disturbing it.
@@ -206,7 +211,7 @@ where
     let to_order_entry = outputs.gating("order entry");
     let to_order_entry_udp = outputs.gating("order entry udp");
     let to_market_data = outputs.gating("market data");
-    let location = Location::of(&config.ledger);
+    let location = Location::of(&config.ledger).map(Access::new);
     let to_ledger = location.as_ref().map(|_| outputs.gating("ledger"));
     let (outputs_producer, outputs_monitor) = outputs.build();
 
@@ -277,7 +282,7 @@ where
     let entries = config.schedule.iter().map(ScheduleConfig::command).collect::<Result<_, _>>();
     let entries = entries.map_err(Failure::usage)?;
     let schedule = Schedule::new(entries, engine.timestamp(), now_ns);
-    recovery::complete(config, now_ns, &mut engine, &mut writer, &mut |output| {
+    let changes = recovery::complete(config, now_ns, &mut engine, &mut writer, &mut |output| {
         take(Past::Output(output));
     })?;
     durable.set(if unconditional { u64::MAX } else { engine.sequence().0 });
@@ -291,8 +296,8 @@ where
         vec![submissions_monitor, submissions_udp_monitor, inputs_monitor, outputs_monitor];
     let applied = Arc::new(Cursor::new(0));
     let ledger = match (location, to_ledger) {
-        (Some(location), Some(outputs)) => {
-            Some(ledger(config, location, journal_id, outputs, &durable, &applied)?)
+        (Some(access), Some(outputs)) => {
+            Some(ledger(config, access, journal_id, outputs, &durable, &applied)?)
         }
         _ => None,
     };
@@ -339,14 +344,15 @@ where
     ];
     gauges.snapshots = snapshots.as_ref().map(Snapshots::figures);
     let snapshots = snapshots.map(|agent| -> Box<dyn Agent> { Box::new(agent) });
-    let recovered = Recovered { journal_id, report, checkpoint, snapshot, passed_over };
+    let recovered = Recovered { journal_id, report, checkpoint, snapshot, passed_over, changes };
     let mut agents = BTreeMap::from(agents);
-    let mut recorder = None;
+    let (mut recorder, mut admin) = (None, None);
     if let Some(ledger) = ledger {
+        admin = Some(ledger.admin);
         agents.insert(AgentName::Ledger, Box::new(ledger.outlet));
         recorder = Some(Box::new(ledger.recorder) as Box<dyn Agent>);
     }
-    Ok(Venue { agents, recorder, gauges, snapshots, commands, recovered })
+    Ok(Venue { agents, recorder, admin, gauges, snapshots, commands, recovered })
 }
 
 /// The ledger's two ends of its ring.
@@ -355,11 +361,12 @@ struct LedgerParts {
     recorder: Recorder,
     gauges: Arc<LedgerGauges>,
     ring: Monitor,
+    admin: Sources,
 }
 
 fn ledger(
     config: &Config,
-    location: Location,
+    access: Access,
     journal_id: u64,
     outputs: Consumer<Output>,
     durable: &Arc<Cursor>,
@@ -369,7 +376,7 @@ fn ledger(
     let to_recorder = told.gating("ledger recorder");
     let (producer, ring) = told.build();
     let (requests, gauges) = (Arc::new(Cursor::new(0)), Arc::new(LedgerGauges::default()));
-    let place = location.clone();
+    let place = access.clone();
     let recorder = Recorder::new(
         RecorderConfig {
             open: Box::new(move || place.open()),
@@ -386,10 +393,12 @@ fn ledger(
     );
     let recorder = recorder.map_err(|error: StoreError| {
         Failure::usage(format!("ledger: {error}"))
-            .hint(format!("move {location} away, or name another: it is made from the journal"))
+            .hint(format!("move {access} away, or name another: it is made from the journal"))
     })?;
+    let admin =
+        Sources { ledger: access, gauges: Arc::clone(&gauges), durable: Arc::clone(durable) };
     let outlet = Outlet::new(outputs, Arc::clone(durable), Arc::clone(applied), producer, requests);
-    Ok(LedgerParts { outlet, recorder, gauges, ring })
+    Ok(LedgerParts { outlet, recorder, gauges, ring, admin })
 }
 
 fn snapshot_plan(config: &Config) -> SnapshotPlan {

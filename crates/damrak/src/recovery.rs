@@ -1,6 +1,6 @@
 //! From a journal back to the state: replay, and what the configuration must still add to it.
 
-use std::{error::Error, fmt, path::Path};
+use std::{collections::BTreeMap, error::Error, fmt, path::Path};
 
 use engine::Engine;
 use gateway::History;
@@ -9,11 +9,12 @@ use journal::{
     VerifyError, Writer,
 };
 use market::{
-    AddInstrument, AddSession, CancelOnDisconnect, Command, Input, Output, SystemEvent, Timestamp,
+    AccountId, AddInstrument, AddSession, AssignSession, CancelOnDisconnect, Command, Declined,
+    Event, Input, MoneyCommand, MoneyEvent, Output, SessionId, SystemEvent, Timestamp,
 };
 
 use crate::{
-    config::Config,
+    config::{self, Config, MoneyPlan},
     failure::Failure,
     note::{self, Difference, HashCheck, StateHash},
     shadow::{Age, Choice, choose},
@@ -254,7 +255,8 @@ fn causes(error: &dyn Error) -> String {
 }
 
 /// Adds to journal and state what the configuration has and they have not, before anybody else
-/// can ask for something. `each` is called with every output.
+/// can ask for something. `each` is called with every output. Says in words what of the journal's
+/// settings was changed.
 ///
 /// # Errors
 /// The configuration contradicts the journal, or the journal cannot be written.
@@ -264,17 +266,31 @@ pub fn complete(
     engine: &mut Engine,
     writer: &mut Writer,
     each: &mut dyn FnMut(&Output),
-) -> Result<(), Failure> {
+) -> Result<Vec<String>, Failure> {
     let failed = |error: journal::AppendError| Failure::runtime(causes(&error));
-    for command in bootstrap(config, engine)? {
+    let Bootstrap { commands, changes } = bootstrap(config, engine)?;
+    let mut inputs = Vec::with_capacity(commands.len());
+    for command in commands {
         let sequence = engine.sequence().next();
         let timestamp = engine.timestamp().max(Timestamp(now_ns));
+        let input = Input { sequence, timestamp, command };
+        let mut declined = None;
+        engine.apply(&input, &mut |event| {
+            if let Event::Money(MoneyEvent::Declined(Declined { reason, .. })) = event {
+                declined = Some(reason);
+            }
+            each(&Output { cause: sequence, timestamp, event });
+        });
+        // Nothing is in the journal yet.
+        if let Some(reason) = declined {
+            return Err(contradiction(&format!("{command:?} is declined: {reason:?}")));
+        }
+        inputs.push(input);
+    }
+    for Input { sequence, timestamp, command } in inputs {
         let mut payload = [0; Command::ENCODED_LEN_MAX];
         let len = command.encode(&mut payload);
         writer.append(sequence.0, timestamp.0, &payload[..len]).map_err(failed)?;
-        engine.apply(&Input { sequence, timestamp, command }, &mut |event| {
-            each(&Output { cause: sequence, timestamp, event });
-        });
     }
     let note = StateHash {
         sequence: engine.sequence().0,
@@ -284,7 +300,16 @@ pub fn complete(
     };
     writer.note(&note.encode()).map_err(failed)?;
     writer.commit().map_err(failed)?;
-    Ok(())
+    Ok(changes)
+}
+
+/// What a journal lacks of a configuration.
+#[derive(Debug, Default)]
+pub struct Bootstrap {
+    /// In this order.
+    pub commands: Vec<Command>,
+    /// Which of its settings they change, in words.
+    pub changes: Vec<String>,
 }
 
 /// The commands that make the state what the configuration says: all of it for a new journal,
@@ -292,7 +317,7 @@ pub fn complete(
 ///
 /// # Errors
 /// The configuration contradicts the journal.
-pub fn bootstrap(config: &Config, engine: &Engine) -> Result<Vec<Command>, Failure> {
+pub fn bootstrap(config: &Config, engine: &Engine) -> Result<Bootstrap, Failure> {
     let mut commands = Vec::new();
     let phase = engine.system_event();
     if matches!(phase, Some(SystemEvent::EndOfMessages)) {
@@ -352,6 +377,9 @@ pub fn bootstrap(config: &Config, engine: &Engine) -> Result<Vec<Command>, Failu
             Some(_) => {}
         }
     }
+    let (MoneyPlan { commands: money, mut changes }, accounts) =
+        config::money_plan(config, engine).map_err(|what| contradiction(&what))?;
+    commands.extend(money.into_iter().map(Command::Money));
     // Nobody is connected when a venue starts.
     for participant in config.participants.iter().filter(|row| row.cancel_on_disconnect) {
         let username = participant.username().map_err(Failure::usage)?;
@@ -361,6 +389,7 @@ pub fn bootstrap(config: &Config, engine: &Engine) -> Result<Vec<Command>, Failu
             commands.push(Command::CancelOnDisconnect(CancelOnDisconnect { session_id }));
         }
     }
+    assign(config, engine, &accounts, &mut commands, &mut changes)?;
     if matches!(phase, None | Some(SystemEvent::StartOfMessages)) {
         commands.push(Command::System(SystemEvent::StartOfSystemHours));
     }
@@ -368,7 +397,45 @@ pub fn bootstrap(config: &Config, engine: &Engine) -> Result<Vec<Command>, Failu
     {
         commands.push(Command::System(SystemEvent::StartOfMarketHours));
     }
-    Ok(commands)
+    Ok(Bootstrap { commands, changes })
+}
+
+/// Says whose the orders of sessions are, where a participant names an account.
+fn assign(
+    config: &Config,
+    engine: &Engine,
+    accounts: &BTreeMap<String, AccountId>,
+    commands: &mut Vec<Command>,
+    changes: &mut Vec<String>,
+) -> Result<(), Failure> {
+    let mut session_count = engine.sessions().len();
+    for participant in &config.participants {
+        let username = participant.username().map_err(Failure::usage)?;
+        let known = engine.sessions().find(|known| *known.username() == username);
+        // One that is added here gets the next number.
+        session_count += usize::from(known.is_none());
+        let number = known.map_or(session_count, |known| known.session_id().0.into());
+        let session_id = SessionId(u16::try_from(number).map_err(Failure::usage)?);
+        let Some(name) = &participant.account else { continue };
+        let account_id = accounts[name];
+        let before = engine.account_of(session_id);
+        if before == Some(account_id) {
+            continue;
+        }
+        let is_canceled = participant.cancel_on_disconnect;
+        if known.is_some_and(|known| known.live_orders() > 0) && !is_canceled {
+            return Err(contradiction(&format!(
+                "participant {username} does not trade for account {name} in the journal, and has \
+                 live orders"
+            )));
+        }
+        let assign = AssignSession { session_id, account_id };
+        commands.push(Command::Money(MoneyCommand::AssignSession(assign)));
+        if known.is_some() {
+            changes.push(format!("participant {username}: account is {name}"));
+        }
+    }
+    Ok(())
 }
 
 fn contradiction(what: &str) -> Failure {

@@ -17,6 +17,7 @@ use ring::{Group, IdleStrategy, Producer, RingReport};
 use serde_json::{Value, json};
 
 use crate::{
+    admin::Admin,
     clock::SystemClock,
     config::{Config, GroupConfig, Wait},
     failure::Failure,
@@ -37,6 +38,7 @@ pub struct Running {
     /// Apart from the others, so that they never wake it.
     recorder: Option<ring::Running>,
     snapshots: Option<ring::Running>,
+    admin: Option<Admin>,
     gauges: Gauges,
     commands: Producer<Submission>,
     started: Value,
@@ -50,6 +52,12 @@ pub struct Running {
 /// An address is taken, the journal cannot be used, or the configuration contradicts it.
 pub fn start(config: &Config, clock: SystemClock) -> Result<Running, Failure> {
     let mut sockets = Sockets::bind(config)?;
+    let listener = match config.admin.address {
+        Some(address) => Some(Admin::bind(address).map_err(|error| {
+            Failure::environment(format!("cannot listen at admin.address {address}: {error}"))
+        })?),
+        None => None,
+    };
     let addresses = sockets.addresses;
     let cores = thread::available_parallelism().map_or(1, NonZero::get);
     let groups = config.groups(cores);
@@ -100,11 +108,20 @@ pub fn start(config: &Config, clock: SystemClock) -> Result<Running, Failure> {
         .recorder
         .map(|agent| ring::launch(vec![recording(agent)], Arc::clone(&clock_of_agents)));
     let snapshots = venue.snapshots.map(|agent| ring::launch(vec![aside(agent)], clock_of_agents));
-    let started = started(config, &addresses, &venue.recovered, &layout, recovery_seconds);
+    let admin = match listener.zip(venue.admin) {
+        Some((listener, sources)) => Some(Admin::start(listener, sources).map_err(|error| {
+            Failure::environment(format!("cannot answer at admin.address: {error}"))
+        })?),
+        None => None,
+    };
+    let mut started = started(config, &addresses, &venue.recovered, &layout, recovery_seconds);
+    started["addresses"]["admin"] =
+        admin.as_ref().map_or(Value::Null, |admin| json!(admin.address().to_string()));
     Ok(Running {
         threads,
         recorder,
         snapshots,
+        admin,
         gauges: venue.gauges,
         commands: venue.commands,
         started,
@@ -157,6 +174,9 @@ impl Running {
             Failure::runtime(format!("the venue stopped: {failure}"))
                 .hint("nothing was acknowledged that is not in the journal")
         };
+        if let Some(admin) = self.admin {
+            admin.stop();
+        }
         self.threads.stop();
         self.threads.join().map_err(failed)?;
         // After those that hand on to it, so that what they handed on is taken.
@@ -272,6 +292,7 @@ fn started(
         "durability": format!("{:?}", config.journal.durability).to_lowercase(),
         "ledger": Location::of(&config.ledger).map(|location| location.to_string()),
         "layout": layout,
+        "changes": recovered.changes,
         "recovered": {
             "last_sequence": report.last_sequence,
             "records": report.record_count,

@@ -5,18 +5,18 @@ use std::{
 };
 
 use clap::{Args, Subcommand};
-use market::{AccountId, AssetId, InstrumentId};
-use serde_json::{Map, Value as Json, json};
+use serde_json::{Map, json};
 
-use super::output::{grouped, price, print_json, print_line};
+use super::output::{grouped, print_json, print_line};
 use crate::{
     clock::SystemClock,
     config::{Config, LedgerStoreName},
     failure::Failure,
     ledger::{
         export,
-        query::{self, Ledger, Names},
-        schema::{Kind, Table, Value},
+        query::{self, Ledger},
+        schema::Table,
+        shown::{cell, heading, json_row},
         store::{Filter, Location, StoreError, StoreErrorKind},
         verify,
     },
@@ -239,19 +239,17 @@ fn list(ask: &Ask, verb: &str, table: Table, live: bool, shown: &[&str]) -> Resu
         })?),
     };
     let sequence = ledger.sequence().map_err(|error| failure(&error))?;
-    let mut rows = std::collections::VecDeque::new();
-    let filter = Filter { account_id, live };
+    let mut rows = Vec::new();
+    let filter = Filter { live, last: ask.last, ..Filter::of(account_id) };
     ledger
         .scan(table, &filter, &mut |values| {
-            if ask.last.is_some_and(|last| rows.len() == last) {
-                rows.pop_front();
-            }
-            if ask.last != Some(0) {
-                rows.push_back(values.to_vec());
-            }
+            rows.push(values.to_vec());
             true
         })
         .map_err(|error| failure(&error))?;
+    if ask.last.is_some() {
+        rows.reverse();
+    }
     let names = ledger.names();
     if ask.json {
         let rows: Vec<_> = rows.iter().map(|values| json_row(table, values, names)).collect();
@@ -268,65 +266,6 @@ fn list(ask: &Ask, verb: &str, table: Table, live: bool, shown: &[&str]) -> Resu
     });
     print_table(std::iter::once(head).chain(lines).collect())?;
     print_line(&format!("{} rows, up to input {sequence}", grouped(rows.len() as u64)))
-}
-
-/// What a column is called where names stand for numbers.
-fn heading(column: &str) -> &str {
-    match column {
-        "account_id" => "account",
-        "from_account_id" => "from",
-        "to_account_id" => "to",
-        "asset_id" => "asset",
-        "instrument_id" => "instrument",
-        other => other,
-    }
-}
-
-/// A value as people read it: names for numbers, amounts and prices with their point.
-fn cell(table: Table, values: &[Value], nth: usize, names: &Names) -> String {
-    let column = table.columns()[nth];
-    let asset = table.column("asset_id").and_then(|nth| number(&values[nth]));
-    match (column.name, &values[nth]) {
-        (name, Value::Integer(it)) if name.ends_with("account_id") => {
-            names.account_name(AccountId(*it as u32))
-        }
-        ("asset_id", Value::Integer(it)) => names.asset_name(AssetId(*it as u16)),
-        ("instrument_id", Value::Integer(it)) => names.symbol(InstrumentId(*it as u16)),
-        ("price", Value::Integer(0)) => "-".to_owned(),
-        ("price", Value::Integer(ticks)) => price(*ticks),
-        (_, Value::Amount(units)) => names.amount(AssetId(asset.unwrap_or(0) as u16), *units),
-        (_, value) => column.kind.show(value).to_string(),
-    }
-}
-
-fn number(value: &Value) -> Option<u64> {
-    match value {
-        Value::Integer(number) => Some(*number),
-        _ => None,
-    }
-}
-
-/// A row as an object: every column, and the names of what it has by number.
-fn json_row(table: Table, values: &[Value], names: &Names) -> Json {
-    let mut row = Map::new();
-    for (nth, (column, value)) in table.columns().iter().zip(values).enumerate() {
-        let it = match (column.kind, value) {
-            (Kind::Integer(_), Value::Integer(number)) => json!(number),
-            // 128 bits are more than a number of JSON is sure to keep.
-            (kind, value) => json!(kind.show(value).to_string()),
-        };
-        row.insert(column.name.to_owned(), it);
-        let called = heading(column.name);
-        if called != column.name {
-            let called = match called {
-                "from" => "from_account",
-                "to" => "to_account",
-                other => other,
-            };
-            row.insert(called.to_owned(), json!(cell(table, values, nth, names)));
-        }
-    }
-    Json::Object(row)
 }
 
 /// Prints lines of cells below each other; the first are headings.

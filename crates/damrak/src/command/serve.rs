@@ -122,6 +122,9 @@ fn announce(running: &Running, config: &Config, json: bool) -> Result<(), Failur
     for (name, protocol, address) in rows {
         print_line(&format!("  {name:<16} {protocol:<22} {address}"))?;
     }
+    if addresses["admin"].is_string() {
+        print_line(&format!("  {:<16} {:<22} {}", "admin", "HTTP", text(&addresses["admin"])))?;
+    }
     let symbols: Vec<_> = config.instruments.iter().map(|i| i.symbol.as_str()).collect();
     print_line(&format!("  instruments      {}", symbols.join(" ")))?;
     let participants: Vec<_> = config
@@ -163,6 +166,9 @@ fn announce(running: &Running, config: &Config, json: bool) -> Result<(), Failur
             cut["offset"],
             text(&cut["path"]),
         ))?;
+    }
+    for change in started["changes"].as_array().into_iter().flatten() {
+        print_line(&format!("  changed          {}", text(change)))?;
     }
     print_line(&format!("  layout           {}", text(&started["layout"])))?;
     if io::stdout().is_terminal() {

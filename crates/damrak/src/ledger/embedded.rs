@@ -6,7 +6,9 @@
 
 use std::{
     fs,
+    ops::Bound,
     path::{Path, PathBuf},
+    sync::{Arc, Mutex, PoisonError, Weak},
 };
 
 use market::{AccountId, Sequence, Text};
@@ -33,9 +35,12 @@ const CACHE_BYTES: usize = 64 << 20;
 
 /// See the module.
 pub struct Embedded {
-    database: Database,
+    database: Arc<Database>,
     place: PathBuf,
 }
+
+/// The database that is open, for others of this process. They do not keep it open.
+pub type SharedDatabase = Arc<Mutex<Weak<Database>>>;
 
 impl Embedded {
     /// Opens a file, or makes it with its folder. One process at a time.
@@ -65,9 +70,22 @@ impl Embedded {
                 _ => StoreError::corrupt(what),
             }
         })?;
-        let store = Self { database, place };
+        let store = Self { database: Arc::new(database), place };
         store.check_version()?;
         Ok(store)
+    }
+
+    /// Lets others of this process read it.
+    pub fn share(&self, with: &SharedDatabase) {
+        // Nothing panics with the lock held.
+        *with.lock().unwrap_or_else(PoisonError::into_inner) = Arc::downgrade(&self.database);
+    }
+
+    /// The one that is open; `None` while none is.
+    #[must_use]
+    pub fn shared(from: &SharedDatabase, place: &Path) -> Option<Self> {
+        let database = from.lock().unwrap_or_else(PoisonError::into_inner).upgrade()?;
+        Some(Self { database, place: place.to_owned() })
     }
 
     /// One that is gone when it is dropped.
@@ -78,7 +96,7 @@ impl Embedded {
     pub fn in_memory() -> Self {
         let opened = Database::builder().create_with_backend(InMemoryBackend::new());
         let database = opened.expect("memory cannot be held by another or be damaged");
-        let store = Self { database, place: "memory".into() };
+        let store = Self { database: Arc::new(database), place: "memory".into() };
         store.check_version().expect("what is new is of this version");
         store
     }
@@ -142,6 +160,10 @@ impl Embedded {
 }
 
 impl LedgerStore for Embedded {
+    fn may_be_kept(&self) -> bool {
+        false
+    }
+
     fn mark(&mut self) -> Result<Option<Mark>, StoreError> {
         let Some(journal_id) = self.read_mark("journal_id")? else { return Ok(None) };
         let sequence = self.read_mark("sequence")?.unwrap_or(0);
@@ -194,9 +216,13 @@ impl LedgerStore for Embedded {
         filter: &Filter,
         each: &mut dyn FnMut(&[Value]) -> bool,
     ) -> Result<(), StoreError> {
-        let mut wrong = false;
+        let (mut wrong, mut shown) = (false, 0);
         let mut show = |key: &[u8], value: &[u8]| match decode(table, key, value) {
-            Some(values) => !is_of(table, &values, filter) || each(&values),
+            Some(values) if !is_of(table, &values, filter) => true,
+            Some(values) => {
+                shown += 1;
+                each(&values) && filter.last != Some(shown)
+            }
             None => {
                 wrong = true;
                 false
@@ -212,33 +238,33 @@ impl LedgerStore for Embedded {
             };
             // The key of a fill or a balance begins with the account, as that of an index does.
             let begins_with_account = table.columns()[0].name == "account_id" || index.is_some();
-            let (from, to) = match filter.account_id.filter(|_| begins_with_account) {
-                Some(AccountId(id)) => {
-                    (id.to_be_bytes().to_vec(), (u64::from(id) + 1).to_be_bytes()[3..].to_vec())
-                }
-                None => (Vec::new(), Vec::new()),
-            };
-            let is_before_end = |key: &[u8]| match to.split_first() {
-                // 2³² accounts: the end needs one byte more than an account has.
-                Some((0, to)) => key < to,
-                Some(_) | None => true,
-            };
+            let (from, end) = bounds(table, filter, begins_with_account);
+            let end = end.as_deref().map_or(Bound::Unbounded, Bound::Excluded);
+            let bounds = (Bound::Included(from.as_slice()), end);
+            let is_last_first = filter.last.is_some();
+            if filter.last == Some(0) {
+                return Ok(());
+            }
             match index {
                 None => {
-                    for pair in tree.range::<&[u8]>(from.as_slice()..)? {
+                    let mut range = tree.range::<&[u8]>(bounds)?;
+                    while let Some(pair) =
+                        if is_last_first { range.next_back() } else { range.next() }
+                    {
                         let (key, value) = pair?;
-                        if !is_before_end(key.value()) || !show(key.value(), value.value()) {
+                        if !show(key.value(), value.value()) {
                             break;
                         }
                     }
                 }
                 Some(index) => {
-                    for pair in read.open_table(index)?.range::<&[u8]>(from.as_slice()..)? {
+                    let index = read.open_table(index)?;
+                    let mut range = index.range::<&[u8]>(bounds)?;
+                    while let Some(pair) =
+                        if is_last_first { range.next_back() } else { range.next() }
+                    {
                         let (indexed, _) = pair?;
                         let key = indexed.value().get(4..).unwrap_or(&[]);
-                        if !is_before_end(indexed.value()) {
-                            break;
-                        }
                         let row = tree.get(key)?;
                         let value = row.as_ref().map_or([].as_slice(), |value| value.value());
                         if !show(key, value) {
@@ -258,6 +284,27 @@ impl LedgerStore for Embedded {
     }
 }
 
+/// Between which keys the rows of a filter are: from the first, and, if not all from there, to before
+/// the second.
+fn bounds(table: Table, filter: &Filter, begins_with_account: bool) -> (Vec<u8>, Option<Vec<u8>>) {
+    let account_id = filter.account_id.filter(|_| begins_with_account);
+    if begins_with_account && account_id.is_none() {
+        return (Vec::new(), None);
+    }
+    let from = account_id.map_or(Vec::new(), |AccountId(id)| id.to_be_bytes().to_vec());
+    let Some(before) = filter.before else {
+        // Of the last of 2³² accounts there is no next one.
+        let next = account_id.and_then(|AccountId(id)| id.checked_add(1));
+        return (from, next.map(|id| id.to_be_bytes().to_vec()));
+    };
+    let mut end = from.clone();
+    for (column, place) in table.place_columns().iter().zip(before) {
+        let kind = table.columns()[table.column(column).expect("a column of it")].kind;
+        push(kind, &Value::Integer(place), &mut end);
+    }
+    (from, Some(end))
+}
+
 fn is_live(values: &[Value]) -> bool {
     let state = Table::Orders.column("state").expect("an order has a state");
     values[state] == Value::Word(OrderState::Live as u8)
@@ -270,7 +317,8 @@ pub(crate) fn is_of(table: Table, values: &[Value], filter: &Filter) -> bool {
         let mut columns = table.account_columns().iter();
         columns.any(|column| values[table.column(column).expect("a column of it")] == wanted)
     });
-    is_of_account && (!filter.live || table != Table::Orders || is_live(values))
+    let is_before = filter.before.is_none_or(|before| table.place(values) < before);
+    is_of_account && is_before && (!filter.live || table != Table::Orders || is_live(values))
 }
 
 /// Writes a row as key and value.

@@ -177,11 +177,11 @@ impl LedgerStore for Postgres {
     ) -> Result<(), StoreError> {
         let columns: Vec<_> = table.columns().iter().map(|column| column.name).collect();
         let sql = format!(
-            "SELECT {} FROM damrak.{}{} ORDER BY {}",
+            "SELECT {} FROM damrak.{}{}{}",
             columns.join(", "),
             table.name(),
             conditions(table, filter),
-            key_columns(table)
+            order(table, filter)
         );
         let mut values = Vec::new();
         let mut goes_on = true;
@@ -207,6 +207,16 @@ pub(super) fn key_columns(table: Table) -> String {
     names.join(", ")
 }
 
+/// In which order, and how many, for SQL.
+pub(super) fn order(table: Table, filter: &Filter) -> String {
+    match filter.last {
+        None => format!(" ORDER BY {}", key_columns(table)),
+        Some(last) => {
+            format!(" ORDER BY {} DESC LIMIT {last}", key_columns(table).replace(", ", " DESC, "))
+        }
+    }
+}
+
 /// The filter, for SQL.
 pub(super) fn conditions(table: Table, filter: &Filter) -> String {
     let mut conditions = Vec::new();
@@ -220,6 +230,15 @@ pub(super) fn conditions(table: Table, filter: &Filter) -> String {
     }
     if filter.live && table == Table::Orders {
         conditions.push("state = 'live'".to_owned());
+    }
+    if let Some([first, second]) = filter.before {
+        conditions.push(match table.place_columns() {
+            [] => "true".to_owned(),
+            [place] => format!("{place} < {first}"),
+            [place, nth, ..] => {
+                format!("({place} < {first} OR ({place} = {first} AND {nth} < {second}))")
+            }
+        });
     }
     match conditions.is_empty() {
         true => String::new(),

@@ -82,7 +82,7 @@ impl Ledger {
     /// # Errors
     /// It cannot be read.
     pub fn balances(&mut self, of: Option<AccountId>) -> Result<Vec<BalanceRow>, StoreError> {
-        rows(&mut *self.store, &Filter { account_id: of, live: false })
+        rows(&mut *self.store, &Filter::of(of))
     }
 
     /// The orders that are live.
@@ -90,7 +90,7 @@ impl Ledger {
     /// # Errors
     /// It cannot be read.
     pub fn open_orders(&mut self, of: Option<AccountId>) -> Result<Vec<OrderRow>, StoreError> {
-        rows(&mut *self.store, &Filter { account_id: of, live: true })
+        rows(&mut *self.store, &Filter { live: true, ..Filter::of(of) })
     }
 
     /// The fills, oldest first.
@@ -98,7 +98,7 @@ impl Ledger {
     /// # Errors
     /// It cannot be read.
     pub fn fills(&mut self, of: Option<AccountId>) -> Result<Vec<FillRow>, StoreError> {
-        rows(&mut *self.store, &Filter { account_id: of, live: false })
+        rows(&mut *self.store, &Filter::of(of))
     }
 
     /// The movements, oldest first.
@@ -106,7 +106,13 @@ impl Ledger {
     /// # Errors
     /// It cannot be read.
     pub fn history(&mut self, of: Option<AccountId>) -> Result<Vec<EntryRow>, StoreError> {
-        rows(&mut *self.store, &Filter { account_id: of, live: false })
+        rows(&mut *self.store, &Filter::of(of))
+    }
+
+    /// The store again, if it is one that may be kept open for the next question.
+    #[must_use]
+    pub fn into_store_to_keep(self) -> Option<Box<dyn LedgerStore>> {
+        self.store.may_be_kept().then_some(self.store)
     }
 
     /// Shows the rows of a table, each with its values, until `each` says false.

@@ -560,6 +560,32 @@ impl Table {
         self.columns().iter().position(|column| column.name == name)
     }
 
+    /// The columns that say where a row stands among those of an account: what comes later has a
+    /// higher place. None where rows do not come one after the other.
+    #[must_use]
+    pub const fn place_columns(self) -> &'static [&'static str] {
+        match self {
+            Self::Orders => &["order_id"],
+            Self::Trades | Self::BrokenTrades | Self::Fills => &["trade_id"],
+            Self::Entries => &["sequence", "nth"],
+            Self::Assets | Self::Accounts | Self::Instruments | Self::Sessions | Self::Balances => {
+                &[]
+            }
+        }
+    }
+
+    /// Where a row stands; see [`place_columns`](Self::place_columns).
+    #[must_use]
+    pub fn place(self, values: &[Value]) -> [u64; 2] {
+        let mut place = [0; 2];
+        for (place, column) in place.iter_mut().zip(self.place_columns()) {
+            if let Some(Value::Integer(number)) = self.column(column).map(|nth| values[nth]) {
+                *place = number;
+            }
+        }
+        place
+    }
+
     /// The columns that say whose a row is; none where it is everybody's.
     #[must_use]
     pub const fn account_columns(self) -> &'static [&'static str] {

@@ -11,7 +11,7 @@ use rusqlite::{
 };
 
 use super::{
-    postgres::{conditions, key_columns},
+    postgres::{conditions, key_columns, order},
     projection::Batch,
     schema::{Kind, SCHEMA_VERSION, Table, Value},
     store::{Filter, LedgerStore, Mark, StoreError, check_mark},
@@ -139,11 +139,11 @@ impl LedgerStore for Sqlite {
     ) -> Result<(), StoreError> {
         let names: Vec<_> = table.columns().iter().map(|column| column.name).collect();
         let sql = format!(
-            "SELECT {} FROM {}{} ORDER BY {}",
+            "SELECT {} FROM {}{}{}",
             names.join(", "),
             table.name(),
             conditions(table, filter),
-            key_columns(table)
+            order(table, filter)
         );
         let mut scan = || -> rusqlite::Result<bool> {
             let mut statement = self.connection.prepare(&sql)?;

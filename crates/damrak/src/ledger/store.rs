@@ -5,7 +5,7 @@ use std::{fmt, path::PathBuf};
 use market::{AccountId, Sequence};
 
 use super::{
-    embedded::Embedded,
+    embedded::{Embedded, SharedDatabase},
     projection::Batch,
     schema::{Table, Value},
 };
@@ -27,6 +27,18 @@ pub struct Filter {
     pub account_id: Option<AccountId>,
     /// Of orders, those that are live.
     pub live: bool,
+    /// Those before this place, see [`Table::place_columns`].
+    pub before: Option<[u64; 2]>,
+    /// The last so many of these, shown last first; all, first first, if not said.
+    pub last: Option<usize>,
+}
+
+impl Filter {
+    /// Rows of an account.
+    #[must_use]
+    pub fn of(account_id: Option<AccountId>) -> Self {
+        Self { account_id, ..Self::default() }
+    }
 }
 
 /// A store of the ledger's tables.
@@ -58,6 +70,12 @@ pub trait LedgerStore: Send {
         filter: &Filter,
         each: &mut dyn FnMut(&[Value]) -> bool,
     ) -> Result<(), StoreError>;
+
+    /// True if one who reads may keep it open between two questions, and the writer opens it again
+    /// all the same.
+    fn may_be_kept(&self) -> bool {
+        true
+    }
 }
 
 /// Why a store did not do what was asked.
@@ -197,6 +215,57 @@ impl Location {
             Self::Embedded(path) | Self::Sqlite(path) => path.exists(),
             Self::Postgres(_) => true,
         }
+    }
+}
+
+/// The way to one store, for whoever writes it and for those of this process who read it meanwhile.
+#[derive(Clone, Debug)]
+pub struct Access {
+    location: Location,
+    /// The embedded store is opened once in a process.
+    embedded: SharedDatabase,
+}
+
+impl Access {
+    /// To the store there.
+    #[must_use]
+    pub fn new(location: Location) -> Self {
+        Self { location, embedded: SharedDatabase::default() }
+    }
+
+    /// Opens it for writing, and makes it if there is none.
+    ///
+    /// # Errors
+    /// It is down, held, or something else.
+    pub fn open(&self) -> Result<Box<dyn LedgerStore>, StoreError> {
+        match &self.location {
+            Location::Embedded(path) => {
+                let store = Embedded::open(path)?;
+                store.share(&self.embedded);
+                Ok(Box::new(store))
+            }
+            other => other.open(),
+        }
+    }
+
+    /// Opens it for reading, while another writes it.
+    ///
+    /// # Errors
+    /// It is down; the embedded store also while nobody writes it.
+    pub fn open_to_read(&self) -> Result<Box<dyn LedgerStore>, StoreError> {
+        match &self.location {
+            Location::Embedded(path) => match Embedded::shared(&self.embedded, path) {
+                Some(store) => Ok(Box::new(store)),
+                None => Err(StoreError::unavailable("the ledger store is not open now")),
+            },
+            other => other.open(),
+        }
+    }
+}
+
+impl fmt::Display for Access {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(&self.location, f)
     }
 }
 

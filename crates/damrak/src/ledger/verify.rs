@@ -207,7 +207,7 @@ fn engine_agrees(
             wrong.push(format!("the engine has issued another amount than {asset:?}"));
         }
     }
-    let live = rows::<OrderRow>(store, &Filter { account_id: None, live: true })?;
+    let live = rows::<OrderRow>(store, &Filter { live: true, ..Filter::default() })?;
     let orders_live = u64::from(engine.counters().orders_live);
     if live.len() as u64 != orders_live {
         wrong.push(format!("{} orders are live, and {orders_live} in the engine", live.len()));

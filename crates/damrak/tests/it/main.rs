@@ -1,5 +1,6 @@
 //! The whole exchange, through its agents, its sockets and its command line.
 
+mod admin;
 mod follow;
 mod layouts;
 mod ledger;

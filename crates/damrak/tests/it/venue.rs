@@ -14,7 +14,7 @@ use wire::{
     soupbintcp::{LoginRejectReason, LoginRequest, Timers},
 };
 
-fn config(folder: &Path, more: &str) -> Config {
+pub(crate) fn config(folder: &Path, more: &str) -> Config {
     let text = format!(
         "[journal]\ndirectory = {:?}\n\
          [order_entry]\naddress = \"127.0.0.1:0\"\n\
@@ -30,7 +30,7 @@ fn address(running: &Running, name: &str) -> SocketAddr {
 }
 
 /// A logged-in participant who remembers everything.
-struct Participant {
+pub(crate) struct Participant {
     client: TcpClient,
     clock: SystemClock,
     heard: Vec<Vec<u8>>,
@@ -46,7 +46,7 @@ impl Participant {
         Self { client, clock, heard: Vec::new() }
     }
 
-    fn login(running: &Running, number: u8, from: u64) -> Self {
+    pub(crate) fn login(running: &Running, number: u8, from: u64) -> Self {
         let (username, password) = (format!("user{number:02}"), format!("password{number:02}"));
         let mut participant = Self::connect(running, &username, &password, from);
         participant.until(|participant| participant.client.is_logged_in());
@@ -72,11 +72,11 @@ impl Participant {
     }
 
     /// Waits until so many messages in all have been heard.
-    fn hear(&mut self, count: usize) {
+    pub(crate) fn hear(&mut self, count: usize) {
         self.until(|participant| participant.heard.len() >= count);
     }
 
-    fn send(&mut self, message: &MessageBuffer) {
+    pub(crate) fn send(&mut self, message: &MessageBuffer) {
         self.client.send(message, self.clock.now_ns()).unwrap();
         self.client.flush().unwrap();
     }
@@ -86,7 +86,7 @@ impl Participant {
     }
 }
 
-fn limit(user_ref_num: u32, side: Side, quantity: u64, price: u64) -> MessageBuffer {
+pub(crate) fn limit(user_ref_num: u32, side: Side, quantity: u64, price: u64) -> MessageBuffer {
     client::enter(
         user_ref_num,
         side,

@@ -128,6 +128,13 @@ impl Engine {
         })
     }
 
+    /// What trades cost: parts per million of what is received, of the resting and of the incoming
+    /// order, by tier.
+    #[must_use]
+    pub fn fees(&self) -> [(i32, u32); 16] {
+        self.money.fees.map(|fees| (fees.maker_ppm, fees.taker_ppm))
+    }
+
     /// What orders in an instrument cost; `None` where they are not paid for.
     #[must_use]
     pub fn money_terms(&self, instrument_id: InstrumentId) -> Option<MoneyTerms> {
