@@ -1,8 +1,8 @@
 //! Everything that must hold before a change lands, one step after the other.
 //!
 //! Start at [`STEPS`]. A step passes, fails, or is skipped with a reason; the first that fails ends
-//! the run. Everything is built with the release profile, so that tests, demo and benchmarks share
-//! what is built.
+//! the run. Everything is built with the release profile and with the same features, so that tests,
+//! demo, ledger and benchmarks share what is built.
 
 use std::{
     env, fs,
@@ -36,7 +36,7 @@ const STEPS: &[Step] = &[
     Step { name: "fmt", shows: "the code is formatted", run: fmt },
     Step { name: "tidy", shows: "the rules of the repository hold", run: tidy_rules },
     Step { name: "clippy", shows: "no warning in any target", run: clippy },
-    Step { name: "build", shows: "the binary is built as a user builds it", run: build },
+    Step { name: "build", shows: "the binary is built", run: build },
     Step { name: "tests", shows: "every test of the workspace passes", run: tests },
     Step { name: "loom", shows: "the rings are right in every interleaving loom finds", run: loom },
     Step {
@@ -77,6 +77,10 @@ const STEPS: &[Step] = &[
         run: ledger,
     },
 ];
+
+/// Beside the default features, which clippy looks at by themselves. Whatever builds the program asks
+/// for these, or it would be built twice.
+const FEATURES: [&str; 2] = ["--features", "damrak/sqlite"];
 
 /// What the summary of a demo must at least say, and the percentiles within `latency_ns`.
 const DEMO_KEYS: &[&str] = &[
@@ -165,24 +169,23 @@ fn tidy_rules() -> Result<Outcome, String> {
 }
 
 fn clippy() -> Result<Outcome, String> {
-    passes(Command::new(cargo()).args([
-        "clippy",
-        "--release",
-        "--locked",
-        "--workspace",
-        "--all-targets",
-        "--",
-        "-D",
-        "warnings",
-    ]))
+    const STRICT: [&str; 3] = ["--", "-D", "warnings"];
+    let clippy = |what: &[&str], features: &[&str]| {
+        let mut command = Command::new(cargo());
+        command.args(["clippy", "--release", "--locked"]).args(what).args(features);
+        passes(command.args(STRICT))
+    };
+    clippy(&["--workspace", "--all-targets"], &FEATURES)?;
+    clippy(&["--package", "damrak"], &[])
 }
 
 fn build() -> Result<Outcome, String> {
-    passes(Command::new(cargo()).args(["build", "--release", "--locked"]))
+    passes(Command::new(cargo()).args(["build", "--release", "--locked"]).args(FEATURES))
 }
 
 fn tests() -> Result<Outcome, String> {
-    passes(Command::new(cargo()).args(["test", "--release", "--locked", "--workspace"]))
+    let mut command = Command::new(cargo());
+    passes(command.args(["test", "--release", "--locked", "--workspace"]).args(FEATURES))
 }
 
 fn loom() -> Result<Outcome, String> {
@@ -241,15 +244,12 @@ fn benches() -> Result<Outcome, String> {
     if !tidy::members(&root())?.iter().any(|member| member.has_benches) {
         return Ok(Skipped("the workspace has no benchmark".into()));
     }
-    passes(Command::new(cargo()).args([
-        "bench",
-        "--locked",
-        "--workspace",
-        "--benches",
-        "--profile",
-        "release",
-        "--no-run",
-    ]))
+    passes(
+        Command::new(cargo())
+            .args(["bench", "--locked", "--workspace", "--benches", "--profile", "release"])
+            .arg("--no-run")
+            .args(FEATURES),
+    )
 }
 
 /// The fuzz targets need nightly to run, but not to be checked. libFuzzer itself is C++, which is
@@ -416,36 +416,42 @@ fn interop() -> Result<Outcome, String> {
     passes(&mut command)
 }
 
-/// Kills of each store in this run; docs/ledger.md has the command for more.
+/// Kills of each store in this run, and orders in its journal; docs/ledger.md has the command for
+/// more.
 const LEDGER_KILLS: &str = "6";
+const LEDGER_ORDERS: &str = "5000";
 
-/// The last step, for the binary that it leaves is not the one that users build: it has SQLite.
+/// Both stores at the same time, since they mostly wait.
 fn ledger() -> Result<Outcome, String> {
     let Some(python) = python() else {
         return Ok(Skipped("python3 is not installed".into()));
     };
-    passes(
-        Command::new(cargo())
-            .args(["test", "--release", "--locked", "-p", "damrak", "--features", "sqlite"])
-            .args(["--test", "it", "--", "ledger::"]),
-    )?;
-    let mut skipped = None;
+    let mut started = Vec::new();
     for store in ["sqlite", "postgres"] {
         let mut command = Command::new(&python);
         command.arg("interop/ledger.py").arg("--damrak").arg(damrak());
-        command.args(["--store", store, "--kills", LEDGER_KILLS]);
+        command.args(["--store", store, "--kills", LEDGER_KILLS, "--orders", LEDGER_ORDERS]);
         let line = shown(&command);
-        let status = command.current_dir(root()).stdin(Stdio::null()).status();
-        let status = status.map_err(|error| format!("{line}: {error}"))?;
-        match status.code() {
-            Some(0) => {}
-            Some(LEDGER_SKIPPED) if !is_ci() => {
-                skipped = Some(format!("{store} is not installed"));
-            }
-            _ => return Err(format!("{line}: {status}")),
-        }
+        let child = command.current_dir(root()).stdin(Stdio::null()).spawn();
+        started.push((store, child.map_err(|error| format!("{line}: {error}")), line));
     }
-    Ok(skipped.map_or(Passed, Skipped))
+    let mut outcome = Ok(Passed);
+    for (store, child, line) in started {
+        // Every one is waited for, whatever became of those before it.
+        let status =
+            child.and_then(|mut child| child.wait().map_err(|error| format!("{line}: {error}")));
+        outcome = match (outcome, status) {
+            (Err(error), _) | (Ok(_), Err(error)) => Err(error),
+            (Ok(before), Ok(status)) => match status.code() {
+                Some(0) => Ok(before),
+                Some(LEDGER_SKIPPED) if !is_ci() => {
+                    Ok(Skipped(format!("{store} is not installed")))
+                }
+                _ => Err(format!("{line}: {status}")),
+            },
+        };
+    }
+    outcome
 }
 
 /// What interop/ledger.py exits with where its server is not installed.
