@@ -250,7 +250,9 @@ impl Ladder {
         if self.best_rank == NO_RANK {
             // Nothing rests here, so the window may be anywhere.
             let len = self.window.len().max(STRIPS_MIN);
-            self.window.grow(len);
+            if self.window.len() < len {
+                self.window.grow(len);
+            }
             let first = first_wanted(rank, len);
             self.window.cover(first, first + len as u32);
             if let Some(far) = &mut self.far {
