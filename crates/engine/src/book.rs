@@ -45,6 +45,8 @@ pub(crate) struct Book {
     asks: BookSide,
     /// How the instrument is traded now.
     pub(crate) trading: Trading,
+    /// True if orders follow its prices; for a while after the last of them, too.
+    pub(crate) is_pegged: bool,
     /// Orders that are for an auction only, bids and asks; none before the first of them.
     auctions: Option<Box<[AuctionSide; 2]>>,
 }
@@ -82,6 +84,7 @@ impl Book {
             bids: BookSide::default(),
             asks: BookSide::default(),
             trading: Trading::NEW,
+            is_pegged: false,
             auctions: None,
         }
     }
@@ -119,7 +122,7 @@ impl Book {
     /// True if orders trade here as they come in, nothing bounds them, and none follows the market.
     #[inline]
     pub(crate) fn is_plain(&self) -> bool {
-        self.trading.is_plain
+        self.trading.is_plain & !self.is_pegged
     }
 
     /// True if nothing rests here.
@@ -313,6 +316,11 @@ impl Book {
         let below = Price(u64::from(number) * u64::from(self.increment));
         let number = if below == price { number } else { number + 1 };
         Price(u64::from(number.min(self.number_max)) * u64::from(self.increment))
+    }
+
+    /// The highest price of the increment that is not above another; [`Price::ZERO`] may be it.
+    pub(crate) fn price_at_or_below(&self, price: Price) -> Price {
+        Price(u64::from(self.number(price).min(self.number_max)) * u64::from(self.increment))
     }
 
     #[inline]

@@ -62,6 +62,43 @@ pub(crate) fn minimum(
     Ok(())
 }
 
+/// Is an order that follows the market hidden?
+#[inline]
+pub(crate) fn display(display: Display, instructions: &Instructions) -> Result<(), RejectReason> {
+    if instructions.pricing.is_pegged() && display.is_displayed() {
+        return Err(RejectReason::InvalidDisplay);
+    }
+    Ok(())
+}
+
+/// Of which type an order is once it is in the book, if it ever is: one that follows the market is
+/// priced there.
+#[inline]
+pub(crate) fn type_in_book(order_type: OrderType, instructions: &Instructions) -> OrderType {
+    if instructions.pricing.is_pegged() { OrderType::Limit } else { order_type }
+}
+
+/// Has an order that follows the market an offset that one may have, and may it follow the market?
+#[inline]
+pub(crate) fn peg(
+    book: &Book,
+    order_type: OrderType,
+    time_in_force: TimeInForce,
+    instructions: &Instructions,
+) -> Result<(), RejectReason> {
+    if !instructions.pricing.is_pegged() {
+        return Ok(());
+    }
+    let distance = Price(instructions.offset.unsigned_abs().into());
+    if distance != Price::ZERO && !book.is_price(distance) || instructions.trigger != Ticks::ZERO {
+        return Err(RejectReason::InvalidPegType);
+    }
+    if order_type == OrderType::MarketToLimit || !time_in_force.may_rest() {
+        return Err(RejectReason::PeggingNotAllowed);
+    }
+    Ok(())
+}
+
 /// Is everything offered that an order asks for?
 #[inline]
 pub(crate) fn offered(
@@ -77,8 +114,7 @@ pub(crate) fn offered(
             order_type != OrderType::MarketToLimit && !instructions.waits()
         }
     };
-    let told_offered =
-        !instructions.pricing.is_pegged() && !instructions.all_or_none && !instructions.slide;
+    let told_offered = !instructions.all_or_none && !instructions.slide;
     if !life_offered || !told_offered {
         return Err(RejectReason::NotSupported);
     }
@@ -139,7 +175,8 @@ pub(crate) fn trigger(
                 && (has_trigger || order_type != OrderType::Limit)
                 && (!has_trigger || !side.is_buy() || distance < trigger.price())
         }
-        _ => !has_trigger && offset == 0,
+        Pricing::PrimaryPeg | Pricing::MarketPeg | Pricing::MidpointPeg => !has_trigger,
+        Pricing::Limit => !has_trigger && offset == 0,
     };
     if allowed { Ok(()) } else { Err(RejectReason::InvalidTrigger) }
 }
@@ -155,13 +192,16 @@ pub(crate) fn replacement(
     let trading = &book.trading;
     let leaves = new.quantity.saturating_sub(original.used());
     let minimum_quantity = new.conditions.minimum_quantity.unwrap_or_default();
+    let type_in_book = type_in_book(new.order_type, instructions);
     terms(book, new.order_type, new.quantity, new.price).is_ok()
+        && display(new.display, instructions).is_ok()
+        && peg(book, new.order_type, new.time_in_force, instructions).is_ok()
         && reserve(new.display, new.quantity, instructions).is_ok()
         && offered(new.order_type, new.time_in_force, instructions).is_ok()
         && expiry(new.time_in_force, instructions.expires_s, now).is_ok()
         && trigger(book, original.side, new.order_type, instructions).is_ok()
-        && minimum(minimum_quantity, new.order_type, new.time_in_force, leaves).is_ok()
-        && phase::takes(trading.phase, new.order_type, new.time_in_force, minimum_quantity).is_ok()
+        && minimum(minimum_quantity, type_in_book, new.time_in_force, leaves).is_ok()
+        && phase::takes(trading.phase, type_in_book, new.time_in_force, minimum_quantity).is_ok()
         && trading.limits(original.side, new.order_type, new.quantity, new.price).is_ok()
         && new.side.is_none_or(|side| side_change(original.side, side))
         && !leaves.is_zero()

@@ -287,7 +287,9 @@ pub(crate) fn standing(standing: &Standing) -> u64 {
             | u64::from(instructions.slide) << 16
             | u64::from(standing.order_type.code()) << 24
             | (standing.state as u64) << 32,
-        u64::from(instructions.trigger.0) << 32 | u64::from(instructions.offset as u32),
+        // What has a trigger has no limit beside its price.
+        (u64::from(instructions.trigger.0) | standing.limit.0) << 32
+            | u64::from(instructions.offset as u32),
         u64::from(instructions.shown_quantity.0) << 32 | u64::from(instructions.shown_range.0),
         u64::from(instructions.expires_s) << 32 | u64::from(standing.minimum_quantity.0),
         u64::from(instructions.parent) << 32 | u64::from(instructions.partner),

@@ -1,6 +1,6 @@
 //! What must hold of the whole state, found out by walking all of it: for tests and the simulator.
 
-use market::{InstrumentId, OrderId, Phase, SessionId, Side};
+use market::{InstrumentId, OrderId, Phase, Price, SessionId, Side};
 
 use crate::{
     BookView, Engine,
@@ -152,12 +152,27 @@ impl Engine {
         self.standings.check();
         let mut held_count = 0;
         let mut for_trigger_count = 0;
+        let mut for_reference_count = 0;
         for id in self.standings.iter() {
             let standing = &self.standings[id];
             let order = &self.pool[standing.slot].order;
             assert!(order.is_instructed && order.key == standing.key && !order.is_done());
             held_count += usize::from(standing.state == State::ForParent);
             for_trigger_count += usize::from(standing.state == State::ForTrigger);
+            for_reference_count += usize::from(standing.state == State::ForReference);
+            assert_eq!(standing.instrument_id, order.instrument_id);
+            if standing.instructions.pricing.is_pegged() {
+                assert!(self.book_of(order).is_pegged || standing.state == State::ForParent);
+                assert!(!order.display.is_displayed() && order.waits == Waits::No, "{order:?}");
+                let price = match standing.state {
+                    State::ForParent => None,
+                    _ => self.price_by_reference(order.side, id),
+                };
+                assert_eq!(order.price(), price.unwrap_or(Price::ZERO), "{order:?} follows");
+                assert_eq!(standing.is_resting(), price.is_some(), "{standing:?}");
+            } else {
+                assert!(standing.limit == Price::ZERO && standing.state != State::ForReference);
+            }
             assert_eq!(standing.state == State::ForParent, !standing.parent_id.is_none());
             let number =
                 |it: StandingId| it.some().map_or(0, |it| self.standings[it].key.user_ref_num);
@@ -170,7 +185,7 @@ impl Engine {
                 let expires_ns = u64::from(standing.instructions.expires_s) * 1_000_000_000;
                 assert!(self.timestamp.0 < expires_ns, "{standing:?} has expired");
             }
-            if standing.state != State::ForTrigger && standing.state != State::ForParent {
+            if !matches!(standing.state, State::ForTrigger | State::ForParent) {
                 assert!(!standing.instructions.pricing.is_triggered(), "{standing:?} waits");
             }
             if !standing.is_resting() {
@@ -180,7 +195,7 @@ impl Engine {
         let triggers = self.triggers.iter();
         let triggered = triggers.map(|triggers| triggers.check(&self.standings)).sum();
         assert_eq!(for_trigger_count, triggered, "what waits for a trigger is found by it");
-        held_count + for_trigger_count
+        held_count + for_trigger_count + for_reference_count
     }
 
     /// Asserts what holds of the queues of one side; says how many orders are in them.

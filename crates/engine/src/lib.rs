@@ -29,6 +29,7 @@ mod money;
 mod standing;
 mod waiting;
 mod links;
+mod peg;
 pub mod matching;
 mod auction;
 mod trades;
@@ -194,6 +195,7 @@ impl Engine {
             if self.day.is_over() && !was_over {
                 self.end_day(emit);
             }
+            self.touch_all();
         }
     }
 
@@ -297,10 +299,10 @@ impl Engine {
             minimum_quantity: order.conditions.minimum_quantity,
             instructions: order.instructions,
         };
-        self.reserve(&incoming, &terms, emit);
         if incoming.is_instructed {
             return self.enter_instructed(incoming, &terms, &order.instructions, emit);
         }
+        self.reserve(&incoming, &terms, emit);
         self.trade_and_rest(incoming, &terms, emit);
     }
 
@@ -333,12 +335,13 @@ impl Engine {
         let named = replace.terms.map(|terms| keep_auction(&original, terms));
         let accepted = named.and_then(|terms| {
             let instructions = self.instructions_of_replacement(slot, &terms)?;
-            let waits = phase::waits(phase, terms.order_type, terms.time_in_force);
+            let type_in_book = check::type_in_book(terms.order_type, &instructions);
+            let waits = phase::waits(phase, type_in_book, terms.time_in_force);
             let id = original.instrument_id;
             let book = self.book_of(&original);
             let acceptable =
                 check::replacement(book, &original, &terms, &instructions, self.timestamp)
-                    && self.check_bounded(id, original.side, terms.order_type, waits).is_ok();
+                    && self.check_bounded(id, original.side, type_in_book, waits).is_ok();
             acceptable.then_some((terms, instructions))
         });
         let Some((terms, instructions)) = accepted else {
@@ -378,14 +381,18 @@ impl Engine {
             time_in_force: terms.time_in_force,
             is_instructed: standing_id.is_some(),
         });
-        replacement.waits = phase::waits(phase, terms.order_type, terms.time_in_force);
+        let type_in_book = check::type_in_book(terms.order_type, &instructions);
+        replacement.waits = phase::waits(phase, type_in_book, terms.time_in_force);
+        if instructions.pricing.is_pegged() {
+            replacement.set_price(Price::ZERO);
+        }
         let in_place = was_booked && rests_at_once && self.shown_alike(&original, &replacement);
         let shown =
             if in_place { shown_first(&replacement, &instructions) } else { Quantity::ZERO };
         let entry_terms =
             EntryTerms { order_type: terms.order_type, minimum_quantity, instructions };
         if let Some(id) = standing_id {
-            self.rename(id, &replacement, &entry_terms, &instructions);
+            self.rename(id, &replacement, &entry_terms, terms.price);
         }
         if instructions.is_some() {
             emit(Event::Instructed(Instructed { key, instructions }));
@@ -543,14 +550,17 @@ impl Engine {
         let trading = &book.trading;
         phase::is_open(trading.phase)?;
         check::terms(book, order.order_type, order.quantity, order.price)?;
+        let instructions = &order.instructions;
+        check::display(order.display, instructions)?;
+        let type_in_book = check::type_in_book(order.order_type, instructions);
         check::minimum(
             order.conditions.minimum_quantity,
-            order.order_type,
+            type_in_book,
             order.time_in_force,
             order.quantity,
         )?;
-        check::reserve(order.display, order.quantity, &order.instructions)?;
-        let instructions = &order.instructions;
+        check::reserve(order.display, order.quantity, instructions)?;
+        check::peg(book, order.order_type, order.time_in_force, instructions)?;
         check::offered(order.order_type, order.time_in_force, instructions)?;
         check::expiry(order.time_in_force, instructions.expires_s, self.timestamp)?;
         if instructions.is_some() {
@@ -560,9 +570,9 @@ impl Engine {
         if !trading.is_plain || order.time_in_force.is_for_auction() {
             let minimum_quantity = order.conditions.minimum_quantity;
             let EnterOrder { order_type, time_in_force, side, quantity, price, .. } = *order;
-            phase::takes(trading.phase, order_type, time_in_force, minimum_quantity)?;
-            let waits = phase::waits(trading.phase, order_type, time_in_force);
-            self.check_bounded(InstrumentId(number), side, order_type, waits)?;
+            phase::takes(trading.phase, type_in_book, time_in_force, minimum_quantity)?;
+            let waits = phase::waits(trading.phase, type_in_book, time_in_force);
+            self.check_bounded(InstrumentId(number), side, type_in_book, waits)?;
             trading.limits(side, order_type, quantity, price)?;
         }
         if session.is_full() {
@@ -635,6 +645,12 @@ impl Engine {
         if is_stopped {
             let (to, cause) = (Phase::VolatilityAuction, PhaseCause::Band);
             self.enter_phase(order.instrument_id, to, cause, emit);
+        }
+        // A pegged order has no price in an auction.
+        if is_stopped && terms.instructions.pricing.is_pegged() {
+            self.indicate(order.instrument_id, true, emit);
+            self.refresh_auctions();
+            return None;
         }
         let limit = match terms.order_type {
             OrderType::MarketToLimit => price_last,
@@ -761,6 +777,7 @@ impl Engine {
         };
         book.cross(pool, order, limit, &mut settlement);
         let prices = settlement.price_first.zip(settlement.price_last);
+        self.touch(order.instrument_id);
         if let Some((first, last)) = prices {
             self.note_trades(order.instrument_id, first, last);
         }
@@ -872,6 +889,7 @@ impl Engine {
             book.check_not_crossed();
         }
         self.hash.add(hash::order(order));
+        self.touch(order.instrument_id);
         slot
     }
 
@@ -893,6 +911,7 @@ impl Engine {
         if !order.is_instructed || self.lift(slot, &order) {
             let book = &mut self.books[usize::from(order.instrument_id.0) - 1];
             book.remove(&mut self.pool, slot);
+            self.touch(order.instrument_id);
         } else {
             self.pool.remove(slot);
         }

@@ -3,9 +3,10 @@
 //!
 //! What follows from a command for other orders happens when the command is done, in
 //! [`Engine::follow`]: first for orders tied to those that executed or are done, in that order, then
-//! for the orders that were triggered, one after the other; what follows from each comes before the
-//! next. It ends, for whatever comes in waited before, and nothing that follows from a command
-//! enters a new order.
+//! for the orders that were triggered, then for those whose price follows the market, one after the
+//! other; what follows from each comes before the next. It ends, for whatever comes in waited before,
+//! and nothing that follows from a command enters a new order; why orders that follow the market come
+//! to rest is told in [`peg`](mod@crate::peg).
 
 use core::mem;
 
@@ -19,7 +20,7 @@ use crate::{
     Engine, EntryTerms,
     book::pool::Slot,
     hash,
-    order::Order,
+    order::{Order, Waits},
     phase,
     standing::{List, Standing, StandingId, State},
 };
@@ -91,32 +92,36 @@ impl Engine {
     /// What a live order is to a partner.
     fn half(&self, slot: Slot, order: &Order) -> Half {
         let standing = self.standings.find(slot).map(|id| &self.standings[id]);
+        let is_pegged = standing.is_some_and(|it| it.instructions.pricing.is_pegged());
         Half {
             side: order.side,
             waits: standing.is_some_and(|it| it.instructions.pricing.is_triggered()),
             order_type: match standing {
-                Some(standing) if !standing.is_resting() => standing.order_type,
+                Some(standing) if !standing.is_resting() || is_pegged => standing.order_type,
                 _ => OrderType::Limit,
             },
-            price: order.price(),
+            // No price that one has which follows the market is beyond its limit.
+            price: standing.filter(|_| is_pegged).map_or(order.price(), |it| it.limit),
         }
     }
 
     /// An order that is told something was accepted.
     pub(crate) fn enter_instructed(
         &mut self,
-        order: Order,
+        mut order: Order,
         terms: &EntryTerms,
         instructions: &Instructions,
         emit: &mut impl FnMut(Event),
     ) {
-        let id = self.standings.add(Standing::new(
-            order.key,
-            order.order_id,
-            *instructions,
-            terms.order_type,
-            terms.minimum_quantity,
-        ));
+        let mut standing =
+            Standing::new(&order, *instructions, terms.order_type, terms.minimum_quantity);
+        if instructions.pricing.is_pegged() {
+            standing.limit = order.price();
+            order.set_price(Price::ZERO);
+            order.waits = Waits::No;
+        }
+        let id = self.standings.add(standing);
+        self.reserve(&order, terms, emit);
         let key = |number| OrderKey { user_ref_num: number, ..order.key };
         if instructions.parent != 0 {
             let slot = self.find(key(instructions.parent)).expect("links were checked");
@@ -142,8 +147,7 @@ impl Engine {
             return self.standings.of(slot);
         }
         order.is_instructed = true;
-        let told = Instructions::NONE;
-        let standing = Standing::new(order.key, order.order_id, told, OrderType::Limit, Lots::ZERO);
+        let standing = Standing::new(order, Instructions::NONE, OrderType::Limit, Lots::ZERO);
         let id = self.standings.add(standing);
         self.standings.settle(id, slot, State::Resting, &mut self.hash);
         id
@@ -154,6 +158,9 @@ impl Engine {
         let standing = &self.standings[id];
         if !standing.parent_id.is_none() {
             return self.hold(order, id, State::ForParent);
+        }
+        if standing.instructions.pricing.is_pegged() {
+            return self.begin_pegged(order, id, emit);
         }
         if !standing.instructions.pricing.is_triggered() {
             return self.come_in(order, id, emit);
@@ -169,7 +176,7 @@ impl Engine {
     }
 
     /// An order waits outside the book: live, and in a slot, but in no queue.
-    fn hold(&mut self, order: Order, id: StandingId, state: State) {
+    pub(crate) fn hold(&mut self, order: Order, id: StandingId, state: State) {
         let slot = self.pool.add(&order, Slot::NONE);
         self.sessions.owner_mut(order.key).add_live(order.key, slot);
         self.money.add_live(order.key.session_id);
@@ -186,6 +193,10 @@ impl Engine {
             // Only a pause that this command brought about can be in its way.
             self.cancel_at_once(&order, CancelReason::ImmediateOrCancel, emit);
             return self.standings.finish(id, order.executed());
+        }
+        if order.waits != Waits::No {
+            // Nothing is shown of an order for an auction, nor of what replaces it.
+            self.standings[id].instructions = instructions.without_shown();
         }
         let is_bounded =
             self.check_bounded(order.instrument_id, order.side, order_type, order.waits).is_ok();
@@ -226,7 +237,7 @@ impl Engine {
                 .clamp(book.price_lowest().0 as i64, book.price_highest().0 as i64);
             let before = order;
             order.set_price(Price(price as u64));
-            self.money.follow_limit(&before, &order, &mut self.hash, emit);
+            self.money.follow_price(&before, &order, &mut self.hash, emit);
         }
         let order_id_before = self.renumber(&mut order, id);
         self.standings[id].instructions =
@@ -245,7 +256,7 @@ impl Engine {
 
     /// Gives an order that waited a new order id, as that of one that came just now: priority is the
     /// order of the ids.
-    fn renumber(&mut self, order: &mut Order, id: StandingId) -> OrderId {
+    pub(crate) fn renumber(&mut self, order: &mut Order, id: StandingId) -> OrderId {
         let order_id = self.next_order_id();
         self.standings[id].order_id = order_id;
         mem::replace(&mut order.order_id, order_id)
@@ -312,6 +323,8 @@ impl Engine {
                 self.follow_links(id, emit);
             } else if let Some((id, order_id, trigger)) = self.standings.triggered.pop_front() {
                 self.follow_trigger(id, order_id, trigger, emit);
+            } else if self.standings.pegs.is_pending() {
+                self.follow_reference(emit);
             } else {
                 return;
             }
@@ -405,7 +418,11 @@ impl Engine {
         }
         let partner = &self.standings[partner_id];
         match partner.state {
-            State::Resting | State::ForParent | State::ForTrigger | State::Triggered => {
+            State::Resting
+            | State::ForParent
+            | State::ForTrigger
+            | State::Triggered
+            | State::ForReference => {
                 self.cancel_all(partner.slot, CancelReason::Linked, emit);
             }
             State::Done | State::Incoming => {}
@@ -482,13 +499,15 @@ impl Engine {
         id: StandingId,
         replacement: &Order,
         terms: &EntryTerms,
-        instructions: &Instructions,
+        limit: Price,
     ) {
+        let instructions = terms.instructions;
         self.standings.expire_at(id, instructions.expires_s);
         let standing = &mut self.standings[id];
+        standing.limit = if instructions.pricing.is_pegged() { limit } else { Price::ZERO };
         standing.key = replacement.key;
         standing.order_id = replacement.order_id;
-        standing.instructions = *instructions;
+        standing.instructions = instructions;
         standing.order_type = terms.order_type;
         standing.minimum_quantity = terms.minimum_quantity;
         let number = replacement.key.user_ref_num;

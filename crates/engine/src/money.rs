@@ -346,8 +346,20 @@ impl Money {
         true
     }
 
-    /// The limit of an order that waited was moved: one to buy, to a price that is not higher.
-    pub(crate) fn follow_limit(
+    /// Has the account what an order would hold with another price?
+    pub(crate) fn may_follow(&self, order: &Order, price: Price) -> bool {
+        let Some(terms) = self.terms(order.instrument_id) else { return true };
+        let held = |price| terms.reservation(order.side, price, order.leaves());
+        let account_id = self.account_id(order.key.session_id);
+        let available = self.balance(paid_with(terms, order.side), account_id).available;
+        // What is available of something that may be short is below 0, and nothing is needed.
+        held(price) <= held(order.price())
+            || (held(price) - held(order.price())).cast_signed() <= available
+    }
+
+    /// An order has another price, and holds what it needs with that. [`Price::ZERO`] is none, with
+    /// which an order to buy holds nothing.
+    pub(crate) fn follow_price(
         &mut self,
         before: &Order,
         after: &Order,
@@ -357,9 +369,11 @@ impl Money {
         let Some(&terms) = self.terms(after.instrument_id) else { return };
         let account_id = self.account_id(after.key.session_id);
         let held = |order: &Order| terms.reservation(order.side, order.price(), order.leaves());
-        let amount = held(before).checked_sub(held(after)).expect("a trailing buy follows down");
+        let (before, needed) = (held(before), held(after));
+        let kind = if needed < before { LedgerKind::Release } else { LedgerKind::Reserve };
         let asset_id = paid_with(&terms, after.side);
-        self.shift(asset_id, &hold(LedgerKind::Release, account_id, amount, after), hash, emit);
+        let amount = before.abs_diff(needed);
+        self.shift(asset_id, &hold(kind, account_id, amount, after), hash, emit);
     }
 
     /// Gives back what an order does not need with so many open lots fewer, or with another limit.

@@ -81,6 +81,11 @@ impl Engine {
         }
         let Some(number) = self.symbols.find(&order.symbol) else { return false };
         let instrument_id = InstrumentId(number);
+        // Before money: what an order costs is reckoned of terms that one may have.
+        let book = &self.books[usize::from(number) - 1];
+        let Some(ranks) = book.ranks(order.side, order.quantity, order.price) else {
+            return false;
+        };
         if self.money.is_used() && !self.is_paid_plain(order, instrument_id) {
             return false;
         }
@@ -90,9 +95,6 @@ impl Engine {
         if !session.takes_plain(key) || !book.is_plain() {
             return false;
         }
-        let Some(ranks) = book.ranks(order.side, order.quantity, order.price) else {
-            return false;
-        };
 
         session.consume_plain(key, hash);
         self.order_id_last.0 += 1;
@@ -168,10 +170,13 @@ impl Engine {
         if !order.is_plain() {
             return false;
         }
+        let book = &mut books[usize::from(order.instrument_id.0) - 1];
+        if book.is_pegged {
+            return false;
+        }
         hash.remove(hash::order(order));
         let (key, order_id, instrument_id) = (order.key, order.order_id, order.instrument_id);
         let (side, display, leaves) = (order.side, order.display, order.leaves());
-        let book = &mut books[usize::from(instrument_id.0) - 1];
         let rank = book.rank(side, order.price());
         book.side_mut(side).ladder_mut(display).remove(pool, rank, slot);
         sessions.owner_mut(key).remove_live(key);

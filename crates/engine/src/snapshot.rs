@@ -244,7 +244,8 @@ impl Engine {
                 let triggers = &self.triggers[usize::from(order.instrument_id.0) - 1];
                 triggers.trigger_of(&self.standings, order.side, id).1
             }
-            _ => 0,
+            // Of one that follows the market, its limit; else 0.
+            _ => standing.limit.0 as u32,
         };
         out.u32(mark);
     }
@@ -499,6 +500,7 @@ impl Restoration {
         for id in told {
             engine.restore_links(id).map_err(tied)?;
         }
+        engine.restore_references();
         let found = engine.state_hash();
         if found != expected {
             return Err(SnapshotError::Hash { expected, found });
@@ -694,7 +696,9 @@ impl Restoration {
         let book = book.ok_or(from.field("instrument"))?;
         let priced = match is_resting {
             true => price != Price::ZERO || waits == Waits::No,
-            false => told.is_some_and(|(it, ..)| it == OrderType::Limit),
+            false => told.is_some_and(|(it, _, told, _)| {
+                it == OrderType::Limit && !told.pricing.is_pegged()
+            }),
         };
         if PRICE_MAX < price || book.is_price(price) != priced {
             return Err(from.field("price"));
@@ -783,9 +787,11 @@ impl Restoration {
         let engine = &mut self.engine;
         let order = engine.pool[slot].order;
         let is_triggered = instructions.pricing.is_triggered();
+        let is_pegged = instructions.pricing.is_pegged();
         let state = match (is_resting, instructions.parent) {
             (true, 0) if !is_triggered => State::Resting,
             (false, 0) if is_triggered => State::ForTrigger,
+            (false, 0) if is_pegged => State::ForReference,
             (false, parent) if parent != 0 => State::ForParent,
             _ => return Err("parent"),
         };
@@ -797,8 +803,16 @@ impl Restoration {
             Pricing::TrailingStop => {
                 0 < instructions.offset && instructions.trigger.price() <= PRICE_MAX
             }
-            _ => instructions.offset == 0,
+            _ => is_pegged || instructions.offset == 0,
         };
+        let limit = Price(if is_pegged { mark.into() } else { 0 });
+        let limit_fits = match order_type {
+            OrderType::Limit => engine.book_of(&order).is_price(limit),
+            _ => limit == Price::ZERO,
+        };
+        if is_pegged && (!limit_fits || order.display.is_displayed() || order.waits != Waits::No) {
+            return Err("limit");
+        }
         if !trail_fits
             || (state == State::ForTrigger
                 && instructions.pricing != Pricing::TrailingStop
@@ -806,8 +820,8 @@ impl Restoration {
         {
             return Err("offset");
         }
-        let standing =
-            Standing::new(order.key, order.order_id, instructions, order_type, minimum_quantity);
+        let mut standing = Standing::new(&order, instructions, order_type, minimum_quantity);
+        standing.limit = limit;
         let Engine { standings, triggers, hash, .. } = engine;
         let id = standings.add(standing);
         if state == State::ForTrigger {

@@ -9,12 +9,14 @@ pub(crate) mod expiry;
 use alloc::{boxed::Box, collections::VecDeque, vec::Vec};
 use core::ops::{Index, IndexMut};
 
-use market::{Instructions, Lots, OrderId, OrderKey, OrderType, Quantity};
+use market::{Instructions, InstrumentId, Lots, OrderId, OrderKey, OrderType, Price, Quantity};
 
 use crate::{
     book::pool::Slot,
     hash::{self, StateHash},
+    order::Order,
     pages::Pages,
+    peg::Pegs,
 };
 use expiry::Expiries;
 
@@ -50,6 +52,8 @@ pub(crate) enum State {
     Triggered,
     /// No more; what that means for orders tied to it is still to happen.
     Done,
+    /// Outside the book, until there is a price that it can follow.
+    ForReference,
 }
 
 /// What one order is told.
@@ -65,6 +69,9 @@ pub(crate) struct Standing {
     /// With what it is to come in.
     pub(crate) order_type: OrderType,
     pub(crate) minimum_quantity: Lots,
+    pub(crate) instrument_id: InstrumentId,
+    /// Beyond which an order that follows the market never goes; [`Price::ZERO`] is none.
+    pub(crate) limit: Price,
     pub(crate) state: State,
     /// True if it has executed since its links were followed last.
     pub(crate) has_executed: bool,
@@ -107,7 +114,8 @@ impl Trail {
 /// In which of its lists a standing is meant.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum List {
-    /// Those with one trigger; or, of a standing that is used by none, the free ones.
+    /// Those with one trigger; those that follow the prices of one book; or, of a standing that is
+    /// used by none, the free ones.
     Trigger,
     /// Those that expire at one moment.
     Expiry,
@@ -118,19 +126,20 @@ pub(crate) enum List {
 impl Standing {
     /// That of an order that was just told.
     pub(crate) fn new(
-        key: OrderKey,
-        order_id: OrderId,
+        order: &Order,
         instructions: Instructions,
         order_type: OrderType,
         minimum_quantity: Lots,
     ) -> Self {
         Self {
             slot: Slot::NONE,
-            key,
-            order_id,
+            key: order.key,
+            order_id: order.order_id,
             instructions,
             order_type,
             minimum_quantity,
+            instrument_id: order.instrument_id,
+            limit: Price::ZERO,
             state: State::Incoming,
             has_executed: false,
             is_noted: false,
@@ -148,11 +157,19 @@ impl Standing {
         self.state == State::Resting
     }
 
+    /// True if its price follows the market now, or is about to when there is one.
+    fn follows_market(&self) -> bool {
+        self.instructions.pricing.is_pegged()
+            && matches!(self.state, State::Resting | State::ForReference)
+    }
+
     /// Its element of the state hash; 0 if it is told nothing.
     fn hash(&self) -> u64 {
         match self.state {
             State::Resting if !self.instructions.is_some() => 0,
-            State::Resting | State::ForParent | State::ForTrigger => hash::standing(self),
+            State::Resting | State::ForParent | State::ForTrigger | State::ForReference => {
+                hash::standing(self)
+            }
             State::Incoming | State::Triggered | State::Done => 0,
         }
     }
@@ -183,6 +200,7 @@ pub(crate) struct Standings {
     pub(crate) triggered: VecDeque<(StandingId, OrderId, u32)>,
     /// What waited for an order that is done; empty between commands.
     pub(crate) family: Vec<StandingId>,
+    pub(crate) pegs: Pegs,
 }
 
 impl Default for Standings {
@@ -196,6 +214,7 @@ impl Default for Standings {
             noted: VecDeque::new(),
             triggered: VecDeque::new(),
             family: Vec::new(),
+            pegs: Pegs::default(),
         }
     }
 }
@@ -243,10 +262,16 @@ impl Standings {
         standing.state = state;
         hash.add(standing.hash());
         self.by_slot.insert(slot.to_bits(), id);
+        if self[id].follows_market() {
+            self.add_peg(id);
+        }
     }
 
     /// Its order is in no slot any more, whatever becomes of it.
     pub(crate) fn lift(&mut self, id: StandingId, hash: &mut StateHash) {
+        if self[id].follows_market() {
+            self.remove_peg(id);
+        }
         let standing = &mut self[id];
         hash.remove(standing.hash());
         standing.state = State::Incoming;
@@ -322,7 +347,7 @@ impl Standings {
     /// True if something is still to follow from what happened in this command.
     #[inline]
     pub(crate) fn is_pending(&self) -> bool {
-        !self.noted.is_empty() || !self.triggered.is_empty()
+        !self.noted.is_empty() || !self.triggered.is_empty() || self.pegs.is_pending()
     }
 
     /// No order is told this any more.
@@ -373,17 +398,20 @@ impl Standings {
         assert!(!self.is_pending(), "all has followed from the command");
         self.by_slot.check();
         let mut expiring = 0;
+        let mut following = 0;
         for (slot, id) in self.by_slot.iter() {
             let standing = &self[id];
             assert_eq!(standing.slot, Slot::from_bits(slot));
             assert!(!standing.has_executed && !standing.is_noted, "{standing:?}");
             assert!(
-                matches!(standing.state, State::Resting | State::ForParent | State::ForTrigger),
+                !matches!(standing.state, State::Incoming | State::Triggered | State::Done),
                 "{standing:?}"
             );
+            following += usize::from(standing.follows_market());
             expiring += usize::from(standing.instructions.expires_s != 0);
         }
         assert_eq!(Expiries::check(self), expiring, "each order expires once");
+        assert_eq!(self.check_pegs(), following, "each order that follows a book is in its list");
         let mut free_count = 0;
         let mut free = self.free;
         while let Some(id) = free.some() {

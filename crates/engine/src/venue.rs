@@ -122,6 +122,10 @@ impl Engine {
         if to == Phase::VolatilityAuction {
             self.tell_collar(instrument_id, emit);
         }
+        if from == Phase::Continuous {
+            self.suspend_pegs(instrument_id, emit);
+        }
+        self.touch(instrument_id);
     }
 
     fn configure(
@@ -160,6 +164,7 @@ impl Engine {
         self.hash.change(hash::instrument(book.instrument()), hash::instrument(&instrument));
         book.set_instrument(instrument);
         book.sharing = trading.sharing();
+        self.touch(instrument_id);
         let changed = InstrumentChanged { instrument_id, change };
         emit(Event::Venue(VenueEvent::InstrumentChanged(changed)));
         Ok(())

@@ -1,5 +1,6 @@
 //! What can be seen of the state from outside, without changing it.
 
+use alloc::vec::Vec;
 use core::iter;
 
 use market::{
@@ -41,8 +42,10 @@ pub struct RestingOrder {
     pub instrument_id: InstrumentId,
     /// Which way it trades.
     pub side: Side,
-    /// Limit, in ticks.
+    /// Limit, in ticks; of an order that follows the market the price that it has now, 0 if none.
     pub price: Price,
+    /// Beyond which an order that follows the market never goes, if it was told.
+    pub limit: Option<Price>,
     /// Asked for, in lots, with what was executed and prevented of the orders it replaced.
     pub quantity: Quantity,
     /// Still open, in lots; at least 1.
@@ -91,6 +94,8 @@ pub enum WaitsFor {
     Parent,
     /// For a trade at its trigger.
     Trigger,
+    /// For a price that it can follow.
+    Reference,
 }
 
 /// All orders of one price, displayed and hidden.
@@ -229,6 +234,7 @@ impl Engine {
             instrument_id: order.instrument_id,
             side: order.side,
             price: order.price(),
+            limit: standing.map(|it| it.limit).filter(|limit| *limit != Price::ZERO),
             quantity: order.quantity(),
             leaves: order.leaves(),
             executed: order.executed(),
@@ -250,6 +256,7 @@ impl Engine {
             waits_for: standing.and_then(|standing| match standing.state {
                 State::ForParent => Some(WaitsFor::Parent),
                 State::ForTrigger => Some(WaitsFor::Trigger),
+                State::ForReference => Some(WaitsFor::Reference),
                 _ => None,
             }),
         }
@@ -311,6 +318,15 @@ impl<'a> BookView<'a> {
         let triggers = &engine.triggers[usize::from(instrument_id.0) - 1];
         let ids = triggers.iter(&engine.standings).into_iter();
         ids.map(|id| engine.resting(engine.standings[id].slot))
+    }
+
+    /// The orders that follow the market, in the book and waiting for a price, by order id. Costs time
+    /// in proportion to them all.
+    pub fn pegged(&self) -> impl Iterator<Item = RestingOrder> + use<'a> {
+        let engine = self.engine;
+        let mut ids: Vec<_> = engine.standings.pegs_of(self.instrument().instrument_id).collect();
+        ids.sort_unstable_by_key(|id| engine.standings[*id].order_id);
+        ids.into_iter().map(|id| engine.resting(engine.standings[id].slot))
     }
 
     /// Price of the last trade of the continuous market, if there was one.

@@ -11,7 +11,7 @@ use market::{
     AccountId, AddAccount, AddAsset, AddInstrument, AddSession, AssetId, AssignSession,
     CancelOrder, Command, ConditionChanges, Conditions, Deposit, Display, EnterOrder, Event, Firm,
     Input, Instructions, MassCancel, ModifyOrder, MoneyClass, MoneyCommand, MoneyTerms,
-    OrderAttributes, OrderKey, OrderType, Price, Quantity, ReplaceOrder, ReplaceTerms,
+    OrderAttributes, OrderKey, OrderType, Price, Pricing, Quantity, ReplaceOrder, ReplaceTerms,
     SelfMatchPrevention, SessionId, SetFees, SetTerms, Side, Symbol, SystemEvent, Text,
     TimeInForce, Timestamp, Units,
 };
@@ -62,6 +62,8 @@ struct Flow {
     /// Entered and not canceled; some of them are filled.
     live: Vec<OrderKey>,
     live_max: usize,
+    /// Of a hundred orders that rest, how many follow the market.
+    pegs_percent: u64,
 }
 
 impl Flow {
@@ -109,19 +111,44 @@ impl Flow {
         }
         let price = self.price(side);
         let instrument = self.below(INSTRUMENTS);
+        let instructions = match order_type == OrderType::Limit && time_in_force.may_rest() {
+            true => self.instructions(),
+            false => Instructions::NONE,
+        };
+        let is_pegged = instructions.pricing.is_pegged();
+        // Without a limit, which would keep it from following the market.
+        let order_type = if is_pegged { OrderType::Market } else { order_type };
+        // Orders that follow the market are to be moved, and others not to be hidden far from it.
+        let displays = match (is_pegged, self.pegs_percent) {
+            (true, _) => &[Display::Hidden],
+            (false, 0) => Display::ALL,
+            (false, _) => &[Display::Visible, Display::Attributable][..],
+        };
         Command::Enter(EnterOrder {
             key,
             side,
             order_type,
             time_in_force,
-            display: Display::ALL[self.below(Display::ALL.len() as u64) as usize],
+            display: displays[self.below(displays.len() as u64) as usize],
             quantity: Quantity(1 + self.below(200)),
             price: if order_type == OrderType::Market { Price::ZERO } else { price },
             symbol: Symbol::from_bytes([b'A' + instrument as u8; 8]).unwrap(),
             attributes: OrderAttributes { group_id: self.below(3) as u16, ..Default::default() },
             conditions: self.conditions(),
-            instructions: Instructions::NONE,
+            instructions,
         })
+    }
+
+    fn instructions(&mut self) -> Instructions {
+        if self.pegs_percent == 0 || self.below(100) >= self.pegs_percent {
+            return Instructions::NONE;
+        }
+        let pricings = [Pricing::PrimaryPeg, Pricing::MarketPeg, Pricing::MidpointPeg];
+        Instructions {
+            pricing: pricings[self.below(3) as usize],
+            offset: self.below(9) as i32 - 4,
+            ..Instructions::NONE
+        }
     }
 
     /// Half of the orders have some.
@@ -213,13 +240,20 @@ const BUSIEST: usize = 20_000;
 /// An engine that is warm allocates nothing.
 #[test]
 fn warm_engine_allocates_nothing() {
-    assert_eq!(warm_allocations(|_| ()), 0);
+    assert_eq!(warm_allocations(0, |_| ()), 0);
 }
 
 /// Nor with it: orders are paid for, trades settled and charged.
 #[test]
 fn warm_engine_with_money_allocates_nothing() {
-    assert_eq!(warm_allocations(add_money), 0);
+    assert_eq!(warm_allocations(0, add_money), 0);
+}
+
+/// Nor where orders follow the market, and are moved whenever it does; they are so many that the windows
+/// of their ladders are as wide as they get before.
+#[test]
+fn warm_engine_with_pegs_allocates_nothing() {
+    assert_eq!(warm_allocations(20, add_money), 0);
 }
 
 /// Two assets, an account with enough of both for each session, terms and fees.
@@ -259,7 +293,7 @@ fn add_money(venue: &mut Venue) {
 }
 
 /// What 100,000 commands of every kind, after a busier time, allocate.
-fn warm_allocations(set_up: impl Fn(&mut Venue)) -> u64 {
+fn warm_allocations(pegs_percent: u64, set_up: impl Fn(&mut Venue)) -> u64 {
     const SEED: u64 = 1;
     let mut venue = Venue { engine: Engine::new(), events: 0, trades: 0 };
     let mut flow = Flow {
@@ -268,6 +302,7 @@ fn warm_allocations(set_up: impl Fn(&mut Venue)) -> u64 {
         numbers: [0; SESSIONS as usize],
         live: Vec::with_capacity(BUSIEST + 1),
         live_max: BUSIEST,
+        pegs_percent,
     };
     for instrument in 0..INSTRUMENTS as u8 {
         venue.apply(Command::AddInstrument(AddInstrument {

@@ -14,8 +14,8 @@ use std::{
 use engine::{Engine, Restoration, WaitsFor};
 use market::{
     AccountId, AssetId, Bucket, Command, Display, Event, Indication, Input, Instructions,
-    MoneyCommand, MoneyEvent, OrderType, Price, SelfMatchPrevention, Sequence, Ticks, Timestamp,
-    Traded, VenueCommand, VenueEvent,
+    MoneyCommand, MoneyEvent, OrderType, Price, RestateReason, SelfMatchPrevention, Sequence,
+    Ticks, Timestamp, Traded, VenueCommand, VenueEvent,
 };
 
 use crate::{
@@ -169,11 +169,60 @@ pub fn profiles(commands: u64) -> Vec<(&'static str, Profile)> {
             },
         ),
         (
+            "pegs",
+            Profile {
+                sessions: 3,
+                instruments: 2,
+                spread: 10,
+                beyond_ouch_percent: 30,
+                pegs_percent: 30,
+                waits_percent: 30,
+                conditions_percent: 20,
+                live_orders: 100,
+                jumps_per_million: 0,
+                ..usual.clone()
+            },
+        ),
+        (
+            "pegs, phases and money",
+            Profile {
+                sessions: 4,
+                accounts: 3,
+                pegs_percent: 30,
+                waits_percent: 0,
+                good_till_time_percent: 0,
+                venue_per_mille: 25,
+                spread: 8,
+                live_orders: 80,
+                self_match_preventions: vec![
+                    SelfMatchPrevention::Off,
+                    SelfMatchPrevention::DecrementBoth,
+                ],
+                ..usual.clone()
+            },
+        ),
+        (
+            "pegs between few orders",
+            Profile {
+                instruments: 1,
+                pegs_percent: 60,
+                waits_percent: 0,
+                good_till_time_percent: 0,
+                price_increment: Price(7),
+                mid: 30,
+                spread: 25,
+                venue_per_mille: 4,
+                live_orders: 30,
+                ..usual.clone()
+            },
+        ),
+        (
             "closing",
             Profile {
                 closes_after: Some(commands * 3 / 4),
                 beyond_ouch_percent: 40,
                 waits_percent: 40,
+                pegs_percent: 20,
                 ..usual
             },
         ),
@@ -257,6 +306,9 @@ fn cover(coverage: &mut Coverage, command: &Command, event: &Event) {
         ),
         Event::Canceled(canceled) => {
             format!("Canceled {:?}, done {}", canceled.reason, canceled.leaves.is_zero())
+        }
+        Event::Restated(restated) if restated.reason == RestateReason::Repriced => {
+            format!("Repriced, waits {}", restated.price == Price::ZERO)
         }
         Event::Restated(restated) => format!("Restated {:?}", restated.reason),
         Event::Modified(modified) => format!(
@@ -358,6 +410,28 @@ pub const EXPECTED: &str = "\
     Enter: Instructed Stop
     Enter: Instructed TakeProfit
     Enter: Instructed TrailingStop
+    Enter: Instructed PrimaryPeg
+    Enter: Instructed MarketPeg
+    Enter: Instructed MidpointPeg
+    Enter: Repriced, waits false
+    Enter: Repriced, waits true
+    Enter: Rejected InvalidDisplay
+    Enter: Rejected InvalidPegType
+    Enter: Rejected PeggingNotAllowed
+    Enter: Canceled Unpaid, done true
+    Replace: Instructed PrimaryPeg
+    Replace: Instructed MarketPeg
+    Replace: Instructed MidpointPeg
+    Replace: Repriced, waits false
+    Replace: Repriced, waits true
+    Cancel: Repriced, waits false
+    Cancel: Repriced, waits true
+    MassCancel: Repriced, waits false
+    MassCancel: Repriced, waits true
+    System: Repriced, waits true
+    SetPhase: Repriced, waits false
+    SetPhase: Repriced, waits true
+    ConfigureInstrument: Repriced, waits false
     Enter: Rejected InvalidExpiry
     Enter: Rejected InvalidLink
     Enter: Rejected InvalidTrigger
@@ -841,7 +915,7 @@ fn compare_books(engine: &Engine, model: &Model, place: &str) -> Result<(), Stri
                 (order.quantity.0, order.executed.0, order.canceled.0, order.prevented.0),
                 (order.self_match_prevention, order.self_match_group, order.post_only),
                 (order.group_id, order.capacity, order.customer_type),
-                (order.shown.0, order.instructions, order.time_in_force),
+                (order.shown.0, order.instructions, order.time_in_force, order.limit),
             )
         };
         let theirs = |order: ModelOrder| {
@@ -871,6 +945,7 @@ fn compare_books(engine: &Engine, model: &Model, place: &str) -> Result<(), Stri
                     },
                     told_now(&order),
                     order.time_in_force,
+                    order.bound,
                 ),
             )
         };
@@ -883,6 +958,8 @@ fn compare_books(engine: &Engine, model: &Model, place: &str) -> Result<(), Stri
         same("asks", book.asks().map(ours).collect(), asks, place)?;
         let waiting: Vec<_> = model.waiting(id).into_iter().map(theirs).collect();
         same("waiting", book.waiting().map(ours).collect(), waiting, place)?;
+        let pegged: Vec<_> = model.pegged(id).into_iter().map(theirs).collect();
+        same("pegged", book.pegged().map(ours).collect(), pegged, place)?;
         for held in model.held().into_iter().filter(|held| held.instrument_id == id) {
             let order = engine.order(held.key);
             let waits_for = order.as_ref().and_then(|order| order.waits_for);

@@ -50,6 +50,8 @@ pub struct Profile {
     pub beyond_ouch_percent: u64,
     /// Of a hundred orders, how many wait for a trigger or are tied to another.
     pub waits_percent: u64,
+    /// Of a hundred orders, how many follow the market.
+    pub pegs_percent: u64,
     /// Of a hundred limit orders, how many are good till a time.
     pub good_till_time_percent: u64,
     /// When the stream begins, in seconds since the epoch, for moments at which orders expire.
@@ -100,6 +102,7 @@ impl Default for Profile {
             conditions_percent: 10,
             beyond_ouch_percent: 10,
             waits_percent: 10,
+            pegs_percent: 0,
             good_till_time_percent: 5,
             starts_s: 0,
             commands_per_second: 100,
@@ -334,6 +337,11 @@ impl CommandFlow {
         if self.rng.chance(self.profile.waits_percent, 100) {
             self.tie(&mut order, instrument);
         }
+        if self.profile.pegs_percent > 0 && self.rng.chance(self.profile.pegs_percent, 100) {
+            self.peg(&mut order.instructions, &mut order.display);
+            (order.order_type, order.price, order.time_in_force) =
+                self.bound(order.order_type, order.price, order.time_in_force);
+        }
         let rests = order.order_type == OrderType::Limit && order.time_in_force.may_rest();
         let is_for_auction = order.time_in_force.is_for_auction();
         if rests || is_for_auction || order.instructions.waits() {
@@ -432,6 +440,65 @@ impl CommandFlow {
             2 => instructions.offset += 1,
             3 => instructions.offset = -instructions.offset,
             _ => {}
+        }
+    }
+
+    /// A price to follow, near it.
+    fn peg(&mut self, instructions: &mut Instructions, display: &mut Display) {
+        let pricings = [Pricing::PrimaryPeg, Pricing::MarketPeg, Pricing::MidpointPeg];
+        instructions.pricing = *self.rng.pick(&pricings);
+        let increment = self.profile.price_increment.0 as i32;
+        instructions.offset = match self.rng.below(4) {
+            0 => 0,
+            1 => increment * (self.rng.below(2 * self.profile.spread) as i32 + 1),
+            _ => increment * (self.rng.below(9) as i32 - 4),
+        };
+        instructions.trigger = Ticks::ZERO;
+        if !self.rng.chance(1, 40) {
+            *display = Display::Hidden;
+            (instructions.shown_quantity, instructions.shown_range) = (Lots::ZERO, Lots::ZERO);
+        }
+        match self.rng.below(60) {
+            0 => instructions.offset += 1,
+            1 => instructions.offset = -instructions.offset,
+            2 => instructions.offset = *self.rng.pick(&[i32::MIN, i32::MAX]),
+            3 => instructions.trigger = Ticks(self.profile.price_increment.0 as u32),
+            _ => {}
+        }
+    }
+
+    /// Type, price and life of an order that follows the market: mostly ones that it may have, a
+    /// third of them without a bound.
+    fn bound(
+        &mut self,
+        order_type: OrderType,
+        price: Price,
+        time_in_force: TimeInForce,
+    ) -> (OrderType, Price, TimeInForce) {
+        let time_in_force = match time_in_force {
+            life if life.may_rest() || self.rng.chance(1, 8) => life,
+            _ => TimeInForce::Day,
+        };
+        match order_type {
+            OrderType::MarketToLimit if !self.rng.chance(1, 8) => {
+                (OrderType::Market, Price::ZERO, time_in_force)
+            }
+            OrderType::Limit if self.rng.chance(1, 3) => {
+                (OrderType::Market, Price::ZERO, time_in_force)
+            }
+            OrderType::Limit => {
+                // Mostly beyond where the market is, so that it binds now and then.
+                let highest = PRICE_MAX / self.profile.price_increment.0;
+                let number = price.0 / self.profile.price_increment.0;
+                let away = self.rng.below(2 * self.profile.spread);
+                let number = if self.rng.chance(1, 2) {
+                    number.saturating_sub(away).max(1)
+                } else {
+                    (number + away).min(highest)
+                };
+                (order_type, Price(number * self.profile.price_increment.0), time_in_force)
+            }
+            _ => (order_type, price, time_in_force),
         }
     }
 
@@ -561,6 +628,16 @@ impl CommandFlow {
             self.wait(told, terms.order_type, order.side, order.instrument);
             if self.rng.chance(1, 20) {
                 told.partner = 1;
+            }
+        }
+        if self.profile.pegs_percent > 0 {
+            if self.rng.chance(self.profile.pegs_percent, 200) {
+                self.peg(terms.instructions.get_or_insert_default(), &mut terms.display);
+                (terms.order_type, terms.price, terms.time_in_force) =
+                    self.bound(terms.order_type, terms.price, terms.time_in_force);
+            } else if self.rng.chance(1, 2) {
+                // What followed the market may go on to.
+                terms.display = Display::Hidden;
             }
         }
         terms

@@ -5,6 +5,7 @@
 //! what this does; the numbers in the comments are the rules of docs/rules.md.
 
 mod money;
+mod pegs;
 mod sharing;
 mod venue;
 mod waiting;
@@ -19,10 +20,9 @@ use market::{
     ClientOrderId, Command, Conditions, Display, EnterOrder, EntrySwitch, EntrySwitched, Event,
     Fill, Firm, Input, Instructed, Instructions, Instrument, InstrumentId, Lots, MassCancel,
     MassCanceled, Modified, ModifyOrder, OrderAttributes, OrderId, OrderKey, OrderType, PastTrade,
-    Phase, PhaseCause, Price, Pricing, Quantity, RejectReason, Rejected, ReplaceOrder,
-    ReplaceTerms, Replaced, RestateReason, Restated, Scope, SelfMatchPrevented,
-    SelfMatchPrevention, SessionAdded, SessionId, Shown, Side, SystemEvent, Text, TimeInForce,
-    TradeId, Traded,
+    Phase, PhaseCause, Price, Quantity, RejectReason, Rejected, ReplaceOrder, ReplaceTerms,
+    Replaced, RestateReason, Restated, Scope, SelfMatchPrevented, SelfMatchPrevention,
+    SessionAdded, SessionId, Shown, Side, SystemEvent, Text, Ticks, TimeInForce, TradeId, Traded,
 };
 
 use money::{AskedOrder, ModelMoney};
@@ -133,6 +133,8 @@ pub struct ModelOrder {
     pub instructions: Instructions,
     /// Of a reserve order that rests, the lots that are shown now. (35.1)
     pub part: Option<u64>,
+    /// Beyond which the price of one that follows the market never goes. (36.2)
+    pub bound: Option<Price>,
     /// Where it is.
     pub place: Place,
     /// Of an order that waits for a trigger, the best price at which the market traded since, the
@@ -380,6 +382,7 @@ impl Model {
             conditions: asked.conditions,
             instructions: asked.instructions,
             part: None,
+            bound: None,
             place: Place::Book,
             best: None,
         };
@@ -401,6 +404,7 @@ impl Model {
             attributes: order.attributes,
             conditions: order.conditions,
         }));
+        order.forget_price();
         self.hold(&mut order, events);
         self.tie(&order);
         self.begin(order, events);
@@ -416,9 +420,11 @@ impl Model {
             instrument.is_some_and(|it| allowed_price(it, asked.order_type, asked.price));
         let quantity_max = instrument.map_or(0, |it| self.quantity_max(it.instrument_id));
         let quantity_fits = (1..=quantity_max).contains(&asked.quantity.0);
-        // 15.1
+        // 15.1, 36.4
         let minimum = asked.conditions.minimum_quantity.quantity();
-        let at_once = only_at_once(asked.order_type, asked.time_in_force);
+        let follows = asked.instructions.pricing.is_pegged();
+        let type_there = if follows { OrderType::Limit } else { asked.order_type };
+        let at_once = only_at_once(type_there, asked.time_in_force);
         let minimum_fits = minimum == Quantity::ZERO || (at_once && minimum <= asked.quantity);
         let OrderAttributes { firm, group_id, .. } = asked.attributes;
         let now =
@@ -429,6 +435,7 @@ impl Model {
                 order_type: asked.order_type,
                 time_in_force: asked.time_in_force,
                 has_minimum: minimum > Quantity::ZERO,
+                follows,
                 quantity: asked.quantity.0,
                 price: asked.price,
             };
@@ -441,10 +448,20 @@ impl Model {
             (now.is_none(), now.unwrap_or(RejectReason::Halted)),
             (quantity_fits, RejectReason::InvalidQuantity),
             (price_fits, RejectReason::InvalidPrice),
+            // 36.3
+            (!follows || asked.display == Display::Hidden, RejectReason::InvalidDisplay),
             (minimum_fits, RejectReason::InvalidMinimumQuantity),
             (
                 allowed_part(asked.display, asked.quantity, asked.instructions),
                 RejectReason::InvalidMaxFloor,
+            ),
+            (
+                instrument.is_some_and(|it| allowed_offset(it, asked.instructions)),
+                RejectReason::InvalidPegType,
+            ),
+            (
+                !follows || may_follow(asked.order_type, asked.time_in_force),
+                RejectReason::PeggingNotAllowed,
             ),
             (
                 is_offered(asked.order_type, asked.time_in_force, asked.instructions),
@@ -545,6 +562,12 @@ impl Model {
         if is_stopped {
             self.begin_phase(id, Phase::VolatilityAuction, PhaseCause::Band, events);
         }
+        // 36.9
+        if is_stopped && order.is_pegged() {
+            self.look_at_auction(id, true, events);
+            order.place = Place::Reference;
+            return order;
+        }
         // 17.3
         if order.order_type == OrderType::MarketToLimit
             && let Some(price) = price_last
@@ -572,7 +595,7 @@ impl Model {
         order.part = first_part(&order);
         // 26.7
         if is_beside(&order) {
-            order.instructions = Instructions::NONE;
+            order.instructions = order.instructions.without_shown();
         }
         self.orders.push(order);
         events.push(Event::Booked(Booked {
@@ -832,6 +855,7 @@ impl Model {
             },
             instructions: self.told_next(&original, &terms).expect("it was checked"),
             part: None,
+            bound: None,
             place: Place::Book,
             best: None,
             attributes: OrderAttributes {
@@ -879,6 +903,7 @@ impl Model {
             conditions: order.conditions,
         }));
         // 42.5
+        order.forget_price();
         self.let_go(&original, events);
         self.hold(&mut order, events);
         if in_place {
@@ -894,19 +919,27 @@ impl Model {
             order_type: terms.order_type,
             time_in_force: terms.time_in_force,
             has_minimum: terms.conditions.minimum_quantity.unwrap_or_default() != Lots::ZERO,
+            follows: false,
             quantity: terms.quantity.0,
             price: terms.price,
         };
         let instrument = &self.instruments[usize::from(original.instrument_id.0) - 1];
         let Some(told) = self.told_next(original, terms) else { return false };
+        let follows = told.pricing.is_pegged();
+        let asked = Asked { follows, ..asked };
         (1..=self.quantity_max(original.instrument_id)).contains(&terms.quantity.0)
             && terms.quantity.0 > original.executed + original.prevented
             && allowed_price(instrument, terms.order_type, terms.price)
             && (terms.conditions.minimum_quantity.unwrap_or_default() == Lots::ZERO
-                || only_at_once(terms.order_type, terms.time_in_force)
+                || !follows
+                    && only_at_once(terms.order_type, terms.time_in_force)
                     && terms.conditions.minimum_quantity.unwrap_or_default().quantity().0
                         <= terms.quantity.0 - original.executed - original.prevented)
             && allowed_part(terms.display, terms.quantity, told)
+            && (!follows
+                || terms.display == Display::Hidden
+                    && allowed_offset(instrument, told)
+                    && may_follow(terms.order_type, terms.time_in_force))
             && is_offered(terms.order_type, terms.time_in_force, told)
             && self.allowed_expiry(terms.time_in_force, told.expires_s)
             && allowed_trigger(instrument, original.side, terms.order_type, told)
@@ -1119,11 +1152,25 @@ fn is_offered(
     let for_auction = time_in_force.is_for_auction()
         && order_type != OrderType::MarketToLimit
         && !instructions.waits();
-    let pricings = [Pricing::Limit, Pricing::Stop, Pricing::TakeProfit, Pricing::TrailingStop];
     (lives.contains(&time_in_force) || for_auction)
-        && pricings.contains(&instructions.pricing)
         && !instructions.all_or_none
         && !instructions.slide
+}
+
+/// May such an order follow the market? (36.4)
+fn may_follow(order_type: OrderType, time_in_force: TimeInForce) -> bool {
+    use TimeInForce::{Day, GoodTillCancel, GoodTillTime};
+    order_type != OrderType::MarketToLimit
+        && [Day, GoodTillCancel, GoodTillTime].contains(&time_in_force)
+}
+
+/// Has an order that follows the market an offset that it may have? (36.4)
+fn allowed_offset(instrument: &Instrument, told: Instructions) -> bool {
+    let distance = u64::from(told.offset.unsigned_abs());
+    !told.pricing.is_pegged()
+        || told.trigger == Ticks::ZERO
+            && distance <= PRICE_MAX
+            && distance.is_multiple_of(instrument.price_increment.0)
 }
 
 /// Has it a shown part that it may have? (35.2)

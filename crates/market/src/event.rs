@@ -412,7 +412,9 @@ code_enum! {
     }
 }
 
-/// See [`Event::Restated`]. The order stands behind all others at its price now.
+/// See [`Event::Restated`]. A refreshed order stands behind all others at its price now. One that is
+/// repriced is in the book no more; what becomes of it follows, as of one that was just accepted,
+/// unless it has no price and waits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Restated {
     /// The order, as its owner names it.

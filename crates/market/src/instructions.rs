@@ -116,10 +116,11 @@ impl Instructions {
         Self { shown_quantity: Lots::ZERO, shown_range: Lots::ZERO, ..self }
     }
 
-    /// True if it is told to wait for a trigger or another order before it comes to the book.
+    /// True if it is told to wait for a trigger or another order before it comes to the book, or to be
+    /// there only while it has a price to follow.
     #[must_use]
     pub const fn waits(&self) -> bool {
-        self.pricing.is_triggered() || self.parent != 0
+        self.pricing.is_triggered() || self.pricing.is_pegged() || self.parent != 0
     }
 
     /// True if there is something that it is told.

@@ -23,9 +23,9 @@ code_enum! {
         InvalidMinimumQuantity = 8,
         /// A displayed part (reserve) is not offered here.
         InvalidMaxFloor = 9,
-        /// No such price type.
+        /// No such price type, or an offset that an order which follows the market cannot have.
         InvalidPegType = 10,
-        /// Pegging is not offered here.
+        /// An order of this type or life cannot follow the market.
         PeggingNotAllowed = 11,
         /// Only the continuous market is offered here.
         InvalidCrossOrder = 12,

@@ -18,6 +18,7 @@ mod hidden;
 mod types;
 mod waiting;
 mod links;
+mod pegs;
 mod lives;
 mod money;
 mod money_checks;

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 const RULES: &str = include_str!("../../../../docs/rules.md");
 
-const SCENARIOS: [&str; 25] = [
+const SCENARIOS: [&str; 26] = [
     include_str!("day.rs"),
     include_str!("numbers.rs"),
     include_str!("acceptance.rs"),
@@ -21,6 +21,7 @@ const SCENARIOS: [&str; 25] = [
     include_str!("types.rs"),
     include_str!("waiting.rs"),
     include_str!("links.rs"),
+    include_str!("pegs.rs"),
     include_str!("lives.rs"),
     include_str!("money.rs"),
     include_str!("money_checks.rs"),

@@ -6,6 +6,7 @@
 //! cancel A1                                              (nothing: the order is done)
 //! book AAPL                                              (bids, then asks, best first)
 //! waiting AAPL                            (for a fall, then for a rise, the nearest first)
+//! pegs AAPL                               (what follows the market, the oldest first)
 //! time 5                                  (nothing is asked, but it is 5 s after the epoch now)
 //! phase AAPL opening-auction              (or `all` instruments; the venue's own commands)
 //! configure AAPL static-band 50000
@@ -21,7 +22,7 @@
 //! `retail`, `located`, `broker B`, `prevent P` with the letter of a self-match prevention, `among G`
 //! with a self-match group, `post-only`, `minimum N`, `show N`, `range N`, `until S` with the second at which it expires,
 //! `stop 105`, `touch 95`, `trail 5` (from the last trade, or after `stop 95` from there) for what
-//! it waits, `after A1` for its parent, `or A2` for its partner. A replacement may be
+//! it waits, `peg primary`, `peg market` or `peg midpoint` with `offset -2` for what it follows, `after A1` for its parent, `or A2` for its partner. A replacement may be
 //! `untold`. Lines about money are those of `money_words`. A firm or a group written `-` is blank.
 //!
 //! Beside what a scenario says, each event must fit those before it: ids without gaps, open lots
@@ -186,6 +187,7 @@ impl World {
             "book" => return self.book(words[1]),
             "balance" => return vec![money_words::tell_balance(&self.engine, words[1], words[2])],
             "waiting" => return self.waiting(words[1]),
+            "pegs" => return self.pegs(words[1]),
             "order" => return self.order(words[1]),
             _ => {}
         }
@@ -472,6 +474,15 @@ impl World {
                 instructions.pricing = Pricing::TrailingStop;
                 instructions.offset = words.number() as i32;
             }
+            "peg" => {
+                instructions.pricing = match words.next() {
+                    "primary" => Pricing::PrimaryPeg,
+                    "market" => Pricing::MarketPeg,
+                    "midpoint" => Pricing::MidpointPeg,
+                    other => panic!("{other}?"),
+                }
+            }
+            "offset" => instructions.offset = words.next().parse().expect("ticks, up or down"),
             "after" => instructions.parent = self.key(words.next()).user_ref_num,
             "or" => instructions.partner = self.key(words.next()).user_ref_num,
             _ => panic!("{word}?"),
@@ -851,7 +862,11 @@ impl World {
                 format!("refreshed {} showing {}", self.name(restated.key), restated.shown)
             }
             RestateReason::Repriced => {
-                format!("repriced {} @ {}", self.name(restated.key), restated.price)
+                told.booked = false;
+                match restated.price {
+                    Price::ZERO => format!("suspended {}", self.name(restated.key)),
+                    price => format!("repriced {} @ {price}", self.name(restated.key)),
+                }
             }
         }
     }
@@ -874,7 +889,17 @@ impl World {
                 format!(" trail {}", told.offset)
             }
             Pricing::TrailingStop => format!(" stop {} trail {}", told.trigger.0, told.offset),
-            other => panic!("{other:?} has no word yet"),
+            pegged => {
+                let followed = match pegged {
+                    Pricing::PrimaryPeg => "primary",
+                    Pricing::MarketPeg => "market",
+                    _ => "midpoint",
+                };
+                match told.offset {
+                    0 => format!(" peg {followed}"),
+                    offset => format!(" peg {followed} offset {offset}"),
+                }
+            }
         };
         let name = |number| self.name(OrderKey { user_ref_num: number, ..key });
         if told.shown_quantity != Lots::ZERO {
@@ -980,6 +1005,22 @@ impl World {
             .collect()
     }
 
+    /// The orders that follow the market.
+    fn pegs(&self, symbol: &str) -> Vec<String> {
+        let instrument = self.engine.instrument(&text(symbol)).expect("an instrument there is");
+        let book = self.engine.book(instrument.instrument_id).expect("it has a book");
+        book.pegged()
+            .map(|order| {
+                let name = self.name(order.key);
+                let line = format!("{} {name} {}", side_word(order.side), order.leaves);
+                match order.waits_for {
+                    None => format!("{line} @ {}", order.price),
+                    Some(_) => format!("{line} waits"),
+                }
+            })
+            .collect()
+    }
+
     fn order(&self, name: &str) -> Vec<String> {
         let order = self.engine.order(self.key(name));
         order
@@ -1008,6 +1049,7 @@ impl World {
                     None => "",
                     Some(WaitsFor::Parent) => " held",
                     Some(WaitsFor::Trigger) => " waiting",
+                    Some(WaitsFor::Reference) => " without a price",
                 });
                 line
             })

@@ -371,6 +371,28 @@ impl Model {
         true
     }
 
+    /// Has its owner what an order needs at another price? (36.10)
+    pub(super) fn can_hold_at(&self, order: &ModelOrder, price: Price) -> bool {
+        let Some(terms) = self.money.paid(order.instrument_id) else { return true };
+        let more = needed(&ModelOrder { price, ..*order }, &terms) - order.held;
+        let asset_id = if order.side == Side::Buy { terms.quote } else { terms.base };
+        let account_id = self.money.owner(order.key.session_id);
+        more <= 0 || more <= self.balance(account_id, asset_id).0
+    }
+
+    /// An order holds what it needs at its price, not more and not less. (36.10)
+    pub(super) fn hold_at(&mut self, order: &mut ModelOrder, events: &mut Vec<Event>) {
+        let Some(terms) = self.money.paid(order.instrument_id) else { return };
+        let more = needed(order, &terms) - order.held;
+        if more <= 0 {
+            return self.give_back(order, TradeId(0), events);
+        }
+        // What is told is what is added.
+        order.held = more;
+        self.post_held(order, &terms, events);
+        order.held = needed(order, &terms);
+    }
+
     fn post_held(&mut self, order: &ModelOrder, terms: &MoneyTerms, events: &mut Vec<Event>) {
         let account_id = self.money.owner(order.key.session_id);
         let ends = [(account_id, Bucket::Available), (account_id, Bucket::Reserved)];

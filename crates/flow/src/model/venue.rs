@@ -87,6 +87,21 @@ impl Market {
         is_near(price, self.reference, self.static_band) && is_near(price, last, self.dynamic_band)
     }
 
+    /// The prices between which the bands let the market trade. (29.1, 29.2)
+    pub(super) fn reach(&self) -> (u64, u64) {
+        let last = if self.last == 0 { self.reference } else { self.last };
+        let bands = [(self.reference, self.static_band), (last, self.dynamic_band)];
+        let (mut low, mut high) = (0, PRICE_MAX);
+        for (middle, parts) in bands {
+            if middle > 0 && parts > 0 {
+                let away = middle * parts / 1_000_000;
+                low = low.max(middle.saturating_sub(away));
+                high = high.min(middle + away);
+            }
+        }
+        (low, high)
+    }
+
     /// 29.6
     fn collar(&self) -> Option<(Price, Price)> {
         if self.reference == 0 || self.static_band == 0 {
@@ -105,6 +120,8 @@ pub(super) struct Asked {
     pub(super) order_type: OrderType,
     pub(super) time_in_force: TimeInForce,
     pub(super) has_minimum: bool,
+    /// Does its price follow the market?
+    pub(super) follows: bool,
     pub(super) quantity: u64,
     pub(super) price: Price,
 }
@@ -338,6 +355,9 @@ impl Model {
         tell(VenueEvent::PhaseChanged(changed), events);
         if to == Phase::VolatilityAuction {
             self.tell_collar(id, events);
+        }
+        if from == Phase::Continuous {
+            self.suspend(id, events);
         }
     }
 
@@ -733,7 +753,8 @@ impl Model {
     /// Why the phase of an instrument, or one of its limits, is against an order. (25.6, 25.8, 26.1,
     /// 30)
     pub(super) fn why_not_here(&self, id: InstrumentId, asked: &Asked) -> Option<RejectReason> {
-        let Asked { side, order_type, time_in_force, has_minimum, quantity, price } = *asked;
+        let Asked { side, order_type, time_in_force, has_minimum, follows, quantity, price } =
+            *asked;
         let market = self.market(id);
         let at_once = [TimeInForce::ImmediateOrCancel, TimeInForce::FillOrKill]
             .contains(&time_in_force)
@@ -741,7 +762,7 @@ impl Model {
             || has_minimum;
         let too_late = time_in_force == TimeInForce::AtTheOpen
             && ![Phase::PreOpen, Phase::OpeningAuction].contains(&market.phase);
-        let waits = time_in_force.is_for_auction() || collects(market.phase);
+        let waits = !follows && (time_in_force.is_for_auction() || collects(market.phase));
         let unbounded = order_type == OrderType::Market && side == Side::Buy && waits;
         if (collects(market.phase) && at_once) || too_late || (unbounded && self.is_paid(id)) {
             return Some(RejectReason::NotInPhase);

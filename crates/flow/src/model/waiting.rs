@@ -18,6 +18,8 @@ pub enum Place {
     Parent,
     /// It waits for its trigger. (20.1)
     Trigger,
+    /// It waits for a price to follow. (36.6)
+    Reference,
     /// It is triggered, and comes in when the orders triggered before it have. (20.4)
     Line,
 }
@@ -73,12 +75,12 @@ struct Candidate {
 
 impl Candidate {
     fn of(order: &ModelOrder) -> Self {
-        Self {
-            side: order.side,
-            order_type: order.order_type,
-            price: order.price,
-            pricing: order.instructions.pricing,
-        }
+        let (order_type, price) = match order.bound {
+            Some(bound) => (OrderType::Limit, bound),
+            None if order.is_pegged() => (OrderType::Market, order.price),
+            None => (order.order_type, order.price),
+        };
+        Self { side: order.side, order_type, price, pricing: order.instructions.pricing }
     }
 
     fn may_be_with(&self, other: &Self) -> bool {
@@ -156,7 +158,12 @@ impl Model {
         }
     }
 
-    fn cancel_all_of(&mut self, key: OrderKey, reason: CancelReason, events: &mut Vec<Event>) {
+    pub(super) fn cancel_all_of(
+        &mut self,
+        key: OrderKey,
+        reason: CancelReason,
+        events: &mut Vec<Event>,
+    ) {
         let place = self.place_of(key).expect("it was found live");
         let leaves = self.orders[place].leaves().0;
         self.cancel(place, leaves, reason, events);
@@ -265,6 +272,9 @@ impl Model {
         if order.instructions.parent != 0 {
             order.place = Place::Parent;
             return self.orders.push(order);
+        }
+        if order.is_pegged() {
+            return self.begin_pegged(order, events);
         }
         if !order.instructions.pricing.is_triggered() {
             return self.come_in(order, events);
@@ -379,6 +389,8 @@ impl Model {
                     let order = self.orders.remove(place);
                     self.come_in_triggered(order, events);
                 }
+            } else if let Some(key) = self.next_to_move() {
+                self.move_order(key, events);
             } else {
                 // A done order is no order any more. (6.9)
                 return self.orders.retain(|order| order.leaves().0 > 0);
@@ -490,6 +502,8 @@ pub(super) fn allowed_trigger(
             };
             is_price(Price(distance)) && trigger_fits
         }
-        _ => false,
+        Pricing::PrimaryPeg | Pricing::MarketPeg | Pricing::MidpointPeg => {
+            told.trigger == Ticks::ZERO
+        }
     }
 }
