@@ -20,6 +20,7 @@ pub mod recovery;
 
 use std::hint::black_box;
 
+use engine::AHEAD_MAX;
 use flow::wlf::{Flow, FlowName, Operation, Tally};
 use gateway::sys::thread_cpu_ns;
 use serde_json::{Value, json};
@@ -39,6 +40,10 @@ pub trait Contender: Sized {
 
     /// Puts an operation into the engine's words.
     fn steps(&mut self, operation: &Operation, steps: &mut Vec<Self::Step>);
+
+    /// Looks at what the next steps will need, up to [`AHEAD_MAX`] of them: part of what is measured.
+    /// An engine that cannot look ahead does nothing.
+    fn look_ahead(&self, _steps: &[Self::Step]) {}
 
     /// Does one step; this is what is measured.
     fn apply(&mut self, step: &Self::Step, trades: &mut Vec<Trade>);
@@ -251,8 +256,11 @@ fn run<C: Contender>(flow: &Flow, expected: &Tally) -> Run {
 /// nothing else (bench/instructions.sh).
 #[inline(never)]
 fn measured_steps<C: Contender>(contender: &mut C, steps: &[C::Step], trades: &mut Vec<Trade>) {
-    for step in steps {
-        contender.apply(step, trades);
+    for batch in steps.chunks(AHEAD_MAX) {
+        contender.look_ahead(batch);
+        for step in batch {
+            contender.apply(step, trades);
+        }
     }
     black_box(trades);
 }

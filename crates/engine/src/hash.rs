@@ -254,7 +254,7 @@ pub(crate) fn asset_limits(asset_id: AssetId, account_id: AccountId, limits: &As
 
 /// What an account has of an asset, after so many movements. What is reserved follows from the
 /// orders. A trade changes four of them, so it is one round.
-#[inline]
+#[inline(always)]
 pub(crate) fn balance(
     asset_id: AssetId,
     account_id: AccountId,

@@ -33,6 +33,7 @@ mod peg;
 pub mod matching;
 mod auction;
 mod trades;
+mod ahead;
 mod hash;
 mod view;
 mod snapshot;
@@ -54,6 +55,7 @@ use market::{
     TradeId, Traded,
 };
 
+pub use ahead::AHEAD_MAX;
 pub use money::{
     command::BALANCES_MAX,
     view::{AccountBalance, AccountState},
@@ -152,6 +154,13 @@ impl Engine {
             auctions_due: Vec::new(),
             scratch: Scratch::default(),
         }
+    }
+
+    /// Takes memory for so many live orders in all, and for the trades that are kept, and writes to
+    /// it, so that none of it is asked of the system while there are no more.
+    pub fn reserve_memory(&mut self, orders: usize) {
+        self.pool.reserve(orders);
+        self.trades.reserve();
     }
 
     /// Does what an input asks, and emits what came of it, in the order in which it happened.

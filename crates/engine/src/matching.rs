@@ -11,9 +11,12 @@ use core::iter;
 
 use market::{Price, Quantity, Side};
 
-use crate::book::{
-    ladder::{Ladder, NO_RANK, Take},
-    pool::{Pool, Rest, Slot},
+use crate::{
+    AHEAD_MAX,
+    book::{
+        ladder::{Ladder, NO_RANK, Take},
+        pool::{Pool, Rest, Slot},
+    },
 };
 
 /// The highest limit price, in ticks of whatever the caller counts in; the lowest is 0.
@@ -249,6 +252,33 @@ impl<P: Copy + Default> Matcher<P> {
         let Sides(ladders) = &mut self.books[(canceled.place >> 1) as usize];
         ladders[(canceled.place & 1) as usize].remove(&mut self.pool, canceled.rank, slot);
         Some(canceled.resting())
+    }
+
+    /// Looks at what is needed to cancel these orders, then to enter orders at these prices, all at
+    /// once, so that memory brings it side by side; up to [`AHEAD_MAX`](crate::AHEAD_MAX) in all.
+    /// Changes nothing; it pays where the orders are more than the caches hold.
+    #[inline]
+    pub fn look_ahead(
+        &self,
+        cancels: impl IntoIterator<Item = Handle>,
+        enters: impl IntoIterator<Item = (BookIndex, Side, Price)>,
+    ) {
+        let canceled = cancels.into_iter().map(|handle| Slot::from_bits(handle.slot));
+        let met = enters.into_iter().map(|(book, side, limit)| {
+            let Some(Sides(ladders)) = self.books.get(book.0 as usize) else { return Slot::NONE };
+            let own = usize::from(!side.is_buy());
+            let rank = limit.0 as u32 ^ flip(own);
+            let makers = &ladders[own ^ 1];
+            if makers.best_rank() <= rank ^ RANK_FLIP {
+                return makers.best_oldest();
+            }
+            ladders[own].youngest(rank).unwrap_or(Slot::NONE)
+        });
+        let mut slots = [Slot::NONE; AHEAD_MAX];
+        for (place, slot) in slots.iter_mut().zip(canceled.chain(met)) {
+            *place = slot;
+        }
+        self.pool.look_at(&slots);
     }
 
     /// Takes some lots from a resting order, which keeps its priority unless nothing is left: then it
@@ -527,6 +557,7 @@ mod tests {
                     let index = random.below(model.len() as u64) as usize;
                     let (&key, &(leaves, handle)) = model.iter().nth(index).unwrap();
                     model.remove(&key);
+                    matcher.look_ahead([handle], []);
                     let canceled = matcher.cancel(handle).unwrap();
                     assert_eq!((canceled.payload, canceled.leaves.0), (key.3, leaves));
                     continue;
@@ -537,6 +568,7 @@ mod tests {
                 let limit = if side.is_buy() { mid + 4 - away.min(mid) } else { mid - 4 + away };
                 let rests = random.below(10) != 0;
                 let new = NewOrder { rests, ..order(side, limit, 1 + random.below(50), step) };
+                matcher.look_ahead([], [(book, side, new.limit)]);
                 let mut trades = Vec::new();
                 let entered = matcher.enter(book, &new, |trade| trades.push(*trade)).unwrap();
 

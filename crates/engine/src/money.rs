@@ -22,8 +22,9 @@ mod snapshot;
 use alloc::vec::Vec;
 
 use market::{
-    AccountId, AssetId, Bucket, Event, InstrumentId, LedgerKind, OrderId, Price, Quantity,
-    RejectReason, SessionId, Side, Text, Timestamp, TradeId,
+    AccountId, AssetId, Bucket, Event, InstrumentId, LedgerEntry, LedgerKind, LedgerPlace,
+    MoneyClass, OrderId, Price, Quantity, RejectReason, SessionId, Side, Text, Timestamp, TradeId,
+    Units,
 };
 
 use crate::{book::matching::Match, hash::StateHash, names::Names, order::Order};
@@ -70,6 +71,33 @@ pub(crate) struct Asked<'a> {
     pub(crate) leaves: Quantity,
     /// The order that it replaces, and whose reservation it takes over.
     pub(crate) original: Option<&'a Order>,
+}
+
+/// What was held for an order that comes in.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Held {
+    asset_id: AssetId,
+    account_id: AccountId,
+    amount: u128,
+    /// Of the balance, since then.
+    version: u64,
+}
+
+impl Held {
+    /// As it is told, once the order is accepted.
+    #[inline(always)]
+    pub(crate) fn entry(self, order_id: OrderId) -> LedgerEntry {
+        let Self { asset_id, account_id, amount, version } = self;
+        LedgerEntry {
+            kind: LedgerKind::Reserve,
+            asset_id,
+            amount: Units::new(amount),
+            from: LedgerPlace { account_id, bucket: Bucket::Available, version },
+            to: LedgerPlace { account_id, bucket: Bucket::Reserved, version },
+            order_id,
+            trade_id: NO_TRADE,
+        }
+    }
 }
 
 impl Default for Money {
@@ -131,10 +159,50 @@ impl Money {
         }
     }
 
-    /// True if it matters how many orders the account of a session asks for.
-    #[inline]
-    pub(crate) fn counts_asked(&self, session_id: SessionId) -> bool {
-        self.accounts[self.account_id(session_id).0 as usize].orders_per_second_max != 0
+    /// Holds what an order of these terms could cost or deliver, if its account may have it and is
+    /// not to be looked at any closer; `None`, and nothing is done, if not.
+    #[inline(always)]
+    pub(crate) fn hold_plain(
+        &mut self,
+        session_id: SessionId,
+        instrument_id: InstrumentId,
+        (side, price, quantity): (Side, Price, Quantity),
+        hash: &mut StateHash,
+    ) -> Option<Held> {
+        let account_id = self.account_id(session_id);
+        let terms = self.terms.get(usize::from(instrument_id.0) - 1)?;
+        if account_id == AccountId::VENUE
+            || !matches!(terms.0.class, MoneyClass::Cash)
+            || !matches!(side, Side::Buy | Side::Sell)
+            || self.has_asset_limits
+            || self.accounts[account_id.0 as usize].is_limited
+        {
+            return None;
+        }
+        let amount = terms.reservation(side, price, quantity);
+        let asset_id = paid_with(terms, side);
+        let holding = &mut self.holdings[usize::from(asset_id.0) - 1];
+        let version = holding.hold(account_id, amount, hash)?;
+        Some(Held { asset_id, account_id, amount, version })
+    }
+
+    /// Gives back all that is held for a resting order, which is done.
+    #[inline(always)]
+    pub(crate) fn release_all(
+        &mut self,
+        order: &Order,
+        leaves: Quantity,
+        hash: &mut StateHash,
+        emit: &mut impl FnMut(Event),
+    ) {
+        let Some(terms) = self.terms(order.instrument_id) else { return };
+        if terms.is_position() {
+            return self.release_paid(order, leaves, Quantity::ZERO, hash, emit);
+        }
+        let amount = terms.reservation(order.side, order.price(), leaves);
+        let asset_id = paid_with(terms, order.side);
+        let account_id = self.account_id(order.key.session_id);
+        self.shift(asset_id, &hold(LedgerKind::Release, account_id, amount, order), hash, emit);
     }
 
     /// An order of a session became live.
@@ -391,6 +459,7 @@ impl Money {
         }
     }
 
+    #[inline(never)]
     fn release_paid(
         &mut self,
         order: &Order,
@@ -516,7 +585,10 @@ impl Money {
             ..pays
         };
         self.post(terms.0.quote, &pays, emit);
-        self.shift(terms.0.quote, &keeps, hash, emit);
+        if improvement != 0 {
+            let entry = self.holdings[usize::from(terms.0.quote.0) - 1].shift(&keeps);
+            emit(Event::Ledger(entry));
+        }
         self.post(terms.0.base, &delivers, emit);
         if self.has_fees && !terms.is_position() {
             self.charge(terms, met, trade_id, (cost, goods), hash, emit);
@@ -529,6 +601,7 @@ impl Money {
     }
 
     /// Charges both orders of a trade a part of what they received, and pays rebates.
+    #[inline(always)]
     fn charge(
         &mut self,
         terms: &Terms,
@@ -598,7 +671,7 @@ impl Money {
     }
 
     /// Moves an amount between the two buckets of an account, unless it is nothing.
-    #[inline]
+    #[inline(always)]
     fn shift(
         &mut self,
         asset_id: AssetId,
@@ -616,7 +689,7 @@ impl Money {
     }
 
     /// Carries out a movement, unless it is of nothing; what it touches is to be rehashed.
-    #[inline]
+    #[inline(always)]
     fn post(&mut self, asset_id: AssetId, movement: &Movement, emit: &mut impl FnMut(Event)) {
         if movement.amount == 0 {
             return;

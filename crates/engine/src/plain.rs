@@ -81,19 +81,21 @@ impl Engine {
         }
         let Some(number) = self.symbols.find(&order.symbol) else { return false };
         let instrument_id = InstrumentId(number);
-        // Before money: what an order costs is reckoned of terms that one may have.
-        let book = &self.books[usize::from(number) - 1];
-        let Some(ranks) = book.ranks(order.side, order.quantity, order.price) else {
-            return false;
-        };
-        if self.money.is_used() && !self.is_paid_plain(order, instrument_id) {
-            return false;
-        }
         let Self { sessions, books, pool, money, hash, .. } = self;
         let Some(session) = sessions.get_mut(key.session_id) else { return false };
         let book = &mut books[usize::from(number) - 1];
         if !session.takes_plain(key) || !book.is_plain() {
             return false;
+        }
+        let EnterOrder { side, price, quantity, .. } = *order;
+        let Some(ranks) = book.ranks(side, quantity, price) else { return false };
+        // After its terms: what an order costs is reckoned of a price and a quantity that it may have.
+        let mut held = None;
+        if money.is_used() {
+            held = money.hold_plain(key.session_id, instrument_id, (side, price, quantity), hash);
+            if held.is_none() {
+                return false;
+            }
         }
 
         session.consume_plain(key, hash);
@@ -113,8 +115,8 @@ impl Engine {
             attributes: order.attributes,
             conditions: order.conditions,
         }));
-        if money.is_used() {
-            money.reserve(&incoming(order, order_id, instrument_id), 0, hash, emit);
+        if let Some(held) = held {
+            emit(Event::Ledger(held.entry(order_id)));
         }
         let may_rest = order.time_in_force.may_rest();
         if book.opposite(order.side).best_rank() <= ranks.worst || !may_rest {
@@ -129,13 +131,6 @@ impl Engine {
         money.add_live(key.session_id);
         emit(booked(&order));
         true
-    }
-
-    /// May the account have this plain order, without anything to be counted or told?
-    #[inline(never)]
-    fn is_paid_plain(&self, order: &EnterOrder, instrument_id: InstrumentId) -> bool {
-        !self.money.counts_asked(order.key.session_id)
-            && self.check_money(order, instrument_id).is_ok()
     }
 
     /// Trades a plain order as far as it goes; what is left rests if it may.
@@ -193,7 +188,7 @@ impl Engine {
         if money.is_used() {
             money.remove_live(key.session_id);
             // It stays in its slot until that is used again.
-            money.release(&pool[slot].order, leaves, Quantity::ZERO, hash, emit);
+            money.release_all(&pool[slot].order, leaves, hash, emit);
         }
         true
     }

@@ -254,6 +254,12 @@ impl Session {
         self.live_orders += 1;
     }
 
+    /// Looks at where a number of the session's own channel will stand.
+    #[inline]
+    pub(crate) fn look_at(&self, key: OrderKey) {
+        self.own.live.look_at(key.user_ref_num);
+    }
+
     /// The slot of a live order.
     #[inline]
     pub(crate) fn find(&self, key: OrderKey) -> Option<Slot> {

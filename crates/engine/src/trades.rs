@@ -2,7 +2,9 @@
 
 use alloc::vec::Vec;
 
-use market::{InstrumentId, OrderId, OrderKey, Party, PastTrade, Price, Quantity, TradeId, Traded};
+use market::{
+    InstrumentId, OrderId, OrderKey, Party, PastTrade, Price, Quantity, SessionId, TradeId, Traded,
+};
 
 use crate::hash::{self, StateHash};
 
@@ -41,6 +43,13 @@ impl Trades {
     /// Without trades; what they will take is asked of the system at once, and used when they come.
     pub(crate) fn new() -> Self {
         Self { kept: Vec::with_capacity(TRADES_KEPT), oldest: 0 }
+    }
+
+    /// Writes to the memory of trades to come.
+    pub(crate) fn reserve(&mut self) {
+        let len = self.kept.len();
+        self.kept.resize(TRADES_KEPT, Kept::NONE);
+        self.kept.truncate(len);
     }
 
     /// Keeps a trade, in place of the oldest if there are enough.
@@ -163,6 +172,21 @@ impl Trades {
 }
 
 impl Kept {
+    /// In the place of a trade to come. Not all 0, so that it is written.
+    const NONE: Self = Self {
+        trade_id: TradeId(u64::MAX),
+        maker: OrderKey { session_id: SessionId(0), channel: 0, user_ref_num: 0 },
+        taker: OrderKey { session_id: SessionId(0), channel: 0, user_ref_num: 0 },
+        maker_order_id: OrderId(0),
+        taker_order_id: OrderId(0),
+        price: 0,
+        quantity: 0,
+        instrument_id: InstrumentId(0),
+        taker_is_buy: false,
+        is_broken: false,
+        hash: 0,
+    };
+
     #[inline]
     fn element(&self) -> u64 {
         let key = |key: &OrderKey| {

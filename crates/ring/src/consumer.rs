@@ -72,6 +72,14 @@ impl<T> Consumer<T> {
         count as usize
     }
 
+    /// What is published and not consumed, at most `limit` of it: the next that
+    /// [`poll`](Self::poll) will hand out, which consumes it.
+    pub fn peek(&mut self, limit: usize) -> impl Iterator<Item = &T> {
+        let (first, published) = self.reader.look();
+        let end = published.saturating_add(1).min(first.saturating_add(limit as u64));
+        (first..end).map(|sequence| self.reader.get(sequence))
+    }
+
     /// As [`poll`](Self::poll) where each value is consumed.
     #[inline]
     pub fn drain(&mut self, limit: usize, mut f: impl FnMut(&T, bool)) -> usize {

@@ -65,6 +65,10 @@ impl Contender for Balances {
         self.0.steps(operation, steps);
     }
 
+    fn look_ahead(&self, inputs: &[Input]) {
+        self.0.look_ahead(inputs);
+    }
+
     fn apply(&mut self, input: &Input, trades: &mut Vec<Trade>) {
         self.0.apply(input, trades);
     }

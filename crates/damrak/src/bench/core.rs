@@ -9,7 +9,7 @@ use market::{
     SelfMatchPrevention, Sequence, SessionId, Symbol, SystemEvent, Text, TimeInForce, Timestamp,
 };
 
-use super::{Contender, Trade};
+use super::{Contender, Trade, matching::ORDERS_EXPECTED};
 
 /// The engine of the venue, a session for each user of the flow.
 ///
@@ -63,8 +63,10 @@ impl Contender for Core {
     const NAME: &'static str = "engine";
 
     fn new(flow: &Flow) -> Self {
+        let mut engine = Engine::new();
+        engine.reserve_memory(ORDERS_EXPECTED);
         let mut core = Self {
-            engine: Engine::new(),
+            engine,
             outbox: Vec::with_capacity(1 << 16),
             sequence: Sequence::NONE,
             symbols: (0..flow.symbols)
@@ -130,6 +132,10 @@ impl Contender for Core {
             instructions: Instructions::NONE,
         };
         steps.push(self.input(Command::Enter(enter)));
+    }
+
+    fn look_ahead(&self, inputs: &[Input]) {
+        self.engine.look_ahead(inputs);
     }
 
     fn apply(&mut self, input: &Input, trades: &mut Vec<Trade>) {

@@ -7,7 +7,7 @@ use market::{Price, Quantity};
 use super::{Contender, Trade};
 
 /// Room from the start: more orders than rest at a time in any flow.
-const ORDERS_EXPECTED: usize = 200_000;
+pub(super) const ORDERS_EXPECTED: usize = 200_000;
 
 /// The books of the core without sessions, events and hash.
 ///

@@ -7,7 +7,7 @@
 use std::{fs, hint::black_box};
 
 use engine::{
-    Engine,
+    AHEAD_MAX, Engine,
     matching::{BookIndex, Handle, LIMIT_MAX, Matcher, NewOrder},
 };
 use flow::rng::Rng;
@@ -43,10 +43,14 @@ pub struct Resting {
     pub bytes_per_order: Option<f64>,
     /// The longest that one order took to be added, in nanoseconds, the timer's own included.
     pub pause_max_ns: u64,
-    /// To cancel any of them.
+    /// The same where memory for all of them was taken before the first.
+    pub pause_reserved_ns: u64,
+    /// To cancel any of them, looking ahead.
     pub cancel_ns: f64,
-    /// To cancel any of 10,000.
+    /// To cancel any of 10,000, looking ahead.
     pub cancel_few_ns: f64,
+    /// To cancel any of them, each by itself.
+    pub cancel_alone_ns: f64,
 }
 
 /// What a shape costs.
@@ -66,12 +70,18 @@ pub struct Shape {
 trait Holder {
     const NAME: &'static str;
 
-    fn new(orders: u64) -> Self;
+    fn new() -> Self;
+
+    /// Takes memory for so many orders.
+    fn reserve(&mut self, orders: u64);
 
     /// Adds an order that meets none; what cancels it.
     fn add(&mut self, side: Side, price: u64) -> u64;
 
     fn cancel(&mut self, name: u64);
+
+    /// Looks at what is needed to cancel some orders, up to [`AHEAD_MAX`].
+    fn look_ahead(&self, names: &[u64]);
 
     /// What it knows of its memory, in bytes.
     fn memory(&self) -> Option<u64> {
@@ -106,10 +116,18 @@ impl Books {
 impl Holder for Books {
     const NAME: &'static str = "matching";
 
-    fn new(_: u64) -> Self {
+    fn new() -> Self {
         let mut matcher = Matcher::new();
         let book = matcher.add_book();
         Self { matcher, book }
+    }
+
+    fn reserve(&mut self, orders: u64) {
+        self.matcher.reserve(orders as usize);
+    }
+
+    fn look_ahead(&self, names: &[u64]) {
+        self.matcher.look_ahead(names.iter().map(|name| Handle::from_bits(*name)), []);
     }
 
     fn add(&mut self, side: Side, price: u64) -> u64 {
@@ -152,7 +170,7 @@ impl Whole {
 impl Holder for Whole {
     const NAME: &'static str = "engine";
 
-    fn new(_: u64) -> Self {
+    fn new() -> Self {
         let symbol = Symbol::new("SHAPE").expect("up to eight characters");
         let mut whole = Self { engine: Engine::new(), symbol, numbers: vec![0; 1_000], next: 0 };
         whole.apply(Command::System(SystemEvent::StartOfSystemHours));
@@ -167,6 +185,23 @@ impl Holder for Whole {
             }));
         }
         whole
+    }
+
+    fn reserve(&mut self, orders: u64) {
+        self.engine.reserve_memory(orders as usize);
+    }
+
+    fn look_ahead(&self, names: &[u64]) {
+        let input = |name: &u64| Input {
+            sequence: self.engine.sequence(),
+            timestamp: Timestamp(0),
+            command: cancel(*name),
+        };
+        let mut inputs = [input(&0); AHEAD_MAX];
+        for (place, name) in inputs.iter_mut().zip(names) {
+            *place = input(name);
+        }
+        self.engine.look_ahead(&inputs[..names.len().min(AHEAD_MAX)]);
     }
 
     fn add(&mut self, side: Side, price: u64) -> u64 {
@@ -192,11 +227,16 @@ impl Holder for Whole {
     }
 
     fn cancel(&mut self, name: u64) {
-        let session_id = SessionId((name >> 32) as u16);
-        let key = OrderKey { session_id, channel: 0, user_ref_num: name as u32 };
-        let told = self.apply(Command::Cancel(CancelOrder { key, quantity: Quantity::ZERO }));
+        let told = self.apply(cancel(name));
         assert_eq!(told, 1, "it rested");
     }
+}
+
+/// What cancels an order of this name as a whole.
+fn cancel(name: u64) -> Command {
+    let session_id = SessionId((name >> 32) as u16);
+    let key = OrderKey { session_id, channel: 0, user_ref_num: name as u32 };
+    Command::Cancel(CancelOrder { key, quantity: Quantity::ZERO })
 }
 
 /// Lets so many orders rest in the core's books, and in the whole core.
@@ -212,36 +252,62 @@ fn resting_in<H: Holder>(orders: u64, seed: u64) -> Resting {
     // Not 0, so that it is written to and not taken for memory of the orders.
     let mut names = vec![u64::MAX; orders as usize];
     let before = resident_bytes();
-    let mut holder = H::new(orders);
-    let mut pause_max_ns = 0;
-    for name in &mut names {
-        let (side, price) = near(&mut rng, 10_000);
-        let started = thread_cpu_ns();
-        *name = holder.add(side, price);
-        pause_max_ns = pause_max_ns.max(thread_cpu_ns() - started);
-    }
+    let mut holder = H::new();
+    let pause_max_ns = add_all(&mut holder, &mut names, &mut rng);
     let taken = before.zip(resident_bytes()).map(|(before, after)| after.saturating_sub(before));
     let taken = holder.memory().or(taken);
     shuffle(&mut names, &mut rng);
-    let canceled = &names[..names.len().min(1_000_000)];
+    let (canceled, others) = names.split_at(names.len().min(1_000_000));
+    let cancel_ns = cancel_all(&mut holder, canceled) as f64 / canceled.len().max(1) as f64;
+    let alone = &others[..others.len().min(1_000_000)];
     let started = thread_cpu_ns();
-    for &name in canceled {
+    for &name in alone {
         holder.cancel(name);
     }
-    let cancel_ns = (thread_cpu_ns() - started) as f64 / canceled.len().max(1) as f64;
+    let cancel_alone_ns = (thread_cpu_ns() - started) as f64 / alone.len().max(1) as f64;
+    drop(holder);
+    let mut holder = H::new();
+    holder.reserve(orders);
+    let pause_reserved_ns = add_all(&mut holder, &mut names, &mut rng);
     Resting {
         engine: H::NAME,
         orders,
         bytes_per_order: taken.map(|taken| taken as f64 / orders.max(1) as f64),
         pause_max_ns,
+        pause_reserved_ns,
         cancel_ns,
+        cancel_alone_ns,
         cancel_few_ns: cancel_few::<H>(&mut rng),
     }
 }
 
+/// Adds orders until each name is one; the longest that one took, in nanoseconds.
+fn add_all<H: Holder>(holder: &mut H, names: &mut [u64], rng: &mut Rng) -> u64 {
+    let mut pause_max_ns = 0;
+    for name in names {
+        let (side, price) = near(rng, 10_000);
+        let started = thread_cpu_ns();
+        *name = holder.add(side, price);
+        pause_max_ns = pause_max_ns.max(thread_cpu_ns() - started);
+    }
+    pause_max_ns
+}
+
+/// Cancels orders, looking ahead; how long it took, in nanoseconds.
+fn cancel_all<H: Holder>(holder: &mut H, names: &[u64]) -> u64 {
+    let started = thread_cpu_ns();
+    for batch in names.chunks(AHEAD_MAX) {
+        holder.look_ahead(batch);
+        for &name in batch {
+            holder.cancel(name);
+        }
+    }
+    thread_cpu_ns() - started
+}
+
 /// What a cancel among few orders takes.
 fn cancel_few<H: Holder>(rng: &mut Rng) -> f64 {
-    let mut holder = H::new(ORDERS_FEW);
+    let mut holder = H::new();
     let (mut cpu_ns, mut count) = (0, 0);
     for _ in 0..50 {
         let mut names: Vec<u64> = (0..ORDERS_FEW)
@@ -251,11 +317,7 @@ fn cancel_few<H: Holder>(rng: &mut Rng) -> f64 {
             })
             .collect();
         shuffle(&mut names, rng);
-        let started = thread_cpu_ns();
-        for &name in &names {
-            holder.cancel(name);
-        }
-        cpu_ns += thread_cpu_ns() - started;
+        cpu_ns += cancel_all(&mut holder, &names);
         count += names.len();
     }
     cpu_ns as f64 / count as f64
@@ -295,7 +357,7 @@ pub fn shapes(orders: u64, seed: u64) -> Vec<Shape> {
 /// Fills a book with orders to sell, so many at a time, and has each taken; by order, of which there
 /// are `orders` in all.
 fn filled_and_taken(at_a_time: u64, orders: u64, mut price: impl FnMut(u64) -> u64) -> f64 {
-    let mut books = Books::new(orders);
+    let mut books = Books::new();
     let rounds = (orders / at_a_time).max(1);
     let started = thread_cpu_ns();
     for _ in 0..rounds {
@@ -321,7 +383,7 @@ fn to_and_fro(orders: u64, at_a_time: u64) -> f64 {
 }
 
 fn canceled_later(orders: u64, at_a_time: u64, price: impl Fn(u64) -> u64) -> f64 {
-    let mut books = Books::new(orders);
+    let mut books = Books::new();
     let mut names = vec![u64::MAX; at_a_time.max(1) as usize];
     let started = thread_cpu_ns();
     for place in 0..orders {
@@ -362,6 +424,8 @@ impl Resting {
             "orders": self.orders,
             "bytes_per_order": self.bytes_per_order,
             "pause_max_ns": self.pause_max_ns,
+            "pause_reserved_ns": self.pause_reserved_ns,
+            "cancel_alone_ns": self.cancel_alone_ns,
             "cancel_ns": self.cancel_ns,
             "cancel_few_ns": self.cancel_few_ns,
         })

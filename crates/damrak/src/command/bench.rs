@@ -271,18 +271,27 @@ fn book(arguments: &BookArguments) -> Result<(), Failure> {
 
 fn shapes_table(resting: &[Resting], shapes: &[Shape]) -> String {
     let mut text = format!(
-        "resting orders\n  {:<12}{:>12}{:>12}{:>14}{:>12}{:>14}",
-        "engine", "orders", "bytes each", "longest add", "cancel", "among 10 000"
+        "resting orders\n  {:<12}{:>12}{:>12}{:>14}{:>10}{:>10}{:>14}{:>10}",
+        "engine",
+        "orders",
+        "bytes each",
+        "longest add",
+        "reserved",
+        "cancel",
+        "among 10 000",
+        "alone"
     );
     for row in resting {
         let bytes = row.bytes_per_order.map_or("-".to_owned(), |bytes| format!("{bytes:.1}"));
         text.push_str(&format!(
-            "\n  {:<12}{:>12}{bytes:>12}{:>14}{:>12.1}{:>14.1}",
+            "\n  {:<12}{:>12}{bytes:>12}{:>14}{:>10}{:>10.1}{:>14.1}{:>10.1}",
             row.engine,
             grouped(row.orders),
             row.pause_max_ns,
+            row.pause_reserved_ns,
             row.cancel_ns,
-            row.cancel_few_ns
+            row.cancel_few_ns,
+            row.cancel_alone_ns
         ));
     }
     text.push_str(&format!(

@@ -3,7 +3,7 @@ use std::{
     sync::{Arc, Mutex, PoisonError},
 };
 
-use engine::Engine;
+use engine::{AHEAD_MAX, Engine};
 use market::{Input, Output, Sequence};
 use ring::{Agent, AgentError, Consumer, Cursor, Flow, Full, Latest, Producer, Words};
 
@@ -193,24 +193,34 @@ impl Agent for EngineStage {
         }
         let Self { inputs, engine, outputs, outbox, sent, checkpoints, .. } = self;
         let (hash_every, hash_next) = (self.hash_every, &mut self.hash_next);
-        let work = inputs.poll(TURN_LIMIT, |input, _| {
-            let (cause, timestamp) = (input.sequence, input.timestamp);
-            let mut batch = outputs.batch();
-            engine.apply(input, &mut |event| {
-                let output = Output { cause, timestamp, event };
-                if !outbox.is_empty() {
-                    outbox.push(output);
-                } else if let Err(Full(output)) = batch.push(output) {
-                    outbox.push(output);
+        let mut work = 0;
+        loop {
+            // What some of them need is brought from memory side by side.
+            engine.look_ahead(inputs.peek(AHEAD_MAX));
+            let limit = AHEAD_MAX.min(TURN_LIMIT - work);
+            let done = inputs.poll(limit, |input, _| {
+                let (cause, timestamp) = (input.sequence, input.timestamp);
+                let mut batch = outputs.batch();
+                engine.apply(input, &mut |event| {
+                    let output = Output { cause, timestamp, event };
+                    if !outbox.is_empty() {
+                        outbox.push(output);
+                    } else if let Err(Full(output)) = batch.push(output) {
+                        outbox.push(output);
+                    }
+                });
+                if cause.0 >= *hash_next {
+                    *hash_next += hash_every;
+                    // The ring has only lappable readers, so it always has room.
+                    let _ = checkpoints.try_publish(Checkpoint::of(engine));
                 }
+                if outbox.is_empty() { Flow::Continue } else { Flow::Stop }
             });
-            if cause.0 >= *hash_next {
-                *hash_next += hash_every;
-                // The ring has only lappable readers, so it always has room.
-                let _ = checkpoints.try_publish(Checkpoint::of(engine));
+            work += done;
+            if done < limit || work == TURN_LIMIT || !outbox.is_empty() {
+                break;
             }
-            if outbox.is_empty() { Flow::Continue } else { Flow::Stop }
-        });
+        }
         self.due.set(due_ns(&self.engine));
         debug_assert_eq!(*sent, 0, "what is in the outbox now was put there in this turn");
         if let Some(applied) = self.applied.as_ref().filter(|_| self.outbox.is_empty()) {

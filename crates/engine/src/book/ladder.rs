@@ -99,6 +99,12 @@ impl Ladder {
         far.expect("the best level is somewhere").1.oldest
     }
 
+    /// The last order of a rank, if that is in the window.
+    #[inline]
+    pub(crate) fn youngest(&self, rank: u32) -> Option<Slot> {
+        Some(self.window.level_in_block(rank)?.youngest)
+    }
+
     /// The best level whose rank is not below `rank`: with the rank after the last one, the next.
     pub(crate) fn at_or_after(&self, rank: u32) -> Option<(u32, Level)> {
         let near = self.window.rank_at_or_after(rank).map(|at| (at, self.window.level(at)));

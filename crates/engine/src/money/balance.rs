@@ -36,7 +36,7 @@ impl Balance {
         self.available + self.reserved.cast_signed()
     }
 
-    #[inline]
+    #[inline(always)]
     fn take(&mut self, bucket: Bucket, amount: u128) {
         match bucket {
             Bucket::Available => self.available -= amount.cast_signed(),
@@ -48,7 +48,7 @@ impl Balance {
         }
     }
 
-    #[inline]
+    #[inline(always)]
     fn give(&mut self, bucket: Bucket, amount: u128) {
         match bucket {
             Bucket::Available => self.available += amount.cast_signed(),
@@ -148,17 +148,29 @@ impl Holding {
 
     /// Moves an amount, which is more than nothing, and says so. The balances that it touches must be
     /// [`rehash`](Self::rehash)ed before the command is over.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn apply(&mut self, movement: &Movement) -> LedgerEntry {
-        let Movement { kind, from, to, amount, order_id, trade_id } = *movement;
+        let Movement { from, to, amount, .. } = *movement;
         // Two buckets of one balance move at once.
-        let is_one = from.0 == to.0 && from.1 != Bucket::Outside && to.1 != Bucket::Outside;
+        let stays = from.1 != Bucket::Outside && to.1 != Bucket::Outside;
+        let is_one = stays && from.0 == to.0;
         let mut from_version = self.take(from, amount, !is_one);
         let to_version = self.give(to, amount);
         if is_one {
             from_version = to_version;
         }
-        assert!(self.held == self.issued.cast_signed(), "{:?} is conserved", self.asset);
+        if !stays {
+            self.held += if from.1 == Bucket::Outside { amount } else { 0 }.cast_signed();
+            self.held -= if to.1 == Bucket::Outside { amount } else { 0 }.cast_signed();
+            assert!(self.held == self.issued.cast_signed(), "{:?} is conserved", self.asset);
+        }
+        self.entry(movement, from_version, to_version)
+    }
+
+    /// What is told of a movement.
+    #[inline(always)]
+    fn entry(&self, movement: &Movement, from_version: u64, to_version: u64) -> LedgerEntry {
+        let Movement { kind, from, to, amount, order_id, trade_id } = *movement;
         LedgerEntry {
             kind,
             asset_id: self.asset.asset_id,
@@ -170,9 +182,30 @@ impl Holding {
         }
     }
 
+    /// Holds an amount for an order; how many movements have touched the balance since. `None`, and
+    /// nothing is done, if less is available, or nothing is to be held.
+    #[inline(always)]
+    pub(crate) fn hold(
+        &mut self,
+        account_id: AccountId,
+        amount: u128,
+        hash: &mut StateHash,
+    ) -> Option<u64> {
+        let balance = &mut self.balances[account_id.0 as usize];
+        if amount == 0 || balance.available < amount.cast_signed() {
+            return None;
+        }
+        balance.available -= amount.cast_signed();
+        balance.reserved += amount;
+        balance.version += 1;
+        let version = balance.version;
+        self.rehash(account_id, hash);
+        Some(version)
+    }
+
     /// Moves an amount, which is more than nothing, between the two buckets of a balance, and says so;
     /// as for [`apply`](Self::apply).
-    #[inline]
+    #[inline(always)]
     pub(crate) fn shift(&mut self, shift: &Shift) -> LedgerEntry {
         let Shift { kind, account_id, amount, order_id, trade_id } = *shift;
         let (from, to) = match kind {
@@ -196,7 +229,7 @@ impl Holding {
     }
 
     /// Takes an amount from where it is; says how many movements have touched that.
-    #[inline]
+    #[inline(always)]
     fn take(
         &mut self,
         (account_id, bucket): (AccountId, Bucket),
@@ -209,7 +242,6 @@ impl Holding {
             assert!(self.issued <= ISSUED_MAX, "checked before it came in");
             return self.version;
         }
-        self.held -= amount.cast_signed();
         let balance = &mut self.balances[account_id.0 as usize];
         balance.take(bucket, amount);
         balance.version += u64::from(is_counted);
@@ -217,7 +249,7 @@ impl Holding {
     }
 
     /// Gives an amount to where it is to be; says how many movements have touched that.
-    #[inline]
+    #[inline(always)]
     fn give(&mut self, (account_id, bucket): (AccountId, Bucket), amount: u128) -> u64 {
         if bucket == Bucket::Outside {
             let left = self.issued.checked_sub(amount);
@@ -225,7 +257,6 @@ impl Holding {
             self.version += 1;
             return self.version;
         }
-        self.held += amount.cast_signed();
         let balance = &mut self.balances[account_id.0 as usize];
         balance.give(bucket, amount);
         balance.version += 1;
@@ -233,7 +264,7 @@ impl Holding {
     }
 
     /// Brings the state hash up to what an account has now.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn rehash(&mut self, account_id: AccountId, hash: &mut StateHash) {
         let asset_id = self.asset.asset_id;
         let balance = &mut self.balances[account_id.0 as usize];
@@ -297,7 +328,7 @@ impl Holding {
 
 /// The element of the state hash that a balance is; none before it is first touched. What is
 /// reserved follows from the live orders.
-#[inline]
+#[inline(always)]
 fn element(balance: &Balance, asset_id: AssetId, account_id: AccountId) -> u64 {
     if balance.version == 0 {
         return 0;

@@ -57,6 +57,12 @@ impl Numbers {
         self.elder.as_ref()?.get(number)
     }
 
+    /// Looks at where a number leads.
+    #[inline]
+    pub(crate) fn look_at(&self, number: u32) {
+        core::hint::black_box(self.latest.get(self.place(number)).map(|place| place.number));
+    }
+
     /// Adds an order whose number is above all before.
     #[inline(always)]
     pub(crate) fn append(&mut self, number: u32, slot: Slot) {
