@@ -316,7 +316,7 @@ fn message(command: &Command) -> MessageBuffer {
 
 #[cfg(test)]
 mod tests {
-    use market::SessionId;
+    use market::{SessionId, Timestamp};
 
     use super::*;
 
@@ -326,7 +326,9 @@ mod tests {
         let session_id = SessionId(7);
         let symbol = Symbol::new("AAA").unwrap();
         let firm = Firm::new("FIRM").unwrap();
-        let read = |message: MessageBuffer| ouch::command(&message, session_id).unwrap();
+        let read = |message: MessageBuffer| {
+            ouch::command(&message, session_id, Timestamp::default()).unwrap()
+        };
         let key = |user_ref_num| OrderKey { session_id, channel: 0, user_ref_num };
         let (five, ten) = (Quantity(5), Price(10));
 

@@ -408,8 +408,9 @@ impl<N: StreamNetwork> OrderEntry<N> {
     ) -> Result<(), ouch::Malformed> {
         self.counters.messages.add(1);
         let session_id = self.replies.session(account).expect("who is logged in has a session");
-        let command = ouch::command(message, session_id)?;
-        let submission = Submission { received: Timestamp(now_ns), command };
+        let received = Timestamp(now_ns);
+        let command = ouch::command(message, session_id, received)?;
+        let submission = Submission { received, command };
         self.submissions.try_publish(submission).expect("there was a free slot");
         self.free -= 1;
         self.counters.submitted.add(1);

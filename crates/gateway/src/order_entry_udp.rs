@@ -406,7 +406,8 @@ impl Intake {
         received: Timestamp,
     ) -> Result<(), ouch::Malformed> {
         self.counters.messages.add(1);
-        let submission = Submission { received, command: ouch::command(message, session_id)? };
+        let command = ouch::command(message, session_id, received)?;
+        let submission = Submission { received, command };
         if !self.backlog.is_empty() {
             self.backlog.push_back(submission);
         } else if let Err(Full(submission)) = self.submissions.try_publish(submission) {

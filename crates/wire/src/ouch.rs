@@ -33,7 +33,7 @@ pub use outbound::{
     OrderCanceled, OrderExecuted, OrderModified, OrderPriorityUpdate, OrderReplaced, OrderRestated,
     Outbound, Rejected, SystemEvent, decode_outbound,
 };
-pub use request::request;
+pub use request::{request, request_at};
 
 /// The highest limit price, in ticks: 199,999.9900.
 pub const LIMIT_PRICE_MAX: u64 = 0x7735_939C;

@@ -3,9 +3,9 @@
 use market::{
     AccountQuery, CancelOrder, Capacity, ClientOrderId, Command, ConditionChanges, Conditions,
     CustomerType, Display, EntrySwitch, Firm, Instructions, Lots, MassCancel, ModifyOrder,
-    OrderAttributes, OrderKey, OrderType, Price, Quantity, RefusedOrder, RejectReason,
+    OrderAttributes, OrderKey, OrderType, Price, Pricing, Quantity, RefusedOrder, RejectReason,
     ReplaceOrder, ReplaceTerms, SelfMatchGroup, SelfMatchPrevention, SessionId, Side, Symbol,
-    TimeInForce,
+    TimeInForce, Timestamp,
 };
 
 use super::{
@@ -14,7 +14,11 @@ use super::{
 };
 use crate::field::{Price64, U32};
 
-/// What a participant's message asks.
+/// A good-till-time order lives for less than so many seconds. OUCH 5.0, section 1.
+pub(super) const SECONDS_TO_LIVE_END: u32 = 86_400;
+
+/// What a participant's message asks that was received at this moment, from which a good-till-time
+/// order's seconds to live count.
 ///
 /// An order whose fields mean nothing, or something that is not offered here, is still a command:
 /// [`Command::Refuse`] with the first reason in the order of the checks, or a
@@ -25,14 +29,18 @@ use crate::field::{Price64, U32};
 /// If there is nothing to act on: the bytes are no message, the channel cannot be told, or a
 /// request about live orders is not understood in full. Nothing is used up then; the caller
 /// ignores the message and says so.
-pub fn command(message: &[u8], session_id: SessionId) -> Result<Command, Malformed> {
+pub fn command(
+    message: &[u8],
+    session_id: SessionId,
+    received: Timestamp,
+) -> Result<Command, Malformed> {
     Ok(match decode_inbound(message)? {
         Inbound::EnterOrder(order, appendage) => {
-            let options = Options::read(appendage, b'O')?;
+            let options = Options::read(appendage, b'O', received)?;
             enter(order, &options, options.key(session_id, order.user_ref_num))
         }
         Inbound::ReplaceOrderRequest(request, appendage) => {
-            let options = Options::read(appendage, b'U')?;
+            let options = Options::read(appendage, b'U', received)?;
             Command::Replace(ReplaceOrder {
                 original_user_ref_num: request.orig_user_ref_num.get(),
                 key: options.key(session_id, request.user_ref_num),
@@ -192,7 +200,9 @@ fn auction(cross_type: u8) -> Option<Option<TimeInForce>> {
 /// The lives that OUCH can say and that are offered.
 fn time_in_force(code: u8) -> Option<TimeInForce> {
     match TimeInForce::from_code(code)? {
-        offered @ (TimeInForce::Day | TimeInForce::ImmediateOrCancel) => Some(offered),
+        offered @ (TimeInForce::Day
+        | TimeInForce::ImmediateOrCancel
+        | TimeInForce::GoodTillTime) => Some(offered),
         _ => None,
     }
 }
@@ -204,6 +214,13 @@ fn price(ticks: Price64) -> (OrderType, Price) {
     } else {
         (OrderType::Limit, Price(ticks.get()))
     }
+}
+
+/// The second at which an order expires that lives for so many from a moment on, the one that has begun
+/// then not counted: so it never lives shorter than was asked.
+fn expires_s(received: Timestamp, seconds_to_live: u32) -> u32 {
+    let from_s = u32::try_from(received.0.div_ceil(1_000_000_000)).unwrap_or(u32::MAX);
+    from_s.saturating_add(seconds_to_live)
 }
 
 /// The value of a tag of four bytes.
@@ -229,6 +246,7 @@ struct Options {
     conditions: ConditionChanges,
     /// What is named of them; `None` if no tag names any.
     instructions: Option<Instructions>,
+    received: Timestamp,
     /// The first reason, in the order of the checks, for which some tag cannot be accepted.
     refusal: Option<RejectReason>,
 }
@@ -236,7 +254,11 @@ struct Options {
 impl Options {
     /// Reads the appendage of an inbound message of this type. What cannot be accepted is kept as
     /// the refusal; only a channel that cannot be told is an error.
-    fn read(appendage: Appendage<'_>, message_type: u8) -> Result<Self, Malformed> {
+    fn read(
+        appendage: Appendage<'_>,
+        message_type: u8,
+        received: Timestamp,
+    ) -> Result<Self, Malformed> {
         let mut options = Self {
             channel: 0,
             firm: Firm::BLANK,
@@ -247,6 +269,7 @@ impl Options {
             side: None,
             conditions: ConditionChanges::NONE,
             instructions: None,
+            received,
             refusal: None,
         };
         let mut seen = 0_u32;
@@ -268,12 +291,17 @@ impl Options {
                 options.refuse(reason);
             }
         }
+        let told = options.instructions.unwrap_or_default();
+        if told.offset != 0 && !told.pricing.is_pegged() {
+            options.refuse(RejectReason::PeggingNotAllowed);
+        }
         Ok(options)
     }
 
     /// As [`Options::read`], for messages that cannot be refused: they are understood or ignored.
     fn read_understood(appendage: Appendage<'_>, message_type: u8) -> Result<Self, Malformed> {
-        let options = Self::read(appendage, message_type)?;
+        // None of these has a tag that counts from a moment.
+        let options = Self::read(appendage, message_type, Timestamp::default())?;
         if options.refusal.is_some() { Err(Malformed::Tag) } else { Ok(options) }
     }
 
@@ -314,11 +342,14 @@ impl Options {
             Tag::MaxFloor => self.instruct().shown_quantity = lots(value),
             Tag::RandomReserves => self.instruct().shown_range = lots(value),
             Tag::PriceType => match value[0] {
-                b'L' => {}
-                b'P' | b'M' | b'R' | b'Q' | b'm' => return Err(RejectReason::PeggingNotAllowed),
+                b'L' => self.instruct().pricing = Pricing::Limit,
+                b'P' => self.instruct().pricing = Pricing::MarketPeg,
+                b'M' => self.instruct().pricing = Pricing::MidpointPeg,
+                b'R' => self.instruct().pricing = Pricing::PrimaryPeg,
+                b'Q' | b'm' => return Err(RejectReason::PeggingNotAllowed),
                 _ => return Err(RejectReason::InvalidPegType),
             },
-            Tag::PegOffset => asks_nothing(&[&[0; 4]], RejectReason::PeggingNotAllowed)?,
+            Tag::PegOffset => self.instruct().offset = lots(value).0.cast_signed(),
             Tag::AiqStrategy => {
                 let prevention = SelfMatchPrevention::from_code(value[0])
                     .ok_or(RejectReason::InvalidSelfMatchPrevention)?;
@@ -333,8 +364,14 @@ impl Options {
                     Some(group.ok_or(RejectReason::InvalidSelfMatchPrevention)?);
             }
             Tag::DiscretionPrice => asks_nothing(&[&[0; 8]], RejectReason::NotSupported)?,
-            Tag::DiscretionPegOffset | Tag::ExpireTime => {
-                asks_nothing(&[&[0; 4]], RejectReason::NotSupported)?;
+            Tag::DiscretionPegOffset => asks_nothing(&[&[0; 4]], RejectReason::NotSupported)?,
+            Tag::ExpireTime => {
+                let moment = match lots(value).0 {
+                    0 => 0,
+                    seconds if seconds < SECONDS_TO_LIVE_END => expires_s(self.received, seconds),
+                    _ => return Err(RejectReason::NotSupported),
+                };
+                self.instruct().expires_s = moment;
             }
             Tag::DiscretionPriceType => asks_nothing(&[b"L"], RejectReason::NotSupported)?,
             Tag::PostOnly => {

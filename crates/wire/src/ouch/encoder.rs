@@ -16,8 +16,8 @@ use super::{
     EnableOrderEntryResponse, MassCancelResponse, MessageBuffer, OrderAccepted, OrderCanceled,
     OrderExecuted, OrderModified, OrderPriorityUpdate, OrderReplaced, OrderRestated, Tag,
     request::{
-        minimum_tag, post_only_tag, price, quantity, self_match_tags, shown_quantity_tag,
-        shown_range_tag,
+        expire_tag, minimum_tag, offset_tag, post_only_tag, price, pricing_tag, quantity,
+        self_match_tags, shown_quantity_tag, shown_range_tag,
     },
 };
 use crate::{field::Nanos64, layout::Message};
@@ -82,7 +82,9 @@ impl Encoder {
             Event::Accepted(accepted) => {
                 let symbol = self.symbol(accepted.instrument_id);
                 let told = mem::take(&mut self.instructions);
-                emit(owner(&accepted.key), &order_accepted(timestamp, accepted, &told, symbol));
+                let seconds = seconds_left(output.timestamp, &told);
+                let message = order_accepted(timestamp, accepted, &told, seconds, symbol);
+                emit(owner(&accepted.key), &message);
             }
             Event::Rejected(rejected) => {
                 emit(owner(&rejected.key), &order_rejected(timestamp, rejected));
@@ -90,7 +92,9 @@ impl Encoder {
             Event::Replaced(replaced) => {
                 let symbol = self.symbol(replaced.instrument_id);
                 let told = mem::take(&mut self.instructions);
-                emit(owner(&replaced.key), &order_replaced(timestamp, replaced, &told, symbol));
+                let seconds = seconds_left(output.timestamp, &told);
+                let message = order_replaced(timestamp, replaced, &told, seconds, symbol);
+                emit(owner(&replaced.key), &message);
             }
             Event::Traded(traded) => {
                 let (maker_flag, taker_flag) = liquidity_flags(traded);
@@ -320,6 +324,7 @@ fn order_accepted(
     timestamp: Nanos64,
     accepted: &Accepted,
     instructions: &Instructions,
+    seconds_to_live: u32,
     symbol: Symbol,
 ) -> MessageBuffer {
     let attributes = &accepted.attributes;
@@ -348,11 +353,10 @@ fn order_accepted(
     }
     shown_quantity_tag(&mut message, instructions);
     pricing_tag(&mut message, instructions);
-    if instructions.pricing.is_pegged() && instructions.offset != 0 {
-        message.tag(Tag::PegOffset, &instructions.offset.to_be_bytes());
-    }
+    offset_tag(&mut message, instructions);
     post_only_tag(&mut message, &accepted.conditions);
     shown_range_tag(&mut message, instructions);
+    expire_tag(&mut message, seconds_to_live);
     if attributes.group_id != 0 {
         message.tag(Tag::GroupId, &attributes.group_id.to_be_bytes());
     }
@@ -369,6 +373,7 @@ fn order_replaced(
     timestamp: Nanos64,
     replaced: &Replaced,
     instructions: &Instructions,
+    seconds_to_live: u32,
     symbol: Symbol,
 ) -> MessageBuffer {
     let attributes = &replaced.attributes;
@@ -396,16 +401,17 @@ fn order_replaced(
     shown_quantity_tag(&mut message, instructions);
     pricing_tag(&mut message, instructions);
     post_only_tag(&mut message, &replaced.conditions);
+    expire_tag(&mut message, seconds_to_live);
     message.user_ref_idx(replaced.key.channel);
     self_match_tags(&mut message, &replaced.conditions);
     message
 }
 
-/// What the price of a pegged order follows.
-fn pricing_tag(message: &mut MessageBuffer, instructions: &Instructions) {
-    if instructions.pricing.is_pegged() {
-        message.tag(Tag::PriceType, &[instructions.pricing.code()]);
-    }
+/// The whole seconds that an order has left to live; 0 if it does not expire.
+fn seconds_left(timestamp: Timestamp, instructions: &Instructions) -> u32 {
+    let now_s = timestamp.0.div_ceil(1_000_000_000);
+    let seconds = u64::from(instructions.expires_s).saturating_sub(now_s);
+    u32::try_from(seconds).expect("no more than the moment itself")
 }
 
 /// A refreshed order is restated, with its new name on the feed; a moved one has another priority.

@@ -2,13 +2,13 @@
 
 use market::{
     Command, Conditions, CustomerType, EnterOrder, Firm, Instructions, Lots, OrderType, Price,
-    Quantity, ReplaceTerms, SelfMatchGroup, SelfMatchPrevention, TimeInForce,
+    Pricing, Quantity, ReplaceTerms, SelfMatchGroup, SelfMatchPrevention, TimeInForce, Timestamp,
 };
 
 use super::{
     AccountQueryRequest, CancelOrderRequest, DisableOrderEntryRequest, EnableOrderEntryRequest,
     MARKET_PRICE, MassCancelRequest, MessageBuffer, ModifyOrderRequest, ReplaceOrderRequest,
-    SELF_MATCH_GROUP_DEFAULT, Tag, encoder::life,
+    SELF_MATCH_GROUP_DEFAULT, Tag, command::SECONDS_TO_LIVE_END, encoder::life,
 };
 use crate::{
     field::{Price64, U32},
@@ -18,24 +18,39 @@ use crate::{
 /// The message that asks for `command`; [`command`](super::command) reads it back.
 ///
 /// `None` for what no participant can ask in OUCH: system, instrument and session commands,
-/// refused orders, a replace without terms, and orders of a type or a life that it cannot say.
+/// refused orders, a replace without terms, and orders of a type or a life that it cannot say; and
+/// for a good-till-time order, whose life counts from a moment: see [`request_at`].
 ///
 /// # Panics
 /// If a quantity is beyond 32 bits.
 #[must_use]
 pub fn request(command: &Command) -> Option<MessageBuffer> {
+    request_with(command, None)
+}
+
+/// As [`request`], of a message that is received at this moment.
+///
+/// # Panics
+/// If a quantity is beyond 32 bits.
+#[must_use]
+pub fn request_at(command: &Command, received: Timestamp) -> Option<MessageBuffer> {
+    request_with(command, Some(received))
+}
+
+fn request_with(command: &Command, received: Option<Timestamp>) -> Option<MessageBuffer> {
     Some(match command {
         Command::Enter(order) => {
             // That it is for an auction, its cross type says.
             let for_auction = order.time_in_force.is_for_auction();
             let said = if for_auction { TimeInForce::Day } else { order.time_in_force };
             sayable(order.order_type, said, &order.instructions)?;
-            enter(order)
+            enter(order, seconds_to_live(&order.instructions, received)?)
         }
         Command::Replace(replace) => {
             let terms = replace.terms.as_ref()?;
             let instructions = terms.instructions.unwrap_or_default();
             sayable(terms.order_type, terms.time_in_force, &instructions)?;
+            let seconds = seconds_to_live(&instructions, received)?;
             let mut message = MessageBuffer::with_appendage(&ReplaceOrderRequest {
                 message_type: ReplaceOrderRequest::TYPE,
                 orig_user_ref_num: replace.original_user_ref_num.into(),
@@ -47,7 +62,7 @@ pub fn request(command: &Command) -> Option<MessageBuffer> {
                 inter_market_sweep_eligibility: b'N',
                 cl_ord_id: *terms.client_order_id.as_bytes(),
             });
-            replace_tags(&mut message, terms, replace.key.channel);
+            replace_tags(&mut message, terms, seconds, replace.key.channel);
             message
         }
         Command::Cancel(cancel) => {
@@ -127,16 +142,36 @@ fn sayable(
     instructions: &Instructions,
 ) -> Option<()> {
     let type_sayable = matches!(order_type, OrderType::Limit | OrderType::Market);
-    let life_sayable = matches!(time_in_force, TimeInForce::Day | TimeInForce::ImmediateOrCancel);
-    let reserve = Instructions {
-        shown_quantity: instructions.shown_quantity,
-        shown_range: instructions.shown_range,
+    let life_sayable = matches!(
+        time_in_force,
+        TimeInForce::Day | TimeInForce::ImmediateOrCancel | TimeInForce::GoodTillTime
+    );
+    let Instructions { pricing, offset, shown_quantity, shown_range, expires_s, .. } =
+        *instructions;
+    let said = Instructions {
+        pricing,
+        offset,
+        shown_quantity,
+        shown_range,
+        expires_s,
         ..Instructions::NONE
     };
-    (type_sayable && life_sayable && *instructions == reserve).then_some(())
+    let pricing_sayable = pricing.is_pegged() || pricing == Pricing::Limit && offset == 0;
+    (type_sayable && life_sayable && pricing_sayable && *instructions == said).then_some(())
 }
 
-fn enter(order: &EnterOrder) -> MessageBuffer {
+/// How long an order lives that is received at a moment; `None` if it cannot be said. One without
+/// a moment at which it expires has 0.
+fn seconds_to_live(instructions: &Instructions, received: Option<Timestamp>) -> Option<u32> {
+    if instructions.expires_s == 0 {
+        return Some(0);
+    }
+    let from_s = received?.0.div_ceil(1_000_000_000);
+    let seconds = u64::from(instructions.expires_s).checked_sub(from_s)?;
+    u32::try_from(seconds).ok().filter(|seconds| (1..SECONDS_TO_LIVE_END).contains(seconds))
+}
+
+fn enter(order: &EnterOrder, seconds_to_live: u32) -> MessageBuffer {
     let (time_in_force, cross_type) = life(order.time_in_force);
     let mut message = MessageBuffer::with_appendage(&super::EnterOrder {
         message_type: super::EnterOrder::TYPE,
@@ -161,8 +196,11 @@ fn enter(order: &EnterOrder) -> MessageBuffer {
         message.tag(Tag::CustomerType, &[attributes.customer_type.code()]);
     }
     shown_quantity_tag(&mut message, &order.instructions);
+    pricing_tag(&mut message, &order.instructions);
+    offset_tag(&mut message, &order.instructions);
     post_only_tag(&mut message, &order.conditions);
     shown_range_tag(&mut message, &order.instructions);
+    expire_tag(&mut message, seconds_to_live);
     if attributes.group_id != 0 {
         message.tag(Tag::GroupId, &attributes.group_id.to_be_bytes());
     }
@@ -179,6 +217,27 @@ pub(super) fn shown_quantity_tag(message: &mut MessageBuffer, instructions: &Ins
     }
 }
 
+/// What the price of a pegged order follows.
+pub(super) fn pricing_tag(message: &mut MessageBuffer, instructions: &Instructions) {
+    if instructions.pricing.is_pegged() {
+        message.tag(Tag::PriceType, &[instructions.pricing.code()]);
+    }
+}
+
+/// What a pegged order adds to that, unless it is nothing.
+pub(super) fn offset_tag(message: &mut MessageBuffer, instructions: &Instructions) {
+    if instructions.pricing.is_pegged() && instructions.offset != 0 {
+        message.tag(Tag::PegOffset, &instructions.offset.to_be_bytes());
+    }
+}
+
+/// How long a good-till-time order lives.
+pub(super) fn expire_tag(message: &mut MessageBuffer, seconds_to_live: u32) {
+    if seconds_to_live != 0 {
+        message.tag(Tag::ExpireTime, &seconds_to_live.to_be_bytes());
+    }
+}
+
 /// By how much a refreshed part may differ, if it may.
 pub(super) fn shown_range_tag(message: &mut MessageBuffer, instructions: &Instructions) {
     if instructions.shown_range != Lots::ZERO {
@@ -186,19 +245,27 @@ pub(super) fn shown_range_tag(message: &mut MessageBuffer, instructions: &Instru
     }
 }
 
-fn replace_tags(message: &mut MessageBuffer, terms: &ReplaceTerms, channel: u8) {
+fn replace_tags(
+    message: &mut MessageBuffer,
+    terms: &ReplaceTerms,
+    seconds_to_live: u32,
+    channel: u8,
+) {
     if let Some(Lots(minimum)) = terms.conditions.minimum_quantity {
         message.tag(Tag::MinQty, &minimum.to_be_bytes());
     }
     if let Some(instructions) = &terms.instructions {
         // Also where it is 0: a tag that is absent would leave the original's.
         message.tag(Tag::MaxFloor, &instructions.shown_quantity.0.to_be_bytes());
+        pricing_tag(message, instructions);
+        offset_tag(message, instructions);
     }
     if let Some(post_only) = terms.conditions.post_only {
         message.tag(Tag::PostOnly, if post_only { b"P" } else { b"N" });
     }
     if let Some(instructions) = &terms.instructions {
         shown_range_tag(message, instructions);
+        expire_tag(message, seconds_to_live);
     }
     locate_tags(message, terms.shares_located, &terms.locate_broker);
     if let Some(side) = terms.side {

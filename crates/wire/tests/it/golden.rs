@@ -1,6 +1,6 @@
 //! The golden bytes: each vector is read to its values and written back to its bytes.
 
-use market::{CancelOrder, Command, OrderKey, Quantity, SessionId, Text};
+use market::{CancelOrder, Command, OrderKey, Quantity, SessionId, Text, Timestamp};
 use serde_json::Value;
 use wire::{
     itch,
@@ -323,7 +323,7 @@ fn soupbintcp_client_packets_hold() {
     let session_id = SessionId(1);
     let key = OrderKey { session_id, channel: 0, user_ref_num: 1 };
     let expected = Command::Cancel(CancelOrder { key, quantity: Quantity::ZERO });
-    assert_eq!(ouch::command(cancel, session_id), Ok(expected));
+    assert_eq!(ouch::command(cancel, session_id, Timestamp::default()), Ok(expected));
 }
 
 /// The MoldUDP64 vectors are what we build and what we read.
@@ -366,8 +366,9 @@ fn captured_packets_are_understood() {
         "4f0000007154000000e143564c54202020200000000000099db83059414e4e483846554238495620202020202\
          0000605024c494d45",
     );
-    let Ok(Command::Enter(order)) = ouch::command(&enter, SessionId(3)) else {
-        panic!("{:?}", ouch::command(&enter, SessionId(3)));
+    let Ok(Command::Enter(order)) = ouch::command(&enter, SessionId(3), Timestamp::default())
+    else {
+        panic!("{:?}", ouch::command(&enter, SessionId(3), Timestamp::default()));
     };
     assert_eq!(order.symbol.as_str(), "CVLT");
     assert_eq!(order.quantity, Quantity(225));

@@ -3,9 +3,9 @@
 use market::{
     AccountQuery, CancelOrder, Capacity, ClientOrderId, Command, ConditionChanges, Conditions,
     CustomerType, Display, EnterOrder, EntrySwitch, Firm, Instructions, Lots, MassCancel,
-    ModifyOrder, OrderAttributes, OrderKey, OrderType, Price, Quantity, RefusedOrder, RejectReason,
-    ReplaceOrder, ReplaceTerms, SelfMatchGroup, SelfMatchPrevention, SessionId, Side, Symbol,
-    TimeInForce,
+    ModifyOrder, OrderAttributes, OrderKey, OrderType, Price, Pricing, Quantity, RefusedOrder,
+    RejectReason, ReplaceOrder, ReplaceTerms, SelfMatchGroup, SelfMatchPrevention, SessionId, Side,
+    Symbol, TimeInForce, Timestamp,
 };
 use wire::{
     layout::Message as _,
@@ -15,6 +15,9 @@ use wire::{
 use crate::seeded::{Seeded, for_seeds};
 
 const SESSION: SessionId = SessionId(4);
+
+/// A moment within a second.
+const RECEIVED: Timestamp = Timestamp(1_700_000_000_000_000_001);
 
 /// Buy 100 AAPL at 150.3400 for the day, number 9 of channel 0.
 fn enter() -> ouch::EnterOrder {
@@ -74,7 +77,7 @@ fn with_raw(fixed: &impl wire::layout::Message, elements: &[u8]) -> Vec<u8> {
 }
 
 fn entered(message: &[u8]) -> EnterOrder {
-    match ouch::command(message, SESSION) {
+    match ouch::command(message, SESSION, RECEIVED) {
         Ok(Command::Enter(order)) => order,
         other => panic!("{other:?}"),
     }
@@ -82,7 +85,7 @@ fn entered(message: &[u8]) -> EnterOrder {
 
 /// The reason for which an order is refused.
 fn refused(message: &[u8]) -> RejectReason {
-    match ouch::command(message, SESSION) {
+    match ouch::command(message, SESSION, RECEIVED) {
         Ok(Command::Refuse(refused)) => {
             assert_eq!(refused.key.session_id, SESSION);
             assert_eq!(refused.key.user_ref_num, 9);
@@ -195,7 +198,7 @@ fn fields_not_offered_are_refused() {
     for inter_market_sweep_eligibility in [b'Y', 0] {
         check(ouch::EnterOrder { inter_market_sweep_eligibility, ..enter() }, SweepNotAllowed);
     }
-    for time_in_force in [b'5', b'6', b'E', b'1', 0] {
+    for time_in_force in [b'5', b'E', b'1', 0] {
         check(ouch::EnterOrder { time_in_force, ..enter() }, NotSupported);
     }
     check(ouch::EnterOrder { capacity: b'X', ..enter() }, NotSupported);
@@ -226,8 +229,8 @@ fn tags_not_offered_must_ask_for_nothing() {
         (Tag::MaxFloor, &[&[0; 4], one], &[]),
         (
             Tag::PriceType,
-            &[b"L"],
-            &[(b"P", PeggingNotAllowed), (b"m", PeggingNotAllowed), (b"x", InvalidPegType)],
+            &[b"L", b"P", b"M", b"R"],
+            &[(b"Q", PeggingNotAllowed), (b"m", PeggingNotAllowed), (b"x", InvalidPegType)],
         ),
         (Tag::PegOffset, &[&[0; 4]], &[(&[255; 4], PeggingNotAllowed)]),
         (Tag::DiscretionPrice, &[&[0; 8]], &[(&[0, 0, 0, 0, 0, 0, 0, 1], NotSupported)]),
@@ -235,7 +238,7 @@ fn tags_not_offered_must_ask_for_nothing() {
         (Tag::DiscretionPegOffset, &[&[0; 4]], &[(one, NotSupported)]),
         (Tag::PostOnly, &[b"N", b"P"], &[(b"Y", NotSupported)]),
         (Tag::RandomReserves, &[&[0; 4], one], &[]),
-        (Tag::ExpireTime, &[&[0; 4]], &[(one, NotSupported)]),
+        (Tag::ExpireTime, &[&[0; 4], one], &[(&86_400_u32.to_be_bytes(), NotSupported)]),
         (Tag::TradeNow, &[b"N", b" "], &[(b"Y", NotSupported)]),
         (Tag::HandleInst, &[b" "], &[(b"I", NotSupported)]),
         (Tag::AiqStrategy, &[b"*", b"N", b"o"], &[(b"Y", InvalidSelfMatchPrevention)]),
@@ -252,6 +255,53 @@ fn tags_not_offered_must_ask_for_nothing() {
                 "{tag:?} on a replace"
             );
         }
+    }
+}
+
+/// An order that follows the market says what, and how far from it; no other order has an offset.
+#[test]
+fn pegged_orders_are_read() {
+    for (code, pricing) in [
+        (b"R", Pricing::PrimaryPeg),
+        (b"P", Pricing::MarketPeg),
+        (b"M", Pricing::MidpointPeg),
+        (b"L", Pricing::Limit),
+    ] {
+        let told = Instructions { pricing, ..Instructions::NONE };
+        let tags: [(Tag, &[u8]); 2] =
+            [(Tag::PriceType, code), (Tag::PegOffset, &(-300_i32).to_be_bytes())];
+        assert_eq!(entered(&with_tags(&enter(), &tags[..1])).instructions, told);
+        let named = replaced(&with_tags(&replace(), &tags[..1])).terms.unwrap().instructions;
+        assert_eq!(named, Some(told), "what is named is told, also that it follows nothing");
+        match pricing.is_pegged() {
+            true => {
+                let order = entered(&with_tags(&enter(), &tags));
+                assert_eq!(order.instructions, Instructions { offset: -300, ..told });
+            }
+            false => {
+                let reason = RejectReason::PeggingNotAllowed;
+                assert_eq!(refused(&with_tags(&enter(), &tags)), reason);
+            }
+        }
+    }
+}
+
+/// The seconds that an order is to live count from the next full second on.
+#[test]
+fn seconds_to_live_are_a_moment() {
+    let order = ouch::EnterOrder { time_in_force: b'6', ..enter() };
+    let tags: &[(Tag, &[u8])] = &[(Tag::ExpireTime, &30_u32.to_be_bytes())];
+    let order = entered(&with_tags(&order, tags));
+    assert_eq!(order.time_in_force, TimeInForce::GoodTillTime);
+    assert_eq!(order.instructions.expires_s, 1_700_000_001 + 30);
+    let command = Command::Enter(order);
+    assert!(ouch::request(&command).is_none(), "its life counts from a moment");
+    let request = ouch::request_at(&command, RECEIVED).expect("it can be said");
+    assert_eq!(ouch::command(&request, SESSION, RECEIVED), Ok(command));
+    for expires_s in [1_700_000_001, 1_700_000_001 + 86_400] {
+        let instructions = Instructions { expires_s, ..Instructions::NONE };
+        let command = Command::Enter(EnterOrder { instructions, ..order });
+        assert!(ouch::request_at(&command, RECEIVED).is_none(), "{expires_s}");
     }
 }
 
@@ -285,7 +335,9 @@ fn tags_that_cannot_be_read_are_refused() {
         let message = with_raw(&enter(), elements);
         assert_eq!(refused(&message), RejectReason::NotSupported, "{elements:?}");
         let channel = if elements.starts_with(&[2, 28]) { 5 } else { 0 };
-        let Ok(Command::Refuse(refusal)) = ouch::command(&message, SESSION) else { panic!() };
+        let Ok(Command::Refuse(refusal)) = ouch::command(&message, SESSION, RECEIVED) else {
+            panic!()
+        };
         assert_eq!(refusal.key, key(channel, 9));
         assert_eq!(refusal.client_order_id.as_str(), "MINE");
         assert!(replaced(&with_raw(&replace(), elements)).terms.is_none(), "{elements:?}");
@@ -299,7 +351,11 @@ fn tags_that_cannot_be_read_are_refused() {
 fn unclear_channel_is_malformed() {
     for elements in [&[2, 28, 5, 2, 28, 5][..], &[3, 28, 0, 5], &[1, 28]] {
         for message in [with_raw(&enter(), elements), with_raw(&replace(), elements)] {
-            assert_eq!(ouch::command(&message, SESSION), Err(Malformed::Channel), "{elements:?}");
+            assert_eq!(
+                ouch::command(&message, SESSION, RECEIVED),
+                Err(Malformed::Channel),
+                "{elements:?}"
+            );
         }
     }
 }
@@ -309,7 +365,7 @@ fn unclear_channel_is_malformed() {
 fn lengths_must_add_up() {
     let whole = with_tags(&enter(), &[(Tag::Firm, b"FIRM")]);
     for len in 0..whole.len() {
-        let malformed = ouch::command(&whole[..len], SESSION).unwrap_err();
+        let malformed = ouch::command(&whole[..len], SESSION, RECEIVED).unwrap_err();
         let expected = match len {
             0 => Malformed::Empty,
             1..45 => Malformed::Short { message_type: b'O', len },
@@ -319,21 +375,24 @@ fn lengths_must_add_up() {
     }
     let mut longer = whole;
     longer.push(0);
-    assert_eq!(ouch::command(&longer, SESSION), Err(Malformed::Appendage));
+    assert_eq!(ouch::command(&longer, SESSION, RECEIVED), Err(Malformed::Appendage));
     assert_eq!(
-        ouch::command(&with_raw(&enter(), &[0]), SESSION),
+        ouch::command(&with_raw(&enter(), &[0]), SESSION, RECEIVED),
         Err(Malformed::Appendage),
         "an element has at least a tag"
     );
     for code in 0..=u8::MAX {
         if !b"OUXMCDEQ".contains(&code) {
-            assert_eq!(ouch::command(&[code; 60], SESSION), Err(Malformed::UnknownType(code)));
+            assert_eq!(
+                ouch::command(&[code; 60], SESSION, RECEIVED),
+                Err(Malformed::UnknownType(code))
+            );
         }
     }
 }
 
 fn replaced(message: &[u8]) -> ReplaceOrder {
-    match ouch::command(message, SESSION) {
+    match ouch::command(message, SESSION, RECEIVED) {
         Ok(Command::Replace(replace)) => replace,
         other => panic!("{other:?}"),
     }
@@ -413,7 +472,7 @@ fn appendage_of_short_requests_may_be_left_off() {
     let query = ouch::AccountQueryRequest { message_type: ouch::AccountQueryRequest::TYPE };
     for (channel, form) in [(0, None), (0, Some(&[][..])), (6, Some(&[2, 28, 6][..]))] {
         let ask = |bare: &[u8], with: Vec<u8>| {
-            ouch::command(if form.is_none() { bare } else { &with }, SESSION).unwrap()
+            ouch::command(if form.is_none() { bare } else { &with }, SESSION, RECEIVED).unwrap()
         };
         let elements = form.unwrap_or(&[]);
         let key = key(channel, 9);
@@ -434,14 +493,21 @@ fn appendage_of_short_requests_may_be_left_off() {
         for message in
             [with_raw(&cancel, elements), with_raw(&modify, elements), with_raw(&query, elements)]
         {
-            assert_eq!(ouch::command(&message, SESSION), Err(Malformed::Tag), "{elements:?}");
+            assert_eq!(
+                ouch::command(&message, SESSION, RECEIVED),
+                Err(Malformed::Tag),
+                "{elements:?}"
+            );
         }
     }
     let located = [2, 25, b'Y', 5, 26, b'L', b'O', b'C', b'A'];
-    assert!(ouch::command(&with_raw(&modify, &located), SESSION).is_ok());
-    assert_eq!(ouch::command(&with_raw(&cancel, &located), SESSION), Err(Malformed::Tag));
+    assert!(ouch::command(&with_raw(&modify, &located), SESSION, RECEIVED).is_ok());
+    assert_eq!(ouch::command(&with_raw(&cancel, &located), SESSION, RECEIVED), Err(Malformed::Tag));
     let odd = ouch::ModifyOrderRequest { side: b'?', ..modify };
-    assert_eq!(ouch::command(&MessageBuffer::new(&odd), SESSION), Err(Malformed::Field("Side")));
+    assert_eq!(
+        ouch::command(&MessageBuffer::new(&odd), SESSION, RECEIVED),
+        Err(Malformed::Field("Side"))
+    );
 }
 
 /// Mass cancel carries its criteria; group 0 and no group are two things.
@@ -460,7 +526,7 @@ fn mass_cancel_is_read_whole() {
         side: None,
         group_id: None,
     };
-    let read = |tags: &[(Tag, &[u8])]| ouch::command(&with_tags(&request, tags), SESSION);
+    let read = |tags: &[(Tag, &[u8])]| ouch::command(&with_tags(&request, tags), SESSION, RECEIVED);
     assert_eq!(read(&[]), Ok(Command::MassCancel(expected)));
     assert_eq!(
         read(&[(Tag::Side, b"S"), (Tag::GroupId, &[0, 0]), (Tag::UserRefIdx, &[1])]),
@@ -474,7 +540,10 @@ fn mass_cancel_is_read_whole() {
     assert_eq!(read(&[(Tag::Side, b"X")]), Err(Malformed::Tag));
     assert_eq!(read(&[(Tag::Firm, b"FIRM")]), Err(Malformed::Tag));
     let lower = ouch::MassCancelRequest { firm: *b"firm", ..request };
-    assert_eq!(ouch::command(&with_tags(&lower, &[]), SESSION), Err(Malformed::Field("Firm")));
+    assert_eq!(
+        ouch::command(&with_tags(&lower, &[]), SESSION, RECEIVED),
+        Err(Malformed::Field("Firm"))
+    );
 }
 
 /// The two switches differ in what they switch to.
@@ -493,7 +562,7 @@ fn entry_switches_are_read() {
     };
     for (message, enabled) in [(with_tags(&disable, &[]), false), (with_tags(&enable, &[]), true)] {
         let expected = Command::SwitchEntry(EntrySwitch { key: key(0, 9), firm, enabled });
-        assert_eq!(ouch::command(&message, SESSION), Ok(expected));
+        assert_eq!(ouch::command(&message, SESSION, RECEIVED), Ok(expected));
     }
 }
 
@@ -502,8 +571,8 @@ fn entry_switches_are_read() {
 fn requests_round_trip() {
     for_seeds(2_000, |seeded| {
         let command = random_command(seeded);
-        let request = ouch::request(&command).expect("participants can ask it");
-        assert_eq!(ouch::command(&request, SESSION), Ok(command));
+        let request = ouch::request_at(&command, RECEIVED).expect("participants can ask it");
+        assert_eq!(ouch::command(&request, SESSION, RECEIVED), Ok(command));
     });
 }
 
@@ -540,9 +609,19 @@ fn random_command(seeded: &mut Seeded) -> Command {
     let client_order_id = ClientOrderId::new(&format!("C{}", seeded.below(1 << 30))).unwrap();
     let group = *seeded.pick(&[SelfMatchGroup::BLANK, SelfMatchGroup::new("G1").unwrap()]);
     let minimum = Lots(u32::try_from(seeded.below(3)).unwrap());
-    let reserve = Instructions {
+    let pricings = [Pricing::Limit, Pricing::PrimaryPeg, Pricing::MarketPeg, Pricing::MidpointPeg];
+    let pricing = *seeded.pick(&pricings);
+    let lives = [TimeInForce::Day, TimeInForce::ImmediateOrCancel, TimeInForce::GoodTillTime];
+    let time_in_force = *seeded.pick(&lives);
+    let told = Instructions {
+        pricing,
+        offset: if pricing.is_pegged() { seeded.next() as i32 } else { 0 },
         shown_quantity: Lots(u32::try_from(seeded.below(3)).unwrap()),
         shown_range: Lots(u32::try_from(seeded.below(2)).unwrap()),
+        expires_s: match seeded.below(2) {
+            0 => 0,
+            _ => 1_700_000_002 + u32::try_from(seeded.below(86_399)).unwrap(),
+        },
         ..Instructions::NONE
     };
     match seeded.below(7) {
@@ -550,7 +629,7 @@ fn random_command(seeded: &mut Seeded) -> Command {
             key,
             side,
             order_type,
-            time_in_force: *seeded.pick(&[TimeInForce::Day, TimeInForce::ImmediateOrCancel]),
+            time_in_force,
             display: *seeded.pick(Display::ALL),
             quantity,
             price,
@@ -574,7 +653,7 @@ fn random_command(seeded: &mut Seeded) -> Command {
                     minimum_quantity: minimum,
                 }
             },
-            instructions: reserve,
+            instructions: told,
         }),
         1 => Command::Replace(ReplaceOrder {
             original_user_ref_num: 7,
@@ -582,7 +661,7 @@ fn random_command(seeded: &mut Seeded) -> Command {
             terms: Some(ReplaceTerms {
                 side: seeded.once_in(2).then_some(side),
                 order_type,
-                time_in_force: *seeded.pick(&[TimeInForce::Day, TimeInForce::ImmediateOrCancel]),
+                time_in_force,
                 display: *seeded.pick(Display::ALL),
                 quantity,
                 price,
@@ -597,7 +676,7 @@ fn random_command(seeded: &mut Seeded) -> Command {
                     post_only: seeded.once_in(2).then(|| seeded.once_in(2)),
                     minimum_quantity: seeded.once_in(2).then_some(minimum),
                 },
-                instructions: seeded.once_in(2).then_some(reserve),
+                instructions: seeded.once_in(2).then_some(told),
             }),
         }),
         2 => Command::Cancel(CancelOrder { key, quantity }),

@@ -2,11 +2,11 @@
 
 use market::{
     Accepted, AccountQueried, Booked, CancelReason, Canceled, Capacity, ClientOrderId, Conditions,
-    CustomerType, Display, EntrySwitched, Event, Fill, Firm, Instrument, InstrumentId, Lots,
-    MassCanceled, Modified, NANOS_PER_DAY, OrderAttributes, OrderId, OrderKey, OrderType, Output,
-    Price, Quantity, RejectReason, Rejected, Replaced, RestateReason, Restated, SelfMatchGroup,
-    SelfMatchPrevented, SelfMatchPrevention, Sequence, SessionAdded, SessionId, Shown, Side,
-    Symbol, SystemEvent, Text, TimeInForce, Timestamp, TradeId, Traded,
+    CustomerType, Display, EntrySwitched, Event, Fill, Firm, Instructed, Instructions, Instrument,
+    InstrumentId, Lots, MassCanceled, Modified, NANOS_PER_DAY, OrderAttributes, OrderId, OrderKey,
+    OrderType, Output, Price, Pricing, Quantity, RejectReason, Rejected, Replaced, RestateReason,
+    Restated, SelfMatchGroup, SelfMatchPrevented, SelfMatchPrevention, Sequence, SessionAdded,
+    SessionId, Shown, Side, Symbol, SystemEvent, Text, TimeInForce, Timestamp, TradeId, Traded,
 };
 use wire::{
     layout::Message as _,
@@ -430,6 +430,47 @@ fn day_starts_and_ends_for_all() {
     assert_eq!(encoded(Event::SessionAdded(added)), expected);
     let before = SessionAdded { system_hours: false, ..added };
     assert_eq!(encoded(Event::SessionAdded(before)), []);
+}
+
+/// What a pegged order follows, and how long an order lives, are echoed; the seconds are those that are
+/// left, the one that has begun not counted.
+#[test]
+fn instructions_are_echoed() {
+    let instructions = Instructions {
+        pricing: Pricing::MarketPeg,
+        offset: -300,
+        expires_s: (20_000 * NANOS_PER_DAY / 1_000_000_000) as u32 + 34_200 + 31,
+        ..Instructions::NONE
+    };
+    let time_in_force = TimeInForce::GoodTillTime;
+    let mut encoder = Encoder::new();
+    let mut messages = Vec::new();
+    for event in [
+        Event::InstrumentAdded(instrument()),
+        Event::Instructed(Instructed { key: key(0, 1), instructions }),
+        Event::Accepted(Accepted { time_in_force, ..accepted() }),
+        Event::Instructed(Instructed { key: key(0, 2), instructions }),
+        Event::Replaced(Replaced { time_in_force, ..replaced() }),
+        Event::Accepted(accepted()),
+    ] {
+        encoder.encode(&output(event), &mut |_, message| messages.push(message.to_vec()));
+    }
+    let fields = ouch::OrderAccepted { time_in_force: b'6', ..accepted_fields() };
+    let mut message = MessageBuffer::with_appendage(&fields);
+    message
+        .tag(Tag::PriceType, b"P")
+        .tag(Tag::PegOffset, &(-300_i32).to_be_bytes())
+        .tag(Tag::ExpireTime, &30_u32.to_be_bytes());
+    assert_eq!(messages[0], message.to_vec());
+    let Ok(ouch::Outbound::OrderReplaced(_, appendage)) = ouch::decode_outbound(&messages[1])
+    else {
+        panic!()
+    };
+    let tags: Vec<_> = appendage.iter().map(|(tag, value)| (tag, value.to_vec())).collect();
+    let life = (Tag::ExpireTime as u8, 30_u32.to_be_bytes().to_vec());
+    assert_eq!(tags, [(2, b"FIRM".to_vec()), (Tag::PriceType as u8, b"P".to_vec()), life]);
+    let plain = MessageBuffer::with_appendage(&accepted_fields());
+    assert_eq!(messages[2], plain.to_vec(), "they are of the next order alone");
 }
 
 /// A refreshed part is restated under its new name on the feed; an order whose price follows the

@@ -1,6 +1,6 @@
 //! What must hold for any bytes at all. The fuzz targets and the seeded tests run the same code.
 
-use market::{SessionId, Text};
+use market::{SessionId, Text, Timestamp};
 use wire::{
     itch, moldudp64,
     ouch::{self, Inbound, Outbound},
@@ -25,9 +25,9 @@ pub fn decode_ouch_inbound(bytes: &[u8]) {
         check_appendage(bytes, appendage);
     }
     let session_id = SessionId(7);
-    let Ok(command) = ouch::command(bytes, session_id) else { return };
-    if let Some(request) = ouch::request(&command) {
-        assert_eq!(ouch::command(&request, session_id), Ok(command));
+    let Ok(command) = ouch::command(bytes, session_id, Timestamp::default()) else { return };
+    if let Some(request) = ouch::request_at(&command, Timestamp::default()) {
+        assert_eq!(ouch::command(&request, session_id, Timestamp::default()), Ok(command));
     }
 }
 

@@ -3,8 +3,8 @@
 use market::{
     AuctionTrade, BreakReason, ClientOrderId, CollarSet, Command, Event, Indicated, Indication,
     InstrumentChange, InstrumentChanged, InstrumentId, OrderId, OrderKey, Output, Party, PastTrade,
-    Phase, PhaseCause, PhaseChanged, Price, Quantity, SessionId, Side, TimeInForce, TradeBroken,
-    TradeCorrected, TradeId, Traded, Uncrossed, VenueEvent,
+    Phase, PhaseCause, PhaseChanged, Price, Quantity, SessionId, Side, TimeInForce, Timestamp,
+    TradeBroken, TradeCorrected, TradeId, Traded, Uncrossed, VenueEvent,
 };
 use wire::{
     itch::{self, Message},
@@ -265,7 +265,8 @@ fn order_for_an_auction_has_a_cross_type() {
             panic!()
         };
         assert_eq!((fields.time_in_force, fields.cross_type), (b'0', code));
-        let back = ouch::command(&message, order.key.session_id).expect("it can be read");
+        let back = ouch::command(&message, order.key.session_id, Timestamp::default())
+            .expect("it can be read");
         assert_eq!(back, Command::Enter(order));
     }
 }
