@@ -10,11 +10,11 @@
 
 use market::{
     AccountId, Asset, AssetId, Firm, Instrument, InstrumentId, MoneyTerms, OrderId, Scope,
-    SessionId, Side, Text,
+    SessionId, ShardId, Side, Text,
 };
 
 use crate::{
-    money::{account::AssetLimits, fees::Fees, terms::NO_TERMS},
+    money::{account::AssetLimits, fees::Fees, moves::MoveCounts, terms::NO_TERMS},
     order::{Order, Progress},
     reserve::Reserve,
     session::Session,
@@ -71,6 +71,7 @@ const ASSIGNMENT: u64 = 62;
 const TERMS: u64 = 63;
 const FEES: u64 = 64;
 const ASSET_LIMITS: u64 = 65;
+const MOVES: u64 = 66;
 const BALANCE: u64 = 0x9E6C_63D0_76CC_4765;
 // What an order id is multiplied with in each part of an order, so that nothing of one order can
 // change places with that of another: odd, and random otherwise.
@@ -191,6 +192,14 @@ pub(crate) fn trade(words: [u64; 4]) -> u64 {
 pub(crate) fn asset(asset: &Asset, version: u64) -> u64 {
     let id = u64::from(asset.asset_id.0) << 8 | u64::from(asset.decimals);
     mix([ASSET, id, word(&asset.name), version])
+}
+
+/// How often something went to a shard and came from it; never is no element.
+pub(crate) fn moves(shard: ShardId, counts: &MoveCounts) -> u64 {
+    if *counts == MoveCounts::default() {
+        return 0;
+    }
+    mix([MOVES, u64::from(shard.0), counts.gone, counts.come])
 }
 
 /// An account: what it may do and has done this second.

@@ -13,6 +13,7 @@ pub(crate) mod account;
 pub(crate) mod balance;
 pub(crate) mod command;
 pub(crate) mod fees;
+pub(crate) mod moves;
 mod order;
 pub(crate) mod terms;
 pub(crate) mod view;
@@ -31,6 +32,7 @@ use crate::{book::matching::Match, hash::StateHash, names::Names, order::Order};
 use account::{Account, AssetLimits, TIER_COUNT};
 use balance::{Balance, Holding, Movement, Shift};
 use fees::Fees;
+use moves::Moves;
 use terms::Terms;
 
 /// All that is known of money.
@@ -56,6 +58,8 @@ pub(crate) struct Money {
     terms: Vec<Terms>,
     /// By tier.
     fees: [Fees; TIER_COUNT],
+    /// How often something went to other shards and came from them.
+    moves: Moves,
     /// What an incoming order to buy that has no limit holds; 0 between commands.
     market_reserved: u128,
 }
@@ -114,6 +118,7 @@ impl Default for Money {
             account_ids: Vec::new(),
             terms: Vec::new(),
             fees: [Fees::default(); TIER_COUNT],
+            moves: Moves::default(),
             market_reserved: 0,
         }
     }

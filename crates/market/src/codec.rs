@@ -11,10 +11,11 @@ use crate::{
     AccountId, AccountQuery, AccountSetting, AddAccount, AddAsset, AddInstrument, AddSession,
     AssetId, AssignSession, CancelOnDisconnect, CancelOrder, Capacity, ClientOrderId, Command,
     ConditionChanges, Conditions, CustomerType, Deposit, Display, EnterOrder, EntrySwitch, Firm,
-    Instructions, Lots, MassCancel, ModifyOrder, MoneyClass, MoneyCommand, MoneyTerms,
-    OrderAttributes, OrderKey, OrderType, Price, Pricing, Quantity, RefusedOrder, RejectReason,
-    ReplaceOrder, ReplaceTerms, SelfMatchPrevention, SessionId, SetAccount, SetFees, SetTerms,
-    Side, StopAccount, SystemEvent, Text, Ticks, TimeInForce, Transfer, Units, Withdraw,
+    Instructions, Lots, MassCancel, ModifyOrder, MoneyClass, MoneyCommand, MoneyTerms, MoveIn,
+    MoveOut, OrderAttributes, OrderKey, OrderType, Price, Pricing, Quantity, RefusedOrder,
+    RejectReason, ReplaceOrder, ReplaceTerms, SelfMatchPrevention, SessionId, SetAccount, SetFees,
+    SetTerms, ShardId, Side, StopAccount, SystemEvent, Text, Ticks, TimeInForce, Transfer, Units,
+    Withdraw,
 };
 
 const SYSTEM: u8 = 1;
@@ -46,6 +47,8 @@ const DEPOSIT: u8 = 37;
 const WITHDRAW: u8 = 38;
 const TRANSFER: u8 = 39;
 const TIME: u8 = 40;
+const MOVE_OUT: u8 = 60;
+const MOVE_IN: u8 = 61;
 
 /// Bytes that are not a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -403,6 +406,21 @@ impl Writer<'_> {
                 self.u16(transfer.asset_id.0);
                 self.units(transfer.amount);
             }
+            MoneyCommand::MoveOut(out) => {
+                self.u8(MOVE_OUT);
+                self.u32(out.account_id.0);
+                self.u16(out.asset_id.0);
+                self.units(out.amount);
+                self.u16(out.to.0);
+            }
+            MoneyCommand::MoveIn(come) => {
+                self.u8(MOVE_IN);
+                self.u32(come.account_id.0);
+                self.u16(come.asset_id.0);
+                self.units(come.amount);
+                self.u16(come.from.0);
+                self.u64(come.number);
+            }
         }
     }
 
@@ -546,6 +564,19 @@ impl Reader<'_> {
                 to: self.account_id()?,
                 asset_id: self.asset_id()?,
                 amount: self.units()?,
+            }),
+            MOVE_OUT => MoneyCommand::MoveOut(MoveOut {
+                account_id: self.account_id()?,
+                asset_id: self.asset_id()?,
+                amount: self.units()?,
+                to: ShardId(self.u16()?),
+            }),
+            MOVE_IN => MoneyCommand::MoveIn(MoveIn {
+                account_id: self.account_id()?,
+                asset_id: self.asset_id()?,
+                amount: self.units()?,
+                from: ShardId(self.u16()?),
+                number: self.u64()?,
             }),
             kind => return Err(DecodeError::Kind(kind)),
         })
@@ -904,8 +935,16 @@ mod tests {
             move_of.clone().prop_map(|(account_id, asset_id, amount)| {
                 MoneyCommand::Withdraw(Withdraw { account_id, asset_id, amount })
             }),
-            (move_of, any::<u32>()).prop_map(|((from, asset_id, amount), to)| {
+            (move_of.clone(), any::<u32>()).prop_map(|((from, asset_id, amount), to)| {
                 MoneyCommand::Transfer(Transfer { from, to: AccountId(to), asset_id, amount })
+            }),
+            (move_of.clone(), any::<u16>()).prop_map(|((account_id, asset_id, amount), to)| {
+                MoneyCommand::MoveOut(MoveOut { account_id, asset_id, amount, to: ShardId(to) })
+            }),
+            (move_of, any::<(u16, u64)>()).prop_map(|(it, (from, number))| {
+                let (account_id, asset_id, amount) = it;
+                let from = ShardId(from);
+                MoneyCommand::MoveIn(MoveIn { account_id, asset_id, amount, from, number })
             }),
         ]
     }
@@ -1273,5 +1312,10 @@ mod tests {
             MoneyCommand::Transfer(transfer),
             b"\x27\x02\x01\0\0\x09\0\0\0\x03\0\x04\0\0\0\0\0\0\0\x05\0\0\0\0\0\0\0",
         );
+        let out = MoveOut { account_id, asset_id, amount, to: ShardId(2) };
+        check(MoneyCommand::MoveOut(out), &[&[0x3c], &moved[..], b"\x02\0"].concat());
+        let arrival = MoveIn { account_id, asset_id, amount, from: ShardId(2), number: 7 };
+        let tail = b"\x02\0\x07\0\0\0\0\0\0\0";
+        check(MoneyCommand::MoveIn(arrival), &[&[0x3d], &moved[..], tail].concat());
     }
 }

@@ -42,17 +42,18 @@ pub use event::{
     Fill, Instructed, MassCanceled, Modified, Output, Rejected, Released, Replaced, RestateReason,
     Restated, SelfMatchPrevented, SessionAdded, Shown, SystemEvent, Traded, Triggered,
 };
-pub use id::{AccountId, AssetId, InstrumentId, OrderId, Sequence, SessionId, TradeId};
+pub use id::{AccountId, AssetId, InstrumentId, OrderId, Sequence, SessionId, ShardId, TradeId};
 pub use input::Input;
 pub use instructions::{Instructions, Pricing, Ticks};
 pub use instrument::Instrument;
 pub use ledger::{
     AccountAdded, Asset, Bucket, DeclineReason, Declined, LedgerEntry, LedgerKind, LedgerPlace,
-    MoneyEvent, SessionAssigned, TermsSet,
+    MoneyEvent, MovedOut, SessionAssigned, TermsSet,
 };
 pub use money::{
     AccountSetting, AddAccount, AddAsset, AssignSession, Deposit, MoneyClass, MoneyCommand,
-    MoneyTerms, SetAccount, SetFees, SetTerms, StopAccount, Transfer, Units, Withdraw,
+    MoneyTerms, MoveIn, MoveOut, SHARDS_MAX, SetAccount, SetFees, SetTerms, StopAccount, Transfer,
+    Units, Withdraw,
 };
 pub use order::{Capacity, CustomerType, Display, OrderAttributes, OrderType, Side, TimeInForce};
 pub use phase::Phase;

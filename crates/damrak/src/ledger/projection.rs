@@ -532,7 +532,9 @@ impl Projection {
             MoneyEvent::TermsSet(_)
             | MoneyEvent::FeesSet(_)
             | MoneyEvent::AccountSet(_)
-            | MoneyEvent::Declined(_) => {}
+            | MoneyEvent::Declined(_)
+            | MoneyEvent::MovedOut(_)
+            | MoneyEvent::MovedIn(_) => {}
         }
         Ok(())
     }

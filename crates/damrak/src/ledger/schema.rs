@@ -226,6 +226,8 @@ word_cells! {
         Settle = "settle",
         Fee = "fee",
         Rebate = "rebate",
+        MoveOut = "move_out",
+        MoveIn = "move_in",
     }
     Bucket { Available = "available", Reserved = "reserved", Outside = "outside", }
     OrderState {

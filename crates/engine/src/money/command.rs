@@ -35,6 +35,8 @@ impl Engine {
             MoneyCommand::Deposit(deposit) => self.deposit(deposit, emit),
             MoneyCommand::Withdraw(withdraw) => self.withdraw(withdraw, emit),
             MoneyCommand::Transfer(transfer) => self.transfer(transfer, emit),
+            MoneyCommand::MoveOut(out) => self.move_out(out, emit),
+            MoneyCommand::MoveIn(arrival) => self.move_in(arrival, emit),
         };
         if let Err(reason) = done {
             let (account_id, asset_id) = concerned(command);
@@ -235,17 +237,10 @@ impl Engine {
     ) -> Result<(), DeclineReason> {
         let Deposit { account_id, asset_id, amount } = *deposit;
         self.money.find_account(account_id)?;
-        let holding = &self.money.holdings[self.money.find_asset(asset_id)?];
-        let amount = amount.get();
-        if amount == 0 {
-            return Err(DeclineReason::InvalidAmount);
-        }
-        if ISSUED_MAX - holding.issued() < amount {
-            return Err(DeclineReason::TooMuch);
-        }
+        self.money.check_addition(asset_id, amount.get())?;
         let outside = (AccountId::VENUE, Bucket::Outside);
         let to = (account_id, Bucket::Available);
-        self.move_whole(LedgerKind::Deposit, asset_id, outside, to, amount, emit);
+        self.move_whole(LedgerKind::Deposit, asset_id, outside, to, amount.get(), emit);
         Ok(())
     }
 
@@ -281,7 +276,7 @@ impl Engine {
     }
 
     /// Moves an amount for no order.
-    fn move_whole(
+    pub(super) fn move_whole(
         &mut self,
         kind: LedgerKind,
         asset_id: AssetId,
@@ -310,7 +305,7 @@ impl super::Money {
     }
 
     /// The index of an account, the venue's own included.
-    fn find_account(&self, account_id: AccountId) -> Result<usize, DeclineReason> {
+    pub(super) fn find_account(&self, account_id: AccountId) -> Result<usize, DeclineReason> {
         let index = account_id.0 as usize;
         if index < self.accounts.len() { Ok(index) } else { Err(DeclineReason::UnknownAccount) }
     }
@@ -321,7 +316,23 @@ impl super::Money {
         if index < self.holdings.len() { Ok(index) } else { Err(DeclineReason::UnknownAsset) }
     }
 
-    fn check_removal(
+    /// May so much of an asset come in?
+    pub(super) fn check_addition(
+        &self,
+        asset_id: AssetId,
+        amount: u128,
+    ) -> Result<(), DeclineReason> {
+        let holding = &self.holdings[self.find_asset(asset_id)?];
+        if amount == 0 {
+            return Err(DeclineReason::InvalidAmount);
+        }
+        if ISSUED_MAX - holding.issued() < amount {
+            return Err(DeclineReason::TooMuch);
+        }
+        Ok(())
+    }
+
+    pub(super) fn check_removal(
         &self,
         account_id: AccountId,
         asset_id: AssetId,
@@ -367,5 +378,7 @@ fn concerned(command: &MoneyCommand) -> (AccountId, AssetId) {
         MoneyCommand::Deposit(deposit) => (deposit.account_id, deposit.asset_id),
         MoneyCommand::Withdraw(withdraw) => (withdraw.account_id, withdraw.asset_id),
         MoneyCommand::Transfer(transfer) => (transfer.from, transfer.asset_id),
+        MoneyCommand::MoveOut(out) => (out.account_id, out.asset_id),
+        MoneyCommand::MoveIn(arrival) => (arrival.account_id, arrival.asset_id),
     }
 }

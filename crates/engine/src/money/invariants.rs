@@ -2,7 +2,7 @@
 
 use alloc::{collections::BTreeMap, vec};
 
-use market::{AccountId, AssetId, InstrumentId, SessionId};
+use market::{AccountId, AssetId, InstrumentId, SessionId, ShardId};
 
 use super::Money;
 use crate::{
@@ -64,6 +64,9 @@ impl Money {
         }
         for (tier, fees) in self.fees.iter().enumerate() {
             sum.add(hash::fees(tier, fees));
+        }
+        for (counts, number) in self.moves.all().iter().zip(1..) {
+            sum.add(hash::moves(ShardId(number), counts));
         }
         for (holding, limits) in self.holdings.iter().zip(&self.limits) {
             sum.add(hash::asset(holding.asset(), holding.version()));

@@ -5,13 +5,14 @@ use alloc::vec::Vec;
 
 use market::{
     AccountId, AddAccount, AddAsset, AssetId, AssignSession, InstrumentId, MoneyClass,
-    MoneyCommand, MoneyTerms, Quantity, SessionId,
+    MoneyCommand, MoneyTerms, Quantity, SHARDS_MAX, SessionId, ShardId,
 };
 
 use super::{
     Money,
     account::{AssetLimits, TIER_COUNT},
     fees::Fees,
+    moves::MoveCounts,
     terms::NO_TERMS,
 };
 use crate::{
@@ -30,6 +31,7 @@ const ASSIGNMENT: u8 = b'S';
 const TERMS: u8 = b'T';
 const LIMITS: u8 = b'L';
 const BALANCE: u8 = b'B';
+const MOVES: u8 = b'M';
 
 /// One record.
 #[derive(Clone, Copy, Debug)]
@@ -43,6 +45,7 @@ pub(crate) enum Record {
     Limits(usize, usize),
     /// Of an asset, and of an account.
     Balance(usize, usize),
+    Moves(usize),
 }
 
 impl Money {
@@ -67,6 +70,9 @@ impl Money {
             let touched = (0..balances.len()).filter(|it| balances[*it].version != 0);
             records.extend(touched.map(|account| Record::Balance(asset, account)));
         }
+        let counts = self.moves.all();
+        let moved = (0..counts.len()).filter(|it| counts[*it] != MoveCounts::default());
+        records.extend(moved.map(Record::Moves));
         records
     }
 
@@ -123,6 +129,13 @@ impl Money {
                 out.u32(account as u32);
                 out.u128(balance.available.cast_unsigned());
                 out.u64(balance.version);
+            }
+            Record::Moves(index) => {
+                let MoveCounts { gone, come } = self.moves.all()[index];
+                out.u8(MOVES);
+                out.u16(index as u16 + 1);
+                out.u64(gone);
+                out.u64(come);
             }
         }
     }
@@ -225,6 +238,16 @@ impl Engine {
                     holding.restore_balance(account_id, available, version, &mut self.hash)
                 });
                 restored.ok_or(from.field("balance"))?;
+            }
+            MOVES => {
+                let shard = ShardId(from.u16()?);
+                let counts = MoveCounts { gone: from.u64()?, come: from.u64()? };
+                let is_known = (1..=SHARDS_MAX).contains(&shard.0);
+                let is_new = self.money.moves.of(shard) == MoveCounts::default();
+                if !is_known || !is_new || counts == MoveCounts::default() {
+                    return Err(from.field("moves"));
+                }
+                self.money.moves.set(shard, counts, &mut self.hash);
             }
             _ => return Err(from.field("kind")),
         }
