@@ -3,14 +3,19 @@
 //! ```text
 //! source ─▶ submissions ─▶ sequencer ─▶ inputs ─┬▶ journaler ─▶ durable cursor
 //!   │                                           └▶ engine ─▶ outputs ─┬▶ ledger
-//!   └─▶ replaces ──────────────────────────────────────────────────── └▶ reporter
+//!   └─▶ marks ─────────────────────────────────────────────────────── └▶ reporter
 //! ```
 //!
 //! Start at [`start`]. The source reads rows and submits them as fast as the rings take them; the
 //! ledger and the reporter take what is durable, as the gateways of a venue do. Nothing here
 //! depends on which agents share a thread: [`Grouping`] is a matter of speed.
+//!
+//! With several [`Shards`] everything but the source is there once for each: a core of its own for
+//! some of the instruments. What an account has on one shard goes to another by a command of each,
+//! and the source waits for the first before it asks for the second.
 
 mod grouping;
+mod shards;
 mod source;
 mod taker;
 mod ledger;
@@ -20,7 +25,7 @@ mod results;
 
 use std::{
     num::NonZero,
-    path::PathBuf,
+    path::{Path, PathBuf},
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     thread,
     time::Duration,
@@ -42,11 +47,12 @@ use crate::{
 pub use grouping::{AgentGroup, Grouping, OrdersAgent};
 pub use ledger::{Balance, LedgerSink};
 pub use reporter::{Counts, InstrumentCounts, ReporterSink};
-pub use results::{BookResult, Files, Results};
-pub use source::{Counted, FileRows, Pace, Rows, Setup};
+pub use results::{BookResult, Files, Results, ShardResult};
+pub use shards::Shards;
+pub use source::{Counted, FileRows, Pace, Routed, Rows, Setup};
 pub use taker::{Ending, Sink};
 
-use source::Source;
+use source::{Lane, Mark, MoveOutcome, Source};
 use taker::Taker;
 
 /// When the first command of a file was received, and how long after it the next one: order and
@@ -100,6 +106,8 @@ pub struct RunOptions {
     pub instruments: Option<PathBuf>,
     /// Which agents share threads.
     pub grouping: Grouping,
+    /// How many cores own some of the instruments each, at least 1.
+    pub shards: u16,
     /// How a thread waits; by the number of cores and threads if not said.
     pub idle: Option<IdleStrategy>,
     /// What is promised of an input before what came of it is told.
@@ -117,14 +125,10 @@ pub struct RunOptions {
 /// A run that goes on.
 pub struct Started {
     threads: ring::Running,
-    monitors: Vec<Monitor>,
-    ending: Arc<Ending>,
+    wired: Vec<WiredShard<LedgerSink, ReporterSink>>,
     progress: Progress,
-    heir: EngineHeir,
-    ledger: Arc<Mutex<LedgerSink>>,
-    reporter: Arc<Mutex<ReporterSink>>,
     counted: Arc<Counted>,
-    instruments: Instruments,
+    shards: Shards,
     grouping: String,
 }
 
@@ -137,6 +141,10 @@ pub fn start(options: &RunOptions, clock: SystemClock) -> Result<Started, Failur
         Some(path) => Instruments::read(path).map_err(|error| file_failure(&error))?,
         None => Instruments::default(),
     };
+    let shards = Shards::new(instruments.clone(), options.shards).ok_or_else(|| {
+        Failure::usage(format!("an instrument is to have a shard beyond {}", options.shards))
+            .hint("--shards says how many there are")
+    })?;
     let balances = match &options.balances {
         Some(path) => Some(BalanceFile::open(path).map_err(|error| file_failure(&error))?),
         None => None,
@@ -145,48 +153,50 @@ pub fn start(options: &RunOptions, clock: SystemClock) -> Result<Started, Failur
         .map_err(|error| file_failure(&error))?;
     let progress = orders.progress();
     let has_money = balances.is_some();
-    let files = match &options.out {
-        Some(folder) => Some(Files::create(folder, instruments.only().is_none())?),
-        None => None,
-    };
-    let (ledger_file, trades_file) = match files {
-        Some(files) => (Some(files.ledger), Some(files.trades)),
-        None => (None, None),
-    };
+    let names_symbol = instruments.only().is_none();
+    let mut sinks = Vec::new();
+    for index in 0..usize::from(options.shards) {
+        let files = match &options.out {
+            Some(folder) => Some(Files::create(&of_shard(folder, options, index), names_symbol)?),
+            None => None,
+        };
+        let (ledger_file, trades_file) = match files {
+            Some(files) => (Some(files.ledger), Some(files.trades)),
+            None => (None, None),
+        };
+        let ledger = LedgerSink::new(&instruments, ledger_file, options.origin_rounding);
+        let terms = shards.instruments_of(index);
+        sinks.push((ledger, ReporterSink::new(terms, names_symbol, trades_file)));
+    }
 
     let counted = Arc::new(Counted::default());
-    let rows = FileRows::new(Setup::new(instruments.clone(), has_money), balances, orders);
-    let ledger = LedgerSink::new(&instruments, ledger_file, options.origin_rounding);
-    let reporter = ReporterSink::new(&instruments, trades_file);
+    let rows = FileRows::new(Setup::new(shards.clone(), has_money), balances, orders);
     let wired = wire(
         Wiring {
             durability: options.durability,
-            journal: options.journal.clone(),
+            journals: (0..sinks.len()).map(|it| of_shard(&options.journal, options, it)).collect(),
             slots: options.slots,
             pace: Pace::Free,
         },
         Box::new(rows),
         Arc::clone(&counted),
-        ledger,
-        reporter,
+        sinks,
         &clock,
     )?;
     let cores = thread::available_parallelism().map_or(1, NonZero::get);
     let grouping = options.grouping.groups(cores);
     let names = grouping.iter().map(ToString::to_string).collect::<Vec<_>>().join(" | ");
     let threads = launch(wired.agents, &grouping, options.idle, cores, clock)?;
-    Ok(Started {
-        threads,
-        monitors: wired.monitors,
-        ending: wired.ending,
-        progress,
-        heir: wired.heir,
-        ledger: wired.ledger,
-        reporter: wired.reporter,
-        counted,
-        instruments,
-        grouping: names,
-    })
+    let wired = wired.shards;
+    Ok(Started { threads, wired, progress, counted, shards, grouping: names })
+}
+
+/// Where a shard has its part of a folder: the folder itself if it is the only one.
+fn of_shard(folder: &Path, options: &RunOptions, index: usize) -> PathBuf {
+    match options.shards {
+        1 => folder.to_owned(),
+        _ => folder.join(format!("shard-{}", index + 1)),
+    }
 }
 
 impl Started {
@@ -196,16 +206,16 @@ impl Started {
         &self.progress
     }
 
-    /// The rings, since this was last asked.
+    /// The rings, since this was last asked, shard by shard.
     #[must_use]
     pub fn rings(&self) -> Vec<RingReport> {
-        self.monitors.iter().map(Monitor::read).collect()
+        self.wired.iter().flat_map(|shard| &shard.monitors).map(Monitor::read).collect()
     }
 
     /// True once everything is done, or a thread has failed.
     #[must_use]
     pub fn is_over(&self) -> bool {
-        self.ending.is_over() || self.threads.stopped()
+        self.wired.iter().all(|shard| shard.ending.is_over()) || self.threads.stopped()
     }
 
     /// What came of it, once everything is done.
@@ -218,21 +228,23 @@ impl Started {
             Some(error) => file_failure(error),
             None => Failure::runtime(format!("the run stopped: {failure}")),
         })?;
-        let engine = recover_lock(&self.heir).take();
-        let engine = engine.expect("the engine was left there when its stage was closed");
-        let ledger = take_out(self.ledger);
-        let reporter = take_out(self.reporter);
+        let parts = self.wired.into_iter().map(|shard| {
+            let engine = recover_lock(&shard.heir).take();
+            results::ShardParts {
+                engine: engine.expect("the engine was left there when its stage was closed"),
+                ledger: take_out(shard.ledger),
+                reporter: take_out(shard.reporter),
+                begun_ns: shard.ending.begun_ns(),
+                last: shard.ending.last(),
+            }
+        });
         results::gather(
             options,
             results::Parts {
-                engine,
-                ledger,
-                reporter,
+                all: parts.collect(),
                 counted: &self.counted,
-                instruments: self.instruments,
+                shards: self.shards,
                 grouping: self.grouping,
-                begun_ns: self.ending.begun_ns(),
-                last: self.ending.last(),
             },
         )
     }
@@ -242,18 +254,27 @@ impl Started {
 pub struct Wiring {
     /// What is promised of an input before what came of it is told.
     pub durability: Durability,
-    /// Where the journal goes, which must not be there yet.
-    pub journal: PathBuf,
+    /// Where the journal of each shard goes, which must not be there yet.
+    pub journals: Vec<PathBuf>,
     /// Of the rings.
     pub slots: RingSlots,
     /// When the source submits the next command.
     pub pace: Pace,
 }
 
+/// An agent, and the index of the shard that it is of; the source is of the first.
+pub type ShardAgent = (usize, OrdersAgent);
+
 /// Agents that are wired to each other, and what can be seen of them from outside.
 pub struct Wired<L, R> {
-    /// In the order in which an order passes them.
-    pub agents: Vec<(OrdersAgent, Box<dyn Agent>)>,
+    /// Shard by shard, in the order in which an order passes them.
+    pub agents: Vec<(ShardAgent, Box<dyn Agent>)>,
+    /// What can be seen of each.
+    pub shards: Vec<WiredShard<L, R>>,
+}
+
+/// What can be seen of the agents of a shard from outside.
+pub struct WiredShard<L, R> {
     /// Of the rings of submissions, inputs and outputs.
     pub monitors: Vec<Monitor>,
     /// Says when all is done.
@@ -266,18 +287,52 @@ pub struct Wired<L, R> {
     pub reporter: Arc<Mutex<R>>,
 }
 
-/// Wires a pipeline around these rows and these takers of events.
+/// Wires a pipeline around these rows and these takers of events, two for each shard.
 ///
 /// # Errors
-/// The journal cannot be made, or is there already.
+/// A journal cannot be made, or is there already.
+///
+/// # Panics
+/// There are not as many journals as pairs of takers.
 pub fn wire<L: Sink, R: Sink>(
     wiring: Wiring,
     rows: Box<dyn Rows>,
     counted: Arc<Counted>,
+    sinks: Vec<(L, R)>,
+    clock: &SystemClock,
+) -> Result<Wired<L, R>, Failure> {
+    assert_eq!(sinks.len(), wiring.journals.len(), "each shard has a journal");
+    let is_one = sinks.len() == 1;
+    let mut lanes = Vec::new();
+    let mut agents: Vec<(ShardAgent, Box<dyn Agent>)> = Vec::new();
+    let mut shards = Vec::new();
+    for (index, (ledger, reporter)) in sinks.into_iter().enumerate() {
+        let journal = &wiring.journals[index];
+        let part = wire_shard(&wiring, journal, is_one, ledger, reporter, clock)?;
+        lanes.push(part.lane);
+        agents.extend(part.agents.into_iter().map(|(name, agent)| ((index, name), agent)));
+        shards.push(part.shard);
+    }
+    let source = Source::new(rows, lanes, wiring.pace, counted);
+    agents.insert(0, ((0, OrdersAgent::Source), Box::new(source)));
+    Ok(Wired { agents, shards })
+}
+
+/// A shard that lacks nothing but the source.
+struct ShardPart<L, R> {
+    lane: Lane,
+    agents: Vec<(OrdersAgent, Box<dyn Agent>)>,
+    shard: WiredShard<L, R>,
+}
+
+fn wire_shard<L: Sink, R: Sink>(
+    wiring: &Wiring,
+    journal: &Path,
+    is_only: bool,
     ledger: L,
     reporter: R,
     clock: &SystemClock,
-) -> Result<Wired<L, R>, Failure> {
+) -> Result<ShardPart<L, R>, Failure> {
     let mut submissions = Builder::<Submission>::new("submissions", wiring.slots.submissions);
     let to_sequencer = submissions.gating("sequencer");
     let (submissions, submissions_monitor) = submissions.build();
@@ -287,9 +342,17 @@ pub fn wire<L: Sink, R: Sink>(
     let mut outputs = Builder::<Output>::new("outputs", wiring.slots.outputs);
     let (to_ledger, to_reporter) = (outputs.gating("ledger"), outputs.gating("reporter"));
     let (outputs, outputs_monitor) = outputs.build();
-    let mut replaces = Builder::<u64>::new("replaces", wiring.slots.submissions);
-    let replaces_of_reporter = replaces.gating("reporter");
-    let (replaces, _) = replaces.build();
+    let mut marks = Builder::<Mark>::new("marks", wiring.slots.submissions);
+    let marks_of_reporter = marks.gating("reporter");
+    let (marks, _) = marks.build();
+    let (outcomes_of_reporter, outcomes) = if is_only {
+        (None, None)
+    } else {
+        // One move is on its way at a time.
+        let mut outcomes = Builder::<MoveOutcome>::new("outcomes", 2);
+        let of_source = outcomes.gating("source");
+        (Some(outcomes.build().0), Some(of_source))
+    };
     let (checkpoints, _) = Builder::<Checkpoint>::new("checkpoints", 64).build();
 
     let now_ns = clock.now_ns();
@@ -298,11 +361,10 @@ pub fn wire<L: Sink, R: Sink>(
         segment_bytes: SEGMENT_BYTES,
         ..Options::new(now_ns, now_ns)
     };
-    let storage = Box::new(Folder::new(&wiring.journal));
+    let storage = Box::new(Folder::new(journal));
     let (engine, writer, report) = recovery::recover(storage, &options, &mut |_| ())?;
     if report.last_sequence > 0 {
-        let journal = wiring.journal.display();
-        return Err(Failure::usage(format!("there is a journal in {journal} already"))
+        return Err(Failure::usage(format!("there is a journal in {} already", journal.display()))
             .hint("a run begins with an empty one; name another folder"));
     }
     let unconditional = wiring.durability == Durability::None;
@@ -312,8 +374,6 @@ pub fn wire<L: Sink, R: Sink>(
     let heir = EngineHeir::default();
     let (ledger, reporter) = (Arc::new(Mutex::new(ledger)), Arc::new(Mutex::new(reporter)));
 
-    let source =
-        Source::new(rows, submissions, replaces, wiring.pace, counted, Arc::clone(&ending));
     // The time of a run is that of its rows: the sequencer is told of no moment for which the
     // engine waits, so that the clock of the machine changes nothing.
     let sequencer = Sequencer::new(
@@ -327,74 +387,95 @@ pub fn wire<L: Sink, R: Sink>(
     let engine = EngineStage::new(to_engine, engine, outputs, checkpoints, due)
         .telling(applied)
         .leaving_to(Arc::clone(&heir));
+    let ledger_taker =
+        Taker::new("ledger", to_ledger, None, None, Arc::clone(&ledger), Arc::clone(&ending), 0);
+    let reporter_taker = Taker::new(
+        "reporter",
+        to_reporter,
+        Some(marks_of_reporter),
+        outcomes_of_reporter,
+        Arc::clone(&reporter),
+        Arc::clone(&ending),
+        1,
+    );
     let agents: Vec<(OrdersAgent, Box<dyn Agent>)> = vec![
-        (OrdersAgent::Source, Box::new(source)),
         (OrdersAgent::Sequencer, Box::new(sequencer)),
         (
             OrdersAgent::Journaler,
             Box::new(Journaler::new(to_journaler, writer, durable, unconditional)),
         ),
         (OrdersAgent::Engine, Box::new(engine)),
-        (
-            OrdersAgent::Ledger,
-            Box::new(Taker::new(
-                "ledger",
-                to_ledger,
-                None,
-                Arc::clone(&ledger),
-                Arc::clone(&ending),
-                0,
-            )),
-        ),
-        (
-            OrdersAgent::Reporter,
-            Box::new(Taker::new(
-                "reporter",
-                to_reporter,
-                Some(replaces_of_reporter),
-                Arc::clone(&reporter),
-                Arc::clone(&ending),
-                1,
-            )),
-        ),
+        (OrdersAgent::Ledger, Box::new(ledger_taker)),
+        (OrdersAgent::Reporter, Box::new(reporter_taker)),
     ];
     let monitors = vec![submissions_monitor, inputs_monitor, outputs_monitor];
-    Ok(Wired { agents, monitors, ending, heir, ledger, reporter })
+    Ok(ShardPart {
+        lane: Lane::new(submissions, marks, outcomes, Arc::clone(&ending)),
+        agents,
+        shard: WiredShard { monitors, ending, heir, ledger, reporter },
+    })
 }
 
-/// Starts a thread for each group.
+/// Starts a thread for each group of each shard.
 ///
 /// # Errors
-/// A core is named that this process may not use.
+/// A core is named that this process may not use, or for the threads of several shards.
 ///
 /// # Panics
 /// An agent stands in no group, or in two.
 pub fn launch(
-    agents: Vec<(OrdersAgent, Box<dyn Agent>)>,
+    agents: Vec<(ShardAgent, Box<dyn Agent>)>,
     grouping: &[AgentGroup],
     idle: Option<IdleStrategy>,
     cores: usize,
     clock: SystemClock,
 ) -> Result<ring::Running, Failure> {
+    let shards = agents.iter().map(|((shard, _), _)| shard + 1).max().unwrap_or(0);
     let mut agents: Vec<_> = agents.into_iter().map(|(name, agent)| (name, Some(agent))).collect();
-    let idle = idle.unwrap_or_else(|| IdleStrategy::adaptive(grouping.len(), cores));
-    let names: Vec<_> = grouping.iter().map(|group| group.agents.as_slice()).collect();
-    let mut groups = Vec::new();
-    for (number, group) in grouping.iter().enumerate() {
-        if let Some(core) = group.core {
-            crate::venue::check_core(core)?;
+    let mut names = Vec::new();
+    for shard in 0..shards {
+        for group in grouping {
+            if let Some(core) = group.core {
+                crate::venue::check_core(core)?;
+                if shards > 1 {
+                    return Err(Failure::usage("a core cannot be that of several shards")
+                        .hint("leave the cores out of --layout, or run one shard"));
+                }
+            }
+            let members = group.agents.iter().map(|agent| (shard, *agent));
+            let members: Vec<ShardAgent> =
+                members.filter(|name| agents.iter().any(|(other, _)| other == name)).collect();
+            if !members.is_empty() {
+                names.push((members, group.core));
+            }
         }
-        let members = group.agents.iter().map(|name| {
+    }
+    let idle = idle.unwrap_or_else(|| IdleStrategy::adaptive(names.len(), cores));
+    let read_by = read_by(shards);
+    let members_of: Vec<_> = names.iter().map(|(members, _)| members.as_slice()).collect();
+    let mut groups = Vec::new();
+    for (number, (members, core)) in names.iter().enumerate() {
+        let members = members.iter().map(|name| {
             let agent = agents.iter_mut().find(|(other, _)| other == name);
             agent.and_then(|(_, agent)| agent.take()).expect("each agent stands in one group")
         });
         let mut launched = Group::new(format!("damrak-{number}"), members.collect(), idle);
-        launched.neighbors = Some(neighbors::of(number, &names, READ_BY));
-        launched.on_start = group.core.map(crate::venue::pin_at_start);
+        launched.neighbors = Some(neighbors::of(number, &members_of, &read_by));
+        launched.on_start = core.map(crate::venue::pin_at_start);
         groups.push(launched);
     }
     assert!(agents.iter().all(|(_, agent)| agent.is_none()), "each agent stands in a group");
     Ok(ring::launch(groups, Arc::new(clock)))
+}
+
+/// [`READ_BY`] for so many shards, which have the source in common.
+fn read_by(shards: usize) -> Vec<(ShardAgent, ShardAgent)> {
+    let home = |shard, agent| (if agent == OrdersAgent::Source { 0 } else { shard }, agent);
+    let of_shard = |shard| {
+        let pairs = READ_BY.iter();
+        pairs.map(move |(writer, reader)| (home(shard, *writer), home(shard, *reader)))
+    };
+    (0..shards).flat_map(of_shard).collect()
 }
 
 /// How often the caller of a run looks whether it is over.

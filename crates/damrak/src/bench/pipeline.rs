@@ -26,8 +26,8 @@ use crate::{
     clock::SystemClock,
     failure::Failure,
     orders::{
-        self, Counted, FileRows, Grouping, LOOK_INTERVAL, LedgerSink, Pace, RingSlots, Rows, Setup,
-        Sink, Wiring, file_failure, submission, take_out,
+        self, Counted, FileRows, Grouping, LOOK_INTERVAL, LedgerSink, Pace, RingSlots, Routed,
+        Rows, Setup, Shards, Sink, Wiring, file_failure, submission, take_out,
     },
 };
 
@@ -113,7 +113,7 @@ pub fn prepare_folder(folder: &Path) -> Result<Prepared, Failure> {
     let balances = either(["balances_init.csv", "balances.csv"]);
     let instruments = Instruments::default();
     let read = || {
-        let setup = Setup::new(instruments.clone(), true);
+        let setup = Setup::new(one_shard(&instruments), true);
         let balances = BalanceFile::open(&balances)?;
         let orders = OrderFile::open(&orders, instruments.clone())?;
         Ok(FileRows::new(setup, Some(balances), orders))
@@ -136,7 +136,7 @@ pub fn prepare_generated(seed: u64, orders: u64) -> Result<Prepared, Failure> {
     let mut balances = Vec::new();
     profile.write_balances(&mut balances).map_err(written)?;
     let read = || {
-        let setup = Setup::new(instruments.clone(), true);
+        let setup = Setup::new(one_shard(&instruments), true);
         let balances = BalanceFile::from_reader("balances", std::io::Cursor::new(balances))?;
         let rows = std::io::Cursor::new(rows);
         let orders = OrderFile::from_reader("orders", rows, instruments.clone())?;
@@ -147,11 +147,16 @@ pub fn prepare_generated(seed: u64, orders: u64) -> Result<Prepared, Failure> {
     Ok(Prepared { name, commands: all(rows)?, instruments })
 }
 
+/// All on one core.
+fn one_shard(instruments: &Instruments) -> Shards {
+    Shards::new(instruments.clone(), 1).expect("no instrument of a bench is to have another shard")
+}
+
 fn all(mut rows: FileRows) -> Result<Arc<[Command]>, Failure> {
     let mut commands = Vec::new();
     loop {
         match rows.next_command() {
-            Ok(Some(command)) => commands.push(command),
+            Ok(Some(routed)) => commands.push(routed.command()),
             Ok(None) => return Ok(commands.into()),
             Err(error) => {
                 return Err(match error.downcast_ref() {
@@ -253,10 +258,10 @@ struct MemoryRows {
 }
 
 impl Rows for MemoryRows {
-    fn next_command(&mut self) -> Result<Option<Command>, AgentError> {
+    fn next_command(&mut self) -> Result<Option<Routed>, AgentError> {
         let command = self.commands.get(self.next).copied();
         self.next += 1;
-        Ok(command)
+        Ok(command.map(|command| Routed::One(0, command)))
     }
 }
 
@@ -301,7 +306,7 @@ fn run(
     let rows = MemoryRows { commands: Arc::clone(&prepared.commands), next: 0 };
     let wiring = Wiring {
         durability: options.durability,
-        journal: journal.clone(),
+        journals: vec![journal.clone()],
         slots: RingSlots::default(),
         pace,
     };
@@ -309,30 +314,30 @@ fn run(
         wiring,
         Box::new(rows),
         Arc::new(Counted::default()),
-        LedgerSink::new(&prepared.instruments, None, false),
-        EventCount::default(),
+        vec![(LedgerSink::new(&prepared.instruments, None, false), EventCount::default())],
         &clock,
     )?;
+    let shard = wired.shards.into_iter().next().expect("there is one");
     let before_ns = gateway::sys::process_cpu_ns();
     let groups = grouping.groups(cores);
     let threads = orders::launch(wired.agents, &groups, options.idle, cores, clock)?;
-    while !wired.ending.is_over() && !threads.stopped() {
+    while !shard.ending.is_over() && !threads.stopped() {
         thread::sleep(LOOK_INTERVAL);
     }
     let cpu_ns = gateway::sys::process_cpu_ns() - before_ns;
-    let rings = wired.monitors.iter().map(ring::Monitor::read).collect();
+    let rings = shard.monitors.iter().map(ring::Monitor::read).collect();
     threads.stop();
     let joined = threads.join();
     // What is left of it is nothing but space.
     let _ = fs::remove_dir_all(&journal);
     joined.map_err(|failure| Failure::runtime(format!("the run stopped: {failure}")))?;
-    let ledger = take_out(wired.ledger);
+    let ledger = take_out(shard.ledger);
     ledger.check().map_err(Failure::verification)?;
-    let reporter = take_out(wired.reporter);
-    let engine = orders::recover_lock(&wired.heir).take();
+    let reporter = take_out(shard.reporter);
+    let engine = orders::recover_lock(&shard.heir).take();
     let engine = engine.expect("the engine was left there when its stage was closed");
     Ok(Run {
-        seconds: (reporter.ended_ns - wired.ending.begun_ns()) as f64 / 1e9,
+        seconds: (reporter.ended_ns - shard.ending.begun_ns()) as f64 / 1e9,
         cpu_ns,
         rings,
         state_hash: engine.state_hash(),

@@ -28,6 +28,9 @@ pub struct LedgerSink {
     brought_in: Vec<u128>,
     entries: u64,
     deposits: u64,
+    /// By asset: what went to other shards, and what came from them.
+    gone: Vec<u128>,
+    come: Vec<u128>,
     file: Option<FileWriter>,
     origin: Option<OriginRounding>,
 }
@@ -43,6 +46,8 @@ impl LedgerSink {
             brought_in: vec![0; asset_count],
             entries: 0,
             deposits: 0,
+            gone: vec![0; asset_count],
+            come: vec![0; asset_count],
             file,
             origin: origin_rounding.then(|| OriginRounding::new(instruments)),
         }
@@ -54,7 +59,13 @@ impl LedgerSink {
         self.entries
     }
 
-    /// How many of them were deposits.
+    /// By asset, what went to other shards, and what came from them.
+    #[must_use]
+    pub fn moved(&self) -> (&[u128], &[u128]) {
+        (&self.gone, &self.come)
+    }
+
+    /// How many of them were deposits, or moves out or in.
     #[must_use]
     pub fn deposits(&self) -> u64 {
         self.deposits
@@ -117,7 +128,13 @@ impl LedgerSink {
             *brought_in -= amount;
         }
         self.entries += 1;
-        self.deposits += u64::from(entry.kind == LedgerKind::Deposit);
+        match entry.kind {
+            LedgerKind::MoveOut => self.gone[usize::from(entry.asset_id.0) - 1] += amount,
+            LedgerKind::MoveIn => self.come[usize::from(entry.asset_id.0) - 1] += amount,
+            LedgerKind::Deposit => {}
+            _ => return Ok(()),
+        }
+        self.deposits += 1;
         Ok(())
     }
 

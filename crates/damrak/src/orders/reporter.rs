@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, fmt::Write as _, io::Write as _};
 
-use flow::orders::{FileWriter, Instruments};
+use flow::orders::{FileWriter, InstrumentTerms};
 use market::{
     CancelReason, DeclineReason, Event, InstrumentId, MoneyEvent, Output, RejectReason, Rejected,
     Traded,
@@ -67,21 +67,25 @@ struct Units {
 }
 
 impl ReporterSink {
-    /// Before the first event; trades go to `file` as well.
+    /// Before the first event of a core with these instruments; trades go to `file` as well.
     #[must_use]
-    pub fn new(instruments: &Instruments, file: Option<FileWriter>) -> Self {
-        let units = instruments.all().iter().map(|terms| {
+    pub fn new<'a>(
+        instruments: impl Iterator<Item = &'a InstrumentTerms>,
+        names_symbol: bool,
+        file: Option<FileWriter>,
+    ) -> Self {
+        let units = instruments.map(|terms| {
             let (numerator, denominator) = terms.quote_units_per_tick_lot();
             Units { symbol: terms.symbol, base: terms.base_units_per_lot(), numerator, denominator }
         });
-        let instrument_count = instruments.all().len();
+        let units: Vec<_> = units.collect();
         Self {
             counts: Counts {
-                instruments: vec![InstrumentCounts::default(); instrument_count],
+                instruments: vec![InstrumentCounts::default(); units.len()],
                 ..Counts::default()
             },
-            units: units.collect(),
-            names_symbol: instruments.only().is_none(),
+            units,
+            names_symbol,
             line: String::new(),
             hash: Sha256::new(),
             file,
@@ -148,6 +152,26 @@ impl ReporterSink {
         match &mut self.file {
             Some(file) => file.write_all(self.line.as_bytes()),
             None => Ok(()),
+        }
+    }
+}
+
+impl Counts {
+    /// Adds what came of the orders of another shard; instruments are told apart elsewhere.
+    pub(super) fn add(&mut self, other: &Self) {
+        self.accepted += other.accepted;
+        self.canceled += other.canceled;
+        self.replaced += other.replaced;
+        self.replaces_canceled += other.replaces_canceled;
+        self.modified += other.modified;
+        for (reason, count) in &other.rejected {
+            *self.rejected.entry(*reason).or_default() += count;
+        }
+        for (reason, count) in &other.replaces_rejected {
+            *self.replaces_rejected.entry(*reason).or_default() += count;
+        }
+        for (reason, count) in &other.declined {
+            *self.declined.entry(*reason).or_default() += count;
         }
     }
 }

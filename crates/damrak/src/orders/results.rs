@@ -10,13 +10,14 @@ use std::{
 };
 
 use engine::{BookView, Engine, RestingOrder};
-use flow::orders::{FileWriter, Instruments};
+use flow::orders::FileWriter;
 use market::{AccountId, AssetId, InstrumentId, Price, Symbol, Text};
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
 use super::{
-    Balance, Counted, Counts, InstrumentCounts, LedgerSink, ReporterSink, RunOptions, reporter::hex,
+    Balance, Counted, Counts, InstrumentCounts, LedgerSink, ReporterSink, RunOptions, Shards,
+    reporter::hex,
 };
 use crate::failure::Failure;
 
@@ -54,12 +55,18 @@ fn cannot_write(path: &Path, error: &io::Error) -> Failure {
 
 /// What is left of the agents when they have stopped.
 pub(super) struct Parts<'a> {
+    /// By shard.
+    pub(super) all: Vec<ShardParts>,
+    pub(super) counted: &'a Counted,
+    pub(super) shards: Shards,
+    pub(super) grouping: String,
+}
+
+/// What is left of those of one shard.
+pub(super) struct ShardParts {
     pub(super) engine: Engine,
     pub(super) ledger: LedgerSink,
     pub(super) reporter: ReporterSink,
-    pub(super) counted: &'a Counted,
-    pub(super) instruments: Instruments,
-    pub(super) grouping: String,
     pub(super) begun_ns: u64,
     pub(super) last: u64,
 }
@@ -81,20 +88,34 @@ pub struct Results {
     pub books: Vec<BookResult>,
     /// Movements of money.
     pub ledger_entries: u64,
-    /// Of the trades, in the order in which they happened.
-    pub trades_sha256: String,
+    /// Of the trades, in the order in which they happened; `None` with several shards, between which
+    /// there is no order.
+    pub trades_sha256: Option<String>,
     /// Of what rests.
     pub book_sha256: String,
     /// Of what participants have; `None` if nothing is paid for.
     pub balances_sha256: Option<String>,
-    /// Of the core.
-    pub state_hash: u64,
+    /// What came of it on each shard.
+    pub shards: Vec<ShardResult>,
     /// Inputs in all, those included that made instruments and participants.
     pub inputs: u64,
     /// From the first submission to the last event that was taken.
     pub seconds: f64,
     /// Which agents shared threads.
     pub grouping: String,
+}
+
+/// What came of a run on one shard.
+#[derive(Clone, Debug)]
+pub struct ShardResult {
+    /// How many instruments it has.
+    pub instruments: usize,
+    /// Inputs of its log.
+    pub inputs: u64,
+    /// Of its trades, in the order in which they happened.
+    pub trades_sha256: String,
+    /// Of its core.
+    pub state_hash: u64,
 }
 
 /// What was traded of an instrument, and what rests of it.
@@ -119,16 +140,22 @@ pub struct BookResult {
 /// Puts the parts together, writes the files that tell the end, and sees that all agrees.
 pub(super) fn gather(options: &RunOptions, mut parts: Parts<'_>) -> Result<Results, Failure> {
     let out = options.out.as_deref();
-    let finished = parts.reporter.finish().and_then(|()| parts.ledger.finish());
-    finished.map_err(|error| cannot_write(out.unwrap_or(Path::new(".")), &error))?;
-    parts.ledger.check().map_err(Failure::verification)?;
-    let (asked, made) = (parts.counted.deposits.load(Relaxed), parts.ledger.deposits());
-    let declined: u64 = parts.reporter.counts().declined.values().sum();
+    for part in &mut parts.all {
+        let finished = part.reporter.finish().and_then(|()| part.ledger.finish());
+        finished.map_err(|error| cannot_write(out.unwrap_or(Path::new(".")), &error))?;
+        part.ledger.check().map_err(Failure::verification)?;
+    }
+    let mut counts = Counts::default();
+    parts.all.iter().for_each(|part| counts.add(part.reporter.counts()));
+    let asked = parts.counted.deposits.load(Relaxed);
+    let made: u64 = parts.all.iter().map(|part| part.ledger.deposits()).sum();
+    let declined: u64 = counts.declined.values().sum();
     if asked != made + declined {
         return Err(Failure::verification(format!(
-            "of {asked} deposits {made} are in the ledger and {declined} were declined"
+            "of {asked} deposits and moves {made} are in the ledger and {declined} were declined"
         )));
     }
+    check_moves(&parts)?;
 
     let book_sha256 = write_book(&parts, out)?;
     let balances_sha256 = match options.balances {
@@ -136,39 +163,72 @@ pub(super) fn gather(options: &RunOptions, mut parts: Parts<'_>) -> Result<Resul
         None => None,
     };
     let books = books(&parts);
-    let Parts { engine, ledger, reporter, counted, grouping, begun_ns, last, .. } = parts;
+    counts.instruments = books.iter().map(|book| book.traded).collect();
+    let Parts { all, counted, shards, grouping } = parts;
+    let shards: Vec<_> = all
+        .iter()
+        .enumerate()
+        .map(|(index, part)| ShardResult {
+            instruments: shards.instruments_of(index).count(),
+            inputs: part.last,
+            trades_sha256: part.reporter.hash(),
+            state_hash: part.engine.state_hash(),
+        })
+        .collect();
+    let begun_ns = all.iter().map(|part| part.begun_ns).min().unwrap_or(0);
+    let ended_ns = all.iter().map(|part| part.reporter.ended_ns()).max().unwrap_or(0);
     Ok(Results {
         places: counted.places.load(Relaxed),
         cancels: counted.cancels.load(Relaxed),
         replaces: counted.replaces.load(Relaxed),
         modifies: counted.modifies.load(Relaxed),
-        counts: reporter.counts().clone(),
+        counts,
         books,
-        ledger_entries: ledger.entries(),
-        trades_sha256: reporter.hash(),
+        ledger_entries: all.iter().map(|part| part.ledger.entries()).sum(),
+        trades_sha256: match shards.as_slice() {
+            [only] => Some(only.trades_sha256.clone()),
+            _ => None,
+        },
         book_sha256,
         balances_sha256,
-        state_hash: engine.state_hash(),
-        inputs: last,
-        seconds: reporter.ended_ns().saturating_sub(begun_ns) as f64 / 1e9,
+        inputs: all.iter().map(|part| part.last).sum(),
+        shards,
+        seconds: ended_ns.saturating_sub(begun_ns) as f64 / 1e9,
         grouping,
     })
 }
 
-fn view(engine: &Engine, place: usize) -> BookView<'_> {
-    let instrument_id = InstrumentId(place as u16 + 1);
+/// Of each asset there came in, on all shards together, what went out of others.
+fn check_moves(parts: &Parts<'_>) -> Result<(), Failure> {
+    for (place, asset) in parts.shards.instruments().assets().iter().enumerate() {
+        let moved = parts.all.iter().map(|part| part.ledger.moved());
+        let (gone, come) = moved.fold((0_u128, 0_u128), |(gone, come), moved| {
+            (gone + moved.0[place], come + moved.1[place])
+        });
+        if gone != come {
+            return Err(Failure::verification(format!(
+                "{gone} units of {} went from shard to shard, and {come} came",
+                asset.name
+            )));
+        }
+    }
+    Ok(())
+}
+
+fn view(engine: &Engine, instrument_id: InstrumentId) -> BookView<'_> {
     engine.book(instrument_id).expect("every instrument of a run was added")
 }
 
 fn books(parts: &Parts<'_>) -> Vec<BookResult> {
-    let counts = &parts.reporter.counts().instruments;
-    let instruments = parts.instruments.all().iter().zip(counts).enumerate();
-    instruments
-        .map(|(place, (terms, traded))| {
-            let view = view(&parts.engine, place);
+    let places = parts.shards.places();
+    places
+        .map(|(terms, shard, instrument_id)| {
+            let part = &parts.all[shard];
+            let view = view(&part.engine, instrument_id);
+            let counts = &part.reporter.counts().instruments;
             BookResult {
                 symbol: terms.symbol,
-                traded: *traded,
+                traded: counts[usize::from(instrument_id.0) - 1],
                 best_bid: view.best_bid(),
                 best_ask: view.best_ask(),
                 bid_levels: view.bid_levels().count(),
@@ -217,13 +277,13 @@ impl Lines {
 
 /// What rests: by instrument, bids best first and oldest first, then asks.
 fn write_book(parts: &Parts<'_>, out: Option<&Path>) -> Result<String, Failure> {
-    let names_symbol = parts.instruments.only().is_none();
+    let names_symbol = parts.shards.instruments().only().is_none();
     let symbol_column = if names_symbol { ",symbol" } else { "" };
     let header = format!("order_id,user_id,side,price,remaining{symbol_column}");
     let mut lines = Lines::new(out, "book.csv", &header)?;
-    let names = names(&parts.engine);
-    for (place, terms) in parts.instruments.all().iter().enumerate() {
-        let view = view(&parts.engine, place);
+    let names = names(parts);
+    for (terms, shard, instrument_id) in parts.shards.places() {
+        let view = view(&parts.all[shard].engine, instrument_id);
         let orders = view.bids().chain(view.asks());
         for RestingOrder { key, side, price, leaves, .. } in orders {
             let (order_id, side) = (key.user_ref_num, if side.is_buy() { "buy" } else { "sell" });
@@ -244,23 +304,27 @@ fn write_book(parts: &Parts<'_>, out: Option<&Path>) -> Result<String, Failure> 
 fn write_balances(parts: &Parts<'_>, out: Option<&Path>) -> Result<String, Failure> {
     let mut lines = Lines::new(out, "balances.csv", "user_id,asset_id,avail,frozen")?;
     let mut assets: Vec<_> = parts
-        .instruments
+        .shards
+        .instruments()
         .assets()
         .into_iter()
         .enumerate()
         .map(|(place, asset)| (asset.name, AssetId(place as u16 + 1)))
         .collect();
     assets.sort_by(|(one, _), (other, _)| by_number_or_text(one, other));
-    let mut participants: Vec<_> = names(&parts.engine).into_iter().zip(1..).collect();
+    let mut participants: Vec<_> = names(parts).into_iter().zip(1..).collect();
     participants.sort_by(|(one, _), (other, _)| by_number_or_text(one, other));
     for (participant, number) in participants {
         for (asset, asset_id) in &assets {
             let account_id = AccountId(number);
-            let held = parts.ledger.balance(account_id, *asset_id);
-            agree_with_core(&parts.engine, account_id, *asset_id, held)?;
-            let told = parts.ledger.origin_balance(account_id, *asset_id).unwrap_or(held);
-            agree(&participant, asset, held, told)?;
-            let Balance { available, reserved, .. } = told;
+            let (mut available, mut reserved) = (0, 0);
+            for part in &parts.all {
+                let held = part.ledger.balance(account_id, *asset_id);
+                agree_with_core(&part.engine, account_id, *asset_id, held)?;
+                let told = part.ledger.origin_balance(account_id, *asset_id).unwrap_or(held);
+                agree(&participant, asset, held, told)?;
+                (available, reserved) = (available + told.available, reserved + told.reserved);
+            }
             lines.push(format_args!("{participant},{asset},{available},{reserved}"))?;
         }
     }
@@ -301,8 +365,9 @@ fn agree(
     )))
 }
 
-/// The participants, by number less 1.
-fn names(engine: &Engine) -> Vec<Text<6>> {
+/// The participants, by number less 1, which is the same on all shards.
+fn names(parts: &Parts<'_>) -> Vec<Text<6>> {
+    let engine = &parts.all.first().expect("there is a shard").engine;
     engine.sessions().map(|session| *session.username()).collect()
 }
 
@@ -410,7 +475,16 @@ impl Results {
                 "book": self.book_sha256,
                 "balances": self.balances_sha256,
             },
-            "state_hash": format!("{:016x}", self.state_hash),
+            "state_hash": match self.shards.as_slice() {
+                [only] => json!(format!("{:016x}", only.state_hash)),
+                _ => Value::Null,
+            },
+            "shards": self.shards.iter().map(|shard| json!({
+                "instruments": shard.instruments,
+                "inputs": shard.inputs,
+                "trades_sha256": shard.trades_sha256,
+                "state_hash": format!("{:016x}", shard.state_hash),
+            })).collect::<Vec<_>>(),
             "seconds": self.seconds,
             "commands_per_second": self.commands_per_second(),
         })

@@ -8,10 +8,13 @@ use std::{
     },
 };
 
-use market::Output;
-use ring::{Agent, AgentError, Consumer, Cursor, Flow};
+use market::{Event, MoneyEvent, Output};
+use ring::{Agent, AgentError, Consumer, Cursor, Flow, Producer};
 
-use super::recover_lock;
+use super::{
+    recover_lock,
+    source::{Mark, Marked, MoveOutcome},
+};
 
 /// How many events are taken in a turn.
 const TURN_LIMIT: usize = 4096;
@@ -34,10 +37,12 @@ pub trait Sink: Send + 'static {
 pub(super) struct Taker<S> {
     name: &'static str,
     outputs: Consumer<Output>,
-    /// See `Source`; only who asks for it has it.
-    replaces: Option<Consumer<u64>>,
-    /// The sequences of replaces that may still have events to come.
-    pending: VecDeque<u64>,
+    /// Only who asks for them has them.
+    marks: Option<Consumer<Mark>>,
+    /// Where what became of moves goes; only where there are several shards.
+    outcomes: Option<Producer<MoveOutcome>>,
+    /// The marks of commands that may still have events to come.
+    pending: VecDeque<Mark>,
     sink: Arc<Mutex<S>>,
     ending: Arc<Ending>,
     /// Which of the takers of the ending it is.
@@ -49,13 +54,14 @@ impl<S: Sink> Taker<S> {
     pub(super) fn new(
         name: &'static str,
         outputs: Consumer<Output>,
-        replaces: Option<Consumer<u64>>,
+        marks: Option<Consumer<Mark>>,
+        outcomes: Option<Producer<MoveOutcome>>,
         sink: Arc<Mutex<S>>,
         ending: Arc<Ending>,
         number: usize,
     ) -> Self {
         let (pending, is_over) = (VecDeque::new(), false);
-        Self { name, outputs, replaces, pending, sink, ending, number, is_over }
+        Self { name, outputs, marks, outcomes, pending, sink, ending, number, is_over }
     }
 }
 
@@ -66,26 +72,30 @@ impl<S: Sink> Agent for Taker<S> {
 
     fn do_work(&mut self, now_ns: u64) -> Result<usize, AgentError> {
         // In this order: the events of what is applied now are in the ring already, and the mark
-        // of a replace was there before its first event.
+        // of a command was there before its first event.
         let settled = self.ending.settled();
         let durable = self.ending.durable.get();
         let mut work = 0;
-        if let Some(replaces) = &mut self.replaces {
+        if let Some(marks) = &mut self.marks {
             let pending = &mut self.pending;
-            work += replaces.drain(usize::MAX, |sequence, _| pending.push_back(*sequence));
+            work += marks.drain(usize::MAX, |mark, _| pending.push_back(*mark));
         }
         let mut failed = None;
-        let Self { outputs, pending, sink, .. } = self;
+        let Self { outputs, outcomes, pending, sink, .. } = self;
         let mut sink = recover_lock(sink);
         work += outputs.poll(TURN_LIMIT, |output, _| {
             let cause = output.cause.0;
             if cause > durable {
                 return Flow::Hold;
             }
-            while pending.front().is_some_and(|replace| *replace < cause) {
+            while pending.front().is_some_and(|mark| mark.sequence < cause) {
                 pending.pop_front();
             }
-            match sink.take(output, pending.front() == Some(&cause)) {
+            let marked = pending.front().filter(|mark| mark.sequence == cause).map(|mark| mark.of);
+            if marked == Some(Marked::Move) {
+                tell_source(outcomes, &output.event);
+            }
+            match sink.take(output, marked == Some(Marked::Replace)) {
                 Ok(()) => Flow::Continue,
                 Err(error) => {
                     failed = Some(error);
@@ -103,7 +113,7 @@ impl<S: Sink> Agent for Taker<S> {
                 sink.is_at(settled, now_ns);
                 work += 1;
             }
-            while self.pending.front().is_some_and(|replace| *replace <= settled) {
+            while self.pending.front().is_some_and(|mark| mark.sequence <= settled) {
                 self.pending.pop_front();
             }
             if !self.is_over && settled >= self.ending.last() {
@@ -118,6 +128,18 @@ impl<S: Sink> Agent for Taker<S> {
     fn is_held_up(&self) -> bool {
         false
     }
+}
+
+/// The source waits for what becomes of a move before it goes on, so there is room for it.
+fn tell_source(outcomes: &mut Option<Producer<MoveOutcome>>, event: &Event) {
+    let outcome = match event {
+        Event::Money(MoneyEvent::MovedOut(moved)) => MoveOutcome(Some(*moved)),
+        Event::Money(MoneyEvent::Declined(_)) => MoveOutcome(None),
+        _ => return,
+    };
+    let outcomes = outcomes.as_mut().expect("only where there are several shards is one marked");
+    let published = outcomes.try_publish(outcome);
+    assert!(published.is_ok(), "one move is on its way at a time");
 }
 
 /// How far a run is from its end, and how long it took.

@@ -1,11 +1,11 @@
 use std::{collections::BTreeMap, path::Path};
 
-use market::Symbol;
+use market::{ShardId, Symbol};
 
 use super::{
     decimal::DECIMALS_MAX,
     error::FileError,
-    table::{Column, Table},
+    table::{Column, Table, shard_of},
 };
 
 /// What is owned, and in which units files count it.
@@ -58,6 +58,8 @@ impl InstrumentTerms {
 pub struct Instruments {
     terms: Vec<InstrumentTerms>,
     by_symbol: BTreeMap<Symbol, usize>,
+    /// Which shard is to have an instrument; those that are not here are dealt out in turn.
+    shards: BTreeMap<Symbol, ShardId>,
 }
 
 impl Default for Instruments {
@@ -86,8 +88,9 @@ const PRICE_DECIMALS: usize = 3;
 const QUANTITY_DECIMALS: usize = 4;
 const BASE_DECIMALS: usize = 5;
 const QUOTE_DECIMALS: usize = 6;
+const SHARD: usize = 7;
 
-static COLUMNS: [Column; 7] = [
+static COLUMNS: [Column; 8] = [
     Column::required("symbol", &[]),
     Column::required("base", &["base_asset"]),
     Column::required("quote", &["quote_asset"]),
@@ -95,6 +98,7 @@ static COLUMNS: [Column; 7] = [
     Column::required("quantity_decimals", &["qty_decimals"]),
     Column::required("base_decimals", &[]),
     Column::required("quote_decimals", &[]),
+    Column::optional("shard", &[]),
 ];
 
 impl Instruments {
@@ -107,7 +111,7 @@ impl Instruments {
         let by_symbol: BTreeMap<_, _> =
             terms.iter().enumerate().map(|(place, terms)| (terms.symbol, place)).collect();
         assert!(!terms.is_empty() && by_symbol.len() == terms.len(), "symbols are different");
-        Self { terms, by_symbol }
+        Self { terms, by_symbol, shards: BTreeMap::new() }
     }
 
     /// Reads a file of instruments.
@@ -118,6 +122,7 @@ impl Instruments {
         let mut table = Table::open(path, &COLUMNS)?;
         let mut terms: Vec<InstrumentTerms> = Vec::new();
         let mut decimals: BTreeMap<Symbol, u8> = BTreeMap::new();
+        let mut shards = BTreeMap::new();
         while table.next_row()? {
             let text = |column: usize| {
                 let field = table.field(column).and_then(Symbol::new);
@@ -155,6 +160,7 @@ impl Instruments {
                     return Err(table.wrong(column, expected));
                 }
             }
+            shards.extend(shard_of(&table, SHARD)?.map(|shard| (row.symbol, shard)));
             terms.push(row);
         }
         if terms.is_empty() {
@@ -163,7 +169,19 @@ impl Instruments {
         if terms.len() > usize::from(u16::MAX) {
             return Err(table.wrong(SYMBOL, format!("at most {} instruments", u16::MAX)));
         }
-        Ok(Self::of(terms))
+        Ok(Self { shards, ..Self::of(terms) })
+    }
+
+    /// Which of so many shards each has, in their order: the one that it is to have, or the next in
+    /// turn. `None` if one is to have a shard that there is not.
+    #[must_use]
+    pub fn dealt_out(&self, shards: u16) -> Option<Vec<ShardId>> {
+        let mut turns = (1..=shards).map(ShardId).cycle();
+        let each = self.terms.iter().map(|terms| match self.shards.get(&terms.symbol) {
+            Some(shard) => Some(*shard).filter(|shard| shard.0 <= shards),
+            None => turns.next(),
+        });
+        each.collect()
     }
 
     /// All, in the order of their numbers.
