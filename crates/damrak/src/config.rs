@@ -73,9 +73,13 @@ pub struct JournalConfig {
     /// survives the process. `synced`: it survives the machine.
     pub durability: DurabilityConfig,
     /// How `synced` reaches the disk: `buffered` (page cache and `fdatasync`), `direct` (past it,
-    /// `O_DIRECT|O_DSYNC`), or `auto` (default): direct where the folder's file system can, which
-    /// was the faster one where we measured (`damrak bench journal`). Others are buffered.
+    /// `O_DIRECT|O_DSYNC`), `buffered-uring` and `direct-uring` (the same by io_uring), or `auto`
+    /// (default): direct where the folder's file system can, which was the fastest where we measured
+    /// (`damrak bench journal`), and buffered elsewhere; the venue says which. Others are buffered.
     pub method: MethodName,
+    /// New orders are rejected while commands wait for the journal for longer than this; `0s` never.
+    /// Default `2s`.
+    pub slow: Span,
     /// A new file is begun when one is this long. Default `256MiB`.
     pub segment: Bytes,
     /// After so many inputs the state hash is put in the journal, and compared when that is
@@ -123,7 +127,7 @@ pub enum DurabilityConfig {
 
 /// See [`JournalConfig::method`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "lowercase")]
+#[serde(rename_all = "kebab-case")]
 pub enum MethodName {
     /// Direct where it can be, buffered elsewhere.
     #[default]
@@ -132,28 +136,38 @@ pub enum MethodName {
     Buffered,
     /// Past the page cache; an error where that cannot be.
     Direct,
+    /// Through the page cache, by io_uring; an error where that cannot be.
+    BufferedUring,
+    /// Past the page cache, by io_uring; an error where that cannot be.
+    DirectUring,
 }
 
 impl JournalConfig {
     /// How the files of the journal are written.
     ///
     /// # Errors
-    /// They are to be written directly, and the folder cannot.
+    /// They are to be written in a way in which they cannot.
     pub fn method(&self) -> Result<Method, Failure> {
-        let is_synced = self.durability == DurabilityConfig::Synced;
-        let probe = || Folder::probe(&self.directory, Method::Direct);
-        match self.method {
-            _ if !is_synced => Ok(Method::Buffered),
-            MethodName::Buffered => Ok(Method::Buffered),
-            MethodName::Auto => Ok(probe().map_or(Method::Buffered, |()| Method::Direct)),
-            MethodName::Direct => probe().map(|()| Method::Direct).map_err(|error| {
-                let folder = self.directory.display();
-                Failure::environment(format!(
-                    "files in {folder} cannot be written directly: {error}"
-                ))
-                .hint("set journal.method to \"auto\" or \"buffered\"")
-            }),
+        if self.durability != DurabilityConfig::Synced {
+            return Ok(Method::Buffered);
         }
+        let asked = match self.method {
+            MethodName::Auto => {
+                let probed = Folder::probe(&self.directory, Method::Direct);
+                return Ok(probed.map_or(Method::Buffered, |()| Method::Direct));
+            }
+            MethodName::Buffered => return Ok(Method::Buffered),
+            MethodName::Direct => Method::Direct,
+            MethodName::BufferedUring => Method::BufferedUring,
+            MethodName::DirectUring => Method::DirectUring,
+        };
+        Folder::probe(&self.directory, asked).map(|()| asked).map_err(|error| {
+            let (folder, method) = (self.directory.display(), asked.as_str());
+            Failure::environment(format!(
+                "journal.method: files in {folder} cannot be written {method}: {error}"
+            ))
+            .hint("set it to \"auto\" or \"buffered\"")
+        })
     }
 }
 
@@ -568,6 +582,7 @@ impl Default for JournalConfig {
             directory: "damrak-data".into(),
             durability: DurabilityConfig::Written,
             method: MethodName::Auto,
+            slow: Span(Duration::from_secs(2)),
             segment: Bytes(256 << 20),
             state_hash_every: 4096,
         }

@@ -10,6 +10,7 @@
 //!                                                       (lappable)                     recorder
 //!
 //! engine ─▶ the moment for which it waits ─▶ sequencer, which lets time pass if nothing comes
+//! journaler ─▶ why it takes no orders now ─▶ sequencer, which makes refusals of new ones
 //! ```
 
 use std::{collections::BTreeMap, sync::Arc};
@@ -35,8 +36,8 @@ use crate::{
     },
     recovery::{self, Past, Recovery},
     stage::{
-        Checkpoint, EngineStage, Journaler, Schedule, Sequencer, SnapshotFigures, SnapshotPlan,
-        Snapshots,
+        Checkpoint, EngineStage, JournalFigures, Journaler, Relief, Schedule, Sequencer,
+        SnapshotFigures, SnapshotPlan, Snapshots,
     },
 };
 
@@ -124,6 +125,8 @@ pub struct Gauges {
     checkpoints: Tap<Checkpoint>,
     checkpoint: Checkpoint,
     durable: Arc<Cursor>,
+    /// Of the journal.
+    pub journal: Arc<JournalFigures>,
     /// Of order entry over TCP.
     pub order_entry: Arc<OrderEntryCounters>,
     /// Of order entry over UDP.
@@ -308,6 +311,7 @@ where
         checkpoints: checkpoint_tap,
         checkpoint,
         durable: Arc::clone(&durable),
+        journal: Arc::default(),
         order_entry: order_entry.counters(),
         order_entry_udp: order_entry_udp.counters(),
         market_data: market_data.counters(),
@@ -315,6 +319,7 @@ where
         ledger: ledger.as_ref().map(|ledger| Arc::clone(&ledger.gauges)),
     };
     let due = Arc::new(Latest::new(u64::MAX));
+    let journal_figures = Arc::clone(&gauges.journal);
     let sequencer = Sequencer::new(
         engine.sequence(),
         engine.timestamp(),
@@ -322,10 +327,16 @@ where
         inputs_producer,
         Arc::clone(&due),
     )
-    .with_schedule(schedule);
+    .with_schedule(schedule)
+    .refusing(Arc::clone(&journal_figures.refusing));
     let journaled = Arc::new(Latest::new(0));
     let hash_every = config.journal.state_hash_every;
+    // Where nobody takes notices, as in a simulation, nobody is alarmed either.
+    let alarm: fn(&str) =
+        if (edges.notices)().is_some() { |what| eprintln!("{what}") } else { |_| {} };
+    let slow_ns = config.journal.slow.0.as_nanos() as u64;
     let journaler = Journaler::new(to_journaler, writer, durable, unconditional)
+        .relieved_by(Relief::new(Arc::clone(&journal_figures), slow_ns, alarm))
         .telling(Arc::clone(&journaled))
         .noting(hash_tap, hash_every);
     let last_snapshot = snapshot.map_or(0, |summary| summary.header.sequence);

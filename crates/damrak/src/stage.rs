@@ -3,11 +3,13 @@
 mod schedule;
 mod sequencer;
 mod journaler;
+mod relief;
 mod engine;
 mod snapshots;
 
 pub use engine::{Checkpoint, EngineHeir, EngineStage};
 pub use journaler::Journaler;
+pub use relief::{JournalFigures, Relief};
 pub use schedule::Schedule;
 pub use sequencer::Sequencer;
 pub use snapshots::{SnapshotFigures, SnapshotPlan, Snapshots};

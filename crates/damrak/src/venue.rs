@@ -11,7 +11,7 @@ use std::{
 };
 
 use gateway::{NoticeSink, SocketParker, Submission};
-use journal::Folder;
+use journal::{Folder, Method};
 use market::{Command, Timestamp, VenueCommand};
 use ring::{Group, IdleStrategy, Producer, RingReport};
 use serde_json::{Value, json};
@@ -19,7 +19,7 @@ use serde_json::{Value, json};
 use crate::{
     admin::Admin,
     clock::SystemClock,
-    config::{Config, GroupConfig, Wait},
+    config::{Config, DurabilityConfig, GroupConfig, MethodName, Wait},
     failure::Failure,
     ledger::store::Location,
     neighbors,
@@ -64,6 +64,16 @@ pub fn start(config: &Config, clock: SystemClock) -> Result<Running, Failure> {
     let descriptors: Vec<_> =
         groups.iter().map(|group| sockets.take_descriptors(&group.agents)).collect();
 
+    let method = config.journal.method()?;
+    if method == Method::Buffered
+        && config.journal.durability == DurabilityConfig::Synced
+        && config.journal.method == MethodName::Auto
+    {
+        let folder = config.journal.directory.display();
+        sockets.notices.push(format!(
+            "journal.method is auto, and {folder} cannot be written directly: buffered is used"
+        ));
+    }
     let edges = Edges { feed_destination: addresses.market_data, notices: stderr_notices };
     let now_ns = clock.now_ns();
     let before = clock.since_start();
@@ -71,7 +81,7 @@ pub fn start(config: &Config, clock: SystemClock) -> Result<Running, Failure> {
         config,
         sockets.networks,
         &edges,
-        Box::new(Folder::with_method(&config.journal.directory, config.journal.method()?)),
+        Box::new(Folder::with_method(&config.journal.directory, method)),
         Box::new(Folder::new(&config.journal.directory)),
         now_ns,
         now_ns,
@@ -114,7 +124,8 @@ pub fn start(config: &Config, clock: SystemClock) -> Result<Running, Failure> {
         })?),
         None => None,
     };
-    let mut started = started(config, &addresses, &venue.recovered, &layout, recovery_seconds);
+    let mut started =
+        started(config, &addresses, &venue.recovered, method, &layout, recovery_seconds);
     started["addresses"]["admin"] =
         admin.as_ref().map_or(Value::Null, |admin| json!(admin.address().to_string()));
     Ok(Running {
@@ -206,6 +217,11 @@ impl Running {
             "order_entry": figures(&self.gauges.order_entry.read().named()),
             "order_entry_udp": figures(&self.gauges.order_entry_udp.read().named()),
             "market_data": figures(&self.gauges.market_data.read().named()),
+            "journal": json!({
+                "refusing": self.gauges.journal.reason().map(|reason| format!("{reason:?}")),
+                "alarms": self.gauges.journal.alarms.get(),
+                "wait_ns_max": self.gauges.journal.wait_ns_max.get(),
+            }),
             "snapshots": self.gauges.snapshots.as_deref().map(|figures| json!({
                 "sequence": figures.sequence.get(),
                 "bytes": figures.bytes.get(),
@@ -272,6 +288,7 @@ fn started(
     config: &Config,
     addresses: &Addresses,
     recovered: &Recovered,
+    method: Method,
     layout: &str,
     recovery_seconds: f64,
 ) -> Value {
@@ -290,6 +307,7 @@ fn started(
         "session": String::from_utf8_lossy(&pipeline::stream_session(recovered.journal_id)),
         "journal": config.journal.directory,
         "durability": format!("{:?}", config.journal.durability).to_lowercase(),
+        "journal_method": method.as_str(),
         "ledger": Location::of(&config.ledger).map(|location| location.to_string()),
         "layout": layout,
         "changes": recovered.changes,

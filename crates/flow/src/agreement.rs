@@ -528,10 +528,12 @@ pub const EXPECTED: &str = "\
     Refuse: Rejected InvalidPegType
     Refuse: Rejected InvalidSelfMatchPrevention
     Refuse: Rejected InvalidSide
+    Refuse: Rejected NoRoom
     Refuse: Rejected NotSupported
     Refuse: Rejected PeggingNotAllowed
     Refuse: Rejected ReplaceNotAllowed
     Refuse: Rejected SweepNotAllowed
+    Refuse: Rejected TooSlow
     Replace without terms: Canceled User, done true
     Replace: Booked hidden
     Replace: Booked, named false

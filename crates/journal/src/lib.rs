@@ -11,9 +11,9 @@
 //! promises; where the bytes cannot prove that, [`open`] refuses and names file and offset.
 //!
 //! `--cfg planted="…"` builds in one fault, on which the tests must fail: `cargo x ci twins`.
-#![forbid(unsafe_code)]
 
 mod storage;
+mod uring;
 mod crash;
 mod buffer;
 mod record;

@@ -7,7 +7,10 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use crate::segment::{Name, read_name};
+use crate::{
+    segment::{Name, read_name},
+    uring::Uring,
+};
 
 /// The name of the file whose lock makes one process the only writer of a folder.
 pub(crate) const LOCK_FILE: &str = "lock";
@@ -159,11 +162,16 @@ pub enum Method {
     /// for segments and the mark. Writes must be whole blocks, as those of
     /// [`Durability::Synced`](crate::Durability) are.
     Direct,
+    /// As [`Buffered`](Self::Buffered), but a write and its sync are one call, by io_uring.
+    BufferedUring,
+    /// Past the page cache, and a write and its sync are one call, by io_uring (`O_DIRECT`).
+    DirectUring,
 }
 
 impl Method {
     /// All of them.
-    pub const ALL: [Self; 2] = [Self::Buffered, Self::Direct];
+    pub const ALL: [Self; 4] =
+        [Self::Buffered, Self::Direct, Self::BufferedUring, Self::DirectUring];
 
     /// As the configuration names it.
     #[must_use]
@@ -171,7 +179,22 @@ impl Method {
         match self {
             Self::Buffered => "buffered",
             Self::Direct => "direct",
+            Self::BufferedUring => "buffered-uring",
+            Self::DirectUring => "direct-uring",
         }
+    }
+
+    const fn open_flags(self) -> libc::c_int {
+        match self {
+            Self::Buffered | Self::BufferedUring => 0,
+            Self::Direct => libc::O_DIRECT | libc::O_DSYNC,
+            // With O_DSYNC the kernel would hand each write to a thread of its own.
+            Self::DirectUring => libc::O_DIRECT,
+        }
+    }
+
+    const fn is_by_uring(self) -> bool {
+        matches!(self, Self::BufferedUring | Self::DirectUring)
     }
 }
 
@@ -222,13 +245,15 @@ impl Folder {
     fn file(&self, options: &mut OpenOptions, name: &str) -> io::Result<Box<dyn StorageFile>> {
         let is_journal = matches!(read_name(name), Name::Segment(_))
             || is_beside(name) && !name.starts_with(ASIDE);
-        let is_direct = self.method == Method::Direct && is_journal;
-        if is_direct {
+        let method = if is_journal { self.method } else { Method::Buffered };
+        {
             use std::os::unix::fs::OpenOptionsExt;
-            options.custom_flags(libc::O_DIRECT | libc::O_DSYNC);
+            options.custom_flags(method.open_flags());
         }
+        // Before the file, so that none is left behind where there is no io_uring.
+        let uring = method.is_by_uring().then(Uring::new).transpose()?;
         let file = options.open(self.path.join(name))?;
-        Ok(Box::new(FolderFile { file, is_direct }))
+        Ok(Box::new(FolderFile { file, is_durable: method == Method::Direct, uring }))
     }
 }
 
@@ -293,7 +318,7 @@ impl Storage for Folder {
         match access {
             Access::Read => {
                 let file = File::open(self.path.join(name))?;
-                Ok(Box::new(FolderFile { file, is_direct: false }))
+                Ok(Box::new(FolderFile { file, is_durable: false, uring: None }))
             }
             Access::Write => self.file(OpenOptions::new().read(true).write(true), name),
         }
@@ -339,7 +364,8 @@ fn sync_folder(path: &Path) -> io::Result<()> {
 struct FolderFile {
     file: File,
     /// A write returns once it is on the medium.
-    is_direct: bool,
+    is_durable: bool,
+    uring: Option<Uring>,
 }
 
 impl StorageFile for FolderFile {
@@ -365,8 +391,15 @@ impl StorageFile for FolderFile {
     }
 
     fn write_synced(&mut self, offset: u64, bytes: &[u8]) -> io::Result<()> {
-        self.write_at(offset, bytes)?;
-        if self.is_direct { Ok(()) } else { self.sync() }
+        let mut written = 0;
+        if let Some(uring) = &mut self.uring {
+            written = uring.write_synced(&self.file, offset, bytes)?;
+            if written == bytes.len() {
+                return Ok(());
+            }
+        }
+        self.write_at(offset + written as u64, &bytes[written..])?;
+        if self.is_durable { Ok(()) } else { self.sync() }
     }
 
     fn truncate(&mut self, len: u64) -> io::Result<()> {

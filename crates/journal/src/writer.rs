@@ -72,6 +72,8 @@ pub struct Writer {
     synced_sequence: u64,
 
     next: NextSegment,
+    /// Why there was no room for the next segment, until there is.
+    no_room: Option<io::Error>,
     poisoned: Option<String>,
 }
 
@@ -84,7 +86,7 @@ enum NextSegment {
     /// Zeros to its end, on the medium.
     Ready(Box<dyn StorageFile>),
     /// There is no room for it. The current one goes on while it can.
-    NoRoom(io::Error),
+    NoRoom,
 }
 
 /// Records that fill it are written without waiting for a commit, so it never grows.
@@ -146,6 +148,7 @@ impl Writer {
             written_sequence: tail.last_sequence,
             synced_sequence: tail.last_sequence,
             next: NextSegment::NotYet,
+            no_room: None,
             poisoned: None,
         })
     }
@@ -294,19 +297,17 @@ impl Writer {
         self.durability
     }
 
-    /// Why there is no room for the next segment, if so. What is left of the current one is still
-    /// written; who asks should take no more than must be taken.
+    /// Why there was no room for the next segment, until it is ready. What is left of the current one
+    /// is still written; who asks should take no more than must be taken.
     #[must_use]
     pub fn no_room(&self) -> Option<&io::Error> {
-        match &self.next {
-            NextSegment::NoRoom(error) => Some(error),
-            NextSegment::NotYet | NextSegment::Coming | NextSegment::Ready(_) => None,
-        }
+        self.no_room.as_ref()
     }
 
-    /// Tries again to make room for the next segment, after there was none.
+    /// Tries again to make room for the next segment, after there was none. A later
+    /// [`commit`](Self::commit), also of nothing, hears how that went.
     pub fn try_room_again(&mut self) {
-        if matches!(self.next, NextSegment::NoRoom(_)) {
+        if matches!(self.next, NextSegment::NoRoom) {
             self.next = NextSegment::NotYet;
             self.ask_for_next();
         }
@@ -410,8 +411,14 @@ impl Writer {
     fn hear(&mut self) -> Result<(), AppendError> {
         while let Some(news) = self.ahead.news() {
             match news {
-                News::Prepared(file) => self.next = NextSegment::Ready(file),
-                News::NoRoom(error) => self.next = NextSegment::NoRoom(error),
+                News::Prepared(file) => {
+                    self.next = NextSegment::Ready(file);
+                    self.no_room = None;
+                }
+                News::NoRoom(error) => {
+                    self.next = NextSegment::NoRoom;
+                    self.no_room = Some(error);
+                }
                 News::Settled(sequence) => {
                     self.synced_sequence = self.synced_sequence.max(sequence);
                 }

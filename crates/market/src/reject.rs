@@ -71,6 +71,10 @@ code_enum! {
         InsufficientBalance = 47,
         /// The account is stopped.
         AccountStopped = 48,
+        /// The venue has no room to record more orders.
+        NoRoom = 50,
+        /// The venue cannot record orders as fast as they come.
+        TooSlow = 51,
         /// A trigger or a distance that an order of its pricing cannot have, or one that it has no
         /// use for.
         InvalidTrigger = 70,

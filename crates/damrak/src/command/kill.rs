@@ -1,3 +1,5 @@
+mod disk;
+
 use std::{
     fs,
     net::SocketAddr,
@@ -21,6 +23,8 @@ use super::{
     load::symbols,
     output::{grouped, print_json, print_line},
 };
+use disk::Disk;
+
 use crate::{
     audit::{self, Derived, Digest},
     clock::SystemClock,
@@ -48,9 +52,13 @@ const SYMBOLS: [&str; 2] = ["AAPL", "MSFT"];
 /// each kill the journal is replayed: every reply must be in the stream that follows from it, byte for
 /// byte, every state hash that the venue told must be that of the replay, and the venue must come back
 /// with it. Exit code 4 if not; the folder is then left as it is.
+///
+/// With --power-cuts the journal lies on a disk of its own (ext4 in a file, so this takes root), and
+/// right before the kill that disk loses its power: what was not on the medium is gone.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  damrak kill --times 20\n  \
-                        damrak kill --times 500 --durability synced --json")]
+                        damrak kill --times 500 --durability synced --json\n  \
+                        sudo damrak kill --times 100 --durability synced --power-cuts")]
 pub struct Arguments {
     /// How many kills.
     #[arg(long, default_value_t = 20, value_parser = clap::value_parser!(u64).range(1..))]
@@ -64,6 +72,10 @@ pub struct Arguments {
     /// What an acknowledgement promises.
     #[arg(long, value_enum, default_value_t = Promise::Written)]
     durability: Promise,
+    /// Cut the power of the disk before each kill. With a lesser promise than `synced` replies must
+    /// then be gone, or the journal refused: it shows that they could.
+    #[arg(long)]
+    power_cuts: bool,
     /// Where the journals go; what an earlier run left there is removed.
     #[arg(long, value_name = "FOLDER", default_value = "kill-out")]
     out: PathBuf,
@@ -89,6 +101,7 @@ type Heard = Arc<Vec<Mutex<Vec<(u64, Digest)>>>>;
 #[derive(Debug, Default)]
 struct Tally {
     kills: u64,
+    power_cuts: u64,
     journals: u64,
     acked: u64,
     inputs: u64,
@@ -100,13 +113,15 @@ struct Tally {
 pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     let clock = SystemClock::start();
     prepare(&arguments.out)?;
+    let mut disk = arguments.power_cuts.then(|| Disk::make(&arguments.out)).transpose()?;
     let mut rng = Rng::new(arguments.seed);
     let mut tally = Tally::default();
     while tally.kills < arguments.times {
         tally.journals += 1;
-        let folder = arguments.out.join(format!("journal-{}", tally.journals));
+        let place = disk.as_ref().map_or(arguments.out.as_path(), Disk::place);
+        let folder = place.join(format!("journal-{}", tally.journals));
         fs::create_dir_all(&folder).map_err(|error| unusable(&folder, &error))?;
-        one_journal(arguments, &folder, clock, &mut rng, &mut tally)?;
+        one_journal(arguments, &folder, disk.as_mut(), clock, &mut rng, &mut tally)?;
         fs::remove_dir_all(&folder).map_err(|error| unusable(&folder, &error))?;
     }
     let seconds = clock.since_start().as_secs_f64();
@@ -114,6 +129,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
         return print_json(&json!({
             "schema": "damrak/kill/1",
             "kills": tally.kills,
+            "power_cuts": tally.power_cuts,
             "journals": tally.journals,
             "acked": tally.acked,
             "acked_lost": 0,
@@ -126,9 +142,10 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
         }));
     }
     print_line(&format!(
-        "{} kills, {} replies heard, 0 lost; {} inputs, {} state hashes equal, {} torn tails cut, \
-         {seconds:.1} s",
+        "{} kills, {} power cuts, {} replies heard, 0 lost; {} inputs, {} state hashes equal, {} torn \
+         tails cut, {seconds:.1} s",
         grouped(tally.kills),
+        grouped(tally.power_cuts),
         grouped(tally.acked),
         grouped(tally.inputs),
         grouped(tally.hashes),
@@ -139,13 +156,17 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
 fn one_journal(
     arguments: &Arguments,
     folder: &Path,
+    mut disk: Option<&mut Disk>,
     clock: SystemClock,
     rng: &mut Rng,
     tally: &mut Tally,
 ) -> Result<(), Failure> {
-    let config = folder.join("venue.toml");
+    // Not on the disk, from which it would be gone as well.
+    let config = arguments.out.join("venue.toml");
     let journal = folder.join("journal");
-    write_config(&config, &journal, arguments.durability)?;
+    // Journals take turns in how they are written, where the disk can.
+    let method = if tally.journals.is_multiple_of(2) { "buffered" } else { "auto" };
+    write_config(&config, &journal, arguments.durability, method)?;
     let log = arguments.out.join("venue.log");
     let heard: Heard = Arc::new(USERS.iter().map(|_| Mutex::default()).collect());
     // What the last replay came to: the venue must come back with it.
@@ -166,9 +187,13 @@ fn one_journal(
         if kill == KILLS_PER_JOURNAL || tally.kills == arguments.times {
             return venue.stop();
         }
-        let hashes = trade_and_kill(arguments, &venue, &heard, clock, rng)?;
+        let hashes = trade_and_kill(arguments, &venue, &heard, disk.as_deref(), clock, rng)?;
         drop(venue);
         tally.kills += 1;
+        if let Some(disk) = disk.as_deref_mut() {
+            disk.restart()?;
+            tally.power_cuts += 1;
+        }
 
         let mut derived = Derived::new();
         let mut differing = Vec::new();
@@ -228,6 +253,7 @@ fn trade_and_kill(
     arguments: &Arguments,
     venue: &Venue,
     heard: &Heard,
+    disk: Option<&Disk>,
     clock: SystemClock,
     rng: &mut Rng,
 ) -> Result<Vec<(u64, String)>, Failure> {
@@ -267,7 +293,14 @@ fn trade_and_kill(
         }
         thread::sleep(wait);
         let ended_early = load.is_finished();
-        let hashes = venue.kill();
+        let hashes = match disk {
+            None => venue.kill(),
+            Some(disk) => disk.cut_power().and_then(|()| {
+                // What the venue does with a disk that is gone is its own affair, for a moment.
+                thread::sleep(Duration::from_micros(rng.below(20_000)));
+                venue.kill_if_it_runs()
+            }),
+        };
         thread::sleep(Duration::from_millis(20));
         stop.store(true, Ordering::Relaxed);
         let report = load.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
@@ -293,6 +326,7 @@ fn prepare(out: &Path) -> Result<(), Failure> {
             let what = format!("{} is not the folder of a run: it has other files", out.display());
             return Err(Failure::usage(what).hint("--out names another folder"));
         }
+        disk::release_left(out);
         fs::remove_dir_all(out).map_err(|error| unusable(out, &error))?;
     }
     fs::create_dir_all(out).map_err(|error| unusable(out, &error))?;
@@ -305,10 +339,16 @@ fn unusable(path: &Path, error: &std::io::Error) -> Failure {
         .hint("--out names another folder")
 }
 
-fn write_config(path: &Path, journal: &Path, durability: Promise) -> Result<(), Failure> {
+fn write_config(
+    path: &Path,
+    journal: &Path,
+    durability: Promise,
+    method: &str,
+) -> Result<(), Failure> {
     let durability = format!("{durability:?}").to_lowercase();
     let mut text = format!(
-        "[journal]\ndirectory = {journal:?}\ndurability = {durability:?}\nsegment = \"1MiB\"\n\
+        "[journal]\ndirectory = {journal:?}\ndurability = {durability:?}\nmethod = {method:?}\n\
+         segment = \"1MiB\"\n\
          state_hash_every = 256\n\n\
          [order_entry]\naddress = \"127.0.0.1:0\"\nreply_store = \"256MiB\"\n\n\
          [order_entry_udp]\naddress = \"127.0.0.1:0\"\nreply_store = \"1MiB\"\n\n\
@@ -350,7 +390,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         for durability in [Promise::None, Promise::Written, Promise::Synced] {
             let path = folder.path().join("venue.toml");
-            write_config(&path, &folder.path().join("journal"), durability).unwrap();
+            write_config(&path, &folder.path().join("journal"), durability, "auto").unwrap();
             crate::config::Config::read(&path).unwrap();
         }
     }

@@ -137,9 +137,10 @@ fn announce(running: &Running, config: &Config, json: bool) -> Result<(), Failur
         .collect();
     print_line(&format!("  participants     {}", participants.join(" ")))?;
     print_line(&format!(
-        "  journal          {} ({}), {} inputs recovered in {:.3} s",
+        "  journal          {} ({}, {}), {} inputs recovered in {:.3} s",
         config.journal.directory.display(),
         text(&started["durability"]),
+        text(&started["journal_method"]),
         grouped(started["recovered"]["last_sequence"].as_u64().unwrap_or(0)),
         started["recovered"]["seconds"].as_f64().unwrap_or(0.0),
     ))?;
@@ -193,8 +194,10 @@ fn status_line(status: &Value) -> String {
             )
         })
         .collect();
+    let refusing = status["journal"]["refusing"].as_str();
+    let refusing = refusing.map_or(String::new(), |reason| format!("REFUSES ORDERS: {reason}  "));
     format!(
-        "sequence {}  orders {}  trades {}  live {}  connections {}  high water: {}",
+        "{refusing}sequence {}  orders {}  trades {}  live {}  connections {}  high water: {}",
         number(&status["sequence"]),
         number(&status["orders"]),
         number(&status["trades"]),

@@ -4,7 +4,7 @@ use journal::Writer;
 use market::{Command, Input};
 use ring::{Agent, AgentError, Consumer, Cursor, Flow, Latest, Tap};
 
-use super::Checkpoint;
+use super::{Checkpoint, relief::Relief};
 use crate::note::{self, StateHash};
 
 /// Inputs written by one commit at most; bounds the time of a turn.
@@ -22,6 +22,7 @@ pub struct Journaler {
     /// Inputs up to here were given to the journal and are as durable as they will be for now.
     journaled: Option<Arc<Latest>>,
     hashes: Option<Hashes>,
+    relief: Option<Relief>,
 }
 
 /// The state hashes that are to be noted.
@@ -45,7 +46,7 @@ impl Journaler {
         durable: Arc<Cursor>,
         unconditional: bool,
     ) -> Self {
-        Self { inputs, writer, durable, unconditional, journaled: None, hashes: None }
+        Self { inputs, writer, durable, unconditional, journaled: None, hashes: None, relief: None }
     }
 
     /// Says from now on up to which input the journal has been committed, whatever the policy.
@@ -62,6 +63,13 @@ impl Journaler {
     pub fn noting(mut self, checkpoints: Tap<Checkpoint>, every: u64) -> Self {
         let waiting = VecDeque::with_capacity(WAITING_MAX);
         self.hashes = (every > 0).then_some(Hashes { checkpoints, every, waiting });
+        self
+    }
+
+    /// Has new orders refused while the disk is full or slow.
+    #[must_use]
+    pub fn relieved_by(mut self, relief: Relief) -> Self {
+        self.relief = Some(relief);
         self
     }
 
@@ -97,10 +105,11 @@ impl Agent for Journaler {
         "journaler"
     }
 
-    fn do_work(&mut self, _now_ns: u64) -> Result<usize, AgentError> {
-        let mut failed = None;
+    fn do_work(&mut self, now_ns: u64) -> Result<usize, AgentError> {
+        let (mut failed, mut wait_ns) = (None, None);
         let writer = &mut self.writer;
         let taken = self.inputs.poll(COMMIT_LIMIT, |input, _| {
+            wait_ns.get_or_insert_with(|| now_ns.saturating_sub(input.timestamp.0));
             let mut payload = [0; Command::ENCODED_LEN_MAX];
             let len = input.command.encode(&mut payload);
             match writer.append(input.sequence.0, input.timestamp.0, &payload[..len]) {
@@ -123,6 +132,9 @@ impl Agent for Journaler {
             if let Some(journaled) = &self.journaled {
                 journaled.set(sequence);
             }
+        }
+        if let Some(relief) = &mut self.relief {
+            relief.look(&mut self.writer, now_ns, wait_ns)?;
         }
         Ok(taken)
     }

@@ -1,7 +1,7 @@
 use std::sync::Arc;
 
 use gateway::Submission;
-use market::{Command, Input, Sequence, Timestamp};
+use market::{Command, Input, RefusedOrder, RejectReason, Sequence, Timestamp};
 use ring::{Agent, AgentError, Consumer, Flow, Latest, Producer};
 
 use super::{Schedule, TURN_LIMIT};
@@ -11,6 +11,9 @@ use super::{Schedule, TURN_LIMIT};
 /// The time of an input is the time its bytes were received, or that of the input before it if
 /// that is later, so that time never goes back. If nothing comes by the moment for which the engine
 /// waits, it lets time pass: an input that asks nothing ([`Command::Time`]).
+///
+/// While the journal cannot take orders, what comes is made a [`Command::Refuse`] if it is a new order
+/// or a replace, and that is what is recorded: nobody after the sequencer knows of the journal's state.
 pub struct Sequencer {
     sources: Vec<Consumer<Submission>>,
     inputs: Producer<Input>,
@@ -22,6 +25,8 @@ pub struct Sequencer {
     /// True if the last turn found or left the ring of inputs full.
     is_full: bool,
     schedule: Option<Schedule>,
+    /// Code of the reason for which new orders are refused; 0 is none.
+    refusing: Option<Arc<Latest>>,
 }
 
 impl Sequencer {
@@ -35,7 +40,14 @@ impl Sequencer {
         due: Arc<Latest>,
     ) -> Self {
         let last = Last { sequence: last_sequence, timestamp: last_timestamp };
-        Self { sources, inputs, last, due, turn: 0, is_full: false, schedule: None }
+        Self { sources, inputs, last, due, turn: 0, is_full: false, schedule: None, refusing: None }
+    }
+
+    /// Refuses new orders and replaces for the reason whose code stands there; 0 is none.
+    #[must_use]
+    pub fn refusing(mut self, reason: Arc<Latest>) -> Self {
+        self.refusing = Some(reason);
+        self
     }
 
     /// Gives the commands of a schedule as well, each when it is due.
@@ -61,6 +73,19 @@ impl Last {
     }
 }
 
+/// A new order, or a replace with its new terms, as one that is refused; all else as it is.
+fn refused(command: Command, reason: RejectReason) -> Command {
+    let (key, client_order_id) = match &command {
+        Command::Enter(order) => (order.key, order.attributes.client_order_id),
+        Command::Replace(replace) => match &replace.terms {
+            Some(terms) => (replace.key, terms.client_order_id),
+            None => return command,
+        },
+        _ => return command,
+    };
+    Command::Refuse(RefusedOrder { key, client_order_id, reason })
+}
+
 impl Agent for Sequencer {
     fn name(&self) -> &str {
         "sequencer"
@@ -76,13 +101,19 @@ impl Agent for Sequencer {
             assert!(published.is_ok(), "no more is taken than the ring has room for");
         };
         self.turn = self.turn.wrapping_add(1);
+        let code = self.refusing.as_ref().map_or(0, |code| code.get());
+        let refusing = u8::try_from(code).ok().and_then(RejectReason::from_code);
         let sources = self.sources.len();
         for nth in 0..sources {
             let source = &mut self.sources[(self.turn + nth) % sources];
             // Each may take its share of what is left; the last takes the rest.
             let share = free.div_ceil(sources - nth);
             let taken = source.poll(share, |submission, _| {
-                publish(self.last.next(submission.command, submission.received));
+                let command = match refusing {
+                    None => submission.command,
+                    Some(reason) => refused(submission.command, reason),
+                };
+                publish(self.last.next(command, submission.received));
                 Flow::Continue
             });
             free -= taken;

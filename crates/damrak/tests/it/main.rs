@@ -2,6 +2,7 @@
 
 mod admin;
 mod follow;
+mod full_disk;
 mod layouts;
 mod ledger;
 mod orders;

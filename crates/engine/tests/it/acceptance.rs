@@ -115,3 +115,20 @@ fn refused_request_is_answered_with_the_reason_found() {
         ",
     );
 }
+
+/// Rules 50.1, 50.2: what a venue that cannot record does not take is rejected and uses up its number;
+/// the original of a replace lives on, and can be canceled.
+#[test]
+fn what_cannot_be_recorded_is_rejected() {
+    check(
+        "
+        buy A1 5 @ 100                  => accepted, booked 5 @ 100
+        refuse A2 NoRoom                => rejected A2 NoRoom
+        refuse A3 TooSlow client mine   => rejected A3 TooSlow client mine
+        buy A3 1 @ 100
+        book AAPL                       => bid A1 5 @ 100
+        cancel A1                       => canceled A1 5
+        buy A4 1 @ 100                  => accepted, booked 1 @ 100
+        ",
+    );
+}

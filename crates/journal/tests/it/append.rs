@@ -253,31 +253,31 @@ fn a_thread_works_ahead() {
     }
 }
 
-/// Files that are written past the page cache have the same bytes.
+/// Files have the same bytes in whichever way they are written.
 #[test]
-fn direct_writes_give_the_same_bytes() {
-    let folder = tempdir().unwrap();
-    if let Err(error) = journal::Folder::probe(folder.path(), journal::Method::Direct) {
-        println!("skipped: this folder cannot be written directly: {error}");
-        return;
-    }
-    let direct = || {
-        let folder = journal::Folder::with_method(folder.path(), journal::Method::Direct);
-        Box::new(folder.in_order())
-    };
-    let (mut writer, _, _) = open(direct(), &options(Durability::Synced)).unwrap();
-    for sequence in 1..=60 {
-        append(&mut writer, sequence).unwrap();
-        if sequence % 3 == 0 {
-            writer.commit().unwrap();
-        }
-    }
-    writer.sync().unwrap();
-    drop(writer);
+fn every_method_gives_the_same_bytes() {
     let reference = tempdir().unwrap();
     write_as(&reference, Durability::Synced, 60, 3, crate::support::End::Peace);
-    assert_eq!(folder.everything(), reference.everything());
-    assert_eq!(open(direct(), &options(Durability::Synced)).unwrap().1, records(60));
+    for method in journal::Method::ALL {
+        let folder = tempdir().unwrap();
+        if let Err(error) = journal::Folder::probe(folder.path(), method) {
+            println!("skipped: this folder cannot be written {}: {error}", method.as_str());
+            continue;
+        }
+        let storage = || Box::new(journal::Folder::with_method(folder.path(), method).in_order());
+        let (mut writer, _, _) = open(storage(), &options(Durability::Synced)).unwrap();
+        for sequence in 1..=60 {
+            append(&mut writer, sequence).unwrap();
+            if sequence % 3 == 0 {
+                writer.commit().unwrap();
+            }
+        }
+        writer.sync().unwrap();
+        drop(writer);
+        assert_eq!(folder.everything(), reference.everything(), "{}", method.as_str());
+        let read = open(storage(), &options(Durability::Synced)).unwrap().1;
+        assert_eq!(read, records(60), "{}", method.as_str());
+    }
 }
 
 /// A sequence that is not the next is the caller's mistake, and is not written.

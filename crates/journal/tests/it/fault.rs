@@ -149,6 +149,13 @@ fn room_is_tried_again() {
     assert!(writer.no_room().is_some());
     append(&mut writer, 2).unwrap();
     assert_eq!(writer.commit().unwrap(), 2);
+    // Still none: that it is tried again does not hide it.
+    writer.try_room_again();
+    assert!(writer.no_room().is_some());
+    for _ in 0..3 {
+        writer.commit().unwrap();
+        assert!(writer.no_room().is_some());
+    }
     storage.set_capacity(None);
     writer.try_room_again();
     for sequence in 3..=30 {

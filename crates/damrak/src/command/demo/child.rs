@@ -103,6 +103,19 @@ impl Venue {
         Ok(std::mem::take(&mut lines.state_hashes))
     }
 
+    /// As [`kill`](Self::kill), but it may have ended by itself, since what it needs was taken away.
+    ///
+    /// # Errors
+    /// It cannot be killed.
+    pub fn kill_if_it_runs(&self) -> Result<Vec<(u64, String)>, Failure> {
+        self.end_by(|child| match child.try_wait()? {
+            Some(_) => Ok(()),
+            None => child.kill(),
+        })?;
+        let mut lines = self.printed.lines.lock().expect("the reader does not panic");
+        Ok(std::mem::take(&mut lines.state_hashes))
+    }
+
     /// Stops it as a user would, and waits for it.
     ///
     /// # Errors

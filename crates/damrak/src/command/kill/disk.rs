@@ -1,0 +1,112 @@
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    process::{Command, Stdio},
+};
+
+use crate::failure::Failure;
+
+/// Bytes of the disk: a journal of a run takes a small part of it.
+const DISK_BYTES: u64 = 512 << 20;
+
+/// A disk of one's own whose power can be cut: ext4 in a file, mounted in a folder.
+pub struct Disk {
+    image: PathBuf,
+    place: PathBuf,
+    is_mounted: bool,
+}
+
+impl Disk {
+    /// Makes one in this folder, where none is, and mounts it.
+    ///
+    /// # Errors
+    /// This machine or this user cannot: it takes root, loop devices and `mkfs.ext4`.
+    pub fn make(folder: &Path) -> Result<Self, Failure> {
+        let folder = folder.canonicalize().map_err(|error| unable("a folder", &error))?;
+        let (image, place) = (folder.join("disk.ext4"), folder.join("disk"));
+        fs::create_dir(&place).map_err(|error| unable("a folder", &error))?;
+        fs::File::create_new(&image)
+            .and_then(|file| file.set_len(DISK_BYTES))
+            .map_err(|error| unable("a file", &error))?;
+        called(Command::new("mkfs.ext4").arg("-q").arg(&image))?;
+        let mut disk = Self { image, place, is_mounted: false };
+        disk.mount()?;
+        Ok(disk)
+    }
+
+    /// Where it is mounted.
+    pub fn place(&self) -> &Path {
+        &self.place
+    }
+
+    /// Cuts the power: from now on nothing can be read or written, and what was not on the medium is
+    /// gone.
+    ///
+    /// # Errors
+    /// It cannot be cut.
+    pub fn cut_power(&self) -> Result<(), Failure> {
+        gateway::sys::cut_power(&self.place).map_err(|error| unable("a power cut", &error))
+    }
+
+    /// Gives the power back: mounts it anew. Nobody has a file of it open.
+    ///
+    /// # Errors
+    /// It cannot be mounted.
+    pub fn restart(&mut self) -> Result<(), Failure> {
+        called(Command::new("umount").arg(&self.place))?;
+        self.is_mounted = false;
+        self.mount()
+    }
+
+    fn mount(&mut self) -> Result<(), Failure> {
+        called(Command::new("mount").args(["-o", "loop"]).arg(&self.image).arg(&self.place))?;
+        self.is_mounted = true;
+        Ok(())
+    }
+}
+
+impl Drop for Disk {
+    fn drop(&mut self) {
+        if self.is_mounted {
+            release(&self.place);
+        }
+    }
+}
+
+/// Unmounts what a run that was killed has left mounted in this folder, if it has.
+pub fn release_left(folder: &Path) {
+    let place = folder.join("disk");
+    if place.is_dir() {
+        release(&place);
+    }
+}
+
+/// What cannot be unmounted stays, and whoever removes the folder is told then.
+fn release(place: &Path) {
+    let _ = Command::new("umount")
+        .arg(place)
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .status();
+}
+
+fn unable(what: &str, error: &dyn std::fmt::Display) -> Failure {
+    Failure::environment(format!("no disk whose power can be cut: {what}: {error}"))
+        .hint("it takes root, loop devices and mkfs.ext4; without --power-cuts none of them")
+}
+
+fn called(command: &mut Command) -> Result<(), Failure> {
+    let program = command.get_program().to_string_lossy().into_owned();
+    let output = command
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        .output()
+        .map_err(|error| unable(&program, &error))?;
+    if output.status.success() {
+        return Ok(());
+    }
+    let said = String::from_utf8_lossy(&output.stderr);
+    Err(unable(&program, &said.trim().lines().next().unwrap_or("failed without a word")))
+}
