@@ -17,7 +17,7 @@ use crate::{
 pub const AHEAD_MAX: usize = 16;
 
 /// With fewer live orders all of it is in the cache, and looking ahead only takes time.
-const ORDERS_MIN: u32 = 1 << 14;
+pub(crate) const ORDERS_MIN: u32 = 1 << 14;
 
 impl Engine {
     /// Looks at what the next inputs will need; up to [`AHEAD_MAX`] of them. To be called before

@@ -13,6 +13,7 @@ use market::{Price, Quantity, Side};
 
 use crate::{
     AHEAD_MAX,
+    ahead::ORDERS_MIN,
     book::{
         ladder::{Ladder, NO_RANK, Take},
         pool::{Pool, Rest, Slot},
@@ -263,14 +264,30 @@ impl<P: Copy + Default> Matcher<P> {
         cancels: impl IntoIterator<Item = Handle>,
         enters: impl IntoIterator<Item = (BookIndex, Side, Price)>,
     ) {
+        if ORDERS_MIN <= self.pool.live_count() {
+            self.look_at(cancels, enters);
+        }
+    }
+
+    #[inline(never)]
+    fn look_at(
+        &self,
+        cancels: impl IntoIterator<Item = Handle>,
+        enters: impl IntoIterator<Item = (BookIndex, Side, Price)>,
+    ) {
         let canceled = cancels.into_iter().map(|handle| Slot::from_bits(handle.slot));
+        // Each order that trades takes a level away, perhaps, so the one after it meets the next.
+        let mut met = (BookIndex(u32::MAX), 0, 0);
         let met = enters.into_iter().map(|(book, side, limit)| {
             let Some(Sides(ladders)) = self.books.get(book.0 as usize) else { return Slot::NONE };
             let own = usize::from(!side.is_buy());
             let rank = limit.0 as u32 ^ flip(own);
             let makers = &ladders[own ^ 1];
             if makers.best_rank() <= rank ^ RANK_FLIP {
-                return makers.best_oldest();
+                let from = if (met.0, met.1) == (book, own) { met.2 } else { 0 };
+                let Some((at, level)) = makers.at_or_after(from) else { return Slot::NONE };
+                met = (book, own, at + 1);
+                return level.oldest;
             }
             ladders[own].youngest(rank).unwrap_or(Slot::NONE)
         });
@@ -557,7 +574,7 @@ mod tests {
                     let index = random.below(model.len() as u64) as usize;
                     let (&key, &(leaves, handle)) = model.iter().nth(index).unwrap();
                     model.remove(&key);
-                    matcher.look_ahead([handle], []);
+                    matcher.look_at([handle], []);
                     let canceled = matcher.cancel(handle).unwrap();
                     assert_eq!((canceled.payload, canceled.leaves.0), (key.3, leaves));
                     continue;
@@ -568,7 +585,7 @@ mod tests {
                 let limit = if side.is_buy() { mid + 4 - away.min(mid) } else { mid - 4 + away };
                 let rests = random.below(10) != 0;
                 let new = NewOrder { rests, ..order(side, limit, 1 + random.below(50), step) };
-                matcher.look_ahead([], [(book, side, new.limit)]);
+                matcher.look_at([], [(book, side, new.limit)]);
                 let mut trades = Vec::new();
                 let entered = matcher.enter(book, &new, |trade| trades.push(*trade)).unwrap();
 

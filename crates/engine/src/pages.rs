@@ -65,11 +65,20 @@ impl<V: Copy, const LEN: usize> Pages<V, LEN> {
     }
 
     /// The first value whose key is not below `key`.
+    #[inline]
     pub(crate) fn at_or_after(&self, key: u32) -> Option<(u32, V)> {
-        let place = self.directory.partition_point(|entry| entry.first <= key).saturating_sub(1);
+        // Who follows a market asks for the first of all.
+        match self.directory.first() {
+            Some(entry) if entry.first < key => self.after_first(key),
+            _ => self.first(),
+        }
+    }
+
+    fn after_first(&self, key: u32) -> Option<(u32, V)> {
+        let place = self.place(key).unwrap_or(0);
         for entry in self.directory.get(place..)?.iter().take(2) {
             let page = &self.pages[entry.page as usize];
-            let index = page.keys().partition_point(|&at| at < key);
+            let index = page.index(key);
             if index < page.len {
                 return Some((page.keys[index], page.values[index]));
             }
@@ -81,7 +90,7 @@ impl<V: Copy, const LEN: usize> Pages<V, LEN> {
     pub(crate) fn last_before(&self, key: u32) -> Option<u32> {
         let place = self.directory.partition_point(|entry| entry.first < key).checked_sub(1)?;
         let page = self.page(place);
-        Some(page.keys[page.keys().partition_point(|&at| at < key) - 1])
+        Some(page.keys[page.index(key) - 1])
     }
 
     /// What its memory is, in bytes.
@@ -95,7 +104,7 @@ impl<V: Copy, const LEN: usize> Pages<V, LEN> {
     /// The value of a key.
     pub(crate) fn get(&self, key: u32) -> Option<V> {
         let page = self.page(self.place(key)?);
-        let index = page.keys().binary_search(&key).ok()?;
+        let index = page.find(key)?;
         Some(page.values[index])
     }
 
@@ -103,7 +112,7 @@ impl<V: Copy, const LEN: usize> Pages<V, LEN> {
     pub(crate) fn get_mut(&mut self, key: u32) -> Option<&mut V> {
         let place = self.place(key)?;
         let page = &mut self.pages[self.directory[place].page as usize];
-        let index = page.keys().binary_search(&key).ok()?;
+        let index = page.find(key)?;
         Some(&mut page.values[index])
     }
 
@@ -117,7 +126,7 @@ impl<V: Copy, const LEN: usize> Pages<V, LEN> {
             place = self.split(place, key, value);
         }
         let page = self.page_mut(place);
-        let index = page.keys().partition_point(|&at| at < key);
+        let index = page.index(key);
         assert!(index == page.len || page.keys[index] != key, "key {key} has a value already");
         page.insert(index, key, value);
         self.directory[place].first = self.page(place).keys[0];
@@ -131,7 +140,7 @@ impl<V: Copy, const LEN: usize> Pages<V, LEN> {
     pub(crate) fn remove(&mut self, key: u32) -> V {
         let place = self.place(key).expect("only a key that has a value is removed");
         let page = self.page_mut(place);
-        let index = page.keys().binary_search(&key).expect("only a key with a value is removed");
+        let index = page.find(key).expect("only a key with a value is removed");
         let value = page.values[index];
         page.remove(index);
         self.len -= 1;
@@ -170,7 +179,15 @@ impl<V: Copy, const LEN: usize> Pages<V, LEN> {
     }
 
     /// The place of the page that has a key, or would have it; `None` if it is before all.
+    #[inline]
     fn place(&self, key: u32) -> Option<usize> {
+        // Most are at one of the ends.
+        if self.directory.last()?.first <= key {
+            return Some(self.directory.len() - 1);
+        }
+        if self.directory.get(1).is_some_and(|second| key < second.first) {
+            return (self.directory[0].first <= key).then_some(0);
+        }
         self.directory.partition_point(|entry| entry.first <= key).checked_sub(1)
     }
 
@@ -247,6 +264,24 @@ impl<V: Copy, const LEN: usize> Pages<V, LEN> {
 impl<V: Copy, const LEN: usize> Page<V, LEN> {
     fn keys(&self) -> &[u32] {
         &self.keys[..self.len]
+    }
+
+    /// Where a key is, or would be.
+    #[inline]
+    fn index(&self, key: u32) -> usize {
+        let keys = self.keys();
+        match keys {
+            [first, ..] if key <= *first => 0,
+            [.., last] if *last < key => keys.len(),
+            _ => keys.partition_point(|&at| at < key),
+        }
+    }
+
+    /// Where a key is that has a value.
+    #[inline]
+    fn find(&self, key: u32) -> Option<usize> {
+        let index = self.index(key);
+        (self.keys().get(index) == Some(&key)).then_some(index)
     }
 
     fn insert(&mut self, index: usize, key: u32, value: V) {

@@ -101,6 +101,12 @@ impl Books {
         NewOrder { side, limit, quantity, rests: true, payload: 0 }
     }
 
+    /// Looks at what orders with these limits will need.
+    fn look_ahead_of(&self, side: Side, limits: &[u64]) {
+        let enters = limits.iter().map(|limit| (self.book, side, Price(*limit)));
+        self.matcher.look_ahead([], enters);
+    }
+
     /// An order that trades with the best one of the other side.
     fn take(&mut self, side: Side) {
         let limit = if side.is_buy() { LIMIT_MAX.0 } else { 0 };
@@ -361,10 +367,21 @@ fn filled_and_taken(at_a_time: u64, orders: u64, mut price: impl FnMut(u64) -> u
     let rounds = (orders / at_a_time).max(1);
     let started = thread_cpu_ns();
     for _ in 0..rounds {
-        for place in 0..at_a_time {
-            books.add(Side::Sell, price(place));
+        for first in (0..at_a_time).step_by(AHEAD_MAX) {
+            let mut prices = [0; AHEAD_MAX];
+            let prices = &mut prices[..(at_a_time - first).min(AHEAD_MAX as u64) as usize];
+            for (limit, place) in prices.iter_mut().zip(first..) {
+                *limit = price(place);
+            }
+            books.look_ahead_of(Side::Sell, prices);
+            for &limit in &*prices {
+                books.add(Side::Sell, limit);
+            }
         }
-        for _ in 0..at_a_time {
+        for place in 0..at_a_time {
+            if place % AHEAD_MAX as u64 == 0 {
+                books.look_ahead_of(Side::Buy, &[LIMIT_MAX.0; AHEAD_MAX]);
+            }
             books.take(Side::Buy);
         }
     }

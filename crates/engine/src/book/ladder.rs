@@ -366,12 +366,13 @@ fn first_wanted(best: u32, len: usize) -> u32 {
 fn step(window: &mut Window, far: &mut FarLevels, wanted: u32) -> Option<i32> {
     let wanted_end = wanted + window.len() as u32;
     let (first, end) = (window.first(), window.end());
+    if wanted <= first && end <= wanted_end {
+        return join_more(window, far, wanted);
+    }
     let (Some(first_full), Some(last_full)) =
         (window.strip_at_or_after(first), window.strip_last())
     else {
-        if first < wanted || wanted_end < end {
-            window.cover(wanted, wanted);
-        }
+        window.cover(wanted, wanted);
         return join_more(window, far, wanted);
     };
     if wanted_end < end {
