@@ -47,6 +47,8 @@ pub(crate) struct Book {
     pub(crate) trading: Trading,
     /// True if orders follow its prices; for a while after the last of them, too.
     pub(crate) is_pegged: bool,
+    /// True if orders wait outside until they can trade enough of what rests here.
+    pub(crate) has_patient: bool,
     /// Orders that are for an auction only, bids and asks; none before the first of them.
     auctions: Option<Box<[AuctionSide; 2]>>,
 }
@@ -85,6 +87,7 @@ impl Book {
             asks: BookSide::default(),
             trading: Trading::NEW,
             is_pegged: false,
+            has_patient: false,
             auctions: None,
         }
     }
@@ -119,10 +122,10 @@ impl Book {
         self.quantity_max = quantity_max;
     }
 
-    /// True if orders trade here as they come in, nothing bounds them, and none follows the market.
+    /// True if orders trade here as they come in, nothing bounds them, and none waits for what rests.
     #[inline]
     pub(crate) fn is_plain(&self) -> bool {
-        self.trading.is_plain & !self.is_pegged
+        self.trading.is_plain & !self.is_pegged & !self.has_patient
     }
 
     /// True if nothing rests here.
@@ -201,6 +204,17 @@ impl Book {
     /// The best ask, displayed or hidden, in ticks.
     pub(crate) fn best_ask(&self) -> Option<Price> {
         self.price_best(Side::Sell, self.asks.best_rank())
+    }
+
+    /// The nearest price at which an order of this side, which would meet another, meets none; `None`
+    /// if there is no such price.
+    pub(crate) fn price_beside_opposite(&self, side: Side) -> Option<Price> {
+        let number = match side.is_buy() {
+            true => self.number(self.best_ask()?).checked_sub(1)?,
+            false => self.number(self.best_bid()?) + 1,
+        };
+        let is_price = 0 < number && number <= self.number_max;
+        is_price.then(|| self.price(Side::Sell, number))
     }
 
     /// The best displayed price of the side that an order of this side meets.

@@ -1,16 +1,18 @@
 //! The checks of an order, in the order of the codes of their reject reasons.
 
 use market::{
-    Display, Firm, Instructions, Lots, OrderType, Price, Pricing, Quantity, RejectReason,
-    ReplaceTerms, Side, Ticks, TimeInForce, Timestamp,
+    Conditions, Display, Firm, Instructions, Lots, OrderType, Price, Pricing, Quantity,
+    RejectReason, ReplaceTerms, Side, Ticks, TimeInForce, Timestamp,
 };
 
 use crate::{
     book::Book,
     day::Day,
     order::{Order, QUANTITY_LIMIT},
+    patient::is_patient,
     phase,
     session::Session,
+    trading::Trading,
 };
 
 /// May this firm enter orders here and now?
@@ -52,10 +54,12 @@ pub(crate) fn minimum(
     minimum: Lots,
     order_type: OrderType,
     time_in_force: TimeInForce,
+    is_pegged: bool,
     leaves: Quantity,
 ) -> Result<(), RejectReason> {
     let rests = time_in_force.is_for_auction()
-        || order_type != OrderType::Market && time_in_force.may_rest();
+        || is_pegged
+        || order_type == OrderType::MarketToLimit && time_in_force.may_rest();
     if minimum != Lots::ZERO && (rests || leaves < minimum.quantity()) {
         return Err(RejectReason::InvalidMinimumQuantity);
     }
@@ -104,18 +108,30 @@ pub(crate) fn peg(
 pub(crate) fn offered(
     order_type: OrderType,
     time_in_force: TimeInForce,
+    conditions: &Conditions,
     instructions: &Instructions,
 ) -> Result<(), RejectReason> {
     use TimeInForce::*;
+    let Conditions { post_only, minimum_quantity, .. } = *conditions;
+    let is_patient = is_patient(order_type, time_in_force, minimum_quantity, instructions);
     let life_offered = match time_in_force {
         Day | GoodTillCancel | ImmediateOrCancel | FillOrKill | GoodTillTime => true,
         // What waits comes to the book, not to an auction.
         AtTheOpen | AtTheClose | GoodForAuction => {
-            order_type != OrderType::MarketToLimit && !instructions.waits()
+            order_type != OrderType::MarketToLimit
+                && !instructions.waits()
+                && !instructions.all_or_none
         }
     };
-    let told_offered = !instructions.all_or_none && !instructions.slide;
-    if !life_offered || !told_offered {
+    // A limit comes only of a trade, which is for the one that rests then.
+    let is_split = instructions.all_or_none
+        && order_type == OrderType::MarketToLimit
+        && time_in_force.may_rest();
+    let asks_for_quantity_or_slides = instructions.all_or_none || instructions.slide;
+    let is_odd = instructions.pricing.is_pegged() && asks_for_quantity_or_slides
+        || is_split
+        || is_patient && post_only;
+    if !life_offered || is_odd {
         return Err(RejectReason::NotSupported);
     }
     Ok(())
@@ -193,15 +209,19 @@ pub(crate) fn replacement(
     let leaves = new.quantity.saturating_sub(original.used());
     let minimum_quantity = new.conditions.minimum_quantity.unwrap_or_default();
     let type_in_book = type_in_book(new.order_type, instructions);
+    let is_pegged = instructions.pricing.is_pegged();
+    let conditions = Conditions { minimum_quantity, ..new.conditions.apply(original.conditions()) };
+    let Trading { phase, .. } = *trading;
     terms(book, new.order_type, new.quantity, new.price).is_ok()
         && display(new.display, instructions).is_ok()
         && peg(book, new.order_type, new.time_in_force, instructions).is_ok()
         && reserve(new.display, new.quantity, instructions).is_ok()
-        && offered(new.order_type, new.time_in_force, instructions).is_ok()
+        && offered(new.order_type, new.time_in_force, &conditions, instructions).is_ok()
         && expiry(new.time_in_force, instructions.expires_s, now).is_ok()
         && trigger(book, original.side, new.order_type, instructions).is_ok()
-        && minimum(minimum_quantity, type_in_book, new.time_in_force, leaves).is_ok()
-        && phase::takes(trading.phase, type_in_book, new.time_in_force, minimum_quantity).is_ok()
+        && minimum(minimum_quantity, new.order_type, new.time_in_force, is_pegged, leaves).is_ok()
+        && phase::takes(phase, type_in_book, new.time_in_force, minimum_quantity, instructions)
+            .is_ok()
         && trading.limits(original.side, new.order_type, new.quantity, new.price).is_ok()
         && new.side.is_none_or(|side| side_change(original.side, side))
         && !leaves.is_zero()

@@ -153,6 +153,7 @@ impl Engine {
         let mut held_count = 0;
         let mut for_trigger_count = 0;
         let mut for_reference_count = 0;
+        let mut for_quantity_count = 0;
         for id in self.standings.iter() {
             let standing = &self.standings[id];
             let order = &self.pool[standing.slot].order;
@@ -173,6 +174,7 @@ impl Engine {
             } else {
                 assert!(standing.limit == Price::ZERO && standing.state != State::ForReference);
             }
+            for_quantity_count += usize::from(standing.state == State::ForQuantity);
             assert_eq!(standing.state == State::ForParent, !standing.parent_id.is_none());
             let number =
                 |it: StandingId| it.some().map_or(0, |it| self.standings[it].key.user_ref_num);
@@ -195,7 +197,9 @@ impl Engine {
         let triggers = self.triggers.iter();
         let triggered = triggers.map(|triggers| triggers.check(&self.standings)).sum();
         assert_eq!(for_trigger_count, triggered, "what waits for a trigger is found by it");
-        held_count + for_trigger_count + for_reference_count
+        let patients = self.books.iter().map(|book| self.check_patients(book)).sum();
+        assert_eq!(for_quantity_count, patients, "what waits for quantity is found by its book");
+        held_count + for_trigger_count + for_reference_count + for_quantity_count
     }
 
     /// Asserts what holds of the queues of one side; says how many orders are in them.

@@ -30,6 +30,7 @@ mod standing;
 mod waiting;
 mod links;
 mod peg;
+mod patient;
 pub mod matching;
 mod auction;
 mod trades;
@@ -70,7 +71,7 @@ pub use view::{BookView, Counters, DepthLevel, RestingOrder, WaitsFor};
 use auction::Scratch;
 use book::{
     Book,
-    matching::{Match, Settle},
+    matching::{Match, Reach, Settle},
     pool::{Pool, Slot},
 };
 use day::Day;
@@ -78,6 +79,7 @@ use hash::StateHash;
 use money::Money;
 use names::Names;
 use order::{Order, OrderTerms, Waits};
+use patient::is_patient;
 use reserve::Reserves;
 use session::Sessions;
 use standing::Standings;
@@ -299,7 +301,13 @@ impl Engine {
             customer_type: order.attributes.customer_type,
             conditions: order.conditions,
             time_in_force: order.time_in_force,
-            is_instructed: order.instructions.without_shown().is_some(),
+            is_instructed: order.instructions.without_shown().is_some()
+                || is_patient(
+                    order.order_type,
+                    order.time_in_force,
+                    order.conditions.minimum_quantity,
+                    &order.instructions,
+                ),
         });
         let phase = self.trading(instrument_id).phase;
         incoming.waits = phase::waits(phase, order.order_type, order.time_in_force);
@@ -364,13 +372,16 @@ impl Engine {
         let book = self.book_of(&original);
 
         let minimum_quantity = terms.conditions.minimum_quantity.unwrap_or_default();
+        let (order_type, life) = (terms.order_type, terms.time_in_force);
+        let is_patient = is_patient(order_type, life, minimum_quantity, &instructions);
         let rests_at_once = terms.order_type == OrderType::Limit
             && terms.time_in_force.may_rest()
             && (phase.collects() || !book.would_cross(original.side, Some(terms.price)))
-            && !instructions.pricing.is_triggered();
+            && !instructions.pricing.is_triggered()
+            && !is_patient;
         let was_booked = self.is_booked(slot);
         self.consume(key);
-        let standing_id = self.instruct(slot, &instructions);
+        let standing_id = self.instruct(slot, is_patient, &instructions);
         self.take(slot);
         let mut replacement = Order::new(OrderTerms {
             order_id: self.next_order_id(),
@@ -564,13 +575,15 @@ impl Engine {
         let type_in_book = check::type_in_book(order.order_type, instructions);
         check::minimum(
             order.conditions.minimum_quantity,
-            type_in_book,
+            order.order_type,
             order.time_in_force,
+            instructions.pricing.is_pegged(),
             order.quantity,
         )?;
         check::reserve(order.display, order.quantity, instructions)?;
         check::peg(book, order.order_type, order.time_in_force, instructions)?;
-        check::offered(order.order_type, order.time_in_force, instructions)?;
+        let conditions = &order.conditions;
+        check::offered(order.order_type, order.time_in_force, conditions, instructions)?;
         check::expiry(order.time_in_force, instructions.expires_s, self.timestamp)?;
         if instructions.is_some() {
             check::trigger(book, order.side, order.order_type, instructions)?;
@@ -579,8 +592,9 @@ impl Engine {
         if !trading.is_plain || order.time_in_force.is_for_auction() {
             let minimum_quantity = order.conditions.minimum_quantity;
             let EnterOrder { order_type, time_in_force, side, quantity, price, .. } = *order;
-            phase::takes(trading.phase, type_in_book, time_in_force, minimum_quantity)?;
-            let waits = phase::waits(trading.phase, type_in_book, time_in_force);
+            let phase = trading.phase;
+            phase::takes(phase, type_in_book, time_in_force, minimum_quantity, instructions)?;
+            let waits = phase::waits(phase, type_in_book, time_in_force);
             self.check_bounded(InstrumentId(number), side, type_in_book, waits)?;
             trading.limits(side, order_type, quantity, price)?;
         }
@@ -737,7 +751,7 @@ impl Engine {
         self.book_of(order).would_trade(
             &self.pool,
             order,
-            limit,
+            Reach::all(limit),
             minimum,
             |maker| {
                 let is_own = self_match::is_own(&self.sessions, prevention, order, maker);
@@ -899,6 +913,7 @@ impl Engine {
         }
         self.hash.add(hash::order(order));
         self.touch(order.instrument_id);
+        self.note_patients(order.instrument_id);
         slot
     }
 
@@ -967,7 +982,7 @@ impl Engine {
     pub(crate) fn kept(&self, slot: Slot, display: Display) -> Instructions {
         let standing = self.standings.find(slot).map(|id| &self.standings[id]);
         let told = standing.map_or(Instructions::NONE, |standing| standing.instructions);
-        if !display.is_displayed() {
+        if !display.is_displayed() || self.pool[slot].order.waits != Waits::No {
             return told.without_shown();
         }
         if !self.pool[slot].order.is_reserve {

@@ -3,17 +3,17 @@
 //!
 //! What follows from a command for other orders happens when the command is done, in
 //! [`Engine::follow`]: first for orders tied to those that executed or are done, in that order, then
-//! for the orders that were triggered, then for those whose price follows the market, one after the
-//! other; what follows from each comes before the next. It ends, for whatever comes in waited before,
-//! and nothing that follows from a command enters a new order; why orders that follow the market come
-//! to rest is told in [`peg`](mod@crate::peg).
+//! for the orders that were triggered, then for those whose price follows the market, then for those
+//! that wait until they can trade enough, one after the other; what follows from each comes before the
+//! next. It ends, for whatever comes in waited before, and nothing that follows from a command enters a
+//! new order; why orders that follow the market come to rest is told in [`peg`](mod@crate::peg).
 
 use core::mem;
 
 use market::{
-    CancelReason, EnterOrder, Event, Instructions, InstrumentId, Lots, OrderId, OrderKey,
-    OrderType, Price, Pricing, Quantity, RejectReason, Released, ReplaceTerms, Side, Ticks,
-    TimeInForce, Triggered,
+    CancelReason, EnterOrder, Event, Firm, Instructions, InstrumentId, Lots, OrderId, OrderKey,
+    OrderType, Phase, Price, Pricing, Quantity, RejectReason, Released, ReplaceTerms,
+    RestateReason, Restated, Side, Ticks, TimeInForce, Triggered,
 };
 
 use crate::{
@@ -21,6 +21,7 @@ use crate::{
     book::pool::Slot,
     hash,
     order::{Order, Waits},
+    patient::is_patient,
     phase,
     standing::{List, Standing, StandingId, State},
 };
@@ -185,11 +186,18 @@ impl Engine {
     }
 
     /// An order that waits for nothing any more trades and rests like any other.
-    fn come_in(&mut self, mut order: Order, id: StandingId, emit: &mut impl FnMut(Event)) {
-        let Standing { order_type, minimum_quantity, instructions, .. } = self.standings[id];
+    pub(crate) fn come_in(
+        &mut self,
+        mut order: Order,
+        id: StandingId,
+        emit: &mut impl FnMut(Event),
+    ) {
+        let Standing { order_type, mut minimum_quantity, instructions, .. } = self.standings[id];
+        let life = order.time_in_force;
+        let is_patient = is_patient(order_type, life, minimum_quantity, &instructions);
         let phase = self.trading(order.instrument_id).phase;
         order.waits = phase::waits(phase, order_type, order.time_in_force);
-        if phase::takes(phase, order_type, order.time_in_force, minimum_quantity).is_err() {
+        if phase::takes(phase, order_type, life, minimum_quantity, &instructions).is_err() {
             // Only a pause that this command brought about can be in its way.
             self.cancel_at_once(&order, CancelReason::ImmediateOrCancel, emit);
             return self.standings.finish(id, order.executed());
@@ -208,6 +216,19 @@ impl Engine {
             self.cancel_at_once(&order, CancelReason::Unpaid, emit);
             return self.standings.finish(id, order.executed());
         }
+        if is_patient {
+            if !self.has_enough(&order, id) {
+                return self.wait_for_quantity(order, id, emit);
+            }
+            // What is left of it when it has traded so much rests like any other.
+            self.standings[id].minimum_quantity = Lots::ZERO;
+            minimum_quantity = Lots::ZERO;
+        } else if instructions.all_or_none {
+            minimum_quantity = Lots(order.leaves().0 as u32);
+        }
+        if order.post_only && instructions.slide {
+            self.slide(&mut order, order_type, emit);
+        }
         let terms = EntryTerms { order_type, minimum_quantity, instructions };
         let executed_before = order.executed();
         let came_in = self.trade_and_rest(order, &terms, emit);
@@ -218,6 +239,35 @@ impl Engine {
             Some(slot) => self.standings.settle(id, slot, State::Resting, &mut self.hash),
             None => self.standings.finish(id, came_in.executed),
         }
+    }
+
+    /// A post-only order that would trade is given the nearest price at which it does not, if there
+    /// is one and it may rest there.
+    fn slide(&mut self, order: &mut Order, order_type: OrderType, emit: &mut impl FnMut(Event)) {
+        let book = self.book_of(order);
+        let rests_now = order_type == OrderType::Limit
+            && order.time_in_force.may_rest()
+            && book.trading.phase == Phase::Continuous;
+        if !rests_now || !book.would_cross(order.side, Some(order.price())) {
+            return;
+        }
+        let Some(price) = book.price_beside_opposite(order.side) else { return };
+        let before = *order;
+        order.set_price(price);
+        emit(Event::Restated(Restated {
+            key: order.key,
+            order_id_before: order.order_id,
+            order_id: order.order_id,
+            instrument_id: order.instrument_id,
+            side: order.side,
+            reason: RestateReason::Repriced,
+            price,
+            leaves: order.leaves(),
+            shown: Quantity::ZERO,
+            display: order.display,
+            attribution: Firm::BLANK,
+        }));
+        self.money.follow_price(&before, order, &mut self.hash, emit);
     }
 
     /// The market traded at the trigger of an order, which is in no slot.
@@ -269,6 +319,9 @@ impl Engine {
         if state == State::ForTrigger {
             let triggers = &mut self.triggers[usize::from(order.instrument_id.0) - 1];
             triggers.remove(&mut self.standings, &mut self.hash, order.side, id);
+        }
+        if state == State::ForQuantity {
+            self.remove_patient(order.instrument_id, id);
         }
         self.standings.lift(id, &mut self.hash);
         state == State::Resting
@@ -325,6 +378,8 @@ impl Engine {
                 self.follow_trigger(id, order_id, trigger, emit);
             } else if self.standings.pegs.is_pending() {
                 self.follow_reference(emit);
+            } else if self.standings.patients.is_pending() {
+                self.follow_patients(emit);
             } else {
                 return;
             }
@@ -422,7 +477,8 @@ impl Engine {
             | State::ForParent
             | State::ForTrigger
             | State::Triggered
-            | State::ForReference => {
+            | State::ForReference
+            | State::ForQuantity => {
                 self.cancel_all(partner.slot, CancelReason::Linked, emit);
             }
             State::Done | State::Incoming => {}
@@ -487,9 +543,11 @@ impl Engine {
     pub(crate) fn instruct(
         &mut self,
         slot: Slot,
+        is_patient: bool,
         instructions: &Instructions,
     ) -> Option<StandingId> {
-        let needed = self.pool[slot].order.is_instructed || instructions.without_shown().is_some();
+        let is_told = is_patient || instructions.without_shown().is_some();
+        let needed = self.pool[slot].order.is_instructed || is_told;
         needed.then(|| self.standing_of(slot))
     }
 

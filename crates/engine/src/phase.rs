@@ -1,8 +1,8 @@
 //! The phases of an instrument: which may follow which, and what each of them takes.
 
-use market::{Lots, OrderType, Phase, RejectReason, TimeInForce};
+use market::{Instructions, Lots, OrderType, Phase, RejectReason, TimeInForce};
 
-use crate::order::Waits;
+use crate::{order::Waits, patient::is_patient};
 
 /// May an instrument go from one phase to the other?
 pub(crate) fn may_follow(from: Phase, to: Phase) -> bool {
@@ -38,11 +38,14 @@ pub(crate) fn takes(
     order_type: OrderType,
     time_in_force: TimeInForce,
     minimum_quantity: Lots,
+    instructions: &Instructions,
 ) -> Result<(), RejectReason> {
     use TimeInForce::*;
+    let asks_for_quantity = minimum_quantity != Lots::ZERO || instructions.all_or_none;
     let acts_at_once = matches!(time_in_force, ImmediateOrCancel | FillOrKill)
         || order_type == OrderType::MarketToLimit
-        || minimum_quantity != Lots::ZERO;
+        || asks_for_quantity
+            && !is_patient(order_type, time_in_force, minimum_quantity, instructions);
     let before_open = matches!(phase, Phase::PreOpen | Phase::OpeningAuction);
     let taken = !(phase.collects() && acts_at_once) && (time_in_force != AtTheOpen || before_open);
     if taken { Ok(()) } else { Err(RejectReason::NotInPhase) }

@@ -792,6 +792,7 @@ impl Restoration {
             (true, 0) if !is_triggered => State::Resting,
             (false, 0) if is_triggered => State::ForTrigger,
             (false, 0) if is_pegged => State::ForReference,
+            (false, 0) => State::ForQuantity,
             (false, parent) if parent != 0 => State::ForParent,
             _ => return Err("parent"),
         };
@@ -829,6 +830,9 @@ impl Restoration {
             triggers.restore(standings, hash, order.side, id, mark);
         }
         standings.settle(id, slot, state, hash);
+        if state == State::ForQuantity && !engine.restore_patient(order.instrument_id, id) {
+            return Err("quantity");
+        }
         Ok(())
     }
 }

@@ -16,6 +16,7 @@ use crate::{
     hash::{self, StateHash},
     order::Order,
     pages::Pages,
+    patient::Patients,
     peg::Pegs,
 };
 use expiry::Expiries;
@@ -54,6 +55,8 @@ pub(crate) enum State {
     Done,
     /// Outside the book, until there is a price that it can follow.
     ForReference,
+    /// Outside the book, until it can trade as much at once as it asks for.
+    ForQuantity,
 }
 
 /// What one order is told.
@@ -167,9 +170,11 @@ impl Standing {
     fn hash(&self) -> u64 {
         match self.state {
             State::Resting if !self.instructions.is_some() => 0,
-            State::Resting | State::ForParent | State::ForTrigger | State::ForReference => {
-                hash::standing(self)
-            }
+            State::Resting
+            | State::ForParent
+            | State::ForTrigger
+            | State::ForReference
+            | State::ForQuantity => hash::standing(self),
             State::Incoming | State::Triggered | State::Done => 0,
         }
     }
@@ -201,6 +206,7 @@ pub(crate) struct Standings {
     /// What waited for an order that is done; empty between commands.
     pub(crate) family: Vec<StandingId>,
     pub(crate) pegs: Pegs,
+    pub(crate) patients: Patients,
 }
 
 impl Default for Standings {
@@ -215,6 +221,7 @@ impl Default for Standings {
             triggered: VecDeque::new(),
             family: Vec::new(),
             pegs: Pegs::default(),
+            patients: Patients::default(),
         }
     }
 }
@@ -347,7 +354,10 @@ impl Standings {
     /// True if something is still to follow from what happened in this command.
     #[inline]
     pub(crate) fn is_pending(&self) -> bool {
-        !self.noted.is_empty() || !self.triggered.is_empty() || self.pegs.is_pending()
+        !self.noted.is_empty()
+            || !self.triggered.is_empty()
+            || self.pegs.is_pending()
+            || self.patients.is_pending()
     }
 
     /// No order is told this any more.
@@ -397,6 +407,7 @@ impl Standings {
     pub(crate) fn check(&self) {
         assert!(!self.is_pending(), "all has followed from the command");
         self.by_slot.check();
+        self.patients.check();
         let mut expiring = 0;
         let mut following = 0;
         for (slot, id) in self.by_slot.iter() {

@@ -126,6 +126,7 @@ impl Engine {
             self.suspend_pegs(instrument_id, emit);
         }
         self.touch(instrument_id);
+        self.note_patients(instrument_id);
     }
 
     fn configure(
@@ -165,6 +166,7 @@ impl Engine {
         book.set_instrument(instrument);
         book.sharing = trading.sharing();
         self.touch(instrument_id);
+        self.note_patients(instrument_id);
         let changed = InstrumentChanged { instrument_id, change };
         emit(Event::Venue(VenueEvent::InstrumentChanged(changed)));
         Ok(())

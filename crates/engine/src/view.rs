@@ -96,6 +96,8 @@ pub enum WaitsFor {
     Trigger,
     /// For a price that it can follow.
     Reference,
+    /// Until it can trade as much at once as it asks for.
+    Quantity,
 }
 
 /// All orders of one price, displayed and hidden.
@@ -257,6 +259,7 @@ impl Engine {
                 State::ForParent => Some(WaitsFor::Parent),
                 State::ForTrigger => Some(WaitsFor::Trigger),
                 State::ForReference => Some(WaitsFor::Reference),
+                State::ForQuantity => Some(WaitsFor::Quantity),
                 _ => None,
             }),
         }
@@ -327,6 +330,13 @@ impl<'a> BookView<'a> {
         let mut ids: Vec<_> = engine.standings.pegs_of(self.instrument().instrument_id).collect();
         ids.sort_unstable_by_key(|id| engine.standings[*id].order_id);
         ids.into_iter().map(|id| engine.resting(engine.standings[id].slot))
+    }
+
+    /// The orders that wait until they can trade enough at once, by order id.
+    pub fn patient(&self) -> impl Iterator<Item = RestingOrder> + use<'a> {
+        let engine = self.engine;
+        let ids = engine.standings.patients.of(self.instrument().instrument_id);
+        ids.iter().map(|id| engine.resting(engine.standings[*id].slot))
     }
 
     /// Price of the last trade of the continuous market, if there was one.

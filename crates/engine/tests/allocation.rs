@@ -10,9 +10,9 @@ use engine::Engine;
 use market::{
     AccountId, AddAccount, AddAsset, AddInstrument, AddSession, AssetId, AssignSession,
     CancelOrder, Command, ConditionChanges, Conditions, Deposit, Display, EnterOrder, Event, Firm,
-    Input, Instructions, MassCancel, ModifyOrder, MoneyClass, MoneyCommand, MoneyTerms,
+    Input, Instructions, Lots, MassCancel, ModifyOrder, MoneyClass, MoneyCommand, MoneyTerms,
     OrderAttributes, OrderKey, OrderType, Price, Pricing, Quantity, ReplaceOrder, ReplaceTerms,
-    SelfMatchPrevention, SessionId, SetFees, SetTerms, Side, Symbol, SystemEvent, Text,
+    SelfMatchPrevention, SessionId, SetFees, SetTerms, Side, Symbol, SystemEvent, Text, Ticks,
     TimeInForce, Timestamp, Units,
 };
 
@@ -54,6 +54,10 @@ static ALLOCATOR: Counting = Counting;
 const SESSIONS: u64 = 4;
 const INSTRUMENTS: u64 = 8;
 
+fn symbol(instrument: u64) -> Symbol {
+    Symbol::from_bytes([b'A' + instrument as u8; 8]).unwrap()
+}
+
 /// A market that wanders, and the requests that meet it.
 struct Flow {
     random: u64,
@@ -64,6 +68,9 @@ struct Flow {
     live_max: usize,
     /// Of a hundred orders that rest, how many follow the market.
     pegs_percent: u64,
+    /// True if every other order is told something: to wait for a trigger, an order or enough, to
+    /// expire, to show a part, to slide.
+    tells: bool,
 }
 
 impl Flow {
@@ -81,6 +88,11 @@ impl Flow {
         *number += 1;
         let session_id = SessionId(session as u16 + 1);
         OrderKey { session_id, channel: 0, user_ref_num: *number }
+    }
+
+    /// That of most orders of this number: orders that are tied must be of one.
+    fn instrument_of(number: u32) -> u64 {
+        u64::from(number) % INSTRUMENTS
     }
 
     /// Mostly near the market, sometimes far from it.
@@ -110,7 +122,10 @@ impl Flow {
             self.live.push(key);
         }
         let price = self.price(side);
-        let instrument = self.below(INSTRUMENTS);
+        let instrument = match self.tells {
+            true => Self::instrument_of(key.user_ref_num),
+            false => self.below(INSTRUMENTS),
+        };
         let instructions = match order_type == OrderType::Limit && time_in_force.may_rest() {
             true => self.instructions(),
             false => Instructions::NONE,
@@ -124,7 +139,7 @@ impl Flow {
             (false, 0) => Display::ALL,
             (false, _) => &[Display::Visible, Display::Attributable][..],
         };
-        Command::Enter(EnterOrder {
+        let mut order = EnterOrder {
             key,
             side,
             order_type,
@@ -132,11 +147,16 @@ impl Flow {
             display: displays[self.below(displays.len() as u64) as usize],
             quantity: Quantity(1 + self.below(200)),
             price: if order_type == OrderType::Market { Price::ZERO } else { price },
-            symbol: Symbol::from_bytes([b'A' + instrument as u8; 8]).unwrap(),
+            symbol: symbol(instrument),
             attributes: OrderAttributes { group_id: self.below(3) as u16, ..Default::default() },
             conditions: self.conditions(),
             instructions,
-        })
+        };
+        let may_rest = order_type == OrderType::Limit && time_in_force == TimeInForce::Day;
+        if self.tells && may_rest && self.below(2) == 0 {
+            self.tell(&mut order);
+        }
+        Command::Enter(order)
     }
 
     fn instructions(&mut self) -> Instructions {
@@ -148,6 +168,45 @@ impl Flow {
             pricing: pricings[self.below(3) as usize],
             offset: self.below(9) as i32 - 4,
             ..Instructions::NONE
+        }
+    }
+
+    /// Tells an order something, and gives it a life and conditions that go with that.
+    fn tell(&mut self, order: &mut EnterOrder) {
+        let pricings = [Pricing::Stop, Pricing::TakeProfit, Pricing::TrailingStop];
+        order.conditions.post_only = false;
+        let told = &mut order.instructions;
+        match self.below(10) {
+            0..4 => {
+                told.pricing = pricings[self.below(3) as usize];
+                told.trigger = Ticks(self.price(order.side).0 as u32);
+                if told.pricing == Pricing::TrailingStop {
+                    told.offset = 1 + self.below(200) as i32;
+                }
+            }
+            4 => {
+                told.expires_s = 1_000 + self.below(5_000) as u32;
+                order.time_in_force = TimeInForce::GoodTillTime;
+            }
+            5 => told.all_or_none = true,
+            6 => order.conditions.minimum_quantity = Lots(1 + self.below(200) as u32),
+            7 => {
+                order.conditions.post_only = true;
+                told.slide = true;
+            }
+            8 => told.shown_quantity = Lots(2 + self.below(50) as u32),
+            _ => {
+                let from = self.below(self.live.len() as u64) as usize;
+                let key = order.key;
+                let own = |it: &&OrderKey| it.session_id == key.session_id && **it != key;
+                let Some(other) = self.live[from..].iter().find(own) else { return };
+                match other.user_ref_num % 2 {
+                    0 => told.parent = other.user_ref_num,
+                    _ => told.partner = other.user_ref_num,
+                }
+                // Tied orders are of one instrument.
+                order.symbol = symbol(Self::instrument_of(other.user_ref_num));
+            }
         }
     }
 
@@ -240,20 +299,27 @@ const BUSIEST: usize = 20_000;
 /// An engine that is warm allocates nothing.
 #[test]
 fn warm_engine_allocates_nothing() {
-    assert_eq!(warm_allocations(0, |_| ()), 0);
+    assert_eq!(warm_allocations(0, false, |_| ()), 0);
 }
 
 /// Nor with it: orders are paid for, trades settled and charged.
 #[test]
 fn warm_engine_with_money_allocates_nothing() {
-    assert_eq!(warm_allocations(0, add_money), 0);
+    assert_eq!(warm_allocations(0, false, add_money), 0);
 }
 
 /// Nor where orders follow the market, and are moved whenever it does; they are so many that the windows
 /// of their ladders are as wide as they get before.
 #[test]
 fn warm_engine_with_pegs_allocates_nothing() {
-    assert_eq!(warm_allocations(20, add_money), 0);
+    assert_eq!(warm_allocations(20, false, add_money), 0);
+}
+
+/// Nor with it: half of the orders wait for triggers, other orders or enough, expire, or are shown in
+/// part.
+#[test]
+fn warm_engine_with_orders_that_wait_allocates_nothing() {
+    assert_eq!(warm_allocations(0, true, |_| ()), 0);
 }
 
 /// Two assets, an account with enough of both for each session, terms and fees.
@@ -287,13 +353,13 @@ fn add_money(venue: &mut Venue) {
             quote_denominator: 7,
             quantity_max: Quantity(999_999),
         };
-        let symbol = Symbol::from_bytes([b'A' + instrument; 8]).unwrap();
+        let symbol = symbol(instrument.into());
         add(MoneyCommand::SetTerms(SetTerms { symbol, terms }));
     }
 }
 
 /// What 100,000 commands of every kind, after a busier time, allocate.
-fn warm_allocations(pegs_percent: u64, set_up: impl Fn(&mut Venue)) -> u64 {
+fn warm_allocations(pegs_percent: u64, tells: bool, set_up: impl Fn(&mut Venue)) -> u64 {
     const SEED: u64 = 1;
     let mut venue = Venue { engine: Engine::new(), events: 0, trades: 0 };
     let mut flow = Flow {
@@ -303,6 +369,7 @@ fn warm_allocations(pegs_percent: u64, set_up: impl Fn(&mut Venue)) -> u64 {
         live: Vec::with_capacity(BUSIEST + 1),
         live_max: BUSIEST,
         pegs_percent,
+        tells,
     };
     for instrument in 0..INSTRUMENTS as u8 {
         venue.apply(Command::AddInstrument(AddInstrument {
@@ -322,7 +389,9 @@ fn warm_allocations(pegs_percent: u64, set_up: impl Fn(&mut Venue)) -> u64 {
     set_up(&mut venue);
     venue.apply(Command::System(SystemEvent::StartOfSystemHours));
 
-    for _ in 0..400_000 {
+    // Fewer of those that are told something come to the books, and these grow while they do.
+    let warm_up = if tells { 1_200_000 } else { 400_000 };
+    for _ in 0..warm_up {
         venue.apply(flow.next());
     }
     flow.live_max = BUSIEST / 2;

@@ -14,8 +14,8 @@ use std::{
 use engine::{Engine, Restoration, WaitsFor};
 use market::{
     AccountId, AssetId, Bucket, Command, Display, Event, Indication, Input, Instructions,
-    MoneyCommand, MoneyEvent, OrderType, Price, RestateReason, SelfMatchPrevention, Sequence,
-    Ticks, Timestamp, Traded, VenueCommand, VenueEvent,
+    MoneyCommand, MoneyEvent, OrderKey, OrderType, Price, RestateReason, SelfMatchPrevention,
+    Sequence, Ticks, Timestamp, Traded, VenueCommand, VenueEvent,
 };
 
 use crate::{
@@ -202,6 +202,26 @@ pub fn profiles(commands: u64) -> Vec<(&'static str, Profile)> {
             },
         ),
         (
+            "patience",
+            Profile {
+                sessions: 3,
+                instruments: 2,
+                spread: 8,
+                conditions_percent: 30,
+                beyond_ouch_percent: 20,
+                waits_percent: 20,
+                patient_percent: 50,
+                live_orders: 100,
+                jumps_per_million: 200,
+                self_match_preventions: vec![
+                    SelfMatchPrevention::Off,
+                    SelfMatchPrevention::CancelNewest,
+                    SelfMatchPrevention::DecrementBoth,
+                ],
+                ..usual.clone()
+            },
+        ),
+        (
             "pegs between few orders",
             Profile {
                 instruments: 1,
@@ -213,6 +233,18 @@ pub fn profiles(commands: u64) -> Vec<(&'static str, Profile)> {
                 spread: 25,
                 venue_per_mille: 4,
                 live_orders: 30,
+                ..usual.clone()
+            },
+        ),
+        (
+            "patience and money",
+            Profile {
+                sessions: 4,
+                instruments: 3,
+                accounts: 3,
+                spread: 8,
+                patient_percent: 40,
+                live_orders: 60,
                 ..usual.clone()
             },
         ),
@@ -309,6 +341,7 @@ fn cover(coverage: &mut Coverage, command: &Command, event: &Event) {
         Event::Canceled(canceled) => {
             format!("Canceled {:?}, done {}", canceled.reason, canceled.leaves.is_zero())
         }
+        Event::Restated(restated) if restated.order_id == restated.order_id_before => "Slid".into(),
         Event::Restated(restated) if restated.reason == RestateReason::Repriced => {
             format!("Repriced, waits {}", restated.price == Price::ZERO)
         }
@@ -376,6 +409,27 @@ fn cover_minimum(coverage: &mut Coverage, events: &[Event]) {
         let traded = events.iter().any(|event| matches!(event, Event::Traded(_)));
         let name = format!("{cause}: Accepted with a minimum, traded {traded}");
         *coverage.entry(name).or_default() += 1;
+    }
+}
+
+/// Orders that wait until they can trade enough.
+fn cover_patient(coverage: &mut Coverage, engine: &Engine, events: &[Event]) {
+    let name = |key: OrderKey, name| {
+        let order = engine.order(key)?;
+        (order.waits_for == Some(WaitsFor::Quantity)).then_some(name)
+    };
+    let names = events.iter().filter_map(|event| match event {
+        Event::Accepted(it) => name(it.key, "An order that comes in waits for quantity"),
+        Event::Replaced(it) => name(it.key, "A replacement waits for quantity"),
+        Event::Triggered(it) => name(it.key, "A triggered order waits for quantity"),
+        Event::Released(it) => name(it.key, "A released order waits for quantity"),
+        Event::Canceled(it) if !it.leaves.is_zero() => {
+            name(it.key, "An order that waits for quantity is reduced")
+        }
+        _ => None,
+    });
+    for name in names {
+        *coverage.entry(name.to_string()).or_default() += 1;
     }
 }
 
@@ -518,6 +572,16 @@ pub const EXPECTED: &str = "\
     QueryAccount: AccountQueried
     Enter: Rejected InvalidMaxFloor
     Enter: Restated Refreshed
+    Enter: Restated Ready
+    Enter: Slid
+    Replace: Restated Ready
+    Replace: Slid
+    SetPhase: Restated Ready
+    An order that comes in waits for quantity
+    A replacement waits for quantity
+    A triggered order waits for quantity
+    A released order waits for quantity
+    An order that waits for quantity is reduced
     Enter: Instructed Limit
     Replace: Restated Refreshed
     Replace: Instructed Limit
@@ -841,6 +905,7 @@ pub fn play(name: &str, profile: Profile, seed: u64, commands: u64) -> Result<Co
         }
         events.iter().for_each(|event| cover(&mut coverage, &input.command, event));
         cover_minimum(&mut coverage, &events);
+        cover_patient(&mut coverage, &engine, &events);
         events.iter().for_each(|event| enter_in(&mut ledger, event));
         if number % LOOK_EVERY == 0 {
             let place = format!("profile {name}, seed {seed}, command {number}");
@@ -985,6 +1050,10 @@ fn compare_books(engine: &Engine, model: &Model, place: &str) -> Result<(), Stri
             same("held", waits_for, Some(WaitsFor::Parent), place)?;
             same("held", order.map(ours), Some(theirs(held)), place)?;
         }
+        let patient: Vec<_> = model.patient(id).into_iter().map(theirs).collect();
+        let waits = |order: &engine::RestingOrder| order.waits_for == Some(WaitsFor::Quantity);
+        same("all are patient", book.patient().all(|order| waits(&order)), true, place)?;
+        same("patient", book.patient().map(ours).collect(), patient, place)?;
         let beside: Vec<_> = model.auction_orders(id).into_iter().map(theirs).collect();
         let mut ours: Vec<_> = book.auction_orders().map(ours).collect();
         ours.sort_by_key(|order| order.0.0);

@@ -52,6 +52,8 @@ pub struct Profile {
     pub waits_percent: u64,
     /// Of a hundred orders, how many follow the market.
     pub pegs_percent: u64,
+    /// Of a hundred orders, how many wait until they can trade enough at once, or slide.
+    pub patient_percent: u64,
     /// Of a hundred limit orders, how many are good till a time.
     pub good_till_time_percent: u64,
     /// When the stream begins, in seconds since the epoch, for moments at which orders expire.
@@ -103,6 +105,7 @@ impl Default for Profile {
             beyond_ouch_percent: 10,
             waits_percent: 10,
             pegs_percent: 0,
+            patient_percent: 4,
             good_till_time_percent: 5,
             starts_s: 0,
             commands_per_second: 100,
@@ -342,6 +345,17 @@ impl CommandFlow {
             (order.order_type, order.price, order.time_in_force) =
                 self.bound(order.order_type, order.price, order.time_in_force);
         }
+        if self.rng.chance(self.profile.patient_percent, 100) {
+            let Conditions { mut post_only, mut minimum_quantity, .. } = order.conditions;
+            let quantity = order.quantity.0;
+            self.be_patient(
+                &mut order.instructions,
+                &mut minimum_quantity,
+                &mut post_only,
+                quantity,
+            );
+            order.conditions = Conditions { post_only, minimum_quantity, ..order.conditions };
+        }
         let rests = order.order_type == OrderType::Limit && order.time_in_force.may_rest();
         let is_for_auction = order.time_in_force.is_for_auction();
         if rests || is_for_auction || order.instructions.waits() {
@@ -502,6 +516,25 @@ impl CommandFlow {
         }
     }
 
+    /// All of it or so much of it at once, or a slide.
+    fn be_patient(
+        &mut self,
+        instructions: &mut Instructions,
+        minimum_quantity: &mut Lots,
+        post_only: &mut bool,
+        quantity: u64,
+    ) {
+        *post_only = self.rng.chance(1, 30);
+        match self.rng.below(9) {
+            0..=2 => instructions.all_or_none = true,
+            3..=5 => *minimum_quantity = Lots(self.rng.range(1, quantity.clamp(1, 1 << 20)) as u32),
+            _ => {
+                instructions.slide = true;
+                *post_only = self.rng.chance(9, 10);
+            }
+        }
+    }
+
     /// A type and a life of an order that may rest: mostly a limit for the day.
     fn resting_kind(&mut self) -> (OrderType, TimeInForce) {
         if self.profile.venue_per_mille > 0 && self.rng.chance(1, 8) {
@@ -639,6 +672,13 @@ impl CommandFlow {
                 // What followed the market may go on to.
                 terms.display = Display::Hidden;
             }
+        }
+        if self.rng.chance(self.profile.patient_percent, 100) {
+            let told = terms.instructions.get_or_insert_default();
+            let (mut minimum_quantity, mut post_only) = (Lots::ZERO, false);
+            self.be_patient(told, &mut minimum_quantity, &mut post_only, quantity);
+            terms.conditions.minimum_quantity = Some(minimum_quantity);
+            terms.conditions.post_only = Some(post_only);
         }
         terms
     }

@@ -5,6 +5,7 @@
 //! what this does; the numbers in the comments are the rules of docs/rules.md.
 
 mod money;
+mod patient;
 mod pegs;
 mod sharing;
 mod venue;
@@ -26,6 +27,7 @@ use market::{
 };
 
 use money::{AskedOrder, ModelMoney};
+use patient::is_patient;
 use sharing::Shared;
 pub use venue::AuctionStep;
 use venue::{Asked, Market, is_beside};
@@ -83,6 +85,10 @@ pub struct Model {
     noted: Vec<(OrderKey, bool)>,
     /// Orders that are triggered and still to come in.
     line: Vec<OrderKey>,
+    /// Instruments in which something happened that patient orders wait for. (37.3)
+    stirred: Vec<InstrumentId>,
+    /// Patient orders that are still to be looked at.
+    patient_line: Vec<(OrderKey, OrderId)>,
 }
 
 #[derive(Clone, Debug)]
@@ -423,9 +429,8 @@ impl Model {
         // 15.1, 36.4
         let minimum = asked.conditions.minimum_quantity.quantity();
         let follows = asked.instructions.pricing.is_pegged();
-        let type_there = if follows { OrderType::Limit } else { asked.order_type };
-        let at_once = only_at_once(type_there, asked.time_in_force);
-        let minimum_fits = minimum == Quantity::ZERO || (at_once && minimum <= asked.quantity);
+        let may_have = !follows && may_have_minimum(asked.order_type, asked.time_in_force);
+        let minimum_fits = minimum == Quantity::ZERO || (may_have && minimum <= asked.quantity);
         let OrderAttributes { firm, group_id, .. } = asked.attributes;
         let now =
             instrument.and_then(|it| self.why_not_now(it, asked.key, firm, asked.side, group_id));
@@ -434,7 +439,7 @@ impl Model {
                 side: asked.side,
                 order_type: asked.order_type,
                 time_in_force: asked.time_in_force,
-                has_minimum: minimum > Quantity::ZERO,
+                has_minimum: minimum > Quantity::ZERO || asked.instructions.all_or_none,
                 follows,
                 quantity: asked.quantity.0,
                 price: asked.price,
@@ -464,7 +469,12 @@ impl Model {
                 RejectReason::PeggingNotAllowed,
             ),
             (
-                is_offered(asked.order_type, asked.time_in_force, asked.instructions),
+                is_offered(
+                    asked.order_type,
+                    asked.time_in_force,
+                    asked.conditions,
+                    asked.instructions,
+                ),
                 RejectReason::NotSupported,
             ),
             (
@@ -500,6 +510,8 @@ impl Model {
         // 15.2, 17.1: one would see by trying, on a copy of everything.
         let minimum = match order.time_in_force {
             TimeInForce::FillOrKill => order.leaves().0,
+            // 37.9
+            _ if order.instructions.all_or_none => order.leaves().0,
             _ => order.conditions.minimum_quantity.quantity().0,
         };
         if minimum > 0 {
@@ -508,6 +520,7 @@ impl Model {
             self.past = past;
             let mut copy = order;
             copy.conditions.minimum_quantity = Lots::ZERO;
+            copy.instructions.all_or_none = false;
             copy.time_in_force = TimeInForce::ImmediateOrCancel;
             rehearsal.trade_then_rest(copy, &mut Vec::new());
             let traded = rehearsal.volume - self.volume;
@@ -592,6 +605,7 @@ impl Model {
 
     /// An order rests from now on.
     fn rest(&mut self, mut order: ModelOrder, events: &mut Vec<Event>) {
+        self.stir(order.instrument_id);
         order.part = first_part(&order);
         // 26.7
         if is_beside(&order) {
@@ -873,6 +887,7 @@ impl Model {
         let in_place = order.may_rest()
             && original.place == Place::Book
             && !order.instructions.pricing.is_triggered()
+            && !is_patient(&order)
             && !is_hidden(&original)
             && !is_beside(&original)
             && !is_hidden(&order)
@@ -907,6 +922,7 @@ impl Model {
         self.let_go(&original, events);
         self.hold(&mut order, events);
         if in_place {
+            self.stir(order.instrument_id);
             self.orders.push(order);
         } else {
             self.begin(order, events);
@@ -914,33 +930,35 @@ impl Model {
     }
 
     fn acceptable(&self, original: &ModelOrder, terms: &ReplaceTerms) -> bool {
+        let Some(told) = self.told_next(original, terms) else { return false };
+        let minimum = terms.conditions.minimum_quantity.unwrap_or_default();
         let asked = Asked {
             side: original.side,
             order_type: terms.order_type,
             time_in_force: terms.time_in_force,
-            has_minimum: terms.conditions.minimum_quantity.unwrap_or_default() != Lots::ZERO,
-            follows: false,
+            has_minimum: minimum != Lots::ZERO || told.all_or_none,
+            follows: told.pricing.is_pegged(),
             quantity: terms.quantity.0,
             price: terms.price,
         };
         let instrument = &self.instruments[usize::from(original.instrument_id.0) - 1];
-        let Some(told) = self.told_next(original, terms) else { return false };
         let follows = told.pricing.is_pegged();
-        let asked = Asked { follows, ..asked };
+        let conditions =
+            Conditions { minimum_quantity: minimum, ..terms.conditions.apply(original.conditions) };
         (1..=self.quantity_max(original.instrument_id)).contains(&terms.quantity.0)
             && terms.quantity.0 > original.executed + original.prevented
             && allowed_price(instrument, terms.order_type, terms.price)
-            && (terms.conditions.minimum_quantity.unwrap_or_default() == Lots::ZERO
+            && (minimum == Lots::ZERO
                 || !follows
-                    && only_at_once(terms.order_type, terms.time_in_force)
-                    && terms.conditions.minimum_quantity.unwrap_or_default().quantity().0
+                    && may_have_minimum(terms.order_type, terms.time_in_force)
+                    && minimum.quantity().0
                         <= terms.quantity.0 - original.executed - original.prevented)
             && allowed_part(terms.display, terms.quantity, told)
             && (!follows
                 || terms.display == Display::Hidden
                     && allowed_offset(instrument, told)
                     && may_follow(terms.order_type, terms.time_in_force))
-            && is_offered(terms.order_type, terms.time_in_force, told)
+            && is_offered(terms.order_type, terms.time_in_force, conditions, told)
             && self.allowed_expiry(terms.time_in_force, told.expires_s)
             && allowed_trigger(instrument, original.side, terms.order_type, told)
             && self.why_not_here(original.instrument_id, &asked).is_none()
@@ -1139,6 +1157,7 @@ fn is_hidden(order: &ModelOrder) -> bool {
 fn is_offered(
     order_type: OrderType,
     time_in_force: TimeInForce,
+    conditions: Conditions,
     instructions: Instructions,
 ) -> bool {
     let lives = [
@@ -1151,10 +1170,20 @@ fn is_offered(
     // 26.5
     let for_auction = time_in_force.is_for_auction()
         && order_type != OrderType::MarketToLimit
-        && !instructions.waits();
-    (lives.contains(&time_in_force) || for_auction)
         && !instructions.all_or_none
-        && !instructions.slide
+        && !instructions.waits();
+    let rests = [TimeInForce::Day, TimeInForce::GoodTillCancel, TimeInForce::GoodTillTime]
+        .contains(&time_in_force);
+    let asks_for_quantity = instructions.all_or_none || conditions.minimum_quantity != Lots::ZERO;
+    // 37.8, 37.9
+    let is_odd = match order_type {
+        OrderType::Limit => rests && asks_for_quantity && conditions.post_only,
+        OrderType::MarketToLimit => rests && instructions.all_or_none,
+        OrderType::Market => false,
+    };
+    let follows_oddly =
+        instructions.pricing.is_pegged() && (instructions.all_or_none || instructions.slide);
+    (lives.contains(&time_in_force) || for_auction) && !is_odd && !follows_oddly
 }
 
 /// May such an order follow the market? (36.4)
@@ -1201,15 +1230,12 @@ fn tell_instructions(order: &ModelOrder, events: &mut Vec<Event>) {
     }
 }
 
-/// Never rests, whatever it trades? (15.1)
-fn only_at_once(order_type: OrderType, time_in_force: TimeInForce) -> bool {
+/// 15.1
+fn may_have_minimum(order_type: OrderType, time_in_force: TimeInForce) -> bool {
+    let at_once =
+        time_in_force == TimeInForce::ImmediateOrCancel || time_in_force == TimeInForce::FillOrKill;
     // 26.5
-    if time_in_force.is_for_auction() {
-        return false;
-    }
-    order_type == OrderType::Market
-        || time_in_force == TimeInForce::ImmediateOrCancel
-        || time_in_force == TimeInForce::FillOrKill
+    !time_in_force.is_for_auction() && (at_once || order_type != OrderType::MarketToLimit)
 }
 
 /// The open lots that the feed shows of a resting order. (16.1)

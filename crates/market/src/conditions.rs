@@ -48,8 +48,8 @@ pub struct Conditions {
     pub self_match_group: SelfMatchGroup,
     /// True for an order that is canceled rather than traded when it comes in.
     pub post_only: bool,
-    /// It trades at least so many lots at once, or none at all; for orders that do not rest. 0 is
-    /// none.
+    /// It trades at least so many lots at once, or none at all; a limit order that may rest waits
+    /// outside the book until it can. 0 is none.
     pub minimum_quantity: Lots,
 }
 

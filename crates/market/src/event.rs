@@ -407,13 +407,15 @@ code_enum! {
     RestateReason {
         /// The shown part of a reserve order was used up, and the next one is shown.
         Refreshed = b'R',
-        /// Its price follows the market.
+        /// It was given another price: that which it follows, or one at which it does not trade.
         Repriced = b'P',
+        /// As much can trade at once as it waited for; it comes to the book.
+        Ready = b'Q',
     }
 }
 
 /// See [`Event::Restated`]. A refreshed order stands behind all others at its price now. One that is
-/// repriced is in the book no more; what becomes of it follows, as of one that was just accepted,
+/// repriced or ready is not in the book; what becomes of it follows, as of one that was just accepted,
 /// unless it has no price and waits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Restated {

@@ -58,10 +58,11 @@ impl Ticks {
 pub struct Instructions {
     /// What decides its price and its moment.
     pub pricing: Pricing,
-    /// True if it trades as a whole or not at all, also while it rests.
+    /// True if it trades as a whole at once or not at all; a limit order that may rest waits outside
+    /// the book until it can.
     pub all_or_none: bool,
-    /// True if, where it is post-only and would trade, it is given the nearest price at which it
-    /// does not, rather than canceled.
+    /// True if, where it is post-only and may rest and would trade, it is given the nearest price at
+    /// which it does not, rather than canceled.
     pub slide: bool,
     /// The price at which an order that waits is triggered; 0 for a trailing stop that begins at
     /// its distance from the last trade.

@@ -171,6 +171,7 @@ impl World {
             beyond_ouch_percent: 0,
             venue_per_mille: 6,
             waits_percent: 0,
+            patient_percent: 0,
             good_till_time_percent: 0,
             ..Profile::default()
         };

@@ -58,6 +58,22 @@ pub(crate) trait Settle {
     fn refresh(&mut self, slot: Slot, maker: &mut Order) -> bool;
 }
 
+/// How far one looks for trades that an order would have.
+#[derive(Clone, Copy)]
+pub(crate) struct Reach {
+    /// At which price it would trade at worst; `None` is any.
+    pub(crate) limit: Option<Price>,
+    /// With how many orders at most.
+    pub(crate) orders_max: usize,
+}
+
+impl Reach {
+    /// As far as the limit goes.
+    pub(crate) fn all(limit: Option<Price>) -> Self {
+        Self { limit, orders_max: usize::MAX }
+    }
+}
+
 /// An incoming order on its way through the other side.
 pub(super) struct Crossing<'a, S> {
     pub(super) taker: &'a mut Order,
@@ -94,54 +110,60 @@ impl<S: Settle> Take<Order> for Crossing<'_, S> {
 }
 
 impl Book {
-    /// Would `taker` trade at least so many lots? Walks no further than it takes to know.
+    /// Would `taker` trade at least so many lots with orders so far away? Walks no further than
+    /// it takes to know.
     pub(crate) fn would_trade(
         &self,
         pool: &Pool,
         taker: &Order,
-        limit: Option<Price>,
+        reach: Reach,
         minimum: Quantity,
         prevention: impl Fn(&Order) -> Option<SelfMatchPrevention>,
         shown: impl Fn(Slot) -> Quantity,
     ) -> bool {
         let mut missing = minimum;
-        self.walk(pool, taker, limit, prevention, shown, |_, quantity| {
+        self.walk(pool, taker, reach, prevention, shown, |_, quantity| {
             missing = missing.saturating_sub(quantity);
             !missing.is_zero()
         });
         missing.is_zero()
     }
 
-    /// Tells of the trades that `taker` would have, price and quantity, for as long as more is
-    /// asked for; says how much would then be open of it.
+    /// Tells of the trades that `taker` would have with orders so far away, price and quantity,
+    /// for as long as more is asked for; says how much would then be open of it.
     pub(crate) fn walk(
         &self,
         pool: &Pool,
         taker: &Order,
-        limit: Option<Price>,
+        reach: Reach,
         prevention: impl Fn(&Order) -> Option<SelfMatchPrevention>,
         shown: impl Fn(Slot) -> Quantity,
         mut trade: impl FnMut(Price, Quantity) -> bool,
     ) -> Quantity {
         use SelfMatchPrevention::*;
+        let Reach { limit, orders_max } = reach;
         let rank_worst = limit.map_or(u32::MAX, |price| self.rank_opposite(taker.side, price));
         let makers = self.opposite(taker.side);
         let mut leaves = taker.leaves();
         let mut place = 0;
+        let mut orders_left = orders_max;
         while let Some((at, oldest)) = makers.level_at_or_after(place)
             && BookSide::rank(at) <= rank_worst
+            && orders_left != 0
         {
+            let counted = || level_queue(pool, oldest).take(orders_left);
+            let mut met = 0;
             // What is not shown of reserve orders trades after all that is.
             let mut reserve = Quantity::ZERO;
             let is_shared = self.sharing.is_pro_rata() && pool[oldest].order.display.is_displayed();
             // Where a level is shared out, its own are met first.
-            let own = is_shared.then(|| {
-                level_queue(pool, oldest).filter(|slot| prevention(&pool[*slot].order).is_some())
-            });
-            let others = level_queue(pool, oldest)
-                .filter(|slot| !is_shared || prevention(&pool[*slot].order).is_none());
+            let own = is_shared
+                .then(|| counted().filter(|slot| prevention(&pool[*slot].order).is_some()));
+            let others =
+                counted().filter(|slot| !is_shared || prevention(&pool[*slot].order).is_none());
             for slot in own.into_iter().flatten().chain(others) {
                 let maker = &pool[slot].order;
+                met += 1;
                 let mut quantity = maker.leaves().min(leaves);
                 match prevention(maker) {
                     None => {
@@ -174,6 +196,7 @@ impl Book {
                 }
             }
             place = at + 1;
+            orders_left -= met;
         }
         leaves
     }

@@ -8,6 +8,7 @@ use market::{
 use super::{Asked, terms::Terms};
 use crate::{
     Engine, EntryTerms,
+    book::matching::Reach,
     order::{Order, OrderTerms, Waits},
     phase, self_match,
 };
@@ -208,7 +209,8 @@ impl Engine {
         }
         let Some(limit) = self.within_band(order, None) else { return 0 };
         let book = self.book_of(order);
-        let leaves = book.walk(&self.pool, order, limit, prevention, shown, |price, quantity| {
+        let reach = Reach::all(limit);
+        let leaves = book.walk(&self.pool, order, reach, prevention, shown, |price, quantity| {
             if price != at.0 {
                 cost += terms.cost(at.0, at.1);
                 at = (price, Quantity::ZERO);

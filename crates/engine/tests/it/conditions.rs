@@ -62,16 +62,65 @@ fn replacement_stays_post_only() {
     );
 }
 
-/// Rule 15.1: only an order that does not rest may have a minimum, and none above its quantity.
+/// Rule 14.5: a post-only order that asks for it slides beside the best price of the other side,
+/// displayed or hidden, and is canceled if there is no price beside it.
 #[test]
-fn minimum_is_for_orders_that_do_not_rest() {
+fn post_only_order_slides() {
     check(
         "
-        buy A1 4 @ 100 minimum 1            => rejected A1 InvalidMinimumQuantity
+        sell A1 4 @ 101                     => accepted, booked 4 @ 101
+        buy B1 9 @ 105 post-only slide      => told slide, accepted, repriced B1 @ 100, booked 9 @ 100
+        sell B2 1 @ 90 post-only slide      => told slide, accepted, repriced B2 @ 101, booked 1 @ 101
+        buy B3 1 @ 99 post-only slide       => told slide, accepted, booked 1 @ 99
+        book AAPL                           => bid B1 9 @ 100, bid B3 1 @ 99, ask A1 4 @ 101, ask B2 1 @ 101
+        sell A2 4 @ 110 of MSFT hidden      => accepted, booked 4 @ 110 hidden
+        buy B4 9 @ 120 of MSFT post-only slide => told slide, accepted, repriced B4 @ 105, booked 9 @ 105
+        cancel B4                           => canceled B4 9
+        buy A3 1 @ 1999999900 of MSFT       => accepted, trade A2 A3 1 @ 110
+        cancel A2                           => canceled A2 3
+        sell A4 1 @ 5 of MSFT               => accepted, booked 1 @ 5
+        buy B5 1 @ 10 of MSFT post-only slide => told slide, accepted, canceled B5 1 post-only
+        cancel A4                           => canceled A4 1
+        buy A5 1 @ 1999999900 of MSFT       => accepted, booked 1 @ 1999999900
+        sell B6 1 @ 10 of MSFT post-only slide => told slide, accepted, canceled B6 1 post-only
+        ",
+    );
+}
+
+/// Rule 14.6: it slides once; a replacement begins at its own limit. To ask for it changes nothing of
+/// an order that is not post-only, or may not rest.
+#[test]
+fn sliding_is_once() {
+    check(
+        "
+        sell A1 4 @ 101                     => accepted, booked 4 @ 101
+        buy B1 9 @ 105 post-only slide      => told slide, accepted, repriced B1 @ 100, booked 9 @ 100
+        cancel A1                           => canceled A1 4
+        sell A2 4 @ 103                     => accepted, booked 4 @ 103
+        book AAPL                           => bid B1 9 @ 100, ask A2 4 @ 103
+        replace B1 by B2 9 @ 105            => told slide, replaced B1 by B2 buy 9 @ 105 post-only, repriced B2 @ 102, booked 9 @ 102
+        replace B2 by B3 9 @ 105 untold     => replaced B2 by B3 buy 9 @ 105 post-only, canceled B3 9 post-only
+        buy B4 1 @ 105 slide                => told slide, accepted, trade A2 B4 1 @ 103
+        buy B5 1 @ 105 ioc post-only slide  => told slide, accepted, canceled B5 1 post-only
+        buy B6 1 @ market post-only slide   => told slide, accepted, canceled B6 1 post-only
+        sell B7 1 @ 100 post-only stop 103 slide => told stop 103 slide, accepted, triggered B7 at 103, booked 1 @ 100
+        buy B8 3 @ 100 post-only stop 103 slide => told stop 103 slide, accepted, triggered B8 at 103, repriced B8 @ 99, booked 3 @ 99
+        ",
+    );
+}
+
+/// Rule 15.1: a minimum is not above the quantity, nor for a market-to-limit order that may rest.
+#[test]
+fn minimum_is_checked() {
+    check(
+        "
+        buy A1 4 @ 100 minimum 5            => rejected A1 InvalidMinimumQuantity
         buy A2 4 @ 100 ioc minimum 5        => rejected A2 InvalidMinimumQuantity
         buy A3 4 @ 100 ioc minimum 4        => accepted, canceled A3 4 ioc
         buy A4 4 @ market minimum 4         => accepted, canceled A4 4 ioc
         buy A5 0 @ 100 ioc minimum 5        => rejected A5 InvalidQuantity
+        buy A6 4 @ market-to-limit minimum 1 => rejected A6 InvalidMinimumQuantity
+        buy A7 4 @ market-to-limit ioc minimum 1 => accepted, canceled A7 4 ioc
         ",
     );
 }
@@ -126,7 +175,7 @@ fn replacement_may_have_a_minimum() {
         buy B1 5 @ 100                              => accepted, booked 5 @ 100
         replace B1 by B2 5 @ 101 ioc minimum 3      => replaced B1 by B2 buy 5 @ 101 ioc minimum 3, trade A1 B2 3 @ 101, canceled B2 2 ioc
         buy B3 5 @ 100                              => accepted, booked 5 @ 100
-        replace B3 by B4 5 @ 101 minimum 1          => canceled B3 5
+        replace B3 by B4 5 @ 101 minimum 6          => canceled B3 5
         buy B4 5 @ 100                              => accepted, booked 5 @ 100
         sell A2 2 @ 100                             => accepted, trade B4 A2 2 @ 100
         replace B4 by B5 5 @ 100 ioc minimum 4      => canceled B4 3

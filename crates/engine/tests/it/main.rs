@@ -24,6 +24,7 @@ mod money;
 mod money_checks;
 mod reserve;
 mod pro_rata;
+mod patient;
 mod phases;
 mod auctions;
 mod bands;

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 const RULES: &str = include_str!("../../../../docs/rules.md");
 
-const SCENARIOS: [&str; 26] = [
+const SCENARIOS: [&str; 27] = [
     include_str!("day.rs"),
     include_str!("numbers.rs"),
     include_str!("acceptance.rs"),
@@ -26,6 +26,7 @@ const SCENARIOS: [&str; 26] = [
     include_str!("money.rs"),
     include_str!("money_checks.rs"),
     include_str!("reserve.rs"),
+    include_str!("patient.rs"),
     include_str!("pro_rata.rs"),
     include_str!("phases.rs"),
     include_str!("auctions.rs"),

@@ -460,6 +460,8 @@ impl World {
     fn instruct(&self, instructions: &mut Instructions, word: &str, words: &mut Words<'_>) {
         match word {
             "untold" => {}
+            "all-or-none" => instructions.all_or_none = true,
+            "slide" => instructions.slide = true,
             "show" => instructions.shown_quantity = Lots(words.number() as u32),
             "range" => instructions.shown_range = Lots(words.number() as u32),
             "stop" => {
@@ -850,7 +852,11 @@ impl World {
     }
 
     fn tell_restated(&mut self, restated: &Restated) -> String {
-        let order_id = self.next_order_id();
+        // One that slides was just accepted, and keeps its order id.
+        let order_id = match restated.order_id == restated.order_id_before {
+            true => restated.order_id,
+            false => self.next_order_id(),
+        };
         let told = self.told.get_mut(&restated.key).expect("it was told of");
         assert_eq!((told.order_id, order_id), (restated.order_id_before, restated.order_id));
         assert_eq!((told.leaves, told.display), (restated.leaves.0, restated.display));
@@ -868,6 +874,7 @@ impl World {
                     price => format!("repriced {} @ {price}", self.name(restated.key)),
                 }
             }
+            RestateReason::Ready => format!("ready {}", self.name(restated.key)),
         }
     }
 
@@ -902,6 +909,12 @@ impl World {
             }
         };
         let name = |number| self.name(OrderKey { user_ref_num: number, ..key });
+        if told.all_or_none {
+            line.push_str(" all-or-none");
+        }
+        if told.slide {
+            line.push_str(" slide");
+        }
         if told.shown_quantity != Lots::ZERO {
             write!(line, " show {}", told.shown_quantity.0).expect("a string takes all");
         }
@@ -1050,6 +1063,7 @@ impl World {
                     Some(WaitsFor::Parent) => " held",
                     Some(WaitsFor::Trigger) => " waiting",
                     Some(WaitsFor::Reference) => " without a price",
+                    Some(WaitsFor::Quantity) => " patient",
                 });
                 line
             })

@@ -326,6 +326,7 @@ impl Model {
         copy.place = super::Place::Book;
         copy.conditions.minimum_quantity = market::Lots::ZERO;
         copy.conditions.post_only = false;
+        copy.instructions.all_or_none = false;
         if copy.time_in_force == TimeInForce::FillOrKill {
             copy.time_in_force = TimeInForce::ImmediateOrCancel;
         }

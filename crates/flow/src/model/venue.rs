@@ -359,6 +359,7 @@ impl Model {
         if from == Phase::Continuous {
             self.suspend(id, events);
         }
+        self.stir(id);
     }
 
     fn tell_collar(&self, id: InstrumentId, events: &mut Vec<Event>) {
@@ -648,6 +649,7 @@ impl Model {
         }
         let changed = InstrumentChanged { instrument_id: id, change };
         tell(VenueEvent::InstrumentChanged(changed), events);
+        self.stir(id);
         Ok(())
     }
 
@@ -750,16 +752,39 @@ impl Model {
         }
     }
 
+    /// Why an order that waited, and comes in now, is canceled at once: a pause that the same command
+    /// brought about is against it. (25.6, 25.8)
+    pub(super) fn why_not_now_either(&self, order: &ModelOrder) -> Option<CancelReason> {
+        if !collects(self.market(order.instrument_id).phase) {
+            return None;
+        }
+        let at_once = [TimeInForce::ImmediateOrCancel, TimeInForce::FillOrKill]
+            .contains(&order.time_in_force);
+        let asks_for_quantity = order.instructions.all_or_none
+            || order.conditions.minimum_quantity != market::Lots::ZERO;
+        let has_limit = order.order_type == OrderType::Limit;
+        if at_once
+            || order.order_type == OrderType::MarketToLimit
+            || asks_for_quantity && !has_limit
+        {
+            return Some(CancelReason::ImmediateOrCancel);
+        }
+        let unbounded = !has_limit && order.side == Side::Buy;
+        (unbounded && self.is_paid(order.instrument_id)).then_some(CancelReason::Unpaid)
+    }
+
     /// Why the phase of an instrument, or one of its limits, is against an order. (25.6, 25.8, 26.1,
     /// 30)
     pub(super) fn why_not_here(&self, id: InstrumentId, asked: &Asked) -> Option<RejectReason> {
         let Asked { side, order_type, time_in_force, has_minimum, follows, quantity, price } =
             *asked;
         let market = self.market(id);
+        let rests = [TimeInForce::Day, TimeInForce::GoodTillCancel, TimeInForce::GoodTillTime]
+            .contains(&time_in_force);
         let at_once = [TimeInForce::ImmediateOrCancel, TimeInForce::FillOrKill]
             .contains(&time_in_force)
             || order_type == OrderType::MarketToLimit
-            || has_minimum;
+            || has_minimum && !(order_type == OrderType::Limit && rests);
         let too_late = time_in_force == TimeInForce::AtTheOpen
             && ![Phase::PreOpen, Phase::OpeningAuction].contains(&market.phase);
         let waits = !follows && (time_in_force.is_for_auction() || collects(market.phase));

@@ -20,6 +20,8 @@ pub enum Place {
     Trigger,
     /// It waits for a price to follow. (36.6)
     Reference,
+    /// It waits until it can trade enough. (37.1)
+    Quantity,
     /// It is triggered, and comes in when the orders triggered before it have. (20.4)
     Line,
 }
@@ -320,13 +322,20 @@ impl Model {
     }
 
     /// It trades and rests, and what that means for others is to follow.
-    fn come_in(&mut self, mut order: ModelOrder, events: &mut Vec<Event>) {
+    pub(super) fn come_in(&mut self, mut order: ModelOrder, events: &mut Vec<Event>) {
         order.place = Place::Book;
         let executed_before = order.executed;
-        let mut after = match self.hold_without_limit(&mut order, events) {
-            true => self.trade_then_rest(order, events),
-            false => {
-                events.push(canceled_at_once(&order, CancelReason::Unpaid));
+        let mut why_not = self.why_not_now_either(&order);
+        if why_not.is_none() && !self.hold_without_limit(&mut order, events) {
+            why_not = Some(CancelReason::Unpaid);
+        }
+        let mut after = match why_not {
+            None => match self.come_in_patiently(order, events) {
+                Some(after) => after,
+                None => return,
+            },
+            Some(reason) => {
+                events.push(canceled_at_once(&order, reason));
                 self.let_go(&order, events);
                 order
             }
@@ -391,6 +400,7 @@ impl Model {
                 }
             } else if let Some(key) = self.next_to_move() {
                 self.move_order(key, events);
+            } else if self.look_at_patients(events) {
             } else {
                 // A done order is no order any more. (6.9)
                 return self.orders.retain(|order| order.leaves().0 > 0);

@@ -429,14 +429,16 @@ fn order_restated(timestamp: Nanos64, restated: &Restated) -> MessageBuffer {
             message.tag(Tag::DisplayQuantity, &quantity(restated.shown).to_bytes());
             message
         }
-        RestateReason::Repriced => MessageBuffer::new(&OrderPriorityUpdate {
-            message_type: OrderPriorityUpdate::TYPE,
-            timestamp,
-            user_ref_num,
-            price: price(OrderType::Limit, restated.price),
-            display: restated.display.code(),
-            order_reference_number: restated.order_id.0.into(),
-        }),
+        RestateReason::Repriced | RestateReason::Ready => {
+            MessageBuffer::new(&OrderPriorityUpdate {
+                message_type: OrderPriorityUpdate::TYPE,
+                timestamp,
+                user_ref_num,
+                price: price(OrderType::Limit, restated.price),
+                display: restated.display.code(),
+                order_reference_number: restated.order_id.0.into(),
+            })
+        }
     };
     message.user_ref_idx(restated.key.channel);
     message
