@@ -115,6 +115,23 @@ fn layouts_give_the_same_balances() {
     }
 }
 
+/// Orders that wait, follow the market and show a part, paid for, on one thread and on more: the same
+/// of everything.
+#[test]
+fn layouts_give_the_same_of_orders_that_are_told_something() {
+    let folder = tempfile::tempdir().unwrap();
+    generate(folder.path(), "told", 7, 20_000);
+    let paid = |layout: &str| RunOptions {
+        balances: Some(folder.path().join("balances.csv")),
+        ..options(folder.path(), layout, "journal")
+    };
+    let expected = equal_part(&run(&paid("single")));
+    assert!(expected["trades"].as_u64() > Some(5_000), "{expected}");
+    for layout in LAYOUTS {
+        assert!(equal_part(&run(&paid(layout))) == expected, "{layout}");
+    }
+}
+
 /// Writes the orders of [`generate`] again with moves between three shards among them: each
 /// participant moves some of what is paid with now and then, and sometimes more than it has.
 fn with_moves(folder: &Path, profile: &str, seed: u64, orders: u64) {

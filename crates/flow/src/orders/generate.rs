@@ -33,6 +33,8 @@ pub struct Profile {
     modifies_per_mille: u64,
     /// Of a thousand orders, how many are market orders, immediate-or-cancel, post-only or hidden.
     kinds_per_mille: Option<Kinds>,
+    /// Of a thousand orders, how many wait for a trigger, follow the market or show a part.
+    told_per_mille: u64,
 }
 
 /// See [`Profile`].
@@ -82,7 +84,7 @@ impl Profile {
     /// Every profile.
     #[must_use]
     pub fn all() -> Vec<Self> {
-        vec![Self::origin(), Self::calm(), Self::many()]
+        vec![Self::origin(), Self::calm(), Self::many(), Self::told()]
     }
 
     /// As it is asked for.
@@ -125,6 +127,7 @@ impl Profile {
             replaces_per_mille: 0,
             modifies_per_mille: 0,
             kinds_per_mille: None,
+            told_per_mille: 0,
         }
     }
 
@@ -148,6 +151,7 @@ impl Profile {
             replaces_per_mille: 0,
             modifies_per_mille: 0,
             kinds_per_mille: None,
+            told_per_mille: 0,
         }
     }
 
@@ -192,6 +196,20 @@ impl Profile {
                 post_only: 50,
                 hidden: 20,
             }),
+            told_per_mille: 0,
+        }
+    }
+
+    /// A few instruments whose orders wait, follow the market and show a part.
+    fn told() -> Self {
+        let many = Self::many();
+        Self {
+            name: "told",
+            shows: "ten instruments; stops, take-profits, trailing stops, pegs and reserve orders",
+            instruments: many.instruments[..10].to_vec(),
+            participants: 40,
+            told_per_mille: 300,
+            ..many
         }
     }
 
@@ -273,6 +291,14 @@ struct Live {
     quantity: u64,
 }
 
+/// What an order is told.
+struct Told {
+    /// The fields of its columns.
+    fields: String,
+    has_limit: bool,
+    is_hidden: bool,
+}
+
 struct Writer<'a, W> {
     profile: &'a Profile,
     rng: Rng,
@@ -320,7 +346,53 @@ impl<'a, W: Write> Writer<'a, W> {
         } else {
             "order_id,user_id,action,side,price,qty"
         };
-        writeln!(self.out, "{header}")
+        let more = if self.is_told() { ",pricing,trigger_price,offset,shown_quantity" } else { "" };
+        writeln!(self.out, "{header}{more}")
+    }
+
+    /// True if the rows have columns for what orders are told.
+    fn is_told(&self) -> bool {
+        self.profile.told_per_mille != 0
+    }
+
+    /// What an order is told, if anything: the fields of the last columns, and whether it has a
+    /// limit and is hidden.
+    fn told(&mut self, listing: &Listing, side: Side, quantity: u64) -> Option<Told> {
+        if !self.is_told() || !self.chance(self.profile.told_per_mille) {
+            return None;
+        }
+        let is_buy = side.is_buy();
+        let away = self.rng.below(2 * listing.deviation);
+        let near = |rises: bool| {
+            let price = if rises { listing.mid + away } else { listing.mid - away };
+            decimal_text(price, listing.terms.price_decimals)
+        };
+        let offset = |ticks: u64| decimal_text(ticks, listing.terms.price_decimals);
+        let has_limit = self.rng.chance(1, 2);
+        let told = match self.rng.below(8) {
+            0 => Told { fields: format!("stop,{},,", near(is_buy)), has_limit, is_hidden: false },
+            1 => {
+                let fields = format!("take-profit,{},,", near(!is_buy));
+                Told { fields, has_limit, is_hidden: false }
+            }
+            2 => {
+                let fields = format!("trailing-stop,,{},", offset(1 + away));
+                Told { fields, has_limit: false, is_hidden: false }
+            }
+            3 | 4 => {
+                let shown = 1 + quantity / (1 + self.rng.below(20));
+                let shown = decimal_text(shown, listing.terms.quantity_decimals);
+                Told { fields: format!(",,,{shown}"), has_limit: true, is_hidden: false }
+            }
+            peg => {
+                let followed = ["primary-peg", "market-peg", "midpoint-peg"][peg as usize - 5];
+                let sign = if self.rng.chance(1, 2) { "-" } else { "" };
+                let ticks = self.rng.below(listing.reserve.max(1));
+                let fields = format!("{followed},,{sign}{},", offset(ticks));
+                Told { fields, has_limit, is_hidden: true }
+            }
+        };
+        Some(told)
     }
 
     fn write_order(&mut self) -> io::Result<()> {
@@ -337,7 +409,8 @@ impl<'a, W: Write> Writer<'a, W> {
                 (participant, instrument, side)
             }
         };
-        let listing = &self.profile.instruments[instrument];
+        let profile = self.profile;
+        let listing = &profile.instruments[instrument];
         let price = price(&mut self.rng, listing, side);
         let quantity = self.powers.quantity(&mut self.rng, listing);
         self.order_id_last += 1;
@@ -361,23 +434,33 @@ impl<'a, W: Write> Writer<'a, W> {
         let is_immediate = !is_market && chance < kinds.market + kinds.immediate_or_cancel;
         let post_only = !is_market && !is_immediate && self.chance(kinds.post_only);
         let is_hidden = self.chance(kinds.hidden);
+        let told = self.told(listing, side, quantity);
+        let is_told = told.is_some();
+        let is_market = told.as_ref().map_or(is_market, |told| !told.has_limit);
+        let is_immediate = is_immediate && !is_told;
+        let is_hidden = told.as_ref().map_or(is_hidden, |told| told.is_hidden);
         if is_market {
             price.clear();
         }
+        let fields = match told {
+            Some(told) => format!(",{}", told.fields),
+            None if self.is_told() => ",,,,".to_owned(),
+            None => String::new(),
+        };
         let (named, action, new_order_id) = match replaced {
             Some((_, live)) => (live.order_id, "replace", order_id.to_string()),
             None => (order_id, "place", String::new()),
         };
         writeln!(
             self.out,
-            "{named},{participant},{action},{},{side_text},{},{},{},{price},{quantity_text},{},{new_order_id}",
+            "{named},{participant},{action},{},{side_text},{},{},{},{price},{quantity_text},{},{new_order_id}{fields}",
             listing.terms.symbol,
             if is_market { "market" } else { "limit" },
             if is_immediate { "ioc" } else { "day" },
             if is_hidden { "hidden" } else { "visible" },
             if post_only { "true" } else { "" },
         )?;
-        if !is_market && !is_immediate {
+        if is_told || !is_market && !is_immediate {
             self.add_live(participant, Live { order_id, instrument, side, quantity });
         }
         Ok(())
@@ -389,7 +472,8 @@ impl<'a, W: Write> Writer<'a, W> {
         self.written.rows += 1;
         self.written.cancels += 1;
         let blanks = if self.is_rich() { ",,,,,,,," } else { ",," };
-        writeln!(self.out, "{},{participant},cancel,{blanks}", live.order_id)?;
+        let more = if self.is_told() { ",,,," } else { "" };
+        writeln!(self.out, "{},{participant},cancel,{blanks}{more}", live.order_id)?;
         Ok(true)
     }
 
@@ -400,9 +484,10 @@ impl<'a, W: Write> Writer<'a, W> {
         let terms = &self.profile.instruments[live.instrument].terms;
         let quantity = decimal_text(live.quantity, terms.quantity_decimals);
         let side = if live.side.is_buy() { "buy" } else { "sell" };
+        let more = if self.is_told() { ",,,," } else { "" };
         writeln!(
             self.out,
-            "{},{participant},modify,{},{side},,,,,{quantity},,",
+            "{},{participant},modify,{},{side},,,,,{quantity},,{more}",
             live.order_id, terms.symbol
         )?;
         self.add_live(participant, live);
