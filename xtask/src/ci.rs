@@ -82,6 +82,11 @@ const STEPS: &[Step] = &[
     },
     Step { name: "interop", shows: "clients and decoders of others understand us", run: interop },
     Step {
+        name: "parquet",
+        shows: "another reader finds in Parquet files what the ledger has",
+        run: parquet,
+    },
+    Step {
         name: "ledger",
         shows: "whoever is killed, PostgreSQL and SQLite have what the journal says",
         run: ledger,
@@ -548,6 +553,22 @@ fn interop() -> Result<Outcome, String> {
     passes(&mut command)
 }
 
+fn parquet() -> Result<Outcome, String> {
+    let Some(python) = python() else {
+        return Ok(Skipped("python3 is not installed".into()));
+    };
+    let mut command = Command::new(python);
+    command.arg("interop/parquet.py").arg("--damrak").arg(damrak());
+    let line = shown(&command);
+    let status = command.current_dir(root()).stdin(Stdio::null()).status();
+    match status.map_err(|error| format!("{line}: {error}"))?.code() {
+        Some(0) => Ok(Passed),
+        // There is not a wheel for every machine, so it is never required.
+        Some(NOT_INSTALLED) => Ok(Skipped("pyarrow is not installed".into())),
+        other => Err(format!("{line}: exit code {other:?}")),
+    }
+}
+
 /// Kills of each store in this run, and orders in its journal; docs/ledger.md has the command for
 /// more.
 const LEDGER_KILLS: &str = "6";
@@ -576,9 +597,7 @@ fn ledger() -> Result<Outcome, String> {
             (Err(error), _) | (Ok(_), Err(error)) => Err(error),
             (Ok(before), Ok(status)) => match status.code() {
                 Some(0) => Ok(before),
-                Some(LEDGER_SKIPPED) if !is_ci() => {
-                    Ok(Skipped(format!("{store} is not installed")))
-                }
+                Some(NOT_INSTALLED) if !is_ci() => Ok(Skipped(format!("{store} is not installed"))),
                 _ => Err(format!("{line}: {status}")),
             },
         };
@@ -586,8 +605,8 @@ fn ledger() -> Result<Outcome, String> {
     outcome
 }
 
-/// What interop/ledger.py exits with where its server is not installed.
-const LEDGER_SKIPPED: i32 = 77;
+/// What the scripts of interop exit with where what they ask is not installed.
+const NOT_INSTALLED: i32 = 77;
 
 /// An interpreter that runs: the one that is named, the one that was installed, any.
 fn python() -> Option<PathBuf> {

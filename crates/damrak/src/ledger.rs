@@ -21,6 +21,7 @@ mod recorder;
 pub mod query;
 pub mod verify;
 pub mod export;
+pub mod parquet;
 pub mod shown;
 
 pub use outlet::{Outlet, Told};

@@ -89,9 +89,16 @@ pub struct RingSlots {
     pub outputs: usize,
 }
 
-impl Default for RingSlots {
-    fn default() -> Self {
-        Self { submissions: 4096, inputs: 8192, outputs: 16_384 }
+impl RingSlots {
+    /// For agents on so many threads. Those that share one take turns, and what one hands to the next
+    /// should still be in its cache: a ring that is longer than a turn only moves on through memory.
+    /// Threads of their own need room to run ahead of each other.
+    #[must_use]
+    pub const fn of_threads(threads: usize) -> Self {
+        match threads {
+            1 => Self { submissions: 256, inputs: 256, outputs: 2048 },
+            _ => Self { submissions: 4096, inputs: 8192, outputs: 16_384 },
+        }
     }
 }
 
@@ -118,8 +125,8 @@ pub struct RunOptions {
     pub out: Option<PathBuf>,
     /// True if balances are told as the origin's rounding would have left them.
     pub origin_rounding: bool,
-    /// Of the rings.
-    pub slots: RingSlots,
+    /// Of the rings; by the number of threads if not said.
+    pub slots: Option<RingSlots>,
 }
 
 /// A run that goes on.
@@ -171,11 +178,13 @@ pub fn start(options: &RunOptions, clock: SystemClock) -> Result<Started, Failur
 
     let counted = Arc::new(Counted::default());
     let rows = FileRows::new(Setup::new(shards.clone(), has_money), balances, orders);
+    let cores = thread::available_parallelism().map_or(1, NonZero::get);
+    let grouping = options.grouping.groups(cores);
     let wired = wire(
         Wiring {
             durability: options.durability,
             journals: (0..sinks.len()).map(|it| of_shard(&options.journal, options, it)).collect(),
-            slots: options.slots,
+            slots: options.slots.unwrap_or(RingSlots::of_threads(grouping.len())),
             pace: Pace::Free,
         },
         Box::new(rows),
@@ -183,8 +192,6 @@ pub fn start(options: &RunOptions, clock: SystemClock) -> Result<Started, Failur
         sinks,
         &clock,
     )?;
-    let cores = thread::available_parallelism().map_or(1, NonZero::get);
-    let grouping = options.grouping.groups(cores);
     let names = grouping.iter().map(ToString::to_string).collect::<Vec<_>>().join(" | ");
     let threads = launch(wired.agents, &grouping, options.idle, cores, clock)?;
     let wired = wired.shards;

@@ -47,6 +47,8 @@ pub struct Options {
     pub idle: Option<IdleStrategy>,
     /// Where journals go while a run lasts.
     pub scratch: PathBuf,
+    /// Of the rings; by the number of threads if not said.
+    pub slots: Option<RingSlots>,
 }
 
 /// A file of orders, read.
@@ -303,11 +305,12 @@ fn run(
 ) -> Result<Run, Failure> {
     let journal = options.scratch.join(format!("damrak-bench-{}", std::process::id()));
     let cores = thread::available_parallelism().map_or(1, NonZero::get);
+    let groups = grouping.groups(cores);
     let rows = MemoryRows { commands: Arc::clone(&prepared.commands), next: 0 };
     let wiring = Wiring {
         durability: options.durability,
         journals: vec![journal.clone()],
-        slots: RingSlots::default(),
+        slots: options.slots.unwrap_or(RingSlots::of_threads(groups.len())),
         pace,
     };
     let wired = orders::wire(
@@ -319,7 +322,6 @@ fn run(
     )?;
     let shard = wired.shards.into_iter().next().expect("there is one");
     let before_ns = gateway::sys::process_cpu_ns();
-    let groups = grouping.groups(cores);
     let threads = orders::launch(wired.agents, &groups, options.idle, cores, clock)?;
     while !shard.ending.is_over() && !threads.stopped() {
         thread::sleep(LOOK_INTERVAL);

@@ -20,7 +20,7 @@ use crate::{
     },
     clock::SystemClock,
     failure::Failure,
-    orders::Grouping,
+    orders::{Grouping, RingSlots},
 };
 
 /// Measure the core beside other engines, or the whole pipeline in every layout.
@@ -139,6 +139,10 @@ struct PipelineArguments {
     /// Where journals go while a run lasts; the system's folder for such things if not said.
     #[arg(long, value_name = "FOLDER")]
     scratch: Option<PathBuf>,
+    /// How many slots the rings of submissions, inputs and outputs have, powers of two; by the
+    /// number of threads if not said.
+    #[arg(long, value_name = "SLOTS", value_delimiter = ',', num_args = 1)]
+    rings: Vec<usize>,
     /// Print one JSON object.
     #[arg(long)]
     json: bool,
@@ -323,6 +327,7 @@ fn run_pipeline(arguments: &PipelineArguments) -> Result<(), Failure> {
         durability: arguments.durability.durability(),
         idle: arguments.wait.idle(),
         scratch: arguments.scratch.clone().unwrap_or_else(env::temp_dir),
+        slots: slots(&arguments.rings)?,
     };
     let started = Environment::now();
     let mut reports = Vec::new();
@@ -346,6 +351,21 @@ fn run_pipeline(arguments: &PipelineArguments) -> Result<(), Failure> {
         options.runs,
         machine(&environment)
     ))
+}
+
+fn slots(numbers: &[usize]) -> Result<Option<RingSlots>, Failure> {
+    let [submissions, inputs, outputs] = match *numbers {
+        [] => return Ok(None),
+        [submissions, inputs, outputs] => [submissions, inputs, outputs],
+        _ => return Err(Failure::usage("--rings takes three numbers, like 512,512,4096")),
+    };
+    let allowed = |slots: usize| slots.is_power_of_two() && (64..=1 << 24).contains(&slots);
+    match numbers.iter().find(|slots| !allowed(**slots)) {
+        None => Ok(Some(RingSlots { submissions, inputs, outputs })),
+        Some(slots) => Err(Failure::usage(format!(
+            "--rings: {slots} is not a power of two from 64 to 16777216"
+        ))),
+    }
 }
 
 fn pipeline_table(report: &Report) -> String {

@@ -4,7 +4,7 @@ use std::{
     path::PathBuf,
 };
 
-use clap::{Args, Subcommand};
+use clap::{Args, Subcommand, ValueEnum};
 use serde_json::{Map, json};
 
 use super::output::{grouped, print_json, print_line};
@@ -13,7 +13,7 @@ use crate::{
     config::{Config, LedgerStoreName},
     failure::Failure,
     ledger::{
-        export,
+        export, parquet,
         query::{self, Ledger},
         schema::Table,
         shown::{cell, heading, json_row},
@@ -85,9 +85,10 @@ struct Orders {
     all: bool,
 }
 
-/// Write each table to a file of comma-separated values.
+/// Write each table to a file, of comma-separated values or of Apache Parquet.
 #[derive(Debug, Args)]
-#[command(after_help = "Example:\n  damrak ledger export ledger-csv --table trades")]
+#[command(after_help = "Examples:\n  damrak ledger export ledger-csv --table trades\n  \
+                        damrak ledger export ledger-parquet --format parquet")]
 struct Export {
     /// The folder; made if missing.
     directory: PathBuf,
@@ -96,9 +97,21 @@ struct Export {
     /// Only this table; can be given more than once.
     #[arg(long, value_name = "NAME")]
     table: Vec<String>,
+    /// What the files are.
+    #[arg(long, value_enum, default_value_t = Format::Csv)]
+    format: Format,
     /// Print one JSON object.
     #[arg(long)]
     json: bool,
+}
+
+/// What a file of a table is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Format {
+    /// Comma-separated values, with a line of names.
+    Csv,
+    /// Apache Parquet: columns with their types, plain and uncompressed.
+    Parquet,
 }
 
 /// Bring the store to the end of the journal, and make it if there is none.
@@ -293,13 +306,25 @@ fn export(arguments: &Export) -> Result<(), Failure> {
     };
     fs::create_dir_all(&arguments.directory)
         .map_err(|error| failed(&arguments.directory, &error))?;
+    let sequence = ledger.sequence().map_err(|error| failure(&error))?;
     let mut counts = Map::new();
     for table in tables {
-        let path = arguments.directory.join(format!("{}.csv", table.name()));
+        let ending = match arguments.format {
+            Format::Csv => "csv",
+            Format::Parquet => "parquet",
+        };
+        let path = arguments.directory.join(format!("{}.{ending}", table.name()));
         let file = File::create(&path).map_err(|error| failed(&path, &error))?;
         let mut out = BufWriter::with_capacity(1 << 16, file);
-        let count = export::csv(&mut ledger, table, &Filter::default(), &mut out)
-            .map_err(|error| failure(&error))?;
+        let filter = Filter::default();
+        let count = match arguments.format {
+            Format::Csv => export::csv(&mut ledger, table, &filter, &mut out),
+            Format::Parquet => {
+                let of = [("damrak.sequence", sequence.to_string())];
+                parquet::write(&mut ledger, table, &filter, &of, &mut out)
+            }
+        };
+        let count = count.map_err(|error| failure(&error))?;
         out.flush().map_err(|error| failed(&path, &error))?;
         counts.insert(table.name().to_owned(), json!(count));
         if !arguments.json {
@@ -307,7 +332,6 @@ fn export(arguments: &Export) -> Result<(), Failure> {
         }
     }
     if arguments.json {
-        let sequence = ledger.sequence().map_err(|error| failure(&error))?;
         print_json(&json!({
             "schema": "damrak/ledger-export/1", "sequence": sequence.0, "rows": counts,
         }))?;

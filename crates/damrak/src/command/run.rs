@@ -15,7 +15,7 @@ use super::output::{grouped, print_json, print_line};
 use crate::{
     clock::SystemClock,
     failure::Failure,
-    orders::{self, BookResult, Grouping, LOOK_INTERVAL, Results, RingSlots, RunOptions},
+    orders::{self, BookResult, Grouping, LOOK_INTERVAL, Results, RunOptions},
 };
 
 /// How often the bar is drawn.
@@ -140,7 +140,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
         journal: journal.path.clone(),
         out: arguments.out.clone(),
         origin_rounding: arguments.rounding == Rounding::Origin,
-        slots: RingSlots::default(),
+        slots: None,
     };
     let clock = SystemClock::start();
     let started = orders::start(&options, clock)?;

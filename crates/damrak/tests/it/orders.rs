@@ -47,7 +47,7 @@ fn options(folder: &Path, layout: &str, journal: &str) -> RunOptions {
         journal: folder.join(journal),
         out: None,
         origin_rounding: false,
-        slots: RingSlots::default(),
+        slots: None,
     }
 }
 
@@ -84,8 +84,7 @@ fn layouts_give_the_same_results() {
     assert!(replaces["effective"].as_u64() > Some(500), "{expected}");
     assert!(expected["cancels"]["not_found"].as_u64() > Some(2_000), "{expected}");
     for layout in LAYOUTS {
-        for slots in [RingSlots::default(), RingSlots { submissions: 64, inputs: 64, outputs: 64 }]
-        {
+        for slots in [None, Some(RingSlots { submissions: 64, inputs: 64, outputs: 64 })] {
             let options = RunOptions { slots, ..options(folder.path(), layout, "journal") };
             assert_eq!(equal_part(&run(&options)), expected, "{layout} {slots:?}");
         }
@@ -103,12 +102,11 @@ fn layouts_give_the_same_balances() {
         slots,
         ..options(folder.path(), layout, "journal")
     };
-    let expected = equal_part(&run(&paid("single", RingSlots::default())));
+    let expected = equal_part(&run(&paid("single", None)));
     assert!(expected["sha256"]["balances"].is_string());
     assert!(expected["ledger_entries"].as_u64() > Some(40_000), "{}", expected["ledger_entries"]);
     for layout in LAYOUTS {
-        for slots in [RingSlots::default(), RingSlots { submissions: 64, inputs: 64, outputs: 64 }]
-        {
+        for slots in [None, Some(RingSlots { submissions: 64, inputs: 64, outputs: 64 })] {
             let found = equal_part(&run(&paid(layout, slots)));
             assert!(found == expected, "{layout} {slots:?}");
         }
@@ -173,7 +171,7 @@ fn shards_give_the_same_results_in_every_layout() {
         slots,
         ..options(folder.path(), layout, "journal")
     };
-    let first = sharded("single", RingSlots::default());
+    let first = sharded("single", None);
     let started = orders::start(&first, SystemClock::start()).unwrap();
     while !started.is_over() {
         thread::sleep(LOOK_INTERVAL);
@@ -193,8 +191,7 @@ fn shards_give_the_same_results_in_every_layout() {
     assert_eq!(expected["shards"].as_array().map(Vec::len), Some(3), "{expected}");
     assert!(expected["trades"].as_u64() > Some(2_000), "{expected}");
     for layout in LAYOUTS {
-        for slots in [RingSlots::default(), RingSlots { submissions: 64, inputs: 64, outputs: 64 }]
-        {
+        for slots in [None, Some(RingSlots { submissions: 64, inputs: 64, outputs: 64 })] {
             let found = equal_part(&run(&sharded(layout, slots)));
             assert!(found == expected, "{layout} {slots:?}");
         }
