@@ -10,6 +10,7 @@
 
 pub mod config;
 pub mod clock;
+pub mod log;
 pub mod stage;
 pub mod neighbors;
 pub mod pipeline;

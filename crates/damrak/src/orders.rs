@@ -40,6 +40,7 @@ use ring::{Agent, Builder, Cursor, Group, IdleStrategy, Latest, Monitor, RingRep
 use crate::{
     clock::SystemClock,
     failure::Failure,
+    log::LocalLog,
     neighbors, recovery,
     stage::{Checkpoint, EngineHeir, EngineStage, Journaler, Sequencer},
 };
@@ -384,8 +385,7 @@ fn wire_shard<L: Sink, R: Sink>(
     // The time of a run is that of its rows: the sequencer is told of no moment for which the
     // engine waits, so that the clock of the machine changes nothing.
     let sequencer = Sequencer::new(
-        Sequence::NONE,
-        Timestamp::default(),
+        LocalLog::new(Sequence::NONE, Timestamp::default()),
         vec![to_sequencer],
         inputs,
         Arc::new(Latest::new(u64::MAX)),

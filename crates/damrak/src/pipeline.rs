@@ -34,6 +34,7 @@ use crate::{
         LedgerGauges, Outlet, Recorder, RecorderConfig, Told,
         store::{Access, Location, StoreError},
     },
+    log::LocalLog,
     recovery::{self, Past, Recovery},
     stage::{
         Checkpoint, EngineStage, JournalFigures, Journaler, Relief, Schedule, Sequencer,
@@ -321,8 +322,7 @@ where
     let due = Arc::new(Latest::new(u64::MAX));
     let journal_figures = Arc::clone(&gauges.journal);
     let sequencer = Sequencer::new(
-        engine.sequence(),
-        engine.timestamp(),
+        LocalLog::new(engine.sequence(), engine.timestamp()),
         vec![from_order_entry, from_order_entry_udp, from_venue],
         inputs_producer,
         Arc::clone(&due),

@@ -1,25 +1,31 @@
 use std::sync::Arc;
 
 use gateway::Submission;
-use market::{Command, Input, RefusedOrder, RejectReason, Sequence, Timestamp};
+use market::{Command, Input, RefusedOrder, RejectReason, Timestamp};
 use ring::{Agent, AgentError, Consumer, Flow, Latest, Producer};
 
 use super::{Schedule, TURN_LIMIT};
+use crate::log::{LocalLog, Role, SequencedLog};
 
-/// Gives each command its place and time: the only place where that happens.
+/// Gives each command its place and time, by the log: the only place where that happens.
 ///
 /// The time of an input is the time its bytes were received, or that of the input before it if
 /// that is later, so that time never goes back. If nothing comes by the moment for which the engine
 /// waits, it lets time pass: an input that asks nothing ([`Command::Time`]).
 ///
+/// Where the log is led elsewhere, nothing is taken from the gateways, and what has its place comes from
+/// the log alone.
+///
 /// While the journal cannot take orders, what comes is made a [`Command::Refuse`] if it is a new order
 /// or a replace, and that is what is recorded: nobody after the sequencer knows of the journal's state.
-pub struct Sequencer {
+pub struct Sequencer<L = LocalLog> {
     sources: Vec<Consumer<Submission>>,
     inputs: Producer<Input>,
-    last: Last,
+    log: L,
     /// The moment for which the engine waits, in nanoseconds; [`u64::MAX`] is none.
     due: Arc<Latest>,
+    /// The moment for which time was asked to pass and has not yet; 0 is none.
+    asked_ns: u64,
     /// Which source is asked first; goes round, so that none is favoured.
     turn: usize,
     /// True if the last turn found or left the ring of inputs full.
@@ -29,18 +35,26 @@ pub struct Sequencer {
     refusing: Option<Arc<Latest>>,
 }
 
-impl Sequencer {
-    /// Goes on after `last_sequence`.
+impl<L: SequencedLog> Sequencer<L> {
+    /// Goes on where the log is.
     #[must_use]
     pub fn new(
-        last_sequence: Sequence,
-        last_timestamp: Timestamp,
+        log: L,
         sources: Vec<Consumer<Submission>>,
         inputs: Producer<Input>,
         due: Arc<Latest>,
     ) -> Self {
-        let last = Last { sequence: last_sequence, timestamp: last_timestamp };
-        Self { sources, inputs, last, due, turn: 0, is_full: false, schedule: None, refusing: None }
+        Self {
+            sources,
+            inputs,
+            log,
+            due,
+            asked_ns: 0,
+            turn: 0,
+            is_full: false,
+            schedule: None,
+            refusing: None,
+        }
     }
 
     /// Refuses new orders and replaces for the reason whose code stands there; 0 is none.
@@ -58,21 +72,6 @@ impl Sequencer {
     }
 }
 
-/// Place and time of the last input.
-struct Last {
-    sequence: Sequence,
-    timestamp: Timestamp,
-}
-
-impl Last {
-    /// The command in the next place, at a time that is not before that of the last.
-    fn next(&mut self, command: Command, received: Timestamp) -> Input {
-        self.sequence = self.sequence.next();
-        self.timestamp = self.timestamp.max(received);
-        Input { sequence: self.sequence, timestamp: self.timestamp, command }
-    }
-}
-
 /// A new order, or a replace with its new terms, as one that is refused; all else as it is.
 fn refused(command: Command, reason: RejectReason) -> Command {
     let (key, client_order_id) = match &command {
@@ -86,7 +85,7 @@ fn refused(command: Command, reason: RejectReason) -> Command {
     Command::Refuse(RefusedOrder { key, client_order_id, reason })
 }
 
-impl Agent for Sequencer {
+impl<L: SequencedLog> Agent for Sequencer<L> {
     fn name(&self) -> &str {
         "sequencer"
     }
@@ -94,50 +93,164 @@ impl Agent for Sequencer {
     fn do_work(&mut self, now_ns: u64) -> Result<usize, AgentError> {
         let room = self.inputs.free();
         let mut free = room.min(TURN_LIMIT);
-        let mut work = 0;
+        let Self { sources, log, .. } = self;
+        let (mut work, mut given) = (0, 0);
         let mut batch = self.inputs.batch();
-        let mut publish = |input| {
+        let mut give = |input| {
             let published = batch.push(input);
-            assert!(published.is_ok(), "no more is taken than the ring has room for");
+            assert!(published.is_ok(), "no more is given than the ring has room for");
+            given += 1;
         };
-        self.turn = self.turn.wrapping_add(1);
-        let code = self.refusing.as_ref().map_or(0, |code| code.get());
-        let refusing = u8::try_from(code).ok().and_then(RejectReason::from_code);
-        let sources = self.sources.len();
-        for nth in 0..sources {
-            let source = &mut self.sources[(self.turn + nth) % sources];
-            // Each may take its share of what is left; the last takes the rest.
-            let share = free.div_ceil(sources - nth);
-            let taken = source.poll(share, |submission, _| {
-                let command = match refusing {
-                    None => submission.command,
-                    Some(reason) => refused(submission.command, reason),
-                };
-                publish(self.last.next(command, submission.received));
-                Flow::Continue
-            });
-            free -= taken;
-            work += taken;
-        }
-        if let Some(schedule) = self.schedule.as_mut().filter(|schedule| schedule.per_day() < free)
+        while free > 0
+            && let Some(input) = log.next()
         {
-            let given = schedule.due(now_ns, |command| {
-                publish(self.last.next(command, Timestamp(now_ns)));
-            });
-            free -= given;
-            work += given;
+            give(input);
+            (free, work) = (free - 1, work + 1);
         }
-        // An input that is not before the moment is enough, whatever it asks.
-        let due_ns = self.due.get();
-        if due_ns <= now_ns && self.last.timestamp.0 < due_ns && free > 0 {
-            publish(self.last.next(Command::Time, Timestamp(now_ns)));
-            work += 1;
+        if log.role() == Role::Leader {
+            free = free.min(log.room());
+            self.turn = self.turn.wrapping_add(1);
+            let code = self.refusing.as_ref().map_or(0, |code| code.get());
+            let refusing = u8::try_from(code).ok().and_then(RejectReason::from_code);
+            let count = sources.len();
+            for nth in 0..count {
+                let source = &mut sources[(self.turn + nth) % count];
+                // Each may take its share of what is left; the last takes the rest.
+                let share = free.div_ceil(count - nth);
+                let taken = source.poll(share, |submission, _| {
+                    let command = match refusing {
+                        None => submission.command,
+                        Some(reason) => refused(submission.command, reason),
+                    };
+                    log.append(command, submission.received).into_iter().for_each(&mut give);
+                    Flow::Continue
+                });
+                (free, work) = (free - taken, work + taken);
+            }
+            let now = Timestamp(now_ns);
+            if let Some(schedule) = self.schedule.as_mut().filter(|it| it.per_day() < free) {
+                let asked = schedule.due(now_ns, |command| {
+                    log.append(command, now).into_iter().for_each(&mut give);
+                });
+                (free, work) = (free - asked, work + asked);
+            }
+            // An input that is not before the moment is enough, whatever it asks.
+            let due_ns = self.due.get();
+            let is_due = due_ns <= now_ns && log.last_timestamp().0 < due_ns;
+            if is_due && self.asked_ns != due_ns && free > 0 {
+                self.asked_ns = due_ns;
+                log.append(Command::Time, now).into_iter().for_each(&mut give);
+                work += 1;
+            }
+        } else {
+            // Whoever leads now lets time pass.
+            self.asked_ns = 0;
         }
-        self.is_full = room == work;
+        self.is_full = room == given;
         Ok(work)
     }
 
     fn is_held_up(&self) -> bool {
         self.is_full
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::VecDeque;
+
+    use market::{Sequence, SystemEvent};
+    use ring::Builder;
+
+    use super::*;
+
+    /// A log that several agree on: what is appended gets its place only when they do, in an order of
+    /// theirs, and leadership goes.
+    struct AgreedLog {
+        role: Role,
+        proposed: Vec<Command>,
+        agreed: VecDeque<Input>,
+        last: Timestamp,
+    }
+
+    impl SequencedLog for &mut AgreedLog {
+        fn role(&self) -> Role {
+            self.role
+        }
+
+        fn room(&self) -> usize {
+            2 - self.proposed.len()
+        }
+
+        fn append(&mut self, command: Command, _received: Timestamp) -> Option<Input> {
+            self.proposed.push(command);
+            None
+        }
+
+        fn next(&mut self) -> Option<Input> {
+            let input = self.agreed.pop_front()?;
+            self.last = input.timestamp;
+            Some(input)
+        }
+
+        fn last_timestamp(&self) -> Timestamp {
+            self.last
+        }
+    }
+
+    fn submissions() -> (Producer<Submission>, Consumer<Submission>) {
+        let mut ring = Builder::<Submission>::new("submissions", 8);
+        let reader = ring.gating("sequencer");
+        (ring.build().0, reader)
+    }
+
+    /// What is appended goes on when it has its place and not before; no more is taken than the log has
+    /// room for; a follower takes nothing, lets no time pass, and goes on with what comes.
+    #[test]
+    fn log_of_others_gives_the_places() {
+        let (mut gateway, source) = submissions();
+        let mut inputs = Builder::<Input>::new("inputs", 8);
+        let mut engine = inputs.gating("engine");
+        let (inputs, _) = inputs.build();
+        let event = |event| Submission { received: Timestamp(1), command: Command::System(event) };
+        for it in [
+            SystemEvent::StartOfMessages,
+            SystemEvent::StartOfSystemHours,
+            SystemEvent::EndOfMessages,
+        ] {
+            assert!(gateway.try_publish(event(it)).is_ok());
+        }
+        let due = Arc::new(Latest::new(50));
+        let mut log = AgreedLog {
+            role: Role::Leader,
+            proposed: Vec::new(),
+            agreed: VecDeque::new(),
+            last: Timestamp(0),
+        };
+        let mut taken = Vec::new();
+        let mut sequencer = Sequencer::new(&mut log, vec![source], inputs, due);
+        assert_eq!(sequencer.do_work(10).unwrap(), 2, "as many as there is room for");
+        assert_eq!(engine.drain(8, |_, _| ()), 0, "nobody has agreed yet");
+        let proposed = std::mem::take(&mut sequencer.log.proposed);
+        let places = proposed.into_iter().zip(1..);
+        let agreed = places.map(|(command, number)| Input {
+            sequence: Sequence(number),
+            timestamp: Timestamp(20),
+            command,
+        });
+        sequencer.log.agreed.extend(agreed);
+        sequencer.log.role = Role::Follower;
+        assert_eq!(sequencer.do_work(60).unwrap(), 2);
+        engine.drain(8, |input, _| taken.push((input.sequence.0, input.timestamp.0)));
+        assert_eq!(taken, [(1, 20), (2, 20)]);
+        assert!(sequencer.log.proposed.is_empty(), "a follower appends nothing, not even time");
+        sequencer.log.role = Role::Leader;
+        assert_eq!(sequencer.do_work(60).unwrap(), 2);
+        assert_eq!(
+            sequencer.log.proposed,
+            [Command::System(SystemEvent::EndOfMessages), Command::Time]
+        );
+        sequencer.log.proposed.clear();
+        assert_eq!(sequencer.do_work(61).unwrap(), 0, "time is asked to pass once");
     }
 }

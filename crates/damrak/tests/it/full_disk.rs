@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use damrak::{
+    log::LocalLog,
     recovery,
     stage::{Checkpoint, EngineStage, JournalFigures, Journaler, Relief, Sequencer},
 };
@@ -79,8 +80,7 @@ impl World {
         let durable = Arc::new(Cursor::new(0));
         let relief = Relief::new(Arc::clone(&figures), 2 * S, |_| {});
         let sequencer = Sequencer::new(
-            engine.sequence(),
-            engine.timestamp(),
+            LocalLog::new(engine.sequence(), engine.timestamp()),
             vec![to_sequencer],
             inputs,
             Arc::clone(&due),

@@ -12,6 +12,7 @@ use std::{
 
 use damrak::{
     clock::SystemClock,
+    log::LocalLog,
     stage::{Checkpoint, EngineStage, Journaler, Sequencer},
 };
 use engine::Engine;
@@ -155,8 +156,7 @@ fn run(
     let agents: [Box<dyn Agent>; 5] = [
         Box::new(Source { commands: Arc::clone(commands), submitted: 0, submissions }),
         Box::new(Sequencer::new(
-            Sequence::NONE,
-            Timestamp(0),
+            LocalLog::new(Sequence::NONE, Timestamp(0)),
             vec![to_sequencer],
             inputs,
             Arc::clone(&due),

@@ -1,0 +1,97 @@
+//! The one seam between a venue and whoever keeps its sequenced log.
+//!
+//! A venue asks for places in the log and takes what has one, in order; books, replies and feeds
+//! follow from that alone. Here the log is kept by this process: [`LocalLog`] gives places at once, and
+//! the journal makes them last. A log that several machines agree on is another implementation, by a
+//! consensus engine that exists; the venue does not elect anybody.
+
+use market::{Command, Input, Sequence, Timestamp};
+
+/// What this process is to the log.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Role {
+    /// Commands may be appended here.
+    Leader,
+    /// Commands are appended elsewhere and come here with their places.
+    Follower,
+}
+
+/// Who gives commands their places and times.
+pub trait SequencedLog: Send {
+    /// What this process is now. It may change between two turns, never within one.
+    fn role(&self) -> Role;
+
+    /// How many commands can be appended now.
+    fn room(&self) -> usize;
+
+    /// Asks for a place for a command that was received at a moment; the command with its place, if it
+    /// has it at once. Only a leader may, and only as far as there is [`room`](Self::room).
+    ///
+    /// What is appended need not get a place: a leader that is one no more forgets it. Nobody was told
+    /// anything of it then.
+    fn append(&mut self, command: Command, received: Timestamp) -> Option<Input>;
+
+    /// The next command that has got its place since. Of all that are given, here and there, sequences
+    /// rise by 1 and timestamps never fall.
+    fn next(&mut self) -> Option<Input>;
+
+    /// The time of the last command that was given with its place.
+    fn last_timestamp(&self) -> Timestamp;
+}
+
+/// The log of a venue that is one process: each command has its place as soon as it is appended.
+#[derive(Debug)]
+pub struct LocalLog {
+    sequence: Sequence,
+    timestamp: Timestamp,
+}
+
+impl LocalLog {
+    /// Goes on after this place and time.
+    #[must_use]
+    pub fn new(last_sequence: Sequence, last_timestamp: Timestamp) -> Self {
+        Self { sequence: last_sequence, timestamp: last_timestamp }
+    }
+}
+
+impl SequencedLog for LocalLog {
+    fn role(&self) -> Role {
+        Role::Leader
+    }
+
+    fn room(&self) -> usize {
+        usize::MAX
+    }
+
+    #[inline]
+    fn append(&mut self, command: Command, received: Timestamp) -> Option<Input> {
+        self.sequence = self.sequence.next();
+        self.timestamp = self.timestamp.max(received);
+        Some(Input { sequence: self.sequence, timestamp: self.timestamp, command })
+    }
+
+    fn next(&mut self) -> Option<Input> {
+        None
+    }
+
+    fn last_timestamp(&self) -> Timestamp {
+        self.timestamp
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Places rise by one from where the log ended, and time does not go back.
+    #[test]
+    fn local_log_gives_places_at_once() {
+        let mut log = LocalLog::new(Sequence(7), Timestamp(100));
+        let given = [90, 120, 110].map(|received| {
+            let input = log.append(Command::Time, Timestamp(received)).expect("at once");
+            (input.sequence.0, input.timestamp.0)
+        });
+        assert_eq!(given, [(8, 100), (9, 120), (10, 120)]);
+        assert_eq!((log.role(), log.last_timestamp()), (Role::Leader, Timestamp(120)));
+    }
+}
