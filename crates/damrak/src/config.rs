@@ -99,6 +99,7 @@ pub struct SnapshotsConfig {
     /// can be asked for again after a start from it. Default `64MiB`.
     pub replies: Bytes,
     /// What happens to segments of the journal that both snapshots cover. `keep` (default): nothing.
+    /// `archive`: they are compressed, and still read by whoever reads from the first record.
     /// `remove`: they are removed.
     pub old_segments: OldSegments,
 }
@@ -109,6 +110,8 @@ pub struct SnapshotsConfig {
 pub enum OldSegments {
     /// They stay.
     Keep,
+    /// They are compressed.
+    Archive,
     /// They are removed.
     Remove,
 }

@@ -28,7 +28,7 @@ use wire::soupbintcp::Timers;
 
 use crate::{
     admin::Sources,
-    config::{AgentName, Config, OldSegments, ScheduleConfig},
+    config::{AgentName, Config, ScheduleConfig},
     failure::Failure,
     ledger::{
         LedgerGauges, Outlet, Recorder, RecorderConfig, Told,
@@ -418,7 +418,7 @@ fn snapshot_plan(config: &Config) -> SnapshotPlan {
         inputs: settings.inputs,
         time_ns: settings.time.0.as_nanos() as u64,
         history_bytes: settings.replies.0 as usize,
-        removes_segments: settings.old_segments == OldSegments::Remove,
+        old_segments: settings.old_segments,
     }
 }
 

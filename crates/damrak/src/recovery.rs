@@ -6,7 +6,7 @@ use engine::Engine;
 use gateway::History;
 use journal::{
     Folder, Kind, OpenError, Options, Record, Report, SnapshotError, SnapshotSummary, Storage,
-    VerifyError, Writer,
+    VerifyError, WithArchives, Writer,
 };
 use market::{
     AccountId, AddInstrument, AddSession, AssignSession, CancelOnDisconnect, Command, Declined,
@@ -44,7 +44,13 @@ pub fn replay_folder(
     after: &mut dyn FnMut(&Input, &Engine),
     each: &mut dyn FnMut(&Output),
 ) -> Result<Replay, Failure> {
-    replay(&mut Folder::new(directory), after, each)
+    replay(&mut folder_with_archives(directory), after, each)
+}
+
+/// A folder for reading, in which archived segments are found as well.
+#[must_use]
+pub fn folder_with_archives(directory: &Path) -> WithArchives {
+    WithArchives::new(Box::new(Folder::new(directory)))
 }
 
 /// As [`replay_folder`], from any storage. Begins with the first record; where that was removed since

@@ -30,7 +30,7 @@ const MARK_INTERVAL: Duration = Duration::from_millis(100);
 const INTERVALS_PER_SYNC: u32 = 10;
 
 /// So many zeros are written at a time, with this pause after them, so that commits find the medium
-/// free in between.
+/// free in between; without one, where the writer is so fast that the next segment would come late.
 const ZEROS_STEP: usize = 256 << 10;
 const ZEROS_PAUSE: Duration = Duration::from_millis(3);
 
@@ -53,6 +53,13 @@ struct Preparing {
     file: Box<dyn StorageFile>,
     offset: u64,
     bytes: u64,
+}
+
+impl Preparing {
+    /// How much of it is there, in 256ths.
+    fn progress(&self) -> u64 {
+        self.offset * 256 / self.bytes.max(1)
+    }
 }
 
 impl Work {
@@ -170,6 +177,8 @@ pub(crate) struct Elsewhere {
 struct Seen {
     /// The last sequence that a commit has done with, and the file of all that is not settled.
     committed: AtomicU64,
+    /// How far the writer is in the second half of the current segment, in 256ths.
+    progress: AtomicU64,
     current: Mutex<Current>,
     /// Set when there is news, so that the writer may look without cost.
     has_news: AtomicBool,
@@ -205,6 +214,7 @@ impl Ahead {
         let (told, news) = mpsc::channel();
         let seen = Arc::new(Seen {
             committed: AtomicU64::new(sequence),
+            progress: AtomicU64::new(0),
             current: Mutex::new(Current { name: current.to_owned(), settling_count: 0 }),
             has_news: AtomicBool::new(false),
         });
@@ -299,6 +309,15 @@ impl Ahead {
         }
     }
 
+    /// Tells how far the writer is in the second half of the current segment, in 256ths: the next one
+    /// is to be ready in time.
+    pub(crate) fn is_at(&mut self, progress: u64) {
+        if let Self::Elsewhere(elsewhere) = self {
+            // Relaxed: a late look makes a pause too many, or one too few.
+            elsewhere.seen.progress.store(progress, Ordering::Relaxed);
+        }
+    }
+
     /// What there is to hear, if anything.
     pub(crate) fn news(&mut self) -> Option<News> {
         match self {
@@ -373,7 +392,17 @@ impl Thread {
     fn run(mut self) {
         let mut interval_count = 0;
         loop {
-            let wait = if self.work.preparing.is_some() { ZEROS_PAUSE } else { MARK_INTERVAL };
+            let wait = match &self.work.preparing {
+                None => MARK_INTERVAL,
+                // Relaxed: see the writer's side. A quarter ahead of it is soon enough.
+                Some(preparing)
+                    if preparing.progress()
+                        < self.seen.progress.load(Ordering::Relaxed) * 5 / 4 + 8 =>
+                {
+                    Duration::ZERO
+                }
+                Some(_) => ZEROS_PAUSE,
+            };
             let done = match self.taken.recv_timeout(wait) {
                 Ok(Order::Prepare(bytes)) => {
                     if let Err(error) = self.work.prepare(bytes) {

@@ -28,9 +28,11 @@ mod recovery;
 mod cut;
 mod follow;
 mod retention;
+mod archive;
 mod snapshot;
 mod error;
 
+pub use archive::{WithArchives, archive_segments_before};
 pub use crash::{Crash, CrashStorage, Fault, Operation, Stopped};
 pub use cut::{GivenUp, cut};
 pub use error::{

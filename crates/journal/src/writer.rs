@@ -241,6 +241,8 @@ impl Writer {
         });
         if self.offset > self.limit / 2 {
             self.ask_for_next();
+            let half = (self.limit / 2).max(1);
+            self.ahead.is_at((self.offset - self.limit / 2).min(half) * 256 / half);
         }
         self.hear()?;
         Ok(self.durable())

@@ -25,6 +25,7 @@ use serde_json::{Value, json};
 
 use crate::{
     clock::SystemClock,
+    config::OldSegments,
     failure::Failure,
     recovery,
     shadow::Shadow,
@@ -54,8 +55,10 @@ pub struct RestartRow {
     pub restart_s: Vec<f64>,
     /// Seconds to read the snapshot's bytes and do nothing with them.
     pub bare_read_s: Vec<f64>,
-    /// Seconds to replay the journal from its first record.
+    /// Seconds to replay the journal from its first record: read, verify, decode, apply.
     pub replay_s: f64,
+    /// Seconds that the core takes for the same commands from memory.
+    pub core_s: f64,
     /// Seconds to write the snapshot, the last sync included.
     pub write_s: f64,
     /// The states are equal.
@@ -101,6 +104,7 @@ pub fn restart(folder: &Path, orders: u64, runs: usize) -> Result<RestartRow, Fa
     let begun = now();
     let replayed = recovery::replay_folder(folder, &mut |_, _| {}, &mut |_| {})?;
     let replay_s = seconds(begun);
+    let core_s = core_alone(orders, clock);
     let expected = replayed.engine.state_hash();
     let journal_bytes = replayed.report.byte_count;
     let live = u64::from(replayed.engine.counters().orders_live);
@@ -143,9 +147,35 @@ pub fn restart(folder: &Path, orders: u64, runs: usize) -> Result<RestartRow, Fa
         restart_s,
         bare_read_s,
         replay_s,
+        core_s,
         write_s,
         agrees,
     })
+}
+
+/// Seconds of applying the commands of a journal of so many resting orders, without making them.
+fn core_alone(orders: u64, clock: SystemClock) -> f64 {
+    let (mut flow, mut engine) = (RestingFlow::new(), Engine::new());
+    let last = orders + flow.setup_count();
+    let mut chunk = Vec::with_capacity(4096);
+    let (mut sequence, mut seconds) = (0, 0.0);
+    while sequence < last {
+        chunk.clear();
+        while sequence < last && chunk.len() < 4096 {
+            sequence += 1;
+            let command = flow.next(sequence);
+            let (sequence, timestamp) = (Sequence(sequence), Timestamp(sequence));
+            chunk.push(Input { sequence, timestamp, command });
+        }
+        let begun = clock.since_start();
+        for input in &chunk {
+            engine.apply(input, &mut |event| {
+                std::hint::black_box(&event);
+            });
+        }
+        seconds += (clock.since_start() - begun).as_secs_f64();
+    }
+    seconds
 }
 
 /// Drives sequencing, journal (policy `written`) and core on one thread, as the layout `single` does,
@@ -213,7 +243,7 @@ fn cost_run(
         inputs: (inputs / 8).max(1),
         time_ns: 0,
         history_bytes: HISTORY_BYTES,
-        removes_segments: false,
+        old_segments: OldSegments::Keep,
     };
     let mut snapshots =
         Snapshots::new(Box::new(Folder::new(place)), Arc::clone(&journaled), plan, 0);
@@ -400,6 +430,8 @@ impl RestartRow {
             "bare_read_s": figures(&self.bare_read_s),
             "replay_s": self.replay_s,
             "replay_inputs_per_s": self.orders as f64 / self.replay_s,
+            "core_s": self.core_s,
+            "replay_rate_of_core": self.core_s / self.replay_s,
             "write_s": self.write_s,
             "agrees": self.agrees,
         })

@@ -2,7 +2,7 @@ use std::{collections::BTreeMap, convert::Infallible, path::PathBuf};
 
 use clap::Args;
 use engine::{Engine, RestingOrder};
-use journal::{Folder, Kind};
+use journal::Kind;
 use market::{Input, Symbol};
 use serde_json::{Value, json};
 
@@ -83,7 +83,7 @@ impl Ends {
         let mut last = 0;
         let mut at_time = 0;
         let mut at_and_time = 0;
-        journal::verify(&mut Folder::new(&arguments.directory), &mut |record| {
+        journal::verify(&mut recovery::folder_with_archives(&arguments.directory), &mut |record| {
             if record.kind == Kind::Input {
                 last = record.sequence;
                 if arguments.time.is_some_and(|time| record.timestamp <= time) {

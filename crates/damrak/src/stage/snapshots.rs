@@ -3,7 +3,7 @@ use std::sync::Arc;
 use journal::Storage;
 use ring::{Agent, AgentError, Latest};
 
-use crate::shadow::Shadow;
+use crate::{config::OldSegments, shadow::Shadow};
 
 /// Inputs a turn takes up at most, so that a stop need not wait.
 const TURN_LIMIT: usize = 8192;
@@ -23,8 +23,8 @@ pub struct SnapshotPlan {
     pub time_ns: u64,
     /// Bytes of replies that a snapshot has, and of the feed.
     pub history_bytes: usize,
-    /// True if segments of the journal that both snapshots cover are removed.
-    pub removes_segments: bool,
+    /// What happens to segments of the journal that both snapshots cover.
+    pub old_segments: OldSegments,
 }
 
 /// What [`Snapshots`] has done, for any thread to read.
@@ -38,7 +38,7 @@ pub struct SnapshotFigures {
     pub made: Latest,
     /// Not made because storage failed.
     pub failed: Latest,
-    /// Segments of the journal that were removed.
+    /// Segments of the journal that were removed, or archived.
     pub segments_removed: Latest,
 }
 
@@ -160,10 +160,11 @@ impl Snapshots {
     fn tidy(&mut self, now_ns: u64) {
         let journal_id = self.shadow.as_ref().and_then(Shadow::journal_id);
         let removed = journal::remove_snapshots_but(&mut *self.storage, KEPT).and_then(|_| {
-            let kept = journal::snapshots(&mut *self.storage)?;
-            let Some(older) = kept.get(KEPT - 1).filter(|_| self.plan.removes_segments) else {
+            if self.plan.old_segments == OldSegments::Keep {
                 return Ok(0);
-            };
+            }
+            let kept = journal::snapshots(&mut *self.storage)?;
+            let Some(older) = kept.get(KEPT - 1) else { return Ok(0) };
             // Only what two snapshots cover that can be read is given up.
             let is_whole = kept.iter().all(|sequence| {
                 let nothing = &mut |_: u16, _: &[u8]| Ok::<(), journal::BoxError>(());
@@ -172,7 +173,13 @@ impl Snapshots {
             if !is_whole {
                 return Ok(0);
             }
-            journal::remove_segments_before(&mut *self.storage, *older)
+            match self.plan.old_segments {
+                OldSegments::Keep => Ok(0),
+                OldSegments::Archive => {
+                    journal::archive_segments_before(&mut *self.storage, *older)
+                }
+                OldSegments::Remove => journal::remove_segments_before(&mut *self.storage, *older),
+            }
         });
         match removed {
             Ok(count) => {

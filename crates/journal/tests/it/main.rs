@@ -13,4 +13,5 @@ mod fault;
 mod golden;
 mod snapshot;
 mod follow;
+mod archive;
 mod from;

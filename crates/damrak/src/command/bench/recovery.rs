@@ -110,13 +110,14 @@ fn line(row: &recovery::RestartRow) -> String {
     let best = |seconds: &[f64]| seconds.iter().copied().fold(f64::INFINITY, f64::min);
     format!(
         "{} resting orders: start from a snapshot {:.3} s ({} bytes, bare read {:.3} s), by replay \
-         {:.3} s ({} inputs/s, {} bytes); the snapshot was written in {:.3} s; states {}",
+         {:.3} s ({} inputs/s, {:.2} of the core alone, {} bytes); the snapshot was written in {:.3} s; states {}",
         grouped(row.orders),
         best(&row.restart_s),
         grouped(row.snapshot_bytes),
         best(&row.bare_read_s),
         row.replay_s,
         grouped((row.orders as f64 / row.replay_s) as u64),
+        row.core_s / row.replay_s,
         grouped(row.journal_bytes),
         row.write_s,
         if row.agrees { "equal" } else { "DIFFER" },

@@ -1,7 +1,7 @@
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
-use journal::{Folder, Kind};
+use journal::Kind;
 use serde_json::json;
 
 use super::replay::kind;
@@ -10,7 +10,7 @@ use crate::{
     failure::Failure,
     note::StateHash,
     plain,
-    recovery::{decode, verify_failure},
+    recovery::{decode, folder_with_archives, verify_failure},
 };
 
 /// Print the records of a journal, one a line.
@@ -51,7 +51,7 @@ pub fn run(arguments: &Export) -> Result<(), Failure> {
         print_line("sequence,timestamp,kind,fields,payload")?;
     }
     let mut printed = Ok(());
-    let mut folder = Folder::new(&arguments.directory);
+    let mut folder = folder_with_archives(&arguments.directory);
     let wanted = arguments.from..=arguments.to;
     journal::verify(&mut folder, &mut |record| {
         let (what, says) = match record.kind {

@@ -1,13 +1,12 @@
 use std::{convert::Infallible, path::PathBuf};
 
 use clap::Args;
-use journal::Folder;
 use serde_json::json;
 
 use crate::{
     command::output::{grouped, print_json, print_line},
     failure::Failure,
-    recovery::verify_failure,
+    recovery::{folder_with_archives, verify_failure},
 };
 
 /// Print what a journal consists of: its segments, its mark, what is damaged.
@@ -26,7 +25,7 @@ pub struct Inspect {
 }
 
 pub fn run(arguments: &Inspect) -> Result<(), Failure> {
-    let mut folder = Folder::new(&arguments.directory);
+    let mut folder = folder_with_archives(&arguments.directory);
     let report = journal::verify(&mut folder, &mut |_| Ok::<(), Infallible>(()))
         .map_err(|error| verify_failure(&error))?;
     let hex = |chain: &[u8]| chain.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
