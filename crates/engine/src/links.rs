@@ -99,6 +99,8 @@ impl Engine {
             waits: standing.is_some_and(|it| it.instructions.pricing.is_triggered()),
             order_type: match standing {
                 Some(standing) if !standing.is_resting() || is_pegged => standing.order_type,
+                // It rests for an auction.
+                _ if order.price() == Price::ZERO => OrderType::Market,
                 _ => OrderType::Limit,
             },
             // No price that one has which follows the market is beyond its limit.
@@ -177,7 +179,9 @@ impl Engine {
     }
 
     /// An order waits outside the book: live, and in a slot, but in no queue.
-    pub(crate) fn hold(&mut self, order: Order, id: StandingId, state: State) {
+    pub(crate) fn hold(&mut self, mut order: Order, id: StandingId, state: State) {
+        // For which auction it is, if for one, is decided when it comes in.
+        order.waits = Waits::No;
         let slot = self.pool.add(&order, Slot::NONE);
         self.sessions.owner_mut(order.key).add_live(order.key, slot);
         self.money.add_live(order.key.session_id);

@@ -249,6 +249,30 @@ pub fn profiles(commands: u64) -> Vec<(&'static str, Profile)> {
             },
         ),
         (
+            "everything",
+            Profile {
+                sessions: 4,
+                instruments: 3,
+                accounts: 3,
+                spread: 10,
+                conditions_percent: 30,
+                beyond_ouch_percent: 25,
+                waits_percent: 40,
+                patient_percent: 25,
+                pegs_percent: 20,
+                good_till_time_percent: 8,
+                venue_per_mille: 25,
+                live_orders: 90,
+                jumps_per_million: 0,
+                self_match_preventions: vec![
+                    SelfMatchPrevention::Off,
+                    SelfMatchPrevention::DecrementBoth,
+                    SelfMatchPrevention::CancelOldest,
+                ],
+                ..usual.clone()
+            },
+        ),
+        (
             "closing",
             Profile {
                 closes_after: Some(commands * 3 / 4),

@@ -75,6 +75,19 @@ fn partners_in_the_book_are_apart() {
     );
 }
 
+/// Rule 21.3: a market order that rests for an auction has no limit either.
+#[test]
+fn partner_that_waits_for_an_auction_has_a_limit() {
+    check(
+        "
+        buy A1 5 @ market for-auction       => accepted, booked 5 for auction
+        sell A2 5 @ 110 or A1               => rejected A2 InvalidLink
+        buy A3 5 @ 95 for-auction           => accepted, booked 5 for auction
+        sell A4 5 @ 110 or A3               => told or A3, accepted, booked 5 @ 110
+        ",
+    );
+}
+
 /// Rule 21.4: a partner is a live order of the same channel and instrument that has none yet.
 #[test]
 fn partners_are_checked() {

@@ -3,7 +3,7 @@
 //! Every waiting order looks at every trade, and every tied order is found by going through all.
 
 use market::{
-    CancelReason, EnterOrder, Event, Instructions, InstrumentId, OrderKey, OrderType, Price,
+    CancelReason, EnterOrder, Event, Instructions, InstrumentId, OrderKey, OrderType, Phase, Price,
     Pricing, Released, ReplaceTerms, Side, Ticks, TimeInForce, TradeId, Triggered,
 };
 
@@ -182,7 +182,7 @@ impl Model {
     /// 21.3, 21.4, 22.3
     pub(super) fn allowed_links(&self, asked: &EnterOrder) -> bool {
         let Instructions { parent, partner, pricing, .. } = asked.instructions;
-        let instrument = self.instruments.iter().find(|it| it.symbol == asked.symbol);
+        let instrument = self.listed(asked.symbol);
         let named = |number| {
             let key = OrderKey { user_ref_num: number, ..asked.key };
             let order = self.orders.iter().find(|it| it.key == key)?;
@@ -445,7 +445,10 @@ impl Model {
             self.orders[place].instructions.parent = 0;
             let partner = self.orders[place].sibling(self.orders[place].instructions.partner);
             let is_too_late = self.noted.iter().any(|(key, executed)| *executed && *key == partner);
-            if order.executed == 0 || !self.is_open() || is_too_late {
+            let phase = self.phase(self.orders[place].instrument_id);
+            let is_taken = self.is_open()
+                && ![None, Some(Phase::Halted), Some(Phase::Closed)].contains(&phase);
+            if order.executed == 0 || !is_taken || is_too_late {
                 self.cancel_all_of(child, CancelReason::Linked, events);
                 continue;
             }
