@@ -165,15 +165,19 @@ pub(crate) fn order_progress(order: &Order, progress: Progress) -> u64 {
 
 /// Orders that the venue does not take.
 pub(crate) fn block(scope: &Scope) -> u64 {
-    mix([
-        BLOCK,
+    let words = [
         u64::from(scope.session_id.0)
             | u64::from(scope.group_id.is_some()) << 16
             | u64::from(scope.group_id.unwrap_or(0)) << 32
             | u64::from(scope.side.map_or(0, Side::code)) << 48,
         word(&scope.firm),
         word(&scope.symbol),
-    ])
+    ];
+    let [entered, firm, symbol] = words;
+    match scope.account_id {
+        AccountId::VENUE => mix([BLOCK, entered, firm, symbol]),
+        AccountId(id) => mix([BLOCK, entered, firm, symbol, u64::from(id)]),
+    }
 }
 
 /// How many auctions there were.

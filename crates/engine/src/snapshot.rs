@@ -18,10 +18,10 @@ use alloc::vec::Vec;
 use core::fmt;
 
 use market::{
-    AddInstrument, AddSession, Allocation, Capacity, Conditions, CustomerType, Display, Firm,
-    Indication, Instructions, InstrumentId, Lots, OrderId, OrderKey, OrderType, Party, PastTrade,
-    Phase, Price, Pricing, Quantity, Scope, SelfMatchPrevention, Sequence, SessionId, Side,
-    SystemEvent, Ticks, TimeInForce, Timestamp, TradeId,
+    AccountId, AddInstrument, AddSession, Allocation, Capacity, Conditions, CustomerType, Display,
+    Firm, Indication, Instructions, InstrumentId, Lots, OrderId, OrderKey, OrderType, Party,
+    PastTrade, Phase, Price, Pricing, Quantity, Scope, SelfMatchPrevention, Sequence, SessionId,
+    Side, SystemEvent, Ticks, TimeInForce, Timestamp, TradeId,
 };
 
 use crate::{
@@ -383,8 +383,12 @@ fn write_scope(out: &mut Writer, scope: &Scope) {
     out.text(&scope.firm);
     out.text(&scope.symbol);
     out.u8(scope.side.map_or(0, Side::code));
-    out.u8(u8::from(scope.group_id.is_some()));
+    let account_given = scope.account_id != AccountId::VENUE;
+    out.u8(u8::from(scope.group_id.is_some()) | u8::from(account_given) << 1);
     out.u16(scope.group_id.unwrap_or(0));
+    if account_given {
+        out.u32(scope.account_id.0);
+    }
 }
 
 /// Gathers records into sections.
@@ -587,10 +591,14 @@ impl Restoration {
             0 => None,
             code => Some(Side::from_code(code).ok_or(from.field("side"))?),
         };
-        let given = from.flag("group given")?;
+        let (group_given, account_given) = match from.u8()? {
+            given @ 0..=3 => (given & 1 != 0, given & 2 != 0),
+            _ => return Err(from.field("what is given")),
+        };
         let group_id = from.u16()?;
-        let group_id = given.then_some(group_id);
-        let scope = Scope { session_id, firm, symbol, side, group_id };
+        let group_id = group_given.then_some(group_id);
+        let account_id = AccountId(if account_given { from.u32()? } else { 0 });
+        let scope = Scope { session_id, firm, symbol, side, group_id, account_id };
         let engine = &mut self.engine;
         if engine.blocks.last().is_some_and(|last| scope <= *last)
             || engine.blocks.len() == BLOCKS_MAX

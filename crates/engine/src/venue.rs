@@ -3,8 +3,8 @@
 use core::mem;
 
 use market::{
-    BlockEntry, BreakTrade, CancelReason, ConfigureInstrument, CorrectTrade, Event, Firm,
-    InstrumentChange, InstrumentChanged, InstrumentId, OrderKey, OrderType, PastTrade, Phase,
+    AccountId, BlockEntry, BreakTrade, CancelReason, ConfigureInstrument, CorrectTrade, Event,
+    Firm, InstrumentChange, InstrumentChanged, InstrumentId, OrderKey, OrderType, PastTrade, Phase,
     PhaseCause, PhaseChanged, Price, RejectReason, RemoveInstrument, Scope, SessionId, SetPhase,
     Side, Symbol, TradeBroken, TradeCorrected, TradeId, VenueCommand, VenueDecline,
     VenueDeclineReason, VenueEvent,
@@ -302,6 +302,7 @@ impl Engine {
             symbol,
             side: Some(side),
             group_id: Some(group_id),
+            account_id: self.money.account_id(key.session_id),
         };
         if self.blocks.iter().any(|block| covers(block, &asked)) {
             return Err(RejectReason::EntryBlocked);
@@ -332,6 +333,7 @@ impl Engine {
             symbol: self.book_of(order).instrument().symbol,
             side: Some(order.side),
             group_id: Some(order.group_id),
+            account_id: self.money.account_id(order.key.session_id),
         };
         covers(scope, &asked)
     }
@@ -342,6 +344,9 @@ impl Engine {
         }
         if !scope.symbol.is_blank() {
             self.known(&scope.symbol)?;
+        }
+        if self.account(scope.account_id).is_none() {
+            return Err(VenueDeclineReason::UnknownAccount);
         }
         Ok(())
     }
@@ -389,4 +394,5 @@ fn covers(scope: &Scope, asked: &Scope) -> bool {
         && (scope.symbol.is_blank() || scope.symbol == asked.symbol)
         && (scope.side.is_none() || scope.side == asked.side)
         && (scope.group_id.is_none() || scope.group_id == asked.group_id)
+        && (scope.account_id == AccountId::VENUE || scope.account_id == asked.account_id)
 }

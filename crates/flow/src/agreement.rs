@@ -832,10 +832,12 @@ pub const EXPECTED: &str = "\
     SupervisoryCancel: Canceled Supervisory, done true
     SupervisoryCancel: VenueDeclined UnknownInstrument
     SupervisoryCancel: VenueDeclined UnknownSession
+    SupervisoryCancel: VenueDeclined UnknownAccount
     BlockEntry: EntryBlocked true
     BlockEntry: EntryBlocked false
     BlockEntry: VenueDeclined UnknownBlock
     BlockEntry: VenueDeclined TooManyBlocks
+    BlockEntry: VenueDeclined UnknownAccount
     BreakTrade: TradeBroken
     BreakTrade: VenueDeclined UnknownTrade
     BreakTrade: VenueDeclined PaidFor

@@ -300,7 +300,9 @@ impl Command {
                 Self::CancelOnDisconnect(CancelOnDisconnect { session_id: SessionId(bytes.u16()?) })
             }
             TIME => Self::Time,
-            kind @ venue::SET_PHASE..=venue::CORRECT_TRADE => Self::Venue(bytes.venue(kind)?),
+            kind @ (venue::SET_PHASE..=venue::CORRECT_TRADE
+            | venue::SUPERVISORY_CANCEL_OF_ACCOUNT
+            | venue::BLOCK_ENTRY_OF_ACCOUNT) => Self::Venue(bytes.venue(kind)?),
             kind => Self::Money(bytes.money(kind)?),
         };
         if bytes.0.is_empty() { Ok(command) } else { Err(DecodeError::Long) }
@@ -967,14 +969,15 @@ mod tests {
         });
         let scope = || {
             let side = proptest::option::of(one_of(Side::ALL));
-            (any::<u16>(), text::<4>(), text::<8>(), side, any::<Option<u16>>()).prop_map(|it| {
-                Scope {
-                    session_id: SessionId(it.0),
-                    firm: it.1,
-                    symbol: it.2,
-                    side: it.3,
-                    group_id: it.4,
-                }
+            let account = prop_oneof![Just(0), any::<u32>()];
+            let group = any::<Option<u16>>();
+            (any::<u16>(), text::<4>(), text::<8>(), side, group, account).prop_map(|it| Scope {
+                session_id: SessionId(it.0),
+                firm: it.1,
+                symbol: it.2,
+                side: it.3,
+                group_id: it.4,
+                account_id: AccountId(it.5),
             })
         };
         prop_oneof![
@@ -1119,6 +1122,15 @@ mod tests {
         assert_eq!(
             bytes(VenueCommand::BlockEntry(BlockEntry { scope: Scope::ALL, blocked: true })),
             b"\x18\0\0            \0\0\0\0\x01"
+        );
+        let scope = Scope { symbol, account_id: AccountId(258), ..Scope::ALL };
+        assert_eq!(
+            bytes(VenueCommand::SupervisoryCancel(scope)),
+            b"\x2d\0\0    AAPL    \0\0\0\0\x02\x01\0\0"
+        );
+        assert_eq!(
+            bytes(VenueCommand::BlockEntry(BlockEntry { scope, blocked: true })),
+            b"\x2e\0\0    AAPL    \0\0\0\0\x02\x01\0\0\x01"
         );
         let (trade_id, reason) = (TradeId(9), BreakReason::Consent);
         assert_eq!(

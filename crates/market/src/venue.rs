@@ -1,8 +1,8 @@
 //! The venue's own commands, which no participant can give, and what is told of them.
 
 use crate::{
-    Firm, InstrumentId, OrderId, OrderKey, Phase, Price, Quantity, SessionId, Side, Symbol,
-    TradeId, order::code_enum,
+    AccountId, Firm, InstrumentId, OrderId, OrderKey, Phase, Price, Quantity, SessionId, Side,
+    Symbol, TradeId, order::code_enum,
 };
 
 /// What the venue itself may ask.
@@ -104,6 +104,8 @@ pub struct Scope {
     pub side: Option<Side>,
     /// Of this group; group 0 is the orders without one.
     pub group_id: Option<u16>,
+    /// Of this account; the venue's is any.
+    pub account_id: AccountId,
 }
 
 impl Scope {
@@ -114,6 +116,7 @@ impl Scope {
         symbol: Symbol::BLANK,
         side: None,
         group_id: None,
+        account_id: AccountId::VENUE,
     };
 }
 
@@ -344,6 +347,8 @@ code_enum! {
         TooManyBlocks = 7,
         /// No such session.
         UnknownSession = 8,
+        /// No such account.
+        UnknownAccount = 9,
         /// The trade was paid for and delivered, which is not taken back.
         PaidFor = 40,
     }

@@ -171,3 +171,28 @@ fn kill_switch_stops_an_account() {
         ",
     );
 }
+
+/// Rules 48.1, 48.2: an account is kept out of an instrument on all its sessions, whatever else it
+/// trades; its orders there can be canceled, by themselves; and one that there is not is declined.
+#[test]
+fn an_account_is_kept_out_of_an_instrument() {
+    check_paid(
+        "
+        buy A1 1 @ 100                          => accepted, reserve P 100 USD, booked 1 @ 100
+        sell B1 1 @ 200                         => accepted, reserve Q 1 SHR, booked 1 @ 200
+        block account P of AAPL                 => blocked
+        buy A2 1 @ 100                          => rejected A2 EntryBlocked
+        replace A1 by A3 2 @ 90                 => rejected A3 EntryBlocked
+        sell B2 1 @ 201                         => accepted, reserve Q 1 SHR, booked 1 @ 201
+        buy C1 1 @ 100 of MSFT                  => accepted, booked 1 @ 100
+        supervise account P of AAPL             => canceled A1 1 supervisory, release P 100 USD
+        unblock account Q of AAPL               => declined UnknownBlock
+        unblock of AAPL                         => declined UnknownBlock
+        unblock account P of AAPL               => unblocked
+        buy A4 1 @ 100                          => accepted, reserve P 100 USD, booked 1 @ 100
+        block account NONE                      => declined UnknownAccount
+        supervise account NONE                  => declined UnknownAccount
+        supervise account P                     => canceled A4 1 supervisory, release P 100 USD
+        ",
+    );
+}

@@ -34,17 +34,17 @@ use std::{collections::BTreeMap, fmt::Write};
 
 use engine::{Engine, Restoration, WaitsFor};
 use market::{
-    Accepted, AccountQuery, AddInstrument, AddSession, Allocation, BlockEntry, Booked, BreakReason,
-    BreakTrade, CancelOnDisconnect, CancelOrder, CancelReason, Canceled, Capacity, ClientOrderId,
-    CollarSet, Command, ConditionChanges, Conditions, ConfigureInstrument, CorrectTrade,
-    CustomerType, Display, EnterOrder, EntrySwitch, EntrySwitched, Event, Fill, Firm, Indicated,
-    Indication, Input, Instructed, Instructions, InstrumentChange, InstrumentId, Lots, MassCancel,
-    MassCanceled, Modified, ModifyOrder, OrderAttributes, OrderId, OrderKey, OrderType, PastTrade,
-    Phase, PhaseCause, PhaseChanged, Price, Pricing, Quantity, RefusedOrder, RejectReason,
-    Released, RemoveInstrument, ReplaceOrder, ReplaceTerms, Replaced, RestateReason, Restated,
-    Scope, SelfMatchPrevented, SelfMatchPrevention, SessionId, SetPhase, Shown, Side, Symbol,
-    SystemEvent, Text, Ticks, TimeInForce, Timestamp, TradeBroken, TradeCorrected, TradeId, Traded,
-    Triggered, Uncrossed, VenueCommand, VenueEvent,
+    Accepted, AccountId, AccountQuery, AddInstrument, AddSession, Allocation, BlockEntry, Booked,
+    BreakReason, BreakTrade, CancelOnDisconnect, CancelOrder, CancelReason, Canceled, Capacity,
+    ClientOrderId, CollarSet, Command, ConditionChanges, Conditions, ConfigureInstrument,
+    CorrectTrade, CustomerType, Display, EnterOrder, EntrySwitch, EntrySwitched, Event, Fill, Firm,
+    Indicated, Indication, Input, Instructed, Instructions, InstrumentChange, InstrumentId, Lots,
+    MassCancel, MassCanceled, Modified, ModifyOrder, OrderAttributes, OrderId, OrderKey, OrderType,
+    PastTrade, Phase, PhaseCause, PhaseChanged, Price, Pricing, Quantity, RefusedOrder,
+    RejectReason, Released, RemoveInstrument, ReplaceOrder, ReplaceTerms, Replaced, RestateReason,
+    Restated, Scope, SelfMatchPrevented, SelfMatchPrevention, SessionId, SetPhase, Shown, Side,
+    Symbol, SystemEvent, Text, Ticks, TimeInForce, Timestamp, TradeBroken, TradeCorrected, TradeId,
+    Traded, Triggered, Uncrossed, VenueCommand, VenueEvent,
 };
 
 use crate::money_words::{self, Books};
@@ -451,6 +451,11 @@ impl World {
             "of" => scope.symbol = text(words.next()),
             "side" => scope.side = Some(side(words.next())),
             "group" => scope.group_id = Some(words.number() as u16),
+            "account" => {
+                let known = self.engine.account_named(&text(words.next()));
+                // One that there is not has a number that there is not.
+                scope.account_id = known.map_or(AccountId(60_000), |known| known.account_id);
+            }
             _ => panic!("{word}?"),
         });
         scope

@@ -1,9 +1,9 @@
 //! What the venue itself asks: phases, bands and limits, cancels, blocks, and trades undone.
 
 use market::{
-    AddInstrument, Allocation, BlockEntry, BreakReason, BreakTrade, Command, ConfigureInstrument,
-    CorrectTrade, Firm, InstrumentChange, Phase, Price, Quantity, RemoveInstrument, Scope,
-    SessionId, SetPhase, Side, Symbol, TradeId, VenueCommand,
+    AccountId, AddInstrument, Allocation, BlockEntry, BreakReason, BreakTrade, Command,
+    ConfigureInstrument, CorrectTrade, Firm, InstrumentChange, Phase, Price, Quantity,
+    RemoveInstrument, Scope, SessionId, SetPhase, Side, Symbol, TradeId, VenueCommand,
 };
 
 use super::{CommandFlow, PRICE_MAX, symbol, text};
@@ -137,7 +137,17 @@ impl CommandFlow {
             symbol,
             side: if self.rng.chance(1, 2) { Some(*self.rng.pick(Side::ALL)) } else { None },
             group_id: if self.rng.chance(2, 3) { Some(self.group_id()) } else { None },
+            account_id: self.account_of_scope(),
         }
+    }
+
+    /// Mostly any; now and then one that there is not.
+    fn account_of_scope(&mut self) -> AccountId {
+        let accounts = u64::from(self.profile.accounts);
+        if accounts == 0 || self.rng.chance(2, 3) {
+            return AccountId::VENUE;
+        }
+        AccountId(self.rng.range(1, accounts + 1) as u32)
     }
 
     /// One that may have been traded.

@@ -525,7 +525,8 @@ impl ModelMoney {
         self.fees.get(&tier).copied().unwrap_or((0, 0))
     }
 
-    fn known(&self, account_id: AccountId) -> Result<(), DeclineReason> {
+    /// Is there such an account?
+    pub(super) fn known(&self, account_id: AccountId) -> Result<(), DeclineReason> {
         if account_id.0 as usize > self.accounts.len() {
             return Err(DeclineReason::UnknownAccount);
         }

@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 
 use market::{
-    Allocation, AuctionTrade, BlockEntry, CancelReason, CollarSet, ConfigureInstrument,
+    AccountId, Allocation, AuctionTrade, BlockEntry, CancelReason, CollarSet, ConfigureInstrument,
     CorrectTrade, Event, Indicated, Indication, Instrument, InstrumentChange, InstrumentChanged,
     InstrumentId, OrderKey, OrderType, Party, PastTrade, Phase, PhaseCause, PhaseChanged, Price,
     Quantity, RejectReason, Scope, SessionId, SetPhase, Side, Symbol, TimeInForce, TradeBroken,
@@ -695,6 +695,7 @@ impl Model {
             && [Symbol::BLANK, symbol].contains(&scope.symbol)
             && [None, Some(side)].contains(&scope.side)
             && [None, Some(group_id)].contains(&scope.group_id)
+            && [AccountId(0), self.money.owner(key.session_id)].contains(&scope.account_id)
     }
 
     fn wrong_with(&self, scope: &Scope) -> Option<VenueDeclineReason> {
@@ -703,6 +704,9 @@ impl Model {
         }
         if !scope.symbol.is_blank() && self.listed(scope.symbol).is_none() {
             return Some(VenueDeclineReason::UnknownInstrument);
+        }
+        if self.money.known(scope.account_id).is_err() {
+            return Some(VenueDeclineReason::UnknownAccount);
         }
         None
     }

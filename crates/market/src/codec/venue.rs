@@ -2,7 +2,7 @@
 
 use super::{DecodeError, Reader, Writer};
 use crate::{
-    Allocation, BlockEntry, BreakReason, BreakTrade, ConfigureInstrument, CorrectTrade,
+    AccountId, Allocation, BlockEntry, BreakReason, BreakTrade, ConfigureInstrument, CorrectTrade,
     InstrumentChange, Phase, Price, Quantity, RemoveInstrument, Scope, SessionId, SetPhase, Side,
     TradeId, VenueCommand,
 };
@@ -14,6 +14,8 @@ const SUPERVISORY_CANCEL: u8 = 23;
 const BLOCK_ENTRY: u8 = 24;
 const BREAK_TRADE: u8 = 25;
 pub(super) const CORRECT_TRADE: u8 = 26;
+pub(super) const SUPERVISORY_CANCEL_OF_ACCOUNT: u8 = 45;
+pub(super) const BLOCK_ENTRY_OF_ACCOUNT: u8 = 46;
 
 const PRICE_INCREMENT: u8 = 1;
 const ROUND_LOT: u8 = 2;
@@ -47,11 +49,17 @@ impl Writer<'_> {
                 self.text(&remove.symbol);
             }
             VenueCommand::SupervisoryCancel(scope) => {
-                self.u8(SUPERVISORY_CANCEL);
+                self.u8(match scope.account_id {
+                    AccountId::VENUE => SUPERVISORY_CANCEL,
+                    _ => SUPERVISORY_CANCEL_OF_ACCOUNT,
+                });
                 self.scope(scope);
             }
             VenueCommand::BlockEntry(block) => {
-                self.u8(BLOCK_ENTRY);
+                self.u8(match block.scope.account_id {
+                    AccountId::VENUE => BLOCK_ENTRY,
+                    _ => BLOCK_ENTRY_OF_ACCOUNT,
+                });
                 self.scope(&block.scope);
                 self.u8(u8::from(block.blocked));
             }
@@ -77,6 +85,9 @@ impl Writer<'_> {
         self.u8(scope.side.map_or(0, Side::code));
         self.u8(u8::from(scope.group_id.is_some()));
         self.u16(scope.group_id.unwrap_or(0));
+        if scope.account_id != AccountId::VENUE {
+            self.u32(scope.account_id.0);
+        }
     }
 }
 
@@ -111,8 +122,15 @@ impl Reader<'_> {
                 VenueCommand::RemoveInstrument(RemoveInstrument { symbol: self.text("symbol")? })
             }
             SUPERVISORY_CANCEL => VenueCommand::SupervisoryCancel(self.scope()?),
+            SUPERVISORY_CANCEL_OF_ACCOUNT => {
+                VenueCommand::SupervisoryCancel(self.scope_of_account()?)
+            }
             BLOCK_ENTRY => VenueCommand::BlockEntry(BlockEntry {
                 scope: self.scope()?,
+                blocked: self.flag("blocked")?,
+            }),
+            BLOCK_ENTRY_OF_ACCOUNT => VenueCommand::BlockEntry(BlockEntry {
+                scope: self.scope_of_account()?,
                 blocked: self.flag("blocked")?,
             }),
             BREAK_TRADE => VenueCommand::BreakTrade(BreakTrade {
@@ -136,7 +154,17 @@ impl Reader<'_> {
             symbol: self.text("symbol")?,
             side: self.side_or_none()?,
             group_id: self.group_or_none()?,
+            account_id: AccountId::VENUE,
         })
+    }
+
+    /// One that names an account.
+    fn scope_of_account(&mut self) -> Result<Scope, DecodeError> {
+        let scope = self.scope()?;
+        match AccountId(self.u32()?) {
+            AccountId::VENUE => Err(DecodeError::Field("account")),
+            account_id => Ok(Scope { account_id, ..scope }),
+        }
     }
 
     fn instrument_change(&mut self) -> Result<InstrumentChange, DecodeError> {
