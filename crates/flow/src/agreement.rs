@@ -86,22 +86,10 @@ pub fn profiles(commands: u64) -> Vec<(&'static str, Profile)> {
                 ..usual.clone()
             },
         ),
-        (
-            "phases",
-            Profile {
-                waits_percent: 0,
-                good_till_time_percent: 0,
-                venue_per_mille: 30,
-                live_orders: 80,
-                spread: 10,
-                ..usual.clone()
-            },
-        ),
+        ("phases", Profile { venue_per_mille: 30, live_orders: 80, spread: 10, ..usual.clone() }),
         (
             "bands",
             Profile {
-                waits_percent: 0,
-                good_till_time_percent: 0,
                 venue_per_mille: 15,
                 instruments: 2,
                 spread: 20,
@@ -113,8 +101,6 @@ pub fn profiles(commands: u64) -> Vec<(&'static str, Profile)> {
         (
             "auctions of equal sides",
             Profile {
-                waits_percent: 0,
-                good_till_time_percent: 0,
                 venue_per_mille: 80,
                 lots_each: 100,
                 live_orders: 30,
@@ -126,8 +112,6 @@ pub fn profiles(commands: u64) -> Vec<(&'static str, Profile)> {
         (
             "phases and money",
             Profile {
-                waits_percent: 0,
-                good_till_time_percent: 0,
                 venue_per_mille: 25,
                 instruments: 4,
                 sessions: 5,
@@ -189,8 +173,6 @@ pub fn profiles(commands: u64) -> Vec<(&'static str, Profile)> {
                 sessions: 4,
                 accounts: 3,
                 pegs_percent: 30,
-                waits_percent: 0,
-                good_till_time_percent: 0,
                 venue_per_mille: 25,
                 spread: 8,
                 live_orders: 80,
@@ -226,8 +208,6 @@ pub fn profiles(commands: u64) -> Vec<(&'static str, Profile)> {
             Profile {
                 instruments: 1,
                 pegs_percent: 60,
-                waits_percent: 0,
-                good_till_time_percent: 0,
                 price_increment: Price(7),
                 mid: 30,
                 spread: 25,
