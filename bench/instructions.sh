@@ -3,7 +3,7 @@
 # other work on the machine disturbs. Nothing before the clock of `damrak bench book` is counted, so
 # neither making the flow nor the prefill. What `null` takes is the loop around it.
 #
-#   bench/instructions.sh            prints matching, engine, model-btree and null
+#   bench/instructions.sh            prints matching, engine, engine-balances, model-btree, null
 #   bench/instructions.sh --record   also adds a row to bench/instructions.csv; commit it
 #
 # Exit codes: 0 done, or skipped without valgrind (it says so); 1 something failed.
@@ -34,13 +34,13 @@ instructions_per_op() {
 
 row="$(git rev-parse --short HEAD)"
 git diff --quiet HEAD -- crates || row="$row+changes"
-for engine in matching engine model-btree null; do
+for engine in matching engine engine-balances model-btree null; do
     count="$(instructions_per_op "$engine")"
     [ -n "$count" ] || { echo "callgrind counted nothing for $engine" >&2; exit 1; }
-    printf '%-12s %6s instructions an operation, flow %s/%s\n' "$engine" "$count" "$flow" "$divisor"
+    printf '%-15s %6s instructions an operation, flow %s/%s\n' "$engine" "$count" "$flow" "$divisor"
     row="$row,$count"
 done
 if [ "${1:-}" = --record ]; then
-    [ -e "$csv" ] || echo "commit,matching,engine,model-btree,null,rustc" >"$csv"
+    [ -e "$csv" ] || echo "commit,matching,engine,engine-balances,model-btree,null,rustc" >"$csv"
     echo "$row,$(rustc --version | cut -d' ' -f2)" >>"$csv"
 fi

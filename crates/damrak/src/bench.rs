@@ -22,7 +22,7 @@ use std::hint::black_box;
 
 use engine::AHEAD_MAX;
 use flow::wlf::{Flow, FlowName, Operation, Tally};
-use gateway::sys::thread_cpu_ns;
+use gateway::sys::{InstructionCounter, thread_cpu_ns};
 use serde_json::{Value, json};
 
 use crate::clock::SystemClock;
@@ -117,6 +117,9 @@ pub struct Row {
     pub engine: String,
     /// CPU time of the thread for an operation, in nanoseconds, one number a run.
     pub ns_per_op: Vec<f64>,
+    /// Instructions outside the kernel for an operation, of the run that took the fewest; `None` where
+    /// the machine does not count them.
+    pub instructions_per_op: Option<f64>,
     /// What came of the flow.
     pub tally: Tally,
     /// Whether that is what had to come of it. The floor does nothing, so it is not asked.
@@ -156,6 +159,8 @@ pub struct FlowReport {
 /// What became of one run.
 struct Run {
     cpu_ns: u64,
+    /// `None` where the machine does not count them.
+    instructions: Option<u64>,
     tally: Tally,
 }
 
@@ -170,6 +175,7 @@ pub fn measure(name: FlowName, options: &Options, entrants: &[Entrant]) -> FlowR
         .map(|entrant| Row {
             engine: entrant.name.to_owned(),
             ns_per_op: Vec::new(),
+            instructions_per_op: None,
             tally: Tally::default(),
             agrees: (entrant.name != null::NAME).then_some(true),
             latency: Latency::default(),
@@ -179,6 +185,9 @@ pub fn measure(name: FlowName, options: &Options, entrants: &[Entrant]) -> FlowR
         for (entrant, row) in entrants.iter().zip(&mut rows) {
             let run = (entrant.run)(&flow, &expected);
             row.ns_per_op.push(run.cpu_ns as f64 / operations.max(1) as f64);
+            let counted = run.instructions.map(|it| it as f64 / operations.max(1) as f64);
+            row.instructions_per_op =
+                row.instructions_per_op.into_iter().chain(counted).min_by(f64::total_cmp);
             row.tally = run.tally;
             row.agrees = row.agrees.map(|agreed| agreed && run.tally == expected);
         }
@@ -246,10 +255,14 @@ impl<C: Contender> Prepared<C> {
 fn run<C: Contender>(flow: &Flow, expected: &Tally) -> Run {
     let mut prepared = Prepared::<C>::new(flow, expected);
     let Prepared { contender, steps, prefill, trades, .. } = &mut prepared;
+    let mut counter = InstructionCounter::start();
+    let mut count = || counter.as_mut().and_then(InstructionCounter::count);
+    let before = count();
     let started = thread_cpu_ns();
     measured_steps(contender, &steps[*prefill..], trades);
     let cpu_ns = thread_cpu_ns() - started;
-    Run { cpu_ns, tally: prepared.tally() }
+    let instructions = before.zip(count()).map(|(before, after)| after - before);
+    Run { cpu_ns, instructions, tally: prepared.tally() }
 }
 
 /// All that is measured, in a function of its own so that a profiler can be told to look at
@@ -323,6 +336,7 @@ impl Row {
         json!({
             "engine": self.engine,
             "ns_per_op": {"best": self.best(), "median": self.median(), "runs": self.ns_per_op},
+            "instructions_per_op": self.instructions_per_op,
             "trades": self.tally.trades,
             "quantity": self.tally.quantity,
             "hash": format!("{:016x}", self.tally.hash),
@@ -348,6 +362,7 @@ impl Row {
         Some(Self {
             engine: value["engine"].as_str()?.to_owned(),
             ns_per_op: runs.iter().map(Value::as_f64).collect::<Option<_>>()?,
+            instructions_per_op: value["instructions_per_op"].as_f64(),
             tally: Tally { trades, quantity: number(&value["quantity"])?, notional: 0, hash },
             agrees: Some(trades == expected.trades && hash == expected.hash),
             latency: Latency {

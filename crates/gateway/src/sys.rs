@@ -77,6 +77,70 @@ pub fn process_cpu_ns() -> u64 {
     clock_ns(libc::CLOCK_PROCESS_CPUTIME_ID)
 }
 
+/// Counts the instructions that the calling thread carries out outside the kernel: perf_event_open(2).
+#[derive(Debug)]
+pub struct InstructionCounter(File);
+
+impl InstructionCounter {
+    /// Counts from now on; `None` where the processor or the system does not let count, as in most
+    /// virtual machines.
+    #[must_use]
+    pub fn start() -> Option<Self> {
+        /// `struct perf_event_attr` as it was at first, which every kernel takes.
+        #[derive(Default)]
+        #[repr(C)]
+        struct Attributes {
+            kind: u32,
+            size: u32,
+            config: u64,
+            sample_period: u64,
+            sample_type: u64,
+            read_format: u64,
+            flags: u64,
+            wakeup_events: u32,
+            breakpoint_kind: u32,
+            breakpoint_address: u64,
+        }
+        const _: () = assert!(size_of::<Attributes>() == 64);
+        /// `PERF_COUNT_HW_INSTRUCTIONS` of the kind 0, the processor's own.
+        const INSTRUCTIONS: u64 = 1;
+        /// `exclude_kernel` and `exclude_hv`.
+        const ONLY_OURS: u64 = 1 << 5 | 1 << 6;
+        /// `PERF_FLAG_FD_CLOEXEC`.
+        const CLOSE_ON_EXEC: libc::c_ulong = 8;
+        let attributes = Attributes {
+            size: size_of::<Attributes>() as u32,
+            config: INSTRUCTIONS,
+            flags: ONLY_OURS,
+            ..Attributes::default()
+        };
+        // This thread on any processor, in no group.
+        let (thread, processor, group): (libc::pid_t, libc::c_int, libc::c_int) = (0, -1, -1);
+        // SAFETY: the kernel reads `size` bytes from the pointer, which is to a struct that lives.
+        let descriptor = unsafe {
+            libc::syscall(
+                libc::SYS_perf_event_open,
+                &raw const attributes,
+                thread,
+                processor,
+                group,
+                CLOSE_ON_EXEC,
+            )
+        };
+        let descriptor = i32::try_from(descriptor).ok().filter(|descriptor| 0 <= *descriptor)?;
+        // SAFETY: the kernel has just opened it, and nobody else has it.
+        Some(Self(File::from(unsafe { OwnedFd::from_raw_fd(descriptor) })))
+    }
+
+    /// So many were carried out so far; `None` if the processor counted something else meanwhile.
+    #[must_use]
+    pub fn count(&mut self) -> Option<u64> {
+        let mut count = [0; 8];
+        self.0.read_exact(&mut count).ok()?;
+        Some(u64::from_ne_bytes(count))
+    }
+}
+
 /// The readiness of many descriptors, told once when it begins: epoll(7), edge-triggered.
 #[derive(Debug)]
 pub(crate) struct Epoll {
@@ -493,6 +557,16 @@ mod tests {
             sum = std::hint::black_box(sum.wrapping_add(1));
         }
         assert!(process_cpu_ns() >= thread_cpu_ns());
+    }
+
+    /// Where instructions are counted, more work is more of them; elsewhere nothing is said.
+    #[test]
+    fn instructions_are_counted_or_not_at_all() {
+        let Some(mut counter) = InstructionCounter::start() else { return };
+        let before = counter.count().unwrap();
+        let sum: u64 = (0..100_000_u64).map(std::hint::black_box).sum();
+        assert_eq!(sum, 4_999_950_000);
+        assert!(before + 100_000 <= counter.count().unwrap());
     }
 
     /// A core that cannot exist is an error, not a write beyond the set.
