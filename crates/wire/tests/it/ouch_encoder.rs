@@ -528,13 +528,21 @@ fn booking_is_not_told_to_the_owner() {
 }
 
 /// No two reasons share a code, so that a participant can tell them apart; but those that OUCH has no
-/// words for share one with what is not supported.
+/// words for share one with what is not supported, or with what is too much to be processed.
 #[test]
 fn reasons_have_codes_of_their_own() {
-    let other =
-        [RejectReason::InvalidTrigger, RejectReason::InvalidExpiry, RejectReason::InvalidLink];
-    for reason in other {
-        assert_eq!(reject_code(reason), reject_code(RejectReason::NotSupported));
+    use RejectReason::{
+        InvalidExpiry, InvalidLink, InvalidTrigger, NoRoom, NotSupported, TooManyOrders, TooSlow,
+    };
+    let other = [
+        (InvalidTrigger, NotSupported),
+        (InvalidExpiry, NotSupported),
+        (InvalidLink, NotSupported),
+        (NoRoom, TooManyOrders),
+        (TooSlow, TooManyOrders),
+    ];
+    for (reason, like) in other {
+        assert_eq!(reject_code(reason), reject_code(like), "{reason:?}");
     }
     let mut codes: Vec<_> = RejectReason::ALL.iter().map(|reason| reject_code(*reason)).collect();
     codes.sort_unstable();
