@@ -205,7 +205,7 @@ impl Profile {
         let many = Self::many();
         Self {
             name: "told",
-            shows: "ten instruments; stops, take-profits, trailing stops, pegs and reserve orders",
+            shows: "ten instruments; orders that wait, follow the market, show a part or are patient",
             instruments: many.instruments[..10].to_vec(),
             participants: 40,
             told_per_mille: 300,
@@ -297,6 +297,8 @@ struct Told {
     fields: String,
     has_limit: bool,
     is_hidden: bool,
+    /// `None` is as any other order.
+    post_only: Option<bool>,
 }
 
 struct Writer<'a, W> {
@@ -346,7 +348,12 @@ impl<'a, W: Write> Writer<'a, W> {
         } else {
             "order_id,user_id,action,side,price,qty"
         };
-        let more = if self.is_told() { ",pricing,trigger_price,offset,shown_quantity" } else { "" };
+        let more = match self.is_told() {
+            true => {
+                ",pricing,trigger_price,offset,shown_quantity,all_or_none,slide,minimum_quantity"
+            }
+            false => "",
+        };
         writeln!(self.out, "{header}{more}")
     }
 
@@ -369,27 +376,39 @@ impl<'a, W: Write> Writer<'a, W> {
         };
         let offset = |ticks: u64| decimal_text(ticks, listing.terms.price_decimals);
         let has_limit = self.rng.chance(1, 2);
-        let told = match self.rng.below(8) {
-            0 => Told { fields: format!("stop,{},,", near(is_buy)), has_limit, is_hidden: false },
-            1 => {
-                let fields = format!("take-profit,{},,", near(!is_buy));
-                Told { fields, has_limit, is_hidden: false }
-            }
+        let plain = Told { fields: String::new(), has_limit, is_hidden: false, post_only: None };
+        let told = match self.rng.below(11) {
+            0 => Told { fields: format!("stop,{},,,,,", near(is_buy)), ..plain },
+            1 => Told { fields: format!("take-profit,{},,,,,", near(!is_buy)), ..plain },
             2 => {
-                let fields = format!("trailing-stop,,{},", offset(1 + away));
-                Told { fields, has_limit: false, is_hidden: false }
+                let fields = format!("trailing-stop,,{},,,,", offset(1 + away));
+                Told { fields, has_limit: false, ..plain }
             }
             3 | 4 => {
                 let shown = 1 + quantity / (1 + self.rng.below(20));
                 let shown = decimal_text(shown, listing.terms.quantity_decimals);
-                Told { fields: format!(",,,{shown}"), has_limit: true, is_hidden: false }
+                Told { fields: format!(",,,{shown},,,"), has_limit: true, ..plain }
+            }
+            5 => {
+                let fields = ",,,,true,,".to_owned();
+                Told { fields, has_limit: true, post_only: Some(false), ..plain }
+            }
+            6 => {
+                let least = quantity.div_ceil(1 + self.rng.below(20));
+                let least = decimal_text(least, listing.terms.quantity_decimals);
+                let fields = format!(",,,,,,{least}");
+                Told { fields, has_limit: true, post_only: Some(false), ..plain }
+            }
+            7 => {
+                let fields = ",,,,,true,".to_owned();
+                Told { fields, has_limit: true, post_only: Some(true), ..plain }
             }
             peg => {
-                let followed = ["primary-peg", "market-peg", "midpoint-peg"][peg as usize - 5];
+                let followed = ["primary-peg", "market-peg", "midpoint-peg"][peg as usize - 8];
                 let sign = if self.rng.chance(1, 2) { "-" } else { "" };
                 let ticks = self.rng.below(listing.reserve.max(1));
-                let fields = format!("{followed},,{sign}{},", offset(ticks));
-                Told { fields, has_limit, is_hidden: true }
+                let fields = format!("{followed},,{sign}{},,,,", offset(ticks));
+                Told { fields, is_hidden: true, ..plain }
             }
         };
         Some(told)
@@ -439,12 +458,13 @@ impl<'a, W: Write> Writer<'a, W> {
         let is_market = told.as_ref().map_or(is_market, |told| !told.has_limit);
         let is_immediate = is_immediate && !is_told;
         let is_hidden = told.as_ref().map_or(is_hidden, |told| told.is_hidden);
+        let post_only = told.as_ref().and_then(|told| told.post_only).unwrap_or(post_only);
         if is_market {
             price.clear();
         }
         let fields = match told {
             Some(told) => format!(",{}", told.fields),
-            None if self.is_told() => ",,,,".to_owned(),
+            None if self.is_told() => ",,,,,,,".to_owned(),
             None => String::new(),
         };
         let (named, action, new_order_id) = match replaced {
@@ -472,7 +492,7 @@ impl<'a, W: Write> Writer<'a, W> {
         self.written.rows += 1;
         self.written.cancels += 1;
         let blanks = if self.is_rich() { ",,,,,,,," } else { ",," };
-        let more = if self.is_told() { ",,,," } else { "" };
+        let more = if self.is_told() { ",,,,,,," } else { "" };
         writeln!(self.out, "{},{participant},cancel,{blanks}{more}", live.order_id)?;
         Ok(true)
     }
@@ -484,7 +504,7 @@ impl<'a, W: Write> Writer<'a, W> {
         let terms = &self.profile.instruments[live.instrument].terms;
         let quantity = decimal_text(live.quantity, terms.quantity_decimals);
         let side = if live.side.is_buy() { "buy" } else { "sell" };
-        let more = if self.is_told() { ",,,," } else { "" };
+        let more = if self.is_told() { ",,,,,,," } else { "" };
         writeln!(
             self.out,
             "{},{participant},modify,{},{side},,,,,{quantity},,{more}",

@@ -401,7 +401,7 @@ fn seed_gives_the_same_file_for_ever() {
             ),
             ("calm", "ca0c069fbc79c3b2d87f3aa3dc6381ea3ece1152cd68f37ff75e8692497f40ed".to_owned()),
             ("many", "015cd43c7e4e7454b7a04a01804634d6078374f51d88b1e7c4db71cc6ebf298b".to_owned()),
-            ("told", "b50d1c40f14e3699f5ab4ba236efdb4625a1645c6f49de3cb4cf0544974bd408".to_owned()),
+            ("told", "11e9dcf5d6b4c3ab97f37d38bf6c5b07751e10cedd45b3774b61b75d2dd60f94".to_owned()),
         ]
     );
     let origin = Profile::from_name("origin").unwrap();
