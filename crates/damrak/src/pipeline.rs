@@ -38,7 +38,7 @@ use crate::{
     recovery::{self, Past, Recovery},
     stage::{
         Checkpoint, EngineStage, JournalFigures, Journaler, Relief, Schedule, Sequencer,
-        SnapshotFigures, SnapshotPlan, Snapshots,
+        SnapshotFigures, SnapshotPlan, Snapshots, Whims,
     },
 };
 
@@ -82,6 +82,8 @@ pub struct Edges {
     pub feed_destination: std::net::SocketAddr,
     /// Takes notices of sessions; called on the threads of the gateways.
     pub notices: fn() -> Option<NoticeSink>,
+    /// What the stages choose where any choice must do: none but in a simulation.
+    pub whims: Whims,
 }
 
 /// A venue that is wired, recovered and ready to take its first turn.
@@ -328,7 +330,8 @@ where
         Arc::clone(&due),
     )
     .with_schedule(schedule)
-    .refusing(Arc::clone(&journal_figures.refusing));
+    .refusing(Arc::clone(&journal_figures.refusing))
+    .with_whims(edges.whims.clone());
     let journaled = Arc::new(Latest::new(0));
     let hash_every = config.journal.state_hash_every;
     // Where nobody takes notices, as in a simulation, nobody is alarmed either.
@@ -338,13 +341,16 @@ where
     let journaler = Journaler::new(to_journaler, writer, durable, unconditional)
         .relieved_by(Relief::new(Arc::clone(&journal_figures), slow_ns, alarm))
         .telling(Arc::clone(&journaled))
-        .noting(hash_tap, hash_every);
+        .noting(hash_tap, hash_every)
+        .with_whims(edges.whims.clone());
     let last_snapshot = snapshot.map_or(0, |summary| summary.header.sequence);
-    let snapshots = (plan.inputs > 0 || plan.time_ns > 0)
-        .then(|| Snapshots::new(files, journaled, plan, last_snapshot));
+    let snapshots = (plan.inputs > 0 || plan.time_ns > 0).then(|| {
+        Snapshots::new(files, journaled, plan, last_snapshot).with_whims(edges.whims.clone())
+    });
     let engine = EngineStage::new(to_engine, engine, outputs_producer, checkpoints_producer, due)
         .telling(applied)
-        .hashing_every(hash_every);
+        .hashing_every(hash_every)
+        .with_whims(edges.whims.clone());
     let agents: [(AgentName, Box<dyn Agent>); 6] = [
         (AgentName::OrderEntry, Box::new(order_entry)),
         (AgentName::OrderEntryUdp, Box::new(order_entry_udp)),

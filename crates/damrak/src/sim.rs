@@ -8,6 +8,10 @@
 
 mod faults;
 mod client;
+mod disk;
 mod world;
+mod minimise;
 
-pub use world::{Options, Summary, Violation, run};
+pub use faults::{FaultKind, FaultSet, Hits, Judged};
+pub use minimise::{Minimised, minimise};
+pub use world::{Options, Summary, Violation, commands, run};

@@ -25,7 +25,7 @@ use crate::{
     neighbors,
     pipeline::{self, Edges, Gauges, Recovered},
     sockets::{Addresses, Sockets},
-    stage::Checkpoint,
+    stage::{Checkpoint, Whims},
 };
 
 /// The longest sleep of a thread that backs off. What arrives on a socket, and the doorbell of
@@ -74,7 +74,11 @@ pub fn start(config: &Config, clock: SystemClock) -> Result<Running, Failure> {
             "journal.method is auto, and {folder} cannot be written directly: buffered is used"
         ));
     }
-    let edges = Edges { feed_destination: addresses.market_data, notices: stderr_notices };
+    let edges = Edges {
+        feed_destination: addresses.market_data,
+        notices: stderr_notices,
+        whims: Whims::default(),
+    };
     let now_ns = clock.now_ns();
     let before = clock.since_start();
     let mut venue = pipeline::assemble(

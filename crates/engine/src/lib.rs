@@ -982,7 +982,9 @@ impl Engine {
     pub(crate) fn kept(&self, slot: Slot, display: Display) -> Instructions {
         let standing = self.standings.find(slot).map(|id| &self.standings[id]);
         let told = standing.map_or(Instructions::NONE, |standing| standing.instructions);
-        if !display.is_displayed() || self.pool[slot].order.waits != Waits::No {
+        // 26.7: nothing is shown of one that rests beside the book.
+        let is_beside = self.pool[slot].order.waits != Waits::No && self.is_booked(slot);
+        if !display.is_displayed() || is_beside {
             return told.without_shown();
         }
         if !self.pool[slot].order.is_reserve {

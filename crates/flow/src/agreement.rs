@@ -940,7 +940,10 @@ fn same<T: PartialEq + Debug>(what: &str, ours: T, theirs: T, place: &str) -> Re
 }
 
 /// The same engine, from its snapshot.
-fn restored(engine: &Engine, place: &str) -> Result<Engine, String> {
+///
+/// # Errors
+/// It is not one.
+pub fn restored(engine: &Engine, place: &str) -> Result<Engine, String> {
     let mut restoration = Restoration::new();
     let mut outcome = Ok(());
     engine.snapshot(&mut |section, bytes| {
@@ -953,9 +956,13 @@ fn restored(engine: &Engine, place: &str) -> Result<Engine, String> {
 }
 
 /// What ledger entries alone say is where; what is outside is below 0.
-type Ledger = BTreeMap<(AssetId, AccountId, Bucket), i128>;
+pub type Ledger = BTreeMap<(AssetId, AccountId, Bucket), i128>;
 
-fn enter_in(ledger: &mut Ledger, event: &Event) {
+/// Takes up an event, if it is an entry.
+///
+/// # Panics
+/// Its amount is beyond 127 bits.
+pub fn enter_in(ledger: &mut Ledger, event: &Event) {
     let Event::Ledger(entry) = event else { return };
     let amount = i128::try_from(entry.amount.get()).expect("there is not so much");
     *ledger.entry((entry.asset_id, entry.from.account_id, entry.from.bucket)).or_default() -=
@@ -965,7 +972,13 @@ fn enter_in(ledger: &mut Ledger, event: &Event) {
 
 /// What every account has: by the engine, by the model, and by the ledger alone; and that the sum of
 /// it came in.
-fn compare_balances(
+///
+/// # Errors
+/// They differ; `place` says where, for the message.
+///
+/// # Panics
+/// The engine has an account without a balance.
+pub fn compare_balances(
     engine: &Engine,
     model: &Model,
     ledger: &Ledger,
@@ -994,7 +1007,13 @@ fn compare_balances(
 }
 
 /// Every order of every book, in priority.
-fn compare_books(engine: &Engine, model: &Model, place: &str) -> Result<(), String> {
+///
+/// # Errors
+/// They differ; `place` says where, for the message.
+///
+/// # Panics
+/// The engine has an instrument without a book.
+pub fn compare_books(engine: &Engine, model: &Model, place: &str) -> Result<(), String> {
     same("instruments", engine.instruments().eq(model.instruments()), true, place)?;
     for instrument in model.instruments() {
         let id = instrument.instrument_id;

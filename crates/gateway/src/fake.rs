@@ -112,6 +112,16 @@ impl FakeStream {
         taken
     }
 
+    /// How many bytes the gateway has written that were not taken.
+    #[must_use]
+    pub fn waiting(&self, connection: ConnectionId) -> usize {
+        let mut streams = self.lock();
+        match streams.closed.get(&connection) {
+            Some(written) => written.len(),
+            None => streams.pipe(connection).map_or(0, |pipe| pipe.from_gateway.len()),
+        }
+    }
+
     /// From now on the gateway may write so many bytes before they are taken.
     pub fn set_room(&self, connection: ConnectionId, bytes: usize) {
         let mut streams = self.lock();

@@ -1,5 +1,8 @@
 //! A folder in memory that knows what a crash leaves of it. For tests and the simulator: it does
 //! what it is told, and nothing by chance.
+//!
+//! It can also be told to lie. Beside what a medium that lies has, it then keeps what a faithful one
+//! would have: a copy on another machine, from which [`CrashStorage::repair`] puts things right.
 
 use std::{
     collections::BTreeMap,
@@ -87,6 +90,26 @@ pub enum Fault {
         /// How much of a write is done.
         bytes: u64,
     },
+    /// A write or a sync of a file says that it is done, and is not.
+    Lose,
+    /// A write says that it is done, and its bytes are at this place of the file.
+    Misdirect {
+        /// Where they are.
+        offset: u64,
+    },
+    /// A write says that it is done, and one of its bytes is another one.
+    Corrupt {
+        /// Which, modulo their number.
+        byte: u64,
+        /// The bits that are wrong; not 0.
+        mask: u8,
+    },
+}
+
+impl Fault {
+    fn is_damage(self) -> bool {
+        matches!(self, Self::Lose | Self::Misdirect { .. } | Self::Corrupt { .. })
+    }
 }
 
 /// Where a [`Fault::Stop`] struck.
@@ -113,10 +136,20 @@ struct Disk {
     faults: BTreeMap<u64, Fault>,
     next_faults: Vec<(Operation, Fault)>,
     stopped: Option<Stopped>,
+    damage_count: u64,
+    /// The names, where a faithful medium has others.
+    faithful_names: Option<BTreeMap<String, usize>>,
+}
+
+/// A file: as it is, and as a faithful medium has it, where that is not the same.
+#[derive(Clone, Debug, Default)]
+struct Content {
+    image: Image,
+    faithful: Option<Image>,
 }
 
 #[derive(Clone, Debug, Default)]
-struct Content {
+struct Image {
     written: Vec<u8>,
     synced: Vec<u8>,
     /// What was done since it was synced, in this order.
@@ -141,31 +174,62 @@ impl CrashStorage {
     /// not struck are forgotten.
     pub fn crash(&self, crash: Crash) {
         let mut disk = self.disk();
-        disk.life += 1;
-        disk.locked = false;
-        disk.faults.clear();
-        disk.next_faults.clear();
-        disk.stopped = None;
-        let unsynced_names = match crash {
-            Crash::Process => return,
-            Crash::Power { unsynced_bytes, unsynced_names } => {
-                for content in &mut disk.files {
-                    content.lose_power(unsynced_bytes);
-                }
-                unsynced_names
-            }
-            Crash::Scattered { mut seed, unsynced_names } => {
-                for content in &mut disk.files {
-                    content.lose_sectors(&mut seed);
-                }
-                unsynced_names
-            }
-        };
-        if unsynced_names {
-            disk.synced_names = disk.names.clone();
-        } else {
-            disk.names = disk.synced_names.clone();
+        disk.end_life();
+        disk.lose(crash);
+    }
+
+    /// As [`crash`](Self::crash), of a machine that was not promised to survive it: what it takes is
+    /// damage. A faithful medium has all that was written.
+    pub fn crash_unpromised(&self, crash: Crash) {
+        let mut disk = self.disk();
+        disk.end_life();
+        disk.damage_count += 1;
+        for content in &mut disk.files {
+            content.faithful.get_or_insert_with(|| content.image.clone());
         }
+        disk.faithful_names = Some(disk.names.clone());
+        // What is faithful is as after the end of the process.
+        let faithful: Vec<_> =
+            disk.files.iter_mut().map(|content| content.faithful.take()).collect();
+        disk.lose(crash);
+        for (content, faithful) in disk.files.iter_mut().zip(faithful) {
+            content.faithful = faithful;
+        }
+    }
+
+    /// How many writes and syncs did other than they said since the disk was made or repaired.
+    #[must_use]
+    pub fn damage_count(&self) -> u64 {
+        self.disk().damage_count
+    }
+
+    /// Puts everything there as a faithful medium would have it.
+    pub fn repair(&self) {
+        let mut disk = self.disk();
+        disk.damage_count = 0;
+        for content in &mut disk.files {
+            if let Some(faithful) = content.faithful.take() {
+                content.image = faithful;
+            }
+        }
+        if let Some(names) = disk.faithful_names.take() {
+            disk.names = names;
+        }
+    }
+
+    /// Another disk, with the same bytes in files of the same names, all of them on the medium; the
+    /// copy of a faithful one if `faithful`.
+    #[must_use]
+    pub fn duplicate(&self, faithful: bool) -> Self {
+        let disk = self.disk();
+        let names = disk.faithful_names.as_ref().filter(|_| faithful).unwrap_or(&disk.names);
+        let other = Self::new();
+        for (name, index) in names {
+            let Content { image, faithful: copy } = &disk.files[*index];
+            let image = copy.as_ref().filter(|_| faithful).unwrap_or(image);
+            other.set_bytes(name, Some(image.written.clone()));
+        }
+        other
     }
 
     /// Lets a fault strike the operation with this number; see
@@ -207,7 +271,7 @@ impl CrashStorage {
     #[must_use]
     pub fn bytes(&self, name: &str) -> Option<Vec<u8>> {
         let disk = self.disk();
-        disk.names.get(name).map(|index| disk.files[*index].written.clone())
+        disk.names.get(name).map(|index| disk.files[*index].image.written.clone())
     }
 
     /// Puts a file there as if it had always been so, or takes it away: damage, not an operation.
@@ -217,7 +281,8 @@ impl CrashStorage {
         disk.synced_names.remove(name);
         if let Some(bytes) = bytes {
             let index = disk.files.len();
-            disk.files.push(Content { written: bytes.clone(), synced: bytes, changes: Vec::new() });
+            let image = Image { written: bytes.clone(), synced: bytes, changes: Vec::new() };
+            disk.files.push(Content { image, faithful: None });
             disk.names.insert(name.to_owned(), index);
             disk.synced_names.insert(name.to_owned(), index);
         }
@@ -333,23 +398,23 @@ impl CrashFile {
     fn operate<R>(
         &self,
         operation: Operation,
-        act: impl FnOnce(&mut Content) -> R,
+        act: impl FnOnce(&mut Content, Option<Fault>) -> R,
     ) -> io::Result<R> {
         let mut disk = self.disk.lock().unwrap_or_else(PoisonError::into_inner);
-        disk.operate(self.life, operation, 0).map_err(|failure| failure.error)?;
-        Ok(act(&mut disk.files[self.index]))
+        let damage = disk.operate(self.life, operation, 0).map_err(|failure| failure.error)?;
+        Ok(act(&mut disk.files[self.index], damage))
     }
 }
 
 impl StorageFile for CrashFile {
     fn byte_count(&mut self) -> io::Result<u64> {
-        self.operate(Operation::ByteCount, |content| content.written.len() as u64)
+        self.operate(Operation::ByteCount, |content, _| content.image.written.len() as u64)
     }
 
     fn read_at(&mut self, offset: u64, buffer: &mut [u8]) -> io::Result<usize> {
-        self.operate(Operation::Read, |content| {
+        self.operate(Operation::Read, |content, _| {
             let offset = usize::try_from(offset).unwrap_or(usize::MAX);
-            let bytes = content.written.get(offset..).unwrap_or_default();
+            let bytes = content.image.written.get(offset..).unwrap_or_default();
             let len = bytes.len().min(buffer.len());
             buffer[..len].copy_from_slice(&bytes[..len]);
             len
@@ -362,37 +427,36 @@ impl StorageFile for CrashFile {
         }
         let offset = usize::try_from(offset).expect("a disk in memory is small");
         let mut disk = self.disk.lock().unwrap_or_else(PoisonError::into_inner);
-        let had = disk.files[self.index].written.len();
+        let had = disk.files[self.index].image.written.len();
         // What lies beyond the end takes room, and what is written again does not.
         let growth = (offset + bytes.len()).saturating_sub(had);
         let outcome = match disk.operate(self.life, Operation::Write, bytes.len() as u64) {
-            Ok(()) => disk.room(growth as u64).map_err(|failure| {
+            Ok(damage) => disk.room(growth as u64).map(|()| damage).map_err(|failure| {
                 let bytes = bytes.len().saturating_sub(growth) as u64 + failure.bytes;
                 Failure { bytes, ..failure }
             }),
             Err(failure) => Err(failure),
         };
-        let bytes_left = outcome.as_ref().map_or_else(|failure| failure.bytes, |()| u64::MAX);
+        let bytes_left = outcome.as_ref().map_or_else(|failure| failure.bytes, |_| u64::MAX);
         let len = bytes.len().min(usize::try_from(bytes_left).unwrap_or(usize::MAX));
         let change = Change::Write { offset, bytes: bytes[..len].to_vec() };
-        disk.files[self.index].change(change);
-        outcome.map_err(|failure| failure.error)
+        let damage = outcome.as_ref().ok().copied().flatten();
+        disk.files[self.index].change_as(change, damage);
+        outcome.map(|_| ()).map_err(|failure| failure.error)
     }
 
     fn truncate(&mut self, len: u64) -> io::Result<()> {
         if !self.writable {
             return Err(ErrorKind::PermissionDenied.into());
         }
-        self.operate(Operation::Truncate, |content| {
-            content.change(Change::Truncate { len: usize::try_from(len).unwrap_or(usize::MAX) });
+        self.operate(Operation::Truncate, |content, _| {
+            let len = usize::try_from(len).unwrap_or(usize::MAX);
+            content.change_as(Change::Truncate { len }, None);
         })
     }
 
     fn sync(&mut self) -> io::Result<()> {
-        self.operate(Operation::Sync, |content| {
-            content.synced.clone_from(&content.written);
-            content.changes.clear();
-        })
+        self.operate(Operation::Sync, Content::sync_as)
     }
 }
 
@@ -403,7 +467,13 @@ struct Failure {
 }
 
 impl Disk {
-    fn operate(&mut self, life: u64, operation: Operation, asked: u64) -> Result<(), Failure> {
+    /// What the operation is to do otherwise than it says, if it is to be done.
+    fn operate(
+        &mut self,
+        life: u64,
+        operation: Operation,
+        asked: u64,
+    ) -> Result<Option<Fault>, Failure> {
         if self.life != life {
             return Err(Failure::of(io::Error::other("the process that opened this has ended"), 0));
         }
@@ -416,19 +486,64 @@ impl Disk {
         let fault =
             self.faults.remove(&number).or_else(|| next.map(|at| self.next_faults.remove(at).1));
         match fault {
-            None => Ok(()),
+            None => Ok(None),
+            Some(damage) if damage.is_damage() => {
+                assert!(
+                    matches!(operation, Operation::Write | Operation::Sync),
+                    "{operation:?} says what it did"
+                );
+                self.damage_count += 1;
+                Ok(Some(damage))
+            }
             Some(Fault::Fail { kind, bytes }) => Err(Failure::of(kind.into(), bytes)),
             Some(Fault::Stop { bytes }) => {
                 let bytes = bytes.min(asked);
                 self.stopped = Some(Stopped { operation, bytes, bytes_asked: asked });
                 Err(Failure::of(io::Error::other("all has stopped"), bytes))
             }
+            Some(Fault::Lose | Fault::Misdirect { .. } | Fault::Corrupt { .. }) => {
+                unreachable!("it is damage, and was seen to above")
+            }
+        }
+    }
+
+    /// No process uses it any more.
+    fn end_life(&mut self) {
+        self.life += 1;
+        self.locked = false;
+        self.faults.clear();
+        self.next_faults.clear();
+        self.stopped = None;
+    }
+
+    /// Keeps what such an end leaves, of what is faithful as well.
+    fn lose(&mut self, crash: Crash) {
+        let unsynced_names = match crash {
+            Crash::Process => return,
+            Crash::Power { unsynced_bytes, unsynced_names } => {
+                for content in &mut self.files {
+                    content.each(|image| image.lose_power(unsynced_bytes));
+                }
+                unsynced_names
+            }
+            Crash::Scattered { mut seed, unsynced_names } => {
+                for content in &mut self.files {
+                    let of_file = next_random(&mut seed);
+                    content.each(|image| image.lose_sectors(&mut of_file.clone()));
+                }
+                unsynced_names
+            }
+        };
+        if unsynced_names {
+            self.synced_names = self.names.clone();
+        } else {
+            self.names = self.synced_names.clone();
         }
     }
 
     fn room(&self, asked: u64) -> Result<(), Failure> {
         let Some(capacity) = self.capacity else { return Ok(()) };
-        let used = self.names.values().map(|index| self.files[*index].written.len() as u64);
+        let used = self.names.values().map(|index| self.files[*index].image.written.len() as u64);
         let free = capacity.saturating_sub(used.sum());
         if asked <= free {
             return Ok(());
@@ -444,9 +559,59 @@ impl Failure {
 }
 
 impl Content {
+    fn each(&mut self, mut act: impl FnMut(&mut Image)) {
+        act(&mut self.image);
+        self.faithful.iter_mut().for_each(act);
+    }
+
+    /// The change as it was asked for goes to the faithful copy, if there is to be one.
+    fn change_as(&mut self, change: Change, damage: Option<Fault>) {
+        if damage.is_some() {
+            self.faithful.get_or_insert_with(|| self.image.clone());
+        }
+        if let Some(faithful) = &mut self.faithful {
+            faithful.change(change.clone());
+        }
+        let done = match (damage, change) {
+            (None, change) => Some(change),
+            (Some(Fault::Misdirect { offset }), Change::Write { bytes, .. }) => {
+                let offset = usize::try_from(offset).expect("a disk in memory is small");
+                Some(Change::Write { offset, bytes })
+            }
+            (Some(Fault::Corrupt { byte, mask }), Change::Write { offset, mut bytes }) => {
+                if !bytes.is_empty() {
+                    let at = byte % bytes.len() as u64;
+                    bytes[at as usize] ^= mask;
+                }
+                Some(Change::Write { offset, bytes })
+            }
+            (Some(_), _) => None,
+        };
+        if let Some(done) = done {
+            self.image.change(done);
+        }
+    }
+
+    fn sync_as(&mut self, damage: Option<Fault>) {
+        if damage.is_some() {
+            self.faithful.get_or_insert_with(|| self.image.clone()).sync();
+        } else {
+            self.each(Image::sync);
+        }
+    }
+}
+
+impl Image {
     fn change(&mut self, change: Change) {
         change.apply(&mut self.written);
         self.changes.push(change);
+    }
+
+    /// Only what changed is copied: most of a segment does not.
+    fn sync(&mut self) {
+        for change in self.changes.drain(..) {
+            change.apply(&mut self.synced);
+        }
     }
 
     /// Keeps what was synced, and of what was written since its first bytes. A cut that was not

@@ -10,8 +10,9 @@
 //! [`Writer::commit`] returned is never lost and never changed, as far as its [`Durability`]
 //! promises; where the bytes cannot prove that, [`open`] refuses and names file and offset.
 //!
-//! `--cfg planted="…"` builds in one fault, on which the tests must fail: `cargo x ci twins`.
+//! The feature `planted` builds in faults, on which the tests must fail: `cargo x ci twins`.
 
+mod planted;
 mod storage;
 mod uring;
 mod crash;

@@ -11,6 +11,7 @@ use crate::{
     error::{BoxError, Damage, DamageKind, HeaderFault, OpenError, ReadError, VerifyError},
     judgement::{self, Behind, CopyState, HeadVerdict, Verdict, judge_end, judge_head},
     mark::{self, Mark},
+    planted::{Planted, planted},
     reader::{Next, SegmentReader, read_exact_at},
     record::{Chain, Kind, Record, chain_begin},
     segment::{
@@ -697,7 +698,7 @@ impl Segment {
             let verdict = judge_end(sight).1;
             match (verdict, bad) {
                 (Verdict::GoOn, _) | (Verdict::Cut, None) => {}
-                (Verdict::Cut, Some(_)) if cfg!(planted = "torn") => {}
+                (Verdict::Cut, Some(_)) if planted(Planted::Torn) => {}
                 (Verdict::Cut, Some(_)) => {
                     let byte_count = self.file_len - reader.offset();
                     let (path, offset) = (self.path.clone(), reader.offset());

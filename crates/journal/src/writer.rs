@@ -7,6 +7,7 @@ use crate::{
     buffer::Buffer,
     error::AppendError,
     mark::Mark,
+    planted::{Planted, planted},
     record::{
         self, ALIGNMENT, Chain, Class, Entry, Kind, PAYLOAD_LEN_MAX, RECORD_LEN_MAX, SEAL_LEN,
         chain_after, encoded_len,
@@ -228,8 +229,14 @@ impl Writer {
         self.check()?;
         match self.durability {
             Durability::None if self.buffer.len() < LAZY_LEN => {}
+            Durability::Written if planted(Planted::Early) => {
+                if self.buffer.len() > 1_000 {
+                    self.write(false)?;
+                }
+                self.written_sequence = self.appended_sequence;
+            }
             Durability::None | Durability::Written => self.write(false)?,
-            Durability::Synced if cfg!(planted = "early") => {
+            Durability::Synced if planted(Planted::Early) => {
                 self.write(false)?;
                 self.synced_sequence = self.written_sequence;
             }

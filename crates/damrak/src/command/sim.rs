@@ -1,74 +1,372 @@
+use std::{
+    cell::Cell,
+    collections::BTreeMap,
+    num::NonZero,
+    panic,
+    sync::{
+        atomic::{AtomicBool, AtomicU64, Ordering},
+        mpsc,
+    },
+    thread,
+};
+
 use clap::Args;
+use flow::agreement;
 use serde_json::json;
 
 use super::output::{grouped, print_json, print_line};
 use crate::{
     clock::SystemClock,
     failure::Failure,
-    sim::{self, Summary},
+    sim::{self, FaultKind, FaultSet, Hits, Options, Summary, Violation},
 };
+
+/// Turns of a seed, and commands of a seed of the model, if nothing else is said.
+const TICKS: u64 = 20_000;
+const MODEL_COMMANDS: u64 = 100_000;
 
 /// Simulate a whole venue, its clients, network, disk and clock in one thread, from a seed.
 ///
-/// Messages are delayed, lost, repeated, reordered and cut; the venue is killed, with and without
-/// the power, and recovers. Afterwards every input is compared with a slow and obvious model,
-/// every stream a client collected with what follows from the journal, and the book from the feed
-/// with the engine's. Exit code 4, and the seed, if anything differs.
+/// Messages are delayed, lost, repeated, reordered and cut, clients and stages get stuck, the disk
+/// fails, fills and lies, the venue is killed, with and without the power, and recovers. Afterwards
+/// every input is compared with a slow and obvious model, every stream a client collected with what
+/// follows from the journal, and the book from the feed with the engine's. Exit code 4, the seed and
+/// the commands that show it, as few as can be found, if anything differs.
 #[derive(Debug, Args)]
-#[command(after_help = "Examples:\n  damrak sim --seed 7\n  damrak sim --seed 1 --seeds 100\n  \
-                        damrak sim --forever")]
+#[command(after_help = "Examples:\n  damrak sim --seed 7\n  damrak sim --seeds 1000 --ticks 3000 \
+                        --quiet\n  damrak sim --seed 7 --faults loss,kill,torn-write\n  damrak sim \
+                        --forever\n  damrak sim --model --seeds 4")]
 pub struct Arguments {
     /// The first seed.
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// How many seeds, one after the other.
+    /// How many seeds.
     #[arg(long, default_value_t = 1, conflicts_with = "forever")]
     seeds: u64,
     /// Go on until interrupted or until something is found.
     #[arg(long)]
     forever: bool,
-    /// Turns of the venue with clients sending, for each seed.
-    #[arg(long, default_value_t = 20_000)]
-    ticks: u64,
+    /// Turns of the venue with clients sending, for each seed; 20000 if not given. With `--model`,
+    /// commands of each profile; 100000 if not given.
+    #[arg(long)]
+    ticks: Option<u64>,
+    /// Only these may go wrong, of those that a seed chooses from.
+    #[arg(long, value_delimiter = ',', value_name = "KIND", conflicts_with = "without_faults")]
+    faults: Vec<FaultKind>,
     /// Break nothing: no loss, no cut, no kill.
     #[arg(long)]
     without_faults: bool,
-    /// Print one JSON object a seed.
+    /// Only give the commands with these numbers, as a failure names them.
+    #[arg(long, value_delimiter = ',', value_name = "NUMBER")]
+    commands: Vec<u64>,
+    /// Seeds that run at a time; as many as there are cores if not given. What they come to is the
+    /// same.
+    #[arg(long)]
+    threads: Option<NonZero<usize>>,
+    /// Print what all seeds come to together, and not each of them.
+    #[arg(long)]
+    quiet: bool,
+    /// Do not look for fewer commands that show what a seed shows.
+    #[arg(long)]
+    as_found: bool,
+    /// Compare the core with the model alone: so many seeds of each profile, and what they met.
+    #[arg(long, conflicts_with_all = ["forever", "faults", "without_faults", "commands", "as_found"])]
+    model: bool,
+    /// Print one JSON object a seed, or with `--quiet` one for all.
     #[arg(long)]
     json: bool,
 }
 
+impl Arguments {
+    fn threads(&self) -> usize {
+        self.threads.or(thread::available_parallelism().ok()).map_or(1, NonZero::get)
+    }
+
+    fn options(&self, seed: u64) -> Options {
+        let faults = match (self.without_faults, self.faults.is_empty()) {
+            (true, _) => FaultSet::NONE,
+            (false, true) => FaultSet::ALL,
+            (false, false) => self.faults.iter().copied().collect(),
+        };
+        let commands = (!self.commands.is_empty()).then(|| self.commands.iter().copied().collect());
+        Options { seed, ticks: self.ticks.unwrap_or(TICKS), faults, commands }
+    }
+}
+
 /// Runs `damrak sim`.
 pub fn run(arguments: &Arguments) -> Result<(), Failure> {
+    if arguments.model {
+        return model(arguments);
+    }
+    say_the_seed_of_a_panic();
+    let clock = SystemClock::start();
     let seeds = if arguments.forever { u64::MAX } else { arguments.seeds };
-    for number in 0..seeds {
-        let seed = arguments.seed.wrapping_add(number);
-        let options =
-            sim::Options { seed, ticks: arguments.ticks, faults: !arguments.without_faults };
-        let clock = SystemClock::start();
-        let summary = sim::run(&options).map_err(|violation| {
-            Failure::verification(violation).hint(format!(
-                "`damrak sim --seed {seed} --ticks {}` shows it again",
-                arguments.ticks
-            ))
-        })?;
-        let seconds = clock.since_start().as_secs_f64();
-        if arguments.json {
-            print_json(&figures(&summary, seconds))?;
-        } else {
-            print_line(&line(&summary, seconds))?;
+    let mut total = Total::default();
+    let mut print = |summary: &Summary| {
+        total.add(summary);
+        match (arguments.quiet, arguments.json) {
+            (true, _) => Ok(()),
+            (false, true) => print_json(&figures(summary)),
+            (false, false) => print_line(&line(summary)),
         }
+    };
+    simulate(arguments, seeds, &mut print)?;
+    let seconds = clock.since_start().as_secs_f64();
+    match (arguments.quiet, arguments.json) {
+        (true, true) => print_json(&total.figures(seconds))?,
+        (false, true) => {}
+        _ => print_line(&total.lines(seconds))?,
     }
     Ok(())
 }
 
-fn figures(summary: &Summary, seconds: f64) -> serde_json::Value {
+/// Runs the seeds on some threads and prints what they come to in the order of the seeds, up to the
+/// first that shows something.
+fn simulate(
+    arguments: &Arguments,
+    seeds: u64,
+    print: &mut dyn FnMut(&Summary) -> Result<(), Failure>,
+) -> Result<(), Failure> {
+    let (next, is_over) = (AtomicU64::new(0), AtomicBool::new(false));
+    thread::scope(|scope| {
+        let (sender, results) = mpsc::channel();
+        for _ in 0..arguments.threads().min(usize::try_from(seeds).unwrap_or(usize::MAX)) {
+            let (sender, next, is_over) = (sender.clone(), &next, &is_over);
+            scope.spawn(move || {
+                while !is_over.load(Ordering::Relaxed) {
+                    let number = next.fetch_add(1, Ordering::Relaxed);
+                    if number >= seeds {
+                        break;
+                    }
+                    let options = arguments.options(arguments.seed.wrapping_add(number));
+                    RUNNING.set(Some((options.seed, options.ticks)));
+                    let outcome = sim::run(&options);
+                    is_over.fetch_or(outcome.is_err(), Ordering::Relaxed);
+                    if sender.send((number, outcome)).is_err() {
+                        break;
+                    }
+                }
+            });
+        }
+        drop(sender);
+        let mut early = BTreeMap::new();
+        let mut printed = 0;
+        let printing = results.iter().try_for_each(|(number, outcome)| {
+            early.insert(number, outcome);
+            while let Some(outcome) = early.remove(&printed) {
+                let summary = outcome.map_err(|violation| explain(arguments, violation))?;
+                print(&summary)?;
+                printed += 1;
+            }
+            Ok(())
+        });
+        is_over.store(true, Ordering::Relaxed);
+        printing
+    })
+}
+
+thread_local! {
+    /// The seed that runs on this thread, and its ticks.
+    static RUNNING: Cell<Option<(u64, u64)>> = const { Cell::new(None) };
+}
+
+/// Where a panic ends the process, nothing else says which seed it was.
+fn say_the_seed_of_a_panic() {
+    let usual = panic::take_hook();
+    panic::set_hook(Box::new(move |what| {
+        if let Some((seed, ticks)) = RUNNING.get() {
+            eprintln!("panic: `damrak sim --seed {seed} --ticks {ticks}` shows it again");
+        }
+        usual(what);
+    }));
+}
+
+/// What was found, and how to see it again.
+fn explain(arguments: &Arguments, violation: Violation) -> Failure {
+    let options = arguments.options(violation.seed);
+    if arguments.as_found {
+        let hint = format!("`{}` shows it again", invocation(&options));
+        return Failure::verification(violation).hint(hint);
+    }
+    let first = violation.to_string();
+    let smallest = sim::minimise(&options, violation);
+    let mut text = first;
+    let commands = sim::commands(&smallest.options);
+    text.push_str(&format!(
+        "\nOf {} runs, the smallest that shows something has {} ticks and {} commands:\n{}",
+        smallest.tries + 1,
+        smallest.options.ticks,
+        commands.len(),
+        smallest.violation
+    ));
+    const SHOWN_MAX: usize = 200;
+    for (number, command) in commands.iter().take(SHOWN_MAX) {
+        text.push_str(&format!("\n{number:>6} {command:?}"));
+    }
+    if commands.len() > SHOWN_MAX {
+        text.push_str(&format!("\n       and {} more", commands.len() - SHOWN_MAX));
+    }
+    Failure::verification(text).hint(format!("`{}` shows it again", invocation(&smallest.options)))
+}
+
+/// The command line that runs it.
+fn invocation(options: &Options) -> String {
+    let mut line = format!("damrak sim --seed {} --ticks {}", options.seed, options.ticks);
+    if options.faults == FaultSet::NONE {
+        line.push_str(" --without-faults");
+    } else if options.faults != FaultSet::ALL {
+        let kinds: Vec<_> = options.faults.iter().map(FaultKind::as_str).collect();
+        line.push_str(&format!(" --faults {}", kinds.join(",")));
+    }
+    if let Some(commands) = &options.commands {
+        let numbers: Vec<_> = commands.iter().map(u64::to_string).collect();
+        // A command line must name one; this one there never is.
+        let numbers = if numbers.is_empty() { "0".to_owned() } else { numbers.join(",") };
+        line.push_str(&format!(" --commands {numbers}"));
+    }
+    line
+}
+
+fn model(arguments: &Arguments) -> Result<(), Failure> {
+    let commands = arguments.ticks.unwrap_or(MODEL_COMMANDS);
+    let clock = SystemClock::start();
+    let last = arguments.seed.saturating_add(arguments.seeds - 1);
+    let coverage = agreement::play_all(arguments.seed..=last, commands, arguments.threads())
+        .map_err(Failure::verification)?;
+    let total = agreement::profiles(commands).len() as u64 * arguments.seeds * commands;
+    let missing = agreement::missing(&coverage);
+    let seconds = clock.since_start().as_secs_f64();
+    if arguments.json {
+        print_json(&json!({
+            "schema": "damrak/sim-model/1",
+            "seed": arguments.seed,
+            "seeds": arguments.seeds,
+            "commands": total,
+            "seconds": seconds,
+            "coverage": coverage,
+            "missing": missing,
+            "passed": true,
+        }))?;
+    } else {
+        for (name, count) in &coverage {
+            print_line(&format!("{:>15} {name}", grouped(*count)))?;
+        }
+        print_line(&format!(
+            "{} commands: engine and model agree on all, {} kinds of answers seen, {} of those \
+             there are not seen{}, {seconds:.1} s",
+            grouped(total),
+            coverage.len(),
+            missing.len(),
+            if missing.is_empty() { String::new() } else { format!(" ({})", missing.join("; ")) },
+        ))?;
+    }
+    Ok(())
+}
+
+/// What all seeds come to.
+#[derive(Default)]
+struct Total {
+    seeds: u64,
+    inputs: u64,
+    orders: u64,
+    trades: u64,
+    ledger_entries: u64,
+    replies: u64,
+    feed_messages: u64,
+    connections: u64,
+    kills: u64,
+    power_cuts: u64,
+    snapshot_starts: u64,
+    simulated_ns: u64,
+    hits: Hits,
+}
+
+impl Total {
+    fn add(&mut self, summary: &Summary) {
+        self.seeds += 1;
+        self.inputs += summary.inputs;
+        self.orders += summary.orders;
+        self.trades += summary.trades;
+        self.ledger_entries += summary.ledger_entries;
+        self.replies += summary.replies;
+        self.feed_messages += summary.feed_messages;
+        self.connections += summary.connections;
+        self.kills += summary.kills;
+        self.power_cuts += summary.power_cuts;
+        self.snapshot_starts += summary.snapshot_starts;
+        self.simulated_ns += summary.simulated_ns;
+        self.hits.add(&summary.hits);
+    }
+
+    fn figures(&self, seconds: f64) -> serde_json::Value {
+        json!({
+            "schema": "damrak/sim-total/1",
+            "seeds": self.seeds,
+            "inputs": self.inputs,
+            "orders": self.orders,
+            "trades": self.trades,
+            "ledger_entries": self.ledger_entries,
+            "replies": self.replies,
+            "feed_messages": self.feed_messages,
+            "connections": self.connections,
+            "kills": self.kills,
+            "power_cuts": self.power_cuts,
+            "snapshot_starts": self.snapshot_starts,
+            "simulated_s": self.simulated_ns as f64 / 1e9,
+            "hits": hits(&self.hits),
+            "never_hit": self.hits.missing(),
+            "seconds": seconds,
+            "passed": true,
+        })
+    }
+
+    fn lines(&self, seconds: f64) -> String {
+        let mut lines = format!(
+            "{} seeds: {} inputs, {} orders, {} trades, {} ledger entries, {} replies, {} \
+             messages of the feed, {} kills ({} with the power), {} starts from a snapshot: all \
+             equal, {seconds:.1} s",
+            grouped(self.seeds),
+            grouped(self.inputs),
+            grouped(self.orders),
+            grouped(self.trades),
+            grouped(self.ledger_entries),
+            grouped(self.replies),
+            grouped(self.feed_messages),
+            grouped(self.kills),
+            grouped(self.power_cuts),
+            grouped(self.snapshot_starts),
+        );
+        let Hits { faults, whims, killed_after, damaged_starts } = &self.hits;
+        let named = |counts: &BTreeMap<&'static str, u64>| {
+            let words = counts.iter().map(|(name, count)| format!("{name} {}", grouped(*count)));
+            words.collect::<Vec<_>>().join(", ")
+        };
+        let after = killed_after.iter().map(|(name, count)| format!("{name} {}", grouped(*count)));
+        lines.push_str(&format!("\nfaults: {}", named(faults)));
+        lines.push_str(&format!("\nchosen otherwise: {}", named(whims)));
+        lines.push_str(&format!("\nkilled after: {}", after.collect::<Vec<_>>().join(", ")));
+        lines.push_str(&format!("\nstarts on a damaged disk: {}", named(damaged_starts)));
+        lines
+    }
+}
+
+fn hits(hits: &Hits) -> serde_json::Value {
     json!({
-        "schema": "damrak/sim/1",
+        "faults": hits.faults,
+        "whims": hits.whims,
+        "killed_after": hits.killed_after,
+        "damaged_starts": hits.damaged_starts,
+    })
+}
+
+fn figures(summary: &Summary) -> serde_json::Value {
+    json!({
+        "schema": "damrak/sim/2",
         "seed": summary.seed,
         "inputs": summary.inputs,
         "orders": summary.orders,
         "trades": summary.trades,
+        "ledger_entries": summary.ledger_entries,
         "replies": summary.replies,
         "feed_messages": summary.feed_messages,
         "connections": summary.connections,
@@ -77,15 +375,15 @@ fn figures(summary: &Summary, seconds: f64) -> serde_json::Value {
         "snapshot_starts": summary.snapshot_starts,
         "simulated_s": summary.simulated_ns as f64 / 1e9,
         "state_hash": format!("{:016x}", summary.state_hash),
-        "seconds": seconds,
+        "hits": hits(&summary.hits),
         "passed": true,
     })
 }
 
-fn line(summary: &Summary, seconds: f64) -> String {
+fn line(summary: &Summary) -> String {
     format!(
         "seed {}: {} inputs, {} orders, {} trades, {} replies over {} connections, {} kills ({} \
-         with the power), {} starts from a snapshot, state {:016x}: all equal, {seconds:.2} s",
+         with the power), {} starts from a snapshot, state {:016x}: all equal",
         summary.seed,
         grouped(summary.inputs),
         grouped(summary.orders),

@@ -10,13 +10,59 @@ use wire::{
     soupbintcp::{Client, ClientHappening, LoginRequest, Timers},
 };
 
-use super::faults::Faults;
+use super::faults::{FaultKind, Faults};
 
 /// How long a client waits before it connects again, in nanoseconds.
 const RECONNECT_NS: u64 = 50_000_000;
 
 /// The longest time a byte or a datagram is under way, in nanoseconds.
 const DELAY_NS_MAX: u64 = 2_000_000;
+
+/// How long what is late is under way at most, in nanoseconds.
+const LATE_NS_MAX: u64 = 400_000_000;
+
+/// When nothing comes through.
+#[derive(Clone, Copy, Debug, Default)]
+struct Partition {
+    to_venue_until_ns: u64,
+    to_client_until_ns: u64,
+}
+
+impl Partition {
+    /// May begin now, for up to 5 s; up to 20 s now and then, which is more than anybody waits.
+    fn may_begin(&mut self, faults: &mut Faults, now_ns: u64) {
+        if faults.strikes(FaultKind::Partition) {
+            let until_ns = now_ns + Self::length(faults, FaultKind::Partition);
+            (self.to_venue_until_ns, self.to_client_until_ns) = (until_ns, until_ns);
+        }
+        if faults.strikes(FaultKind::HalfPartition) {
+            let until_ns = now_ns + Self::length(faults, FaultKind::HalfPartition);
+            match faults.below(FaultKind::HalfPartition, 2) {
+                0 => self.to_venue_until_ns = until_ns,
+                _ => self.to_client_until_ns = until_ns,
+            }
+        }
+    }
+
+    fn length(faults: &mut Faults, kind: FaultKind) -> u64 {
+        let is_long = faults.below(kind, 8) == 0;
+        faults.below(kind, if is_long { 20_000_000_000 } else { 300_000_000 })
+    }
+
+    fn reaches_venue(&self, faults: &Faults, now_ns: u64) -> bool {
+        !faults.on || self.to_venue_until_ns <= now_ns
+    }
+
+    fn reaches_client(&self, faults: &Faults, now_ns: u64) -> bool {
+        !faults.on || self.to_client_until_ns <= now_ns
+    }
+}
+
+/// How long something is under way.
+fn delay_ns(faults: &mut Faults, rng: &mut Rng) -> u64 {
+    let late = faults.strikes(FaultKind::Delay);
+    rng.below(DELAY_NS_MAX) + if late { faults.below(FaultKind::Delay, LATE_NS_MAX) } else { 0 }
+}
 
 /// A participant who speaks SoupBinTCP over a network that delays, splits and cuts.
 pub struct TcpClient {
@@ -31,6 +77,10 @@ pub struct TcpClient {
     pub refused: u64,
     /// Connections so far.
     pub connections: u64,
+    partition: Partition,
+    /// Until then it takes at most so many bytes a turn.
+    slow_until_ns: u64,
+    slow_bytes: usize,
 }
 
 struct Connection {
@@ -42,6 +92,8 @@ struct Connection {
     to_venue_ns: u64,
     to_client_ns: u64,
     logged_in: bool,
+    /// The client ends its sending after so many more bytes.
+    finishes_after: Option<usize>,
 }
 
 impl TcpClient {
@@ -56,6 +108,9 @@ impl TcpClient {
             connect_due_ns: 0,
             refused: 0,
             connections: 0,
+            partition: Partition::default(),
+            slow_until_ns: 0,
+            slow_bytes: 0,
         }
     }
 
@@ -75,10 +130,35 @@ impl TcpClient {
         }
     }
 
-    /// The connection breaks, at both ends or only seen from here.
-    pub fn cut(&mut self, network: &FakeStream, now_ns: u64) {
-        if let Some(connection) = self.connection.take() {
+    /// What may go wrong with this client, or its connection, now.
+    fn suffer(&mut self, network: &FakeStream, faults: &mut Faults, now_ns: u64) {
+        self.partition.may_begin(faults, now_ns);
+        if faults.strikes(FaultKind::SlowClient) {
+            self.slow_until_ns = now_ns + faults.below(FaultKind::SlowClient, 200_000_000);
+            self.slow_bytes = 1 + faults.below(FaultKind::SlowClient, 20) as usize;
+        }
+        if faults.strikes(FaultKind::StuckClient) {
+            let is_long = faults.below(FaultKind::StuckClient, 4) == 0;
+            let most = if is_long { 20_000_000_000 } else { 200_000_000 };
+            self.slow_until_ns = now_ns + faults.below(FaultKind::StuckClient, most);
+            self.slow_bytes = 0;
+        }
+        let Some(connection) = &mut self.connection else { return };
+        if self.slow_until_ns > now_ns {
+            network.set_room(connection.id, 1 + self.slow_bytes * 16);
+        } else {
+            network.set_room(connection.id, 64 * 1024);
+        }
+        if faults.strikes(FaultKind::CutInReply) {
+            network.cut_after(connection.id, faults.below(FaultKind::CutInReply, 300) as usize);
+        }
+        if faults.strikes(FaultKind::CutInRequest) {
+            let bytes = faults.below(FaultKind::CutInRequest, 200) as usize;
+            connection.finishes_after = Some(bytes);
+        }
+        if faults.strikes(FaultKind::Cut) {
             network.cut(connection.id);
+            self.connection = None;
             self.connect_due_ns = now_ns + RECONNECT_NS;
         }
     }
@@ -96,12 +176,15 @@ impl TcpClient {
     pub fn turn(
         &mut self,
         network: &FakeStream,
-        faults: &Faults,
+        faults: &mut Faults,
         rng: &mut Rng,
         now_ns: u64,
     ) -> Result<(), String> {
+        self.suffer(network, faults, now_ns);
+        let reaches_venue = self.partition.reaches_venue(faults, now_ns);
+        let reaches_client = self.partition.reaches_client(faults, now_ns);
         let Some(connection) = &mut self.connection else {
-            if now_ns >= self.connect_due_ns {
+            if now_ns >= self.connect_due_ns && reaches_venue {
                 self.connect(network, now_ns);
             }
             return Ok(());
@@ -109,28 +192,45 @@ impl TcpClient {
         let broken = |what: String| format!("client {}: {what}", self.username);
 
         let outgoing = connection.session.outgoing();
-        if !outgoing.is_empty() {
-            let len = if faults.on {
+        if !outgoing.is_empty() && connection.finishes_after != Some(0) {
+            let mut len = if faults.on {
                 1 + rng.below(outgoing.len() as u64) as usize
             } else {
                 outgoing.len()
             };
+            if let Some(left) = &mut connection.finishes_after {
+                len = len.min(*left);
+                *left -= len;
+            }
             let bytes = outgoing[..len].to_vec();
             connection.session.sent(len);
-            connection.to_venue_ns = connection.to_venue_ns.max(now_ns + rng.below(DELAY_NS_MAX));
+            let due_ns = now_ns + delay_ns(faults, rng);
+            connection.to_venue_ns = connection.to_venue_ns.max(due_ns);
             connection.to_venue.send(connection.to_venue_ns, bytes);
         }
-        while let Some(bytes) = connection.to_venue.arrived(now_ns) {
+        while reaches_venue && let Some(bytes) = connection.to_venue.arrived(now_ns) {
             network.deliver(connection.id, &bytes);
         }
-        let taken_max = if faults.on { 1 + rng.below(4096) as usize } else { usize::MAX };
-        let written = network.take(connection.id, taken_max);
+        if connection.finishes_after == Some(0) && connection.to_venue.next_due_ns().is_none() {
+            connection.finishes_after = None;
+            network.finish(connection.id);
+        }
+        let taken_max = if !faults.on {
+            usize::MAX
+        } else if self.slow_until_ns > now_ns {
+            self.slow_bytes
+        } else {
+            1 + rng.below(4096) as usize
+        };
+        let written =
+            if reaches_client { network.take(connection.id, taken_max) } else { Vec::new() };
         if !written.is_empty() {
-            connection.to_client_ns = connection.to_client_ns.max(now_ns + rng.below(DELAY_NS_MAX));
+            let due_ns = now_ns + delay_ns(faults, rng);
+            connection.to_client_ns = connection.to_client_ns.max(due_ns);
             connection.to_client.send(connection.to_client_ns, written);
         }
         let mut ended = false;
-        while let Some(bytes) = connection.to_client.arrived(now_ns) {
+        while reaches_client && let Some(bytes) = connection.to_client.arrived(now_ns) {
             connection.session.receive(&bytes, now_ns).map_err(|violation| {
                 broken(format!("the venue broke the protocol: {violation}"))
             })?;
@@ -165,9 +265,10 @@ impl TcpClient {
             }
         }
         let silent = connection.session.tick(now_ns).is_err();
-        let gone = network.is_finished(connection.id)
+        let gone = reaches_client
+            && network.is_finished(connection.id)
             && connection.to_client.next_due_ns().is_none()
-            && network.take(connection.id, 0).is_empty();
+            && network.waiting(connection.id) == 0;
         if ended || silent || gone {
             let id = connection.id;
             network.cut(id);
@@ -190,6 +291,7 @@ impl TcpClient {
             to_venue_ns: now_ns,
             to_client_ns: now_ns,
             logged_in: false,
+            finishes_after: None,
         });
     }
 }
@@ -203,6 +305,7 @@ pub struct DatagramClient {
     pub heard: Vec<Vec<u8>>,
     to_client: Transit<Vec<u8>>,
     to_venue: Transit<Vec<u8>>,
+    partition: Partition,
 }
 
 impl DatagramClient {
@@ -214,6 +317,7 @@ impl DatagramClient {
             heard: Vec::new(),
             to_client: Transit::new(),
             to_venue: Transit::new(),
+            partition: Partition::default(),
         }
     }
 
@@ -223,13 +327,17 @@ impl DatagramClient {
     }
 
     /// Sends a datagram to the venue.
-    pub fn send(&mut self, datagram: Vec<u8>, faults: &Faults, rng: &mut Rng, now_ns: u64) {
-        transmit(&mut self.to_venue, datagram, faults, rng, now_ns);
+    pub fn send(&mut self, datagram: Vec<u8>, faults: &mut Faults, rng: &mut Rng, now_ns: u64) {
+        if self.partition.reaches_venue(faults, now_ns) {
+            transmit(&mut self.to_venue, datagram, faults, rng, now_ns);
+        }
     }
 
     /// A datagram of the venue is on its way.
-    pub fn incoming(&mut self, datagram: Vec<u8>, faults: &Faults, rng: &mut Rng, now_ns: u64) {
-        transmit(&mut self.to_client, datagram, faults, rng, now_ns);
+    pub fn incoming(&mut self, datagram: Vec<u8>, faults: &mut Faults, rng: &mut Rng, now_ns: u64) {
+        if self.partition.reaches_client(faults, now_ns) {
+            transmit(&mut self.to_client, datagram, faults, rng, now_ns);
+        }
     }
 
     /// One turn: datagrams arrive both ways, and what is missing is asked for at `requests`.
@@ -239,10 +347,11 @@ impl DatagramClient {
     pub fn turn(
         &mut self,
         requests: &FakeDatagram,
-        faults: &Faults,
+        faults: &mut Faults,
         rng: &mut Rng,
         now_ns: u64,
     ) -> Result<(), String> {
+        self.partition.may_begin(faults, now_ns);
         while let Some(datagram) = self.to_venue.arrived(now_ns) {
             requests.deliver(self.address, &datagram);
         }
@@ -254,7 +363,7 @@ impl DatagramClient {
         }
         if let Some(request) = self.receiver.next_request(now_ns) {
             let bytes = request.encode();
-            transmit(&mut self.to_venue, bytes.to_vec(), faults, rng, now_ns);
+            self.send(bytes.to_vec(), faults, rng, now_ns);
         }
         Ok(())
     }
@@ -263,16 +372,16 @@ impl DatagramClient {
 fn transmit(
     transit: &mut Transit<Vec<u8>>,
     datagram: Vec<u8>,
-    faults: &Faults,
+    faults: &mut Faults,
     rng: &mut Rng,
     now_ns: u64,
 ) {
-    if faults.on && rng.below(1000) < faults.loss_per_mille {
+    if faults.strikes(FaultKind::Loss) {
         return;
     }
-    if faults.on && rng.below(1000) < faults.duplication_per_mille {
-        transit.send(now_ns + rng.below(DELAY_NS_MAX), datagram.clone());
+    if faults.strikes(FaultKind::Duplication) {
+        transit.send(now_ns + delay_ns(faults, rng), datagram.clone());
     }
     // Each takes its own time, so datagrams overtake each other.
-    transit.send(now_ns + rng.below(DELAY_NS_MAX), datagram);
+    transit.send(now_ns + delay_ns(faults, rng), datagram);
 }

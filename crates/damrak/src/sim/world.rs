@@ -1,6 +1,8 @@
 use std::{
+    collections::BTreeSet,
     fmt,
     net::SocketAddr,
+    panic::{AssertUnwindSafe, catch_unwind},
     sync::{
         Arc,
         atomic::{AtomicU64, Ordering},
@@ -10,6 +12,7 @@ use std::{
 
 use engine::Engine;
 use flow::{
+    agreement,
     feed::FeedBook,
     generator::{CommandFlow, Profile},
     model::Model,
@@ -19,20 +22,21 @@ use gateway::{
     Submission,
     fake::{FakeDatagram, FakeStream},
 };
-use journal::{Crash, CrashStorage};
-use market::{Command, Event, InstrumentChange, Timestamp, VenueCommand};
-use ring::{Clock, Producer, Runner};
+use market::{Command, Event, Timestamp};
+use ring::{Agent, Producer};
 use wire::ouch;
 
 use super::{
     client::{DatagramClient, TcpClient},
-    faults::Faults,
+    disk::Disk,
+    faults::{FaultKind, FaultSet, Faults, Hits},
 };
 use crate::{
     audit::{self, Derived, Digest},
-    config::{Config, DurabilityConfig},
+    config::{Config, Decimal, DurabilityConfig},
     pipeline::{self, Edges, Gauges, Networks},
     recovery,
+    stage::{Whim, Whims},
 };
 
 /// Sessions that speak SoupBinTCP; they come first.
@@ -44,25 +48,42 @@ const UDP_SESSIONS: usize = 1;
 /// 2026-01-02 09:30 UTC, when every simulated day begins.
 const START_NS: u64 = 1_767_346_200_000_000_000;
 
-/// Quiet ticks after which everything under way has arrived and every timer has run out, of this
-/// length at most: 10 s together, where the longest wait for a lost message is some 3 s (a
-/// heartbeat that tells of it, a request that times out, the answer).
-const SETTLE_TICKS: u64 = 20_000;
-const SETTLE_TICK_NS_MAX: u64 = 1_000_000;
+/// Once nothing breaks any more, the longest wait for a lost message is some 3 s (a heartbeat that
+/// tells of it, a request that times out, the answer): who has heard nothing for this long has heard
+/// everything that was said.
+const QUIET_NS: u64 = 4_000_000_000;
+
+/// So long at least, and at most, until nothing suffers any more from what broke before: both ends
+/// notice within 15 s that a connection is dead.
+const MEND_NS: u64 = 1_000_000_000;
+const MEND_NS_MAX: u64 = 60_000_000_000;
+
+/// Time between two ticks while all settles, at most.
+const SETTLE_TICK_NS_MAX: u64 = 20_000_000;
 
 /// What to simulate.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct Options {
     /// Everything follows from it.
     pub seed: u64,
     /// Turns of the venue with clients sending.
     pub ticks: u64,
-    /// Messages are lost, repeated, reordered and cut, and the venue is killed.
-    pub faults: bool,
+    /// What may go wrong.
+    pub faults: FaultSet,
+    /// The commands that are given, by their numbers from 1, one each tick; all of them for `None`.
+    pub commands: Option<BTreeSet<u64>>,
+}
+
+impl Options {
+    /// A whole run of this seed.
+    #[must_use]
+    pub fn new(seed: u64, ticks: u64, faults: FaultSet) -> Self {
+        Self { seed, ticks, faults, commands: None }
+    }
 }
 
 /// What a run that found nothing wrong came to.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Summary {
     /// The seed.
     pub seed: u64,
@@ -72,13 +93,15 @@ pub struct Summary {
     pub orders: u64,
     /// Trades.
     pub trades: u64,
+    /// Entries in the ledger of accounts.
+    pub ledger_entries: u64,
     /// Replies that clients heard.
     pub replies: u64,
     /// Messages the feed's reader heard.
     pub feed_messages: u64,
     /// Connections clients made.
     pub connections: u64,
-    /// Times the venue was killed.
+    /// Times the venue was killed, or stopped because its disk failed.
     pub kills: u64,
     /// Of them, times the power went with it.
     pub power_cuts: u64,
@@ -88,6 +111,8 @@ pub struct Summary {
     pub simulated_ns: u64,
     /// Hash of the final state.
     pub state_hash: u64,
+    /// What went wrong on purpose.
+    pub hits: Hits,
 }
 
 /// Something that must hold did not.
@@ -115,24 +140,31 @@ impl std::error::Error for Violation {}
 /// Something that must hold did not.
 pub fn run(options: &Options) -> Result<Summary, Violation> {
     let mut world = World::new(options);
-    world.play(options.ticks).map_err(|what| Violation {
-        seed: options.seed,
-        tick: world.tick,
-        what,
-    })
+    // Where a panic ends the process, this never returns.
+    let played = catch_unwind(AssertUnwindSafe(|| world.play(options.ticks)));
+    let outcome = played.unwrap_or_else(|panic| {
+        let text = panic.downcast_ref::<String>().cloned();
+        let text = text.or_else(|| panic.downcast_ref::<&str>().map(|text| (*text).to_owned()));
+        Err(format!("panic: {}", text.unwrap_or_default()))
+    });
+    outcome.map_err(|what| Violation { seed: options.seed, tick: world.tick, what })
 }
 
-struct FakeClock(AtomicU64);
-
-impl Clock for FakeClock {
-    fn now_ns(&self) -> u64 {
-        self.0.load(Ordering::Relaxed)
-    }
+/// What a run would ask for, by number: all, or those of the options.
+#[must_use]
+pub fn commands(options: &Options) -> Vec<(u64, Command)> {
+    let mut flow = World::new(options).flow;
+    let numbers = 1..=options.ticks;
+    let all = numbers.map(|number| (number, flow.next_command()));
+    let is_given = |number| options.commands.as_ref().is_none_or(|given| given.contains(&number));
+    all.filter(|(number, _)| is_given(*number)).collect()
 }
 
 /// The venue as it runs between two kills.
 struct VenueLife {
-    runner: Runner,
+    agents: Vec<Box<dyn Agent>>,
+    /// The ticks until which each has no turn.
+    stuck_until: Vec<u64>,
     gauges: Gauges,
     commands: Producer<Submission>,
     order_entry: FakeStream,
@@ -141,18 +173,40 @@ struct VenueLife {
     re_request: FakeDatagram,
 }
 
+/// What a run is at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Phase {
+    /// Clients ask, and things go wrong.
+    Trading,
+    /// Nothing goes wrong any more.
+    Mending,
+    /// And nothing is sequenced any more.
+    Ending,
+}
+
+/// How a turn of the venue ended before its end.
+enum Stopped {
+    /// It was killed after the turn of this stage.
+    Killed(String),
+    /// Its storage stopped in the middle of something.
+    Torn(String),
+    /// A stage could not go on.
+    Failed(String),
+}
+
 struct World {
     seed: u64,
     tick: u64,
     rng: Rng,
     faults: Faults,
-    with_faults: bool,
-    is_settling: bool,
-    clock: Arc<FakeClock>,
+    phase: Phase,
+    now_ns: Arc<AtomicU64>,
     config: Config,
-    disk: CrashStorage,
+    disk: Disk,
+    whims: Whims,
     venue: Option<VenueLife>,
     flow: CommandFlow,
+    given: Option<BTreeSet<u64>>,
     tcp: Vec<TcpClient>,
     udp: Vec<DatagramClient>,
     feed: DatagramClient,
@@ -165,16 +219,7 @@ impl World {
     fn new(options: &Options) -> Self {
         let mut rng = Rng::new(options.seed);
         let config = config(&mut rng);
-        let profile = Profile {
-            sessions: (TCP_SESSIONS + UDP_SESSIONS) as u16,
-            instruments: config.instruments.len() as u16,
-            beyond_ouch_percent: 0,
-            venue_per_mille: 6,
-            waits_percent: 0,
-            patient_percent: 0,
-            good_till_time_percent: 0,
-            ..Profile::default()
-        };
+        let profile = profile(&mut rng, config.instruments.len() as u16);
         let address = |port: u16| SocketAddr::from(([127, 0, 0, 1], port));
         let tcp = (0..TCP_SESSIONS)
             .map(|index| {
@@ -187,21 +232,20 @@ impl World {
             .iter()
             .map(|row| DatagramClient::new(row.udp.expect("the others speak UDP")))
             .collect();
+        let with_whims = options.faults != FaultSet::NONE && rng.below(4) > 0;
+        let whims = with_whims.then(|| Whims::of(rng.next_u64(), rng.range(2, 60)));
         Self {
             seed: options.seed,
             tick: 0,
-            faults: Faults {
-                on: options.faults,
-                loss_per_mille: rng.below(100),
-                duplication_per_mille: rng.below(50),
-            },
-            with_faults: options.faults,
-            is_settling: false,
-            clock: Arc::new(FakeClock(AtomicU64::new(START_NS))),
+            faults: Faults::new(rng.next_u64(), options.faults),
+            phase: Phase::Trading,
+            now_ns: Arc::new(AtomicU64::new(START_NS)),
             flow: CommandFlow::new(rng.next_u64(), profile),
+            given: options.commands.clone(),
             rng,
             config,
-            disk: CrashStorage::new(),
+            disk: Disk::new(),
+            whims: whims.unwrap_or_default(),
             venue: None,
             tcp,
             udp,
@@ -217,17 +261,13 @@ impl World {
         for _ in 0..ticks {
             self.trade();
             self.turn()?;
-            if self.with_faults {
-                self.break_something()?;
-            }
         }
         self.settle()?;
-        let summary = self.audit()?;
-        Ok(summary)
+        self.audit()
     }
 
     fn now_ns(&self) -> u64 {
-        self.clock.now_ns()
+        self.now_ns.load(Ordering::Relaxed)
     }
 
     fn start_venue(&mut self) -> Result<(), String> {
@@ -243,23 +283,27 @@ impl World {
             networks.market_data.clone(),
             networks.re_request.clone(),
         );
-        let edges = Edges { feed_destination: self.feed.address(), notices: || None };
+        let edges = Edges {
+            feed_destination: self.feed.address(),
+            notices: || None,
+            whims: self.whims.clone(),
+        };
         let now_ns = self.now_ns();
         let venue = pipeline::assemble(
             &self.config,
             networks,
             &edges,
-            Box::new(self.disk.clone()),
-            Box::new(self.disk.clone()),
+            Box::new(self.disk.storage().clone()),
+            Box::new(self.disk.storage().clone()),
             self.seed,
             now_ns,
         )
         .map_err(|failure| format!("the venue does not start: {failure}"))?;
         self.snapshot_starts += u64::from(venue.recovered.snapshot.is_some());
-        let clock: Arc<dyn Clock> = self.clock.clone();
-        let agents = venue.agents.into_values().chain(venue.snapshots).collect();
+        let agents: Vec<_> = venue.agents.into_values().chain(venue.snapshots).collect();
         self.venue = Some(VenueLife {
-            runner: Runner::new(agents, clock),
+            stuck_until: vec![0; agents.len()],
+            agents,
             gauges: venue.gauges,
             commands: venue.commands,
             order_entry: life.0,
@@ -270,20 +314,39 @@ impl World {
         Ok(())
     }
 
-    /// Some client may ask for something.
+    /// Some client may ask for something, or the venue's own people.
     fn trade(&mut self) {
         let now_ns = self.now_ns();
         let command = self.flow.next_command();
-        if self.submit(&command) {
+        let number = self.tick + 1;
+        if self.given.as_ref().is_some_and(|given| !given.contains(&number)) {
             return;
         }
+        let session = session_of(&command);
         // The flow also asks for what no field of OUCH can hold; that is for the core alone.
-        if lots(&command) > u64::from(u32::MAX) {
+        if session.is_some() && lots(&command) > u64::from(u32::MAX) {
             return;
         }
-        let Some(message) = ouch::request(&command) else { return };
-        let Some(session) = session_of(&command) else { return };
-        let bytes: &[u8] = &message;
+        match (session, ouch::request(&command)) {
+            (Some(session), Some(message)) => {
+                let bytes: &[u8] = &message;
+                self.send(session, bytes, now_ns);
+            }
+            // What OUCH cannot say comes in beside it, as from another gateway.
+            _ => self.submit(command),
+        }
+        // And sometimes there is noise on the wire.
+        if self.faults.strikes(FaultKind::Noise) {
+            let length = self.faults.below(FaultKind::Noise, 60);
+            let mut byte = || self.faults.below(FaultKind::Noise, 256) as u8;
+            let noise: Vec<u8> = (0..length).map(|_| byte()).collect();
+            let sessions = (TCP_SESSIONS + UDP_SESSIONS) as u64;
+            let session = self.faults.below(FaultKind::Noise, sessions) as usize;
+            self.send(session, &noise, now_ns);
+        }
+    }
+
+    fn send(&mut self, session: usize, bytes: &[u8], now_ns: u64) {
         if session < TCP_SESSIONS {
             self.tcp[session].send(bytes, now_ns);
         } else if let Some(client) = self.udp.get_mut(session - TCP_SESSIONS) {
@@ -294,137 +357,167 @@ impl World {
                 block.extend(bytes);
                 block
             };
-            client.send(datagram, &self.faults, &mut self.rng, now_ns);
-        }
-        // And sometimes there is noise on the wire.
-        if self.faults.on && self.rng.below(500) == 0 {
-            let noise: Vec<u8> =
-                (0..self.rng.below(60)).map(|_| self.rng.next_u64() as u8).collect();
-            match self.rng.below(2) {
-                0 => {
-                    let client = self.rng.below(TCP_SESSIONS as u64) as usize;
-                    self.tcp[client].send(&noise, now_ns);
-                }
-                _ => self.udp[0].send(noise, &self.faults, &mut self.rng, now_ns),
-            }
+            client.send(datagram, &mut self.faults, &mut self.rng, now_ns);
         }
     }
 
-    /// What only the venue itself may ask goes in beside what participants ask. Increments and round
-    /// lots stay those of the configuration, which is held against them at each start.
-    fn submit(&mut self, command: &Command) -> bool {
-        let is_configured = match command {
-            Command::Venue(VenueCommand::ConfigureInstrument(configure)) => matches!(
-                configure.change,
-                InstrumentChange::PriceIncrement(_) | InstrumentChange::RoundLot(_)
-            ),
-            Command::Venue(_) => false,
-            _ => return false,
-        };
-        let removes = matches!(command, Command::Venue(VenueCommand::RemoveInstrument(_)));
-        if !is_configured && !removes {
-            let received = Timestamp(self.now_ns());
-            let venue = self.venue.as_mut().expect("the venue runs between kills");
-            // A full ring is a command that was not given.
-            let _ = venue.commands.try_publish(Submission { received, command: *command });
+    /// What the venue's own people ask goes in beside what participants ask. Days do not end, and
+    /// sessions are those of the configuration.
+    fn submit(&mut self, command: Command) {
+        if matches!(command, Command::System(_) | Command::AddSession(_)) {
+            return;
         }
-        true
+        let received = Timestamp(self.now_ns());
+        let venue = self.venue.as_mut().expect("the venue runs between kills");
+        // A full ring is a command that was not given.
+        let _ = venue.commands.try_publish(Submission { received, command });
     }
 
     /// Time goes on, the venue takes a turn, and what is under way arrives.
     fn turn(&mut self) -> Result<(), String> {
         self.tick += 1;
-        let step = if self.is_settling {
+        let step = if self.phase != Phase::Trading {
             self.rng.below(SETTLE_TICK_NS_MAX)
-        } else if self.with_faults && self.rng.below(2000) == 0 {
-            self.rng.below(3_000_000_000)
+        } else if self.faults.strikes(FaultKind::TimeJump) {
+            self.faults.below(FaultKind::TimeJump, 3_000_000_000)
         } else {
             self.rng.below(200_000)
         };
-        self.clock.0.fetch_add(step, Ordering::Relaxed);
+        self.now_ns.fetch_add(step, Ordering::Relaxed);
+        self.disk.suffer(&mut self.faults, self.tick);
+        if let Err(stopped) = self.turn_venue() {
+            self.restart(stopped)?;
+        }
         let now_ns = self.now_ns();
         let venue = self.venue.as_mut().expect("the venue runs between kills");
-        venue.runner.turn().map_err(|failure| format!("an agent failed: {failure}"))?;
-
         for client in &mut self.tcp {
-            client.turn(&venue.order_entry, &self.faults, &mut self.rng, now_ns)?;
+            client.turn(&venue.order_entry, &mut self.faults, &mut self.rng, now_ns)?;
         }
         while let Some((to, datagram)) = venue.order_entry_udp.take() {
             let client = self.udp.iter_mut().find(|client| client.address() == to);
             client
                 .ok_or_else(|| format!("the venue sent replies to {to}, where nobody is"))?
-                .incoming(datagram, &self.faults, &mut self.rng, now_ns);
+                .incoming(datagram, &mut self.faults, &mut self.rng, now_ns);
         }
         for client in &mut self.udp {
-            client.turn(&venue.order_entry_udp, &self.faults, &mut self.rng, now_ns)?;
+            client.turn(&venue.order_entry_udp, &mut self.faults, &mut self.rng, now_ns)?;
         }
         for source in [&venue.market_data, &venue.re_request] {
             while let Some((to, datagram)) = source.take() {
                 if to != self.feed.address() {
                     return Err(format!("the venue sent market data to {to}, where nobody is"));
                 }
-                self.feed.incoming(datagram, &self.faults, &mut self.rng, now_ns);
+                self.feed.incoming(datagram, &mut self.faults, &mut self.rng, now_ns);
             }
         }
-        self.feed.turn(&venue.re_request, &self.faults, &mut self.rng, now_ns)
+        self.feed.turn(&venue.re_request, &mut self.faults, &mut self.rng, now_ns)
     }
 
-    /// A connection is cut, or the venue is killed, now and then.
-    fn break_something(&mut self) -> Result<(), String> {
+    /// One turn of each stage, but of those that are slow or stuck.
+    fn turn_venue(&mut self) -> Result<(), Stopped> {
         let now_ns = self.now_ns();
-        if self.rng.below(700) == 0 {
-            let index = self.rng.below(TCP_SESSIONS as u64) as usize;
-            let venue = self.venue.as_ref().expect("the venue runs between kills");
-            self.tcp[index].cut(&venue.order_entry, now_ns);
+        let faults = &mut self.faults;
+        let venue = self.venue.as_mut().expect("the venue runs between kills");
+        for (agent, stuck_until) in venue.agents.iter_mut().zip(&mut venue.stuck_until) {
+            if faults.strikes(FaultKind::StuckStage) {
+                *stuck_until = self.tick + faults.below(FaultKind::StuckStage, 400);
+            }
+            let is_stuck = match self.phase {
+                Phase::Trading => *stuck_until > self.tick,
+                Phase::Mending => false,
+                Phase::Ending => agent.name() == "sequencer",
+            };
+            if !is_stuck && !faults.strikes(FaultKind::SlowStage) {
+                let done = agent.do_work(now_ns);
+                if self.disk.storage().stopped().is_some() {
+                    return Err(Stopped::Torn(agent.name().to_owned()));
+                }
+                done.map_err(|error| Stopped::Failed(format!("{}: {error}", agent.name())))?;
+            }
+            if faults.strikes(FaultKind::Kill) {
+                return Err(Stopped::Killed(agent.name().to_owned()));
+            }
         }
-        if self.rng.below(4000) == 0 {
-            self.kill()?;
+        for kind in
+            [FaultKind::PowerCut, FaultKind::ScatteredPowerCut, FaultKind::UnpromisedPowerCut]
+        {
+            if faults.wants(kind) && self.disk.may_lose_power(kind, &self.config) {
+                faults.count(kind);
+                self.disk.lose_power_next(kind);
+                return Err(Stopped::Killed("all stages".to_owned()));
+            }
         }
         Ok(())
     }
 
-    /// The venue is killed as it stands, perhaps with the power, and started again.
-    fn kill(&mut self) -> Result<(), String> {
+    /// The venue has come to an end, perhaps with the power, and is started again.
+    fn restart(&mut self, stopped: Stopped) -> Result<(), String> {
+        let after = match stopped {
+            Stopped::Killed(name) | Stopped::Torn(name) => name,
+            Stopped::Failed(what) => {
+                if !self.disk.may_fail() {
+                    return Err(format!("an agent failed, though its disk is well: {what}"));
+                }
+                what.split(':').next().unwrap_or_default().to_owned()
+            }
+        };
+        *self.faults.hits.killed_after.entry(after).or_default() += 1;
         self.kills += 1;
         self.venue = None;
-        // What is promised to survive decides what may be taken away.
-        let power =
-            self.config.journal.durability == DurabilityConfig::Synced && self.rng.below(2) == 0;
-        if power {
-            self.power_cuts += 1;
-            self.disk.crash(Crash::Power {
-                unsynced_bytes: self.rng.below(256),
-                unsynced_names: self.rng.below(2) == 0,
-            });
-        } else {
-            self.disk.crash(Crash::Process);
+        let is_synced = self.config.journal.durability == DurabilityConfig::Synced;
+        let with_power = self.disk.crash(&mut self.faults, is_synced);
+        self.power_cuts += u64::from(with_power);
+        if self.faults.strikes(FaultKind::ClockSetBack) {
+            let back = self.faults.below(FaultKind::ClockSetBack, 2_000_000_000);
+            let now_ns = self.now_ns();
+            self.now_ns.store((now_ns - back).max(START_NS), Ordering::Relaxed);
         }
         let now_ns = self.now_ns();
         self.tcp.iter_mut().for_each(|client| client.venue_died(now_ns));
+        self.disk.judge(&self.config, &mut self.faults)?;
         self.audit_promises()?;
         self.start_venue()
     }
 
-    /// Faults end, and everything under way arrives.
+    /// Faults end, everybody comes back, and everything under way arrives.
     fn settle(&mut self) -> Result<(), String> {
         self.faults.on = false;
-        self.is_settling = true;
-        for _ in 0..SETTLE_TICKS {
+        self.phase = Phase::Mending;
+        self.disk.recover_room();
+        let begun_ns = self.now_ns();
+        while self.now_ns() - begun_ns < MEND_NS || !self.are_all_in() {
             self.turn()?;
+            if self.now_ns() - begun_ns > MEND_NS_MAX {
+                return Err("a client cannot log in, though nothing is broken".into());
+            }
         }
-        match self.tcp.iter().position(|client| !client.is_logged_in()) {
-            Some(index) => Err(format!("client {index} cannot log in, though nothing is broken")),
-            None => Ok(()),
+        // Orders that expire and auctions that are announced would go on for long.
+        self.phase = Phase::Ending;
+        let begun_ns = self.now_ns();
+        let (mut heard, mut quiet_since_ns) = (0, begun_ns);
+        while self.now_ns() - quiet_since_ns < QUIET_NS {
+            self.turn()?;
+            let now_heard = self.heard().map(Vec::len).sum::<usize>() + self.feed.heard.len();
+            if heard != now_heard {
+                (heard, quiet_since_ns) = (now_heard, self.now_ns());
+            }
         }
+        Ok(())
     }
 
-    /// Nothing that was heard may be missing from the journal.
+    fn are_all_in(&self) -> bool {
+        self.tcp.iter().all(TcpClient::is_logged_in)
+    }
+
+    /// Nothing that was heard may be missing from the journal. The configuration takes up what was
+    /// changed of the instruments, as the venue's people would.
     fn audit_promises(&mut self) -> Result<(), String> {
         let mut derived = Derived::new();
-        recovery::replay(&mut self.disk.clone(), &mut |_, _| {}, &mut |output| {
-            derived.output(output);
-        })
-        .map_err(|failure| failure.to_string())?;
+        let replay =
+            recovery::replay(&mut self.disk.storage().clone(), &mut |_, _| {}, &mut |output| {
+                derived.output(output);
+            })
+            .map_err(|failure| failure.to_string())?;
         for (index, heard) in self.heard().enumerate() {
             let username = &self.config.participants[index].username;
             let numbered = (1..).zip(digests(heard));
@@ -436,6 +529,14 @@ impl World {
         if self.feed.heard.len() as u64 > derived.feed_messages {
             return Err("the feed told what did not survive".into());
         }
+        for instrument in &mut self.config.instruments {
+            let symbol = instrument.symbol()?;
+            let known = replay.engine.instruments().find(|known| known.symbol == symbol);
+            if let Some(known) = known {
+                instrument.price_increment = Decimal(known.price_increment.0);
+                instrument.round_lot = known.round_lot.0 as u32;
+            }
+        }
         Ok(())
     }
 
@@ -443,18 +544,22 @@ impl World {
         self.tcp.iter().map(|client| &client.heard).chain(self.udp.iter().map(|c| &c.heard))
     }
 
-    /// The engine against the model, input by input, and everything that was heard against what
-    /// follows from the journal.
+    /// The engine against the model, input by input, order by order and unit by unit, and everything
+    /// that was heard against what follows from the journal.
     fn audit(&mut self) -> Result<Summary, String> {
         let mut model = Model::new();
         let mut modeled: Vec<Event> = Vec::new();
         let mut derived = Derived::new();
         let mut found: Vec<Event> = Vec::new();
+        let mut ledger = agreement::Ledger::new();
+        // What the medium has: a latent fault is not the venue's.
+        let mut disk = self.disk.storage().duplicate(true);
         let replay = recovery::replay(
-            &mut self.disk.clone(),
+            &mut disk,
             &mut |input, _| modeled.extend(model.apply(input)),
             &mut |output| {
                 derived.output(output);
+                agreement::enter_in(&mut ledger, &output.event);
                 found.push(output.event);
             },
         )
@@ -468,8 +573,16 @@ impl World {
             ));
         }
         let engine = &replay.engine;
-        if engine.state_hash() != engine.state_hash_slow() {
-            return Err("the state hash kept is not the state hash walked".into());
+        agreement::compare_books(engine, &model, "at the end")?;
+        agreement::compare_balances(engine, &model, &ledger, "at the end")?;
+        engine.check_invariants();
+        let restored = agreement::restored(engine, "at the end")?;
+        for (of, hash) in
+            [("walked", engine.state_hash_slow()), ("after a snapshot", restored.state_hash())]
+        {
+            if engine.state_hash() != hash {
+                return Err(format!("the state hash kept is not the state hash {of}"));
+            }
         }
         let venue = self.venue.as_mut().expect("the venue runs");
         let checkpoint = venue.gauges.checkpoint();
@@ -482,11 +595,17 @@ impl World {
             ));
         }
         self.audit_streams(engine, &derived)?;
+        let mut hits = self.faults.hits.clone();
+        for (whim, count) in Whim::ALL.iter().zip(self.whims.counts()) {
+            hits.whims.insert(whim.as_str(), count);
+        }
+        let entries = found.iter().filter(|event| matches!(event, Event::Ledger(_)));
         Ok(Summary {
             seed: self.seed,
             inputs: engine.sequence().0,
             orders: checkpoint.orders,
             trades: checkpoint.trades,
+            ledger_entries: entries.count() as u64,
             replies: self.heard().map(|heard| heard.len() as u64).sum(),
             feed_messages: self.feed.heard.len() as u64,
             connections: self.tcp.iter().map(|client| client.connections).sum(),
@@ -495,6 +614,7 @@ impl World {
             snapshot_starts: self.snapshot_starts,
             simulated_ns: self.now_ns() - START_NS,
             state_hash: engine.state_hash(),
+            hits,
         })
     }
 
@@ -567,6 +687,27 @@ fn session_of(command: &Command) -> Option<usize> {
     usize::from(session_id.0).checked_sub(1)
 }
 
+/// A market in which all that can be asked is asked now and then; in half of them accounts pay.
+fn profile(rng: &mut Rng, instruments: u16) -> Profile {
+    Profile {
+        sessions: (TCP_SESSIONS + UDP_SESSIONS) as u16,
+        instruments,
+        accounts: if rng.below(2) == 0 { 3 } else { 0 },
+        beyond_ouch_percent: rng.below(3) * 10,
+        waits_percent: rng.below(3) * 10,
+        patient_percent: rng.below(3) * 10,
+        pegs_percent: rng.below(3) * 10,
+        good_till_time_percent: rng.below(3) * 5,
+        starts_s: (START_NS / 1_000_000_000) as u32,
+        commands_per_second: 10_000,
+        venue_per_mille: rng.below(4) * 8,
+        odd_percent: rng.below(20),
+        spread: 5 + rng.below(60),
+        live_orders: 50 + rng.below(400) as usize,
+        ..Profile::default()
+    }
+}
+
 /// A venue with small rings, so that they fill, and a durability of the seed's choice.
 fn config(rng: &mut Rng) -> Config {
     let mut config = Config::default();
@@ -574,13 +715,14 @@ fn config(rng: &mut Rng) -> Config {
         0 => DurabilityConfig::Written,
         _ => DurabilityConfig::Synced,
     };
-    config.journal.segment.0 = 1 << 16;
+    config.journal.segment.0 = 1 << (14 + rng.below(3));
     config.snapshots.inputs = rng.below(3) * (20 + rng.below(800));
     config.snapshots.time.0 = Duration::from_millis(rng.below(3) * (1 + rng.below(2_000)));
     config.journal.state_hash_every = 64;
     config.rings.submissions = 64;
     config.rings.inputs = 64 << rng.below(3);
     config.rings.outputs = 64 << rng.below(3);
+    config.order_entry.slow_client_timeout.0 = Duration::from_millis(100 + rng.below(3_000));
     config.participants.truncate(TCP_SESSIONS + UDP_SESSIONS);
     for participant in &mut config.participants[..TCP_SESSIONS] {
         participant.cancel_on_disconnect = rng.below(4) == 0;

@@ -7,7 +7,7 @@ use engine::{AHEAD_MAX, Engine};
 use market::{Input, Output, Sequence};
 use ring::{Agent, AgentError, Consumer, Cursor, Flow, Full, Latest, Producer, Words};
 
-use super::TURN_LIMIT;
+use super::{TURN_LIMIT, Whim, Whims};
 
 /// Events the outbox holds before it must grow: more than all but the largest sweeps.
 const OUTBOX_CAPACITY: usize = 1 << 16;
@@ -38,6 +38,7 @@ pub struct EngineStage {
     /// A checkpoint is due after each multiple of it; 0 is none.
     hash_every: u64,
     hash_next: u64,
+    whims: Whims,
 }
 
 /// Where a stage leaves its engine when it is closed, for who wants to look at its last state.
@@ -118,6 +119,7 @@ impl EngineStage {
             heir: None,
             hash_every: 0,
             hash_next: u64::MAX,
+            whims: Whims::default(),
         }
     }
 
@@ -136,6 +138,13 @@ impl EngineStage {
     pub fn telling(mut self, applied: Arc<Cursor>) -> Self {
         applied.set(self.engine.sequence().0);
         self.applied = Some(applied);
+        self
+    }
+
+    /// Chooses now and then as they say.
+    #[must_use]
+    pub fn with_whims(mut self, whims: Whims) -> Self {
+        self.whims = whims;
         self
     }
 
@@ -164,7 +173,10 @@ impl EngineStage {
     }
 
     fn checkpoint(&mut self, now_ns: u64) {
-        if now_ns < self.checkpoint_due_ns || self.checkpointed == self.engine.sequence() {
+        let is_due = now_ns >= self.checkpoint_due_ns;
+        if !(is_due || self.whims.strike(Whim::EarlyCheckpoint))
+            || self.checkpointed == self.engine.sequence()
+        {
             return;
         }
         let checkpoint = Checkpoint::of(&self.engine);
@@ -193,17 +205,19 @@ impl Agent for EngineStage {
         }
         let Self { inputs, engine, outputs, outbox, sent, checkpoints, .. } = self;
         let (hash_every, hash_next) = (self.hash_every, &mut self.hash_next);
+        let most = self.whims.at_most(Whim::ShortEngineTurn, TURN_LIMIT);
+        let keeps = self.whims.strike(Whim::KeptEvents);
         let mut work = 0;
         loop {
             // What some of them need is brought from memory side by side.
             engine.look_ahead(inputs.peek(AHEAD_MAX));
-            let limit = AHEAD_MAX.min(TURN_LIMIT - work);
+            let limit = AHEAD_MAX.min(most - work);
             let done = inputs.poll(limit, |input, _| {
                 let (cause, timestamp) = (input.sequence, input.timestamp);
                 let mut batch = outputs.batch();
                 engine.apply(input, &mut |event| {
                     let output = Output { cause, timestamp, event };
-                    if !outbox.is_empty() {
+                    if keeps || !outbox.is_empty() {
                         outbox.push(output);
                     } else if let Err(Full(output)) = batch.push(output) {
                         outbox.push(output);
@@ -217,7 +231,7 @@ impl Agent for EngineStage {
                 if outbox.is_empty() { Flow::Continue } else { Flow::Stop }
             });
             work += done;
-            if done < limit || work == TURN_LIMIT || !outbox.is_empty() {
+            if done < limit || work == most || !outbox.is_empty() {
                 break;
             }
         }

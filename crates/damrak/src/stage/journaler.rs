@@ -4,7 +4,7 @@ use journal::Writer;
 use market::{Command, Input};
 use ring::{Agent, AgentError, Consumer, Cursor, Flow, Latest, Tap};
 
-use super::{Checkpoint, relief::Relief};
+use super::{Checkpoint, Whim, Whims, relief::Relief};
 use crate::note::{self, StateHash};
 
 /// Inputs written by one commit at most; bounds the time of a turn.
@@ -23,6 +23,7 @@ pub struct Journaler {
     journaled: Option<Arc<Latest>>,
     hashes: Option<Hashes>,
     relief: Option<Relief>,
+    whims: Whims,
 }
 
 /// The state hashes that are to be noted.
@@ -46,7 +47,24 @@ impl Journaler {
         durable: Arc<Cursor>,
         unconditional: bool,
     ) -> Self {
-        Self { inputs, writer, durable, unconditional, journaled: None, hashes: None, relief: None }
+        let whims = Whims::default();
+        Self {
+            inputs,
+            writer,
+            durable,
+            unconditional,
+            journaled: None,
+            hashes: None,
+            relief: None,
+            whims,
+        }
+    }
+
+    /// Chooses now and then as they say.
+    #[must_use]
+    pub fn with_whims(mut self, whims: Whims) -> Self {
+        self.whims = whims;
+        self
     }
 
     /// Says from now on up to which input the journal has been committed, whatever the policy.
@@ -108,7 +126,8 @@ impl Agent for Journaler {
     fn do_work(&mut self, now_ns: u64) -> Result<usize, AgentError> {
         let (mut failed, mut wait_ns) = (None, None);
         let writer = &mut self.writer;
-        let taken = self.inputs.poll(COMMIT_LIMIT, |input, _| {
+        let limit = self.whims.at_most(Whim::ShortCommit, COMMIT_LIMIT);
+        let taken = self.inputs.poll(limit, |input, _| {
             wait_ns.get_or_insert_with(|| now_ns.saturating_sub(input.timestamp.0));
             let mut payload = [0; Command::ENCODED_LEN_MAX];
             let len = input.command.encode(&mut payload);
@@ -124,7 +143,12 @@ impl Agent for Journaler {
             return Err(error.into());
         }
         if taken > 0 {
-            self.note_hashes()?;
+            if !self.whims.strike(Whim::LateNote) {
+                self.note_hashes()?;
+            }
+            if self.whims.strike(Whim::EarlyFlush) {
+                self.writer.flush()?;
+            }
             let sequence = self.writer.commit()?;
             if !self.unconditional {
                 self.durable.set(sequence);

@@ -4,7 +4,7 @@ use gateway::Submission;
 use market::{Command, Input, RefusedOrder, RejectReason, Timestamp};
 use ring::{Agent, AgentError, Consumer, Flow, Latest, Producer};
 
-use super::{Schedule, TURN_LIMIT};
+use super::{Schedule, TURN_LIMIT, Whim, Whims};
 use crate::log::{LocalLog, Role, SequencedLog};
 
 /// Gives each command its place and time, by the log: the only place where that happens.
@@ -33,6 +33,7 @@ pub struct Sequencer<L = LocalLog> {
     schedule: Option<Schedule>,
     /// Code of the reason for which new orders are refused; 0 is none.
     refusing: Option<Arc<Latest>>,
+    whims: Whims,
 }
 
 impl<L: SequencedLog> Sequencer<L> {
@@ -54,6 +55,7 @@ impl<L: SequencedLog> Sequencer<L> {
             is_full: false,
             schedule: None,
             refusing: None,
+            whims: Whims::default(),
         }
     }
 
@@ -68,6 +70,13 @@ impl<L: SequencedLog> Sequencer<L> {
     #[must_use]
     pub fn with_schedule(mut self, schedule: Schedule) -> Self {
         self.schedule = Some(schedule);
+        self
+    }
+
+    /// Chooses now and then as they say.
+    #[must_use]
+    pub fn with_whims(mut self, whims: Whims) -> Self {
+        self.whims = whims;
         self
     }
 }
@@ -92,7 +101,7 @@ impl<L: SequencedLog> Agent for Sequencer<L> {
 
     fn do_work(&mut self, now_ns: u64) -> Result<usize, AgentError> {
         let room = self.inputs.free();
-        let mut free = room.min(TURN_LIMIT);
+        let mut free = self.whims.at_most(Whim::ShortSequencerTurn, room.min(TURN_LIMIT));
         let Self { sources, log, .. } = self;
         let (mut work, mut given) = (0, 0);
         let mut batch = self.inputs.batch();
@@ -109,7 +118,8 @@ impl<L: SequencedLog> Agent for Sequencer<L> {
         }
         if log.role() == Role::Leader {
             free = free.min(log.room());
-            self.turn = self.turn.wrapping_add(1);
+            let other_first = usize::from(self.whims.strike(Whim::OtherSourceFirst));
+            self.turn = self.turn.wrapping_add(1 + other_first);
             let code = self.refusing.as_ref().map_or(0, |code| code.get());
             let refusing = u8::try_from(code).ok().and_then(RejectReason::from_code);
             let count = sources.len();

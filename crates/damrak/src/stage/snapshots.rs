@@ -3,6 +3,7 @@ use std::sync::Arc;
 use journal::Storage;
 use ring::{Agent, AgentError, Latest};
 
+use super::{Whim, Whims};
 use crate::{config::OldSegments, shadow::Shadow};
 
 /// Inputs a turn takes up at most, so that a stop need not wait.
@@ -75,6 +76,7 @@ pub struct Snapshots {
     /// The sequence a snapshot is being made of.
     target: Option<u64>,
     figures: Arc<SnapshotFigures>,
+    whims: Whims,
 }
 
 impl Snapshots {
@@ -99,7 +101,15 @@ impl Snapshots {
             not_before_ns: 0,
             target: None,
             figures,
+            whims: Whims::default(),
         }
+    }
+
+    /// Chooses now and then as they say.
+    #[must_use]
+    pub fn with_whims(mut self, whims: Whims) -> Self {
+        self.whims = whims;
+        self
     }
 
     /// What it has done; may be read from any thread.
@@ -115,7 +125,8 @@ impl Snapshots {
         let count = journaled.saturating_sub(self.last_sequence);
         let by_count = self.plan.inputs > 0 && count >= self.plan.inputs;
         let by_time = self.plan.time_ns > 0 && since_ns >= self.plan.time_ns && count > 0;
-        (now_ns >= self.not_before_ns && (by_count || by_time)).then_some(journaled)
+        let early = count > 0 && self.whims.strike_rarely(Whim::EarlySnapshot);
+        (now_ns >= self.not_before_ns && (by_count || by_time || early)).then_some(journaled)
     }
 
     /// Reads on towards `target`; true once the state is the one to write.
@@ -128,7 +139,8 @@ impl Snapshots {
                 none.insert(Shadow::begin(&*storage, &mut *self.storage, target, bytes)?)
             }
         };
-        let taken = shadow.poll(TURN_LIMIT, target, &mut |_, _| {}, &mut |_| {})?;
+        let limit = self.whims.at_most(Whim::ShortSnapshotTurn, TURN_LIMIT);
+        let taken = shadow.poll(limit, target, &mut |_, _| {}, &mut |_| {})?;
         let sequence = shadow.engine().sequence().0;
         // What was journaled and is not in the file is in the buffer of a writer that does not
         // promise anything: then so much is enough.

@@ -180,3 +180,41 @@ fn a_disk_that_is_full_from_the_start() {
         assert_eq!(open(storage.storage(), &options(Durability::Synced)).unwrap().1, records(3));
     }
 }
+
+/// A medium that lies: what was said to be written is not all there, or is something else. Opening
+/// gives a whole beginning or refuses; and a copy of a faithful medium has everything.
+#[test]
+fn a_medium_that_lies() {
+    let lies = [
+        (Operation::Write, Fault::Lose),
+        (Operation::Write, Fault::Misdirect { offset: 8_192 }),
+        (Operation::Write, Fault::Corrupt { byte: 70, mask: 4 }),
+        (Operation::Sync, Fault::Lose),
+    ];
+    for (operation, lie) in lies {
+        for later in [0, 3] {
+            let storage = CrashStorage::new();
+            let durability = options(Durability::Synced);
+            let (mut writer, _, _) = open(storage.storage(), &durability).unwrap();
+            append(&mut writer, 1).unwrap();
+            writer.commit().unwrap();
+            storage.fault_next(operation, lie);
+            for sequence in 2..=2 + later {
+                append(&mut writer, sequence).unwrap();
+                assert_eq!(writer.commit().unwrap(), sequence, "{lie:?}: it says that all is well");
+            }
+            drop(writer);
+            assert_eq!(storage.damage_count(), 1);
+            storage.crash(Crash::Power { unsynced_bytes: 0, unsynced_names: false });
+            match open(storage.duplicate(false).storage(), &durability) {
+                Ok((_, kept, _)) => assert_eq!(kept, records(kept.len() as u64), "{lie:?}"),
+                Err(error) => assert!(error.is_corruption(), "{lie:?}: {error}"),
+            }
+            let whole = records(2 + later);
+            assert_eq!(open(storage.duplicate(true).storage(), &durability).unwrap().1, whole);
+            storage.repair();
+            assert_eq!(storage.damage_count(), 0);
+            assert_eq!(open(storage.storage(), &durability).unwrap().1, whole);
+        }
+    }
+}

@@ -5,20 +5,40 @@
 //! RUSTFLAGS="--cfg loom" cargo test -p damrak-ring --release loom
 //! ```
 
-use std::{cell::Cell, panic::catch_unwind, sync::Arc, time::Duration};
+use std::{
+    cell::Cell,
+    panic::catch_unwind,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::Duration,
+};
 
 use loom::thread;
 use ring::{
-    Builder, Consumer, Doorbells, Neighbors, Parker, Producer, Unparker,
+    Builder, Consumer, Cursor, Doorbells, Flow, Neighbors, Parker, Producer, Unparker,
     planted::{Fault, with},
 };
 
 /// Tries the model in every order in which no thread is interrupted more often than `interruptions`
 /// says; in every order at all for `None`.
 fn check(interruptions: Option<usize>, model: fn()) {
+    let executions = count(interruptions, model);
+    println!("{executions} executions, interruptions {interruptions:?}");
+}
+
+/// Tries it, and says in how many orders.
+fn count(interruptions: Option<usize>, model: fn()) -> usize {
     let mut builder = loom::model::Builder::new();
     builder.preemption_bound = interruptions;
-    builder.check(model);
+    let executions = Arc::new(AtomicUsize::new(0));
+    let counter = Arc::clone(&executions);
+    builder.check(move || {
+        counter.fetch_add(1, Ordering::Relaxed);
+        model();
+    });
+    executions.load(Ordering::Relaxed)
 }
 
 /// The model must fail once `fault` is planted.
@@ -159,6 +179,73 @@ fn loom_lapped_tap() {
     check(Some(3), lapped_tap); // every order at all did not end in minutes
     check_finds(Fault::UncheckedStamp, lapped_tap);
     check_finds(Fault::NoStampFence, lapped_tap);
+}
+
+/// Inputs go to a journaler and to a core; what the core answers leaves once the journaler says that
+/// the input is durable. The medium is written and read without any ordering of its own, so only the
+/// cursors can make what was confirmed be there.
+fn replies_wait_for_the_journal(gate: fn(&Cursor) -> u64) {
+    const INPUTS: u64 = 2;
+    let mut inputs = Builder::new("inputs", 2);
+    let mut to_journaler = inputs.gating("journaler");
+    let mut to_engine = inputs.gating("engine");
+    let (mut producer, _) = inputs.build();
+    let (mut answers, mut replies) = one_to_one(2);
+    let durable = Arc::new(Cursor::new(0));
+    let medium = Arc::new([(); 2].map(|()| loom::sync::atomic::AtomicU64::new(0)));
+    for input in 1..=INPUTS {
+        producer.try_publish(input).unwrap();
+    }
+    let (of_journaler, written) = (Arc::clone(&durable), Arc::clone(&medium));
+    let journaling = thread::spawn(move || {
+        let mut last = 0;
+        while last < INPUTS {
+            let taken = to_journaler.drain(1, |input: &u64, _| {
+                written[*input as usize - 1].store(*input, Ordering::Relaxed);
+                last = *input;
+            });
+            if taken > 0 {
+                of_journaler.set(last);
+            }
+        }
+    });
+    let core = thread::spawn(move || {
+        to_engine.drain(9, |input, _| publish(&mut answers, *input));
+    });
+    let mut released = 0;
+    while released < INPUTS {
+        let confirmed = gate(&durable);
+        let sent = replies.poll(9, |input, _| {
+            if *input > confirmed {
+                return Flow::Hold;
+            }
+            let there = medium[*input as usize - 1].load(Ordering::Relaxed);
+            assert_eq!(there, *input, "acknowledged, and not in the journal");
+            released = *input;
+            Flow::Continue
+        });
+        if sent == 0 {
+            thread::yield_now();
+        }
+    }
+    journaling.join().unwrap();
+    core.join().unwrap();
+}
+
+fn durable_release() {
+    replies_wait_for_the_journal(Cursor::get);
+}
+
+fn release_without_waiting() {
+    replies_wait_for_the_journal(|_| u64::MAX);
+}
+
+#[test]
+fn loom_durable_release() {
+    check(Some(3), durable_release); // every order at all did not end in minutes
+    check_finds(Fault::RelaxedCursor, durable_release);
+    let found = catch_unwind(|| check(Some(3), release_without_waiting)).is_err();
+    assert!(found, "an acknowledgement before durability was not found");
 }
 
 /// Sleeps as loom's threads do.
