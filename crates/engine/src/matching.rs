@@ -256,7 +256,7 @@ impl<P: Copy + Default> Matcher<P> {
     }
 
     /// Looks at what is needed to cancel these orders, then to enter orders at these prices, all at
-    /// once, so that memory brings it side by side; up to [`AHEAD_MAX`](crate::AHEAD_MAX) in all.
+    /// once, so that memory brings it side by side; up to [`AHEAD_MAX`] in all.
     /// Changes nothing; it pays where the orders are more than the caches hold.
     #[inline]
     pub fn look_ahead(
