@@ -19,6 +19,7 @@ pub mod venue;
 pub mod note;
 pub mod plain;
 pub mod recovery;
+pub mod remote;
 pub mod snapshot;
 pub mod shadow;
 pub mod ledger;
