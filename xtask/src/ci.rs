@@ -223,7 +223,6 @@ const TWINS: &[(&str, &str, &str)] = &[
     ("torn", "damrak-journal", "recovery::row_5_torn_tail"),
     ("early", "damrak-journal", "crash::a_crash_at_every_operation"),
     ("unchecked", "damrak", "simulation::seeds_with_faults_hold"),
-    ("torn", "damrak", "simulation::seeds_with_faults_hold"),
     ("early", "damrak", "simulation::seeds_with_faults_hold"),
 ];
 
