@@ -54,9 +54,12 @@ const START_NS: u64 = 1_767_346_200_000_000_000;
 const QUIET_NS: u64 = 4_000_000_000;
 
 /// So long at least, and at most, until nothing suffers any more from what broke before: both ends
-/// notice within 15 s that a connection is dead.
-const MEND_NS: u64 = 1_000_000_000;
+/// notice within 15 s that a connection is dead, and the client that is told so late logs in again.
+const MEND_NS: u64 = 16_000_000_000;
 const MEND_NS_MAX: u64 = 60_000_000_000;
+
+/// Time between two ticks while all mends, at most.
+const MEND_TICK_NS_MAX: u64 = 100_000_000;
 
 /// Time between two ticks while all settles, at most.
 const SETTLE_TICK_NS_MAX: u64 = 20_000_000;
@@ -376,7 +379,9 @@ impl World {
     /// Time goes on, the venue takes a turn, and what is under way arrives.
     fn turn(&mut self) -> Result<(), String> {
         self.tick += 1;
-        let step = if self.phase != Phase::Trading {
+        let step = if self.phase == Phase::Mending {
+            self.rng.below(MEND_TICK_NS_MAX)
+        } else if self.phase != Phase::Trading {
             self.rng.below(SETTLE_TICK_NS_MAX)
         } else if self.faults.strikes(FaultKind::TimeJump) {
             self.faults.below(FaultKind::TimeJump, 3_000_000_000)
@@ -495,7 +500,10 @@ impl World {
         self.phase = Phase::Ending;
         let begun_ns = self.now_ns();
         let (mut heard, mut quiet_since_ns) = (0, begun_ns);
-        while self.now_ns() - quiet_since_ns < QUIET_NS {
+        while self.now_ns() - quiet_since_ns < QUIET_NS || !self.are_all_in() {
+            if self.now_ns() - begun_ns > MEND_NS_MAX {
+                return Err("a client cannot stay logged in, though nothing is broken".into());
+            }
             self.turn()?;
             let now_heard = self.heard().map(Vec::len).sum::<usize>() + self.feed.heard.len();
             if heard != now_heard {
