@@ -248,7 +248,8 @@ fn twins() -> Result<Outcome, String> {
         }
         println!("{test} fails with `{fault}` planted, as it must");
     }
-    Ok(Passed)
+    // The tests of the program have put one with faults to choose from in its place.
+    build()
 }
 
 fn docs() -> Result<Outcome, String> {
