@@ -140,6 +140,22 @@ pub struct MoneyTerms {
     pub quantity_max: Quantity,
 }
 
+impl MoneyTerms {
+    /// Nothing is paid for; an order is for so many lots at most.
+    #[must_use]
+    pub const fn unpaid(quantity_max: Quantity) -> Self {
+        Self {
+            class: MoneyClass::None,
+            base: AssetId(0),
+            quote: AssetId(0),
+            base_units: 0,
+            quote_numerator: 0,
+            quote_denominator: 0,
+            quantity_max,
+        }
+    }
+}
+
 /// See [`MoneyCommand::SetFees`]. Parts per million of what is received.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SetFees {

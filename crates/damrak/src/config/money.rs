@@ -195,15 +195,7 @@ impl InstrumentMoneyConfig {
                 return Err(format!("{place}: class none has neither base nor quote"));
             }
             MoneyClassName::None => {
-                return Ok(MoneyTerms {
-                    class: MoneyClass::None,
-                    base: AssetId(0),
-                    quote: AssetId(0),
-                    base_units: 0,
-                    quote_numerator: 0,
-                    quote_denominator: 0,
-                    quantity_max,
-                });
+                return Ok(MoneyTerms::unpaid(quantity_max));
             }
         };
         let find = |key: &str, name: &str| {

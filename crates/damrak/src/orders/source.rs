@@ -338,15 +338,7 @@ impl Setup {
                     quantity_max: QUANTITY_MAX,
                 }
             } else {
-                MoneyTerms {
-                    class: MoneyClass::None,
-                    base: AssetId(0),
-                    quote: AssetId(0),
-                    base_units: 0,
-                    quote_numerator: 0,
-                    quote_denominator: 0,
-                    quantity_max: QUANTITY_MAX,
-                }
+                MoneyTerms::unpaid(QUANTITY_MAX)
             };
             let set = MoneyCommand::SetTerms(SetTerms { symbol, terms });
             commands.push_back(Routed::One(shard, Command::Money(set)));

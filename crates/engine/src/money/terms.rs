@@ -1,6 +1,6 @@
 //! What orders in an instrument cost.
 
-use market::{AssetId, MoneyClass, MoneyTerms, Price, Quantity, Side};
+use market::{MoneyClass, MoneyTerms, Price, Quantity, Side};
 
 use crate::order::{PRICE_MAX, QUANTITY_LIMIT, QUANTITY_MAX};
 
@@ -11,15 +11,7 @@ const COST_MAX: u128 = PRICE_MAX.0 as u128 * QUANTITY_LIMIT.0 as u128 * u64::MAX
 const _: () = assert!(COST_MAX < 1 << 126);
 
 /// The terms of an instrument for which none were set.
-pub(crate) const NO_TERMS: MoneyTerms = MoneyTerms {
-    class: MoneyClass::None,
-    base: AssetId(0),
-    quote: AssetId(0),
-    base_units: 0,
-    quote_numerator: 0,
-    quote_denominator: 0,
-    quantity_max: QUANTITY_MAX,
-};
+pub(crate) const NO_TERMS: MoneyTerms = MoneyTerms::unpaid(QUANTITY_MAX);
 
 /// Without a class nothing is paid for; the largest quantity is then not told here.
 #[derive(Clone, Copy, Debug)]
