@@ -24,6 +24,7 @@ mod order;
 mod plain;
 mod reserve;
 mod self_match;
+mod settlement;
 mod book;
 mod money;
 mod standing;
@@ -48,12 +49,11 @@ use core::mem;
 use market::{
     Accepted, AccountQueried, AccountQuery, AddInstrument, AddSession, Booked, CancelOnDisconnect,
     CancelOrder, CancelReason, Canceled, ClientOrderId, Command, Conditions, Display, EnterOrder,
-    EntrySwitch, EntrySwitched, Event, Fill, Firm, Input, Instructed, Instructions, Instrument,
+    EntrySwitch, EntrySwitched, Event, Firm, Input, Instructed, Instructions, Instrument,
     InstrumentId, Lots, MassCancel, MassCanceled, Modified, ModifyOrder, OrderAttributes, OrderId,
     OrderKey, OrderType, Phase, PhaseCause, Price, Quantity, RefusedOrder, RejectReason, Rejected,
-    ReplaceOrder, ReplaceTerms, Replaced, RestateReason, Restated, Scope, SelfMatchPrevented,
-    SelfMatchPrevention, Sequence, SessionAdded, Shown, SystemEvent, TimeInForce, Timestamp,
-    TradeId, Traded,
+    ReplaceOrder, ReplaceTerms, Replaced, Scope, Sequence, SessionAdded, Shown, SystemEvent,
+    TimeInForce, Timestamp, TradeId,
 };
 
 pub use ahead::AHEAD_MAX;
@@ -71,7 +71,7 @@ pub use view::{BookView, Counters, DepthLevel, RestingOrder, WaitsFor};
 use auction::Scratch;
 use book::{
     Book,
-    matching::{Match, Reach, Settle},
+    matching::Reach,
     pool::{Pool, Slot},
 };
 use day::Day;
@@ -82,6 +82,7 @@ use order::{Order, OrderTerms, Waits};
 use patient::is_patient;
 use reserve::Reserves;
 use session::Sessions;
+use settlement::{Settlement, fill};
 use standing::Standings;
 use trades::Trades;
 use trading::Trading;
@@ -285,30 +286,14 @@ impl Engine {
             attributes: order.attributes,
             conditions: order.conditions,
         }));
-        let mut incoming = Order::new(OrderTerms {
-            order_id,
-            key: order.key,
-            price: order.price,
-            quantity: order.quantity,
-            executed: Quantity::ZERO,
-            prevented: Quantity::ZERO,
-            instrument_id,
-            group_id: order.attributes.group_id,
-            firm: order.attributes.firm,
-            side: order.side,
-            display: order.display,
-            capacity: order.attributes.capacity,
-            customer_type: order.attributes.customer_type,
-            conditions: order.conditions,
-            time_in_force: order.time_in_force,
-            is_instructed: order.instructions.without_shown().is_some()
-                || is_patient(
-                    order.order_type,
-                    order.time_in_force,
-                    order.conditions.minimum_quantity,
-                    &order.instructions,
-                ),
-        });
+        let mut incoming = Order::entered(order, order_id, instrument_id, order.display);
+        incoming.is_instructed = order.instructions.without_shown().is_some()
+            || is_patient(
+                order.order_type,
+                order.time_in_force,
+                order.conditions.minimum_quantity,
+                &order.instructions,
+            );
         let phase = self.trading(instrument_id).phase;
         incoming.waits = phase::waits(phase, order.order_type, order.time_in_force);
         let terms = EntryTerms {
@@ -1041,189 +1026,6 @@ struct CameIn {
     rested: Option<Slot>,
 }
 
-/// What the engine keeps beside the book while orders meet there.
-struct Settlement<'a, E> {
-    /// Of the incoming order.
-    prevention: SelfMatchPrevention,
-    sessions: &'a mut Sessions,
-    reserves: &'a mut Reserves,
-    money: &'a mut Money,
-    standings: &'a mut Standings,
-    order_id_last: &'a mut OrderId,
-    trade_id_last: &'a mut TradeId,
-    trades: &'a mut Trades,
-    hash: &'a mut StateHash,
-    emit: &'a mut E,
-    /// Of the incoming order's first trade.
-    price_first: Option<Price>,
-    /// Of the incoming order's last trade.
-    price_last: Option<Price>,
-}
-
-impl<E: FnMut(Event)> Settle for Settlement<'_, E> {
-    #[inline]
-    fn is_plain(&self, _: &Order, maker: &Order) -> bool {
-        self.prevention == SelfMatchPrevention::Off && !maker.is_reserve && !maker.is_instructed
-    }
-
-    fn prevention(&self, taker: &Order, maker: &Order) -> Option<SelfMatchPrevention> {
-        let is_own = self_match::is_own(self.sessions, self.prevention, taker, maker);
-        is_own.then_some(self.prevention)
-    }
-
-    #[inline(never)]
-    fn settle(&mut self, met: &Match<'_>) {
-        let Match { maker, .. } = met;
-        let shown = match met.reserve {
-            Some(slot) => self.settle_reserve(slot, met),
-            None => Shown::NONE,
-        };
-        if maker.is_instructed {
-            self.meet_instructed(maker, met.prevention.is_none());
-        }
-        self.progress(met);
-        match met.prevention {
-            Some(prevention) => self.tell_prevented(met, shown, prevention),
-            None => self.tell_traded(met),
-        }
-    }
-
-    #[inline(always)]
-    fn settle_plain(&mut self, met: &Match<'_>) {
-        self.progress(met);
-        self.tell_traded(met);
-    }
-
-    fn shown(&self, slot: Slot) -> Quantity {
-        self.reserves.get(slot).shown.quantity()
-    }
-
-    fn refresh(&mut self, slot: Slot, maker: &mut Order) -> bool {
-        if self.reserves.get(slot).shown != Lots::ZERO {
-            return false;
-        }
-        self.order_id_last.0 += 1;
-        let before = *maker;
-        let order_id_before = before.order_id;
-        maker.order_id = *self.order_id_last;
-        self.hash.change(hash::order(&before), hash::order(maker));
-        let shown = self.reserves.refresh(slot, order_id_before, maker, self.hash);
-        (self.emit)(Event::Restated(Restated {
-            key: maker.key,
-            order_id_before,
-            order_id: maker.order_id,
-            instrument_id: maker.instrument_id,
-            side: maker.side,
-            reason: RestateReason::Refreshed,
-            price: maker.price(),
-            leaves: maker.leaves(),
-            shown,
-            display: maker.display,
-            attribution: attribution(self.sessions, maker),
-        }));
-        true
-    }
-}
-
-impl<E: FnMut(Event)> Settlement<'_, E> {
-    /// A resting order has come further, or is done.
-    #[inline(always)]
-    fn progress(&mut self, met: &Match<'_>) {
-        let Match { maker_before, maker, .. } = met;
-        if maker.is_done() {
-            self.sessions.owner_mut(maker.key).remove_live(maker.key);
-            self.money.remove_live(maker.key.session_id);
-            self.hash.remove(hash::order_before(maker, *maker_before));
-        } else {
-            self.hash.change(
-                hash::order_progress(maker, *maker_before),
-                hash::order_progress(maker, maker.progress()),
-            );
-        }
-    }
-
-    /// Two orders traded.
-    #[inline(always)]
-    fn tell_traded(&mut self, met: &Match<'_>) {
-        let Match { maker, taker, quantity, .. } = met;
-        self.trade_id_last.0 += 1;
-        self.price_first.get_or_insert(maker.price());
-        self.price_last = Some(maker.price());
-        let traded = Traded {
-            trade_id: *self.trade_id_last,
-            instrument_id: taker.instrument_id,
-            taker_side: taker.side,
-            price: maker.price(),
-            quantity: *quantity,
-            maker_displayed: maker.display.is_displayed(),
-            maker: fill(maker),
-            taker: fill(taker),
-            auction: None,
-        };
-        self.trades.add(&traded, self.hash);
-        (self.emit)(Event::Traded(traded));
-        self.money.settle(met, *self.trade_id_last, self.hash, self.emit);
-    }
-
-    /// A resting order that is told more than its limit met another, and is in its slot still.
-    #[cold]
-    fn meet_instructed(&mut self, maker: &Order, has_executed: bool) {
-        let slot = self.sessions.owner(maker.key).find(maker.key).expect("it rests");
-        let id = self.standings.of(slot);
-        if has_executed {
-            self.standings.execute(id);
-        }
-        if maker.is_done() {
-            self.standings.lift(id, self.hash);
-            self.standings.finish(id, maker.executed());
-        }
-    }
-
-    /// What became of the shown part of a reserve order that met another.
-    fn settle_reserve(&mut self, slot: Slot, met: &Match<'_>) -> Shown {
-        let shown = match met.prevention {
-            None => self.reserves.execute(slot, met.maker, met.quantity, self.hash),
-            Some(_) => self.reserves.reduce(slot, met.maker, self.hash),
-        };
-        if met.maker.is_done() {
-            self.reserves.remove(slot, met.maker, self.hash);
-        }
-        shown
-    }
-
-    /// Tells each order that lost lots, the resting one first; of a reserve order so much is shown.
-    #[inline(never)]
-    fn tell_prevented(&mut self, met: &Match<'_>, reserve: Shown, prevention: SelfMatchPrevention) {
-        let orders = [
-            (met.maker, Quantity(met.maker_before.leaves.into()), true),
-            (met.taker, met.taker_leaves_before, false),
-        ];
-        for (order, leaves_before, booked) in orders {
-            let quantity = leaves_before.saturating_sub(order.leaves());
-            if quantity.is_zero() {
-                continue;
-            }
-            (self.emit)(Event::SelfMatchPrevented(SelfMatchPrevented {
-                key: order.key,
-                order_id: order.order_id,
-                instrument_id: order.instrument_id,
-                quantity,
-                leaves: order.leaves(),
-                prevented: met.quantity,
-                price: met.maker.price(),
-                booked,
-                shown: match booked {
-                    true if order.is_reserve => reserve,
-                    true => order.shown_since(leaves_before),
-                    false => Shown::NONE,
-                },
-                prevention,
-            }));
-            self.money.release(order, leaves_before, order.leaves(), self.hash, self.emit);
-        }
-    }
-}
-
 fn reject(
     key: OrderKey,
     reason: RejectReason,
@@ -1261,10 +1063,4 @@ fn shown_first(order: &Order, instructions: &Instructions) -> Quantity {
         Lots::ZERO => order.shown_whole(),
         part => part.quantity().min(order.leaves()),
     }
-}
-
-/// A trade as this order sees it.
-#[inline]
-fn fill(order: &Order) -> Fill {
-    Fill { key: order.key, order_id: order.order_id, leaves: order.leaves() }
 }

@@ -11,9 +11,9 @@
 use core::mem;
 
 use market::{
-    CancelReason, EnterOrder, Event, Firm, Instructions, InstrumentId, Lots, OrderId, OrderKey,
+    CancelReason, EnterOrder, Event, Instructions, InstrumentId, Lots, OrderId, OrderKey,
     OrderType, Phase, Price, Pricing, Quantity, RejectReason, Released, ReplaceTerms,
-    RestateReason, Restated, Side, Ticks, TimeInForce, Triggered,
+    RestateReason, Side, Ticks, TimeInForce, Triggered,
 };
 
 use crate::{
@@ -258,19 +258,7 @@ impl Engine {
         let Some(price) = book.price_beside_opposite(order.side) else { return };
         let before = *order;
         order.set_price(price);
-        emit(Event::Restated(Restated {
-            key: order.key,
-            order_id_before: order.order_id,
-            order_id: order.order_id,
-            instrument_id: order.instrument_id,
-            side: order.side,
-            reason: RestateReason::Repriced,
-            price,
-            leaves: order.leaves(),
-            shown: Quantity::ZERO,
-            display: order.display,
-            attribution: Firm::BLANK,
-        }));
+        emit(Event::Restated(order.restated_unseen(order.order_id, RestateReason::Repriced)));
         self.money.follow_price(&before, order, &mut self.hash, emit);
     }
 

@@ -1,8 +1,9 @@
 //! An order, as the engine holds it.
 
 use market::{
-    Capacity, Conditions, CustomerType, Display, Firm, InstrumentId, Lots, OrderId, OrderKey,
-    Price, Quantity, SelfMatchGroup, SelfMatchPrevention, Shown, Side, TimeInForce,
+    Capacity, Conditions, CustomerType, Display, EnterOrder, Firm, InstrumentId, Lots, OrderId,
+    OrderKey, Price, Quantity, RestateReason, Restated, SelfMatchGroup, SelfMatchPrevention, Shown,
+    Side, TimeInForce,
 };
 
 use crate::book::pool::Rest;
@@ -203,6 +204,55 @@ impl Order {
             waits: Waits::No,
             time_in_force: terms.time_in_force,
             is_instructed: terms.is_instructed,
+        }
+    }
+
+    /// A new order as it was asked for, told nothing beyond its limit.
+    #[inline(always)]
+    pub(crate) fn entered(
+        asked: &EnterOrder,
+        order_id: OrderId,
+        instrument_id: InstrumentId,
+        display: Display,
+    ) -> Self {
+        Self::new(OrderTerms {
+            order_id,
+            key: asked.key,
+            price: asked.price,
+            quantity: asked.quantity,
+            executed: Quantity::ZERO,
+            prevented: Quantity::ZERO,
+            instrument_id,
+            group_id: asked.attributes.group_id,
+            firm: asked.attributes.firm,
+            side: asked.side,
+            display,
+            capacity: asked.attributes.capacity,
+            customer_type: asked.attributes.customer_type,
+            conditions: asked.conditions,
+            time_in_force: asked.time_in_force,
+            is_instructed: false,
+        })
+    }
+
+    /// That it goes on, hidden or outside the book, under the id and at the price that it has now.
+    pub(crate) fn restated_unseen(
+        &self,
+        order_id_before: OrderId,
+        reason: RestateReason,
+    ) -> Restated {
+        Restated {
+            key: self.key,
+            order_id_before,
+            order_id: self.order_id,
+            instrument_id: self.instrument_id,
+            side: self.side,
+            reason,
+            price: self.price(),
+            leaves: self.leaves(),
+            shown: Quantity::ZERO,
+            display: self.display,
+            attribution: Firm::BLANK,
         }
     }
 

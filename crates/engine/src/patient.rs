@@ -14,8 +14,8 @@ use alloc::{collections::VecDeque, vec::Vec};
 use core::mem;
 
 use market::{
-    CancelReason, Event, Firm, Instructions, InstrumentId, Lots, OrderId, OrderType, Phase,
-    Quantity, RestateReason, Restated, TimeInForce,
+    CancelReason, Event, Instructions, InstrumentId, Lots, OrderId, OrderType, Phase, Quantity,
+    RestateReason, TimeInForce,
 };
 
 use crate::{
@@ -229,19 +229,7 @@ impl Engine {
         }
         let mut order = self.take(slot);
         let order_id_before = self.renumber(&mut order, id);
-        emit(Event::Restated(Restated {
-            key: order.key,
-            order_id_before,
-            order_id: order.order_id,
-            instrument_id: order.instrument_id,
-            side: order.side,
-            reason: RestateReason::Ready,
-            price: order.price(),
-            leaves: order.leaves(),
-            shown: Quantity::ZERO,
-            display: order.display,
-            attribution: Firm::BLANK,
-        }));
+        emit(Event::Restated(order.restated_unseen(order_id_before, RestateReason::Ready)));
         self.come_in(order, id, emit);
     }
 

@@ -17,8 +17,8 @@ use alloc::{collections::BinaryHeap, vec::Vec};
 use core::cmp::Reverse;
 
 use market::{
-    CancelReason, Event, Firm, InstrumentId, Lots, OrderId, OrderType, Phase, Price, Pricing,
-    Quantity, RestateReason, Restated, Side,
+    CancelReason, Event, InstrumentId, Lots, OrderId, OrderType, Phase, Price, Pricing,
+    RestateReason, Side,
 };
 
 use crate::{
@@ -266,19 +266,7 @@ impl Engine {
         let before = order;
         let order_id_before = self.renumber(&mut order, id);
         order.set_price(price);
-        emit(Event::Restated(Restated {
-            key: order.key,
-            order_id_before,
-            order_id: order.order_id,
-            instrument_id: order.instrument_id,
-            side: order.side,
-            reason: RestateReason::Repriced,
-            price,
-            leaves: order.leaves(),
-            shown: Quantity::ZERO,
-            display: order.display,
-            attribution: Firm::BLANK,
-        }));
+        emit(Event::Restated(order.restated_unseen(order_id_before, RestateReason::Repriced)));
         self.money.follow_price(&before, &order, &mut self.hash, emit);
         order
     }

@@ -16,7 +16,7 @@ use crate::{
     Engine,
     book::pool::Slot,
     hash,
-    order::{Order, OrderTerms, Waits},
+    order::{Order, Waits},
 };
 
 /// True if an order asks for more than to trade at its limit, and to rest or not.
@@ -45,29 +45,6 @@ impl Order {
         let Self { is_reserve, waits, is_instructed, .. } = *self;
         !is_reserve & !is_instructed & (waits as u8 == Waits::No as u8)
     }
-}
-
-/// A plain order as it comes in.
-#[inline(always)]
-fn incoming(order: &EnterOrder, order_id: OrderId, instrument_id: InstrumentId) -> Order {
-    Order::new(OrderTerms {
-        order_id,
-        key: order.key,
-        price: order.price,
-        quantity: order.quantity,
-        executed: Quantity::ZERO,
-        prevented: Quantity::ZERO,
-        instrument_id,
-        group_id: order.attributes.group_id,
-        firm: order.attributes.firm,
-        side: order.side,
-        display: Display::Visible,
-        capacity: order.attributes.capacity,
-        customer_type: order.attributes.customer_type,
-        conditions: order.conditions,
-        time_in_force: order.time_in_force,
-        is_instructed: false,
-    })
 }
 
 impl Engine {
@@ -123,7 +100,7 @@ impl Engine {
             self.trade_plain(order, order_id, instrument_id, emit);
             return true;
         }
-        let order = incoming(order, order_id, instrument_id);
+        let order = Order::entered(order, order_id, instrument_id, Display::Visible);
         let slot = book.side_mut(order.side).displayed.append(pool, ranks.own, &order);
         book.check_not_crossed();
         hash.add(hash::order(&order));
@@ -142,7 +119,7 @@ impl Engine {
         instrument_id: InstrumentId,
         emit: &mut impl FnMut(Event),
     ) {
-        let mut order = incoming(order, order_id, instrument_id);
+        let mut order = Order::entered(order, order_id, instrument_id, Display::Visible);
         let limit = order.price();
         self.trade(&mut order, Some(limit), emit);
         if order.is_done() {

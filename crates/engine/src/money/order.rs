@@ -45,24 +45,7 @@ impl Engine {
             if order.instructions.waits() {
                 return 0;
             }
-            let mut incoming = Order::new(OrderTerms {
-                order_id: OrderId(0),
-                key: order.key,
-                price: order.price,
-                quantity: order.quantity,
-                executed: Quantity::ZERO,
-                prevented: Quantity::ZERO,
-                instrument_id,
-                group_id: order.attributes.group_id,
-                firm: order.attributes.firm,
-                side: order.side,
-                display: order.display,
-                capacity: order.attributes.capacity,
-                customer_type: order.attributes.customer_type,
-                conditions: order.conditions,
-                time_in_force: order.time_in_force,
-                is_instructed: false,
-            });
+            let mut incoming = Order::entered(order, OrderId(0), instrument_id, order.display);
             incoming.waits =
                 phase::waits(book.trading.phase, order.order_type, order.time_in_force);
             self.walk(&incoming, rests(order.order_type, order.time_in_force), terms)
