@@ -291,20 +291,19 @@ impl Projection {
         self.add(order, batch)
     }
 
-    /// An order that waited comes in under another order id, perhaps with another limit.
-    fn came_in(
+    /// An order goes on under another order id, with so many lots open, and perhaps changed.
+    fn go_on(
         &mut self,
         order_id_before: OrderId,
         order_id: OrderId,
-        price: Option<Price>,
+        leaves: Quantity,
         now: Now,
         batch: &mut Batch,
+        change: impl FnOnce(&mut OrderRow),
     ) -> Result<(), StoreError> {
-        let leaves = self.live.get(&order_id_before).map_or(Quantity::ZERO, |order| order.leaves);
         let before = self.end(order_id_before, OrderState::Restated, now, batch)?;
-        let order = OrderRow {
+        let mut order = OrderRow {
             order_id,
-            price: price.unwrap_or(before.price),
             quantity: leaves,
             executed: Quantity::ZERO,
             leaves,
@@ -316,7 +315,23 @@ impl Projection {
             changed_timestamp: now.timestamp,
             ..before
         };
+        change(&mut order);
         self.add(order, batch)
+    }
+
+    /// An order that waited comes in under another order id, perhaps with another limit.
+    fn came_in(
+        &mut self,
+        order_id_before: OrderId,
+        order_id: OrderId,
+        price: Option<Price>,
+        now: Now,
+        batch: &mut Batch,
+    ) -> Result<(), StoreError> {
+        let leaves = self.live.get(&order_id_before).map_or(Quantity::ZERO, |order| order.leaves);
+        self.go_on(order_id_before, order_id, leaves, now, batch, |order| {
+            order.price = price.unwrap_or(order.price);
+        })
     }
 
     fn restated(
@@ -325,31 +340,16 @@ impl Projection {
         now: Now,
         batch: &mut Batch,
     ) -> Result<(), StoreError> {
-        if restated.order_id == restated.order_id_before {
-            self.change(restated.order_id, now, batch, |order| {
-                order.price = restated.price;
-                order.display = restated.display;
+        let Restated { order_id_before, order_id, leaves, side, display, price, .. } = *restated;
+        if order_id == order_id_before {
+            self.change(order_id, now, batch, |order| {
+                (order.price, order.display) = (price, display);
             })?;
-            return self.reduce(restated.order_id, restated.leaves, now, batch);
+            return self.reduce(order_id, leaves, now, batch);
         }
-        let before = self.end(restated.order_id_before, OrderState::Restated, now, batch)?;
-        let order = OrderRow {
-            order_id: restated.order_id,
-            side: restated.side,
-            display: restated.display,
-            price: restated.price,
-            quantity: restated.leaves,
-            executed: Quantity::ZERO,
-            leaves: restated.leaves,
-            state: OrderState::Live,
-            original_order_id: restated.order_id_before,
-            entered_sequence: now.cause,
-            entered_timestamp: now.timestamp,
-            changed_sequence: now.cause,
-            changed_timestamp: now.timestamp,
-            ..before
-        };
-        self.add(order, batch)
+        self.go_on(order_id_before, order_id, leaves, now, batch, |order| {
+            (order.side, order.display, order.price) = (side, display, price);
+        })
     }
 
     fn add(&mut self, order: OrderRow, batch: &mut Batch) -> Result<(), StoreError> {
