@@ -17,6 +17,8 @@ use serde_json::Value;
 
 use crate::{cargo, root, target_folder, tidy};
 
+mod twins;
+
 /// A step: its name, what it shows, and how.
 pub struct Step {
     name: &'static str,
@@ -42,7 +44,7 @@ const STEPS: &[Step] = &[
     Step {
         name: "twins",
         shows: "the checks of the journal fail on each fault that is planted for them",
-        run: twins,
+        run: twins::twins,
     },
     Step { name: "docs", shows: "the documentation of the code has no broken link", run: docs },
     Step { name: "benches", shows: "the benchmarks compile", run: benches },
@@ -217,41 +219,6 @@ fn loom() -> Result<Outcome, String> {
     )
 }
 
-/// A fault that is planted in the journal, the package of a test, and the test, which must fail on it.
-const TWINS: &[(&str, &str, &str)] = &[
-    ("unchecked", "damrak-journal", "damage::every_byte_changed"),
-    ("torn", "damrak-journal", "recovery::row_5_torn_tail"),
-    ("early", "damrak-journal", "crash::a_crash_at_every_operation"),
-    ("unchecked", "damrak", "simulation::seeds_with_faults_hold"),
-    ("early", "damrak", "simulation::seeds_with_faults_hold"),
-];
-
-/// All faults are in one build, and the environment says which is planted.
-fn twins() -> Result<Outcome, String> {
-    for (fault, package, test) in TWINS {
-        let mut command = Command::new(cargo());
-        command
-            .args(["test", "--release", "--locked", "-p", package, "--features", "planted"])
-            .args(["--test", "it", "--", "--exact", test])
-            .env("DAMRAK_PLANTED", fault)
-            .env("RUST_BACKTRACE", "0");
-        let line = shown(&command);
-        let output = command
-            .current_dir(root())
-            .stdin(Stdio::null())
-            .output()
-            .map_err(|error| format!("{line}: {error}"))?;
-        let said = String::from_utf8_lossy(&output.stdout);
-        if output.status.success() || !said.contains("test result: FAILED. 0 passed; 1 failed") {
-            let talk = String::from_utf8_lossy(&output.stderr);
-            return Err(format!("{test} does not fail with `{fault}` planted\n{said}{talk}"));
-        }
-        println!("{test} fails with `{fault}` planted, as it must");
-    }
-    // The tests of the program have put one with faults to choose from in its place.
-    build()
-}
-
 fn docs() -> Result<Outcome, String> {
     passes(
         Command::new(cargo())
@@ -394,18 +361,7 @@ fn builds() -> Result<Outcome, String> {
         return Err(format!("no noted state hash was compared: {summary}"));
     }
     let mut states = vec![("the venue's build".to_owned(), summary["state_hash"].clone())];
-    let mut command = Command::new(cargo());
-    command.args([
-        "run",
-        "--quiet",
-        "--locked",
-        "-p",
-        "damrak-engine",
-        "--example",
-        "replay",
-        "--",
-    ]);
-    let summary = answers(command.arg(&journal), Duration::from_secs(600))?;
+    let summary = answers(replay_with_checks(&[]).arg(&journal), Duration::from_secs(600))?;
     if summary["checked"] != true {
         return Err(format!("that build had no checks: {summary}"));
     }
@@ -416,10 +372,26 @@ fn builds() -> Result<Outcome, String> {
     for (of, state) in &states {
         println!("{state} {of}");
     }
-    match states.iter().find(|(_, state)| *state != states[0].1) {
-        None => Ok(Passed),
-        Some((of, state)) => Err(format!("{of} comes to {state}, not {}", states[0].1)),
+    if let Some((of, state)) = states.iter().find(|(_, state)| *state != states[0].1) {
+        return Err(format!("{of} comes to {state}, not {}", states[0].1));
     }
+    // The planted twin: a build that takes some inputs for the ones before them must be told apart.
+    let mut twin = replay_with_checks(&["--features", "journal/planted"]);
+    twin.arg(&journal).env("DAMRAK_PLANTED", "twice");
+    let state = answers(&mut twin, Duration::from_secs(600))?["state_hash"].clone();
+    println!("{state} with `twice` planted");
+    if state == states[0].1 {
+        return Err("a build that takes inputs for others comes to the same".into());
+    }
+    Ok(Passed)
+}
+
+/// The core and a journal and nothing else, hardly optimized and with all checks.
+fn replay_with_checks(features: &[&str]) -> Command {
+    let mut command = Command::new(cargo());
+    command.args(["run", "--quiet", "--locked", "-p", "damrak-engine"]).args(features);
+    command.args(["--example", "replay", "--"]);
+    command
 }
 
 /// The state to which a venue in this layout comes that starts on a copy of this journal.

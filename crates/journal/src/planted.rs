@@ -1,4 +1,4 @@
-//! Faults that a check plants to show that it would find them: `cargo x ci twins`.
+//! Faults that a check plants to show that it would find them: `cargo x ci twins builds`.
 //!
 //! Without the feature `planted`, which no other build has, nothing can be planted and each question is
 //! a constant `false`.
@@ -12,6 +12,8 @@ pub(crate) enum Planted {
     Torn,
     /// A commit confirms before what it confirms is as durable as it must be.
     Early,
+    /// One record in a hundred or so is replayed as the one before it.
+    Twice,
 }
 
 /// Is it planted? The environment names it in `DAMRAK_PLANTED`.
@@ -22,6 +24,7 @@ pub(crate) fn planted(fault: Planted) -> bool {
         Ok("unchecked") => Some(Planted::Unchecked),
         Ok("torn") => Some(Planted::Torn),
         Ok("early") => Some(Planted::Early),
+        Ok("twice") => Some(Planted::Twice),
         Ok(other) => panic!("DAMRAK_PLANTED is {other}, which is no fault"),
         Err(_) => None,
     });

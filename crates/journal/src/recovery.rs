@@ -755,7 +755,11 @@ impl Segment {
         replay: &mut impl FnMut(Record<'_>) -> Result<(), E>,
     ) -> Result<(), ReadError> {
         for index in 0..reader.record_count() {
-            let (offset, record) = reader.record(index);
+            let (offset, mut record) = reader.record(index);
+            if planted(Planted::Twice) && index > 0 && record.sequence.is_multiple_of(100) {
+                let (_, before) = reader.record(index - 1);
+                (record.kind, record.payload) = (before.kind, before.payload);
+            }
             replay(record).map_err(|error| ReadError::Refused {
                 path: self.path.clone(),
                 offset,

@@ -1,0 +1,63 @@
+//! Faults that are planted in the journal, on which the checks must fail: one that does not shows nothing.
+//!
+//! The twins of the checks `power` and `builds` stand beside them, and those of the rings in the tests
+//! under loom.
+
+use std::process::{Command, Stdio};
+
+use super::{Outcome, build, damrak, shown, work_folder};
+use crate::{cargo, root};
+
+/// A fault, the package of a test, and the test, which must fail on it.
+const TWINS: &[(&str, &str, &str)] = &[
+    ("unchecked", "damrak-journal", "damage::every_byte_changed"),
+    ("torn", "damrak-journal", "recovery::row_5_torn_tail"),
+    ("early", "damrak-journal", "crash::a_crash_at_every_operation"),
+    ("unchecked", "damrak", "simulation::seeds_with_faults_hold"),
+    ("early", "damrak", "simulation::seeds_with_faults_hold"),
+];
+
+/// All faults are in one build, and the environment says which is planted.
+pub(super) fn twins() -> Result<Outcome, String> {
+    for (fault, package, test) in TWINS {
+        let mut command = Command::new(cargo());
+        command
+            .args(["test", "--release", "--locked", "-p", package, "--features", "planted"])
+            .args(["--test", "it", "--", "--exact", test])
+            .env("DAMRAK_PLANTED", fault)
+            .env("RUST_BACKTRACE", "0");
+        let line = shown(&command);
+        let output = command
+            .current_dir(root())
+            .stdin(Stdio::null())
+            .output()
+            .map_err(|error| format!("{line}: {error}"))?;
+        let said = String::from_utf8_lossy(&output.stdout);
+        if output.status.success() || !said.contains("test result: FAILED. 0 passed; 1 failed") {
+            let talk = String::from_utf8_lossy(&output.stderr);
+            return Err(format!("{test} does not fail with `{fault}` planted\n{said}{talk}"));
+        }
+        println!("{test} fails with `{fault}` planted, as it must");
+    }
+    // The tests of the program have put one with faults to choose from in its place: first this one
+    // is killed, then the one without them is built again.
+    kills_find_early_replies().and_then(|()| build())
+}
+
+/// A venue that replies before it writes loses what it acknowledged, and the kills must say so.
+fn kills_find_early_replies() -> Result<(), String> {
+    let mut command = Command::new(damrak());
+    command
+        .args(["kill", "--times", "15", "--durability", "written", "--json", "--out"])
+        .arg(work_folder("kill-twin"))
+        .env("DAMRAK_PLANTED", "early");
+    let line = shown(&command);
+    let output =
+        command.stdin(Stdio::null()).output().map_err(|error| format!("{line}: {error}"))?;
+    let talk = String::from_utf8_lossy(&output.stderr);
+    if output.status.code() != Some(4) {
+        return Err(format!("{line}: {} with `early` planted\n{talk}", output.status));
+    }
+    println!("damrak kill fails with `early` planted, as it must: {}", talk.trim_end());
+    Ok(())
+}
