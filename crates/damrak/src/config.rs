@@ -3,28 +3,34 @@
 //! A key that is not known is an error with its line, its column and the nearest key that is.
 //! Without a file the defaults stand: loopback only, three instruments, four participants.
 
+mod explain;
+mod journal;
 mod money;
 mod trading;
+mod units;
 
+pub use self::journal::{
+    DurabilityConfig, JournalConfig, MethodName, OldSegments, SnapshotsConfig,
+};
 pub use money::{
     AccountConfig, AssetConfig, FeesConfig, InstrumentMoneyConfig, MoneyClassName, MoneyPlan,
     money_plan,
 };
 pub use trading::{PhaseName, ScheduleConfig, TradingConfig};
+pub use units::{Bytes, Decimal, Rate, Span};
 
 use std::{
     collections::BTreeSet,
     fmt, fs,
     net::{IpAddr, Ipv4Addr, SocketAddr},
     path::{Path, PathBuf},
-    str::FromStr,
     time::Duration,
 };
 
-use journal::{Durability, Folder, Method};
 use market::{Firm, Price, Quantity, SelfMatchPrevention, Symbol, Text};
-use serde::{Deserialize, Deserializer, de::Error as _};
+use serde::Deserialize;
 
+use self::explain::explain;
 use crate::{failure::Failure, ledger::postgres::Postgres};
 
 /// The settings of a venue. Field docs are the reference of the configuration file.
@@ -61,127 +67,6 @@ pub struct Config {
     pub schedule: Vec<ScheduleConfig>,
     /// Who may enter orders, one row a session.
     pub participants: Vec<ParticipantConfig>,
-}
-
-/// `[journal]`
-#[derive(Clone, Debug, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-pub struct JournalConfig {
-    /// The folder of the journal; made if missing. Default `damrak-data`.
-    pub directory: PathBuf,
-    /// What a reply promises. `none`: nothing, it does not wait. `written` (default): the command
-    /// survives the process. `synced`: it survives the machine.
-    pub durability: DurabilityConfig,
-    /// How `synced` reaches the disk: `buffered` (page cache and `fdatasync`), `direct` (past it,
-    /// `O_DIRECT|O_DSYNC`), `buffered-uring` and `direct-uring` (the same by io_uring), or `auto`
-    /// (default): direct where the folder's file system can, which was the fastest where we measured
-    /// (`damrak bench journal`), and buffered elsewhere; the venue says which. Others are buffered.
-    pub method: MethodName,
-    /// New orders are rejected while commands wait for the journal for longer than this; `0s` never.
-    /// Default `2s`.
-    pub slow: Span,
-    /// A new file is begun when one is this long. Default `256MiB`.
-    pub segment: Bytes,
-    /// After so many inputs the state hash is put in the journal, and compared when that is
-    /// replayed; 0 is never. Default 4096.
-    pub state_hash_every: u64,
-}
-
-/// `[snapshots]`: files beside the segments of the journal.
-#[derive(Clone, Debug, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-pub struct SnapshotsConfig {
-    /// One is made when there were so many inputs since the last. Default 10000000; 0 never.
-    pub inputs: u64,
-    /// One is made when the last is so old, if there were inputs since. Default `15min`; `0s` never.
-    pub time: Span,
-    /// So many bytes of replies are in one, and as many of the feed, the newest: what was said before
-    /// can be asked for again after a start from it. Default `64MiB`.
-    pub replies: Bytes,
-    /// What happens to segments of the journal that both snapshots cover. `keep` (default): nothing.
-    /// `archive`: they are compressed, and still read by whoever reads from the first record.
-    /// `remove`: they are removed.
-    pub old_segments: OldSegments,
-}
-
-/// See [`SnapshotsConfig::old_segments`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum OldSegments {
-    /// They stay.
-    Keep,
-    /// They are compressed.
-    Archive,
-    /// They are removed.
-    Remove,
-}
-
-/// See [`JournalConfig::durability`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum DurabilityConfig {
-    /// Replies do not wait for the journal.
-    None,
-    /// Replies wait until the operating system has the command.
-    Written,
-    /// Replies wait until the disk has the command.
-    Synced,
-}
-
-/// See [`JournalConfig::method`].
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum MethodName {
-    /// Direct where it can be, buffered elsewhere.
-    #[default]
-    Auto,
-    /// Through the page cache.
-    Buffered,
-    /// Past the page cache; an error where that cannot be.
-    Direct,
-    /// Through the page cache, by io_uring; an error where that cannot be.
-    BufferedUring,
-    /// Past the page cache, by io_uring; an error where that cannot be.
-    DirectUring,
-}
-
-impl JournalConfig {
-    /// How the files of the journal are written.
-    ///
-    /// # Errors
-    /// They are to be written in a way in which they cannot.
-    pub fn method(&self) -> Result<Method, Failure> {
-        if self.durability != DurabilityConfig::Synced {
-            return Ok(Method::Buffered);
-        }
-        let asked = match self.method {
-            MethodName::Auto => {
-                let probed = Folder::probe(&self.directory, Method::Direct);
-                return Ok(probed.map_or(Method::Buffered, |()| Method::Direct));
-            }
-            MethodName::Buffered => return Ok(Method::Buffered),
-            MethodName::Direct => Method::Direct,
-            MethodName::BufferedUring => Method::BufferedUring,
-            MethodName::DirectUring => Method::DirectUring,
-        };
-        Folder::probe(&self.directory, asked).map(|()| asked).map_err(|error| {
-            let (folder, method) = (self.directory.display(), asked.as_str());
-            Failure::environment(format!(
-                "journal.method: files in {folder} cannot be written {method}: {error}"
-            ))
-            .hint("set it to \"auto\" or \"buffered\"")
-        })
-    }
-}
-
-impl From<DurabilityConfig> for Durability {
-    fn from(config: DurabilityConfig) -> Self {
-        match config {
-            DurabilityConfig::None => Self::None,
-            DurabilityConfig::Written => Self::Written,
-            DurabilityConfig::Synced => Self::Synced,
-        }
-    }
 }
 
 /// `[order_entry]`
@@ -579,30 +464,6 @@ impl Default for Config {
     }
 }
 
-impl Default for JournalConfig {
-    fn default() -> Self {
-        Self {
-            directory: "damrak-data".into(),
-            durability: DurabilityConfig::Written,
-            method: MethodName::Auto,
-            slow: Span(Duration::from_secs(2)),
-            segment: Bytes(256 << 20),
-            state_hash_every: 4096,
-        }
-    }
-}
-
-impl Default for SnapshotsConfig {
-    fn default() -> Self {
-        Self {
-            inputs: 10_000_000,
-            time: Span(Duration::from_secs(15 * 60)),
-            replies: Bytes(64 << 20),
-            old_segments: OldSegments::Keep,
-        }
-    }
-}
-
 impl Default for LedgerConfig {
     fn default() -> Self {
         Self {
@@ -911,156 +772,6 @@ impl ParticipantConfig {
     }
 }
 
-/// A number of bytes, written `64MiB`, `256KiB`, `1GiB` or `4096B`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Bytes(pub u64);
-
-/// A length of time, written `250us`, `10ms` or `5s`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Span(pub Duration);
-
-/// A number of things a second, written `200k/s`, `1M/s` or `500/s`; at least 1.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Rate(pub u64);
-
-/// An exact decimal number with up to 4 decimals, counted in ten-thousandths (ticks).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Decimal(pub u64);
-
-impl FromStr for Bytes {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        let (number, unit) = split_unit(text);
-        let scale: u64 = match unit {
-            "B" => 1,
-            "KiB" => 1 << 10,
-            "MiB" => 1 << 20,
-            "GiB" => 1 << 30,
-            _ => return Err(format!("{text:?} is not a number of bytes like \"64MiB\"")),
-        };
-        let number: u64 = number.parse().map_err(|_| format!("{text:?} is not a whole number"))?;
-        number.checked_mul(scale).map(Self).ok_or_else(|| format!("{text:?} is too large"))
-    }
-}
-
-impl FromStr for Span {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        let (number, unit) = split_unit(text);
-        let nanos: u64 = match unit {
-            "ns" => 1,
-            "us" | "µs" => 1_000,
-            "ms" => 1_000_000,
-            "s" => 1_000_000_000,
-            "min" => 60_000_000_000,
-            _ => return Err(format!("{text:?} is not a length of time like \"250us\" or \"5s\"")),
-        };
-        let number: u64 = number.parse().map_err(|_| format!("{text:?} is not a whole number"))?;
-        number
-            .checked_mul(nanos)
-            .map(|nanos| Self(Duration::from_nanos(nanos)))
-            .ok_or_else(|| format!("{text:?} is too long"))
-    }
-}
-
-impl FromStr for Rate {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        let wrong = || format!("{text:?} is not a rate like \"500/s\", \"200k/s\" or \"1M/s\"");
-        let (number, unit) = split_unit(text);
-        let scale: u64 = match unit {
-            "/s" => 1,
-            "k/s" => 1_000,
-            "M/s" => 1_000_000,
-            _ => return Err(wrong()),
-        };
-        let number: u64 = number.parse().map_err(|_| wrong())?;
-        number.checked_mul(scale).filter(|rate| *rate > 0).map(Self).ok_or_else(wrong)
-    }
-}
-
-impl FromStr for Decimal {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        let wrong = || format!("{text:?} is not a decimal number with up to 4 decimals");
-        let (whole, fraction) = text.split_once('.').unwrap_or((text, "0"));
-        let digits = |part: &str| !part.is_empty() && part.bytes().all(|b| b.is_ascii_digit());
-        if !digits(whole) || !digits(fraction) || fraction.len() > 4 {
-            return Err(wrong());
-        }
-        let whole: u64 = whole.parse().map_err(|_| wrong())?;
-        let fraction: u64 = format!("{fraction:0<4}").parse().map_err(|_| wrong())?;
-        whole
-            .checked_mul(10_000)
-            .and_then(|ticks| ticks.checked_add(fraction))
-            .map(Self)
-            .ok_or_else(wrong)
-    }
-}
-
-fn split_unit(text: &str) -> (&str, &str) {
-    let at = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
-    text.split_at(at)
-}
-
-macro_rules! deserialize_from_str {
-    ($($name:ident)*) => { $(
-        impl<'de> Deserialize<'de> for $name {
-            fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-                String::deserialize(deserializer)?.parse().map_err(D::Error::custom)
-            }
-        }
-    )* };
-}
-
-deserialize_from_str! { Bytes Span Decimal }
-
-/// A TOML error with its place and, for an unknown key, the nearest key that is known.
-fn explain(error: &toml::de::Error, text: &str, origin: &str) -> Failure {
-    let place = error.span().map_or(String::new(), |span| {
-        let before = &text[..span.start.min(text.len())];
-        let line = before.matches('\n').count() + 1;
-        let column = before.chars().rev().take_while(|c| *c != '\n').count() + 1;
-        format!(":{line}:{column}")
-    });
-    let message = error.message();
-    let failure = Failure::usage(format!("{origin}{place}: {message}"));
-    match did_you_mean(message) {
-        Some(nearest) => failure.hint(format!("did you mean `{nearest}`?")),
-        None => failure,
-    }
-}
-
-/// From "unknown field `x`, expected one of `a`, `b`", the expected name nearest to `x`.
-fn did_you_mean(message: &str) -> Option<String> {
-    let mut names = message.split('`').skip(1).step_by(2);
-    let wrong = names.next().filter(|_| message.starts_with("unknown"))?;
-    names
-        .map(|name| (edit_distance(wrong, name), name))
-        .min()
-        .filter(|(distance, name)| *distance <= name.len().div_ceil(2))
-        .map(|(_, name)| name.to_owned())
-}
-
-/// Insertions, deletions and substitutions that make one word the other.
-fn edit_distance(from: &str, to: &str) -> usize {
-    let mut row: Vec<usize> = (0..=to.len()).collect();
-    for (i, a) in from.bytes().enumerate() {
-        let mut diagonal = row[0];
-        row[0] = i + 1;
-        for (j, b) in to.bytes().enumerate() {
-            let substituted = diagonal + usize::from(a != b);
-            diagonal = row[j + 1];
-            row[j + 1] = substituted.min(row[j] + 1).min(diagonal + 1);
-        }
-    }
-    row[to.len()]
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -1095,23 +806,6 @@ mod tests {
         let twice = "[[participants]]\nusername=\"a\"\npassword=\"b\"\nfirm=\"F\"\n".repeat(2);
         assert!(failure(&twice).contains("given twice"));
         assert!(failure("[layout]\nname = \"sngle\"").contains("did you mean `single`?"));
-    }
-
-    /// Units are part of the value.
-    #[test]
-    fn units_are_spelled_out() {
-        assert_eq!("64MiB".parse(), Ok(Bytes(64 << 20)));
-        assert_eq!("250us".parse(), Ok(Span(Duration::from_micros(250))));
-        assert_eq!("200k/s".parse(), Ok(Rate(200_000)));
-        assert!("0/s".parse::<Rate>().is_err());
-        assert_eq!("0.01".parse(), Ok(Decimal(100)));
-        assert_eq!("12.3456".parse(), Ok(Decimal(123_456)));
-        for wrong in ["64", "64MB", ""] {
-            assert!(wrong.parse::<Bytes>().is_err(), "{wrong:?}");
-        }
-        for wrong in [".5", "5.", "1e8", "0.00001", "-1"] {
-            assert!(wrong.parse::<Decimal>().is_err(), "{wrong:?}");
-        }
     }
 
     /// Free groups hold each agent exactly once.

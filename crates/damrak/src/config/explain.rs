@@ -1,0 +1,45 @@
+//! What is wrong with a configuration file, where, and what was probably meant.
+
+use crate::failure::Failure;
+
+/// A TOML error with its place and, for an unknown key, the nearest key that is known.
+pub(super) fn explain(error: &toml::de::Error, text: &str, origin: &str) -> Failure {
+    let place = error.span().map_or(String::new(), |span| {
+        let before = &text[..span.start.min(text.len())];
+        let line = before.matches('\n').count() + 1;
+        let column = before.chars().rev().take_while(|c| *c != '\n').count() + 1;
+        format!(":{line}:{column}")
+    });
+    let message = error.message();
+    let failure = Failure::usage(format!("{origin}{place}: {message}"));
+    match did_you_mean(message) {
+        Some(nearest) => failure.hint(format!("did you mean `{nearest}`?")),
+        None => failure,
+    }
+}
+
+/// From "unknown field `x`, expected one of `a`, `b`", the expected name nearest to `x`.
+fn did_you_mean(message: &str) -> Option<String> {
+    let mut names = message.split('`').skip(1).step_by(2);
+    let wrong = names.next().filter(|_| message.starts_with("unknown"))?;
+    names
+        .map(|name| (edit_distance(wrong, name), name))
+        .min()
+        .filter(|(distance, name)| *distance <= name.len().div_ceil(2))
+        .map(|(_, name)| name.to_owned())
+}
+
+/// Insertions, deletions and substitutions that make one word the other.
+fn edit_distance(from: &str, to: &str) -> usize {
+    let mut row: Vec<usize> = (0..=to.len()).collect();
+    for (i, a) in from.bytes().enumerate() {
+        let mut diagonal = row[0];
+        row[0] = i + 1;
+        for (j, b) in to.bytes().enumerate() {
+            let substituted = diagonal + usize::from(a != b);
+            diagonal = row[j + 1];
+            row[j + 1] = substituted.min(row[j] + 1).min(diagonal + 1);
+        }
+    }
+    row[to.len()]
+}

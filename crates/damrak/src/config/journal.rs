@@ -1,0 +1,154 @@
+//! `[journal]` and `[snapshots]`: what is kept of a venue, how, and for how long.
+
+use std::{path::PathBuf, time::Duration};
+
+use journal::{Durability, Folder, Method};
+use serde::Deserialize;
+
+use super::{Bytes, Span};
+use crate::failure::Failure;
+
+/// `[journal]`
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct JournalConfig {
+    /// The folder of the journal; made if missing. Default `damrak-data`.
+    pub directory: PathBuf,
+    /// What a reply promises. `none`: nothing, it does not wait. `written` (default): the command
+    /// survives the process. `synced`: it survives the machine.
+    pub durability: DurabilityConfig,
+    /// How `synced` reaches the disk: `buffered` (page cache and `fdatasync`), `direct` (past it,
+    /// `O_DIRECT|O_DSYNC`), `buffered-uring` and `direct-uring` (the same by io_uring), or `auto`
+    /// (default): direct where the folder's file system can, which was the fastest where we measured
+    /// (`damrak bench journal`), and buffered elsewhere; the venue says which. Others are buffered.
+    pub method: MethodName,
+    /// New orders are rejected while commands wait for the journal for longer than this; `0s` never.
+    /// Default `2s`.
+    pub slow: Span,
+    /// A new file is begun when one is this long. Default `256MiB`.
+    pub segment: Bytes,
+    /// After so many inputs the state hash is put in the journal, and compared when that is
+    /// replayed; 0 is never. Default 4096.
+    pub state_hash_every: u64,
+}
+
+/// `[snapshots]`: files beside the segments of the journal.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct SnapshotsConfig {
+    /// One is made when there were so many inputs since the last. Default 10000000; 0 never.
+    pub inputs: u64,
+    /// One is made when the last is so old, if there were inputs since. Default `15min`; `0s` never.
+    pub time: Span,
+    /// So many bytes of replies are in one, and as many of the feed, the newest: what was said before
+    /// can be asked for again after a start from it. Default `64MiB`.
+    pub replies: Bytes,
+    /// What happens to segments of the journal that both snapshots cover. `keep` (default): nothing.
+    /// `archive`: they are compressed, and still read by whoever reads from the first record.
+    /// `remove`: they are removed.
+    pub old_segments: OldSegments,
+}
+
+/// See [`SnapshotsConfig::old_segments`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum OldSegments {
+    /// They stay.
+    Keep,
+    /// They are compressed.
+    Archive,
+    /// They are removed.
+    Remove,
+}
+
+/// See [`JournalConfig::durability`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum DurabilityConfig {
+    /// Replies do not wait for the journal.
+    None,
+    /// Replies wait until the operating system has the command.
+    Written,
+    /// Replies wait until the disk has the command.
+    Synced,
+}
+
+/// See [`JournalConfig::method`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum MethodName {
+    /// Direct where it can be, buffered elsewhere.
+    #[default]
+    Auto,
+    /// Through the page cache.
+    Buffered,
+    /// Past the page cache; an error where that cannot be.
+    Direct,
+    /// Through the page cache, by io_uring; an error where that cannot be.
+    BufferedUring,
+    /// Past the page cache, by io_uring; an error where that cannot be.
+    DirectUring,
+}
+
+impl JournalConfig {
+    /// How the files of the journal are written.
+    ///
+    /// # Errors
+    /// They are to be written in a way in which they cannot.
+    pub fn method(&self) -> Result<Method, Failure> {
+        if self.durability != DurabilityConfig::Synced {
+            return Ok(Method::Buffered);
+        }
+        let asked = match self.method {
+            MethodName::Auto => {
+                let probed = Folder::probe(&self.directory, Method::Direct);
+                return Ok(probed.map_or(Method::Buffered, |()| Method::Direct));
+            }
+            MethodName::Buffered => return Ok(Method::Buffered),
+            MethodName::Direct => Method::Direct,
+            MethodName::BufferedUring => Method::BufferedUring,
+            MethodName::DirectUring => Method::DirectUring,
+        };
+        Folder::probe(&self.directory, asked).map(|()| asked).map_err(|error| {
+            let (folder, method) = (self.directory.display(), asked.as_str());
+            Failure::environment(format!(
+                "journal.method: files in {folder} cannot be written {method}: {error}"
+            ))
+            .hint("set it to \"auto\" or \"buffered\"")
+        })
+    }
+}
+
+impl From<DurabilityConfig> for Durability {
+    fn from(config: DurabilityConfig) -> Self {
+        match config {
+            DurabilityConfig::None => Self::None,
+            DurabilityConfig::Written => Self::Written,
+            DurabilityConfig::Synced => Self::Synced,
+        }
+    }
+}
+
+impl Default for JournalConfig {
+    fn default() -> Self {
+        Self {
+            directory: "damrak-data".into(),
+            durability: DurabilityConfig::Written,
+            method: MethodName::Auto,
+            slow: Span(Duration::from_secs(2)),
+            segment: Bytes(256 << 20),
+            state_hash_every: 4096,
+        }
+    }
+}
+
+impl Default for SnapshotsConfig {
+    fn default() -> Self {
+        Self {
+            inputs: 10_000_000,
+            time: Span(Duration::from_secs(15 * 60)),
+            replies: Bytes(64 << 20),
+            old_segments: OldSegments::Keep,
+        }
+    }
+}
