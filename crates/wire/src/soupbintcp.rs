@@ -21,6 +21,7 @@ use crate::{
 };
 
 mod buffer;
+mod line;
 mod server;
 mod client;
 

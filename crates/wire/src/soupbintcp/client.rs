@@ -6,9 +6,7 @@ use zerocopy::{FromBytes, IntoBytes};
 use super::{
     CLIENT_HEARTBEAT, DEBUG, END_OF_SESSION, LENGTH_MAX, LOGOUT, LoginAcceptedPacket,
     LoginRejectReason, LoginRejectedPacket, LoginRequest, SEQUENCED, SERVER_HEARTBEAT, Timeout,
-    Timers, UNSEQUENCED, Violation,
-    buffer::{Incoming, Outgoing, Packet},
-    number, text,
+    Timers, UNSEQUENCED, Violation, buffer::Packet, line::Line, number, text,
 };
 use crate::layout::Message;
 
@@ -18,15 +16,8 @@ use crate::layout::Message;
 /// says `None`, and write [`outgoing`](Self::outgoing); [`tick`](Self::tick) now and then.
 #[derive(Debug)]
 pub struct Client {
-    timers: Timers,
+    line: Line,
     state: State,
-    incoming: Incoming,
-    outgoing: Outgoing,
-    opened_ns: u64,
-    /// When the bytes that arrived last did.
-    arrived_ns: u64,
-    /// When the last whole packet was there.
-    heard_ns: u64,
     /// Number of the next sequenced message.
     next_sequence: u64,
 }
@@ -72,21 +63,12 @@ impl Client {
     /// If the heartbeat timeout is above 99,999 ms.
     #[must_use]
     pub fn new(timers: Timers, login: LoginRequest, now_ns: u64) -> Self {
-        let mut outgoing = Outgoing::default();
-        outgoing.put_whole(login.packet().as_bytes(), now_ns);
+        let mut line = Line::new(timers, now_ns);
+        line.outgoing.put_whole(login.packet().as_bytes(), now_ns);
         if let Some(heartbeat_timeout) = login.heartbeat_timeout() {
-            outgoing.put_whole(&heartbeat_timeout, now_ns);
+            line.outgoing.put_whole(&heartbeat_timeout, now_ns);
         }
-        Self {
-            timers,
-            state: State::LoginAsked,
-            incoming: Incoming::default(),
-            outgoing,
-            opened_ns: now_ns,
-            arrived_ns: now_ns,
-            heard_ns: now_ns,
-            next_sequence: login.sequence_number.unwrap_or(1),
-        }
+        Self { line, state: State::LoginAsked, next_sequence: login.sequence_number.unwrap_or(1) }
     }
 
     /// Takes bytes as the socket gave them, cut anywhere.
@@ -95,11 +77,10 @@ impl Client {
     /// If more waits than [`next`](Self::next) was asked for: a reader that takes up everything
     /// before it reads at most 64 KiB more never sees this.
     pub fn receive(&mut self, bytes: &[u8], now_ns: u64) -> Result<(), Violation> {
-        self.arrived_ns = now_ns;
         if self.state == State::Closed {
             return Ok(());
         }
-        self.incoming.receive(bytes).inspect_err(|_| self.state = State::Closed)
+        self.line.receive(bytes, now_ns).inspect_err(|_| self.state = State::Closed)
     }
 
     /// What the server did next; `None` until more arrives.
@@ -114,14 +95,14 @@ impl Client {
             }
             Ok(Some(Taken::Rejected(reason))) => Ok(Some(ClientHappening::Rejected(reason))),
             Ok(Some(Taken::Sequenced(number, packet))) => {
-                Ok(Some(ClientHappening::Sequenced(number, self.incoming.payload(&packet))))
+                Ok(Some(ClientHappening::Sequenced(number, self.line.incoming.payload(&packet))))
             }
             Ok(Some(Taken::Unsequenced(packet))) => {
-                Ok(Some(ClientHappening::Unsequenced(self.incoming.payload(&packet))))
+                Ok(Some(ClientHappening::Unsequenced(self.line.incoming.payload(&packet))))
             }
             Ok(Some(Taken::EndOfSession)) => Ok(Some(ClientHappening::EndOfSession)),
             Ok(Some(Taken::Debug(packet))) => {
-                Ok(Some(ClientHappening::Debug(self.incoming.payload(&packet))))
+                Ok(Some(ClientHappening::Debug(self.line.incoming.payload(&packet))))
             }
             Ok(None) => Ok(None),
             Err(violation) => {
@@ -136,8 +117,7 @@ impl Client {
             if self.state == State::Closed {
                 return Ok(None);
             }
-            let Some(packet) = self.incoming.next(LENGTH_MAX)? else { return Ok(None) };
-            self.heard_ns = self.arrived_ns;
+            let Some(packet) = self.line.next(LENGTH_MAX)? else { return Ok(None) };
             return Ok(Some(match (packet.packet_type, self.state) {
                 (DEBUG, _) => Taken::Debug(packet),
                 (SERVER_HEARTBEAT, _) => {
@@ -147,7 +127,7 @@ impl Client {
                 (LoginAcceptedPacket::TYPE, State::LoginAsked) => self.accepted(&packet)?,
                 (LoginRejectedPacket::TYPE, State::LoginAsked) => {
                     packet.has_length(2)?;
-                    let code = self.incoming.payload(&packet)[0];
+                    let code = self.line.incoming.payload(&packet)[0];
                     let reason = LoginRejectReason::from_code(code)
                         .ok_or(Violation::Field("RejectReasonCode"))?;
                     self.state = State::Closed;
@@ -179,9 +159,9 @@ impl Client {
 
     fn accepted(&mut self, packet: &Packet) -> Result<Taken, Violation> {
         let fields =
-            LoginAcceptedPacket::ref_from_bytes(self.incoming.whole(packet)).map_err(|_| {
-                Violation::Length { packet_type: packet.packet_type, length: packet.length }
-            })?;
+            LoginAcceptedPacket::ref_from_bytes(self.line.incoming.whole(packet)).map_err(
+                |_| Violation::Length { packet_type: packet.packet_type, length: packet.length },
+            )?;
         let session = text(&fields.session, "Session")?;
         let next_sequence = number(&fields.sequence_number, "SequenceNumber")?
             .ok_or(Violation::Field("SequenceNumber"))?;
@@ -196,13 +176,13 @@ impl Client {
     /// If not logged in, or the message is longer than [`MESSAGE_LEN_MAX`](super::MESSAGE_LEN_MAX).
     pub fn send(&mut self, message: &[u8], now_ns: u64) {
         assert!(self.is_logged_in(), "a message needs a login: {:?}", self.state);
-        self.outgoing.put(UNSEQUENCED, message, now_ns);
+        self.line.outgoing.put(UNSEQUENCED, message, now_ns);
     }
 
     /// Says goodbye. The connection is done: write what waits and close.
     pub fn logout(&mut self, now_ns: u64) {
         if self.state != State::Closed {
-            self.outgoing.put(LOGOUT, &[], now_ns);
+            self.line.outgoing.put(LOGOUT, &[], now_ns);
             self.state = State::Closed;
         }
     }
@@ -210,12 +190,12 @@ impl Client {
     /// Bytes to be written to the socket.
     #[must_use]
     pub fn outgoing(&self) -> &[u8] {
-        self.outgoing.waiting()
+        self.line.outgoing.waiting()
     }
 
     /// The first `len` of [`outgoing`](Self::outgoing) were written.
     pub fn sent(&mut self, len: usize) {
-        self.outgoing.sent(len);
+        self.line.outgoing.sent(len);
     }
 
     /// Lets time pass: once logged in, a heartbeat is put out if one is due.
@@ -223,18 +203,10 @@ impl Client {
     /// # Errors
     /// If the server let a time pass.
     pub fn tick(&mut self, now_ns: u64) -> Result<(), Timeout> {
-        let silent_ns = now_ns.saturating_sub(self.heard_ns);
-        let open_ns = now_ns.saturating_sub(self.opened_ns);
         match self.state {
-            State::LoginAsked if open_ns >= self.timers.login_timeout_ns => Err(Timeout::Login),
-            State::LoggedIn | State::Ended if silent_ns >= self.timers.receive_timeout_ns => {
-                Err(Timeout::Silence)
-            }
-            State::LoggedIn | State::Ended => {
-                self.outgoing.heartbeat(CLIENT_HEARTBEAT, self.timers.heartbeat_ns, now_ns);
-                Ok(())
-            }
-            State::LoginAsked | State::Closed => Ok(()),
+            State::LoginAsked => self.line.await_login(now_ns),
+            State::LoggedIn | State::Ended => self.line.beat(CLIENT_HEARTBEAT, now_ns),
+            State::Closed => Ok(()),
         }
     }
 

@@ -4,7 +4,7 @@ use super::{
     CLIENT_HEARTBEAT, DEBUG, END_OF_SESSION, LENGTH_MAX, LOGIN_LENGTH, LOGIN_LENGTH_MAX, LOGOUT,
     LoginAcceptedPacket, LoginRejectReason, LoginRejectedPacket, LoginRequest, LoginRequestPacket,
     MESSAGE_LEN_MAX, SEQUENCED, SERVER_HEARTBEAT, Timeout, Timers, UNSEQUENCED, Violation,
-    buffer::{Incoming, Outgoing},
+    line::Line,
 };
 use crate::{
     field::{decimal_right_aligned, text_right_aligned},
@@ -19,15 +19,8 @@ use zerocopy::IntoBytes;
 /// After an error, a logout or a reject the connection is done: write what waits and close.
 #[derive(Debug)]
 pub struct Server {
-    timers: Timers,
+    line: Line,
     state: State,
-    incoming: Incoming,
-    outgoing: Outgoing,
-    opened_ns: u64,
-    /// When the bytes that arrived last did.
-    arrived_ns: u64,
-    /// When the last whole packet was there.
-    heard_ns: u64,
     /// Number of the next sequenced message.
     next_sequence: u64,
 }
@@ -62,16 +55,7 @@ impl Server {
     /// A connection that was accepted now.
     #[must_use]
     pub fn new(timers: Timers, now_ns: u64) -> Self {
-        Self {
-            timers,
-            state: State::Connected,
-            incoming: Incoming::default(),
-            outgoing: Outgoing::default(),
-            opened_ns: now_ns,
-            arrived_ns: now_ns,
-            heard_ns: now_ns,
-            next_sequence: 1,
-        }
+        Self { line: Line::new(timers, now_ns), state: State::Connected, next_sequence: 1 }
     }
 
     /// Takes bytes as the socket gave them, cut anywhere.
@@ -80,11 +64,10 @@ impl Server {
     /// If more waits than [`next`](Self::next) was asked for: a reader that takes up everything
     /// before it reads at most 64 KiB more never sees this.
     pub fn receive(&mut self, bytes: &[u8], now_ns: u64) -> Result<(), Violation> {
-        self.arrived_ns = now_ns;
         if self.state == State::Closed {
             return Ok(());
         }
-        self.incoming.receive(bytes).inspect_err(|_| self.state = State::Closed)
+        self.line.receive(bytes, now_ns).inspect_err(|_| self.state = State::Closed)
     }
 
     /// What the client did next; `None` until more arrives.
@@ -96,7 +79,7 @@ impl Server {
         match self.next_packet() {
             Ok(Some(Taken::Login(login))) => Ok(Some(ServerHappening::Login(login))),
             Ok(Some(Taken::Message(packet))) => {
-                Ok(Some(ServerHappening::Message(self.incoming.payload(&packet))))
+                Ok(Some(ServerHappening::Message(self.line.incoming.payload(&packet))))
             }
             Ok(Some(Taken::Logout)) => Ok(Some(ServerHappening::Logout)),
             Ok(None) => Ok(None),
@@ -114,8 +97,7 @@ impl Server {
                 State::LoggedIn | State::Ended => LENGTH_MAX,
                 State::LoginAsked | State::Closed => return Ok(None),
             };
-            let Some(packet) = self.incoming.next(length_max)? else { return Ok(None) };
-            self.heard_ns = self.arrived_ns;
+            let Some(packet) = self.line.next(length_max)? else { return Ok(None) };
             match (packet.packet_type, self.state) {
                 (DEBUG, _) => {}
                 (CLIENT_HEARTBEAT, _) => packet.is_bare()?,
@@ -123,10 +105,10 @@ impl Server {
                     if packet.length != LOGIN_LENGTH {
                         packet.has_length(LOGIN_LENGTH_MAX)?;
                     }
-                    let login = LoginRequest::read(self.incoming.whole(&packet))?;
+                    let login = LoginRequest::read(self.line.incoming.whole(&packet))?;
                     self.state = State::LoginAsked;
                     if let Some(milliseconds) = login.heartbeat_timeout_ms.filter(|ms| *ms > 0) {
-                        self.timers.receive_timeout_ns = u64::from(milliseconds) * 1_000_000;
+                        self.line.bear(u64::from(milliseconds) * 1_000_000);
                     }
                     return Ok(Some(Taken::Login(login)));
                 }
@@ -158,9 +140,9 @@ impl Server {
             session: text_right_aligned(session),
             sequence_number: decimal_right_aligned(next_sequence),
         };
-        self.outgoing.put_whole(accepted.as_bytes(), now_ns);
+        self.line.outgoing.put_whole(accepted.as_bytes(), now_ns);
         self.next_sequence = next_sequence;
-        self.heard_ns = now_ns;
+        self.line.hear(now_ns);
         self.state = State::LoggedIn;
     }
 
@@ -170,7 +152,7 @@ impl Server {
     /// If no login was asked.
     pub fn reject(&mut self, reason: LoginRejectReason, now_ns: u64) {
         assert!(self.state == State::LoginAsked, "a login is answered once: {:?}", self.state);
-        self.outgoing.put(LoginRejectedPacket::TYPE, &[reason.code()], now_ns);
+        self.line.outgoing.put(LoginRejectedPacket::TYPE, &[reason.code()], now_ns);
         self.state = State::Closed;
     }
 
@@ -181,7 +163,7 @@ impl Server {
     /// [`MESSAGE_LEN_MAX`].
     pub fn send_sequenced(&mut self, message: &[u8], now_ns: u64) {
         assert!(self.state == State::LoggedIn, "sequenced data needs a login: {:?}", self.state);
-        self.outgoing.put(SEQUENCED, message, now_ns);
+        self.line.outgoing.put(SEQUENCED, message, now_ns);
         self.next_sequence += 1;
     }
 
@@ -191,13 +173,13 @@ impl Server {
     /// If nobody is logged in, or the message is longer than [`MESSAGE_LEN_MAX`].
     pub fn send_unsequenced(&mut self, message: &[u8], now_ns: u64) {
         assert!(self.is_logged_in(), "unsequenced data needs a login: {:?}", self.state);
-        self.outgoing.put(UNSEQUENCED, message, now_ns);
+        self.line.outgoing.put(UNSEQUENCED, message, now_ns);
     }
 
     /// Sends text for a human reader, at any time; what is too long is cut.
     pub fn send_debug(&mut self, text: &str, now_ns: u64) {
         let text = &text.as_bytes()[..text.len().min(MESSAGE_LEN_MAX)];
-        self.outgoing.put(DEBUG, text, now_ns);
+        self.line.outgoing.put(DEBUG, text, now_ns);
     }
 
     /// Says that nothing sequenced will come in this session any more.
@@ -206,19 +188,19 @@ impl Server {
     /// If nobody is logged in, or the session has ended before.
     pub fn end_of_session(&mut self, now_ns: u64) {
         assert!(self.state == State::LoggedIn, "only an open session ends: {:?}", self.state);
-        self.outgoing.put(END_OF_SESSION, &[], now_ns);
+        self.line.outgoing.put(END_OF_SESSION, &[], now_ns);
         self.state = State::Ended;
     }
 
     /// Bytes to be written to the socket. Their number is for the caller to bound.
     #[must_use]
     pub fn outgoing(&self) -> &[u8] {
-        self.outgoing.waiting()
+        self.line.outgoing.waiting()
     }
 
     /// The first `len` of [`outgoing`](Self::outgoing) were written.
     pub fn sent(&mut self, len: usize) {
-        self.outgoing.sent(len);
+        self.line.outgoing.sent(len);
     }
 
     /// Lets time pass: a heartbeat is put out if one is due.
@@ -226,18 +208,10 @@ impl Server {
     /// # Errors
     /// If the client let a time pass.
     pub fn tick(&mut self, now_ns: u64) -> Result<(), Timeout> {
-        let silent_ns = now_ns.saturating_sub(self.heard_ns);
-        let open_ns = now_ns.saturating_sub(self.opened_ns);
         match self.state {
-            State::Connected if open_ns >= self.timers.login_timeout_ns => Err(Timeout::Login),
-            State::LoggedIn | State::Ended if silent_ns >= self.timers.receive_timeout_ns => {
-                Err(Timeout::Silence)
-            }
-            State::LoggedIn | State::Ended => {
-                self.outgoing.heartbeat(SERVER_HEARTBEAT, self.timers.heartbeat_ns, now_ns);
-                Ok(())
-            }
-            State::Connected | State::LoginAsked | State::Closed => Ok(()),
+            State::Connected => self.line.await_login(now_ns),
+            State::LoggedIn | State::Ended => self.line.beat(SERVER_HEARTBEAT, now_ns),
+            State::LoginAsked | State::Closed => Ok(()),
         }
     }
 

@@ -1,0 +1,73 @@
+//! What both ends of a connection have: its bytes, and how long it may be silent.
+
+use super::{
+    Timeout, Timers, Violation,
+    buffer::{Incoming, Outgoing, Packet},
+};
+
+/// One end of a connection.
+#[derive(Debug)]
+pub(super) struct Line {
+    timers: Timers,
+    pub(super) incoming: Incoming,
+    pub(super) outgoing: Outgoing,
+    opened_ns: u64,
+    /// When the bytes that arrived last did.
+    arrived_ns: u64,
+    /// When the last whole packet was there.
+    heard_ns: u64,
+}
+
+impl Line {
+    /// Of a connection that was made now.
+    pub(super) fn new(timers: Timers, now_ns: u64) -> Self {
+        Self {
+            timers,
+            incoming: Incoming::default(),
+            outgoing: Outgoing::default(),
+            opened_ns: now_ns,
+            arrived_ns: now_ns,
+            heard_ns: now_ns,
+        }
+    }
+
+    /// Bytes arrived, cut anywhere.
+    pub(super) fn receive(&mut self, bytes: &[u8], now_ns: u64) -> Result<(), Violation> {
+        self.arrived_ns = now_ns;
+        self.incoming.receive(bytes)
+    }
+
+    /// Takes the next packet, if all of it arrived. A length above `length_max` is told at once.
+    pub(super) fn next(&mut self, length_max: u16) -> Result<Option<Packet>, Violation> {
+        let packet = self.incoming.next(length_max)?;
+        if packet.is_some() {
+            self.heard_ns = self.arrived_ns;
+        }
+        Ok(packet)
+    }
+
+    /// Silence is borne for so long.
+    pub(super) fn bear(&mut self, receive_timeout_ns: u64) {
+        self.timers.receive_timeout_ns = receive_timeout_ns;
+    }
+
+    /// Silence is counted from now on.
+    pub(super) fn hear(&mut self, now_ns: u64) {
+        self.heard_ns = now_ns;
+    }
+
+    /// Is there still time for a login?
+    pub(super) fn await_login(&self, now_ns: u64) -> Result<(), Timeout> {
+        let open_ns = now_ns.saturating_sub(self.opened_ns);
+        if open_ns < self.timers.login_timeout_ns { Ok(()) } else { Err(Timeout::Login) }
+    }
+
+    /// Puts a heartbeat out if one is due, unless the peer was silent for too long.
+    pub(super) fn beat(&mut self, heartbeat: u8, now_ns: u64) -> Result<(), Timeout> {
+        if now_ns.saturating_sub(self.heard_ns) >= self.timers.receive_timeout_ns {
+            return Err(Timeout::Silence);
+        }
+        self.outgoing.heartbeat(heartbeat, self.timers.heartbeat_ns, now_ns);
+        Ok(())
+    }
+}
