@@ -12,6 +12,7 @@ pub mod schema;
 pub mod projection;
 pub mod store;
 pub mod embedded;
+mod sql;
 #[cfg(feature = "sqlite")]
 pub mod sqlite;
 pub mod postgres;

@@ -16,6 +16,7 @@ use client::{Client, Fields};
 use super::{
     projection::Batch,
     schema::{Column, Kind, SCHEMA_VERSION, Table, Value},
+    sql::{key_columns, select},
     store::{Filter, LedgerStore, Mark, StoreError, check_mark},
 };
 
@@ -175,14 +176,7 @@ impl LedgerStore for Postgres {
         filter: &Filter,
         each: &mut dyn FnMut(&[Value]) -> bool,
     ) -> Result<(), StoreError> {
-        let columns: Vec<_> = table.columns().iter().map(|column| column.name).collect();
-        let sql = format!(
-            "SELECT {} FROM damrak.{}{}{}",
-            columns.join(", "),
-            table.name(),
-            conditions(table, filter),
-            order(table, filter)
-        );
+        let sql = select(table, "damrak.", filter);
         let mut values = Vec::new();
         let mut goes_on = true;
         self.client.query(&sql, &mut |fields| {
@@ -197,52 +191,6 @@ impl LedgerStore for Postgres {
             goes_on = goes_on && each(&values);
             Ok(())
         })
-    }
-}
-
-/// The key of a table, for SQL.
-pub(super) fn key_columns(table: Table) -> String {
-    let names: Vec<_> =
-        table.columns()[..table.key_len()].iter().map(|column| column.name).collect();
-    names.join(", ")
-}
-
-/// In which order, and how many, for SQL.
-pub(super) fn order(table: Table, filter: &Filter) -> String {
-    match filter.last {
-        None => format!(" ORDER BY {}", key_columns(table)),
-        Some(last) => {
-            format!(" ORDER BY {} DESC LIMIT {last}", key_columns(table).replace(", ", " DESC, "))
-        }
-    }
-}
-
-/// The filter, for SQL.
-pub(super) fn conditions(table: Table, filter: &Filter) -> String {
-    let mut conditions = Vec::new();
-    if let Some(account_id) = filter.account_id {
-        let columns: Vec<_> =
-            table.account_columns().iter().map(|it| format!("{it} = {account_id}")).collect();
-        conditions.push(match columns.is_empty() {
-            true => "false".to_owned(),
-            false => format!("({})", columns.join(" OR ")),
-        });
-    }
-    if filter.live && table == Table::Orders {
-        conditions.push("state = 'live'".to_owned());
-    }
-    if let Some([first, second]) = filter.before {
-        conditions.push(match table.place_columns() {
-            [] => "true".to_owned(),
-            [place] => format!("{place} < {first}"),
-            [place, nth, ..] => {
-                format!("({place} < {first} OR ({place} = {first} AND {nth} < {second}))")
-            }
-        });
-    }
-    match conditions.is_empty() {
-        true => String::new(),
-        false => format!(" WHERE {}", conditions.join(" AND ")),
     }
 }
 

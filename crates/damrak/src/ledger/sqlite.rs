@@ -11,9 +11,9 @@ use rusqlite::{
 };
 
 use super::{
-    postgres::{conditions, key_columns, order},
     projection::Batch,
     schema::{Kind, SCHEMA_VERSION, Table, Value},
+    sql::{key_columns, select},
     store::{Filter, LedgerStore, Mark, StoreError, check_mark},
 };
 
@@ -137,18 +137,11 @@ impl LedgerStore for Sqlite {
         filter: &Filter,
         each: &mut dyn FnMut(&[Value]) -> bool,
     ) -> Result<(), StoreError> {
-        let names: Vec<_> = table.columns().iter().map(|column| column.name).collect();
-        let sql = format!(
-            "SELECT {} FROM {}{}{}",
-            names.join(", "),
-            table.name(),
-            conditions(table, filter),
-            order(table, filter)
-        );
+        let sql = select(table, "", filter);
         let mut scan = || -> rusqlite::Result<bool> {
             let mut statement = self.connection.prepare(&sql)?;
             let mut rows = statement.query([])?;
-            let mut values = Vec::with_capacity(names.len());
+            let mut values = Vec::with_capacity(table.columns().len());
             while let Some(row) = rows.next()? {
                 values.clear();
                 for (nth, column) in table.columns().iter().enumerate() {
