@@ -70,7 +70,7 @@ impl Book {
     #[cold]
     pub(crate) fn add_for_auction(&mut self, pool: &mut Pool, order: &Order) -> Slot {
         let rank = self.auction_rank(order);
-        self.auction_mut(order.side).ladder_mut(order.waits).append(pool, rank, order)
+        self.auction_mut(order.side).ladder_mut(order.waits).append(pool, rank, || *order)
     }
 
     /// Lets an order go that is for one auction only.
@@ -282,7 +282,7 @@ impl Engine {
         &mut self,
         instrument_id: InstrumentId,
         phase: Phase,
-        emit: &mut impl FnMut(Event),
+        emit: &mut dyn FnMut(Event),
     ) {
         let mut scratch = mem::take(&mut self.scratch);
         let reference = self.trading(instrument_id).reference_price;
@@ -316,7 +316,7 @@ impl Engine {
         price: Price,
         quantity: Quantity,
         phase: Phase,
-        emit: &mut impl FnMut(Event),
+        emit: &mut dyn FnMut(Event),
     ) {
         let mut missing = quantity;
         while !missing.is_zero() {
@@ -345,7 +345,7 @@ impl Engine {
         quantity: Quantity,
         price: Price,
         phase: Phase,
-        emit: &mut impl FnMut(Event),
+        emit: &mut dyn FnMut(Event),
     ) {
         slots.sort_unstable_by_key(|slot| self.pool[*slot].order.order_id);
         let before = slots.map(|slot| self.pool[slot].order);
@@ -403,7 +403,7 @@ impl Engine {
 
     /// Shows the next part of a reserve order, behind all others at its price, if nothing of it is
     /// shown.
-    fn refresh_resting(&mut self, slot: Slot, emit: &mut impl FnMut(Event)) {
+    fn refresh_resting(&mut self, slot: Slot, emit: &mut dyn FnMut(Event)) {
         if !self.offered(slot).is_zero() {
             return;
         }
@@ -435,7 +435,7 @@ impl Engine {
         &mut self,
         instrument_id: InstrumentId,
         is_first: bool,
-        emit: &mut impl FnMut(Event),
+        emit: &mut dyn FnMut(Event),
     ) {
         let trading = *self.trading(instrument_id);
         let mut scratch = mem::take(&mut self.scratch);
@@ -460,7 +460,7 @@ impl Engine {
 
     /// The moment has come at which a volatility auction ends by itself: it does, unless it would
     /// at a price outside its collar.
-    fn end_or_extend(&mut self, instrument_id: InstrumentId, emit: &mut impl FnMut(Event)) {
+    fn end_or_extend(&mut self, instrument_id: InstrumentId, emit: &mut dyn FnMut(Event)) {
         let trading = *self.trading(instrument_id);
         let mut scratch = mem::take(&mut self.scratch);
         let reference = trading.reference_price;
@@ -480,7 +480,7 @@ impl Engine {
     }
 
     /// Tells between which prices a volatility auction may end by itself, if it is bound to any.
-    pub(crate) fn tell_collar(&self, instrument_id: InstrumentId, emit: &mut impl FnMut(Event)) {
+    pub(crate) fn tell_collar(&self, instrument_id: InstrumentId, emit: &mut dyn FnMut(Event)) {
         let trading = self.trading(instrument_id);
         if let Some((low, high)) = trading.collar() {
             emit(Event::Venue(VenueEvent::CollarSet(CollarSet {
@@ -501,7 +501,7 @@ impl Engine {
     /// Does what is due in auctions at a moment: those end that are to, and the others are looked
     /// at, each by instrument.
     #[cold]
-    pub(crate) fn pass_auctions(&mut self, due_ns: u64, emit: &mut impl FnMut(Event)) {
+    pub(crate) fn pass_auctions(&mut self, due_ns: u64, emit: &mut dyn FnMut(Event)) {
         let mut due = mem::take(&mut self.auctions_due);
         due.extend(self.auctions.iter().filter(|id| self.trading(**id).due_ns() <= due_ns));
         for instrument_id in due.drain(..) {

@@ -167,7 +167,7 @@ impl Book {
             return self.add_for_auction(pool, order);
         }
         let rank = self.rank(order.side, order.price());
-        self.side_mut(order.side).ladder_mut(order.display).append(pool, rank, order)
+        self.side_mut(order.side).ladder_mut(order.display).append(pool, rank, || *order)
     }
 
     /// Lets an order go.

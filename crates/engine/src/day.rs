@@ -7,6 +7,8 @@ use market::SystemEvent;
 pub(crate) struct Day {
     /// The last system event; `None` before the first.
     last: Option<SystemEvent>,
+    /// Whether it is in system hours.
+    is_open: bool,
 }
 
 impl Day {
@@ -16,6 +18,8 @@ impl Day {
         let forward = self.last.is_none_or(|last| part(last) < part(event));
         if forward {
             self.last = Some(event);
+            let open = part(SystemEvent::StartOfSystemHours)..part(SystemEvent::EndOfSystemHours);
+            self.is_open = open.contains(&part(event));
         }
         forward
     }
@@ -33,8 +37,7 @@ impl Day {
     /// True if orders may be entered: from the start of system hours to their end.
     #[inline]
     pub(crate) fn is_open(self) -> bool {
-        let open = part(SystemEvent::StartOfSystemHours)..part(SystemEvent::EndOfSystemHours);
-        self.last.is_some_and(|last| open.contains(&part(last)))
+        self.is_open
     }
 }
 

@@ -128,6 +128,22 @@ pub struct Engine {
     scratch: Scratch,
 }
 
+/// Where events go, each as it happens.
+///
+/// A closure is one; a type of its own can have what it does written into the engine where most
+/// events come from, so that they are made where they stay.
+pub trait Emit {
+    /// An event happened.
+    fn emit(&mut self, event: Event);
+}
+
+impl<F: FnMut(Event) + ?Sized> Emit for F {
+    #[inline]
+    fn emit(&mut self, event: Event) {
+        self(event);
+    }
+}
+
 impl Engine {
     /// Before the first input: no instrument, no session, closed.
     #[must_use]
@@ -173,13 +189,36 @@ impl Engine {
     /// # Panics
     /// The sequence is not the next one, or the time is before that of the input before.
     pub fn apply(&mut self, input: &Input, emit: &mut impl FnMut(Event)) {
+        self.apply_to(input, emit);
+    }
+
+    /// As [`apply`](Self::apply), for who says where events go by a type of its own.
+    ///
+    /// # Panics
+    /// As there.
+    pub fn apply_to(&mut self, input: &Input, emit: &mut impl Emit) {
         assert!(input.sequence == self.sequence.next(), "{} then {input:?}", self.sequence);
         assert!(input.timestamp >= self.timestamp, "{:?} then {input:?}", self.timestamp);
         self.sequence = input.sequence;
         self.timestamp = input.timestamp;
-        self.pass_time(emit);
+        if self.is_due() {
+            self.pass_time(&mut |event| emit.emit(event));
+        }
+        // Of what is plain nothing else follows.
+        let is_done = match &input.command {
+            Command::Enter(order) => self.enter_plain(order, emit),
+            Command::Cancel(cancel) => self.cancel_plain(cancel, emit),
+            _ => false,
+        };
+        if !is_done {
+            self.apply_any(&input.command, &mut |event| emit.emit(event));
+        }
+    }
 
-        match &input.command {
+    /// Does what a command asks that is not [plain](mod@plain), and what follows from it.
+    #[inline(never)]
+    fn apply_any(&mut self, command: &Command, emit: &mut dyn FnMut(Event)) {
+        match command {
             Command::System(event) => self.advance(*event, emit),
             Command::AddInstrument(add) => self.add_instrument(add, emit),
             Command::AddSession(add) => self.add_session(add, emit),
@@ -200,7 +239,7 @@ impl Engine {
     }
 
     #[inline(never)]
-    fn advance(&mut self, event: SystemEvent, emit: &mut impl FnMut(Event)) {
+    fn advance(&mut self, event: SystemEvent, emit: &mut dyn FnMut(Event)) {
         let was_over = self.day.is_over();
         if self.day.advance(event) {
             emit(Event::System(event));
@@ -212,7 +251,7 @@ impl Engine {
     }
 
     #[inline(never)]
-    fn add_instrument(&mut self, add: &AddInstrument, emit: &mut impl FnMut(Event)) {
+    fn add_instrument(&mut self, add: &AddInstrument, emit: &mut dyn FnMut(Event)) {
         let Ok(instrument_id) = u16::try_from(self.books.len() + 1) else { return };
         let increment_allowed =
             Price::ZERO < add.price_increment && add.price_increment <= PRICE_MAX;
@@ -236,7 +275,7 @@ impl Engine {
     }
 
     #[inline(never)]
-    fn add_session(&mut self, add: &AddSession, emit: &mut impl FnMut(Event)) {
+    fn add_session(&mut self, add: &AddSession, emit: &mut dyn FnMut(Event)) {
         let Some(session) = self.sessions.add(add) else { return };
         self.hash.add(hash::session(session));
         emit(Event::SessionAdded(SessionAdded {
@@ -247,16 +286,7 @@ impl Engine {
         }));
     }
 
-    #[inline]
-    fn enter(&mut self, order: &EnterOrder, emit: &mut impl FnMut(Event)) {
-        if !self.enter_plain(order, emit) {
-            self.enter_any(order, emit);
-        }
-    }
-
-    /// As [`enter`](Self::enter), whatever the order asks.
-    #[inline(never)]
-    fn enter_any(&mut self, order: &EnterOrder, emit: &mut impl FnMut(Event)) {
+    fn enter(&mut self, order: &EnterOrder, emit: &mut dyn FnMut(Event)) {
         if !self.consume(order.key) {
             return;
         }
@@ -309,7 +339,7 @@ impl Engine {
     }
 
     #[inline(never)]
-    fn replace(&mut self, replace: &ReplaceOrder, emit: &mut impl FnMut(Event)) {
+    fn replace(&mut self, replace: &ReplaceOrder, emit: &mut dyn FnMut(Event)) {
         let key = replace.key;
         let Some(session) = self.sessions.get(key.session_id) else { return };
         let original_key = OrderKey { user_ref_num: replace.original_user_ref_num, ..key };
@@ -442,12 +472,8 @@ impl Engine {
         }
     }
 
-    #[inline]
-    fn cancel(&mut self, cancel: &CancelOrder, emit: &mut impl FnMut(Event)) {
+    fn cancel(&mut self, cancel: &CancelOrder, emit: &mut dyn FnMut(Event)) {
         let Some(slot) = self.find(cancel.key) else { return };
-        if cancel.quantity.is_zero() && self.cancel_plain(slot, emit) {
-            return;
-        }
         let quantity = self.pool[slot].order.excess(cancel.quantity);
         if !quantity.is_zero() {
             self.cancel_some(slot, quantity, CancelReason::User, emit);
@@ -455,7 +481,7 @@ impl Engine {
     }
 
     #[inline(never)]
-    fn modify(&mut self, modify: &ModifyOrder, emit: &mut impl FnMut(Event)) {
+    fn modify(&mut self, modify: &ModifyOrder, emit: &mut dyn FnMut(Event)) {
         let Some(slot) = self.find(modify.key) else { return };
         let before = self.pool[slot].order;
         let quantity = before.excess(modify.quantity);
@@ -482,7 +508,7 @@ impl Engine {
     }
 
     #[inline(never)]
-    fn mass_cancel(&mut self, mass: &MassCancel, emit: &mut impl FnMut(Event)) {
+    fn mass_cancel(&mut self, mass: &MassCancel, emit: &mut dyn FnMut(Event)) {
         if !self.consume(mass.key) {
             return;
         }
@@ -502,7 +528,7 @@ impl Engine {
     }
 
     #[inline(never)]
-    fn cancel_on_disconnect(&mut self, cancel: &CancelOnDisconnect, emit: &mut impl FnMut(Event)) {
+    fn cancel_on_disconnect(&mut self, cancel: &CancelOnDisconnect, emit: &mut dyn FnMut(Event)) {
         let Some(session) = self.sessions.get(cancel.session_id) else { return };
         let mut found = mem::take(&mut self.found);
         found.extend(session.iter_live().map(|(_, slot)| slot));
@@ -514,7 +540,7 @@ impl Engine {
     }
 
     #[inline(never)]
-    fn switch_entry(&mut self, switch: &EntrySwitch, emit: &mut impl FnMut(Event)) {
+    fn switch_entry(&mut self, switch: &EntrySwitch, emit: &mut dyn FnMut(Event)) {
         let EntrySwitch { key, firm, enabled } = *switch;
         if !self.consume(key) {
             return;
@@ -527,7 +553,7 @@ impl Engine {
     }
 
     #[inline(never)]
-    fn query_account(&mut self, query: &AccountQuery, emit: &mut impl FnMut(Event)) {
+    fn query_account(&mut self, query: &AccountQuery, emit: &mut dyn FnMut(Event)) {
         let Some(session) = self.sessions.get(query.session_id) else { return };
         emit(Event::AccountQueried(AccountQueried {
             session_id: query.session_id,
@@ -537,7 +563,7 @@ impl Engine {
     }
 
     #[inline(never)]
-    fn refuse(&mut self, refused: &RefusedOrder, emit: &mut impl FnMut(Event)) {
+    fn refuse(&mut self, refused: &RefusedOrder, emit: &mut dyn FnMut(Event)) {
         if self.consume(refused.key) {
             reject(refused.key, refused.reason, refused.client_order_id, emit);
         }
@@ -596,7 +622,7 @@ impl Engine {
         &mut self,
         mut order: Order,
         terms: &EntryTerms,
-        emit: &mut impl FnMut(Event),
+        emit: &mut dyn FnMut(Event),
     ) -> CameIn {
         let rested = self.trade_or_rest(&mut order, terms, emit);
         CameIn { executed: order.executed(), rested }
@@ -607,7 +633,7 @@ impl Engine {
         &mut self,
         order: &mut Order,
         terms: &EntryTerms,
-        emit: &mut impl FnMut(Event),
+        emit: &mut dyn FnMut(Event),
     ) -> Option<Slot> {
         let Trading { is_plain, phase, .. } = self.book_of(order).trading;
         if !is_plain && phase.collects() || order.waits != Waits::No {
@@ -689,7 +715,7 @@ impl Engine {
         &mut self,
         order: &mut Order,
         instructions: &Instructions,
-        emit: &mut impl FnMut(Event),
+        emit: &mut dyn FnMut(Event),
     ) -> Slot {
         let (slot, shown) = self.add(order, instructions);
         emit(Event::Booked(Booked {
@@ -752,7 +778,7 @@ impl Engine {
         &mut self,
         order: &mut Order,
         limit: Option<Price>,
-        emit: &mut impl FnMut(Event),
+        emit: &mut (impl Emit + ?Sized),
     ) -> Option<Price> {
         let Self {
             sessions,
@@ -797,7 +823,7 @@ impl Engine {
         &mut self,
         order: &Order,
         reason: CancelReason,
-        emit: &mut impl FnMut(Event),
+        emit: &mut dyn FnMut(Event),
     ) {
         emit(Event::Canceled(Canceled {
             key: order.key,
@@ -813,7 +839,7 @@ impl Engine {
     }
 
     /// Cancels all that is open of a resting order.
-    fn cancel_all(&mut self, slot: Slot, reason: CancelReason, emit: &mut impl FnMut(Event)) {
+    fn cancel_all(&mut self, slot: Slot, reason: CancelReason, emit: &mut dyn FnMut(Event)) {
         self.cancel_some(slot, self.pool[slot].order.leaves(), reason, emit);
     }
 
@@ -824,7 +850,7 @@ impl Engine {
         slot: Slot,
         quantity: Quantity,
         reason: CancelReason,
-        emit: &mut impl FnMut(Event),
+        emit: &mut dyn FnMut(Event),
     ) {
         let booked = self.is_booked(slot);
         let before = &self.pool[slot].order;
@@ -1030,7 +1056,7 @@ fn reject(
     key: OrderKey,
     reason: RejectReason,
     client_order_id: ClientOrderId,
-    emit: &mut impl FnMut(Event),
+    emit: &mut dyn FnMut(Event),
 ) {
     emit(Event::Rejected(Rejected { key, reason, client_order_id }));
 }

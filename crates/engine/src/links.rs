@@ -114,7 +114,7 @@ impl Engine {
         mut order: Order,
         terms: &EntryTerms,
         instructions: &Instructions,
-        emit: &mut impl FnMut(Event),
+        emit: &mut dyn FnMut(Event),
     ) {
         let mut standing =
             Standing::new(&order, *instructions, terms.order_type, terms.minimum_quantity);
@@ -157,7 +157,7 @@ impl Engine {
     }
 
     /// An order that is told something, and is in no slot, waits or comes in, as it is told.
-    pub(crate) fn begin(&mut self, order: Order, id: StandingId, emit: &mut impl FnMut(Event)) {
+    pub(crate) fn begin(&mut self, order: Order, id: StandingId, emit: &mut dyn FnMut(Event)) {
         let standing = &self.standings[id];
         if !standing.parent_id.is_none() {
             return self.hold(order, id, State::ForParent);
@@ -182,7 +182,7 @@ impl Engine {
     pub(crate) fn hold(&mut self, mut order: Order, id: StandingId, state: State) {
         // For which auction it is, if for one, is decided when it comes in.
         order.waits = Waits::No;
-        let slot = self.pool.add(&order, Slot::NONE);
+        let slot = self.pool.add(|| order, Slot::NONE);
         self.sessions.owner_mut(order.key).add_live(order.key, slot);
         self.money.add_live(order.key.session_id);
         self.hash.add(hash::order(&order));
@@ -194,7 +194,7 @@ impl Engine {
         &mut self,
         mut order: Order,
         id: StandingId,
-        emit: &mut impl FnMut(Event),
+        emit: &mut dyn FnMut(Event),
     ) {
         let Standing { order_type, mut minimum_quantity, instructions, .. } = self.standings[id];
         let life = order.time_in_force;
@@ -247,7 +247,7 @@ impl Engine {
 
     /// A post-only order that would trade is given the nearest price at which it does not, if there
     /// is one and it may rest there.
-    fn slide(&mut self, order: &mut Order, order_type: OrderType, emit: &mut impl FnMut(Event)) {
+    fn slide(&mut self, order: &mut Order, order_type: OrderType, emit: &mut dyn FnMut(Event)) {
         let book = self.book_of(order);
         let rests_now = order_type == OrderType::Limit
             && order.time_in_force.may_rest()
@@ -268,7 +268,7 @@ impl Engine {
         mut order: Order,
         id: StandingId,
         trigger: u32,
-        emit: &mut impl FnMut(Event),
+        emit: &mut dyn FnMut(Event),
     ) {
         let Standing { order_type, instructions: told, .. } = self.standings[id];
         if told.pricing == Pricing::TrailingStop && order_type == OrderType::Limit {
@@ -355,14 +355,14 @@ impl Engine {
 
     /// Does all that follows for other orders from what has happened.
     #[inline]
-    pub(crate) fn follow(&mut self, emit: &mut impl FnMut(Event)) {
+    pub(crate) fn follow(&mut self, emit: &mut dyn FnMut(Event)) {
         if self.standings.is_pending() {
             self.follow_all(emit);
         }
     }
 
     #[cold]
-    fn follow_all(&mut self, emit: &mut impl FnMut(Event)) {
+    fn follow_all(&mut self, emit: &mut dyn FnMut(Event)) {
         loop {
             if let Some(id) = self.standings.next_noted() {
                 self.follow_links(id, emit);
@@ -384,7 +384,7 @@ impl Engine {
         id: StandingId,
         order_id: OrderId,
         trigger: u32,
-        emit: &mut impl FnMut(Event),
+        emit: &mut dyn FnMut(Event),
     ) {
         let standing = &self.standings[id];
         if standing.state == State::Triggered && standing.order_id == order_id {
@@ -394,7 +394,7 @@ impl Engine {
     }
 
     /// What it means for orders tied to it that an order has executed or is done.
-    fn follow_links(&mut self, id: StandingId, emit: &mut impl FnMut(Event)) {
+    fn follow_links(&mut self, id: StandingId, emit: &mut dyn FnMut(Event)) {
         if mem::take(&mut self.standings[id].has_executed) {
             self.cancel_partner(id, emit);
         }
@@ -428,7 +428,7 @@ impl Engine {
         id: StandingId,
         parent: u32,
         executed: Quantity,
-        emit: &mut impl FnMut(Event),
+        emit: &mut dyn FnMut(Event),
     ) {
         let slot = self.standings[id].slot;
         let phase = self.trading(self.pool[slot].order.instrument_id).phase;
@@ -457,7 +457,7 @@ impl Engine {
     }
 
     /// The partner of an order that has executed or was triggered is canceled, if it is live.
-    fn cancel_partner(&mut self, id: StandingId, emit: &mut impl FnMut(Event)) {
+    fn cancel_partner(&mut self, id: StandingId, emit: &mut dyn FnMut(Event)) {
         let Some(partner_id) = self.standings[id].partner_id.some() else { return };
         // If it has executed as well, what that means for this one is still to happen.
         if !self.standings[partner_id].has_executed {

@@ -238,7 +238,7 @@ impl<P: Copy + Default> Matcher<P> {
         let place = book.0 << 1 | own as u32;
         let payload = order.payload;
         let order = Order { leaves, rank, generation, place, payload };
-        let slot = ladders[own].append(pool, rank, &order);
+        let slot = ladders[own].append(pool, rank, || order);
         let handle = Handle { slot: slot.to_bits(), generation };
         Ok(Entered { leaves: quantity, handle: Some(handle) })
     }

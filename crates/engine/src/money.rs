@@ -28,7 +28,7 @@ use market::{
     Units,
 };
 
-use crate::{book::matching::Match, hash::StateHash, names::Names, order::Order};
+use crate::{Emit, book::matching::Match, hash::StateHash, names::Names, order::Order};
 use account::{Account, AssetLimits, TIER_COUNT};
 use balance::{Balance, Holding, Movement, Shift};
 use fees::Fees;
@@ -198,10 +198,11 @@ impl Money {
         order: &Order,
         leaves: Quantity,
         hash: &mut StateHash,
-        emit: &mut impl FnMut(Event),
+        emit: &mut (impl Emit + ?Sized),
     ) {
         let Some(terms) = self.terms(order.instrument_id) else { return };
         if terms.is_position() {
+            let emit = &mut |event| emit.emit(event);
             return self.release_paid(order, leaves, Quantity::ZERO, hash, emit);
         }
         let amount = terms.reservation(order.side, order.price(), leaves);
@@ -383,7 +384,7 @@ impl Money {
         order: &Order,
         walk: u128,
         hash: &mut StateHash,
-        emit: &mut impl FnMut(Event),
+        emit: &mut dyn FnMut(Event),
     ) {
         let Some(&terms) = self.terms(order.instrument_id) else { return };
         let account_id = self.account_id(order.key.session_id);
@@ -406,7 +407,7 @@ impl Money {
         order: &Order,
         walk: u128,
         hash: &mut StateHash,
-        emit: &mut impl FnMut(Event),
+        emit: &mut dyn FnMut(Event),
     ) -> bool {
         let Some(&terms) = self.terms(order.instrument_id) else { return true };
         let account_id = self.account_id(order.key.session_id);
@@ -437,7 +438,7 @@ impl Money {
         before: &Order,
         after: &Order,
         hash: &mut StateHash,
-        emit: &mut impl FnMut(Event),
+        emit: &mut dyn FnMut(Event),
     ) {
         let Some(&terms) = self.terms(after.instrument_id) else { return };
         let account_id = self.account_id(after.key.session_id);
@@ -457,7 +458,7 @@ impl Money {
         before: Quantity,
         after: Quantity,
         hash: &mut StateHash,
-        emit: &mut impl FnMut(Event),
+        emit: &mut dyn FnMut(Event),
     ) {
         if self.is_used {
             self.release_paid(order, before, after, hash, emit);
@@ -471,7 +472,7 @@ impl Money {
         before: Quantity,
         after: Quantity,
         hash: &mut StateHash,
-        emit: &mut impl FnMut(Event),
+        emit: &mut dyn FnMut(Event),
     ) {
         let Some(&terms) = self.terms(order.instrument_id) else { return };
         let account_id = self.account_id(order.key.session_id);
@@ -493,7 +494,7 @@ impl Money {
         &mut self,
         order: &Order,
         hash: &mut StateHash,
-        emit: &mut impl FnMut(Event),
+        emit: &mut dyn FnMut(Event),
     ) {
         let amount = core::mem::take(&mut self.market_reserved);
         if amount == 0 {
@@ -514,7 +515,7 @@ impl Money {
         &mut self,
         order: &Order,
         hash: &mut StateHash,
-        emit: &mut impl FnMut(Event),
+        emit: &mut dyn FnMut(Event),
     ) {
         let held = core::mem::take(&mut self.market_reserved);
         let Some(&terms) = self.terms(order.instrument_id) else { return };
@@ -539,7 +540,7 @@ impl Money {
         met: &Match<'_>,
         trade_id: TradeId,
         hash: &mut StateHash,
-        emit: &mut impl FnMut(Event),
+        emit: &mut (impl Emit + ?Sized),
     ) {
         if self.is_used
             && let Some(&terms) = self.terms(met.taker.instrument_id)
@@ -554,7 +555,7 @@ impl Money {
         met: &Match<'_>,
         trade_id: TradeId,
         hash: &mut StateHash,
-        emit: &mut impl FnMut(Event),
+        emit: &mut (impl Emit + ?Sized),
     ) {
         let Match { taker, maker, price, quantity, .. } = *met;
         let (buyer, seller) = if taker.side.is_buy() { (taker, maker) } else { (maker, taker) };
@@ -592,7 +593,7 @@ impl Money {
         self.post(terms.0.quote, &pays, emit);
         if improvement != 0 {
             let entry = self.holdings[usize::from(terms.0.quote.0) - 1].shift(&keeps);
-            emit(Event::Ledger(entry));
+            emit.emit(Event::Ledger(entry));
         }
         self.post(terms.0.base, &delivers, emit);
         if self.has_fees && !terms.is_position() {
@@ -614,7 +615,7 @@ impl Money {
         trade_id: TradeId,
         (cost, goods): (u128, u128),
         hash: &mut StateHash,
-        emit: &mut impl FnMut(Event),
+        emit: &mut (impl Emit + ?Sized),
     ) {
         let Match { taker, maker, .. } = *met;
         let bought = (terms.0.base, goods);
@@ -682,7 +683,7 @@ impl Money {
         asset_id: AssetId,
         shift: &Shift,
         hash: &mut StateHash,
-        emit: &mut impl FnMut(Event),
+        emit: &mut (impl Emit + ?Sized),
     ) {
         if shift.amount == 0 {
             return;
@@ -690,18 +691,18 @@ impl Money {
         let holding = &mut self.holdings[usize::from(asset_id.0) - 1];
         let entry = holding.shift(shift);
         holding.rehash(shift.account_id, hash);
-        emit(Event::Ledger(entry));
+        emit.emit(Event::Ledger(entry));
     }
 
     /// Carries out a movement, unless it is of nothing; what it touches is to be rehashed.
     #[inline(always)]
-    fn post(&mut self, asset_id: AssetId, movement: &Movement, emit: &mut impl FnMut(Event)) {
+    fn post(&mut self, asset_id: AssetId, movement: &Movement, emit: &mut (impl Emit + ?Sized)) {
         if movement.amount == 0 {
             return;
         }
         let holding = &mut self.holdings[usize::from(asset_id.0) - 1];
         let entry = holding.apply(movement);
-        emit(Event::Ledger(entry));
+        emit.emit(Event::Ledger(entry));
     }
 }
 

@@ -139,7 +139,7 @@ impl Engine {
         &mut self,
         order: Order,
         id: StandingId,
-        emit: &mut impl FnMut(Event),
+        emit: &mut dyn FnMut(Event),
     ) {
         if self.standings.patients.of(order.instrument_id).len() == WAITING_MAX {
             self.cancel_at_once(&order, CancelReason::ImmediateOrCancel, emit);
@@ -212,7 +212,7 @@ impl Engine {
 
     /// Looks at the next patient order for which something happened, and brings it in if it can
     /// trade enough; or at none.
-    pub(crate) fn follow_patients(&mut self, emit: &mut impl FnMut(Event)) {
+    pub(crate) fn follow_patients(&mut self, emit: &mut dyn FnMut(Event)) {
         let patients = &mut self.standings.patients;
         if patients.line.is_empty()
             && let Some(instrument_id) = patients.noted.pop_front()

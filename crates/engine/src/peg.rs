@@ -241,7 +241,7 @@ impl Engine {
         &mut self,
         order: Order,
         id: StandingId,
-        emit: &mut impl FnMut(Event),
+        emit: &mut dyn FnMut(Event),
     ) {
         let Some(price) = self.price_by_reference(order.side, id) else {
             return self.wait_for_reference(order, id);
@@ -261,7 +261,7 @@ impl Engine {
         mut order: Order,
         id: StandingId,
         price: Price,
-        emit: &mut impl FnMut(Event),
+        emit: &mut dyn FnMut(Event),
     ) -> Order {
         let before = order;
         let order_id_before = self.renumber(&mut order, id);
@@ -272,7 +272,7 @@ impl Engine {
     }
 
     /// A pegged order that has a price trades and rests. If that stops the market, it waits.
-    fn come_in_pegged(&mut self, mut order: Order, id: StandingId, emit: &mut impl FnMut(Event)) {
+    fn come_in_pegged(&mut self, mut order: Order, id: StandingId, emit: &mut dyn FnMut(Event)) {
         let instructions = self.standings[id].instructions;
         let terms =
             EntryTerms { order_type: OrderType::Limit, minimum_quantity: Lots::ZERO, instructions };
@@ -316,7 +316,7 @@ impl Engine {
     pub(crate) fn suspend_pegs(
         &mut self,
         instrument_id: InstrumentId,
-        emit: &mut impl FnMut(Event),
+        emit: &mut dyn FnMut(Event),
     ) {
         if !self.book_at(instrument_id).is_pegged {
             return;
@@ -335,7 +335,7 @@ impl Engine {
     }
 
     /// Moves the next pegged order that has to be, or does nothing if none has.
-    pub(crate) fn follow_reference(&mut self, emit: &mut impl FnMut(Event)) {
+    pub(crate) fn follow_reference(&mut self, emit: &mut dyn FnMut(Event)) {
         while let Some(instrument_id) = self.standings.pegs.next_touched() {
             let reference = self.reference(instrument_id);
             let book = self.standings.pegs.book_mut(instrument_id);

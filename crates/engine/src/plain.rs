@@ -8,13 +8,12 @@
 //! ([`asks_for_more`], [`Order::is_plain`], [`Book::is_plain`](crate::book::Book::is_plain)) or adds it here as well.
 
 use market::{
-    Accepted, Booked, CancelReason, Canceled, Conditions, Display, EnterOrder, Event, Firm,
+    Accepted, Booked, CancelOrder, CancelReason, Canceled, Conditions, Display, EnterOrder, Event, Firm,
     InstrumentId, OrderId, OrderType, Quantity, TimeInForce,
 };
 
 use crate::{
-    Engine,
-    book::pool::Slot,
+    Emit, Engine,
     hash,
     order::{Order, Waits},
 };
@@ -51,7 +50,7 @@ impl Engine {
     /// Enters an order if it is plain, and if nothing is to be said against it; else nothing is
     /// done.
     #[inline(always)]
-    pub(crate) fn enter_plain(&mut self, order: &EnterOrder, emit: &mut impl FnMut(Event)) -> bool {
+    pub(crate) fn enter_plain(&mut self, order: &EnterOrder, emit: &mut (impl Emit + ?Sized)) -> bool {
         let key = order.key;
         if asks_for_more(order) || !self.day.is_open() || !self.blocks.is_empty() {
             return false;
@@ -79,7 +78,7 @@ impl Engine {
         self.order_id_last.0 += 1;
         let order_id = self.order_id_last;
         self.orders_accepted += 1;
-        emit(Event::Accepted(Accepted {
+        emit.emit(Event::Accepted(Accepted {
             key,
             order_id,
             instrument_id,
@@ -93,20 +92,27 @@ impl Engine {
             conditions: order.conditions,
         }));
         if let Some(held) = held {
-            emit(Event::Ledger(held.entry(order_id)));
+            emit.emit(Event::Ledger(held.entry(order_id)));
         }
         let may_rest = order.time_in_force.may_rest();
         if book.opposite(order.side).best_rank() <= ranks.worst || !may_rest {
             self.trade_plain(order, order_id, instrument_id, emit);
             return true;
         }
-        let order = Order::entered(order, order_id, instrument_id, Display::Visible);
-        let slot = book.side_mut(order.side).displayed.append(pool, ranks.own, &order);
-        book.check_not_crossed();
-        hash.add(hash::order(&order));
+        let make = || Order::entered(order, order_id, instrument_id, Display::Visible);
+        let slot = book.side_mut(side).displayed.append(pool, ranks.own, make);
+        hash.add(hash::order(&pool[slot].order));
         session.add_live_plain(key, slot);
         money.add_live(key.session_id);
-        emit(booked(&order));
+        emit.emit(Event::Booked(Booked {
+            order_id,
+            instrument_id,
+            side,
+            price,
+            leaves: quantity,
+            shown: quantity,
+            attribution: Firm::BLANK,
+        }));
         true
     }
 
@@ -117,26 +123,43 @@ impl Engine {
         order: &EnterOrder,
         order_id: OrderId,
         instrument_id: InstrumentId,
-        emit: &mut impl FnMut(Event),
+        emit: &mut (impl Emit + ?Sized),
     ) {
         let mut order = Order::entered(order, order_id, instrument_id, Display::Visible);
         let limit = order.price();
         self.trade(&mut order, Some(limit), emit);
+        let emit = &mut |event| emit.emit(event);
         if order.is_done() {
-            return;
+        } else if !order.time_in_force.may_rest() {
+            self.cancel_at_once(&order, CancelReason::ImmediateOrCancel, emit);
+        } else {
+            let slot = self.rest(&order);
+            self.sessions.owner_mut(order.key).add_live_plain(order.key, slot);
+            self.money.add_live(order.key.session_id);
+            emit(Event::Booked(Booked {
+                order_id: order.order_id,
+                instrument_id: order.instrument_id,
+                side: order.side,
+                price: order.price(),
+                leaves: order.leaves(),
+                shown: order.leaves(),
+                attribution: Firm::BLANK,
+            }));
         }
-        if !order.time_in_force.may_rest() {
-            return self.cancel_at_once(&order, CancelReason::ImmediateOrCancel, emit);
-        }
-        let slot = self.rest(&order);
-        self.sessions.owner_mut(order.key).add_live_plain(order.key, slot);
-        self.money.add_live(order.key.session_id);
-        emit(booked(&order));
+        self.follow(emit);
     }
 
-    /// Cancels a live order that is plain; else nothing is done.
+    /// Cancels all of a live order that is plain; else nothing is done.
     #[inline(always)]
-    pub(crate) fn cancel_plain(&mut self, slot: Slot, emit: &mut impl FnMut(Event)) -> bool {
+    pub(crate) fn cancel_plain(
+        &mut self,
+        cancel: &CancelOrder,
+        emit: &mut (impl Emit + ?Sized),
+    ) -> bool {
+        if !cancel.quantity.is_zero() {
+            return false;
+        }
+        let Some(slot) = self.find(cancel.key) else { return false };
         let Self { sessions, books, pool, money, hash, .. } = self;
         let order = &pool[slot].order;
         if !order.is_plain() {
@@ -152,7 +175,7 @@ impl Engine {
         let rank = book.rank(side, order.price());
         book.side_mut(side).ladder_mut(display).remove(pool, rank, slot);
         sessions.owner_mut(key).remove_live(key);
-        emit(Event::Canceled(Canceled {
+        emit.emit(Event::Canceled(Canceled {
             key,
             order_id,
             instrument_id,
@@ -169,18 +192,4 @@ impl Engine {
         }
         true
     }
-}
-
-/// A plain order rests from now on.
-#[inline(always)]
-fn booked(order: &Order) -> Event {
-    Event::Booked(Booked {
-        order_id: order.order_id,
-        instrument_id: order.instrument_id,
-        side: order.side,
-        price: order.price(),
-        leaves: order.leaves(),
-        shown: order.leaves(),
-        attribution: Firm::BLANK,
-    })
 }

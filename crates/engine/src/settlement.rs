@@ -6,7 +6,7 @@ use market::{
 };
 
 use crate::{
-    attribution,
+    Emit, attribution,
     book::{
         matching::{Match, Settle},
         pool::Slot,
@@ -22,7 +22,7 @@ use crate::{
 };
 
 /// What the engine keeps beside the book while orders meet there.
-pub(crate) struct Settlement<'a, E> {
+pub(crate) struct Settlement<'a, E: ?Sized> {
     /// Of the incoming order.
     pub(crate) prevention: SelfMatchPrevention,
     pub(crate) sessions: &'a mut Sessions,
@@ -40,7 +40,7 @@ pub(crate) struct Settlement<'a, E> {
     pub(crate) price_last: Option<Price>,
 }
 
-impl<E: FnMut(Event)> Settle for Settlement<'_, E> {
+impl<E: Emit + ?Sized> Settle for Settlement<'_, E> {
     #[inline]
     fn is_plain(&self, _: &Order, maker: &Order) -> bool {
         self.prevention == SelfMatchPrevention::Off && !maker.is_reserve && !maker.is_instructed
@@ -88,7 +88,7 @@ impl<E: FnMut(Event)> Settle for Settlement<'_, E> {
         maker.order_id = *self.order_id_last;
         self.hash.change(hash::order(&before), hash::order(maker));
         let shown = self.reserves.refresh(slot, order_id_before, maker, self.hash);
-        (self.emit)(Event::Restated(Restated {
+        self.emit.emit(Event::Restated(Restated {
             key: maker.key,
             order_id_before,
             order_id: maker.order_id,
@@ -105,7 +105,7 @@ impl<E: FnMut(Event)> Settle for Settlement<'_, E> {
     }
 }
 
-impl<E: FnMut(Event)> Settlement<'_, E> {
+impl<E: Emit + ?Sized> Settlement<'_, E> {
     /// A resting order has come further, or is done.
     #[inline(always)]
     fn progress(&mut self, met: &Match<'_>) {
@@ -141,7 +141,7 @@ impl<E: FnMut(Event)> Settlement<'_, E> {
             auction: None,
         };
         self.trades.add(&traded, self.hash);
-        (self.emit)(Event::Traded(traded));
+        self.emit.emit(Event::Traded(traded));
         self.money.settle(met, *self.trade_id_last, self.hash, self.emit);
     }
 
@@ -183,7 +183,7 @@ impl<E: FnMut(Event)> Settlement<'_, E> {
             if quantity.is_zero() {
                 continue;
             }
-            (self.emit)(Event::SelfMatchPrevented(SelfMatchPrevented {
+            self.emit.emit(Event::SelfMatchPrevented(SelfMatchPrevented {
                 key: order.key,
                 order_id: order.order_id,
                 instrument_id: order.instrument_id,
@@ -199,7 +199,8 @@ impl<E: FnMut(Event)> Settlement<'_, E> {
                 },
                 prevention,
             }));
-            self.money.release(order, leaves_before, order.leaves(), self.hash, self.emit);
+            let emit = &mut |event| self.emit.emit(event);
+            self.money.release(order, leaves_before, order.leaves(), self.hash, emit);
         }
     }
 }

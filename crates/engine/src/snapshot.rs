@@ -759,7 +759,7 @@ impl Restoration {
         }
         if !is_resting {
             engine.money.restore_order(&order)?;
-            let slot = engine.pool.add(&order, Slot::NONE);
+            let slot = engine.pool.add(|| order, Slot::NONE);
             engine.hash.add(hash::order(&order));
             self.live.push((key, slot));
             return self.tell(slot, told, is_resting).map_err(|field| from.field(field));

@@ -28,9 +28,9 @@ impl Engine {
 
     /// Does what is due by now, in the order of the moments at which it was, each time with all that
     /// follows from it.
-    #[inline]
-    pub(crate) fn pass_time(&mut self, emit: &mut impl FnMut(Event)) {
-        while self.due_ns() <= self.timestamp.0 {
+    #[cold]
+    pub(crate) fn pass_time(&mut self, emit: &mut dyn FnMut(Event)) {
+        while self.is_due() {
             let due_ns = self.due_ns();
             if self.standings.expiries.due_ns() == due_ns {
                 self.expire_first(emit);
@@ -42,6 +42,12 @@ impl Engine {
         assert!(self.timestamp.0 < self.due_ns(), "what was due has happened");
     }
 
+    /// Has a moment come for which something waits?
+    #[inline]
+    pub(crate) fn is_due(&self) -> bool {
+        self.due_ns() <= self.timestamp.0
+    }
+
     /// The earliest of the moments of all modules.
     #[inline]
     fn due_ns(&self) -> u64 {
@@ -50,7 +56,7 @@ impl Engine {
 
     /// The orders whose moment is the earliest expire, by order id.
     #[cold]
-    fn expire_first(&mut self, emit: &mut impl FnMut(Event)) {
+    fn expire_first(&mut self, emit: &mut dyn FnMut(Event)) {
         let mut found = mem::take(&mut self.found);
         let mut next = self.standings.expiries.first();
         while let Some(id) = next {
@@ -61,7 +67,7 @@ impl Engine {
     }
 
     /// The day is over: orders for it are canceled, by order id.
-    pub(crate) fn end_day(&mut self, emit: &mut impl FnMut(Event)) {
+    pub(crate) fn end_day(&mut self, emit: &mut dyn FnMut(Event)) {
         use TimeInForce::{GoodTillCancel, GoodTillTime};
         let mut found = mem::take(&mut self.found);
         let live = self.sessions.iter().flat_map(|session| session.iter_live());
@@ -77,7 +83,7 @@ impl Engine {
         &mut self,
         mut found: Vec<Slot>,
         reason: CancelReason,
-        emit: &mut impl FnMut(Event),
+        emit: &mut dyn FnMut(Event),
     ) {
         found.sort_unstable_by_key(|slot| self.pool[*slot].order.order_id);
         for slot in found.drain(..) {

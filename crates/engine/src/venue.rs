@@ -25,7 +25,7 @@ pub const BLOCKS_MAX: usize = 256;
 impl Engine {
     /// Does what the venue asks, or says why not.
     #[cold]
-    pub(crate) fn venue(&mut self, command: &VenueCommand, emit: &mut impl FnMut(Event)) {
+    pub(crate) fn venue(&mut self, command: &VenueCommand, emit: &mut dyn FnMut(Event)) {
         let done = match command {
             VenueCommand::SetPhase(set) => self.set_phase(set, emit),
             VenueCommand::ConfigureInstrument(configure) => self.configure(configure, emit),
@@ -44,7 +44,7 @@ impl Engine {
     fn set_phase(
         &mut self,
         set: &SetPhase,
-        emit: &mut impl FnMut(Event),
+        emit: &mut dyn FnMut(Event),
     ) -> Result<(), VenueDeclineReason> {
         if set.symbol.is_blank() {
             for number in 1..=self.books.len() {
@@ -71,7 +71,7 @@ impl Engine {
         instrument_id: InstrumentId,
         to: Phase,
         cause: PhaseCause,
-        emit: &mut impl FnMut(Event),
+        emit: &mut dyn FnMut(Event),
     ) {
         let from = self.trading(instrument_id).phase;
         if phase::uncrosses(from, to) {
@@ -99,7 +99,7 @@ impl Engine {
         instrument_id: InstrumentId,
         to: Phase,
         cause: PhaseCause,
-        emit: &mut impl FnMut(Event),
+        emit: &mut dyn FnMut(Event),
     ) {
         let from = self.trading(instrument_id).phase;
         let pause_ends_ns = self.after_seconds(self.trading(instrument_id).pause_s);
@@ -132,7 +132,7 @@ impl Engine {
     fn configure(
         &mut self,
         configure: &ConfigureInstrument,
-        emit: &mut impl FnMut(Event),
+        emit: &mut dyn FnMut(Event),
     ) -> Result<(), VenueDeclineReason> {
         let instrument_id = self.known(&configure.symbol)?;
         let change = configure.change;
@@ -175,7 +175,7 @@ impl Engine {
     fn remove_instrument(
         &mut self,
         remove: &RemoveInstrument,
-        emit: &mut impl FnMut(Event),
+        emit: &mut dyn FnMut(Event),
     ) -> Result<(), VenueDeclineReason> {
         let instrument_id = self.known(&remove.symbol)?;
         let scope = Scope { symbol: remove.symbol, ..Scope::ALL };
@@ -191,7 +191,7 @@ impl Engine {
     fn supervisory_cancel(
         &mut self,
         scope: &Scope,
-        emit: &mut impl FnMut(Event),
+        emit: &mut dyn FnMut(Event),
     ) -> Result<(), VenueDeclineReason> {
         self.check_scope(scope)?;
         let mut found = mem::take(&mut self.found);
@@ -207,7 +207,7 @@ impl Engine {
     fn block_entry(
         &mut self,
         block: &BlockEntry,
-        emit: &mut impl FnMut(Event),
+        emit: &mut dyn FnMut(Event),
     ) -> Result<(), VenueDeclineReason> {
         let place = self.blocks.binary_search(&block.scope);
         match (block.blocked, place) {
@@ -230,7 +230,7 @@ impl Engine {
     fn break_trade(
         &mut self,
         broken: &BreakTrade,
-        emit: &mut impl FnMut(Event),
+        emit: &mut dyn FnMut(Event),
     ) -> Result<(), VenueDeclineReason> {
         self.find_unpaid(broken.trade_id)?;
         let trade = self.trades.break_trade(broken.trade_id, &mut self.hash);
@@ -243,7 +243,7 @@ impl Engine {
     fn correct_trade(
         &mut self,
         correct: &CorrectTrade,
-        emit: &mut impl FnMut(Event),
+        emit: &mut dyn FnMut(Event),
     ) -> Result<(), VenueDeclineReason> {
         let CorrectTrade { trade_id, price, quantity, reason } = *correct;
         let before = self.find_unpaid(trade_id)?;
@@ -274,7 +274,7 @@ impl Engine {
         &mut self,
         mut found: alloc::vec::Vec<Slot>,
         reason: CancelReason,
-        emit: &mut impl FnMut(Event),
+        emit: &mut dyn FnMut(Event),
     ) {
         found.sort_unstable_by_key(|slot| self.pool[*slot].order.key);
         for slot in found.drain(..) {

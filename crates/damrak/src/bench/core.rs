@@ -1,7 +1,7 @@
 //! The core as it runs in a venue: sessions, their numbers, every event into an outbox, the state
 //! hash. Only bytes, rings and the journal are left out.
 
-use engine::Engine;
+use engine::{Emit, Engine};
 use flow::wlf::{Flow, Operation, OperationKind};
 use market::{
     AddInstrument, AddSession, CancelOrder, Command, Conditions, Display, EnterOrder, Event, Firm,
@@ -142,22 +142,35 @@ impl Contender for Core {
         let Self { engine, outbox, .. } = self;
         let (cause, timestamp) = (input.sequence, input.timestamp);
         outbox.clear();
-        engine.apply(input, &mut |event| {
-            match &event {
-                Event::Traded(traded) => trades.push(Trade {
-                    maker: traded.maker.order_id.0,
-                    taker: traded.taker.order_id.0,
-                    quantity: traded.quantity.0 as u32,
-                    price: traded.price.0 as u32,
-                }),
-                Event::Rejected(rejected) => panic!("{rejected:?} of a flow without rejects"),
-                _ => {}
-            }
-            outbox.push(Output { cause, timestamp, event });
-        });
+        engine.apply_to(input, &mut Kept { outbox, trades, cause, timestamp });
     }
 
     fn flow_order_id(&self, order_id: u64) -> u64 {
         self.flow_order_ids[order_id as usize]
+    }
+}
+
+/// Keeps the events of an input.
+struct Kept<'a> {
+    outbox: &'a mut Vec<Output>,
+    trades: &'a mut Vec<Trade>,
+    cause: Sequence,
+    timestamp: Timestamp,
+}
+
+impl Emit for Kept<'_> {
+    #[inline(always)]
+    fn emit(&mut self, event: Event) {
+        let Self { cause, timestamp, .. } = *self;
+        if let Event::Traded(traded) = &event {
+            self.trades.push(Trade {
+                maker: traded.maker.order_id.0,
+                taker: traded.taker.order_id.0,
+                quantity: traded.quantity.0 as u32,
+                price: traded.price.0 as u32,
+            });
+        }
+        assert!(!matches!(event, Event::Rejected(_)), "a flow without rejects");
+        self.outbox.push(Output { cause, timestamp, event });
     }
 }

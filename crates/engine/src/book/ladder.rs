@@ -118,11 +118,16 @@ impl Ladder {
 
     /// Takes an order in, behind all others of its rank.
     #[inline(always)]
-    pub(crate) fn append<T: Rest>(&mut self, pool: &mut Pool<T>, rank: u32, order: &T) -> Slot {
+    pub(crate) fn append<T: Rest>(
+        &mut self,
+        pool: &mut Pool<T>,
+        rank: u32,
+        make: impl FnOnce() -> T,
+    ) -> Slot {
         let Some(level) = self.window.level_in_block_mut(rank) else {
-            return self.append_elsewhere(pool, rank, order);
+            return self.append_elsewhere(pool, rank, &make());
         };
-        let (slot, fills) = level.append(pool, order);
+        let (slot, fills) = level.append(pool, make);
         if fills {
             self.window.fill(rank);
             self.best_rank = self.best_rank.min(rank);
@@ -134,7 +139,7 @@ impl Ladder {
     pub(crate) fn move_last<T: Rest>(&mut self, pool: &mut Pool<T>, rank: u32, slot: Slot) {
         let order = pool[slot].order;
         self.remove(pool, rank, slot);
-        let again = self.append(pool, rank, &order);
+        let again = self.append(pool, rank, || order);
         assert!(again == slot, "the slot that was freed last is used first");
     }
 
@@ -228,7 +233,7 @@ impl Ladder {
             return self.append_far(pool, rank, order);
         }
         self.window.add_block(rank);
-        self.append(pool, rank, order)
+        self.append(pool, rank, || *order)
     }
 
     /// Closes the gap that an order at one of the ends of its queue has left.
@@ -264,15 +269,15 @@ impl Ladder {
             if let Some(far) = &mut self.far {
                 far.wanted = first;
             }
-            return self.append(pool, rank, order);
+            return self.append(pool, rank, || *order);
         }
         self.best_rank = self.best_rank.min(rank);
         let far = self.far.get_or_insert_default();
         let slot = match far.levels.get_mut(rank) {
-            Some(level) => level.append(pool, order).0,
+            Some(level) => level.append(pool, || *order).0,
             None => {
                 let mut level = Level::EMPTY;
-                let (slot, _) = level.append(pool, order);
+                let (slot, _) = level.append(pool, || *order);
                 far.levels.insert(rank, level);
                 slot
             }
@@ -523,7 +528,7 @@ mod tests {
                 let live_max = if step / 5_000 % 2 == 0 { 2_000 } else { 50 };
                 if map.len() < live_max && random.below(100) < 60 {
                     let rank = market.saturating_add(random.below(spread) as u32);
-                    let slot = ladder.append(&mut pool, rank, &order(step));
+                    let slot = ladder.append(&mut pool, rank, || order(step));
                     map.insert((rank, step), slot);
                 } else if !map.is_empty() {
                     let index = match random.below(2) {
@@ -555,7 +560,7 @@ mod tests {
         let mut slots = Vec::new();
         for step in 0..10_000 {
             let rank = 1_000_000 + 10 * step as u32;
-            let slot = ladder.append(&mut pool, rank, &order(step));
+            let slot = ladder.append(&mut pool, rank, || order(step));
             slots.push((rank, slot));
             if slots.len() > 20 {
                 let (rank, slot) = slots.remove(0);
@@ -579,7 +584,7 @@ mod tests {
                     true => 1_500_000_000 * (step % 2) + 10_000 + step % 100,
                     false => step * 30_000,
                 };
-                let slot = ladder.append(&mut pool, rank, &order(u64::from(step) + 1));
+                let slot = ladder.append(&mut pool, rank, || order(u64::from(step) + 1));
                 slots.push_back((rank, slot));
                 if slots.len() > 100 {
                     let (rank, slot) = slots.pop_front().unwrap();
@@ -612,7 +617,7 @@ mod tests {
                 ranks.swap(last, random.below(last as u64 + 1) as usize);
             }
             for (rank, order_id) in ranks.iter().zip(1..) {
-                ladder.append(&mut pool, *rank, &order(order_id));
+                ladder.append(&mut pool, *rank, || order(order_id));
             }
             ladder.check();
             let each = ladder.memory() / ranks.len();

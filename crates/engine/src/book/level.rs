@@ -23,9 +23,13 @@ impl Level {
 
     /// Puts an order behind all others; its slot, and true if there were none.
     #[inline(always)]
-    pub(crate) fn append<T: Rest>(&mut self, pool: &mut Pool<T>, order: &T) -> (Slot, bool) {
+    pub(crate) fn append<T: Rest>(
+        &mut self,
+        pool: &mut Pool<T>,
+        make: impl FnOnce() -> T,
+    ) -> (Slot, bool) {
         let older = self.youngest;
-        let slot = pool.add(order, older);
+        let slot = pool.add(make, older);
         self.youngest = slot;
         if older.is_none() {
             self.oldest = slot;

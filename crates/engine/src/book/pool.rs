@@ -96,17 +96,17 @@ impl<T: Rest> Pool<T> {
     }
 
     /// Takes an order in, as the last one of a queue, behind `older`; that it comes after it, the
-    /// other is not told yet.
+    /// other is not told yet. It is made where it stays.
     #[inline(always)]
-    pub(crate) fn add(&mut self, order: &T, older: Slot) -> Slot {
-        assert!(order.leaves() != 0, "an order rests with what is open of it");
+    pub(crate) fn add(&mut self, make: impl FnOnce() -> T, older: Slot) -> Slot {
         if self.free.is_none() {
             self.free = self.fresh();
         }
         let slot = self.free;
         let resting = &mut self[slot];
         let free = resting.younger;
-        resting.order = *order;
+        resting.order = make();
+        assert!(resting.order.leaves() != 0, "an order rests with what is open of it");
         resting.younger = Slot::NONE;
         resting.older = older;
         self.free = free;

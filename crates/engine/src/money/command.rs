@@ -23,7 +23,7 @@ pub const BALANCES_MAX: usize = 1 << 24;
 
 impl Engine {
     /// Does what is asked about money, or declines it.
-    pub(crate) fn money(&mut self, command: &MoneyCommand, emit: &mut impl FnMut(Event)) {
+    pub(crate) fn money(&mut self, command: &MoneyCommand, emit: &mut dyn FnMut(Event)) {
         let done = match command {
             MoneyCommand::AddAsset(add) => self.add_asset(add, emit),
             MoneyCommand::AddAccount(add) => self.add_account(add, emit),
@@ -47,7 +47,7 @@ impl Engine {
     fn add_asset(
         &mut self,
         add: &AddAsset,
-        emit: &mut impl FnMut(Event),
+        emit: &mut dyn FnMut(Event),
     ) -> Result<(), DeclineReason> {
         let money = &mut self.money;
         if add.name.is_blank() || money.asset_names.find(&add.name).is_some() {
@@ -70,7 +70,7 @@ impl Engine {
     fn add_account(
         &mut self,
         add: &AddAccount,
-        emit: &mut impl FnMut(Event),
+        emit: &mut dyn FnMut(Event),
     ) -> Result<(), DeclineReason> {
         let money = &mut self.money;
         if add.name.is_blank() || money.account_names.find(&add.name).is_some() {
@@ -96,7 +96,7 @@ impl Engine {
     fn assign_session(
         &mut self,
         assign: &AssignSession,
-        emit: &mut impl FnMut(Event),
+        emit: &mut dyn FnMut(Event),
     ) -> Result<(), DeclineReason> {
         let AssignSession { session_id, account_id } = *assign;
         let session = self.sessions.get(session_id).ok_or(DeclineReason::UnknownSession)?;
@@ -120,7 +120,7 @@ impl Engine {
     fn set_terms(
         &mut self,
         set: &SetTerms,
-        emit: &mut impl FnMut(Event),
+        emit: &mut dyn FnMut(Event),
     ) -> Result<(), DeclineReason> {
         let number = self.symbols.find(&set.symbol).ok_or(DeclineReason::UnknownInstrument)?;
         self.put_terms(InstrumentId(number), set.terms, emit)
@@ -131,7 +131,7 @@ impl Engine {
         &mut self,
         instrument_id: InstrumentId,
         terms: MoneyTerms,
-        emit: &mut impl FnMut(Event),
+        emit: &mut dyn FnMut(Event),
     ) -> Result<(), DeclineReason> {
         self.money.check_terms(&terms)?;
         let index = usize::from(instrument_id.0) - 1;
@@ -152,7 +152,7 @@ impl Engine {
     fn set_fees(
         &mut self,
         set: &SetFees,
-        emit: &mut impl FnMut(Event),
+        emit: &mut dyn FnMut(Event),
     ) -> Result<(), DeclineReason> {
         let tier = usize::from(set.tier);
         let fees = Fees { maker_ppm: set.maker_ppm, taker_ppm: set.taker_ppm };
@@ -176,7 +176,7 @@ impl Engine {
     fn set_account(
         &mut self,
         set: &SetAccount,
-        emit: &mut impl FnMut(Event),
+        emit: &mut dyn FnMut(Event),
     ) -> Result<(), DeclineReason> {
         let SetAccount { account_id, setting, asset_id, value } = *set;
         let index = self.money.find_account(account_id)?;
@@ -213,7 +213,7 @@ impl Engine {
     fn stop_account(
         &mut self,
         stop: &StopAccount,
-        emit: &mut impl FnMut(Event),
+        emit: &mut dyn FnMut(Event),
     ) -> Result<(), DeclineReason> {
         let StopAccount { account_id, stopped } = *stop;
         let index = self.money.find_account(account_id)?;
@@ -233,7 +233,7 @@ impl Engine {
     fn deposit(
         &mut self,
         deposit: &Deposit,
-        emit: &mut impl FnMut(Event),
+        emit: &mut dyn FnMut(Event),
     ) -> Result<(), DeclineReason> {
         let Deposit { account_id, asset_id, amount } = *deposit;
         self.money.find_account(account_id)?;
@@ -247,7 +247,7 @@ impl Engine {
     fn withdraw(
         &mut self,
         withdraw: &Withdraw,
-        emit: &mut impl FnMut(Event),
+        emit: &mut dyn FnMut(Event),
     ) -> Result<(), DeclineReason> {
         let Withdraw { account_id, asset_id, amount } = *withdraw;
         self.money.find_account(account_id)?;
@@ -261,7 +261,7 @@ impl Engine {
     fn transfer(
         &mut self,
         transfer: &Transfer,
-        emit: &mut impl FnMut(Event),
+        emit: &mut dyn FnMut(Event),
     ) -> Result<(), DeclineReason> {
         let Transfer { from, to, asset_id, amount } = *transfer;
         self.money.find_account(from)?;
@@ -283,7 +283,7 @@ impl Engine {
         from: (AccountId, Bucket),
         to: (AccountId, Bucket),
         amount: u128,
-        emit: &mut impl FnMut(Event),
+        emit: &mut dyn FnMut(Event),
     ) {
         let movement = Movement { kind, from, to, amount, order_id: NO_ORDER, trade_id: NO_TRADE };
         let money = &mut self.money;

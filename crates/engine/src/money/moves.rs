@@ -51,7 +51,7 @@ impl Engine {
     pub(super) fn move_out(
         &mut self,
         out: &MoveOut,
-        emit: &mut impl FnMut(Event),
+        emit: &mut dyn FnMut(Event),
     ) -> Result<(), DeclineReason> {
         let MoveOut { account_id, asset_id, amount, to } = *out;
         check_shard(to)?;
@@ -73,7 +73,7 @@ impl Engine {
     pub(super) fn move_in(
         &mut self,
         arrival: &MoveIn,
-        emit: &mut impl FnMut(Event),
+        emit: &mut dyn FnMut(Event),
     ) -> Result<(), DeclineReason> {
         let MoveIn { account_id, asset_id, amount, from, number } = *arrival;
         check_shard(from)?;

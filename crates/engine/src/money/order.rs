@@ -107,14 +107,14 @@ impl Engine {
         &mut self,
         order: &Order,
         terms: &EntryTerms,
-        emit: &mut impl FnMut(Event),
+        emit: &mut dyn FnMut(Event),
     ) {
         if self.money.is_used() {
             self.reserve_paid(order, terms, emit);
         }
     }
 
-    fn reserve_paid(&mut self, order: &Order, terms: &EntryTerms, emit: &mut impl FnMut(Event)) {
+    fn reserve_paid(&mut self, order: &Order, terms: &EntryTerms, emit: &mut dyn FnMut(Event)) {
         let Some(money_terms) = self.money.terms(order.instrument_id) else { return };
         let order_type = terms.order_type;
         let walked = match order_type {
@@ -132,7 +132,7 @@ impl Engine {
         &mut self,
         order: &Order,
         order_type: OrderType,
-        emit: &mut impl FnMut(Event),
+        emit: &mut dyn FnMut(Event),
     ) -> bool {
         let Some(terms) = self.money.terms(order.instrument_id) else { return true };
         if !order.side.is_buy() {
@@ -149,7 +149,7 @@ impl Engine {
         order: &Order,
         before: Quantity,
         after: Quantity,
-        emit: &mut impl FnMut(Event),
+        emit: &mut dyn FnMut(Event),
     ) {
         self.money.release(order, before, after, &mut self.hash, emit);
     }
@@ -159,7 +159,7 @@ impl Engine {
         &mut self,
         account_id: AccountId,
         reason: CancelReason,
-        emit: &mut impl FnMut(Event),
+        emit: &mut dyn FnMut(Event),
     ) {
         let mut found = core::mem::take(&mut self.found);
         for session in self.sessions.iter() {
