@@ -70,7 +70,7 @@ impl Book {
     #[cold]
     pub(crate) fn add_for_auction(&mut self, pool: &mut Pool, order: &Order) -> Slot {
         let rank = self.auction_rank(order);
-        self.auction_mut(order.side).ladder_mut(order.waits).append(pool, rank, || *order)
+        self.auction_mut(order.side).ladder_mut(order.waits()).append(pool, rank, || *order)
     }
 
     /// Lets an order go that is for one auction only.
@@ -78,7 +78,7 @@ impl Book {
     pub(crate) fn remove_from_auction(&mut self, pool: &mut Pool, slot: Slot) {
         let order = pool[slot].order;
         let rank = self.auction_rank(&order);
-        self.auction_mut(order.side).ladder_mut(order.waits).remove(pool, rank, slot);
+        self.auction_mut(order.side).ladder_mut(order.waits()).remove(pool, rank, slot);
     }
 
     /// The first order to trade of a side in the auction at the end of a phase.

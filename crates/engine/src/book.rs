@@ -163,7 +163,7 @@ impl Book {
     /// Takes an order in, behind all others at its price.
     #[inline]
     pub(crate) fn add(&mut self, pool: &mut Pool, order: &Order) -> Slot {
-        if order.waits != Waits::No {
+        if order.waits() != Waits::No {
             return self.add_for_auction(pool, order);
         }
         let rank = self.rank(order.side, order.price());
@@ -174,7 +174,7 @@ impl Book {
     #[inline]
     pub(crate) fn remove(&mut self, pool: &mut Pool, slot: Slot) {
         let order = &pool[slot].order;
-        if order.waits != Waits::No {
+        if order.waits() != Waits::No {
             return self.remove_from_auction(pool, slot);
         }
         let (side, display) = (order.side, order.display);

@@ -141,17 +141,7 @@ fn order_identity(order: &Order) -> u64 {
     let owner = u64::from(u32::from_le_bytes(*order.firm.as_bytes()))
         | u64::from(order.instrument_id.0) << 32
         | u64::from(order.group_id) << 48;
-    let kind = word(&order.self_match_group)
-        | u64::from(order.display.code()) << 16
-        | u64::from(order.capacity.code()) << 24
-        | u64::from(order.customer_type.code()) << 32
-        | u64::from(order.self_match_prevention.code()) << 40
-        | u64::from(order.post_only as u8) << 48
-        // Three bits tell lives apart, but for two auctions, which `waits` tells apart.
-        | u64::from(order.time_in_force.code() & 7) << 49
-        | (order.waits as u64) << 52
-        | u64::from(order.side.code()) << 56;
-    let named = fold_pair(order.order_id.0.wrapping_mul(ORDER_IDENTITY) ^ kind, name);
+    let named = fold_pair(order.order_id.0.wrapping_mul(ORDER_IDENTITY) ^ order.kind(), name);
     fold_pair(named ^ terms, owner)
 }
 

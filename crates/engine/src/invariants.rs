@@ -120,7 +120,7 @@ impl Engine {
             for oldest in view.book.auction_levels(side) {
                 let first = self.pool[oldest].order;
                 let may_wait = match trading.phase {
-                    Phase::Continuous => matches!(first.waits, Waits::Close | Waits::Next),
+                    Phase::Continuous => matches!(first.waits(), Waits::Close | Waits::Next),
                     Phase::Closed => false,
                     _ => true,
                 };
@@ -129,14 +129,14 @@ impl Engine {
                 for slot in queue(self, oldest) {
                     let order = &self.pool[slot].order;
                     order.check();
-                    assert!(!order.is_done() && order.waits != Waits::No, "{order:?}");
+                    assert!(!order.is_done() && order.waits() != Waits::No, "{order:?}");
                     assert!(!order.is_reserve && self.shown(slot).is_zero(), "{order:?}");
                     assert_eq!(
                         (order.instrument_id, order.price()),
                         (instrument_id, first.price())
                     );
                     assert_eq!(order.side.is_buy(), side.is_buy());
-                    assert_eq!(order.waits.time_in_force(), first.waits.time_in_force());
+                    assert_eq!(order.waits().time_in_force(), first.waits().time_in_force());
                     assert!(order_id_older < order.order_id, "{order:?} is younger");
                     order_id_older = order.order_id;
                     order_count += 1;
@@ -164,7 +164,7 @@ impl Engine {
             assert_eq!(standing.instrument_id, order.instrument_id);
             if standing.instructions.pricing.is_pegged() {
                 assert!(self.book_of(order).is_pegged || standing.state == State::ForParent);
-                assert!(!order.display.is_displayed() && order.waits == Waits::No, "{order:?}");
+                assert!(!order.display.is_displayed() && order.waits() == Waits::No, "{order:?}");
                 let price = match standing.state {
                     State::ForParent => None,
                     _ => self.price_by_reference(order.side, id),
@@ -224,7 +224,7 @@ impl Engine {
                 assert_eq!(order.instrument_id, instrument_id);
                 assert!(self.is_booked(slot), "{order:?} does not wait");
                 assert_eq!(order.side.is_buy(), side.is_buy());
-                assert_eq!((order.price(), order.waits), (price, Waits::No));
+                assert_eq!((order.price(), order.waits()), (price, Waits::No));
                 assert_eq!(order.display.is_displayed(), displayed);
                 assert!(order_id_older < order.order_id, "{order:?} is younger");
                 assert_eq!(Some(resting.older).filter(|slot| !slot.is_none()), older);

@@ -325,7 +325,7 @@ impl Engine {
                 &order.instructions,
             );
         let phase = self.trading(instrument_id).phase;
-        incoming.waits = phase::waits(phase, order.order_type, order.time_in_force);
+        incoming.set_waits(phase::waits(phase, order.order_type, order.time_in_force));
         let terms = EntryTerms {
             order_type: order.order_type,
             minimum_quantity: order.conditions.minimum_quantity,
@@ -417,7 +417,7 @@ impl Engine {
             is_instructed: standing_id.is_some(),
         });
         let type_in_book = check::type_in_book(terms.order_type, &instructions);
-        replacement.waits = phase::waits(phase, type_in_book, terms.time_in_force);
+        replacement.set_waits(phase::waits(phase, type_in_book, terms.time_in_force));
         if instructions.pricing.is_pegged() {
             replacement.set_price(Price::ZERO);
         }
@@ -636,7 +636,7 @@ impl Engine {
         emit: &mut dyn FnMut(Event),
     ) -> Option<Slot> {
         let Trading { is_plain, phase, .. } = self.book_of(order).trading;
-        if !is_plain && phase.collects() || order.waits != Waits::No {
+        if !is_plain && phase.collects() || order.waits() != Waits::No {
             return Some(self.rest_and_tell(order, &terms.instructions, emit));
         }
         let limit = match terms.order_type {
@@ -644,7 +644,7 @@ impl Engine {
             OrderType::Market | OrderType::MarketToLimit => None,
         };
         let crosses = self.book_of(order).would_cross(order.side, limit);
-        if crosses && order.post_only {
+        if crosses && order.post_only() {
             self.cancel_at_once(order, CancelReason::PostOnly, emit);
             return None;
         }
@@ -819,12 +819,7 @@ impl Engine {
     }
 
     /// Cancels all that is left of an order that does not rest.
-    fn cancel_at_once(
-        &mut self,
-        order: &Order,
-        reason: CancelReason,
-        emit: &mut dyn FnMut(Event),
-    ) {
+    fn cancel_at_once(&mut self, order: &Order, reason: CancelReason, emit: &mut dyn FnMut(Event)) {
         emit(Event::Canceled(Canceled {
             key: order.key,
             order_id: order.order_id,
@@ -903,7 +898,7 @@ impl Engine {
     /// An order rests now, and its session knows it; where, and how much of it is shown.
     #[inline]
     fn add(&mut self, order: &mut Order, instructions: &Instructions) -> (Slot, Quantity) {
-        order.is_reserve = instructions.shown_quantity != Lots::ZERO && order.waits == Waits::No;
+        order.is_reserve = instructions.shown_quantity != Lots::ZERO && order.waits() == Waits::No;
         let slot = self.rest(order);
         self.sessions.owner_mut(order.key).add_live(order.key, slot);
         self.money.add_live(order.key.session_id);
@@ -994,7 +989,7 @@ impl Engine {
         let standing = self.standings.find(slot).map(|id| &self.standings[id]);
         let told = standing.map_or(Instructions::NONE, |standing| standing.instructions);
         // 26.7: nothing is shown of one that rests beside the book.
-        let is_beside = self.pool[slot].order.waits != Waits::No && self.is_booked(slot);
+        let is_beside = self.pool[slot].order.waits() != Waits::No && self.is_booked(slot);
         if !display.is_displayed() || is_beside {
             return told.without_shown();
         }
@@ -1063,7 +1058,7 @@ fn reject(
 
 /// An order for one auction only stays one, unless the replace names another life than the day.
 fn keep_auction(original: &Order, terms: ReplaceTerms) -> ReplaceTerms {
-    let time_in_force = match (terms.time_in_force, original.waits) {
+    let time_in_force = match (terms.time_in_force, original.waits()) {
         (TimeInForce::Day, Waits::Open) => TimeInForce::AtTheOpen,
         (TimeInForce::Day, Waits::Close) => TimeInForce::AtTheClose,
         (TimeInForce::Day, Waits::Next) => TimeInForce::GoodForAuction,
@@ -1076,7 +1071,7 @@ fn keep_auction(original: &Order, terms: ReplaceTerms) -> ReplaceTerms {
 #[inline]
 fn attribution(sessions: &Sessions, order: &Order) -> Firm {
     match order.display {
-        _ if order.waits != Waits::No => Firm::BLANK,
+        _ if order.waits() != Waits::No => Firm::BLANK,
         Display::Attributable => sessions.owner(order.key).resolve(order.firm),
         Display::Visible | Display::Hidden => Firm::BLANK,
     }
@@ -1085,7 +1080,7 @@ fn attribution(sessions: &Sessions, order: &Order) -> Firm {
 /// What is shown of an order when it rests.
 fn shown_first(order: &Order, instructions: &Instructions) -> Quantity {
     match instructions.shown_quantity {
-        _ if order.waits != Waits::No => Quantity::ZERO,
+        _ if order.waits() != Waits::No => Quantity::ZERO,
         Lots::ZERO => order.shown_whole(),
         part => part.quantity().min(order.leaves()),
     }

@@ -121,7 +121,7 @@ impl Engine {
         if instructions.pricing.is_pegged() {
             standing.limit = order.price();
             order.set_price(Price::ZERO);
-            order.waits = Waits::No;
+            order.set_waits(Waits::No);
         }
         let id = self.standings.add(standing);
         self.reserve(&order, terms, emit);
@@ -181,7 +181,7 @@ impl Engine {
     /// An order waits outside the book: live, and in a slot, but in no queue.
     pub(crate) fn hold(&mut self, mut order: Order, id: StandingId, state: State) {
         // For which auction it is, if for one, is decided when it comes in.
-        order.waits = Waits::No;
+        order.set_waits(Waits::No);
         let slot = self.pool.add(|| order, Slot::NONE);
         self.sessions.owner_mut(order.key).add_live(order.key, slot);
         self.money.add_live(order.key.session_id);
@@ -200,18 +200,18 @@ impl Engine {
         let life = order.time_in_force;
         let is_patient = is_patient(order_type, life, minimum_quantity, &instructions);
         let phase = self.trading(order.instrument_id).phase;
-        order.waits = phase::waits(phase, order_type, order.time_in_force);
+        order.set_waits(phase::waits(phase, order_type, order.time_in_force));
         if phase::takes(phase, order_type, life, minimum_quantity, &instructions).is_err() {
             // Only a pause that this command brought about can be in its way.
             self.cancel_at_once(&order, CancelReason::ImmediateOrCancel, emit);
             return self.standings.finish(id, order.executed());
         }
-        if order.waits != Waits::No {
+        if order.waits() != Waits::No {
             // Nothing is shown of an order for an auction, nor of what replaces it.
             self.standings[id].instructions = instructions.without_shown();
         }
         let is_bounded =
-            self.check_bounded(order.instrument_id, order.side, order_type, order.waits).is_ok();
+            self.check_bounded(order.instrument_id, order.side, order_type, order.waits()).is_ok();
         if !is_bounded {
             self.cancel_at_once(&order, CancelReason::Unpaid, emit);
             return self.standings.finish(id, order.executed());
@@ -230,7 +230,7 @@ impl Engine {
         } else if instructions.all_or_none {
             minimum_quantity = Lots(order.leaves().0 as u32);
         }
-        if order.post_only && instructions.slide {
+        if order.post_only() && instructions.slide {
             self.slide(&mut order, order_type, emit);
         }
         let terms = EntryTerms { order_type, minimum_quantity, instructions };

@@ -57,14 +57,13 @@ pub(crate) struct Order {
     pub(crate) customer_type: CustomerType,
     /// What happens where it comes in and meets one of its own, as entered.
     pub(crate) self_match_prevention: SelfMatchPrevention,
-    /// True if it may not trade when it comes in.
-    pub(crate) post_only: bool,
+    /// Whether it may trade when it comes in, how long it lives and for which auction it is, as the
+    /// state hash takes them: one bit, three and four.
+    life: u8,
     /// Which way it trades. A modify may change the kind of sell.
     pub(crate) side: Side,
     /// True if it rests and [`Reserves`](crate::reserve::Reserves) says what is shown of it.
     pub(crate) is_reserve: bool,
-    /// For which auction it is, if it is for one only.
-    pub(crate) waits: Waits,
     /// How long it lives; one that does not rest may still wait for its trigger.
     pub(crate) time_in_force: TimeInForce,
     /// True if it is told more than its limit, or tied to an order that is; see
@@ -91,10 +90,16 @@ pub(crate) enum Waits {
 
 impl Waits {
     /// From the stored code.
+    #[inline]
     pub(crate) fn from_code(code: u8) -> Option<Self> {
-        [Self::No, Self::Open, Self::Close, Self::Next, Self::AsMarket]
-            .into_iter()
-            .find(|waits| *waits as u8 == code)
+        Some(match code {
+            0 => Self::No,
+            1 => Self::Open,
+            2 => Self::Close,
+            3 => Self::Next,
+            4 => Self::AsMarket,
+            _ => return None,
+        })
     }
 
     /// The life of an order for that auction.
@@ -135,9 +140,8 @@ impl Rest for Order {
             customer_type: CustomerType::SessionDefault,
             self_match_prevention: SelfMatchPrevention::SessionDefault,
             self_match_group: SelfMatchGroup::BLANK,
-            post_only: false,
+            life: life(false, TimeInForce::Day),
             is_reserve: false,
-            waits: Waits::No,
             time_in_force: TimeInForce::Day,
             is_instructed: false,
         }
@@ -199,9 +203,8 @@ impl Order {
             customer_type: terms.customer_type,
             self_match_prevention: terms.conditions.self_match_prevention,
             self_match_group: terms.conditions.self_match_group,
-            post_only: terms.conditions.post_only,
+            life: life(terms.conditions.post_only, terms.time_in_force),
             is_reserve: false,
-            waits: Waits::No,
             time_in_force: terms.time_in_force,
             is_instructed: terms.is_instructed,
         }
@@ -254,6 +257,47 @@ impl Order {
             display: self.display,
             attribution: Firm::BLANK,
         }
+    }
+
+    /// True if it may not trade when it comes in.
+    #[inline]
+    pub(crate) fn post_only(&self) -> bool {
+        self.life & 1 != 0
+    }
+
+    /// For which auction it is, if it is for one only.
+    #[inline]
+    pub(crate) fn waits(&self) -> Waits {
+        Waits::from_code(self.life >> 4).expect("only these are set")
+    }
+
+    /// From now on it is for this auction only, or for none in particular.
+    pub(crate) fn set_waits(&mut self, waits: Waits) {
+        self.life = self.life & 0xF | (waits as u8) << 4;
+    }
+
+    /// True for a live order that is in the book with all of it, and tied to nothing.
+    #[inline]
+    pub(crate) fn is_plain(&self) -> bool {
+        let Self { is_reserve, life, is_instructed, .. } = *self;
+        u8::from(is_reserve) | u8::from(is_instructed) | life >> 4 == 0
+    }
+
+    /// What kind of order it is, in one word: whatever the state hash takes of it but its names and
+    /// numbers.
+    #[inline(always)]
+    pub(crate) fn kind(&self) -> u64 {
+        let [one, other] = *self.self_match_group.as_bytes();
+        u64::from_le_bytes([
+            one,
+            other,
+            self.display.code(),
+            self.capacity.code(),
+            self.customer_type.code(),
+            self.self_match_prevention.code(),
+            self.life,
+            self.side.code(),
+        ])
     }
 
     /// Limit, in ticks; [`Price::ZERO`] for a market order, which never rests.
@@ -319,7 +363,7 @@ impl Order {
         Conditions {
             self_match_prevention: self.self_match_prevention,
             self_match_group: self.self_match_group,
-            post_only: self.post_only,
+            post_only: self.post_only(),
             minimum_quantity: Lots::ZERO,
         }
     }
@@ -355,7 +399,7 @@ impl Order {
     /// True if the feed tells of it while it rests.
     #[inline]
     pub(crate) fn is_displayed(&self) -> bool {
-        self.display.is_displayed() && self.waits == Waits::No
+        self.display.is_displayed() && self.waits() == Waits::No
     }
 
     /// Trades some of what is open.
@@ -395,6 +439,13 @@ impl Order {
     pub(crate) fn check(&self) {
         assert!(self.leaves + self.executed + self.prevented <= self.quantity, "{self:?}");
     }
+}
+
+/// What an order that is for no auction in particular says of its life. Three bits tell lives apart,
+/// but for two auctions, which [`Waits`] tells apart.
+#[inline(always)]
+fn life(post_only: bool, time_in_force: TimeInForce) -> u8 {
+    u8::from(post_only) | (time_in_force.code() & 7) << 1
 }
 
 /// A quantity of an order as it is held.

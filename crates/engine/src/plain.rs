@@ -5,18 +5,14 @@
 //! Invariant: a plain order becomes what it would have become on the long way
 //! ([`Engine::enter`], [`Engine::cancel`]), event for event. Whoever adds something that orders
 //! could be told, or that could happen to them, makes what has to do with it not plain here
-//! ([`asks_for_more`], [`Order::is_plain`], [`Book::is_plain`](crate::book::Book::is_plain)) or adds it here as well.
+//! ([`asks_for_more`], [`Order::is_plain`](crate::order::Order::is_plain), [`Book::is_plain`](crate::book::Book::is_plain)) or adds it here as well.
 
 use market::{
-    Accepted, Booked, CancelOrder, CancelReason, Canceled, Conditions, Display, EnterOrder, Event, Firm,
-    InstrumentId, OrderId, OrderType, Quantity, TimeInForce,
+    Accepted, Booked, CancelOrder, CancelReason, Canceled, Conditions, Display, EnterOrder, Event,
+    Firm, InstrumentId, OrderId, OrderType, Quantity, TimeInForce,
 };
 
-use crate::{
-    Emit, Engine,
-    hash,
-    order::{Order, Waits},
-};
+use crate::{Emit, Engine, hash, order::Order};
 
 /// True if an order asks for more than to trade at its limit, and to rest or not.
 #[inline]
@@ -37,20 +33,15 @@ fn asks_for_more(order: &EnterOrder) -> bool {
     told != 0 || order.instructions.is_some()
 }
 
-impl Order {
-    /// True for a live order that is in the book with all of it, and tied to nothing.
-    #[inline]
-    fn is_plain(&self) -> bool {
-        let Self { is_reserve, waits, is_instructed, .. } = *self;
-        !is_reserve & !is_instructed & (waits as u8 == Waits::No as u8)
-    }
-}
-
 impl Engine {
     /// Enters an order if it is plain, and if nothing is to be said against it; else nothing is
     /// done.
     #[inline(always)]
-    pub(crate) fn enter_plain(&mut self, order: &EnterOrder, emit: &mut (impl Emit + ?Sized)) -> bool {
+    pub(crate) fn enter_plain(
+        &mut self,
+        order: &EnterOrder,
+        emit: &mut (impl Emit + ?Sized),
+    ) -> bool {
         let key = order.key;
         if asks_for_more(order) || !self.day.is_open() || !self.blocks.is_empty() {
             return false;
@@ -99,9 +90,9 @@ impl Engine {
             self.trade_plain(order, order_id, instrument_id, emit);
             return true;
         }
-        let make = || Order::entered(order, order_id, instrument_id, Display::Visible);
-        let slot = book.side_mut(side).displayed.append(pool, ranks.own, make);
-        hash.add(hash::order(&pool[slot].order));
+        let order = Order::entered(order, order_id, instrument_id, Display::Visible);
+        let slot = book.side_mut(side).displayed.append(pool, ranks.own, || order);
+        hash.add(hash::order(&order));
         session.add_live_plain(key, slot);
         money.add_live(key.session_id);
         emit.emit(Event::Booked(Booked {
@@ -156,11 +147,13 @@ impl Engine {
         cancel: &CancelOrder,
         emit: &mut (impl Emit + ?Sized),
     ) -> bool {
-        if !cancel.quantity.is_zero() {
+        let CancelOrder { key, quantity } = *cancel;
+        if !quantity.is_zero() || key.channel != 0 {
             return false;
         }
-        let Some(slot) = self.find(cancel.key) else { return false };
         let Self { sessions, books, pool, money, hash, .. } = self;
+        let Some(session) = sessions.get_mut(key.session_id) else { return false };
+        let Some(slot) = session.find_plain(key) else { return false };
         let order = &pool[slot].order;
         if !order.is_plain() {
             return false;
@@ -170,11 +163,11 @@ impl Engine {
             return false;
         }
         hash.remove(hash::order(order));
-        let (key, order_id, instrument_id) = (order.key, order.order_id, order.instrument_id);
+        let (order_id, instrument_id) = (order.order_id, order.instrument_id);
         let (side, display, leaves) = (order.side, order.display, order.leaves());
         let rank = book.rank(side, order.price());
         book.side_mut(side).ladder_mut(display).remove(pool, rank, slot);
-        sessions.owner_mut(key).remove_live(key);
+        session.remove_live_plain(key);
         emit.emit(Event::Canceled(Canceled {
             key,
             order_id,

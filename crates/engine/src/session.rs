@@ -2,7 +2,7 @@
 
 pub(crate) mod numbers;
 
-use alloc::vec::Vec;
+use alloc::{boxed::Box, vec::Vec};
 use core::iter;
 
 use market::{AddSession, Firm, OrderKey, SelfMatchPrevention, SessionId, Text};
@@ -33,18 +33,21 @@ impl Sessions {
         let session_id = u16::try_from(self.sessions.len() + 1).ok()?;
         self.usernames.add(&add.username, session_id);
         self.sessions.push(Session {
+            own: Channel::new(SessionId(session_id), 0),
+            rest: Box::new(Rest {
+                username: add.username,
+                firm: add.firm,
+                live_orders_max: add.live_orders_max,
+                others: Vec::new(),
+                firms_disabled: Vec::new(),
+            }),
+            room: add.live_orders_max,
             session_id: SessionId(session_id),
-            username: add.username,
-            firm: add.firm,
-            live_orders_max: add.live_orders_max,
             self_match_prevention: match add.self_match_prevention {
                 SelfMatchPrevention::SessionDefault => SelfMatchPrevention::Off,
                 prevention => prevention,
             },
-            live_orders: 0,
-            own: Channel::new(SessionId(session_id), 0),
-            others: Vec::new(),
-            firms_disabled: Vec::new(),
+            is_restricted: false,
         });
         self.sessions.last()
     }
@@ -79,20 +82,33 @@ impl Sessions {
     }
 }
 
-/// A logged-in identity that outlives its connections, and its live orders.
+/// A logged-in identity that outlives its connections, and its live orders. What an order asks of
+/// it is in one cache line.
 #[derive(Debug)]
+#[repr(align(64))]
 pub struct Session {
+    /// Channel 0, the session's own, which is mostly the only one.
+    own: Channel,
+    rest: Box<Rest>,
+    /// How many more live orders it may have.
+    room: u32,
     session_id: SessionId,
+    /// Never the session's default, for it is that.
+    self_match_prevention: SelfMatchPrevention,
+    /// True if there is a firm that may not enter orders here.
+    is_restricted: bool,
+}
+
+const _: () = assert!(size_of::<Session>() == 64, "a session is one cache line");
+
+/// What most orders do not ask of a session.
+#[derive(Debug)]
+struct Rest {
     username: Text<6>,
     firm: Firm,
     live_orders_max: u32,
-    /// Never the session's default, for it is that.
-    self_match_prevention: SelfMatchPrevention,
-    live_orders: u32,
-    /// Channel 0, the session's own, which is mostly the only one.
-    own: Channel,
-    /// The others that were ever used, by channel number.
-    others: Vec<Channel>,
+    /// Channels beside its own that were ever used, by number.
+    others: Vec<(u8, Channel)>,
     /// Firms that may not enter orders here, sorted; never blank unless the session's own is.
     firms_disabled: Vec<Firm>,
 }
@@ -100,9 +116,6 @@ pub struct Session {
 /// One order flow within a session: its numbers rise by themselves.
 #[derive(Debug)]
 struct Channel {
-    channel: u8,
-    /// The last number used; 0 before the first.
-    user_ref_num_last: u32,
     /// What [`hash::channel`] makes of session and channel.
     hash_key: u64,
     /// What it makes of the last number.
@@ -112,13 +125,7 @@ struct Channel {
 
 impl Channel {
     fn new(session_id: SessionId, channel: u8) -> Self {
-        Self {
-            channel,
-            user_ref_num_last: 0,
-            hash_key: hash::channel_key(session_id, channel),
-            hash: 0,
-            live: Numbers::default(),
-        }
+        Self { hash_key: hash::channel_key(session_id, channel), hash: 0, live: Numbers::default() }
     }
 }
 
@@ -126,7 +133,7 @@ impl Channel {
     /// Uses a number up, which is above the last.
     #[inline(always)]
     fn consume(&mut self, user_ref_num: u32, hash: &mut StateHash) {
-        self.user_ref_num_last = user_ref_num;
+        self.live.last = user_ref_num;
         let after = hash::channel(self.hash_key, user_ref_num);
         hash.change(self.hash, after);
         self.hash = after;
@@ -143,19 +150,19 @@ impl Session {
     /// The name it logs in with.
     #[must_use]
     pub fn username(&self) -> &Text<6> {
-        &self.username
+        &self.rest.username
     }
 
     /// The firm it belongs to.
     #[must_use]
     pub fn firm(&self) -> Firm {
-        self.firm
+        self.rest.firm
     }
 
     /// How many live orders it may have at a time.
     #[must_use]
     pub fn live_orders_max(&self) -> u32 {
-        self.live_orders_max
+        self.rest.live_orders_max
     }
 
     /// What happens where an order that says nothing about it would meet one of its own.
@@ -168,46 +175,45 @@ impl Session {
     /// How many live orders it has.
     #[must_use]
     pub fn live_orders(&self) -> u32 {
-        self.live_orders
+        self.rest.live_orders_max - self.room
     }
 
     /// The last number used on each channel that was ever used, by channel.
     pub fn user_ref_nums_last(&self) -> impl Iterator<Item = (u8, u32)> {
-        self.channels().map(|channel| (channel.channel, channel.user_ref_num_last))
+        self.channels().map(|(number, channel)| (number, channel.live.last))
     }
 
     /// The last number used on a channel; 0 before the first.
     #[must_use]
     #[inline]
     pub fn user_ref_num_last(&self, channel: u8) -> u32 {
-        self.channel(channel).map_or(0, |channel| channel.user_ref_num_last)
+        self.channel(channel).map_or(0, |channel| channel.live.last)
     }
 
     /// The firms that may not enter orders here, sorted.
     #[must_use]
     pub fn firms_disabled(&self) -> &[Firm] {
-        &self.firms_disabled
+        &self.rest.firms_disabled
     }
 
     /// The firm that is meant by one as entered: blank is the session's own.
     #[must_use]
     #[inline]
     pub fn resolve(&self, firm: Firm) -> Firm {
-        if firm.is_blank() { self.firm } else { firm }
+        if firm.is_blank() { self.rest.firm } else { firm }
     }
 
     /// True if the firm may enter orders here.
     #[must_use]
     #[inline]
     pub fn may_enter(&self, firm: Firm) -> bool {
-        self.firms_disabled.is_empty()
-            || self.firms_disabled.binary_search(&self.resolve(firm)).is_err()
+        !self.is_restricted || self.rest.firms_disabled.binary_search(&self.resolve(firm)).is_err()
     }
 
     /// True if one more order could make too many.
     #[inline]
     pub(crate) fn is_full(&self) -> bool {
-        self.live_orders >= self.live_orders_max
+        self.room == 0
     }
 
     /// True if the number is above the last one of its channel.
@@ -225,7 +231,7 @@ impl Session {
             0 => &mut self.own,
             _ => self.open_channel(key.channel),
         };
-        if key.user_ref_num <= channel.user_ref_num_last {
+        if key.user_ref_num <= channel.live.last {
             return false;
         }
         channel.consume(key.user_ref_num, hash);
@@ -236,9 +242,7 @@ impl Session {
     /// firm.
     #[inline]
     pub(crate) fn takes_plain(&self, key: OrderKey) -> bool {
-        self.own.user_ref_num_last < key.user_ref_num
-            && self.firms_disabled.is_empty()
-            && !self.is_full()
+        self.own.live.last < key.user_ref_num && !self.is_restricted && !self.is_full()
     }
 
     /// Uses a number up that [`takes_plain`](Self::takes_plain) has found good.
@@ -248,10 +252,10 @@ impl Session {
     }
 
     /// An order of the session's own channel rests now.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn add_live_plain(&mut self, key: OrderKey, slot: Slot) {
         self.own.live.append(key.user_ref_num, slot);
-        self.live_orders += 1;
+        self.room -= 1;
     }
 
     /// Looks at where a number of the session's own channel will stand.
@@ -270,22 +274,34 @@ impl Session {
     #[inline]
     pub(crate) fn add_live(&mut self, key: OrderKey, slot: Slot) {
         self.channel_mut(key.channel).live.append(key.user_ref_num, slot);
-        self.live_orders += 1;
+        self.room -= 1;
     }
 
     /// An order of this session is done.
     #[inline]
     pub(crate) fn remove_live(&mut self, key: OrderKey) {
         self.channel_mut(key.channel).live.remove(key.user_ref_num);
-        self.live_orders -= 1;
+        self.room += 1;
+    }
+
+    /// As [`find`](Self::find), of the session's own channel.
+    #[inline(always)]
+    pub(crate) fn find_plain(&self, key: OrderKey) -> Option<Slot> {
+        self.own.live.find(key.user_ref_num)
+    }
+
+    /// As [`remove_live`](Self::remove_live), of the session's own channel.
+    #[inline(always)]
+    pub(crate) fn remove_live_plain(&mut self, key: OrderKey) {
+        self.own.live.remove(key.user_ref_num);
+        self.room += 1;
     }
 
     /// The live orders, in no order that means anything.
     pub(crate) fn iter_live(&self) -> impl Iterator<Item = (OrderKey, Slot)> {
-        self.channels().flat_map(|it| {
-            it.live.iter().map(|(user_ref_num, slot)| {
-                let key =
-                    OrderKey { session_id: self.session_id, channel: it.channel, user_ref_num };
+        self.channels().flat_map(move |(channel, it)| {
+            it.live.iter().map(move |(user_ref_num, slot)| {
+                let key = OrderKey { session_id: self.session_id, channel, user_ref_num };
                 (key, slot)
             })
         })
@@ -296,43 +312,48 @@ impl Session {
     pub(crate) fn switch_entry(&mut self, firm: Firm, enabled: bool, hash: &mut StateHash) -> bool {
         let firm = self.resolve(firm);
         let element = hash::firm_disabled(self.session_id, firm);
-        match (self.firms_disabled.binary_search(&firm), enabled) {
+        let firms_disabled = &mut self.rest.firms_disabled;
+        match (firms_disabled.binary_search(&firm), enabled) {
             (Ok(place), true) => {
-                self.firms_disabled.remove(place);
+                firms_disabled.remove(place);
                 hash.remove(element);
             }
-            (Err(_), false) if self.firms_disabled.len() == FIRMS_DISABLED_MAX => return false,
+            (Err(_), false) if firms_disabled.len() == FIRMS_DISABLED_MAX => return false,
             (Err(place), false) => {
-                self.firms_disabled.insert(place, firm);
+                firms_disabled.insert(place, firm);
                 hash.add(element);
             }
             (Ok(_), false) | (Err(_), true) => {}
         }
+        self.is_restricted = !firms_disabled.is_empty();
         true
     }
 
     /// Asserts that counts and indexes agree.
     pub(crate) fn check(&self) {
-        assert!(self.others.is_sorted_by(|one, other| one.channel < other.channel));
-        assert!(self.others.iter().all(|channel| 0 < channel.channel));
-        assert!(self.firms_disabled.is_sorted_by(|one, other| one < other));
-        for channel in self.channels() {
+        let Rest { others, firms_disabled, live_orders_max, .. } = &*self.rest;
+        assert!(others.is_sorted_by(|one, other| one.0 < other.0));
+        assert!(others.iter().all(|(number, _)| 0 < *number));
+        assert!(firms_disabled.is_sorted_by(|one, other| one < other));
+        assert_eq!(self.is_restricted, !firms_disabled.is_empty());
+        for (_, channel) in self.channels() {
             channel.live.check();
             assert_eq!(
                 channel.hash,
-                hash::channel(channel.hash_key, channel.user_ref_num_last),
+                hash::channel(channel.hash_key, channel.live.last),
                 "the hash of the last number is kept"
             );
-            let above = channel.live.iter().find(|(it, _)| channel.user_ref_num_last < *it);
+            let above = channel.live.iter().find(|(it, _)| channel.live.last < *it);
             assert_eq!(above, None, "a live order's number was used");
         }
-        assert_eq!(self.iter_live().count(), self.live_orders as usize);
-        assert!(self.live_orders <= self.live_orders_max);
+        assert!(self.room <= *live_orders_max);
+        assert_eq!(self.iter_live().count(), self.live_orders() as usize);
     }
 
     /// Those that were ever used, by channel number.
-    fn channels(&self) -> impl Iterator<Item = &Channel> {
-        iter::once(&self.own).chain(&self.others).filter(|channel| 0 < channel.user_ref_num_last)
+    fn channels(&self) -> impl Iterator<Item = (u8, &Channel)> {
+        let others = self.rest.others.iter().map(|(number, channel)| (*number, channel));
+        iter::once((0, &self.own)).chain(others).filter(|(_, channel)| 0 < channel.live.last)
     }
 
     #[inline]
@@ -340,8 +361,9 @@ impl Session {
         if channel == 0 {
             return Some(&self.own);
         }
-        let place = self.others.binary_search_by_key(&channel, |it| it.channel).ok()?;
-        Some(&self.others[place])
+        let others = &self.rest.others;
+        let place = others.binary_search_by_key(&channel, |(number, _)| *number).ok()?;
+        Some(&others[place].1)
     }
 
     #[inline]
@@ -349,19 +371,21 @@ impl Session {
         if channel == 0 {
             return &mut self.own;
         }
-        let place = self.others.binary_search_by_key(&channel, |it| it.channel);
-        &mut self.others[place.expect("an order's channel was used when it was entered")]
+        let others = &mut self.rest.others;
+        let place = others.binary_search_by_key(&channel, |(number, _)| *number);
+        &mut others[place.expect("an order's channel was used when it was entered")].1
     }
 
     /// A channel other than 0, from now on one that is used.
     fn open_channel(&mut self, channel: u8) -> &mut Channel {
-        let place = match self.others.binary_search_by_key(&channel, |it| it.channel) {
+        let others = &mut self.rest.others;
+        let place = match others.binary_search_by_key(&channel, |(number, _)| *number) {
             Ok(place) => place,
             Err(place) => {
-                self.others.insert(place, Channel::new(self.session_id, channel));
+                others.insert(place, (channel, Channel::new(self.session_id, channel)));
                 place
             }
         };
-        &mut self.others[place]
+        &mut others[place].1
     }
 }

@@ -298,8 +298,8 @@ fn write_order(out: &mut Writer, order: &Order) {
     out.u8(order.customer_type.code());
     out.u8(order.self_match_prevention.code());
     out.text(&order.self_match_group);
-    out.u8(u8::from(order.post_only));
-    out.u8(order.waits as u8);
+    out.u8(u8::from(order.post_only()));
+    out.u8(order.waits() as u8);
     out.u8(order.time_in_force.code());
 }
 
@@ -483,7 +483,8 @@ impl Restoration {
     /// The engine, after the last section.
     ///
     /// # Errors
-    /// The last section is missing, two orders have one name, or the state hash is another.
+    /// The last section is missing, two orders have one name, a session has more orders than it may,
+    /// or the state hash is another.
     pub fn finish(self) -> Result<Engine, SnapshotError> {
         let Self { mut engine, last, mut live, expected, .. } = self;
         if last != Some(Section::End) {
@@ -495,7 +496,11 @@ impl Restoration {
             return Err(SnapshotError::Field { section: Section::Orders, field: "key" });
         }
         for (key, slot) in live {
-            engine.sessions.owner_mut(key).add_live(key, slot);
+            let session = engine.sessions.owner_mut(key);
+            if session.is_full() {
+                return Err(SnapshotError::Field { section: Section::Orders, field: "key" });
+            }
+            session.add_live(key, slot);
         }
         engine.money.restore_issued()?;
         engine.refresh_auctions();
@@ -742,7 +747,7 @@ impl Restoration {
         });
         order.reduce(canceled);
         order.is_reserve = reserve.is_some();
-        order.waits = waits;
+        order.set_waits(waits);
         let parts = reserve.is_none_or(|it| {
             let shown = it.shown.quantity();
             display.is_displayed()
@@ -766,7 +771,7 @@ impl Restoration {
         }
         // Those for an auction stand together whether they are displayed or not.
         let level = |it: &Order| {
-            let auction = it.waits.time_in_force();
+            let auction = it.waits().time_in_force();
             let displayed = auction.is_none() && it.display.is_displayed();
             (it.instrument_id, it.side.is_buy(), it.price(), displayed, auction)
         };
@@ -819,7 +824,8 @@ impl Restoration {
             OrderType::Limit => engine.book_of(&order).is_price(limit),
             _ => limit == Price::ZERO,
         };
-        if is_pegged && (!limit_fits || order.display.is_displayed() || order.waits != Waits::No) {
+        if is_pegged && (!limit_fits || order.display.is_displayed() || order.waits() != Waits::No)
+        {
             return Err("limit");
         }
         if !trail_fits

@@ -81,7 +81,7 @@ impl Engine {
         let book = self.book_at(instrument_id);
         for side in [Side::Buy, Side::Sell] {
             for oldest in book.auction_levels(side) {
-                if phase::is_over(self.pool[oldest].order.waits, to) {
+                if phase::is_over(self.pool[oldest].order.waits(), to) {
                     found.extend(crate::view::queue(self, oldest));
                 }
             }

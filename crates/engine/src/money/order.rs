@@ -46,8 +46,11 @@ impl Engine {
                 return 0;
             }
             let mut incoming = Order::entered(order, OrderId(0), instrument_id, order.display);
-            incoming.waits =
-                phase::waits(book.trading.phase, order.order_type, order.time_in_force);
+            incoming.set_waits(phase::waits(
+                book.trading.phase,
+                order.order_type,
+                order.time_in_force,
+            ));
             self.walk(&incoming, rests(order.order_type, order.time_in_force), terms)
         };
         self.money.check(&asked, || book.best_opposite_displayed(order.side), walk)
@@ -93,7 +96,7 @@ impl Engine {
                 is_instructed: false,
             });
             let phase = self.book_of(original).trading.phase;
-            replacement.waits = phase::waits(phase, terms.order_type, terms.time_in_force);
+            replacement.set_waits(phase::waits(phase, terms.order_type, terms.time_in_force));
             self.walk(&replacement, rests(terms.order_type, terms.time_in_force), money_terms)
         };
         let best = || self.book_of(original).best_opposite_displayed(side);
@@ -187,7 +190,7 @@ impl Engine {
         let mut cost = 0;
         let mut at = (Price::ZERO, Quantity::ZERO);
         // One that is collected trades nothing now.
-        if order.waits != Waits::No {
+        if order.waits() != Waits::No {
             return 0;
         }
         let Some(limit) = self.within_band(order, None) else { return 0 };

@@ -4,7 +4,7 @@
 //! in a table of the latest orders that is two to four times as long as orders are live; an order that
 //! lives until its place is wanted by a younger one moves to a sorted map.
 
-use alloc::{boxed::Box, vec, vec::Vec};
+use alloc::{boxed::Box, vec};
 
 use crate::{book::pool::Slot, pages::Pages};
 
@@ -24,11 +24,13 @@ const PAGE_LEN: usize = 256;
 #[derive(Debug, Default)]
 pub(crate) struct Numbers {
     /// The length is 0 or a power of two.
-    latest: Vec<Place>,
-    /// How many places have a live order.
-    latest_live: usize,
+    latest: Box<[Place]>,
     /// Those that outlived their place; none before the first does.
     elder: Option<Box<Pages<Slot, PAGE_LEN>>>,
+    /// How many places have a live order.
+    latest_live: u32,
+    /// The last number used; 0 before the first.
+    pub(crate) last: u32,
 }
 
 /// The last order whose number led here; without a slot once it is done or has moved.
@@ -99,7 +101,7 @@ impl Numbers {
     /// Asserts that each order is where it is looked for and that counts agree.
     pub(crate) fn check(&self) {
         let live = || self.latest.iter().enumerate().filter(|(_, place)| place.live().is_some());
-        assert_eq!(live().count(), self.latest_live);
+        assert_eq!(live().count(), self.latest_live as usize);
         for (index, place) in live() {
             assert_eq!(index, self.place(place.number), "{place:?}");
         }
@@ -120,10 +122,10 @@ impl Numbers {
     #[cold]
     fn make_room(&mut self, number: u32) -> usize {
         let len = self.latest.len();
-        let live = self.latest_live + self.elder.as_ref().map_or(0, |elder| elder.len());
+        let live = self.latest_live as usize + self.elder.as_ref().map_or(0, |elder| elder.len());
         if len <= 2 * live && len < LATEST_LEN_MAX {
             // Orders at different places of the shorter table are so in the longer one, too.
-            let longer = vec![Place::EMPTY; (2 * len).max(LATEST_LEN_MIN)];
+            let longer = vec![Place::EMPTY; (2 * len).max(LATEST_LEN_MIN)].into_boxed_slice();
             for (number, slot) in
                 core::mem::replace(&mut self.latest, longer).into_iter().filter_map(Place::live)
             {
@@ -142,7 +144,7 @@ impl Numbers {
 
 #[cfg(test)]
 mod tests {
-    use alloc::collections::BTreeMap;
+    use alloc::{collections::BTreeMap, vec::Vec};
 
     use super::*;
     use crate::random::Random;
