@@ -29,8 +29,8 @@ use market::{
 };
 
 use crate::{Emit, book::matching::Match, hash::StateHash, names::Names, order::Order};
-use account::{Account, AssetLimits, TIER_COUNT};
-use balance::{Balance, Holding, Movement, Shift};
+use account::{Account, AssetLimits, Brief, TIER_COUNT};
+use balance::{Balance, Holding, Leg, Movement, Shift};
 use fees::Fees;
 use moves::Moves;
 use terms::Terms;
@@ -46,6 +46,8 @@ pub(crate) struct Money {
     has_asset_limits: bool,
     /// By account id; the first is the venue's own.
     accounts: Vec<Account>,
+    /// By account id: of each what most orders ask, side by side.
+    briefs: Vec<Brief>,
     account_names: Names,
     /// By asset id, less 1.
     holdings: Vec<Holding>,
@@ -111,6 +113,7 @@ impl Default for Money {
             has_fees: false,
             has_asset_limits: false,
             accounts: alloc::vec![Account::new(Text::BLANK)],
+            briefs: alloc::vec![Brief::default()],
             account_names: Names::default(),
             holdings: Vec::new(),
             asset_names: Names::default(),
@@ -141,6 +144,15 @@ impl Money {
     #[inline]
     pub(crate) fn terms(&self, instrument_id: InstrumentId) -> Option<&Terms> {
         self.terms.get(usize::from(instrument_id.0) - 1).filter(|terms| terms.is_paid())
+    }
+
+    /// Something of an account has changed that is not counted.
+    pub(crate) fn note_account(&mut self, account_id: AccountId, hash: &mut StateHash) {
+        let account = &mut self.accounts[account_id.0 as usize];
+        account.rehash(account_id, hash);
+        let brief = &mut self.briefs[account_id.0 as usize];
+        brief.fee_tier = account.fee_tier;
+        brief.is_limited = account.is_limited();
     }
 
     /// An account asks for an order.
@@ -180,7 +192,7 @@ impl Money {
             || !matches!(terms.0.class, MoneyClass::Cash)
             || !matches!(side, Side::Buy | Side::Sell)
             || self.has_asset_limits
-            || self.accounts[account_id.0 as usize].is_limited
+            || self.briefs[account_id.0 as usize].is_limited
         {
             return None;
         }
@@ -219,7 +231,7 @@ impl Money {
         }
         let account_id = self.account_id(session_id);
         if account_id != AccountId::VENUE {
-            self.accounts[account_id.0 as usize].live_orders += 1;
+            self.briefs[account_id.0 as usize].live_orders += 1;
         }
     }
 
@@ -231,7 +243,7 @@ impl Money {
         }
         let account_id = self.account_id(session_id);
         if account_id != AccountId::VENUE {
-            self.accounts[account_id.0 as usize].live_orders -= 1;
+            self.briefs[account_id.0 as usize].live_orders -= 1;
         }
     }
 
@@ -262,10 +274,11 @@ impl Money {
         walk: impl FnOnce(&Terms) -> u128,
     ) -> Result<(), RejectReason> {
         let account = &self.accounts[account_id.0 as usize];
+        let brief = &self.briefs[account_id.0 as usize];
         // Most accounts have no limits, and most orders are not short sales.
         if let (Some(terms), Some(limit)) = (terms, asked.limit)
             && !self.has_asset_limits
-            && !account.is_limited
+            && !brief.is_limited
             && matches!(asked.side, Side::Buy | Side::Sell)
         {
             let asset_id = paid_with(terms, asked.side);
@@ -302,7 +315,7 @@ impl Money {
             }
         }
         if account.live_orders_max != 0
-            && account.live_orders_max <= account.live_orders
+            && account.live_orders_max <= brief.live_orders
             && asked.original.is_none()
         {
             return Err(RejectReason::TooManyOrders);
@@ -558,7 +571,8 @@ impl Money {
         emit: &mut (impl Emit + ?Sized),
     ) {
         let Match { taker, maker, price, quantity, .. } = *met;
-        let (buyer, seller) = if taker.side.is_buy() { (taker, maker) } else { (maker, taker) };
+        let taker_buys = taker.side.is_buy();
+        let (buyer, seller) = if taker_buys { (taker, maker) } else { (maker, taker) };
         let leaves_before = Quantity(buyer.leaves().0 + quantity.0);
         let buyer_id = self.account_id(buyer.key.session_id);
         let seller_id = self.account_id(seller.key.session_id);
@@ -568,11 +582,98 @@ impl Money {
             self.market_reserved =
                 self.market_reserved.checked_sub(cost).expect("the walk counted this trade");
             cost
+        } else if buyer.price() == price && terms.is_exact() {
+            cost
         } else {
             terms.cost(buyer.price(), leaves_before) - terms.cost(buyer.price(), buyer.leaves())
         };
         self.count_buying(terms, buyer, leaves_before, buyer.leaves());
+        let improvement = freed.checked_sub(cost).expect("no trade is beyond the buyer's limit");
 
+        let is_of_two = buyer_id != seller_id
+            && buyer_id != AccountId::VENUE
+            && seller_id != AccountId::VENUE
+            && terms.0.base != terms.0.quote;
+        let is_moderate = cost != 0 && goods != 0 && (freed | goods) < Leg::AMOUNT_MAX;
+        if !is_of_two || !is_moderate {
+            let amounts = Amounts { cost, goods, improvement };
+            let emit = &mut |event| emit.emit(event);
+            return self.settle_one_by_one(terms, met, trade_id, &amounts, hash, emit);
+        }
+
+        let (cost, goods) = (cost as u64, goods as u64);
+        let (mut fee_taker, mut rebate, mut fee_maker) = (0, 0, 0);
+        let is_charged = self.has_fees && !terms.is_position();
+        if is_charged {
+            let fees = |it: AccountId| &self.fees[usize::from(self.briefs[it.0 as usize].fee_tier)];
+            let (taker_id, maker_id) =
+                if taker_buys { (buyer_id, seller_id) } else { (seller_id, buyer_id) };
+            let (to_taker, to_maker) = if taker_buys { (goods, cost) } else { (cost, goods) };
+            let maker_fees = fees(maker_id);
+            fee_taker = fees(taker_id).of_taker(to_taker.into()) as u64;
+            rebate = maker_fees.rebate_of_maker(to_taker.into()) as u64;
+            fee_maker = maker_fees.of_maker(to_maker.into()) as u64;
+        }
+        let paid = Leg {
+            asset_id: terms.0.quote,
+            payer: buyer_id,
+            receiver: seller_id,
+            amount: cost,
+            back: improvement as u64,
+            fee: if taker_buys { fee_maker } else { fee_taker },
+            rebate: if taker_buys { 0 } else { rebate },
+        };
+        let bought = Leg {
+            asset_id: terms.0.base,
+            payer: seller_id,
+            receiver: buyer_id,
+            amount: goods,
+            back: 0,
+            fee: if taker_buys { fee_taker } else { fee_maker },
+            rebate: if taker_buys { rebate } else { 0 },
+        };
+        // All that moves first, then all that is told of it.
+        let paid_before = self.holdings[usize::from(terms.0.quote.0) - 1].settle(&paid, hash);
+        let bought_before = self.holdings[usize::from(terms.0.base.0) - 1].settle(&bought, hash);
+        emit.emit(paid.pays(paid_before, buyer.order_id, trade_id));
+        if paid.back != 0 {
+            emit.emit(paid.gives_back(paid_before, buyer.order_id, trade_id));
+        }
+        emit.emit(bought.pays(bought_before, seller.order_id, trade_id));
+        if is_charged {
+            let (to_taker, taker_before, to_maker, maker_before) = match taker_buys {
+                true => (&bought, bought_before, &paid, paid_before),
+                false => (&paid, paid_before, &bought, bought_before),
+            };
+            if fee_taker != 0 {
+                emit.emit(to_taker.charges(taker_before, taker.order_id, trade_id));
+            }
+            if rebate != 0 {
+                emit.emit(to_taker.rebates(taker_before, maker.order_id, trade_id));
+            }
+            if fee_maker != 0 {
+                emit.emit(to_maker.charges(maker_before, maker.order_id, trade_id));
+            }
+        }
+    }
+
+    /// As [`settle_paid`](Self::settle_paid), one movement after the other: where one account is on
+    /// both sides, or something is too little to be moved.
+    #[cold]
+    fn settle_one_by_one(
+        &mut self,
+        terms: &Terms,
+        met: &Match<'_>,
+        trade_id: TradeId,
+        amounts: &Amounts,
+        hash: &mut StateHash,
+        emit: &mut dyn FnMut(Event),
+    ) {
+        let Match { taker, maker, .. } = *met;
+        let (buyer, seller) = if taker.side.is_buy() { (taker, maker) } else { (maker, taker) };
+        let buyer_id = self.account_id(buyer.key.session_id);
+        let seller_id = self.account_id(seller.key.session_id);
+        let Amounts { cost, goods, improvement } = *amounts;
         let pays = Movement {
             kind: LedgerKind::Settle,
             from: (buyer_id, Bucket::Reserved),
@@ -581,7 +682,6 @@ impl Money {
             order_id: buyer.order_id,
             trade_id,
         };
-        let improvement = freed.checked_sub(cost).expect("no trade is beyond the buyer's limit");
         let keeps = Shift { trade_id, ..hold(LedgerKind::Release, buyer_id, improvement, buyer) };
         let delivers = Movement {
             from: (seller_id, Bucket::Reserved),
@@ -593,7 +693,7 @@ impl Money {
         self.post(terms.0.quote, &pays, emit);
         if improvement != 0 {
             let entry = self.holdings[usize::from(terms.0.quote.0) - 1].shift(&keeps);
-            emit.emit(Event::Ledger(entry));
+            emit(Event::Ledger(entry));
         }
         self.post(terms.0.base, &delivers, emit);
         if self.has_fees && !terms.is_position() {
@@ -607,7 +707,6 @@ impl Money {
     }
 
     /// Charges both orders of a trade a part of what they received, and pays rebates.
-    #[inline(always)]
     fn charge(
         &mut self,
         terms: &Terms,
@@ -615,7 +714,7 @@ impl Money {
         trade_id: TradeId,
         (cost, goods): (u128, u128),
         hash: &mut StateHash,
-        emit: &mut (impl Emit + ?Sized),
+        emit: &mut dyn FnMut(Event),
     ) {
         let Match { taker, maker, .. } = *met;
         let bought = (terms.0.base, goods);
@@ -624,8 +723,8 @@ impl Money {
             if taker.side.is_buy() { (bought, paid) } else { (paid, bought) };
         let taker_id = self.account_id(taker.key.session_id);
         let maker_id = self.account_id(maker.key.session_id);
-        let taker_fees = self.fees[usize::from(self.accounts[taker_id.0 as usize].fee_tier)];
-        let maker_fees = self.fees[usize::from(self.accounts[maker_id.0 as usize].fee_tier)];
+        let taker_fees = self.fees[usize::from(self.briefs[taker_id.0 as usize].fee_tier)];
+        let maker_fees = self.fees[usize::from(self.briefs[maker_id.0 as usize].fee_tier)];
         let venue = (AccountId::VENUE, Bucket::Available);
         let fee = |account_id, amount, order_id| Movement {
             kind: LedgerKind::Fee,
@@ -695,15 +794,22 @@ impl Money {
     }
 
     /// Carries out a movement, unless it is of nothing; what it touches is to be rehashed.
-    #[inline(always)]
-    fn post(&mut self, asset_id: AssetId, movement: &Movement, emit: &mut (impl Emit + ?Sized)) {
+    fn post(&mut self, asset_id: AssetId, movement: &Movement, emit: &mut dyn FnMut(Event)) {
         if movement.amount == 0 {
             return;
         }
         let holding = &mut self.holdings[usize::from(asset_id.0) - 1];
         let entry = holding.apply(movement);
-        emit.emit(Event::Ledger(entry));
+        emit(Event::Ledger(entry));
     }
+}
+
+/// What a trade moves.
+struct Amounts {
+    cost: u128,
+    goods: u128,
+    /// What the buyer held for it, less what it cost.
+    improvement: u128,
 }
 
 /// True for an order to buy whose limit is not known, so that a walk told what it holds.

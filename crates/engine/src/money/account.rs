@@ -23,12 +23,8 @@ pub(crate) struct Account {
     pub(crate) name: Text<8>,
     pub(crate) fee_tier: u8,
     pub(crate) stopped: bool,
-    /// True if any limit is set, or it is stopped; follows from the other fields.
-    pub(crate) is_limited: bool,
     pub(crate) order_quantity_max: u32,
     pub(crate) live_orders_max: u32,
-    /// How many live orders its sessions have.
-    pub(crate) live_orders: u32,
     pub(crate) orders_per_second_max: u32,
     /// In parts per million.
     pub(crate) price_away_max: u32,
@@ -42,6 +38,17 @@ pub(crate) struct Account {
 
 const _: () = assert!(size_of::<Account>() == 64, "an account is one cache line");
 
+/// What a plain order asks of an account, which has no line of its own.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Brief {
+    /// How many live orders its sessions have.
+    pub(crate) live_orders: u32,
+    /// As the account has it.
+    pub(crate) fee_tier: u8,
+    /// As [`Account::is_limited`] says.
+    pub(crate) is_limited: bool,
+}
+
 impl Account {
     /// Without limits.
     pub(crate) fn new(name: Text<8>) -> Self {
@@ -49,10 +56,8 @@ impl Account {
             name,
             fee_tier: 0,
             stopped: false,
-            is_limited: false,
             order_quantity_max: 0,
             live_orders_max: 0,
-            live_orders: 0,
             orders_per_second_max: 0,
             price_away_max: 0,
             asked: 0,
@@ -103,13 +108,17 @@ impl Account {
         Ok(())
     }
 
-    /// Something of it has changed.
-    pub(crate) fn rehash(&mut self, account_id: AccountId, hash: &mut StateHash) {
+    /// True if any limit is set, or it is stopped.
+    pub(crate) fn is_limited(&self) -> bool {
         let limits = self.order_quantity_max
             | self.live_orders_max
             | self.orders_per_second_max
             | self.price_away_max;
-        self.is_limited = self.stopped || limits != 0;
+        self.stopped || limits != 0
+    }
+
+    /// Something of it has changed.
+    pub(crate) fn rehash(&mut self, account_id: AccountId, hash: &mut StateHash) {
         let after = self.element(account_id);
         hash.change(self.hash, after);
         self.hash = after;

@@ -3,8 +3,8 @@
 use alloc::vec::Vec;
 
 use market::{
-    AccountId, Asset, AssetId, Bucket, LedgerEntry, LedgerKind, LedgerPlace, OrderId, TradeId,
-    Units,
+    AccountId, Asset, AssetId, Bucket, Event, LedgerEntry, LedgerKind, LedgerPlace, OrderId,
+    TradeId, Units,
 };
 
 use crate::hash::{self, StateHash};
@@ -34,6 +34,14 @@ impl Balance {
     /// All that the account has, or is short of.
     pub(crate) fn position(&self) -> i128 {
         self.available + self.reserved.cast_signed()
+    }
+
+    /// Brings the state hash up to what it is after a movement.
+    #[inline(always)]
+    fn rehash(&mut self, asset_id: AssetId, account_id: AccountId, hash: &mut StateHash) {
+        let after = hash::balance(asset_id, account_id, self.available, self.version);
+        hash.change(self.hash, after);
+        self.hash = after;
     }
 
     #[inline(always)]
@@ -93,6 +101,105 @@ pub(crate) struct Shift {
     pub(crate) amount: u128,
     pub(crate) order_id: OrderId,
     pub(crate) trade_id: TradeId,
+}
+
+/// What of one asset a trade moves between its two accounts, and from and to the venue's. Amounts
+/// are below [`Leg::AMOUNT_MAX`].
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Leg {
+    pub(crate) asset_id: AssetId,
+    pub(crate) payer: AccountId,
+    pub(crate) receiver: AccountId,
+    /// From what the payer reserved to the receiver.
+    pub(crate) amount: u64,
+    /// What the payer reserved beside it, and may use again.
+    pub(crate) back: u64,
+    /// From the receiver to the venue.
+    pub(crate) fee: u64,
+    /// From the venue to the payer.
+    pub(crate) rebate: u64,
+}
+
+/// How often what a trade moves of one asset was moved before.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Versions {
+    payer: u64,
+    receiver: u64,
+    venue: u64,
+}
+
+impl Leg {
+    /// Sums of some of them are no more than a word holds.
+    pub(crate) const AMOUNT_MAX: u128 = 1 << 62;
+
+    /// The payer pays.
+    #[inline(always)]
+    pub(crate) fn pays(&self, since: Versions, order_id: OrderId, trade_id: TradeId) -> Event {
+        Event::Ledger(LedgerEntry {
+            kind: LedgerKind::Settle,
+            asset_id: self.asset_id,
+            amount: Units::new(self.amount.into()),
+            from: place(self.payer, Bucket::Reserved, since.payer + 1),
+            to: place(self.receiver, Bucket::Available, since.receiver + 1),
+            order_id,
+            trade_id,
+        })
+    }
+
+    /// The payer may use again what it held beside it.
+    #[inline(always)]
+    pub(crate) fn gives_back(
+        &self,
+        since: Versions,
+        order_id: OrderId,
+        trade_id: TradeId,
+    ) -> Event {
+        let version = since.payer + 2;
+        Event::Ledger(LedgerEntry {
+            kind: LedgerKind::Release,
+            asset_id: self.asset_id,
+            amount: Units::new(self.back.into()),
+            from: place(self.payer, Bucket::Reserved, version),
+            to: place(self.payer, Bucket::Available, version),
+            order_id,
+            trade_id,
+        })
+    }
+
+    /// The receiver pays its fee.
+    #[inline(always)]
+    pub(crate) fn charges(&self, since: Versions, order_id: OrderId, trade_id: TradeId) -> Event {
+        Event::Ledger(LedgerEntry {
+            kind: LedgerKind::Fee,
+            asset_id: self.asset_id,
+            amount: Units::new(self.fee.into()),
+            from: place(self.receiver, Bucket::Available, since.receiver + 2),
+            to: place(AccountId::VENUE, Bucket::Available, since.venue + 1),
+            order_id,
+            trade_id,
+        })
+    }
+
+    /// The payer is paid its rebate.
+    #[inline(always)]
+    pub(crate) fn rebates(&self, since: Versions, order_id: OrderId, trade_id: TradeId) -> Event {
+        let payer_version = since.payer + 2 + u64::from(self.back != 0);
+        let venue_version = since.venue + 1 + u64::from(self.fee != 0);
+        Event::Ledger(LedgerEntry {
+            kind: LedgerKind::Rebate,
+            asset_id: self.asset_id,
+            amount: Units::new(self.rebate.into()),
+            from: place(AccountId::VENUE, Bucket::Available, venue_version),
+            to: place(self.payer, Bucket::Available, payer_version),
+            order_id,
+            trade_id,
+        })
+    }
+}
+
+#[inline(always)]
+fn place(account_id: AccountId, bucket: Bucket, version: u64) -> LedgerPlace {
+    LedgerPlace { account_id, bucket, version }
 }
 
 impl Holding {
@@ -182,6 +289,33 @@ impl Holding {
         }
     }
 
+    /// Moves what a trade moves of it, where payer, receiver and venue are three; says how often
+    /// that was moved before.
+    #[inline(always)]
+    pub(crate) fn settle(&mut self, leg: &Leg, hash: &mut StateHash) -> Versions {
+        let Leg { asset_id, amount, back, fee, rebate, .. } = *leg;
+        let payer = &mut self.balances[leg.payer.0 as usize];
+        let payer_version = payer.version;
+        let left = payer.reserved.checked_sub(u128::from(amount + back));
+        payer.reserved = left.expect("an order never costs more than it reserved");
+        payer.available += i128::from(back + rebate);
+        payer.version += 1 + u64::from(back != 0) + u64::from(rebate != 0);
+        payer.rehash(asset_id, leg.payer, hash);
+        let receiver = &mut self.balances[leg.receiver.0 as usize];
+        let receiver_version = receiver.version;
+        receiver.available += i128::from(amount - fee);
+        receiver.version += 1 + u64::from(fee != 0);
+        receiver.rehash(asset_id, leg.receiver, hash);
+        let venue = &mut self.balances[AccountId::VENUE.0 as usize];
+        let venue_version = venue.version;
+        if fee | rebate != 0 {
+            venue.available += i128::from(fee) - i128::from(rebate);
+            venue.version += u64::from(fee != 0) + u64::from(rebate != 0);
+            venue.rehash(asset_id, AccountId::VENUE, hash);
+        }
+        Versions { payer: payer_version, receiver: receiver_version, venue: venue_version }
+    }
+
     /// Holds an amount for an order; how many movements have touched the balance since. `None`, and
     /// nothing is done, if less is available, or nothing is to be held.
     #[inline(always)]
@@ -198,9 +332,8 @@ impl Holding {
         balance.available -= amount.cast_signed();
         balance.reserved += amount;
         balance.version += 1;
-        let version = balance.version;
-        self.rehash(account_id, hash);
-        Some(version)
+        balance.rehash(self.asset.asset_id, account_id, hash);
+        Some(balance.version)
     }
 
     /// Moves an amount, which is more than nothing, between the two buckets of a balance, and says so;

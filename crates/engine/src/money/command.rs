@@ -11,7 +11,7 @@ use market::{
 
 use super::{
     NO_ORDER, NO_TRADE,
-    account::{Account, AssetLimits, TIER_COUNT},
+    account::{Account, AssetLimits, Brief, TIER_COUNT},
     balance::{Holding, ISSUED_MAX, Movement},
     fees::Fees,
     terms::{NO_TERMS, Terms},
@@ -83,9 +83,9 @@ impl Engine {
         let account_id = AccountId(u32::from(number));
         money.is_used = true;
         money.account_names.add(&add.name, number);
-        let mut account = Account::new(add.name);
-        account.rehash(account_id, &mut self.hash);
-        money.accounts.push(account);
+        money.accounts.push(Account::new(add.name));
+        money.briefs.push(Brief::default());
+        money.note_account(account_id, &mut self.hash);
         for holding in &mut money.holdings {
             holding.add_account();
         }
@@ -204,7 +204,7 @@ impl Engine {
             if asset_id != AssetId(0) || !account.set(setting, value.get()) {
                 return Err(DeclineReason::InvalidValue);
             }
-            account.rehash(account_id, &mut self.hash);
+            self.money.note_account(account_id, &mut self.hash);
         }
         emit(Event::Money(MoneyEvent::AccountSet(*set)));
         Ok(())
@@ -220,9 +220,8 @@ impl Engine {
         if account_id == AccountId::VENUE {
             return Err(DeclineReason::UnknownAccount);
         }
-        let account = &mut self.money.accounts[index];
-        account.stopped = stopped;
-        account.rehash(account_id, &mut self.hash);
+        self.money.accounts[index].stopped = stopped;
+        self.money.note_account(account_id, &mut self.hash);
         emit(Event::Money(MoneyEvent::AccountStopped(*stop)));
         if stopped {
             self.cancel_of_account(account_id, CancelReason::Supervisory, emit);

@@ -29,8 +29,11 @@ impl Money {
                 held.entry((terms.0.base, account_id)).or_default().1 += goods;
             }
         }
-        for (account, live) in self.accounts.iter().zip(live).skip(1) {
-            assert_eq!(account.live_orders, live, "{account:?}");
+        assert_eq!(self.accounts.len(), self.briefs.len());
+        for ((account, brief), live) in self.accounts.iter().zip(&self.briefs).zip(live).skip(1) {
+            assert_eq!(brief.live_orders, live, "{account:?}");
+            let kept = (brief.fee_tier, brief.is_limited);
+            assert_eq!(kept, (account.fee_tier, account.is_limited()), "{account:?}");
         }
         for holding in &self.holdings {
             holding.check();

@@ -185,7 +185,7 @@ impl Engine {
                 let account_id = AccountId(self.money.accounts.len() as u32 - 1);
                 let account = self.money.accounts.last_mut().expect("it was added");
                 account.read(from)?;
-                account.rehash(account_id, &mut self.hash);
+                self.money.note_account(account_id, &mut self.hash);
             }
             FEES => {
                 let tier = from.u8()?;

@@ -44,6 +44,12 @@ impl Terms {
         }
     }
 
+    /// True if what lots cost together is what they cost one by one.
+    #[inline]
+    pub(crate) fn is_exact(&self) -> bool {
+        self.0.quote_denominator == 1
+    }
+
     /// Units of the base asset in so many lots.
     #[inline]
     pub(crate) fn goods(&self, quantity: Quantity) -> u128 {

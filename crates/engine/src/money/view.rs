@@ -2,7 +2,7 @@
 
 use market::{AccountId, Asset, AssetId, InstrumentId, MoneyClass, MoneyTerms, SessionId, Text};
 
-use super::account::{Account, AssetLimits};
+use super::account::{Account, AssetLimits, Brief};
 use crate::{Engine, RestingOrder};
 
 /// What may be asked of an account. Limits of 0 are none.
@@ -71,14 +71,16 @@ impl Engine {
 
     /// All accounts, by number; the first is the venue's own.
     pub fn accounts(&self) -> impl ExactSizeIterator<Item = AccountState> {
-        self.money.accounts.iter().enumerate().map(|(index, account)| state(index, account))
+        let all = self.money.accounts.iter().zip(&self.money.briefs).enumerate();
+        all.map(|(index, (account, brief))| state(index, account, brief))
     }
 
     /// An account.
     #[must_use]
     pub fn account(&self, account_id: AccountId) -> Option<AccountState> {
         let index = account_id.0 as usize;
-        self.money.accounts.get(index).map(|account| state(index, account))
+        let account = self.money.accounts.get(index)?;
+        Some(state(index, account, &self.money.briefs[index]))
     }
 
     /// The account of a printed name.
@@ -144,13 +146,13 @@ impl Engine {
     }
 }
 
-fn state(index: usize, account: &Account) -> AccountState {
+fn state(index: usize, account: &Account, brief: &Brief) -> AccountState {
     AccountState {
         account_id: AccountId(index as u32),
         name: account.name,
         fee_tier: account.fee_tier,
         stopped: account.stopped,
-        live_orders: account.live_orders,
+        live_orders: brief.live_orders,
         live_orders_max: account.live_orders_max,
         order_quantity_max: account.order_quantity_max,
         orders_per_second_max: account.orders_per_second_max,
