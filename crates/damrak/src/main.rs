@@ -2,6 +2,12 @@
 
 use std::process::ExitCode;
 
+use gateway::sys::memory::Allocator;
+
+/// Orders, levels and tables lie in large pages.
+#[global_allocator]
+static ALLOCATOR: Allocator = Allocator;
+
 fn main() -> ExitCode {
     match damrak::command::run(std::env::args_os()) {
         Ok(()) => ExitCode::SUCCESS,

@@ -29,6 +29,7 @@ struct Entry {
 
 /// Up to `LEN` values by key, ascending. In use it has at least one.
 #[derive(Debug)]
+#[repr(align(64))]
 struct Page<V, const LEN: usize> {
     len: usize,
     keys: [u32; LEN],
@@ -314,7 +315,7 @@ mod tests {
     use super::*;
 
     type FarLevels = Pages<Level, PAGE_LEN>;
-    const PAGE_LEN: usize = 64;
+    const PAGE_LEN: usize = 62;
     use crate::book::{level::Level, pool::Slot};
     use crate::random::Random;
 

@@ -5,6 +5,8 @@
 //! are not used after it.
 #![allow(unsafe_code)]
 
+pub mod memory;
+
 use std::{
     fs::File,
     io::{self, Read, Write},
@@ -75,6 +77,16 @@ pub fn thread_cpu_ns() -> u64 {
 #[must_use]
 pub fn process_cpu_ns() -> u64 {
     clock_ns(libc::CLOCK_PROCESS_CPUTIME_ID)
+}
+
+/// How often the calling thread waited for the system to give it memory that it had already.
+#[must_use]
+pub fn thread_page_faults() -> u64 {
+    // SAFETY: a `rusage` is numbers alone, for which 0 is a value.
+    let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
+    // SAFETY: the pointer is to a struct that lives, and the kernel writes no more than that.
+    let result = unsafe { libc::getrusage(libc::RUSAGE_THREAD, &raw mut usage) };
+    if result == 0 { usage.ru_minflt.cast_unsigned() } else { 0 }
 }
 
 /// Counts the instructions that the calling thread carries out outside the kernel: perf_event_open(2).

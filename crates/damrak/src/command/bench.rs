@@ -4,6 +4,7 @@ use std::{env, path::PathBuf, process::Command};
 
 use clap::{Args, Subcommand};
 use flow::wlf::FlowName;
+use gateway::sys::memory;
 use serde_json::{Value, json};
 
 use super::{
@@ -16,7 +17,7 @@ use crate::{
         environment::Environment,
         journal::JournalOptions,
         pipeline::{self, Report},
-        shapes::{self, Resting, Shape},
+        shapes::{self, Adds, Resting, Shape},
     },
     clock::SystemClock,
     failure::Failure,
@@ -150,6 +151,8 @@ struct PipelineArguments {
 
 /// Runs `damrak bench`.
 pub fn run(arguments: &Arguments) -> Result<(), Failure> {
+    // As a venue does.
+    memory::keep_ready().map_err(Failure::environment)?;
     match &arguments.what {
         What::Book(arguments) => book(arguments),
         What::Journal(arguments) => journal(arguments),
@@ -241,12 +244,14 @@ fn book(arguments: &BookArguments) -> Result<(), Failure> {
     let mut shaped_rows = None;
     if !shaped.is_empty() {
         let orders = (shapes::ORDERS / options.divisor).max(1);
+        let nothing = shapes::nothing(orders, options.seed);
         let (resting, shaped) =
             (shapes::resting(orders, options.seed), shapes::shapes(orders, options.seed));
         if !arguments.json {
-            print_line(&shapes_table(&resting, &shaped))?;
+            print_line(&shapes_table(&nothing, &resting, &shaped))?;
         }
         shaped_rows = Some(json!({
+            "nothing": nothing.to_json(),
             "resting": resting.iter().map(Resting::to_json).collect::<Vec<_>>(),
             "shapes": shaped.iter().map(Shape::to_json).collect::<Vec<_>>(),
         }));
@@ -278,29 +283,41 @@ fn book(arguments: &BookArguments) -> Result<(), Failure> {
     }
 }
 
-fn shapes_table(resting: &[Resting], shapes: &[Shape]) -> String {
+fn shapes_table(nothing: &Adds, resting: &[Resting], shapes: &[Shape]) -> String {
     let mut text = format!(
-        "resting orders\n  {:<12}{:>12}{:>12}{:>14}{:>10}{:>10}{:>14}{:>10}",
-        "engine",
-        "orders",
-        "bytes each",
-        "longest add",
-        "reserved",
-        "cancel",
-        "among 10 000",
-        "alone"
+        "resting orders\n  {:<12}{:>12}{:>12}{:>10}{:>14}{:>10}",
+        "engine", "orders", "bytes each", "cancel", "among 10 000", "alone"
     );
     for row in resting {
         let bytes = row.bytes_per_order.map_or("-".to_owned(), |bytes| format!("{bytes:.1}"));
         text.push_str(&format!(
-            "\n  {:<12}{:>12}{bytes:>12}{:>14}{:>10}{:>10.1}{:>14.1}{:>10.1}",
+            "\n  {:<12}{:>12}{bytes:>12}{:>10.1}{:>14.1}{:>10.1}",
             row.engine,
             grouped(row.orders),
-            row.pause_max_ns,
-            row.pause_reserved_ns,
             row.cancel_ns,
             row.cancel_few_ns,
             row.cancel_alone_ns
+        ));
+    }
+    text.push_str(&format!(
+        "\nadding each of them\n  {:<24}{:>10}{:>10}{:>14}{:>12}{:>14}{:>14}",
+        "", "p99.999", "longest", "above 100 us", "just once", "above 100 us", "page faults"
+    ));
+    let each = resting.iter().flat_map(|row| {
+        [
+            (row.engine.to_owned(), &row.growing),
+            (format!("{}, reserved", row.engine), &row.reserved),
+        ]
+    });
+    for (name, adds) in each.chain([("nothing".to_owned(), nothing)]) {
+        text.push_str(&format!(
+            "\n  {name:<24}{:>10}{:>10}{:>14}{:>12}{:>14}{:>14}",
+            duration(adds.p99999_ns),
+            duration(adds.max_ns),
+            grouped(adds.pauses),
+            duration(adds.once_max_ns),
+            grouped(adds.once_pauses),
+            grouped(adds.page_faults)
         ));
     }
     text.push_str(&format!(

@@ -8,6 +8,7 @@ use std::{
 
 use clap::{Args, ValueEnum};
 use flow::orders::{Progress, decimal_text};
+use gateway::sys::memory;
 use journal::Durability;
 use ring::IdleStrategy;
 
@@ -128,6 +129,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     if arguments.rounding == Rounding::Origin && arguments.shards > 1 {
         return Err(Failure::usage("--rounding origin knows one book, and --shards asks for more"));
     }
+    memory::keep_ready().map_err(Failure::environment)?;
     let journal = JournalFolder::of(arguments.journal.as_deref());
     let options = RunOptions {
         orders: arguments.orders.clone(),

@@ -10,6 +10,7 @@ use std::{
 };
 
 use clap::Args;
+use gateway::sys::memory;
 use serde_json::Value;
 use signal_hook::consts::{SIGINT, SIGTERM};
 
@@ -61,6 +62,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     if arguments.check {
         return print_line("the configuration is sound");
     }
+    memory::keep_ready().map_err(Failure::environment)?;
     let stop = Arc::new(AtomicBool::new(false));
     for signal in [SIGTERM, SIGINT] {
         // A second signal ends the process at once.

@@ -308,7 +308,10 @@ fn the_bench_measures_shapes() {
         assert_eq!(row["orders"], 10_000);
         assert!(row["cancel_ns"].as_f64() > Some(0.0), "{row}");
         assert!(row["cancel_few_ns"].as_f64() > Some(0.0), "{row}");
-        assert!(row["pause_max_ns"].as_u64() > Some(0), "{row}");
+        for adds in [&row["growing"], &row["reserved"], &printed["shapes"]["nothing"]] {
+            assert!(adds["max_ns"].as_u64() > Some(0), "{row}");
+            assert!(adds["p99999_ns"].as_u64() <= adds["max_ns"].as_u64(), "{row}");
+        }
     }
     let shapes = printed["shapes"]["shapes"].as_array().unwrap();
     assert_eq!(shapes.len(), 6);

@@ -26,8 +26,8 @@ const STRIPS_WANDERING: usize = 1024;
 /// So often, for each strip of the window, far levels are touched before it grows for that reason.
 const TOUCHES_PER_STRIP: usize = 2;
 
-/// Far levels in a page: 776 bytes.
-const FAR_PAGE_LEN: usize = 64;
+/// Far levels in a page: 768 bytes.
+const FAR_PAGE_LEN: usize = 62;
 
 type FarLevels = Pages<Level, FAR_PAGE_LEN>;
 

@@ -27,7 +27,14 @@ const BLOCK_BITS: u64 = (1 << BLOCK_LEN) - 1;
 
 /// So many levels one after the other.
 #[derive(Debug)]
-struct Block(Box<[Level; BLOCK_LEN]>);
+struct Block(Box<Levels>);
+
+/// Two cache lines.
+#[derive(Debug)]
+#[repr(align(64))]
+struct Levels([Level; BLOCK_LEN]);
+
+const _: () = assert!(size_of::<Levels>() == 128);
 
 /// Levels of the strips from `first` to `first + covered - 1`.
 #[derive(Debug, Default)]
@@ -91,7 +98,7 @@ impl Window {
     pub(crate) fn level_mut(&mut self, rank: u32) -> &mut Level {
         let strip = self.strip(rank / STRIP_LEN);
         let block = self.strips[strip].blocks[block(rank)].as_mut();
-        &mut block.expect("a level with orders is in a block").0[place(rank)]
+        &mut block.expect("a level with orders is in a block").0.0[place(rank)]
     }
 
     /// The level of a rank that is covered and has orders.
@@ -99,7 +106,7 @@ impl Window {
     pub(crate) fn level(&self, rank: u32) -> Level {
         let strip = self.strip(rank / STRIP_LEN);
         let block = self.strips[strip].blocks[block(rank)].as_ref();
-        block.expect("a level with orders is in a block").0[place(rank)]
+        block.expect("a level with orders is in a block").0.0[place(rank)]
     }
 
     /// The level of a rank, with orders or without, if it is covered and in a block. One that gets
@@ -112,7 +119,7 @@ impl Window {
         }
         let strip = self.strip(rank / STRIP_LEN);
         let block = self.strips[strip].blocks[block(rank)].as_mut()?;
-        Some(&mut block.0[place(rank)])
+        Some(&mut block.0.0[place(rank)])
     }
 
     /// The level of a rank, with orders or without, if it is covered and in a block.
@@ -123,7 +130,7 @@ impl Window {
         }
         let strip = self.strip(rank / STRIP_LEN);
         let block = self.strips[strip].blocks[block(rank)].as_ref()?;
-        Some(block.0[place(rank)])
+        Some(block.0.0[place(rank)])
     }
 
     /// Puts a block where a rank is that is covered and in no block.
@@ -135,7 +142,7 @@ impl Window {
             *block_count += 1;
             // Room for every block, so that to let one go never allocates.
             spare.reserve(*block_count as usize);
-            Block(Box::new([Level::EMPTY; BLOCK_LEN]))
+            Block(Box::new(Levels([Level::EMPTY; BLOCK_LEN])))
         });
         let strip = (rank / STRIP_LEN) as usize & strips.len().wrapping_sub(1);
         let place = &mut strips[strip].blocks[block(rank)];
@@ -259,7 +266,7 @@ impl Window {
     pub(crate) fn memory(&self) -> usize {
         self.strips.capacity() * size_of::<Strip>()
             + (self.summary.capacity() + self.top.capacity()) * size_of::<u64>()
-            + self.block_count as usize * size_of::<[Level; BLOCK_LEN]>()
+            + self.block_count as usize * size_of::<Levels>()
             + self.spare.capacity() * size_of::<Block>()
     }
 
@@ -277,7 +284,7 @@ impl Window {
                 let bits = strip.occupied >> (BLOCK_LEN * at) & BLOCK_BITS;
                 assert_eq!(block.is_some(), bits != 0, "strip {number}, block {at}");
                 block_count += usize::from(block.is_some());
-                for (place, level) in block.iter().flat_map(|block| block.0.iter()).enumerate() {
+                for (place, level) in block.iter().flat_map(|block| block.0.0.iter()).enumerate() {
                     assert_eq!(bits >> place & 1 == 0, level.is_empty());
                 }
             }

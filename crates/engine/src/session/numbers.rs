@@ -14,8 +14,8 @@ const LATEST_LEN_MIN: usize = 32;
 /// The most places: 512 KiB, which are moved in well under 100 µs when the table grows.
 const LATEST_LEN_MAX: usize = 1 << 16;
 
-/// Orders in a page of those that moved.
-const PAGE_LEN: usize = 256;
+/// Orders in a page of those that moved: 2 KiB.
+const PAGE_LEN: usize = 254;
 
 /// The live orders of one channel by number.
 ///
