@@ -16,6 +16,15 @@ pub enum Role {
     Follower,
 }
 
+/// Where a command stands in the log.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Place {
+    /// Its number.
+    pub sequence: Sequence,
+    /// Its time; never before that of the command before it.
+    pub timestamp: Timestamp,
+}
+
 /// Who gives commands their places and times.
 pub trait SequencedLog: Send {
     /// What this process is now. It may change between two turns, never within one.
@@ -24,12 +33,12 @@ pub trait SequencedLog: Send {
     /// How many commands can be appended now.
     fn room(&self) -> usize;
 
-    /// Asks for a place for a command that was received at a moment; the command with its place, if it
-    /// has it at once. Only a leader may, and only as far as there is [`room`](Self::room).
+    /// Asks for a place for a command that was received at a moment; the place, if it has it at once:
+    /// it is then not given by [`next`](Self::next). Only a leader may, and only as far as there is [`room`](Self::room).
     ///
     /// What is appended need not get a place: a leader that is one no more forgets it. Nobody was told
     /// anything of it then.
-    fn append(&mut self, command: Command, received: Timestamp) -> Option<Input>;
+    fn append(&mut self, command: &Command, received: Timestamp) -> Option<Place>;
 
     /// The next command that has got its place since. Of all that are given, here and there, sequences
     /// rise by 1 and timestamps never fall.
@@ -64,10 +73,10 @@ impl SequencedLog for LocalLog {
     }
 
     #[inline]
-    fn append(&mut self, command: Command, received: Timestamp) -> Option<Input> {
+    fn append(&mut self, _command: &Command, received: Timestamp) -> Option<Place> {
         self.sequence = self.sequence.next();
         self.timestamp = self.timestamp.max(received);
-        Some(Input { sequence: self.sequence, timestamp: self.timestamp, command })
+        Some(Place { sequence: self.sequence, timestamp: self.timestamp })
     }
 
     fn next(&mut self) -> Option<Input> {
@@ -88,8 +97,8 @@ mod tests {
     fn local_log_gives_places_at_once() {
         let mut log = LocalLog::new(Sequence(7), Timestamp(100));
         let given = [90, 120, 110].map(|received| {
-            let input = log.append(Command::Time, Timestamp(received)).expect("at once");
-            (input.sequence.0, input.timestamp.0)
+            let place = log.append(&Command::Time, Timestamp(received)).expect("at once");
+            (place.sequence.0, place.timestamp.0)
         });
         assert_eq!(given, [(8, 100), (9, 120), (10, 120)]);
         assert_eq!((log.role(), log.last_timestamp()), (Role::Leader, Timestamp(120)));

@@ -4,29 +4,30 @@ use crate::segment::BLOCK_LEN;
 
 /// A buffer of fixed capacity whose first byte lies at a multiple of [`BLOCK_LEN`].
 pub(crate) struct Buffer {
-    /// Never grows beyond the capacity it was made with, so it never moves.
-    bytes: Vec<u8>,
+    /// Never grows, so it never moves.
+    bytes: Box<[u8]>,
     start: usize,
-    capacity: usize,
+    /// Where the bytes that are in it end.
+    end: usize,
 }
 
 impl Buffer {
     pub(crate) fn with_capacity(capacity: usize) -> Self {
-        let mut bytes: Vec<u8> = Vec::with_capacity(capacity + BLOCK_LEN);
+        let bytes = vec![0; capacity + BLOCK_LEN].into_boxed_slice();
         let start = bytes.as_ptr().align_offset(BLOCK_LEN);
         assert!(start < BLOCK_LEN, "bytes can be aligned");
-        bytes.resize(start, 0);
-        Self { bytes, start, capacity }
+        Self { bytes, start, end: start }
     }
 
     pub(crate) fn zeroed(len: usize) -> Self {
         let mut buffer = Self::with_capacity(len);
-        buffer.bytes.resize(buffer.start + len, 0);
+        buffer.end = buffer.start + len;
         buffer
     }
 
+    #[inline]
     pub(crate) fn len(&self) -> usize {
-        self.bytes.len() - self.start
+        self.end - self.start
     }
 
     pub(crate) fn is_empty(&self) -> bool {
@@ -34,27 +35,39 @@ impl Buffer {
     }
 
     pub(crate) fn bytes(&self) -> &[u8] {
-        &self.bytes[self.start..]
+        &self.bytes[self.start..self.end]
     }
 
-    /// To put bytes at the end of; whoever does keeps within the capacity.
-    pub(crate) fn vec(&mut self) -> &mut Vec<u8> {
-        &mut self.bytes
+    /// The bytes behind the end, whatever they are; whoever writes there keeps within the capacity.
+    #[inline]
+    pub(crate) fn spare(&mut self) -> &mut [u8] {
+        &mut self.bytes[self.end..]
+    }
+
+    /// So many bytes behind the end are in it from now on.
+    #[inline]
+    pub(crate) fn extend(&mut self, len: usize) -> &mut [u8] {
+        let begin = self.end;
+        self.end += len;
+        &mut self.bytes[begin..self.end]
+    }
+
+    pub(crate) fn put(&mut self, bytes: &[u8]) {
+        self.extend(bytes.len()).copy_from_slice(bytes);
     }
 
     /// Adds zeros up to a length that is a multiple of this.
     pub(crate) fn pad(&mut self, alignment: usize) {
-        let len = self.len().next_multiple_of(alignment);
-        assert!(len <= self.capacity, "{len} > {}", self.capacity);
-        self.bytes.resize(self.start + len, 0);
+        let len = self.len();
+        self.extend(len.next_multiple_of(alignment) - len).fill(0);
     }
 
     pub(crate) fn clear(&mut self) {
-        self.bytes.truncate(self.start);
+        self.end = self.start;
     }
 
     #[cfg(test)]
     pub(crate) fn place(&self) -> (*const u8, usize) {
-        (self.bytes.as_ptr(), self.bytes.capacity())
+        (self.bytes.as_ptr(), self.bytes.len())
     }
 }

@@ -147,7 +147,7 @@ impl Mark {
         self.said = Said { sequence, count: self.said.count + 1, ..self.said };
         self.is_twice = false;
         self.block.clear();
-        self.block.vec().extend_from_slice(&self.said.encode());
+        self.block.put(&self.said.encode());
         let offset = self.said.count % 2 * BLOCK_LEN as u64;
         self.file.write_synced(offset, self.block.bytes())
     }

@@ -103,22 +103,11 @@ pub(crate) struct Entry<'a> {
 }
 
 impl<'a> Entry<'a> {
-    /// Puts the record at the end of `buffer`; allocates nothing if there is room.
-    pub(crate) fn encode(&self, seed: u32, buffer: &mut Vec<u8>) {
-        let start = buffer.len();
-        let payload_len = u32::try_from(self.payload.len()).expect("at most PAYLOAD_LEN_MAX");
-        let mut header = [0; RECORD_HEADER_LEN];
-        header[4..8].copy_from_slice(&payload_len.to_le_bytes());
-        header[8..10].copy_from_slice(&self.class.code().to_le_bytes());
-        header[10..12].copy_from_slice(&RECORD_VERSION.to_le_bytes());
-        header[12..16].copy_from_slice(&self.nth.to_le_bytes());
-        header[16..24].copy_from_slice(&self.sequence.to_le_bytes());
-        header[24..].copy_from_slice(&self.timestamp.to_le_bytes());
-        buffer.extend_from_slice(&header);
-        buffer.extend_from_slice(self.payload);
-        buffer.resize(start + encoded_len(self.payload.len()), 0);
-        let checksum = crc32c::crc32c_append(seed, &buffer[start + 4..]);
-        buffer[start..start + 4].copy_from_slice(&checksum.to_le_bytes());
+    /// Writes the record to `bytes`, which are as many as it [takes](encoded_len).
+    pub(crate) fn encode(&self, seed: u32, bytes: &mut [u8]) {
+        let Self { class, nth, sequence, timestamp, payload } = *self;
+        bytes[RECORD_HEADER_LEN..][..payload.len()].copy_from_slice(payload);
+        Head { class, nth, sequence, timestamp }.complete(seed, payload.len(), bytes);
     }
 
     /// Reads the record that takes all of `bytes`, as long as its [`Header`] says.
@@ -144,6 +133,34 @@ impl<'a> Entry<'a> {
     pub(crate) fn batch_first(&self) -> u64 {
         let own = u64::from(self.class == Class::Shown(Kind::Input));
         (self.sequence + 1).wrapping_sub(own).wrapping_sub(u64::from(self.nth))
+    }
+}
+
+/// What a record says beside its payload.
+pub(crate) struct Head {
+    pub(crate) class: Class,
+    pub(crate) nth: u32,
+    pub(crate) sequence: u64,
+    pub(crate) timestamp: u64,
+}
+
+impl Head {
+    /// Makes a record of `bytes`, which are as many as it [takes](encoded_len) and hold the payload
+    /// already.
+    #[inline]
+    pub(crate) fn complete(self, seed: u32, payload_len: usize, bytes: &mut [u8]) {
+        let payload_end = RECORD_HEADER_LEN + payload_len;
+        assert!(bytes.len() == encoded_len(payload_len), "{} for {payload_len}", bytes.len());
+        let payload_len = u32::try_from(payload_len).expect("at most PAYLOAD_LEN_MAX");
+        bytes[4..8].copy_from_slice(&payload_len.to_le_bytes());
+        bytes[8..10].copy_from_slice(&self.class.code().to_le_bytes());
+        bytes[10..12].copy_from_slice(&RECORD_VERSION.to_le_bytes());
+        bytes[12..16].copy_from_slice(&self.nth.to_le_bytes());
+        bytes[16..24].copy_from_slice(&self.sequence.to_le_bytes());
+        bytes[24..32].copy_from_slice(&self.timestamp.to_le_bytes());
+        bytes[payload_end..].fill(0);
+        let checksum = crc32c::crc32c_append(seed, &bytes[4..]);
+        bytes[..4].copy_from_slice(&checksum.to_le_bytes());
     }
 }
 
@@ -224,7 +241,7 @@ mod tests {
     };
 
     fn encoded(seed: u32) -> Vec<u8> {
-        let mut bytes = Vec::new();
+        let mut bytes = vec![7; encoded_len(ENTRY.payload.len())];
         ENTRY.encode(seed, &mut bytes);
         bytes
     }

@@ -79,8 +79,8 @@ impl SegmentHeader {
     ) -> io::Result<()> {
         let block = self.encode();
         scratch.clear();
-        scratch.vec().extend_from_slice(&block);
-        scratch.vec().extend_from_slice(&block);
+        scratch.put(&block);
+        scratch.put(&block);
         let written = file.write_at(0, scratch.bytes());
         scratch.clear();
         written

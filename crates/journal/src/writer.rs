@@ -9,8 +9,8 @@ use crate::{
     mark::Mark,
     planted::{Planted, planted},
     record::{
-        self, ALIGNMENT, Chain, Class, Entry, Kind, PAYLOAD_LEN_MAX, RECORD_LEN_MAX, SEAL_LEN,
-        chain_after, encoded_len,
+        self, ALIGNMENT, Chain, Class, Entry, Head, Kind, PAYLOAD_LEN_MAX, RECORD_HEADER_LEN,
+        RECORD_LEN_MAX, SEAL_LEN, chain_after, encoded_len,
     },
     segment::{BLOCK_LEN, SEGMENT_HEADER_LEN, SegmentHeader, file_name},
     storage::{PREPARED_FILE, Storage, StorageFile},
@@ -169,14 +169,66 @@ impl Writer {
         timestamp: u64,
         payload: &[u8],
     ) -> Result<(), AppendError> {
-        assert_eq!(sequence, self.appended_sequence + 1, "sequences have no gaps");
-        assert!(timestamp >= self.last_timestamp, "{timestamp} < {}", self.last_timestamp);
+        self.check_next(sequence, timestamp);
         self.make_room(payload.len())?;
         self.put(Class::Shown(Kind::Input), sequence, timestamp, payload);
+        self.appended(sequence, timestamp);
+        Ok(())
+    }
+
+    /// As [`append`](Self::append), with a payload of at most `N` bytes that `write` puts where it
+    /// goes, at the front of what it is given, and says how long it is.
+    ///
+    /// # Errors
+    /// As [`commit`](Self::commit).
+    ///
+    /// # Panics
+    /// As [`append`](Self::append), or `write` says that it is longer than `N`.
+    #[inline]
+    pub fn append_with<const N: usize>(
+        &mut self,
+        sequence: u64,
+        timestamp: u64,
+        write: impl FnOnce(&mut [u8; N]) -> usize,
+    ) -> Result<(), AppendError> {
+        const { assert!(RECORD_HEADER_LEN + N <= BUFFER_LEN - RECORDS_LEN_MAX) }
+        self.check_next(sequence, timestamp);
+        let payload_len = write(self.spare());
+        assert!(payload_len <= N, "{payload_len} bytes of {N}");
+        if self.has_room(payload_len) {
+            let head = self.head(Class::Shown(Kind::Input), sequence, timestamp);
+            let record = self.buffer.extend(encoded_len(payload_len));
+            head.complete(self.seed, payload_len, record);
+        } else {
+            // The bytes before it leave now, and it takes their place.
+            let payload: [u8; N] = *self.spare();
+            self.make_room(payload_len)?;
+            let payload = &payload[..payload_len];
+            self.put(Class::Shown(Kind::Input), sequence, timestamp, payload);
+        }
+        self.appended(sequence, timestamp);
+        Ok(())
+    }
+
+    /// Where the payload of the next record goes.
+    #[inline]
+    fn spare<const N: usize>(&mut self) -> &mut [u8; N] {
+        let spare = &mut self.buffer.spare()[RECORD_HEADER_LEN..];
+        spare.first_chunk_mut().expect("records leave so much free")
+    }
+
+    #[inline]
+    fn check_next(&self, sequence: u64, timestamp: u64) {
+        let expected = self.appended_sequence + 1;
+        assert!(sequence == expected, "{sequence} instead of {expected}: sequences have no gaps");
+        assert!(timestamp >= self.last_timestamp, "{timestamp} < {}", self.last_timestamp);
+    }
+
+    #[inline]
+    fn appended(&mut self, sequence: u64, timestamp: u64) {
         self.input_count += 1;
         self.appended_sequence = sequence;
         self.last_timestamp = timestamp;
-        Ok(())
     }
 
     /// Copies a note into the buffer: a record that has no sequence of its own and says something
@@ -192,6 +244,15 @@ impl Writer {
         let (sequence, timestamp) = (self.appended_sequence, self.last_timestamp);
         self.put(Class::Shown(Kind::Note), sequence, timestamp, payload);
         Ok(())
+    }
+
+    /// True if a record fits where things are.
+    #[inline]
+    fn has_room(&self, payload_len: usize) -> bool {
+        let records_len = self.buffer.len() + encoded_len(payload_len);
+        self.poisoned.is_none()
+            && records_len <= RECORDS_LEN_MAX
+            && self.offset + (records_len + SEAL_LEN) as u64 <= self.limit
     }
 
     /// Makes sure that a record fits into the buffer, and with it into the segment.
@@ -216,7 +277,12 @@ impl Writer {
 
     fn put(&mut self, class: Class, sequence: u64, timestamp: u64, payload: &[u8]) {
         let entry = Entry { class, nth: self.input_count, sequence, timestamp, payload };
-        entry.encode(self.seed, self.buffer.vec());
+        entry.encode(self.seed, self.buffer.extend(encoded_len(payload.len())));
+    }
+
+    #[inline]
+    fn head(&self, class: Class, sequence: u64, timestamp: u64) -> Head {
+        Head { class, nth: self.input_count, sequence, timestamp }
     }
 
     /// Does what the durability policy asks for all that was appended, and returns the last

@@ -31,8 +31,8 @@ impl<T: Copy + Send + Sync + 'static> Producer<T> {
     /// ```
     #[inline]
     pub fn try_publish(&mut self, value: T) -> Result<u64, Full<T>> {
-        let Some(sequence) = self.write(&value) else { return Err(Full(value)) };
-        self.writer.publish();
+        let Some(sequence) = self.write(|| value) else { return Err(Full(value)) };
+        self.publish();
         Ok(sequence)
     }
 
@@ -57,7 +57,8 @@ impl<T: Copy + Send + Sync + 'static> Producer<T> {
     /// ```
     #[inline]
     pub fn batch(&mut self) -> Batch<'_, T> {
-        Batch { producer: self, pushed: false }
+        let begin = self.writer.next();
+        Batch { producer: self, begin }
     }
 
     /// The last published sequence; 0 if none.
@@ -73,16 +74,31 @@ impl<T: Copy + Send + Sync + 'static> Producer<T> {
         self.writer.open_gates()
     }
 
-    #[inline]
-    fn write(&mut self, value: &T) -> Option<u64> {
-        let Some(sequence) = self.writer.write(value) else {
+    #[inline(always)]
+    fn write(&mut self, make: impl FnOnce() -> T) -> Option<u64> {
+        let sequence = self.writer.write(make);
+        if sequence.is_none() {
             self.count_stall();
-            return None;
-        };
-        if let Some(mirror) = &mut self.mirror {
-            mirror.write(sequence, value);
         }
-        Some(sequence)
+        sequence
+    }
+
+    /// Shows everybody what is written: the taps first, who find it by the cursor of the others.
+    #[inline]
+    fn publish(&mut self) {
+        if self.mirror.is_some() {
+            self.reflect();
+        }
+        self.writer.publish();
+    }
+
+    /// Writes into the mirror what is to be published.
+    #[inline(never)]
+    fn reflect(&mut self) {
+        let Some(mirror) = &mut self.mirror else { return };
+        for sequence in self.writer.unpublished_all() {
+            mirror.write(sequence, self.writer.unpublished(sequence));
+        }
     }
 
     #[cold]
@@ -96,7 +112,8 @@ impl<T: Copy + Send + Sync + 'static> Producer<T> {
 /// Several values that become visible with one store. See [`Producer::batch`].
 pub struct Batch<'a, T: Copy + Send + Sync + 'static> {
     producer: &'a mut Producer<T>,
-    pushed: bool,
+    /// The sequence of its first value.
+    begin: u64,
 }
 
 impl<T: Copy + Send + Sync + 'static> Batch<'_, T> {
@@ -107,20 +124,35 @@ impl<T: Copy + Send + Sync + 'static> Batch<'_, T> {
     /// before stays in the batch.
     #[inline]
     pub fn push(&mut self, value: T) -> Result<u64, Full<T>> {
-        let Some(sequence) = self.producer.write(&value) else { return Err(Full(value)) };
-        self.pushed = true;
+        self.push_with(|| value).ok_or(Full(value))
+    }
+
+    /// Adds a value that is made in its slot, and returns the sequence it will have; `None`, and
+    /// nothing is made, if there is no slot for it, which counts one stall.
+    ///
+    /// ```
+    /// let mut builder = ring::Builder::new("example", 1);
+    /// let _consumer = builder.gating("slow");
+    /// let (mut producer, _) = builder.build();
+    /// let mut batch = producer.batch();
+    /// assert_eq!(batch.push_with(|| 'a'), Some(1));
+    /// assert_eq!(batch.push_with(|| unreachable!()), None);
+    /// ```
+    #[inline(always)]
+    pub fn push_with(&mut self, make: impl FnOnce() -> T) -> Option<u64> {
+        let sequence = self.producer.write(make)?;
         if planted(Fault::EagerBatch) {
-            self.producer.writer.publish();
+            self.producer.publish();
         }
-        Ok(sequence)
+        Some(sequence)
     }
 }
 
 impl<T: Copy + Send + Sync + 'static> Drop for Batch<'_, T> {
     #[inline]
     fn drop(&mut self) {
-        if self.pushed {
-            self.producer.writer.publish();
+        if self.begin < self.producer.writer.next() {
+            self.producer.publish();
         }
     }
 }

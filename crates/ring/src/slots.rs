@@ -17,7 +17,7 @@
 //! seen; and if it has seen a later gate, its Acquire puts the write after the look.
 #![allow(unsafe_code)]
 
-use std::{mem::MaybeUninit, sync::Arc};
+use std::{mem::MaybeUninit, ops::Range, sync::Arc};
 
 use crate::{
     planted::{Fault, planted},
@@ -53,6 +53,8 @@ pub(crate) struct Writer<T> {
     gates: Vec<Arc<ReaderState>>,
     /// The first sequence that is not written.
     next: u64,
+    /// The last sequence that is published.
+    shown: u64,
     /// The last sequence that may be written, by the gates as they stood when last looked at.
     limit: u64,
 }
@@ -62,7 +64,7 @@ impl<T: Copy + Send + Sync> Writer<T> {
         let capacity = state.capacity;
         assert!(capacity.is_power_of_two(), "ring `{}` of {capacity} slots", state.name);
         let slots = (0..capacity).map(|_| Slot(UnsafeCell::new(MaybeUninit::uninit()))).collect();
-        Self { slots, state, gates: Vec::new(), next: 1, limit: 0 }
+        Self { slots, state, gates: Vec::new(), next: 1, shown: 0, limit: 0 }
     }
 
     /// One more end that reads from the first sequence, and gates this writer.
@@ -80,30 +82,53 @@ impl<T: Copy + Send + Sync> Writer<T> {
         }
     }
 
-    /// Writes `value` as the next sequence and returns that; nobody sees it before `publish`.
-    /// `None` if the slot is still gated.
-    #[inline]
-    pub(crate) fn write(&mut self, value: &T) -> Option<u64> {
+    /// Makes a value in the slot of the next sequence and returns that; nobody sees it before
+    /// `publish`. `None`, and nothing is made, if the slot is still gated.
+    // Where the value is made field by field, those are stored where they will be read, once. That
+    // takes the whole way down to be one function.
+    #[inline(always)]
+    pub(crate) fn write(&mut self, make: impl FnOnce() -> T) -> Option<u64> {
         let sequence = self.next;
-        if sequence > self.limit {
-            self.look_at_gates();
-            if sequence > self.limit {
-                return None;
-            }
+        if sequence > self.limit && !self.has_room_now() {
+            return None;
         }
         slot(&self.slots, sequence).0.with_mut(|slot| {
             // SAFETY: `sequence` is not published and at most `limit`: every open gate has passed
-            // what this slot held (3), so nobody looks at it.
-            unsafe { (*slot).write(*value) };
+            // what this slot held (3), so nobody looks at it. `make` cannot reach this writer.
+            unsafe { (*slot).write(make()) };
         });
         self.next = sequence + 1;
         Some(sequence)
     }
 
+    /// The value of a sequence that is written and not published.
+    pub(crate) fn unpublished(&self, sequence: u64) -> &T {
+        assert!(self.unpublished_all().contains(&sequence), "sequence {sequence} is not ours");
+        slot(&self.slots, sequence).0.with(|slot| {
+            // SAFETY: it is written, since it is before `next`, and its slot holds no later one,
+            // since it is less than a lap before. Nobody writes but this end, which is borrowed.
+            unsafe { (*slot).assume_init_ref() }
+        })
+    }
+
+    /// What is written and not published; without a gate that may be more than a ring holds, of
+    /// which the oldest are overwritten.
+    pub(crate) fn unpublished_all(&self) -> Range<u64> {
+        let oldest = self.next.saturating_sub(self.slots.len() as u64);
+        oldest.max(self.shown + 1)..self.next
+    }
+
+    /// The first sequence that is not written.
+    #[inline]
+    pub(crate) fn next(&self) -> u64 {
+        self.next
+    }
+
     /// Shows the readers everything that is written.
     #[inline]
     pub(crate) fn publish(&mut self) {
-        self.state.published.set(self.next - 1);
+        self.shown = self.next - 1;
+        self.state.published.set(self.shown);
     }
 
     /// Number of values that can be written now.
@@ -119,7 +144,12 @@ impl<T: Copy + Send + Sync> Writer<T> {
         self.gates.iter().filter(|gate| !gate.is_closed()).count()
     }
 
-    #[inline(never)]
+    #[cold]
+    fn has_room_now(&mut self) -> bool {
+        self.look_at_gates();
+        self.next <= self.limit
+    }
+
     fn look_at_gates(&mut self) {
         // A closed gate stays closed and its Acquire comes after its reader's last look, so it may
         // be left out.

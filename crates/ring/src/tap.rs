@@ -246,8 +246,6 @@ impl<T> MirrorWriter<T> {
         Self { mirror, words }
     }
 
-    // Out of line, so that the writer of a ring without taps stays small.
-    #[inline(never)]
     pub(crate) fn write(&mut self, sequence: u64, value: &T) {
         (self.mirror.form.to_words)(value, &mut self.words);
         let (stamp, atoms) = self.mirror.slot(sequence);

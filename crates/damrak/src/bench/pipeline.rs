@@ -18,7 +18,7 @@ use engine::Engine;
 use flow::orders::{BalanceFile, Instruments, OrderFile, generate::Profile};
 use gateway::{Submission, sys::thread_cpu_ns};
 use journal::Durability;
-use market::{Command, Event, Input, Output, Sequence};
+use market::{Event, Input, Output, Sequence};
 use ring::{AgentError, IdleStrategy, RingReport};
 use serde_json::{Value, json};
 
@@ -54,7 +54,7 @@ pub struct Options {
 /// A file of orders, read.
 pub struct Prepared {
     name: String,
-    commands: Arc<[Command]>,
+    rows: Arc<[Routed]>,
     instruments: Instruments,
 }
 
@@ -122,7 +122,7 @@ pub fn prepare_folder(folder: &Path) -> Result<Prepared, Failure> {
     };
     let rows = read().map_err(|error| file_failure(&error))?;
     let name = folder.file_name().map_or(folder.as_os_str(), |name| name);
-    Ok(Prepared { name: name.to_string_lossy().into_owned(), commands: all(rows)?, instruments })
+    Ok(Prepared { name: name.to_string_lossy().into_owned(), rows: all(rows)?, instruments })
 }
 
 /// Draws the look-alike of the origin's larger file from a seed.
@@ -146,7 +146,7 @@ pub fn prepare_generated(seed: u64, orders: u64) -> Result<Prepared, Failure> {
     };
     let rows = read().map_err(|error| file_failure(&error))?;
     let name = format!("generated origin {orders} seed {seed}");
-    Ok(Prepared { name, commands: all(rows)?, instruments })
+    Ok(Prepared { name, rows: all(rows)?, instruments })
 }
 
 /// All on one core.
@@ -154,12 +154,16 @@ fn one_shard(instruments: &Instruments) -> Shards {
     Shards::new(instruments.clone(), 1).expect("no instrument of a bench is to have another shard")
 }
 
-fn all(mut rows: FileRows) -> Result<Arc<[Command]>, Failure> {
-    let mut commands = Vec::new();
+fn all(mut rows: FileRows) -> Result<Arc<[Routed]>, Failure> {
+    let mut all = Vec::new();
     loop {
-        match rows.next_command() {
-            Ok(Some(routed)) => commands.push(routed.command()),
-            Ok(None) => return Ok(commands.into()),
+        match rows.look(1 << 12) {
+            Ok([]) => return Ok(all.into()),
+            Ok(found) => {
+                all.extend_from_slice(found);
+                let count = found.len();
+                rows.take(count);
+            }
             Err(error) => {
                 return Err(match error.downcast_ref() {
                     Some(error) => file_failure(error),
@@ -192,7 +196,7 @@ pub fn measure(prepared: &Prepared, options: &Options) -> Result<Report, Failure
             state_hash: 0,
         })
         .collect();
-    let count = prepared.commands.len();
+    let count = prepared.rows.len();
     for _ in 0..options.runs {
         core_alone(prepared, &mut core);
         for ((_, grouping), row) in options.layouts.iter().zip(&mut rows) {
@@ -229,11 +233,11 @@ pub fn measure(prepared: &Prepared, options: &Options) -> Result<Report, Failure
 
 fn core_alone(prepared: &Prepared, row: &mut CoreRow) {
     let inputs: Vec<Input> = prepared
-        .commands
+        .rows
         .iter()
         .zip(1..)
-        .map(|(command, number)| {
-            let Submission { received, command } = submission(number, *command);
+        .map(|(row, number)| {
+            let Submission { received, command } = submission(number, row.command());
             Input { sequence: Sequence(number), timestamp: received, command }
         })
         .collect();
@@ -255,15 +259,18 @@ fn core_alone(prepared: &Prepared, row: &mut CoreRow) {
 
 /// Commands that are read already.
 struct MemoryRows {
-    commands: Arc<[Command]>,
+    rows: Arc<[Routed]>,
     next: usize,
 }
 
 impl Rows for MemoryRows {
-    fn next_command(&mut self) -> Result<Option<Routed>, AgentError> {
-        let command = self.commands.get(self.next).copied();
-        self.next += 1;
-        Ok(command.map(|command| Routed::One(0, command)))
+    fn look(&mut self, limit: usize) -> Result<&[Routed], AgentError> {
+        let rest = &self.rows[self.next..];
+        Ok(&rest[..limit.min(rest.len())])
+    }
+
+    fn take(&mut self, count: usize) {
+        self.next += count;
     }
 }
 
@@ -306,7 +313,7 @@ fn run(
     let journal = options.scratch.join(format!("damrak-bench-{}", std::process::id()));
     let cores = thread::available_parallelism().map_or(1, NonZero::get);
     let groups = grouping.groups(cores);
-    let rows = MemoryRows { commands: Arc::clone(&prepared.commands), next: 0 };
+    let rows = MemoryRows { rows: Arc::clone(&prepared.rows), next: 0 };
     let wiring = Wiring {
         durability: options.durability,
         journals: vec![journal.clone()],

@@ -52,11 +52,15 @@ impl Routed {
 
 /// Commands, one after the other.
 pub trait Rows: Send {
-    /// The next one; `None` at the end.
+    /// The next ones, at least one and at most `limit`; none at the end. They come again until they
+    /// are [taken](Self::take).
     ///
     /// # Errors
     /// Where they come from cannot be read, or makes no sense.
-    fn next_command(&mut self) -> Result<Option<Routed>, AgentError>;
+    fn look(&mut self, limit: usize) -> Result<&[Routed], AgentError>;
+
+    /// The first so many of what was looked at do not come again.
+    fn take(&mut self, count: usize);
 }
 
 /// What was asked for, by kind. Written by the source alone.
@@ -154,19 +158,35 @@ impl Lane {
     }
 
     /// Submits a command, the `number`-th of the run, for which there is room.
-    fn submit(&mut self, number: u64, command: Command) {
-        self.submitted += 1;
-        let marked = match command {
-            Command::Replace(_) => Some(Marked::Replace),
-            Command::Money(MoneyCommand::MoveOut(_)) => Some(Marked::Move),
-            _ => None,
-        };
-        if let Some(of) = marked {
-            let published = self.marks.try_publish(Mark { sequence: self.submitted, of });
-            assert!(published.is_ok(), "no more is taken than the ring has room for");
+    fn submit(&mut self, number: u64, command: &Command) {
+        self.submit_all(number, [command]);
+    }
+
+    /// Submits commands, from the `number`-th of the run on, for which there is room; says how many.
+    fn submit_all<'a>(
+        &mut self,
+        number: u64,
+        commands: impl IntoIterator<Item = &'a Command>,
+    ) -> usize {
+        let mut batch = self.submissions.batch();
+        let mut done = 0;
+        for (command, number) in commands.into_iter().zip(number..) {
+            self.submitted += 1;
+            let marked = match command {
+                Command::Replace(_) => Some(Marked::Replace),
+                Command::Money(MoneyCommand::MoveOut(_)) => Some(Marked::Move),
+                _ => None,
+            };
+            if let Some(of) = marked {
+                let mark = Mark { sequence: self.submitted, of };
+                let published = self.marks.try_publish(mark);
+                assert!(published.is_ok(), "no more is taken than the ring has room for");
+            }
+            let pushed = batch.push_with(|| submission(number, *command));
+            assert!(pushed.is_some(), "no more is taken than the ring has room for");
+            done += 1;
         }
-        let published = self.submissions.try_publish(submission(number, command));
-        assert!(published.is_ok(), "no more is taken than the ring has room for");
+        done
     }
 }
 
@@ -219,25 +239,41 @@ impl Source {
         1
     }
 
-    fn submit(&mut self, routed: Routed) {
-        self.submitted += 1;
-        let number = self.submitted;
-        match routed {
-            Routed::Every(command) => {
-                self.counted.count(&command);
-                self.lanes.iter_mut().for_each(|lane| lane.submit(number, command));
-            }
-            Routed::One(index, command) => {
-                self.counted.count(&command);
-                self.lanes[index].submit(number, command);
-            }
-            Routed::Move(from, to, out) => {
-                let command = Command::Money(MoneyCommand::MoveOut(out));
-                self.counted.count(&command);
-                self.lanes[from].submit(number, command);
-                self.moving = Some((from, to));
-            }
+    /// Submits the next rows, at most `limit`, and up to the first that is to be waited for; says how
+    /// many. None is the end.
+    fn submit(&mut self, limit: usize) -> Result<usize, AgentError> {
+        let Self { rows, lanes, counted, .. } = self;
+        let found = rows.look(limit)?;
+        let mut done = 0;
+        while done < found.len() && self.moving.is_none() {
+            let number = self.submitted + 1;
+            let submitted = match &found[done] {
+                Routed::Every(command) => {
+                    counted.count(command);
+                    lanes.iter_mut().for_each(|lane| lane.submit(number, command));
+                    1
+                }
+                // All that follow each other to one shard.
+                Routed::One(index, _) => {
+                    let run = found[done..].iter().map_while(|routed| match routed {
+                        Routed::One(other, command) if other == index => Some(command),
+                        _ => None,
+                    });
+                    lanes[*index].submit_all(number, run.inspect(|it| counted.count(it)))
+                }
+                Routed::Move(from, to, out) => {
+                    let command = Command::Money(MoneyCommand::MoveOut(*out));
+                    counted.count(&command);
+                    lanes[*from].submit(number, &command);
+                    self.moving = Some((*from, *to));
+                    1
+                }
+            };
+            self.submitted += submitted as u64;
+            done += submitted;
         }
+        rows.take(done);
+        Ok(done)
     }
 
     /// Brings what has gone out to where it goes; false while that is not known, or has no room.
@@ -252,7 +288,10 @@ impl Source {
         self.moving = None;
         if let Some(moved) = moved {
             let arrival = moved.arrival(ShardId(from as u16 + 1));
-            self.submit(Routed::One(to, Command::Money(MoneyCommand::MoveIn(arrival))));
+            let command = Command::Money(MoneyCommand::MoveIn(arrival));
+            self.counted.count(&command);
+            self.submitted += 1;
+            self.lanes[to].submit(self.submitted, &command);
         }
         true
     }
@@ -277,18 +316,16 @@ impl Agent for Source {
         let room = self.lanes.iter_mut().map(Lane::room).min().unwrap_or(0);
         self.is_full = room == 0;
         let free = room.min(limit);
-        for done in 0..free {
-            let Some(routed) = self.rows.next_command()? else {
-                self.is_done = true;
-                self.lanes.iter().for_each(|lane| lane.ending.set_last(lane.submitted));
-                return Ok(done + 1);
-            };
-            self.submit(routed);
-            if self.moving.is_some() {
-                return Ok(done + 1);
-            }
+        if free == 0 {
+            return Ok(0);
         }
-        Ok(free)
+        let done = self.submit(free)?;
+        if done == 0 {
+            self.is_done = true;
+            self.lanes.iter().for_each(|lane| lane.ending.set_last(lane.submitted));
+            return Ok(1);
+        }
+        Ok(done)
     }
 
     fn is_held_up(&self) -> bool {
@@ -482,29 +519,35 @@ impl FileRows {
     }
 }
 
-impl Rows for FileRows {
-    fn next_command(&mut self) -> Result<Option<Routed>, AgentError> {
-        loop {
-            if let Some(command) = self.pending.pop_front() {
-                return Ok(Some(command));
+impl FileRows {
+    /// Reads on until there is more to submit; false at the end.
+    fn read(&mut self) -> Result<bool, AgentError> {
+        if !self.is_open {
+            if !self.next_balance()? {
+                self.is_open = true;
+                Setup::open(&mut self.pending);
             }
-            if !self.is_open {
-                if !self.next_balance()? {
-                    self.is_open = true;
-                    Setup::open(&mut self.pending);
-                }
-                continue;
-            }
-            let Some(row) = self.orders.next_row()? else { return Ok(None) };
-            let number = self
-                .setup
-                .participant(row.participant, &mut self.pending)
-                .ok_or_else(|| self.orders.too_many_participants())?;
-            let routed = self.routed(&row, number)?;
-            if self.pending.is_empty() {
-                return Ok(Some(routed));
-            }
-            self.pending.push_back(routed);
+            return Ok(true);
         }
+        let Some(row) = self.orders.next_row()? else { return Ok(false) };
+        let number = self
+            .setup
+            .participant(row.participant, &mut self.pending)
+            .ok_or_else(|| self.orders.too_many_participants())?;
+        let routed = self.routed(&row, number)?;
+        self.pending.push_back(routed);
+        Ok(true)
+    }
+}
+
+impl Rows for FileRows {
+    fn look(&mut self, limit: usize) -> Result<&[Routed], AgentError> {
+        while self.pending.len() < limit && self.read()? {}
+        let found = &*self.pending.make_contiguous();
+        Ok(&found[..limit.min(found.len())])
+    }
+
+    fn take(&mut self, count: usize) {
+        self.pending.drain(..count);
     }
 }

@@ -5,7 +5,7 @@ use std::{
 
 use engine::{AHEAD_MAX, Engine};
 use market::{Input, Output, Sequence};
-use ring::{Agent, AgentError, Consumer, Cursor, Flow, Full, Latest, Producer, Words};
+use ring::{Agent, AgentError, Consumer, Cursor, Flow, Latest, Producer, Words};
 
 use super::{TURN_LIMIT, Whim, Whims};
 
@@ -188,6 +188,12 @@ impl EngineStage {
     }
 }
 
+/// What the ring has no room for.
+#[cold]
+fn keep(outbox: &mut Vec<Output>, output: Output) {
+    outbox.push(output);
+}
+
 /// The moment for which the engine waits; [`u64::MAX`] is none.
 fn due_ns(engine: &Engine) -> u64 {
     engine.due().map_or(u64::MAX, |due| due.0)
@@ -212,16 +218,20 @@ impl Agent for EngineStage {
             // What some of them need is brought from memory side by side.
             engine.look_ahead(inputs.peek(AHEAD_MAX));
             let limit = AHEAD_MAX.min(most - work);
+            let mut batch = outputs.batch();
             let done = inputs.poll(limit, |input, _| {
                 let (cause, timestamp) = (input.sequence, input.timestamp);
-                let mut batch = outputs.batch();
+                let mut has_room = !keeps;
                 engine.apply(input, &mut |event| {
-                    let output = Output { cause, timestamp, event };
-                    if keeps || !outbox.is_empty() {
-                        outbox.push(output);
-                    } else if let Err(Full(output)) = batch.push(output) {
-                        outbox.push(output);
+                    // Small, so that it becomes a part of whoever tells an event: that is then
+                    // written once, where it will be read.
+                    if has_room
+                        && batch.push_with(|| Output { cause, timestamp, event }).is_some()
+                    {
+                        return;
                     }
+                    has_room = false;
+                    keep(outbox, Output { cause, timestamp, event });
                 });
                 if cause.0 >= *hash_next {
                     *hash_next += hash_every;
@@ -230,6 +240,7 @@ impl Agent for EngineStage {
                 }
                 if outbox.is_empty() { Flow::Continue } else { Flow::Stop }
             });
+            drop(batch);
             work += done;
             if done < limit || work == most || !outbox.is_empty() {
                 break;

@@ -1,7 +1,7 @@
 use std::{collections::VecDeque, sync::Arc};
 
 use journal::Writer;
-use market::{Command, Input};
+use market::Input;
 use ring::{Agent, AgentError, Consumer, Cursor, Flow, Latest, Tap};
 
 use super::{Checkpoint, Whim, Whims, relief::Relief};
@@ -129,9 +129,8 @@ impl Agent for Journaler {
         let limit = self.whims.at_most(Whim::ShortCommit, COMMIT_LIMIT);
         let taken = self.inputs.poll(limit, |input, _| {
             wait_ns.get_or_insert_with(|| now_ns.saturating_sub(input.timestamp.0));
-            let mut payload = [0; Command::ENCODED_LEN_MAX];
-            let len = input.command.encode(&mut payload);
-            match writer.append(input.sequence.0, input.timestamp.0, &payload[..len]) {
+            let Input { sequence, timestamp, command } = input;
+            match writer.append_with(sequence.0, timestamp.0, |payload| command.encode(payload)) {
                 Ok(()) => Flow::Continue,
                 Err(error) => {
                     failed = Some(error);

@@ -5,7 +5,7 @@ use market::{Command, Input, RefusedOrder, RejectReason, Timestamp};
 use ring::{Agent, AgentError, Consumer, Flow, Latest, Producer};
 
 use super::{Schedule, TURN_LIMIT, Whim, Whims};
-use crate::log::{LocalLog, Role, SequencedLog};
+use crate::log::{LocalLog, Place, Role, SequencedLog};
 
 /// Gives each command its place and time, by the log: the only place where that happens.
 ///
@@ -82,14 +82,14 @@ impl<L: SequencedLog> Sequencer<L> {
 }
 
 /// A new order, or a replace with its new terms, as one that is refused; all else as it is.
-fn refused(command: Command, reason: RejectReason) -> Command {
-    let (key, client_order_id) = match &command {
+fn refused(command: &Command, reason: RejectReason) -> Command {
+    let (key, client_order_id) = match command {
         Command::Enter(order) => (order.key, order.attributes.client_order_id),
         Command::Replace(replace) => match &replace.terms {
             Some(terms) => (replace.key, terms.client_order_id),
-            None => return command,
+            None => return *command,
         },
-        _ => return command,
+        _ => return *command,
     };
     Command::Refuse(RefusedOrder { key, client_order_id, reason })
 }
@@ -105,15 +105,17 @@ impl<L: SequencedLog> Agent for Sequencer<L> {
         let Self { sources, log, .. } = self;
         let (mut work, mut given) = (0, 0);
         let mut batch = self.inputs.batch();
-        let mut give = |input| {
-            let published = batch.push(input);
-            assert!(published.is_ok(), "no more is given than the ring has room for");
+        // The command goes from one ring into the other at once, beside its place.
+        let mut give = |place: Place, command: &Command| {
+            let Place { sequence, timestamp } = place;
+            let pushed = batch.push_with(|| Input { sequence, timestamp, command: *command });
+            assert!(pushed.is_some(), "no more is given than the ring has room for");
             given += 1;
         };
         while free > 0
-            && let Some(input) = log.next()
+            && let Some(Input { sequence, timestamp, command }) = log.next()
         {
-            give(input);
+            give(Place { sequence, timestamp }, &command);
             (free, work) = (free - 1, work + 1);
         }
         if log.role() == Role::Leader {
@@ -128,11 +130,12 @@ impl<L: SequencedLog> Agent for Sequencer<L> {
                 // Each may take its share of what is left; the last takes the rest.
                 let share = free.div_ceil(count - nth);
                 let taken = source.poll(share, |submission, _| {
-                    let command = match refusing {
-                        None => submission.command,
-                        Some(reason) => refused(submission.command, reason),
-                    };
-                    log.append(command, submission.received).into_iter().for_each(&mut give);
+                    let Submission { received, command } = submission;
+                    let refused = refusing.map(|reason| refused(command, reason));
+                    let command = refused.as_ref().unwrap_or(command);
+                    if let Some(place) = log.append(command, *received) {
+                        give(place, command);
+                    }
                     Flow::Continue
                 });
                 (free, work) = (free - taken, work + taken);
@@ -140,7 +143,9 @@ impl<L: SequencedLog> Agent for Sequencer<L> {
             let now = Timestamp(now_ns);
             if let Some(schedule) = self.schedule.as_mut().filter(|it| it.per_day() < free) {
                 let asked = schedule.due(now_ns, |command| {
-                    log.append(command, now).into_iter().for_each(&mut give);
+                    if let Some(place) = log.append(&command, now) {
+                        give(place, &command);
+                    }
                 });
                 (free, work) = (free - asked, work + asked);
             }
@@ -149,7 +154,9 @@ impl<L: SequencedLog> Agent for Sequencer<L> {
             let is_due = due_ns <= now_ns && log.last_timestamp().0 < due_ns;
             if is_due && self.asked_ns != due_ns && free > 0 {
                 self.asked_ns = due_ns;
-                log.append(Command::Time, now).into_iter().for_each(&mut give);
+                if let Some(place) = log.append(&Command::Time, now) {
+                    give(place, &Command::Time);
+                }
                 work += 1;
             }
         } else {
@@ -192,8 +199,8 @@ mod tests {
             2 - self.proposed.len()
         }
 
-        fn append(&mut self, command: Command, _received: Timestamp) -> Option<Input> {
-            self.proposed.push(command);
+        fn append(&mut self, command: &Command, _received: Timestamp) -> Option<Place> {
+            self.proposed.push(*command);
             None
         }
 
