@@ -4,13 +4,17 @@
 //!
 //! Nothing here changes anything, and nothing depends on whether it was called.
 
-use core::hint::black_box;
+use core::{hint::black_box, ptr};
 
 use market::{Command, EnterOrder, Input, OrderKey};
 
 use crate::{
     Engine,
-    book::pool::{Neighbors, Slot},
+    book::{
+        level::Level,
+        pool::{Neighbors, Slot},
+    },
+    session::Session,
 };
 
 /// So many inputs, or orders, are looked at together; those after them are not.
@@ -19,52 +23,103 @@ pub const AHEAD_MAX: usize = 16;
 /// With fewer live orders all of it is in the cache, and looking ahead only takes time.
 pub(crate) const ORDERS_MIN: u32 = 1 << 14;
 
+/// What a command leads to, as far as can be said without looking at what may be far away.
+#[derive(Clone, Copy)]
+enum Lead<'a> {
+    Nowhere,
+    /// An order of its own that it names.
+    Number(&'a Session, OrderKey),
+    /// The level where it will rest, behind the youngest of it.
+    Rests(&'a Level),
+    /// The level with which it will trade, the oldest first.
+    Trades(&'a Level),
+}
+
 impl Engine {
-    /// Looks at what the next inputs will need; up to [`AHEAD_MAX`] of them. To be called before
-    /// they are [applied](Self::apply), by who has them already.
+    /// Has memory bring what the next inputs will need; up to [`AHEAD_MAX`] of them. To be called
+    /// before they are [applied](Self::apply), by who has them already. `fetch` asks memory for the
+    /// line of an address, and does not wait for it.
     #[inline]
-    pub fn look_ahead<'a>(&self, inputs: impl IntoIterator<Item = &'a Input>) {
+    pub fn look_ahead<'a>(
+        &self,
+        inputs: impl IntoIterator<Item = &'a Input>,
+        fetch: impl Fn(*const u8) + Copy,
+    ) {
         if ORDERS_MIN <= self.pool.live_count() {
-            self.look_at(inputs);
+            self.look_at(inputs, fetch);
         }
     }
 
     #[inline(never)]
-    fn look_at<'a>(&self, inputs: impl IntoIterator<Item = &'a Input>) {
-        let mut slots = [Slot::NONE; AHEAD_MAX];
-        for (input, slot) in inputs.into_iter().zip(&mut slots) {
-            *slot = self.slot_needed(&input.command).unwrap_or(Slot::NONE);
+    fn look_at<'a>(
+        &self,
+        inputs: impl IntoIterator<Item = &'a Input>,
+        fetch: impl Fn(*const u8) + Copy,
+    ) {
+        // In three rounds, so that what the next one looks at is there when it comes.
+        let mut leads = [Lead::Nowhere; AHEAD_MAX];
+        for (input, lead) in inputs.into_iter().zip(&mut leads) {
+            *lead = self.lead(&input.command, fetch);
         }
-        self.pool.look_at(&slots);
+        let mut slots = [Slot::NONE; AHEAD_MAX];
+        for (lead, slot) in leads.iter().zip(&mut slots) {
+            *slot = match lead {
+                Lead::Nowhere => continue,
+                Lead::Number(session, key) => session.find(*key).unwrap_or(Slot::NONE),
+                Lead::Rests(level) => level.youngest,
+                Lead::Trades(level) => level.oldest,
+            };
+            if let Some(resting) = self.pool.get(*slot) {
+                fetch(ptr::from_ref(resting).cast());
+            }
+        }
+        for (slot, lead) in slots.into_iter().zip(leads) {
+            let Some(resting) = self.pool.get(slot) else { continue };
+            for neighbor in [resting.older, resting.younger] {
+                if let Some(neighbor) = self.pool.get(neighbor) {
+                    fetch(ptr::from_ref(neighbor).cast());
+                }
+            }
+            if let Lead::Trades(_) = lead
+                && let Some(session) = self.sessions.get(resting.order.key.session_id)
+            {
+                session.fetch(resting.order.key, fetch);
+            }
+        }
     }
 
-    /// The first order that a command will look at: its own, or the one behind which it will rest, or
-    /// with which it will trade.
     #[inline]
-    fn slot_needed(&self, command: &Command) -> Option<Slot> {
-        match command {
-            Command::Enter(order) => self.slot_met(order),
-            Command::Cancel(cancel) => self.find(cancel.key),
-            Command::Modify(modify) => self.find(modify.key),
+    fn lead(&self, command: &Command, fetch: impl Fn(*const u8) + Copy) -> Lead<'_> {
+        let key = match command {
+            Command::Enter(order) => return self.lead_of(order, fetch).unwrap_or(Lead::Nowhere),
+            Command::Cancel(cancel) => cancel.key,
+            Command::Modify(modify) => modify.key,
             Command::Replace(replace) => {
                 let user_ref_num = replace.original_user_ref_num;
-                self.find(OrderKey { user_ref_num, ..replace.key })
+                OrderKey { user_ref_num, ..replace.key }
             }
-            _ => None,
-        }
+            _ => return Lead::Nowhere,
+        };
+        let Some(session) = self.sessions.get(key.session_id) else { return Lead::Nowhere };
+        session.fetch(key, fetch);
+        Lead::Number(session, key)
     }
 
     #[inline]
-    fn slot_met(&self, order: &EnterOrder) -> Option<Slot> {
-        self.sessions.get(order.key.session_id)?.look_at(order.key);
+    fn lead_of(&self, order: &EnterOrder, fetch: impl Fn(*const u8) + Copy) -> Option<Lead<'_>> {
+        self.sessions.get(order.key.session_id)?.fetch(order.key, fetch);
         let number = self.symbols.find(&order.symbol)?;
         let book = &self.books[usize::from(number) - 1];
         let ranks = book.ranks(order.side, order.quantity, order.price)?;
         let opposite = &book.opposite(order.side).displayed;
-        if opposite.best_rank() <= ranks.worst {
-            return Some(opposite.best_oldest());
-        }
-        book.side(order.side).displayed.youngest(ranks.own)
+        let lead = if opposite.best_rank() <= ranks.worst {
+            Lead::Trades(opposite.level_in_block(opposite.best_rank())?)
+        } else {
+            Lead::Rests(book.side(order.side).displayed.level_in_block(ranks.own)?)
+        };
+        let (Lead::Trades(level) | Lead::Rests(level)) = lead else { return None };
+        fetch(ptr::from_ref(level).cast());
+        Some(lead)
     }
 }
 
@@ -185,7 +240,7 @@ mod tests {
             .into_iter()
             .map(|command| Input { sequence: engine.sequence(), timestamp: Timestamp(0), command })
             .collect();
-        inputs.chunks(AHEAD_MAX + 1).for_each(|batch| engine.look_at(batch));
+        inputs.chunks(AHEAD_MAX + 1).for_each(|batch| engine.look_at(batch, |_| ()));
         assert_eq!(engine.state_hash(), before);
         engine.check_invariants();
     }

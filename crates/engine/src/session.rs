@@ -258,10 +258,10 @@ impl Session {
         self.room -= 1;
     }
 
-    /// Looks at where a number of the session's own channel will stand.
+    /// Has memory bring where a number of the session's own channel stands, or will.
     #[inline]
-    pub(crate) fn look_at(&self, key: OrderKey) {
-        self.own.live.look_at(key.user_ref_num);
+    pub(crate) fn fetch(&self, key: OrderKey, fetch: impl Fn(*const u8)) {
+        self.own.live.fetch(key.user_ref_num, fetch);
     }
 
     /// The slot of a live order.

@@ -26,9 +26,10 @@
 //!
 //! Architecture invariant: threads meet nowhere else. A slot has one writer and is not changed
 //! while a gating reader may look at it. Nothing waits inside a turn: what cannot go on says so as
-//! a value. All `unsafe` is in `slots.rs`.
+//! a value. All `unsafe` is in `slots.rs`, but for a hint to the processor in `fetch.rs`.
 
 mod sync;
+mod fetch;
 mod cursor;
 mod latest;
 mod slots;
@@ -48,6 +49,7 @@ pub mod planted;
 pub use agent::{Agent, AgentError, AgentFailure, Clock, Group, Runner, Running, launch};
 pub use consumer::{Consumer, Flow};
 pub use cursor::Cursor;
+pub use fetch::fetch;
 pub use idle::{Doorbells, IdleStrategy, Neighbors, Parker, ThreadParker, Unparker};
 pub use latest::Latest;
 pub use monitor::{Monitor, ReaderReport, RingReport};

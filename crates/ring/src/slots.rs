@@ -1,6 +1,6 @@
 //! The slots, the one end that writes them and the ends that read them in place.
 //!
-//! This is the only file with `unsafe`. The proof, for a ring of `capacity` slots:
+//! This is the only file with `unsafe` that must be proved. The proof, for a ring of `capacity` slots:
 //!
 //! 1. There is one [`Writer`] (it is made with the slots and cannot be cloned), and each gate
 //!    belongs to one [`Reader`], attached before anything was written.

@@ -135,7 +135,7 @@ impl Contender for Core {
     }
 
     fn look_ahead(&self, inputs: &[Input]) {
-        self.engine.look_ahead(inputs);
+        self.engine.look_ahead(inputs, ring::fetch);
     }
 
     fn apply(&mut self, input: &Input, trades: &mut Vec<Trade>) {

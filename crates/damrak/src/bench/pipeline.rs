@@ -14,11 +14,11 @@ use std::{
     thread,
 };
 
-use engine::Engine;
+use engine::{AHEAD_MAX, Emit, Engine};
 use flow::orders::{BalanceFile, Instruments, OrderFile, generate::Profile};
 use gateway::{Submission, sys::thread_cpu_ns};
 use journal::Durability;
-use market::{Event, Input, Output, Sequence};
+use market::{Event, Input, Output, Sequence, Timestamp};
 use ring::{AgentError, IdleStrategy, RingReport};
 use serde_json::{Value, json};
 
@@ -245,16 +245,34 @@ fn core_alone(prepared: &Prepared, row: &mut CoreRow) {
     let mut outbox = Vec::with_capacity(1 << 16);
     let mut events = 0;
     let before = thread_cpu_ns();
-    for input in &inputs {
-        let (cause, timestamp) = (input.sequence, input.timestamp);
-        engine.apply(input, &mut |event| outbox.push(Output { cause, timestamp, event }));
-        events += outbox.len() as u64;
-        outbox.clear();
+    for batch in inputs.chunks(AHEAD_MAX) {
+        engine.look_ahead(batch, ring::fetch);
+        for input in batch {
+            let (cause, timestamp) = (input.sequence, input.timestamp);
+            engine.apply_to(input, &mut Kept { outbox: &mut outbox, cause, timestamp });
+            events += outbox.len() as u64;
+            outbox.clear();
+        }
     }
     let seconds = (thread_cpu_ns() - before) as f64 / 1e9;
     row.commands_per_second.push(inputs.len() as f64 / seconds);
     row.events = events;
     row.state_hash = engine.state_hash();
+}
+
+/// Keeps the events of an input.
+struct Kept<'a> {
+    outbox: &'a mut Vec<Output>,
+    cause: Sequence,
+    timestamp: Timestamp,
+}
+
+impl Emit for Kept<'_> {
+    #[inline(always)]
+    fn emit(&mut self, event: Event) {
+        let Self { cause, timestamp, .. } = *self;
+        self.outbox.push(Output { cause, timestamp, event });
+    }
 }
 
 /// Commands that are read already.

@@ -232,7 +232,7 @@ impl Holder for Whole {
         for (place, name) in inputs.iter_mut().zip(names) {
             *place = input(name);
         }
-        self.engine.look_ahead(&inputs[..names.len().min(AHEAD_MAX)]);
+        self.engine.look_ahead(&inputs[..names.len().min(AHEAD_MAX)], ring::fetch);
     }
 
     fn add(&mut self, side: Side, price: u64) -> u64 {

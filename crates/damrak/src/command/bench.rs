@@ -107,9 +107,10 @@ struct JournalArguments {
 
 /// Measure an order file through the whole pipeline, in every layout.
 ///
-/// Source, sequencer, journal, core, ledger and a taker of events, in process, each command
-/// published by itself. `core` is the core alone on the same commands, in CPU time of its thread;
-/// the layouts are in wall time. The percentiles are of commands that are sent one at a time, each
+/// Source, sequencer, journal, core, ledger and a taker of events, in process: each command has a
+/// slot of each ring and a record of the journal to itself, and what an agent has in a turn is shown
+/// to the next at once. `core` is the core alone on the same commands, in CPU time of its thread; the
+/// layouts are in wall time. The percentiles are of commands that are sent one at a time, each
 /// when all is taken that came of the one before. Exit code 4 if a layout comes to another state.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  damrak bench pipeline\n  \

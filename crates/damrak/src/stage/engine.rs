@@ -3,9 +3,9 @@ use std::{
     sync::{Arc, Mutex, PoisonError},
 };
 
-use engine::{AHEAD_MAX, Engine};
-use market::{Input, Output, Sequence};
-use ring::{Agent, AgentError, Consumer, Cursor, Flow, Latest, Producer, Words};
+use engine::{AHEAD_MAX, Emit, Engine};
+use market::{Event, Input, Output, Sequence, Timestamp};
+use ring::{Agent, AgentError, Batch, Consumer, Cursor, Flow, Latest, Producer, Words};
 
 use super::{TURN_LIMIT, Whim, Whims};
 
@@ -188,7 +188,28 @@ impl EngineStage {
     }
 }
 
-/// What the ring has no room for.
+/// The way of an input's events into the ring, and of those it has no room for into the outbox.
+struct Outgoing<'a, 'b> {
+    cause: Sequence,
+    timestamp: Timestamp,
+    batch: &'a mut Batch<'b, Output>,
+    has_room: bool,
+    outbox: &'a mut Vec<Output>,
+}
+
+impl Emit for Outgoing<'_, '_> {
+    // A part of whoever tells an event, which is then written once, where it will be read.
+    #[inline(always)]
+    fn emit(&mut self, event: Event) {
+        let Self { cause, timestamp, .. } = *self;
+        if self.has_room && self.batch.push_with(|| Output { cause, timestamp, event }).is_some() {
+            return;
+        }
+        self.has_room = false;
+        keep(self.outbox, Output { cause, timestamp, event });
+    }
+}
+
 #[cold]
 fn keep(outbox: &mut Vec<Output>, output: Output) {
     outbox.push(output);
@@ -216,23 +237,15 @@ impl Agent for EngineStage {
         let mut work = 0;
         loop {
             // What some of them need is brought from memory side by side.
-            engine.look_ahead(inputs.peek(AHEAD_MAX));
+            engine.look_ahead(inputs.peek(AHEAD_MAX), ring::fetch);
             let limit = AHEAD_MAX.min(most - work);
             let mut batch = outputs.batch();
             let done = inputs.poll(limit, |input, _| {
                 let (cause, timestamp) = (input.sequence, input.timestamp);
-                let mut has_room = !keeps;
-                engine.apply(input, &mut |event| {
-                    // Small, so that it becomes a part of whoever tells an event: that is then
-                    // written once, where it will be read.
-                    if has_room
-                        && batch.push_with(|| Output { cause, timestamp, event }).is_some()
-                    {
-                        return;
-                    }
-                    has_room = false;
-                    keep(outbox, Output { cause, timestamp, event });
-                });
+                let has_room = !keeps;
+                let batch = &mut batch;
+                let mut outgoing = Outgoing { cause, timestamp, batch, has_room, outbox };
+                engine.apply_to(input, &mut outgoing);
                 if cause.0 >= *hash_next {
                     *hash_next += hash_every;
                     // The ring has only lappable readers, so it always has room.

@@ -99,6 +99,12 @@ impl Ladder {
         far.expect("the best level is somewhere").1.oldest
     }
 
+    /// The level of a rank, if that is in the window.
+    #[inline]
+    pub(crate) fn level_in_block(&self, rank: u32) -> Option<&Level> {
+        self.window.level_in_block(rank)
+    }
+
     /// The last order of a rank, if that is in the window.
     #[inline]
     pub(crate) fn youngest(&self, rank: u32) -> Option<Slot> {

@@ -124,13 +124,13 @@ impl Window {
 
     /// The level of a rank, with orders or without, if it is covered and in a block.
     #[inline]
-    pub(crate) fn level_in_block(&self, rank: u32) -> Option<Level> {
+    pub(crate) fn level_in_block(&self, rank: u32) -> Option<&Level> {
         if !self.covers(rank) {
             return None;
         }
         let strip = self.strip(rank / STRIP_LEN);
         let block = self.strips[strip].blocks[block(rank)].as_ref()?;
-        Some(block.0.0[place(rank)])
+        Some(&block.0.0[place(rank)])
     }
 
     /// Puts a block where a rank is that is covered and in no block.

@@ -136,10 +136,12 @@ impl Numbers {
         self.elder.as_ref()?.find(number)
     }
 
-    /// Looks at where a number leads.
+    /// Has memory bring where a number leads.
     #[inline]
-    pub(crate) fn look_at(&self, number: u32) {
-        core::hint::black_box(self.latest.get(self.place(number)).copied());
+    pub(crate) fn fetch(&self, number: u32, fetch: impl Fn(*const u8)) {
+        if let Some(place) = self.latest.get(self.place(number)) {
+            fetch(core::ptr::from_ref(place).cast());
+        }
     }
 
     /// Adds an order whose number is above all before.

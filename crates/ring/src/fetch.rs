@@ -1,0 +1,15 @@
+//! Asking memory for what will be needed soon. The one `unsafe` block is a hint to the processor.
+#![allow(unsafe_code)]
+
+/// Asks memory for the cache line of an address, and does not wait for it. Whatever the address is,
+/// nothing comes of it but time.
+#[inline(always)]
+pub fn fetch(place: *const u8) {
+    #[cfg(target_arch = "x86_64")]
+    {
+        use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+        // SAFETY: a prefetch reads nothing, and faults at no address.
+        unsafe { _mm_prefetch::<_MM_HINT_T0>(place.cast()) };
+    }
+    let _ = place;
+}
