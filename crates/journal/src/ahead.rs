@@ -47,6 +47,9 @@ struct Work {
     mark: Mark,
     preparing: Option<Preparing>,
     zeros: Buffer,
+    /// Commits do not sync, so blocks that are taken and not written yet do as well as zeros. Where
+    /// they do, the first sync of such a block would have to say that it is written now.
+    allocates: bool,
 }
 
 struct Preparing {
@@ -65,9 +68,24 @@ impl Preparing {
 impl Work {
     /// Begins to make the next segment, of so many bytes.
     fn prepare(&mut self, bytes: u64) -> io::Result<()> {
-        let file = self.storage.create(PREPARED_FILE)?;
-        self.preparing = Some(Preparing { file, offset: 0, bytes });
-        Ok(())
+        let mut file = self.storage.create(PREPARED_FILE)?;
+        let allocated = if self.allocates && bytes > 0 { file.allocate(bytes) } else { Ok(false) };
+        let synced = allocated.and_then(|is_there| {
+            if is_there {
+                file.sync()?;
+            }
+            Ok(if is_there { bytes } else { 0 })
+        });
+        match synced {
+            Ok(offset) => {
+                self.preparing = Some(Preparing { file, offset, bytes });
+                Ok(())
+            }
+            Err(error) => {
+                self.abandon();
+                Err(error)
+            }
+        }
     }
 
     /// Goes on with it; the file, if that was the last step.
@@ -206,7 +224,9 @@ impl Ahead {
     ) -> io::Result<Self> {
         let zeros = Buffer::zeroed(ZEROS_STEP);
         let sequence = mark.sequence();
-        let work = Work { storage: storage.second(), mark, preparing: None, zeros };
+        // In order, the same calls give the same bytes in the same files wherever they are.
+        let allocates = durability != Durability::Synced && !storage.is_in_order();
+        let work = Work { storage: storage.second(), mark, preparing: None, zeros, allocates };
         if storage.is_in_order() {
             return Ok(Self::Here(Box::new(Here { work, news: Vec::new() })));
         }

@@ -7,6 +7,8 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use rustix::{fs::FallocateFlags, io::Errno};
+
 use crate::{
     segment::{Name, read_name},
     uring::Uring,
@@ -119,6 +121,16 @@ pub trait StorageFile: Send {
     fn write_synced(&mut self, offset: u64, bytes: &[u8]) -> io::Result<()> {
         self.write_at(offset, bytes)?;
         self.sync()
+    }
+
+    /// Takes the room of the first `len` bytes at once, which read as zeros where nothing was written;
+    /// false, and nothing is done, where there is no such way.
+    ///
+    /// # Errors
+    /// There is no such room.
+    fn allocate(&mut self, len: u64) -> io::Result<bool> {
+        let _ = len;
+        Ok(false)
     }
 
     /// Drops all from byte `len` on.
@@ -400,6 +412,17 @@ impl StorageFile for FolderFile {
         }
         self.write_at(offset + written as u64, &bytes[written..])?;
         if self.is_durable { Ok(()) } else { self.sync() }
+    }
+
+    fn allocate(&mut self, len: u64) -> io::Result<bool> {
+        loop {
+            match rustix::fs::fallocate(&self.file, FallocateFlags::empty(), 0, len) {
+                Ok(()) => return Ok(true),
+                Err(Errno::INTR) => {}
+                Err(Errno::OPNOTSUPP | Errno::NOSYS) => return Ok(false),
+                Err(error) => return Err(error.into()),
+            }
+        }
     }
 
     fn truncate(&mut self, len: u64) -> io::Result<()> {

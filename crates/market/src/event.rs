@@ -23,7 +23,10 @@ const _: () = assert!(size_of::<Output>() <= 128, "an output fits two cache line
 /// Order events go to the owner and, where the order was in the book, to the feed:
 /// `Accepted` (owner) · `Booked` (feed, if displayed) · `Traded` (both owners, feed) · `Canceled`, `Modified`,
 /// `Replaced` (owner, and feed where it knew the order).
+///
+/// The kind stands first, so that who passes an event over looks at the front of it only.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
 pub enum Event {
     /// The day went on to its next part.
     System(SystemEvent),

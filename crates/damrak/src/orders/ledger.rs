@@ -19,6 +19,16 @@ pub struct Balance {
     pub version: u64,
 }
 
+impl Balance {
+    #[inline]
+    fn held_mut(&mut self, bucket: Bucket) -> &mut u128 {
+        match bucket {
+            Bucket::Reserved => &mut self.reserved,
+            _ => &mut self.available,
+        }
+    }
+}
+
 /// Keeps every balance by the movements that the engine tells, and by nothing else.
 pub struct LedgerSink {
     asset_count: usize,
@@ -116,21 +126,32 @@ impl LedgerSink {
     pub(super) const HEADER: &str = "sequence,timestamp,kind,asset,amount,from_account,from_bucket,\
         from_version,to_account,to_bucket,to_version,order_id,trade_id";
 
+    #[inline]
     fn book(&mut self, entry: &LedgerEntry) -> Result<(), String> {
         let amount = entry.amount.get();
-        self.move_amount(&entry.from, entry.asset_id, |held| held.checked_sub(amount))?;
-        self.move_amount(&entry.to, entry.asset_id, |held| held.checked_add(amount))?;
-        let brought_in = &mut self.brought_in[usize::from(entry.asset_id.0) - 1];
+        let asset = usize::from(entry.asset_id.0).wrapping_sub(1);
+        let Some(brought_in) = self.brought_in.get_mut(asset) else {
+            return Err(format!("there is no asset {}", entry.asset_id.0));
+        };
+        self.entries += 1;
         if entry.from.bucket == Bucket::Outside {
             *brought_in += amount;
+        } else {
+            let balance = self.balance_mut(&entry.from, asset)?;
+            let held = balance.held_mut(entry.from.bucket);
+            let less = held.checked_sub(amount);
+            *held = less.ok_or_else(|| format!("{:?} has only {held}", entry.from))?;
         }
         if entry.to.bucket == Bucket::Outside {
-            *brought_in -= amount;
+            self.brought_in[asset] -= amount;
+        } else {
+            let held = self.balance_mut(&entry.to, asset)?.held_mut(entry.to.bucket);
+            let more = held.checked_add(amount);
+            *held = more.ok_or_else(|| format!("{:?} has {held} already", entry.to))?;
         }
-        self.entries += 1;
         match entry.kind {
-            LedgerKind::MoveOut => self.gone[usize::from(entry.asset_id.0) - 1] += amount,
-            LedgerKind::MoveIn => self.come[usize::from(entry.asset_id.0) - 1] += amount,
+            LedgerKind::MoveOut => self.gone[asset] += amount,
+            LedgerKind::MoveIn => self.come[asset] += amount,
             LedgerKind::Deposit => {}
             _ => return Ok(()),
         }
@@ -138,36 +159,23 @@ impl LedgerSink {
         Ok(())
     }
 
-    fn move_amount(
-        &mut self,
-        place: &LedgerPlace,
-        asset_id: AssetId,
-        change: impl Fn(u128) -> Option<u128>,
-    ) -> Result<(), String> {
-        let asset = usize::from(asset_id.0).checked_sub(1).filter(|it| *it < self.asset_count);
-        let asset = asset.ok_or_else(|| format!("there is no asset {}", asset_id.0))?;
-        if place.bucket == Bucket::Outside {
-            return Ok(());
-        }
+    /// The balance that a movement touches, which is the next one there.
+    #[inline]
+    fn balance_mut(&mut self, place: &LedgerPlace, asset: usize) -> Result<&mut Balance, String> {
         let index = place.account_id.0 as usize * self.asset_count + asset;
         if self.balances.len() <= index {
             self.balances.resize(index + 1, Balance::default());
         }
         let balance = &mut self.balances[index];
-        let held = match place.bucket {
-            Bucket::Reserved => &mut balance.reserved,
-            _ => &mut balance.available,
-        };
-        *held = change(*held).ok_or_else(|| format!("{place:?} has only {held}"))?;
         if place.version < balance.version {
             return Err(format!("{place:?} comes after version {}", balance.version));
         }
         balance.version = place.version;
-        Ok(())
+        Ok(balance)
     }
 
-    fn write(&mut self, output: &Output, entry: &LedgerEntry) -> std::io::Result<()> {
-        let Some(file) = &mut self.file else { return Ok(()) };
+    #[inline(never)]
+    fn write(file: &mut FileWriter, output: &Output, entry: &LedgerEntry) -> std::io::Result<()> {
         writeln!(
             file,
             "{},{},{},{},{},{},{},{},{},{},{},{},{}",
@@ -189,12 +197,15 @@ impl LedgerSink {
 }
 
 impl Sink for LedgerSink {
+    #[inline]
     fn take(&mut self, output: &Output, _is_of_replace: bool) -> Result<(), AgentError> {
         if let Event::Ledger(entry) = &output.event {
             self.book(entry).map_err(|what| {
                 format!("the ledger does not add up at input {}: {what}", output.cause.0)
             })?;
-            self.write(output, entry)?;
+            if let Some(file) = &mut self.file {
+                Self::write(file, output, entry)?;
+            }
         }
         if let Some(origin) = &mut self.origin {
             origin.take(output)?;
