@@ -8,6 +8,7 @@ pub(crate) mod matching;
 pub(crate) mod sharing;
 
 use alloc::boxed::Box;
+use core::hint::select_unpredictable;
 
 use market::{Display, Instrument, Phase, Price, Quantity, Side};
 
@@ -267,7 +268,7 @@ impl Book {
 
     #[inline]
     pub(crate) fn side_mut(&mut self, side: Side) -> &mut BookSide {
-        if side.is_buy() { &mut self.bids } else { &mut self.asks }
+        select_unpredictable(side.is_buy(), &mut self.bids, &mut self.asks)
     }
 
     /// The orders of a side that are for an auction only, if there ever was one.
@@ -292,7 +293,7 @@ impl Book {
     #[inline]
     pub(crate) fn rank(&self, side: Side, price: Price) -> u32 {
         let number = self.number(price);
-        if side.is_buy() { self.number_max - number } else { number }
+        select_unpredictable(side.is_buy(), self.number_max - number, number)
     }
 
     /// Where an order stands on either side; `None` if it has a quantity or a price that none may

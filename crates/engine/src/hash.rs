@@ -15,7 +15,7 @@ use market::{
 
 use crate::{
     money::{account::AssetLimits, fees::Fees, moves::MoveCounts, terms::NO_TERMS},
-    order::{Order, Progress},
+    order::{Kind, Order, Progress},
     reserve::Reserve,
     session::Session,
     standing::Standing,
@@ -126,13 +126,19 @@ pub(crate) fn order(order: &Order) -> u64 {
 /// A resting order when it had come so far.
 #[inline]
 pub(crate) fn order_before(order: &Order, progress: Progress) -> u64 {
-    order_identity(order).wrapping_add(order_progress(order, progress))
+    order_identity(order, order.kind()).wrapping_add(order_progress(order, progress))
+}
+
+/// As [`order`], of which the kind is known already.
+#[inline(always)]
+pub(crate) fn order_of_kind(order: &Order, kind: Kind) -> u64 {
+    order_identity(order, kind).wrapping_add(order_progress(order, order.progress()))
 }
 
 /// What never changes while an order rests but by a modify. Quantity is part of it, so that what is
 /// canceled follows from what is open and what was executed.
 #[inline(always)]
-fn order_identity(order: &Order) -> u64 {
+fn order_identity(order: &Order, kind: Kind) -> u64 {
     let key = &order.key;
     let name = u64::from(key.user_ref_num)
         | u64::from(key.session_id.0) << 32
@@ -141,7 +147,7 @@ fn order_identity(order: &Order) -> u64 {
     let owner = u64::from(u32::from_le_bytes(*order.firm.as_bytes()))
         | u64::from(order.instrument_id.0) << 32
         | u64::from(order.group_id) << 48;
-    let named = fold_pair(order.order_id.0.wrapping_mul(ORDER_IDENTITY) ^ order.kind(), name);
+    let named = fold_pair(order.order_id.0.wrapping_mul(ORDER_IDENTITY) ^ kind.0, name);
     fold_pair(named ^ terms, owner)
 }
 

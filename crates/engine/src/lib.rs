@@ -806,16 +806,17 @@ impl Engine {
             trades,
             hash,
             emit,
-            price_first: None,
-            price_last: None,
+            price_first: Price::ZERO,
+            price_last: Price::ZERO,
         };
         book.cross(pool, order, limit, &mut settlement);
-        let prices = settlement.price_first.zip(settlement.price_last);
+        let (first, last) = (settlement.price_first, settlement.price_last);
         self.touch(order.instrument_id);
-        if let Some((first, last)) = prices {
+        let has_traded = last != Price::ZERO;
+        if has_traded {
             self.note_trades(order.instrument_id, first, last);
         }
-        prices.map(|(_, last)| last)
+        has_traded.then_some(last)
     }
 
     /// Cancels all that is left of an order that does not rest.

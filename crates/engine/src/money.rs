@@ -21,6 +21,7 @@ mod invariants;
 mod snapshot;
 
 use alloc::vec::Vec;
+use core::hint::select_unpredictable;
 
 use market::{
     AccountId, AssetId, Bucket, Event, InstrumentId, LedgerEntry, LedgerKind, LedgerPlace,
@@ -77,6 +78,14 @@ pub(crate) struct Asked<'a> {
     pub(crate) leaves: Quantity,
     /// The order that it replaces, and whose reservation it takes over.
     pub(crate) original: Option<&'a Order>,
+}
+
+/// A plain order that is done, with what it held something for.
+pub(crate) struct DoneOrder {
+    pub(crate) order_id: OrderId,
+    pub(crate) side: Side,
+    pub(crate) price: Price,
+    pub(crate) leaves: Quantity,
 }
 
 /// What was held for an order that comes in.
@@ -203,28 +212,41 @@ impl Money {
         Some(Held { asset_id, account_id, amount, version })
     }
 
-    /// Gives back all that is held for a resting order, which is done.
+    /// A plain order is done, and all that is held for it is given back.
     #[inline(always)]
-    pub(crate) fn release_all(
+    pub(crate) fn release_plain(
         &mut self,
-        order: &Order,
-        leaves: Quantity,
+        session_id: SessionId,
+        instrument_id: InstrumentId,
+        order: &DoneOrder,
         hash: &mut StateHash,
         emit: &mut (impl Emit + ?Sized),
     ) {
-        let Some(terms) = self.terms(order.instrument_id) else { return };
-        if terms.is_position() {
-            let emit = &mut |event| emit.emit(event);
-            return self.release_paid(order, leaves, Quantity::ZERO, hash, emit);
+        let account_id = self.account_id(session_id);
+        if account_id != AccountId::VENUE {
+            self.briefs[account_id.0 as usize].live_orders -= 1;
         }
-        let amount = terms.reservation(order.side, order.price(), leaves);
-        let asset_id = paid_with(terms, order.side);
-        let account_id = self.account_id(order.key.session_id);
-        self.shift(asset_id, &hold(LedgerKind::Release, account_id, amount, order), hash, emit);
+        let Some(&terms) = self.terms(instrument_id) else { return };
+        let DoneOrder { order_id, side, price, leaves } = *order;
+        if terms.is_position() && side.is_buy() {
+            let holding = &mut self.holdings[usize::from(terms.0.base.0) - 1];
+            holding.change_buying(account_id, terms.goods(leaves), 0);
+        }
+        let amount = terms.reservation(side, price, leaves);
+        let asset_id = paid_with(&terms, side);
+        let kind = LedgerKind::Release;
+        let shift = Shift { kind, account_id, amount, order_id, trade_id: NO_TRADE };
+        self.shift(asset_id, &shift, hash, emit);
+    }
+
+    /// What was held for an order is held for one that rests.
+    #[inline(always)]
+    pub(crate) fn add_live_held(&mut self, held: &Held) {
+        self.briefs[held.account_id.0 as usize].live_orders += 1;
     }
 
     /// An order of a session became live.
-    #[inline(always)]
+    #[inline]
     pub(crate) fn add_live(&mut self, session_id: SessionId) {
         if !self.is_used {
             return;
@@ -821,7 +843,7 @@ fn is_market_buy(order: &Order) -> bool {
 /// What an order of this side pays with, or delivers.
 #[inline]
 fn paid_with(terms: &Terms, side: Side) -> AssetId {
-    if side.is_buy() { terms.0.quote } else { terms.0.base }
+    select_unpredictable(side.is_buy(), terms.0.quote, terms.0.base)
 }
 
 /// An amount that is held for an order, or is not any more.

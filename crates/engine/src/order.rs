@@ -113,6 +113,18 @@ impl Waits {
     }
 }
 
+/// What kind of order one is, in a word that is loaded at once.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Kind(pub(crate) u64);
+
+impl Kind {
+    /// True if it is for an auction only.
+    #[inline]
+    pub(crate) fn waits(self) -> bool {
+        self.0 >> 52 & 0xF != 0
+    }
+}
+
 /// What trading changes of an [`Order`], in lots.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Progress {
@@ -276,19 +288,17 @@ impl Order {
         self.life = self.life & 0xF | (waits as u8) << 4;
     }
 
-    /// True for a live order that is in the book with all of it, and tied to nothing.
+    /// True for a live order that is not in the book with all of it, or is tied to something.
     #[inline]
-    pub(crate) fn is_plain(&self) -> bool {
-        let Self { is_reserve, life, is_instructed, .. } = *self;
-        u8::from(is_reserve) | u8::from(is_instructed) | life >> 4 == 0
+    pub(crate) fn is_told_more(&self) -> bool {
+        self.is_reserve | self.is_instructed
     }
 
-    /// What kind of order it is, in one word: whatever the state hash takes of it but its names and
-    /// numbers.
+    /// What kind of order it is, whatever the state hash takes of it but its names and numbers.
     #[inline(always)]
-    pub(crate) fn kind(&self) -> u64 {
+    pub(crate) fn kind(&self) -> Kind {
         let [one, other] = *self.self_match_group.as_bytes();
-        u64::from_le_bytes([
+        Kind(u64::from_le_bytes([
             one,
             other,
             self.display.code(),
@@ -297,7 +307,7 @@ impl Order {
             self.self_match_prevention.code(),
             self.life,
             self.side.code(),
-        ])
+        ]))
     }
 
     /// Limit, in ticks; [`Price::ZERO`] for a market order, which never rests.

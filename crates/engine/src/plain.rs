@@ -5,14 +5,15 @@
 //! Invariant: a plain order becomes what it would have become on the long way
 //! ([`Engine::enter`], [`Engine::cancel`]), event for event. Whoever adds something that orders
 //! could be told, or that could happen to them, makes what has to do with it not plain here
-//! ([`asks_for_more`], [`Order::is_plain`](crate::order::Order::is_plain), [`Book::is_plain`](crate::book::Book::is_plain)) or adds it here as well.
+//! ([`asks_for_more`], [`Order::is_told_more`](crate::order::Order::is_told_more),
+//! [`Book::is_plain`](crate::book::Book::is_plain)) or adds it here as well.
 
 use market::{
     Accepted, Booked, CancelOrder, CancelReason, Canceled, Conditions, Display, EnterOrder, Event,
     Firm, InstrumentId, OrderId, OrderType, Quantity, TimeInForce,
 };
 
-use crate::{Emit, Engine, hash, order::Order};
+use crate::{Emit, Engine, hash, money::DoneOrder, order::Order};
 
 /// True if an order asks for more than to trade at its limit, and to rest or not.
 #[inline]
@@ -85,7 +86,8 @@ impl Engine {
         if let Some(held) = held {
             emit.emit(Event::Ledger(held.entry(order_id)));
         }
-        let may_rest = order.time_in_force.may_rest();
+        // The only life of a plain order that does not rest.
+        let may_rest = order.time_in_force != TimeInForce::ImmediateOrCancel;
         if book.opposite(order.side).best_rank() <= ranks.worst || !may_rest {
             self.trade_plain(order, order_id, instrument_id, emit);
             return true;
@@ -94,7 +96,9 @@ impl Engine {
         let slot = book.side_mut(side).displayed.append(pool, ranks.own, || order);
         hash.add(hash::order(&order));
         session.add_live_plain(key, slot);
-        money.add_live(key.session_id);
+        if let Some(held) = &held {
+            money.add_live_held(held);
+        }
         emit.emit(Event::Booked(Booked {
             order_id,
             instrument_id,
@@ -155,17 +159,20 @@ impl Engine {
         let Some(session) = sessions.get_mut(key.session_id) else { return false };
         let Some(slot) = session.find_plain(key) else { return false };
         let order = &pool[slot].order;
-        if !order.is_plain() {
+        let kind = order.kind();
+        if order.is_told_more() || kind.waits() {
             return false;
         }
-        let book = &mut books[usize::from(order.instrument_id.0) - 1];
+        let instrument_id = order.instrument_id;
+        let book = &mut books[usize::from(instrument_id.0) - 1];
         if book.is_pegged {
             return false;
         }
-        hash.remove(hash::order(order));
-        let (order_id, instrument_id) = (order.order_id, order.instrument_id);
-        let (side, display, leaves) = (order.side, order.display, order.leaves());
-        let rank = book.rank(side, order.price());
+        let (order_id, side, price, leaves) =
+            (order.order_id, order.side, order.price(), order.leaves());
+        let display = order.display;
+        hash.remove(hash::order_of_kind(order, kind));
+        let rank = book.rank(side, price);
         book.side_mut(side).ladder_mut(display).remove(pool, rank, slot);
         session.remove_live_plain(key);
         emit.emit(Event::Canceled(Canceled {
@@ -179,9 +186,8 @@ impl Engine {
             reason: CancelReason::User,
         }));
         if money.is_used() {
-            money.remove_live(key.session_id);
-            // It stays in its slot until that is used again.
-            money.release_all(&pool[slot].order, leaves, hash, emit);
+            let order = DoneOrder { order_id, side, price, leaves };
+            money.release_plain(key.session_id, instrument_id, &order, hash, emit);
         }
         true
     }

@@ -55,13 +55,13 @@ impl Sessions {
     /// A session, if there is one of that number.
     #[inline]
     pub(crate) fn get(&self, session_id: SessionId) -> Option<&Session> {
-        self.sessions.get(usize::from(session_id.0).checked_sub(1)?)
+        self.sessions.get(usize::from(session_id.0).wrapping_sub(1))
     }
 
     /// A session, to change, if there is one of that number.
     #[inline]
     pub(crate) fn get_mut(&mut self, session_id: SessionId) -> Option<&mut Session> {
-        self.sessions.get_mut(usize::from(session_id.0).checked_sub(1)?)
+        self.sessions.get_mut(usize::from(session_id.0).wrapping_sub(1))
     }
 
     /// The session of a live order.

@@ -34,10 +34,10 @@ pub(crate) struct Settlement<'a, E: ?Sized> {
     pub(crate) trades: &'a mut Trades,
     pub(crate) hash: &'a mut StateHash,
     pub(crate) emit: &'a mut E,
-    /// Of the incoming order's first trade.
-    pub(crate) price_first: Option<Price>,
-    /// Of the incoming order's last trade.
-    pub(crate) price_last: Option<Price>,
+    /// Of the incoming order's first trade; [`Price::ZERO`] before it.
+    pub(crate) price_first: Price,
+    /// Of the incoming order's last trade; [`Price::ZERO`] before the first.
+    pub(crate) price_last: Price,
 }
 
 impl<E: Emit + ?Sized> Settle for Settlement<'_, E> {
@@ -127,8 +127,9 @@ impl<E: Emit + ?Sized> Settlement<'_, E> {
     fn tell_traded(&mut self, met: &Match<'_>) {
         let Match { maker, taker, quantity, .. } = met;
         self.trade_id_last.0 += 1;
-        self.price_first.get_or_insert(maker.price());
-        self.price_last = Some(maker.price());
+        let is_first = self.price_first == Price::ZERO;
+        self.price_first = if is_first { maker.price() } else { self.price_first };
+        self.price_last = maker.price();
         let traded = Traded {
             trade_id: *self.trade_id_last,
             instrument_id: taker.instrument_id,
@@ -142,7 +143,11 @@ impl<E: Emit + ?Sized> Settlement<'_, E> {
         };
         self.trades.add(&traded, self.hash);
         self.emit.emit(Event::Traded(traded));
-        self.money.settle(met, *self.trade_id_last, self.hash, self.emit);
+        if self.money.is_used() {
+            // Made again, so that what is not paid for needs none in memory.
+            let met = Match { ..*met };
+            self.money.settle(&met, *self.trade_id_last, self.hash, self.emit);
+        }
     }
 
     /// A resting order that is told more than its limit met another, and is in its slot still.

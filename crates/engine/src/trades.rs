@@ -53,7 +53,7 @@ impl Trades {
     }
 
     /// Keeps a trade, in place of the oldest if there are enough.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn add(&mut self, traded: &Traded, hash: &mut StateHash) {
         self.keep(
             Kept {
@@ -147,15 +147,16 @@ impl Trades {
         }
     }
 
+    #[inline(always)]
     fn keep(&mut self, mut trade: Kept, hash: &mut StateHash) {
         trade.hash = trade.element();
-        hash.add(trade.hash);
         if self.kept.len() < TRADES_KEPT {
+            hash.add(trade.hash);
             self.kept.push(trade);
             return;
         }
         let oldest = &mut self.kept[self.oldest];
-        hash.remove(oldest.hash);
+        hash.change(oldest.hash, trade.hash);
         *oldest = trade;
         self.oldest = (self.oldest + 1) % TRADES_KEPT;
     }
@@ -187,7 +188,7 @@ impl Kept {
         hash: 0,
     };
 
-    #[inline]
+    #[inline(always)]
     fn element(&self) -> u64 {
         let key = |key: &OrderKey| {
             u64::from(key.session_id.0) << 48

@@ -1,5 +1,7 @@
 //! What orders in an instrument cost.
 
+use core::hint::select_unpredictable;
+
 use market::{MoneyClass, MoneyTerms, Price, Quantity, Side};
 
 use crate::order::{PRICE_MAX, QUANTITY_LIMIT, QUANTITY_MAX};
@@ -31,13 +33,18 @@ impl Terms {
     }
 
     /// Units of the quote asset for so many lots at this price, rounded down.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn cost(&self, price: Price, quantity: Quantity) -> u128 {
         let amount = price.0 * quantity.0;
         let product = u128::from(amount) * u128::from(self.0.quote_numerator);
         if self.0.quote_denominator == 1 {
             return product;
         }
+        self.divide(product)
+    }
+
+    #[inline(never)]
+    fn divide(&self, product: u128) -> u128 {
         match u64::try_from(product) {
             Ok(product) => u128::from(product / self.0.quote_denominator),
             Err(_) => product / u128::from(self.0.quote_denominator),
@@ -58,8 +65,16 @@ impl Terms {
 
     /// What an order with a limit holds while so much of it is open: what it could still cost, or
     /// what it could still deliver.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn reservation(&self, side: Side, price: Price, leaves: Quantity) -> u128 {
-        if side.is_buy() { self.cost(price, leaves) } else { self.goods(leaves) }
+        // Of two sides nobody knows which comes next, so neither is a branch.
+        let buys = side.is_buy();
+        let amount = select_unpredictable(buys, price.0 * leaves.0, leaves.0);
+        let units = select_unpredictable(buys, self.0.quote_numerator, self.0.base_units);
+        let product = u128::from(amount) * u128::from(units);
+        if self.0.quote_denominator == 1 || !buys {
+            return product;
+        }
+        self.cost(price, leaves)
     }
 }
