@@ -26,6 +26,7 @@ mod writer;
 mod reader;
 mod judgement;
 mod recovery;
+mod beside;
 mod cut;
 mod follow;
 mod retention;

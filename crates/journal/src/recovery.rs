@@ -8,6 +8,7 @@ use std::{
 };
 
 use crate::{
+    beside::{BESIDE_RECORDS_MIN, Shown, read_beside},
     error::{BoxError, Damage, DamageKind, HeaderFault, OpenError, ReadError, VerifyError},
     judgement::{self, Behind, CopyState, HeadVerdict, Verdict, judge_end, judge_head},
     mark::{self, Mark},
@@ -402,8 +403,33 @@ pub(crate) fn read<E: Into<BoxError>>(
     storage: &mut dyn Storage,
     segments: &[u64],
     mark: mark::Found,
-    Range { from, until }: Range,
+    range: Range,
     replay: &mut impl FnMut(Record<'_>) -> Result<(), E>,
+) -> Result<(Report, Option<End>), ReadError> {
+    let show = &mut |Shown { path, offset, record }: Shown<'_>| {
+        replay(record).map_err(|error| ReadError::Refused {
+            path: path.to_owned(),
+            offset,
+            sequence: record.sequence,
+            source: error.into(),
+        })
+    };
+    // As many at least, for the last segment may have any number.
+    let first = segments.get(index_of(segments, range.from)).unwrap_or(&0);
+    let record_count = segments.last().map_or(0, |last| last.saturating_sub(*first));
+    match BESIDE_RECORDS_MIN <= record_count {
+        true => read_beside(storage, segments, mark, range, show),
+        false => read_here(storage, segments, mark, range, show),
+    }
+}
+
+/// As [`read`], on the calling thread.
+pub(crate) fn read_here(
+    storage: &mut dyn Storage,
+    segments: &[u64],
+    mark: mark::Found,
+    Range { from, until }: Range,
+    show: &mut dyn FnMut(Shown<'_>) -> Result<(), ReadError>,
 ) -> Result<(Report, Option<End>), ReadError> {
     let mut report = Report::default();
     let mark_path = storage.place().join(MARK_FILE);
@@ -436,7 +462,7 @@ pub(crate) fn read<E: Into<BoxError>>(
             if end.is_none() && index > 0 {
                 // It never had a record: the one before it is where to begin, and to go on.
                 let from = segments[index - 1];
-                return read(storage, segments, mark, Range { from, until }, replay);
+                return read_here(storage, segments, mark, Range { from, until }, show);
             }
             let Segment { path, file_len, .. } = segment;
             report.cut = Some(Cut { path, offset: 0, byte_count: file_len });
@@ -456,7 +482,7 @@ pub(crate) fn read<E: Into<BoxError>>(
             _ => {}
         }
         report.add_segment(&header);
-        end = Some(segment.read_records(&header, file, &mut report, until, replay)?);
+        end = Some(segment.read_records(&header, file, &mut report, until, show)?);
         let is_cut_short =
             segment.next.is_some_and(|next| until < u64::MAX && report.last_sequence + 1 < next);
         if report.last_sequence >= until || is_cut_short {
@@ -628,13 +654,13 @@ impl Segment {
     }
 
     /// Replays the records, and says where the whole ones end.
-    fn read_records<E: Into<BoxError>>(
+    fn read_records(
         &self,
         header: &SegmentHeader,
         file: Box<dyn StorageFile>,
         report: &mut Report,
         until: u64,
-        replay: &mut impl FnMut(Record<'_>) -> Result<(), E>,
+        show: &mut dyn FnMut(Shown<'_>) -> Result<(), ReadError>,
     ) -> Result<End, ReadError> {
         let Report { last_sequence, last_timestamp, .. } = *report;
         let mut reader =
@@ -669,7 +695,7 @@ impl Segment {
                             is_empty,
                         });
                     }
-                    self.replay(&reader, report, replay)?;
+                    self.show(&reader, report, show)?;
                     report.byte_count += reader.offset() - start;
                     told.batch_count += 1;
                     is_empty = report.last_sequence < self.first_sequence;
@@ -748,11 +774,11 @@ impl Segment {
     }
 
     /// Shows the records of a batch.
-    fn replay<E: Into<BoxError>>(
+    fn show(
         &self,
         reader: &SegmentReader,
         report: &mut Report,
-        replay: &mut impl FnMut(Record<'_>) -> Result<(), E>,
+        show: &mut dyn FnMut(Shown<'_>) -> Result<(), ReadError>,
     ) -> Result<(), ReadError> {
         for index in 0..reader.record_count() {
             let (offset, mut record) = reader.record(index);
@@ -760,12 +786,7 @@ impl Segment {
                 let (_, before) = reader.record(index - 1);
                 (record.kind, record.payload) = (before.kind, before.payload);
             }
-            replay(record).map_err(|error| ReadError::Refused {
-                path: self.path.clone(),
-                offset,
-                sequence: record.sequence,
-                source: error.into(),
-            })?;
+            show(Shown { path: &self.path, offset, record })?;
             report.add_record(&record);
         }
         Ok(())

@@ -1,4 +1,9 @@
-use std::io::{self, ErrorKind};
+use std::{
+    io::{self, ErrorKind},
+    panic,
+    sync::mpsc,
+    thread,
+};
 
 use xxhash_rust::xxh3::Xxh3;
 
@@ -13,6 +18,12 @@ use crate::{
 };
 
 const CHUNK_LEN: usize = 4 << 20;
+
+/// For a shorter file a thread is not worth its while.
+const BESIDE_LEN_MIN: u64 = 1 << 20;
+
+/// So many sections that were read may wait, so that memory is bounded.
+const SECTIONS_WAITING: usize = 32;
 
 /// A snapshot that was read to its end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,27 +48,50 @@ pub fn read_snapshot<E: Into<BoxError>>(
     visit: &mut impl FnMut(u16, &[u8]) -> Result<(), E>,
 ) -> Result<SnapshotSummary, SnapshotError> {
     let path = storage.place().join(snapshot_file_name(sequence));
-    let failed = |offset, fault| SnapshotError { path: path.clone(), offset, fault };
+    let failed = |(offset, fault)| SnapshotError { path: path.clone(), offset, fault };
+    let mut show = |(offset, code, bytes): Shown<'_>| {
+        visit(code, bytes).map_err(|error| (offset, SnapshotFault::Refused(error.into())))
+    };
     let mut source = Source::open(storage, sequence)
-        .map_err(|error| failed(0, SnapshotFault::Storage(error)))?;
-    let header = source.header(journal_id, sequence).map_err(|fault| failed(0, fault))?;
-    let seed = header.seed();
-    let mut nth = 0;
-    loop {
-        let offset = source.offset;
-        let failed = |fault| failed(offset, fault);
-        match source.section(seed, nth).map_err(failed)? {
-            (END_CODE, end) => {
-                let section_count = source.end(end).map_err(failed)?;
-                return Ok(SnapshotSummary { header, section_count, byte_count: source.len });
-            }
-            (code, range) => {
-                let bytes = &source.chunk[range];
-                visit(code, bytes).map_err(|error| failed(SnapshotFault::Refused(error.into())))?;
-            }
-        }
-        nth += 1;
-    }
+        .map_err(|error| failed((0, SnapshotFault::Storage(error))))?;
+    let header = source.header(journal_id, sequence).map_err(|fault| failed((0, fault)))?;
+    let byte_count = source.len;
+    let read = match BESIDE_LEN_MIN <= byte_count {
+        true => sections_beside(source, &header, &mut show),
+        false => source.sections(&header, &mut show),
+    };
+    let section_count = read.map_err(failed)?;
+    Ok(SnapshotSummary { header, section_count, byte_count })
+}
+
+/// What is wrong, and where.
+type Wrong = (u64, SnapshotFault);
+
+/// A section that has verified: where it begins, its code and its bytes.
+type Shown<'a> = (u64, u16, &'a [u8]);
+
+/// As [`Source::sections`], but all that is read is so on a thread that lives as long as this: in their
+/// order and each after it has verified, all the same, and of two things that are wrong the first is
+/// told.
+fn sections_beside(
+    source: Source,
+    header: &SnapshotHeader,
+    show: &mut dyn FnMut(Shown<'_>) -> Result<(), Wrong>,
+) -> Result<u64, Wrong> {
+    let (sender, receiver) = mpsc::sync_channel::<(u64, u16, Vec<u8>)>(SECTIONS_WAITING);
+    thread::scope(|scope| {
+        let reader = scope.spawn(move || {
+            source.sections(header, &mut |(offset, code, bytes)| {
+                let unwanted = |_| (offset, SnapshotFault::Storage(ErrorKind::BrokenPipe.into()));
+                sender.send((offset, code, bytes.to_vec())).map_err(unwanted)
+            })
+        });
+        // The receiver ends with the loop, so that a reader which is not wanted any more stops.
+        let shown =
+            receiver.into_iter().try_for_each(|(offset, code, bytes)| show((offset, code, &bytes)));
+        let read = reader.join().unwrap_or_else(|panic| panic::resume_unwind(panic));
+        shown.and(read)
+    })
 }
 
 /// Reads only what a snapshot says of itself first; nothing after that is looked at.
@@ -124,6 +158,25 @@ impl Source {
         }
         self.pass(range);
         Ok(header)
+    }
+
+    /// Shows all sections: where each begins, its code and its bytes; says how many there were.
+    fn sections(
+        mut self,
+        header: &SnapshotHeader,
+        show: &mut dyn FnMut(Shown<'_>) -> Result<(), Wrong>,
+    ) -> Result<u64, Wrong> {
+        let seed = header.seed();
+        let mut nth = 0;
+        loop {
+            let offset = self.offset;
+            let failed = |fault| (offset, fault);
+            match self.section(seed, nth).map_err(failed)? {
+                (END_CODE, end) => return self.end(end).map_err(failed),
+                (code, range) => show((offset, code, &self.chunk[range]))?,
+            }
+            nth += 1;
+        }
     }
 
     /// The next section: its code, and where in the chunk its bytes lie.

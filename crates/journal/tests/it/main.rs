@@ -15,3 +15,4 @@ mod snapshot;
 mod follow;
 mod archive;
 mod from;
+mod beside;

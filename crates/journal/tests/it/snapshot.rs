@@ -142,6 +142,45 @@ fn large_sections_are_whole() {
     });
 }
 
+/// Of a long one, which is read on a thread of its own, what comes before something wrong is shown, in
+/// its order and nothing else, and of two things that are wrong the first is told.
+#[test]
+fn the_first_thing_wrong_is_told_of_a_long_one() {
+    let whole = CrashStorage::new();
+    let section = |nth: u32| -> Vec<u8> { (0..60_000).map(|at| (at / 7 + nth) as u8).collect() };
+    let mut storage = whole.storage();
+    let mut writer = SnapshotWriter::new(&mut *storage, header(9));
+    (0..60).for_each(|nth| writer.section(5, &section(nth)));
+    writer.finish().unwrap();
+    let begins_at = |nth: u64| 80 + nth * (16 + 60_000);
+    for (refused, damaged) in [(0, 59), (10, 11), (30, 30), (50, 3), (60, 40), (60, 60)] {
+        let storage = whole.duplicate(true);
+        if damaged < 60 {
+            let at = begins_at(damaged) as usize + 100;
+            storage.change(&snapshot_file_name(9), |bytes| bytes[at] ^= 4);
+        }
+        let mut found = Vec::new();
+        let mut visit = |_, bytes: &[u8]| {
+            if found.len() as u64 == refused {
+                return Err("not this one");
+            }
+            found.push(bytes.to_vec());
+            Ok(())
+        };
+        let read = read_snapshot(&mut *storage.storage(), Some(JOURNAL_ID), 9, &mut visit);
+        let shown = refused.min(damaged);
+        assert!(found.iter().eq(&(0..shown as u32).map(section).collect::<Vec<_>>()), "{shown}");
+        match read {
+            Ok(summary) => assert_eq!((shown, summary.section_count), (60, 60)),
+            Err(SnapshotError { offset, fault, .. }) => {
+                assert_eq!(offset, begins_at(shown));
+                let is_refused = matches!(fault, SnapshotFault::Refused(_));
+                assert_eq!(is_refused, refused < damaged, "{refused}, {damaged}: {fault}");
+            }
+        }
+    }
+}
+
 /// Whichever bit is changed, and wherever the file ends, it is refused; so is one that goes on.
 #[test]
 fn every_bit_and_every_end_is_noticed() {
