@@ -72,7 +72,7 @@ pub struct Trade {
 pub struct Entrant {
     name: &'static str,
     run: fn(&Flow, &Tally) -> Run,
-    latency: fn(&Flow, &Tally, &SystemClock) -> Vec<u32>,
+    latency: fn(&Flow, &Tally, &SystemClock, usize) -> Latency,
 }
 
 impl Entrant {
@@ -139,6 +139,18 @@ pub struct Latency {
     pub p999_ns: u32,
     /// The slowest.
     pub max_ns: u32,
+    /// The same of all runs, where of each operation the shortest counts: without what the machine did
+    /// to one of them.
+    pub least: Least,
+}
+
+/// Percentiles of the shortest time of each operation.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Least {
+    /// Half of the operations took no longer.
+    pub p50_ns: u32,
+    /// 999 in 1,000 took no longer.
+    pub p999_ns: u32,
 }
 
 /// A flow and what every engine made of it.
@@ -155,6 +167,9 @@ pub struct FlowReport {
     /// One an engine.
     pub rows: Vec<Row>,
 }
+
+/// Single operations are timed in so many runs, or in fewer if there are fewer.
+const LATENCY_RUNS: usize = 5;
 
 /// What became of one run.
 struct Run {
@@ -194,7 +209,7 @@ pub fn measure(name: FlowName, options: &Options, entrants: &[Entrant]) -> FlowR
     }
     let clock = SystemClock::start();
     for (entrant, row) in entrants.iter().zip(&mut rows) {
-        row.latency = percentiles((entrant.latency)(&flow, &expected, &clock));
+        row.latency = (entrant.latency)(&flow, &expected, &clock, options.runs.min(LATENCY_RUNS));
     }
     FlowReport { flow: name, operations, prefill: flow.prefill, expected, rows }
 }
@@ -278,20 +293,32 @@ fn measured_steps<C: Contender>(contender: &mut C, steps: &[C::Step], trades: &m
     black_box(trades);
 }
 
-fn latencies<C: Contender>(flow: &Flow, expected: &Tally, clock: &SystemClock) -> Vec<u32> {
+/// The time of each operation in each of the runs.
+fn latencies<C: Contender>(
+    flow: &Flow,
+    expected: &Tally,
+    clock: &SystemClock,
+    runs: usize,
+) -> Latency {
     let mut times = vec![0; flow.split().1.len()];
-    let mut prepared = Prepared::<C>::new(flow, expected);
-    let Prepared { contender, steps, ends, prefill, trades } = &mut prepared;
-    let mut first = *prefill;
-    for (time, end) in times.iter_mut().zip(&ends[flow.prefill..]) {
-        *time = timed(clock, || {
-            for step in &steps[first..*end] {
-                contender.apply(step, trades);
-            }
-        });
-        first = *end;
+    let mut least = vec![u32::MAX; times.len()];
+    for _ in 0..runs {
+        let mut prepared = Prepared::<C>::new(flow, expected);
+        let Prepared { contender, steps, ends, prefill, trades } = &mut prepared;
+        let mut first = *prefill;
+        for (time, end) in times.iter_mut().zip(&ends[flow.prefill..]) {
+            *time = timed(clock, || {
+                for step in &steps[first..*end] {
+                    contender.apply(step, trades);
+                }
+            });
+            first = *end;
+        }
+        for (least, time) in least.iter_mut().zip(&times) {
+            *least = (*least).min(*time);
+        }
     }
-    times
+    percentiles(times, least)
 }
 
 fn timed(clock: &SystemClock, work: impl FnOnce()) -> u32 {
@@ -300,13 +327,21 @@ fn timed(clock: &SystemClock, work: impl FnOnce()) -> u32 {
     u32::try_from((clock.since_start() - started).as_nanos()).unwrap_or(u32::MAX)
 }
 
-fn percentiles(mut times: Vec<u32>) -> Latency {
+/// Of the last run, and of the shortest of all.
+fn percentiles(mut times: Vec<u32>, mut least: Vec<u32>) -> Latency {
     times.sort_unstable();
-    let at = |part: usize, whole: usize| {
+    least.sort_unstable();
+    let at = |times: &[u32], part: usize, whole: usize| {
         let index = (times.len() * part / whole).min(times.len().saturating_sub(1));
         times.get(index).copied().unwrap_or(0)
     };
-    Latency { p50_ns: at(1, 2), p99_ns: at(99, 100), p999_ns: at(999, 1_000), max_ns: at(1, 1) }
+    Latency {
+        p50_ns: at(&times, 1, 2),
+        p99_ns: at(&times, 99, 100),
+        p999_ns: at(&times, 999, 1_000),
+        max_ns: at(&times, 1, 1),
+        least: Least { p50_ns: at(&least, 1, 2), p999_ns: at(&least, 999, 1_000) },
+    }
 }
 
 impl Row {
@@ -346,6 +381,8 @@ impl Row {
                 "p99": self.latency.p99_ns,
                 "p999": self.latency.p999_ns,
                 "max": self.latency.max_ns,
+                "least_p50": self.latency.least.p50_ns,
+                "least_p999": self.latency.least.p999_ns,
             },
         })
     }
@@ -370,6 +407,7 @@ impl Row {
                 p99_ns: latency("p99")?,
                 p999_ns: latency("p999")?,
                 max_ns: latency("max")?,
+                least: Least { p50_ns: latency("least_p50")?, p999_ns: latency("least_p999")? },
             },
         })
     }

@@ -266,7 +266,8 @@ fn book(arguments: &BookArguments) -> Result<(), Failure> {
     } else {
         print_line(&format!(
             "ns an operation is CPU time of one thread, best and median of {} runs; percentiles are \
-             wall time,\neach with about {timer_ns} ns for the timer. {}",
+             wall time,\neach with about {timer_ns} ns for the timer; least is of the shortest of up to five \
+             runs of each operation. {}",
             options.runs,
             machine(&environment)
         ))?;
@@ -475,7 +476,7 @@ fn rivals(program: &PathBuf, report: &FlowReport, options: &Options) -> Result<V
 
 fn table(report: &FlowReport) -> String {
     let mut text = format!(
-        "flow {}   {} operations after {}   {} trades, hash {:016x}\n  {:<24}{:>9}{:>9}{:>9}{:>9}{:>9}  {:<7}{}",
+        "flow {}   {} operations after {}   {} trades, hash {:016x}\n  {:<24}{:>9}{:>9}{:>9}{:>9}{:>9}{:>16}  {:<7}{}",
         report.flow.name(),
         grouped(report.operations as u64),
         grouped(report.prefill as u64),
@@ -487,6 +488,7 @@ fn table(report: &FlowReport) -> String {
         "p50",
         "p99",
         "p99.9",
+        "least p50-99.9",
         "agrees",
         "of engine's time",
     );
@@ -499,13 +501,14 @@ fn table(report: &FlowReport) -> String {
         };
         let ratio = own.map_or(String::new(), |own| format!("{:.2}", own.ratio_of(row)));
         text.push_str(&format!(
-            "\n  {:<24}{:>9.1}{:>9.1}{:>9}{:>9}{:>9}  {agrees:<7}{ratio}",
+            "\n  {:<24}{:>9.1}{:>9.1}{:>9}{:>9}{:>9}{:>16}  {agrees:<7}{ratio}",
             row.engine,
             row.best(),
             row.median(),
             row.latency.p50_ns,
             row.latency.p99_ns,
             row.latency.p999_ns,
+            format!("{} {}", row.latency.least.p50_ns, row.latency.least.p999_ns),
         ));
     }
     text.push('\n');
