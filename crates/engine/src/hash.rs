@@ -10,11 +10,17 @@
 
 use market::{
     AccountId, Asset, AssetId, Firm, Instrument, InstrumentId, MoneyTerms, OrderId, Scope,
-    SessionId, ShardId, Side, Text,
+    SessionId, ShardId, Side, Text, TradeId,
 };
 
 use crate::{
-    money::{account::AssetLimits, fees::Fees, moves::MoveCounts, terms::NO_TERMS},
+    money::{
+        account::AssetLimits,
+        fees::Fees,
+        moves::MoveCounts,
+        terms::NO_TERMS,
+        undo::{Changed, Was},
+    },
     order::{Kind, Order, Progress},
     reserve::Reserve,
     session::Session,
@@ -72,6 +78,8 @@ const TERMS: u64 = 63;
 const FEES: u64 = 64;
 const ASSET_LIMITS: u64 = 65;
 const MOVES: u64 = 66;
+const UNDO: u64 = 67;
+const CHANGED: u64 = 68;
 const BALANCE: u64 = 0x9E6C_63D0_76CC_4765;
 // What an order id is multiplied with in each part of an order, so that nothing of one order can
 // change places with that of another: odd, and random otherwise.
@@ -200,6 +208,29 @@ pub(crate) fn moves(shard: ShardId, counts: &MoveCounts) -> u64 {
         return 0;
     }
     mix([MOVES, u64::from(shard.0), counts.gone, counts.come])
+}
+
+/// After which trade those that are paid for can be undone; before that is allowed, no element.
+pub(crate) fn undo(since: Option<TradeId>) -> u64 {
+    since.map_or(0, |since| mix([UNDO, since.0]))
+}
+
+/// What held until it was changed: its element while it was, with how long that was.
+pub(crate) fn changed(changed: &Changed) -> u64 {
+    let (kind, was) = match &changed.was {
+        // Terms that are no element are some here.
+        Was::Terms(instrument_id, was) if *was == NO_TERMS => (0, u64::from(instrument_id.0)),
+        Was::Terms(instrument_id, was) => (1, terms(*instrument_id, was)),
+        Was::Owner(session_id, account_id) => {
+            (2, u64::from(session_id.0) << 32 | u64::from(account_id.0))
+        }
+        Was::Fees(tier, Fees { maker_ppm, taker_ppm }) => {
+            let tier = u64::from(*tier) << 8 | 3;
+            (tier, u64::from(maker_ppm.cast_unsigned()) << 32 | u64::from(*taker_ppm))
+        }
+        Was::Tier(account_id, tier) => (4, u64::from(account_id.0) << 8 | u64::from(*tier)),
+    };
+    mix([CHANGED, changed.until.0, kind, was])
 }
 
 /// An account: what it may do and has done this second.

@@ -16,6 +16,7 @@ pub(crate) mod fees;
 pub(crate) mod moves;
 mod order;
 pub(crate) mod terms;
+pub(crate) mod undo;
 pub(crate) mod view;
 mod invariants;
 mod snapshot;
@@ -35,6 +36,7 @@ use balance::{Balance, Holding, Leg, Movement, Shift};
 use fees::Fees;
 use moves::Moves;
 use terms::Terms;
+use undo::Undo;
 
 /// All that is known of money.
 #[derive(Debug)]
@@ -63,6 +65,8 @@ pub(crate) struct Money {
     fees: [Fees; TIER_COUNT],
     /// How often something went to other shards and came from them.
     moves: Moves,
+    /// By what trades that can be undone are reckoned.
+    undo: Undo,
     /// What an incoming order to buy that has no limit holds; 0 between commands.
     market_reserved: u128,
 }
@@ -131,6 +135,7 @@ impl Default for Money {
             terms: Vec::new(),
             fees: [Fees::default(); TIER_COUNT],
             moves: Moves::default(),
+            undo: Undo::default(),
             market_reserved: 0,
         }
     }

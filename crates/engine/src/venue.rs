@@ -4,10 +4,10 @@ use core::mem;
 
 use market::{
     AccountId, BlockEntry, BreakTrade, CancelReason, ConfigureInstrument, CorrectTrade, Event,
-    Firm, InstrumentChange, InstrumentChanged, InstrumentId, OrderKey, OrderType, PastTrade, Phase,
-    PhaseCause, PhaseChanged, Price, RejectReason, RemoveInstrument, Scope, SessionId, SetPhase,
-    Side, Symbol, TradeBroken, TradeCorrected, TradeId, VenueCommand, VenueDecline,
-    VenueDeclineReason, VenueEvent,
+    Firm, InstrumentChange, InstrumentChanged, InstrumentId, LedgerKind, OrderKey, OrderType,
+    PastTrade, Phase, PhaseCause, PhaseChanged, Price, RejectReason, RemoveInstrument, Scope,
+    SessionId, SetPhase, Side, Symbol, TradeBroken, TradeCorrected, TradeId, VenueCommand,
+    VenueDecline, VenueDeclineReason, VenueEvent,
 };
 
 use crate::{
@@ -232,11 +232,14 @@ impl Engine {
         broken: &BreakTrade,
         emit: &mut dyn FnMut(Event),
     ) -> Result<(), VenueDeclineReason> {
-        self.find_unpaid(broken.trade_id)?;
-        let trade = self.trades.break_trade(broken.trade_id, &mut self.hash);
-        let trade = trade.expect("it was found");
+        let trade = self.find_past(broken.trade_id)?;
+        let planned = self.money.plan_return(&trade, None)?;
+        self.trades.break_trade(broken.trade_id, &mut self.hash);
         let reason = broken.reason;
         emit(Event::Venue(VenueEvent::TradeBroken(TradeBroken { trade, reason })));
+        if let Some(planned) = planned {
+            self.money.carry_out(&planned, LedgerKind::Undo, &trade, &mut self.hash, emit);
+        }
         Ok(())
     }
 
@@ -246,26 +249,28 @@ impl Engine {
         emit: &mut dyn FnMut(Event),
     ) -> Result<(), VenueDeclineReason> {
         let CorrectTrade { trade_id, price, quantity, reason } = *correct;
-        let before = self.find_unpaid(trade_id)?;
+        let before = self.find_past(trade_id)?;
         let price_allowed = self.book_at(before.instrument_id).is_price(price);
         if !price_allowed || quantity.is_zero() || before.quantity < quantity {
             return Err(VenueDeclineReason::InvalidValue);
         }
+        let planned = self.money.plan_return(&before, Some((price, quantity)))?;
         self.trades.break_trade(trade_id, &mut self.hash);
         self.trade_id_last.0 += 1;
         let trade = PastTrade { trade_id: self.trade_id_last, price, quantity, ..before };
         self.trades.add_past(&trade, false, &mut self.hash);
         let corrected = TradeCorrected { broken: trade_id, trade, reason };
         emit(Event::Venue(VenueEvent::TradeCorrected(corrected)));
+        if let Some(planned) = planned {
+            self.money.carry_out(&planned, LedgerKind::Correct, &trade, &mut self.hash, emit);
+        }
         Ok(())
     }
 
-    /// A trade that can be undone: one whose instrument is paid for has moved what it cost.
-    fn find_unpaid(&self, trade_id: TradeId) -> Result<PastTrade, VenueDeclineReason> {
+    /// A trade that can be undone.
+    fn find_past(&self, trade_id: TradeId) -> Result<PastTrade, VenueDeclineReason> {
         let trade = self.trades.find(trade_id).ok_or(VenueDeclineReason::UnknownTrade)?;
-        if self.money.terms(trade.instrument_id).is_some() {
-            return Err(VenueDeclineReason::PaidFor);
-        }
+        self.money.check_final(&trade)?;
         Ok(trade)
     }
 

@@ -86,6 +86,18 @@ pub fn profiles(commands: u64) -> Vec<(&'static str, Profile)> {
                 ..usual.clone()
             },
         ),
+        (
+            "trades undone",
+            Profile {
+                instruments: 4,
+                sessions: 5,
+                accounts: 3,
+                undo_per_mille: 40,
+                live_orders: 30,
+                spread: 8,
+                ..usual.clone()
+            },
+        ),
         ("phases", Profile { venue_per_mille: 30, live_orders: 80, spread: 10, ..usual.clone() }),
         (
             "bands",
@@ -296,6 +308,7 @@ fn cover(coverage: &mut Coverage, command: &Command, event: &Event) {
             MoneyCommand::Transfer(_) => "Transfer",
             MoneyCommand::MoveOut(_) => "MoveOut",
             MoneyCommand::MoveIn(_) => "MoveIn",
+            MoneyCommand::AllowUndo => "AllowUndo",
         },
         Command::Time => "Time",
         Command::Venue(command) => match command {
@@ -818,11 +831,17 @@ pub const EXPECTED: &str = "\
     BlockEntry: VenueDeclined UnknownBlock
     BlockEntry: VenueDeclined TooManyBlocks
     BlockEntry: VenueDeclined UnknownAccount
+    AllowUndo: UndoAllowed
     BreakTrade: TradeBroken
+    BreakTrade: Ledger Undo
     BreakTrade: VenueDeclined UnknownTrade
     BreakTrade: VenueDeclined PaidFor
+    BreakTrade: VenueDeclined InsufficientBalance
     CorrectTrade: VenueDeclined PaidFor
+    CorrectTrade: VenueDeclined TermsChanged
+    CorrectTrade: VenueDeclined InsufficientBalance
     CorrectTrade: TradeCorrected
+    CorrectTrade: Ledger Correct
     CorrectTrade: VenueDeclined InvalidValue
     CorrectTrade: VenueDeclined UnknownTrade";
 

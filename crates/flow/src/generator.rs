@@ -91,6 +91,8 @@ pub struct Profile {
     /// Accounts, from 1, among which the sessions are divided, but for the last one; 0 is no money
     /// anywhere.
     pub accounts: u16,
+    /// How many commands in a thousand undo or correct a trade; where some do, accounts are poor.
+    pub undo_per_mille: u64,
 }
 
 impl Default for Profile {
@@ -122,6 +124,7 @@ impl Default for Profile {
             venue_per_mille: 0,
             lots_each: 0,
             accounts: 0,
+            undo_per_mille: 0,
         }
     }
 }
@@ -201,6 +204,7 @@ impl CommandFlow {
                 Command::Money(money::any(&mut self.rng, &self.profile))
             }
             None if self.rng.chance(self.profile.venue_per_mille, 1_000) => self.venue(),
+            None if self.rng.chance(self.profile.undo_per_mille, 1_000) => self.undo(),
             None if self.rng.chance(self.profile.odd_percent, 100) => self.odd(),
             None => self.usual(),
         };

@@ -8,10 +8,14 @@ mod money;
 mod patient;
 mod pegs;
 mod sharing;
+mod undo;
 mod venue;
 mod waiting;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
 
 pub use waiting::Place;
 use waiting::allowed_trigger;
@@ -20,15 +24,16 @@ use market::{
     Accepted, AccountQueried, AddInstrument, AddSession, Booked, CancelReason, Canceled,
     ClientOrderId, Command, Conditions, Display, EnterOrder, EntrySwitch, EntrySwitched, Event,
     Fill, Firm, Input, Instructed, Instructions, Instrument, InstrumentId, Lots, MassCancel,
-    MassCanceled, Modified, ModifyOrder, OrderAttributes, OrderId, OrderKey, OrderType, PastTrade,
-    Phase, PhaseCause, Price, Quantity, RejectReason, Rejected, ReplaceOrder, ReplaceTerms,
-    Replaced, RestateReason, Restated, Scope, SelfMatchPrevented, SelfMatchPrevention,
-    SessionAdded, SessionId, Shown, Side, SystemEvent, Text, Ticks, TimeInForce, TradeId, Traded,
+    MassCanceled, Modified, ModifyOrder, OrderAttributes, OrderId, OrderKey, OrderType, Phase,
+    PhaseCause, Price, Quantity, RejectReason, Rejected, ReplaceOrder, ReplaceTerms, Replaced,
+    RestateReason, Restated, Scope, SelfMatchPrevented, SelfMatchPrevention, SessionAdded,
+    SessionId, Shown, Side, SystemEvent, Text, Ticks, TimeInForce, TradeId, Traded,
 };
 
 use money::{AskedOrder, ModelMoney};
 use patient::is_patient;
 use sharing::Shared;
+use undo::Past;
 pub use venue::AuctionStep;
 use venue::{Asked, Market, is_beside};
 
@@ -75,8 +80,8 @@ pub struct Model {
     auction_steps: BTreeMap<AuctionStep, u64>,
     /// How often a price was shared out.
     shared_out: u64,
-    /// All trades, with whether they were undone.
-    past: Vec<(PastTrade, bool)>,
+    /// All trades; what is tried on a copy begins without.
+    past: Arc<Vec<Past>>,
     /// The time of the input.
     now_ns: u64,
     /// Price of the last trade of each instrument that had one.
@@ -651,6 +656,7 @@ impl Model {
         self.keep_trade(&traded);
         events.push(Event::Traded(traded));
         self.settle(place, order, quantity, price, events);
+        self.note_settled(events);
         let maker_after = self.orders[place];
         self.note(&maker_after, true);
         self.note_trade(order.instrument_id, price);

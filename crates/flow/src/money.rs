@@ -55,9 +55,11 @@ pub(crate) fn set_up(profile: &Profile) -> Vec<MoneyCommand> {
             let amount = Units::new(amount);
             commands.push(MoneyCommand::Deposit(Deposit { account_id, asset_id, amount }));
         };
-        deposit(QUOTE, QUOTE_AMOUNT);
+        // Where trades are undone some have too little to give back.
+        let share = if profile.undo_per_mille > 0 { 50 } else { 1 };
+        deposit(QUOTE, QUOTE_AMOUNT / share);
         for index in 0..profile.instruments {
-            deposit(base(index), BASE_LOTS * u128::from(terms(index).base_units.max(1)));
+            deposit(base(index), BASE_LOTS / share * u128::from(terms(index).base_units.max(1)));
         }
     }
     commands
@@ -88,16 +90,21 @@ pub(crate) fn any(rng: &mut Rng, profile: &Profile) -> MoneyCommand {
     let account_id = any_account(rng, profile);
     let asset_id = any_asset(rng, profile);
     match rng.below(22) {
+        0 if rng.chance(1, 4) => MoneyCommand::AllowUndo,
+        1..=2 if profile.undo_per_mille > 0 => {
+            let amount = any_amount(rng, profile);
+            MoneyCommand::Withdraw(Withdraw { account_id, asset_id, amount })
+        }
         0..=3 => {
-            let amount = any_amount(rng);
+            let amount = any_amount(rng, profile);
             MoneyCommand::Deposit(Deposit { account_id, asset_id, amount })
         }
         4..=5 => {
-            let amount = any_amount(rng);
+            let amount = any_amount(rng, profile);
             MoneyCommand::Withdraw(Withdraw { account_id, asset_id, amount })
         }
         6..=8 => {
-            let (to, amount) = (any_account(rng, profile), any_amount(rng));
+            let (to, amount) = (any_account(rng, profile), any_amount(rng, profile));
             MoneyCommand::Transfer(Transfer { from: account_id, to, asset_id, amount })
         }
         9..=14 => any_setting(rng, account_id, asset_id),
@@ -112,12 +119,12 @@ pub(crate) fn any(rng: &mut Rng, profile: &Profile) -> MoneyCommand {
         }
         18 => any_fees(rng),
         19 => {
-            let (amount, to) = (any_amount(rng), any_shard(rng));
+            let (amount, to) = (any_amount(rng, profile), any_shard(rng));
             MoneyCommand::MoveOut(MoveOut { account_id, asset_id, amount, to })
         }
         20 => {
             // How many have come is not known here, so most numbers are low, and met by and by.
-            let (amount, from) = (any_amount(rng), any_shard(rng));
+            let (amount, from) = (any_amount(rng, profile), any_shard(rng));
             let below = if rng.chance(1, 10) { 1_000 } else { 12 };
             let number = rng.below(below);
             MoneyCommand::MoveIn(MoveIn { account_id, asset_id, amount, from, number })
@@ -219,8 +226,13 @@ fn any_shard(rng: &mut Rng) -> ShardId {
     }
 }
 
-fn any_amount(rng: &mut Rng) -> Units {
+fn any_amount(rng: &mut Rng, profile: &Profile) -> Units {
     Units::new(match rng.below(10) {
+        // Of any size, so that many are nearly all that somebody has.
+        2.. if profile.undo_per_mille > 0 => {
+            let bits = rng.range(1, 36);
+            u128::from(rng.range(1, 1 << bits))
+        }
         0 => 0,
         1 => *rng.pick(&[1 << 120, (1 << 120) + 1, u128::MAX, 1 << 64]),
         2..=5 => u128::from(rng.range(1, 2_000_000_000)),

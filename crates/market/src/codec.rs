@@ -770,6 +770,7 @@ mod tests {
                 let from = ShardId(from);
                 MoneyCommand::MoveIn(MoveIn { account_id, asset_id, amount, from, number })
             }),
+            Just(MoneyCommand::AllowUndo),
         ]
     }
 

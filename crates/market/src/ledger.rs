@@ -26,6 +26,8 @@ pub enum MoneyEvent {
     MovedOut(MovedOut),
     /// Something of an account has come from another shard, and its `LedgerEntry` follows.
     MovedIn(MoveIn),
+    /// Trades that are paid for can be undone, those after it was first told.
+    UndoAllowed,
 }
 
 /// See [`MoneyEvent::MovedOut`].
@@ -184,6 +186,10 @@ code_enum! {
         MoveOut = b'O',
         /// It came from another shard.
         MoveIn = b'I',
+        /// A trade was undone, and what it moved goes back.
+        Undo = b'U',
+        /// A trade took the place of another, and the difference moves.
+        Correct = b'C',
     }
 }
 

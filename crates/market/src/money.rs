@@ -69,6 +69,8 @@ pub enum MoneyCommand {
     MoveOut(MoveOut),
     /// Something of an account comes from another shard, where it has gone out.
     MoveIn(MoveIn),
+    /// Trades that are paid for can be undone, those from now on.
+    AllowUndo,
 }
 
 /// See [`MoneyCommand::AddAsset`]. The engine numbers assets in the order of addition.

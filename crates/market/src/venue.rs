@@ -349,8 +349,12 @@ code_enum! {
         UnknownSession = 8,
         /// No such account.
         UnknownAccount = 9,
-        /// The trade was paid for and delivered, which is not taken back.
+        /// The trade was paid for and delivered before such trades could be undone.
         PaidFor = 40,
+        /// Who has to give back what the trade moved has too little available.
+        InsufficientBalance = 41,
+        /// The trade was reckoned by other terms, accounts or fees than hold now.
+        TermsChanged = 42,
     }
 }
 

@@ -534,7 +534,8 @@ impl Projection {
             | MoneyEvent::AccountSet(_)
             | MoneyEvent::Declined(_)
             | MoneyEvent::MovedOut(_)
-            | MoneyEvent::MovedIn(_) => {}
+            | MoneyEvent::MovedIn(_)
+            | MoneyEvent::UndoAllowed => {}
         }
         Ok(())
     }

@@ -228,6 +228,8 @@ word_cells! {
         Rebate = "rebate",
         MoveOut = "move_out",
         MoveIn = "move_in",
+        Undo = "undo",
+        Correct = "correct",
     }
     Bucket { Available = "available", Reserved = "reserved", Outside = "outside", }
     OrderState {

@@ -24,16 +24,17 @@ use flow::{
 };
 use journal::{Durability, Folder, Options};
 use market::{
-    AccountId, AddAccount, AddAsset, AssetId, AssignSession, Command, Deposit, Input, MoneyClass,
-    MoneyCommand, MoneyTerms, Output, Quantity, Sequence, SessionId, SetFees, SetTerms, Text,
-    Timestamp, Transfer, Units, Withdraw,
+    AccountId, AddAccount, AddAsset, AssetId, AssignSession, BreakReason, BreakTrade, Command,
+    CorrectTrade, Deposit, Input, LedgerKind, MoneyClass, MoneyCommand, MoneyTerms, Output, Price,
+    Quantity, Sequence, SessionId, SetFees, SetTerms, Text, Timestamp, TradeId, Transfer, Units,
+    VenueCommand, Withdraw,
 };
 use ring::{Agent, Builder, Consumer, Cursor, Latest, Producer};
 
 const JOURNAL_ID: u64 = 0x1ed6;
 
 /// A market with money in it, from a seed: accounts of which some run dry, fees, all kinds of
-/// orders, and now and then a movement that is not a trade's.
+/// orders, trades undone and corrected, and now and then a movement that is not a trade's.
 fn inputs(seed: u64, count: u64) -> Vec<Input> {
     let money = |command| Command::Money(command);
     let text = |name: &str| Text::new(name).unwrap();
@@ -50,8 +51,12 @@ fn inputs(seed: u64, count: u64) -> Vec<Input> {
             commands.push(money(MoneyCommand::Deposit(Deposit { account_id, asset_id, amount })));
         }
     }
-    let fees = SetFees { tier: 0, maker_ppm: -50, taker_ppm: 200 };
-    commands.push(money(MoneyCommand::SetFees(fees)));
+    // The rebate last: no tier's may be above another one's fee.
+    for (tier, maker_ppm) in (0..16).map(|tier| (tier, 0)).chain([(0, -50)]) {
+        let fees = SetFees { tier, maker_ppm, taker_ppm: 200 };
+        commands.push(money(MoneyCommand::SetFees(fees)));
+    }
+    commands.push(money(MoneyCommand::AllowUndo));
     let mut flow = CommandFlow::new(seed, Profile { sessions: 4, ..Profile::default() });
     let mut rng = Rng::new(seed ^ 0x1ed6);
     let mut session_count = 0;
@@ -98,6 +103,21 @@ fn inputs(seed: u64, count: u64) -> Vec<Input> {
                     asset_id,
                     amount,
                 })));
+            }
+            kind @ 2..=5 => {
+                let trade_id = TradeId(rng.range(1, commands.len() as u64 / 8));
+                let reason = BreakReason::Erroneous;
+                let price = Price(100 * rng.range(9_990, 10_010));
+                let quantity = Quantity(rng.range(1, 4));
+                commands.push(Command::Venue(match kind {
+                    2 => VenueCommand::BreakTrade(BreakTrade { trade_id, reason }),
+                    _ => VenueCommand::CorrectTrade(CorrectTrade {
+                        trade_id,
+                        price,
+                        quantity,
+                        reason,
+                    }),
+                }));
             }
             _ => {}
         }
@@ -174,8 +194,13 @@ fn a_store_catches_up_in_parts() {
         }
         let mut store = location.open().unwrap();
         all.push(contents(&mut *store));
-        for table in Table::ALL.iter().filter(|table| **table != Table::BrokenTrades) {
+        for table in Table::ALL {
             assert!(all[0].iter().any(|(of, _)| of == table), "{table:?} has rows");
+        }
+        for kind in [LedgerKind::Rebate, LedgerKind::Undo, LedgerKind::Correct] {
+            let is_one = |values: &[Value]| values.contains(&Value::Word(kind.code()));
+            let mut entries = all[0].iter().filter(|(of, _)| *of == Table::Entries);
+            assert!(entries.any(|(_, values)| is_one(values)), "{kind:?} is met");
         }
     }
     assert!(all.iter().all(|contents| *contents == all[0]), "all stores say the same");

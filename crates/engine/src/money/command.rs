@@ -15,6 +15,7 @@ use super::{
     balance::{Holding, ISSUED_MAX, Movement},
     fees::Fees,
     terms::{NO_TERMS, Terms},
+    undo::Was,
 };
 use crate::{Engine, hash, order::QUANTITY_LIMIT};
 
@@ -37,6 +38,10 @@ impl Engine {
             MoneyCommand::Transfer(transfer) => self.transfer(transfer, emit),
             MoneyCommand::MoveOut(out) => self.move_out(out, emit),
             MoneyCommand::MoveIn(arrival) => self.move_in(arrival, emit),
+            MoneyCommand::AllowUndo => {
+                self.allow_undo(emit);
+                Ok(())
+            }
         };
         if let Err(reason) = done {
             let (account_id, asset_id) = concerned(command);
@@ -112,6 +117,9 @@ impl Engine {
         let before = mem::replace(&mut account_ids[index], account_id);
         self.hash
             .change(hash::assignment(session_id, before), hash::assignment(session_id, account_id));
+        if before != account_id {
+            self.note_changed(Was::Owner(session_id, before));
+        }
         let assigned = SessionAssigned { session_id, account_id };
         emit(Event::Money(MoneyEvent::SessionAssigned(assigned)));
         Ok(())
@@ -145,6 +153,9 @@ impl Engine {
         }
         let before = mem::replace(&mut all[index], Terms(terms)).0;
         self.hash.change(hash::terms(instrument_id, &before), hash::terms(instrument_id, &terms));
+        if before != (MoneyTerms { quantity_max: before.quantity_max, ..terms }) {
+            self.note_changed(Was::Terms(instrument_id, before));
+        }
         emit(Event::Money(MoneyEvent::TermsSet(TermsSet { instrument_id, terms })));
         Ok(())
     }
@@ -169,6 +180,9 @@ impl Engine {
         }
         let before = self.money.replace_fees(all)[tier];
         self.hash.change(hash::fees(tier, &before), hash::fees(tier, &fees));
+        if before != fees {
+            self.note_changed(Was::Fees(set.tier, before));
+        }
         emit(Event::Money(MoneyEvent::FeesSet(*set)));
         Ok(())
     }
@@ -201,10 +215,15 @@ impl Engine {
             );
         } else {
             let account = &mut self.money.accounts[index];
+            let tier = account.fee_tier;
             if asset_id != AssetId(0) || !account.set(setting, value.get()) {
                 return Err(DeclineReason::InvalidValue);
             }
+            let is_other = account.fee_tier != tier;
             self.money.note_account(account_id, &mut self.hash);
+            if is_other {
+                self.note_changed(Was::Tier(account_id, tier));
+            }
         }
         emit(Event::Money(MoneyEvent::AccountSet(*set)));
         Ok(())
@@ -348,7 +367,7 @@ impl super::Money {
         Ok(())
     }
 
-    fn check_terms(&self, terms: &MoneyTerms) -> Result<(), DeclineReason> {
+    pub(super) fn check_terms(&self, terms: &MoneyTerms) -> Result<(), DeclineReason> {
         let numbers = [terms.base_units, terms.quote_numerator, terms.quote_denominator];
         let quantity_allowed =
             Quantity::ZERO < terms.quantity_max && terms.quantity_max <= QUANTITY_LIMIT;
@@ -370,7 +389,8 @@ fn concerned(command: &MoneyCommand) -> (AccountId, AssetId) {
         MoneyCommand::AddAsset(_)
         | MoneyCommand::AddAccount(_)
         | MoneyCommand::SetTerms(_)
-        | MoneyCommand::SetFees(_) => (nobody, nothing),
+        | MoneyCommand::SetFees(_)
+        | MoneyCommand::AllowUndo => (nobody, nothing),
         MoneyCommand::AssignSession(assign) => (assign.account_id, nothing),
         MoneyCommand::StopAccount(stop) => (stop.account_id, nothing),
         MoneyCommand::SetAccount(set) => (set.account_id, set.asset_id),

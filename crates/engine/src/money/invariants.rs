@@ -46,6 +46,7 @@ impl Money {
             }
         }
         assert_eq!(self.market_reserved, 0);
+        self.undo.check();
     }
 
     /// Could an asset have been sold short? Only one that is, or was, traded with limits: one for
@@ -70,6 +71,10 @@ impl Money {
         }
         for (counts, number) in self.moves.all().iter().zip(1..) {
             sum.add(hash::moves(ShardId(number), counts));
+        }
+        sum.add(hash::undo(self.undo.since));
+        for changed in &self.undo.changed {
+            sum.add(hash::changed(changed));
         }
         for (holding, limits) in self.holdings.iter().zip(&self.limits) {
             sum.add(hash::asset(holding.asset(), holding.version()));

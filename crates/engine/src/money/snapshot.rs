@@ -5,7 +5,7 @@ use alloc::vec::Vec;
 
 use market::{
     AccountId, AddAccount, AddAsset, AssetId, AssignSession, InstrumentId, MoneyClass,
-    MoneyCommand, MoneyTerms, Quantity, SHARDS_MAX, SessionId, ShardId,
+    MoneyCommand, MoneyTerms, Quantity, SHARDS_MAX, SessionId, ShardId, TradeId,
 };
 
 use super::{
@@ -14,6 +14,7 @@ use super::{
     fees::Fees,
     moves::MoveCounts,
     terms::NO_TERMS,
+    undo::{Changed, Was},
 };
 use crate::{
     Engine, hash,
@@ -32,6 +33,14 @@ const TERMS: u8 = b'T';
 const LIMITS: u8 = b'L';
 const BALANCE: u8 = b'B';
 const MOVES: u8 = b'M';
+const UNDO: u8 = b'U';
+const CHANGED: u8 = b'H';
+
+// What it is that was changed.
+const WAS_TERMS: u8 = b'T';
+const WAS_OWNER: u8 = b'S';
+const WAS_FEES: u8 = b'F';
+const WAS_TIER: u8 = b'C';
 
 /// One record.
 #[derive(Clone, Copy, Debug)]
@@ -46,6 +55,8 @@ pub(crate) enum Record {
     /// Of an asset, and of an account.
     Balance(usize, usize),
     Moves(usize),
+    Undo(TradeId),
+    Changed(Changed),
 }
 
 impl Money {
@@ -73,6 +84,8 @@ impl Money {
         let counts = self.moves.all();
         let moved = (0..counts.len()).filter(|it| counts[*it] != MoveCounts::default());
         records.extend(moved.map(Record::Moves));
+        records.extend(self.undo.since.map(Record::Undo));
+        records.extend(self.undo.changed.iter().copied().map(Record::Changed));
         records
     }
 
@@ -102,16 +115,9 @@ impl Money {
                 out.u32(self.account_ids[index].0);
             }
             Record::Terms(index) => {
-                let terms = &self.terms[index].0;
                 out.u8(TERMS);
                 out.u16(index as u16 + 1);
-                out.u8(terms.class.code());
-                out.u16(terms.base.0);
-                out.u16(terms.quote.0);
-                out.u64(terms.base_units);
-                out.u64(terms.quote_numerator);
-                out.u64(terms.quote_denominator);
-                out.u64(terms.quantity_max.0);
+                write_terms(out, &self.terms[index].0);
             }
             Record::Limits(asset, account) => {
                 let limits = &self.limits[asset][account];
@@ -136,6 +142,15 @@ impl Money {
                 out.u16(index as u16 + 1);
                 out.u64(gone);
                 out.u64(come);
+            }
+            Record::Undo(since) => {
+                out.u8(UNDO);
+                out.u64(since.0);
+            }
+            Record::Changed(Changed { until, was }) => {
+                out.u8(CHANGED);
+                out.u64(until.0);
+                write_was(out, &was);
             }
         }
     }
@@ -206,15 +221,7 @@ impl Engine {
             }
             TERMS => {
                 let instrument_id = InstrumentId(from.u16()?);
-                let terms = MoneyTerms {
-                    class: from.code("class", MoneyClass::from_code)?,
-                    base: AssetId(from.u16()?),
-                    quote: AssetId(from.u16()?),
-                    base_units: from.u64()?,
-                    quote_numerator: from.u64()?,
-                    quote_denominator: from.u64()?,
-                    quantity_max: Quantity(from.u64()?),
-                };
+                let terms = read_terms(from)?;
                 let book = self.book(instrument_id).ok_or(from.field("instrument"))?;
                 let instrument_id = book.instrument().instrument_id;
                 let put = self.put_terms(instrument_id, terms, &mut |_| ());
@@ -249,6 +256,17 @@ impl Engine {
                 }
                 self.money.moves.set(shard, counts, &mut self.hash);
             }
+            UNDO => {
+                let since = TradeId(from.u64()?);
+                if self.money.undo.since.is_some() || self.trade_id_last < since {
+                    return Err(from.field("undo"));
+                }
+                self.set_undo(since);
+            }
+            CHANGED => {
+                let changed = Changed { until: TradeId(from.u64()?), was: read_was(from)? };
+                self.restore_changed(changed).ok_or(from.field("what was changed"))?;
+            }
             _ => return Err(from.field("kind")),
         }
         Ok(())
@@ -261,6 +279,34 @@ impl Engine {
             done &= !matches!(event, market::Event::Money(market::MoneyEvent::Declined(_)));
         });
         done.then_some(())
+    }
+
+    /// Something was changed after a trade; `None` if it cannot have been.
+    fn restore_changed(&mut self, changed: Changed) -> Option<()> {
+        let is_known = match &changed.was {
+            Was::Terms(instrument_id, terms) => {
+                self.book(*instrument_id).is_some() && self.money.check_terms(terms).is_ok()
+            }
+            Was::Owner(session_id, account_id) => {
+                self.sessions.get(*session_id).is_some()
+                    && self.money.find_account(*account_id).is_ok()
+            }
+            Was::Fees(tier, fees) => usize::from(*tier) < TIER_COUNT && fees.are_parts(),
+            Was::Tier(account_id, tier) => {
+                usize::from(*tier) < TIER_COUNT && self.money.find_account(*account_id).is_ok()
+            }
+        };
+        let undo = &mut self.money.undo;
+        let earlier =
+            undo.changed.last().map(|it| it.until).max(undo.since.map(|it| TradeId(it.0 + 1)));
+        let is_new =
+            !undo.changed.iter().any(|it| it.until == changed.until && it.was.is_of(&changed.was));
+        if !is_known || !is_new || changed.until < earlier? || self.trade_id_last < changed.until {
+            return None;
+        }
+        undo.changed.push(changed);
+        self.hash.add(hash::changed(&changed));
+        Some(())
     }
 
     fn restore_limits(
@@ -285,4 +331,66 @@ impl Engine {
         );
         Some(())
     }
+}
+
+fn write_terms(out: &mut Writer, terms: &MoneyTerms) {
+    out.u8(terms.class.code());
+    out.u16(terms.base.0);
+    out.u16(terms.quote.0);
+    out.u64(terms.base_units);
+    out.u64(terms.quote_numerator);
+    out.u64(terms.quote_denominator);
+    out.u64(terms.quantity_max.0);
+}
+
+fn read_terms(from: &mut Reader<'_>) -> Result<MoneyTerms, SnapshotError> {
+    Ok(MoneyTerms {
+        class: from.code("class", MoneyClass::from_code)?,
+        base: AssetId(from.u16()?),
+        quote: AssetId(from.u16()?),
+        base_units: from.u64()?,
+        quote_numerator: from.u64()?,
+        quote_denominator: from.u64()?,
+        quantity_max: Quantity(from.u64()?),
+    })
+}
+
+fn write_was(out: &mut Writer, was: &Was) {
+    match was {
+        Was::Terms(instrument_id, terms) => {
+            out.u8(WAS_TERMS);
+            out.u16(instrument_id.0);
+            write_terms(out, terms);
+        }
+        Was::Owner(session_id, account_id) => {
+            out.u8(WAS_OWNER);
+            out.u16(session_id.0);
+            out.u32(account_id.0);
+        }
+        Was::Fees(tier, fees) => {
+            out.u8(WAS_FEES);
+            out.u8(*tier);
+            out.u32(fees.maker_ppm.cast_unsigned());
+            out.u32(fees.taker_ppm);
+        }
+        Was::Tier(account_id, tier) => {
+            out.u8(WAS_TIER);
+            out.u32(account_id.0);
+            out.u8(*tier);
+        }
+    }
+}
+
+fn read_was(from: &mut Reader<'_>) -> Result<Was, SnapshotError> {
+    Ok(match from.u8()? {
+        WAS_TERMS => Was::Terms(InstrumentId(from.u16()?), read_terms(from)?),
+        WAS_OWNER => Was::Owner(SessionId(from.u16()?), AccountId(from.u32()?)),
+        WAS_FEES => {
+            let tier = from.u8()?;
+            let fees = Fees { maker_ppm: from.u32()?.cast_signed(), taker_ppm: from.u32()? };
+            Was::Fees(tier, fees)
+        }
+        WAS_TIER => Was::Tier(AccountId(from.u32()?), from.u8()?),
+        _ => return Err(from.field("what was changed")),
+    })
 }

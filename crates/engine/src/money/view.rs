@@ -137,6 +137,12 @@ impl Engine {
         self.money.fees.map(|fees| (fees.maker_ppm, fees.taker_ppm))
     }
 
+    /// True once trades that are paid for can be undone, those since then.
+    #[must_use]
+    pub fn undo_allowed(&self) -> bool {
+        self.money.undo.since.is_some()
+    }
+
     /// What orders in an instrument cost; `None` where they are not paid for.
     #[must_use]
     pub fn money_terms(&self, instrument_id: InstrumentId) -> Option<MoneyTerms> {

@@ -1,5 +1,7 @@
 //! Rules 40 to 43, 46: accounts, balances, what orders hold, the two classes, and fees.
 
+use engine::{Section, TRADES_KEPT};
+
 use crate::scenario::{World, check};
 
 /// A market where A and B pay USD for AAPL, in shares, from the accounts P and Q.
@@ -372,18 +374,300 @@ fn auctions_settle_at_their_price() {
     );
 }
 
-/// Rule 42.7: a trade that was paid for is not undone; one that was not may be.
+/// Rule 42.7: a trade that was paid for is final until the venue says that such trades can be undone,
+/// and then those are that were made before.
 #[test]
-fn paid_trades_are_not_undone() {
+fn paid_trades_are_final_until_undoing_is_allowed() {
     check_paid(
         "
-        sell B1 1 @ 100             => accepted, reserve Q 1 SHR, booked 1 @ 100
+        sell B1 3 @ 100             => accepted, reserve Q 3 SHR, booked 3 @ 100
         buy A1 1 @ 100              => accepted, reserve P 100 USD, trade B1 A1 1 @ 100, settle P Q 100 USD, settle Q P 1 SHR
         break 1 E                   => declined PaidFor
         correct 1 1 @ 90 E          => declined PaidFor
+        correct 1 9 @ 90 E          => declined PaidFor
         break 2 E                   => declined UnknownTrade
+        allow-undo                  => undo allowed
+        break 1 E                   => declined PaidFor
+        buy A2 1 @ 100              => accepted, reserve P 100 USD, trade B1 A2 1 @ 100, settle P Q 100 USD, settle Q P 1 SHR
+        allow-undo                  => undo allowed
+        correct 2 9 @ 90 E          => declined InvalidValue
+        break 2 E                   => broke 2: B1 A2 1 @ 100, undo Q P 100 USD, undo P Q 1 SHR
+        break 2 E                   => declined UnknownTrade
+        break 1 E                   => declined PaidFor
+        balance P USD               => 900 and 0
+        balance P SHR               => 1 and 0
+        balance Q USD               => 100 and 0
+        balance Q SHR               => 8 and 1
         ",
     );
+}
+
+/// Rule 42.8: undoing a trade gives back what it moved and nothing else: the buyer's improvement stays
+/// released, fees and rebates go back, and each has one amount of each asset to give or to get.
+#[test]
+fn undoing_gives_back_what_a_trade_moved() {
+    // No tier's rebate may be above another one's fee.
+    let fees = (0..16).map(|tier| format!("fees {tier} 0 200000 => fees of {tier}\n"));
+    check_paid(&format!(
+        "{}{}",
+        fees.collect::<String>(),
+        "
+        allow-undo                  => undo allowed
+        fees 0 -100000 200000       => fees of 0
+        deposit P 90 SHR            => deposit P 90 SHR
+        sell A1 10 @ 10             => accepted, reserve P 10 SHR, booked 10 @ 10
+        deposit Q 120 USD           => deposit Q 120 USD
+        buy B1 10 @ 12              => accepted, reserve Q 120 USD, trade A1 B1 10 @ 10, settle Q P 100 USD, release Q 20 USD, settle P Q 10 SHR, fee Q 2 SHR, rebate P 1 SHR
+        break 1 S                   => broke 1: A1 B1 10 @ 10, undo P Q 100 USD, undo Q P 8 SHR, undo - P 1 SHR
+        balance P USD               => 1000 and 0
+        balance P SHR               => 90 and 0
+        balance Q USD               => 120 and 0
+        balance Q SHR               => 10 and 0
+        balance - USD               => 0 and 0
+        balance - SHR               => 0 and 0
+        fees 0 100000 200000        => fees of 0
+        buy B2 10 @ 10              => accepted, reserve Q 100 USD, booked 10 @ 10
+        sell A2 10 @ 10             => accepted, reserve P 10 SHR, trade B2 A2 10 @ 10, settle Q P 100 USD, settle P Q 10 SHR, fee P 20 USD, fee Q 1 SHR
+        break 2 S                   => broke 2: B2 A2 10 @ 10, undo P Q 80 USD, undo - Q 20 USD, undo Q P 9 SHR, undo - P 1 SHR
+        balance P USD               => 1000 and 0
+        balance Q USD               => 120 and 0
+        ",
+    ));
+}
+
+/// Rule 42.8: what moved from an account to itself does not go back, what it was charged does.
+#[test]
+fn undoing_within_one_account_gives_back_fees() {
+    check_paid(
+        "
+        allow-undo                  => undo allowed
+        fees 0 100000 200000        => fees of 0
+        assign B P                  => B is of P
+        deposit P 10 SHR            => deposit P 10 SHR
+        sell A1 10 @ 10             => accepted, reserve P 10 SHR, booked 10 @ 10
+        buy B1 10 @ 10              => accepted, reserve P 100 USD, trade A1 B1 10 @ 10, settle P P 100 USD, settle P P 10 SHR, fee P 2 SHR, fee P 10 USD
+        break 1 S                   => broke 1: A1 B1 10 @ 10, undo - P 10 USD, undo - P 2 SHR
+        balance P USD               => 1000 and 0
+        balance P SHR               => 10 and 0
+        ",
+    );
+}
+
+/// Rule 42.8: of trades in an auction, and of those of an order without a limit, too.
+#[test]
+fn trades_of_auctions_and_market_orders_are_undone() {
+    check_paid(
+        "
+        allow-undo                  => undo allowed
+        terms AAPL cash SHR USD pay 2 / 3    => terms of AAPL
+        phase AAPL pre-open         => phase AAPL pre-open
+        buy A1 4 @ 100              => accepted, reserve P 266 USD, booked 4 @ 100
+        sell B1 3 @ 90              => accepted, reserve Q 3 SHR, booked 3 @ 90
+        phase AAPL halted           => phase AAPL halted
+        phase AAPL continuous       => trade A1 B1 3 @ 100, settle P Q 200 USD, settle Q P 3 SHR, auction AAPL 3 @ 100, phase AAPL continuous
+        sell B2 1 @ 101             => accepted, reserve Q 1 SHR, booked 1 @ 101
+        buy A2 1 @ market           => accepted, reserve P 67 USD, trade B2 A2 1 @ 101, settle P Q 67 USD, settle Q P 1 SHR
+        break 1 S                   => broke 1: A1 B1 3 @ 100, undo Q P 200 USD, undo P Q 3 SHR
+        break 3 S                   => broke 3: B2 A2 1 @ 101, undo Q P 67 USD, undo P Q 1 SHR
+        balance P USD               => 934 and 66
+        balance Q SHR               => 10 and 0
+        ",
+    );
+}
+
+/// Rule 42.9: a trade is not undone while somebody has too little available of what is to be given
+/// back: an account, or the venue of its revenue. Then nothing moves and nothing is undone.
+#[test]
+fn nobody_gives_back_what_is_not_there() {
+    check_paid(
+        "
+        allow-undo                  => undo allowed
+        fees 0 0 100000             => fees of 0
+        sell B1 10 @ 10             => accepted, reserve Q 10 SHR, booked 10 @ 10
+        buy A1 10 @ 10              => accepted, reserve P 100 USD, trade B1 A1 10 @ 10, settle P Q 100 USD, settle Q P 10 SHR, fee P 1 SHR
+        withdraw Q 1 USD            => withdrawal Q 1 USD
+        break 1 E                   => declined InsufficientBalance
+        deposit Q 1 USD             => deposit Q 1 USD
+        sell A2 1 @ 50              => accepted, reserve P 1 SHR, booked 1 @ 50
+        break 1 E                   => declined InsufficientBalance
+        cancel A2                   => canceled A2 1, release P 1 SHR
+        transfer - P 1 SHR          => transfer - P 1 SHR
+        break 1 E                   => declined InsufficientBalance
+        transfer P - 1 SHR          => transfer P - 1 SHR
+        break 1 E                   => broke 1: B1 A1 10 @ 10, undo Q P 100 USD, undo P Q 9 SHR, undo - Q 1 SHR
+        ",
+    );
+}
+
+/// Rule 42.9: in the class position the base balance may be as far below 0 as the account may be
+/// short, the quote balance may not; who gets something may have less than that.
+#[test]
+fn undoing_may_leave_a_position_short() {
+    check_paid(
+        "
+        allow-undo                  => undo allowed
+        terms AAPL position SHR USD => terms of AAPL
+        sell B1 10 @ 10             => accepted, reserve Q 10 SHR, booked 10 @ 10
+        buy A1 10 @ 10              => accepted, reserve P 100 USD, trade B1 A1 10 @ 10, settle P Q 100 USD, settle Q P 10 SHR
+        withdraw P 4 SHR            => withdrawal P 4 SHR
+        break 1 E                   => declined InsufficientBalance
+        set P ShortMax 3 SHR        => set ShortMax to 3
+        break 1 E                   => declined InsufficientBalance
+        set P ShortMax 4 SHR        => set ShortMax to 4
+        withdraw Q 1 USD            => withdrawal Q 1 USD
+        set Q ShortMax 9 USD        => set ShortMax to 9
+        break 1 E                   => declined InsufficientBalance
+        deposit Q 1 USD             => deposit Q 1 USD
+        break 1 E                   => broke 1: B1 A1 10 @ 10, undo Q P 100 USD, undo P Q 10 SHR
+        balance P SHR               => -4 and 0
+        set Q ShortMax 20 SHR       => set ShortMax to 20
+        short B2 20 @ 10            => accepted, reserve Q 20 SHR, booked 20 @ 10
+        buy A2 20 @ 10              => accepted, reserve P 200 USD, trade B2 A2 20 @ 10, settle P Q 200 USD, settle Q P 20 SHR
+        set Q ShortMax 0 SHR        => set ShortMax to 0
+        deposit P 4 SHR             => deposit P 4 SHR
+        correct 2 11 @ 10 E         => corrected 2 to 3: B2 A2 11 @ 10, correct Q P 90 USD, correct P Q 9 SHR
+        balance Q SHR               => -1 and 0
+        ",
+    );
+}
+
+/// Rule 42.10: a correction moves the difference between what the trade moved and what the other one
+/// would have, and needs no more than that; it may be corrected or undone in turn.
+#[test]
+fn correcting_moves_the_difference() {
+    check_paid(
+        "
+        allow-undo                  => undo allowed
+        fees 0 100000 200000        => fees of 0
+        sell B1 10 @ 10             => accepted, reserve Q 10 SHR, booked 10 @ 10
+        buy A1 10 @ 10              => accepted, reserve P 100 USD, trade B1 A1 10 @ 10, settle P Q 100 USD, settle Q P 10 SHR, fee P 2 SHR, fee Q 10 USD
+        withdraw P 899 USD          => withdrawal P 899 USD
+        withdraw P 8 SHR            => withdrawal P 8 SHR
+        correct 1 10 @ 11 C         => declined InsufficientBalance
+        correct 1 9 @ 10 C          => declined InsufficientBalance
+        deposit P 9 USD             => deposit P 9 USD
+        correct 1 10 @ 11 C         => corrected 1 to 2: B1 A1 10 @ 11, correct P Q 9 USD, correct P - 1 USD
+        balance P USD               => 0 and 0
+        balance Q USD               => 99 and 0
+        balance - USD               => 11 and 0
+        deposit P 5 SHR             => deposit P 5 SHR
+        correct 2 5 @ 4 C           => corrected 2 to 3: B1 A1 5 @ 4, correct Q P 81 USD, correct - P 9 USD, correct P Q 4 SHR, correct - Q 1 SHR
+        balance P USD               => 90 and 0
+        balance Q USD               => 18 and 0
+        balance - USD               => 2 and 0
+        balance P SHR               => 1 and 0
+        balance Q SHR               => 5 and 0
+        balance - SHR               => 1 and 0
+        break 2 C                   => declined UnknownTrade
+        deposit P 3 SHR             => deposit P 3 SHR
+        break 3 C                   => broke 3: B1 A1 5 @ 4, undo Q P 18 USD, undo - P 2 USD, undo P Q 4 SHR, undo - Q 1 SHR
+        balance P USD               => 110 and 0
+        balance Q USD               => 0 and 0
+        balance Q SHR               => 10 and 0
+        ",
+    );
+}
+
+/// Rule 42.11: a trade is undone as it was reckoned when it was made, whatever was changed since; it
+/// is not corrected any more.
+#[test]
+fn trades_are_undone_by_what_held_when_they_were_made() {
+    check_paid(
+        "
+        allow-undo                  => undo allowed
+        account R                   => account 3
+        fees 0 0 100000             => fees of 0
+        fees 1 0 200000             => fees of 1
+        sell B1 5 @ 10              => accepted, reserve Q 5 SHR, booked 5 @ 10
+        buy A1 5 @ 10               => accepted, reserve P 50 USD, trade B1 A1 5 @ 10, settle P Q 50 USD, settle Q P 5 SHR, fee P 1 SHR
+        sell B2 5 @ 10              => accepted, reserve Q 5 SHR, booked 5 @ 10
+        buy A2 5 @ 10               => accepted, reserve P 50 USD, trade B2 A2 5 @ 10, settle P Q 50 USD, settle Q P 5 SHR, fee P 1 SHR
+        terms AAPL cash SHR USD max 7   => terms of AAPL
+        fees 2 0 300000             => fees of 2
+        correct 1 4 @ 10 C          => corrected 1 to 3: B1 A1 4 @ 10, correct Q P 10 USD, correct P Q 1 SHR
+        set P FeeTier 1             => set FeeTier to 1
+        correct 3 3 @ 10 C          => declined TermsChanged
+        fees 0 0 0                  => fees of 0
+        set P FeeTier 0             => set FeeTier to 0
+        correct 3 3 @ 10 C          => declined TermsChanged
+        fees 0 0 100000             => fees of 0
+        correct 3 3 @ 10 C          => corrected 3 to 4: B1 A1 3 @ 10, correct Q P 10 USD, correct P Q 1 SHR
+        fees 0 0 500000             => fees of 0
+        assign A R                  => A is of R
+        assign B -                  => B is of -
+        terms AAPL cash SHR USD units 2 pay 3 / 1   => terms of AAPL
+        correct 4 2 @ 10 C          => declined TermsChanged
+        break 4 C                   => broke 4: B1 A1 3 @ 10, undo Q P 30 USD, undo P Q 2 SHR, undo - Q 1 SHR
+        terms AAPL none             => terms of AAPL
+        correct 2 2 @ 10 C          => declined TermsChanged
+        break 2 C                   => broke 2: B2 A2 5 @ 10, undo Q P 50 USD, undo P Q 4 SHR, undo - Q 1 SHR
+        balance P USD               => 1000 and 0
+        balance Q SHR               => 10 and 0
+        balance - SHR               => 0 and 0
+        ",
+    );
+}
+
+/// Rule 42.11: a trade that moved nothing moves nothing when it is undone, even if its instrument is
+/// paid for by now.
+#[test]
+fn unpaid_trades_move_nothing_back() {
+    check_paid(
+        "
+        allow-undo                      => undo allowed
+        buy A1 1 @ 100 of MSFT          => accepted, booked 1 @ 100
+        sell B1 1 @ 100 of MSFT         => accepted, trade A1 B1 1 @ 100
+        buy A2 2 @ 100 of MSFT          => accepted, booked 2 @ 100
+        sell B2 2 @ 100 of MSFT         => accepted, trade A2 B2 2 @ 100
+        terms MSFT cash SHR USD         => terms of MSFT
+        correct 2 1 @ 100 S             => declined TermsChanged
+        break 1 S                       => broke 1: A1 B1 1 @ 100
+        terms MSFT none                 => terms of MSFT
+        correct 2 1 @ 100 S             => corrected 2 to 3: A2 B2 1 @ 100
+        ",
+    );
+}
+
+/// Rule 42.11: what held before a change is kept while a trade is that was reckoned by it, and once if
+/// there was no trade between two changes.
+#[test]
+fn changes_are_forgotten_with_their_trades() {
+    let mut world = World::default();
+    world.play(
+        "
+        instrument AAPL             => instrument 1
+        session A                   => session 1
+        day start-of-system-hours   => day start-of-system-hours
+        asset USD 2                 => asset 1
+        allow-undo                  => undo allowed
+        fees 0 0 7                  => fees of 0
+        ",
+    );
+    let len = |world: &World| {
+        let mut len = 0;
+        world.engine().snapshot(&mut |section, bytes| {
+            len += if section == Section::Money { bytes.len() } else { 0 };
+        });
+        len
+    };
+    let before = len(&world);
+    let mut each = 0;
+    for nth in 1..=3 {
+        world.trade_with_itself(nth);
+        world.play(&format!("fees 0 0 {} => fees of 0", 10 * nth));
+        each = len(&world) - before;
+        world.play(&format!("fees 0 0 {} => fees of 0", 10 * nth + 1));
+        assert_eq!(len(&world) - before, each, "no trade between");
+    }
+    // Kept are the trades from the third on, then from the fourth on.
+    let kept = TRADES_KEPT as u32;
+    (4..=kept + 2).for_each(|nth| world.trade_with_itself(nth));
+    world.play("fees 0 0 8 => fees of 0");
+    assert_eq!(len(&world) - before, each / 3 * 2);
+    world.trade_with_itself(kept + 3);
+    world.play("fees 0 0 9 => fees of 0");
+    assert_eq!(len(&world) - before, each / 3 * 2);
+    world.engine().check_invariants();
 }
 
 /// Rule 43.1: in the class cash nothing is sold short.

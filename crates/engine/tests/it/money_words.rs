@@ -60,6 +60,7 @@ pub fn command(
             let setting = setting.expect("a setting");
             MoneyCommand::SetAccount(SetAccount { account_id, setting, asset_id, value })
         }
+        "allow-undo" => MoneyCommand::AllowUndo,
         "stop" | "resume" => MoneyCommand::StopAccount(StopAccount {
             account_id: account(words.next()),
             stopped: verb == "stop",
@@ -180,6 +181,8 @@ pub fn tell_entry(engine: &Engine, entry: &LedgerEntry) -> String {
         LedgerKind::Rebate => format!("rebate {to} {what}"),
         LedgerKind::MoveOut => format!("move-out {from} {what}"),
         LedgerKind::MoveIn => format!("move-in {to} {what}"),
+        LedgerKind::Undo => format!("undo {from} {to} {what}"),
+        LedgerKind::Correct => format!("correct {from} {to} {what}"),
     }
 }
 
@@ -208,6 +211,7 @@ pub fn tell_money(
         MoneyEvent::Declined(declined) => format!("declined {:?}", declined.reason),
         MoneyEvent::MovedOut(moved) => format!("number {} to shard {}", moved.number, moved.to),
         MoneyEvent::MovedIn(moved) => format!("number {} from shard {}", moved.number, moved.from),
+        MoneyEvent::UndoAllowed => "undo allowed".into(),
     }
 }
 

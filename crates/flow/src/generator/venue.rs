@@ -27,26 +27,38 @@ impl CommandFlow {
                 }
                 VenueCommand::BlockEntry(BlockEntry { scope, blocked })
             }
-            88..=93 => {
-                let trade_id = self.trade_id();
-                let reason = *self.rng.pick(BreakReason::ALL);
-                VenueCommand::BreakTrade(BreakTrade { trade_id, reason })
-            }
-            _ => {
-                let instrument = self.any_instrument();
-                VenueCommand::CorrectTrade(CorrectTrade {
-                    trade_id: self.trade_id(),
-                    price: if self.rng.chance(1, 8) {
-                        Price(self.rng.below(PRICE_MAX + 2))
-                    } else {
-                        self.price(instrument, Side::Buy)
-                    },
-                    quantity: Quantity(self.rng.below(20)),
-                    reason: *self.rng.pick(BreakReason::ALL),
-                })
-            }
+            88..=93 => self.break_trade(),
+            _ => self.correct(),
         };
         Command::Venue(command)
+    }
+
+    /// Undoes a trade, or corrects one.
+    pub(super) fn undo(&mut self) -> Command {
+        let breaks = self.rng.chance(1, 2);
+        Command::Venue(if breaks { self.break_trade() } else { self.correct() })
+    }
+
+    fn break_trade(&mut self) -> VenueCommand {
+        let trade_id = self.trade_id();
+        let reason = *self.rng.pick(BreakReason::ALL);
+        VenueCommand::BreakTrade(BreakTrade { trade_id, reason })
+    }
+
+    /// Mostly near the market; now and then at a price that costs all that somebody has.
+    fn correct(&mut self) -> VenueCommand {
+        let instrument = self.any_instrument();
+        let increment = self.profile.price_increment.0;
+        VenueCommand::CorrectTrade(CorrectTrade {
+            trade_id: self.trade_id(),
+            price: match self.rng.below(16) {
+                0 => Price(self.rng.below(PRICE_MAX + 2)),
+                1..=4 => Price(self.rng.range(1, PRICE_MAX / increment) * increment),
+                _ => self.price(instrument, Side::Buy),
+            },
+            quantity: Quantity(self.rng.below(20)),
+            reason: *self.rng.pick(BreakReason::ALL),
+        })
     }
 
     /// Mostly one that leads back to continuous trading.
@@ -150,8 +162,9 @@ impl CommandFlow {
         AccountId(self.rng.range(1, accounts + 1) as u32)
     }
 
-    /// One that may have been traded.
+    /// One that may have been traded, of any age. How many were is not known here.
     fn trade_id(&mut self) -> TradeId {
-        TradeId(self.rng.below(self.issued / 5 + 2))
+        let commands_each = *self.rng.pick(&[5, 10, 20, 40]);
+        TradeId(self.rng.below(self.issued / commands_each + 2))
     }
 }

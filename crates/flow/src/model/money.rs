@@ -4,7 +4,10 @@
 //! Whatever happens to an order, it is asked what it needs now, and what it holds beyond that is
 //! given back. What an order without a limit will cost is found by trying, on a copy of everything.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
 
 use market::{
     AccountAdded, AccountId, AccountSetting, Asset, AssetId, AssignSession, Bucket, CancelReason,
@@ -49,6 +52,8 @@ pub(super) struct ModelMoney {
     come: BTreeMap<ShardId, Vec<u64>>,
     /// How many movements touched a balance, or what is outside.
     versions: BTreeMap<(AssetId, AccountId, bool), u64>,
+    /// Can what is paid for be undone from now on? (42.7)
+    pub(super) undo_allowed: bool,
 }
 
 /// An order that an account asks for.
@@ -104,6 +109,10 @@ impl Model {
             }
             MoneyCommand::MoveOut(it) => (self.money.move_out(it), it.account_id, it.asset_id),
             MoneyCommand::MoveIn(it) => (self.money.move_in(it), it.account_id, it.asset_id),
+            MoneyCommand::AllowUndo => {
+                self.money.undo_allowed = true;
+                (Ok(vec![Event::Money(MoneyEvent::UndoAllowed)]), AccountId(0), AssetId(0))
+            }
         };
         match done {
             Ok(told) => events.extend(told),
@@ -322,6 +331,7 @@ impl Model {
         }
         let mut rehearsal = self.clone();
         rehearsal.money.terms.clear();
+        rehearsal.past = Arc::default();
         let mut copy = *order;
         copy.place = super::Place::Book;
         copy.conditions.minimum_quantity = market::Lots::ZERO;
@@ -508,11 +518,16 @@ impl ModelMoney {
     }
 
     /// The terms of an instrument that is paid for.
-    fn paid(&self, instrument_id: InstrumentId) -> Option<MoneyTerms> {
+    pub(super) fn paid(&self, instrument_id: InstrumentId) -> Option<MoneyTerms> {
         self.terms.get(&instrument_id).copied().filter(|terms| terms.class != MoneyClass::None)
     }
 
-    fn setting(&self, account_id: AccountId, setting: AccountSetting, asset_id: AssetId) -> u128 {
+    pub(super) fn setting(
+        &self,
+        account_id: AccountId,
+        setting: AccountSetting,
+        asset_id: AssetId,
+    ) -> u128 {
         self.settings.get(&(account_id, setting, asset_id)).copied().unwrap_or(0)
     }
 
@@ -520,7 +535,7 @@ impl ModelMoney {
         self.amounts.get(&(asset_id, account_id, bucket)).copied().unwrap_or(0)
     }
 
-    fn fees_of(&self, account_id: AccountId) -> (i32, u32) {
+    pub(super) fn fees_of(&self, account_id: AccountId) -> (i32, u32) {
         let tier = self.setting(account_id, AccountSetting::FeeTier, AssetId(0)) as u8;
         self.fees.get(&tier).copied().unwrap_or((0, 0))
     }
@@ -685,7 +700,7 @@ impl ModelMoney {
     }
 
     /// Moves an amount, if there is any, and says so. (41.2)
-    fn post(
+    pub(super) fn post(
         &mut self,
         kind: LedgerKind,
         asset_id: AssetId,

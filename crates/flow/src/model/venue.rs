@@ -8,19 +8,15 @@ use std::collections::BTreeMap;
 
 use market::{
     AccountId, Allocation, AuctionTrade, BlockEntry, CancelReason, CollarSet, ConfigureInstrument,
-    CorrectTrade, Event, Indicated, Indication, Instrument, InstrumentChange, InstrumentChanged,
-    InstrumentId, OrderKey, OrderType, Party, PastTrade, Phase, PhaseCause, PhaseChanged, Price,
-    Quantity, RejectReason, Scope, SessionId, SetPhase, Side, Symbol, TimeInForce, TradeBroken,
-    TradeCorrected, TradeId, Traded, Uncrossed, VenueCommand, VenueDecline, VenueDeclineReason,
-    VenueEvent,
+    Event, Indicated, Indication, Instrument, InstrumentChange, InstrumentChanged, InstrumentId,
+    OrderKey, OrderType, Phase, PhaseCause, PhaseChanged, Price, Quantity, RejectReason, Scope,
+    SessionId, SetPhase, Side, Symbol, TimeInForce, TradeId, Traded, Uncrossed, VenueCommand,
+    VenueDecline, VenueDeclineReason, VenueEvent,
 };
 
 use super::{
     Model, ModelOrder, PRICE_MAX, QUANTITY_MAX, allowed_price, is_hidden, same_side_of_book,
 };
-
-/// How many of the latest trades can be undone (33.2).
-const TRADES_KEPT: usize = 65_536;
 
 /// How many blocks there may be (32.5).
 const BLOCKS_MAX: usize = 256;
@@ -259,15 +255,9 @@ impl Model {
                 }
             },
             VenueCommand::BlockEntry(asked) => self.block(asked, events),
-            VenueCommand::BreakTrade(asked) => match self.can_be_undone(asked.trade_id) {
-                Err(reason) => Err(reason),
-                Ok(trade) => {
-                    self.undo(trade.trade_id);
-                    let reason = asked.reason;
-                    tell(VenueEvent::TradeBroken(TradeBroken { trade, reason }), events);
-                    Ok(())
-                }
-            },
+            VenueCommand::BreakTrade(asked) => {
+                self.break_trade(asked.trade_id, asked.reason, events)
+            }
             VenueCommand::CorrectTrade(asked) => self.correct(asked, events),
         };
         if let Err(reason) = done {
@@ -502,6 +492,7 @@ impl Model {
             self.keep_trade(&traded);
             events.push(Event::Traded(traded));
             self.settle(places[0], &mut taker, Quantity(quantity), price, events);
+            self.note_settled(events);
             self.orders[places[1]] = taker;
             for order in places.map(|place| self.orders[place]) {
                 self.note(&order, true);
@@ -838,67 +829,6 @@ impl Model {
         {
             market.last = price.0;
         }
-    }
-
-    /// Keeps a trade, so that it can be undone. (33.2)
-    pub(super) fn keep_trade(&mut self, traded: &Traded) {
-        let party = |fill: &market::Fill| Party { key: fill.key, order_id: fill.order_id };
-        self.past.push((
-            PastTrade {
-                trade_id: traded.trade_id,
-                instrument_id: traded.instrument_id,
-                taker_is_buy: traded.taker_side == Side::Buy,
-                price: traded.price,
-                quantity: traded.quantity,
-                maker: party(&traded.maker),
-                taker: party(&traded.taker),
-            },
-            false,
-        ));
-    }
-
-    /// A trade that is kept, was not undone, and was not paid for. (33.1, 42.7)
-    fn can_be_undone(&self, trade_id: TradeId) -> Result<PastTrade, VenueDeclineReason> {
-        let oldest = self.past.len().saturating_sub(TRADES_KEPT);
-        match self.past[oldest..].iter().find(|(it, _)| it.trade_id == trade_id) {
-            Some((trade, false)) if self.is_paid(trade.instrument_id) => {
-                Err(VenueDeclineReason::PaidFor)
-            }
-            Some((trade, false)) => Ok(*trade),
-            _ => Err(VenueDeclineReason::UnknownTrade),
-        }
-    }
-
-    fn undo(&mut self, trade_id: TradeId) {
-        let found = self.past.iter_mut().find(|(it, _)| it.trade_id == trade_id);
-        found.expect("it was found").1 = true;
-    }
-
-    /// 33.3
-    fn correct(
-        &mut self,
-        asked: &CorrectTrade,
-        events: &mut Vec<Event>,
-    ) -> Result<(), VenueDeclineReason> {
-        let before = self.can_be_undone(asked.trade_id)?;
-        let instrument = &self.instruments[usize::from(before.instrument_id.0) - 1];
-        if !allowed_price(instrument, OrderType::Limit, asked.price)
-            || !(1..=before.quantity.0).contains(&asked.quantity.0)
-        {
-            return Err(VenueDeclineReason::InvalidValue);
-        }
-        self.undo(asked.trade_id);
-        self.trade_count += 1;
-        let trade = PastTrade {
-            trade_id: TradeId(self.trade_count),
-            price: asked.price,
-            quantity: asked.quantity,
-            ..before
-        };
-        self.past.push((trade, false));
-        let CorrectTrade { trade_id: broken, reason, .. } = *asked;
-        tell(VenueEvent::TradeCorrected(TradeCorrected { broken, trade, reason }), events);
-        Ok(())
     }
 }
 

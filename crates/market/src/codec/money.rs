@@ -19,6 +19,7 @@ const WITHDRAW: u8 = 38;
 const TRANSFER: u8 = 39;
 const MOVE_OUT: u8 = 60;
 const MOVE_IN: u8 = 61;
+const ALLOW_UNDO: u8 = 62;
 
 impl Writer<'_> {
     fn units(&mut self, units: Units) {
@@ -104,6 +105,7 @@ impl Writer<'_> {
                 self.u16(come.from.0);
                 self.u64(come.number);
             }
+            MoneyCommand::AllowUndo => self.u8(ALLOW_UNDO),
         }
     }
 }
@@ -188,6 +190,7 @@ impl Reader<'_> {
                 from: ShardId(self.u16()?),
                 number: self.u64()?,
             }),
+            ALLOW_UNDO => MoneyCommand::AllowUndo,
             kind => return Err(DecodeError::Kind(kind)),
         })
     }
@@ -250,5 +253,6 @@ mod tests {
         let arrival = MoveIn { account_id, asset_id, amount, from: ShardId(2), number: 7 };
         let tail = b"\x02\0\x07\0\0\0\0\0\0\0";
         check(MoneyCommand::MoveIn(arrival), &[&[0x3d], &moved[..], tail].concat());
+        check(MoneyCommand::AllowUndo, b"\x3e");
     }
 }
