@@ -6,7 +6,7 @@
 
 use core::{hint::black_box, ptr};
 
-use market::{Command, EnterOrder, Input, OrderKey};
+use market::{Command, EnterOrder, Input, InstrumentId, OrderKey};
 
 use crate::{
     Engine,
@@ -14,6 +14,7 @@ use crate::{
         level::Level,
         pool::{Neighbors, Slot},
     },
+    order::Order,
     session::Session,
 };
 
@@ -80,6 +81,10 @@ impl Engine {
                     fetch(ptr::from_ref(neighbor).cast());
                 }
             }
+            if self.money.is_used() {
+                let Order { key, instrument_id, side, .. } = resting.order;
+                self.money.fetch(key.session_id, instrument_id, side, fetch);
+            }
             if let Lead::Trades(_) = lead
                 && let Some(session) = self.sessions.get(resting.order.key.session_id)
             {
@@ -109,6 +114,10 @@ impl Engine {
     fn lead_of(&self, order: &EnterOrder, fetch: impl Fn(*const u8) + Copy) -> Option<Lead<'_>> {
         self.sessions.get(order.key.session_id)?.fetch(order.key, fetch);
         let number = self.symbols.find(&order.symbol)?;
+        if self.money.is_used() {
+            let (session_id, instrument_id) = (order.key.session_id, InstrumentId(number));
+            self.money.fetch(session_id, instrument_id, order.side, fetch);
+        }
         let book = &self.books[usize::from(number) - 1];
         let ranks = book.ranks(order.side, order.quantity, order.price)?;
         let opposite = &book.opposite(order.side).displayed;

@@ -274,6 +274,22 @@ impl Money {
         }
     }
 
+    /// Has memory bring the balance with which an order of a session is paid for; see
+    /// [`ahead`](mod@crate::ahead).
+    #[inline]
+    pub(crate) fn fetch(
+        &self,
+        session_id: SessionId,
+        instrument_id: InstrumentId,
+        side: Side,
+        fetch: impl Fn(*const u8),
+    ) {
+        let Some(terms) = self.terms(instrument_id) else { return };
+        let asset_id = paid_with(terms, side);
+        let balance = self.balance(asset_id, self.account_id(session_id));
+        fetch(core::ptr::from_ref(balance).cast());
+    }
+
     /// May the session have this order? `best` says the best displayed price of the other side, and
     /// `walk` what the order would cost if it has no limit.
     #[inline]
