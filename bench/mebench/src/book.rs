@@ -1,18 +1,22 @@
 //! The books of the core by themselves under the benchmark: one book, and a table from the
-//! benchmark's names to the handles of its orders.
+//! benchmark's names to the slots of its orders.
 //!
-//! The benchmark names its orders as it likes and uses a name again once the order is done. A handle
-//! names an order as long as it rests and none afterwards, so what a name means needs no care: the
-//! book says whether it is live.
+//! The benchmark names its orders as it likes, and uses a name again once the order is done. An order
+//! has its name as its payload, so the slot that the table has for a name says whether the order of
+//! that name still rests there: if another does, or none, it is done. Names come in no order, so the
+//! table is what memory is waited for; hence its places are of 4 bytes, on large pages.
 
 use std::collections::BTreeMap;
 
-use engine::matching::{BookIndex, Handle, Matcher, NewOrder as Incoming, RestingOrder};
+use engine::matching::{BookIndex, Matcher, NewOrder as Incoming, RestingOrder};
 use market::{Price, Quantity, Side};
 
-use crate::api::{
-    BUY, CANCEL_ACK, CANCEL_REJECT, Cancel, MODIFY_ACK, MODIFY_REJECT, Modify, NewOrder, ORDER_ACK,
-    Report, SELL, TRADE,
+use crate::{
+    abi,
+    api::{
+        BUY, CANCEL_ACK, CANCEL_REJECT, Cancel, MODIFY_ACK, MODIFY_REJECT, Modify, NewOrder,
+        ORDER_ACK, Report, SELL, TRADE,
+    },
 };
 
 /// So many orders have room from the start: those that the benchmark's scenarios name.
@@ -21,7 +25,7 @@ const NAMES_EXPECTED: usize = 1 << 21;
 /// So many orders rest at a time without more memory being taken.
 const ORDERS_EXPECTED: usize = 1 << 20;
 
-/// Names below this index a table, which grows with them up to 128 MiB; others are searched for.
+/// Names below this index a table, which grows with them up to 64 MiB; others are searched for.
 const NAME_NEAR_MAX: u64 = 1 << 24;
 
 /// Prices are signed here: this one is our 0.
@@ -33,9 +37,9 @@ pub struct Participant {
     matcher: Matcher,
     book: BookIndex,
     /// By the benchmark's name.
-    near: Vec<Handle>,
+    near: Vec<u32>,
     /// Those with names that no table could hold.
-    far: BTreeMap<u64, Handle>,
+    far: BTreeMap<u64, u32>,
 }
 
 impl Participant {
@@ -45,7 +49,10 @@ impl Participant {
         let mut matcher = Matcher::new();
         matcher.reserve(ORDERS_EXPECTED);
         let book = matcher.add_book();
-        Self { matcher, book, near: vec![NEVER; NAMES_EXPECTED], far: BTreeMap::new() }
+        let mut near = Vec::with_capacity(NAMES_EXPECTED);
+        abi::ask_for_large_pages(&mut near);
+        near.resize(NAMES_EXPECTED, NOWHERE);
+        Self { matcher, book, near, far: BTreeMap::new() }
     }
 
     /// Enters an order: an acknowledgment, its trades, and a cancellation of what an
@@ -153,7 +160,7 @@ impl Participant {
         });
         let entered = entered.expect("the terms are within the book's bounds, and it is there");
         match entered.handle {
-            Some(handle) => *self.handle_mut(incoming.payload) = handle,
+            Some(handle) => *self.slot_mut(incoming.payload) = handle.slot(),
             None if entered.leaves.is_zero() => {}
             None => report(&Report {
                 report_type: CANCEL_ACK,
@@ -165,22 +172,26 @@ impl Participant {
 
     #[inline]
     fn cancel_resting(&mut self, order_id: u64) -> Option<RestingOrder<u64>> {
-        let handle = if order_id < NAME_NEAR_MAX {
+        let slot = if order_id < NAME_NEAR_MAX {
             *self.near.get(order_id as usize)?
         } else {
             *self.far.get(&order_id)?
         };
+        let (handle, resting) = self.matcher.resting_in(slot)?;
+        if resting.payload != order_id {
+            return None;
+        }
         self.matcher.cancel(handle)
     }
 
     #[inline]
-    fn handle_mut(&mut self, order_id: u64) -> &mut Handle {
+    fn slot_mut(&mut self, order_id: u64) -> &mut u32 {
         if NAME_NEAR_MAX <= order_id {
-            return self.far.entry(order_id).or_insert(NEVER);
+            return self.far.entry(order_id).or_insert(NOWHERE);
         }
         let index = order_id as usize;
         if self.near.len() <= index {
-            self.near.resize(index + 1, NEVER);
+            self.near.resize(index + 1, NOWHERE);
         }
         &mut self.near[index]
     }
@@ -192,8 +203,8 @@ impl Default for Participant {
     }
 }
 
-/// Names no order.
-const NEVER: Handle = Handle::from_bits(u64::MAX);
+/// A slot in which no order rests: there is none of this number.
+const NOWHERE: u32 = u32::MAX;
 
 /// The order that a message acknowledged like this asks for; `None` for terms that no book could
 /// hold.

@@ -318,6 +318,16 @@ impl<P: Copy + Default> Matcher<P> {
         self.find(handle).map(|slot| self.pool[slot].order.resting())
     }
 
+    /// The order that rests in a slot, if one does. Who knows its orders by their payload keeps no
+    /// more of a handle than [`slot`](Handle::slot), and looks here whether the order is still that one.
+    #[must_use]
+    #[inline]
+    pub fn resting_in(&self, slot: u32) -> Option<(Handle, RestingOrder<P>)> {
+        let order = &self.pool.get(Slot::from_bits(slot))?.order;
+        let handle = Handle { slot, generation: order.generation };
+        (order.leaves != 0).then(|| (handle, order.resting()))
+    }
+
     /// The best price of a side of a book; `None` if nothing rests there.
     #[must_use]
     #[inline]
@@ -438,6 +448,12 @@ impl Handle {
         (self.slot as u64) << 32 | self.generation as u64
     }
 
+    /// Where the order rests: half of the handle. What rests there, [`Matcher::resting_in`] says.
+    #[must_use]
+    pub const fn slot(self) -> u32 {
+        self.slot
+    }
+
     /// From such a number. Any number may be tried: what names no order finds none.
     #[must_use]
     pub const fn from_bits(bits: u64) -> Self {
@@ -523,10 +539,17 @@ mod tests {
         assert_eq!(matcher.cancel(first), None, "it is done");
         let second = enter(&mut matcher, 2);
         assert_eq!(second.slot, first.slot, "the slot is used again");
+        let (handle, resting) = matcher.resting_in(first.slot()).unwrap();
+        assert_eq!(
+            (handle, resting.payload),
+            (second, 2),
+            "the slot has the order that rests there"
+        );
         assert_eq!((matcher.get(first), matcher.cancel(first)), (None, None));
         assert_eq!(matcher.reduce(second, Quantity(1)).unwrap().leaves, Quantity(1));
         assert_eq!(matcher.reduce(second, Quantity(1)).unwrap().leaves, Quantity::ZERO);
-        assert_eq!(matcher.get(second), None);
+        assert_eq!((matcher.get(second), matcher.resting_in(second.slot())), (None, None));
+        assert_eq!(matcher.resting_in(u32::MAX), None);
         for slot in [0, 1, 1_023, 1_024, u32::MAX] {
             for generation in [0, 1, 2, 3, u32::MAX] {
                 assert_eq!(matcher.cancel(Handle { slot, generation }), None);
