@@ -5,6 +5,7 @@
 //! command is decoded by somebody else; all of them write their trades into the same list, and the
 //! hash over it is taken after the clock has stopped.
 //!
+//! [`mod@rivals`] lets the engines of others, in programs of their own, take their turns among ours.
 //! [`mod@pipeline`] measures something else: order files through rings, journal and ledger.
 
 pub mod balances;
@@ -17,8 +18,9 @@ pub mod null;
 pub mod shapes;
 pub mod pipeline;
 pub mod recovery;
+pub mod rivals;
 
-use std::hint::black_box;
+use std::{hint::black_box, path::PathBuf};
 
 use engine::AHEAD_MAX;
 use flow::wlf::{Flow, FlowName, Operation, Tally};
@@ -26,6 +28,7 @@ use gateway::sys::{InstructionCounter, thread_cpu_ns};
 use serde_json::{Value, json};
 
 use crate::clock::SystemClock;
+use rivals::{RivalError, Rivals};
 
 /// An engine under measurement.
 pub trait Contender: Sized {
@@ -126,6 +129,8 @@ pub struct Row {
     pub agrees: Option<bool>,
     /// Of an operation, measured one by one in a run of their own.
     pub latency: Latency,
+    /// Whether it is the engine of others, in a program of its own.
+    pub rival: bool,
 }
 
 /// Percentiles of the time of an operation, in nanoseconds, the timer's own included.
@@ -140,7 +145,7 @@ pub struct Latency {
     /// The slowest.
     pub max_ns: u32,
     /// The same of all runs, where of each operation the shortest counts: without what the machine did
-    /// to one of them.
+    /// to one of them. Rivals have one run.
     pub least: Least,
 }
 
@@ -179,39 +184,51 @@ struct Run {
     tally: Tally,
 }
 
-/// Drives every engine over a flow, the engines in turn, so that what else the machine does
-/// disturbs them alike.
-#[must_use]
-pub fn measure(name: FlowName, options: &Options, entrants: &[Entrant]) -> FlowReport {
+/// Drives every engine over a flow, and those of the programs at `rivals`: all in turn, so that what
+/// else the machine does disturbs them alike.
+///
+/// # Errors
+/// See [`RivalError`].
+pub fn measure(
+    name: FlowName,
+    options: &Options,
+    entrants: &[Entrant],
+    rivals: &[PathBuf],
+) -> Result<FlowReport, RivalError> {
     let (flow, expected) = Flow::generate(name, options.seed, options.divisor);
+    let mut rivals = Rivals::start(name, &flow, rivals)?;
     let operations = flow.split().1.len();
-    let mut rows: Vec<Row> = entrants
-        .iter()
-        .map(|entrant| Row {
-            engine: entrant.name.to_owned(),
-            ns_per_op: Vec::new(),
-            instructions_per_op: None,
-            tally: Tally::default(),
-            agrees: (entrant.name != null::NAME).then_some(true),
-            latency: Latency::default(),
-        })
-        .collect();
+    let row = |engine: String, rival: bool| Row {
+        agrees: (engine != null::NAME).then_some(true),
+        engine,
+        ns_per_op: Vec::new(),
+        instructions_per_op: None,
+        tally: Tally::default(),
+        latency: Latency::default(),
+        rival,
+    };
+    let own = entrants.iter().map(|entrant| row(entrant.name.to_owned(), false));
+    let mut rows: Vec<Row> = own.chain(rivals.engines().map(|engine| row(engine, true))).collect();
     for _ in 0..options.runs {
-        for (entrant, row) in entrants.iter().zip(&mut rows) {
+        let (own_rows, rival_rows) = rows.split_at_mut(entrants.len());
+        for (entrant, row) in entrants.iter().zip(own_rows) {
             let run = (entrant.run)(&flow, &expected);
-            row.ns_per_op.push(run.cpu_ns as f64 / operations.max(1) as f64);
-            let counted = run.instructions.map(|it| it as f64 / operations.max(1) as f64);
-            row.instructions_per_op =
-                row.instructions_per_op.into_iter().chain(counted).min_by(f64::total_cmp);
-            row.tally = run.tally;
-            row.agrees = row.agrees.map(|agreed| agreed && run.tally == expected);
+            let an_operation = |count: u64| count as f64 / operations.max(1) as f64;
+            let instructions = run.instructions.map(an_operation);
+            row.add(an_operation(run.cpu_ns), instructions, run.tally, run.tally == expected);
+        }
+        for (turn, row) in rivals.run()?.into_iter().zip(rival_rows) {
+            row.add(turn.ns_per_op, turn.instructions_per_op, turn.tally, turn.agrees(&expected));
         }
     }
     let clock = SystemClock::start();
     for (entrant, row) in entrants.iter().zip(&mut rows) {
         row.latency = (entrant.latency)(&flow, &expected, &clock, options.runs.min(LATENCY_RUNS));
     }
-    FlowReport { flow: name, operations, prefill: flow.prefill, expected, rows }
+    for (latency, row) in rivals.latencies()?.into_iter().zip(&mut rows[entrants.len()..]) {
+        row.latency = latency;
+    }
+    Ok(FlowReport { flow: name, operations, prefill: flow.prefill, expected, rows })
 }
 
 /// What reading the clock twice takes, in nanoseconds: the median of many.
@@ -365,55 +382,56 @@ impl Row {
         middle(&pairs.map(|(own, other)| other / own).collect::<Vec<_>>())
     }
 
+    fn add(&mut self, ns_per_op: f64, instructions: Option<f64>, tally: Tally, agrees: bool) {
+        self.ns_per_op.push(ns_per_op);
+        self.instructions_per_op =
+            self.instructions_per_op.into_iter().chain(instructions).min_by(f64::total_cmp);
+        self.tally = tally;
+        self.agrees = self.agrees.map(|agreed| agreed && agrees);
+    }
+
     /// As JSON.
     #[must_use]
     pub fn to_json(&self) -> Value {
         json!({
             "engine": self.engine,
+            "rival": self.rival,
             "ns_per_op": {"best": self.best(), "median": self.median(), "runs": self.ns_per_op},
             "instructions_per_op": self.instructions_per_op,
             "trades": self.tally.trades,
             "quantity": self.tally.quantity,
             "hash": format!("{:016x}", self.tally.hash),
             "agrees": self.agrees,
-            "latency_ns": {
-                "p50": self.latency.p50_ns,
-                "p99": self.latency.p99_ns,
-                "p999": self.latency.p999_ns,
-                "max": self.latency.max_ns,
-                "least_p50": self.latency.least.p50_ns,
-                "least_p999": self.latency.least.p999_ns,
-            },
+            "latency_ns": self.latency.to_json(),
         })
     }
+}
 
-    /// From what [`to_json`](Self::to_json) made of one; `None` if it is something else. The hash
-    /// is compared again, so a rival is not taken at its word.
+impl Latency {
+    /// As JSON.
     #[must_use]
-    pub fn from_json(value: &Value, expected: &Tally) -> Option<Self> {
-        let number = |value: &Value| value.as_u64();
-        let latency = |key: &str| Some(number(&value["latency_ns"][key])? as u32);
-        let runs = value["ns_per_op"]["runs"].as_array()?;
-        let trades = number(&value["trades"])?;
-        let hash = u64::from_str_radix(value["hash"].as_str()?, 16).ok()?;
-        Some(Self {
-            engine: value["engine"].as_str()?.to_owned(),
-            ns_per_op: runs.iter().map(Value::as_f64).collect::<Option<_>>()?,
-            instructions_per_op: value["instructions_per_op"].as_f64(),
-            tally: Tally { trades, quantity: number(&value["quantity"])?, notional: 0, hash },
-            agrees: Some(trades == expected.trades && hash == expected.hash),
-            latency: Latency {
-                p50_ns: latency("p50")?,
-                p99_ns: latency("p99")?,
-                p999_ns: latency("p999")?,
-                max_ns: latency("max")?,
-                least: Least { p50_ns: latency("least_p50")?, p999_ns: latency("least_p999")? },
-            },
+    pub fn to_json(&self) -> Value {
+        json!({
+            "p50": self.p50_ns,
+            "p99": self.p99_ns,
+            "p999": self.p999_ns,
+            "max": self.max_ns,
+            "least_p50": self.least.p50_ns,
+            "least_p999": self.least.p999_ns,
         })
     }
 }
 
 impl FlowReport {
+    /// The fastest engine of others that makes the right trades: the one that takes the fewest times
+    /// as long as our first.
+    #[must_use]
+    pub fn best_rival(&self) -> Option<&Row> {
+        let own = self.rows.first()?;
+        let rivals = self.rows.iter().filter(|row| row.rival && row.agrees == Some(true));
+        rivals.min_by(|one, other| own.ratio_of(one).total_cmp(&own.ratio_of(other)))
+    }
+
     /// As JSON.
     #[must_use]
     pub fn to_json(&self) -> Value {

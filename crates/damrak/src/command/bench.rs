@@ -1,6 +1,6 @@
 mod recovery;
 
-use std::{env, path::PathBuf, process::Command};
+use std::{env, path::PathBuf};
 
 use clap::{Args, Subcommand};
 use flow::wlf::FlowName;
@@ -13,10 +13,11 @@ use super::{
 };
 use crate::{
     bench::{
-        self, ENTRANTS, Entrant, FlowReport, Options, Row,
+        self, ENTRANTS, Entrant, FlowReport, Options,
         environment::Environment,
         journal::JournalOptions,
         pipeline::{self, Report},
+        rivals::RivalError,
         shapes::{self, Adds, Resting, Shape},
     },
     clock::SystemClock,
@@ -54,7 +55,7 @@ enum What {
 #[command(after_help = "Examples:\n  damrak bench book\n  \
     damrak bench book --flow A,C --runs 11 --json\n  \
     damrak bench book --divisor 10 --engine engine --runs 1\n  \
-    damrak bench book --rivals bench/rivals/target/release/rivals")]
+    damrak bench book --rivals bench/rivals/target/rivals-rust --rivals bench/rivals/target/rivals-java")]
 struct BookArguments {
     /// Which flows, comma-separated. `shapes` are books that no flow has, of ten million orders: what
     /// they take of memory, how long adding one may pause, and how much slower a shape is.
@@ -72,9 +73,10 @@ struct BookArguments {
     /// Only these engines, comma-separated: matching, engine, engine-balances, model-btree, null.
     #[arg(long, value_delimiter = ',')]
     engine: Vec<String>,
-    /// A program with the engines of others, as bench/rivals builds one; its rows stand beside ours.
+    /// A program with the engines of others, as bench/rivals/build.sh builds them; they take their turns
+    /// after ours. May be given several times.
     #[arg(long, value_name = "PROGRAM")]
-    rivals: Option<PathBuf>,
+    rivals: Vec<PathBuf>,
     /// Print one JSON object.
     #[arg(long)]
     json: bool,
@@ -233,10 +235,8 @@ fn book(arguments: &BookArguments) -> Result<(), Failure> {
     let started = Environment::now();
     let mut reports = Vec::new();
     for flow in flows {
-        let mut report = bench::measure(flow, &options, &entrants);
-        if let Some(program) = &arguments.rivals {
-            report.rows.extend(rivals(program, &report, &options)?);
-        }
+        let report = bench::measure(flow, &options, &entrants, &arguments.rivals)
+            .map_err(rivals_not_measured)?;
         if !arguments.json {
             print_line(&table(&report))?;
         }
@@ -449,29 +449,12 @@ fn entrants(names: &[String]) -> Result<Vec<Entrant>, Failure> {
     names.iter().map(entrant).collect()
 }
 
-/// The rows of another program for the same flow.
-fn rivals(program: &PathBuf, report: &FlowReport, options: &Options) -> Result<Vec<Row>, Failure> {
-    let output = Command::new(program)
-        .args(["--flow", report.flow.name()])
-        .args(["--seed", &options.seed.to_string()])
-        .args(["--divisor", &options.divisor.to_string()])
-        .args(["--runs", &options.runs.to_string()])
-        .output()
-        .map_err(|error| {
-            Failure::environment(format!("cannot run {}: {error}", program.display()))
-                .hint("cargo build --release --manifest-path bench/rivals/Cargo.toml")
-        })?;
-    let failed = |what: &str| {
-        let talk = String::from_utf8_lossy(&output.stderr);
-        Failure::runtime(format!("{} {what}: {}", program.display(), talk.trim()))
-    };
-    let printed: Value =
-        serde_json::from_slice(&output.stdout).map_err(|_| failed("printed no JSON object"))?;
-    let rows = printed["flows"][0]["rows"].as_array().ok_or_else(|| failed("printed no rows"))?;
-    rows.iter()
-        .map(|row| Row::from_json(row, &report.expected))
-        .collect::<Option<_>>()
-        .ok_or_else(|| failed("printed a row that cannot be read"))
+fn rivals_not_measured(error: RivalError) -> Failure {
+    match error {
+        RivalError::Start { .. } => Failure::environment(error).hint("bench/rivals/build.sh"),
+        RivalError::Flow { .. } => Failure::environment(error),
+        RivalError::Ended { .. } | RivalError::Answer { .. } => Failure::runtime(error),
+    }
 }
 
 fn table(report: &FlowReport) -> String {
@@ -510,6 +493,12 @@ fn table(report: &FlowReport) -> String {
             row.latency.p999_ns,
             format!("{} {}", row.latency.least.p50_ns, row.latency.least.p999_ns),
         ));
+    }
+    if let Some(rival) = report.best_rival() {
+        let ours = report.rows.iter().filter(|row| !row.rival && row.agrees.is_some());
+        let times = ours.map(|row| format!("{:.2} times {}", row.ratio_of(rival), row.engine));
+        let times = times.collect::<Vec<_>>().join(", ");
+        text.push_str(&format!("\n  the fastest rival takes {times}: {}", rival.engine));
     }
     text.push('\n');
     text

@@ -8,7 +8,7 @@ use std::{
     process::{Child, Command, Output, Stdio},
 };
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 fn damrak(arguments: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_damrak")).args(arguments).output().expect("damrak runs")
@@ -332,26 +332,60 @@ fn the_bench_refuses_what_it_does_not_know() {
     assert_eq!((code, message.contains("there are matching, ")), (Some(2), true), "{message}");
     assert_eq!(refused(&["--divisor", "0"]).0, Some(2));
     let (code, message) = refused(&["--rivals", "no-such-program", "--runs", "1"]);
-    assert_eq!((code, message.contains("hint: cargo build")), (Some(3), true), "{message}");
+    assert_eq!(
+        (code, message.contains("hint: bench/rivals/build.sh")),
+        (Some(3), true),
+        "{message}"
+    );
 }
 
-/// Rows of another program stand beside ours, and one with a hash of its own ends with 4.
+/// An engine of another program takes its turns after ours and stands beside them; one with trades of
+/// its own ends with 4.
 #[test]
 fn the_bench_finds_other_trades() {
+    let output = with_rival(
+        "head -c 4 \"$1\" | grep -q WLF1 || exit 1; echo '{\"engines\": [\"liar\"]}'
+        while read -r what index; do
+            case \"$what\" in
+            run) echo '{\"ns_per_op\": 1.5, \"trades\": 1, \"quantity\": 1, \"hash\": \"01\"}' ;;
+            latency) echo '{\"p50\": 1, \"p99\": 2, \"p999\": 3, \"max\": 4}' ;;
+            esac
+        done",
+    );
+    assert_eq!(output.status.code(), Some(4), "{}", stderr(&output));
+    assert!(stderr(&output).contains("liar on flow A"), "{}", stderr(&output));
+    let printed: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let row = &printed["flows"][0]["rows"][1];
+    assert_eq!((&row["engine"], &row["rival"]), (&json!("liar"), &json!(true)));
+    assert_eq!(row["ns_per_op"]["runs"], json!([1.5, 1.5, 1.5]));
+    assert_eq!((&row["latency_ns"]["max"], &row["agrees"]), (&json!(4), &json!(false)));
+}
+
+/// A rival that says something else, or nothing more, ends the bench, which tells what it was asked.
+#[test]
+fn the_bench_tells_which_rival_failed() {
+    let nonsense = with_rival("echo hello; read -r line");
+    assert_eq!(nonsense.status.code(), Some(1), "{}", stderr(&nonsense));
+    assert!(
+        stderr(&nonsense).contains("\"which engines\" with \"hello\""),
+        "{}",
+        stderr(&nonsense)
+    );
+    let silent = with_rival("echo '{\"engines\": [\"short\"]}'; read -r line");
+    assert_eq!(silent.status.code(), Some(1), "{}", stderr(&silent));
+    assert!(stderr(&silent).contains("ended before it answered \"run 0\""), "{}", stderr(&silent));
+}
+
+fn with_rival(script: &str) -> Output {
     use std::os::unix::fs::PermissionsExt;
 
     let folder = tempfile::tempdir().unwrap();
     let rival = folder.path().join("rival");
-    let row = r#"{"engine": "liar", "ns_per_op": {"runs": [1.0]}, "trades": 1, "quantity": 1,
-        "hash": "0000000000000001",
-        "latency_ns": {"p50": 1, "p99": 1, "p999": 1, "max": 1}}"#;
-    let script = format!("#!/bin/sh\necho '{{\"flows\": [{{\"rows\": [{row}]}}]}}'\n");
-    fs::write(&rival, script).unwrap();
+    fs::write(&rival, format!("#!/bin/sh\n{script}\n")).unwrap();
     fs::set_permissions(&rival, fs::Permissions::from_mode(0o755)).unwrap();
-    let rival = rival.to_str().unwrap();
-    let output = damrak(&["bench", "book", "--flow", "A", "--divisor", "1000", "--rivals", rival]);
-    assert_eq!(output.status.code(), Some(4), "{}", stderr(&output));
-    assert!(stderr(&output).contains("liar on flow A"), "{}", stderr(&output));
+    let book = ["bench", "book", "--flow", "A", "--divisor", "1000", "--engine", "matching"];
+    let rivals = ["--runs", "3", "--json", "--rivals", rival.to_str().unwrap()];
+    damrak(&[&book[..], &rivals[..]].concat())
 }
 
 /// The demo kills a venue in the middle of the load and finds everything again.
