@@ -457,8 +457,13 @@ fn sim() -> Result<Outcome, String> {
 /// Each file as often as `DAMRAK_ORIGIN_RUNS` says in each layout, once if it does not. The files are
 /// not ours: they lie beside the repository, or the step is skipped.
 fn orders() -> Result<Outcome, String> {
-    const LAYOUTS: [&str; 4] =
-        ["single", "edge", "pipeline", "source+ledger | sequencer+reporter | engine+journaler"];
+    const LAYOUTS: [&str; 5] = [
+        "single",
+        "edge",
+        "halves",
+        "pipeline",
+        "source+ledger | sequencer+reporter | engine+journaler",
+    ];
     let runs: usize = match env::var("DAMRAK_ORIGIN_RUNS") {
         Ok(runs) => runs.parse().map_err(|_| format!("DAMRAK_ORIGIN_RUNS is {runs:?}"))?,
         Err(_) => 1,

@@ -93,11 +93,12 @@ pub struct RingSlots {
 impl RingSlots {
     /// For agents on so many threads. Those that share one take turns, and what one hands to the next
     /// should still be in its cache: a ring that is longer than a turn only moves on through memory.
-    /// Threads of their own need room to run ahead of each other.
+    /// Threads of their own need room to run ahead of each other; two, no more than their caches hold.
     #[must_use]
     pub const fn of_threads(threads: usize) -> Self {
         match threads {
             1 => Self { submissions: 256, inputs: 256, outputs: 2048 },
+            2 => Self { submissions: 512, inputs: 512, outputs: 4096 },
             _ => Self { submissions: 4096, inputs: 8192, outputs: 16_384 },
         }
     }

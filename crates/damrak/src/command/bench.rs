@@ -123,7 +123,7 @@ struct PipelineArguments {
     #[arg(value_name = "FOLDER")]
     folders: Vec<PathBuf>,
     /// In which layouts, comma-separated.
-    #[arg(long, value_delimiter = ',', default_values = ["single", "edge", "pipeline"])]
+    #[arg(long, value_delimiter = ',', default_values = ["single", "edge", "halves", "pipeline"])]
     layout: Vec<String>,
     /// How often, the layouts in turn.
     #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u64).range(1..=1000))]

@@ -48,7 +48,7 @@ pub struct Arguments {
     /// In which units each instrument counts; without it there is one, BTC_USDT.
     #[arg(long, value_name = "FILE")]
     instruments: Option<PathBuf>,
-    /// Which agents share threads: auto, single, edge, pipeline, or groups of agents.
+    /// Which agents share threads: auto, single, edge, halves, pipeline, or groups of agents.
     #[arg(long, value_name = "NAME", default_value = "auto")]
     layout: Grouping,
     /// How many cores own some of the instruments each; each has the threads of the layout.

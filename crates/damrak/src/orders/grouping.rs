@@ -64,7 +64,7 @@ impl fmt::Display for AgentGroup {
     }
 }
 
-/// Which agents share threads: `auto`, `single`, `edge`, `pipeline`, or groups like
+/// Which agents share threads: `auto`, `single`, `edge`, `halves`, `pipeline`, or groups like
 /// `source+ledger+reporter | sequencer+engine@2 | journaler`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Grouping {
@@ -73,8 +73,11 @@ pub enum Grouping {
     Auto,
     /// One thread.
     Single,
-    /// Sequencer and engine on one thread, all else on another.
+    /// The engine on one thread, all else on another.
     Edge,
+    /// All up to the journal on one thread, the engine and who reads its events on another: what most
+    /// is written of then stays with who wrote it.
+    Halves,
     /// A thread for each.
     Pipeline,
     /// Each agent in exactly one of them.
@@ -88,10 +91,13 @@ impl Grouping {
         use OrdersAgent::{Engine, Journaler, Ledger, Reporter, Sequencer, Source};
         let group = |agents: &[OrdersAgent]| AgentGroup { agents: agents.to_vec(), core: None };
         match self {
-            Self::Auto if cores >= 8 => Self::Edge.groups(cores),
+            Self::Auto if cores >= 2 => Self::Halves.groups(cores),
             Self::Auto | Self::Single => vec![group(&OrdersAgent::ALL)],
             Self::Edge => {
-                vec![group(&[Source, Journaler, Ledger, Reporter]), group(&[Sequencer, Engine])]
+                vec![group(&[Source, Sequencer, Journaler, Ledger, Reporter]), group(&[Engine])]
+            }
+            Self::Halves => {
+                vec![group(&[Source, Sequencer, Journaler]), group(&[Engine, Ledger, Reporter])]
             }
             Self::Pipeline => OrdersAgent::ALL.iter().map(|agent| group(&[*agent])).collect(),
             Self::Groups(groups) => groups.clone(),
@@ -107,6 +113,7 @@ impl FromStr for Grouping {
             "auto" => return Ok(Self::Auto),
             "single" => return Ok(Self::Single),
             "edge" => return Ok(Self::Edge),
+            "halves" => return Ok(Self::Halves),
             "pipeline" => return Ok(Self::Pipeline),
             _ => {}
         }
@@ -126,8 +133,8 @@ impl FromStr for Grouping {
                 let agent = agent.ok_or_else(|| {
                     let known = OrdersAgent::ALL.map(OrdersAgent::as_str).join(", ");
                     format!(
-                        "`{name}` is neither a layout (auto, single, edge, pipeline) nor an agent \
-                         ({known})"
+                        "`{name}` is neither a layout (auto, single, edge, halves, pipeline) nor an \
+                         agent ({known})"
                     )
                 })?;
                 if !seen.insert(agent) {
@@ -152,7 +159,7 @@ mod tests {
     #[test]
     fn layouts_hold_each_agent_once() {
         let free = "source+ledger | sequencer+engine@2 | journaler + reporter";
-        for text in ["auto", "single", "edge", "pipeline", free] {
+        for text in ["auto", "single", "edge", "halves", "pipeline", free] {
             let grouping: Grouping = text.parse().unwrap();
             for cores in [1, 2, 64] {
                 let groups = grouping.groups(cores);
@@ -165,7 +172,10 @@ mod tests {
             free.parse::<Grouping>().unwrap().groups(4).iter().map(ToString::to_string).collect();
         assert_eq!(printed, ["source+ledger", "sequencer+engine@2", "journaler+reporter"]);
         for (text, why) in [
-            ("both", "`both` is neither a layout (auto, single, edge, pipeline) nor an agent"),
+            (
+                "both",
+                "`both` is neither a layout (auto, single, edge, halves, pipeline) nor an agent",
+            ),
             ("source|source", "source stands in two groups"),
             ("source+sequencer", "journaler stands in no group"),
             ("source@x", "`x` is not a core"),

@@ -17,8 +17,13 @@ use market::{DeclineReason, RejectReason};
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 
-const LAYOUTS: [&str; 4] =
-    ["single", "edge", "pipeline", "source+ledger | sequencer+reporter | engine+journaler"];
+const LAYOUTS: [&str; 5] = [
+    "single",
+    "edge",
+    "halves",
+    "pipeline",
+    "source+ledger | sequencer+reporter | engine+journaler",
+];
 
 /// Writes what a profile gives into a folder.
 fn generate(folder: &Path, profile: &str, seed: u64, orders: u64) {
@@ -399,7 +404,7 @@ fn generated_files_are_run_from_the_command_line() {
     let bench = damrak(&["bench", "pipeline", "--orders", "2000", "--runs", "1", "--json"]);
     let file = &bench["files"][0];
     let layouts = file["layouts"].as_array().unwrap();
-    assert_eq!(layouts.len(), 3);
+    assert_eq!(layouts.len(), 4);
     for layout in layouts {
         assert_eq!(layout["state_hash"], file["core"]["state_hash"]);
         assert!(layout["commands_per_second"].as_f64() > Some(0.0));
