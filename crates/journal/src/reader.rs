@@ -237,13 +237,14 @@ impl SegmentReader {
         let mut at = offset;
         let head_len = (self.len - offset).min(8) as usize;
         self.load(offset, head_len)?;
-        if self.loaded(offset, head_len).iter().any(|byte| *byte != 0) {
+        if !are_zeros(self.loaded(offset, head_len)) {
             return Ok(false);
         }
-        while at < self.len {
+        while let Some(place) = self.file.next_written(at)?.filter(|place| *place < self.len) {
+            at = place.max(at);
             let len = (self.len - at).min(64 * 1024) as usize;
             self.load(at, len)?;
-            if self.loaded(at, len).iter().any(|byte| *byte != 0) {
+            if !are_zeros(self.loaded(at, len)) {
                 return Ok(false);
             }
             at += len as u64;
@@ -398,4 +399,29 @@ pub(crate) fn read_exact_at(
         return Err(io::Error::new(ErrorKind::UnexpectedEof, reason));
     }
     Ok(())
+}
+
+/// True if all bytes are 0: sixteen at a time, since this reads what was zeroed ahead.
+pub(crate) fn are_zeros(bytes: &[u8]) -> bool {
+    let (words, rest) = bytes.as_chunks::<16>();
+    words.iter().all(|word| *word == [0; 16]) && rest.iter().all(|byte| *byte == 0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::are_zeros;
+
+    /// One byte that is not 0 is found wherever it stands.
+    #[test]
+    fn one_byte_is_found() {
+        for len in 0..70 {
+            let mut bytes = vec![0; len];
+            assert!(are_zeros(&bytes));
+            for place in 0..len {
+                bytes[place] = 1;
+                assert!(!are_zeros(&bytes), "{place} of {len}");
+                bytes[place] = 0;
+            }
+        }
+    }
 }

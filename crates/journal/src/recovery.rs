@@ -13,7 +13,7 @@ use crate::{
     judgement::{self, Behind, CopyState, HeadVerdict, Verdict, judge_end, judge_head},
     mark::{self, Mark},
     planted::{Planted, planted},
-    reader::{Next, SegmentReader, read_exact_at},
+    reader::{Next, SegmentReader, are_zeros, read_exact_at},
     record::{Chain, Kind, Record, chain_begin},
     segment::{
         BLOCK_LEN, Name, SEGMENT_HEADER_LEN, SegmentHeader, file_name, is_half_made, read_name,
@@ -642,15 +642,19 @@ impl Segment {
     fn has_more(&self, file: &mut dyn StorageFile) -> Result<bool, ReadError> {
         let mut chunk = vec![0; 64 * 1024];
         let mut at = SEGMENT_HEADER_LEN;
-        while at < self.file_len {
+        loop {
+            let place = file.next_written(at).map_err(failed("read", &self.path))?;
+            let Some(place) = place.filter(|place| *place < self.file_len) else {
+                return Ok(false);
+            };
+            at = place.max(at);
             let len = (self.file_len - at).min(chunk.len() as u64) as usize;
             read_exact_at(file, at, &mut chunk[..len]).map_err(failed("read", &self.path))?;
-            if chunk[..len].iter().any(|byte| *byte != 0) {
+            if !are_zeros(&chunk[..len]) {
                 return Ok(true);
             }
             at += len as u64;
         }
-        Ok(false)
     }
 
     /// Replays the records, and says where the whole ones end.

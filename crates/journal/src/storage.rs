@@ -7,7 +7,10 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use rustix::{fs::FallocateFlags, io::Errno};
+use rustix::{
+    fs::{FallocateFlags, SeekFrom},
+    io::Errno,
+};
 
 use crate::{
     segment::{Name, read_name},
@@ -131,6 +134,15 @@ pub trait StorageFile: Send {
     fn allocate(&mut self, len: u64) -> io::Result<bool> {
         let _ = len;
         Ok(false)
+    }
+
+    /// The first place from `offset` on where anything but zeros may stand; `None` if there is none. What
+    /// was allocated and never written need not be read for it, where the file system tells.
+    ///
+    /// # Errors
+    /// It cannot be told.
+    fn next_written(&mut self, offset: u64) -> io::Result<Option<u64>> {
+        Ok(Some(offset))
     }
 
     /// Drops all from byte `len` on.
@@ -422,6 +434,15 @@ impl StorageFile for FolderFile {
                 Err(Errno::OPNOTSUPP | Errno::NOSYS) => return Ok(false),
                 Err(error) => return Err(error.into()),
             }
+        }
+    }
+
+    fn next_written(&mut self, offset: u64) -> io::Result<Option<u64>> {
+        match rustix::fs::seek(&self.file, SeekFrom::Data(offset)) {
+            Ok(place) => Ok(Some(place)),
+            Err(Errno::NXIO) => Ok(None),
+            Err(Errno::INVAL | Errno::OPNOTSUPP | Errno::NOSYS) => Ok(Some(offset)),
+            Err(error) => Err(error.into()),
         }
     }
 

@@ -4,6 +4,7 @@ mod support;
 
 mod append;
 mod recovery;
+mod room;
 mod lock;
 mod live;
 mod damage;

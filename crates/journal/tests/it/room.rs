@@ -1,0 +1,35 @@
+//! Room that was taken ahead and never written need not be read to know that it is empty.
+
+use journal::{Folder, Storage};
+use tempfile::tempdir;
+
+/// Whatever is passed over is zeros, and nothing that was written is.
+#[test]
+fn only_zeros_are_passed_over() {
+    const LEN: usize = 4 << 20;
+    let folder = tempdir().unwrap();
+    let mut file = Folder::new(folder.path()).create("room").unwrap();
+    if !file.allocate(LEN as u64).unwrap() {
+        file.write_at(0, &vec![0; LEN]).unwrap();
+    }
+    let written = [70_000_usize, 70_001, 1_500_000, LEN - 1];
+    for place in written {
+        file.write_at(place as u64, &[7]).unwrap();
+    }
+    for synced in [false, true] {
+        if synced {
+            file.sync().unwrap();
+        }
+        for offset in (0..LEN).step_by(4096).chain(written) {
+            let found =
+                file.next_written(offset as u64).unwrap().expect("the last byte is no zero");
+            assert!(found >= offset as u64, "{found} from {offset}");
+            let next = *written.iter().find(|place| **place >= offset).expect("the last byte");
+            assert!(found <= next as u64, "{found} from {offset} passes over {next}");
+        }
+    }
+    file.write_at(LEN as u64 - 1, &[0]).unwrap();
+    file.truncate(LEN as u64 / 2).unwrap();
+    let end = file.next_written(LEN as u64 / 2).unwrap();
+    assert!(end.is_none_or(|place| place == LEN as u64 / 2), "{end:?} beyond the end");
+}
