@@ -147,7 +147,9 @@ impl Engine {
     fn standing_of(&mut self, slot: Slot) -> StandingId {
         let order = &mut self.pool[slot].order;
         if order.is_instructed {
-            return self.standings.of(slot);
+            let id = self.standings.of(slot);
+            self.standings[id].forget();
+            return id;
         }
         order.is_instructed = true;
         let standing = Standing::new(order, Instructions::NONE, OrderType::Limit, Lots::ZERO);

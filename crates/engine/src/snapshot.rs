@@ -229,10 +229,7 @@ impl Engine {
             out.u32(shown_quantity.0);
             out.u32(shown_range.0);
         }
-        let told = self.standings.find(slot).filter(|id| {
-            let standing = &self.standings[*id];
-            !standing.is_resting() || standing.instructions.is_some()
-        });
+        let told = self.standings.find(slot).filter(|id| self.standings[*id].is_told());
         out.u8(u8::from(told.is_some()));
         let Some(id) = told else { return };
         let standing = &self.standings[id];

@@ -166,10 +166,25 @@ impl Standing {
             && matches!(self.state, State::Resting | State::ForReference)
     }
 
+    /// False if it rests like one that was never told anything: what it shows is said with its reserve.
+    pub(crate) fn is_told(&self) -> bool {
+        !self.is_resting() || self.instructions.without_shown().is_some()
+    }
+
+    /// What an order came in with is of no account once it rests and is told nothing any more: no snapshot
+    /// has it, so neither has what it is told next.
+    pub(crate) fn forget(&mut self) {
+        if !self.is_told() {
+            self.instructions = Instructions::NONE;
+            self.order_type = OrderType::Limit;
+            self.minimum_quantity = Lots::ZERO;
+        }
+    }
+
     /// Its element of the state hash; 0 if it is told nothing.
     fn hash(&self) -> u64 {
         match self.state {
-            State::Resting if !self.instructions.is_some() => 0,
+            State::Resting if !self.is_told() => 0,
             State::Resting
             | State::ForParent
             | State::ForTrigger

@@ -1,6 +1,8 @@
 use std::thread;
 
-use flow::agreement;
+use engine::Engine;
+use flow::{agreement, generator::CommandFlow};
+use market::{Input, Sequence, Timestamp};
 
 /// Commands of each seed of each profile, and how many seeds there are: as many as here, or as the
 /// environment says in `DAMRAK_MODEL_COMMANDS` and `DAMRAK_MODEL_SEEDS`. To look at a failure,
@@ -38,4 +40,37 @@ fn engine_agrees_with_the_model() {
     };
     println!("{total} commands\n{coverage:#?}");
     assert_eq!(agreement::missing(&coverage), Vec::<&str>::new(), "never seen");
+}
+
+/// An engine that was restored from a snapshot goes on as the one that the snapshot is of, whatever
+/// comes: nothing that matters later is missing in it.
+#[test]
+fn restored_engine_goes_on_as_its_origin() {
+    const COMMANDS: u64 = 4_000;
+    const RESTORED_EVERY: u64 = 40;
+    let seeds = setting("DAMRAK_RESTORED_SEEDS", 4);
+    for (name, profile) in agreement::profiles(COMMANDS) {
+        for seed in 1..=seeds {
+            let mut flow = CommandFlow::new(seed, profile.clone());
+            let (mut origin, mut restored) = (Engine::new(), Engine::new());
+            let (mut events, mut others) = (Vec::new(), Vec::new());
+            for number in 1..=COMMANDS {
+                let input = Input {
+                    sequence: Sequence(number),
+                    timestamp: Timestamp(number * 1_000_000),
+                    command: flow.next_command(),
+                };
+                events.clear();
+                others.clear();
+                origin.apply(&input, &mut |event| events.push(event));
+                restored.apply(&input, &mut |event| others.push(event));
+                let place = format!("{name}, seed {seed}, {number}: {:?}", input.command);
+                assert_eq!(events, others, "{place}");
+                assert_eq!(origin.state_hash(), restored.state_hash(), "{place}");
+                if number % RESTORED_EVERY == 0 {
+                    restored = agreement::restored(&origin, &place).unwrap();
+                }
+            }
+        }
+    }
 }
