@@ -24,7 +24,7 @@ use std::{hint::black_box, path::PathBuf};
 
 use engine::AHEAD_MAX;
 use flow::wlf::{Flow, FlowName, Operation, Tally};
-use gateway::sys::{InstructionCounter, thread_cpu_ns};
+use os::{InstructionCounter, thread_cpu_ns};
 use serde_json::{Value, json};
 
 use crate::clock::SystemClock;

@@ -2,7 +2,7 @@
 
 use std::process::ExitCode;
 
-use gateway::sys::memory::Allocator;
+use os::memory::Allocator;
 
 /// Orders, levels and tables lie in large pages.
 #[global_allocator]

@@ -241,7 +241,7 @@ impl Running {
                 "gaps": ledger.gaps.get(),
                 "failures": ledger.failures.get(),
             })),
-            "cpu_s": gateway::sys::process_cpu_ns() as f64 / 1e9,
+            "cpu_s": os::process_cpu_ns() as f64 / 1e9,
         })
     }
 }
@@ -259,7 +259,7 @@ fn aside(agent: Box<dyn ring::Agent>) -> Group {
     let idle = IdleStrategy::Backoff { spins: 0, yields: 0, park_max: PARK_MAX };
     Group {
         on_start: Some(Box::new(|| {
-            if let Err(error) = gateway::sys::lower_priority() {
+            if let Err(error) = os::lower_priority() {
                 eprintln!("note: snapshots are made with the priority of the venue: {error}");
             }
         })),
@@ -339,7 +339,7 @@ fn started(
 /// Pins the thread that calls it.
 pub(crate) fn pin_at_start(core: usize) -> Box<dyn FnOnce() + Send> {
     Box::new(move || {
-        if let Err(error) = gateway::sys::pin_to_core(core) {
+        if let Err(error) = os::pin_to_core(core) {
             eprintln!("note: cannot pin to core {core}: {error}");
         }
     })
@@ -347,7 +347,7 @@ pub(crate) fn pin_at_start(core: usize) -> Box<dyn FnOnce() + Send> {
 
 /// Tries the core on a thread of its own, so that a wrong one is told before anything starts.
 pub(crate) fn check_core(core: usize) -> Result<(), Failure> {
-    let tried = thread::spawn(move || gateway::sys::pin_to_core(core)).join();
+    let tried = thread::spawn(move || os::pin_to_core(core)).join();
     tried.expect("pinning does not panic").map_err(|error| {
         Failure::environment(format!("layout.groups: cannot pin to core {core}: {error}"))
             .hint("`taskset -p $$` tells which cores this process may use")

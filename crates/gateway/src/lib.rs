@@ -9,11 +9,10 @@
 //!
 //! Architecture invariant: nothing here decides what an order means or when it happened; no byte of
 //! an output leaves before its cause is durable; what one client does costs no other anything.
-//! System calls, and with them all `unsafe`, are in [`sys`]; nothing blocks and nothing prints.
+//! No `unsafe`: system calls are in `os`. Nothing blocks and nothing prints.
 
 mod submission;
 mod network;
-pub mod sys;
 mod tcp;
 mod udp;
 mod parker;

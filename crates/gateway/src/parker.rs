@@ -1,8 +1,7 @@
 use std::{io, os::fd::AsFd, os::fd::OwnedFd, sync::Arc, time::Duration};
 
+use os::{EventFd, PollSet};
 use ring::{Parker, Unparker};
-
-use crate::sys::{EventFd, PollSet};
 
 /// Parks a group of agents that has sockets: what arrives on one of them wakes it, and so does an
 /// [`Unparker`] from another thread.

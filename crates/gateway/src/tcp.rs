@@ -8,7 +8,9 @@ use std::{
 
 use socket2::{Domain, Protocol, SockRef, Socket, TcpKeepalive, Type};
 
-use crate::{ConnectionId, NetworkEvent, StreamNetwork, TcpCounters, sys::Epoll};
+use os::Epoll;
+
+use crate::{ConnectionId, NetworkEvent, StreamNetwork, TcpCounters};
 
 /// Token of the listener; no connection has it, because places are counted from 0 and bounded.
 const LISTENER: u64 = u64::MAX;

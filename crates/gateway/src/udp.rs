@@ -7,10 +7,9 @@ use std::{
 
 use socket2::{Domain, Protocol, Socket, Type};
 
-use crate::{
-    DatagramNetwork, UdpLossCounters,
-    sys::{self, BATCH, Batch},
-};
+use os::{BATCH, Batch};
+
+use crate::{DatagramNetwork, UdpLossCounters};
 
 /// How a [`Udp`] socket is made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -93,7 +92,7 @@ impl Udp {
         // The system grants what it may; what it did is read back and told.
         socket.set_recv_buffer_size(options.receive_buffer_bytes)?;
         let receive_buffer_bytes = socket.recv_buffer_size()?;
-        sys::tell_drops(socket.as_fd())?;
+        os::tell_drops(socket.as_fd())?;
         let socket = UdpSocket::from(socket);
         Ok(Self {
             address: socket.local_addr()?,
@@ -177,7 +176,7 @@ impl DatagramNetwork for Udp {
         while self.first < self.end {
             match self.outgoing.send(self.socket.as_fd(), self.first, self.end) {
                 Ok(count) => self.first += count,
-                Err(error) if sys::is_not_now(&error) => return Ok(()),
+                Err(error) if os::is_not_now(&error) => return Ok(()),
                 Err(error) => match error.raw_os_error() {
                     // The kernel's own queues are full: it is a wait like the ones above.
                     Some(libc::ENOBUFS | libc::ENOMEM) => return Ok(()),

@@ -309,15 +309,15 @@ fn written(folder: &Path, clock: SystemClock) -> Result<(f64, f64, (f64, f64)), 
         journal::open(storage, &options, &mut |_| Ok::<(), Infallible>(())).map_err(failed)?;
     let (mut append_ns, mut commit_ns) = (0, 0);
     for batch in 0..RECORDS / 64 {
-        let before = gateway::sys::thread_cpu_ns();
+        let before = os::thread_cpu_ns();
         for nth in 1..=64 {
             let sequence = batch * 64 + nth;
             writer.append(sequence, sequence, &PAYLOAD).map_err(failed)?;
         }
-        let appended = gateway::sys::thread_cpu_ns();
+        let appended = os::thread_cpu_ns();
         writer.commit().map_err(failed)?;
         append_ns += appended - before;
-        commit_ns += gateway::sys::thread_cpu_ns() - appended;
+        commit_ns += os::thread_cpu_ns() - appended;
     }
     drop(writer);
     let before = clock.now_ns();
@@ -371,7 +371,7 @@ fn core_thread(folder: &Path, with_journal: bool, clock: SystemClock) -> Result<
         while inputs.free() < 64 {
             std::thread::yield_now();
         }
-        let before = gateway::sys::thread_cpu_ns();
+        let before = os::thread_cpu_ns();
         let mut published = inputs.batch();
         for (nth, command) in commands.iter().enumerate() {
             let number = (batch * 64 + nth) as u64 + 1;
@@ -385,7 +385,7 @@ fn core_thread(folder: &Path, with_journal: bool, clock: SystemClock) -> Result<
             });
             Flow::Continue
         });
-        core_ns += gateway::sys::thread_cpu_ns() - before;
+        core_ns += os::thread_cpu_ns() - before;
     }
     while with_journal && durable.get() < ORDERS as u64 {
         std::thread::yield_now();

@@ -16,9 +16,10 @@ use std::{
 
 use engine::{AHEAD_MAX, Emit, Engine};
 use flow::orders::{BalanceFile, Instruments, OrderFile, generate::Profile};
-use gateway::{Submission, sys::thread_cpu_ns};
+use gateway::Submission;
 use journal::Durability;
 use market::{Event, Input, Output, Sequence, Timestamp};
+use os::thread_cpu_ns;
 use ring::{AgentError, IdleStrategy, RingReport};
 use serde_json::{Value, json};
 
@@ -346,12 +347,12 @@ fn run(
         &clock,
     )?;
     let shard = wired.shards.into_iter().next().expect("there is one");
-    let before_ns = gateway::sys::process_cpu_ns();
+    let before_ns = os::process_cpu_ns();
     let threads = orders::launch(wired.agents, &groups, options.idle, cores, clock)?;
     while !shard.ending.is_over() && !threads.stopped() {
         thread::sleep(LOOK_INTERVAL);
     }
-    let cpu_ns = gateway::sys::process_cpu_ns() - before_ns;
+    let cpu_ns = os::process_cpu_ns() - before_ns;
     let rings = shard.monitors.iter().map(ring::Monitor::read).collect();
     threads.stop();
     let joined = threads.join();

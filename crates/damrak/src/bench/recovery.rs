@@ -252,7 +252,7 @@ fn cost_run(
         let stop = Arc::clone(&stop);
         thread::spawn(move || -> Result<(), ring::AgentError> {
             // As a venue does; without the right to, it only goes less aside.
-            let _ = gateway::sys::lower_priority();
+            let _ = os::lower_priority();
             while !stop.load(Ordering::Relaxed) {
                 if snapshots.do_work(clock.now_ns())? == 0 {
                     thread::sleep(std::time::Duration::from_millis(1));

@@ -11,12 +11,12 @@ use engine::{
     matching::{BookIndex, Handle, LIMIT_MAX, Matcher, NewOrder},
 };
 use flow::rng::Rng;
-use gateway::sys::{thread_cpu_ns, thread_page_faults};
 use market::{
     AddInstrument, AddSession, CancelOrder, Command, EnterOrder, Event, Firm, Input, OrderKey,
     OrderType, Price, Quantity, SelfMatchPrevention, SessionId, Side, Symbol, SystemEvent, Text,
     TimeInForce, Timestamp,
 };
+use os::{thread_cpu_ns, thread_page_faults};
 use serde_json::{Value, json};
 
 /// Orders that rest in the largest shapes, before division.

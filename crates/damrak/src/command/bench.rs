@@ -4,7 +4,7 @@ use std::{env, path::PathBuf};
 
 use clap::{Args, Subcommand};
 use flow::wlf::FlowName;
-use gateway::sys::memory;
+use os::memory;
 use serde_json::{Value, json};
 
 use super::{

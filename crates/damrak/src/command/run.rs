@@ -8,8 +8,8 @@ use std::{
 
 use clap::{Args, ValueEnum};
 use flow::orders::{Progress, decimal_text};
-use gateway::sys::memory;
 use journal::Durability;
+use os::memory;
 use ring::IdleStrategy;
 
 use super::output::{grouped, print_json, print_line};

@@ -10,7 +10,7 @@ use std::{
 };
 
 use clap::Args;
-use gateway::sys::memory;
+use os::memory;
 use serde_json::Value;
 use signal_hook::consts::{SIGINT, SIGTERM};
 

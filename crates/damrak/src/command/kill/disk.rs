@@ -45,7 +45,7 @@ impl Disk {
     /// # Errors
     /// It cannot be cut.
     pub fn cut_power(&self) -> Result<(), Failure> {
-        gateway::sys::cut_power(&self.place).map_err(|error| unable("a power cut", &error))
+        os::cut_power(&self.place).map_err(|error| unable("a power cut", &error))
     }
 
     /// Gives the power back: mounts it anew. Nobody has a file of it open.

@@ -1,5 +1,5 @@
 //! The system calls that the standard library does not offer, behind functions that are safe to
-//! call. All of the unsafe code of this crate is here.
+//! call, and an allocator of large pages ([`memory`]).
 //!
 //! Pointers for the kernel are made from what is borrowed right before the call that uses them, and
 //! are not used after it.
@@ -153,30 +153,40 @@ impl InstructionCounter {
     }
 }
 
-/// The readiness of many descriptors, told once when it begins: epoll(7), edge-triggered.
+/// Reports which of many descriptors became readable or writable: epoll(7), edge-triggered.
 #[derive(Debug)]
-pub(crate) struct Epoll {
+pub struct Epoll {
     epoll: OwnedFd,
     happened: Vec<libc::epoll_event>,
 }
 
-/// What is known of a descriptor, by the token it was added with.
+/// A change of one descriptor's readiness.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Readiness {
-    pub(crate) token: u64,
-    pub(crate) readable: bool,
-    pub(crate) writable: bool,
+pub struct Readiness {
+    /// The token that the descriptor was added with.
+    pub token: u64,
+    /// A read would not block: there are bytes, an end, or an error.
+    pub readable: bool,
+    /// A write would not block: there is room, an end, or an error.
+    pub writable: bool,
 }
 
 impl Epoll {
-    pub(crate) fn new(events_max: usize) -> io::Result<Self> {
+    /// Reports at most `events_max` descriptors a call.
+    ///
+    /// # Errors
+    /// The system has no descriptor left.
+    pub fn new(events_max: usize) -> io::Result<Self> {
         // SAFETY: no memory is passed.
         let epoll = owned(unsafe { libc::epoll_create1(libc::EPOLL_CLOEXEC) })?;
         Ok(Self { epoll, happened: vec![libc::epoll_event { events: 0, u64: 0 }; events_max] })
     }
 
-    /// Tells about `fd` from now on, until it is closed.
-    pub(crate) fn add(&self, fd: BorrowedFd<'_>, token: u64) -> io::Result<()> {
+    /// Reports `fd` from now on, until it is closed.
+    ///
+    /// # Errors
+    /// `fd` cannot be watched, or the system has no memory left.
+    pub fn add(&self, fd: BorrowedFd<'_>, token: u64) -> io::Result<()> {
         let events = libc::EPOLLIN | libc::EPOLLOUT | libc::EPOLLRDHUP | libc::EPOLLET;
         let mut event = libc::epoll_event { events: events as u32, u64: token };
         // SAFETY: both descriptors are open while borrowed; the event is live and is only read.
@@ -191,8 +201,11 @@ impl Epoll {
         check(result).map(drop)
     }
 
-    /// Tells what has happened since the last call, without waiting.
-    pub(crate) fn poll(&mut self, mut told: impl FnMut(Readiness)) -> io::Result<()> {
+    /// Reports what has changed since the last call, without waiting.
+    ///
+    /// # Errors
+    /// Only a fault of this program.
+    pub fn poll(&mut self, mut report: impl FnMut(Readiness)) -> io::Result<()> {
         let events_max = i32::try_from(self.happened.len()).unwrap_or(i32::MAX);
         // SAFETY: the kernel writes at most `events_max` events, and the vector holds as many.
         let result = unsafe {
@@ -207,7 +220,7 @@ impl Epoll {
             // Fields of a packed struct are copied out before they are used.
             let (events, token) = (event.events as i32, event.u64);
             let ended = libc::EPOLLRDHUP | libc::EPOLLHUP | libc::EPOLLERR;
-            told(Readiness {
+            report(Readiness {
                 token,
                 readable: events & (libc::EPOLLIN | ended) != 0,
                 writable: events & (libc::EPOLLOUT | ended) != 0,
@@ -225,23 +238,27 @@ impl AsFd for Epoll {
 
 /// A counter in the kernel that can be waited for like a socket: eventfd(2).
 #[derive(Debug)]
-pub(crate) struct EventFd(File);
+pub struct EventFd(File);
 
 impl EventFd {
-    pub(crate) fn new() -> io::Result<Self> {
+    /// Not signaled.
+    ///
+    /// # Errors
+    /// The system has no descriptor left.
+    pub fn new() -> io::Result<Self> {
         // SAFETY: no memory is passed.
         let fd = owned(unsafe { libc::eventfd(0, libc::EFD_CLOEXEC | libc::EFD_NONBLOCK) })?;
         Ok(Self(File::from(fd)))
     }
 
     /// Makes it readable.
-    pub(crate) fn signal(&self) {
+    pub fn signal(&self) {
         // It fails only where the counter is full, and then it is readable as it should be.
         let _ = (&self.0).write(&1_u64.to_ne_bytes());
     }
 
     /// Makes it unreadable until the next signal.
-    pub(crate) fn clear(&self) {
+    pub fn clear(&self) {
         // It fails only where nobody signaled, and then it is unreadable as it should be.
         let _ = (&self.0).read(&mut [0; 8]);
     }
@@ -254,21 +271,23 @@ impl AsFd for EventFd {
 }
 
 /// Descriptors to wait for, any of them: poll(2).
-pub(crate) struct PollSet {
+pub struct PollSet {
     /// Held so that no entry of `entries` outlives its descriptor.
     descriptors: Vec<OwnedFd>,
     entries: Vec<libc::pollfd>,
 }
 
 impl PollSet {
-    pub(crate) fn new(descriptors: Vec<OwnedFd>) -> Self {
+    /// Waits for all of these.
+    #[must_use]
+    pub fn new(descriptors: Vec<OwnedFd>) -> Self {
         let entry = |fd: RawFd| libc::pollfd { fd, events: libc::POLLIN, revents: 0 };
         let entries = descriptors.iter().map(|descriptor| entry(descriptor.as_raw_fd())).collect();
         Self { descriptors, entries }
     }
 
     /// Waits until one of the descriptors is readable, a signal arrives, or the time is over.
-    pub(crate) fn wait(&mut self, at_most: Duration) {
+    pub fn wait(&mut self, at_most: Duration) {
         debug_assert_eq!(self.descriptors.len(), self.entries.len());
         let at_most = libc::timespec {
             tv_sec: libc::time_t::try_from(at_most.as_secs()).unwrap_or(libc::time_t::MAX),
@@ -288,7 +307,10 @@ impl PollSet {
 }
 
 /// Asks that each received datagram carries how many the socket has dropped (SO_RXQ_OVFL).
-pub(crate) fn tell_drops(socket: BorrowedFd<'_>) -> io::Result<()> {
+///
+/// # Errors
+/// The socket is not one of datagrams.
+pub fn tell_drops(socket: BorrowedFd<'_>) -> io::Result<()> {
     let on: libc::c_int = 1;
     // SAFETY: the option takes an integer, which is live and of the length given.
     let result = unsafe {
@@ -304,7 +326,7 @@ pub(crate) fn tell_drops(socket: BorrowedFd<'_>) -> io::Result<()> {
 }
 
 /// Room for [`BATCH`] datagrams and what the kernel says about each: recvmmsg(2), sendmmsg(2).
-pub(crate) struct Batch {
+pub struct Batch {
     datagram_bytes_max: usize,
     /// How many datagrams to ask for next.
     wanted: usize,
@@ -335,18 +357,21 @@ struct Control([u8; 64]);
 unsafe impl Send for Batch {}
 
 /// One datagram of a batch that was received.
-pub(crate) struct Received<'a> {
+pub struct Received<'a> {
     /// `None` for an address that is neither IPv4 nor IPv6.
-    pub(crate) from: Option<SocketAddr>,
-    pub(crate) bytes: &'a [u8],
+    pub from: Option<SocketAddr>,
+    /// The datagram, without what there was no room for.
+    pub bytes: &'a [u8],
     /// It was longer than there was room for.
-    pub(crate) truncated: bool,
+    pub truncated: bool,
     /// How many the socket had dropped before this one, in all; `None` for none.
-    pub(crate) dropped: Option<u32>,
+    pub dropped: Option<u32>,
 }
 
 impl Batch {
-    pub(crate) fn new(datagram_bytes_max: usize) -> Self {
+    /// Room for datagrams of up to `datagram_bytes_max` bytes each.
+    #[must_use]
+    pub fn new(datagram_bytes_max: usize) -> Self {
         let piece = libc::iovec { iov_base: ptr::null_mut(), iov_len: 0 };
         // SAFETY: an `mmsghdr` is integers and pointers, for which all zeros is a value.
         let header: libc::mmsghdr = unsafe { std::mem::zeroed() };
@@ -363,12 +388,17 @@ impl Batch {
         }
     }
 
-    pub(crate) fn datagram_bytes_max(&self) -> usize {
+    /// The longest datagram there is room for, in bytes.
+    #[must_use]
+    pub fn datagram_bytes_max(&self) -> usize {
         self.datagram_bytes_max
     }
 
     /// Receives what waits, at most [`BATCH`] datagrams, without blocking; 0 if none does.
-    pub(crate) fn receive(&mut self, socket: BorrowedFd<'_>) -> io::Result<usize> {
+    ///
+    /// # Errors
+    /// The socket reports an error, for example of an earlier send.
+    pub fn receive(&mut self, socket: BorrowedFd<'_>) -> io::Result<usize> {
         let wanted = self.wanted;
         self.lengths[..wanted].fill(self.datagram_bytes_max);
         self.name_lengths[..wanted].fill(size_of::<Name>() as libc::socklen_t);
@@ -399,7 +429,8 @@ impl Batch {
     }
 
     /// What the last [`receive`](Self::receive) put at `index`, which is below what it returned.
-    pub(crate) fn received(&self, index: usize) -> Received<'_> {
+    #[must_use]
+    pub fn received(&self, index: usize) -> Received<'_> {
         let header = &self.headers[index];
         let len = (header.msg_len as usize).min(self.datagram_bytes_max);
         #[allow(clippy::unnecessary_cast, reason = "its type is not the same in every libc")]
@@ -413,8 +444,11 @@ impl Batch {
         }
     }
 
-    /// Puts a datagram at `index`; the caller has checked its length.
-    pub(crate) fn put(&mut self, index: usize, to: SocketAddr, datagram: &[u8]) {
+    /// Puts a datagram at `index`, which is below [`BATCH`].
+    ///
+    /// # Panics
+    /// It is longer than there is room for.
+    pub fn put(&mut self, index: usize, to: SocketAddr, datagram: &[u8]) {
         assert!(
             datagram.len() <= self.datagram_bytes_max,
             "a datagram of {} bytes",
@@ -427,13 +461,11 @@ impl Batch {
     }
 
     /// Sends the datagrams from `first` to before `end` as far as the kernel takes them, and says
-    /// how many it took; fails only if it takes not even the first.
-    pub(crate) fn send(
-        &mut self,
-        socket: BorrowedFd<'_>,
-        first: usize,
-        end: usize,
-    ) -> io::Result<usize> {
+    /// how many it took.
+    ///
+    /// # Errors
+    /// The kernel does not take the first of them.
+    pub fn send(&mut self, socket: BorrowedFd<'_>, first: usize, end: usize) -> io::Result<usize> {
         self.link(first, end);
         let headers = &mut self.headers[first..end];
         // SAFETY: the count is that of the slice, and each header points to a name and a piece of
@@ -522,7 +554,8 @@ impl Control {
 }
 
 /// True for the errors that say: nothing now, try again.
-pub(crate) fn is_not_now(error: &io::Error) -> bool {
+#[must_use]
+pub fn is_not_now(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted)
 }
 

@@ -2,7 +2,7 @@
 
 use std::{hint::black_box, thread};
 
-use gateway::sys::memory::{Allocator, keep_ready};
+use os::memory::{Allocator, keep_ready};
 
 #[global_allocator]
 static ALLOCATOR: Allocator = Allocator;

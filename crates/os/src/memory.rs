@@ -22,7 +22,7 @@ use std::{
     thread::{self, Thread},
 };
 
-use super::check;
+use crate::check;
 
 /// Addresses of the range. They cost nothing until they are written to.
 const RANGE: usize = 256 << 30;
