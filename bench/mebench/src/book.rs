@@ -8,7 +8,7 @@
 
 use std::collections::BTreeMap;
 
-use engine::matching::{BookIndex, Matcher, NewOrder as Incoming, RestingOrder};
+use engine::matcher::{BookIndex, Matcher, NewOrder as Incoming, RestingOrder};
 use market::{Price, Quantity, Side};
 
 use crate::{
@@ -235,7 +235,7 @@ fn side_of(side: u8) -> Option<Side> {
 #[inline]
 fn price(price_ticks: i64) -> Option<Price> {
     let price = Price(price_ticks.wrapping_sub(PRICE_MIN).cast_unsigned());
-    (price <= engine::matching::LIMIT_MAX).then_some(price)
+    (price <= engine::matcher::LIMIT_MAX).then_some(price)
 }
 
 /// A price in ticks of the benchmark.

@@ -1,6 +1,6 @@
 //! Matching without an exchange around it: `cargo run -p damrak-engine --example matching_only`
 
-use engine::matching::{Matcher, NewOrder};
+use engine::matcher::{Matcher, NewOrder};
 use market::{Price, Quantity, Side};
 
 fn main() {

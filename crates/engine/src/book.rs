@@ -4,7 +4,8 @@ pub(crate) mod pool;
 pub(crate) mod level;
 pub(crate) mod window;
 pub(crate) mod ladder;
-pub(crate) mod matching;
+pub(crate) mod paged_map;
+pub(crate) mod cross;
 pub(crate) mod sharing;
 
 use alloc::boxed::Box;
@@ -13,9 +14,8 @@ use core::hint::select_unpredictable;
 use market::{Display, Instrument, Phase, Price, Quantity, Side};
 
 use crate::{
-    auction::AuctionSide,
+    auction::{trading_status::Trading, uncross::AuctionSide},
     order::{Order, PRICE_MAX, QUANTITY_MAX, Waits},
-    trading::Trading,
 };
 use ladder::{Ladder, NO_RANK};
 use pool::{Pool, Slot};

@@ -1,7 +1,7 @@
 //! The deterministic core: a sequenced command goes in, events come out, the same on every replay.
 //!
-//! Start at [`Engine::apply`]; then `day`, `check`, `session`, `book` in the order they act, and
-//! `hash`, which says in one number what has become of it all. The rules are in docs/rules.md.
+//! Start at [`Engine::apply`]; the folders stand in the order of an order's life: `intake`, `book`,
+//! `trading`, `contingent`, `auction`, `money`; then `operator` and `state`. The rules are in docs/rules.md.
 //!
 //! Architecture invariant: no I/O, clock, thread, randomness or float, and nothing whose order
 //! differs from run to run. `#![no_std]` keeps it so. Once warm, an order allocates nothing.
@@ -11,35 +11,16 @@
 
 extern crate alloc;
 
-mod day;
-mod time;
-mod names;
-mod pages;
-mod check;
-mod phase;
-mod trading;
-mod venue;
-mod session;
 mod order;
-mod plain;
-mod reserve;
-mod self_match;
-mod settlement;
+mod intake;
 mod book;
-mod money;
-mod standing;
-mod waiting;
-mod links;
-mod peg;
-mod patient;
-pub mod matching;
+mod trading;
+mod contingent;
 mod auction;
-mod trades;
-mod ahead;
-mod hash;
-mod view;
-mod snapshot;
-mod invariants;
+mod money;
+mod operator;
+mod state;
+pub mod matcher;
 #[cfg(test)]
 mod random;
 
@@ -56,37 +37,38 @@ use market::{
     TimeInForce, Timestamp, TradeId,
 };
 
-pub use ahead::AHEAD_MAX;
+pub use intake::{
+    prefetch::AHEAD_MAX,
+    session::{FIRMS_DISABLED_MAX, Session},
+};
 pub use money::{
     command::BALANCES_MAX,
     view::{AccountBalance, AccountState},
 };
+pub use operator::{trades::TRADES_KEPT, venue_commands::BLOCKS_MAX};
 pub use order::{PRICE_MAX, QUANTITY_LIMIT, QUANTITY_MAX};
-pub use session::{FIRMS_DISABLED_MAX, Session};
-pub use snapshot::{Restoration, Section, SnapshotError};
-pub use trades::TRADES_KEPT;
-pub use venue::BLOCKS_MAX;
-pub use view::{BookView, Counters, DepthLevel, RestingOrder, WaitsFor};
+pub use state::{
+    snapshot::{Restoration, Section, SnapshotError},
+    view::{BookView, Counters, DepthLevel, RestingOrder, WaitsFor},
+};
 
-use auction::Scratch;
+use auction::{phases, trading_status::Trading, uncross::Scratch};
 use book::{
     Book,
-    matching::Reach,
+    cross::Reach,
     pool::{Pool, Slot},
 };
-use day::Day;
-use hash::StateHash;
+use contingent::{instructions::Standings, minimum_quantity::is_patient, stop_book::Triggers};
+use intake::{check, name_index::Names, session::Sessions, trading_day::Day};
 use money::Money;
-use names::Names;
+use operator::trades::Trades;
 use order::{Order, OrderTerms, Waits};
-use patient::is_patient;
-use reserve::Reserves;
-use session::Sessions;
-use settlement::{Settlement, fill};
-use standing::Standings;
-use trades::Trades;
-use trading::Trading;
-use waiting::Triggers;
+use state::hash::{self, StateHash};
+use trading::{
+    iceberg::Reserves,
+    self_match,
+    settlement::{Settlement, fill},
+};
 
 /// The state of the exchange, and the one way to change it.
 #[derive(Debug)]
@@ -215,7 +197,7 @@ impl Engine {
         }
     }
 
-    /// Does what a command asks that is not [plain](mod@plain), and what follows from it.
+    /// Does what a command asks that is not [plain](mod@intake::fast_path), and what follows from it.
     #[inline(never)]
     fn apply_any(&mut self, command: &Command, emit: &mut dyn FnMut(Event)) {
         match command {
@@ -325,7 +307,7 @@ impl Engine {
                 &order.instructions,
             );
         let phase = self.trading(instrument_id).phase;
-        incoming.set_waits(phase::waits(phase, order.order_type, order.time_in_force));
+        incoming.set_waits(phases::waits(phase, order.order_type, order.time_in_force));
         let terms = EntryTerms {
             order_type: order.order_type,
             minimum_quantity: order.conditions.minimum_quantity,
@@ -357,7 +339,7 @@ impl Engine {
         let symbol = book.instrument().symbol;
         let taken = self
             .check_blocks(key, original.firm, symbol, original.side, original.group_id)
-            .and_then(|()| phase::is_open(book.trading.phase));
+            .and_then(|()| phases::is_open(book.trading.phase));
         if let Err(reason) = taken {
             let name = replace.terms.map_or(ClientOrderId::BLANK, |terms| terms.client_order_id);
             self.consume(key);
@@ -368,7 +350,7 @@ impl Engine {
         let accepted = named.and_then(|terms| {
             let instructions = self.instructions_of_replacement(slot, &terms)?;
             let type_in_book = check::type_in_book(terms.order_type, &instructions);
-            let waits = phase::waits(phase, type_in_book, terms.time_in_force);
+            let waits = phases::waits(phase, type_in_book, terms.time_in_force);
             let id = original.instrument_id;
             let book = self.book_of(&original);
             let acceptable =
@@ -417,7 +399,7 @@ impl Engine {
             is_instructed: standing_id.is_some(),
         });
         let type_in_book = check::type_in_book(terms.order_type, &instructions);
-        replacement.set_waits(phase::waits(phase, type_in_book, terms.time_in_force));
+        replacement.set_waits(phases::waits(phase, type_in_book, terms.time_in_force));
         if instructions.pricing.is_pegged() {
             replacement.set_price(Price::ZERO);
         }
@@ -579,7 +561,7 @@ impl Engine {
         let OrderAttributes { firm, group_id, .. } = order.attributes;
         self.check_blocks(order.key, firm, order.symbol, order.side, group_id)?;
         let trading = &book.trading;
-        phase::is_open(trading.phase)?;
+        phases::is_open(trading.phase)?;
         check::terms(book, order.order_type, order.quantity, order.price)?;
         let instructions = &order.instructions;
         check::display(order.display, instructions)?;
@@ -604,8 +586,8 @@ impl Engine {
             let minimum_quantity = order.conditions.minimum_quantity;
             let EnterOrder { order_type, time_in_force, side, quantity, price, .. } = *order;
             let phase = trading.phase;
-            phase::takes(phase, type_in_book, time_in_force, minimum_quantity, instructions)?;
-            let waits = phase::waits(phase, type_in_book, time_in_force);
+            phases::takes(phase, type_in_book, time_in_force, minimum_quantity, instructions)?;
+            let waits = phases::waits(phase, type_in_book, time_in_force);
             self.check_bounded(InstrumentId(number), side, type_in_book, waits)?;
             trading.limits(side, order_type, quantity, price)?;
         }

@@ -30,7 +30,9 @@ use market::{
     Units,
 };
 
-use crate::{Emit, book::matching::Match, hash::StateHash, names::Names, order::Order};
+use crate::{
+    Emit, book::cross::Match, intake::name_index::Names, order::Order, state::hash::StateHash,
+};
 use account::{Account, AssetLimits, Brief, TIER_COUNT};
 use balance::{Balance, Holding, Leg, Movement, Shift};
 use fees::Fees;
@@ -275,7 +277,7 @@ impl Money {
     }
 
     /// Has memory bring the balance with which an order of a session is paid for; see
-    /// [`ahead`](mod@crate::ahead).
+    /// [`ahead`](mod@crate::intake::prefetch).
     #[inline]
     pub(crate) fn fetch(
         &self,

@@ -62,12 +62,12 @@ pub(crate) struct Order {
     life: u8,
     /// Which way it trades. A modify may change the kind of sell.
     pub(crate) side: Side,
-    /// True if it rests and [`Reserves`](crate::reserve::Reserves) says what is shown of it.
+    /// True if it rests and [`Reserves`](crate::trading::iceberg::Reserves) says what is shown of it.
     pub(crate) is_reserve: bool,
     /// How long it lives; one that does not rest may still wait for its trigger.
     pub(crate) time_in_force: TimeInForce,
     /// True if it is told more than its limit, or tied to an order that is; see
-    /// [`standing`](mod@crate::standing).
+    /// [`standing`](mod@crate::contingent::instructions).
     pub(crate) is_instructed: bool,
 }
 

@@ -1,6 +1,6 @@
 //! The core's book by itself: matching only.
 
-use engine::matching::{BookIndex, Handle, Matcher, NewOrder};
+use engine::matcher::{BookIndex, Handle, Matcher, NewOrder};
 use flow::wlf::{Flow, Operation, OperationKind};
 use market::{Price, Quantity};
 

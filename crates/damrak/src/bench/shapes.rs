@@ -8,7 +8,7 @@ use std::{fs, hint::black_box};
 
 use engine::{
     AHEAD_MAX, Engine,
-    matching::{BookIndex, Handle, LIMIT_MAX, Matcher, NewOrder},
+    matcher::{BookIndex, Handle, LIMIT_MAX, Matcher, NewOrder},
 };
 use flow::rng::Rng;
 use market::{

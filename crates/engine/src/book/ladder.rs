@@ -14,7 +14,7 @@ use super::{
     pool::{Neighbors, Pool, Rest, Slot},
     window::{STRIP_LEN, STRIPS_MAX, Window},
 };
-use crate::pages::Pages;
+use crate::book::paged_map::Pages;
 
 /// Strips of the first window: 1,024 ranks, 640 bytes.
 const STRIPS_MIN: usize = 16;

@@ -8,7 +8,7 @@ use market::Quantity;
 
 use super::{
     BookSide,
-    matching::{Crossing, Settle},
+    cross::{Crossing, Settle},
     pool::Pool,
 };
 

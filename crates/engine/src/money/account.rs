@@ -2,12 +2,10 @@
 
 use market::{AccountId, AccountSetting, RejectReason, Text, Timestamp};
 
-use crate::{
+use crate::state::{
     hash::{self, StateHash},
-    snapshot::{
-        SnapshotError,
-        bytes::{Reader, Writer},
-    },
+    snapshot::SnapshotError,
+    snapshot_bytes::{Reader, Writer},
 };
 
 /// Nanoseconds in a second.

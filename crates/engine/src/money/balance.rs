@@ -7,7 +7,7 @@ use market::{
     TradeId, Units,
 };
 
-use crate::hash::{self, StateHash};
+use crate::state::hash::{self, StateHash};
 
 /// The most of one asset that there may be, in units.
 pub(crate) const ISSUED_MAX: u128 = 1 << 120;

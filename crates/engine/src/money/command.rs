@@ -17,7 +17,7 @@ use super::{
     terms::{NO_TERMS, Terms},
     undo::Was,
 };
-use crate::{Engine, hash, order::QUANTITY_LIMIT};
+use crate::{Engine, order::QUANTITY_LIMIT, state::hash};
 
 /// The most balances there may be: accounts, the venue's own included, times assets.
 pub const BALANCES_MAX: usize = 1 << 24;

@@ -6,8 +6,8 @@ use market::{AccountId, AssetId, InstrumentId, SessionId, ShardId};
 
 use super::Money;
 use crate::{
-    hash::{self, StateHash},
     order::Order,
+    state::hash::{self, StateHash},
 };
 
 impl Money {

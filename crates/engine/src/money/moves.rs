@@ -10,7 +10,7 @@ use market::{
 
 use crate::{
     Engine,
-    hash::{self, StateHash},
+    state::hash::{self, StateHash},
 };
 
 /// How often something went to one shard, and came from it.

@@ -8,9 +8,10 @@ use market::{
 use super::{Asked, terms::Terms};
 use crate::{
     Engine, EntryTerms,
-    book::matching::Reach,
+    auction::phases,
+    book::cross::Reach,
     order::{Order, OrderTerms, Waits},
-    phase, self_match,
+    trading::self_match,
 };
 
 impl Engine {
@@ -46,7 +47,7 @@ impl Engine {
                 return 0;
             }
             let mut incoming = Order::entered(order, OrderId(0), instrument_id, order.display);
-            incoming.set_waits(phase::waits(
+            incoming.set_waits(phases::waits(
                 book.trading.phase,
                 order.order_type,
                 order.time_in_force,
@@ -96,7 +97,7 @@ impl Engine {
                 is_instructed: false,
             });
             let phase = self.book_of(original).trading.phase;
-            replacement.set_waits(phase::waits(phase, terms.order_type, terms.time_in_force));
+            replacement.set_waits(phases::waits(phase, terms.order_type, terms.time_in_force));
             self.walk(&replacement, rests(terms.order_type, terms.time_in_force), money_terms)
         };
         let best = || self.book_of(original).best_opposite_displayed(side);

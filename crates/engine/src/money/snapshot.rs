@@ -17,11 +17,12 @@ use super::{
     undo::{Changed, Was},
 };
 use crate::{
-    Engine, hash,
+    Engine,
     order::Order,
-    snapshot::{
-        Section, SnapshotError,
-        bytes::{Reader, Writer},
+    state::{
+        hash,
+        snapshot::{Section, SnapshotError},
+        snapshot_bytes::{Reader, Writer},
     },
 };
 

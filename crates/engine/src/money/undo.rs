@@ -21,8 +21,8 @@ use market::{
 use super::{Money, balance::Movement, fees::Fees, terms::Terms};
 use crate::{
     Engine,
-    hash::{self, StateHash},
-    trades::Trades,
+    operator::trades::Trades,
+    state::hash::{self, StateHash},
 };
 
 /// By what trades that can be undone are reckoned.

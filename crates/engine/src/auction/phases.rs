@@ -1,0 +1,81 @@
+//! The phases of an instrument: which may follow which, and what each of them takes.
+
+use market::{Instructions, Lots, OrderType, Phase, RejectReason, TimeInForce};
+
+use crate::{contingent::minimum_quantity::is_patient, order::Waits};
+
+/// May an instrument go from one phase to the other?
+pub(crate) fn may_follow(from: Phase, to: Phase) -> bool {
+    use Phase::*;
+    match from {
+        PreOpen => matches!(to, OpeningAuction | Halted | Closed),
+        OpeningAuction => matches!(to, Continuous | Halted),
+        Continuous => !matches!(to, Continuous),
+        VolatilityAuction => matches!(to, Continuous | Halted | ClosingAuction),
+        Halted => !matches!(to, Halted),
+        ClosingAuction => matches!(to, Halted | Closed),
+        Closed => matches!(to, PreOpen),
+    }
+}
+
+/// Does an auction take place between the two?
+pub(crate) fn uncrosses(from: Phase, to: Phase) -> bool {
+    to == Phase::Continuous || (from, to) == (Phase::ClosingAuction, Phase::Closed)
+}
+
+/// Is a phase one in which orders are taken at all?
+pub(crate) fn is_open(phase: Phase) -> Result<(), RejectReason> {
+    match phase {
+        Phase::Halted => Err(RejectReason::Halted),
+        Phase::Closed => Err(RejectReason::InstrumentClosed),
+        _ => Ok(()),
+    }
+}
+
+/// Does a phase that takes orders take one of this type and life?
+pub(crate) fn takes(
+    phase: Phase,
+    order_type: OrderType,
+    time_in_force: TimeInForce,
+    minimum_quantity: Lots,
+    instructions: &Instructions,
+) -> Result<(), RejectReason> {
+    use TimeInForce::*;
+    let asks_for_quantity = minimum_quantity != Lots::ZERO || instructions.all_or_none;
+    let acts_at_once = matches!(time_in_force, ImmediateOrCancel | FillOrKill)
+        || order_type == OrderType::MarketToLimit
+        || asks_for_quantity
+            && !is_patient(order_type, time_in_force, minimum_quantity, instructions);
+    let before_open = matches!(phase, Phase::PreOpen | Phase::OpeningAuction);
+    let taken = !(phase.collects() && acts_at_once) && (time_in_force != AtTheOpen || before_open);
+    if taken { Ok(()) } else { Err(RejectReason::NotInPhase) }
+}
+
+/// For which auction an order is that comes in now, if it is for one only.
+pub(crate) fn waits(phase: Phase, order_type: OrderType, time_in_force: TimeInForce) -> Waits {
+    match time_in_force {
+        TimeInForce::AtTheOpen => Waits::Open,
+        TimeInForce::AtTheClose => Waits::Close,
+        TimeInForce::GoodForAuction => Waits::Next,
+        _ if phase.collects() && order_type == OrderType::Market => Waits::AsMarket,
+        _ => Waits::No,
+    }
+}
+
+/// Does an order that is for one auction only take part in that at the end of this phase?
+pub(crate) fn takes_part(waits: Waits, phase: Phase) -> bool {
+    match waits {
+        Waits::No | Waits::Next | Waits::AsMarket => true,
+        Waits::Open => phase == Phase::OpeningAuction,
+        Waits::Close => phase == Phase::ClosingAuction,
+    }
+}
+
+/// Is an order over that is for one auction only, when an instrument gets to this phase?
+pub(crate) fn is_over(waits: Waits, phase: Phase) -> bool {
+    match phase {
+        Phase::Continuous => matches!(waits, Waits::Open | Waits::Next | Waits::AsMarket),
+        Phase::Closed => waits != Waits::No,
+        _ => false,
+    }
+}

@@ -1,0 +1,529 @@
+//! The auction: orders that were collected, all that can trade at one price, at once.
+//!
+//! Whoever looks at an auction goes over the levels that could trade in it, never over prices: a
+//! price at which nobody asks for anything is not looked at.
+
+use alloc::vec::Vec;
+use core::mem;
+
+use market::{
+    AuctionTrade, CollarSet, Event, Indicated, Indication, InstrumentId, OrderId, Phase,
+    PhaseCause, Price, Quantity, RestateReason, Restated, Side, Traded, Uncrossed, VenueEvent,
+};
+
+use crate::{
+    Engine,
+    auction::phases,
+    book::{
+        Book, BookSide,
+        cross::Match,
+        ladder::{Ladder, NO_RANK},
+        pool::{Pool, Slot},
+    },
+    fill,
+    order::{Order, Waits},
+    state::hash,
+};
+
+/// An auction is looked at each time a second of the clock begins.
+const INDICATION_NS: u64 = 1_000_000_000;
+
+/// The orders of one side that are for an auction only, by which it is. They are not on the feed,
+/// and trade in no other phase. At rank 0 are those without a price; the others are one below the
+/// rank of their price.
+#[derive(Debug, Default)]
+pub(crate) struct AuctionSide {
+    open: Ladder,
+    close: Ladder,
+    next: Ladder,
+}
+
+impl AuctionSide {
+    fn ladder(&self, waits: Waits) -> &Ladder {
+        match waits {
+            Waits::Open => &self.open,
+            Waits::Close => &self.close,
+            Waits::Next | Waits::AsMarket => &self.next,
+            Waits::No => unreachable!("it is for no auction"),
+        }
+    }
+
+    fn ladder_mut(&mut self, waits: Waits) -> &mut Ladder {
+        match waits {
+            Waits::Open => &mut self.open,
+            Waits::Close => &mut self.close,
+            Waits::Next | Waits::AsMarket => &mut self.next,
+            Waits::No => unreachable!("it is for no auction"),
+        }
+    }
+
+    /// Those that take part in the auction at the end of a phase.
+    fn taking_part(&self, phase: Phase) -> impl Iterator<Item = &Ladder> {
+        [Waits::Open, Waits::Close, Waits::Next]
+            .into_iter()
+            .filter(move |waits| phases::takes_part(*waits, phase))
+            .map(|waits| self.ladder(waits))
+    }
+}
+
+impl Book {
+    /// Puts an order that is for one auction only behind all others of that auction at its price.
+    #[cold]
+    pub(crate) fn add_for_auction(&mut self, pool: &mut Pool, order: &Order) -> Slot {
+        let rank = self.auction_rank(order);
+        self.auction_mut(order.side).ladder_mut(order.waits()).append(pool, rank, || *order)
+    }
+
+    /// Lets an order go that is for one auction only.
+    #[cold]
+    pub(crate) fn remove_from_auction(&mut self, pool: &mut Pool, slot: Slot) {
+        let order = pool[slot].order;
+        let rank = self.auction_rank(&order);
+        self.auction_mut(order.side).ladder_mut(order.waits()).remove(pool, rank, slot);
+    }
+
+    /// The first order to trade of a side in the auction at the end of a phase.
+    fn first_in_auction(&self, pool: &Pool, side: Side, phase: Phase) -> Option<Slot> {
+        let ladder = |ladder: &Ladder, class, shift| {
+            let (rank, level) = ladder.at_or_after(0)?;
+            // Of one class and price there may be two queues, which are one by time.
+            let order_id = if class == 2 { pool[level.oldest].order.order_id } else { OrderId(0) };
+            Some(((rank + shift, class, order_id), level.oldest))
+        };
+        let BookSide { displayed, hidden } = self.side(side);
+        let for_auction = self.auction(side).into_iter().flat_map(|it| it.taking_part(phase));
+        let firsts = for_auction.filter_map(|it| ladder(it, 2, 0));
+        let firsts = firsts.chain(ladder(displayed, 0, 1));
+        let firsts = firsts.chain(hidden.iter().filter_map(|it| ladder(it, 1, 1)));
+        firsts.min_by_key(|(place, _)| *place).map(|(_, slot)| slot)
+    }
+
+    /// The oldest order of each level of the orders for an auction only, by auction and then by
+    /// price.
+    pub(crate) fn auction_levels(&self, side: Side) -> impl Iterator<Item = Slot> {
+        let ladders = self.auction(side).into_iter().flat_map(|orders| {
+            [Waits::Open, Waits::Close, Waits::Next].map(|waits| orders.ladder(waits))
+        });
+        ladders.flat_map(|ladder| levels(ladder, NO_RANK).map(|(_, oldest)| oldest))
+    }
+
+    /// Asserts what holds within the ladders.
+    pub(crate) fn check_auction(&self) {
+        for side in [Side::Buy, Side::Sell] {
+            if let Some(orders) = self.auction(side) {
+                [&orders.open, &orders.close, &orders.next].into_iter().for_each(Ladder::check);
+            }
+        }
+    }
+
+    fn auction_rank(&self, order: &Order) -> u32 {
+        if order.price() == Price::ZERO { 0 } else { self.rank(order.side, order.price()) + 1 }
+    }
+}
+
+/// The rank and the oldest order of each level up to a rank.
+fn levels(ladder: &Ladder, rank_worst: u32) -> impl Iterator<Item = (u32, Slot)> + use<'_> {
+    let mut rank = 0;
+    core::iter::from_fn(move || {
+        let (at, level) = ladder.at_or_after(rank).filter(|(at, _)| *at <= rank_worst)?;
+        rank = at + 1;
+        Some((at, level.oldest))
+    })
+}
+
+/// Orders of one price, of one of the ladders that take part.
+#[derive(Clone, Copy, Debug)]
+struct Level {
+    /// As in [`AuctionSide`].
+    rank: u32,
+    leaves: u64,
+}
+
+/// What would buy and what would sell at a price.
+#[derive(Clone, Copy, Debug)]
+struct Point {
+    price: Price,
+    demand: u64,
+    supply: u64,
+}
+
+impl Point {
+    fn volume(&self) -> u64 {
+        self.demand.min(self.supply)
+    }
+
+    fn imbalance(&self) -> u64 {
+        self.demand.abs_diff(self.supply)
+    }
+}
+
+/// Room to look at an auction; nothing of it is kept.
+#[derive(Debug, Default)]
+pub(crate) struct Scratch {
+    bids: Vec<Level>,
+    asks: Vec<Level>,
+    points: Vec<Point>,
+}
+
+impl Scratch {
+    /// What the auction at the end of a phase would come to now.
+    fn look(&mut self, book: &Book, pool: &Pool, phase: Phase, reference: Price) -> Indication {
+        collect(book, pool, Side::Buy, phase, &mut self.bids);
+        collect(book, pool, Side::Sell, phase, &mut self.asks);
+        self.measure(book, reference);
+        let Some(point) = choose(&mut self.points, reference) else { return Indication::default() };
+        Indication {
+            price: point.price,
+            paired: Quantity(point.volume()),
+            imbalance: Quantity(point.imbalance()),
+            imbalance_is_buy: point.supply < point.demand,
+        }
+    }
+
+    /// Reckons up what would trade at each price that somebody named, lowest first.
+    fn measure(&mut self, book: &Book, reference: Price) {
+        let Self { bids, asks, points, .. } = self;
+        let price = |side, level: &Level| {
+            if level.rank == 0 { Price::ZERO } else { book.price(side, level.rank - 1) }
+        };
+        points.clear();
+        let named = bids.iter().map(|level| price(Side::Buy, level));
+        let named = named.chain(asks.iter().map(|level| price(Side::Sell, level)));
+        let named = named.chain(Some(reference).filter(|price| book.is_price(*price)));
+        let unknown = |price| Point { price, demand: 0, supply: 0 };
+        points.extend(named.filter(|price| *price != Price::ZERO).map(unknown));
+        points.sort_unstable_by_key(|point| point.price);
+        points.dedup_by_key(|point| point.price);
+
+        let mut demand: u64 = bids.iter().map(|level| level.leaves).sum();
+        let mut supply = 0;
+        let mut worst_bids = bids.iter().rev().peekable();
+        let mut best_asks = asks.iter().peekable();
+        for point in points {
+            while let Some(level) =
+                worst_bids.next_if(|level| level.rank != 0 && price(Side::Buy, level) < point.price)
+            {
+                demand -= level.leaves;
+            }
+            while let Some(level) =
+                best_asks.next_if(|level| price(Side::Sell, level) <= point.price)
+            {
+                supply += level.leaves;
+            }
+            (point.demand, point.supply) = (demand, supply);
+        }
+    }
+}
+
+/// The levels of a side that could trade in the auction at the end of a phase, first to trade
+/// first: those at the best price of the other side or better, and all if an order there has none.
+fn collect(book: &Book, pool: &Pool, side: Side, phase: Phase, found: &mut Vec<Level>) {
+    found.clear();
+    let Some(rank_worst) = rank_worst(book, side, phase) else { return };
+    let mut add = |ladder: &Ladder, shift| {
+        // Every rank of a price is far below the last number.
+        let levels = levels(ladder, rank_worst - shift);
+        found.extend(levels.map(|(rank, oldest)| {
+            let leaves = queue(pool, oldest).map(|slot| pool[slot].order.leaves().0).sum();
+            Level { rank: rank + shift, leaves }
+        }));
+    };
+    let BookSide { displayed, hidden } = book.side(side);
+    if rank_worst > 0 {
+        add(displayed, 1);
+        hidden.iter().for_each(|hidden| add(hidden, 1));
+    }
+    let orders = book.auction(side).into_iter();
+    orders.flat_map(|it| it.taking_part(phase)).for_each(|ladder| add(ladder, 0));
+    found.sort_unstable_by_key(|level| level.rank);
+}
+
+/// The worst rank of a side that could trade, as in [`AuctionSide`]; `None` if there is nobody to
+/// trade with.
+fn rank_worst(book: &Book, side: Side, phase: Phase) -> Option<u32> {
+    let other = if side.is_buy() { Side::Sell } else { Side::Buy };
+    let orders = book.auction(other);
+    let ladders = || orders.into_iter().flat_map(|it| it.taking_part(phase));
+    if ladders().any(|ladder| ladder.best_rank() == 0) {
+        return Some(NO_RANK - 1);
+    }
+    let priced = ladders().filter_map(|ladder| ladder.at_or_after(1)).map(|(rank, _)| rank - 1);
+    let best = priced.min().unwrap_or(NO_RANK).min(book.side(other).best_rank());
+    (best != NO_RANK).then(|| book.rank(side, book.price(other, best)) + 1)
+}
+
+/// The price of the auction: most lots, then least left over, then where what is left over presses
+/// to, then nearest to the reference price.
+fn choose(points: &mut Vec<Point>, reference: Price) -> Option<Point> {
+    let volume = points.iter().map(Point::volume).max().filter(|volume| *volume > 0)?;
+    points.retain(|point| point.volume() == volume);
+    let imbalance = points.iter().map(Point::imbalance).min()?;
+    points.retain(|point| point.imbalance() == imbalance);
+    if points.iter().all(|point| point.supply < point.demand) {
+        return points.last().copied();
+    }
+    if points.iter().all(|point| point.demand < point.supply) {
+        return points.first().copied();
+    }
+    // Of two equally near the last, which is the higher.
+    let distance = |point: &Point| point.price.0.abs_diff(reference.0);
+    points.iter().copied().rev().min_by_key(distance)
+}
+
+/// The orders of a level, oldest first.
+fn queue(pool: &Pool, oldest: Slot) -> impl Iterator<Item = Slot> {
+    core::iter::successors(Some(oldest), |slot| {
+        Some(pool[*slot].younger).filter(|younger| !younger.is_none())
+    })
+}
+
+impl Engine {
+    /// Has an auction take place, that of the phase which ends now, and tells of it.
+    pub(crate) fn uncross(
+        &mut self,
+        instrument_id: InstrumentId,
+        phase: Phase,
+        emit: &mut dyn FnMut(Event),
+    ) {
+        let mut scratch = mem::take(&mut self.scratch);
+        let reference = self.trading(instrument_id).reference_price;
+        let book = self.book_at(instrument_id);
+        let Indication { price, paired, .. } = scratch.look(book, &self.pool, phase, reference);
+        self.scratch = scratch;
+        self.pair(instrument_id, price, paired, phase, emit);
+
+        if !paired.is_zero() {
+            self.change_trading(instrument_id, |trading| {
+                trading.reference_price = price;
+                if trading.dynamic_band != 0 {
+                    trading.price_last = price;
+                }
+            });
+        }
+        let trade_id = self.next_cross_id();
+        emit(Event::Venue(VenueEvent::Uncrossed(Uncrossed {
+            instrument_id,
+            phase,
+            trade_id,
+            price,
+            quantity: paired,
+        })));
+    }
+
+    /// Has so many lots trade at one price, the first to trade of each side with each other.
+    fn pair(
+        &mut self,
+        instrument_id: InstrumentId,
+        price: Price,
+        quantity: Quantity,
+        phase: Phase,
+        emit: &mut dyn FnMut(Event),
+    ) {
+        let mut missing = quantity;
+        while !missing.is_zero() {
+            let book = self.book_at(instrument_id);
+            let slots = [Side::Buy, Side::Sell].map(|side| {
+                let first = book.first_in_auction(&self.pool, side, phase);
+                first.expect("what can trade has orders")
+            });
+            let [buys, sells] = slots.map(|slot| self.offered(slot));
+            let quantity = buys.min(sells).min(missing);
+            self.trade_in_auction(slots, quantity, price, phase, emit);
+            missing = missing.saturating_sub(quantity);
+        }
+    }
+
+    /// What a resting order offers at a time: of a reserve order, what is shown.
+    fn offered(&self, slot: Slot) -> Quantity {
+        let order = &self.pool[slot].order;
+        if order.is_reserve { self.reserves.get(slot).shown.quantity() } else { order.leaves() }
+    }
+
+    /// Has two resting orders trade; that which was accepted first is the maker.
+    fn trade_in_auction(
+        &mut self,
+        mut slots: [Slot; 2],
+        quantity: Quantity,
+        price: Price,
+        phase: Phase,
+        emit: &mut dyn FnMut(Event),
+    ) {
+        slots.sort_unstable_by_key(|slot| self.pool[*slot].order.order_id);
+        let before = slots.map(|slot| self.pool[slot].order);
+        let [maker, taker] = slots.map(|slot| self.execute_resting(slot, quantity));
+        self.trade_id_last.0 += 1;
+        let traded = Traded {
+            trade_id: self.trade_id_last,
+            instrument_id: taker.instrument_id,
+            taker_side: taker.side,
+            price,
+            quantity,
+            maker_displayed: maker.is_displayed(),
+            maker: fill(&maker),
+            taker: fill(&taker),
+            auction: Some(AuctionTrade { phase, taker_displayed: taker.is_displayed() }),
+        };
+        self.trades.add(&traded, &mut self.hash);
+        emit(Event::Traded(traded));
+        let met = Match {
+            maker_before: before[0].progress(),
+            maker: &maker,
+            taker_leaves_before: before[1].leaves(),
+            taker: &taker,
+            price,
+            quantity,
+            prevention: None,
+            reserve: None,
+        };
+        self.money.settle(&met, self.trade_id_last, &mut self.hash, emit);
+        for (slot, after) in slots.into_iter().zip([maker, taker]) {
+            if after.is_reserve && !after.is_done() {
+                self.refresh_resting(slot, emit);
+            }
+        }
+    }
+
+    /// Executes lots of a resting order, which leaves if that was all; as it is then.
+    fn execute_resting(&mut self, slot: Slot, quantity: Quantity) -> Order {
+        let before = self.pool[slot].order;
+        let mut after = before;
+        after.execute(quantity);
+        if after.is_reserve {
+            self.reserves.execute(slot, &after, quantity, &mut self.hash);
+        }
+        if after.is_instructed {
+            self.execute_instructed(slot, &after);
+        } else if after.is_done() {
+            self.remove(slot);
+        } else {
+            self.hash.change(hash::order(&before), hash::order(&after));
+            self.pool[slot].order = after;
+        }
+        after
+    }
+
+    /// Shows the next part of a reserve order, behind all others at its price, if nothing of it is
+    /// shown.
+    fn refresh_resting(&mut self, slot: Slot, emit: &mut dyn FnMut(Event)) {
+        if !self.offered(slot).is_zero() {
+            return;
+        }
+        let before = self.pool[slot].order;
+        let mut after = before;
+        after.order_id = self.next_order_id();
+        self.hash.change(hash::order(&before), hash::order(&after));
+        let shown = self.reserves.refresh(slot, before.order_id, &after, &mut self.hash);
+        self.pool[slot].order = after;
+        let book = &mut self.books[usize::from(after.instrument_id.0) - 1];
+        book.move_last(&mut self.pool, slot);
+        emit(Event::Restated(Restated {
+            key: after.key,
+            order_id_before: before.order_id,
+            order_id: after.order_id,
+            instrument_id: after.instrument_id,
+            side: after.side,
+            reason: RestateReason::Refreshed,
+            price: after.price(),
+            leaves: after.leaves(),
+            shown,
+            display: after.display,
+            attribution: self.attribution(&after),
+        }));
+    }
+
+    /// Tells what an auction would come to, if that is new.
+    pub(crate) fn indicate(
+        &mut self,
+        instrument_id: InstrumentId,
+        is_first: bool,
+        emit: &mut dyn FnMut(Event),
+    ) {
+        let trading = *self.trading(instrument_id);
+        let mut scratch = mem::take(&mut self.scratch);
+        let (phase, reference_price) = (trading.phase, trading.reference_price);
+        let book = self.book_at(instrument_id);
+        let indication = scratch.look(book, &self.pool, phase, reference_price);
+        self.scratch = scratch;
+        let indicates_ns = (self.timestamp.0 / INDICATION_NS + 1) * INDICATION_NS;
+        self.change_trading(instrument_id, |trading| {
+            trading.indicated = indication;
+            trading.indicates_ns = indicates_ns;
+        });
+        if is_first || indication != trading.indicated {
+            emit(Event::Venue(VenueEvent::Indicated(Indicated {
+                instrument_id,
+                phase,
+                indication,
+                reference_price,
+            })));
+        }
+    }
+
+    /// The moment has come at which a volatility auction ends by itself: it does, unless it would
+    /// at a price outside its collar.
+    fn end_or_extend(&mut self, instrument_id: InstrumentId, emit: &mut dyn FnMut(Event)) {
+        let trading = *self.trading(instrument_id);
+        let mut scratch = mem::take(&mut self.scratch);
+        let reference = trading.reference_price;
+        let book = self.book_at(instrument_id);
+        let Indication { price, .. } = scratch.look(book, &self.pool, trading.phase, reference);
+        self.scratch = scratch;
+        let is_outside = |(low, high): (Price, Price)| price < low || high < price;
+        if price == Price::ZERO || !trading.collar().is_some_and(is_outside) {
+            return self.change_phase(instrument_id, Phase::Continuous, PhaseCause::Time, emit);
+        }
+        let ends_ns = self.after_seconds(trading.pause_s);
+        self.change_trading(instrument_id, |trading| {
+            trading.extension = trading.extension.saturating_add(1);
+            trading.ends_ns = ends_ns;
+        });
+        self.tell_collar(instrument_id, emit);
+    }
+
+    /// Tells between which prices a volatility auction may end by itself, if it is bound to any.
+    pub(crate) fn tell_collar(&self, instrument_id: InstrumentId, emit: &mut dyn FnMut(Event)) {
+        let trading = self.trading(instrument_id);
+        if let Some((low, high)) = trading.collar() {
+            emit(Event::Venue(VenueEvent::CollarSet(CollarSet {
+                instrument_id,
+                reference_price: trading.reference_price,
+                low,
+                high,
+                extension: trading.extension,
+            })));
+        }
+    }
+
+    /// So many seconds from now.
+    pub(crate) fn after_seconds(&self, seconds: u32) -> u64 {
+        self.timestamp.0.saturating_add(u64::from(seconds) * INDICATION_NS)
+    }
+
+    /// Does what is due in auctions at a moment: those end that are to, and the others are looked
+    /// at, each by instrument.
+    #[cold]
+    pub(crate) fn pass_auctions(&mut self, due_ns: u64, emit: &mut dyn FnMut(Event)) {
+        let mut due = mem::take(&mut self.auctions_due);
+        due.extend(self.auctions.iter().filter(|id| self.trading(**id).due_ns() <= due_ns));
+        for instrument_id in due.drain(..) {
+            if self.trading(instrument_id).ends_ns <= due_ns {
+                self.end_or_extend(instrument_id, emit);
+            } else {
+                self.indicate(instrument_id, false, emit);
+            }
+        }
+        self.auctions_due = due;
+        self.refresh_auctions();
+    }
+
+    /// Sees which instruments have an auction now, and for which moment they wait.
+    pub(crate) fn refresh_auctions(&mut self) {
+        let mut auctions = mem::take(&mut self.auctions);
+        auctions.retain(|id| self.trading(*id).phase.is_auction());
+        auctions.sort_unstable();
+        auctions.dedup();
+        let due_ns = auctions.iter().map(|id| self.trading(*id).due_ns()).min();
+        self.auctions_due_ns = due_ns.unwrap_or(u64::MAX);
+        self.auctions = auctions;
+    }
+}

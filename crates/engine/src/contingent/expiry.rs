@@ -1,0 +1,81 @@
+//! Orders that expire at a moment: in whole seconds, all of one second in one list.
+
+use super::instructions::{List, StandingId, Standings};
+use crate::book::paged_map::Pages;
+
+const NANOS_PER_SECOND: u64 = 1_000_000_000;
+
+/// The moments at which orders expire. Adding and removing cost a search among the moments.
+#[derive(Debug)]
+pub(crate) struct Expiries {
+    /// The first order of each second since the epoch.
+    by_second: Pages<StandingId, 64>,
+    /// The earliest of them, in nanoseconds; [`u64::MAX`] is none.
+    due_ns: u64,
+}
+
+impl Default for Expiries {
+    fn default() -> Self {
+        Self { by_second: Pages::default(), due_ns: u64::MAX }
+    }
+}
+
+impl Expiries {
+    /// The earliest moment, in nanoseconds; [`u64::MAX`] is none.
+    #[inline]
+    pub(crate) fn due_ns(&self) -> u64 {
+        self.due_ns
+    }
+
+    /// The first order of those that expire first.
+    pub(crate) fn first(&self) -> Option<StandingId> {
+        self.by_second.first().map(|(_, id)| id)
+    }
+
+    /// A standing expires at the second that it is told.
+    pub(super) fn add(standings: &mut Standings, id: StandingId) {
+        let second = standings[id].instructions.expires_s;
+        let head = standings.expiries.by_second.get(second);
+        let first = standings.push(List::Expiry, head.unwrap_or(StandingId::NONE), id);
+        let Self { by_second, due_ns } = &mut standings.expiries;
+        match by_second.get_mut(second) {
+            Some(head) => *head = first,
+            None => by_second.insert(second, first),
+        }
+        *due_ns = (*due_ns).min(u64::from(second) * NANOS_PER_SECOND);
+    }
+
+    /// It does not, any more.
+    pub(super) fn remove(standings: &mut Standings, id: StandingId) {
+        let second = standings[id].instructions.expires_s;
+        let head = standings.expiries.by_second.get(second).expect("it was added");
+        let first = standings.unlink(List::Expiry, head, id);
+        let Self { by_second, due_ns } = &mut standings.expiries;
+        match first.some() {
+            Some(_) => *by_second.get_mut(second).expect("it was found above") = first,
+            None => {
+                by_second.remove(second);
+            }
+        }
+        *due_ns =
+            by_second.first_key().map_or(u64::MAX, |second| u64::from(second) * NANOS_PER_SECOND);
+    }
+
+    /// Asserts that lists are whole; says how many orders are in them.
+    pub(super) fn check(standings: &Standings) -> usize {
+        let Self { by_second, due_ns } = &standings.expiries;
+        by_second.check();
+        let first = by_second.first_key().map(|second| u64::from(second) * NANOS_PER_SECOND);
+        assert_eq!(*due_ns, first.unwrap_or(u64::MAX));
+        let mut count = 0;
+        for (second, head) in by_second.iter() {
+            let mut next = head.some();
+            while let Some(id) = next {
+                assert_eq!(standings[id].instructions.expires_s, second);
+                count += 1;
+                next = standings.next(List::Expiry, id);
+            }
+        }
+        count
+    }
+}

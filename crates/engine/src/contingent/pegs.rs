@@ -1,0 +1,398 @@
+//! Pegged orders: their price follows the best displayed prices of their book.
+//!
+//! A pegged order is hidden, and only displayed prices are followed, so that none follows another.
+//! In the book it has a price like any order; while there is nothing to follow it has none, and
+//! waits outside. When a command is done, and all else that follows from it, each pegged order whose
+//! price is not what it would be now gets that, one after the other by order id: it comes in again,
+//! trades and rests (see [`follow`](crate::contingent::linked)).
+//!
+//! That ends. As long as nothing trades, displayed prices stay as they are, for what is moved is
+//! hidden, and each order is moved at most once; and each trade leaves fewer lots that are open.
+//!
+//! An instrument knows its pegged orders by a list, and what they followed last. A command that
+//! changes that costs a look at each of them; one that does not costs a comparison, and in a book
+//! without any the test of a flag.
+
+use alloc::{collections::BinaryHeap, vec::Vec};
+use core::cmp::Reverse;
+
+use market::{
+    CancelReason, Event, InstrumentId, Lots, OrderId, OrderType, Phase, Price, Pricing,
+    RestateReason, Side,
+};
+
+use crate::{
+    Engine, EntryTerms,
+    book::Book,
+    contingent::instructions::{List, Standing, StandingId, Standings, State},
+    order::Order,
+};
+
+/// The pegged orders of all books.
+#[derive(Debug)]
+pub(crate) struct Pegs {
+    /// By instrument id, less 1; instruments after the last have none.
+    books: Vec<PegBook>,
+    /// Instruments in whose book something happened in this command, the first one on top.
+    touched: BinaryHeap<Reverse<InstrumentId>>,
+    /// Orders of one instrument that are to be moved, the oldest last.
+    queue: Vec<(OrderId, StandingId)>,
+    /// Which instrument that is.
+    moving: InstrumentId,
+    /// Orders whose market stops; empty but while it does.
+    leaving: Vec<(OrderId, StandingId)>,
+}
+
+/// The pegged orders of a book.
+#[derive(Clone, Copy, Debug)]
+struct PegBook {
+    head: StandingId,
+    /// What each of them follows, unless it is in line to be moved; `None` if not all follow one.
+    reference: Option<Reference>,
+    is_touched: bool,
+}
+
+/// What pegged orders follow.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Reference {
+    /// Best displayed prices; `None` where there is none, or nothing is traded now.
+    bid: Option<Price>,
+    ask: Option<Price>,
+    /// The lowest and the highest price at which trading may go on.
+    low: Price,
+    high: Price,
+}
+
+impl Reference {
+    const NONE: Self = Self { bid: None, ask: None, low: Price::ZERO, high: Price::ZERO };
+
+    /// The price that an order has by this, if it has one.
+    fn price(&self, book: &Book, side: Side, standing: &Standing) -> Option<Price> {
+        let increment = book.instrument().price_increment.0;
+        let (own, other) = if side.is_buy() { (self.bid, self.ask) } else { (self.ask, self.bid) };
+        let followed = match standing.instructions.pricing {
+            Pricing::PrimaryPeg => own?,
+            Pricing::MarketPeg => other?,
+            _ => {
+                let sum = (own?.0 + other?.0) / increment;
+                let steps = if side.is_buy() { sum / 2 } else { sum.div_ceil(2) };
+                Price(steps * increment)
+            }
+        };
+        let moved = followed.0 as i64 + i64::from(standing.instructions.offset);
+        let lowest = book.price_lowest();
+        let moved = Price(moved.max(lowest.0 as i64) as u64).min(book.price_highest());
+        let limit = standing.limit;
+        Some(match side.is_buy() {
+            true if limit == Price::ZERO => moved.min(self.high),
+            true => moved.min(self.high).min(limit),
+            false => moved.max(self.low).max(limit),
+        })
+    }
+}
+
+impl PegBook {
+    const EMPTY: Self = Self { head: StandingId::NONE, reference: None, is_touched: false };
+}
+
+impl Default for Pegs {
+    fn default() -> Self {
+        Self {
+            books: Vec::new(),
+            touched: BinaryHeap::new(),
+            queue: Vec::new(),
+            moving: InstrumentId(0),
+            leaving: Vec::new(),
+        }
+    }
+}
+
+impl Pegs {
+    fn book_mut(&mut self, instrument_id: InstrumentId) -> &mut PegBook {
+        let index = usize::from(instrument_id.0) - 1;
+        if self.books.len() <= index {
+            self.books.resize(index + 1, PegBook::EMPTY);
+        }
+        &mut self.books[index]
+    }
+
+    fn head(&self, instrument_id: InstrumentId) -> StandingId {
+        let book = self.books.get(usize::from(instrument_id.0) - 1);
+        book.map_or(StandingId::NONE, |book| book.head)
+    }
+
+    fn reference(&self, instrument_id: InstrumentId) -> Option<Reference> {
+        self.books.get(usize::from(instrument_id.0) - 1)?.reference
+    }
+
+    /// Something happened in a book.
+    fn touch(&mut self, instrument_id: InstrumentId) {
+        let book = self.book_mut(instrument_id);
+        if !book.is_touched {
+            book.is_touched = true;
+            self.touched.push(Reverse(instrument_id));
+        }
+    }
+
+    /// True if an order may have to be moved.
+    #[inline]
+    pub(crate) fn is_pending(&self) -> bool {
+        !self.touched.is_empty() || !self.queue.is_empty()
+    }
+
+    /// The next instrument in which orders may have to be moved, and no longer; `None` while there
+    /// are orders in line that nothing has happened to since they were found.
+    fn next_touched(&mut self) -> Option<InstrumentId> {
+        let &Reverse(instrument_id) = self.touched.peek()?;
+        if !self.queue.is_empty() && instrument_id != self.moving {
+            return None;
+        }
+        self.touched.pop();
+        self.book_mut(instrument_id).is_touched = false;
+        Some(instrument_id)
+    }
+}
+
+impl Standings {
+    /// A pegged order is in the book from now on, or waits for a price.
+    pub(crate) fn add_peg(&mut self, id: StandingId) {
+        let instrument_id = self[id].instrument_id;
+        let head = self.pegs.head(instrument_id);
+        let first = self.push(List::Trigger, head, id);
+        self.pegs.book_mut(instrument_id).head = first;
+        // It may have traded on its way in.
+        self.pegs.touch(instrument_id);
+    }
+
+    /// It is so no more.
+    pub(crate) fn remove_peg(&mut self, id: StandingId) {
+        let instrument_id = self[id].instrument_id;
+        let head = self.pegs.head(instrument_id);
+        let first = self.unlink(List::Trigger, head, id);
+        self.pegs.book_mut(instrument_id).head = first;
+    }
+
+    /// The pegged orders of an instrument that are in the book or wait for a price, in no order that
+    /// means anything.
+    pub(crate) fn pegs_of(&self, instrument_id: InstrumentId) -> impl Iterator<Item = StandingId> {
+        let first = self.pegs.head(instrument_id).some();
+        core::iter::successors(first, |id| self.next(List::Trigger, *id))
+    }
+
+    /// Asserts that lists are whole and that nothing is left to do; says how many orders are in them.
+    pub(crate) fn check_pegs(&self) -> usize {
+        let Pegs { books, touched, queue, leaving, .. } = &self.pegs;
+        assert!(touched.is_empty() && queue.is_empty() && leaving.is_empty());
+        assert!(books.iter().all(|book| !book.is_touched));
+        let ids = (1..=books.len()).map(|number| InstrumentId(number as u16));
+        let mut listed = 0;
+        for instrument_id in ids {
+            for id in self.pegs_of(instrument_id) {
+                assert_eq!(self[id].instrument_id, instrument_id);
+                assert!(self[id].instructions.pricing.is_pegged(), "{:?}", self[id]);
+                assert!(matches!(self[id].state, State::Resting | State::ForReference));
+                listed += 1;
+            }
+        }
+        listed
+    }
+}
+
+impl Engine {
+    /// What pegged orders are to follow may have changed in a book.
+    #[inline]
+    pub(crate) fn touch(&mut self, instrument_id: InstrumentId) {
+        if self.books[usize::from(instrument_id.0) - 1].is_pegged {
+            self.standings.pegs.touch(instrument_id);
+        }
+    }
+
+    /// It may have in all of them.
+    pub(crate) fn touch_all(&mut self) {
+        for number in 1..=self.books.len() {
+            self.touch(InstrumentId(number as u16));
+        }
+    }
+
+    fn reference(&self, instrument_id: InstrumentId) -> Reference {
+        let book = self.book_at(instrument_id);
+        if book.trading.phase != Phase::Continuous || !self.day.is_open() {
+            return Reference::NONE;
+        }
+        let all = (Price::ZERO, book.price_highest());
+        let (low, high) = book.trading.band().unwrap_or(all);
+        Reference {
+            bid: book.best_opposite_displayed(Side::Sell),
+            ask: book.best_opposite_displayed(Side::Buy),
+            low: book.price_at_or_above(low),
+            high: book.price_at_or_below(high).max(book.price_lowest()),
+        }
+    }
+
+    /// The price that a pegged order has by what there is to follow now; `None` if there is nothing.
+    pub(crate) fn price_by_reference(&self, side: Side, id: StandingId) -> Option<Price> {
+        let standing = &self.standings[id];
+        let book = self.book_at(standing.instrument_id);
+        self.reference(standing.instrument_id).price(book, side, standing)
+    }
+
+    /// A pegged order that is in no slot, and has no price yet, comes in or begins to wait.
+    pub(crate) fn begin_pegged(
+        &mut self,
+        order: Order,
+        id: StandingId,
+        emit: &mut dyn FnMut(Event),
+    ) {
+        let Some(price) = self.price_by_reference(order.side, id) else {
+            return self.wait_for_reference(order, id);
+        };
+        if !self.money.may_follow(&order, price) {
+            self.cancel_at_once(&order, CancelReason::Unpaid, emit);
+            return self.standings.finish(id, order.executed());
+        }
+        let order = self.restate(order, id, price, emit);
+        self.come_in_pegged(order, id, emit);
+    }
+
+    /// A pegged order that is in no slot has another price, [`Price::ZERO`] for none, and a new order
+    /// id.
+    fn restate(
+        &mut self,
+        mut order: Order,
+        id: StandingId,
+        price: Price,
+        emit: &mut dyn FnMut(Event),
+    ) -> Order {
+        let before = order;
+        let order_id_before = self.renumber(&mut order, id);
+        order.set_price(price);
+        emit(Event::Restated(order.restated_unseen(order_id_before, RestateReason::Repriced)));
+        self.money.follow_price(&before, &order, &mut self.hash, emit);
+        order
+    }
+
+    /// A pegged order that has a price trades and rests. If that stops the market, it waits.
+    fn come_in_pegged(&mut self, mut order: Order, id: StandingId, emit: &mut dyn FnMut(Event)) {
+        let instructions = self.standings[id].instructions;
+        let terms =
+            EntryTerms { order_type: OrderType::Limit, minimum_quantity: Lots::ZERO, instructions };
+        let executed_before = order.executed();
+        let rested = self.trade_or_rest(&mut order, &terms, emit);
+        if executed_before < order.executed() {
+            self.standings.execute(id);
+        }
+        if let Some(slot) = rested {
+            self.standings.settle(id, slot, State::Resting, &mut self.hash);
+            return self.compare_reference(&order, id);
+        }
+        if order.is_done() || self.trading(order.instrument_id).phase == Phase::Continuous {
+            return self.standings.finish(id, order.executed());
+        }
+        let order = self.restate(order, id, Price::ZERO, emit);
+        self.wait_for_reference(order, id);
+    }
+
+    /// A pegged order without a price waits outside the book.
+    fn wait_for_reference(&mut self, order: Order, id: StandingId) {
+        self.hold(order, id, State::ForReference);
+        self.compare_reference(&order, id);
+    }
+
+    /// A pegged order is where it is now by what there was to follow when it came. If that is not what
+    /// the others follow, all are to be looked at.
+    fn compare_reference(&mut self, order: &Order, id: StandingId) {
+        self.books[usize::from(order.instrument_id.0) - 1].is_pegged = true;
+        let standing = &self.standings[id];
+        let book = self.book_of(order);
+        let reference = self.standings.pegs.reference(order.instrument_id);
+        let followed = reference.map(|it| it.price(book, order.side, standing));
+        if followed.is_none_or(|price| price.unwrap_or(Price::ZERO) != order.price()) {
+            self.standings.pegs.book_mut(order.instrument_id).reference = None;
+        }
+    }
+
+    /// An instrument does not trade continuously any more: its pegged orders leave the book and wait,
+    /// by order id.
+    pub(crate) fn suspend_pegs(
+        &mut self,
+        instrument_id: InstrumentId,
+        emit: &mut dyn FnMut(Event),
+    ) {
+        if !self.book_at(instrument_id).is_pegged {
+            return;
+        }
+        let mut leaving = core::mem::take(&mut self.standings.pegs.leaving);
+        let pegs = self.standings.pegs_of(instrument_id).map(|id| (id, &self.standings[id]));
+        let resting = pegs.filter(|(_, standing)| standing.is_resting());
+        leaving.extend(resting.map(|(id, standing)| (standing.order_id, id)));
+        leaving.sort_unstable_by_key(|(order_id, _)| *order_id);
+        for (_, id) in leaving.drain(..) {
+            let order = self.take(self.standings[id].slot);
+            let order = self.restate(order, id, Price::ZERO, emit);
+            self.wait_for_reference(order, id);
+        }
+        self.standings.pegs.leaving = leaving;
+    }
+
+    /// Moves the next pegged order that has to be, or does nothing if none has.
+    pub(crate) fn follow_reference(&mut self, emit: &mut dyn FnMut(Event)) {
+        while let Some(instrument_id) = self.standings.pegs.next_touched() {
+            let reference = self.reference(instrument_id);
+            let book = self.standings.pegs.book_mut(instrument_id);
+            // Orders that this reference moves are in line already.
+            if book.reference != Some(reference) {
+                book.reference = Some(reference);
+                self.find_moved(instrument_id, &reference);
+            }
+        }
+        let Some((order_id, id)) = self.standings.pegs.queue.pop() else { return };
+        let Standing { slot, state, .. } = self.standings[id];
+        let is_live = matches!(state, State::Resting | State::ForReference);
+        if !is_live || self.standings[id].order_id != order_id {
+            return;
+        }
+        let order = self.pool[slot].order;
+        let price = self.price_by_reference(order.side, id).unwrap_or(Price::ZERO);
+        if price == order.price() {
+            return;
+        }
+        if !self.money.may_follow(&order, price) {
+            return self.cancel_all(slot, CancelReason::Unpaid, emit);
+        }
+        let order = self.take(slot);
+        let order = self.restate(order, id, price, emit);
+        match price {
+            Price::ZERO => self.wait_for_reference(order, id),
+            _ => self.come_in_pegged(order, id, emit),
+        }
+    }
+
+    /// Puts the orders of an instrument in line whose price by a reference is another one.
+    fn find_moved(&mut self, instrument_id: InstrumentId, reference: &Reference) {
+        let mut queue = core::mem::take(&mut self.standings.pegs.queue);
+        queue.clear();
+        let is_pegged = self.standings.pegs_of(instrument_id).next().is_some();
+        self.books[usize::from(instrument_id.0) - 1].is_pegged = is_pegged;
+        let book = self.book_at(instrument_id);
+        for id in self.standings.pegs_of(instrument_id) {
+            let standing = &self.standings[id];
+            let order = &self.pool[standing.slot].order;
+            let price = reference.price(book, order.side, standing).unwrap_or(Price::ZERO);
+            if price != order.price() {
+                queue.push((standing.order_id, id));
+            }
+        }
+        queue.sort_unstable_by_key(|(order_id, _)| Reverse(*order_id));
+        self.standings.pegs.queue = queue;
+        self.standings.pegs.moving = instrument_id;
+    }
+
+    /// Orders that were restored have the prices that they are to have.
+    pub(crate) fn restore_references(&mut self) {
+        while let Some(instrument_id) = self.standings.pegs.next_touched() {
+            let reference = self.reference(instrument_id);
+            self.standings.pegs.book_mut(instrument_id).reference = Some(reference);
+            self.books[usize::from(instrument_id.0) - 1].is_pegged = true;
+        }
+    }
+}

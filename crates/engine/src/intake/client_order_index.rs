@@ -1,0 +1,379 @@
+//! From the number that a participant gave an order to the slot in which it rests.
+//!
+//! Numbers only ever rise, and most orders do not live long. So the number itself says where to look,
+//! in a table of the latest orders that is two to four times as long as orders are live; an order that
+//! lives until its place is wanted by a younger one moves to a sorted map.
+//!
+//! A table that is to be longer is taken empty, and what is in the shorter one follows by and by, where
+//! the next orders come: so no order waits for all of it.
+
+use alloc::{boxed::Box, vec};
+
+use crate::book::{paged_map::Pages, pool::Slot};
+
+/// Places of the first table: 256 bytes.
+const LATEST_LEN_MIN: usize = 32;
+
+/// The most places: 1 MiB.
+const LATEST_LEN_MAX: usize = 1 << 17;
+
+/// So many places follow at a time; no table is shorter.
+const RUN_LEN: usize = 32;
+
+/// So many runs follow in their order with each that an order comes to.
+const RUNS_SWEPT: usize = 2;
+
+/// Orders in a page of those that moved: 2 KiB.
+const PAGE_LEN: usize = 254;
+
+/// The live orders of one channel by number.
+///
+/// Invariant: a live order is in the table, at the place that is its number modulo the length; or it
+/// is in the map; or it is in the table before, at the place that is its number modulo that length, and
+/// the run that its place in the table is in did not follow yet.
+#[derive(Debug, Default)]
+pub(crate) struct Numbers {
+    /// The length is 0 or a power of two. A place is a [`Place`] as bits.
+    latest: Box<[u64]>,
+    /// What is not there; none before something is not.
+    elder: Option<Box<Elder>>,
+    /// How many places have a live order.
+    latest_live: u32,
+    /// The last number used; 0 before the first.
+    pub(crate) last: u32,
+}
+
+/// The live orders that are not in the table.
+#[derive(Debug, Default)]
+struct Elder {
+    /// Those that outlived their place.
+    moved: Pages<Slot, PAGE_LEN>,
+    /// The table before, while something is in it.
+    before: Box<[u64]>,
+    /// How many live orders are in it.
+    before_live: u32,
+    /// Runs of the table before this one have followed, whatever numbers came.
+    runs_swept: usize,
+}
+
+/// The last order whose number led here; without a slot once it is done or has moved.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Place {
+    number: u32,
+    slot: Slot,
+}
+
+impl Place {
+    const EMPTY: Self = Self { number: 0, slot: Slot::NONE };
+
+    /// What follows here is still in the table before: no order has the number 0. All 0, so that a new
+    /// table is what memory is at first, and no time is spent to write it.
+    const AWAITED: u64 = 0;
+
+    #[inline(always)]
+    fn to_bits(self) -> u64 {
+        u64::from(self.number) << 32 | u64::from(self.slot.to_bits())
+    }
+
+    #[inline(always)]
+    fn from_bits(bits: u64) -> Self {
+        Self { number: (bits >> 32) as u32, slot: Slot::from_bits(bits as u32) }
+    }
+
+    #[inline]
+    fn live(self) -> Option<(u32, Slot)> {
+        (!self.slot.is_none() && self.number != 0).then_some((self.number, self.slot))
+    }
+}
+
+/// The live orders of a table.
+fn live(places: &[u64]) -> impl Iterator<Item = (u32, Slot)> {
+    places.iter().filter_map(|bits| Place::from_bits(*bits).live())
+}
+
+impl Elder {
+    fn len(&self) -> usize {
+        self.moved.len() + self.before_live as usize
+    }
+
+    /// Where a number is in the table before, if it is there.
+    fn place_before(&self, number: u32) -> Option<usize> {
+        let index = number as usize & self.before.len().wrapping_sub(1);
+        let place = Place::from_bits(*self.before.get(index)?);
+        place.live().is_some_and(|(it, _)| it == number).then_some(index)
+    }
+
+    #[cold]
+    fn find(&self, number: u32) -> Option<Slot> {
+        match self.place_before(number) {
+            Some(index) => Some(Place::from_bits(self.before[index]).slot),
+            None => self.moved.get(number),
+        }
+    }
+
+    #[cold]
+    fn remove(&mut self, number: u32) {
+        match self.place_before(number) {
+            Some(index) => {
+                self.before[index] = Place::EMPTY.to_bits();
+                self.before_live -= 1;
+            }
+            None => {
+                self.moved.remove(number);
+            }
+        }
+    }
+}
+
+impl Numbers {
+    /// The slot of a live order.
+    #[inline(always)]
+    pub(crate) fn find(&self, number: u32) -> Option<Slot> {
+        let place = Place::from_bits(*self.latest.get(self.place(number))?);
+        if place.number == number && !place.slot.is_none() && number != 0 {
+            return Some(place.slot);
+        }
+        self.elder.as_ref()?.find(number)
+    }
+
+    /// Has memory bring where a number leads.
+    #[inline]
+    pub(crate) fn fetch(&self, number: u32, fetch: impl Fn(*const u8)) {
+        if let Some(place) = self.latest.get(self.place(number)) {
+            fetch(core::ptr::from_ref(place).cast());
+        }
+    }
+
+    /// Adds an order whose number is above all before.
+    #[inline(always)]
+    pub(crate) fn append(&mut self, number: u32, slot: Slot) {
+        let mut index = self.place(number);
+        let is_free = |bits: &u64| Place::from_bits(*bits).slot.is_none();
+        if !self.latest.get(index).is_some_and(is_free) {
+            index = self.make_room(number);
+        }
+        self.latest[index] = Place { number, slot }.to_bits();
+        self.latest_live += 1;
+    }
+
+    /// Removes a live order.
+    ///
+    /// # Panics
+    /// It is not there.
+    #[inline(always)]
+    pub(crate) fn remove(&mut self, number: u32) {
+        let index = self.place(number);
+        let place = Place::from_bits(self.latest[index]);
+        if place.number == number && !place.slot.is_none() {
+            self.latest[index] = Place { slot: Slot::NONE, ..place }.to_bits();
+            self.latest_live -= 1;
+        } else {
+            self.elder.as_mut().expect("a live order has a number").remove(number);
+        }
+    }
+
+    /// The live orders, in no order that means anything.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (u32, Slot)> {
+        let elder =
+            self.elder.iter().flat_map(|elder| live(&elder.before).chain(elder.moved.iter()));
+        live(&self.latest).chain(elder)
+    }
+
+    /// Asserts that each order is where it is looked for and that counts agree.
+    pub(crate) fn check(&self) {
+        let live = |places: &[u64]| -> vec::Vec<(usize, u32)> {
+            let places = places.iter().map(|bits| Place::from_bits(*bits).live()).enumerate();
+            places.filter_map(|(index, live)| Some((index, live?.0))).collect()
+        };
+        let latest = live(&self.latest);
+        assert_eq!(latest.len(), self.latest_live as usize);
+        for &(index, number) in &latest {
+            assert_eq!(index, self.place(number), "{number}");
+        }
+        let Some(elder) = &self.elder else { return };
+        elder.moved.check();
+        let twice = latest.iter().find(|(_, number)| elder.find(*number).is_some());
+        assert!(twice.is_none(), "{twice:?}");
+        let before = live(&elder.before);
+        assert_eq!(before.len(), elder.before_live as usize);
+        for (index, number) in before {
+            assert_eq!(index, number as usize % elder.before.len(), "{number}");
+            assert_eq!(self.latest[self.place(number)], Place::AWAITED, "{number}");
+            assert_eq!(elder.moved.get(number), None);
+        }
+    }
+
+    /// Where a number leads; outside the table as long as there is none.
+    #[inline]
+    fn place(&self, number: u32) -> usize {
+        number as usize & self.latest.len().wrapping_sub(1)
+    }
+
+    /// Frees the place of a number, and says which that is then.
+    #[cold]
+    #[inline(never)]
+    fn make_room(&mut self, number: u32) -> usize {
+        if self.latest.is_empty() {
+            self.latest = vec![Place::EMPTY.to_bits(); LATEST_LEN_MIN].into_boxed_slice();
+            return self.place(number);
+        }
+        self.sweep();
+        let index = self.place(number);
+        if self.latest[index] == Place::AWAITED {
+            self.follow(index / RUN_LEN);
+        }
+        if Place::from_bits(self.latest[index]).live().is_some() {
+            self.grow();
+        }
+        let index = self.place(number);
+        if self.latest[index] == Place::AWAITED {
+            self.follow(index / RUN_LEN);
+        }
+        if let Some((number, slot)) = Place::from_bits(self.latest[index]).live() {
+            self.elder.get_or_insert_default().moved.insert(number, slot);
+            self.latest_live -= 1;
+        }
+        index
+    }
+
+    /// Takes a longer table, if orders are enough for it and all of the table before has followed.
+    fn grow(&mut self) {
+        let len = self.latest.len();
+        let live = self.latest_live as usize + self.elder.as_ref().map_or(0, |elder| elder.len());
+        let is_awaited = self.elder.as_ref().is_some_and(|elder| 0 < elder.before_live);
+        if 2 * live < len || LATEST_LEN_MAX <= len || is_awaited {
+            return;
+        }
+        let longer = vec![Place::AWAITED; 2 * len].into_boxed_slice();
+        let elder = self.elder.get_or_insert_default();
+        elder.before = core::mem::replace(&mut self.latest, longer);
+        elder.before_live = core::mem::take(&mut self.latest_live);
+        elder.runs_swept = 0;
+    }
+
+    /// Has some runs follow, in their order: numbers with gaps might never come to theirs.
+    fn sweep(&mut self) {
+        for _ in 0..RUNS_SWEPT {
+            let Some(elder) = &mut self.elder else { return };
+            if elder.before_live == 0 {
+                elder.before = Box::default();
+                return;
+            }
+            let run = elder.runs_swept;
+            elder.runs_swept += 1;
+            self.follow(run);
+        }
+    }
+
+    /// Has a run of places follow from the table before, unless it has already.
+    fn follow(&mut self, run: usize) {
+        let Self { latest, elder: Some(elder), latest_live, .. } = self else { return };
+        let (len, len_before) = (latest.len(), elder.before.len());
+        for index in run * RUN_LEN..(run + 1) * RUN_LEN {
+            if latest[index] != Place::AWAITED {
+                continue;
+            }
+            latest[index] = Place::EMPTY.to_bits();
+            let before = elder.before.get_mut(index & len_before.wrapping_sub(1));
+            let leads_here = |bits: &&mut u64| {
+                let live = Place::from_bits(**bits).live();
+                live.is_some_and(|(number, _)| number as usize & (len - 1) == index)
+            };
+            if let Some(before) = before.filter(leads_here) {
+                latest[index] = core::mem::replace(before, Place::EMPTY.to_bits());
+                elder.before_live -= 1;
+                *latest_live += 1;
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use alloc::{collections::BTreeMap, vec::Vec};
+
+    use super::*;
+    use crate::random::Random;
+
+    /// With gaps or without, whichever orders are done first, the numbers found are those of a
+    /// sorted map.
+    #[test]
+    fn agrees_with_a_sorted_map() {
+        for seed in 1..=12_u64 {
+            let mut random = Random(seed);
+            let mut numbers = Numbers::default();
+            let mut map: BTreeMap<u32, Slot> = BTreeMap::new();
+            let mut number = 0;
+            for step in 0..30_000_u32 {
+                let live_max = if step / 6_000 % 2 == 0 { 3_000 } else { 5 };
+                if random.below(100) < 70 && map.len() < live_max {
+                    number += 1 + if seed % 3 == 0 { random.below(1_000) as u32 } else { 0 };
+                    numbers.append(number, Slot::from_bits(step));
+                    map.insert(number, Slot::from_bits(step));
+                } else if !map.is_empty() {
+                    let index = match seed % 4 {
+                        0 => 0,
+                        1 => map.len() - 1,
+                        _ => random.below(map.len() as u64) as usize,
+                    };
+                    let (&number, _) = map.iter().nth(index).unwrap();
+                    map.remove(&number);
+                    numbers.remove(number);
+                }
+                let any = random.below(u64::from(number) + 2) as u32;
+                assert_eq!(numbers.find(any), map.get(&any).copied(), "seed {seed}, step {step}");
+                if step % 128 == 0 {
+                    numbers.check();
+                    let mut walked: Vec<_> = numbers.iter().collect();
+                    walked.sort_unstable_by_key(|(number, _)| *number);
+                    assert!(walked.into_iter().eq(map.iter().map(|(&it, &slot)| (it, slot))));
+                }
+            }
+        }
+    }
+
+    /// Where all orders stay, tables grow under them: each is found meanwhile, and nearly all follow.
+    #[test]
+    fn orders_follow_into_a_longer_table() {
+        let mut numbers = Numbers::default();
+        let (mut lens, mut awaited) = (alloc::vec![0], 0);
+        for number in 1..=60_000 {
+            numbers.append(number, Slot::from_bits(number));
+            let some = number / 3 + 1;
+            assert_eq!(numbers.find(some), Some(Slot::from_bits(some)), "{some} of {number}");
+            if lens.last() != Some(&numbers.latest.len()) {
+                lens.push(numbers.latest.len());
+                numbers.check();
+            }
+            awaited += u32::from(numbers.elder.as_ref().is_some_and(|it| 0 < it.before_live));
+        }
+        assert_eq!(lens.len(), 13, "{lens:?}");
+        assert!(20_000 < awaited, "{awaited}");
+        let moved = numbers.elder.as_ref().map_or(0, |elder| elder.moved.len());
+        assert!(moved < 1_000, "{moved}");
+        (1..=60_000).for_each(|number| numbers.remove(number));
+        numbers.check();
+        assert_eq!(numbers.iter().count(), 0);
+    }
+
+    /// One order in a thousand stays; memory is in proportion to those that stayed.
+    #[test]
+    fn memory_follows_the_live_orders() {
+        let mut numbers = Numbers::default();
+        for number in 1..=1_000_000 {
+            numbers.append(number, Slot::from_bits(number));
+            if number % 1_000 != 0 {
+                numbers.remove(number);
+            }
+        }
+        numbers.check();
+        assert_eq!(numbers.iter().count(), 1_000);
+        let elder = numbers.elder.as_ref().expect("most of them outlived their place");
+        assert!(
+            elder.moved.page_count() <= 2 * 1_000 / (PAGE_LEN / 2) + 1,
+            "{}",
+            elder.moved.page_count()
+        );
+        assert!(numbers.latest.len() <= 4 * 1_024, "{} places", numbers.latest.len());
+    }
+}

@@ -1,0 +1,194 @@
+//! Plain orders: a limit, shown, for the day or at once, in an instrument that just trades, from a
+//! session that may enter orders. Most orders are, so they have a short way of their own: all that
+//! could be unusual is asked first, and what follows has no branch for it.
+//!
+//! Invariant: a plain order becomes what it would have become on the long way
+//! ([`Engine::enter`], [`Engine::cancel`]), event for event. Whoever adds something that orders
+//! could be told, or that could happen to them, makes what has to do with it not plain here
+//! ([`asks_for_more`], [`Order::is_told_more`](crate::order::Order::is_told_more),
+//! [`Book::is_plain`](crate::book::Book::is_plain)) or adds it here as well.
+
+use market::{
+    Accepted, Booked, CancelOrder, CancelReason, Canceled, Conditions, Display, EnterOrder, Event,
+    Firm, InstrumentId, OrderId, OrderType, Quantity, TimeInForce,
+};
+
+use crate::{Emit, Engine, money::DoneOrder, order::Order, state::hash};
+
+/// True if an order asks for more than to trade at its limit, and to rest or not.
+#[inline]
+fn asks_for_more(order: &EnterOrder) -> bool {
+    let Conditions { self_match_prevention: _, self_match_group: _, post_only, minimum_quantity } =
+        order.conditions;
+    let lives = matches!(
+        order.time_in_force,
+        TimeInForce::Day | TimeInForce::GoodTillCancel | TimeInForce::ImmediateOrCancel
+    );
+    // One test of all of them: none is likely.
+    let told = u32::from(order.key.channel)
+        | u32::from(order.order_type.code() ^ OrderType::Limit.code())
+        | u32::from(order.display.code() ^ Display::Visible.code())
+        | u32::from(post_only)
+        | u32::from(!lives)
+        | minimum_quantity.0;
+    told != 0 || order.instructions.is_some()
+}
+
+impl Engine {
+    /// Enters an order if it is plain, and if nothing is to be said against it; else nothing is
+    /// done.
+    #[inline(always)]
+    pub(crate) fn enter_plain(
+        &mut self,
+        order: &EnterOrder,
+        emit: &mut (impl Emit + ?Sized),
+    ) -> bool {
+        let key = order.key;
+        if asks_for_more(order) || !self.day.is_open() || !self.blocks.is_empty() {
+            return false;
+        }
+        let Some(number) = self.symbols.find(&order.symbol) else { return false };
+        let instrument_id = InstrumentId(number);
+        let Self { sessions, books, pool, money, hash, .. } = self;
+        let Some(session) = sessions.get_mut(key.session_id) else { return false };
+        let book = &mut books[usize::from(number) - 1];
+        if !session.takes_plain(key) || !book.is_plain() {
+            return false;
+        }
+        let EnterOrder { side, price, quantity, .. } = *order;
+        let Some(ranks) = book.ranks(side, quantity, price) else { return false };
+        // After its terms: what an order costs is reckoned of a price and a quantity that it may have.
+        let mut held = None;
+        if money.is_used() {
+            held = money.hold_plain(key.session_id, instrument_id, (side, price, quantity), hash);
+            if held.is_none() {
+                return false;
+            }
+        }
+
+        session.consume_plain(key, hash);
+        self.order_id_last.0 += 1;
+        let order_id = self.order_id_last;
+        self.orders_accepted += 1;
+        emit.emit(Event::Accepted(Accepted {
+            key,
+            order_id,
+            instrument_id,
+            side: order.side,
+            order_type: OrderType::Limit,
+            time_in_force: order.time_in_force,
+            display: Display::Visible,
+            quantity: order.quantity,
+            price: order.price,
+            attributes: order.attributes,
+            conditions: order.conditions,
+        }));
+        if let Some(held) = held {
+            emit.emit(Event::Ledger(held.entry(order_id)));
+        }
+        // The only life of a plain order that does not rest.
+        let may_rest = order.time_in_force != TimeInForce::ImmediateOrCancel;
+        if book.opposite(order.side).best_rank() <= ranks.worst || !may_rest {
+            self.trade_plain(order, order_id, instrument_id, emit);
+            return true;
+        }
+        let order = Order::entered(order, order_id, instrument_id, Display::Visible);
+        let slot = book.side_mut(side).displayed.append(pool, ranks.own, || order);
+        hash.add(hash::order(&order));
+        session.add_live_plain(key, slot);
+        if let Some(held) = &held {
+            money.add_live_held(held);
+        }
+        emit.emit(Event::Booked(Booked {
+            order_id,
+            instrument_id,
+            side,
+            price,
+            leaves: quantity,
+            shown: quantity,
+            attribution: Firm::BLANK,
+        }));
+        true
+    }
+
+    /// Trades a plain order as far as it goes; what is left rests if it may.
+    #[inline(never)]
+    fn trade_plain(
+        &mut self,
+        order: &EnterOrder,
+        order_id: OrderId,
+        instrument_id: InstrumentId,
+        emit: &mut (impl Emit + ?Sized),
+    ) {
+        let mut order = Order::entered(order, order_id, instrument_id, Display::Visible);
+        let limit = order.price();
+        self.trade(&mut order, Some(limit), emit);
+        let emit = &mut |event| emit.emit(event);
+        if order.is_done() {
+        } else if !order.time_in_force.may_rest() {
+            self.cancel_at_once(&order, CancelReason::ImmediateOrCancel, emit);
+        } else {
+            let slot = self.rest(&order);
+            self.sessions.owner_mut(order.key).add_live_plain(order.key, slot);
+            self.money.add_live(order.key.session_id);
+            emit(Event::Booked(Booked {
+                order_id: order.order_id,
+                instrument_id: order.instrument_id,
+                side: order.side,
+                price: order.price(),
+                leaves: order.leaves(),
+                shown: order.leaves(),
+                attribution: Firm::BLANK,
+            }));
+        }
+        self.follow(emit);
+    }
+
+    /// Cancels all of a live order that is plain; else nothing is done.
+    #[inline(always)]
+    pub(crate) fn cancel_plain(
+        &mut self,
+        cancel: &CancelOrder,
+        emit: &mut (impl Emit + ?Sized),
+    ) -> bool {
+        let CancelOrder { key, quantity } = *cancel;
+        if !quantity.is_zero() || key.channel != 0 {
+            return false;
+        }
+        let Self { sessions, books, pool, money, hash, .. } = self;
+        let Some(session) = sessions.get_mut(key.session_id) else { return false };
+        let Some(slot) = session.find_plain(key) else { return false };
+        let order = &pool[slot].order;
+        let kind = order.kind();
+        if order.is_told_more() || kind.waits() {
+            return false;
+        }
+        let instrument_id = order.instrument_id;
+        let book = &mut books[usize::from(instrument_id.0) - 1];
+        if book.is_pegged {
+            return false;
+        }
+        let (order_id, side, price, leaves) =
+            (order.order_id, order.side, order.price(), order.leaves());
+        let display = order.display;
+        hash.remove(hash::order_of_kind(order, kind));
+        let rank = book.rank(side, price);
+        book.side_mut(side).ladder_mut(display).remove(pool, rank, slot);
+        session.remove_live_plain(key);
+        emit.emit(Event::Canceled(Canceled {
+            key,
+            order_id,
+            instrument_id,
+            quantity: leaves,
+            leaves: Quantity::ZERO,
+            booked: true,
+            shown: display.shown(leaves, Quantity::ZERO),
+            reason: CancelReason::User,
+        }));
+        if money.is_used() {
+            let order = DoneOrder { order_id, side, price, leaves };
+            money.release_plain(key.session_id, instrument_id, &order, hash, emit);
+        }
+        true
+    }
+}

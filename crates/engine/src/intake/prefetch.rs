@@ -1,0 +1,256 @@
+//! Looking ahead: a batch of inputs is read before any of them acts, and what they will need is looked
+//! at all at once, so that memory brings it side by side. One input by itself waits for its session,
+//! then for the order, then for that order's neighbors, one after the other.
+//!
+//! Nothing here changes anything, and nothing depends on whether it was called.
+
+use core::{hint::black_box, ptr};
+
+use market::{Command, EnterOrder, Input, InstrumentId, OrderKey};
+
+use crate::{
+    Engine,
+    book::{
+        level::Level,
+        pool::{Neighbors, Slot},
+    },
+    intake::session::Session,
+    order::Order,
+};
+
+/// So many inputs, or orders, are looked at together; those after them are not.
+pub const AHEAD_MAX: usize = 16;
+
+/// With fewer live orders all of it is in the cache, and looking ahead only takes time.
+pub(crate) const ORDERS_MIN: u32 = 1 << 14;
+
+/// What a command leads to, as far as can be said without looking at what may be far away.
+#[derive(Clone, Copy)]
+enum Lead<'a> {
+    Nowhere,
+    /// An order of its own that it names.
+    Number(&'a Session, OrderKey),
+    /// The level where it will rest, behind the youngest of it.
+    Rests(&'a Level),
+    /// The level with which it will trade, the oldest first.
+    Trades(&'a Level),
+}
+
+impl Engine {
+    /// Has memory bring what the next inputs will need; up to [`AHEAD_MAX`] of them. To be called
+    /// before they are [applied](Self::apply), by who has them already. `fetch` asks memory for the
+    /// line of an address, and does not wait for it.
+    #[inline]
+    pub fn look_ahead<'a>(
+        &self,
+        inputs: impl IntoIterator<Item = &'a Input>,
+        fetch: impl Fn(*const u8) + Copy,
+    ) {
+        if ORDERS_MIN <= self.pool.live_count() {
+            self.look_at(inputs, fetch);
+        }
+    }
+
+    #[inline(never)]
+    fn look_at<'a>(
+        &self,
+        inputs: impl IntoIterator<Item = &'a Input>,
+        fetch: impl Fn(*const u8) + Copy,
+    ) {
+        // In three rounds, so that what the next one looks at is there when it comes.
+        let mut leads = [Lead::Nowhere; AHEAD_MAX];
+        for (input, lead) in inputs.into_iter().zip(&mut leads) {
+            *lead = self.lead(&input.command, fetch);
+        }
+        let mut slots = [Slot::NONE; AHEAD_MAX];
+        for (lead, slot) in leads.iter().zip(&mut slots) {
+            *slot = match lead {
+                Lead::Nowhere => continue,
+                Lead::Number(session, key) => session.find(*key).unwrap_or(Slot::NONE),
+                Lead::Rests(level) => level.youngest,
+                Lead::Trades(level) => level.oldest,
+            };
+            if let Some(resting) = self.pool.get(*slot) {
+                fetch(ptr::from_ref(resting).cast());
+            }
+        }
+        for (slot, lead) in slots.into_iter().zip(leads) {
+            let Some(resting) = self.pool.get(slot) else { continue };
+            for neighbor in [resting.older, resting.younger] {
+                if let Some(neighbor) = self.pool.get(neighbor) {
+                    fetch(ptr::from_ref(neighbor).cast());
+                }
+            }
+            if self.money.is_used() {
+                let Order { key, instrument_id, side, .. } = resting.order;
+                self.money.fetch(key.session_id, instrument_id, side, fetch);
+            }
+            if let Lead::Trades(_) = lead
+                && let Some(session) = self.sessions.get(resting.order.key.session_id)
+            {
+                session.fetch(resting.order.key, fetch);
+            }
+        }
+    }
+
+    #[inline]
+    fn lead(&self, command: &Command, fetch: impl Fn(*const u8) + Copy) -> Lead<'_> {
+        let key = match command {
+            Command::Enter(order) => return self.lead_of(order, fetch).unwrap_or(Lead::Nowhere),
+            Command::Cancel(cancel) => cancel.key,
+            Command::Modify(modify) => modify.key,
+            Command::Replace(replace) => {
+                let user_ref_num = replace.original_user_ref_num;
+                OrderKey { user_ref_num, ..replace.key }
+            }
+            _ => return Lead::Nowhere,
+        };
+        let Some(session) = self.sessions.get(key.session_id) else { return Lead::Nowhere };
+        session.fetch(key, fetch);
+        Lead::Number(session, key)
+    }
+
+    #[inline]
+    fn lead_of(&self, order: &EnterOrder, fetch: impl Fn(*const u8) + Copy) -> Option<Lead<'_>> {
+        self.sessions.get(order.key.session_id)?.fetch(order.key, fetch);
+        let number = self.symbols.find(&order.symbol)?;
+        if self.money.is_used() {
+            let (session_id, instrument_id) = (order.key.session_id, InstrumentId(number));
+            self.money.fetch(session_id, instrument_id, order.side, fetch);
+        }
+        let book = &self.books[usize::from(number) - 1];
+        let ranks = book.ranks(order.side, order.quantity, order.price)?;
+        let opposite = &book.opposite(order.side).displayed;
+        let lead = if opposite.best_rank() <= ranks.worst {
+            Lead::Trades(opposite.level_in_block(opposite.best_rank())?)
+        } else {
+            Lead::Rests(book.side(order.side).displayed.level_in_block(ranks.own)?)
+        };
+        let (Lead::Trades(level) | Lead::Rests(level)) = lead else { return None };
+        fetch(ptr::from_ref(level).cast());
+        Some(lead)
+    }
+}
+
+impl<T: crate::book::pool::Rest> crate::book::pool::Pool<T> {
+    /// Looks at what is in some slots, then at their neighbors.
+    #[inline]
+    pub(crate) fn look_at(&self, slots: &[Slot; AHEAD_MAX]) {
+        let none = Neighbors { older: Slot::NONE, younger: Slot::NONE };
+        let mut neighbors = [none; AHEAD_MAX];
+        for (slot, neighbors) in slots.iter().zip(&mut neighbors) {
+            if let Some(resting) = self.get(*slot) {
+                *neighbors = Neighbors { older: resting.older, younger: resting.younger };
+            }
+        }
+        let mut sum = 0;
+        for Neighbors { older, younger } in neighbors {
+            for slot in [older, younger] {
+                sum ^= self.get(slot).map_or(0, |resting| resting.younger.to_bits());
+            }
+        }
+        black_box(sum);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use market::{
+        AddInstrument, AddSession, CancelOrder, ClientOrderId, Conditions, Display, Event, Firm,
+        Instructions, MassCancel, OrderAttributes, OrderType, Price, Quantity, ReplaceOrder,
+        SelfMatchPrevention, SessionId, Side, Symbol, SystemEvent, Text, TimeInForce, Timestamp,
+    };
+
+    use super::*;
+
+    fn key(session_id: u16, channel: u8, user_ref_num: u32) -> OrderKey {
+        OrderKey { session_id: SessionId(session_id), channel, user_ref_num }
+    }
+
+    fn enter(key: OrderKey, side: Side, price: u64, symbol: &str) -> Command {
+        Command::Enter(EnterOrder {
+            key,
+            side,
+            order_type: OrderType::Limit,
+            time_in_force: TimeInForce::Day,
+            display: Display::Visible,
+            quantity: Quantity(10),
+            price: Price(price),
+            symbol: Symbol::new(symbol).unwrap(),
+            attributes: OrderAttributes {
+                client_order_id: ClientOrderId::BLANK,
+                ..OrderAttributes::default()
+            },
+            conditions: Conditions::NONE,
+            instructions: Instructions::NONE,
+        })
+    }
+
+    /// Whatever the next commands are, and whatever they name, looking at what they need changes
+    /// nothing.
+    #[test]
+    fn looking_ahead_changes_nothing() {
+        let mut engine = Engine::new();
+        let mut booked = 0;
+        let begin = [
+            Command::System(SystemEvent::StartOfSystemHours),
+            Command::AddInstrument(AddInstrument {
+                symbol: Symbol::new("AHEAD").unwrap(),
+                price_increment: Price(5),
+                round_lot: Quantity(1),
+            }),
+            Command::AddSession(AddSession {
+                username: Text::new("U1").unwrap(),
+                firm: Firm::BLANK,
+                live_orders_max: 100,
+                self_match_prevention: SelfMatchPrevention::Off,
+            }),
+        ];
+        let orders = (1..=50).map(|number| {
+            let side = if number % 2 == 0 { Side::Buy } else { Side::Sell };
+            let price = if side.is_buy() { 900 } else { 1_000 } + 5 * u64::from(number % 7);
+            enter(key(1, number as u8 % 2, number), side, price, "AHEAD")
+        });
+        for command in begin.into_iter().chain(orders) {
+            let sequence = engine.sequence().next();
+            let input = Input { sequence, timestamp: Timestamp(sequence.0), command };
+            engine.apply(&input, &mut |event| {
+                booked += u32::from(matches!(event, Event::Booked(_)));
+            });
+        }
+        assert_eq!(booked, 50);
+        let before = engine.state_hash();
+        let mut commands = alloc::vec::Vec::new();
+        for session_id in [0, 1, 2, u16::MAX] {
+            for number in [0, 1, 2, 49, 50, 51, u32::MAX] {
+                let key = key(session_id, number as u8 % 3, number);
+                let quantity = Quantity::ZERO;
+                commands.push(Command::Cancel(CancelOrder { key, quantity }));
+                commands.push(Command::Replace(ReplaceOrder {
+                    original_user_ref_num: number,
+                    key,
+                    terms: None,
+                }));
+                for (price, symbol) in [(1, "AHEAD"), (905, "AHEAD"), (u64::MAX, "AHEAD"), (5, "X")]
+                {
+                    commands.push(enter(key, Side::Buy, price, symbol));
+                    commands.push(enter(key, Side::Sell, price, symbol));
+                }
+                commands.push(Command::MassCancel(MassCancel {
+                    key,
+                    firm: Firm::BLANK,
+                    symbol: Symbol::BLANK,
+                    side: None,
+                    group_id: None,
+                }));
+            }
+        }
+        let inputs: alloc::vec::Vec<_> = commands
+            .into_iter()
+            .map(|command| Input { sequence: engine.sequence(), timestamp: Timestamp(0), command })
+            .collect();
+        inputs.chunks(AHEAD_MAX + 1).for_each(|batch| engine.look_at(batch, |_| ()));
+        assert_eq!(engine.state_hash(), before);
+        engine.check_invariants();
+    }
+}

@@ -1,0 +1,389 @@
+//! Sessions: whose orders are live, which numbers are used, and who may enter orders.
+
+use alloc::{boxed::Box, vec::Vec};
+use core::iter;
+
+use market::{AddSession, Firm, OrderKey, SelfMatchPrevention, SessionId, Text};
+
+use super::client_order_index::Numbers;
+use crate::{
+    book::pool::Slot,
+    intake::name_index::Names,
+    state::hash::{self, StateHash},
+};
+
+/// For so many firms at most a session may forbid order entry at a time.
+pub const FIRMS_DISABLED_MAX: usize = 256;
+
+/// All sessions, numbered from 1 in the order of addition.
+#[derive(Debug, Default)]
+pub(crate) struct Sessions {
+    sessions: Vec<Session>,
+    usernames: Names,
+}
+
+impl Sessions {
+    /// Adds a session; `None` if it cannot be: no name, a name that is taken, or 65,535 already.
+    pub(crate) fn add(&mut self, add: &AddSession) -> Option<&Session> {
+        if add.username.is_blank() || self.usernames.find(&add.username).is_some() {
+            return None;
+        }
+        let session_id = u16::try_from(self.sessions.len() + 1).ok()?;
+        self.usernames.add(&add.username, session_id);
+        self.sessions.push(Session {
+            own: Channel::new(SessionId(session_id), 0),
+            rest: Box::new(Rest {
+                username: add.username,
+                firm: add.firm,
+                live_orders_max: add.live_orders_max,
+                others: Vec::new(),
+                firms_disabled: Vec::new(),
+            }),
+            room: add.live_orders_max,
+            session_id: SessionId(session_id),
+            self_match_prevention: match add.self_match_prevention {
+                SelfMatchPrevention::SessionDefault => SelfMatchPrevention::Off,
+                prevention => prevention,
+            },
+            is_restricted: false,
+        });
+        self.sessions.last()
+    }
+
+    /// A session, if there is one of that number.
+    #[inline]
+    pub(crate) fn get(&self, session_id: SessionId) -> Option<&Session> {
+        self.sessions.get(usize::from(session_id.0).wrapping_sub(1))
+    }
+
+    /// A session, to change, if there is one of that number.
+    #[inline]
+    pub(crate) fn get_mut(&mut self, session_id: SessionId) -> Option<&mut Session> {
+        self.sessions.get_mut(usize::from(session_id.0).wrapping_sub(1))
+    }
+
+    /// The session of a live order.
+    #[inline]
+    pub(crate) fn owner(&self, key: OrderKey) -> &Session {
+        self.get(key.session_id).expect("a live order's session exists for ever")
+    }
+
+    /// The session of a live order, to change.
+    #[inline(always)]
+    pub(crate) fn owner_mut(&mut self, key: OrderKey) -> &mut Session {
+        self.get_mut(key.session_id).expect("a live order's session exists for ever")
+    }
+
+    /// All, by number.
+    pub(crate) fn iter(&self) -> core::slice::Iter<'_, Session> {
+        self.sessions.iter()
+    }
+}
+
+/// A logged-in identity that outlives its connections, and its live orders. What an order asks of
+/// it is in one cache line.
+#[derive(Debug)]
+#[repr(align(64))]
+pub struct Session {
+    /// Channel 0, the session's own, which is mostly the only one.
+    own: Channel,
+    rest: Box<Rest>,
+    /// How many more live orders it may have.
+    room: u32,
+    session_id: SessionId,
+    /// Never the session's default, for it is that.
+    self_match_prevention: SelfMatchPrevention,
+    /// True if there is a firm that may not enter orders here.
+    is_restricted: bool,
+}
+
+const _: () = assert!(size_of::<Session>() == 64, "a session is one cache line");
+
+/// What most orders do not ask of a session.
+#[derive(Debug)]
+struct Rest {
+    username: Text<6>,
+    firm: Firm,
+    live_orders_max: u32,
+    /// Channels beside its own that were ever used, by number.
+    others: Vec<(u8, Channel)>,
+    /// Firms that may not enter orders here, sorted; never blank unless the session's own is.
+    firms_disabled: Vec<Firm>,
+}
+
+/// One order flow within a session: its numbers rise by themselves.
+#[derive(Debug)]
+struct Channel {
+    /// What [`hash::channel`] makes of session and channel.
+    hash_key: u64,
+    /// What it makes of the last number.
+    hash: u64,
+    live: Numbers,
+}
+
+impl Channel {
+    fn new(session_id: SessionId, channel: u8) -> Self {
+        Self { hash_key: hash::channel_key(session_id, channel), hash: 0, live: Numbers::default() }
+    }
+}
+
+impl Channel {
+    /// Uses a number up, which is above the last.
+    #[inline(always)]
+    fn consume(&mut self, user_ref_num: u32, hash: &mut StateHash) {
+        self.live.last = user_ref_num;
+        let after = hash::channel(self.hash_key, user_ref_num);
+        hash.change(self.hash, after);
+        self.hash = after;
+    }
+}
+
+impl Session {
+    /// Its number, from 1.
+    #[must_use]
+    pub fn session_id(&self) -> SessionId {
+        self.session_id
+    }
+
+    /// The name it logs in with.
+    #[must_use]
+    pub fn username(&self) -> &Text<6> {
+        &self.rest.username
+    }
+
+    /// The firm it belongs to.
+    #[must_use]
+    pub fn firm(&self) -> Firm {
+        self.rest.firm
+    }
+
+    /// How many live orders it may have at a time.
+    #[must_use]
+    pub fn live_orders_max(&self) -> u32 {
+        self.rest.live_orders_max
+    }
+
+    /// What happens where an order that says nothing about it would meet one of its own.
+    #[must_use]
+    #[inline]
+    pub fn self_match_prevention(&self) -> SelfMatchPrevention {
+        self.self_match_prevention
+    }
+
+    /// How many live orders it has.
+    #[must_use]
+    pub fn live_orders(&self) -> u32 {
+        self.rest.live_orders_max - self.room
+    }
+
+    /// The last number used on each channel that was ever used, by channel.
+    pub fn user_ref_nums_last(&self) -> impl Iterator<Item = (u8, u32)> {
+        self.channels().map(|(number, channel)| (number, channel.live.last))
+    }
+
+    /// The last number used on a channel; 0 before the first.
+    #[must_use]
+    #[inline]
+    pub fn user_ref_num_last(&self, channel: u8) -> u32 {
+        self.channel(channel).map_or(0, |channel| channel.live.last)
+    }
+
+    /// The firms that may not enter orders here, sorted.
+    #[must_use]
+    pub fn firms_disabled(&self) -> &[Firm] {
+        &self.rest.firms_disabled
+    }
+
+    /// The firm that is meant by one as entered: blank is the session's own.
+    #[must_use]
+    #[inline]
+    pub fn resolve(&self, firm: Firm) -> Firm {
+        if firm.is_blank() { self.rest.firm } else { firm }
+    }
+
+    /// True if the firm may enter orders here.
+    #[must_use]
+    #[inline]
+    pub fn may_enter(&self, firm: Firm) -> bool {
+        !self.is_restricted || self.rest.firms_disabled.binary_search(&self.resolve(firm)).is_err()
+    }
+
+    /// True if one more order could make too many.
+    #[inline]
+    pub(crate) fn is_full(&self) -> bool {
+        self.room == 0
+    }
+
+    /// True if the number is above the last one of its channel.
+    pub(crate) fn is_unused(&self, key: OrderKey) -> bool {
+        self.user_ref_num_last(key.channel) < key.user_ref_num
+    }
+
+    /// Uses a number up; false, and nothing is done, if it is not above the last.
+    #[inline]
+    pub(crate) fn consume(&mut self, key: OrderKey, hash: &mut StateHash) -> bool {
+        if key.user_ref_num == 0 {
+            return false;
+        }
+        let channel = match key.channel {
+            0 => &mut self.own,
+            _ => self.open_channel(key.channel),
+        };
+        if key.user_ref_num <= channel.live.last {
+            return false;
+        }
+        channel.consume(key.user_ref_num, hash);
+        true
+    }
+
+    /// True if a number on the session's own channel may be that of one more order, whatever its
+    /// firm.
+    #[inline]
+    pub(crate) fn takes_plain(&self, key: OrderKey) -> bool {
+        self.own.live.last < key.user_ref_num && !self.is_restricted && !self.is_full()
+    }
+
+    /// Uses a number up that [`takes_plain`](Self::takes_plain) has found good.
+    #[inline(always)]
+    pub(crate) fn consume_plain(&mut self, key: OrderKey, hash: &mut StateHash) {
+        self.own.consume(key.user_ref_num, hash);
+    }
+
+    /// An order of the session's own channel rests now.
+    #[inline(always)]
+    pub(crate) fn add_live_plain(&mut self, key: OrderKey, slot: Slot) {
+        self.own.live.append(key.user_ref_num, slot);
+        self.room -= 1;
+    }
+
+    /// Has memory bring where a number of the session's own channel stands, or will.
+    #[inline]
+    pub(crate) fn fetch(&self, key: OrderKey, fetch: impl Fn(*const u8)) {
+        self.own.live.fetch(key.user_ref_num, fetch);
+    }
+
+    /// The slot of a live order.
+    #[inline]
+    pub(crate) fn find(&self, key: OrderKey) -> Option<Slot> {
+        self.channel(key.channel)?.live.find(key.user_ref_num)
+    }
+
+    /// An order of this session rests now.
+    #[inline]
+    pub(crate) fn add_live(&mut self, key: OrderKey, slot: Slot) {
+        self.channel_mut(key.channel).live.append(key.user_ref_num, slot);
+        self.room -= 1;
+    }
+
+    /// An order of this session is done.
+    #[inline]
+    pub(crate) fn remove_live(&mut self, key: OrderKey) {
+        self.channel_mut(key.channel).live.remove(key.user_ref_num);
+        self.room += 1;
+    }
+
+    /// As [`find`](Self::find), of the session's own channel.
+    #[inline(always)]
+    pub(crate) fn find_plain(&self, key: OrderKey) -> Option<Slot> {
+        self.own.live.find(key.user_ref_num)
+    }
+
+    /// As [`remove_live`](Self::remove_live), of the session's own channel.
+    #[inline(always)]
+    pub(crate) fn remove_live_plain(&mut self, key: OrderKey) {
+        self.own.live.remove(key.user_ref_num);
+        self.room += 1;
+    }
+
+    /// The live orders, in no order that means anything.
+    pub(crate) fn iter_live(&self) -> impl Iterator<Item = (OrderKey, Slot)> {
+        self.channels().flat_map(move |(channel, it)| {
+            it.live.iter().map(move |(user_ref_num, slot)| {
+                let key = OrderKey { session_id: self.session_id, channel, user_ref_num };
+                (key, slot)
+            })
+        })
+    }
+
+    /// Forbids or allows a firm to enter orders; false, and nothing is done, if as many as may be
+    /// are forbidden already.
+    pub(crate) fn switch_entry(&mut self, firm: Firm, enabled: bool, hash: &mut StateHash) -> bool {
+        let firm = self.resolve(firm);
+        let element = hash::firm_disabled(self.session_id, firm);
+        let firms_disabled = &mut self.rest.firms_disabled;
+        match (firms_disabled.binary_search(&firm), enabled) {
+            (Ok(place), true) => {
+                firms_disabled.remove(place);
+                hash.remove(element);
+            }
+            (Err(_), false) if firms_disabled.len() == FIRMS_DISABLED_MAX => return false,
+            (Err(place), false) => {
+                firms_disabled.insert(place, firm);
+                hash.add(element);
+            }
+            (Ok(_), false) | (Err(_), true) => {}
+        }
+        self.is_restricted = !firms_disabled.is_empty();
+        true
+    }
+
+    /// Asserts that counts and indexes agree.
+    pub(crate) fn check(&self) {
+        let Rest { others, firms_disabled, live_orders_max, .. } = &*self.rest;
+        assert!(others.is_sorted_by(|one, other| one.0 < other.0));
+        assert!(others.iter().all(|(number, _)| 0 < *number));
+        assert!(firms_disabled.is_sorted_by(|one, other| one < other));
+        assert_eq!(self.is_restricted, !firms_disabled.is_empty());
+        for (_, channel) in self.channels() {
+            channel.live.check();
+            assert_eq!(
+                channel.hash,
+                hash::channel(channel.hash_key, channel.live.last),
+                "the hash of the last number is kept"
+            );
+            let above = channel.live.iter().find(|(it, _)| channel.live.last < *it);
+            assert_eq!(above, None, "a live order's number was used");
+        }
+        assert!(self.room <= *live_orders_max);
+        assert_eq!(self.iter_live().count(), self.live_orders() as usize);
+    }
+
+    /// Those that were ever used, by channel number.
+    fn channels(&self) -> impl Iterator<Item = (u8, &Channel)> {
+        let others = self.rest.others.iter().map(|(number, channel)| (*number, channel));
+        iter::once((0, &self.own)).chain(others).filter(|(_, channel)| 0 < channel.live.last)
+    }
+
+    #[inline]
+    fn channel(&self, channel: u8) -> Option<&Channel> {
+        if channel == 0 {
+            return Some(&self.own);
+        }
+        let others = &self.rest.others;
+        let place = others.binary_search_by_key(&channel, |(number, _)| *number).ok()?;
+        Some(&others[place].1)
+    }
+
+    #[inline]
+    fn channel_mut(&mut self, channel: u8) -> &mut Channel {
+        if channel == 0 {
+            return &mut self.own;
+        }
+        let others = &mut self.rest.others;
+        let place = others.binary_search_by_key(&channel, |(number, _)| *number);
+        &mut others[place.expect("an order's channel was used when it was entered")].1
+    }
+
+    /// A channel other than 0, from now on one that is used.
+    fn open_channel(&mut self, channel: u8) -> &mut Channel {
+        let others = &mut self.rest.others;
+        let place = match others.binary_search_by_key(&channel, |(number, _)| *number) {
+            Ok(place) => place,
+            Err(place) => {
+                others.insert(place, (channel, Channel::new(self.session_id, channel)));
+                place
+            }
+        };
+        &mut others[place].1
+    }
+}

@@ -1,0 +1,6 @@
+//! What the venue itself does to instruments, to orders, and to trades that are over.
+//!
+//! Invariant: a command that is declined has changed nothing.
+
+pub(crate) mod trades;
+pub(crate) mod venue_commands;

@@ -1,0 +1,218 @@
+//! The latest trades, kept so that they can be undone.
+
+use alloc::vec::Vec;
+
+use market::{
+    InstrumentId, OrderId, OrderKey, Party, PastTrade, Price, Quantity, SessionId, TradeId, Traded,
+};
+
+use crate::state::hash::{self, StateHash};
+
+/// How many of the latest trades can be undone.
+pub const TRADES_KEPT: usize = 1 << 16;
+
+/// The latest trades, by number.
+#[derive(Debug)]
+pub(crate) struct Trades {
+    /// Once full, a circle.
+    kept: Vec<Kept>,
+    /// Where the oldest is once it is full, and the next will be.
+    oldest: usize,
+}
+
+/// A trade in one cache line.
+#[derive(Clone, Copy, Debug)]
+struct Kept {
+    trade_id: TradeId,
+    maker: OrderKey,
+    taker: OrderKey,
+    maker_order_id: OrderId,
+    taker_order_id: OrderId,
+    price: u32,
+    quantity: u32,
+    instrument_id: InstrumentId,
+    taker_is_buy: bool,
+    is_broken: bool,
+    /// As an element of the state.
+    hash: u64,
+}
+
+const _: () = assert!(size_of::<Kept>() == 64, "a trade is one cache line");
+
+impl Trades {
+    /// Without trades; what they will take is asked of the system at once, and used when they come.
+    pub(crate) fn new() -> Self {
+        Self { kept: Vec::with_capacity(TRADES_KEPT), oldest: 0 }
+    }
+
+    /// Writes to the memory of trades to come.
+    pub(crate) fn reserve(&mut self) {
+        let len = self.kept.len();
+        self.kept.resize(TRADES_KEPT, Kept::NONE);
+        self.kept.truncate(len);
+    }
+
+    /// Keeps a trade, in place of the oldest if there are enough.
+    #[inline(always)]
+    pub(crate) fn add(&mut self, traded: &Traded, hash: &mut StateHash) {
+        self.keep(
+            Kept {
+                trade_id: traded.trade_id,
+                maker: traded.maker.key,
+                taker: traded.taker.key,
+                maker_order_id: traded.maker.order_id,
+                taker_order_id: traded.taker.order_id,
+                price: traded.price.0 as u32,
+                quantity: traded.quantity.0 as u32,
+                instrument_id: traded.instrument_id,
+                taker_is_buy: traded.taker_side.is_buy(),
+                is_broken: false,
+                hash: 0,
+            },
+            hash,
+        );
+    }
+
+    /// Keeps a trade that was told before, or takes the place of one that was undone.
+    pub(crate) fn add_past(&mut self, trade: &PastTrade, is_broken: bool, hash: &mut StateHash) {
+        self.keep(
+            Kept {
+                trade_id: trade.trade_id,
+                maker: trade.maker.key,
+                taker: trade.taker.key,
+                maker_order_id: trade.maker.order_id,
+                taker_order_id: trade.taker.order_id,
+                price: trade.price.0 as u32,
+                quantity: trade.quantity.0 as u32,
+                instrument_id: trade.instrument_id,
+                taker_is_buy: trade.taker_is_buy,
+                is_broken,
+                hash: 0,
+            },
+            hash,
+        );
+    }
+
+    /// Undoes a trade, and says what it was; `None` if it is not kept or is undone already.
+    pub(crate) fn break_trade(
+        &mut self,
+        trade_id: TradeId,
+        hash: &mut StateHash,
+    ) -> Option<PastTrade> {
+        let kept = self.find_mut(trade_id).filter(|kept| !kept.is_broken)?;
+        kept.is_broken = true;
+        let before = kept.hash;
+        kept.hash = kept.element();
+        hash.change(before, kept.hash);
+        Some(kept.past())
+    }
+
+    /// A trade that can still be undone.
+    pub(crate) fn find(&self, trade_id: TradeId) -> Option<PastTrade> {
+        let (newer, older) = self.kept.split_at(self.oldest);
+        let find = |run: &[Kept]| {
+            let at = run.binary_search_by_key(&trade_id, |kept| kept.trade_id).ok()?;
+            Some(run[at])
+        };
+        find(newer).or_else(|| find(older)).filter(|kept| !kept.is_broken).map(|kept| kept.past())
+    }
+
+    /// The number of the latest; 0 before the first.
+    pub(crate) fn last_id(&self) -> TradeId {
+        let latest = (self.oldest + self.kept.len()).checked_sub(1);
+        let latest = latest.map(|place| &self.kept[place % self.kept.len()]);
+        latest.map_or(TradeId(0), |kept| kept.trade_id)
+    }
+
+    /// All that are kept, oldest first, with whether they are undone.
+    pub(crate) fn iter(&self) -> impl ExactSizeIterator<Item = (PastTrade, bool)> {
+        (0..self.kept.len()).map(|place| {
+            let kept = &self.kept[(self.oldest + place) % self.kept.len()];
+            (kept.past(), kept.is_broken)
+        })
+    }
+
+    /// What all that are kept add to the state hash.
+    pub(crate) fn hash_slow(&self, hash: &mut StateHash) {
+        self.kept.iter().for_each(|kept| hash.add(kept.element()));
+    }
+
+    /// Asserts that they stand in the order of their numbers.
+    pub(crate) fn check(&self) {
+        assert!(self.kept.len() <= TRADES_KEPT && self.oldest < TRADES_KEPT);
+        let mut last = TradeId(0);
+        for (trade, _) in self.iter() {
+            assert!(last < trade.trade_id, "{last} then {trade:?}");
+            last = trade.trade_id;
+        }
+    }
+
+    #[inline(always)]
+    fn keep(&mut self, mut trade: Kept, hash: &mut StateHash) {
+        trade.hash = trade.element();
+        if self.kept.len() < TRADES_KEPT {
+            hash.add(trade.hash);
+            self.kept.push(trade);
+            return;
+        }
+        let oldest = &mut self.kept[self.oldest];
+        hash.change(oldest.hash, trade.hash);
+        *oldest = trade;
+        self.oldest = (self.oldest + 1) % TRADES_KEPT;
+    }
+
+    fn find_mut(&mut self, trade_id: TradeId) -> Option<&mut Kept> {
+        let (newer, older) = self.kept.split_at_mut(self.oldest);
+        let place = |run: &[Kept]| run.binary_search_by_key(&trade_id, |kept| kept.trade_id).ok();
+        match (place(newer), place(older)) {
+            (Some(at), _) => Some(&mut newer[at]),
+            (None, Some(at)) => Some(&mut older[at]),
+            (None, None) => None,
+        }
+    }
+}
+
+impl Kept {
+    /// In the place of a trade to come. Not all 0, so that it is written.
+    const NONE: Self = Self {
+        trade_id: TradeId(u64::MAX),
+        maker: OrderKey { session_id: SessionId(0), channel: 0, user_ref_num: 0 },
+        taker: OrderKey { session_id: SessionId(0), channel: 0, user_ref_num: 0 },
+        maker_order_id: OrderId(0),
+        taker_order_id: OrderId(0),
+        price: 0,
+        quantity: 0,
+        instrument_id: InstrumentId(0),
+        taker_is_buy: false,
+        is_broken: false,
+        hash: 0,
+    };
+
+    #[inline(always)]
+    fn element(&self) -> u64 {
+        let key = |key: &OrderKey| {
+            u64::from(key.session_id.0) << 48
+                | u64::from(key.channel) << 40
+                | u64::from(key.user_ref_num)
+        };
+        let flags = u64::from(self.taker_is_buy) << 62 | u64::from(self.is_broken) << 63;
+        hash::trade([
+            self.trade_id.0 | u64::from(self.instrument_id.0) << 46 | flags,
+            u64::from(self.price) << 32 | u64::from(self.quantity),
+            key(&self.maker) ^ self.maker_order_id.0.rotate_left(20),
+            key(&self.taker) ^ self.taker_order_id.0.rotate_left(20),
+        ])
+    }
+
+    fn past(&self) -> PastTrade {
+        PastTrade {
+            trade_id: self.trade_id,
+            instrument_id: self.instrument_id,
+            taker_is_buy: self.taker_is_buy,
+            price: Price(u64::from(self.price)),
+            quantity: Quantity(u64::from(self.quantity)),
+            maker: Party { key: self.maker, order_id: self.maker_order_id },
+            taker: Party { key: self.taker, order_id: self.taker_order_id },
+        }
+    }
+}

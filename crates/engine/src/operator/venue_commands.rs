@@ -1,0 +1,402 @@
+//! The venue's own commands: what it does to instruments, to orders, and to trades that are over.
+
+use core::mem;
+
+use market::{
+    AccountId, BlockEntry, BreakTrade, CancelReason, ConfigureInstrument, CorrectTrade, Event,
+    Firm, InstrumentChange, InstrumentChanged, InstrumentId, LedgerKind, OrderKey, OrderType,
+    PastTrade, Phase, PhaseCause, PhaseChanged, Price, RejectReason, RemoveInstrument, Scope,
+    SessionId, SetPhase, Side, Symbol, TradeBroken, TradeCorrected, TradeId, VenueCommand,
+    VenueDecline, VenueDeclineReason, VenueEvent,
+};
+
+use crate::{
+    Engine,
+    auction::{phases, trading_status::Trading},
+    book::{Book, pool::Slot},
+    order::{Order, PRICE_MAX, QUANTITY_MAX, Waits},
+    state::hash,
+};
+
+/// So many blocks there may be at a time.
+pub const BLOCKS_MAX: usize = 256;
+
+impl Engine {
+    /// Does what the venue asks, or says why not.
+    #[cold]
+    pub(crate) fn venue(&mut self, command: &VenueCommand, emit: &mut dyn FnMut(Event)) {
+        let done = match command {
+            VenueCommand::SetPhase(set) => self.set_phase(set, emit),
+            VenueCommand::ConfigureInstrument(configure) => self.configure(configure, emit),
+            VenueCommand::RemoveInstrument(remove) => self.remove_instrument(remove, emit),
+            VenueCommand::SupervisoryCancel(scope) => self.supervisory_cancel(scope, emit),
+            VenueCommand::BlockEntry(block) => self.block_entry(block, emit),
+            VenueCommand::BreakTrade(broken) => self.break_trade(broken, emit),
+            VenueCommand::CorrectTrade(correct) => self.correct_trade(correct, emit),
+        };
+        if let Err(reason) = done {
+            emit(Event::Venue(VenueEvent::Declined(VenueDecline { reason })));
+        }
+        self.refresh_auctions();
+    }
+
+    fn set_phase(
+        &mut self,
+        set: &SetPhase,
+        emit: &mut dyn FnMut(Event),
+    ) -> Result<(), VenueDeclineReason> {
+        if set.symbol.is_blank() {
+            for number in 1..=self.books.len() {
+                let instrument_id = InstrumentId(number as u16);
+                let Trading { phase, is_removed, .. } = *self.trading(instrument_id);
+                if !is_removed && phases::may_follow(phase, set.phase) {
+                    self.change_phase(instrument_id, set.phase, PhaseCause::Command, emit);
+                }
+            }
+            return Ok(());
+        }
+        let instrument_id = self.known(&set.symbol)?;
+        if !phases::may_follow(self.trading(instrument_id).phase, set.phase) {
+            return Err(VenueDeclineReason::PhaseNotNext);
+        }
+        self.change_phase(instrument_id, set.phase, PhaseCause::Command, emit);
+        Ok(())
+    }
+
+    /// An instrument goes on to a phase: with an auction, if the phase that it leaves ends with
+    /// one, and without the orders that were for it only.
+    pub(crate) fn change_phase(
+        &mut self,
+        instrument_id: InstrumentId,
+        to: Phase,
+        cause: PhaseCause,
+        emit: &mut dyn FnMut(Event),
+    ) {
+        let from = self.trading(instrument_id).phase;
+        if phases::uncrosses(from, to) {
+            self.uncross(instrument_id, from, emit);
+        }
+        let mut found = mem::take(&mut self.found);
+        let book = self.book_at(instrument_id);
+        for side in [Side::Buy, Side::Sell] {
+            for oldest in book.auction_levels(side) {
+                if phases::is_over(self.pool[oldest].order.waits(), to) {
+                    found.extend(crate::state::view::queue(self, oldest));
+                }
+            }
+        }
+        self.cancel_found(found, CancelReason::Expired, emit);
+        self.enter_phase(instrument_id, to, cause, emit);
+        if to.is_auction() {
+            self.indicate(instrument_id, true, emit);
+        }
+    }
+
+    /// An instrument is in another phase from now on, and nothing else has happened yet.
+    pub(crate) fn enter_phase(
+        &mut self,
+        instrument_id: InstrumentId,
+        to: Phase,
+        cause: PhaseCause,
+        emit: &mut dyn FnMut(Event),
+    ) {
+        let from = self.trading(instrument_id).phase;
+        let pause_ends_ns = self.after_seconds(self.trading(instrument_id).pause_s);
+        self.change_trading(instrument_id, |trading| {
+            let has_end = to == Phase::VolatilityAuction && trading.pause_s != 0;
+            trading.phase = to;
+            trading.ends_ns = if has_end { pause_ends_ns } else { Trading::NEW.ends_ns };
+            trading.indicates_ns = Trading::NEW.indicates_ns;
+            trading.extension = 0;
+            trading.indicated = Trading::NEW.indicated;
+        });
+        if to == Phase::Continuous {
+            self.book_at(instrument_id).check_not_crossed();
+        }
+        if to.is_auction() {
+            self.auctions.push(instrument_id);
+        }
+        let changed = PhaseChanged { instrument_id, from, to, cause };
+        emit(Event::Venue(VenueEvent::PhaseChanged(changed)));
+        if to == Phase::VolatilityAuction {
+            self.tell_collar(instrument_id, emit);
+        }
+        if from == Phase::Continuous {
+            self.suspend_pegs(instrument_id, emit);
+        }
+        self.touch(instrument_id);
+        self.note_patients(instrument_id);
+    }
+
+    fn configure(
+        &mut self,
+        configure: &ConfigureInstrument,
+        emit: &mut dyn FnMut(Event),
+    ) -> Result<(), VenueDeclineReason> {
+        let instrument_id = self.known(&configure.symbol)?;
+        let change = configure.change;
+        let mut instrument = *self.book_at(instrument_id).instrument();
+        let mut trading = *self.trading(instrument_id);
+        match change {
+            InstrumentChange::PriceIncrement(increment) => {
+                if increment == Price::ZERO || PRICE_MAX < increment {
+                    return Err(VenueDeclineReason::InvalidValue);
+                }
+                if !self.book_at(instrument_id).is_empty() || self.has_waiting(instrument_id) {
+                    return Err(VenueDeclineReason::OrdersLive);
+                }
+                instrument.price_increment = increment;
+            }
+            InstrumentChange::RoundLot(round_lot) => {
+                if round_lot.is_zero() || QUANTITY_MAX < round_lot {
+                    return Err(VenueDeclineReason::InvalidValue);
+                }
+                instrument.round_lot = round_lot;
+            }
+            _ => {
+                if !trading.configure(&change) {
+                    return Err(VenueDeclineReason::InvalidValue);
+                }
+                self.change_trading(instrument_id, |it| *it = trading);
+            }
+        }
+        let book = &mut self.books[usize::from(instrument_id.0) - 1];
+        self.hash.change(hash::instrument(book.instrument()), hash::instrument(&instrument));
+        book.set_instrument(instrument);
+        book.sharing = trading.sharing();
+        self.touch(instrument_id);
+        self.note_patients(instrument_id);
+        let changed = InstrumentChanged { instrument_id, change };
+        emit(Event::Venue(VenueEvent::InstrumentChanged(changed)));
+        Ok(())
+    }
+
+    fn remove_instrument(
+        &mut self,
+        remove: &RemoveInstrument,
+        emit: &mut dyn FnMut(Event),
+    ) -> Result<(), VenueDeclineReason> {
+        let instrument_id = self.known(&remove.symbol)?;
+        let scope = Scope { symbol: remove.symbol, ..Scope::ALL };
+        self.supervisory_cancel(&scope, emit)?;
+        self.symbols.remove(&remove.symbol);
+        self.change_trading(instrument_id, |trading| {
+            *trading = Trading { phase: Phase::Closed, is_removed: true, ..Trading::NEW };
+        });
+        emit(Event::Venue(VenueEvent::InstrumentRemoved(instrument_id)));
+        Ok(())
+    }
+
+    fn supervisory_cancel(
+        &mut self,
+        scope: &Scope,
+        emit: &mut dyn FnMut(Event),
+    ) -> Result<(), VenueDeclineReason> {
+        self.check_scope(scope)?;
+        let mut found = mem::take(&mut self.found);
+        let sessions = self.sessions.iter().filter(|session| {
+            scope.session_id == SessionId(0) || scope.session_id == session.session_id()
+        });
+        let live = sessions.flat_map(|session| session.iter_live().map(|(_, slot)| slot));
+        found.extend(live.filter(|slot| self.is_meant(scope, &self.pool[*slot].order)));
+        self.cancel_found(found, CancelReason::Supervisory, emit);
+        Ok(())
+    }
+
+    fn block_entry(
+        &mut self,
+        block: &BlockEntry,
+        emit: &mut dyn FnMut(Event),
+    ) -> Result<(), VenueDeclineReason> {
+        let place = self.blocks.binary_search(&block.scope);
+        match (block.blocked, place) {
+            (true, Err(place)) if self.blocks.len() < BLOCKS_MAX => {
+                self.check_scope(&block.scope)?;
+                self.blocks.insert(place, block.scope);
+                self.hash.add(hash::block(&block.scope));
+            }
+            (true, _) => return Err(VenueDeclineReason::TooManyBlocks),
+            (false, Ok(place)) => {
+                self.blocks.remove(place);
+                self.hash.remove(hash::block(&block.scope));
+            }
+            (false, Err(_)) => return Err(VenueDeclineReason::UnknownBlock),
+        }
+        emit(Event::Venue(VenueEvent::EntryBlocked(*block)));
+        Ok(())
+    }
+
+    fn break_trade(
+        &mut self,
+        broken: &BreakTrade,
+        emit: &mut dyn FnMut(Event),
+    ) -> Result<(), VenueDeclineReason> {
+        let trade = self.find_past(broken.trade_id)?;
+        let planned = self.money.plan_return(&trade, None)?;
+        self.trades.break_trade(broken.trade_id, &mut self.hash);
+        let reason = broken.reason;
+        emit(Event::Venue(VenueEvent::TradeBroken(TradeBroken { trade, reason })));
+        if let Some(planned) = planned {
+            self.money.carry_out(&planned, LedgerKind::Undo, &trade, &mut self.hash, emit);
+        }
+        Ok(())
+    }
+
+    fn correct_trade(
+        &mut self,
+        correct: &CorrectTrade,
+        emit: &mut dyn FnMut(Event),
+    ) -> Result<(), VenueDeclineReason> {
+        let CorrectTrade { trade_id, price, quantity, reason } = *correct;
+        let before = self.find_past(trade_id)?;
+        let price_allowed = self.book_at(before.instrument_id).is_price(price);
+        if !price_allowed || quantity.is_zero() || before.quantity < quantity {
+            return Err(VenueDeclineReason::InvalidValue);
+        }
+        let planned = self.money.plan_return(&before, Some((price, quantity)))?;
+        self.trades.break_trade(trade_id, &mut self.hash);
+        self.trade_id_last.0 += 1;
+        let trade = PastTrade { trade_id: self.trade_id_last, price, quantity, ..before };
+        self.trades.add_past(&trade, false, &mut self.hash);
+        let corrected = TradeCorrected { broken: trade_id, trade, reason };
+        emit(Event::Venue(VenueEvent::TradeCorrected(corrected)));
+        if let Some(planned) = planned {
+            self.money.carry_out(&planned, LedgerKind::Correct, &trade, &mut self.hash, emit);
+        }
+        Ok(())
+    }
+
+    /// A trade that can be undone.
+    fn find_past(&self, trade_id: TradeId) -> Result<PastTrade, VenueDeclineReason> {
+        let trade = self.trades.find(trade_id).ok_or(VenueDeclineReason::UnknownTrade)?;
+        self.money.check_final(&trade)?;
+        Ok(trade)
+    }
+
+    /// Cancels what was found, by session, channel and number.
+    pub(crate) fn cancel_found(
+        &mut self,
+        mut found: alloc::vec::Vec<Slot>,
+        reason: CancelReason,
+        emit: &mut dyn FnMut(Event),
+    ) {
+        found.sort_unstable_by_key(|slot| self.pool[*slot].order.key);
+        for slot in found.drain(..) {
+            self.cancel_all(slot, reason, emit);
+        }
+        self.found = found;
+    }
+
+    /// Is an order taken that was entered so?
+    pub(crate) fn check_blocks(
+        &self,
+        key: OrderKey,
+        firm: Firm,
+        symbol: Symbol,
+        side: Side,
+        group_id: u16,
+    ) -> Result<(), RejectReason> {
+        if self.blocks.is_empty() {
+            return Ok(());
+        }
+        let firm = self.sessions.owner(key).resolve(firm);
+        let asked = Scope {
+            session_id: key.session_id,
+            firm,
+            symbol,
+            side: Some(side),
+            group_id: Some(group_id),
+            account_id: self.money.account_id(key.session_id),
+        };
+        if self.blocks.iter().any(|block| covers(block, &asked)) {
+            return Err(RejectReason::EntryBlocked);
+        }
+        Ok(())
+    }
+
+    /// An order to buy that waits for an auction without a price could cost anything, so where it
+    /// is paid for it is not taken.
+    pub(crate) fn check_bounded(
+        &self,
+        instrument_id: InstrumentId,
+        side: Side,
+        order_type: OrderType,
+        waits: Waits,
+    ) -> Result<(), RejectReason> {
+        let is_bounded = !side.is_buy() || order_type == OrderType::Limit || waits == Waits::No;
+        if is_bounded || self.money.terms(instrument_id).is_none() {
+            return Ok(());
+        }
+        Err(RejectReason::NotInPhase)
+    }
+
+    fn is_meant(&self, scope: &Scope, order: &Order) -> bool {
+        let asked = Scope {
+            session_id: order.key.session_id,
+            firm: self.sessions.owner(order.key).resolve(order.firm),
+            symbol: self.book_of(order).instrument().symbol,
+            side: Some(order.side),
+            group_id: Some(order.group_id),
+            account_id: self.money.account_id(order.key.session_id),
+        };
+        covers(scope, &asked)
+    }
+
+    fn check_scope(&self, scope: &Scope) -> Result<(), VenueDeclineReason> {
+        if scope.session_id != SessionId(0) && self.sessions.get(scope.session_id).is_none() {
+            return Err(VenueDeclineReason::UnknownSession);
+        }
+        if !scope.symbol.is_blank() {
+            self.known(&scope.symbol)?;
+        }
+        if self.account(scope.account_id).is_none() {
+            return Err(VenueDeclineReason::UnknownAccount);
+        }
+        Ok(())
+    }
+
+    fn known(&self, symbol: &Symbol) -> Result<InstrumentId, VenueDeclineReason> {
+        let number = self.symbols.find(symbol).ok_or(VenueDeclineReason::UnknownInstrument)?;
+        Ok(InstrumentId(number))
+    }
+
+    pub(crate) fn book_at(&self, instrument_id: InstrumentId) -> &Book {
+        &self.books[usize::from(instrument_id.0) - 1]
+    }
+
+    /// How an instrument is traded now.
+    pub(crate) fn trading(&self, instrument_id: InstrumentId) -> &Trading {
+        &self.book_at(instrument_id).trading
+    }
+
+    /// Changes how an instrument is traded.
+    pub(crate) fn change_trading(
+        &mut self,
+        instrument_id: InstrumentId,
+        change: impl FnOnce(&mut Trading),
+    ) {
+        let trading = &mut self.books[usize::from(instrument_id.0) - 1].trading;
+        let before = trading.hash(instrument_id);
+        change(trading);
+        trading.settle();
+        self.hash.change(before, trading.hash(instrument_id));
+    }
+
+    /// The number of an auction as a whole, from the series of the trades.
+    pub(crate) fn next_cross_id(&mut self) -> TradeId {
+        self.trade_id_last.0 += 1;
+        self.hash.change(hash::crosses(self.crosses), hash::crosses(self.crosses + 1));
+        self.crosses += 1;
+        self.trade_id_last
+    }
+}
+
+/// Does a scope mean what is named in full?
+fn covers(scope: &Scope, asked: &Scope) -> bool {
+    (scope.session_id == SessionId(0) || scope.session_id == asked.session_id)
+        && (scope.firm.is_blank() || scope.firm == asked.firm)
+        && (scope.symbol.is_blank() || scope.symbol == asked.symbol)
+        && (scope.side.is_none() || scope.side == asked.side)
+        && (scope.group_id.is_none() || scope.group_id == asked.group_id)
+        && (scope.account_id == AccountId::VENUE || scope.account_id == asked.account_id)
+}

@@ -1,0 +1,240 @@
+//! What must hold of the whole state, found out by walking all of it: for tests and the simulator.
+
+use market::{InstrumentId, OrderId, Phase, Price, SessionId, Side};
+
+use crate::{
+    BookView, Engine,
+    contingent::instructions::{StandingId, State},
+    order::Waits,
+    state::{
+        hash::{self, StateHash},
+        view::queue,
+    },
+};
+
+impl Engine {
+    /// What [`state_hash`](Self::state_hash) must be, from every element of the state.
+    #[must_use]
+    pub fn state_hash_slow(&self) -> u64 {
+        let mut sum = StateHash::default();
+        for book in &self.books {
+            sum.add(hash::instrument(book.instrument()));
+            sum.add(book.trading.hash(book.instrument().instrument_id));
+        }
+        for session in self.sessions.iter() {
+            sum.add(hash::session(session));
+            for (channel, last) in session.user_ref_nums_last() {
+                let key = hash::channel_key(session.session_id(), channel);
+                sum.add(hash::channel(key, last));
+            }
+            for &firm in session.firms_disabled() {
+                sum.add(hash::firm_disabled(session.session_id(), firm));
+            }
+        }
+        self.blocks.iter().for_each(|block| sum.add(hash::block(block)));
+        sum.add(hash::crosses(self.crosses));
+        self.trades.hash_slow(&mut sum);
+        for book in &self.books {
+            let view = BookView { engine: self, book };
+            for side in [Side::Buy, Side::Sell] {
+                for slot in view.levels(side).flat_map(|(_, oldest)| queue(self, oldest)) {
+                    let order = &self.pool[slot].order;
+                    sum.add(hash::order(order));
+                    if order.is_reserve {
+                        sum.add(hash::reserve(order.order_id, &self.reserves.get(slot)));
+                    }
+                }
+                for slot in book.auction_levels(side).flat_map(|oldest| queue(self, oldest)) {
+                    sum.add(hash::order(&self.pool[slot].order));
+                }
+            }
+        }
+        self.money.add_hashes(&mut sum);
+        for id in self.standings.iter() {
+            let standing = &self.standings[id];
+            sum.add(standing.hash_slow());
+            if !standing.is_resting() {
+                sum.add(hash::order(&self.pool[standing.slot].order));
+            }
+        }
+        for triggers in &self.triggers {
+            sum.add(triggers.hash_slow(&self.standings));
+        }
+        self.hash_with(sum)
+    }
+
+    /// Asserts what holds after every command: books, queues, indexes and counts agree.
+    ///
+    /// # Panics
+    /// Something does not hold. That is a fault of the engine, never of a command.
+    pub fn check_invariants(&self) {
+        let mut resting_count = 0;
+        for book in &self.books {
+            book.check();
+            let view = BookView { engine: self, book };
+            resting_count += self.check_side(view, Side::Buy) + self.check_side(view, Side::Sell);
+            resting_count += self.check_auction(view);
+        }
+        let waiting_count = self.check_standings();
+        let live = resting_count + waiting_count;
+        assert_eq!(live, self.pool.live_count() as usize, "every order is in one queue, or waits");
+        assert_eq!(live + self.pool.free_count(), self.pool.slot_count());
+
+        let mut live_count = 0;
+        for (session, number) in self.sessions.iter().zip(1..) {
+            assert_eq!(session.session_id(), SessionId(number));
+            session.check();
+            for (key, slot) in session.iter_live() {
+                assert_eq!(self.pool[slot].order.key, key, "a number names its own order");
+                live_count += 1;
+            }
+        }
+        assert_eq!(live_count, live, "a session knows each of its orders");
+        let live = self.sessions.iter().flat_map(|session| session.iter_live());
+        self.money.check_orders(live.map(|(_, slot)| &self.pool[slot].order));
+        let reserves = self
+            .sessions
+            .iter()
+            .flat_map(|it| it.iter_live())
+            .map(|(_, slot)| slot)
+            .filter(|slot| self.pool[*slot].order.is_reserve);
+        assert_eq!(reserves.count(), self.reserves.len(), "each reserve order has its part");
+        assert!(self.found.is_empty() && self.auctions_due.is_empty());
+        self.trades.check();
+        assert!(self.blocks.is_sorted_by(|one, other| one < other), "{:?}", self.blocks);
+        let is_auction = |id: &InstrumentId| self.trading(*id).phase.is_auction();
+        let ids = (1..=self.books.len()).map(|number| InstrumentId(number as u16));
+        assert!(ids.filter(is_auction).eq(self.auctions.iter().copied()), "{:?}", self.auctions);
+        let due_ns = self.auctions.iter().map(|id| self.trading(*id).due_ns()).min();
+        assert_eq!(due_ns.unwrap_or(u64::MAX), self.auctions_due_ns);
+        assert!(self.timestamp.0 < self.auctions_due_ns, "what is due has happened");
+    }
+
+    /// Asserts what holds of the orders that are for an auction only; says how many they are.
+    fn check_auction(&self, view: BookView<'_>) -> usize {
+        let instrument_id = view.instrument().instrument_id;
+        let trading = &view.book.trading;
+        let mut settled = *trading;
+        settled.settle();
+        assert_eq!(*trading, settled);
+        let mut order_count = 0;
+        for side in [Side::Buy, Side::Sell] {
+            for oldest in view.book.auction_levels(side) {
+                let first = self.pool[oldest].order;
+                let may_wait = match trading.phase {
+                    Phase::Continuous => matches!(first.waits(), Waits::Close | Waits::Next),
+                    Phase::Closed => false,
+                    _ => true,
+                };
+                assert!(may_wait, "{first:?}");
+                let mut order_id_older = OrderId(0);
+                for slot in queue(self, oldest) {
+                    let order = &self.pool[slot].order;
+                    order.check();
+                    assert!(!order.is_done() && order.waits() != Waits::No, "{order:?}");
+                    assert!(!order.is_reserve && self.shown(slot).is_zero(), "{order:?}");
+                    assert_eq!(
+                        (order.instrument_id, order.price()),
+                        (instrument_id, first.price())
+                    );
+                    assert_eq!(order.side.is_buy(), side.is_buy());
+                    assert_eq!(order.waits().time_in_force(), first.waits().time_in_force());
+                    assert!(order_id_older < order.order_id, "{order:?} is younger");
+                    order_id_older = order.order_id;
+                    order_count += 1;
+                }
+            }
+        }
+        assert!(order_count == 0 || !trading.is_removed);
+        order_count
+    }
+
+    /// Asserts what holds of orders that are told more than their limit; says how many of them wait.
+    fn check_standings(&self) -> usize {
+        self.standings.check();
+        let mut held_count = 0;
+        let mut for_trigger_count = 0;
+        let mut for_reference_count = 0;
+        let mut for_quantity_count = 0;
+        for id in self.standings.iter() {
+            let standing = &self.standings[id];
+            let order = &self.pool[standing.slot].order;
+            assert!(order.is_instructed && order.key == standing.key && !order.is_done());
+            held_count += usize::from(standing.state == State::ForParent);
+            for_trigger_count += usize::from(standing.state == State::ForTrigger);
+            for_reference_count += usize::from(standing.state == State::ForReference);
+            assert_eq!(standing.instrument_id, order.instrument_id);
+            if standing.instructions.pricing.is_pegged() {
+                assert!(self.book_of(order).is_pegged || standing.state == State::ForParent);
+                assert!(!order.display.is_displayed() && order.waits() == Waits::No, "{order:?}");
+                let price = match standing.state {
+                    State::ForParent => None,
+                    _ => self.price_by_reference(order.side, id),
+                };
+                assert_eq!(order.price(), price.unwrap_or(Price::ZERO), "{order:?} follows");
+                assert_eq!(standing.is_resting(), price.is_some(), "{standing:?}");
+            } else {
+                assert!(standing.limit == Price::ZERO && standing.state != State::ForReference);
+            }
+            for_quantity_count += usize::from(standing.state == State::ForQuantity);
+            assert_eq!(standing.state == State::ForParent, !standing.parent_id.is_none());
+            let number =
+                |it: StandingId| it.some().map_or(0, |it| self.standings[it].key.user_ref_num);
+            assert_eq!(standing.instructions.parent, number(standing.parent_id));
+            assert_eq!(standing.instructions.partner, number(standing.partner_id));
+            if let Some(partner_id) = standing.partner_id.some() {
+                assert_eq!(self.standings[partner_id].partner_id, id, "two are partners");
+            }
+            if standing.instructions.expires_s != 0 {
+                let expires_ns = u64::from(standing.instructions.expires_s) * 1_000_000_000;
+                assert!(self.timestamp.0 < expires_ns, "{standing:?} has expired");
+            }
+            if !matches!(standing.state, State::ForTrigger | State::ForParent) {
+                assert!(!standing.instructions.pricing.is_triggered(), "{standing:?} waits");
+            }
+            if !standing.is_resting() {
+                order.check();
+            }
+        }
+        let triggers = self.triggers.iter();
+        let triggered = triggers.map(|triggers| triggers.check(&self.standings)).sum();
+        assert_eq!(for_trigger_count, triggered, "what waits for a trigger is found by it");
+        let patients = self.books.iter().map(|book| self.check_patients(book)).sum();
+        assert_eq!(for_quantity_count, patients, "what waits for quantity is found by its book");
+        held_count + for_trigger_count + for_reference_count + for_quantity_count
+    }
+
+    /// Asserts what holds of the queues of one side; says how many orders are in them.
+    fn check_side(&self, view: BookView<'_>, side: Side) -> usize {
+        let instrument_id = view.instrument().instrument_id;
+        let mut order_count = 0;
+        for (price, oldest) in view.levels(side) {
+            let displayed = self.pool[oldest].order.display.is_displayed();
+            let mut older = None;
+            let mut order_id_older = OrderId(0);
+            for slot in queue(self, oldest) {
+                let resting = &self.pool[slot];
+                let order = &resting.order;
+                order.check();
+                assert!(!order.is_done(), "{order:?} rests with nothing open");
+                let shown = self.shown(slot);
+                assert_eq!(order.display.is_displayed(), !shown.is_zero(), "{order:?}");
+                assert!(
+                    shown <= order.leaves()
+                        && (order.is_reserve || displayed == (shown == order.leaves()))
+                );
+                assert_eq!(order.instrument_id, instrument_id);
+                assert!(self.is_booked(slot), "{order:?} does not wait");
+                assert_eq!(order.side.is_buy(), side.is_buy());
+                assert_eq!((order.price(), order.waits()), (price, Waits::No));
+                assert_eq!(order.display.is_displayed(), displayed);
+                assert!(order_id_older < order.order_id, "{order:?} is younger");
+                assert_eq!(Some(resting.older).filter(|slot| !slot.is_none()), older);
+                older = Some(slot);
+                order_id_older = order.order_id;
+                order_count += 1;
+            }
+        }
+        order_count
+    }
+}

@@ -1,0 +1,853 @@
+//! The whole state as bytes, and the state from them.
+//!
+//! What is written is what the state *is*, not how it lies in memory: instruments, sessions, and
+//! the orders of each book in the order in which they would trade. So it does not depend on how the
+//! state came about, and a restored engine goes on with the same events.
+//!
+//! The bytes come in sections, each of whole records, so that neither side needs the whole in
+//! memory; who stores them gives each a checksum. The last section holds the state hash, and what
+//! was restored must have it.
+//!
+//! A module with state of its own adds a [`Section`], writes it in [`Engine::snapshot`] and reads it
+//! in [`Restoration::section`]; the model test goes on with restored engines, so nothing is
+//! forgotten.
+
+use alloc::vec::Vec;
+use core::fmt;
+
+use market::{
+    AccountId, AddInstrument, AddSession, Allocation, Capacity, Conditions, CustomerType, Display,
+    Firm, Indication, Instructions, InstrumentId, Lots, OrderId, OrderKey, OrderType, Party,
+    PastTrade, Phase, Price, Pricing, Quantity, Scope, SelfMatchPrevention, Sequence, SessionId,
+    Side, SystemEvent, Ticks, TimeInForce, Timestamp, TradeId,
+};
+
+use super::snapshot_bytes::{Reader, Writer};
+use crate::{
+    BookView, Engine,
+    auction::trading_status::Trading,
+    book::pool::Slot,
+    contingent::instructions::{Standing, StandingId, State},
+    operator::venue_commands::BLOCKS_MAX,
+    order::{Order, OrderTerms, PRICE_MAX, Waits},
+    state::{hash, view::queue},
+    trading::iceberg::Reserve,
+};
+
+/// About how many bytes of records a section has.
+const SECTION_LEN: usize = 64 * 1024;
+
+/// What the records of a section are. The codes are stored: never renumbered, never reused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[repr(u8)]
+pub enum Section {
+    /// Sequence, time, the day, what was counted; one record.
+    Exchange = 1,
+    /// Instruments, by number, each with how it is traded.
+    Instruments = 2,
+    /// Sessions, by number, each with its channels and the firms that may not enter.
+    Sessions = 3,
+    /// Assets, accounts, terms, fees, limits and balances.
+    Money = 10,
+    /// Resting orders, by book: in the book by side and priority, then for an auction only.
+    Orders = 4,
+    /// The trades that can be undone, by number.
+    Trades = 20,
+    /// What the venue does not take.
+    Blocks = 21,
+    /// The price of the last trade of each instrument that had one, by number.
+    LastTrades = 40,
+    /// Orders that wait outside the book, in the order in which they were accepted.
+    Waiting = 41,
+    /// The state hash and nothing after it; one record.
+    End = 255,
+}
+
+impl Section {
+    /// Every section, in the order in which they are written.
+    pub const ALL: &[Self] = &[
+        Self::Exchange,
+        Self::Instruments,
+        Self::Sessions,
+        Self::Money,
+        Self::Orders,
+        Self::LastTrades,
+        Self::Waiting,
+        Self::Trades,
+        Self::Blocks,
+        Self::End,
+    ];
+
+    /// Its place among all.
+    fn place(self) -> usize {
+        Self::ALL.iter().position(|section| *section == self).expect("each is one of all")
+    }
+
+    /// The stored code.
+    #[must_use]
+    pub const fn code(self) -> u8 {
+        self as u8
+    }
+
+    /// From the stored code.
+    #[must_use]
+    pub fn from_code(code: u8) -> Option<Self> {
+        Self::ALL.iter().copied().find(|section| section.code() == code)
+    }
+}
+
+/// Why bytes are not a state.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SnapshotError {
+    /// A record is cut short.
+    Short {
+        /// Where.
+        section: Section,
+    },
+    /// A field has a value that no state has.
+    Field {
+        /// Where.
+        section: Section,
+        /// Which.
+        field: &'static str,
+    },
+    /// A section comes where it cannot.
+    Order {
+        /// Which.
+        section: Section,
+    },
+    /// The last section did not come.
+    Unfinished,
+    /// What was restored has another state hash than the bytes say.
+    Hash {
+        /// What they say.
+        expected: u64,
+        /// What was restored.
+        found: u64,
+    },
+}
+
+impl fmt::Display for SnapshotError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Short { section } => write!(f, "section {section:?} ends within a record"),
+            Self::Field { section, field } => {
+                write!(f, "section {section:?}: field {field} has a value that no state has")
+            }
+            Self::Order { section } => write!(f, "section {section:?} comes where it cannot"),
+            Self::Unfinished => write!(f, "the last section is missing"),
+            Self::Hash { expected, found } => {
+                write!(f, "the state hash is {found:016x}, the snapshot says {expected:016x}")
+            }
+        }
+    }
+}
+
+impl core::error::Error for SnapshotError {}
+
+impl Engine {
+    /// Emits the whole state, section by section. Costs time in proportion to it.
+    pub fn snapshot(&self, emit: &mut impl FnMut(Section, &[u8])) {
+        let mut out = Sections { emit, writer: Writer::default() };
+        out.section(Section::Exchange, [self].into_iter(), |out, engine| {
+            out.u64(engine.sequence.0);
+            out.u64(engine.timestamp.0);
+            out.u8(engine.day.last().map_or(0, SystemEvent::code));
+            out.u64(engine.order_id_last.0);
+            out.u64(engine.trade_id_last.0);
+            out.u64(engine.orders_accepted);
+            out.u64(engine.crosses);
+        });
+        out.section(Section::Instruments, self.books.iter(), |out, book| {
+            let instrument = book.instrument();
+            out.text(&instrument.symbol);
+            out.u64(instrument.price_increment.0);
+            out.u64(instrument.round_lot.0);
+            write_trading(out, &book.trading);
+        });
+        out.section(Section::Sessions, self.sessions.iter(), |out, session| {
+            out.text(session.username());
+            out.text(&session.firm());
+            out.u32(session.live_orders_max());
+            out.u8(session.self_match_prevention().code());
+            let channels = session.user_ref_nums_last();
+            out.u16(session.user_ref_nums_last().count() as u16);
+            for (channel, last) in channels {
+                out.u8(channel);
+                out.u32(last);
+            }
+            out.u16(session.firms_disabled().len() as u16);
+            for firm in session.firms_disabled() {
+                out.text(firm);
+            }
+        });
+        out.section(Section::Money, self.money.records().into_iter(), |out, record| {
+            self.money.write(out, record);
+        });
+        let orders = self.books.iter().flat_map(|book| {
+            let view = BookView { engine: self, book };
+            let sides = || [Side::Buy, Side::Sell].into_iter();
+            let in_book = sides().flat_map(move |side| {
+                view.levels(side).flat_map(|(_, oldest)| queue(self, oldest))
+            });
+            in_book.chain(sides().flat_map(move |side| {
+                book.auction_levels(side).flat_map(|oldest| queue(self, oldest))
+            }))
+        });
+        out.section(Section::Orders, orders, |out, slot| self.write_order(out, slot));
+        let traded = self.triggers.iter().filter(|triggers| triggers.last() != 0);
+        out.section(Section::LastTrades, traded, |out, triggers| {
+            out.u16(triggers.instrument_id().0);
+            out.u32(triggers.last());
+        });
+        let is_waiting = |id: &StandingId| !self.standings[*id].is_resting();
+        let mut waiting: Vec<_> = self.standings.iter().filter(is_waiting).collect();
+        waiting.sort_unstable_by_key(|id| self.standings[*id].order_id);
+        out.section(Section::Waiting, waiting.into_iter(), |out, id| {
+            self.write_order(out, self.standings[id].slot);
+        });
+        out.section(Section::Trades, self.trades.iter(), |out, (trade, is_broken)| {
+            write_trade(out, &trade, is_broken);
+        });
+        out.section(Section::Blocks, self.blocks.iter(), write_scope);
+        out.section(Section::End, [self.state_hash()].into_iter(), |out, hash| out.u64(hash));
+    }
+}
+
+impl Engine {
+    /// An order, and after it what it is told, if it is told something.
+    fn write_order(&self, out: &mut Writer, slot: Slot) {
+        let order = &self.pool[slot].order;
+        write_order(out, order);
+        out.u8(u8::from(order.is_reserve));
+        if order.is_reserve {
+            let Reserve { shown, shown_quantity, shown_range } = self.reserves.get(slot);
+            out.u32(shown.0);
+            out.u32(shown_quantity.0);
+            out.u32(shown_range.0);
+        }
+        let told = self.standings.find(slot).filter(|id| self.standings[*id].is_told());
+        out.u8(u8::from(told.is_some()));
+        let Some(id) = told else { return };
+        let standing = &self.standings[id];
+        out.u8(standing.order_type.code());
+        out.u32(standing.minimum_quantity.0);
+        write_instructions(out, &standing.instructions);
+        let mark = match standing.state {
+            State::ForTrigger => {
+                let triggers = &self.triggers[usize::from(order.instrument_id.0) - 1];
+                triggers.trigger_of(&self.standings, order.side, id).1
+            }
+            // Of one that follows the market, its limit; else 0.
+            _ => standing.limit.0 as u32,
+        };
+        out.u32(mark);
+    }
+}
+
+fn write_instructions(out: &mut Writer, instructions: &Instructions) {
+    out.u8(instructions.pricing.code());
+    out.u8(u8::from(instructions.all_or_none));
+    out.u8(u8::from(instructions.slide));
+    out.u32(instructions.trigger.0);
+    out.u32(instructions.offset as u32);
+    out.u32(instructions.shown_quantity.0);
+    out.u32(instructions.shown_range.0);
+    out.u32(instructions.expires_s);
+    out.u32(instructions.parent);
+    out.u32(instructions.partner);
+}
+
+fn read_instructions(from: &mut Reader<'_>) -> Result<Instructions, SnapshotError> {
+    Ok(Instructions {
+        pricing: from.code("pricing", Pricing::from_code)?,
+        all_or_none: from.flag("all or none")?,
+        slide: from.flag("slide")?,
+        trigger: Ticks(from.u32()?),
+        offset: from.u32()? as i32,
+        shown_quantity: Lots(from.u32()?),
+        shown_range: Lots(from.u32()?),
+        expires_s: from.u32()?,
+        parent: from.u32()?,
+        partner: from.u32()?,
+    })
+}
+
+fn write_order(out: &mut Writer, order: &Order) {
+    out.u64(order.order_id.0);
+    out.u16(order.key.session_id.0);
+    out.u8(order.key.channel);
+    out.u32(order.key.user_ref_num);
+    out.u16(order.instrument_id.0);
+    out.u32(order.price().0 as u32);
+    out.u32(order.quantity().0 as u32);
+    out.u32(order.executed().0 as u32);
+    out.u32(order.canceled().0 as u32);
+    out.u32(order.prevented().0 as u32);
+    out.u16(order.group_id);
+    out.text(&order.firm);
+    out.u8(order.side.code());
+    out.u8(order.display.code());
+    out.u8(order.capacity.code());
+    out.u8(order.customer_type.code());
+    out.u8(order.self_match_prevention.code());
+    out.text(&order.self_match_group);
+    out.u8(u8::from(order.post_only()));
+    out.u8(order.waits() as u8);
+    out.u8(order.time_in_force.code());
+}
+
+fn write_trading(out: &mut Writer, trading: &Trading) {
+    out.u8(trading.phase.code());
+    out.u8(u8::from(trading.is_removed));
+    out.u32(trading.static_band);
+    out.u32(trading.dynamic_band);
+    out.u32(trading.pause_s);
+    out.u32(trading.price_collar);
+    out.u32(trading.quantity_max);
+    out.u64(trading.notional_max);
+    out.u8(trading.allocation.code());
+    out.u32(trading.time_share);
+    out.u64(trading.reference_price.0);
+    out.u64(trading.price_last.0);
+    out.u64(trading.ends_ns);
+    out.u64(trading.indicates_ns);
+    out.u32(trading.extension);
+    out.u64(trading.indicated.price.0);
+    out.u64(trading.indicated.paired.0);
+    out.u64(trading.indicated.imbalance.0);
+    out.u8(u8::from(trading.indicated.imbalance_is_buy));
+}
+
+fn read_trading(from: &mut Reader<'_>) -> Result<Trading, SnapshotError> {
+    let mut trading = Trading {
+        is_plain: false,
+        phase: from.code("phase", Phase::from_code)?,
+        is_removed: from.flag("is removed")?,
+        static_band: from.u32()?,
+        dynamic_band: from.u32()?,
+        pause_s: from.u32()?,
+        price_collar: from.u32()?,
+        quantity_max: from.u32()?,
+        notional_max: from.u64()?,
+        allocation: from.code("allocation", Allocation::from_code)?,
+        time_share: from.u32()?,
+        reference_price: Price(from.u64()?),
+        price_last: Price(from.u64()?),
+        ends_ns: from.u64()?,
+        indicates_ns: from.u64()?,
+        extension: from.u32()?,
+        indicated: Indication {
+            price: Price(from.u64()?),
+            paired: Quantity(from.u64()?),
+            imbalance: Quantity(from.u64()?),
+            imbalance_is_buy: from.flag("imbalance is buy")?,
+        },
+    };
+    trading.settle();
+    if trading.time_share > 1_000_000 {
+        return Err(from.field("time share"));
+    }
+    if PRICE_MAX < trading.reference_price || PRICE_MAX < trading.price_last {
+        return Err(from.field("reference price"));
+    }
+    if trading.is_removed && trading.phase != Phase::Closed {
+        return Err(from.field("phase"));
+    }
+    Ok(trading)
+}
+
+fn write_trade(out: &mut Writer, trade: &PastTrade, is_broken: bool) {
+    out.u64(trade.trade_id.0);
+    out.u16(trade.instrument_id.0);
+    out.u8(u8::from(trade.taker_is_buy));
+    out.u8(u8::from(is_broken));
+    out.u32(trade.price.0 as u32);
+    out.u32(trade.quantity.0 as u32);
+    for party in [&trade.maker, &trade.taker] {
+        out.u64(party.order_id.0);
+        out.u16(party.key.session_id.0);
+        out.u8(party.key.channel);
+        out.u32(party.key.user_ref_num);
+    }
+}
+
+fn write_scope(out: &mut Writer, scope: &Scope) {
+    out.u16(scope.session_id.0);
+    out.text(&scope.firm);
+    out.text(&scope.symbol);
+    out.u8(scope.side.map_or(0, Side::code));
+    let account_given = scope.account_id != AccountId::VENUE;
+    out.u8(u8::from(scope.group_id.is_some()) | u8::from(account_given) << 1);
+    out.u16(scope.group_id.unwrap_or(0));
+    if account_given {
+        out.u32(scope.account_id.0);
+    }
+}
+
+/// Gathers records into sections.
+struct Sections<'a, E> {
+    emit: &'a mut E,
+    writer: Writer,
+}
+
+impl<E: FnMut(Section, &[u8])> Sections<'_, E> {
+    /// Emits the records of one kind, in as many sections as they take; none for no record.
+    fn section<T>(
+        &mut self,
+        section: Section,
+        records: impl Iterator<Item = T>,
+        write: impl Fn(&mut Writer, T),
+    ) {
+        for record in records {
+            write(&mut self.writer, record);
+            if self.writer.len() >= SECTION_LEN {
+                self.emit(section);
+            }
+        }
+        if self.writer.len() > 0 {
+            self.emit(section);
+        }
+    }
+
+    fn emit(&mut self, section: Section) {
+        (self.emit)(section, self.writer.as_bytes());
+        self.writer.clear();
+    }
+}
+
+/// An engine that is being restored, section by section.
+#[derive(Debug)]
+pub struct Restoration {
+    engine: Engine,
+    /// Sections come in the order of [`Section::ALL`].
+    last: Option<Section>,
+    /// The orders so far by their owners' names for them.
+    live: Vec<(OrderKey, Slot)>,
+    /// The last of them, behind which the next one of its level rests.
+    elder: Option<Slot>,
+    expected: u64,
+}
+
+impl Default for Restoration {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Restoration {
+    /// Before the first section.
+    #[must_use]
+    pub fn new() -> Self {
+        Self { engine: Engine::new(), last: None, live: Vec::new(), elder: None, expected: 0 }
+    }
+
+    /// Takes a section up.
+    ///
+    /// # Errors
+    /// The bytes are none that [`Engine::snapshot`] writes. What was restored is of no use then.
+    pub fn section(&mut self, section: Section, bytes: &[u8]) -> Result<(), SnapshotError> {
+        let once = [Section::Exchange, Section::End].contains(&section);
+        let fits = match self.last {
+            None => section == Section::Exchange,
+            Some(last) => last.place() < section.place() || (last == section && !once),
+        };
+        if !fits {
+            return Err(SnapshotError::Order { section });
+        }
+        self.last = Some(section);
+        let mut reader = Reader::new(section, bytes);
+        while !reader.is_empty() {
+            match section {
+                Section::Exchange => self.exchange(&mut reader)?,
+                Section::Instruments => self.instrument(&mut reader)?,
+                Section::Sessions => self.session(&mut reader)?,
+                Section::Money => self.engine.restore_money(&mut reader)?,
+                Section::Orders => self.order(&mut reader, true)?,
+                Section::Trades => self.trade(&mut reader)?,
+                Section::Blocks => self.block(&mut reader)?,
+                Section::LastTrades => self.last_trade(&mut reader)?,
+                Section::Waiting => self.order(&mut reader, false)?,
+                Section::End => self.expected = reader.u64()?,
+            }
+        }
+        Ok(())
+    }
+
+    /// The engine, after the last section.
+    ///
+    /// # Errors
+    /// The last section is missing, two orders have one name, a session has more orders than it may,
+    /// or the state hash is another.
+    pub fn finish(self) -> Result<Engine, SnapshotError> {
+        let Self { mut engine, last, mut live, expected, .. } = self;
+        if last != Some(Section::End) {
+            return Err(SnapshotError::Unfinished);
+        }
+        // The numbers of a session are only ever added in their order.
+        live.sort_unstable_by_key(|(key, _)| *key);
+        if live.windows(2).any(|pair| pair[0].0 == pair[1].0) {
+            return Err(SnapshotError::Field { section: Section::Orders, field: "key" });
+        }
+        for (key, slot) in live {
+            let session = engine.sessions.owner_mut(key);
+            if session.is_full() {
+                return Err(SnapshotError::Field { section: Section::Orders, field: "key" });
+            }
+            session.add_live(key, slot);
+        }
+        engine.money.restore_issued()?;
+        engine.refresh_auctions();
+        let tied = |field| SnapshotError::Field { section: Section::Waiting, field };
+        let told: Vec<_> = engine.standings.iter().collect();
+        for id in told {
+            engine.restore_links(id).map_err(tied)?;
+        }
+        engine.restore_references();
+        let found = engine.state_hash();
+        if found != expected {
+            return Err(SnapshotError::Hash { expected, found });
+        }
+        Ok(engine)
+    }
+
+    fn exchange(&mut self, from: &mut Reader<'_>) -> Result<(), SnapshotError> {
+        let engine = &mut self.engine;
+        engine.sequence = Sequence(from.u64()?);
+        engine.timestamp = Timestamp(from.u64()?);
+        match from.u8()? {
+            0 => {}
+            code => {
+                let event = SystemEvent::from_code(code).ok_or(from.field("day"))?;
+                engine.day.advance(event);
+            }
+        }
+        engine.order_id_last = OrderId(from.u64()?);
+        engine.trade_id_last = TradeId(from.u64()?);
+        engine.orders_accepted = from.u64()?;
+        engine.crosses = from.u64()?;
+        engine.hash.add(hash::crosses(engine.crosses));
+        if engine.trade_id_last.0 < engine.crosses {
+            return Err(from.field("auctions"));
+        }
+        if engine.order_id_last.0 < engine.orders_accepted {
+            return Err(from.field("orders accepted"));
+        }
+        Ok(())
+    }
+
+    fn instrument(&mut self, from: &mut Reader<'_>) -> Result<(), SnapshotError> {
+        let add = AddInstrument {
+            symbol: from.text("symbol")?,
+            price_increment: Price(from.u64()?),
+            round_lot: Quantity(from.u64()?),
+        };
+        let count = self.engine.books.len();
+        self.engine.add_instrument(&add, &mut |_| ());
+        if self.engine.books.len() == count {
+            return Err(from.field("instrument"));
+        }
+        let trading = read_trading(from)?;
+        if trading.is_removed {
+            self.engine.symbols.remove(&add.symbol);
+        }
+        let instrument_id = InstrumentId(self.engine.books.len() as u16);
+        self.engine.change_trading(instrument_id, |it| *it = trading);
+        self.engine.books[usize::from(instrument_id.0) - 1].sharing = trading.sharing();
+        if trading.phase.is_auction() {
+            self.engine.auctions.push(instrument_id);
+        }
+        Ok(())
+    }
+
+    fn trade(&mut self, from: &mut Reader<'_>) -> Result<(), SnapshotError> {
+        let trade_id = TradeId(from.u64()?);
+        let instrument_id = InstrumentId(from.u16()?);
+        let taker_is_buy = from.flag("taker buys")?;
+        let is_broken = from.flag("is undone")?;
+        let price = Price(from.u32()?.into());
+        let quantity = Lots(from.u32()?).quantity();
+        let [maker, taker] = [party(from)?, party(from)?];
+        let engine = &mut self.engine;
+        let is_later = engine.trades.last_id() < trade_id;
+        if !is_later || engine.trade_id_last < trade_id {
+            return Err(from.field("trade id"));
+        }
+        if instrument_id.0 == 0 || engine.books.len() < usize::from(instrument_id.0) {
+            return Err(from.field("instrument"));
+        }
+        let trade =
+            PastTrade { trade_id, instrument_id, taker_is_buy, price, quantity, maker, taker };
+        engine.trades.add_past(&trade, is_broken, &mut engine.hash);
+        Ok(())
+    }
+
+    fn block(&mut self, from: &mut Reader<'_>) -> Result<(), SnapshotError> {
+        let session_id = SessionId(from.u16()?);
+        let firm = from.text("firm")?;
+        let symbol = from.text("symbol")?;
+        let side = match from.u8()? {
+            0 => None,
+            code => Some(Side::from_code(code).ok_or(from.field("side"))?),
+        };
+        let (group_given, account_given) = match from.u8()? {
+            given @ 0..=3 => (given & 1 != 0, given & 2 != 0),
+            _ => return Err(from.field("what is given")),
+        };
+        let group_id = from.u16()?;
+        let group_id = group_given.then_some(group_id);
+        let account_id = AccountId(if account_given { from.u32()? } else { 0 });
+        let scope = Scope { session_id, firm, symbol, side, group_id, account_id };
+        let engine = &mut self.engine;
+        if engine.blocks.last().is_some_and(|last| scope <= *last)
+            || engine.blocks.len() == BLOCKS_MAX
+        {
+            return Err(from.field("block"));
+        }
+        engine.blocks.push(scope);
+        engine.hash.add(hash::block(&scope));
+        Ok(())
+    }
+
+    fn session(&mut self, from: &mut Reader<'_>) -> Result<(), SnapshotError> {
+        let add = AddSession {
+            username: from.text("username")?,
+            firm: from.text("firm")?,
+            live_orders_max: from.u32()?,
+            self_match_prevention: from.code("prevention", SelfMatchPrevention::from_code)?,
+        };
+        let mut added = None;
+        self.engine.add_session(&add, &mut |event| added = event.session_id());
+        let session_id = added.ok_or(from.field("session"))?;
+        for _ in 0..from.u16()? {
+            let key = OrderKey { session_id, channel: from.u8()?, user_ref_num: from.u32()? };
+            if !self.engine.consume(key) {
+                return Err(from.field("last number"));
+            }
+        }
+        for _ in 0..from.u16()? {
+            let firm: Firm = from.text("firm that may not enter")?;
+            let Engine { sessions, hash, .. } = &mut self.engine;
+            let session = sessions.get_mut(session_id).expect("it was added above");
+            if !session.switch_entry(firm, false, hash) {
+                return Err(from.field("firm that may not enter"));
+            }
+        }
+        Ok(())
+    }
+
+    fn last_trade(&mut self, from: &mut Reader<'_>) -> Result<(), SnapshotError> {
+        let instrument_id = InstrumentId(from.u16()?);
+        let last = from.u32()?;
+        let Engine { triggers, hash, .. } = &mut self.engine;
+        let triggers =
+            usize::from(instrument_id.0).checked_sub(1).and_then(|it| triggers.get_mut(it));
+        let triggers = triggers.ok_or(from.field("instrument"))?;
+        if last == 0 || triggers.last() != 0 {
+            return Err(from.field("last trade"));
+        }
+        triggers.restore_last(hash, last);
+        Ok(())
+    }
+
+    /// An order, in the book or outside.
+    fn order(&mut self, from: &mut Reader<'_>, is_resting: bool) -> Result<(), SnapshotError> {
+        let order_id = OrderId(from.u64()?);
+        let key = OrderKey {
+            session_id: SessionId(from.u16()?),
+            channel: from.u8()?,
+            user_ref_num: from.u32()?,
+        };
+        let instrument_id = InstrumentId(from.u16()?);
+        let price = Price(from.u32()?.into());
+        let [quantity, executed, canceled, prevented] =
+            [from.u32()?, from.u32()?, from.u32()?, from.u32()?].map(|lots| Lots(lots).quantity());
+        let group_id = from.u16()?;
+        let firm = from.text("firm")?;
+        let side = from.code("side", Side::from_code)?;
+        let display = from.code("display", Display::from_code)?;
+        let capacity = from.code("capacity", Capacity::from_code)?;
+        let customer_type = from.code("customer type", CustomerType::from_code)?;
+        let conditions = Conditions {
+            self_match_prevention: from.code("prevention", SelfMatchPrevention::from_code)?,
+            self_match_group: from.text("self-match group")?,
+            post_only: from.flag("post only")?,
+            minimum_quantity: Lots::ZERO,
+        };
+        let waits = from.code("auction", Waits::from_code)?;
+        let time_in_force = from.code("time in force", TimeInForce::from_code)?;
+        let reserve = match from.flag("reserve")? {
+            false => None,
+            true => Some(Reserve {
+                shown: Lots(from.u32()?),
+                shown_quantity: Lots(from.u32()?),
+                shown_range: Lots(from.u32()?),
+            }),
+        };
+        let told = match from.flag("told")? {
+            true => Some((
+                from.code("order type", OrderType::from_code)?,
+                Lots(from.u32()?),
+                read_instructions(from)?,
+                from.u32()?,
+            )),
+            false => None,
+        };
+
+        let engine = &mut self.engine;
+        let used = engine.sessions.get(key.session_id).is_some_and(|it| !it.is_unused(key));
+        if !used || key.user_ref_num == 0 {
+            return Err(from.field("key"));
+        }
+        let book = usize::from(instrument_id.0).checked_sub(1).and_then(|it| engine.books.get(it));
+        let book = book.ok_or(from.field("instrument"))?;
+        let priced = match is_resting {
+            true => price != Price::ZERO || waits == Waits::No,
+            false => told.is_some_and(|(it, _, told, _)| {
+                it == OrderType::Limit && !told.pricing.is_pegged()
+            }),
+        };
+        if PRICE_MAX < price || book.is_price(price) != priced {
+            return Err(from.field("price"));
+        }
+        let gone = executed.0 + canceled.0 + prevented.0;
+        if book.quantity_max() < quantity || quantity.0 <= gone {
+            return Err(from.field("quantity"));
+        }
+        if order_id == OrderId(0) || engine.order_id_last < order_id {
+            return Err(from.field("order id"));
+        }
+        let in_order = book.trading.phase == Phase::Continuous && waits == Waits::No;
+        if is_resting && in_order && book.would_cross(side, Some(price)) {
+            return Err(from.field("price"));
+        }
+        let mut order = Order::new(OrderTerms {
+            order_id,
+            key,
+            price,
+            quantity,
+            executed,
+            prevented,
+            instrument_id,
+            group_id,
+            firm,
+            side,
+            display,
+            capacity,
+            customer_type,
+            conditions,
+            time_in_force,
+            is_instructed: told.is_some(),
+        });
+        order.reduce(canceled);
+        order.is_reserve = reserve.is_some();
+        order.set_waits(waits);
+        let parts = reserve.is_none_or(|it| {
+            let shown = it.shown.quantity();
+            display.is_displayed()
+                && waits == Waits::No
+                && !shown.is_zero()
+                && shown <= order.leaves()
+                && it.shown_quantity != Lots::ZERO
+        });
+        if !parts {
+            return Err(from.field("reserve"));
+        }
+        if !is_resting && (told.is_none() || reserve.is_some()) {
+            return Err(from.field("told"));
+        }
+        if !is_resting {
+            engine.money.restore_order(&order)?;
+            let slot = engine.pool.add(|| order, Slot::NONE);
+            engine.hash.add(hash::order(&order));
+            self.live.push((key, slot));
+            return self.tell(slot, told, is_resting).map_err(|field| from.field(field));
+        }
+        // Those for an auction stand together whether they are displayed or not.
+        let level = |it: &Order| {
+            let auction = it.waits().time_in_force();
+            let displayed = auction.is_none() && it.display.is_displayed();
+            (it.instrument_id, it.side.is_buy(), it.price(), displayed, auction)
+        };
+        let elder = self.elder.map(|slot| &engine.pool[slot].order);
+        if elder.is_some_and(|it| level(it) == level(&order) && order.order_id <= it.order_id) {
+            return Err(from.field("order id"));
+        }
+        engine.money.restore_order(&order)?;
+        let slot = engine.rest(&order);
+        if let Some(reserve) = reserve {
+            engine.reserves.insert(slot, &order, reserve, &mut engine.hash);
+        }
+        self.elder = Some(slot);
+        self.live.push((key, slot));
+        self.tell(slot, told, is_resting).map_err(|field| from.field(field))
+    }
+
+    /// What the order in a slot is told; the field that cannot be.
+    fn tell(
+        &mut self,
+        slot: Slot,
+        told: Option<(OrderType, Lots, Instructions, u32)>,
+        is_resting: bool,
+    ) -> Result<(), &'static str> {
+        let Some((order_type, minimum_quantity, instructions, mark)) = told else { return Ok(()) };
+        let engine = &mut self.engine;
+        let order = engine.pool[slot].order;
+        let is_triggered = instructions.pricing.is_triggered();
+        let is_pegged = instructions.pricing.is_pegged();
+        let state = match (is_resting, instructions.parent) {
+            (true, 0) if !is_triggered => State::Resting,
+            (false, 0) if is_triggered => State::ForTrigger,
+            (false, 0) if is_pegged => State::ForReference,
+            (false, 0) => State::ForQuantity,
+            (false, parent) if parent != 0 => State::ForParent,
+            _ => return Err("parent"),
+        };
+        let is_good_till_time = order.time_in_force == TimeInForce::GoodTillTime;
+        if is_good_till_time != (instructions.expires_s != 0) {
+            return Err("expiry");
+        }
+        let trail_fits = match instructions.pricing {
+            Pricing::TrailingStop => {
+                0 < instructions.offset && instructions.trigger.price() <= PRICE_MAX
+            }
+            _ => is_pegged || instructions.offset == 0,
+        };
+        let limit = Price(if is_pegged { mark.into() } else { 0 });
+        let limit_fits = match order_type {
+            OrderType::Limit => engine.book_of(&order).is_price(limit),
+            _ => limit == Price::ZERO,
+        };
+        if is_pegged && (!limit_fits || order.display.is_displayed() || order.waits() != Waits::No)
+        {
+            return Err("limit");
+        }
+        if !trail_fits
+            || (state == State::ForTrigger
+                && instructions.pricing != Pricing::TrailingStop
+                && mark != 0)
+        {
+            return Err("offset");
+        }
+        let mut standing = Standing::new(&order, instructions, order_type, minimum_quantity);
+        standing.limit = limit;
+        let Engine { standings, triggers, hash, .. } = engine;
+        let id = standings.add(standing);
+        if state == State::ForTrigger {
+            let triggers = &mut triggers[usize::from(order.instrument_id.0) - 1];
+            triggers.restore(standings, hash, order.side, id, mark);
+        }
+        standings.settle(id, slot, state, hash);
+        if state == State::ForQuantity && !engine.restore_patient(order.instrument_id, id) {
+            return Err("quantity");
+        }
+        Ok(())
+    }
+}
+
+fn party(from: &mut Reader<'_>) -> Result<Party, SnapshotError> {
+    let order_id = OrderId(from.u64()?);
+    let session_id = SessionId(from.u16()?);
+    let key = OrderKey { session_id, channel: from.u8()?, user_ref_num: from.u32()? };
+    Ok(Party { key, order_id })
+}

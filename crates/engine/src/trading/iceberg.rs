@@ -1,0 +1,139 @@
+//! Reserve orders: shown in part, with the rest behind it.
+//!
+//! What is shown of such an order stands here, by its slot, so that the slots of all others need no
+//! room for it. An order offers what is shown; once that is used up the next part is shown, under a
+//! new order id and behind all others at its price.
+
+use market::{Instructions, Lots, OrderId, Quantity, Shown};
+
+use crate::{
+    book::{paged_map::Pages, pool::Slot},
+    order::Order,
+    state::hash::{self, StateHash},
+};
+
+/// What is shown of a reserve order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Reserve {
+    /// Shown now; from 1 to what is open.
+    pub(crate) shown: Lots,
+    /// As instructed.
+    pub(crate) shown_quantity: Lots,
+    /// As instructed.
+    pub(crate) shown_range: Lots,
+}
+
+impl Reserve {
+    /// What the order was told.
+    pub(crate) fn instructions(&self) -> Instructions {
+        let Self { shown_quantity, shown_range, .. } = *self;
+        Instructions { shown_quantity, shown_range, ..Instructions::NONE }
+    }
+}
+
+/// The reserve orders of all books.
+#[derive(Debug, Default)]
+pub(crate) struct Reserves {
+    by_slot: Pages<Reserve, 64>,
+}
+
+impl Reserves {
+    /// What is shown of an order.
+    ///
+    /// # Panics
+    /// It is no reserve order.
+    pub(crate) fn get(&self, slot: Slot) -> Reserve {
+        self.by_slot.get(slot.to_bits()).expect("a reserve order has its part here")
+    }
+
+    /// How many there are.
+    pub(crate) fn len(&self) -> usize {
+        self.by_slot.len()
+    }
+
+    /// An order rests now as it is instructed; says how much of it is shown.
+    pub(crate) fn add(
+        &mut self,
+        slot: Slot,
+        order: &Order,
+        instructions: &Instructions,
+        hash: &mut StateHash,
+    ) -> Quantity {
+        let shown = instructions.shown_quantity.min(leaves(order));
+        let Instructions { shown_quantity, shown_range, .. } = *instructions;
+        self.insert(slot, order, Reserve { shown, shown_quantity, shown_range }, hash);
+        shown.quantity()
+    }
+
+    /// An order rests now of which so much is shown.
+    pub(crate) fn insert(
+        &mut self,
+        slot: Slot,
+        order: &Order,
+        reserve: Reserve,
+        hash: &mut StateHash,
+    ) {
+        hash.add(hash::reserve(order.order_id, &reserve));
+        self.by_slot.insert(slot.to_bits(), reserve);
+    }
+
+    /// An order rests no more.
+    pub(crate) fn remove(&mut self, slot: Slot, order: &Order, hash: &mut StateHash) {
+        let reserve = self.by_slot.remove(slot.to_bits());
+        hash.remove(hash::reserve(order.order_id, &reserve));
+    }
+
+    /// Lots were taken from an order, from what is not shown first.
+    pub(crate) fn reduce(&mut self, slot: Slot, order: &Order, hash: &mut StateHash) -> Shown {
+        let before = self.get(slot).shown;
+        let after = before.min(leaves(order));
+        self.show(slot, order.order_id, after, hash);
+        Shown { before, after }
+    }
+
+    /// Lots that are shown of an order were traded.
+    pub(crate) fn execute(
+        &mut self,
+        slot: Slot,
+        order: &Order,
+        quantity: Quantity,
+        hash: &mut StateHash,
+    ) -> Shown {
+        let before = self.get(slot).shown;
+        let after = before.quantity().checked_sub(quantity).expect("no more than is shown trades");
+        let after = Lots(after.0 as u32);
+        self.show(slot, order.order_id, after, hash);
+        Shown { before, after }
+    }
+
+    /// The next part of an order is shown, which has a new order id; says how much that is.
+    pub(crate) fn refresh(
+        &mut self,
+        slot: Slot,
+        order_id_before: OrderId,
+        order: &Order,
+        hash: &mut StateHash,
+    ) -> Quantity {
+        let reserve = self.get_mut(slot);
+        hash.remove(hash::reserve(order_id_before, reserve));
+        reserve.shown = reserve.instructions().next_shown(order.order_id, leaves(order));
+        hash.add(hash::reserve(order.order_id, reserve));
+        reserve.shown.quantity()
+    }
+
+    fn show(&mut self, slot: Slot, order_id: OrderId, shown: Lots, hash: &mut StateHash) {
+        let reserve = self.get_mut(slot);
+        hash.remove(hash::reserve(order_id, reserve));
+        reserve.shown = shown;
+        hash.add(hash::reserve(order_id, reserve));
+    }
+
+    fn get_mut(&mut self, slot: Slot) -> &mut Reserve {
+        self.by_slot.get_mut(slot.to_bits()).expect("a reserve order has its part here")
+    }
+}
+
+/// What is open of an order.
+fn leaves(order: &Order) -> Lots {
+    Lots(order.leaves().0 as u32)
+}

@@ -1,0 +1,216 @@
+//! What follows for everything beside the book when an incoming order meets those that rest there.
+
+use market::{
+    Event, Fill, Lots, OrderId, Price, Quantity, RestateReason, Restated, SelfMatchPrevented,
+    SelfMatchPrevention, Shown, TradeId, Traded,
+};
+
+use crate::{
+    Emit, attribution,
+    book::{
+        cross::{Match, Settle},
+        pool::Slot,
+    },
+    contingent::instructions::Standings,
+    intake::session::Sessions,
+    money::Money,
+    operator::trades::Trades,
+    order::Order,
+    state::hash::{self, StateHash},
+    trading::{iceberg::Reserves, self_match},
+};
+
+/// What the engine keeps beside the book while orders meet there.
+pub(crate) struct Settlement<'a, E: ?Sized> {
+    /// Of the incoming order.
+    pub(crate) prevention: SelfMatchPrevention,
+    pub(crate) sessions: &'a mut Sessions,
+    pub(crate) reserves: &'a mut Reserves,
+    pub(crate) money: &'a mut Money,
+    pub(crate) standings: &'a mut Standings,
+    pub(crate) order_id_last: &'a mut OrderId,
+    pub(crate) trade_id_last: &'a mut TradeId,
+    pub(crate) trades: &'a mut Trades,
+    pub(crate) hash: &'a mut StateHash,
+    pub(crate) emit: &'a mut E,
+    /// Of the incoming order's first trade; [`Price::ZERO`] before it.
+    pub(crate) price_first: Price,
+    /// Of the incoming order's last trade; [`Price::ZERO`] before the first.
+    pub(crate) price_last: Price,
+}
+
+impl<E: Emit + ?Sized> Settle for Settlement<'_, E> {
+    #[inline]
+    fn is_plain(&self, _: &Order, maker: &Order) -> bool {
+        self.prevention == SelfMatchPrevention::Off && !maker.is_reserve && !maker.is_instructed
+    }
+
+    fn prevention(&self, taker: &Order, maker: &Order) -> Option<SelfMatchPrevention> {
+        let is_own = self_match::is_own(self.sessions, self.prevention, taker, maker);
+        is_own.then_some(self.prevention)
+    }
+
+    #[inline(never)]
+    fn settle(&mut self, met: &Match<'_>) {
+        let Match { maker, .. } = met;
+        let shown = match met.reserve {
+            Some(slot) => self.settle_reserve(slot, met),
+            None => Shown::NONE,
+        };
+        if maker.is_instructed {
+            self.meet_instructed(maker, met.prevention.is_none());
+        }
+        self.progress(met);
+        match met.prevention {
+            Some(prevention) => self.tell_prevented(met, shown, prevention),
+            None => self.tell_traded(met),
+        }
+    }
+
+    #[inline(always)]
+    fn settle_plain(&mut self, met: &Match<'_>) {
+        self.progress(met);
+        self.tell_traded(met);
+    }
+
+    fn shown(&self, slot: Slot) -> Quantity {
+        self.reserves.get(slot).shown.quantity()
+    }
+
+    fn refresh(&mut self, slot: Slot, maker: &mut Order) -> bool {
+        if self.reserves.get(slot).shown != Lots::ZERO {
+            return false;
+        }
+        self.order_id_last.0 += 1;
+        let before = *maker;
+        let order_id_before = before.order_id;
+        maker.order_id = *self.order_id_last;
+        self.hash.change(hash::order(&before), hash::order(maker));
+        let shown = self.reserves.refresh(slot, order_id_before, maker, self.hash);
+        self.emit.emit(Event::Restated(Restated {
+            key: maker.key,
+            order_id_before,
+            order_id: maker.order_id,
+            instrument_id: maker.instrument_id,
+            side: maker.side,
+            reason: RestateReason::Refreshed,
+            price: maker.price(),
+            leaves: maker.leaves(),
+            shown,
+            display: maker.display,
+            attribution: attribution(self.sessions, maker),
+        }));
+        true
+    }
+}
+
+impl<E: Emit + ?Sized> Settlement<'_, E> {
+    /// A resting order has come further, or is done.
+    #[inline(always)]
+    fn progress(&mut self, met: &Match<'_>) {
+        let Match { maker_before, maker, .. } = met;
+        if maker.is_done() {
+            self.sessions.owner_mut(maker.key).remove_live(maker.key);
+            self.money.remove_live(maker.key.session_id);
+            self.hash.remove(hash::order_before(maker, *maker_before));
+        } else {
+            self.hash.change(
+                hash::order_progress(maker, *maker_before),
+                hash::order_progress(maker, maker.progress()),
+            );
+        }
+    }
+
+    /// Two orders traded.
+    #[inline(always)]
+    fn tell_traded(&mut self, met: &Match<'_>) {
+        let Match { maker, taker, quantity, .. } = met;
+        self.trade_id_last.0 += 1;
+        let is_first = self.price_first == Price::ZERO;
+        self.price_first = if is_first { maker.price() } else { self.price_first };
+        self.price_last = maker.price();
+        let traded = Traded {
+            trade_id: *self.trade_id_last,
+            instrument_id: taker.instrument_id,
+            taker_side: taker.side,
+            price: maker.price(),
+            quantity: *quantity,
+            maker_displayed: maker.display.is_displayed(),
+            maker: fill(maker),
+            taker: fill(taker),
+            auction: None,
+        };
+        self.trades.add(&traded, self.hash);
+        self.emit.emit(Event::Traded(traded));
+        if self.money.is_used() {
+            // Made again, so that what is not paid for needs none in memory.
+            let met = Match { ..*met };
+            self.money.settle(&met, *self.trade_id_last, self.hash, self.emit);
+        }
+    }
+
+    /// A resting order that is told more than its limit met another, and is in its slot still.
+    #[cold]
+    fn meet_instructed(&mut self, maker: &Order, has_executed: bool) {
+        let slot = self.sessions.owner(maker.key).find(maker.key).expect("it rests");
+        let id = self.standings.of(slot);
+        if has_executed {
+            self.standings.execute(id);
+        }
+        if maker.is_done() {
+            self.standings.lift(id, self.hash);
+            self.standings.finish(id, maker.executed());
+        }
+    }
+
+    /// What became of the shown part of a reserve order that met another.
+    fn settle_reserve(&mut self, slot: Slot, met: &Match<'_>) -> Shown {
+        let shown = match met.prevention {
+            None => self.reserves.execute(slot, met.maker, met.quantity, self.hash),
+            Some(_) => self.reserves.reduce(slot, met.maker, self.hash),
+        };
+        if met.maker.is_done() {
+            self.reserves.remove(slot, met.maker, self.hash);
+        }
+        shown
+    }
+
+    /// Tells each order that lost lots, the resting one first; of a reserve order so much is shown.
+    #[inline(never)]
+    fn tell_prevented(&mut self, met: &Match<'_>, reserve: Shown, prevention: SelfMatchPrevention) {
+        let orders = [
+            (met.maker, Quantity(met.maker_before.leaves.into()), true),
+            (met.taker, met.taker_leaves_before, false),
+        ];
+        for (order, leaves_before, booked) in orders {
+            let quantity = leaves_before.saturating_sub(order.leaves());
+            if quantity.is_zero() {
+                continue;
+            }
+            self.emit.emit(Event::SelfMatchPrevented(SelfMatchPrevented {
+                key: order.key,
+                order_id: order.order_id,
+                instrument_id: order.instrument_id,
+                quantity,
+                leaves: order.leaves(),
+                prevented: met.quantity,
+                price: met.maker.price(),
+                booked,
+                shown: match booked {
+                    true if order.is_reserve => reserve,
+                    true => order.shown_since(leaves_before),
+                    false => Shown::NONE,
+                },
+                prevention,
+            }));
+            let emit = &mut |event| self.emit.emit(event);
+            self.money.release(order, leaves_before, order.leaves(), self.hash, emit);
+        }
+    }
+}
+
+/// A trade as this order sees it.
+#[inline]
+pub(crate) fn fill(order: &Order) -> Fill {
+    Fill { key: order.key, order_id: order.order_id, leaves: order.leaves() }
+}
