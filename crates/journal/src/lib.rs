@@ -14,7 +14,6 @@
 
 mod planted;
 mod storage;
-mod uring;
 mod crash;
 mod buffer;
 mod record;

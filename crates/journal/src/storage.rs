@@ -7,15 +7,13 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use os::Uring;
 use rustix::{
     fs::{FallocateFlags, SeekFrom},
     io::Errno,
 };
 
-use crate::{
-    segment::{Name, read_name},
-    uring::Uring,
-};
+use crate::segment::{Name, read_name};
 
 /// The name of the file whose lock makes one process the only writer of a folder.
 pub(crate) const LOCK_FILE: &str = "lock";

@@ -1,6 +1,4 @@
-//! Writes by io_uring(7): a write and the sync after it are one call of the kernel, linked there. All
-//! of the unsafe code of this crate is here.
-#![allow(unsafe_code)]
+//! Writes by io_uring(7): a write and the sync after it are one call of the kernel, linked there.
 
 use std::{
     fs::File,
@@ -14,14 +12,16 @@ const WRITE: u64 = 0;
 const SYNC: u64 = 1;
 
 /// A ring for one file, empty between calls.
-pub(crate) struct Uring {
+pub struct Uring {
     ring: IoUring,
 }
 
 impl Uring {
+    /// A ring with room for one write and its sync.
+    ///
     /// # Errors
     /// The system has no io_uring, or does not let this process use it.
-    pub(crate) fn new() -> io::Result<Self> {
+    pub fn new() -> io::Result<Self> {
         Ok(Self { ring: IoUring::new(2)? })
     }
 
@@ -30,12 +30,7 @@ impl Uring {
     ///
     /// # Errors
     /// Writing or syncing failed. The ring is not to be used again.
-    pub(crate) fn write_synced(
-        &mut self,
-        file: &File,
-        offset: u64,
-        bytes: &[u8],
-    ) -> io::Result<usize> {
+    pub fn write_synced(&mut self, file: &File, offset: u64, bytes: &[u8]) -> io::Result<usize> {
         let descriptor = types::Fd(file.as_raw_fd());
         let len = u32::try_from(bytes.len()).map_err(|_| ErrorKind::InvalidInput)?;
         let write = opcode::Write::new(descriptor, bytes.as_ptr(), len)

@@ -1,0 +1,165 @@
+//! What the calling thread may use, and what it has used: cores, priority, processor time, page
+//! faults, instructions.
+
+use std::{
+    fs::File,
+    io::{self, Read},
+    os::fd::{FromRawFd, OwnedFd},
+};
+
+use crate::check;
+
+/// Restricts the calling thread to one core, counted from 0.
+///
+/// # Errors
+/// There is no such core, or this process may not use it.
+pub fn pin_to_core(core: usize) -> io::Result<()> {
+    if core >= libc::CPU_SETSIZE as usize {
+        return Err(io::Error::from(io::ErrorKind::InvalidInput));
+    }
+    // SAFETY: a `cpu_set_t` is an array of integers, for which all zeros is a value.
+    let mut cores: libc::cpu_set_t = unsafe { std::mem::zeroed() };
+    // SAFETY: `core` is below CPU_SETSIZE, the number of bits in the set.
+    unsafe { libc::CPU_SET(core, &mut cores) };
+    // SAFETY: the pointer is to a live set of the length given; thread 0 is the calling one.
+    let result =
+        unsafe { libc::sched_setaffinity(0, size_of::<libc::cpu_set_t>(), &raw const cores) };
+    check(result).map(drop)
+}
+
+/// Lets other threads go before the calling one where there are not enough cores for all.
+///
+/// # Errors
+/// The system does not allow it.
+pub fn lower_priority() -> io::Result<()> {
+    const NICE: libc::c_int = 10;
+    // SAFETY: it takes numbers only; process 0 is, to Linux, the calling thread.
+    check(unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, NICE) }).map(drop)
+}
+
+/// Processor time the calling thread has used so far, in nanoseconds.
+#[must_use]
+pub fn thread_cpu_ns() -> u64 {
+    clock_ns(libc::CLOCK_THREAD_CPUTIME_ID)
+}
+
+/// Processor time all threads of this process have used so far, in nanoseconds.
+#[must_use]
+pub fn process_cpu_ns() -> u64 {
+    clock_ns(libc::CLOCK_PROCESS_CPUTIME_ID)
+}
+
+/// How often the calling thread waited for the system to give it memory that it had already.
+#[must_use]
+pub fn thread_page_faults() -> u64 {
+    // SAFETY: a `rusage` is numbers alone, for which 0 is a value.
+    let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
+    // SAFETY: the pointer is to a struct that lives, and the kernel writes no more than that.
+    let result = unsafe { libc::getrusage(libc::RUSAGE_THREAD, &raw mut usage) };
+    if result == 0 { usage.ru_minflt.cast_unsigned() } else { 0 }
+}
+
+/// Counts the instructions that the calling thread carries out outside the kernel: perf_event_open(2).
+#[derive(Debug)]
+pub struct InstructionCounter(File);
+
+impl InstructionCounter {
+    /// Counts from now on; `None` where the processor or the system does not let count, as in most
+    /// virtual machines.
+    #[must_use]
+    pub fn start() -> Option<Self> {
+        /// `struct perf_event_attr` as it was at first, which every kernel takes.
+        #[derive(Default)]
+        #[repr(C)]
+        struct Attributes {
+            kind: u32,
+            size: u32,
+            config: u64,
+            sample_period: u64,
+            sample_type: u64,
+            read_format: u64,
+            flags: u64,
+            wakeup_events: u32,
+            breakpoint_kind: u32,
+            breakpoint_address: u64,
+        }
+        const _: () = assert!(size_of::<Attributes>() == 64);
+        /// `PERF_COUNT_HW_INSTRUCTIONS` of the kind 0, the processor's own.
+        const INSTRUCTIONS: u64 = 1;
+        /// `exclude_kernel` and `exclude_hv`.
+        const ONLY_OURS: u64 = 1 << 5 | 1 << 6;
+        /// `PERF_FLAG_FD_CLOEXEC`.
+        const CLOSE_ON_EXEC: libc::c_ulong = 8;
+        let attributes = Attributes {
+            size: size_of::<Attributes>() as u32,
+            config: INSTRUCTIONS,
+            flags: ONLY_OURS,
+            ..Attributes::default()
+        };
+        // This thread on any processor, in no group.
+        let (thread, processor, group): (libc::pid_t, libc::c_int, libc::c_int) = (0, -1, -1);
+        // SAFETY: the kernel reads `size` bytes from the pointer, which is to a struct that lives.
+        let descriptor = unsafe {
+            libc::syscall(
+                libc::SYS_perf_event_open,
+                &raw const attributes,
+                thread,
+                processor,
+                group,
+                CLOSE_ON_EXEC,
+            )
+        };
+        let descriptor = i32::try_from(descriptor).ok().filter(|descriptor| 0 <= *descriptor)?;
+        // SAFETY: the kernel has just opened it, and nobody else has it.
+        Some(Self(File::from(unsafe { OwnedFd::from_raw_fd(descriptor) })))
+    }
+
+    /// So many were carried out so far; `None` if the processor counted something else meanwhile.
+    #[must_use]
+    pub fn count(&mut self) -> Option<u64> {
+        let mut count = [0; 8];
+        self.0.read_exact(&mut count).ok()?;
+        Some(u64::from_ne_bytes(count))
+    }
+}
+
+fn clock_ns(clock: libc::clockid_t) -> u64 {
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: the pointer is to a live `timespec`, which the kernel fills.
+    let result = unsafe { libc::clock_gettime(clock, &raw mut time) };
+    assert_eq!(result, 0, "the clocks of processor time are always there");
+    time.tv_sec.cast_unsigned() * 1_000_000_000 + time.tv_nsec.cast_unsigned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Processor time goes forward, and that of the process includes that of the thread.
+    #[test]
+    fn processor_time_is_read() {
+        let before = thread_cpu_ns();
+        let mut sum = 0_u64;
+        while thread_cpu_ns() == before {
+            sum = std::hint::black_box(sum.wrapping_add(1));
+        }
+        assert!(process_cpu_ns() >= thread_cpu_ns());
+    }
+
+    /// Where instructions are counted, more work is more of them; elsewhere nothing is said.
+    #[test]
+    fn instructions_are_counted_or_not_at_all() {
+        let Some(mut counter) = InstructionCounter::start() else { return };
+        let before = counter.count().unwrap();
+        let sum: u64 = (0..100_000_u64).map(std::hint::black_box).sum();
+        assert_eq!(sum, 4_999_950_000);
+        assert!(before + 100_000 <= counter.count().unwrap());
+    }
+
+    /// A core that cannot exist is an error, not a write beyond the set.
+    #[test]
+    fn pinning_to_a_core_that_cannot_exist_is_an_error() {
+        assert!(pin_to_core(libc::CPU_SETSIZE as usize).is_err());
+        assert!(pin_to_core(usize::MAX).is_err());
+    }
+}
