@@ -35,7 +35,7 @@ pub const RULES: &[Rule] = &[
         find: no_unsafe,
     },
     Rule { name: "no_std", says: "market, wire and engine know no std", find: no_std },
-    Rule { name: "clock", says: "only damrak/clock.rs reads time", find: clock },
+    Rule { name: "clock", says: "only venue/clock.rs reads time", find: clock },
     Rule { name: "words", says: "a thing has the name the glossary gives it", find: words },
     Rule { name: "finished", says: "nothing is left for later", find: finished },
     Rule { name: "opening", says: "a crate opens with what it is for", find: opening },
@@ -59,7 +59,51 @@ const LAYERS: &[(&str, &str, &[&str])] = &[
         "damrak-gateway",
         &["damrak-market", "damrak-wire", "damrak-ring", "damrak-os"],
     ),
-    ("crates/flow", "damrak-flow", &["damrak-market", "damrak-wire", "damrak-engine"]),
+    ("crates/client", "damrak-client", &["damrak-market", "damrak-wire", "damrak-ring"]),
+    (
+        "crates/venue",
+        "damrak-venue",
+        &[
+            "damrak-market",
+            "damrak-wire",
+            "damrak-ring",
+            "damrak-os",
+            "damrak-engine",
+            "damrak-journal",
+            "damrak-gateway",
+        ],
+    ),
+    (
+        "crates/proof",
+        "damrak-proof",
+        &[
+            "damrak-market",
+            "damrak-wire",
+            "damrak-ring",
+            "damrak-os",
+            "damrak-engine",
+            "damrak-journal",
+            "damrak-gateway",
+            "damrak-client",
+            "damrak-venue",
+        ],
+    ),
+    (
+        "crates/lab",
+        "damrak-lab",
+        &[
+            "damrak-market",
+            "damrak-wire",
+            "damrak-ring",
+            "damrak-os",
+            "damrak-engine",
+            "damrak-journal",
+            "damrak-gateway",
+            "damrak-client",
+            "damrak-venue",
+            "damrak-proof",
+        ],
+    ),
     (
         "crates/damrak",
         "damrak",
@@ -71,7 +115,10 @@ const LAYERS: &[(&str, &str, &[&str])] = &[
             "damrak-engine",
             "damrak-journal",
             "damrak-gateway",
-            "damrak-flow",
+            "damrak-client",
+            "damrak-venue",
+            "damrak-proof",
+            "damrak-lab",
         ],
     ),
     ("xtask", "xtask", &[]),
@@ -88,7 +135,7 @@ const UNSAFE_ALLOWED: &[&str] = &[
 const UNSAFE_ALLOWED_IN_TESTS: &str = "/tests/allocation.rs";
 
 const NO_STD: &[&str] = &["crates/market", "crates/wire", "crates/engine"];
-const CLOCK: &str = "crates/damrak/src/clock.rs";
+const CLOCK: &str = "crates/venue/src/clock.rs";
 
 /// Words which the glossary has a better one for.
 const AVOIDED: &[(&str, &str)] = &[
@@ -515,7 +562,7 @@ mod tests {
             ("crates/ring/src/cursor.rs", "fn f() { unsafe {} }"),
             ("crates/engine/tests/allocation.rs", "unsafe impl GlobalAlloc for Counting {}"),
             ("crates/engine/src/book.rs", "// unsafe, Instant::now\nfn f() { \"qty\"; }"),
-            ("crates/damrak/src/clock.rs", "fn now() { SystemTime::now(); }"),
+            ("crates/venue/src/clock.rs", "fn now() { SystemTime::now(); }"),
             (
                 "crates/wire/src/ouch.rs",
                 "#[forbid(unsafe_code)]\nstruct MinQty;\n#[cfg(test)]\nmod tests {\nextern crate std;\n}",

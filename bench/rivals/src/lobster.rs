@@ -1,7 +1,7 @@
 //! Crate `lobster`: sorted maps of vectors, orders in an arena found by a hash map.
 
-use damrak::bench::{Contender, Trade};
-use flow::wlf::{Flow, Operation, OperationKind};
+use lab::bench::{Contender, Trade};
+use lab::comparison::{Flow, Operation, OperationKind};
 
 /// A book a symbol.
 pub struct Lobster {

@@ -11,7 +11,7 @@ mod orderbook_rs;
 
 use std::{path::PathBuf, process::ExitCode};
 
-use damrak::bench::{Entrant, rivals};
+use lab::bench::{Entrant, rivals};
 
 const HELP: &str = "\
 usage: rivals FLOW

@@ -4,8 +4,8 @@
 
 use std::num::NonZeroU64;
 
-use damrak::bench::{Contender, Trade};
-use flow::wlf::{Flow, Operation, OperationKind};
+use lab::bench::{Contender, Trade};
+use lab::comparison::{Flow, Operation, OperationKind};
 use melin_exchange_core::{
     exchange::Exchange,
     orderbook::OrderBook,

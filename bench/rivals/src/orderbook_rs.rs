@@ -1,7 +1,7 @@
 //! Crate `orderbook-rs`: skip lists of lock-free levels, meant for many threads at once.
 
-use damrak::bench::{Contender, Trade};
-use flow::wlf::{Flow, Operation, OperationKind};
+use lab::bench::{Contender, Trade};
+use lab::comparison::{Flow, Operation, OperationKind};
 
 /// A book a symbol.
 pub struct OrderBookRs {

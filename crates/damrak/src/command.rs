@@ -22,7 +22,7 @@ use std::ffi::OsString;
 
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 
-use crate::failure::{ExitCode, Failure};
+use venue::failure::{ExitCode, Failure};
 
 /// A complete electronic exchange to run on a laptop and measure like a laboratory.
 #[derive(Debug, Parser)]

@@ -1,5 +1,8 @@
 //! `damrak`: one program, a verb for each thing a user can ask for.
 
+mod command;
+mod plain;
+
 use std::process::ExitCode;
 
 use os::memory::Allocator;
@@ -9,7 +12,7 @@ use os::memory::Allocator;
 static ALLOCATOR: Allocator = Allocator;
 
 fn main() -> ExitCode {
-    match damrak::command::run(std::env::args_os()) {
+    match crate::command::run(std::env::args_os()) {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {
             eprintln!("{failure}");

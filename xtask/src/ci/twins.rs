@@ -13,8 +13,8 @@ const TWINS: &[(&str, &str, &str)] = &[
     ("unchecked", "damrak-journal", "damage::every_byte_changed"),
     ("torn", "damrak-journal", "recovery::row_5_torn_tail"),
     ("early", "damrak-journal", "crash::a_crash_at_every_operation"),
-    ("unchecked", "damrak", "simulation::seeds_with_faults_hold"),
-    ("early", "damrak", "simulation::seeds_with_faults_hold"),
+    ("unchecked", "damrak-proof", "simulation::seeds_with_faults_hold"),
+    ("early", "damrak-proof", "simulation::seeds_with_faults_hold"),
 ];
 
 /// All faults are in one build, and the environment says which is planted.
@@ -39,9 +39,21 @@ pub(super) fn twins() -> Result<Outcome, String> {
         }
         println!("{test} fails with `{fault}` planted, as it must");
     }
-    // The tests of the program have put one with faults to choose from in its place: first this one
-    // is killed, then the one without them is built again.
-    kills_find_early_replies().and_then(|()| build())
+    // The program is built with the faults, killed, and built again without them.
+    build_with_faults().and_then(|()| kills_find_early_replies()).and_then(|()| build())
+}
+
+/// Builds the program with all faults; the environment chooses one.
+fn build_with_faults() -> Result<(), String> {
+    let mut command = Command::new(cargo());
+    command.args(["build", "--release", "--locked", "-p", "damrak", "--features", "planted"]);
+    let line = shown(&command);
+    let status = command.current_dir(root()).stdin(Stdio::null()).status();
+    match status {
+        Ok(status) if status.success() => Ok(()),
+        Ok(status) => Err(format!("{line}: {status}")),
+        Err(error) => Err(format!("{line}: {error}")),
+    }
 }
 
 /// A venue that replies before it writes loses what it acknowledged, and the kills must say so.

@@ -7,7 +7,8 @@ use market::{Input, Symbol};
 use serde_json::{Value, json};
 
 use super::output::{grouped, price, print_json, print_line};
-use crate::{failure::Failure, plain, recovery};
+use crate::plain;
+use venue::{failure::Failure, recovery};
 
 /// Print the books as they were after a sequence or at a time, or what changed between two.
 ///

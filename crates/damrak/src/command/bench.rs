@@ -3,7 +3,7 @@ mod recovery;
 use std::{env, path::PathBuf};
 
 use clap::{Args, Subcommand};
-use flow::wlf::FlowName;
+use lab::comparison::FlowName;
 use os::memory;
 use serde_json::{Value, json};
 
@@ -11,7 +11,7 @@ use super::{
     output::{duration, grouped, print_json, print_line},
     run::{DurabilityName, WaitName},
 };
-use crate::{
+use lab::{
     bench::{
         self, ENTRANTS, Entrant, FlowReport, Options,
         environment::Environment,
@@ -20,10 +20,9 @@ use crate::{
         rivals::RivalError,
         shapes::{self, Adds, Resting, Shape},
     },
-    clock::SystemClock,
-    failure::Failure,
-    orders::{Grouping, RingSlots},
+    order_run::{Grouping, RingSlots},
 };
+use venue::{clock::SystemClock, failure::Failure};
 
 /// Measure the core beside other engines, or the whole pipeline in every layout.
 #[derive(Debug, Args)]

@@ -15,8 +15,8 @@ use std::{
 };
 
 use clap::Args;
-use flow::{
-    client,
+use client::participant;
+use lab::{
     latency::Percentiles,
     load::{LoadOptions, LoadReport, LoadSession},
     schedule::Arrivals,
@@ -28,15 +28,15 @@ use super::{
     load::{percentiles, symbols, write_distributions},
     output::{duration, grouped, print_json, print_line},
 };
-use crate::{
-    audit::{self, Derived, Digest},
+use child::Venue;
+use proof::audit::{self, Derived, Digest};
+use subscriber::Subscriber;
+use venue::{
     clock::SystemClock,
     config::{Decimal, Rate, Span},
     failure::Failure,
     recovery,
 };
-use child::Venue;
-use subscriber::Subscriber;
 
 /// Sessions over SoupBinTCP.
 const TCP_USERS: [&str; 3] = ["user01", "user02", "user03"];
@@ -186,7 +186,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     checks.feed_error = feed.error.or_else(|| audit::book_difference(&replay.engine, &feed.book));
     venue.stop()?;
 
-    let state = crate::stage::Checkpoint::of(&replay.engine);
+    let state = venue::stage::Checkpoint::of(&replay.engine);
     let latency = report.scheduled.percentiles();
     let summary = json!({
         "schema": "damrak/demo/1",
@@ -402,7 +402,7 @@ fn trade_and_kill(
             let (options, stop, begun_ns) = (&options, &stop, &begun_ns);
             scope.spawn(move || {
                 begun_ns.store(clock.now_ns(), Ordering::Relaxed);
-                flow::load::run(options, &clock, stop, &mut |progress| {
+                lab::load::run(options, &clock, stop, &mut |progress| {
                     if stop.load(Ordering::Relaxed) {
                         return;
                     }
@@ -454,11 +454,11 @@ fn replies_come_again(
     for (index, username) in TCP_USERS.iter().enumerate() {
         let server = address(started, "order_entry")?;
         let messages =
-            client::collect(server, login(index), 1, QUIET_NS, &clock).map_err(failed)?;
+            participant::collect(server, login(index), 1, QUIET_NS, &clock).map_err(failed)?;
         equal &= is_stream(&messages, derived.replies_of(username));
     }
     let server = address(started, "order_entry_udp")?;
-    let messages = client::collect_udp(stage.udp_local, server, None, 1, 3 * QUIET_NS, &clock)
+    let messages = participant::collect_udp(stage.udp_local, server, None, 1, 3 * QUIET_NS, &clock)
         .map_err(failed)?;
     Ok(equal && is_stream(&messages, derived.replies_of(UDP_USER)))
 }
@@ -490,7 +490,7 @@ fn addresses_line(started: &Value) -> String {
 }
 
 fn progress_line(
-    progress: &flow::load::Progress<'_>,
+    progress: &lab::load::Progress<'_>,
     status: Option<&Value>,
     subscriber: &Subscriber,
 ) -> String {
@@ -523,9 +523,9 @@ fn progress_line(
 
 fn print_summary(
     checks: &Checks,
-    state: &crate::stage::Checkpoint,
+    state: &venue::stage::Checkpoint,
     latency: &Percentiles,
-    feed: &flow::feed::FeedReceiverReport,
+    feed: &client::subscriber::FeedReceiverReport,
     stage: &Stage,
 ) -> Result<(), Failure> {
     let mark = |good: bool| if good { "✓" } else { "✗" };

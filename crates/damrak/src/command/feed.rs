@@ -12,12 +12,12 @@ use std::{
 };
 
 use clap::Args;
-use flow::feed::{FeedBook, FeedReceiver, FeedReceiverConfig, FeedSource};
+use client::subscriber::{FeedBook, FeedReceiver, FeedReceiverConfig, FeedSource};
 use serde_json::{Value, json};
 use wire::moldudp64::ReceiverLimits;
 
 use super::output::{grouped, price, print_json, print_line};
-use crate::{clock::SystemClock, config::Span, failure::Failure};
+use venue::{clock::SystemClock, config::Span, failure::Failure};
 
 /// How long to sleep when nothing came.
 const PAUSE: Duration = Duration::from_micros(200);
@@ -205,7 +205,7 @@ fn summary(receiver: &FeedReceiver, book: &FeedBook, arguments: &Arguments) -> V
     })
 }
 
-fn levels(levels: impl Iterator<Item = flow::feed::Level>, depth: usize) -> Vec<Value> {
+fn levels(levels: impl Iterator<Item = client::subscriber::Level>, depth: usize) -> Vec<Value> {
     levels
         .take(depth)
         .map(|level| {
@@ -229,7 +229,7 @@ fn print_books(book: &FeedBook, depth: usize) -> Result<(), Failure> {
             if bid.is_none() && ask.is_none() {
                 break;
             }
-            let side = |level: Option<flow::feed::Level>| {
+            let side = |level: Option<client::subscriber::Level>| {
                 level.map_or(String::new(), |level| {
                     format!("{} × {}", grouped(level.shares), price(level.price.into()))
                 })

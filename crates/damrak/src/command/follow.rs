@@ -18,7 +18,7 @@ use serde_json::{Value, json};
 use signal_hook::consts::{SIGINT, SIGTERM};
 
 use super::output::{grouped, price, print_json, print_line};
-use crate::{
+use venue::{
     clock::SystemClock, config::Span, failure::Failure, remote::RemoteFolder, shadow::Shadow,
     stage::Checkpoint,
 };

@@ -4,11 +4,11 @@ use std::{
 };
 
 use clap::Args;
-use flow::orders::{FileWriter, generate::Profile};
+use lab::order_file::{FileWriter, generate::Profile};
 use serde_json::json;
 
 use super::output::{grouped, print_json, print_line};
-use crate::failure::Failure;
+use venue::failure::Failure;
 
 /// Write an order file from a seed.
 ///

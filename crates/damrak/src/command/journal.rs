@@ -10,7 +10,7 @@ use clap::{Args, Subcommand};
 use serde_json::json;
 
 use super::output::{grouped, print_json, print_line};
-use crate::{clock::SystemClock, failure::Failure, recovery, stage::Checkpoint};
+use venue::{clock::SystemClock, failure::Failure, recovery, stage::Checkpoint};
 
 /// Look into a journal, and cut what is wrong with it.
 #[derive(Debug, Args)]

@@ -10,11 +10,11 @@ use std::{
 };
 
 use clap::{Args, ValueEnum};
-use flow::{
+use lab::{
     load::{LoadOptions, LoadSession},
-    rng::Rng,
     schedule::Arrivals,
 };
+use proof::rng::Rng;
 use serde_json::json;
 use wire::soupbintcp::LoginRequest;
 
@@ -25,8 +25,8 @@ use super::{
 };
 use disk::Disk;
 
-use crate::{
-    audit::{self, Derived, Digest},
+use proof::audit::{self, Derived, Digest};
+use venue::{
     clock::SystemClock,
     config::{Decimal, Rate},
     failure::Failure,
@@ -287,7 +287,7 @@ fn trade_and_kill(
     let wait = Duration::from_micros(rng.below(KILL_AFTER_MAX.as_micros() as u64));
     let stop = AtomicBool::new(false);
     thread::scope(|scope| {
-        let load = scope.spawn(|| flow::load::run(&options, &clock, &stop, &mut |_| {}));
+        let load = scope.spawn(|| lab::load::run(&options, &clock, &stop, &mut |_| {}));
         while !has_begun.load(Ordering::Relaxed) && !load.is_finished() {
             thread::sleep(Duration::from_millis(1));
         }
@@ -391,7 +391,7 @@ mod tests {
         for durability in [Promise::None, Promise::Written, Promise::Synced] {
             let path = folder.path().join("venue.toml");
             write_config(&path, &folder.path().join("journal"), durability, "auto").unwrap();
-            crate::config::Config::read(&path).unwrap();
+            venue::config::Config::read(&path).unwrap();
         }
     }
 }

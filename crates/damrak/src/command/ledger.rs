@@ -8,7 +8,7 @@ use clap::{Args, Subcommand, ValueEnum};
 use serde_json::{Map, json};
 
 use super::output::{grouped, print_json, print_line};
-use crate::{
+use venue::{
     clock::SystemClock,
     config::{Config, LedgerStoreName},
     failure::Failure,

@@ -9,7 +9,7 @@ use std::{
 };
 
 use clap::Args;
-use flow::{
+use lab::{
     latency::Percentiles,
     load::{LoadOptions, LoadReport, LoadSession, LoadSymbol, Progress},
     schedule::Arrivals,
@@ -19,7 +19,7 @@ use serde_json::{Value, json};
 use wire::soupbintcp::LoginRequest;
 
 use super::output::{duration, grouped, print_json, print_line};
-use crate::{
+use venue::{
     clock::SystemClock,
     config::{Decimal, Rate, Span},
     failure::Failure,
@@ -101,7 +101,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
             .map_err(|error| Failure::environment(format!("cannot catch signals: {error}")))?;
     }
     let clock = SystemClock::start();
-    let report = flow::load::run(&options, &clock, &stop, &mut |progress| {
+    let report = lab::load::run(&options, &clock, &stop, &mut |progress| {
         if !arguments.json {
             // A reader that goes away ends the process; the load needs no more from this.
             let _ = print_line(&progress_line(progress));

@@ -2,7 +2,7 @@ use std::io;
 
 use clap::Command;
 
-use crate::failure::Failure;
+use venue::failure::Failure;
 
 /// Print the manual page of damrak, or of one of its verbs.
 #[derive(Debug, clap::Args)]

@@ -2,10 +2,11 @@
 
 use std::io::{self, Write};
 
-pub use flow::{latency::duration_text as duration, load::grouped};
+pub use lab::{latency::duration_text as duration, load::grouped};
 use serde_json::Value;
+pub use venue::ledger::shown::price;
 
-use crate::failure::Failure;
+use venue::failure::Failure;
 
 /// Prints one JSON object on a line of its own.
 ///
@@ -26,28 +27,5 @@ pub fn print_line(line: &str) -> Result<(), Failure> {
         Ok(()) => Ok(()),
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => std::process::exit(0),
         Err(error) => Err(Failure::runtime(format!("cannot write to stdout: {error}"))),
-    }
-}
-
-/// A price in ticks as currency: 1503400 as "150.34".
-#[must_use]
-pub fn price(ticks: u64) -> String {
-    let (whole, fraction) = (ticks / 10_000, ticks % 10_000);
-    if fraction.is_multiple_of(100) {
-        format!("{whole}.{:02}", fraction / 100)
-    } else {
-        format!("{whole}.{fraction:04}")
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// Prices read as a person writes them.
-    #[test]
-    fn prices_are_readable() {
-        assert_eq!(price(1_503_400), "150.34");
-        assert_eq!(price(1_503_401), "150.3401");
     }
 }

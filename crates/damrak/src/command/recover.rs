@@ -5,7 +5,7 @@ use journal::{Durability, Folder, Options};
 use serde_json::json;
 
 use super::output::{grouped, print_json, print_line};
-use crate::{
+use venue::{
     clock::SystemClock,
     failure::Failure,
     recovery::{self, Recovery},

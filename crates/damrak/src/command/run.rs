@@ -7,17 +7,14 @@ use std::{
 };
 
 use clap::{Args, ValueEnum};
-use flow::orders::{Progress, decimal_text};
 use journal::Durability;
+use lab::order_file::{Progress, decimal_text};
 use os::memory;
 use ring::IdleStrategy;
 
 use super::output::{grouped, print_json, print_line};
-use crate::{
-    clock::SystemClock,
-    failure::Failure,
-    orders::{self, BookResult, Grouping, LOOK_INTERVAL, Results, RunOptions},
-};
+use lab::order_run::{self, BookResult, Grouping, LOOK_INTERVAL, Results, RunOptions};
+use venue::{clock::SystemClock, failure::Failure};
 
 /// How often the bar is drawn.
 const BAR_INTERVAL: Duration = Duration::from_millis(200);
@@ -145,7 +142,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
         slots: None,
     };
     let clock = SystemClock::start();
-    let started = orders::start(&options, clock)?;
+    let started = order_run::start(&options, clock)?;
     let mut bar = Bar::new(&clock);
     while !started.is_over() {
         thread::sleep(LOOK_INTERVAL);

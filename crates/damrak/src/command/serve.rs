@@ -15,11 +15,11 @@ use serde_json::Value;
 use signal_hook::consts::{SIGINT, SIGTERM};
 
 use super::output::{grouped, print_json, print_line};
-use crate::{
+use venue::{
+    Running,
     clock::SystemClock,
     config::{Config, Span},
     failure::Failure,
-    venue::{self, Running},
 };
 
 /// How often the main thread looks for a signal or a failed agent.

@@ -11,15 +11,12 @@ use std::{
 };
 
 use clap::Args;
-use flow::agreement;
+use proof::agreement;
 use serde_json::json;
 
 use super::output::{grouped, print_json, print_line};
-use crate::{
-    clock::SystemClock,
-    failure::Failure,
-    sim::{self, FaultKind, FaultSet, Hits, Options, Summary, Violation},
-};
+use proof::sim::{self, FaultKind, FaultSet, Hits, Options, Summary, Violation};
+use venue::{clock::SystemClock, failure::Failure};
 
 /// Turns of a seed, and commands of a seed of the model, if nothing else is said.
 const TICKS: u64 = 20_000;

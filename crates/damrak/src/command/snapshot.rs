@@ -5,7 +5,7 @@ use journal::{Folder, SnapshotError, SnapshotHeader, Storage};
 use serde_json::{Value, json};
 
 use super::output::{grouped, print_json, print_line};
-use crate::{
+use venue::{
     clock::SystemClock,
     config::Bytes,
     failure::Failure,

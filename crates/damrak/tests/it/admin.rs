@@ -7,14 +7,11 @@ use std::{
     time::Duration,
 };
 
-use damrak::{
-    clock::SystemClock,
-    venue::{self, Running},
-};
 use market::Side;
 use serde_json::{Value, json};
+use venue::{Running, clock::SystemClock};
 
-use crate::venue::{Participant, config, limit};
+use crate::whole_venue::{Participant, config, limit};
 
 const MONEY: &str = "
     admin.address = \"127.0.0.1:0\"
@@ -175,7 +172,7 @@ fn accounts_are_asked_for_while_the_venue_runs() {
     }
 }
 
-fn config_changed(folder: &std::path::Path, ledger: &str) -> damrak::config::Config {
+fn config_changed(folder: &std::path::Path, ledger: &str) -> venue::config::Config {
     config(folder, "").with(&ledger.replace("live_orders_max = 3", "live_orders_max = 5"))
 }
 
@@ -184,7 +181,7 @@ trait With {
     fn with(self, more: &str) -> Self;
 }
 
-impl With for damrak::config::Config {
+impl With for venue::config::Config {
     fn with(mut self, more: &str) -> Self {
         let other = Self::parse(more, "test").unwrap();
         self.ledger = other.ledger;

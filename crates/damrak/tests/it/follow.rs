@@ -9,10 +9,10 @@ use std::{
     time::Duration,
 };
 
-use damrak::{clock::SystemClock, config::Config, venue};
-use flow::client::{self, TcpClient};
+use client::participant::{self, TcpClient};
 use market::{Price, Quantity, Side, Symbol, TimeInForce};
 use serde_json::Value;
+use venue::{clock::SystemClock, config::Config};
 use wire::soupbintcp::{LoginRequest, Timers};
 
 fn damrak(arguments: &[&str], input: &str) -> Output {
@@ -66,8 +66,14 @@ fn trade(
         {
             let symbol = Symbol::new("AAPL").unwrap();
             let price = Some(Price(1_000_000 + u64::from(number) * 100));
-            let order =
-                client::enter(number, Side::Buy, symbol, Quantity(10), price, TimeInForce::Day);
+            let order = participant::enter(
+                number,
+                Side::Buy,
+                symbol,
+                Quantity(10),
+                price,
+                TimeInForce::Day,
+            );
             client.send(&order, clock.now_ns()).unwrap();
             client.flush().unwrap();
         }

@@ -2,11 +2,6 @@
 
 use std::sync::Arc;
 
-use damrak::{
-    log::LocalLog,
-    recovery,
-    stage::{Checkpoint, EngineStage, JournalFigures, Journaler, Relief, Sequencer},
-};
 use engine::Engine;
 use gateway::Submission;
 use journal::{CrashStorage, Durability, Options};
@@ -17,6 +12,11 @@ use market::{
     TimeInForce, Timestamp,
 };
 use ring::{Agent, Builder, Consumer, Cursor, Flow, Latest, Producer};
+use venue::{
+    log::LocalLog,
+    recovery,
+    stage::{Checkpoint, EngineStage, JournalFigures, Journaler, Relief, Sequencer},
+};
 
 const S: u64 = 1_000_000_000;
 

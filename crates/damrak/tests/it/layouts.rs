@@ -10,19 +10,19 @@ use std::{
     time::Duration,
 };
 
-use damrak::{
-    clock::SystemClock,
-    log::LocalLog,
-    stage::{Checkpoint, EngineStage, Journaler, Sequencer},
-};
 use engine::Engine;
-use flow::generator::{CommandFlow, Profile};
 use gateway::Submission;
 use journal::{Durability, Folder, Kind, Options};
 use market::{Input, Output, Sequence, Timestamp};
+use proof::generator::{CommandFlow, Profile};
 use ring::{
     Agent, AgentError, Builder, Consumer, Cursor, Group, IdleStrategy, Latest, Producer,
     ThreadParker,
+};
+use venue::{
+    clock::SystemClock,
+    log::LocalLog,
+    stage::{Checkpoint, EngineStage, Journaler, Sequencer},
 };
 
 const COMMANDS: usize = 100_000;

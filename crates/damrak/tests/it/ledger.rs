@@ -5,7 +5,20 @@ use std::{
     sync::{Arc, Mutex, PoisonError},
 };
 
-use damrak::{
+use engine::Engine;
+use journal::{Durability, Folder, Options};
+use market::{
+    AccountId, AddAccount, AddAsset, AssetId, AssignSession, BreakReason, BreakTrade, Command,
+    CorrectTrade, Deposit, Input, LedgerKind, MoneyClass, MoneyCommand, MoneyTerms, Output, Price,
+    Quantity, Sequence, SessionId, SetFees, SetTerms, Text, Timestamp, TradeId, Transfer, Units,
+    VenueCommand, Withdraw,
+};
+use proof::{
+    generator::{CommandFlow, Profile},
+    rng::Rng,
+};
+use ring::{Agent, Builder, Consumer, Cursor, Latest, Producer};
+use venue::{
     ledger::{
         JournalOutputs, LedgerGauges, Outlet, Recorder, RecorderConfig, Told,
         embedded::Embedded,
@@ -17,19 +30,6 @@ use damrak::{
     },
     stage::{Checkpoint, EngineStage},
 };
-use engine::Engine;
-use flow::{
-    generator::{CommandFlow, Profile},
-    rng::Rng,
-};
-use journal::{Durability, Folder, Options};
-use market::{
-    AccountId, AddAccount, AddAsset, AssetId, AssignSession, BreakReason, BreakTrade, Command,
-    CorrectTrade, Deposit, Input, LedgerKind, MoneyClass, MoneyCommand, MoneyTerms, Output, Price,
-    Quantity, Sequence, SessionId, SetFees, SetTerms, Text, Timestamp, TradeId, Transfer, Units,
-    VenueCommand, Withdraw,
-};
-use ring::{Agent, Builder, Consumer, Cursor, Latest, Producer};
 
 const JOURNAL_ID: u64 = 0x1ed6;
 
@@ -231,7 +231,7 @@ fn answers_are_of_the_account() {
         assert_eq!(ledger.open_orders(of).unwrap(), own);
 
         let history = ledger.history(all).unwrap();
-        let is_own = |row: &&damrak::ledger::schema::EntryRow| {
+        let is_own = |row: &&venue::ledger::schema::EntryRow| {
             row.from_account_id == account || row.to_account_id == account
         };
         let own: Vec<_> = history.iter().filter(is_own).copied().collect();
@@ -253,7 +253,7 @@ fn a_changed_ledger_is_found_out() {
     // Another market's rows over it: the mark is as it should be, the rows are not.
     let other = folder.path().join("other");
     write_journal(&other, &inputs(4, 5_000));
-    let mut projection = damrak::ledger::projection::Projection::default();
+    let mut projection = venue::ledger::projection::Projection::default();
     let mut source = JournalOutputs::new(&other, Sequence::NONE).unwrap();
     let mut batch = Batch::new(Sequence::NONE);
     while source.advance(1_000, 4_100, &mut projection, &mut batch).unwrap() > 0 {}

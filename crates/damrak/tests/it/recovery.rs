@@ -1,11 +1,11 @@
 //! From a journal and a configuration to the commands that are still missing.
 
-use damrak::{config::Config, recovery};
 use engine::Engine;
 use market::{
     AccountId, AssetId, Command, Event, Input, InstrumentId, MoneyCommand, MoneyEvent, Sequence,
     SessionId, SystemEvent, Text, Timestamp,
 };
+use venue::{config::Config, recovery};
 
 fn applied(commands: &[Command]) -> Engine {
     let mut engine = Engine::new();

@@ -1,14 +1,14 @@
 //! From a snapshot and the journal after it to the state, and to everything that was said.
 
-use damrak::{
-    audit::Derived,
+use journal::{CrashStorage, Durability, Options, Storage, snapshot_file_name};
+use market::{Command, Output};
+use proof::audit::Derived;
+use proof::generator::{CommandFlow, Profile};
+use venue::{
     failure::ExitCode,
     recovery::{self, Past, Recovery},
     shadow::Shadow,
 };
-use flow::generator::{CommandFlow, Profile};
-use journal::{CrashStorage, Durability, Options, Storage, snapshot_file_name};
-use market::{Command, Output};
 
 const INPUTS: u64 = 3_000;
 const HISTORY_BYTES: usize = 16 << 20;
@@ -66,7 +66,7 @@ struct Start {
     sections: Vec<(u16, Vec<u8>)>,
 }
 
-fn start(storage: &CrashStorage) -> Result<Start, damrak::failure::Failure> {
+fn start(storage: &CrashStorage) -> Result<Start, venue::failure::Failure> {
     let mut history = gateway::History::new(HISTORY_BYTES);
     let mut outputs = 0;
     let recovery = recovery::resume(
@@ -314,7 +314,7 @@ fn snapshots_may_lie_elsewhere() {
 /// the journal are compared, and one that was changed is found out.
 #[test]
 fn the_first_difference_stops_with_its_sequence() {
-    use damrak::note::{self, StateHash};
+    use venue::note::{self, StateHash};
     let storage = CrashStorage::new();
     append(&storage, 3, 200);
     let state_hash = shadow_at(&storage, 200).engine().state_hash();

@@ -6,16 +6,16 @@ use std::{
     process::{Command, Output},
 };
 
-use damrak::{
+use engine::Engine;
+use journal::{Durability, Folder, Options, Writer};
+use market::{Command as Asked, Input, Sequence, Timestamp};
+use proof::generator::{CommandFlow, Profile};
+use serde_json::Value;
+use venue::{
     config::Config,
     note::{self, StateHash},
     recovery,
 };
-use engine::Engine;
-use flow::generator::{CommandFlow, Profile};
-use journal::{Durability, Folder, Options, Writer};
-use market::{Command as Asked, Input, Sequence, Timestamp};
-use serde_json::Value;
 
 const EVERY: u64 = 50;
 

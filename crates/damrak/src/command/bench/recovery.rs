@@ -7,10 +7,8 @@ use clap::Args;
 use serde_json::json;
 
 use super::super::output::{duration, grouped, print_json, print_line};
-use crate::{
-    bench::{environment::Environment, recovery},
-    failure::Failure,
-};
+use lab::bench::{environment::Environment, recovery};
+use venue::failure::Failure;
 
 /// Measure a start from a snapshot, and what a snapshot costs the core meanwhile.
 ///

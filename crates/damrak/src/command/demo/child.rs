@@ -9,7 +9,7 @@ use std::{
 
 use serde_json::Value;
 
-use crate::failure::Failure;
+use venue::failure::Failure;
 
 /// How long a venue may take from its start to its first line; a long journal takes a while.
 const START_TIMEOUT: Duration = Duration::from_secs(60);

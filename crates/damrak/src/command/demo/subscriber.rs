@@ -8,14 +8,14 @@ use std::{
     time::Duration,
 };
 
-use flow::feed::{FeedBook, FeedReceiver, FeedReceiverConfig, FeedReceiverReport};
+use client::subscriber::{FeedBook, FeedReceiver, FeedReceiverConfig, FeedReceiverReport};
 use wire::moldudp64::ReceiverLimits;
 
 use super::super::{
     feed::source,
     output::{grouped, price},
 };
-use crate::{clock::SystemClock, failure::Failure};
+use venue::{clock::SystemClock, failure::Failure};
 
 const PAUSE: Duration = Duration::from_micros(500);
 
@@ -75,7 +75,7 @@ impl Subscriber {
         let heard = self.state.lock().expect("the listener does not panic");
         let Some(instrument) = heard.book.instruments().next() else { return "-".into() };
         let locate = instrument.stock_locate;
-        let side = |level: Option<flow::feed::Level>| {
+        let side = |level: Option<client::subscriber::Level>| {
             level.map_or("-".into(), |level| {
                 format!("{}×{}", grouped(level.shares), price(level.price.into()))
             })

@@ -4,11 +4,8 @@ use clap::Args;
 use journal::Folder;
 use serde_json::json;
 
-use crate::{
-    command::output::{grouped, print_json, print_line},
-    failure::Failure,
-    recovery::open_failure,
-};
+use crate::command::output::{grouped, print_json, print_line};
+use venue::{failure::Failure, recovery::open_failure};
 
 /// Give up the end of a journal, so that a venue can start on what is before.
 ///

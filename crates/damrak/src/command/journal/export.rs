@@ -7,9 +7,11 @@ use serde_json::json;
 use super::replay::kind;
 use crate::{
     command::output::{print_json, print_line},
+    plain,
+};
+use venue::{
     failure::Failure,
     note::StateHash,
-    plain,
     recovery::{decode, folder_with_archives, verify_failure},
 };
 
@@ -84,7 +86,7 @@ pub fn run(arguments: &Export) -> Result<(), Failure> {
                 says.to_string().replace('"', "\"\""),
             )),
         };
-        Ok::<(), crate::recovery::NotReplayed>(())
+        Ok::<(), venue::recovery::NotReplayed>(())
     })
     .map_err(|error| verify_failure(&error))?;
     printed

@@ -3,8 +3,8 @@ use std::{convert::Infallible, path::PathBuf};
 use clap::Args;
 use serde_json::json;
 
-use crate::{
-    command::output::{grouped, print_json, print_line},
+use crate::command::output::{grouped, print_json, print_line};
+use venue::{
     failure::Failure,
     recovery::{folder_with_archives, verify_failure},
 };

@@ -4,12 +4,10 @@ use clap::Args;
 use serde_json::json;
 
 use crate::{
-    clock::SystemClock,
     command::output::{grouped, print_json, print_line},
-    failure::Failure,
-    plain, recovery,
-    stage::Checkpoint,
+    plain,
 };
+use venue::{clock::SystemClock, failure::Failure, recovery, stage::Checkpoint};
 
 /// Replay a journal through the core and print every event it leads to.
 ///

@@ -6,7 +6,7 @@ use std::{
 use clap::Args;
 
 use super::super::output::print_line;
-use crate::{failure::Failure, remote};
+use venue::{failure::Failure, remote};
 
 /// Let other machines read a journal: for `damrak follow tcp://ADDRESS:PORT` there.
 ///

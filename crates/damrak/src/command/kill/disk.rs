@@ -4,7 +4,7 @@ use std::{
     process::{Command, Stdio},
 };
 
-use crate::failure::Failure;
+use venue::failure::Failure;
 
 /// Bytes of the disk: a journal of a run takes a small part of it.
 const DISK_BYTES: u64 = 512 << 20;

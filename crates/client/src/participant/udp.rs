@@ -1,0 +1,473 @@
+use std::{
+    io,
+    net::{SocketAddr, UdpSocket},
+};
+
+use socket2::SockRef;
+use wire::moldudp64::{
+    self, BLOCK_HEADER_LEN, PACKET_LEN_DEFAULT, ReceiveError, Receiver, ReceiverLimits,
+    ReceiverStatistics, Request, Session,
+};
+
+use super::ClientError;
+use crate::subscriber::RECEIVE_BUFFER_BYTES;
+
+/// Datagrams read in one turn, so that one busy session does not starve its neighbours.
+const READS_PER_POLL: usize = 64;
+/// The longest datagram there is.
+const DATAGRAM_LEN_MAX: usize = 65_535;
+/// A reply that is missing is asked for again after this long.
+const REQUEST_TIMEOUT_NS: u64 = 200_000_000;
+
+/// A nonblocking socket that talks with one peer: one datagram a call.
+pub trait DatagramSocket {
+    /// Sends one datagram.
+    ///
+    /// # Errors
+    /// As the system says; `WouldBlock` if there is no room now.
+    fn send(&self, datagram: &[u8]) -> io::Result<()>;
+
+    /// Receives one datagram and says how long it is.
+    ///
+    /// # Errors
+    /// As the system says; `WouldBlock` if there is none now.
+    fn receive(&self, buffer: &mut [u8]) -> io::Result<usize>;
+}
+
+impl DatagramSocket for UdpSocket {
+    fn send(&self, datagram: &[u8]) -> io::Result<()> {
+        Self::send(self, datagram).map(drop)
+    }
+
+    fn receive(&self, buffer: &mut [u8]) -> io::Result<usize> {
+        self.recv(buffer)
+    }
+}
+
+/// An OUCH client over UDP: messages go up as they are, one or several a datagram; replies come
+/// down numbered, in MoldUDP64 packets, and are asked for again where they are missing.
+///
+/// The local address is the login: the venue knows the session by it.
+#[derive(Debug)]
+pub struct UdpClient<S = UdpSocket> {
+    socket: S,
+    /// `None` until the first packet says how far the session got.
+    receiver: Option<Receiver>,
+    buffer: Box<[u8]>,
+    /// The datagram being filled: message blocks.
+    waiting: Vec<u8>,
+    waiting_count: usize,
+    messages_per_datagram: usize,
+    report: UdpClientReport,
+}
+
+/// What a [`UdpClient`] counted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct UdpClientReport {
+    /// Datagrams sent, requests for replies not counted.
+    pub datagrams_sent: u64,
+    /// Datagrams received.
+    pub datagrams_received: u64,
+    /// Those of them that were no MoldUDP64 packets, and were passed over.
+    pub malformed: u64,
+    /// How often the system said that nobody listens at the venue's address.
+    pub refused: u64,
+    /// What became of the replies.
+    pub replies: ReceiverStatistics,
+}
+
+impl UdpClient {
+    /// Binds the local address that names the session, for a venue at `server`.
+    ///
+    /// The first reply delivered is number `from`; `None` begins with the first that arrives and
+    /// leaves the session's history alone. A datagram carries at most `messages_per_datagram`.
+    ///
+    /// # Errors
+    /// [`ClientError::Bind`], [`ClientError::Connect`].
+    ///
+    /// # Panics
+    /// If a datagram may carry no message.
+    pub fn bind(
+        local: SocketAddr,
+        server: SocketAddr,
+        from: Option<u64>,
+        messages_per_datagram: usize,
+    ) -> Result<Self, ClientError> {
+        let socket = UdpSocket::bind(local)
+            .and_then(|socket| {
+                socket.set_nonblocking(true)?;
+                // Replies come in bursts; the system grants as much of this as it may.
+                SockRef::from(&socket).set_recv_buffer_size(RECEIVE_BUFFER_BYTES)?;
+                Ok(socket)
+            })
+            .map_err(|source| ClientError::Bind { address: local, source })?;
+        socket
+            .connect(server)
+            .map_err(|source| ClientError::Connect { address: server, source })?;
+        Ok(Self::over(socket, from, messages_per_datagram))
+    }
+
+    /// The local address in use.
+    ///
+    /// # Errors
+    /// As the system says.
+    pub fn local_address(&self) -> io::Result<SocketAddr> {
+        self.socket.local_addr()
+    }
+}
+
+impl<S: DatagramSocket> UdpClient<S> {
+    /// A client over a socket that is connected already; else as [`bind`](UdpClient::bind).
+    ///
+    /// # Panics
+    /// If a datagram may carry no message.
+    pub fn over(socket: S, from: Option<u64>, messages_per_datagram: usize) -> Self {
+        assert!(messages_per_datagram > 0, "a datagram carries a message");
+        Self {
+            socket,
+            receiver: from.map(|from| Receiver::new(from, limits())),
+            buffer: vec![0; DATAGRAM_LEN_MAX].into_boxed_slice(),
+            waiting: Vec::with_capacity(PACKET_LEN_DEFAULT),
+            waiting_count: 0,
+            messages_per_datagram,
+            report: UdpClientReport::default(),
+        }
+    }
+
+    /// The session's name on the reply stream, once a packet told it.
+    #[must_use]
+    pub fn session(&self) -> Option<Session> {
+        self.receiver.as_ref().and_then(Receiver::session)
+    }
+
+    /// Number of the next reply to be delivered; `None` before the first packet of a client that
+    /// was not told where to begin.
+    #[must_use]
+    pub fn next_sequence(&self) -> Option<u64> {
+        self.receiver.as_ref().map(Receiver::expected)
+    }
+
+    /// True once the venue ended the session and all of it was delivered.
+    #[must_use]
+    pub fn is_ended(&self) -> bool {
+        self.receiver.as_ref().is_some_and(Receiver::is_ended)
+    }
+
+    /// What was counted so far.
+    #[must_use]
+    pub fn report(&self) -> UdpClientReport {
+        let replies = self.receiver.as_ref().map(Receiver::statistics).unwrap_or_default();
+        UdpClientReport { replies, ..self.report }
+    }
+
+    /// One turn: sends what waits, reads what is there, hands the replies on with their stream
+    /// sequence numbers, asks for missing ones. Returns how many were handed on.
+    ///
+    /// # Errors
+    /// The socket failed, or the replies are those of another session. That nobody listens is
+    /// counted, not an error: the venue may come back.
+    pub fn poll(
+        &mut self,
+        now_ns: u64,
+        on_message: &mut impl FnMut(u64, &[u8]),
+    ) -> Result<usize, ClientError> {
+        self.flush()?;
+        let mut delivered = 0;
+        for _ in 0..READS_PER_POLL {
+            let len = match self.socket.receive(&mut self.buffer) {
+                Ok(len) => len,
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+                Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => {
+                    self.report.refused += 1;
+                    continue;
+                }
+                Err(error) => return Err(ClientError::Receive(error)),
+            };
+            self.report.datagrams_received += 1;
+            delivered += self.take(len, now_ns, on_message)?;
+        }
+        if let Some(request) =
+            self.receiver.as_mut().and_then(|receiver| receiver.next_request(now_ns))
+        {
+            self.ask_again(&request)?;
+        }
+        Ok(delivered)
+    }
+
+    /// Adds one message to the datagram being filled, and sends that once it is full;
+    /// [`flush`](Self::flush) or the next [`poll`](Self::poll) sends it before.
+    ///
+    /// # Errors
+    /// [`ClientError::TooLong`], [`ClientError::Full`] while the system takes no datagram.
+    pub fn send(&mut self, message: &[u8]) -> Result<(), ClientError> {
+        let block_len = BLOCK_HEADER_LEN + message.len();
+        let length = u16::try_from(message.len()).ok().filter(|_| block_len <= PACKET_LEN_DEFAULT);
+        let Some(length) = length else { return Err(ClientError::TooLong(message.len())) };
+        if !self.has_room(message.len()) {
+            self.flush()?;
+            if self.waiting_count > 0 {
+                return Err(ClientError::Full);
+            }
+        }
+        self.waiting.extend_from_slice(&length.to_be_bytes());
+        self.waiting.extend_from_slice(message);
+        self.waiting_count += 1;
+        if self.waiting_count == self.messages_per_datagram { self.flush() } else { Ok(()) }
+    }
+
+    /// True if a message of `len` bytes fits the datagram being filled.
+    #[must_use]
+    pub fn has_room(&self, len: usize) -> bool {
+        self.waiting_count < self.messages_per_datagram
+            && self.waiting.len() + BLOCK_HEADER_LEN + len <= PACKET_LEN_DEFAULT
+    }
+
+    /// Sends the datagram being filled, if the system takes it now.
+    ///
+    /// # Errors
+    /// [`ClientError::Send`].
+    pub fn flush(&mut self) -> Result<(), ClientError> {
+        if self.waiting_count == 0 {
+            return Ok(());
+        }
+        // A single message goes as it is, without a length.
+        let start = if self.waiting_count == 1 { BLOCK_HEADER_LEN } else { 0 };
+        if transmit(&self.socket, &self.waiting[start..], &mut self.report.refused)? {
+            self.report.datagrams_sent += 1;
+            self.waiting.clear();
+            self.waiting_count = 0;
+        }
+        Ok(())
+    }
+
+    /// Asks for replies, be they known to be missing or not.
+    ///
+    /// # Errors
+    /// [`ClientError::Send`].
+    pub fn ask_again(&mut self, request: &Request) -> Result<(), ClientError> {
+        // What the system does not take now is asked for again after the timeout.
+        transmit(&self.socket, &request.encode(), &mut self.report.refused).map(drop)
+    }
+
+    fn take(
+        &mut self,
+        len: usize,
+        now_ns: u64,
+        on_message: &mut impl FnMut(u64, &[u8]),
+    ) -> Result<usize, ClientError> {
+        let datagram = &self.buffer[..len];
+        let receiver = match &mut self.receiver {
+            Some(receiver) => receiver,
+            None => match moldudp64::parse(datagram) {
+                Ok(packet) => self.receiver.insert(Receiver::for_session(
+                    packet.session,
+                    packet.sequence_number,
+                    limits(),
+                )),
+                Err(_) => {
+                    self.report.malformed += 1;
+                    return Ok(0);
+                }
+            },
+        };
+        let mut delivered = 0;
+        let result = receiver.receive(datagram, now_ns, &mut |stream_sequence, message| {
+            on_message(stream_sequence, message);
+            delivered += 1;
+        });
+        match result {
+            Ok(()) => Ok(delivered),
+            Err(ReceiveError::Malformed(_)) => {
+                self.report.malformed += 1;
+                Ok(0)
+            }
+            Err(error) => Err(ClientError::Replies(error)),
+        }
+    }
+}
+
+fn limits() -> ReceiverLimits {
+    ReceiverLimits { request_timeout_ns: REQUEST_TIMEOUT_NS, ..ReceiverLimits::default() }
+}
+
+/// Sends one datagram; false if the system does not take it now.
+fn transmit(
+    socket: &impl DatagramSocket,
+    datagram: &[u8],
+    refused: &mut u64,
+) -> Result<bool, ClientError> {
+    loop {
+        match socket.send(datagram) {
+            Ok(()) => return Ok(true),
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(false),
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            // This tells of an earlier datagram; the socket is as good as before.
+            Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => {
+                *refused += 1;
+                return Ok(false);
+            }
+            Err(error) => return Err(ClientError::Send(error)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{cell::RefCell, collections::VecDeque, rc::Rc};
+
+    use wire::moldudp64::Packetizer;
+
+    use super::*;
+
+    const SESSION: &[u8; 10] = b"0000000001";
+
+    /// A socket whose datagrams the test puts and takes.
+    #[derive(Clone, Default)]
+    struct FakeSocket(Rc<RefCell<FakeState>>);
+
+    #[derive(Default)]
+    struct FakeState {
+        incoming: VecDeque<io::Result<Vec<u8>>>,
+        outgoing: Vec<Vec<u8>>,
+        is_full: bool,
+    }
+
+    impl FakeSocket {
+        fn put(&self, datagram: &[u8]) {
+            self.0.borrow_mut().incoming.push_back(Ok(datagram.to_vec()));
+        }
+
+        fn sent(&self) -> Vec<Vec<u8>> {
+            std::mem::take(&mut self.0.borrow_mut().outgoing)
+        }
+    }
+
+    impl DatagramSocket for FakeSocket {
+        fn send(&self, datagram: &[u8]) -> io::Result<()> {
+            let mut state = self.0.borrow_mut();
+            if state.is_full {
+                return Err(io::ErrorKind::WouldBlock.into());
+            }
+            state.outgoing.push(datagram.to_vec());
+            Ok(())
+        }
+
+        fn receive(&self, buffer: &mut [u8]) -> io::Result<usize> {
+            let next = self.0.borrow_mut().incoming.pop_front();
+            let datagram = next.ok_or(io::ErrorKind::WouldBlock)??;
+            buffer[..datagram.len()].copy_from_slice(&datagram);
+            Ok(datagram.len())
+        }
+    }
+
+    fn client(
+        from: Option<u64>,
+        messages_per_datagram: usize,
+    ) -> (UdpClient<FakeSocket>, FakeSocket) {
+        let socket = FakeSocket::default();
+        (UdpClient::over(socket.clone(), from, messages_per_datagram), socket)
+    }
+
+    fn packet(first: u64, messages: &[&[u8]]) -> Vec<u8> {
+        let mut packets = Packetizer::new(*SESSION, first, PACKET_LEN_DEFAULT);
+        messages.iter().for_each(|message| assert!(packets.push(message)));
+        packets.packet().to_vec()
+    }
+
+    fn poll(client: &mut UdpClient<FakeSocket>, now_ns: u64) -> Vec<(u64, Vec<u8>)> {
+        let mut messages = Vec::new();
+        let delivered = client
+            .poll(now_ns, &mut |number, message| messages.push((number, message.to_vec())))
+            .unwrap();
+        assert_eq!(delivered, messages.len());
+        messages
+    }
+
+    /// A message alone goes as it is; several go with their lengths, as soon as the datagram is
+    /// full or when asked.
+    #[test]
+    fn messages_share_datagrams() {
+        let (mut single, socket) = client(None, 1);
+        single.send(b"Q").unwrap();
+        assert_eq!(socket.sent(), [b"Q"]);
+
+        let (mut several, socket) = client(None, 3);
+        for message in [b"one", b"two", b"tri", b"for"] {
+            several.send(message).unwrap();
+        }
+        assert_eq!(socket.sent(), [b"\0\x03one\0\x03two\0\x03tri"]);
+        several.flush().unwrap();
+        several.flush().unwrap();
+        assert_eq!(socket.sent(), [b"for"]);
+        assert_eq!(several.report().datagrams_sent, 2);
+
+        // A datagram stays within what a network carries whole.
+        several.send(&[b'a'; 1_000]).unwrap();
+        several.send(&[b'b'; 1_000]).unwrap();
+        assert_eq!(socket.sent(), [[b'a'; 1_000]]);
+        assert!(matches!(several.send(&[0; 1_399]), Err(ClientError::TooLong(1_399))));
+    }
+
+    /// While the system takes no datagram, one waits and no more.
+    #[test]
+    fn what_waits_is_bounded() {
+        let (mut client, socket) = client(None, 2);
+        socket.0.borrow_mut().is_full = true;
+        client.send(b"one").unwrap();
+        client.send(b"two").unwrap();
+        assert!(!client.has_room(3));
+        assert!(matches!(client.send(b"tri"), Err(ClientError::Full)));
+        socket.0.borrow_mut().is_full = false;
+        poll(&mut client, 0);
+        assert_eq!(socket.sent(), [b"\0\x03one\0\x03two"]);
+    }
+
+    /// A client that was told nothing begins with the first reply that arrives.
+    #[test]
+    fn live_client_leaves_history_alone() {
+        let (mut client, socket) = client(None, 1);
+        assert_eq!(client.next_sequence(), None);
+        socket.put(b"not a packet");
+        socket.put(&packet(700, &[b"a", b"b"]));
+        assert_eq!(poll(&mut client, 0), [(700, b"a".to_vec()), (701, b"b".to_vec())]);
+        assert_eq!((client.next_sequence(), client.session()), (Some(702), Some(*SESSION)));
+        assert_eq!(client.report().malformed, 1);
+        assert!(socket.sent().is_empty());
+    }
+
+    /// A client that wants the history asks for it, and again when no answer comes.
+    #[test]
+    fn missing_replies_are_asked_for() {
+        let (mut client, socket) = client(Some(1), 1);
+        socket.put(&packet(3, &[b"c"]));
+        assert!(poll(&mut client, 0).is_empty());
+        let asked = Request::parse(&socket.sent()[0]).unwrap();
+        assert_eq!(asked, Request { session: *SESSION, sequence_number: 1, count: 2 });
+        poll(&mut client, REQUEST_TIMEOUT_NS - 1);
+        assert!(socket.sent().is_empty());
+        poll(&mut client, REQUEST_TIMEOUT_NS);
+        assert_eq!(socket.sent(), [asked.encode()]);
+        socket.put(&packet(1, &[b"a", b"b"]));
+        let numbers: Vec<u64> =
+            poll(&mut client, REQUEST_TIMEOUT_NS).iter().map(|(number, _)| *number).collect();
+        assert_eq!(numbers, [1, 2, 3]);
+        assert_eq!(client.report().replies.before_joining, 2);
+    }
+
+    /// Nobody listening is counted; another session's replies are an error; the end is a state.
+    #[test]
+    fn odd_arrivals_are_told_apart() {
+        let (mut client, socket) = client(Some(1), 1);
+        socket.0.borrow_mut().incoming.push_back(Err(io::ErrorKind::ConnectionRefused.into()));
+        socket.put(&packet(1, &[b"a"]));
+        assert_eq!(poll(&mut client, 0).len(), 1);
+        assert_eq!(client.report().refused, 1);
+        socket.put(&Packetizer::new(*SESSION, 2, PACKET_LEN_DEFAULT).end_of_session());
+        poll(&mut client, 0);
+        assert!(client.is_ended());
+        socket.put(&Packetizer::new(*b"0000000002", 1, PACKET_LEN_DEFAULT).heartbeat());
+        let error = client.poll(0, &mut |_, _| {}).unwrap_err();
+        assert!(matches!(error, ClientError::Replies(_)), "{error}");
+    }
+}

@@ -1,0 +1,523 @@
+use std::{
+    fmt, io,
+    net::{IpAddr, Ipv4Addr, SocketAddr, SocketAddrV4, UdpSocket},
+};
+
+use socket2::{Domain, Protocol, Socket, Type};
+use wire::moldudp64::{
+    self, PacketKind, ReceiveError, Receiver, ReceiverLimits, ReceiverStatistics, Session,
+};
+
+use crate::participant::DatagramSocket;
+
+/// What is asked of the system as room for datagrams that wait to be read.
+pub const RECEIVE_BUFFER_BYTES: usize = 4 * 1024 * 1024;
+
+/// Datagrams read in one turn.
+const READS_PER_POLL: usize = 256;
+/// The longest datagram there is.
+const DATAGRAM_LEN_MAX: usize = 65_535;
+
+/// Where the feed comes in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FeedSource {
+    /// Sent to a group that this machine joins on one interface; others here may join it too.
+    Multicast {
+        /// The group and its port.
+        group: SocketAddrV4,
+        /// Address of the interface; 127.0.0.1 is loopback.
+        interface: Ipv4Addr,
+    },
+    /// Sent to this address of ours alone.
+    Unicast(SocketAddr),
+}
+
+/// How a [`FeedReceiver`] receives.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FeedReceiverConfig {
+    /// Where the feed comes in.
+    pub feed: FeedSource,
+    /// Who is asked for what is missing; `None` if nobody is.
+    pub requests_to: Option<SocketAddr>,
+    /// Number of the first message wanted; 1 is the first of the session.
+    pub expected: u64,
+    /// When to ask, and how much to keep meanwhile.
+    pub limits: ReceiverLimits,
+}
+
+/// What a [`FeedReceiver`] counted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct FeedReceiverReport {
+    /// Datagrams that came in, answers to requests included.
+    pub datagrams: u64,
+    /// Those of them that were no MoldUDP64 packets, and were passed over.
+    pub malformed: u64,
+    /// Heartbeats among them.
+    pub heartbeats: u64,
+    /// Messages asked for, counted again when they are asked for again.
+    pub requested: u64,
+    /// Messages that are known to exist and are not here: lost, unless an answer brings them yet.
+    pub missing: u64,
+    /// What became of the messages.
+    pub messages: ReceiverStatistics,
+}
+
+/// Why the feed cannot be received.
+#[derive(Debug, thiserror::Error)]
+pub enum FeedReceiverError {
+    /// The socket for the feed cannot be had.
+    #[error("cannot receive the feed from {feed}")]
+    Open {
+        /// Where the feed was to come in.
+        feed: FeedSource,
+        /// What the system says.
+        source: io::Error,
+    },
+    /// The socket for requests cannot be had.
+    #[error("cannot send requests to {requests_to}")]
+    OpenRequests {
+        /// Who was to be asked.
+        requests_to: SocketAddr,
+        /// What the system says.
+        source: io::Error,
+    },
+    /// Reading or asking failed.
+    #[error("cannot receive the feed")]
+    Socket(#[source] io::Error),
+    /// The packets do not belong together.
+    #[error("the feed's packets do not belong together")]
+    Stream(#[source] ReceiveError),
+}
+
+impl fmt::Display for FeedSource {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Multicast { group, interface } => write!(f, "group {group} on {interface}"),
+            Self::Unicast(local) => local.fmt(f),
+        }
+    }
+}
+
+/// Receives the feed from its sockets: in order, each message once, gaps asked for.
+#[derive(Debug)]
+pub struct FeedReceiver<S = UdpSocket> {
+    feed: S,
+    requests: Option<S>,
+    receiver: Receiver,
+    buffer: Box<[u8]>,
+    report: FeedReceiverReport,
+    /// One above the highest number known to exist.
+    known_end: u64,
+    /// Since when the first hole is open, and which message opens it.
+    gap: Option<(u64, u64)>,
+    receive_buffer_granted: usize,
+}
+
+impl FeedReceiver {
+    /// Opens the sockets and joins the group.
+    ///
+    /// # Errors
+    /// [`FeedReceiverError::Open`], [`FeedReceiverError::OpenRequests`].
+    pub fn open(config: &FeedReceiverConfig) -> Result<Self, FeedReceiverError> {
+        let FeedReceiverConfig { feed, requests_to, expected, limits } = *config;
+        let (feed_socket, receive_buffer_granted) =
+            open_feed(feed).map_err(|source| FeedReceiverError::Open { feed, source })?;
+        let requests = requests_to
+            .map(|requests_to| {
+                open_requests(feed, requests_to)
+                    .map_err(|source| FeedReceiverError::OpenRequests { requests_to, source })
+            })
+            .transpose()?;
+        let mut receiver = Self::over(feed_socket, requests, expected, limits);
+        receiver.receive_buffer_granted = receive_buffer_granted;
+        Ok(receiver)
+    }
+
+    /// The address at which the feed comes in.
+    ///
+    /// # Errors
+    /// As the system says.
+    pub fn local_address(&self) -> io::Result<SocketAddr> {
+        self.feed.local_addr()
+    }
+
+    /// Bytes that the system granted for datagrams that wait to be read, of
+    /// [`RECEIVE_BUFFER_BYTES`] asked.
+    #[must_use]
+    pub fn receive_buffer_granted(&self) -> usize {
+        self.receive_buffer_granted
+    }
+}
+
+impl<S: DatagramSocket> FeedReceiver<S> {
+    /// A receiver over sockets that are open already: one for the feed, one that is connected to
+    /// the server of requests.
+    pub fn over(feed: S, requests: Option<S>, expected: u64, limits: ReceiverLimits) -> Self {
+        Self {
+            feed,
+            requests,
+            receiver: Receiver::new(expected, limits),
+            buffer: vec![0; DATAGRAM_LEN_MAX].into_boxed_slice(),
+            report: FeedReceiverReport::default(),
+            known_end: expected,
+            gap: None,
+            receive_buffer_granted: 0,
+        }
+    }
+
+    /// One turn: reads what is there, hands the messages on with their stream sequence numbers,
+    /// asks for missing ones. Returns how many were handed on.
+    ///
+    /// # Errors
+    /// The socket failed, or the packets are those of another session.
+    pub fn poll(
+        &mut self,
+        now_ns: u64,
+        on_message: &mut impl FnMut(u64, &[u8]),
+    ) -> Result<usize, FeedReceiverError> {
+        let mut delivered = 0;
+        for _ in 0..READS_PER_POLL {
+            let Some(len) = read(&self.feed, &mut self.buffer)? else { break };
+            delivered += self.take(len, now_ns, on_message)?;
+        }
+        for _ in 0..READS_PER_POLL {
+            let Some(requests) = &self.requests else { break };
+            let Some(len) = read(requests, &mut self.buffer)? else { break };
+            delivered += self.take(len, now_ns, on_message)?;
+        }
+        self.note_gap(now_ns);
+        if let Some(requests) = &self.requests
+            && let Some(request) = self.receiver.next_request(now_ns)
+        {
+            self.report.requested += u64::from(request.count);
+            match requests.send(&request.encode()) {
+                Ok(()) => {}
+                // It is asked for again after the timeout.
+                Err(error) if is_passing(&error) => {}
+                Err(error) => return Err(FeedReceiverError::Socket(error)),
+            }
+        }
+        Ok(delivered)
+    }
+
+    /// What was counted so far.
+    #[must_use]
+    pub fn report(&self) -> FeedReceiverReport {
+        let messages = self.receiver.statistics();
+        let absent = self.known_end.saturating_sub(self.receiver.expected());
+        FeedReceiverReport {
+            missing: absent.saturating_sub(messages.pending as u64),
+            messages,
+            ..self.report
+        }
+    }
+
+    /// The feed's session, once a packet told it.
+    #[must_use]
+    pub fn session(&self) -> Option<Session> {
+        self.receiver.session()
+    }
+
+    /// Number of the next message to be handed on.
+    #[must_use]
+    pub fn expected(&self) -> u64 {
+        self.receiver.expected()
+    }
+
+    /// True once the session is over and all of it was handed on.
+    #[must_use]
+    pub fn is_ended(&self) -> bool {
+        self.receiver.is_ended()
+    }
+
+    /// For how long the next message has been missing though later ones exist, in nanoseconds;
+    /// 0 if it is not. The caller decides when to give it up.
+    #[must_use]
+    pub fn stalled_ns(&self, now_ns: u64) -> u64 {
+        self.gap.map_or(0, |(since_ns, _)| now_ns.saturating_sub(since_ns))
+    }
+
+    fn take(
+        &mut self,
+        len: usize,
+        now_ns: u64,
+        on_message: &mut impl FnMut(u64, &[u8]),
+    ) -> Result<usize, FeedReceiverError> {
+        let datagram = &self.buffer[..len];
+        self.report.datagrams += 1;
+        let mut delivered = 0;
+        let result = self.receiver.receive(datagram, now_ns, &mut |stream_sequence, message| {
+            on_message(stream_sequence, message);
+            delivered += 1;
+        });
+        match result {
+            Ok(()) => {}
+            Err(ReceiveError::Malformed(_)) => {
+                self.report.malformed += 1;
+                return Ok(0);
+            }
+            Err(error) => return Err(FeedReceiverError::Stream(error)),
+        }
+        if !self.receiver.has_gap() {
+            self.known_end = self.receiver.expected();
+        }
+        // Only a packet that delivered nothing may be a heartbeat, and only one that left a gap
+        // may say more about how far the session got.
+        if (delivered == 0 || self.receiver.has_gap())
+            && let Ok(packet) = moldudp64::parse(&self.buffer[..len])
+        {
+            let count = match packet.kind {
+                PacketKind::Data(blocks) => u64::from(blocks.count()),
+                PacketKind::Heartbeat => {
+                    self.report.heartbeats += 1;
+                    0
+                }
+                PacketKind::EndOfSession => 0,
+            };
+            self.known_end = self.known_end.max(packet.sequence_number + count);
+        }
+        Ok(delivered)
+    }
+
+    fn note_gap(&mut self, now_ns: u64) {
+        let expected = self.receiver.expected();
+        self.gap = match self.gap {
+            _ if !self.receiver.has_gap() => None,
+            Some((since_ns, opens)) if opens == expected => Some((since_ns, opens)),
+            _ => Some((now_ns, expected)),
+        };
+    }
+}
+
+/// Reads one datagram; `None` if there is none now.
+fn read(
+    socket: &impl DatagramSocket,
+    buffer: &mut [u8],
+) -> Result<Option<usize>, FeedReceiverError> {
+    match socket.receive(buffer) {
+        Ok(len) => Ok(Some(len)),
+        Err(error) if is_passing(&error) => Ok(None),
+        Err(error) => Err(FeedReceiverError::Socket(error)),
+    }
+}
+
+/// True for what a socket may say and still be good: nothing there, or nobody listens there.
+fn is_passing(error: &io::Error) -> bool {
+    matches!(
+        error.kind(),
+        io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted | io::ErrorKind::ConnectionRefused
+    )
+}
+
+fn open_feed(source: FeedSource) -> io::Result<(UdpSocket, usize)> {
+    let local = match source {
+        FeedSource::Multicast { group, .. } => SocketAddr::V4(group),
+        FeedSource::Unicast(local) => local,
+    };
+    let socket = Socket::new(Domain::for_address(local), Type::DGRAM, Some(Protocol::UDP))?;
+    if matches!(source, FeedSource::Multicast { .. }) {
+        // Several receivers on one machine share the group's port.
+        socket.set_reuse_address(true)?;
+    }
+    socket.set_recv_buffer_size(RECEIVE_BUFFER_BYTES)?;
+    // Linux doubles what it grants, to pay for its own book-keeping, and tells the double.
+    let granted = socket.recv_buffer_size()? / if cfg!(target_os = "linux") { 2 } else { 1 };
+    socket.bind(&local.into())?;
+    if let FeedSource::Multicast { group, interface } = source {
+        socket.join_multicast_v4(group.ip(), &interface)?;
+    }
+    socket.set_nonblocking(true)?;
+    Ok((socket.into(), granted))
+}
+
+fn open_requests(source: FeedSource, requests_to: SocketAddr) -> io::Result<UdpSocket> {
+    let interface = match source {
+        FeedSource::Multicast { interface, .. } => IpAddr::V4(interface),
+        FeedSource::Unicast(local) => local.ip(),
+    };
+    let socket = UdpSocket::bind(SocketAddr::new(interface, 0))?;
+    socket.set_nonblocking(true)?;
+    socket.connect(requests_to)?;
+    Ok(socket)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{
+        cell::RefCell, collections::VecDeque, net::Ipv4Addr, rc::Rc, thread, time::Duration,
+    };
+
+    use wire::moldudp64::{PACKET_LEN_DEFAULT, Packetizer, Request};
+
+    use super::*;
+
+    const SESSION: &[u8; 10] = b"0000000001";
+    const SECOND: u64 = 1_000_000_000;
+
+    /// A socket whose datagrams the test puts and takes.
+    #[derive(Clone, Default)]
+    struct FakeSocket {
+        incoming: Rc<RefCell<VecDeque<Vec<u8>>>>,
+        outgoing: Rc<RefCell<Vec<Vec<u8>>>>,
+    }
+
+    impl FakeSocket {
+        fn put(&self, datagram: &[u8]) {
+            self.incoming.borrow_mut().push_back(datagram.to_vec());
+        }
+    }
+
+    impl DatagramSocket for FakeSocket {
+        fn send(&self, datagram: &[u8]) -> io::Result<()> {
+            self.outgoing.borrow_mut().push(datagram.to_vec());
+            Ok(())
+        }
+
+        fn receive(&self, buffer: &mut [u8]) -> io::Result<usize> {
+            let datagram =
+                self.incoming.borrow_mut().pop_front().ok_or(io::ErrorKind::WouldBlock)?;
+            buffer[..datagram.len()].copy_from_slice(&datagram);
+            Ok(datagram.len())
+        }
+    }
+
+    fn packet(first: u64, messages: &[&[u8]]) -> Vec<u8> {
+        let mut packets = Packetizer::new(*SESSION, first, PACKET_LEN_DEFAULT);
+        messages.iter().for_each(|message| assert!(packets.push(message)));
+        packets.packet().to_vec()
+    }
+
+    fn heartbeat(next: u64) -> Vec<u8> {
+        Packetizer::new(*SESSION, next, PACKET_LEN_DEFAULT).heartbeat().to_vec()
+    }
+
+    /// A gap is counted, asked for on the other socket, and filled from there; nothing is
+    /// delivered out of order or twice.
+    #[test]
+    fn gap_is_asked_for_and_filled() {
+        let (feed, requests) = (FakeSocket::default(), FakeSocket::default());
+        let mut receiver =
+            FeedReceiver::over(feed.clone(), Some(requests.clone()), 1, ReceiverLimits::default());
+        let mut seen = Vec::new();
+        let mut take = |number: u64, message: &[u8]| seen.push((number, message.to_vec()));
+
+        feed.put(&packet(1, &[b"one"]));
+        feed.put(&packet(4, &[b"four"]));
+        feed.put(b"not a packet");
+        assert_eq!(receiver.poll(0, &mut take).unwrap(), 1);
+        let asked = Request::parse(&requests.outgoing.borrow()[0]).unwrap();
+        assert_eq!((asked.sequence_number, asked.count), (2, 2));
+        let report = receiver.report();
+        assert_eq!((report.missing, report.requested, report.malformed), (2, 2, 1));
+        assert_eq!((report.messages.gaps, report.messages.pending), (1, 1));
+        assert_eq!(receiver.stalled_ns(SECOND / 2), SECOND / 2);
+
+        requests.put(&packet(2, &[b"two", b"three"]));
+        assert_eq!(receiver.poll(SECOND / 2, &mut take).unwrap(), 3);
+        feed.put(&packet(3, &[b"three", b"four"]));
+        feed.put(&heartbeat(5));
+        assert_eq!(receiver.poll(SECOND, &mut take).unwrap(), 0);
+        let report = receiver.report();
+        assert_eq!((report.missing, report.heartbeats), (0, 1));
+        assert_eq!((report.messages.delivered, report.messages.duplicates), (4, 2));
+        assert_eq!((receiver.stalled_ns(SECOND), receiver.expected()), (0, 5));
+        let numbers: Vec<u64> = seen.iter().map(|(number, _)| *number).collect();
+        assert_eq!(numbers, [1, 2, 3, 4]);
+        assert_eq!(seen[2].1, b"three");
+    }
+
+    /// What a heartbeat shows to be missing stays missing where nobody can be asked, and the stall
+    /// is told.
+    #[test]
+    fn loss_is_told_where_nobody_can_be_asked() {
+        let feed = FakeSocket::default();
+        let mut receiver = FeedReceiver::over(feed.clone(), None, 1, ReceiverLimits::default());
+        feed.put(&heartbeat(11));
+        receiver.poll(0, &mut |_, _| panic!("nothing is there")).unwrap();
+        let report = receiver.report();
+        assert_eq!((report.missing, report.requested, report.heartbeats), (10, 0, 1));
+        assert_eq!(receiver.stalled_ns(7 * SECOND), 7 * SECOND);
+    }
+
+    /// Packets of another session are an error, not messages.
+    #[test]
+    fn other_session_is_refused() {
+        let feed = FakeSocket::default();
+        let mut receiver = FeedReceiver::over(feed.clone(), None, 1, ReceiverLimits::default());
+        feed.put(&packet(1, &[b"one"]));
+        feed.put(&Packetizer::new(*b"0000000002", 2, PACKET_LEN_DEFAULT).heartbeat());
+        let error = receiver.poll(0, &mut |_, _| {}).unwrap_err();
+        let FeedReceiverError::Stream(ReceiveError::SessionChanged { received, .. }) = error else {
+            panic!("{error:?}");
+        };
+        assert_eq!(&received, b"0000000002");
+        assert_eq!(receiver.session(), Some(*SESSION));
+    }
+
+    fn free_port() -> u16 {
+        UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).unwrap().local_addr().unwrap().port()
+    }
+
+    /// Sends one datagram to a group on loopback, or to one address.
+    fn send(datagram: &[u8], to: SocketAddr) -> io::Result<()> {
+        let sender = Socket::new(Domain::IPV4, Type::DGRAM, Some(Protocol::UDP))?;
+        sender.bind(&SocketAddr::from((Ipv4Addr::LOCALHOST, 0)).into())?;
+        sender.set_multicast_if_v4(&Ipv4Addr::LOCALHOST)?;
+        UdpSocket::from(sender).send_to(datagram, to).map(drop)
+    }
+
+    fn open(feed: FeedSource) -> FeedReceiver {
+        let config = FeedReceiverConfig {
+            feed,
+            requests_to: Some(SocketAddr::from((Ipv4Addr::LOCALHOST, free_port()))),
+            expected: 1,
+            limits: ReceiverLimits::default(),
+        };
+        FeedReceiver::open(&config).unwrap()
+    }
+
+    fn wait_for_one(receiver: &mut FeedReceiver) -> usize {
+        for _ in 0..2_000 {
+            let delivered = receiver.poll(0, &mut |_, _| {}).unwrap();
+            if delivered > 0 {
+                return delivered;
+            }
+            thread::sleep(Duration::from_millis(1));
+        }
+        0
+    }
+
+    /// The feed comes in where it is sent to one address of ours.
+    #[test]
+    fn unicast_feed_comes_in() {
+        let mut receiver = open(FeedSource::Unicast((Ipv4Addr::LOCALHOST, 0).into()));
+        assert!(receiver.receive_buffer_granted() > 0);
+        send(&packet(1, &[b"one"]), receiver.local_address().unwrap()).unwrap();
+        assert_eq!(wait_for_one(&mut receiver), 1);
+    }
+
+    /// Two receivers on one machine both get what is sent to their group on loopback.
+    #[test]
+    fn multicast_feed_comes_in_twice() {
+        let group = SocketAddrV4::new(Ipv4Addr::new(239, 255, 77, 1), free_port());
+        if let Err(error) = multicast_works(SocketAddrV4::new(*group.ip(), free_port())) {
+            eprintln!("skipped: no multicast on loopback here: {error}");
+            return;
+        }
+        let feed = FeedSource::Multicast { group, interface: Ipv4Addr::LOCALHOST };
+        let mut receivers = [open(feed), open(feed)];
+        send(&packet(1, &[b"one"]), group.into()).unwrap();
+        for receiver in &mut receivers {
+            assert_eq!(wait_for_one(receiver), 1, "nothing came from {feed}");
+        }
+    }
+
+    /// Whether the system does it, found out without what is tested.
+    fn multicast_works(group: SocketAddrV4) -> io::Result<()> {
+        let socket = UdpSocket::bind(group)?;
+        socket.join_multicast_v4(group.ip(), &Ipv4Addr::LOCALHOST)?;
+        socket.set_read_timeout(Some(Duration::from_millis(500)))?;
+        send(b"?", group.into())?;
+        socket.recv(&mut [0; 1]).map(drop)
+    }
+}

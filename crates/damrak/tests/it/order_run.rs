@@ -1,0 +1,537 @@
+//! Order files through the whole pipeline: the same results in every layout.
+
+use std::{fs, path::Path, process::Command, thread};
+
+use journal::{Durability, Folder, Options};
+use lab::order_file::{
+    BalanceFile, FileWriter, Instruments, OrderFile,
+    generate::Profile,
+    origin::{OriginCounts, OriginReplay},
+};
+use lab::order_run::{self, Grouping, LOOK_INTERVAL, Results, RingSlots, RunOptions};
+use market::{DeclineReason, RejectReason};
+use serde_json::Value;
+use sha2::{Digest, Sha256};
+use venue::{clock::SystemClock, recovery};
+
+const LAYOUTS: [&str; 5] = [
+    "single",
+    "edge",
+    "halves",
+    "pipeline",
+    "source+ledger | sequencer+reporter | engine+journaler",
+];
+
+/// Writes what a profile gives into a folder.
+fn generate(folder: &Path, profile: &str, seed: u64, orders: u64) {
+    let profile = Profile::from_name(profile).unwrap();
+    let file = |name: &str| FileWriter::create(&folder.join(name)).unwrap();
+    let mut orders_file = file("orders.csv.gz");
+    profile.write_orders(seed, orders, &mut orders_file).unwrap();
+    orders_file.finish().unwrap();
+    let mut balances = file("balances.csv");
+    profile.write_balances(&mut balances).unwrap();
+    balances.finish().unwrap();
+    let mut instruments = file("instruments.csv");
+    profile.write_instruments(&mut instruments).unwrap();
+    instruments.finish().unwrap();
+}
+
+fn options(folder: &Path, layout: &str, journal: &str) -> RunOptions {
+    RunOptions {
+        orders: folder.join("orders.csv.gz"),
+        balances: None,
+        instruments: Some(folder.join("instruments.csv")),
+        grouping: layout.parse::<Grouping>().unwrap(),
+        shards: 1,
+        idle: None,
+        durability: Durability::Written,
+        journal: folder.join(journal),
+        out: None,
+        origin_rounding: false,
+        slots: None,
+    }
+}
+
+fn run(options: &RunOptions) -> Results {
+    let started = order_run::start(options, SystemClock::start()).unwrap();
+    while !started.is_over() {
+        thread::sleep(LOOK_INTERVAL);
+    }
+    let results = started.finish(options).unwrap_or_else(|failure| panic!("{failure}"));
+    fs::remove_dir_all(&options.journal).unwrap();
+    results
+}
+
+/// All that must be equal of two runs.
+fn equal_part(results: &Results) -> Value {
+    let mut json = results.to_json();
+    for of_this_run in ["layout", "seconds", "commands_per_second"] {
+        json.as_object_mut().unwrap().remove(of_this_run);
+    }
+    json
+}
+
+/// Every kind of order on a hundred instruments, on one thread, on two, on six: the same counts,
+/// trades, books and state, also through rings so small that every one of them fills.
+#[test]
+fn layouts_give_the_same_results() {
+    let folder = tempfile::tempdir().unwrap();
+    generate(folder.path(), "many", 5, 20_000);
+    let expected = equal_part(&run(&options(folder.path(), "single", "first")));
+    assert_eq!(expected["rows"], 26_992, "{expected}");
+    assert!(expected["trades"].as_u64() > Some(8_000), "{expected}");
+    assert!(expected["modifies"]["effective"].as_u64() > Some(200), "{expected}");
+    let replaces = &expected["replaces"];
+    assert!(replaces["effective"].as_u64() > Some(500), "{expected}");
+    assert!(expected["cancels"]["not_found"].as_u64() > Some(2_000), "{expected}");
+    for layout in LAYOUTS {
+        for slots in [None, Some(RingSlots { submissions: 64, inputs: 64, outputs: 64 })] {
+            let options = RunOptions { slots, ..options(folder.path(), layout, "journal") };
+            assert_eq!(equal_part(&run(&options)), expected, "{layout} {slots:?}");
+        }
+    }
+}
+
+/// With money, on one thread, on two, on six: the same balances too, and they are what the
+/// ledger's entries alone give, which the run itself compares with the core's.
+#[test]
+fn layouts_give_the_same_balances() {
+    let folder = tempfile::tempdir().unwrap();
+    generate(folder.path(), "many", 6, 20_000);
+    let paid = |layout: &str, slots| RunOptions {
+        balances: Some(folder.path().join("balances.csv")),
+        slots,
+        ..options(folder.path(), layout, "journal")
+    };
+    let expected = equal_part(&run(&paid("single", None)));
+    assert!(expected["sha256"]["balances"].is_string());
+    assert!(expected["ledger_entries"].as_u64() > Some(40_000), "{}", expected["ledger_entries"]);
+    for layout in LAYOUTS {
+        for slots in [None, Some(RingSlots { submissions: 64, inputs: 64, outputs: 64 })] {
+            let found = equal_part(&run(&paid(layout, slots)));
+            assert!(found == expected, "{layout} {slots:?}");
+        }
+    }
+}
+
+/// Orders that wait, follow the market and show a part, paid for, on one thread and on more: the same
+/// of everything.
+#[test]
+fn layouts_give_the_same_of_orders_that_are_told_something() {
+    let folder = tempfile::tempdir().unwrap();
+    generate(folder.path(), "told", 7, 20_000);
+    let paid = |layout: &str| RunOptions {
+        balances: Some(folder.path().join("balances.csv")),
+        ..options(folder.path(), layout, "journal")
+    };
+    let expected = equal_part(&run(&paid("single")));
+    assert!(expected["trades"].as_u64() > Some(5_000), "{expected}");
+    for layout in LAYOUTS {
+        assert!(equal_part(&run(&paid(layout))) == expected, "{layout}");
+    }
+}
+
+/// Writes the orders of [`generate`] again with moves between three shards among them: each
+/// participant moves some of what is paid with now and then, and sometimes more than it has.
+fn with_moves(folder: &Path, profile: &str, seed: u64, orders: u64) {
+    let mut text = Vec::new();
+    Profile::from_name(profile).unwrap().write_orders(seed, orders, &mut text).unwrap();
+    let text = String::from_utf8(text).unwrap();
+    let mut lines = text.lines();
+    let header = lines.next().unwrap();
+    let columns: Vec<&str> = header.split(',').collect();
+    let place_of = |name: &str| columns.iter().position(|column| *column == name).unwrap();
+    let (participant, action) = (place_of("user_id"), place_of("action"));
+    let mut moved = format!("{header},asset,amount,shard,to_shard\n");
+    for (number, line) in lines.enumerate() {
+        moved.push_str(&format!("{line},,,,\n"));
+        if number % 40 == 7 {
+            let name = line.split(',').nth(participant).unwrap();
+            let mut fields = vec![""; columns.len()];
+            (fields[participant], fields[action]) = (name, "move");
+            let amount = if number % 400 == 7 { u64::MAX } else { 1_000 };
+            let (from, to) = (number / 40 % 3 + 1, (number / 40 + 1) % 3 + 1);
+            moved.push_str(&format!("{},EUR,{amount},{from},{to}\n", fields.join(",")));
+        }
+    }
+    fs::write(folder.join("moves.csv"), moved).unwrap();
+}
+
+/// Three cores with some of the instruments each, and money that goes from one to another: every
+/// shard comes to the same state in every layout, also through small rings; its journal alone comes
+/// to it too; and what is there of each asset is what came in.
+#[test]
+fn shards_give_the_same_results_in_every_layout() {
+    let folder = tempfile::tempdir().unwrap();
+    generate(folder.path(), "many", 7, 8_000);
+    with_moves(folder.path(), "many", 7, 8_000);
+    let sharded = |layout: &str, slots| RunOptions {
+        orders: folder.path().join("moves.csv"),
+        balances: Some(folder.path().join("balances.csv")),
+        shards: 3,
+        slots,
+        ..options(folder.path(), layout, "journal")
+    };
+    let first = sharded("single", None);
+    let started = order_run::start(&first, SystemClock::start()).unwrap();
+    while !started.is_over() {
+        thread::sleep(LOOK_INTERVAL);
+    }
+    let results = started.finish(&first).unwrap_or_else(|failure| panic!("{failure}"));
+    for (shard, number) in results.shards.iter().zip(1..) {
+        let storage = Box::new(Folder::new(first.journal.join(format!("shard-{number}"))));
+        let options = Options::new(0, 0);
+        let (engine, _, report) = recovery::recover(storage, &options, &mut |_| ()).unwrap();
+        assert_eq!(report.last_sequence, shard.inputs);
+        assert_eq!(engine.state_hash(), shard.state_hash, "shard {number}");
+    }
+    fs::remove_dir_all(&first.journal).unwrap();
+    let declined = &results.counts.declined;
+    assert!(declined[&DeclineReason::InsufficientBalance] >= 20, "{declined:?}");
+    let expected = equal_part(&results);
+    assert_eq!(expected["shards"].as_array().map(Vec::len), Some(3), "{expected}");
+    assert!(expected["trades"].as_u64() > Some(2_000), "{expected}");
+    for layout in LAYOUTS {
+        for slots in [None, Some(RingSlots { submissions: 64, inputs: 64, outputs: 64 })] {
+            let found = equal_part(&run(&sharded(layout, slots)));
+            assert!(found == expected, "{layout} {slots:?}");
+        }
+    }
+}
+
+/// What nobody has to pay for comes to the same books on one core and on four, whatever each of them
+/// has; and a file that asks for what there is not says where.
+#[test]
+fn shards_change_nothing_where_nothing_is_paid() {
+    let folder = tempfile::tempdir().unwrap();
+    generate(folder.path(), "many", 8, 8_000);
+    let one = run(&options(folder.path(), "single", "journal"));
+    let four = run(&RunOptions { shards: 4, ..options(folder.path(), "single", "journal") });
+    assert_eq!(one.book_sha256, four.book_sha256);
+    assert_eq!(one.counts, four.counts);
+    assert_eq!(four.shards.iter().map(|shard| shard.instruments).collect::<Vec<_>>(), [25; 4]);
+
+    with_moves(folder.path(), "many", 8, 8_000);
+    let path = folder.path().join("moves.csv");
+    let asked = RunOptions { orders: path, shards: 2, ..options(folder.path(), "single", "other") };
+    let started = order_run::start(&asked, SystemClock::start()).unwrap();
+    while !started.is_over() {
+        thread::sleep(LOOK_INTERVAL);
+    }
+    let failure = started.finish(&asked).map(|_| "done").unwrap_err().to_string();
+    assert!(failure.contains("a shard from 1 to 2"), "{failure}");
+}
+
+/// The slow replay and the pipeline agree on every count, trade, resting order and balance of
+/// generated files in which sellers run dry; without the origin's rounding nothing is stranded.
+#[test]
+fn pipeline_agrees_with_the_slow_replay() {
+    for seed in 1..=3 {
+        let folder = tempfile::tempdir().unwrap();
+        generate(folder.path(), "origin", seed, 30_000);
+        // A tenth of what the profile gives, so that sellers run dry in a short file as well.
+        let path = folder.path().join("balances.csv");
+        let text = fs::read_to_string(&path).unwrap().replace(",1,10000000000,", ",1,300000000,");
+        fs::write(&path, text).unwrap();
+        let (counts, lines) = replay(folder.path());
+        assert!(counts.rejected > 1_000 && counts.not_found > 1_000, "{counts:?}");
+        let out = folder.path().join("out");
+        let paid = RunOptions {
+            balances: Some(path),
+            instruments: None,
+            out: Some(out.clone()),
+            origin_rounding: true,
+            ..options(folder.path(), "single", "journal")
+        };
+        let results = run(&paid);
+        assert_eq!(
+            (results.counts.accepted, results.rejected(), results.counts.canceled),
+            (counts.accepted, counts.rejected, counts.canceled),
+            "seed {seed}"
+        );
+        assert_eq!(results.not_found(), counts.not_found);
+        assert_eq!(
+            (results.traded().trades, results.traded().self_trades),
+            (counts.trades, counts.self_trades)
+        );
+        let written = |name: &str| {
+            let text = fs::read_to_string(out.join(name)).unwrap();
+            text.split_once('\n').expect("a header").1.to_owned()
+        };
+        assert!(lines.trades == written("trades.csv"), "seed {seed}: other trades");
+        assert!(lines.book == written("book.csv"), "seed {seed}: another book");
+        assert!(lines.balances == written("balances.csv"), "seed {seed}: other balances");
+
+        run(&RunOptions { origin_rounding: false, ..paid });
+        let exact = written("balances.csv");
+        assert!(lines.balances != exact, "seed {seed}: nothing was stranded in the first place");
+        let reserved = |text: &str| -> u64 {
+            text.lines().map(|line| line.rsplit(',').next().unwrap().parse::<u64>().unwrap()).sum()
+        };
+        assert!(reserved(&exact) < reserved(&lines.balances));
+    }
+}
+
+/// What the slow replay says, in the lines of a run.
+struct Lines {
+    trades: String,
+    book: String,
+    balances: String,
+}
+
+fn replay(folder: &Path) -> (OriginCounts, Lines) {
+    let instruments = Instruments::default();
+    let lot = instruments.all()[0].base_units_per_lot();
+    let mut file = BalanceFile::open(&folder.join("balances.csv")).unwrap();
+    let mut opening = Vec::new();
+    while let Some(balance) = file.next_balance().unwrap() {
+        opening.push(balance);
+    }
+    let mut replay = OriginReplay::new(&instruments, Some(&opening));
+    let mut trades = String::new();
+    let mut file = OrderFile::open(&folder.join("orders.csv.gz"), instruments).unwrap();
+    while let Some(row) = file.next_row().unwrap() {
+        replay.apply(&row, &mut |trade| {
+            let (taker, maker, price) = (trade.taker, trade.maker, trade.price);
+            trades.push_str(&format!("{taker},{maker},{price},{}\n", trade.quantity * lot));
+        });
+    }
+    let book = replay.book().map(|order| {
+        let side = if order.side.is_buy() { "buy" } else { "sell" };
+        let (id, name) = (order.order_id, order.participant);
+        format!("{id},{name},{side},{},{}\n", order.price, order.leaves * lot)
+    });
+    let mut rows: Vec<_> = replay
+        .balances()
+        .map(|(name, is_base, balance)| {
+            let number: u64 = name.as_str().parse().unwrap();
+            (number, if is_base { 1 } else { 2 }, balance.available, balance.reserved)
+        })
+        .collect();
+    rows.sort_unstable();
+    let balances = rows.iter().map(|(name, asset, available, reserved)| {
+        format!("{name},{asset},{available},{reserved}\n")
+    });
+    (replay.counts(), Lines { trades, book: book.collect(), balances: balances.collect() })
+}
+
+/// A public file comes to the published hashes in every layout. The larger one, and more runs, are
+/// the step `orders` of `cargo x ci`.
+#[test]
+fn public_file_comes_to_the_published_results() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let folder = root.join("../shared/data/zerox/100k");
+    if !folder.is_dir() {
+        eprintln!("skipped: there is no {}", folder.display());
+        return;
+    }
+    let published = fs::read_to_string(folder.join("expected_summary.txt")).unwrap();
+    let place = tempfile::tempdir().unwrap();
+    for layout in LAYOUTS {
+        let results = run(&RunOptions {
+            orders: folder.join("orders.csv.gz"),
+            balances: Some(folder.join("balances_init.csv")),
+            instruments: None,
+            origin_rounding: true,
+            ..options(place.path(), layout, "journal")
+        });
+        assert_eq!((results.counts.accepted, results.traded().trades), (100_000, 47_886));
+        let balances = results.balances_sha256.as_deref().unwrap();
+        let trades = results.trades_sha256.as_ref().expect("there is one shard");
+        for hash in [trades, &results.book_sha256, balances] {
+            assert!(published.contains(hash), "{layout}: {hash} is not in\n{published}");
+        }
+    }
+}
+
+/// From the command line: what is generated is run, tells its results as JSON, and leaves files
+/// whose lines have the hashes that were told.
+#[test]
+fn generated_files_are_run_from_the_command_line() {
+    let folder = tempfile::tempdir().unwrap();
+    let damrak = |arguments: &[&str]| -> Value {
+        let output = Command::new(env!("CARGO_BIN_EXE_damrak"))
+            .current_dir(folder.path())
+            .args(arguments)
+            .output()
+            .unwrap();
+        let told = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(0), "{arguments:?}: {told}");
+        serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("{error}: {told}"))
+    };
+    let generated = damrak(&[
+        "generate",
+        "--orders",
+        "5000",
+        "--seed",
+        "9",
+        "--out",
+        "o.csv.gz",
+        "--balances",
+        "b.csv",
+        "--json",
+    ]);
+    assert_eq!((&generated["orders"], &generated["rows"]), (&5_000.into(), &6_500.into()));
+    let again =
+        damrak(&["generate", "--orders", "5000", "--seed", "9", "--out", "p.csv", "--json"]);
+    assert_eq!(again["rows"], 6_500);
+    let run = |orders: &str, layout: &str| {
+        let of_run = ["--balances", "b.csv", "--layout", layout, "--out", layout, "--json"];
+        damrak(&[&["run", orders], of_run.as_slice()].concat())
+    };
+    let (packed, plain) = (run("o.csv.gz", "single"), run("p.csv", "pipeline"));
+    for key in ["state_hash", "sha256", "trades", "places", "cancels", "instruments"] {
+        assert_eq!(packed[key], plain[key], "{key}");
+    }
+    assert_eq!(packed["rows"], 6_500);
+    for name in ["trades", "book", "balances"] {
+        let text =
+            fs::read_to_string(folder.path().join("single").join(name).with_extension("csv"))
+                .unwrap();
+        let lines = text.split_once('\n').expect("a header").1;
+        let hash =
+            Sha256::digest(lines).iter().map(|byte| format!("{byte:02x}")).collect::<String>();
+        assert_eq!(packed["sha256"][name], hash, "{name}");
+    }
+    let ledger = fs::read_to_string(folder.path().join("single/ledger.csv")).unwrap();
+    let entries = packed["ledger_entries"].as_u64().unwrap() as usize;
+    assert_eq!(ledger.lines().count(), entries + 1, "a header and a line an entry");
+
+    let bench = damrak(&["bench", "pipeline", "--orders", "2000", "--runs", "1", "--json"]);
+    let file = &bench["files"][0];
+    let layouts = file["layouts"].as_array().unwrap();
+    assert_eq!(layouts.len(), 4);
+    for layout in layouts {
+        assert_eq!(layout["state_hash"], file["core"]["state_hash"]);
+        assert!(layout["commands_per_second"].as_f64() > Some(0.0));
+        let times = &layout["ns_per_command"];
+        assert!(times["p50"].as_u64() > Some(0), "{times}");
+        assert!(times["p50"].as_u64() <= times["p999"].as_u64(), "{times}");
+        let rings: Vec<_> = layout["rings"].as_array().unwrap().iter().collect();
+        assert_eq!(rings.len(), 3);
+        assert!(rings.iter().all(|ring| ring["batch_max"].as_u64() > Some(0)), "{rings:?}");
+    }
+}
+
+/// What the exchange refuses is counted by reason and changes nothing: numbers used twice, cancels
+/// of another's order, quantities and prices that cannot be, orders of who has nothing, and costs
+/// beyond every balance. What everybody has in all is what was brought in.
+#[test]
+fn refused_orders_are_counted_and_change_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name);
+    let most = u64::MAX;
+    fs::write(
+        path("balances.csv"),
+        format!("user_id,asset_id,avail\n1,2,10000\n2,1,{most}\n3,2,{most}\n4,2,{most}\n"),
+    )
+    .unwrap();
+    fs::write(
+        path("orders.csv"),
+        "order_id,user_id,action,side,price,qty\n\
+         1,1,place,buy,10.00,1\n\
+         1,1,place,buy,11.00,1\n\
+         1,2,cancel,,,\n\
+         7,1,cancel,,,\n\
+         2,1,place,buy,10.00,0\n\
+         3,1,place,buy,0.00,1\n\
+         4,1,place,buy,99.00,1\n\
+         5,1,place,sell,10.00,0.000001\n\
+         6,9,place,buy,10.00,1\n\
+         7,3,place,buy,18446744073709.55,18446744073\n\
+         8,3,place,buy,19999999.00,268.435455\n\
+         9,4,place,buy,19999999.01,1\n\
+         10,2,place,sell,10.00,0.4\n",
+    )
+    .unwrap();
+    for layout in LAYOUTS {
+        let results = run(&RunOptions {
+            orders: path("orders.csv"),
+            balances: Some(path("balances.csv")),
+            instruments: None,
+            out: Some(path("out")),
+            ..options(folder.path(), layout, "journal")
+        });
+        let rejected: Vec<_> = results.counts.rejected.iter().map(|(r, n)| (*r, *n)).collect();
+        assert_eq!(
+            rejected,
+            [
+                (RejectReason::InvalidQuantity, 2),
+                (RejectReason::InvalidPrice, 2),
+                (RejectReason::InsufficientBalance, 3),
+            ],
+            "{layout}"
+        );
+        assert_eq!((results.duplicates(), results.counts.accepted), (1, 3), "{layout}");
+        assert_eq!((results.counts.canceled, results.not_found()), (0, 2), "{layout}");
+        assert_eq!(results.traded().trades, 1, "{layout}");
+        let balances = fs::read_to_string(path("out").join("balances.csv")).unwrap();
+        // The best bid is the one at 19,999,999.00; it loses 0.4 of its quantity, and what is held
+        // for the rest is rounded down.
+        let (limit, cost) = (1_999_999_900_u64, 799_999_960);
+        let reserved = limit * (268_435_455 - 400_000) / 1_000_000;
+        let expected = [
+            "user_id,asset_id,avail,frozen".to_owned(),
+            "1,1,0,0".to_owned(),
+            "1,2,9000,1000".to_owned(),
+            format!("2,1,{},0", most - 40_000_000),
+            format!("2,2,{cost},0"),
+            "3,1,40000000,0".to_owned(),
+            format!("3,2,{},{reserved}", most - cost - reserved),
+            "4,1,0,0".to_owned(),
+            format!("4,2,{most},0"),
+            "9,1,0,0".to_owned(),
+            "9,2,0,0".to_owned(),
+        ];
+        assert_eq!(balances.lines().collect::<Vec<_>>(), expected, "{layout}");
+    }
+}
+
+/// What is not read as an order stops the run: exit code 2, the place, and the reason.
+#[test]
+fn wrong_rows_are_told_with_their_place() {
+    let folder = tempfile::tempdir().unwrap();
+    let orders = folder.path().join("orders.csv");
+    let balances = folder.path().join("balances.csv");
+    let damrak = |arguments: &[&str]| {
+        let output = Command::new(env!("CARGO_BIN_EXE_damrak"))
+            .arg("run")
+            .arg(&orders)
+            .args(arguments)
+            .output()
+            .unwrap();
+        (output.status.code(), String::from_utf8(output.stderr).unwrap())
+    };
+    let header = "order_id,user_id,side,price,qty";
+    for (rows, expected) in [
+        ("1,1,buy,1.00,x", "line 2, column `quantity`: found `x`, expected a decimal number"),
+        ("1,1,buy,1.00,1\n1,1,buy,1.00", "line 3: found 4 fields in `1,1,buy,1.00`, expected 5"),
+    ] {
+        fs::write(&orders, format!("{header}\n{rows}\n")).unwrap();
+        let (code, told) = damrak(&["--layout", "pipeline"]);
+        assert_eq!(code, Some(2), "{told}");
+        assert!(told.contains(expected), "{told}");
+        assert!(told.starts_with(&format!("error: {}", orders.display())), "{told}");
+    }
+    fs::write(&orders, format!("{header}\n1,1,buy,1.00,1\n")).unwrap();
+    fs::write(&balances, "user_id,asset_id,avail\n1,3,5\n").unwrap();
+    let (code, told) = damrak(&["--balances", balances.to_str().unwrap()]);
+    assert_eq!(code, Some(2), "{told}");
+    assert!(told.contains("line 2, column `asset`: found `3`, expected an asset of an"), "{told}");
+    let (code, told) = damrak(&["--rounding", "origin"]);
+    assert_eq!(code, Some(2), "{told}");
+    assert!(told.contains("there is no --balances"), "{told}");
+    let (code, told) = damrak(&["--layout", "both"]);
+    assert_eq!(code, Some(2), "{told}");
+    let (code, told) = damrak(&["--balances", "there/is/none"]);
+    assert_eq!(code, Some(2), "{told}");
+    assert!(told.contains("cannot open there/is/none: No such file"), "{told}");
+
+    let journal = folder.path().join("journal");
+    let kept = ["--journal", journal.to_str().unwrap()];
+    assert_eq!(damrak(&kept).0, Some(0));
+    let (code, told) = damrak(&kept);
+    assert_eq!(code, Some(2), "{told}");
+    assert!(told.contains("there is a journal in"), "{told}");
+}

@@ -1,0 +1,477 @@
+//! Matching engines on the same flow: what an operation costs, and whether the trades are right.
+//!
+//! Start at [`Contender`], the way an engine is driven, and [`measure`], which drives several in
+//! turn. Each engine gets the flow in its own words before the clock starts, because in a venue a
+//! command is decoded by somebody else; all of them write their trades into the same list, and the
+//! hash over it is taken after the clock has stopped.
+//!
+//! [`mod@rivals`] lets the engines of others, in programs of their own, take their turns among ours.
+//! [`mod@pipeline`] measures something else: order files through rings, journal and ledger.
+
+pub mod balances;
+pub mod core;
+pub mod environment;
+pub mod journal;
+pub mod matching;
+pub mod model_btree;
+pub mod null;
+pub mod shapes;
+pub mod pipeline;
+pub mod recovery;
+pub mod rivals;
+
+use std::{hint::black_box, path::PathBuf};
+
+use crate::comparison::{Flow, FlowName, Operation, Tally};
+use engine::AHEAD_MAX;
+use os::{InstructionCounter, thread_cpu_ns};
+use serde_json::{Value, json};
+
+use rivals::{RivalError, Rivals};
+use venue::clock::SystemClock;
+
+/// An engine under measurement.
+pub trait Contender: Sized {
+    /// One call of the engine, in its own words. An operation is one step or several.
+    type Step;
+
+    /// As it is printed.
+    const NAME: &'static str;
+
+    /// An empty engine, ready for the symbols and users of this flow.
+    fn new(flow: &Flow) -> Self;
+
+    /// Puts an operation into the engine's words.
+    fn steps(&mut self, operation: &Operation, steps: &mut Vec<Self::Step>);
+
+    /// Looks at what the next steps will need, up to [`AHEAD_MAX`] of them: part of what is measured.
+    /// An engine that cannot look ahead does nothing.
+    fn look_ahead(&self, _steps: &[Self::Step]) {}
+
+    /// Does one step; this is what is measured.
+    fn apply(&mut self, step: &Self::Step, trades: &mut Vec<Trade>);
+
+    /// The flow's name for an order that a trade of this engine names.
+    fn flow_order_id(&self, order_id: u64) -> u64 {
+        order_id
+    }
+}
+
+/// A trade as an engine tells it.
+#[derive(Clone, Copy, Debug)]
+pub struct Trade {
+    /// The resting order, as the engine names it.
+    pub maker: u64,
+    /// The incoming order, as the engine names it.
+    pub taker: u64,
+    /// Lots.
+    pub quantity: u32,
+    /// Ticks.
+    pub price: u32,
+}
+
+/// How an engine is measured, whatever its words are.
+#[derive(Clone, Copy, Debug)]
+pub struct Entrant {
+    name: &'static str,
+    run: fn(&Flow, &Tally) -> Run,
+    latency: fn(&Flow, &Tally, &SystemClock, usize) -> Latency,
+}
+
+impl Entrant {
+    /// The entrant that drives `C`.
+    #[must_use]
+    pub const fn of<C: Contender>() -> Self {
+        Self { name: C::NAME, run: run::<C>, latency: latencies::<C> }
+    }
+
+    /// As it is printed.
+    #[must_use]
+    pub const fn name(&self) -> &'static str {
+        self.name
+    }
+}
+
+/// Those that the program has in itself: the core's book alone, the whole core, a plain book to
+/// compare with, and the floor, which does nothing.
+pub const ENTRANTS: [Entrant; 5] = [
+    Entrant::of::<matching::Matching>(),
+    Entrant::of::<core::Core>(),
+    Entrant::of::<balances::Balances>(),
+    Entrant::of::<model_btree::ModelBTree>(),
+    Entrant::of::<null::Null>(),
+];
+
+/// What to measure.
+#[derive(Clone, Copy, Debug)]
+pub struct Options {
+    /// See [`Flow::generate`].
+    pub seed: u64,
+    /// See [`Flow::generate`].
+    pub divisor: u64,
+    /// How often each engine gets each flow, in turn with the others.
+    pub runs: usize,
+}
+
+/// One engine on one flow.
+#[derive(Clone, Debug)]
+pub struct Row {
+    /// The engine.
+    pub engine: String,
+    /// CPU time of the thread for an operation, in nanoseconds, one number a run.
+    pub ns_per_op: Vec<f64>,
+    /// Instructions outside the kernel for an operation, of the run that took the fewest; `None` where
+    /// the machine does not count them.
+    pub instructions_per_op: Option<f64>,
+    /// What came of the flow.
+    pub tally: Tally,
+    /// Whether that is what had to come of it. The floor does nothing, so it is not asked.
+    pub agrees: Option<bool>,
+    /// Of an operation, measured one by one in a run of their own.
+    pub latency: Latency,
+    /// Whether it is the engine of others, in a program of its own.
+    pub rival: bool,
+}
+
+/// Percentiles of the time of an operation, in nanoseconds, the timer's own included.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Latency {
+    /// Half of the operations took no longer.
+    pub p50_ns: u32,
+    /// 99 in 100 took no longer.
+    pub p99_ns: u32,
+    /// 999 in 1,000 took no longer.
+    pub p999_ns: u32,
+    /// The slowest.
+    pub max_ns: u32,
+    /// The same of all runs, where of each operation the shortest counts: without what the machine did
+    /// to one of them. Rivals have one run.
+    pub least: Least,
+}
+
+/// Percentiles of the shortest time of each operation.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Least {
+    /// Half of the operations took no longer.
+    pub p50_ns: u32,
+    /// 999 in 1,000 took no longer.
+    pub p999_ns: u32,
+}
+
+/// A flow and what every engine made of it.
+#[derive(Clone, Debug)]
+pub struct FlowReport {
+    /// Which flow.
+    pub flow: FlowName,
+    /// Operations measured in a run.
+    pub operations: usize,
+    /// Operations before the clock.
+    pub prefill: usize,
+    /// What must come of it.
+    pub expected: Tally,
+    /// One an engine.
+    pub rows: Vec<Row>,
+}
+
+/// Single operations are timed in so many runs, or in fewer if there are fewer.
+const LATENCY_RUNS: usize = 5;
+
+/// What became of one run.
+struct Run {
+    cpu_ns: u64,
+    /// `None` where the machine does not count them.
+    instructions: Option<u64>,
+    tally: Tally,
+}
+
+/// Drives every engine over a flow, and those of the programs at `rivals`: all in turn, so that what
+/// else the machine does disturbs them alike.
+///
+/// # Errors
+/// See [`RivalError`].
+pub fn measure(
+    name: FlowName,
+    options: &Options,
+    entrants: &[Entrant],
+    rivals: &[PathBuf],
+) -> Result<FlowReport, RivalError> {
+    let (flow, expected) = Flow::generate(name, options.seed, options.divisor);
+    let mut rivals = Rivals::start(name, &flow, rivals)?;
+    let operations = flow.split().1.len();
+    let row = |engine: String, rival: bool| Row {
+        agrees: (engine != null::NAME).then_some(true),
+        engine,
+        ns_per_op: Vec::new(),
+        instructions_per_op: None,
+        tally: Tally::default(),
+        latency: Latency::default(),
+        rival,
+    };
+    let own = entrants.iter().map(|entrant| row(entrant.name.to_owned(), false));
+    let mut rows: Vec<Row> = own.chain(rivals.engines().map(|engine| row(engine, true))).collect();
+    for _ in 0..options.runs {
+        let (own_rows, rival_rows) = rows.split_at_mut(entrants.len());
+        for (entrant, row) in entrants.iter().zip(own_rows) {
+            let run = (entrant.run)(&flow, &expected);
+            let an_operation = |count: u64| count as f64 / operations.max(1) as f64;
+            let instructions = run.instructions.map(an_operation);
+            row.add(an_operation(run.cpu_ns), instructions, run.tally, run.tally == expected);
+        }
+        for (turn, row) in rivals.run()?.into_iter().zip(rival_rows) {
+            row.add(turn.ns_per_op, turn.instructions_per_op, turn.tally, turn.agrees(&expected));
+        }
+    }
+    let clock = SystemClock::start();
+    for (entrant, row) in entrants.iter().zip(&mut rows) {
+        row.latency = (entrant.latency)(&flow, &expected, &clock, options.runs.min(LATENCY_RUNS));
+    }
+    for (latency, row) in rivals.latencies()?.into_iter().zip(&mut rows[entrants.len()..]) {
+        row.latency = latency;
+    }
+    Ok(FlowReport { flow: name, operations, prefill: flow.prefill, expected, rows })
+}
+
+/// What reading the clock twice takes, in nanoseconds: the median of many.
+#[must_use]
+pub fn timer_ns() -> u32 {
+    let clock = SystemClock::start();
+    let mut times: Vec<u32> = (0..10_001).map(|_| timed(&clock, || ())).collect();
+    times.sort_unstable();
+    times[times.len() / 2]
+}
+
+/// The flow in the words of an engine.
+struct Prepared<C: Contender> {
+    contender: C,
+    steps: Vec<C::Step>,
+    /// Where the steps of each operation end.
+    ends: Vec<usize>,
+    prefill: usize,
+    trades: Vec<Trade>,
+}
+
+impl<C: Contender> Prepared<C> {
+    /// The engine with the prefill in it.
+    fn new(flow: &Flow, expected: &Tally) -> Self {
+        let mut contender = C::new(flow);
+        let mut steps = Vec::with_capacity(flow.operations.len() * 21 / 20 + 64);
+        let mut ends = Vec::with_capacity(flow.operations.len());
+        for operation in &flow.operations {
+            contender.steps(operation, &mut steps);
+            ends.push(steps.len());
+        }
+        let prefill = flow.prefill.checked_sub(1).map_or(0, |last| ends[last]);
+        // Filled once, so that the run does not pay for the memory of the trades.
+        let mut trades =
+            vec![Trade { maker: 0, taker: 0, quantity: 0, price: 0 }; expected.trades as usize];
+        trades.clear();
+        let mut prepared = Self { contender, steps, ends, prefill, trades };
+        let Self { contender, steps, trades, .. } = &mut prepared;
+        for step in &steps[..prefill] {
+            contender.apply(step, trades);
+        }
+        prepared
+    }
+
+    fn tally(&self) -> Tally {
+        let mut tally = Tally::default();
+        for trade in &self.trades {
+            let [maker, taker] =
+                [trade.maker, trade.taker].map(|it| self.contender.flow_order_id(it));
+            tally.trade(maker, taker, trade.quantity, i64::from(trade.price));
+        }
+        tally
+    }
+}
+
+fn run<C: Contender>(flow: &Flow, expected: &Tally) -> Run {
+    let mut prepared = Prepared::<C>::new(flow, expected);
+    let Prepared { contender, steps, prefill, trades, .. } = &mut prepared;
+    let mut counter = InstructionCounter::start();
+    let mut count = || counter.as_mut().and_then(InstructionCounter::count);
+    let before = count();
+    let started = thread_cpu_ns();
+    measured_steps(contender, &steps[*prefill..], trades);
+    let cpu_ns = thread_cpu_ns() - started;
+    let instructions = before.zip(count()).map(|(before, after)| after - before);
+    Run { cpu_ns, instructions, tally: prepared.tally() }
+}
+
+/// All that is measured, in a function of its own so that a profiler can be told to look at
+/// nothing else (bench/instructions.sh).
+#[inline(never)]
+fn measured_steps<C: Contender>(contender: &mut C, steps: &[C::Step], trades: &mut Vec<Trade>) {
+    for batch in steps.chunks(AHEAD_MAX) {
+        contender.look_ahead(batch);
+        for step in batch {
+            contender.apply(step, trades);
+        }
+    }
+    black_box(trades);
+}
+
+/// The time of each operation in each of the runs.
+fn latencies<C: Contender>(
+    flow: &Flow,
+    expected: &Tally,
+    clock: &SystemClock,
+    runs: usize,
+) -> Latency {
+    let mut times = vec![0; flow.split().1.len()];
+    let mut least = vec![u32::MAX; times.len()];
+    for _ in 0..runs {
+        let mut prepared = Prepared::<C>::new(flow, expected);
+        let Prepared { contender, steps, ends, prefill, trades } = &mut prepared;
+        let mut first = *prefill;
+        for (time, end) in times.iter_mut().zip(&ends[flow.prefill..]) {
+            *time = timed(clock, || {
+                for step in &steps[first..*end] {
+                    contender.apply(step, trades);
+                }
+            });
+            first = *end;
+        }
+        for (least, time) in least.iter_mut().zip(&times) {
+            *least = (*least).min(*time);
+        }
+    }
+    percentiles(times, least)
+}
+
+fn timed(clock: &SystemClock, work: impl FnOnce()) -> u32 {
+    let started = clock.since_start();
+    work();
+    u32::try_from((clock.since_start() - started).as_nanos()).unwrap_or(u32::MAX)
+}
+
+/// Of the last run, and of the shortest of all.
+fn percentiles(mut times: Vec<u32>, mut least: Vec<u32>) -> Latency {
+    times.sort_unstable();
+    least.sort_unstable();
+    let at = |times: &[u32], part: usize, whole: usize| {
+        let index = (times.len() * part / whole).min(times.len().saturating_sub(1));
+        times.get(index).copied().unwrap_or(0)
+    };
+    Latency {
+        p50_ns: at(&times, 1, 2),
+        p99_ns: at(&times, 99, 100),
+        p999_ns: at(&times, 999, 1_000),
+        max_ns: at(&times, 1, 1),
+        least: Least { p50_ns: at(&least, 1, 2), p999_ns: at(&least, 999, 1_000) },
+    }
+}
+
+impl Row {
+    /// The least disturbed run, in nanoseconds an operation.
+    #[must_use]
+    pub fn best(&self) -> f64 {
+        self.ns_per_op.iter().copied().fold(f64::INFINITY, f64::min)
+    }
+
+    /// The middle one of the runs, in nanoseconds an operation.
+    #[must_use]
+    pub fn median(&self) -> f64 {
+        middle(&self.ns_per_op)
+    }
+
+    /// How many times as long the other takes: the middle one of the ratios of the runs that stood
+    /// beside each other.
+    #[must_use]
+    pub fn ratio_of(&self, other: &Self) -> f64 {
+        let pairs = self.ns_per_op.iter().zip(&other.ns_per_op);
+        middle(&pairs.map(|(own, other)| other / own).collect::<Vec<_>>())
+    }
+
+    fn add(&mut self, ns_per_op: f64, instructions: Option<f64>, tally: Tally, agrees: bool) {
+        self.ns_per_op.push(ns_per_op);
+        self.instructions_per_op =
+            self.instructions_per_op.into_iter().chain(instructions).min_by(f64::total_cmp);
+        self.tally = tally;
+        self.agrees = self.agrees.map(|agreed| agreed && agrees);
+    }
+
+    /// As JSON.
+    #[must_use]
+    pub fn to_json(&self) -> Value {
+        json!({
+            "engine": self.engine,
+            "rival": self.rival,
+            "ns_per_op": {"best": self.best(), "median": self.median(), "runs": self.ns_per_op},
+            "instructions_per_op": self.instructions_per_op,
+            "trades": self.tally.trades,
+            "quantity": self.tally.quantity,
+            "hash": format!("{:016x}", self.tally.hash),
+            "agrees": self.agrees,
+            "latency_ns": self.latency.to_json(),
+        })
+    }
+}
+
+impl Latency {
+    /// As JSON.
+    #[must_use]
+    pub fn to_json(&self) -> Value {
+        json!({
+            "p50": self.p50_ns,
+            "p99": self.p99_ns,
+            "p999": self.p999_ns,
+            "max": self.max_ns,
+            "least_p50": self.least.p50_ns,
+            "least_p999": self.least.p999_ns,
+        })
+    }
+}
+
+impl FlowReport {
+    /// The fastest engine of others that makes the right trades: the one that takes the fewest times
+    /// as long as our first.
+    #[must_use]
+    pub fn best_rival(&self) -> Option<&Row> {
+        let own = self.rows.first()?;
+        let rivals = self.rows.iter().filter(|row| row.rival && row.agrees == Some(true));
+        rivals.min_by(|one, other| own.ratio_of(one).total_cmp(&own.ratio_of(other)))
+    }
+
+    /// As JSON.
+    #[must_use]
+    pub fn to_json(&self) -> Value {
+        json!({
+            "flow": self.flow.name(),
+            "operations": self.operations,
+            "prefill": self.prefill,
+            "expected": {
+                "trades": self.expected.trades,
+                "hash": format!("{:016x}", self.expected.hash),
+            },
+            "rows": self.rows.iter().map(Row::to_json).collect::<Vec<_>>(),
+        })
+    }
+}
+
+/// All of it as one JSON object, the same for our engines and for those of others.
+#[must_use]
+pub fn summary(
+    reports: &[FlowReport],
+    options: &Options,
+    environment: &Value,
+    timer_ns: u32,
+) -> Value {
+    json!({
+        "schema": "damrak/bench-book/1",
+        "seed": options.seed,
+        "divisor": options.divisor,
+        "runs": options.runs,
+        "timer_ns": timer_ns,
+        "environment": environment,
+        "flows": reports.iter().map(FlowReport::to_json).collect::<Vec<_>>(),
+    })
+}
+
+fn middle(numbers: &[f64]) -> f64 {
+    let mut sorted = numbers.to_vec();
+    sorted.sort_unstable_by(f64::total_cmp);
+    match sorted.len() {
+        0 => f64::NAN,
+        len => (sorted[(len - 1) / 2] + sorted[len / 2]) / 2.0,
+    }
+}

@@ -1,0 +1,31 @@
+//! The floor: what driving costs if the engine does nothing.
+
+use std::hint::black_box;
+
+use crate::comparison::{Flow, Operation};
+
+use super::{Contender, Trade};
+
+pub(super) const NAME: &str = "null";
+
+/// Looks at each operation and does nothing.
+#[derive(Debug)]
+pub struct Null;
+
+impl Contender for Null {
+    type Step = Operation;
+
+    const NAME: &'static str = NAME;
+
+    fn new(_: &Flow) -> Self {
+        Self
+    }
+
+    fn steps(&mut self, operation: &Operation, steps: &mut Vec<Operation>) {
+        steps.push(*operation);
+    }
+
+    fn apply(&mut self, operation: &Operation, _: &mut Vec<Trade>) {
+        black_box(operation.order_id);
+    }
+}

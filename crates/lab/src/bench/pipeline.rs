@@ -1,0 +1,443 @@
+//! An order file through the pipeline in every layout, and through the core alone.
+//!
+//! Start at [`measure`]. The commands are read before the clock starts. What is measured is a run
+//! as `damrak run` does it, with journal and ledger, but without files and the hashing of lines.
+//! A first run goes as fast as the rings take it, each command published by itself; a second one
+//! goes as fast up to the last commands, and then waits after each until all is taken that came of
+//! it, which says how long one command takes that meets nobody on its way.
+
+use std::{
+    fs,
+    num::NonZero,
+    path::{Path, PathBuf},
+    sync::{Arc, Mutex},
+    thread,
+};
+
+use crate::order_file::{BalanceFile, Instruments, OrderFile, generate::Profile};
+use engine::{AHEAD_MAX, Emit, Engine};
+use gateway::Submission;
+use journal::Durability;
+use market::{Event, Input, Output, Sequence, Timestamp};
+use os::thread_cpu_ns;
+use ring::{AgentError, IdleStrategy, RingReport};
+use serde_json::{Value, json};
+
+use crate::order_run::{
+    self, Counted, FileRows, Grouping, LOOK_INTERVAL, LedgerSink, Pace, RingSlots, Routed, Rows,
+    Setup, Shards, Sink, Wiring, file_failure, submission, take_out,
+};
+use venue::{clock::SystemClock, failure::Failure};
+
+/// So many commands at the end of a file are timed one by one.
+const ONE_AT_A_TIME: usize = 50_000;
+
+/// What to measure.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// In which layouts.
+    pub layouts: Vec<(String, Grouping)>,
+    /// How often, the layouts in turn.
+    pub runs: usize,
+    /// What is promised of a command before what came of it is told.
+    pub durability: Durability,
+    /// How a thread waits; by the number of cores and threads if not said.
+    pub idle: Option<IdleStrategy>,
+    /// Where journals go while a run lasts.
+    pub scratch: PathBuf,
+    /// Of the rings; by the number of threads if not said.
+    pub slots: Option<RingSlots>,
+}
+
+/// A file of orders, read.
+pub struct Prepared {
+    name: String,
+    rows: Arc<[Routed]>,
+    instruments: Instruments,
+}
+
+/// One layout on one file.
+#[derive(Clone, Debug)]
+pub struct Row {
+    /// As it was asked for.
+    pub layout: String,
+    /// Threads in it.
+    pub threads: usize,
+    /// One figure a run.
+    pub commands_per_second: Vec<f64>,
+    /// CPU time of all threads for a command, one figure a run.
+    pub cpu_ns_per_command: Vec<f64>,
+    /// Of a command that meets nobody on its way, sorted.
+    pub times_ns: Vec<u64>,
+    /// The largest batches and occupancies of the fastest run.
+    pub rings: Vec<RingReport>,
+    /// After the last command.
+    pub state_hash: u64,
+}
+
+/// The core alone.
+#[derive(Clone, Debug)]
+pub struct CoreRow {
+    /// One figure a run.
+    pub commands_per_second: Vec<f64>,
+    /// Events in all.
+    pub events: u64,
+    /// After the last command.
+    pub state_hash: u64,
+}
+
+/// What came of a file.
+#[derive(Clone, Debug)]
+pub struct Report {
+    /// The file.
+    pub name: String,
+    /// How many commands it is.
+    pub commands: usize,
+    /// The core alone.
+    pub core: CoreRow,
+    /// One a layout.
+    pub rows: Vec<Row>,
+}
+
+/// Reads `orders.csv.gz` and `balances_init.csv`, or `balances.csv`, of a folder.
+///
+/// # Errors
+/// They cannot be read, or make no sense.
+pub fn prepare_folder(folder: &Path) -> Result<Prepared, Failure> {
+    let either = |names: [&str; 2]| {
+        let paths = names.map(|name| folder.join(name));
+        let [first, _] = &paths;
+        paths.iter().find(|path| path.is_file()).unwrap_or(first).clone()
+    };
+    let orders = either(["orders.csv.gz", "orders.csv"]);
+    let balances = either(["balances_init.csv", "balances.csv"]);
+    let instruments = Instruments::default();
+    let read = || {
+        let setup = Setup::new(one_shard(&instruments), true);
+        let balances = BalanceFile::open(&balances)?;
+        let orders = OrderFile::open(&orders, instruments.clone())?;
+        Ok(FileRows::new(setup, Some(balances), orders))
+    };
+    let rows = read().map_err(|error| file_failure(&error))?;
+    let name = folder.file_name().map_or(folder.as_os_str(), |name| name);
+    Ok(Prepared { name: name.to_string_lossy().into_owned(), rows: all(rows)?, instruments })
+}
+
+/// Draws the look-alike of the origin's larger file from a seed.
+///
+/// # Errors
+/// None but those of reading what was just written.
+pub fn prepare_generated(seed: u64, orders: u64) -> Result<Prepared, Failure> {
+    let profile = Profile::from_name("origin").expect("there is one of that name");
+    let instruments = profile.instruments();
+    let written = |error: std::io::Error| Failure::runtime(error);
+    let mut rows = Vec::new();
+    profile.write_orders(seed, orders, &mut rows).map_err(written)?;
+    let mut balances = Vec::new();
+    profile.write_balances(&mut balances).map_err(written)?;
+    let read = || {
+        let setup = Setup::new(one_shard(&instruments), true);
+        let balances = BalanceFile::from_reader("balances", std::io::Cursor::new(balances))?;
+        let rows = std::io::Cursor::new(rows);
+        let orders = OrderFile::from_reader("orders", rows, instruments.clone())?;
+        Ok(FileRows::new(setup, Some(balances), orders))
+    };
+    let rows = read().map_err(|error| file_failure(&error))?;
+    let name = format!("generated origin {orders} seed {seed}");
+    Ok(Prepared { name, rows: all(rows)?, instruments })
+}
+
+/// All on one core.
+fn one_shard(instruments: &Instruments) -> Shards {
+    Shards::new(instruments.clone(), 1).expect("no instrument of a bench is to have another shard")
+}
+
+fn all(mut rows: FileRows) -> Result<Arc<[Routed]>, Failure> {
+    let mut all = Vec::new();
+    loop {
+        match rows.look(1 << 12) {
+            Ok([]) => return Ok(all.into()),
+            Ok(found) => {
+                all.extend_from_slice(found);
+                let count = found.len();
+                rows.take(count);
+            }
+            Err(error) => {
+                return Err(match error.downcast_ref() {
+                    Some(error) => file_failure(error),
+                    None => Failure::runtime(error),
+                });
+            }
+        }
+    }
+}
+
+/// Drives a file through the core and through the pipeline, the layouts in turn, so that what else
+/// the machine does disturbs them alike.
+///
+/// # Errors
+/// A journal cannot be written, or layouts come to different states.
+pub fn measure(prepared: &Prepared, options: &Options) -> Result<Report, Failure> {
+    let clock = SystemClock::start();
+    let cores = thread::available_parallelism().map_or(1, NonZero::get);
+    let mut core = CoreRow { commands_per_second: Vec::new(), events: 0, state_hash: 0 };
+    let mut rows: Vec<Row> = options
+        .layouts
+        .iter()
+        .map(|(layout, grouping)| Row {
+            layout: layout.clone(),
+            threads: grouping.groups(cores).len(),
+            commands_per_second: Vec::new(),
+            cpu_ns_per_command: Vec::new(),
+            times_ns: Vec::new(),
+            rings: Vec::new(),
+            state_hash: 0,
+        })
+        .collect();
+    let count = prepared.rows.len();
+    for _ in 0..options.runs {
+        core_alone(prepared, &mut core);
+        for ((_, grouping), row) in options.layouts.iter().zip(&mut rows) {
+            let free = run(prepared, options, grouping, Pace::Free, clock)?;
+            let rate = count as f64 / free.seconds;
+            if row.commands_per_second.iter().all(|other| *other < rate) {
+                row.rings = free.rings;
+            }
+            row.commands_per_second.push(rate);
+            row.cpu_ns_per_command.push(free.cpu_ns as f64 / count as f64);
+            row.state_hash = free.state_hash;
+            if free.state_hash != core.state_hash {
+                return Err(Failure::verification(format!(
+                    "{}: layout {} comes to state {:016x}, and the core alone to {:016x}",
+                    prepared.name, row.layout, free.state_hash, core.state_hash
+                )));
+            }
+        }
+    }
+    for ((_, grouping), row) in options.layouts.iter().zip(&mut rows) {
+        let times_ns = Arc::new(Mutex::new(Vec::with_capacity(ONE_AT_A_TIME)));
+        let pace = Pace::OneAtATime {
+            from: (count.saturating_sub(ONE_AT_A_TIME) + 1) as u64,
+            times_ns: Arc::clone(&times_ns),
+            submitted_ns: 0,
+            clock,
+        };
+        run(prepared, options, grouping, pace, clock)?;
+        row.times_ns = take_out(times_ns);
+        row.times_ns.sort_unstable();
+    }
+    Ok(Report { name: prepared.name.clone(), commands: count, core, rows })
+}
+
+fn core_alone(prepared: &Prepared, row: &mut CoreRow) {
+    let inputs: Vec<Input> = prepared
+        .rows
+        .iter()
+        .zip(1..)
+        .map(|(row, number)| {
+            let Submission { received, command } = submission(number, row.command());
+            Input { sequence: Sequence(number), timestamp: received, command }
+        })
+        .collect();
+    let mut engine = Engine::new();
+    let mut outbox = Vec::with_capacity(1 << 16);
+    let mut events = 0;
+    let before = thread_cpu_ns();
+    for batch in inputs.chunks(AHEAD_MAX) {
+        engine.look_ahead(batch, ring::fetch);
+        for input in batch {
+            let (cause, timestamp) = (input.sequence, input.timestamp);
+            engine.apply_to(input, &mut Kept { outbox: &mut outbox, cause, timestamp });
+            events += outbox.len() as u64;
+            outbox.clear();
+        }
+    }
+    let seconds = (thread_cpu_ns() - before) as f64 / 1e9;
+    row.commands_per_second.push(inputs.len() as f64 / seconds);
+    row.events = events;
+    row.state_hash = engine.state_hash();
+}
+
+/// Keeps the events of an input.
+struct Kept<'a> {
+    outbox: &'a mut Vec<Output>,
+    cause: Sequence,
+    timestamp: Timestamp,
+}
+
+impl Emit for Kept<'_> {
+    #[inline(always)]
+    fn emit(&mut self, event: Event) {
+        let Self { cause, timestamp, .. } = *self;
+        self.outbox.push(Output { cause, timestamp, event });
+    }
+}
+
+/// Commands that are read already.
+struct MemoryRows {
+    rows: Arc<[Routed]>,
+    next: usize,
+}
+
+impl Rows for MemoryRows {
+    fn look(&mut self, limit: usize) -> Result<&[Routed], AgentError> {
+        let rest = &self.rows[self.next..];
+        Ok(&rest[..limit.min(rest.len())])
+    }
+
+    fn take(&mut self, count: usize) {
+        self.next += count;
+    }
+}
+
+/// Counts events, which stands for a gateway that looks at each.
+#[derive(Default)]
+struct EventCount {
+    trades: u64,
+    others: u64,
+    ended_ns: u64,
+}
+
+impl Sink for EventCount {
+    fn take(&mut self, output: &Output, _is_of_replace: bool) -> Result<(), AgentError> {
+        match output.event {
+            Event::Traded(_) => self.trades += 1,
+            _ => self.others += 1,
+        }
+        Ok(())
+    }
+
+    fn is_at(&mut self, _sequence: u64, now_ns: u64) {
+        self.ended_ns = now_ns;
+    }
+}
+
+struct Run {
+    seconds: f64,
+    cpu_ns: u64,
+    rings: Vec<RingReport>,
+    state_hash: u64,
+}
+
+fn run(
+    prepared: &Prepared,
+    options: &Options,
+    grouping: &Grouping,
+    pace: Pace,
+    clock: SystemClock,
+) -> Result<Run, Failure> {
+    let journal = options.scratch.join(format!("damrak-bench-{}", std::process::id()));
+    let cores = thread::available_parallelism().map_or(1, NonZero::get);
+    let groups = grouping.groups(cores);
+    let rows = MemoryRows { rows: Arc::clone(&prepared.rows), next: 0 };
+    let wiring = Wiring {
+        durability: options.durability,
+        journals: vec![journal.clone()],
+        slots: options.slots.unwrap_or(RingSlots::of_threads(groups.len())),
+        pace,
+    };
+    let wired = order_run::wire(
+        wiring,
+        Box::new(rows),
+        Arc::new(Counted::default()),
+        vec![(LedgerSink::new(&prepared.instruments, None, false), EventCount::default())],
+        &clock,
+    )?;
+    let shard = wired.shards.into_iter().next().expect("there is one");
+    let before_ns = os::process_cpu_ns();
+    let threads = order_run::launch(wired.agents, &groups, options.idle, cores, clock)?;
+    while !shard.ending.is_over() && !threads.stopped() {
+        thread::sleep(LOOK_INTERVAL);
+    }
+    let cpu_ns = os::process_cpu_ns() - before_ns;
+    let rings = shard.monitors.iter().map(ring::Monitor::read).collect();
+    threads.stop();
+    let joined = threads.join();
+    // What is left of it is nothing but space.
+    let _ = fs::remove_dir_all(&journal);
+    joined.map_err(|failure| Failure::runtime(format!("the run stopped: {failure}")))?;
+    let ledger = take_out(shard.ledger);
+    ledger.check().map_err(Failure::verification)?;
+    let reporter = take_out(shard.reporter);
+    let engine = order_run::recover_lock(&shard.heir).take();
+    let engine = engine.expect("the engine was left there when its stage was closed");
+    Ok(Run {
+        seconds: (reporter.ended_ns - shard.ending.begun_ns()) as f64 / 1e9,
+        cpu_ns,
+        rings,
+        state_hash: engine.state_hash(),
+    })
+}
+
+impl Row {
+    /// What so many in a thousand stayed at or below.
+    #[must_use]
+    pub fn percentile(&self, per_mille: usize) -> u64 {
+        let last = self.times_ns.len().saturating_sub(1);
+        self.times_ns.get(last * per_mille / 1000).copied().unwrap_or(0)
+    }
+}
+
+/// The largest figure.
+#[must_use]
+pub fn best(figures: &[f64]) -> f64 {
+    figures.iter().copied().fold(0.0, f64::max)
+}
+
+/// The figure in the middle.
+#[must_use]
+pub fn median(figures: &[f64]) -> f64 {
+    let mut sorted = figures.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    sorted.get(sorted.len() / 2).copied().unwrap_or(0.0)
+}
+
+/// As `damrak bench pipeline --json` prints it.
+#[must_use]
+pub fn summary(reports: &[Report], options: &Options, environment: &Value) -> Value {
+    let rates = |figures: &[f64]| figures.iter().map(|rate| rate.round()).collect::<Vec<_>>();
+    let files = reports.iter().map(|report| {
+        json!({
+            "file": report.name,
+            "commands": report.commands,
+            "core": {
+                "commands_per_second": best(&report.core.commands_per_second).round(),
+                "commands_per_second_runs": rates(&report.core.commands_per_second),
+                "events": report.core.events,
+                "state_hash": format!("{:016x}", report.core.state_hash),
+            },
+            "layouts": report.rows.iter().map(|row| json!({
+                "layout": row.layout,
+                "threads": row.threads,
+                "commands_per_second": best(&row.commands_per_second).round(),
+                "commands_per_second_runs": rates(&row.commands_per_second),
+                "cpu_ns_per_command": median(&row.cpu_ns_per_command),
+                "ns_per_command": {
+                    "p50": row.percentile(500),
+                    "p99": row.percentile(990),
+                    "p999": row.percentile(999),
+                    "max": row.percentile(1000),
+                },
+                "rings": row.rings.iter().map(|ring| json!({
+                    "name": ring.name,
+                    "capacity": ring.capacity,
+                    "batch_max": ring.readers.iter().map(|it| it.batch_max).max(),
+                    "high_water": ring.high_water,
+                    "stalls": ring.stalls,
+                    "readers": ring.readers.iter().map(|reader| json!({
+                        "name": reader.name,
+                        "batch_max": reader.batch_max,
+                    })).collect::<Vec<_>>(),
+                })).collect::<Vec<_>>(),
+                "state_hash": format!("{:016x}", row.state_hash),
+            })).collect::<Vec<_>>(),
+        })
+    });
+    json!({
+        "schema": "damrak/bench-pipeline/1",
+        "durability": format!("{:?}", options.durability).to_lowercase(),
+        "runs": options.runs,
+        "files": files.collect::<Vec<_>>(),
+        "environment": environment,
+    })
+}

@@ -1,0 +1,500 @@
+//! How long a start takes, from a snapshot and by replay, beside a bare read of the same bytes; and
+//! what a snapshot in progress costs the core beside it.
+
+use std::{
+    fs::File,
+    io::{self, Read},
+    path::Path,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    thread,
+};
+
+use engine::Engine;
+use journal::{Durability, Folder, Options, Storage, Writer, snapshot_file_name};
+use market::{
+    AddInstrument, AddSession, CancelOrder, Command, Conditions, Display, EnterOrder, Firm, Input,
+    Instructions, OrderAttributes, OrderKey, OrderType, Price, Quantity, SelfMatchPrevention,
+    Sequence, SessionId, Side, Symbol, SystemEvent, Text, TimeInForce, Timestamp,
+};
+use proof::rng::Rng;
+use ring::{Agent, Latest};
+use serde_json::{Value, json};
+
+use venue::{
+    clock::SystemClock,
+    config::OldSegments,
+    failure::Failure,
+    recovery,
+    shadow::Shadow,
+    stage::{SnapshotPlan, Snapshots},
+};
+
+/// What the messages of a snapshot may take.
+const HISTORY_BYTES: usize = 64 << 20;
+
+/// Instruments and sessions the orders are spread over.
+const INSTRUMENTS: u64 = 100;
+const SESSIONS: u64 = 50;
+
+/// Inputs of a commit in the measurement of the cost.
+const BATCH: u64 = 64;
+
+/// A start on a journal of so many resting orders.
+#[derive(Clone, Debug)]
+pub struct RestartRow {
+    /// Orders that rest.
+    pub orders: u64,
+    /// Bytes of the journal.
+    pub journal_bytes: u64,
+    /// Bytes of the snapshot.
+    pub snapshot_bytes: u64,
+    /// Seconds to open the journal from its snapshot, one number a run.
+    pub restart_s: Vec<f64>,
+    /// Seconds to read the snapshot's bytes and do nothing with them.
+    pub bare_read_s: Vec<f64>,
+    /// Seconds to replay the journal from its first record: read, verify, decode, apply.
+    pub replay_s: f64,
+    /// Seconds that the core takes for the same commands from memory.
+    pub core_s: f64,
+    /// Seconds to write the snapshot, the last sync included.
+    pub write_s: f64,
+    /// The states are equal.
+    pub agrees: bool,
+}
+
+/// The core beside a snapshot in progress, and without one.
+#[derive(Clone, Debug)]
+pub struct CostRow {
+    /// True if a shadow reads and writes meanwhile, all the time.
+    pub with_snapshots: bool,
+    /// Inputs a second, one number a run.
+    pub inputs_per_s: Vec<f64>,
+    /// 999 in 1,000 commits of 64 inputs took no longer, in nanoseconds, one number a run.
+    pub p999_ns: Vec<u64>,
+    /// Half of the commits took no longer.
+    pub p50_ns: Vec<u64>,
+    /// Snapshots made in all runs.
+    pub snapshots: u64,
+}
+
+/// Measures starts on a journal of so many resting orders, in a folder that must be empty.
+///
+/// # Errors
+/// The folder cannot be used.
+pub fn restart(folder: &Path, orders: u64, runs: usize) -> Result<RestartRow, Failure> {
+    let clock = SystemClock::start();
+    let seconds = |begun: f64| clock.since_start().as_secs_f64() - begun;
+    let now = || clock.since_start().as_secs_f64();
+    let mut flow = RestingFlow::new();
+    {
+        let (mut writer, mut payload) = (open(folder, Durability::None)?, Payload::default());
+        for sequence in 1..=orders + flow.setup_count() {
+            let command = flow.next(sequence);
+            append(&mut writer, sequence, sequence, payload.of(&command))?;
+            if sequence.is_multiple_of(4096) {
+                writer.commit().map_err(Failure::runtime)?;
+            }
+        }
+        writer.sync().map_err(Failure::runtime)?;
+    }
+
+    let begun = now();
+    let replayed = recovery::replay_folder(folder, &mut |_, _| {}, &mut |_| {})?;
+    let replay_s = seconds(begun);
+    let core_s = core_alone(orders, clock);
+    let expected = replayed.engine.state_hash();
+    let journal_bytes = replayed.report.byte_count;
+    let live = u64::from(replayed.engine.counters().orders_live);
+    drop(replayed);
+
+    let storage = Folder::new(folder);
+    let mut files = storage.second();
+    let mut shadow = Shadow::from_the_first(&storage, HISTORY_BYTES);
+    while shadow.poll(1 << 16, u64::MAX, &mut |_, _| {}, &mut |_| {})? > 0 {}
+    let begun = now();
+    let snapshot_bytes = shadow.write(&mut *files, clock.now_ns()).map_err(Failure::runtime)?;
+    let write_s = seconds(begun);
+    let sequence = shadow.engine().sequence().0;
+    drop(shadow);
+
+    let (mut restart_s, mut bare_read_s) = (Vec::new(), Vec::new());
+    let mut agrees = live == orders;
+    for _ in 0..runs {
+        let begun = now();
+        let bytes = bare_read(&folder.join(snapshot_file_name(sequence)))
+            .map_err(|error| Failure::runtime(format!("cannot read the snapshot: {error}")))?;
+        bare_read_s.push(seconds(begun));
+        agrees &= bytes == snapshot_bytes;
+        let options = Options { durability: Durability::Written, ..Options::new(1, 1) };
+        let begun = now();
+        let found = recovery::resume(
+            Box::new(Folder::new(folder)),
+            &mut *files,
+            &options,
+            HISTORY_BYTES,
+            &mut |_| {},
+        )?;
+        restart_s.push(seconds(begun));
+        agrees &= found.engine.state_hash() == expected && found.snapshot.is_some();
+    }
+    Ok(RestartRow {
+        orders,
+        journal_bytes,
+        snapshot_bytes,
+        restart_s,
+        bare_read_s,
+        replay_s,
+        core_s,
+        write_s,
+        agrees,
+    })
+}
+
+/// Seconds of applying the commands of a journal of so many resting orders, without making them.
+fn core_alone(orders: u64, clock: SystemClock) -> f64 {
+    let (mut flow, mut engine) = (RestingFlow::new(), Engine::new());
+    let last = orders + flow.setup_count();
+    let mut chunk = Vec::with_capacity(4096);
+    let (mut sequence, mut seconds) = (0, 0.0);
+    while sequence < last {
+        chunk.clear();
+        while sequence < last && chunk.len() < 4096 {
+            sequence += 1;
+            let command = flow.next(sequence);
+            let (sequence, timestamp) = (Sequence(sequence), Timestamp(sequence));
+            chunk.push(Input { sequence, timestamp, command });
+        }
+        let begun = clock.since_start();
+        for input in &chunk {
+            engine.apply(input, &mut |event| {
+                std::hint::black_box(&event);
+            });
+        }
+        seconds += (clock.since_start() - begun).as_secs_f64();
+    }
+    seconds
+}
+
+/// Drives sequencing, journal (policy `written`) and core on one thread, as the layout `single` does,
+/// over a book of so many orders that come and go: without and with a shadow that makes one snapshot
+/// after the other, run by run.
+///
+/// # Errors
+/// The folder cannot be used.
+pub fn cost(folder: &Path, orders: u64, inputs: u64, runs: usize) -> Result<[CostRow; 2], Failure> {
+    let row = |with_snapshots| CostRow {
+        with_snapshots,
+        inputs_per_s: Vec::new(),
+        p999_ns: Vec::new(),
+        p50_ns: Vec::new(),
+        snapshots: 0,
+    };
+    let mut rows = [row(false), row(true)];
+    for run in 0..runs {
+        for row in &mut rows {
+            let place = folder.join(format!("run-{run}-{}", u8::from(row.with_snapshots)));
+            let (seconds, mut times, made) = cost_run(&place, orders, inputs, row.with_snapshots)?;
+            times.sort_unstable();
+            row.inputs_per_s.push(inputs as f64 / seconds);
+            row.p50_ns.push(times[times.len() / 2]);
+            row.p999_ns.push(times[times.len() * 999 / 1_000]);
+            row.snapshots += made;
+            std::fs::remove_dir_all(&place)
+                .map_err(|error| Failure::runtime(format!("cannot remove {place:?}: {error}")))?;
+        }
+    }
+    Ok(rows)
+}
+
+/// Seconds, the time of each commit, snapshots made.
+fn cost_run(
+    place: &Path,
+    orders: u64,
+    inputs: u64,
+    with_snapshots: bool,
+) -> Result<(f64, Vec<u64>, u64), Failure> {
+    let clock = SystemClock::start();
+    let mut flow = RestingFlow::new();
+    let (mut writer, mut payload) = (open(place, Durability::Written)?, Payload::default());
+    let mut engine = Engine::new();
+    let prefill = orders + flow.setup_count();
+    let mut apply = |sequence: u64, command: Command| {
+        let (sequence, timestamp) = (Sequence(sequence), Timestamp(sequence));
+        engine.apply(&Input { sequence, timestamp, command }, &mut |event| {
+            std::hint::black_box(&event);
+        });
+    };
+    for sequence in 1..=prefill {
+        let command = flow.next(sequence);
+        append(&mut writer, sequence, sequence, payload.of(&command))?;
+        apply(sequence, command);
+        if sequence.is_multiple_of(4096) {
+            writer.commit().map_err(Failure::runtime)?;
+        }
+    }
+    writer.commit().map_err(Failure::runtime)?;
+
+    let journaled = Arc::new(Latest::new(prefill));
+    let stop = Arc::new(AtomicBool::new(false));
+    let plan = SnapshotPlan {
+        inputs: (inputs / 8).max(1),
+        time_ns: 0,
+        history_bytes: HISTORY_BYTES,
+        old_segments: OldSegments::Keep,
+    };
+    let mut snapshots =
+        Snapshots::new(Box::new(Folder::new(place)), Arc::clone(&journaled), plan, 0);
+    let figures = snapshots.figures();
+    let beside = with_snapshots.then(|| {
+        let stop = Arc::clone(&stop);
+        thread::spawn(move || -> Result<(), ring::AgentError> {
+            // As a venue does; without the right to, it only goes less aside.
+            let _ = os::lower_priority();
+            while !stop.load(Ordering::Relaxed) {
+                if snapshots.do_work(clock.now_ns())? == 0 {
+                    thread::sleep(std::time::Duration::from_millis(1));
+                }
+            }
+            Ok(())
+        })
+    });
+
+    let mut times = Vec::with_capacity((inputs / BATCH) as usize + 1);
+    let begun = clock.since_start();
+    let mut sequence = prefill;
+    while sequence < prefill + inputs {
+        let before = clock.since_start();
+        for _ in 0..BATCH {
+            sequence += 1;
+            let command = flow.turn_over();
+            append(&mut writer, sequence, sequence, payload.of(&command))?;
+            apply(sequence, command);
+        }
+        journaled.set(writer.commit().map_err(Failure::runtime)?);
+        times.push((clock.since_start() - before).as_nanos() as u64);
+    }
+    let seconds = (clock.since_start() - begun).as_secs_f64();
+    stop.store(true, Ordering::Relaxed);
+    if let Some(thread) = beside {
+        let ended = thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+        ended.map_err(Failure::runtime)?;
+    }
+    Ok((seconds, times, figures.made.get()))
+}
+
+fn bare_read(path: &Path) -> io::Result<u64> {
+    let mut file = File::open(path)?;
+    let mut buffer = vec![0; 4 << 20];
+    let mut bytes = 0;
+    loop {
+        match file.read(&mut buffer)? {
+            0 => return Ok(bytes),
+            count => bytes += std::hint::black_box(count) as u64,
+        }
+    }
+}
+
+fn open(folder: &Path, durability: Durability) -> Result<Writer, Failure> {
+    let options = Options { durability, ..Options::new(1, 1) };
+    let storage = Box::new(Folder::new(folder));
+    let (engine, writer, _) = recovery::recover(storage, &options, &mut |_| {})?;
+    if engine.sequence() != Sequence::NONE {
+        let folder = folder.display();
+        return Err(Failure::usage(format!("there is a journal in {folder} already")));
+    }
+    Ok(writer)
+}
+
+fn append(
+    writer: &mut Writer,
+    sequence: u64,
+    timestamp: u64,
+    payload: &[u8],
+) -> Result<(), Failure> {
+    writer.append(sequence, timestamp, payload).map_err(Failure::runtime)
+}
+
+struct Payload([u8; Command::ENCODED_LEN_MAX]);
+
+impl Default for Payload {
+    fn default() -> Self {
+        Self([0; Command::ENCODED_LEN_MAX])
+    }
+}
+
+impl Payload {
+    fn of(&mut self, command: &Command) -> &[u8] {
+        let len = command.encode(&mut self.0);
+        &self.0[..len]
+    }
+}
+
+/// Orders that rest: buys below, sells above, spread over prices, instruments and sessions.
+struct RestingFlow {
+    rng: Rng,
+    setup: Vec<Command>,
+    entered: u64,
+    canceled: u64,
+}
+
+impl RestingFlow {
+    fn new() -> Self {
+        let mut setup = vec![Command::System(SystemEvent::StartOfMessages)];
+        setup.extend((0..INSTRUMENTS).map(|number| {
+            Command::AddInstrument(AddInstrument {
+                symbol: symbol(number),
+                price_increment: Price(100),
+                round_lot: Quantity(100),
+            })
+        }));
+        setup.extend((0..SESSIONS).map(|number| {
+            Command::AddSession(AddSession {
+                username: Text::new(&format!("U{number:05}")).expect("six characters"),
+                firm: Firm::new("FIRM").expect("four characters"),
+                live_orders_max: u32::MAX,
+                self_match_prevention: SelfMatchPrevention::Off,
+            })
+        }));
+        setup.push(Command::System(SystemEvent::StartOfSystemHours));
+        Self { rng: Rng::new(1), setup, entered: 0, canceled: 0 }
+    }
+
+    fn setup_count(&self) -> u64 {
+        self.setup.len() as u64
+    }
+
+    /// What makes the market, then one order after the other.
+    fn next(&mut self, sequence: u64) -> Command {
+        match self.setup.get(sequence as usize - 1) {
+            Some(command) => *command,
+            None => self.enter(),
+        }
+    }
+
+    /// The oldest order goes, a new one comes, in turn: the book stays as large as it is.
+    fn turn_over(&mut self) -> Command {
+        if (self.entered + self.canceled).is_multiple_of(2) {
+            let key = key(self.canceled);
+            self.canceled += 1;
+            return Command::Cancel(CancelOrder { key, quantity: Quantity::ZERO });
+        }
+        self.enter()
+    }
+
+    fn enter(&mut self) -> Command {
+        let number = self.entered;
+        self.entered += 1;
+        let side = if self.rng.below(2) == 0 { Side::Buy } else { Side::Sell };
+        let away = self.rng.below(2_000) * 100;
+        let price = if side.is_buy() { 1_000_000 - away } else { 1_000_100 + away };
+        Command::Enter(EnterOrder {
+            key: key(number),
+            side,
+            order_type: OrderType::Limit,
+            time_in_force: TimeInForce::Day,
+            display: Display::Visible,
+            quantity: Quantity(100 + self.rng.below(900)),
+            price: Price(price),
+            symbol: symbol(self.rng.below(INSTRUMENTS)),
+            attributes: OrderAttributes::default(),
+            conditions: Conditions::NONE,
+            instructions: Instructions::NONE,
+        })
+    }
+}
+
+fn symbol(number: u64) -> Symbol {
+    Symbol::new(&format!("REST{number:04}")).expect("eight characters")
+}
+
+fn key(number: u64) -> OrderKey {
+    OrderKey {
+        session_id: SessionId((number % SESSIONS) as u16 + 1),
+        channel: 0,
+        user_ref_num: (number / SESSIONS) as u32 + 1,
+    }
+}
+
+impl RestartRow {
+    /// As JSON.
+    #[must_use]
+    pub fn to_json(&self) -> Value {
+        json!({
+            "orders": self.orders,
+            "journal_bytes": self.journal_bytes,
+            "snapshot_bytes": self.snapshot_bytes,
+            "restart_s": figures(&self.restart_s),
+            "bare_read_s": figures(&self.bare_read_s),
+            "replay_s": self.replay_s,
+            "replay_inputs_per_s": self.orders as f64 / self.replay_s,
+            "core_s": self.core_s,
+            "replay_rate_of_core": self.core_s / self.replay_s,
+            "write_s": self.write_s,
+            "agrees": self.agrees,
+        })
+    }
+}
+
+impl CostRow {
+    /// As JSON.
+    #[must_use]
+    pub fn to_json(&self) -> Value {
+        json!({
+            "with_snapshots": self.with_snapshots,
+            "inputs_per_s": self.inputs_per_s,
+            "commit_p50_ns": self.p50_ns,
+            "commit_p999_ns": self.p999_ns,
+            "snapshots": self.snapshots,
+        })
+    }
+
+    /// Inputs a second, the middle one of the runs.
+    #[must_use]
+    pub fn rate(&self) -> f64 {
+        super::middle(&self.inputs_per_s)
+    }
+
+    /// See [`p999_ns`](Self::p999_ns), the middle one of the runs.
+    #[must_use]
+    pub fn p999(&self) -> f64 {
+        super::middle(&self.p999_ns.iter().map(|ns| *ns as f64).collect::<Vec<_>>())
+    }
+}
+
+fn figures(seconds: &[f64]) -> Value {
+    let best = seconds.iter().copied().fold(f64::INFINITY, f64::min);
+    json!({"best": best, "median": super::middle(seconds), "runs": seconds})
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A start from the snapshot of the measurement comes to the state of the replay, and its orders
+    /// rest.
+    #[test]
+    fn what_is_measured_is_right() {
+        let folder = tempfile::tempdir().unwrap();
+        let row = restart(&folder.path().join("journal"), 2_000, 2).unwrap();
+        assert!(row.agrees, "{row:?}");
+        assert_eq!(row.restart_s.len(), 2);
+        assert!(row.snapshot_bytes > 2_000 * 40, "{row:?}");
+    }
+
+    /// The book of the other measurement keeps its number of orders, and snapshots are made meanwhile.
+    #[test]
+    fn the_cost_is_that_of_snapshots() {
+        let folder = tempfile::tempdir().unwrap();
+        // Who makes them goes last where cores are busy, and may not come to one in one run.
+        let mut rows = Vec::new();
+        while rows.len() < 10 && !rows.iter().any(|row: &CostRow| row.snapshots > 0) {
+            let [without, with] = cost(folder.path(), 1_000, 200_000, 1).unwrap();
+            assert_eq!((without.snapshots, with.inputs_per_s.len()), (0, 1));
+            rows.push(with);
+        }
+        assert!(rows.last().is_some_and(|row| row.snapshots > 0), "{rows:?}");
+    }
+}

@@ -1,0 +1,369 @@
+//! Makes a flow. A plain book of sorted queues runs along, so that only live orders are canceled
+//! and the trades are known.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use market::Side;
+
+use super::{Flow, FlowName, Operation, OperationKind, Tally, USERS};
+
+/// Where every market begins, in ticks.
+const MID: i64 = 50_000;
+/// As far as a market wanders from there, in ticks.
+const WANDER_MAX: i64 = 5_000;
+
+/// The generator of the WLF1 flows (SplitMix64); other flows use [`proof::rng::Rng`].
+struct Random(u64);
+
+impl Random {
+    fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        let mut word = self.0;
+        word = (word ^ (word >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        word = (word ^ (word >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+        word ^ (word >> 31)
+    }
+
+    fn below(&mut self, bound: u64) -> u64 {
+        ((u128::from(self.next()) * u128::from(bound)) >> 64) as u64
+    }
+
+    fn in_a_million(&mut self, parts: u64) -> bool {
+        self.below(1_000_000) < parts
+    }
+
+    fn bit(&mut self) -> bool {
+        self.next() & 1 == 1
+    }
+
+    fn side(&mut self) -> Side {
+        if self.bit() { Side::Sell } else { Side::Buy }
+    }
+
+    fn quantity(&mut self, max: u64) -> u32 {
+        1 + self.below(max) as u32
+    }
+
+    /// At least 1, geometric with a mean of `mean`.
+    fn geometric(&mut self, mean: u64) -> i64 {
+        let mut distance = 1;
+        while self.below(mean) != 0 && distance < 4_000 {
+            distance += 1;
+        }
+        distance
+    }
+
+    /// From 20 to 20,480, each doubling half as likely as the one before.
+    fn heavy_tail(&mut self) -> i64 {
+        let mut base = 20;
+        let mut doublings = 0;
+        while self.bit() && doublings < 9 {
+            base *= 2;
+            doublings += 1;
+        }
+        (base + self.below(base)) as i64
+    }
+
+    /// A price that mostly does not trade at once.
+    fn passive_price(&mut self, mid: i64, side: Side) -> i64 {
+        let distance = if self.below(10) == 0 { self.heavy_tail() } else { self.geometric(20) };
+        if side.is_buy() { mid - distance } else { mid + distance }
+    }
+}
+
+#[derive(Clone, Copy)]
+struct Order {
+    price: i64,
+    quantity: u32,
+    side: Side,
+    symbol: u16,
+    /// Its place among the live orders of its symbol.
+    place: u32,
+}
+
+struct Market {
+    bids: BTreeMap<i64, VecDeque<u64>>,
+    asks: BTreeMap<i64, VecDeque<u64>>,
+    live: Vec<u64>,
+    live_wanted: usize,
+    mid: i64,
+}
+
+impl Market {
+    fn side_mut(&mut self, side: Side) -> &mut BTreeMap<i64, VecDeque<u64>> {
+        if side.is_buy() { &mut self.bids } else { &mut self.asks }
+    }
+
+    /// What an order of this side meets.
+    fn opposite_mut(&mut self, side: Side) -> &mut BTreeMap<i64, VecDeque<u64>> {
+        if side.is_buy() { &mut self.asks } else { &mut self.bids }
+    }
+
+    /// The best price that an order of this side meets.
+    fn best_opposite(&self, side: Side) -> Option<i64> {
+        let best =
+            if side.is_buy() { self.asks.first_key_value() } else { self.bids.last_key_value() };
+        best.map(|(price, _)| *price)
+    }
+
+    fn wander(&mut self, random: &mut Random) {
+        if random.in_a_million(20_000) {
+            let step = if random.bit() { 1 } else { -1 };
+            self.mid = (self.mid + step).clamp(MID - WANDER_MAX, MID + WANDER_MAX);
+        }
+    }
+}
+
+struct World {
+    /// By order id; the first is none.
+    orders: Vec<Order>,
+    markets: Vec<Market>,
+    operations: Vec<Operation>,
+    tally: Tally,
+}
+
+impl World {
+    fn next_order_id(&mut self) -> u64 {
+        self.orders.push(Order { price: 0, quantity: 0, side: Side::Buy, symbol: 0, place: 0 });
+        self.orders.len() as u64 - 1
+    }
+
+    /// Writes an operation down and does it.
+    fn enter(
+        &mut self,
+        kind: OperationKind,
+        order_id: u64,
+        symbol: usize,
+        order: (Side, i64, u32),
+    ) {
+        let (side, price, quantity) = order;
+        self.operations.push(Operation {
+            order_id,
+            price,
+            quantity,
+            user: (order_id % u64::from(USERS)) as u32,
+            symbol: symbol as u16,
+            kind,
+            side,
+        });
+        if matches!(kind, OperationKind::Cancel | OperationKind::Replace) {
+            self.take_out(order_id);
+        }
+        if kind == OperationKind::Cancel {
+            return;
+        }
+        let leaves = self.trade(order_id, symbol, order);
+        if leaves > 0 && kind != OperationKind::NewImmediateOrCancel {
+            self.rest(order_id, symbol, (side, price, leaves));
+        }
+    }
+
+    fn enter_new(&mut self, symbol: usize, order: (Side, i64, u32)) {
+        let order_id = self.next_order_id();
+        self.enter(OperationKind::New, order_id, symbol, order);
+    }
+
+    fn cancel(&mut self, symbol: usize, order_id: u64) {
+        let Order { price, quantity, side, .. } = self.orders[order_id as usize];
+        self.enter(OperationKind::Cancel, order_id, symbol, (side, price, quantity));
+    }
+
+    fn any_live(&self, random: &mut Random, symbol: usize) -> u64 {
+        let live = &self.markets[symbol].live;
+        live[random.below(live.len() as u64) as usize]
+    }
+
+    /// Trades what it can; what is left is returned.
+    fn trade(&mut self, taker: u64, symbol: usize, order: (Side, i64, u32)) -> u32 {
+        let (side, limit, mut leaves) = order;
+        while leaves > 0
+            && let Some(price) = self.markets[symbol].best_opposite(side)
+            && if side.is_buy() { price <= limit } else { limit <= price }
+        {
+            let makers = self.markets[symbol].opposite_mut(side);
+            let maker = makers[&price][0];
+            let resting = &mut self.orders[maker as usize];
+            let quantity = leaves.min(resting.quantity);
+            self.tally.trade(maker, taker, quantity, price);
+            leaves -= quantity;
+            resting.quantity -= quantity;
+            if resting.quantity == 0 {
+                let queue = makers.get_mut(&price).expect("it was just looked at");
+                queue.pop_front();
+                if queue.is_empty() {
+                    makers.remove(&price);
+                }
+                self.forget(maker);
+            }
+        }
+        leaves
+    }
+
+    fn rest(&mut self, order_id: u64, symbol: usize, order: (Side, i64, u32)) {
+        let (side, price, quantity) = order;
+        let market = &mut self.markets[symbol];
+        let place = market.live.len() as u32;
+        market.live.push(order_id);
+        market.side_mut(side).entry(price).or_default().push_back(order_id);
+        self.orders[order_id as usize] =
+            Order { price, quantity, side, symbol: symbol as u16, place };
+    }
+
+    fn take_out(&mut self, order_id: u64) {
+        let Order { price, side, symbol, .. } = self.orders[order_id as usize];
+        let levels = self.markets[usize::from(symbol)].side_mut(side);
+        let queue = levels.get_mut(&price).expect("a live order has a level");
+        let place = queue.iter().position(|it| *it == order_id).expect("it is in the queue");
+        queue.remove(place);
+        if queue.is_empty() {
+            levels.remove(&price);
+        }
+        self.forget(order_id);
+    }
+
+    /// An order is live no more.
+    fn forget(&mut self, order_id: u64) {
+        let Order { symbol, place, .. } = self.orders[order_id as usize];
+        let live = &mut self.markets[usize::from(symbol)].live;
+        live.swap_remove(place as usize);
+        if let Some(moved) = live.get(place as usize) {
+            self.orders[*moved as usize].place = place;
+        }
+    }
+
+    /// One operation of the flows A and C.
+    fn step(&mut self, random: &mut Random, symbol: usize) {
+        let market = &mut self.markets[symbol];
+        market.wander(random);
+        let mid = market.mid;
+        let (live, wanted) = (market.live.len() as i64, market.live_wanted as i64);
+        let excess = (live - wanted) * 200_000 / (wanted / 10 + 1);
+        let cancels = (350_000 + excess.clamp(-200_000, 200_000)) as u64;
+        let chance = random.below(1_000_000);
+        if chance < 50_000 {
+            let side = random.side();
+            let best = self.markets[symbol].best_opposite(side).unwrap_or(mid);
+            let through = random.below(6) as i64;
+            let price = if side.is_buy() { best + through } else { best - through };
+            let quantity = random.quantity(400);
+            let order_id = self.next_order_id();
+            let kind = match random.bit() {
+                true => OperationKind::NewImmediateOrCancel,
+                false => OperationKind::New,
+            };
+            self.enter(kind, order_id, symbol, (side, price, quantity));
+        } else if chance < 100_000 && live > 0 {
+            let order_id = self.any_live(random, symbol);
+            let side = self.orders[order_id as usize].side;
+            let price = random.passive_price(mid, side);
+            let quantity = random.quantity(100);
+            self.enter(OperationKind::Replace, order_id, symbol, (side, price, quantity));
+        } else if chance < 100_000 + cancels && live > 0 {
+            let order_id = self.any_live(random, symbol);
+            self.cancel(symbol, order_id);
+        } else {
+            self.add_passive(random, symbol);
+        }
+    }
+
+    fn add_passive(&mut self, random: &mut Random, symbol: usize) {
+        let side = random.side();
+        let price = random.passive_price(self.markets[symbol].mid, side);
+        let quantity = random.quantity(100);
+        self.enter_new(symbol, (side, price, quantity));
+    }
+
+    /// Flow B: new orders, of which three in ten trade at once, and cancels.
+    fn grow(&mut self, random: &mut Random, divisor: u64) {
+        let (news, cancels) = (1_000_000 / divisor, 300_000 / divisor);
+        let (mut news_done, mut cancels_done) = (0, 0);
+        while news_done + cancels_done < news + cancels {
+            let symbol = usize::from(random.below(10) >= 7);
+            let cancel = cancels_done < cancels && random.below(news + cancels) < cancels;
+            if (cancel || news_done == news) && cancels_done < cancels {
+                let symbol = if self.markets[symbol].live.is_empty() { 1 - symbol } else { symbol };
+                if !self.markets[symbol].live.is_empty() {
+                    let order_id = self.any_live(random, symbol);
+                    self.cancel(symbol, order_id);
+                    cancels_done += 1;
+                    continue;
+                }
+                if news_done == news {
+                    break;
+                }
+            }
+            if news_done == news {
+                continue;
+            }
+            let market = &mut self.markets[symbol];
+            market.wander(random);
+            let mid = market.mid;
+            let side = random.side();
+            // The sum of four is bell-shaped; 28 ticks to the passive side leave 3 in 10 to trade.
+            let offset: i64 = (0..4).map(|_| random.below(101) as i64 - 50).sum();
+            let price = if side.is_buy() { mid + offset - 28 } else { mid + offset + 28 };
+            let quantity = random.quantity(100);
+            self.enter_new(symbol, (side, price, quantity));
+            news_done += 1;
+        }
+    }
+}
+
+pub(super) fn generate(name: FlowName, seed: u64, divisor: u64) -> (Flow, Tally) {
+    let (symbols, operations, live_wanted, prefill) = match name {
+        FlowName::A => (1, 2_000_000 / divisor, 10_000, 10_000),
+        FlowName::B => (2, 1_300_000 / divisor, 0, 0),
+        FlowName::C => (100, 2_000_000 / divisor, 100_000, 100_000),
+    };
+    let mut random = Random(seed ^ 0xA5A5_5A5A_1234_0000);
+    // Zipf's law in integers: the symbol k is traded 1/k as often as the first.
+    let weights: Vec<u64> = (1..=symbols).map(|rank| 1_000_000 / rank).collect();
+    let weight: u64 = weights.iter().sum();
+    let pick = |random: &mut Random| {
+        let mut chance = random.below(weight);
+        let found = weights.iter().position(|weight| match chance.checked_sub(*weight) {
+            Some(rest) => {
+                chance = rest;
+                false
+            }
+            None => true,
+        });
+        found.unwrap_or(weights.len() - 1)
+    };
+    let mut world = World {
+        orders: vec![Order { price: 0, quantity: 0, side: Side::Buy, symbol: 0, place: 0 }],
+        markets: weights
+            .iter()
+            .map(|part| Market {
+                bids: BTreeMap::new(),
+                asks: BTreeMap::new(),
+                live: Vec::new(),
+                live_wanted: (live_wanted * part / weight).max(20) as usize,
+                mid: MID,
+            })
+            .collect(),
+        operations: Vec::with_capacity((prefill + operations) as usize),
+        tally: Tally::default(),
+    };
+    for _ in 0..prefill {
+        let symbol = pick(&mut random);
+        world.add_passive(&mut random, symbol);
+    }
+    if name == FlowName::B {
+        world.grow(&mut random, divisor);
+    } else {
+        for _ in 0..operations {
+            let symbol = pick(&mut random);
+            world.step(&mut random, symbol);
+        }
+    }
+    let flow = Flow {
+        seed,
+        symbols: symbols as u16,
+        users: USERS,
+        order_id_max: world.orders.len() as u64 - 1,
+        prefill: prefill as usize,
+        operations: world.operations,
+    };
+    (flow, world.tally)
+}

@@ -1,0 +1,336 @@
+//! Open-loop OUCH load: requests go out when they are due, whatever became of those before them.
+//!
+//! Start at [`run`]. Latency is counted from the time at which a request was due: where the sender
+//! or the venue stalls, every request that had to wait shows it. The latency from the actual send
+//! is kept beside it, and is never the one to quote alone.
+//!
+//! Invariant: nothing here waits for ever. A venue that is silent, closes, or does not read costs
+//! its session, which is told with the reason; what is kept is bounded by the options.
+
+mod mix;
+mod report;
+mod session;
+mod tracker;
+mod worker;
+
+use std::{
+    net::SocketAddr,
+    sync::{Arc, atomic::AtomicBool},
+    thread,
+    time::Duration,
+};
+
+use market::{Price, Symbol};
+use ring::Clock;
+use wire::{
+    ouch,
+    soupbintcp::{LoginRequest, Timers},
+};
+
+use crate::{latency::Latency, schedule::Arrivals};
+use client::participant::ClientError;
+
+pub use report::{LoadCounts, LoadReport, Progress, SessionFailure, grouped};
+
+use session::Session;
+use worker::{Exchange, Worker};
+/// Is handed every sequenced message as it arrives: index of the session, stream sequence number,
+/// bytes. It is called on the threads that measure, so it should be quick.
+pub type Observer = Arc<dyn Fn(usize, u64, &[u8]) + Send + Sync>;
+
+/// A session from which load comes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LoadSession {
+    /// OUCH over SoupBinTCP.
+    Tcp {
+        /// The venue's address.
+        server: SocketAddr,
+        /// Who logs in. The session's history is not asked for, whatever number this names.
+        login: LoginRequest,
+    },
+    /// OUCH over UDP.
+    Udp {
+        /// The venue's address.
+        server: SocketAddr,
+        /// Our address, by which the venue knows the session.
+        local: SocketAddr,
+    },
+}
+
+/// A symbol to trade.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LoadSymbol {
+    /// Its name.
+    pub symbol: Symbol,
+    /// Prices begin around this, in ticks; at least one increment.
+    pub mid: Price,
+    /// Prices are multiples of this, in ticks; at least 1.
+    pub price_increment: Price,
+}
+
+/// What load to make.
+#[derive(Clone)]
+pub struct LoadOptions {
+    /// From whom; requests go round them.
+    pub sessions: Vec<LoadSession>,
+    /// In what.
+    pub symbols: Vec<LoadSymbol>,
+    /// Requests a second, of all sessions together; at least 1.
+    pub rate_per_second: u64,
+    /// How the requests are spread over time.
+    pub arrivals: Arrivals,
+    /// For how long requests are due, in nanoseconds.
+    pub duration_ns: u64,
+    /// From which the mix, and Poisson arrivals, come.
+    pub seed: u64,
+    /// Threads over which the sessions are spread; at least 1.
+    pub threads: usize,
+    /// The most requests in a datagram of a UDP session. Requests that are due together share one;
+    /// none waits for another.
+    pub requests_per_datagram: usize,
+    /// The most live orders that a session lets stand.
+    pub live_orders_max: usize,
+    /// The most requests of a session that may wait for answers; beyond, they are sent late.
+    pub outstanding_max: usize,
+    /// A send counts as late from so many nanoseconds after it was due.
+    pub late_ns: u64,
+    /// A session that waits for an answer and hears nothing for so long, in nanoseconds, is over.
+    pub silence_ns_max: u64,
+    /// How long connecting and logging in may take, in nanoseconds.
+    pub ready_ns_max: u64,
+    /// How long to wait for the last answers, in nanoseconds.
+    pub grace_ns: u64,
+    /// How often progress is told, in nanoseconds.
+    pub progress_ns: u64,
+    /// Heartbeats and timeouts of TCP sessions.
+    pub timers: Timers,
+    /// Is handed every message that arrives.
+    pub on_message: Option<Observer>,
+}
+
+impl LoadOptions {
+    /// Fixed arrivals on one thread, one request a datagram, progress every second.
+    #[must_use]
+    pub fn new(
+        sessions: Vec<LoadSession>,
+        symbols: Vec<LoadSymbol>,
+        rate_per_second: u64,
+        duration_ns: u64,
+    ) -> Self {
+        Self {
+            sessions,
+            symbols,
+            rate_per_second,
+            arrivals: Arrivals::Fixed,
+            duration_ns,
+            seed: 1,
+            threads: 1,
+            requests_per_datagram: 1,
+            live_orders_max: 1_000,
+            outstanding_max: 65_536,
+            late_ns: 1_000_000,
+            silence_ns_max: 5_000_000_000,
+            ready_ns_max: 10_000_000_000,
+            grace_ns: 2_000_000_000,
+            progress_ns: 1_000_000_000,
+            timers: Timers::default(),
+            on_message: None,
+        }
+    }
+
+    fn check(&self) -> Result<(), LoadError> {
+        let is_sound = |symbol: &LoadSymbol| {
+            symbol.price_increment.0 > 0 && symbol.mid.0 >= symbol.price_increment.0
+        };
+        let mistake = if self.sessions.is_empty() {
+            "there is no session"
+        } else if self.symbols.is_empty() {
+            "there is no symbol"
+        } else if !self.symbols.iter().all(is_sound) {
+            "a symbol has no price increment, or a mid below it"
+        } else if self.rate_per_second == 0 {
+            "the rate is 0"
+        } else if self.threads == 0 {
+            "there is no thread"
+        } else if self.requests_per_datagram == 0 {
+            "a datagram carries no request"
+        } else if self.outstanding_max == 0 {
+            "no request may wait for an answer"
+        } else if self.progress_ns == 0 {
+            "progress is told without pause"
+        } else {
+            return Ok(());
+        };
+        Err(LoadError::Options(mistake))
+    }
+}
+
+/// Why a load run did not begin.
+#[derive(Debug, thiserror::Error)]
+pub enum LoadError {
+    /// The options make no run.
+    #[error("no load to make: {0}")]
+    Options(&'static str),
+    /// A session could not be had.
+    #[error("session {session} is not ready")]
+    Session {
+        /// Its index.
+        session: usize,
+        /// Why.
+        source: FailureReason,
+    },
+    /// It was asked to stop before all sessions were ready.
+    #[error("stopped before it began")]
+    Stopped,
+}
+
+/// Why a session is over.
+#[derive(Debug, thiserror::Error)]
+pub enum FailureReason {
+    /// Its connection failed.
+    #[error(transparent)]
+    Client(#[from] ClientError),
+    /// The venue ended it.
+    #[error("the venue ended the session")]
+    Ended,
+    /// The venue did not answer.
+    #[error("the venue did not answer for {} ms", silent_ns / 1_000_000)]
+    Silent {
+        /// For how long, in nanoseconds.
+        silent_ns: u64,
+    },
+    /// The venue sent what is not an OUCH message.
+    #[error("the venue sent what OUCH does not know")]
+    Malformed(#[from] ouch::Malformed),
+    /// It has no more numbers for orders.
+    #[error("the session's order numbers are used up")]
+    NumbersUsedUp,
+}
+
+/// Runs load as `options` say, on the threads that they name; returns when all of it was sent and
+/// answered, or given up, or soon after `stop` became true.
+///
+/// Each session first asks for the number of its next order, so a venue may have a history.
+///
+/// # Errors
+/// If it did not begin. What goes wrong later is told in [`LoadReport::failures`].
+pub fn run(
+    options: &LoadOptions,
+    clock: &dyn Clock,
+    stop: &AtomicBool,
+    progress: &mut dyn FnMut(&Progress<'_>),
+) -> Result<LoadReport, LoadError> {
+    options.check()?;
+    let sessions = session::open_all(options, clock, stop)?;
+
+    let thread_count = options.threads.min(sessions.len());
+    let mut shares: Vec<Vec<Session>> = (0..thread_count).map(|_| Vec::new()).collect();
+    for (index, session) in sessions.into_iter().enumerate() {
+        shares[index % thread_count].push(session);
+    }
+    let exchanges: Vec<Exchange> = (0..thread_count).map(|_| Exchange::default()).collect();
+    let start_ns = clock.now_ns();
+
+    thread::scope(|scope| {
+        let workers: Vec<_> = shares
+            .into_iter()
+            .zip(&exchanges)
+            .enumerate()
+            .map(|(part, (sessions, exchange))| {
+                let worker = Worker::new(
+                    options,
+                    clock,
+                    stop,
+                    exchange,
+                    sessions,
+                    start_ns,
+                    part,
+                    thread_count,
+                );
+                scope.spawn(move || worker.run())
+            })
+            .collect();
+
+        let mut report = LoadReport::default();
+        let mut interval = Interval::new(start_ns);
+        while !workers.iter().all(|worker| worker.is_finished()) {
+            thread::sleep(Duration::from_millis(2));
+            interval.turn(options, clock.now_ns(), &exchanges, &mut report, progress);
+        }
+        for exchange in &exchanges {
+            exchange.take_into(&mut report.scheduled, &mut report.sent);
+        }
+        for worker in workers {
+            let outcome = worker.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+            report.counts.merge(&outcome.tally.counts);
+            report.scheduled.merge(&outcome.tally.scheduled);
+            report.sent.merge(&outcome.tally.sent);
+            report.failures.extend(outcome.failures);
+        }
+        report.failures.sort_by_key(|failure| failure.session);
+        report.session_count = options.sessions.len();
+        report.elapsed_ns = clock.now_ns().saturating_sub(start_ns);
+        Ok(report)
+    })
+}
+
+/// Tells progress once an interval is over and every worker handed over what it recorded in it.
+struct Interval {
+    start_ns: u64,
+    since_ns: u64,
+    is_asked: bool,
+    scheduled: Latency,
+    sent: Latency,
+}
+
+impl Interval {
+    fn new(start_ns: u64) -> Self {
+        let (scheduled, sent) = (Latency::new(), Latency::new());
+        Self { start_ns, since_ns: start_ns, is_asked: false, scheduled, sent }
+    }
+
+    fn turn(
+        &mut self,
+        options: &LoadOptions,
+        now_ns: u64,
+        exchanges: &[Exchange],
+        report: &mut LoadReport,
+        progress: &mut dyn FnMut(&Progress<'_>),
+    ) {
+        if !self.is_asked {
+            self.is_asked = now_ns.saturating_sub(self.since_ns) >= options.progress_ns;
+            if self.is_asked {
+                exchanges.iter().for_each(Exchange::ask);
+            }
+            return;
+        }
+        if !exchanges.iter().all(Exchange::is_answered) {
+            return;
+        }
+        self.is_asked = false;
+        self.scheduled.clear();
+        self.sent.clear();
+        let mut counts = LoadCounts::default();
+        let mut outstanding = 0;
+        for exchange in exchanges {
+            outstanding += exchange.add_counts(&mut counts);
+            exchange.take_into(&mut self.scheduled, &mut self.sent);
+        }
+        report.scheduled.merge(&self.scheduled);
+        report.sent.merge(&self.sent);
+        progress(&Progress {
+            since_ns: self.since_ns - self.start_ns,
+            interval_ns: now_ns - self.since_ns,
+            counts: &counts,
+            outstanding,
+            scheduled: &self.scheduled,
+            sent: &self.sent,
+        });
+        self.since_ns = now_ns;
+    }
+}
+
+#[cfg(test)]
+mod fake_venue;
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,285 @@
+use market::{Price, Quantity, Side, Symbol, TimeInForce};
+use wire::ouch::MessageBuffer;
+
+use super::{LoadCounts, LoadSymbol, tracker::Tracker};
+use client::participant;
+use proof::rng::Rng;
+
+/// Of 100 requests so many enter an order that should rest,
+const ADDS: u64 = 55;
+/// so many cancel a live order,
+const CANCELS: u64 = 35;
+/// so many replace one; the others enter an order that should trade, half of those immediate or
+/// cancel.
+const REPLACES: u64 = 5;
+/// The mid of a symbol stays within so many increments of where it began.
+const MID_DRIFT_MAX: i64 = 64;
+
+/// Decides what is asked next: a realistic mix, the same from the same seed and answers.
+#[derive(Debug)]
+pub(super) struct Mix {
+    rng: Rng,
+    walks: Vec<Walk>,
+    /// From this many live orders on, a session cancels instead of adding.
+    live_orders_max: usize,
+}
+
+/// A symbol's mid price, wandering.
+#[derive(Debug)]
+struct Walk {
+    symbol: Symbol,
+    increment: u64,
+    /// The mid it began with, in increments.
+    anchor: u64,
+    /// Where it is now, in increments from there.
+    drift: i64,
+}
+
+/// What to ask of one session next.
+pub(super) struct Wish {
+    pub(super) message: MessageBuffer,
+    kind: WishKind,
+}
+
+enum WishKind {
+    Enter { symbol: usize, is_buy: bool, quantity: u64 },
+    Replace { original: u32, open: u64 },
+    Cancel { user_ref_num: u32 },
+}
+
+impl Wish {
+    /// The wish was sent: from now on its answer is awaited.
+    pub(super) fn sent(
+        &self,
+        tracker: &mut Tracker,
+        counts: &mut LoadCounts,
+        scheduled_ns: u64,
+        sent_ns: u64,
+    ) {
+        match self.kind {
+            WishKind::Enter { symbol, is_buy, quantity } => {
+                counts.enters += 1;
+                tracker.entered(symbol, is_buy, quantity, scheduled_ns, sent_ns);
+            }
+            WishKind::Replace { original, open } => {
+                counts.replaces += 1;
+                tracker.replace_asked(original, open, scheduled_ns, sent_ns);
+            }
+            WishKind::Cancel { user_ref_num } => {
+                counts.cancels += 1;
+                tracker.cancel_asked(user_ref_num, scheduled_ns, sent_ns);
+            }
+        }
+    }
+}
+
+impl Mix {
+    pub(super) fn new(symbols: &[LoadSymbol], live_orders_max: usize, seed: u64) -> Self {
+        let walks = symbols
+            .iter()
+            .map(|symbol| Walk {
+                symbol: symbol.symbol,
+                increment: symbol.price_increment.0,
+                anchor: symbol.mid.0 / symbol.price_increment.0,
+                drift: 0,
+            })
+            .collect();
+        Self { rng: Rng::new(seed), walks, live_orders_max }
+    }
+
+    /// What a session asks next; `None` once its numbers are used up.
+    pub(super) fn next(&mut self, tracker: &Tracker) -> Option<Wish> {
+        let next_user_ref_num = tracker.next_user_ref_num()?;
+        let live_count = tracker.live_count();
+        let roll = self.rng.below(100);
+        let is_full = live_count >= self.live_orders_max;
+        Some(if live_count > 0 && (is_full || (ADDS..ADDS + CANCELS).contains(&roll)) {
+            self.cancel(tracker)
+        } else if live_count > 0 && (ADDS + CANCELS..ADDS + CANCELS + REPLACES).contains(&roll) {
+            self.replace(tracker, next_user_ref_num)
+        } else if roll >= ADDS + CANCELS + REPLACES {
+            self.cross(next_user_ref_num)
+        } else {
+            self.add(next_user_ref_num)
+        })
+    }
+
+    fn cancel(&mut self, tracker: &Tracker) -> Wish {
+        let (user_ref_num, _) = self.pick(tracker);
+        Wish {
+            message: participant::cancel(user_ref_num, Quantity::ZERO),
+            kind: WishKind::Cancel { user_ref_num },
+        }
+    }
+
+    fn replace(&mut self, tracker: &Tracker, user_ref_num: u32) -> Wish {
+        let (original, place) = self.pick(tracker);
+        let order = *tracker.live_at(place).1;
+        let price = self.resting_price(order.symbol, order.is_buy);
+        let open = 1 + self.rng.below(100);
+        // The chain's quantity counts what it executed, and has a limit of its own.
+        let quantity = Quantity((order.executed + open).min(999_999));
+        Wish {
+            message: participant::replace(
+                original,
+                user_ref_num,
+                quantity,
+                Some(price),
+                TimeInForce::Day,
+            ),
+            kind: WishKind::Replace { original, open },
+        }
+    }
+
+    fn add(&mut self, user_ref_num: u32) -> Wish {
+        let (symbol, is_buy) = self.wander();
+        let price = self.resting_price(symbol, is_buy);
+        let quantity = 1 + self.rng.below(100);
+        self.enter(user_ref_num, symbol, is_buy, quantity, price, TimeInForce::Day)
+    }
+
+    fn cross(&mut self, user_ref_num: u32) -> Wish {
+        let (symbol, is_buy) = self.wander();
+        let distance = 20 + self.rng.below(20);
+        let price = self.walks[symbol].price(is_buy, distance);
+        let quantity = 1 + self.rng.below(400);
+        let time_in_force =
+            if self.rng.below(2) == 0 { TimeInForce::ImmediateOrCancel } else { TimeInForce::Day };
+        self.enter(user_ref_num, symbol, is_buy, quantity, price, time_in_force)
+    }
+
+    fn enter(
+        &self,
+        user_ref_num: u32,
+        symbol: usize,
+        is_buy: bool,
+        quantity: u64,
+        price: Price,
+        time_in_force: TimeInForce,
+    ) -> Wish {
+        let side = if is_buy { Side::Buy } else { Side::Sell };
+        let message = participant::enter(
+            user_ref_num,
+            side,
+            self.walks[symbol].symbol,
+            Quantity(quantity),
+            Some(price),
+            time_in_force,
+        );
+        Wish { message, kind: WishKind::Enter { symbol, is_buy, quantity } }
+    }
+
+    /// Any live order: its number and its place.
+    fn pick(&mut self, tracker: &Tracker) -> (u32, usize) {
+        let place = self.rng.below(tracker.live_count() as u64) as usize;
+        (tracker.live_at(place).0, place)
+    }
+
+    /// Any symbol, whose mid may move by one increment, back to its anchor rather than away; and
+    /// any side.
+    fn wander(&mut self) -> (usize, bool) {
+        let symbol = self.rng.below(self.walks.len() as u64) as usize;
+        let walk = &mut self.walks[symbol];
+        if self.rng.below(8) == 0 {
+            let up = self.rng.below(2 * MID_DRIFT_MAX as u64) as i64 >= MID_DRIFT_MAX + walk.drift;
+            walk.drift += if up { 1 } else { -1 };
+        }
+        (symbol, self.rng.below(2) == 0)
+    }
+
+    /// A price behind the mid: mostly near it, one in ten far away.
+    fn resting_price(&mut self, symbol: usize, is_buy: bool) -> Price {
+        let distance = if self.rng.below(10) == 0 {
+            1 + self.rng.below(400)
+        } else {
+            // Geometric: each increment further away is 7/8 as likely.
+            let mut distance = 1;
+            while distance < 64 && self.rng.below(8) != 0 {
+                distance += 1;
+            }
+            distance
+        };
+        self.walks[symbol].price(!is_buy, distance)
+    }
+}
+
+impl Walk {
+    /// A price `distance` increments above or below the mid, never below one increment.
+    fn price(&self, is_above: bool, distance: u64) -> Price {
+        let mid = self.anchor.saturating_add_signed(self.drift).max(1);
+        let steps = if is_above {
+            mid + distance
+        } else {
+            // A cheap symbol has no room for far prices: they gather at half of its mid.
+            mid.saturating_sub(distance).max(mid.div_ceil(2))
+        };
+        Price(steps * self.increment)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use wire::ouch::{Inbound, decode_inbound};
+
+    use super::*;
+
+    fn symbols() -> Vec<LoadSymbol> {
+        [("AAA", 1_000_000, 100), ("BBB", 500, 100)]
+            .map(|(symbol, mid, price_increment)| LoadSymbol {
+                symbol: Symbol::new(symbol).unwrap(),
+                mid: Price(mid),
+                price_increment: Price(price_increment),
+            })
+            .to_vec()
+    }
+
+    /// Over many requests the shares of the mix are what they are said to be, prices are multiples
+    /// of the increment and never 0, quantities are within OUCH's range.
+    #[test]
+    fn mix_has_its_shares() {
+        const COUNT: u64 = 100_000;
+        let mut mix = Mix::new(&symbols(), usize::MAX, 7);
+        let mut counts = LoadCounts::default();
+        let mut tracker = Tracker::new(1);
+        let (mut adds, mut crosses) = (0, 0);
+        for _ in 0..COUNT {
+            let wish = mix.next(&tracker).unwrap();
+            wish.sent(&mut tracker, &mut counts, 0, 0);
+            match decode_inbound(&wish.message).unwrap() {
+                Inbound::EnterOrder(order, _) => {
+                    assert!((1..=999_999).contains(&order.quantity.get()));
+                    assert!(order.price.get() > 0 && order.price.get() % 100 == 0);
+                    if order.quantity.get() > 100 {
+                        crosses += 1
+                    } else {
+                        adds += 1
+                    }
+                    tracker.accept_for_test(order.user_ref_num.get(), &mut counts);
+                }
+                Inbound::ReplaceOrderRequest(replace, _) => {
+                    assert!(replace.price.get() > 0 && replace.price.get() % 100 == 0);
+                }
+                Inbound::CancelOrderRequest(cancel, _) => assert_eq!(cancel.quantity.get(), 0),
+                other => panic!("not part of the mix: {other:?}"),
+            }
+        }
+        let share = |count: u64| count as f64 / COUNT as f64;
+        assert!((0.34..0.36).contains(&share(counts.cancels)), "{counts:?}");
+        assert!((0.045..0.055).contains(&share(counts.replaces)), "{counts:?}");
+        assert!((0.03..0.045).contains(&share(crosses)), "{crosses}");
+        assert!((0.55..0.58).contains(&share(adds)), "{adds}");
+    }
+
+    /// A session with as many live orders as it may have cancels.
+    #[test]
+    fn full_session_cancels() {
+        let mut mix = Mix::new(&symbols(), 1, 7);
+        let mut counts = LoadCounts::default();
+        let mut tracker = Tracker::new(1);
+        mix.add(1).sent(&mut tracker, &mut counts, 0, 0);
+        tracker.accept_for_test(1, &mut counts);
+        for _ in 0..100 {
+            assert_eq!(mix.next(&tracker).unwrap().message[0], b'X');
+        }
+    }
+}

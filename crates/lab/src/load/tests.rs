@@ -1,0 +1,218 @@
+use std::{
+    net::{Ipv4Addr, UdpSocket},
+    sync::{Mutex, atomic::Ordering},
+};
+
+use market::Text;
+
+use super::{
+    fake_venue::{FakeVenue, Faults, SleepingClock},
+    *,
+};
+use client::participant;
+
+const MILLIS: u64 = 1_000_000;
+
+fn login(username: &str) -> LoginRequest {
+    LoginRequest::new(username, "SECRET").unwrap()
+}
+
+fn free_address() -> SocketAddr {
+    UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).unwrap().local_addr().unwrap()
+}
+
+fn tcp(venue: &FakeVenue, username: &str) -> LoadSession {
+    LoadSession::Tcp { server: venue.tcp, login: login(username) }
+}
+
+fn udp(venue: &FakeVenue) -> LoadSession {
+    LoadSession::Udp { server: venue.udp, local: free_address() }
+}
+
+fn options(sessions: Vec<LoadSession>) -> LoadOptions {
+    let symbols = vec![LoadSymbol {
+        symbol: Symbol::new("AAA").unwrap(),
+        mid: Price(1_000_000),
+        price_increment: Price(100),
+    }];
+    let mut options = LoadOptions::new(sessions, symbols, 10_000, 200 * MILLIS);
+    options.grace_ns = 5_000 * MILLIS;
+    options
+}
+
+fn start(faults: Faults) -> (Arc<SleepingClock>, FakeVenue) {
+    let clock = Arc::new(SleepingClock::new());
+    let venue = FakeVenue::start(faults, Arc::<SleepingClock>::clone(&clock));
+    (clock, venue)
+}
+
+fn run_quietly(options: &LoadOptions, clock: &SleepingClock) -> Result<LoadReport, LoadError> {
+    run(options, clock, &AtomicBool::new(false), &mut |_| {})
+}
+
+/// Every request due is sent and accounted for, over TCP and UDP, on one thread and on two, also
+/// against sessions that have a history.
+#[test]
+fn every_request_is_accounted_for() {
+    for threads in [1, 2] {
+        let (clock, venue) = start(Faults { first_user_ref_num: 700, ..Faults::default() });
+        let sessions = vec![tcp(&venue, "TCP1"), tcp(&venue, "TCP2"), udp(&venue), udp(&venue)];
+        let mut options = options(sessions);
+        options.threads = threads;
+        options.requests_per_datagram = 4;
+        let report = run_quietly(&options, &clock).unwrap();
+        let counts = &report.counts;
+        assert!(report.failures.is_empty(), "{report}");
+        assert_eq!(counts.requests(), 2_000, "{report}");
+        assert_eq!(counts.unsent, 0);
+        assert_eq!(
+            (counts.unanswered, counts.duplicates, counts.unexpected),
+            (0, 0, 0),
+            "{report}"
+        );
+        assert_eq!(counts.replies + counts.superfluous, counts.requests());
+        assert_eq!(counts.accepted + counts.rejected, counts.enters);
+        assert_eq!(counts.rejects.get(&0x13), Some(&counts.rejected));
+        assert!(counts.rejected > 0 && counts.fills > 0 && counts.replaced > 0);
+        assert_eq!(report.scheduled.count(), counts.replies);
+        assert_eq!(report.sent.count(), counts.replies);
+        let (scheduled, sent) = (report.scheduled.percentiles(), report.sent.percentiles());
+        assert!(scheduled.p50_ns >= sent.p50_ns && scheduled.max_ns >= sent.max_ns, "{report}");
+    }
+}
+
+/// Replies that get lost on the way are asked for again; none is missing in the end.
+#[test]
+fn lost_replies_are_recovered() {
+    let (clock, venue) = start(Faults { lose_sent: Some(7), ..Faults::default() });
+    let report = run_quietly(&options(vec![udp(&venue)]), &clock).unwrap();
+    assert!(report.failures.is_empty(), "{report}");
+    assert_eq!(report.counts.requests(), 2_000);
+    assert_eq!(report.counts.unanswered, 0, "{report}");
+    assert_eq!(report.counts.replies + report.counts.superfluous, 2_000, "{report}");
+}
+
+/// Requests that get lost on the way are counted as unanswered, and cost nothing else.
+#[test]
+fn lost_requests_are_counted() {
+    let (clock, venue) = start(Faults { lose_received: Some(10), ..Faults::default() });
+    let report = run_quietly(&options(vec![udp(&venue)]), &clock).unwrap();
+    let counts = &report.counts;
+    assert!(report.failures.is_empty(), "{report}");
+    assert!((50..300).contains(&counts.unanswered), "{report}");
+    assert_eq!(counts.replies + counts.superfluous + counts.unanswered, 2_000, "{report}");
+}
+
+/// A venue that stops answering costs its sessions, with the reason, and never a hang.
+#[test]
+fn silent_venue_is_given_up() {
+    let (clock, venue) = start(Faults { mute_from: Some(300), ..Faults::default() });
+    let mut options = options(vec![tcp(&venue, "TCP1"), udp(&venue)]);
+    options.silence_ns_max = 300 * MILLIS;
+    options.duration_ns = 60_000 * MILLIS;
+    let report = run_quietly(&options, &clock).unwrap();
+    assert_eq!(report.failures.len(), 2, "{report}");
+    for failure in &report.failures {
+        assert!(matches!(failure.reason, FailureReason::Silent { .. }), "{failure}");
+    }
+    assert!(report.counts.unanswered > 0, "{report}");
+    assert!(report.elapsed_ns < 30_000 * MILLIS, "{report}");
+}
+
+/// A venue that closes a connection costs that session; the others go on.
+#[test]
+fn closed_connection_costs_one_session() {
+    let (clock, venue) = start(Faults { close_from: Some(500), ..Faults::default() });
+    let report = run_quietly(&options(vec![tcp(&venue, "TCP1"), udp(&venue)]), &clock).unwrap();
+    assert_eq!(report.failures.len(), 1, "{report}");
+    assert_eq!(report.failures[0].session, 0);
+    assert!(matches!(report.failures[0].reason, FailureReason::Client(_)), "{report}");
+    assert_eq!(report.counts.requests(), 2_000, "{report}");
+}
+
+/// A login that is refused, and an address where nobody is, are told before anything is sent.
+#[test]
+fn venue_that_cannot_be_had_is_told() {
+    let (clock, venue) = start(Faults::default());
+    let wrong = LoginRequest { password: Text::new("WRONG").unwrap(), ..login("TCP1") };
+    let mut refused = options(vec![LoadSession::Tcp { server: venue.tcp, login: wrong }]);
+    let error = run_quietly(&refused, &clock).unwrap_err();
+    let LoadError::Session { session: 0, source: FailureReason::Client(error) } = error else {
+        panic!("{error:?}");
+    };
+    assert!(matches!(error, participant::ClientError::Rejected(_)), "{error:?}");
+
+    refused.sessions = vec![LoadSession::Udp { server: free_address(), local: free_address() }];
+    refused.ready_ns_max = 100 * MILLIS;
+    let error = run_quietly(&refused, &clock).unwrap_err();
+    assert!(matches!(error, LoadError::Session { source: FailureReason::Silent { .. }, .. }));
+
+    refused.rate_per_second = 0;
+    assert!(matches!(run_quietly(&refused, &clock), Err(LoadError::Options(_))));
+}
+
+/// A run that is asked to stop ends early and still waits for the answers to what it sent.
+#[test]
+fn run_can_be_stopped() {
+    let (clock, venue) = start(Faults::default());
+    let mut options = options(vec![tcp(&venue, "TCP1")]);
+    options.duration_ns = 3_600_000 * MILLIS;
+    options.progress_ns = 50 * MILLIS;
+    let stop = AtomicBool::new(false);
+    let mut told = 0;
+    let report = run(&options, &*clock, &stop, &mut |progress| {
+        assert!(progress.interval_ns >= 50 * MILLIS);
+        told += progress.scheduled.count();
+        if progress.counts.requests() > 500 {
+            stop.store(true, Ordering::Relaxed);
+        }
+    })
+    .unwrap();
+    assert!(report.failures.is_empty(), "{report}");
+    assert_eq!(report.counts.unanswered, 0);
+    assert!(told > 0 && told <= report.scheduled.count(), "{told}");
+    assert_eq!(report.scheduled.count(), report.counts.replies);
+}
+
+/// What the observer was handed is what a client that comes back collects, over TCP and UDP.
+#[test]
+fn observed_messages_can_be_collected_again() {
+    let (clock, venue) = start(Faults::default());
+    let local = free_address();
+    let mut options =
+        options(vec![tcp(&venue, "TCP1"), LoadSession::Udp { server: venue.udp, local }]);
+    let seen: Arc<Mutex<Vec<Vec<Vec<u8>>>>> = Arc::new(Mutex::new(vec![Vec::new(), Vec::new()]));
+    options.on_message = Some(Arc::new({
+        let seen = Arc::clone(&seen);
+        move |session, stream_sequence, message: &[u8]| {
+            let messages = &mut seen.lock().unwrap()[session];
+            messages.push(message.to_vec());
+            assert_eq!(messages.len() as u64, stream_sequence);
+        }
+    }));
+    let report = run_quietly(&options, &clock).unwrap();
+    assert!(report.failures.is_empty(), "{report}");
+    let seen = seen.lock().unwrap();
+    let tcp = participant::collect(venue.tcp, login("TCP1"), 1, 100 * MILLIS, &*clock).unwrap();
+    assert_eq!(tcp, seen[0]);
+    let session = Some(*b"0000000001");
+    let udp =
+        participant::collect_udp(local, venue.udp, session, 1, 500 * MILLIS, &*clock).unwrap();
+    assert_eq!(udp, seen[1]);
+    let later = participant::collect(venue.tcp, login("TCP1"), 101, 100 * MILLIS, &*clock).unwrap();
+    assert_eq!(later, seen[0][100..]);
+}
+
+/// A second run on the same session goes on where the first one ended, although its login is
+/// handed the newest message again.
+#[test]
+fn second_run_goes_on_with_the_numbers() {
+    let (clock, venue) = start(Faults::default());
+    let options = options(vec![tcp(&venue, "TCP1")]);
+    for _ in 0..2 {
+        let report = run_quietly(&options, &clock).unwrap();
+        assert!(report.failures.is_empty(), "{report}");
+        assert_eq!(report.counts.unanswered, 0, "{report}");
+        assert_eq!(report.counts.replies + report.counts.superfluous, 2_000, "{report}");
+    }
+}

@@ -1,0 +1,514 @@
+//! An order file driven through the whole pipeline: everything of a venue but its sockets.
+//!
+//! ```text
+//! source ─▶ submissions ─▶ sequencer ─▶ inputs ─┬▶ journaler ─▶ durable cursor
+//!   │                                           └▶ engine ─▶ outputs ─┬▶ ledger
+//!   └─▶ marks ─────────────────────────────────────────────────────── └▶ reporter
+//! ```
+//!
+//! Start at [`start`]. The source reads rows and submits them as fast as the rings take them; the
+//! ledger and the reporter take what is durable, as the gateways of a venue do. Nothing here
+//! depends on which agents share a thread: [`Grouping`] is a matter of speed.
+//!
+//! With several [`Shards`] everything but the source is there once for each: a core of its own for
+//! some of the instruments. What an account has on one shard goes to another by a command of each,
+//! and the source waits for the first before it asks for the second.
+
+mod grouping;
+mod shards;
+mod source;
+mod taker;
+mod ledger;
+mod origin;
+mod reporter;
+mod results;
+
+use std::{
+    num::NonZero,
+    path::{Path, PathBuf},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    thread,
+    time::Duration,
+};
+
+use crate::order_file::{BalanceFile, FileError, Instruments, OrderFile, Progress};
+use gateway::Submission;
+use journal::{Durability, Folder, Options};
+use market::{Input, Output, Sequence, Timestamp};
+use ring::{Agent, Builder, Cursor, Group, IdleStrategy, Latest, Monitor, RingReport};
+
+use venue::{
+    clock::SystemClock,
+    failure::Failure,
+    log::LocalLog,
+    neighbors, recovery,
+    stage::{Checkpoint, EngineHeir, EngineStage, Journaler, Sequencer},
+};
+
+pub use grouping::{AgentGroup, Grouping, OrdersAgent};
+pub use ledger::{Balance, LedgerSink};
+pub use reporter::{Counts, InstrumentCounts, ReporterSink};
+pub use results::{BookResult, Files, Results, ShardResult};
+pub use shards::Shards;
+pub use source::{Counted, FileRows, Pace, Routed, Rows, Setup};
+pub use taker::{Ending, Sink};
+
+use source::{Lane, Mark, MoveOutcome, Source};
+use taker::Taker;
+
+/// When the first command of a file was received, and how long after it the next one: order and
+/// time are the same in every run. 2026-01-02 09:30 UTC.
+const START_NS: u64 = 1_767_346_200_000_000_000;
+const STEP_NS: u64 = 1_000;
+
+/// Who writes a ring or a cursor, and who reads it: the picture above as a table. The source reads
+/// how far the takers are where it waits for them.
+const READ_BY: &[(OrdersAgent, OrdersAgent)] = &[
+    (OrdersAgent::Source, OrdersAgent::Sequencer),
+    (OrdersAgent::Source, OrdersAgent::Reporter),
+    (OrdersAgent::Sequencer, OrdersAgent::Journaler),
+    (OrdersAgent::Sequencer, OrdersAgent::Engine),
+    (OrdersAgent::Journaler, OrdersAgent::Ledger),
+    (OrdersAgent::Journaler, OrdersAgent::Reporter),
+    (OrdersAgent::Engine, OrdersAgent::Ledger),
+    (OrdersAgent::Engine, OrdersAgent::Reporter),
+    (OrdersAgent::Ledger, OrdersAgent::Source),
+    (OrdersAgent::Reporter, OrdersAgent::Source),
+];
+
+/// A run is soon over: a larger segment, made ahead, would cost more than all that is written to it.
+const SEGMENT_BYTES: u64 = 32 << 20;
+
+/// How many slots the rings have.
+#[derive(Clone, Copy, Debug)]
+pub struct RingSlots {
+    /// From the source to the sequencer.
+    pub submissions: usize,
+    /// From the sequencer to journaler and engine.
+    pub inputs: usize,
+    /// From the engine to ledger and reporter.
+    pub outputs: usize,
+}
+
+impl RingSlots {
+    /// For agents on so many threads. Those that share one take turns, and what one hands to the next
+    /// should still be in its cache: a ring that is longer than a turn only moves on through memory.
+    /// Threads of their own need room to run ahead of each other; two, no more than their caches hold.
+    #[must_use]
+    pub const fn of_threads(threads: usize) -> Self {
+        match threads {
+            1 => Self { submissions: 256, inputs: 256, outputs: 2048 },
+            2 => Self { submissions: 512, inputs: 512, outputs: 4096 },
+            _ => Self { submissions: 4096, inputs: 8192, outputs: 16_384 },
+        }
+    }
+}
+
+/// What to run, and how.
+#[derive(Clone, Debug)]
+pub struct RunOptions {
+    /// The order file.
+    pub orders: PathBuf,
+    /// What participants own; without it nothing is paid for.
+    pub balances: Option<PathBuf>,
+    /// Of which instruments; without it of the one of [`Instruments::default`].
+    pub instruments: Option<PathBuf>,
+    /// Which agents share threads.
+    pub grouping: Grouping,
+    /// How many cores own some of the instruments each, at least 1.
+    pub shards: u16,
+    /// How a thread waits; by the number of cores and threads if not said.
+    pub idle: Option<IdleStrategy>,
+    /// What is promised of an input before what came of it is told.
+    pub durability: Durability,
+    /// Where the journal goes, which must not be there yet.
+    pub journal: PathBuf,
+    /// Where trades, book, balances and ledger go as files.
+    pub out: Option<PathBuf>,
+    /// True if balances are told as the origin's rounding would have left them.
+    pub origin_rounding: bool,
+    /// Of the rings; by the number of threads if not said.
+    pub slots: Option<RingSlots>,
+}
+
+/// A run that goes on.
+pub struct Started {
+    threads: ring::Running,
+    wired: Vec<WiredShard<LedgerSink, ReporterSink>>,
+    progress: Progress,
+    counted: Arc<Counted>,
+    shards: Shards,
+    grouping: String,
+}
+
+/// Opens the files, wires the pipeline and launches its threads.
+///
+/// # Errors
+/// A file cannot be read or makes no sense, or the journal cannot be made.
+pub fn start(options: &RunOptions, clock: SystemClock) -> Result<Started, Failure> {
+    let instruments = match &options.instruments {
+        Some(path) => Instruments::read(path).map_err(|error| file_failure(&error))?,
+        None => Instruments::default(),
+    };
+    let shards = Shards::new(instruments.clone(), options.shards).ok_or_else(|| {
+        Failure::usage(format!("an instrument is to have a shard beyond {}", options.shards))
+            .hint("--shards says how many there are")
+    })?;
+    let balances = match &options.balances {
+        Some(path) => Some(BalanceFile::open(path).map_err(|error| file_failure(&error))?),
+        None => None,
+    };
+    let orders = OrderFile::open(&options.orders, instruments.clone())
+        .map_err(|error| file_failure(&error))?;
+    let progress = orders.progress();
+    let has_money = balances.is_some();
+    let names_symbol = instruments.only().is_none();
+    let mut sinks = Vec::new();
+    for index in 0..usize::from(options.shards) {
+        let files = match &options.out {
+            Some(folder) => Some(Files::create(&of_shard(folder, options, index), names_symbol)?),
+            None => None,
+        };
+        let (ledger_file, trades_file) = match files {
+            Some(files) => (Some(files.ledger), Some(files.trades)),
+            None => (None, None),
+        };
+        let ledger = LedgerSink::new(&instruments, ledger_file, options.origin_rounding);
+        let terms = shards.instruments_of(index);
+        sinks.push((ledger, ReporterSink::new(terms, names_symbol, trades_file)));
+    }
+
+    let counted = Arc::new(Counted::default());
+    let rows = FileRows::new(Setup::new(shards.clone(), has_money), balances, orders);
+    let cores = thread::available_parallelism().map_or(1, NonZero::get);
+    let grouping = options.grouping.groups(cores);
+    let wired = wire(
+        Wiring {
+            durability: options.durability,
+            journals: (0..sinks.len()).map(|it| of_shard(&options.journal, options, it)).collect(),
+            slots: options.slots.unwrap_or(RingSlots::of_threads(grouping.len())),
+            pace: Pace::Free,
+        },
+        Box::new(rows),
+        Arc::clone(&counted),
+        sinks,
+        &clock,
+    )?;
+    let names = grouping.iter().map(ToString::to_string).collect::<Vec<_>>().join(" | ");
+    let threads = launch(wired.agents, &grouping, options.idle, cores, clock)?;
+    let wired = wired.shards;
+    Ok(Started { threads, wired, progress, counted, shards, grouping: names })
+}
+
+/// Where a shard has its part of a folder: the folder itself if it is the only one.
+fn of_shard(folder: &Path, options: &RunOptions, index: usize) -> PathBuf {
+    match options.shards {
+        1 => folder.to_owned(),
+        _ => folder.join(format!("shard-{}", index + 1)),
+    }
+}
+
+impl Started {
+    /// How far the order file is read.
+    #[must_use]
+    pub fn progress(&self) -> &Progress {
+        &self.progress
+    }
+
+    /// The rings, since this was last asked, shard by shard.
+    #[must_use]
+    pub fn rings(&self) -> Vec<RingReport> {
+        self.wired.iter().flat_map(|shard| &shard.monitors).map(Monitor::read).collect()
+    }
+
+    /// True once everything is done, or a thread has failed.
+    #[must_use]
+    pub fn is_over(&self) -> bool {
+        self.wired.iter().all(|shard| shard.ending.is_over()) || self.threads.stopped()
+    }
+
+    /// What came of it, once everything is done.
+    ///
+    /// # Errors
+    /// A row makes no sense, the journal cannot be written, or the results contradict each other.
+    pub fn finish(self, options: &RunOptions) -> Result<Results, Failure> {
+        self.threads.stop();
+        self.threads.join().map_err(|failure| match failure.error.downcast_ref::<FileError>() {
+            Some(error) => file_failure(error),
+            None => Failure::runtime(format!("the run stopped: {failure}")),
+        })?;
+        let parts = self.wired.into_iter().map(|shard| {
+            let engine = recover_lock(&shard.heir).take();
+            results::ShardParts {
+                engine: engine.expect("the engine was left there when its stage was closed"),
+                ledger: take_out(shard.ledger),
+                reporter: take_out(shard.reporter),
+                begun_ns: shard.ending.begun_ns(),
+                last: shard.ending.last(),
+            }
+        });
+        results::gather(
+            options,
+            results::Parts {
+                all: parts.collect(),
+                counted: &self.counted,
+                shards: self.shards,
+                grouping: self.grouping,
+            },
+        )
+    }
+}
+
+/// How the agents are wired.
+pub struct Wiring {
+    /// What is promised of an input before what came of it is told.
+    pub durability: Durability,
+    /// Where the journal of each shard goes, which must not be there yet.
+    pub journals: Vec<PathBuf>,
+    /// Of the rings.
+    pub slots: RingSlots,
+    /// When the source submits the next command.
+    pub pace: Pace,
+}
+
+/// An agent, and the index of the shard that it is of; the source is of the first.
+pub type ShardAgent = (usize, OrdersAgent);
+
+/// Agents that are wired to each other, and what can be seen of them from outside.
+pub struct Wired<L, R> {
+    /// Shard by shard, in the order in which an order passes them.
+    pub agents: Vec<(ShardAgent, Box<dyn Agent>)>,
+    /// What can be seen of each.
+    pub shards: Vec<WiredShard<L, R>>,
+}
+
+/// What can be seen of the agents of a shard from outside.
+pub struct WiredShard<L, R> {
+    /// Of the rings of submissions, inputs and outputs.
+    pub monitors: Vec<Monitor>,
+    /// Says when all is done.
+    pub ending: Arc<Ending>,
+    /// Where the engine is left at the end.
+    pub heir: EngineHeir,
+    /// What the ledger makes of the events.
+    pub ledger: Arc<Mutex<L>>,
+    /// What the reporter makes of the events.
+    pub reporter: Arc<Mutex<R>>,
+}
+
+/// Wires a pipeline around these rows and these takers of events, two for each shard.
+///
+/// # Errors
+/// A journal cannot be made, or is there already.
+///
+/// # Panics
+/// There are not as many journals as pairs of takers.
+pub fn wire<L: Sink, R: Sink>(
+    wiring: Wiring,
+    rows: Box<dyn Rows>,
+    counted: Arc<Counted>,
+    sinks: Vec<(L, R)>,
+    clock: &SystemClock,
+) -> Result<Wired<L, R>, Failure> {
+    assert_eq!(sinks.len(), wiring.journals.len(), "each shard has a journal");
+    let is_one = sinks.len() == 1;
+    let mut lanes = Vec::new();
+    let mut agents: Vec<(ShardAgent, Box<dyn Agent>)> = Vec::new();
+    let mut shards = Vec::new();
+    for (index, (ledger, reporter)) in sinks.into_iter().enumerate() {
+        let journal = &wiring.journals[index];
+        let part = wire_shard(&wiring, journal, is_one, ledger, reporter, clock)?;
+        lanes.push(part.lane);
+        agents.extend(part.agents.into_iter().map(|(name, agent)| ((index, name), agent)));
+        shards.push(part.shard);
+    }
+    let source = Source::new(rows, lanes, wiring.pace, counted);
+    agents.insert(0, ((0, OrdersAgent::Source), Box::new(source)));
+    Ok(Wired { agents, shards })
+}
+
+/// A shard that lacks nothing but the source.
+struct ShardPart<L, R> {
+    lane: Lane,
+    agents: Vec<(OrdersAgent, Box<dyn Agent>)>,
+    shard: WiredShard<L, R>,
+}
+
+fn wire_shard<L: Sink, R: Sink>(
+    wiring: &Wiring,
+    journal: &Path,
+    is_only: bool,
+    ledger: L,
+    reporter: R,
+    clock: &SystemClock,
+) -> Result<ShardPart<L, R>, Failure> {
+    let mut submissions = Builder::<Submission>::new("submissions", wiring.slots.submissions);
+    let to_sequencer = submissions.gating("sequencer");
+    let (submissions, submissions_monitor) = submissions.build();
+    let mut inputs = Builder::<Input>::new("inputs", wiring.slots.inputs);
+    let (to_journaler, to_engine) = (inputs.gating("journaler"), inputs.gating("engine"));
+    let (inputs, inputs_monitor) = inputs.build();
+    let mut outputs = Builder::<Output>::new("outputs", wiring.slots.outputs);
+    let (to_ledger, to_reporter) = (outputs.gating("ledger"), outputs.gating("reporter"));
+    let (outputs, outputs_monitor) = outputs.build();
+    let mut marks = Builder::<Mark>::new("marks", wiring.slots.submissions);
+    let marks_of_reporter = marks.gating("reporter");
+    let (marks, _) = marks.build();
+    let (outcomes_of_reporter, outcomes) = if is_only {
+        (None, None)
+    } else {
+        // One move is on its way at a time.
+        let mut outcomes = Builder::<MoveOutcome>::new("outcomes", 2);
+        let of_source = outcomes.gating("source");
+        (Some(outcomes.build().0), Some(of_source))
+    };
+    let (checkpoints, _) = Builder::<Checkpoint>::new("checkpoints", 64).build();
+
+    let now_ns = clock.now_ns();
+    let options = Options {
+        durability: wiring.durability,
+        segment_bytes: SEGMENT_BYTES,
+        ..Options::new(now_ns, now_ns)
+    };
+    let storage = Box::new(Folder::new(journal));
+    let (engine, writer, report) = recovery::recover(storage, &options, &mut |_| ())?;
+    if report.last_sequence > 0 {
+        return Err(Failure::usage(format!("there is a journal in {} already", journal.display()))
+            .hint("a run begins with an empty one; name another folder"));
+    }
+    let unconditional = wiring.durability == Durability::None;
+    let durable = Arc::new(Cursor::new(if unconditional { u64::MAX } else { 0 }));
+    let applied = Arc::new(Cursor::new(0));
+    let ending = Arc::new(Ending::new(Arc::clone(&applied), Arc::clone(&durable), 2));
+    let heir = EngineHeir::default();
+    let (ledger, reporter) = (Arc::new(Mutex::new(ledger)), Arc::new(Mutex::new(reporter)));
+
+    // The time of a run is that of its rows: the sequencer is told of no moment for which the
+    // engine waits, so that the clock of the machine changes nothing.
+    let sequencer = Sequencer::new(
+        LocalLog::new(Sequence::NONE, Timestamp::default()),
+        vec![to_sequencer],
+        inputs,
+        Arc::new(Latest::new(u64::MAX)),
+    );
+    let due = Arc::new(Latest::new(u64::MAX));
+    let engine = EngineStage::new(to_engine, engine, outputs, checkpoints, due)
+        .telling(applied)
+        .leaving_to(Arc::clone(&heir));
+    let ledger_taker =
+        Taker::new("ledger", to_ledger, None, None, Arc::clone(&ledger), Arc::clone(&ending), 0);
+    let reporter_taker = Taker::new(
+        "reporter",
+        to_reporter,
+        Some(marks_of_reporter),
+        outcomes_of_reporter,
+        Arc::clone(&reporter),
+        Arc::clone(&ending),
+        1,
+    );
+    let agents: Vec<(OrdersAgent, Box<dyn Agent>)> = vec![
+        (OrdersAgent::Sequencer, Box::new(sequencer)),
+        (
+            OrdersAgent::Journaler,
+            Box::new(Journaler::new(to_journaler, writer, durable, unconditional)),
+        ),
+        (OrdersAgent::Engine, Box::new(engine)),
+        (OrdersAgent::Ledger, Box::new(ledger_taker)),
+        (OrdersAgent::Reporter, Box::new(reporter_taker)),
+    ];
+    let monitors = vec![submissions_monitor, inputs_monitor, outputs_monitor];
+    Ok(ShardPart {
+        lane: Lane::new(submissions, marks, outcomes, Arc::clone(&ending)),
+        agents,
+        shard: WiredShard { monitors, ending, heir, ledger, reporter },
+    })
+}
+
+/// Starts a thread for each group of each shard.
+///
+/// # Errors
+/// A core is named that this process may not use, or for the threads of several shards.
+///
+/// # Panics
+/// An agent stands in no group, or in two.
+pub fn launch(
+    agents: Vec<(ShardAgent, Box<dyn Agent>)>,
+    grouping: &[AgentGroup],
+    idle: Option<IdleStrategy>,
+    cores: usize,
+    clock: SystemClock,
+) -> Result<ring::Running, Failure> {
+    let shards = agents.iter().map(|((shard, _), _)| shard + 1).max().unwrap_or(0);
+    let mut agents: Vec<_> = agents.into_iter().map(|(name, agent)| (name, Some(agent))).collect();
+    let mut names = Vec::new();
+    for shard in 0..shards {
+        for group in grouping {
+            if let Some(core) = group.core {
+                venue::running::check_core(core)?;
+                if shards > 1 {
+                    return Err(Failure::usage("a core cannot be that of several shards")
+                        .hint("leave the cores out of --layout, or run one shard"));
+                }
+            }
+            let members = group.agents.iter().map(|agent| (shard, *agent));
+            let members: Vec<ShardAgent> =
+                members.filter(|name| agents.iter().any(|(other, _)| other == name)).collect();
+            if !members.is_empty() {
+                names.push((members, group.core));
+            }
+        }
+    }
+    let idle = idle.unwrap_or_else(|| IdleStrategy::adaptive(names.len(), cores));
+    let read_by = read_by(shards);
+    let members_of: Vec<_> = names.iter().map(|(members, _)| members.as_slice()).collect();
+    let mut groups = Vec::new();
+    for (number, (members, core)) in names.iter().enumerate() {
+        let members = members.iter().map(|name| {
+            let agent = agents.iter_mut().find(|(other, _)| other == name);
+            agent.and_then(|(_, agent)| agent.take()).expect("each agent stands in one group")
+        });
+        let mut launched = Group::new(format!("damrak-{number}"), members.collect(), idle);
+        launched.neighbors = Some(neighbors::of(number, &members_of, &read_by));
+        launched.on_start = core.map(venue::running::pin_at_start);
+        groups.push(launched);
+    }
+    assert!(agents.iter().all(|(_, agent)| agent.is_none()), "each agent stands in a group");
+    Ok(ring::launch(groups, Arc::new(clock)))
+}
+
+/// [`READ_BY`] for so many shards, which have the source in common.
+fn read_by(shards: usize) -> Vec<(ShardAgent, ShardAgent)> {
+    let home = |shard, agent| (if agent == OrdersAgent::Source { 0 } else { shard }, agent);
+    let of_shard = |shard| {
+        let pairs = READ_BY.iter();
+        pairs.map(move |(writer, reader)| (home(shard, *writer), home(shard, *reader)))
+    };
+    (0..shards).flat_map(of_shard).collect()
+}
+
+/// How often the caller of a run looks whether it is over.
+pub const LOOK_INTERVAL: Duration = Duration::from_millis(5);
+
+/// The command that is the `number`-th of a run, from 1, with the time of its reception.
+pub(crate) fn submission(number: u64, command: market::Command) -> Submission {
+    Submission { received: Timestamp(START_NS + number * STEP_NS), command }
+}
+
+/// A file that makes no sense is the caller's, one that is broken is a verification that failed.
+pub(crate) fn file_failure(error: &FileError) -> Failure {
+    let mut what = error.to_string();
+    if let Some(cause) = std::error::Error::source(error) {
+        what.push_str(&format!(": {cause}"));
+    }
+    if error.is_corruption() { Failure::verification(what) } else { Failure::usage(what) }
+}
+
+pub(crate) fn recover_lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    // A panic of a thread is passed on by `join`, so nobody looks at what it left half done.
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+pub(crate) fn take_out<T>(shared: Arc<Mutex<T>>) -> T {
+    let mutex = Arc::into_inner(shared).expect("the agents are gone, and nobody else has it");
+    mutex.into_inner().unwrap_or_else(PoisonError::into_inner)
+}

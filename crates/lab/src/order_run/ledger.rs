@@ -1,0 +1,215 @@
+//! The balances, by the ledger entries alone.
+
+use std::io::Write;
+
+use crate::order_file::{FileWriter, Instruments};
+use market::{AccountId, AssetId, Bucket, Event, LedgerEntry, LedgerKind, LedgerPlace, Output};
+use ring::AgentError;
+
+use super::{origin::OriginRounding, taker::Sink};
+
+/// What an account has of an asset, in its smallest units.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Balance {
+    /// Free.
+    pub available: u128,
+    /// Held for orders.
+    pub reserved: u128,
+    /// How many movements have touched it.
+    pub version: u64,
+}
+
+impl Balance {
+    #[inline]
+    fn held_mut(&mut self, bucket: Bucket) -> &mut u128 {
+        match bucket {
+            Bucket::Reserved => &mut self.reserved,
+            _ => &mut self.available,
+        }
+    }
+}
+
+/// Keeps every balance by the movements that the engine tells, and by nothing else.
+pub struct LedgerSink {
+    asset_count: usize,
+    /// By account and asset; the first account is the venue.
+    balances: Vec<Balance>,
+    /// By asset: how much came in and did not go out.
+    brought_in: Vec<u128>,
+    entries: u64,
+    deposits: u64,
+    /// By asset: what went to other shards, and what came from them.
+    gone: Vec<u128>,
+    come: Vec<u128>,
+    file: Option<FileWriter>,
+    origin: Option<OriginRounding>,
+}
+
+impl LedgerSink {
+    /// Before the first entry; entries go to `file` as well.
+    #[must_use]
+    pub fn new(instruments: &Instruments, file: Option<FileWriter>, origin_rounding: bool) -> Self {
+        let asset_count = instruments.assets().len();
+        Self {
+            asset_count,
+            balances: Vec::new(),
+            brought_in: vec![0; asset_count],
+            entries: 0,
+            deposits: 0,
+            gone: vec![0; asset_count],
+            come: vec![0; asset_count],
+            file,
+            origin: origin_rounding.then(|| OriginRounding::new(instruments)),
+        }
+    }
+
+    /// How many movements there were.
+    #[must_use]
+    pub fn entries(&self) -> u64 {
+        self.entries
+    }
+
+    /// By asset, what went to other shards, and what came from them.
+    #[must_use]
+    pub fn moved(&self) -> (&[u128], &[u128]) {
+        (&self.gone, &self.come)
+    }
+
+    /// How many of them were deposits, or moves out or in.
+    #[must_use]
+    pub fn deposits(&self) -> u64 {
+        self.deposits
+    }
+
+    /// What an account has of an asset.
+    #[must_use]
+    pub fn balance(&self, account_id: AccountId, asset_id: AssetId) -> Balance {
+        let place = account_id.0 as usize * self.asset_count + usize::from(asset_id.0) - 1;
+        self.balances.get(place).copied().unwrap_or_default()
+    }
+
+    /// What it would have if the origin had rounded; `None` if that was not asked for.
+    #[must_use]
+    pub fn origin_balance(&self, account_id: AccountId, asset_id: AssetId) -> Option<Balance> {
+        Some(self.origin.as_ref()?.balance(account_id, asset_id))
+    }
+
+    /// Sees that nothing was made or lost.
+    ///
+    /// # Errors
+    /// Something was: the text says of which asset.
+    pub fn check(&self) -> Result<(), String> {
+        for (place, brought_in) in self.brought_in.iter().enumerate() {
+            let held: u128 = self
+                .balances
+                .iter()
+                .skip(place)
+                .step_by(self.asset_count)
+                .map(|balance| balance.available + balance.reserved)
+                .sum();
+            if held != *brought_in {
+                return Err(format!(
+                    "of asset {} there are {held} units, and {brought_in} were brought in",
+                    place + 1
+                ));
+            }
+        }
+        Ok(())
+    }
+
+    /// Writes what is still held back.
+    pub(super) fn finish(&mut self) -> std::io::Result<()> {
+        self.file.take().map_or(Ok(()), FileWriter::finish)
+    }
+
+    /// The header of the file of entries.
+    pub(super) const HEADER: &str = "sequence,timestamp,kind,asset,amount,from_account,from_bucket,\
+        from_version,to_account,to_bucket,to_version,order_id,trade_id";
+
+    #[inline]
+    fn book(&mut self, entry: &LedgerEntry) -> Result<(), String> {
+        let amount = entry.amount.get();
+        let asset = usize::from(entry.asset_id.0).wrapping_sub(1);
+        let Some(brought_in) = self.brought_in.get_mut(asset) else {
+            return Err(format!("there is no asset {}", entry.asset_id.0));
+        };
+        self.entries += 1;
+        if entry.from.bucket == Bucket::Outside {
+            *brought_in += amount;
+        } else {
+            let balance = self.balance_mut(&entry.from, asset)?;
+            let held = balance.held_mut(entry.from.bucket);
+            let less = held.checked_sub(amount);
+            *held = less.ok_or_else(|| format!("{:?} has only {held}", entry.from))?;
+        }
+        if entry.to.bucket == Bucket::Outside {
+            self.brought_in[asset] -= amount;
+        } else {
+            let held = self.balance_mut(&entry.to, asset)?.held_mut(entry.to.bucket);
+            let more = held.checked_add(amount);
+            *held = more.ok_or_else(|| format!("{:?} has {held} already", entry.to))?;
+        }
+        match entry.kind {
+            LedgerKind::MoveOut => self.gone[asset] += amount,
+            LedgerKind::MoveIn => self.come[asset] += amount,
+            LedgerKind::Deposit => {}
+            _ => return Ok(()),
+        }
+        self.deposits += 1;
+        Ok(())
+    }
+
+    /// The balance that a movement touches, which is the next one there.
+    #[inline]
+    fn balance_mut(&mut self, place: &LedgerPlace, asset: usize) -> Result<&mut Balance, String> {
+        let index = place.account_id.0 as usize * self.asset_count + asset;
+        if self.balances.len() <= index {
+            self.balances.resize(index + 1, Balance::default());
+        }
+        let balance = &mut self.balances[index];
+        if place.version < balance.version {
+            return Err(format!("{place:?} comes after version {}", balance.version));
+        }
+        balance.version = place.version;
+        Ok(balance)
+    }
+
+    #[inline(never)]
+    fn write(file: &mut FileWriter, output: &Output, entry: &LedgerEntry) -> std::io::Result<()> {
+        writeln!(
+            file,
+            "{},{},{},{},{},{},{},{},{},{},{},{},{}",
+            output.cause.0,
+            output.timestamp.0,
+            entry.kind.code() as char,
+            entry.asset_id.0,
+            entry.amount.get(),
+            entry.from.account_id.0,
+            entry.from.bucket.code() as char,
+            entry.from.version,
+            entry.to.account_id.0,
+            entry.to.bucket.code() as char,
+            entry.to.version,
+            entry.order_id.0,
+            entry.trade_id.0,
+        )
+    }
+}
+
+impl Sink for LedgerSink {
+    #[inline]
+    fn take(&mut self, output: &Output, _is_of_replace: bool) -> Result<(), AgentError> {
+        if let Event::Ledger(entry) = &output.event {
+            self.book(entry).map_err(|what| {
+                format!("the ledger does not add up at input {}: {what}", output.cause.0)
+            })?;
+            if let Some(file) = &mut self.file {
+                Self::write(file, output, entry)?;
+            }
+        }
+        if let Some(origin) = &mut self.origin {
+            origin.take(output)?;
+        }
+        Ok(())
+    }
+}

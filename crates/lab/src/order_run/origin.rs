@@ -1,0 +1,184 @@
+//! The balances as the origin's rounding leaves them.
+//!
+//! There each step is rounded down by itself: what a buyer reserves, what each trade costs, what a
+//! trade below the limit gives back, what a cancel gives back. What falls between stays reserved
+//! for ever. The sum of available and reserved is the same as ours; only its parts differ, which is
+//! why this is worked out here, from the events, and is no mode of the core.
+
+use std::collections::BTreeMap;
+
+use crate::order_file::Instruments;
+use market::{
+    AccountId, AssetId, Bucket, Event, LedgerKind, OrderId, OrderType, Output, Price, Quantity,
+    SessionId, TimeInForce,
+};
+use ring::AgentError;
+
+use super::Balance;
+
+/// See the top of this module. Accounts have the numbers of their sessions.
+#[derive(Debug)]
+pub(super) struct OriginRounding {
+    asset_count: usize,
+    terms: Vec<Terms>,
+    /// By account and asset.
+    balances: Vec<Balance>,
+    /// The limits of the bids that rest.
+    limits: BTreeMap<OrderId, Price>,
+    /// The incoming order.
+    incoming: Option<Incoming>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Terms {
+    base: AssetId,
+    quote: AssetId,
+    base_units: u64,
+    numerator: u64,
+    denominator: u64,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Incoming {
+    order_id: OrderId,
+    limit: Price,
+}
+
+impl Terms {
+    /// What so many lots cost, rounded down.
+    fn cost(&self, price: Price, quantity: Quantity) -> u128 {
+        (price * quantity).get() * u128::from(self.numerator) / u128::from(self.denominator)
+    }
+
+    fn base(&self, quantity: Quantity) -> u128 {
+        u128::from(quantity.0) * u128::from(self.base_units)
+    }
+}
+
+impl OriginRounding {
+    pub(super) fn new(instruments: &Instruments) -> Self {
+        let assets = instruments.assets();
+        let number = |name| {
+            let place = assets.iter().position(|asset| asset.name == name);
+            AssetId(place.expect("an instrument's assets are known") as u16 + 1)
+        };
+        let terms = instruments.all().iter().map(|terms| {
+            let (numerator, denominator) = terms.quote_units_per_tick_lot();
+            Terms {
+                base: number(terms.base.name),
+                quote: number(terms.quote.name),
+                base_units: terms.base_units_per_lot(),
+                numerator,
+                denominator,
+            }
+        });
+        Self {
+            terms: terms.collect(),
+            asset_count: assets.len(),
+            balances: Vec::new(),
+            limits: BTreeMap::new(),
+            incoming: None,
+        }
+    }
+
+    pub(super) fn balance(&self, account_id: AccountId, asset_id: AssetId) -> Balance {
+        let place = account_id.0 as usize * self.asset_count + usize::from(asset_id.0) - 1;
+        self.balances.get(place).copied().unwrap_or_default()
+    }
+
+    pub(super) fn take(&mut self, output: &Output) -> Result<(), AgentError> {
+        match &output.event {
+            Event::Ledger(entry) if entry.kind == LedgerKind::Deposit => {
+                assert_eq!(entry.to.bucket, Bucket::Available, "a deposit is free");
+                self.own(entry.to.account_id, entry.asset_id).available += entry.amount.get();
+            }
+            Event::Accepted(order) => {
+                if order.order_type != OrderType::Limit || order.time_in_force != TimeInForce::Day {
+                    return Err(unknown("an order that is no plain limit order"));
+                }
+                let terms = self.terms_of(order.instrument_id);
+                let account = account(order.key.session_id);
+                let (asset, held) = if order.side.is_buy() {
+                    (terms.quote, terms.cost(order.price, order.quantity))
+                } else {
+                    (terms.base, terms.base(order.quantity))
+                };
+                let balance = self.own(account, asset);
+                lower(&mut balance.available, held)?;
+                balance.reserved += held;
+                let (order_id, limit) = (order.order_id, order.price);
+                self.incoming = Some(Incoming { order_id, limit });
+            }
+            Event::Booked(booked) if booked.side.is_buy() => {
+                self.limits.insert(booked.order_id, booked.price);
+            }
+            Event::Traded(trade) => {
+                let terms = self.terms_of(trade.instrument_id);
+                let cost = terms.cost(trade.price, trade.quantity);
+                let lots = terms.base(trade.quantity);
+                let (taker, maker) =
+                    (account(trade.taker.key.session_id), account(trade.maker.key.session_id));
+                let is_buy = trade.taker_side.is_buy();
+                let (buyer, seller) = if is_buy { (taker, maker) } else { (maker, taker) };
+                lower(&mut self.own(buyer, terms.quote).reserved, cost)?;
+                self.own(buyer, terms.base).available += lots;
+                lower(&mut self.own(seller, terms.base).reserved, lots)?;
+                self.own(seller, terms.quote).available += cost;
+                if is_buy {
+                    let incoming = self.incoming.filter(|it| it.order_id == trade.taker.order_id);
+                    let incoming = incoming.expect("an incoming order was accepted before");
+                    let better = Price(incoming.limit.0 - trade.price.0);
+                    let refund = terms.cost(better, trade.quantity);
+                    let balance = self.own(taker, terms.quote);
+                    lower(&mut balance.reserved, refund)?;
+                    balance.available += refund;
+                } else if trade.maker.leaves.is_zero() {
+                    self.limits.remove(&trade.maker.order_id);
+                }
+            }
+            Event::Canceled(canceled) => {
+                if !canceled.booked || !canceled.leaves.is_zero() {
+                    return Err(unknown("a cancel of a part, or of an incoming order"));
+                }
+                let terms = self.terms_of(canceled.instrument_id);
+                let (asset, held) = match self.limits.remove(&canceled.order_id) {
+                    Some(limit) => (terms.quote, terms.cost(limit, canceled.quantity)),
+                    None => (terms.base, terms.base(canceled.quantity)),
+                };
+                let balance = self.own(account(canceled.key.session_id), asset);
+                lower(&mut balance.reserved, held)?;
+                balance.available += held;
+            }
+            Event::Replaced(_) => return Err(unknown("a replace")),
+            Event::Modified(_) => return Err(unknown("a modify")),
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn terms_of(&self, instrument_id: market::InstrumentId) -> Terms {
+        self.terms[usize::from(instrument_id.0) - 1]
+    }
+
+    fn own(&mut self, account_id: AccountId, asset_id: AssetId) -> &mut Balance {
+        let place = account_id.0 as usize * self.asset_count + usize::from(asset_id.0) - 1;
+        if self.balances.len() <= place {
+            self.balances.resize(place + 1, Balance::default());
+        }
+        &mut self.balances[place]
+    }
+}
+
+fn account(session_id: SessionId) -> AccountId {
+    AccountId(u32::from(session_id.0))
+}
+
+fn lower(held: &mut u128, amount: u128) -> Result<(), AgentError> {
+    let left = held.checked_sub(amount);
+    *held = left.ok_or_else(|| unknown("balances that are enough for us and not for it"))?;
+    Ok(())
+}
+
+fn unknown(what: &str) -> AgentError {
+    format!("--rounding origin: that page knows nothing of {what}").into()
+}

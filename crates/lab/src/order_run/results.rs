@@ -1,0 +1,492 @@
+//! What came of a run, and where it is written.
+
+use std::{
+    cmp::Ordering,
+    fmt::Write as _,
+    fs,
+    io::{self, Write as _},
+    path::{Path, PathBuf},
+    sync::atomic::Ordering::Relaxed,
+};
+
+use crate::order_file::FileWriter;
+use engine::{BookView, Engine, RestingOrder};
+use market::{AccountId, AssetId, InstrumentId, Price, Symbol, Text};
+use serde_json::{Value, json};
+use sha2::{Digest, Sha256};
+
+use super::{
+    Balance, Counted, Counts, InstrumentCounts, LedgerSink, ReporterSink, RunOptions, Shards,
+    reporter::hex,
+};
+use venue::failure::Failure;
+
+/// The files that are written while a run goes on.
+pub struct Files {
+    /// Every ledger entry.
+    pub ledger: FileWriter,
+    /// Every trade.
+    pub trades: FileWriter,
+}
+
+impl Files {
+    /// Makes them in a folder, which is made if it is not there.
+    ///
+    /// # Errors
+    /// They cannot be made.
+    pub fn create(folder: &Path, names_symbol: bool) -> Result<Self, Failure> {
+        fs::create_dir_all(folder).map_err(|error| cannot_write(folder, &error))?;
+        Ok(Self {
+            ledger: create(&folder.join("ledger.csv"), LedgerSink::HEADER)?,
+            trades: create(&folder.join("trades.csv"), ReporterSink::header(names_symbol))?,
+        })
+    }
+}
+
+fn create(path: &Path, header: &str) -> Result<FileWriter, Failure> {
+    FileWriter::create(path)
+        .and_then(|mut file| writeln!(file, "{header}").map(|()| file))
+        .map_err(|error| cannot_write(path, &error))
+}
+
+fn cannot_write(path: &Path, error: &io::Error) -> Failure {
+    Failure::environment(format!("cannot write {}: {error}", path.display()))
+}
+
+/// What is left of the agents when they have stopped.
+pub(super) struct Parts<'a> {
+    /// By shard.
+    pub(super) all: Vec<ShardParts>,
+    pub(super) counted: &'a Counted,
+    pub(super) shards: Shards,
+    pub(super) grouping: String,
+}
+
+/// What is left of those of one shard.
+pub(super) struct ShardParts {
+    pub(super) engine: Engine,
+    pub(super) ledger: LedgerSink,
+    pub(super) reporter: ReporterSink,
+    pub(super) begun_ns: u64,
+    pub(super) last: u64,
+}
+
+/// What came of a run.
+#[derive(Clone, Debug)]
+pub struct Results {
+    /// Rows of orders, by kind.
+    pub places: u64,
+    /// Rows that cancel.
+    pub cancels: u64,
+    /// Rows that replace.
+    pub replaces: u64,
+    /// Rows that modify.
+    pub modifies: u64,
+    /// What came of them.
+    pub counts: Counts,
+    /// By instrument.
+    pub books: Vec<BookResult>,
+    /// Movements of money.
+    pub ledger_entries: u64,
+    /// Of the trades, in the order in which they happened; `None` with several shards, between which
+    /// there is no order.
+    pub trades_sha256: Option<String>,
+    /// Of what rests.
+    pub book_sha256: String,
+    /// Of what participants have; `None` if nothing is paid for.
+    pub balances_sha256: Option<String>,
+    /// What came of it on each shard.
+    pub shards: Vec<ShardResult>,
+    /// Inputs in all, those included that made instruments and participants.
+    pub inputs: u64,
+    /// From the first submission to the last event that was taken.
+    pub seconds: f64,
+    /// Which agents shared threads.
+    pub grouping: String,
+}
+
+/// What came of a run on one shard.
+#[derive(Clone, Debug)]
+pub struct ShardResult {
+    /// How many instruments it has.
+    pub instruments: usize,
+    /// Inputs of its log.
+    pub inputs: u64,
+    /// Of its trades, in the order in which they happened.
+    pub trades_sha256: String,
+    /// Of its core.
+    pub state_hash: u64,
+}
+
+/// What was traded of an instrument, and what rests of it.
+#[derive(Clone, Debug)]
+pub struct BookResult {
+    /// Which.
+    pub symbol: Symbol,
+    /// What was traded.
+    pub traded: InstrumentCounts,
+    /// The highest price at which an order would buy.
+    pub best_bid: Option<Price>,
+    /// The lowest price at which an order would sell.
+    pub best_ask: Option<Price>,
+    /// Prices at which orders would buy.
+    pub bid_levels: usize,
+    /// Prices at which orders would sell.
+    pub ask_levels: usize,
+    /// Orders that rest.
+    pub resting: usize,
+}
+
+/// Puts the parts together, writes the files that tell the end, and sees that all agrees.
+pub(super) fn gather(options: &RunOptions, mut parts: Parts<'_>) -> Result<Results, Failure> {
+    let out = options.out.as_deref();
+    for part in &mut parts.all {
+        let finished = part.reporter.finish().and_then(|()| part.ledger.finish());
+        finished.map_err(|error| cannot_write(out.unwrap_or(Path::new(".")), &error))?;
+        part.ledger.check().map_err(Failure::verification)?;
+    }
+    let mut counts = Counts::default();
+    parts.all.iter().for_each(|part| counts.add(part.reporter.counts()));
+    let asked = parts.counted.deposits.load(Relaxed);
+    let made: u64 = parts.all.iter().map(|part| part.ledger.deposits()).sum();
+    let declined: u64 = counts.declined.values().sum();
+    if asked != made + declined {
+        return Err(Failure::verification(format!(
+            "of {asked} deposits and moves {made} are in the ledger and {declined} were declined"
+        )));
+    }
+    check_moves(&parts)?;
+
+    let book_sha256 = write_book(&parts, out)?;
+    let balances_sha256 = match options.balances {
+        Some(_) => Some(write_balances(&parts, out)?),
+        None => None,
+    };
+    let books = books(&parts);
+    counts.instruments = books.iter().map(|book| book.traded).collect();
+    let Parts { all, counted, shards, grouping } = parts;
+    let shards: Vec<_> = all
+        .iter()
+        .enumerate()
+        .map(|(index, part)| ShardResult {
+            instruments: shards.instruments_of(index).count(),
+            inputs: part.last,
+            trades_sha256: part.reporter.hash(),
+            state_hash: part.engine.state_hash(),
+        })
+        .collect();
+    let begun_ns = all.iter().map(|part| part.begun_ns).min().unwrap_or(0);
+    let ended_ns = all.iter().map(|part| part.reporter.ended_ns()).max().unwrap_or(0);
+    Ok(Results {
+        places: counted.places.load(Relaxed),
+        cancels: counted.cancels.load(Relaxed),
+        replaces: counted.replaces.load(Relaxed),
+        modifies: counted.modifies.load(Relaxed),
+        counts,
+        books,
+        ledger_entries: all.iter().map(|part| part.ledger.entries()).sum(),
+        trades_sha256: match shards.as_slice() {
+            [only] => Some(only.trades_sha256.clone()),
+            _ => None,
+        },
+        book_sha256,
+        balances_sha256,
+        inputs: all.iter().map(|part| part.last).sum(),
+        shards,
+        seconds: ended_ns.saturating_sub(begun_ns) as f64 / 1e9,
+        grouping,
+    })
+}
+
+/// Of each asset there came in, on all shards together, what went out of others.
+fn check_moves(parts: &Parts<'_>) -> Result<(), Failure> {
+    for (place, asset) in parts.shards.instruments().assets().iter().enumerate() {
+        let moved = parts.all.iter().map(|part| part.ledger.moved());
+        let (gone, come) = moved.fold((0_u128, 0_u128), |(gone, come), moved| {
+            (gone + moved.0[place], come + moved.1[place])
+        });
+        if gone != come {
+            return Err(Failure::verification(format!(
+                "{gone} units of {} went from shard to shard, and {come} came",
+                asset.name
+            )));
+        }
+    }
+    Ok(())
+}
+
+fn view(engine: &Engine, instrument_id: InstrumentId) -> BookView<'_> {
+    engine.book(instrument_id).expect("every instrument of a run was added")
+}
+
+fn books(parts: &Parts<'_>) -> Vec<BookResult> {
+    let places = parts.shards.places();
+    places
+        .map(|(terms, shard, instrument_id)| {
+            let part = &parts.all[shard];
+            let view = view(&part.engine, instrument_id);
+            let counts = &part.reporter.counts().instruments;
+            BookResult {
+                symbol: terms.symbol,
+                traded: counts[usize::from(instrument_id.0) - 1],
+                best_bid: view.best_bid(),
+                best_ask: view.best_ask(),
+                bid_levels: view.bid_levels().count(),
+                ask_levels: view.ask_levels().count(),
+                resting: view.bids().count() + view.asks().count(),
+            }
+        })
+        .collect()
+}
+
+/// Lines that are hashed, and written if there is somewhere to write them.
+struct Lines {
+    line: String,
+    hash: Sha256,
+    file: Option<(PathBuf, FileWriter)>,
+}
+
+impl Lines {
+    fn new(out: Option<&Path>, name: &str, header: &str) -> Result<Self, Failure> {
+        let file = match out.map(|folder| folder.join(name)) {
+            Some(path) => Some((path.clone(), create(&path, header)?)),
+            None => None,
+        };
+        Ok(Self { line: String::new(), hash: Sha256::new(), file })
+    }
+
+    fn push(&mut self, line: std::fmt::Arguments<'_>) -> Result<(), Failure> {
+        self.line.clear();
+        writeln!(self.line, "{line}").expect("text can always be added to");
+        self.hash.update(self.line.as_bytes());
+        match &mut self.file {
+            Some((path, file)) => {
+                file.write_all(self.line.as_bytes()).map_err(|error| cannot_write(path, &error))
+            }
+            None => Ok(()),
+        }
+    }
+
+    fn finish(self) -> Result<String, Failure> {
+        if let Some((path, file)) = self.file {
+            file.finish().map_err(|error| cannot_write(&path, &error))?;
+        }
+        Ok(hex(self.hash))
+    }
+}
+
+/// What rests: by instrument, bids best first and oldest first, then asks.
+fn write_book(parts: &Parts<'_>, out: Option<&Path>) -> Result<String, Failure> {
+    let names_symbol = parts.shards.instruments().only().is_none();
+    let symbol_column = if names_symbol { ",symbol" } else { "" };
+    let header = format!("order_id,user_id,side,price,remaining{symbol_column}");
+    let mut lines = Lines::new(out, "book.csv", &header)?;
+    let names = names(parts);
+    for (terms, shard, instrument_id) in parts.shards.places() {
+        let view = view(&parts.all[shard].engine, instrument_id);
+        let orders = view.bids().chain(view.asks());
+        for RestingOrder { key, side, price, leaves, .. } in orders {
+            let (order_id, side) = (key.user_ref_num, if side.is_buy() { "buy" } else { "sell" });
+            let name = names[usize::from(key.session_id.0) - 1];
+            let units = u128::from(leaves.0) * u128::from(terms.base_units_per_lot());
+            if names_symbol {
+                let symbol = terms.symbol;
+                lines.push(format_args!("{order_id},{name},{side},{price},{units},{symbol}"))?;
+            } else {
+                lines.push(format_args!("{order_id},{name},{side},{price},{units}"))?;
+            }
+        }
+    }
+    lines.finish()
+}
+
+/// What everybody has, sorted by participant and asset.
+fn write_balances(parts: &Parts<'_>, out: Option<&Path>) -> Result<String, Failure> {
+    let mut lines = Lines::new(out, "balances.csv", "user_id,asset_id,avail,frozen")?;
+    let mut assets: Vec<_> = parts
+        .shards
+        .instruments()
+        .assets()
+        .into_iter()
+        .enumerate()
+        .map(|(place, asset)| (asset.name, AssetId(place as u16 + 1)))
+        .collect();
+    assets.sort_by(|(one, _), (other, _)| by_number_or_text(one, other));
+    let mut participants: Vec<_> = names(parts).into_iter().zip(1..).collect();
+    participants.sort_by(|(one, _), (other, _)| by_number_or_text(one, other));
+    for (participant, number) in participants {
+        for (asset, asset_id) in &assets {
+            let account_id = AccountId(number);
+            let (mut available, mut reserved) = (0, 0);
+            for part in &parts.all {
+                let held = part.ledger.balance(account_id, *asset_id);
+                agree_with_core(&part.engine, account_id, *asset_id, held)?;
+                let told = part.ledger.origin_balance(account_id, *asset_id).unwrap_or(held);
+                agree(&participant, asset, held, told)?;
+                (available, reserved) = (available + told.available, reserved + told.reserved);
+            }
+            lines.push(format_args!("{participant},{asset},{available},{reserved}"))?;
+        }
+    }
+    lines.finish()
+}
+
+/// The balances that the ledger's entries give are those of the core.
+fn agree_with_core(
+    engine: &Engine,
+    account_id: AccountId,
+    asset_id: AssetId,
+    held: Balance,
+) -> Result<(), Failure> {
+    let known = engine.balance(account_id, asset_id);
+    let core = known.map_or((0, 0), |known| (known.available, known.reserved));
+    if Ok(core.0) == i128::try_from(held.available) && core.1 == held.reserved {
+        return Ok(());
+    }
+    Err(Failure::verification(format!(
+        "{account_id:?} has {core:?} of {asset_id:?} in the core, and {held:?} by the ledger"
+    )))
+}
+
+/// However a balance is split, its sum is the same.
+fn agree(
+    participant: &Text<6>,
+    asset: &Symbol,
+    held: Balance,
+    told: Balance,
+) -> Result<(), Failure> {
+    let sum = |balance: Balance| balance.available + balance.reserved;
+    if sum(held) == sum(told) {
+        return Ok(());
+    }
+    let (held, told) = (sum(held), sum(told));
+    Err(Failure::verification(format!(
+        "participant {participant} has {held} units of {asset}, and {told} by the origin's rounding"
+    )))
+}
+
+/// The participants, by number less 1, which is the same on all shards.
+fn names(parts: &Parts<'_>) -> Vec<Text<6>> {
+    let engine = &parts.all.first().expect("there is a shard").engine;
+    engine.sessions().map(|session| *session.username()).collect()
+}
+
+/// Numbers by their value and before text.
+fn by_number_or_text<const N: usize>(one: &Text<N>, other: &Text<N>) -> Ordering {
+    let key = |text: &Text<N>| (text.as_str().parse::<u64>().unwrap_or(u64::MAX), *text);
+    key(one).cmp(&key(other))
+}
+
+impl Results {
+    /// New orders that were rejected.
+    #[must_use]
+    pub fn rejected(&self) -> u64 {
+        self.counts.rejected.values().sum()
+    }
+
+    /// New orders whose number was used before, which are not taken.
+    #[must_use]
+    pub fn duplicates(&self) -> u64 {
+        self.places - self.counts.accepted - self.rejected()
+    }
+
+    /// Cancels that found nothing to cancel.
+    #[must_use]
+    pub fn not_found(&self) -> u64 {
+        self.cancels - self.counts.canceled
+    }
+
+    /// Rows of requests.
+    #[must_use]
+    pub fn rows(&self) -> u64 {
+        self.places + self.cancels + self.replaces + self.modifies
+    }
+
+    /// Inputs a second.
+    #[must_use]
+    pub fn commands_per_second(&self) -> f64 {
+        self.inputs as f64 / self.seconds.max(1e-9)
+    }
+
+    /// The sum over all instruments.
+    #[must_use]
+    pub fn traded(&self) -> InstrumentCounts {
+        self.books.iter().fold(InstrumentCounts::default(), |sum, book| InstrumentCounts {
+            trades: sum.trades + book.traded.trades,
+            self_trades: sum.self_trades + book.traded.self_trades,
+            volume: sum.volume + book.traded.volume,
+            notional: sum.notional + book.traded.notional,
+        })
+    }
+
+    /// As `damrak run --json` prints it.
+    #[must_use]
+    pub fn to_json(&self) -> Value {
+        let reasons = |reasons: &std::collections::BTreeMap<market::RejectReason, u64>| {
+            let named = reasons.iter().map(|(reason, count)| (format!("{reason:?}"), json!(count)));
+            named.collect::<serde_json::Map<_, _>>()
+        };
+        let declined = self.counts.declined.iter();
+        let declined = declined.map(|(reason, count)| (format!("{reason:?}"), json!(count)));
+        let replaces_rejected: u64 = self.counts.replaces_rejected.values().sum();
+        let done = self.counts.replaced + replaces_rejected + self.counts.replaces_canceled;
+        json!({
+            "schema": "damrak/run/1",
+            "version": env!("CARGO_PKG_VERSION"),
+            "layout": self.grouping,
+            "rows": self.rows(),
+            "inputs": self.inputs,
+            "places": {
+                "accepted": self.counts.accepted,
+                "rejected": self.rejected(),
+                "duplicates": self.duplicates(),
+                "reasons": reasons(&self.counts.rejected),
+            },
+            "cancels": { "effective": self.counts.canceled, "not_found": self.not_found() },
+            "replaces": {
+                "effective": self.counts.replaced,
+                "rejected": replaces_rejected,
+                "canceled": self.counts.replaces_canceled,
+                "not_found": self.replaces - done,
+                "reasons": reasons(&self.counts.replaces_rejected),
+            },
+            "modifies": {
+                "effective": self.counts.modified,
+                "not_found": self.modifies - self.counts.modified,
+            },
+            "declined": declined.collect::<serde_json::Map<_, _>>(),
+            "trades": self.traded().trades,
+            "self_trades": self.traded().self_trades,
+            "ledger_entries": self.ledger_entries,
+            "instruments": self.books.iter().map(|book| json!({
+                "symbol": book.symbol.as_str(),
+                "trades": book.traded.trades,
+                "self_trades": book.traded.self_trades,
+                "volume": book.traded.volume.to_string(),
+                "notional": book.traded.notional.to_string(),
+                "best_bid": book.best_bid.map(|price| price.0),
+                "best_ask": book.best_ask.map(|price| price.0),
+                "bid_levels": book.bid_levels,
+                "ask_levels": book.ask_levels,
+                "resting": book.resting,
+            })).collect::<Vec<_>>(),
+            "sha256": {
+                "trades": self.trades_sha256,
+                "book": self.book_sha256,
+                "balances": self.balances_sha256,
+            },
+            "state_hash": match self.shards.as_slice() {
+                [only] => json!(format!("{:016x}", only.state_hash)),
+                _ => Value::Null,
+            },
+            "shards": self.shards.iter().map(|shard| json!({
+                "instruments": shard.instruments,
+                "inputs": shard.inputs,
+                "trades_sha256": shard.trades_sha256,
+                "state_hash": format!("{:016x}", shard.state_hash),
+            })).collect::<Vec<_>>(),
+            "seconds": self.seconds,
+            "commands_per_second": self.commands_per_second(),
+        })
+    }
+}

@@ -1,0 +1,17 @@
+//! The proof: a slow and obvious model of the exchange, seeded order flow for it, and a simulator
+//! that runs the whole venue in one thread.
+//!
+//! Start at [`generator`] (seeded commands), then [`model`] (the expected events) and [`agreement`]
+//! (the comparison with the engine), [`sim`] (the venue with faults), [`audit`] (the replies that
+//! clients received against the journal).
+//!
+//! Invariants: everything random comes from a seed. Of the model's side only [`agreement`] knows
+//! the engine: a model that asked it would agree with anything.
+
+pub mod rng;
+pub mod generator;
+mod money;
+pub mod model;
+pub mod agreement;
+pub mod audit;
+pub mod sim;

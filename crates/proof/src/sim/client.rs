@@ -1,0 +1,387 @@
+use std::net::SocketAddr;
+
+use crate::rng::Rng;
+use gateway::{
+    ConnectionId,
+    fake::{FakeDatagram, FakeStream, Transit},
+};
+use wire::{
+    moldudp64::{Receiver, ReceiverLimits},
+    soupbintcp::{Client, ClientHappening, LoginRequest, Timers},
+};
+
+use super::faults::{FaultKind, Faults};
+
+/// How long a client waits before it connects again, in nanoseconds.
+const RECONNECT_NS: u64 = 50_000_000;
+
+/// The longest time a byte or a datagram is under way, in nanoseconds.
+const DELAY_NS_MAX: u64 = 2_000_000;
+
+/// How long what is late is under way at most, in nanoseconds.
+const LATE_NS_MAX: u64 = 400_000_000;
+
+/// When nothing comes through.
+#[derive(Clone, Copy, Debug, Default)]
+struct Partition {
+    to_venue_until_ns: u64,
+    to_client_until_ns: u64,
+}
+
+impl Partition {
+    /// May begin now, for up to 5 s; up to 20 s now and then, which is more than anybody waits.
+    fn may_begin(&mut self, faults: &mut Faults, now_ns: u64) {
+        if faults.strikes(FaultKind::Partition) {
+            let until_ns = now_ns + Self::length(faults, FaultKind::Partition);
+            (self.to_venue_until_ns, self.to_client_until_ns) = (until_ns, until_ns);
+        }
+        if faults.strikes(FaultKind::HalfPartition) {
+            let until_ns = now_ns + Self::length(faults, FaultKind::HalfPartition);
+            match faults.below(FaultKind::HalfPartition, 2) {
+                0 => self.to_venue_until_ns = until_ns,
+                _ => self.to_client_until_ns = until_ns,
+            }
+        }
+    }
+
+    fn length(faults: &mut Faults, kind: FaultKind) -> u64 {
+        let is_long = faults.below(kind, 8) == 0;
+        faults.below(kind, if is_long { 20_000_000_000 } else { 300_000_000 })
+    }
+
+    fn reaches_venue(&self, faults: &Faults, now_ns: u64) -> bool {
+        !faults.on || self.to_venue_until_ns <= now_ns
+    }
+
+    fn reaches_client(&self, faults: &Faults, now_ns: u64) -> bool {
+        !faults.on || self.to_client_until_ns <= now_ns
+    }
+}
+
+/// How long something is under way.
+fn delay_ns(faults: &mut Faults, rng: &mut Rng) -> u64 {
+    let late = faults.strikes(FaultKind::Delay);
+    rng.below(DELAY_NS_MAX) + if late { faults.below(FaultKind::Delay, LATE_NS_MAX) } else { 0 }
+}
+
+/// A participant who speaks SoupBinTCP over a network that delays, splits and cuts.
+pub struct TcpClient {
+    username: String,
+    password: String,
+    from: SocketAddr,
+    /// Every sequenced message of the session, across all connections.
+    pub heard: Vec<Vec<u8>>,
+    connection: Option<Connection>,
+    connect_due_ns: u64,
+    /// Logins that were refused, with the reason: none should be, once the venue knows the session.
+    pub refused: u64,
+    /// Connections so far.
+    pub connections: u64,
+    partition: Partition,
+    /// Until then it takes at most so many bytes a turn.
+    slow_until_ns: u64,
+    slow_bytes: usize,
+}
+
+struct Connection {
+    id: ConnectionId,
+    session: Client,
+    to_venue: Transit<Vec<u8>>,
+    to_client: Transit<Vec<u8>>,
+    /// Bytes arrive in the order they were sent: none before these moments.
+    to_venue_ns: u64,
+    to_client_ns: u64,
+    logged_in: bool,
+    /// The client ends its sending after so many more bytes.
+    finishes_after: Option<usize>,
+}
+
+impl TcpClient {
+    /// Not connected, nothing heard.
+    pub fn new(username: &str, password: &str, from: SocketAddr) -> Self {
+        Self {
+            username: username.into(),
+            password: password.into(),
+            from,
+            heard: Vec::new(),
+            connection: None,
+            connect_due_ns: 0,
+            refused: 0,
+            connections: 0,
+            partition: Partition::default(),
+            slow_until_ns: 0,
+            slow_bytes: 0,
+        }
+    }
+
+    /// True while logged in.
+    pub fn is_logged_in(&self) -> bool {
+        self.connection.as_ref().is_some_and(|connection| connection.logged_in)
+    }
+
+    /// Sends a message, if logged in; says whether it did.
+    pub fn send(&mut self, message: &[u8], now_ns: u64) -> bool {
+        match &mut self.connection {
+            Some(connection) if connection.logged_in => {
+                connection.session.send(message, now_ns);
+                true
+            }
+            _ => false,
+        }
+    }
+
+    /// What may go wrong with this client, or its connection, now.
+    fn suffer(&mut self, network: &FakeStream, faults: &mut Faults, now_ns: u64) {
+        self.partition.may_begin(faults, now_ns);
+        if faults.strikes(FaultKind::SlowClient) {
+            self.slow_until_ns = now_ns + faults.below(FaultKind::SlowClient, 200_000_000);
+            self.slow_bytes = 1 + faults.below(FaultKind::SlowClient, 20) as usize;
+        }
+        if faults.strikes(FaultKind::StuckClient) {
+            let is_long = faults.below(FaultKind::StuckClient, 4) == 0;
+            let most = if is_long { 20_000_000_000 } else { 200_000_000 };
+            self.slow_until_ns = now_ns + faults.below(FaultKind::StuckClient, most);
+            self.slow_bytes = 0;
+        }
+        let Some(connection) = &mut self.connection else { return };
+        if self.slow_until_ns > now_ns {
+            network.set_room(connection.id, 1 + self.slow_bytes * 16);
+        } else {
+            network.set_room(connection.id, 64 * 1024);
+        }
+        if faults.strikes(FaultKind::CutInReply) {
+            network.cut_after(connection.id, faults.below(FaultKind::CutInReply, 300) as usize);
+        }
+        if faults.strikes(FaultKind::CutInRequest) {
+            let bytes = faults.below(FaultKind::CutInRequest, 200) as usize;
+            connection.finishes_after = Some(bytes);
+        }
+        if faults.strikes(FaultKind::Cut) {
+            network.cut(connection.id);
+            self.connection = None;
+            self.connect_due_ns = now_ns + RECONNECT_NS;
+        }
+    }
+
+    /// The venue is gone, and all connections with it.
+    pub fn venue_died(&mut self, now_ns: u64) {
+        self.connection = None;
+        self.connect_due_ns = now_ns + RECONNECT_NS;
+    }
+
+    /// One turn: bytes move both ways, what arrives is heard, and who is not connected connects.
+    ///
+    /// # Errors
+    /// The venue broke the protocol.
+    pub fn turn(
+        &mut self,
+        network: &FakeStream,
+        faults: &mut Faults,
+        rng: &mut Rng,
+        now_ns: u64,
+    ) -> Result<(), String> {
+        self.suffer(network, faults, now_ns);
+        let reaches_venue = self.partition.reaches_venue(faults, now_ns);
+        let reaches_client = self.partition.reaches_client(faults, now_ns);
+        let Some(connection) = &mut self.connection else {
+            if now_ns >= self.connect_due_ns && reaches_venue {
+                self.connect(network, now_ns);
+            }
+            return Ok(());
+        };
+        let broken = |what: String| format!("client {}: {what}", self.username);
+
+        let outgoing = connection.session.outgoing();
+        if !outgoing.is_empty() && connection.finishes_after != Some(0) {
+            let mut len = if faults.on {
+                1 + rng.below(outgoing.len() as u64) as usize
+            } else {
+                outgoing.len()
+            };
+            if let Some(left) = &mut connection.finishes_after {
+                len = len.min(*left);
+                *left -= len;
+            }
+            let bytes = outgoing[..len].to_vec();
+            connection.session.sent(len);
+            let due_ns = now_ns + delay_ns(faults, rng);
+            connection.to_venue_ns = connection.to_venue_ns.max(due_ns);
+            connection.to_venue.send(connection.to_venue_ns, bytes);
+        }
+        while reaches_venue && let Some(bytes) = connection.to_venue.arrived(now_ns) {
+            network.deliver(connection.id, &bytes);
+        }
+        if connection.finishes_after == Some(0) && connection.to_venue.next_due_ns().is_none() {
+            connection.finishes_after = None;
+            network.finish(connection.id);
+        }
+        let taken_max = if !faults.on {
+            usize::MAX
+        } else if self.slow_until_ns > now_ns {
+            self.slow_bytes
+        } else {
+            1 + rng.below(4096) as usize
+        };
+        let written =
+            if reaches_client { network.take(connection.id, taken_max) } else { Vec::new() };
+        if !written.is_empty() {
+            let due_ns = now_ns + delay_ns(faults, rng);
+            connection.to_client_ns = connection.to_client_ns.max(due_ns);
+            connection.to_client.send(connection.to_client_ns, written);
+        }
+        let mut ended = false;
+        while reaches_client && let Some(bytes) = connection.to_client.arrived(now_ns) {
+            connection.session.receive(&bytes, now_ns).map_err(|violation| {
+                broken(format!("the venue broke the protocol: {violation}"))
+            })?;
+            while let Some(happening) = connection
+                .session
+                .next()
+                .map_err(|violation| broken(format!("the venue broke the protocol: {violation}")))?
+            {
+                match happening {
+                    ClientHappening::Accepted { next_sequence, .. } => {
+                        let expected = self.heard.len() as u64 + 1;
+                        if next_sequence != expected {
+                            return Err(broken(format!(
+                                "asked to go on at {expected}, was told {next_sequence}"
+                            )));
+                        }
+                        connection.logged_in = true;
+                    }
+                    ClientHappening::Rejected(_) => {
+                        self.refused += 1;
+                        ended = true;
+                    }
+                    ClientHappening::Sequenced(number, message) => {
+                        if number != self.heard.len() as u64 + 1 {
+                            return Err(broken(format!("message {number} came out of turn")));
+                        }
+                        self.heard.push(message.to_vec());
+                    }
+                    ClientHappening::EndOfSession => ended = true,
+                    ClientHappening::Unsequenced(_) | ClientHappening::Debug(_) => {}
+                }
+            }
+        }
+        let silent = connection.session.tick(now_ns).is_err();
+        let gone = reaches_client
+            && network.is_finished(connection.id)
+            && connection.to_client.next_due_ns().is_none()
+            && network.waiting(connection.id) == 0;
+        if ended || silent || gone {
+            let id = connection.id;
+            network.cut(id);
+            self.connection = None;
+            self.connect_due_ns = now_ns + RECONNECT_NS;
+        }
+        Ok(())
+    }
+
+    fn connect(&mut self, network: &FakeStream, now_ns: u64) {
+        self.connections += 1;
+        let mut login = LoginRequest::new(&self.username, &self.password)
+            .expect("the configuration was checked");
+        login.sequence_number = Some(self.heard.len() as u64 + 1);
+        self.connection = Some(Connection {
+            id: network.connect(self.from),
+            session: Client::new(Timers::default(), login, now_ns),
+            to_venue: Transit::new(),
+            to_client: Transit::new(),
+            to_venue_ns: now_ns,
+            to_client_ns: now_ns,
+            logged_in: false,
+            finishes_after: None,
+        });
+    }
+}
+
+/// A reader of MoldUDP64 over a network that loses, repeats and reorders: the feed's subscriber,
+/// and a participant who speaks OUCH over UDP.
+pub struct DatagramClient {
+    address: SocketAddr,
+    receiver: Receiver,
+    /// Every message so far.
+    pub heard: Vec<Vec<u8>>,
+    to_client: Transit<Vec<u8>>,
+    to_venue: Transit<Vec<u8>>,
+    partition: Partition,
+}
+
+impl DatagramClient {
+    /// Nothing heard; expects message 1.
+    pub fn new(address: SocketAddr) -> Self {
+        Self {
+            address,
+            receiver: Receiver::new(1, ReceiverLimits::default()),
+            heard: Vec::new(),
+            to_client: Transit::new(),
+            to_venue: Transit::new(),
+            partition: Partition::default(),
+        }
+    }
+
+    /// Where it receives.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Sends a datagram to the venue.
+    pub fn send(&mut self, datagram: Vec<u8>, faults: &mut Faults, rng: &mut Rng, now_ns: u64) {
+        if self.partition.reaches_venue(faults, now_ns) {
+            transmit(&mut self.to_venue, datagram, faults, rng, now_ns);
+        }
+    }
+
+    /// A datagram of the venue is on its way.
+    pub fn incoming(&mut self, datagram: Vec<u8>, faults: &mut Faults, rng: &mut Rng, now_ns: u64) {
+        if self.partition.reaches_client(faults, now_ns) {
+            transmit(&mut self.to_client, datagram, faults, rng, now_ns);
+        }
+    }
+
+    /// One turn: datagrams arrive both ways, and what is missing is asked for at `requests`.
+    ///
+    /// # Errors
+    /// The venue broke the protocol.
+    pub fn turn(
+        &mut self,
+        requests: &FakeDatagram,
+        faults: &mut Faults,
+        rng: &mut Rng,
+        now_ns: u64,
+    ) -> Result<(), String> {
+        self.partition.may_begin(faults, now_ns);
+        while let Some(datagram) = self.to_venue.arrived(now_ns) {
+            requests.deliver(self.address, &datagram);
+        }
+        while let Some(datagram) = self.to_client.arrived(now_ns) {
+            let heard = &mut self.heard;
+            self.receiver
+                .receive(&datagram, now_ns, &mut |_, message| heard.push(message.to_vec()))
+                .map_err(|error| format!("reader {}: {error}", self.address))?;
+        }
+        if let Some(request) = self.receiver.next_request(now_ns) {
+            let bytes = request.encode();
+            self.send(bytes.to_vec(), faults, rng, now_ns);
+        }
+        Ok(())
+    }
+}
+
+fn transmit(
+    transit: &mut Transit<Vec<u8>>,
+    datagram: Vec<u8>,
+    faults: &mut Faults,
+    rng: &mut Rng,
+    now_ns: u64,
+) {
+    if faults.strikes(FaultKind::Loss) {
+        return;
+    }
+    if faults.strikes(FaultKind::Duplication) {
+        transit.send(now_ns + delay_ns(faults, rng), datagram.clone());
+    }
+    // Each takes its own time, so datagrams overtake each other.
+    transit.send(now_ns + delay_ns(faults, rng), datagram);
+}

@@ -1,0 +1,263 @@
+use std::{collections::BTreeMap, io::ErrorKind};
+
+use journal::{Crash, CrashStorage, Durability, Fault, Kind, Operation, Options, Storage};
+
+use super::faults::{FaultKind, Faults, Judged};
+use crate::audit::Digest;
+use venue::{
+    config::{Config, DurabilityConfig},
+    failure::ExitCode,
+    recovery,
+};
+
+/// The venue's disk, what goes wrong with it, and what the venue must make of that.
+pub struct Disk {
+    storage: CrashStorage,
+    /// A fault that was prepared and waits for its operation, with how many struck before.
+    prepared: Option<(FaultKind, u64)>,
+    /// Something failed that a venue stops for.
+    has_failed: bool,
+    full_until: Option<u64>,
+    power_cut: Option<FaultKind>,
+}
+
+/// An input as a journal has it.
+type Entry = (u64, u64, Digest);
+
+impl Disk {
+    pub fn new() -> Self {
+        Self {
+            storage: CrashStorage::new(),
+            prepared: None,
+            has_failed: false,
+            full_until: None,
+            power_cut: None,
+        }
+    }
+
+    pub fn storage(&self) -> &CrashStorage {
+        &self.storage
+    }
+
+    /// May a venue stop because of it?
+    pub fn may_fail(&self) -> bool {
+        self.has_failed || self.full_until.is_some() || self.storage.damage_count() > 0
+    }
+
+    /// What may go wrong with it now.
+    pub fn suffer(&mut self, faults: &mut Faults, tick: u64) {
+        if let Some((kind, before)) = self.prepared
+            && self.storage.damage_count() > before
+        {
+            faults.count(kind);
+            self.prepared = None;
+        }
+        if self.full_until.is_some_and(|until| until <= tick) {
+            self.recover_room();
+        }
+        let write = Operation::Write;
+        if faults.strikes(FaultKind::TornWrite) {
+            let bytes = faults.below(FaultKind::TornWrite, 5_000);
+            self.storage.fault_next(write, Fault::Stop { bytes });
+        }
+        if faults.strikes(FaultKind::StoppedOperation) {
+            let operations = [
+                Operation::List,
+                Operation::Create,
+                Operation::Open,
+                Operation::Remove,
+                Operation::Rename,
+                Operation::SyncFolder,
+                Operation::Read,
+                Operation::Sync,
+                Operation::Sync,
+            ];
+            let at = faults.below(FaultKind::StoppedOperation, operations.len() as u64);
+            self.storage.fault_next(operations[at as usize], Fault::Stop { bytes: 0 });
+        }
+        let kind = ErrorKind::Other;
+        if faults.strikes(FaultKind::FailedWrite) {
+            let bytes = faults.below(FaultKind::FailedWrite, 5_000);
+            self.storage.fault_next(write, Fault::Fail { kind, bytes });
+            self.has_failed = true;
+        }
+        if faults.strikes(FaultKind::FailedSync) {
+            self.storage.fault_next(Operation::Sync, Fault::Fail { kind, bytes: 0 });
+            self.has_failed = true;
+        }
+        if self.full_until.is_none() && faults.strikes(FaultKind::FullDisk) {
+            let names = self.storage.names();
+            let used = names.iter().map(|name| self.storage.bytes(name).map_or(0, |it| it.len()));
+            let room = faults.below(FaultKind::FullDisk, 100_000);
+            self.storage.set_capacity(Some(used.sum::<usize>() as u64 + room));
+            self.full_until = Some(tick + 1 + faults.below(FaultKind::FullDisk, 1_000));
+        }
+        let damages = [
+            FaultKind::LyingSync,
+            FaultKind::LostWrite,
+            FaultKind::MisdirectedWrite,
+            FaultKind::CorruptedWrite,
+        ];
+        for kind in damages {
+            if self.prepared.is_none() && faults.wants(kind) {
+                let (operation, fault) = match kind {
+                    FaultKind::LyingSync => (Operation::Sync, Fault::Lose),
+                    FaultKind::LostWrite => (write, Fault::Lose),
+                    FaultKind::MisdirectedWrite => {
+                        // Mediums misdirect whole sectors.
+                        let sectors = faults.below(kind, 40);
+                        (write, Fault::Misdirect { offset: 512 * sectors })
+                    }
+                    _ => {
+                        let byte = faults.below(kind, 1 << 20);
+                        let mask = 1 << faults.below(kind, 8);
+                        (write, Fault::Corrupt { byte, mask })
+                    }
+                };
+                self.storage.fault_next(operation, fault);
+                self.prepared = Some((kind, self.storage.damage_count()));
+            }
+        }
+    }
+
+    /// There is room again.
+    pub fn recover_room(&mut self) {
+        self.storage.set_capacity(None);
+        // What it made fail may be told later.
+        self.has_failed |= self.full_until.take().is_some();
+    }
+
+    /// Can the power go as this kind says? Only what was promised to survive must.
+    pub fn may_lose_power(&self, kind: FaultKind, config: &Config) -> bool {
+        let is_synced = config.journal.durability == DurabilityConfig::Synced;
+        is_synced != (kind == FaultKind::UnpromisedPowerCut)
+    }
+
+    /// The next crash is one of this kind.
+    pub fn lose_power_next(&mut self, kind: FaultKind) {
+        self.power_cut = Some(kind);
+    }
+
+    /// The process ends, and the disk keeps what it keeps; says whether the power went.
+    pub fn crash(&mut self, faults: &mut Faults, is_synced: bool) -> bool {
+        if let Some((kind, before)) = self.prepared.take()
+            && self.storage.damage_count() > before
+        {
+            faults.count(kind);
+        }
+        // What a medium lied about shows when the power goes.
+        let power_cut = self.power_cut.take().or_else(|| {
+            let is_interesting =
+                self.storage.damage_count() > 0 || self.storage.stopped().is_some();
+            let is_promised = is_synced && is_interesting;
+            let goes = is_promised && faults.below(FaultKind::PowerCut, 2) == 0;
+            goes.then_some(FaultKind::PowerCut)
+        });
+        let (kind, unpromised) = match power_cut {
+            None => {
+                self.storage.crash(Crash::Process);
+                (None, false)
+            }
+            Some(kind) => (Some(kind), kind == FaultKind::UnpromisedPowerCut),
+        };
+        if let Some(kind) = kind {
+            let unsynced_names = faults.below(kind, 2) == 0;
+            let crash = match kind {
+                FaultKind::ScatteredPowerCut => {
+                    Crash::Scattered { seed: faults.below(kind, u64::MAX), unsynced_names }
+                }
+                _ => Crash::Power { unsynced_bytes: faults.below(kind, 20_000), unsynced_names },
+            };
+            if unpromised {
+                self.storage.crash_unpromised(crash)
+            } else {
+                self.storage.crash(crash)
+            }
+        }
+        self.has_failed = false;
+        self.full_until = None;
+        self.storage.set_capacity(None);
+        kind.is_some()
+    }
+
+    /// What the venue makes of a damaged disk, tried on a copy: it refuses, saying where, or goes by a
+    /// whole beginning of what a faithful disk has. Then the disk is put right from such a copy.
+    ///
+    /// # Errors
+    /// It takes up something else, or refuses for another reason.
+    pub fn judge(&mut self, config: &Config, faults: &mut Faults) -> Result<(), String> {
+        if self.storage.damage_count() == 0 {
+            return Ok(());
+        }
+        let (all, complete) = entries(&mut self.storage.duplicate(true));
+        complete.map_err(|refusal| format!("a faithful disk is refused: {}", refusal.what))?;
+        let mut hashes = BTreeMap::from([(0, engine::Engine::new().state_hash())]);
+        let mut faithful = self.storage.duplicate(true);
+        let after = &mut |input: &market::Input, engine: &engine::Engine| {
+            hashes.insert(input.sequence.0, engine.state_hash());
+        };
+        recovery::replay(&mut faithful, after, &mut |_| {})
+            .map_err(|failure| format!("a faithful disk is not replayed: {failure}"))?;
+
+        let mut damaged = self.storage.duplicate(false);
+        let (kept, complete) = entries(&mut damaged);
+        if kept.len() > all.len() || kept != all[..kept.len()] {
+            let at = kept.iter().zip(&all).take_while(|(a, b)| a == b).count();
+            return Err(format!("a damaged disk gives another input {} than was written", at + 1));
+        }
+        if let Err(refusal) = &complete
+            && !(refusal.is_corruption && refusal.what.contains("byte "))
+        {
+            return Err(format!("a damaged disk is refused as if well: {}", refusal.what));
+        }
+        let options = Options {
+            durability: Durability::from(config.journal.durability),
+            segment_bytes: config.journal.segment.0,
+            ..Options::new(1, 0)
+        };
+        let storage: Box<dyn Storage> = Box::new(damaged.clone());
+        let resumed = recovery::resume(storage, &mut damaged, &options, 0, &mut |_| {});
+        let judged = match &resumed {
+            Err(failure) if failure.exit_code == ExitCode::Verification => Judged::Refused,
+            Err(failure) => {
+                return Err(format!("a damaged disk is refused as if well: {failure}"));
+            }
+            Ok(recovery) => {
+                let (sequence, hash) = (recovery.engine.sequence().0, recovery.engine.state_hash());
+                if hashes.get(&sequence) != Some(&hash) {
+                    return Err(format!(
+                        "a damaged disk gives a state at sequence {sequence} that never was"
+                    ));
+                }
+                let last = all.last().map_or(0, |entry| entry.0);
+                if sequence < last { Judged::Shortened } else { Judged::Unharmed }
+            }
+        };
+        *faults.hits.damaged_starts.entry(judged.as_str()).or_default() += 1;
+        drop(resumed);
+        self.storage.repair();
+        Ok(())
+    }
+}
+
+/// Why a journal is not read to its end.
+struct Refusal {
+    is_corruption: bool,
+    what: String,
+}
+
+/// The inputs of a journal, up to where it is refused, if it is.
+fn entries(storage: &mut CrashStorage) -> (Vec<Entry>, Result<(), Refusal>) {
+    let mut entries = Vec::new();
+    let verified = journal::verify(storage, &mut |record| {
+        if record.kind == Kind::Input {
+            entries.push((record.sequence, record.timestamp, Digest::of(record.payload)));
+        }
+        Ok::<(), journal::BoxError>(())
+    });
+    let refusal = |error: journal::VerifyError| Refusal {
+        is_corruption: error.is_corruption(),
+        what: error.to_string(),
+    };
+    (entries, verified.map(|_| ()).map_err(refusal))
+}

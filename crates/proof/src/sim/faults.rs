@@ -1,0 +1,274 @@
+use std::{collections::BTreeMap, str::FromStr};
+
+use crate::rng::Rng;
+
+use venue::stage::Whim;
+
+macro_rules! faults {
+    ($($(#[doc = $doc:literal])+ $name:ident $text:literal $rarity:literal,)+) => {
+        /// What can go wrong.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+        pub enum FaultKind {
+            $($(#[doc = $doc])+ $name,)+
+        }
+
+        impl FaultKind {
+            /// All of them.
+            pub const ALL: &[Self] = &[$(Self::$name,)+];
+
+            /// As the command line and figures name it.
+            #[must_use]
+            pub const fn as_str(self) -> &'static str {
+                match self { $(Self::$name => $text,)+ }
+            }
+
+            /// It comes once in so many chances, at first; each seed has its own measure.
+            const fn rarity(self) -> u64 {
+                match self { $(Self::$name => $rarity,)+ }
+            }
+        }
+    };
+}
+
+faults! {
+    /// A datagram does not arrive.
+    Loss "loss" 20,
+    /// A datagram arrives twice.
+    Duplication "duplication" 40,
+    /// A datagram, or some bytes of a stream, are under way for long, and others overtake it.
+    Delay "delay" 40,
+    /// Nothing comes through between the venue and a client for a while.
+    Partition "partition" 1_200,
+    /// Nothing comes through in one of the two directions for a while.
+    HalfPartition "half-partition" 1_200,
+    /// A connection breaks for both ends.
+    Cut "cut" 700,
+    /// A connection breaks at a byte of what the venue says.
+    CutInReply "cut-in-reply" 700,
+    /// A connection ends at a byte of what a client says.
+    CutInRequest "cut-in-request" 700,
+    /// A client takes a few bytes at a time for a while.
+    SlowClient "slow-client" 1_000,
+    /// A client takes nothing for a while.
+    StuckClient "stuck-client" 1_500,
+    /// Random bytes come in.
+    Noise "noise" 500,
+    /// A stage of the venue misses a turn.
+    SlowStage "slow-stage" 40,
+    /// A stage of the venue has no turn for a while.
+    StuckStage "stuck-stage" 1_500,
+    /// Time jumps ahead by seconds.
+    TimeJump "time-jump" 2_000,
+    /// The clock is set back while the venue is down.
+    ClockSetBack "clock-set-back" 3,
+    /// The venue is killed between the turns of two of its stages.
+    Kill "kill" 10_000,
+    /// The venue is killed, and the power goes with it.
+    PowerCut "power-cut" 3_000,
+    /// As a power cut, and the medium kept any sectors of what was not synced.
+    ScatteredPowerCut "scattered-power-cut" 3_000,
+    /// A power cut that the durability does not promise to survive.
+    UnpromisedPowerCut "unpromised-power-cut" 5_000,
+    /// All stops within a write, of which a part is done.
+    TornWrite "torn-write" 2_500,
+    /// All stops within any other thing that is done to storage.
+    StoppedOperation "stopped-operation" 2_500,
+    /// A write fails.
+    FailedWrite "failed-write" 4_000,
+    /// A sync fails.
+    FailedSync "failed-sync" 4_000,
+    /// The disk is full for a while.
+    FullDisk "full-disk" 4_000,
+    /// A sync says that it is done and is not.
+    LyingSync "lying-sync" 1_500,
+    /// A write says that it is done and is not.
+    LostWrite "lost-write" 4_000,
+    /// A write says that it is done, and is done somewhere else.
+    MisdirectedWrite "misdirected-write" 4_000,
+    /// A write says that it is done, and a byte is another one.
+    CorruptedWrite "corrupted-write" 4_000,
+}
+
+impl FromStr for FaultKind {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let kind = Self::ALL.iter().find(|kind| kind.as_str() == text);
+        kind.copied().ok_or_else(|| {
+            let known: Vec<_> = Self::ALL.iter().map(|kind| kind.as_str()).collect();
+            format!("there is no fault {text:?}; there are {}", known.join(", "))
+        })
+    }
+}
+
+/// Some of the faults.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FaultSet(u64);
+
+const _: () = assert!(FaultKind::ALL.len() <= 64);
+
+impl FaultSet {
+    /// None.
+    pub const NONE: Self = Self(0);
+    /// All of them.
+    pub const ALL: Self = Self((1 << FaultKind::ALL.len()) - 1);
+
+    /// With this one.
+    #[must_use]
+    pub const fn with(self, kind: FaultKind) -> Self {
+        Self(self.0 | 1 << kind as u64)
+    }
+
+    /// But this one.
+    #[must_use]
+    pub const fn without(self, kind: FaultKind) -> Self {
+        Self(self.0 & !(1 << kind as u64))
+    }
+
+    /// Is it among them?
+    #[must_use]
+    pub const fn has(self, kind: FaultKind) -> bool {
+        self.0 & 1 << kind as u64 != 0
+    }
+
+    /// Those it has.
+    pub fn iter(self) -> impl Iterator<Item = FaultKind> {
+        FaultKind::ALL.iter().copied().filter(move |kind| self.has(*kind))
+    }
+}
+
+impl FromIterator<FaultKind> for FaultSet {
+    fn from_iter<I: IntoIterator<Item = FaultKind>>(kinds: I) -> Self {
+        kinds.into_iter().fold(Self::NONE, Self::with)
+    }
+}
+
+/// What a damaged disk came to when the venue was started on it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Judged {
+    /// It was refused, with file and offset.
+    Refused,
+    /// A whole beginning of the journal was taken for all of it: the table allows it for the last
+    /// batch that no mark names.
+    Shortened,
+    /// What was wrong was nothing that matters, such as one of two copies.
+    Unharmed,
+}
+
+impl Judged {
+    /// All of them.
+    pub const ALL: [Self; 3] = [Self::Refused, Self::Shortened, Self::Unharmed];
+
+    /// As figures name it.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Refused => "refused",
+            Self::Shortened => "shortened",
+            Self::Unharmed => "unharmed",
+        }
+    }
+}
+
+/// How often each thing struck.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Hits {
+    /// By kind of fault.
+    pub faults: BTreeMap<&'static str, u64>,
+    /// By what stages chose otherwise than usual.
+    pub whims: BTreeMap<&'static str, u64>,
+    /// Kills by the stage that had had the last turn.
+    pub killed_after: BTreeMap<String, u64>,
+    /// Starts on a damaged disk by what came of them.
+    pub damaged_starts: BTreeMap<&'static str, u64>,
+}
+
+impl Hits {
+    /// Nothing yet, all of it named.
+    #[must_use]
+    pub fn none() -> Self {
+        Self {
+            faults: FaultKind::ALL.iter().map(|kind| (kind.as_str(), 0)).collect(),
+            whims: Whim::ALL.iter().map(|whim| (whim.as_str(), 0)).collect(),
+            killed_after: BTreeMap::new(),
+            damaged_starts: Judged::ALL.iter().map(|judged| (judged.as_str(), 0)).collect(),
+        }
+    }
+
+    /// With those of another run.
+    pub fn add(&mut self, other: &Self) {
+        fn sum<K: Ord + Clone>(into: &mut BTreeMap<K, u64>, from: &BTreeMap<K, u64>) {
+            for (name, count) in from {
+                *into.entry(name.clone()).or_default() += count;
+            }
+        }
+        sum(&mut self.faults, &other.faults);
+        sum(&mut self.whims, &other.whims);
+        sum(&mut self.killed_after, &other.killed_after);
+        sum(&mut self.damaged_starts, &other.damaged_starts);
+    }
+
+    /// What never struck.
+    #[must_use]
+    pub fn missing(&self) -> Vec<&'static str> {
+        let all = [&self.faults, &self.whims, &self.damaged_starts];
+        let entries = all.into_iter().flatten();
+        entries.filter(|(_, count)| **count == 0).map(|(name, _)| *name).collect()
+    }
+}
+
+/// What goes wrong in a run, and when. Each kind has chances of its own, so that leaving one out moves
+/// no other.
+#[derive(Debug)]
+pub struct Faults {
+    /// False while everything settles.
+    pub on: bool,
+    kinds: Vec<Kind>,
+    pub hits: Hits,
+}
+
+#[derive(Debug)]
+struct Kind {
+    rng: Rng,
+    /// It strikes once in so many chances; 0 is never.
+    rarity: u64,
+}
+
+impl Faults {
+    /// Those of a seed. Each run leaves some out, since what happens all the time hides what happens
+    /// after long quiet.
+    pub fn new(seed: u64, set: FaultSet) -> Self {
+        let kinds = FaultKind::ALL.iter().map(|kind| {
+            let mut rng = Rng::new(seed ^ (*kind as u64 + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15));
+            let is_in = rng.below(4) > 0;
+            let rarity = (kind.rarity() * rng.range(2, 12) / 4).max(2);
+            Kind { rng, rarity: if is_in && set.has(*kind) { rarity } else { 0 } }
+        });
+        Self { on: set != FaultSet::NONE, kinds: kinds.collect(), hits: Hits::none() }
+    }
+
+    /// True if it strikes now; then it is counted.
+    pub fn strikes(&mut self, kind: FaultKind) -> bool {
+        let strikes = self.wants(kind);
+        if strikes {
+            self.count(kind);
+        }
+        strikes
+    }
+
+    /// True if it is to strike now, for one whose striking is found out later.
+    pub fn wants(&mut self, kind: FaultKind) -> bool {
+        let Kind { rng, rarity } = &mut self.kinds[kind as usize];
+        *rarity > 0 && rng.below(*rarity) == 0 && self.on
+    }
+
+    /// It struck.
+    pub fn count(&mut self, kind: FaultKind) {
+        *self.hits.faults.entry(kind.as_str()).or_default() += 1;
+    }
+
+    /// Any number below `bound`, for one that strikes.
+    pub fn below(&mut self, kind: FaultKind, bound: u64) -> u64 {
+        self.kinds[kind as usize].rng.below(bound)
+    }
+}

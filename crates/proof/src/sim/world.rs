@@ -1,0 +1,742 @@
+use std::{
+    collections::BTreeSet,
+    fmt,
+    net::SocketAddr,
+    panic::{AssertUnwindSafe, catch_unwind},
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
+};
+
+use crate::{
+    agreement,
+    generator::{CommandFlow, Profile},
+    model::Model,
+    rng::Rng,
+};
+use client::subscriber::FeedBook;
+use engine::Engine;
+use gateway::{
+    Submission,
+    fake::{FakeDatagram, FakeStream},
+};
+use market::{Command, Event, Timestamp};
+use ring::{Agent, Producer};
+use wire::ouch;
+
+use super::{
+    client::{DatagramClient, TcpClient},
+    disk::Disk,
+    faults::{FaultKind, FaultSet, Faults, Hits},
+};
+use crate::audit::{self, Derived, Digest};
+use venue::{
+    config::{Config, Decimal, DurabilityConfig},
+    pipeline::{self, Edges, Gauges, Networks},
+    recovery,
+    stage::{Whim, Whims},
+};
+
+/// Sessions that speak SoupBinTCP; they come first.
+const TCP_SESSIONS: usize = 3;
+
+/// Sessions that speak OUCH over UDP.
+const UDP_SESSIONS: usize = 1;
+
+/// 2026-01-02 09:30 UTC, when every simulated day begins.
+const START_NS: u64 = 1_767_346_200_000_000_000;
+
+/// Once nothing breaks any more, the longest wait for a lost message is some 3 s (a heartbeat that
+/// tells of it, a request that times out, the answer): who has heard nothing for this long has heard
+/// everything that was said.
+const QUIET_NS: u64 = 4_000_000_000;
+
+/// So long at least, and at most, until nothing suffers any more from what broke before: both ends
+/// notice within 15 s that a connection is dead, and the client that is told so late logs in again.
+const MEND_NS: u64 = 16_000_000_000;
+const MEND_NS_MAX: u64 = 60_000_000_000;
+
+/// Time between two ticks while all mends, at most.
+const MEND_TICK_NS_MAX: u64 = 100_000_000;
+
+/// Time between two ticks while all settles, at most.
+const SETTLE_TICK_NS_MAX: u64 = 20_000_000;
+
+/// What to simulate.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Everything follows from it.
+    pub seed: u64,
+    /// Turns of the venue with clients sending.
+    pub ticks: u64,
+    /// What may go wrong.
+    pub faults: FaultSet,
+    /// The commands that are given, by their numbers from 1, one each tick; all of them for `None`.
+    pub commands: Option<BTreeSet<u64>>,
+}
+
+impl Options {
+    /// A whole run of this seed.
+    #[must_use]
+    pub fn new(seed: u64, ticks: u64, faults: FaultSet) -> Self {
+        Self { seed, ticks, faults, commands: None }
+    }
+}
+
+/// What a run that found nothing wrong came to.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Summary {
+    /// The seed.
+    pub seed: u64,
+    /// Inputs in the journal.
+    pub inputs: u64,
+    /// Orders accepted.
+    pub orders: u64,
+    /// Trades.
+    pub trades: u64,
+    /// Entries in the ledger of accounts.
+    pub ledger_entries: u64,
+    /// Replies that clients heard.
+    pub replies: u64,
+    /// Messages the feed's reader heard.
+    pub feed_messages: u64,
+    /// Connections clients made.
+    pub connections: u64,
+    /// Times the venue was killed, or stopped because its disk failed.
+    pub kills: u64,
+    /// Of them, times the power went with it.
+    pub power_cuts: u64,
+    /// Times it started from a snapshot.
+    pub snapshot_starts: u64,
+    /// Simulated time, in nanoseconds.
+    pub simulated_ns: u64,
+    /// Hash of the final state.
+    pub state_hash: u64,
+    /// What went wrong on purpose.
+    pub hits: Hits,
+}
+
+/// Something that must hold did not.
+#[derive(Clone, Debug)]
+pub struct Violation {
+    /// The seed that shows it.
+    pub seed: u64,
+    /// After this tick.
+    pub tick: u64,
+    /// What did not hold.
+    pub what: String,
+}
+
+impl fmt::Display for Violation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "seed {}, tick {}: {}", self.seed, self.tick, self.what)
+    }
+}
+
+impl std::error::Error for Violation {}
+
+/// Runs one seed from the first order to the last audit.
+///
+/// # Errors
+/// Something that must hold did not.
+pub fn run(options: &Options) -> Result<Summary, Violation> {
+    let mut world = World::new(options);
+    // Where a panic ends the process, this never returns.
+    let played = catch_unwind(AssertUnwindSafe(|| world.play(options.ticks)));
+    let outcome = played.unwrap_or_else(|panic| {
+        let text = panic.downcast_ref::<String>().cloned();
+        let text = text.or_else(|| panic.downcast_ref::<&str>().map(|text| (*text).to_owned()));
+        Err(format!("panic: {}", text.unwrap_or_default()))
+    });
+    outcome.map_err(|what| Violation { seed: options.seed, tick: world.tick, what })
+}
+
+/// What a run would ask for, by number: all, or those of the options.
+#[must_use]
+pub fn commands(options: &Options) -> Vec<(u64, Command)> {
+    let mut flow = World::new(options).flow;
+    let numbers = 1..=options.ticks;
+    let all = numbers.map(|number| (number, flow.next_command()));
+    let is_given = |number| options.commands.as_ref().is_none_or(|given| given.contains(&number));
+    all.filter(|(number, _)| is_given(*number)).collect()
+}
+
+/// The venue as it runs between two kills.
+struct VenueLife {
+    agents: Vec<Box<dyn Agent>>,
+    /// The ticks until which each has no turn.
+    stuck_until: Vec<u64>,
+    gauges: Gauges,
+    commands: Producer<Submission>,
+    order_entry: FakeStream,
+    order_entry_udp: FakeDatagram,
+    market_data: FakeDatagram,
+    re_request: FakeDatagram,
+}
+
+/// What a run is at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Phase {
+    /// Clients ask, and things go wrong.
+    Trading,
+    /// Nothing goes wrong any more.
+    Mending,
+    /// And nothing is sequenced any more.
+    Ending,
+}
+
+/// How a turn of the venue ended before its end.
+enum Stopped {
+    /// It was killed after the turn of this stage.
+    Killed(String),
+    /// Its storage stopped in the middle of something.
+    Torn(String),
+    /// A stage could not go on.
+    Failed(String),
+}
+
+struct World {
+    seed: u64,
+    tick: u64,
+    rng: Rng,
+    faults: Faults,
+    phase: Phase,
+    now_ns: Arc<AtomicU64>,
+    config: Config,
+    disk: Disk,
+    whims: Whims,
+    venue: Option<VenueLife>,
+    flow: CommandFlow,
+    given: Option<BTreeSet<u64>>,
+    tcp: Vec<TcpClient>,
+    udp: Vec<DatagramClient>,
+    feed: DatagramClient,
+    kills: u64,
+    power_cuts: u64,
+    snapshot_starts: u64,
+}
+
+impl World {
+    fn new(options: &Options) -> Self {
+        let mut rng = Rng::new(options.seed);
+        let config = config(&mut rng);
+        let profile = profile(&mut rng, config.instruments.len() as u16);
+        let address = |port: u16| SocketAddr::from(([127, 0, 0, 1], port));
+        let tcp = (0..TCP_SESSIONS)
+            .map(|index| {
+                let row = &config.participants[index];
+                let password = row.password.as_deref().unwrap_or_default();
+                TcpClient::new(&row.username, password, address(40_000 + index as u16))
+            })
+            .collect();
+        let udp = config.participants[TCP_SESSIONS..]
+            .iter()
+            .map(|row| DatagramClient::new(row.udp.expect("the others speak UDP")))
+            .collect();
+        let with_whims = options.faults != FaultSet::NONE && rng.below(4) > 0;
+        let whims = with_whims.then(|| {
+            let mut choices = Rng::new(rng.next_u64());
+            Whims::of(Box::new(move |bound| choices.below(bound)), rng.range(2, 60))
+        });
+        Self {
+            seed: options.seed,
+            tick: 0,
+            faults: Faults::new(rng.next_u64(), options.faults),
+            phase: Phase::Trading,
+            now_ns: Arc::new(AtomicU64::new(START_NS)),
+            flow: CommandFlow::new(rng.next_u64(), profile),
+            given: options.commands.clone(),
+            rng,
+            config,
+            disk: Disk::new(),
+            whims: whims.unwrap_or_default(),
+            venue: None,
+            tcp,
+            udp,
+            feed: DatagramClient::new(address(50_000)),
+            kills: 0,
+            power_cuts: 0,
+            snapshot_starts: 0,
+        }
+    }
+
+    fn play(&mut self, ticks: u64) -> Result<Summary, String> {
+        self.start_venue()?;
+        for _ in 0..ticks {
+            self.trade();
+            self.turn()?;
+        }
+        self.settle()?;
+        self.audit()
+    }
+
+    fn now_ns(&self) -> u64 {
+        self.now_ns.load(Ordering::Relaxed)
+    }
+
+    fn start_venue(&mut self) -> Result<(), String> {
+        let networks = Networks {
+            order_entry: FakeStream::new(),
+            order_entry_udp: FakeDatagram::new(),
+            market_data: FakeDatagram::new(),
+            re_request: FakeDatagram::new(),
+        };
+        let life = (
+            networks.order_entry.clone(),
+            networks.order_entry_udp.clone(),
+            networks.market_data.clone(),
+            networks.re_request.clone(),
+        );
+        let edges = Edges {
+            feed_destination: self.feed.address(),
+            notices: || None,
+            whims: self.whims.clone(),
+        };
+        let now_ns = self.now_ns();
+        let venue = pipeline::assemble(
+            &self.config,
+            networks,
+            &edges,
+            Box::new(self.disk.storage().clone()),
+            Box::new(self.disk.storage().clone()),
+            self.seed,
+            now_ns,
+        )
+        .map_err(|failure| format!("the venue does not start: {failure}"))?;
+        self.snapshot_starts += u64::from(venue.recovered.snapshot.is_some());
+        let agents: Vec<_> = venue.agents.into_values().chain(venue.snapshots).collect();
+        self.venue = Some(VenueLife {
+            stuck_until: vec![0; agents.len()],
+            agents,
+            gauges: venue.gauges,
+            commands: venue.commands,
+            order_entry: life.0,
+            order_entry_udp: life.1,
+            market_data: life.2,
+            re_request: life.3,
+        });
+        Ok(())
+    }
+
+    /// Some client may ask for something, or the venue's own people.
+    fn trade(&mut self) {
+        let now_ns = self.now_ns();
+        let command = self.flow.next_command();
+        let number = self.tick + 1;
+        if self.given.as_ref().is_some_and(|given| !given.contains(&number)) {
+            return;
+        }
+        let session = session_of(&command);
+        // The flow also asks for what no field of OUCH can hold; that is for the core alone.
+        if session.is_some() && lots(&command) > u64::from(u32::MAX) {
+            return;
+        }
+        match (session, ouch::request(&command)) {
+            (Some(session), Some(message)) => {
+                let bytes: &[u8] = &message;
+                self.send(session, bytes, now_ns);
+            }
+            // What OUCH cannot say comes in beside it, as from another gateway.
+            _ => self.submit(command),
+        }
+        // And sometimes there is noise on the wire.
+        if self.faults.strikes(FaultKind::Noise) {
+            let length = self.faults.below(FaultKind::Noise, 60);
+            let mut byte = || self.faults.below(FaultKind::Noise, 256) as u8;
+            let noise: Vec<u8> = (0..length).map(|_| byte()).collect();
+            let sessions = (TCP_SESSIONS + UDP_SESSIONS) as u64;
+            let session = self.faults.below(FaultKind::Noise, sessions) as usize;
+            self.send(session, &noise, now_ns);
+        }
+    }
+
+    fn send(&mut self, session: usize, bytes: &[u8], now_ns: u64) {
+        if session < TCP_SESSIONS {
+            self.tcp[session].send(bytes, now_ns);
+        } else if let Some(client) = self.udp.get_mut(session - TCP_SESSIONS) {
+            let datagram = if self.rng.below(2) == 0 {
+                bytes.to_vec()
+            } else {
+                let mut block = (bytes.len() as u16).to_be_bytes().to_vec();
+                block.extend(bytes);
+                block
+            };
+            client.send(datagram, &mut self.faults, &mut self.rng, now_ns);
+        }
+    }
+
+    /// What the venue's own people ask goes in beside what participants ask. Days do not end, and
+    /// sessions are those of the configuration.
+    fn submit(&mut self, command: Command) {
+        if matches!(command, Command::System(_) | Command::AddSession(_)) {
+            return;
+        }
+        let received = Timestamp(self.now_ns());
+        let venue = self.venue.as_mut().expect("the venue runs between kills");
+        // A full ring is a command that was not given.
+        let _ = venue.commands.try_publish(Submission { received, command });
+    }
+
+    /// Time goes on, the venue takes a turn, and what is under way arrives.
+    fn turn(&mut self) -> Result<(), String> {
+        self.tick += 1;
+        let step = if self.phase == Phase::Mending {
+            self.rng.below(MEND_TICK_NS_MAX)
+        } else if self.phase != Phase::Trading {
+            self.rng.below(SETTLE_TICK_NS_MAX)
+        } else if self.faults.strikes(FaultKind::TimeJump) {
+            self.faults.below(FaultKind::TimeJump, 3_000_000_000)
+        } else {
+            self.rng.below(200_000)
+        };
+        self.now_ns.fetch_add(step, Ordering::Relaxed);
+        self.disk.suffer(&mut self.faults, self.tick);
+        if let Err(stopped) = self.turn_venue() {
+            self.restart(stopped)?;
+        }
+        let now_ns = self.now_ns();
+        let venue = self.venue.as_mut().expect("the venue runs between kills");
+        for client in &mut self.tcp {
+            client.turn(&venue.order_entry, &mut self.faults, &mut self.rng, now_ns)?;
+        }
+        while let Some((to, datagram)) = venue.order_entry_udp.take() {
+            let client = self.udp.iter_mut().find(|client| client.address() == to);
+            client
+                .ok_or_else(|| format!("the venue sent replies to {to}, where nobody is"))?
+                .incoming(datagram, &mut self.faults, &mut self.rng, now_ns);
+        }
+        for client in &mut self.udp {
+            client.turn(&venue.order_entry_udp, &mut self.faults, &mut self.rng, now_ns)?;
+        }
+        for source in [&venue.market_data, &venue.re_request] {
+            while let Some((to, datagram)) = source.take() {
+                if to != self.feed.address() {
+                    return Err(format!("the venue sent market data to {to}, where nobody is"));
+                }
+                self.feed.incoming(datagram, &mut self.faults, &mut self.rng, now_ns);
+            }
+        }
+        self.feed.turn(&venue.re_request, &mut self.faults, &mut self.rng, now_ns)
+    }
+
+    /// One turn of each stage, but of those that are slow or stuck.
+    fn turn_venue(&mut self) -> Result<(), Stopped> {
+        let now_ns = self.now_ns();
+        let faults = &mut self.faults;
+        let venue = self.venue.as_mut().expect("the venue runs between kills");
+        for (agent, stuck_until) in venue.agents.iter_mut().zip(&mut venue.stuck_until) {
+            if faults.strikes(FaultKind::StuckStage) {
+                *stuck_until = self.tick + faults.below(FaultKind::StuckStage, 400);
+            }
+            let is_stuck = match self.phase {
+                Phase::Trading => *stuck_until > self.tick,
+                Phase::Mending => false,
+                Phase::Ending => agent.name() == "sequencer",
+            };
+            if !is_stuck && !faults.strikes(FaultKind::SlowStage) {
+                let done = agent.do_work(now_ns);
+                if self.disk.storage().stopped().is_some() {
+                    return Err(Stopped::Torn(agent.name().to_owned()));
+                }
+                done.map_err(|error| Stopped::Failed(format!("{}: {error}", agent.name())))?;
+            }
+            if faults.strikes(FaultKind::Kill) {
+                return Err(Stopped::Killed(agent.name().to_owned()));
+            }
+        }
+        for kind in
+            [FaultKind::PowerCut, FaultKind::ScatteredPowerCut, FaultKind::UnpromisedPowerCut]
+        {
+            if faults.wants(kind) && self.disk.may_lose_power(kind, &self.config) {
+                faults.count(kind);
+                self.disk.lose_power_next(kind);
+                return Err(Stopped::Killed("all stages".to_owned()));
+            }
+        }
+        Ok(())
+    }
+
+    /// The venue has come to an end, perhaps with the power, and is started again.
+    fn restart(&mut self, stopped: Stopped) -> Result<(), String> {
+        let after = match stopped {
+            Stopped::Killed(name) | Stopped::Torn(name) => name,
+            Stopped::Failed(what) => {
+                if !self.disk.may_fail() {
+                    return Err(format!("an agent failed, though its disk is well: {what}"));
+                }
+                what.split(':').next().unwrap_or_default().to_owned()
+            }
+        };
+        *self.faults.hits.killed_after.entry(after).or_default() += 1;
+        self.kills += 1;
+        self.venue = None;
+        let is_synced = self.config.journal.durability == DurabilityConfig::Synced;
+        let with_power = self.disk.crash(&mut self.faults, is_synced);
+        self.power_cuts += u64::from(with_power);
+        if self.faults.strikes(FaultKind::ClockSetBack) {
+            let back = self.faults.below(FaultKind::ClockSetBack, 2_000_000_000);
+            let now_ns = self.now_ns();
+            self.now_ns.store((now_ns - back).max(START_NS), Ordering::Relaxed);
+        }
+        let now_ns = self.now_ns();
+        self.tcp.iter_mut().for_each(|client| client.venue_died(now_ns));
+        self.disk.judge(&self.config, &mut self.faults)?;
+        self.audit_promises()?;
+        self.start_venue()
+    }
+
+    /// Faults end, everybody comes back, and everything under way arrives.
+    fn settle(&mut self) -> Result<(), String> {
+        self.faults.on = false;
+        self.phase = Phase::Mending;
+        self.disk.recover_room();
+        let begun_ns = self.now_ns();
+        while self.now_ns() - begun_ns < MEND_NS || !self.are_all_in() {
+            self.turn()?;
+            if self.now_ns() - begun_ns > MEND_NS_MAX {
+                return Err("a client cannot log in, though nothing is broken".into());
+            }
+        }
+        // Orders that expire and auctions that are announced would go on for long.
+        self.phase = Phase::Ending;
+        let begun_ns = self.now_ns();
+        let (mut heard, mut quiet_since_ns) = (0, begun_ns);
+        while self.now_ns() - quiet_since_ns < QUIET_NS || !self.are_all_in() {
+            if self.now_ns() - begun_ns > MEND_NS_MAX {
+                return Err("a client cannot stay logged in, though nothing is broken".into());
+            }
+            self.turn()?;
+            let now_heard = self.heard().map(Vec::len).sum::<usize>() + self.feed.heard.len();
+            if heard != now_heard {
+                (heard, quiet_since_ns) = (now_heard, self.now_ns());
+            }
+        }
+        Ok(())
+    }
+
+    fn are_all_in(&self) -> bool {
+        self.tcp.iter().all(TcpClient::is_logged_in)
+    }
+
+    /// Nothing that was heard may be missing from the journal. The configuration takes up what was
+    /// changed of the instruments, as the venue's people would.
+    fn audit_promises(&mut self) -> Result<(), String> {
+        let mut derived = Derived::new();
+        let replay =
+            recovery::replay(&mut self.disk.storage().clone(), &mut |_, _| {}, &mut |output| {
+                derived.output(output);
+            })
+            .map_err(|failure| failure.to_string())?;
+        for (index, heard) in self.heard().enumerate() {
+            let username = &self.config.participants[index].username;
+            let numbered = (1..).zip(digests(heard));
+            let lost = audit::lost(numbered, derived.replies_of(username));
+            if lost > 0 {
+                return Err(format!("{username} heard {lost} replies that did not survive"));
+            }
+        }
+        if self.feed.heard.len() as u64 > derived.feed_messages {
+            return Err("the feed told what did not survive".into());
+        }
+        for instrument in &mut self.config.instruments {
+            let symbol = instrument.symbol()?;
+            let known = replay.engine.instruments().find(|known| known.symbol == symbol);
+            if let Some(known) = known {
+                instrument.price_increment = Decimal(known.price_increment.0);
+                instrument.round_lot = known.round_lot.0 as u32;
+            }
+        }
+        Ok(())
+    }
+
+    fn heard(&self) -> impl Iterator<Item = &Vec<Vec<u8>>> {
+        self.tcp.iter().map(|client| &client.heard).chain(self.udp.iter().map(|c| &c.heard))
+    }
+
+    /// The engine against the model, input by input, order by order and unit by unit, and everything
+    /// that was heard against what follows from the journal.
+    fn audit(&mut self) -> Result<Summary, String> {
+        let mut model = Model::new();
+        let mut modeled: Vec<Event> = Vec::new();
+        let mut derived = Derived::new();
+        let mut found: Vec<Event> = Vec::new();
+        let mut ledger = agreement::Ledger::new();
+        // What the medium has: a latent fault is not the venue's.
+        let mut disk = self.disk.storage().duplicate(true);
+        let replay = recovery::replay(
+            &mut disk,
+            &mut |input, _| modeled.extend(model.apply(input)),
+            &mut |output| {
+                derived.output(output);
+                agreement::enter_in(&mut ledger, &output.event);
+                found.push(output.event);
+            },
+        )
+        .map_err(|failure| failure.to_string())?;
+        let events = found.len().max(modeled.len());
+        if let Some(at) = (0..events).find(|at| found.get(*at) != modeled.get(*at)) {
+            return Err(format!(
+                "event {at}: the engine says {:?}, the model {:?}",
+                found.get(at),
+                modeled.get(at)
+            ));
+        }
+        let engine = &replay.engine;
+        agreement::compare_books(engine, &model, "at the end")?;
+        agreement::compare_balances(engine, &model, &ledger, "at the end")?;
+        engine.check_invariants();
+        let restored = agreement::restored(engine, "at the end")?;
+        for (of, hash) in
+            [("walked", engine.state_hash_slow()), ("after a snapshot", restored.state_hash())]
+        {
+            if engine.state_hash() != hash {
+                return Err(format!("the state hash kept is not the state hash {of}"));
+            }
+        }
+        let venue = self.venue.as_mut().expect("the venue runs");
+        let checkpoint = venue.gauges.checkpoint();
+        if (checkpoint.sequence, checkpoint.state_hash) != (engine.sequence(), engine.state_hash())
+        {
+            return Err(format!(
+                "the venue is at {checkpoint:?}, the replay at sequence {} with hash {:016x}",
+                engine.sequence(),
+                engine.state_hash()
+            ));
+        }
+        self.audit_streams(engine, &derived)?;
+        let mut hits = self.faults.hits.clone();
+        for (whim, count) in Whim::ALL.iter().zip(self.whims.counts()) {
+            hits.whims.insert(whim.as_str(), count);
+        }
+        let entries = found.iter().filter(|event| matches!(event, Event::Ledger(_)));
+        Ok(Summary {
+            seed: self.seed,
+            inputs: engine.sequence().0,
+            orders: checkpoint.orders,
+            trades: checkpoint.trades,
+            ledger_entries: entries.count() as u64,
+            replies: self.heard().map(|heard| heard.len() as u64).sum(),
+            feed_messages: self.feed.heard.len() as u64,
+            connections: self.tcp.iter().map(|client| client.connections).sum(),
+            kills: self.kills,
+            power_cuts: self.power_cuts,
+            snapshot_starts: self.snapshot_starts,
+            simulated_ns: self.now_ns() - START_NS,
+            state_hash: engine.state_hash(),
+            hits,
+        })
+    }
+
+    fn audit_streams(&self, engine: &Engine, derived: &Derived) -> Result<(), String> {
+        for (index, heard) in self.heard().enumerate() {
+            let username = &self.config.participants[index].username;
+            if digests(heard) != derived.replies_of(username) {
+                return Err(format!(
+                    "{username} heard {} replies that are not the {} of the journal",
+                    heard.len(),
+                    derived.replies_of(username).len()
+                ));
+            }
+        }
+        if let Some(error) = &derived.feed_error {
+            return Err(error.clone());
+        }
+        let mut book = FeedBook::new();
+        for (index, message) in self.feed.heard.iter().enumerate() {
+            book.apply(index as u64 + 1, message).map_err(|error| error.to_string())?;
+        }
+        if book.message_count() != derived.feed_messages {
+            return Err(format!(
+                "the feed's reader heard {} messages of {}",
+                book.message_count(),
+                derived.feed_messages
+            ));
+        }
+        match audit::book_difference(engine, &book) {
+            Some(difference) => Err(format!("the book from the feed: {difference}")),
+            None => Ok(()),
+        }
+    }
+}
+
+fn digests(messages: &[Vec<u8>]) -> Vec<Digest> {
+    messages.iter().map(|message| Digest::of(message)).collect()
+}
+
+/// The lots a command names, 0 if it names none.
+fn lots(command: &Command) -> u64 {
+    match command {
+        Command::Enter(order) => order.quantity.0,
+        Command::Replace(replace) => replace.terms.map_or(0, |terms| terms.quantity.0),
+        Command::Cancel(cancel) => cancel.quantity.0,
+        Command::Modify(modify) => modify.quantity.0,
+        _ => 0,
+    }
+}
+
+/// Whose command it is, as an index of the participants.
+fn session_of(command: &Command) -> Option<usize> {
+    let session_id = match command {
+        Command::Enter(order) => order.key.session_id,
+        Command::Replace(replace) => replace.key.session_id,
+        Command::Cancel(cancel) => cancel.key.session_id,
+        Command::Modify(modify) => modify.key.session_id,
+        Command::MassCancel(mass) => mass.key.session_id,
+        Command::SwitchEntry(switch) => switch.key.session_id,
+        Command::QueryAccount(query) => query.session_id,
+        Command::Refuse(refused) => refused.key.session_id,
+        Command::CancelOnDisconnect(_)
+        | Command::Time
+        | Command::System(_)
+        | Command::AddInstrument(_)
+        | Command::AddSession(_)
+        | Command::Money(_)
+        | Command::Venue(_) => return None,
+    };
+    usize::from(session_id.0).checked_sub(1)
+}
+
+/// A market in which all that can be asked is asked now and then; in half of them accounts pay.
+fn profile(rng: &mut Rng, instruments: u16) -> Profile {
+    Profile {
+        sessions: (TCP_SESSIONS + UDP_SESSIONS) as u16,
+        instruments,
+        accounts: if rng.below(2) == 0 { 3 } else { 0 },
+        beyond_ouch_percent: rng.below(3) * 10,
+        waits_percent: rng.below(3) * 10,
+        patient_percent: rng.below(3) * 10,
+        pegs_percent: rng.below(3) * 10,
+        good_till_time_percent: rng.below(3) * 5,
+        starts_s: (START_NS / 1_000_000_000) as u32,
+        commands_per_second: 10_000,
+        venue_per_mille: rng.below(4) * 8,
+        odd_percent: rng.below(20),
+        spread: 5 + rng.below(60),
+        live_orders: 50 + rng.below(400) as usize,
+        ..Profile::default()
+    }
+}
+
+/// A venue with small rings, so that they fill, and a durability of the seed's choice.
+fn config(rng: &mut Rng) -> Config {
+    let mut config = Config::default();
+    config.journal.durability = match rng.below(2) {
+        0 => DurabilityConfig::Written,
+        _ => DurabilityConfig::Synced,
+    };
+    config.journal.segment.0 = 1 << (14 + rng.below(3));
+    config.snapshots.inputs = rng.below(3) * (20 + rng.below(800));
+    config.snapshots.time.0 = Duration::from_millis(rng.below(3) * (1 + rng.below(2_000)));
+    config.journal.state_hash_every = 64;
+    config.rings.submissions = 64;
+    config.rings.inputs = 64 << rng.below(3);
+    config.rings.outputs = 64 << rng.below(3);
+    config.order_entry.slow_client_timeout.0 = Duration::from_millis(100 + rng.below(3_000));
+    config.participants.truncate(TCP_SESSIONS + UDP_SESSIONS);
+    for participant in &mut config.participants[..TCP_SESSIONS] {
+        participant.cancel_on_disconnect = rng.below(4) == 0;
+    }
+    config
+}

@@ -1,0 +1,4 @@
+//! The model against the engine, and the whole venue from seeds.
+
+mod agreement;
+mod simulation;

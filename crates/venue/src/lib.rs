@@ -1,0 +1,26 @@
+//! The exchange as a library: configuration, wiring, stages, recovery, ledger.
+//!
+//! Start at [`pipeline`] (which ring connects what), then [`stage`] (the agents between the edges),
+//! [`config`] (every setting), [`running`] (a started venue), [`recovery`] (the start on a journal).
+//!
+//! Invariants: only [`clock`] reads time; order and time are given once, by the sequencer; no reply
+//! and no market data leaves before its input is as durable as configured.
+
+pub mod config;
+pub mod clock;
+pub mod log;
+pub mod stage;
+pub mod neighbors;
+pub mod pipeline;
+pub mod sockets;
+pub mod running;
+pub mod note;
+pub mod recovery;
+pub mod remote;
+pub mod snapshot;
+pub mod shadow;
+pub mod ledger;
+pub mod admin;
+pub mod failure;
+
+pub use running::{Running, start};

@@ -1,0 +1,454 @@
+//! From a journal back to the state: replay, and what the configuration must still add to it.
+
+use std::{collections::BTreeMap, error::Error, fmt, path::Path};
+
+use engine::Engine;
+use gateway::History;
+use journal::{
+    Folder, Kind, OpenError, Options, Record, Report, SnapshotError, SnapshotSummary, Storage,
+    VerifyError, WithArchives, Writer,
+};
+use market::{
+    AccountId, AddInstrument, AddSession, AssignSession, CancelOnDisconnect, Command, Declined,
+    Event, Input, MoneyCommand, MoneyEvent, Output, SessionId, SystemEvent, Timestamp,
+};
+
+use crate::{
+    config::{self, Config, MoneyPlan},
+    failure::Failure,
+    note::{self, Difference, HashCheck, StateHash},
+    shadow::{Age, Choice, choose},
+    snapshot::{self, NotACommand},
+};
+
+/// A journal that was read without being opened for writing.
+pub struct Replay {
+    /// The state after its last record.
+    pub engine: Engine,
+    /// What was read.
+    pub report: Report,
+    /// How its state hashes compared.
+    pub hashes: HashCheck,
+    /// The snapshot it began with: only where the first records were removed.
+    pub snapshot: Option<SnapshotSummary>,
+}
+
+/// Replays the journal of a folder without changing it. `after` is called after each input with
+/// the state it led to, `each` with every output.
+///
+/// # Errors
+/// There is no journal, or it is corrupt, or leads to another state than it says; the failure
+/// names file and offset.
+pub fn replay_folder(
+    directory: &Path,
+    after: &mut dyn FnMut(&Input, &Engine),
+    each: &mut dyn FnMut(&Output),
+) -> Result<Replay, Failure> {
+    replay(&mut folder_with_archives(directory), after, each)
+}
+
+/// A folder for reading, in which archived segments are found as well.
+#[must_use]
+pub fn folder_with_archives(directory: &Path) -> WithArchives {
+    WithArchives::new(Box::new(Folder::new(directory)))
+}
+
+/// As [`replay_folder`], from any storage. Begins with the first record; where that was removed since
+/// snapshots have it, with the oldest snapshot that can be used.
+///
+/// # Errors
+/// See [`replay_folder`].
+pub fn replay(
+    storage: &mut dyn Storage,
+    after: &mut dyn FnMut(&Input, &Engine),
+    each: &mut dyn FnMut(&Output),
+) -> Result<Replay, Failure> {
+    let (mut state, mut snapshot) = (State::default(), None);
+    let first = journal::first_sequence(storage).unwrap_or(None);
+    if first.is_some_and(|first| first > 1) {
+        let mut files = storage.second();
+        let choice = choose(&*storage.second(), &mut *files, Age::Oldest, u64::MAX, 0)?;
+        if let Some((summary, found)) = choice.found {
+            state.engine = found.engine;
+            snapshot = Some(summary);
+        }
+    }
+    let from = state.engine.sequence().0;
+    let report = journal::verify_from(storage, from, &mut |record| {
+        if let Some(input) = state.show(record, each)? {
+            after(&input, &state.engine);
+        }
+        Ok::<(), NotReplayed>(())
+    })
+    .map_err(|error| verify_failure(&error))?;
+    Ok(Replay { engine: state.engine, report, hashes: state.hashes, snapshot })
+}
+
+/// A journal that was opened for writing, and what it came to.
+pub struct Recovery {
+    /// The state after its last record.
+    pub engine: Engine,
+    /// At its end.
+    pub writer: Writer,
+    /// What was read.
+    pub report: Report,
+    /// The snapshot that was begun with, if there was one.
+    pub snapshot: Option<SnapshotSummary>,
+    /// Newer snapshots that could not be used, and why.
+    pub passed_over: Vec<SnapshotError>,
+}
+
+/// What recovery tells, in this order.
+pub enum Past<'a> {
+    /// What had been said when the snapshot was made that was begun with: at most once, first.
+    History(&'a History),
+    /// What came of an input after it.
+    Output(&'a Output),
+}
+
+/// Opens the journal of `storage` for writing, after replaying it through a fresh engine. `each`
+/// is called with every output.
+///
+/// # Errors
+/// It cannot be read, is in use, is foreign or is corrupt, or leads to another state than it says.
+pub fn recover(
+    storage: Box<dyn Storage>,
+    options: &Options,
+    each: &mut dyn FnMut(&Output),
+) -> Result<(Engine, Writer, Report), Failure> {
+    let mut state = State::default();
+    let (writer, report) =
+        open(storage, options, &mut state, each).map_err(|error| open_failure(&error))?;
+    Ok((state.engine, writer, report))
+}
+
+/// Opens a journal, and applies what comes after the state that the engine has.
+fn open(
+    storage: Box<dyn Storage>,
+    options: &Options,
+    state: &mut State,
+    each: &mut dyn FnMut(&Output),
+) -> Result<(Writer, Report), OpenError> {
+    let from = state.engine.sequence().0;
+    let options = Options { from, ..options.clone() };
+    journal::open(storage, &options, &mut |record| state.show(record, each).map(|_| ()))
+}
+
+/// Opens the journal of `storage` for writing, after replaying it through an engine: from the newest
+/// snapshot in `snapshots` that can be used, or from the first record. `take` is told what the edges
+/// must know.
+///
+/// # Errors
+/// It cannot be read, is in use, is foreign or is corrupt, or leads to another state than it says.
+pub fn resume(
+    storage: Box<dyn Storage>,
+    snapshots: &mut dyn Storage,
+    options: &Options,
+    history_bytes: usize,
+    take: &mut dyn FnMut(Past<'_>),
+) -> Result<Recovery, Failure> {
+    let Choice { found, passed_over } =
+        choose(&*storage, snapshots, Age::Newest, u64::MAX, history_bytes)?;
+    let (snapshot, mut state) = match found {
+        None => (None, State::default()),
+        Some((summary, state)) => {
+            take(Past::History(&state.history));
+            (Some(summary), State { engine: state.engine, hashes: HashCheck::default() })
+        }
+    };
+    let opened = open(storage, options, &mut state, &mut |output| take(Past::Output(output)));
+    let (writer, report) = opened.map_err(|error| {
+        let failure = open_failure(&error);
+        match passed_over.first() {
+            None => failure,
+            Some(first) => {
+                failure.hint(format!("the newest snapshot is of no use either: {first}"))
+            }
+        }
+    })?;
+    Ok(Recovery { engine: state.engine, writer, report, snapshot, passed_over })
+}
+
+/// What a replay has come to so far.
+#[derive(Default)]
+struct State {
+    engine: Engine,
+    hashes: HashCheck,
+}
+
+impl State {
+    /// Takes up the next record; gives the input, if it is one that was not in the state before.
+    fn show(
+        &mut self,
+        record: Record<'_>,
+        each: &mut dyn FnMut(&Output),
+    ) -> Result<Option<Input>, NotReplayed> {
+        if record.kind == Kind::Note {
+            if let Some(note) = StateHash::decode(record.payload) {
+                self.hashes.noted(&note, &self.engine).map_err(NotReplayed::OtherState)?;
+            }
+            return Ok(None);
+        }
+        if record.sequence <= self.engine.sequence().0 {
+            return Ok(None); // it is in the snapshot
+        }
+        let input = decode(&record)?;
+        snapshot::apply(&mut self.engine, &input, each);
+        self.hashes.applied(&self.engine);
+        Ok(Some(input))
+    }
+}
+
+/// The input that a record says.
+pub fn decode(record: &Record<'_>) -> Result<Input, NotReplayed> {
+    snapshot::input_of(record.sequence, record.timestamp, record.payload)
+        .map_err(NotReplayed::NotACommand)
+}
+
+/// Why a record that is whole was not taken up.
+#[derive(Debug)]
+pub enum NotReplayed {
+    /// It was written by another program or another version.
+    NotACommand(NotACommand),
+    /// The state that it names is not the one it leads to.
+    OtherState(Difference),
+}
+
+impl fmt::Display for NotReplayed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NotACommand(error) => error.fmt(f),
+            Self::OtherState(Difference { sequence, noted, replayed }) => write!(
+                f,
+                "after sequence {sequence} the venue had state hash {noted:016x}, and the replay \
+                 has {replayed:016x}; use the version of damrak that wrote the journal"
+            ),
+        }
+    }
+}
+
+impl Error for NotReplayed {}
+
+/// A journal that cannot be opened: exit code 4 if it is damaged, else 3.
+#[must_use]
+pub fn open_failure(error: &OpenError) -> Failure {
+    if error.is_corruption() {
+        Failure::verification(causes(error))
+    } else {
+        Failure::environment(causes(error))
+    }
+}
+
+/// A journal that cannot be read: exit code 4 if it is damaged, else 3.
+#[must_use]
+pub fn verify_failure(error: &VerifyError) -> Failure {
+    if error.is_corruption() {
+        Failure::verification(causes(error))
+    } else {
+        Failure::environment(causes(error))
+    }
+}
+
+/// The error and what caused it, in one line.
+fn causes(error: &dyn Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        let because = error.to_string();
+        if !text.ends_with(&because) {
+            text.push_str(": ");
+            text.push_str(&because);
+        }
+        cause = error.source();
+    }
+    text
+}
+
+/// Adds to journal and state what the configuration has and they have not, before anybody else
+/// can ask for something. `each` is called with every output. Says in words what of the journal's
+/// settings was changed.
+///
+/// # Errors
+/// The configuration contradicts the journal, or the journal cannot be written.
+pub fn complete(
+    config: &Config,
+    now_ns: u64,
+    engine: &mut Engine,
+    writer: &mut Writer,
+    each: &mut dyn FnMut(&Output),
+) -> Result<Vec<String>, Failure> {
+    let failed = |error: journal::AppendError| Failure::runtime(causes(&error));
+    let Bootstrap { commands, changes } = bootstrap(config, engine)?;
+    let mut inputs = Vec::with_capacity(commands.len());
+    for command in commands {
+        let sequence = engine.sequence().next();
+        let timestamp = engine.timestamp().max(Timestamp(now_ns));
+        let input = Input { sequence, timestamp, command };
+        let mut declined = None;
+        engine.apply(&input, &mut |event| {
+            if let Event::Money(MoneyEvent::Declined(Declined { reason, .. })) = event {
+                declined = Some(reason);
+            }
+            each(&Output { cause: sequence, timestamp, event });
+        });
+        // Nothing is in the journal yet.
+        if let Some(reason) = declined {
+            return Err(contradiction(&format!("{command:?} is declined: {reason:?}")));
+        }
+        inputs.push(input);
+    }
+    for Input { sequence, timestamp, command } in inputs {
+        let mut payload = [0; Command::ENCODED_LEN_MAX];
+        let len = command.encode(&mut payload);
+        writer.append(sequence.0, timestamp.0, &payload[..len]).map_err(failed)?;
+    }
+    let note = StateHash {
+        sequence: engine.sequence().0,
+        state_hash: engine.state_hash(),
+        every: config.journal.state_hash_every,
+        fingerprint: note::fingerprint(),
+    };
+    writer.note(&note.encode()).map_err(failed)?;
+    writer.commit().map_err(failed)?;
+    Ok(changes)
+}
+
+/// What a journal lacks of a configuration.
+#[derive(Debug, Default)]
+pub struct Bootstrap {
+    /// In this order.
+    pub commands: Vec<Command>,
+    /// Which of its settings they change, in words.
+    pub changes: Vec<String>,
+}
+
+/// The commands that make the state what the configuration says: all of it for a new journal,
+/// what was added since for an old one.
+///
+/// # Errors
+/// The configuration contradicts the journal.
+pub fn bootstrap(config: &Config, engine: &Engine) -> Result<Bootstrap, Failure> {
+    let mut commands = Vec::new();
+    let phase = engine.system_event();
+    if matches!(phase, Some(SystemEvent::EndOfMessages)) {
+        return Err(Failure::usage("the day of this journal is over")
+            .hint("set journal.directory to a new folder"));
+    }
+    if phase.is_none() {
+        commands.push(Command::System(SystemEvent::StartOfMessages));
+    }
+    for instrument in &config.instruments {
+        let wanted = AddInstrument {
+            symbol: instrument.symbol().map_err(Failure::usage)?,
+            price_increment: instrument.price_increment(),
+            round_lot: instrument.round_lot(),
+        };
+        match engine.instruments().find(|known| known.symbol == wanted.symbol) {
+            None => {
+                commands.push(Command::AddInstrument(wanted));
+                let trading = instrument.trading.commands(wanted.symbol);
+                commands.extend(trading.into_iter().map(Command::Venue));
+            }
+            Some(known)
+                if known.price_increment != wanted.price_increment
+                    || known.round_lot != wanted.round_lot =>
+            {
+                return Err(contradiction(&format!(
+                    "instrument {} has price increment {} ticks and round lot {} in the journal",
+                    known.symbol, known.price_increment, known.round_lot
+                )));
+            }
+            Some(_) => {}
+        }
+    }
+    for participant in &config.participants {
+        let wanted = AddSession {
+            username: participant.username().map_err(Failure::usage)?,
+            firm: participant.firm().map_err(Failure::usage)?,
+            live_orders_max: participant.live_orders_max,
+            self_match_prevention: participant.self_match_prevention.prevention(),
+        };
+        match engine.sessions().find(|known| *known.username() == wanted.username) {
+            None => commands.push(Command::AddSession(wanted)),
+            Some(known)
+                if known.firm() != wanted.firm
+                    || known.live_orders_max() != wanted.live_orders_max
+                    || known.self_match_prevention() != wanted.self_match_prevention =>
+            {
+                return Err(contradiction(&format!(
+                    "participant {} has firm {}, at most {} live orders and self-match prevention \
+                     {:?} in the journal",
+                    known.username(),
+                    known.firm(),
+                    known.live_orders_max(),
+                    known.self_match_prevention()
+                )));
+            }
+            Some(_) => {}
+        }
+    }
+    let (MoneyPlan { commands: money, mut changes }, accounts) =
+        config::money_plan(config, engine).map_err(|what| contradiction(&what))?;
+    commands.extend(money.into_iter().map(Command::Money));
+    // Nobody is connected when a venue starts.
+    for participant in config.participants.iter().filter(|row| row.cancel_on_disconnect) {
+        let username = participant.username().map_err(Failure::usage)?;
+        let known = engine.sessions().find(|known| *known.username() == username);
+        if let Some(known) = known.filter(|known| known.live_orders() > 0) {
+            let session_id = known.session_id();
+            commands.push(Command::CancelOnDisconnect(CancelOnDisconnect { session_id }));
+        }
+    }
+    assign(config, engine, &accounts, &mut commands, &mut changes)?;
+    if matches!(phase, None | Some(SystemEvent::StartOfMessages)) {
+        commands.push(Command::System(SystemEvent::StartOfSystemHours));
+    }
+    if matches!(phase, None | Some(SystemEvent::StartOfMessages | SystemEvent::StartOfSystemHours))
+    {
+        commands.push(Command::System(SystemEvent::StartOfMarketHours));
+    }
+    Ok(Bootstrap { commands, changes })
+}
+
+/// Says whose the orders of sessions are, where a participant names an account.
+fn assign(
+    config: &Config,
+    engine: &Engine,
+    accounts: &BTreeMap<String, AccountId>,
+    commands: &mut Vec<Command>,
+    changes: &mut Vec<String>,
+) -> Result<(), Failure> {
+    let mut session_count = engine.sessions().len();
+    for participant in &config.participants {
+        let username = participant.username().map_err(Failure::usage)?;
+        let known = engine.sessions().find(|known| *known.username() == username);
+        // One that is added here gets the next number.
+        session_count += usize::from(known.is_none());
+        let number = known.map_or(session_count, |known| known.session_id().0.into());
+        let session_id = SessionId(u16::try_from(number).map_err(Failure::usage)?);
+        let Some(name) = &participant.account else { continue };
+        let account_id = accounts[name];
+        let before = engine.account_of(session_id);
+        if before == Some(account_id) {
+            continue;
+        }
+        let is_canceled = participant.cancel_on_disconnect;
+        if known.is_some_and(|known| known.live_orders() > 0) && !is_canceled {
+            return Err(contradiction(&format!(
+                "participant {username} does not trade for account {name} in the journal, and has \
+                 live orders"
+            )));
+        }
+        let assign = AssignSession { session_id, account_id };
+        commands.push(Command::Money(MoneyCommand::AssignSession(assign)));
+        if known.is_some() {
+            changes.push(format!("participant {username}: account is {name}"));
+        }
+    }
+    Ok(())
+}
+
+fn contradiction(what: &str) -> Failure {
+    Failure::usage(format!("{what}, and the configuration says otherwise"))
+        .hint("put the old values back, or set journal.directory to a new folder")
+}

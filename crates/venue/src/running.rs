@@ -1,0 +1,382 @@
+//! A venue on real sockets, files and threads.
+
+use std::{
+    num::NonZero,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    thread,
+    time::Duration,
+};
+
+use gateway::{NoticeSink, SocketParker, Submission};
+use journal::{Folder, Method};
+use market::{Command, Timestamp, VenueCommand};
+use ring::{Group, IdleStrategy, Producer, RingReport};
+use serde_json::{Value, json};
+
+use crate::{
+    admin::Admin,
+    clock::SystemClock,
+    config::{Config, DurabilityConfig, GroupConfig, MethodName, Wait},
+    failure::Failure,
+    ledger::store::Location,
+    neighbors,
+    pipeline::{self, Edges, Gauges, Recovered},
+    sockets::{Addresses, Sockets},
+    stage::{Checkpoint, Whims},
+};
+
+/// The longest sleep of a thread that backs off. What arrives on a socket, and the doorbell of
+/// another group, end it sooner; so it only bounds how late a timer fires.
+const PARK_MAX: Duration = Duration::from_millis(20);
+
+/// A venue that runs.
+pub struct Running {
+    threads: ring::Running,
+    /// Apart from the others, so that they never wake it.
+    recorder: Option<ring::Running>,
+    snapshots: Option<ring::Running>,
+    admin: Option<Admin>,
+    gauges: Gauges,
+    commands: Producer<Submission>,
+    started: Value,
+    notices: Vec<String>,
+    clock: SystemClock,
+}
+
+/// Starts a venue: binds its sockets, replays its journal, launches its threads.
+///
+/// # Errors
+/// An address is taken, the journal cannot be used, or the configuration contradicts it.
+pub fn start(config: &Config, clock: SystemClock) -> Result<Running, Failure> {
+    let mut sockets = Sockets::bind(config)?;
+    let listener = match config.admin.address {
+        Some(address) => Some(Admin::bind(address).map_err(|error| {
+            Failure::environment(format!("cannot listen at admin.address {address}: {error}"))
+        })?),
+        None => None,
+    };
+    let addresses = sockets.addresses;
+    let cores = thread::available_parallelism().map_or(1, NonZero::get);
+    let groups = config.groups(cores);
+    let descriptors: Vec<_> =
+        groups.iter().map(|group| sockets.take_descriptors(&group.agents)).collect();
+
+    let method = config.journal.method()?;
+    if method == Method::Buffered
+        && config.journal.durability == DurabilityConfig::Synced
+        && config.journal.method == MethodName::Auto
+    {
+        let folder = config.journal.directory.display();
+        sockets.notices.push(format!(
+            "journal.method is auto, and {folder} cannot be written directly: buffered is used"
+        ));
+    }
+    let edges = Edges {
+        feed_destination: addresses.market_data,
+        notices: stderr_notices,
+        whims: Whims::default(),
+    };
+    let now_ns = clock.now_ns();
+    let before = clock.since_start();
+    let mut venue = pipeline::assemble(
+        config,
+        sockets.networks,
+        &edges,
+        Box::new(Folder::with_method(&config.journal.directory, method)),
+        Box::new(Folder::new(&config.journal.directory)),
+        now_ns,
+        now_ns,
+    )?;
+    let recovery_seconds = (clock.since_start() - before).as_secs_f64();
+
+    let layout = groups.iter().map(describe).collect::<Vec<_>>().join(" | ");
+    let members: Vec<_> = groups.iter().map(|group| group.agents.as_slice()).collect();
+    let mut launched = Vec::new();
+    for (number, (group, descriptors)) in groups.iter().zip(descriptors).enumerate() {
+        let agents = group
+            .agents
+            .iter()
+            .map(|name| venue.agents.remove(name).expect("each agent stands in one group"))
+            .collect();
+        let parker = SocketParker::new(descriptors)
+            .map_err(|error| Failure::environment(format!("cannot make an eventfd: {error}")))?;
+        if let Some(core) = group.core {
+            check_core(core)?;
+        }
+        let core = group.core;
+        launched.push(Group {
+            name: format!("damrak-{number}"),
+            agents,
+            idle: idle_strategy(group.wait.unwrap_or(config.layout.wait), groups.len(), cores),
+            parker: Box::new(parker),
+            neighbors: Some(neighbors::of(number, &members, pipeline::READ_BY)),
+            on_start: core.map(pin_at_start),
+        });
+    }
+    let clock_of_agents: Arc<dyn ring::Clock> = Arc::new(clock);
+    let threads = ring::launch(launched, Arc::clone(&clock_of_agents));
+    let recorder = venue
+        .recorder
+        .map(|agent| ring::launch(vec![recording(agent)], Arc::clone(&clock_of_agents)));
+    let snapshots = venue.snapshots.map(|agent| ring::launch(vec![aside(agent)], clock_of_agents));
+    let admin = match listener.zip(venue.admin) {
+        Some((listener, sources)) => Some(Admin::start(listener, sources).map_err(|error| {
+            Failure::environment(format!("cannot answer at admin.address: {error}"))
+        })?),
+        None => None,
+    };
+    let mut started =
+        started(config, &addresses, &venue.recovered, method, &layout, recovery_seconds);
+    started["addresses"]["admin"] =
+        admin.as_ref().map_or(Value::Null, |admin| json!(admin.address().to_string()));
+    Ok(Running {
+        threads,
+        recorder,
+        snapshots,
+        admin,
+        gauges: venue.gauges,
+        commands: venue.commands,
+        started,
+        notices: sockets.notices,
+        clock,
+    })
+}
+
+impl Running {
+    /// What there is to know about the start, as `damrak serve --json` prints it.
+    #[must_use]
+    pub fn started(&self) -> &Value {
+        &self.started
+    }
+
+    /// What the user should know: a fallback that was taken, a buffer that was not granted.
+    #[must_use]
+    pub fn notices(&self) -> &[String] {
+        &self.notices
+    }
+
+    /// True once an agent has failed, so that the threads end by themselves.
+    #[must_use]
+    pub fn stopped(&self) -> bool {
+        [Some(&self.threads), self.recorder.as_ref(), self.snapshots.as_ref()]
+            .into_iter()
+            .flatten()
+            .any(ring::Running::stopped)
+    }
+
+    /// Gives a command of the venue's own; false if so many wait that there is no room for it.
+    pub fn submit(&mut self, command: VenueCommand) -> bool {
+        let received = Timestamp(self.clock.now_ns());
+        let submission = Submission { received, command: Command::Venue(command) };
+        self.commands.try_publish(submission).is_ok()
+    }
+
+    /// The figures of now, as `damrak serve --json` prints them.
+    pub fn status(&mut self) -> Value {
+        self.document("status")
+    }
+
+    /// Stops the threads and gives the last figures.
+    ///
+    /// # Errors
+    /// An agent had failed.
+    pub fn stop(mut self) -> Result<Value, Failure> {
+        let figures = self.document("stopped");
+        let failed = |failure: ring::AgentFailure| {
+            Failure::runtime(format!("the venue stopped: {failure}"))
+                .hint("nothing was acknowledged that is not in the journal")
+        };
+        if let Some(admin) = self.admin {
+            admin.stop();
+        }
+        self.threads.stop();
+        self.threads.join().map_err(failed)?;
+        // After those that hand on to it, so that what they handed on is taken.
+        if let Some(recorder) = self.recorder {
+            recorder.stop();
+            recorder.join().map_err(failed)?;
+        }
+        if let Some(snapshots) = self.snapshots {
+            snapshots.stop();
+            snapshots.join().map_err(failed)?;
+        }
+        Ok(figures)
+    }
+
+    fn document(&mut self, event: &str) -> Value {
+        let Checkpoint { sequence, state_hash, orders, trades, live_orders } =
+            self.gauges.checkpoint();
+        json!({
+            "event": event,
+            "uptime_s": self.clock.since_start().as_secs_f64(),
+            "sequence": sequence.0,
+            "state_hash": format!("{state_hash:016x}"),
+            "orders": orders,
+            "trades": trades,
+            "live_orders": live_orders,
+            "rings": self.gauges.rings().iter().map(ring_figures).collect::<Vec<_>>(),
+            "order_entry": figures(&self.gauges.order_entry.read().named()),
+            "order_entry_udp": figures(&self.gauges.order_entry_udp.read().named()),
+            "market_data": figures(&self.gauges.market_data.read().named()),
+            "journal": json!({
+                "refusing": self.gauges.journal.reason().map(|reason| format!("{reason:?}")),
+                "alarms": self.gauges.journal.alarms.get(),
+                "wait_ns_max": self.gauges.journal.wait_ns_max.get(),
+            }),
+            "snapshots": self.gauges.snapshots.as_deref().map(|figures| json!({
+                "sequence": figures.sequence.get(),
+                "bytes": figures.bytes.get(),
+                "made": figures.made.get(),
+                "failed": figures.failed.get(),
+                "segments_removed": figures.segments_removed.get(),
+            })),
+            "ledger": self.gauges.ledger.as_ref().map(|ledger| json!({
+                "sequence": ledger.mark.get(),
+                "behind": self.gauges.durable().0.saturating_sub(ledger.mark.get()),
+                "rows": ledger.rows.get(),
+                "commits": ledger.commits.get(),
+                "gaps": ledger.gaps.get(),
+                "failures": ledger.failures.get(),
+            })),
+            "cpu_s": os::process_cpu_ns() as f64 / 1e9,
+        })
+    }
+}
+
+/// A thread for what may take its time: it sleeps mostly, nobody wakes it, and where the cores do not
+/// suffice the others go first.
+fn recording(agent: Box<dyn ring::Agent>) -> Group {
+    // Nobody wakes it: it looks.
+    let park_max = Duration::from_millis(5);
+    let idle = IdleStrategy::Backoff { spins: 0, yields: 0, park_max };
+    Group::new("damrak-ledger", vec![agent], idle)
+}
+
+fn aside(agent: Box<dyn ring::Agent>) -> Group {
+    let idle = IdleStrategy::Backoff { spins: 0, yields: 0, park_max: PARK_MAX };
+    Group {
+        on_start: Some(Box::new(|| {
+            if let Err(error) = os::lower_priority() {
+                eprintln!("note: snapshots are made with the priority of the venue: {error}");
+            }
+        })),
+        ..Group::new("damrak-snapshot", vec![agent], idle)
+    }
+}
+
+fn figures(named: &[(&'static str, u64)]) -> Value {
+    named.iter().map(|(name, figure)| ((*name).to_owned(), json!(figure))).collect()
+}
+
+fn ring_figures(ring: &RingReport) -> Value {
+    json!({
+        "name": ring.name,
+        "capacity": ring.capacity,
+        "published": ring.published,
+        "occupancy": ring.occupancy,
+        "high_water": ring.high_water,
+        "stalls": ring.stalls,
+        "readers": ring.readers.iter().map(|reader| json!({
+            "name": reader.name,
+            "lag": reader.lag,
+            "batch_max": reader.batch_max,
+            "missed": reader.missed,
+        })).collect::<Vec<_>>(),
+    })
+}
+
+fn started(
+    config: &Config,
+    addresses: &Addresses,
+    recovered: &Recovered,
+    method: Method,
+    layout: &str,
+    recovery_seconds: f64,
+) -> Value {
+    let report = &recovered.report;
+    json!({
+        "schema": "damrak/serve/1",
+        "event": "started",
+        "version": env!("CARGO_PKG_VERSION"),
+        "pid": std::process::id(),
+        "addresses": {
+            "order_entry": addresses.order_entry.to_string(),
+            "order_entry_udp": addresses.order_entry_udp.to_string(),
+            "market_data": addresses.market_data.to_string(),
+            "re_request": addresses.re_request.to_string(),
+        },
+        "session": String::from_utf8_lossy(&pipeline::stream_session(recovered.journal_id)),
+        "journal": config.journal.directory,
+        "durability": format!("{:?}", config.journal.durability).to_lowercase(),
+        "journal_method": method.as_str(),
+        "ledger": Location::of(&config.ledger).map(|location| location.to_string()),
+        "layout": layout,
+        "changes": recovered.changes,
+        "recovered": {
+            "last_sequence": report.last_sequence,
+            "records": report.record_count,
+            "bytes": report.byte_count,
+            "snapshot": recovered.snapshot.map(|summary| json!({
+                "sequence": summary.header.sequence,
+                "bytes": summary.byte_count,
+            })),
+            "replayed": report.last_sequence
+                - recovered.snapshot.map_or(0, |summary| summary.header.sequence),
+            "passed_over": recovered.passed_over.iter().map(ToString::to_string)
+                .collect::<Vec<_>>(),
+            "seconds": recovery_seconds,
+            "state_hash": format!("{:016x}", recovered.checkpoint.state_hash),
+            "torn_tail": report.cut.as_ref().map(|cut| json!({
+                "path": cut.path, "offset": cut.offset, "bytes": cut.byte_count,
+            })),
+        },
+    })
+}
+
+/// Pins the thread that calls it.
+pub fn pin_at_start(core: usize) -> Box<dyn FnOnce() + Send> {
+    Box::new(move || {
+        if let Err(error) = os::pin_to_core(core) {
+            eprintln!("note: cannot pin to core {core}: {error}");
+        }
+    })
+}
+
+/// Tries the core on a thread of its own, so that a wrong one is told before anything starts.
+pub fn check_core(core: usize) -> Result<(), Failure> {
+    let tried = thread::spawn(move || os::pin_to_core(core)).join();
+    tried.expect("pinning does not panic").map_err(|error| {
+        Failure::environment(format!("layout.groups: cannot pin to core {core}: {error}"))
+            .hint("`taskset -p $$` tells which cores this process may use")
+    })
+}
+
+fn describe(group: &GroupConfig) -> String {
+    let agents: Vec<_> = group.agents.iter().map(|agent| agent.as_str()).collect();
+    let core = group.core.map_or(String::new(), |core| format!(" @{core}"));
+    format!("{}{core}", agents.join("+"))
+}
+
+fn idle_strategy(wait: Wait, threads: usize, cores: usize) -> IdleStrategy {
+    match wait {
+        Wait::Adaptive => IdleStrategy::adaptive(threads, cores),
+        Wait::Spin => IdleStrategy::Spin,
+        Wait::Yield => IdleStrategy::Yield,
+        Wait::Backoff => IdleStrategy::Backoff { spins: 200, yields: 20, park_max: PARK_MAX },
+    }
+}
+
+/// Prints notices of sessions to stderr, at most so many in all that a flood of them cannot fill
+/// a disk: what is beyond is only counted, in the figures of the gateways.
+fn stderr_notices() -> Option<NoticeSink> {
+    const NOTICES_MAX: u64 = 10_000;
+    static PRINTED: AtomicU64 = AtomicU64::new(0);
+    Some(Box::new(|notice| match PRINTED.fetch_add(1, Ordering::Relaxed) {
+        printed if printed < NOTICES_MAX => eprintln!("{notice}"),
+        NOTICES_MAX => eprintln!("note: no more notices are printed; see --status"),
+        _ => {}
+    }))
+}

@@ -1,0 +1,20 @@
+//! The stages between the edges: one turn of work each, never a wait inside a turn.
+
+mod whim;
+mod schedule;
+mod sequencer;
+mod journaler;
+mod relief;
+mod engine;
+mod snapshots;
+
+pub use engine::{Checkpoint, EngineHeir, EngineStage};
+pub use journaler::Journaler;
+pub use relief::{JournalFigures, Relief};
+pub use schedule::Schedule;
+pub use sequencer::Sequencer;
+pub use snapshots::{SnapshotFigures, SnapshotPlan, Snapshots};
+pub use whim::{Draw, Whim, Whims};
+
+/// How much one stage takes up in one turn, so that the others of its thread get theirs.
+const TURN_LIMIT: usize = 1024;
