@@ -1,4 +1,4 @@
-use crate::{Lots, OrderId, Price, order::code_enum};
+use crate::{Lots, OrderId, Price, SplitMix64, order::code_enum};
 
 code_enum! {
     /// What decides an order's price and the moment at which it comes to the book. The codes are
@@ -106,7 +106,8 @@ impl Instructions {
     #[must_use]
     pub fn next_shown(&self, order_id: OrderId, leaves: Lots) -> Lots {
         let (middle, range) = (u64::from(self.shown_quantity.0), u64::from(self.shown_range.0));
-        let drawn = draw(order_id.0 ^ u64::from(leaves.0) << 40) % (2 * range + 1);
+        let mut random = SplitMix64::new(order_id.0 ^ u64::from(leaves.0) << 40);
+        let drawn = random.below(2 * range + 1);
         let shown = (middle + drawn).saturating_sub(range).max(1).min(leaves.0.into());
         Lots(shown as u32)
     }
@@ -159,14 +160,6 @@ impl Default for Instructions {
     fn default() -> Self {
         Self::NONE
     }
-}
-
-/// A number each of whose bits depends on all of the seed's: the finalizer of SplitMix64.
-const fn draw(seed: u64) -> u64 {
-    let mixed = seed.wrapping_add(0x9E37_79B9_7F4A_7C15);
-    let mixed = (mixed ^ mixed >> 30).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-    let mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94D0_49BB_1331_11EB);
-    mixed ^ mixed >> 31
 }
 
 const _: () = assert!(size_of::<Instructions>() == 32, "they fit beside an order");

@@ -15,6 +15,8 @@ mod quantity;
 mod amount;
 mod time;
 mod text;
+mod decimal;
+mod random;
 mod id;
 mod instrument;
 mod order;
@@ -37,6 +39,7 @@ pub use command::{
     EntrySwitch, MassCancel, ModifyOrder, OrderKey, RefusedOrder, ReplaceOrder, ReplaceTerms,
 };
 pub use conditions::{ConditionChanges, Conditions, SelfMatchPrevention};
+pub use decimal::{DecimalError, DecimalFault, DecimalText, parse_decimal};
 pub use event::{
     Accepted, AccountQueried, AuctionTrade, Booked, CancelReason, Canceled, EntrySwitched, Event,
     Fill, Instructed, MassCanceled, Modified, Output, Rejected, Released, Replaced, RestateReason,
@@ -59,6 +62,7 @@ pub use order::{Capacity, CustomerType, Display, OrderAttributes, OrderType, Sid
 pub use phase::Phase;
 pub use price::Price;
 pub use quantity::{Lots, Quantity};
+pub use random::SplitMix64;
 pub use reject::RejectReason;
 pub use text::{ClientOrderId, Firm, SelfMatchGroup, Symbol, Text};
 pub use time::{NANOS_PER_DAY, Timestamp};

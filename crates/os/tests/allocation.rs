@@ -2,6 +2,7 @@
 
 use std::{hint::black_box, thread};
 
+use market::SplitMix64;
 use os::memory::{Allocator, keep_ready};
 
 #[global_allocator]
@@ -12,58 +13,49 @@ static ALLOCATOR: Allocator = Allocator;
 #[repr(align(64))]
 struct Line([u64; 8]);
 
-/// Any number below `bound` (SplitMix64).
-fn below(random: &mut u64, bound: u64) -> u64 {
-    *random = random.wrapping_add(0x9E37_79B9_7F4A_7C15);
-    let mut word = *random;
-    word = (word ^ (word >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-    word = (word ^ (word >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-    (word ^ (word >> 31)) % bound
-}
-
 /// Fills, grows, shrinks and drops pieces of every length; each keeps what was written to it.
 fn churn(seed: u64) {
-    let mut random = seed;
+    let mut random = SplitMix64::new(seed);
     let mut bytes: Vec<(u8, Vec<u8>)> = Vec::new();
     let mut lines: Vec<(u64, Vec<Line>)> = Vec::new();
     for step in 0..20_000_u64 {
-        match below(&mut random, 6) {
+        match random.below(6) {
             0 => {
-                let (mark, doublings) = (step as u8, below(&mut random, 21));
-                let len = 1 + below(&mut random, 1 << doublings) as usize;
+                let (mark, doublings) = (step as u8, random.below(21));
+                let len = 1 + random.below(1 << doublings) as usize;
                 let piece = vec![0_u8; len];
                 assert!(piece.iter().all(|byte| *byte == 0), "step {step}: zeros are asked for");
                 drop(piece);
                 bytes.push((mark, vec![mark; len]));
             }
             1 => {
-                let len = 1 + below(&mut random, 700) as usize;
+                let len = 1 + random.below(700) as usize;
                 let piece = vec![Line([step; 8]); len];
                 assert_eq!(piece.as_ptr().addr() % 64, 0, "it begins with a line");
                 lines.push((step, piece));
             }
             2 if !bytes.is_empty() => {
-                let at = below(&mut random, bytes.len() as u64) as usize;
+                let at = random.below(bytes.len() as u64) as usize;
                 let (mark, piece) = &mut bytes[at];
-                let len = 1 + below(&mut random, 3 * piece.len() as u64) as usize;
+                let len = 1 + random.below(3 * piece.len() as u64) as usize;
                 let kept = len.min(piece.len());
                 piece.resize(len, *mark);
                 piece.shrink_to_fit();
                 assert!(piece[..kept].iter().all(|byte| byte == mark), "step {step}: it was moved");
             }
             3 if !lines.is_empty() => {
-                let at = below(&mut random, lines.len() as u64) as usize;
+                let at = random.below(lines.len() as u64) as usize;
                 let (mark, piece) = &mut lines[at];
-                let more = below(&mut random, 1 + piece.len() as u64) as usize;
+                let more = random.below(1 + piece.len() as u64) as usize;
                 piece.resize(piece.len() + more, Line([*mark; 8]));
             }
             4 if bytes.len() > 40 => {
-                let at = below(&mut random, bytes.len() as u64) as usize;
+                let at = random.below(bytes.len() as u64) as usize;
                 let (mark, piece) = bytes.swap_remove(at);
                 assert!(piece.iter().all(|byte| *byte == mark), "step {step}: it is nobody else's");
             }
             5 if lines.len() > 40 => {
-                let at = below(&mut random, lines.len() as u64) as usize;
+                let at = random.below(lines.len() as u64) as usize;
                 let (mark, piece) = lines.swap_remove(at);
                 assert!(piece.iter().all(|line| line.0 == [mark; 8]), "step {step}");
             }

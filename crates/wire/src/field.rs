@@ -4,6 +4,7 @@
 
 use core::fmt;
 
+use market::{DecimalFault, parse_decimal};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
 pub use zerocopy::byteorder::big_endian::{I32, U16, U32, U64};
@@ -77,39 +78,41 @@ pub fn trimmed(field: &[u8]) -> &[u8] {
     &field[first..=last]
 }
 
-/// The number that a padded field of decimal digits holds.
+/// The whole number that a padded field of decimal digits holds.
 ///
 /// `Ok(None)` if it is blank. A number beyond 64 bits reads as the largest there is: no counter
 /// here gets so far.
 ///
 /// # Errors
 /// If anything but digits is between the padding.
-pub fn decimal(field: &[u8]) -> Result<Option<u64>, NotDecimal> {
+pub fn decimal(field: &[u8]) -> Result<Option<u64>, NotWhole> {
     let digits = trimmed(field);
     if digits.is_empty() {
         return Ok(None);
     }
-    let mut number = 0_u64;
-    for digit in digits {
-        if !digit.is_ascii_digit() {
-            return Err(NotDecimal);
-        }
-        number = number.saturating_mul(10).saturating_add(u64::from(digit - b'0'));
+    let digits = str::from_utf8(digits).map_err(|_| NotWhole)?;
+    // A number may have a point elsewhere, but not in these fields.
+    if digits.contains('.') {
+        return Err(NotWhole);
     }
-    Ok(Some(number))
+    match parse_decimal(digits, 0) {
+        Ok(number) => Ok(Some(number)),
+        Err(error) if error.fault == DecimalFault::TooLarge => Ok(Some(u64::MAX)),
+        Err(_) => Err(NotWhole),
+    }
 }
 
-/// A field that should hold a decimal number holds something else.
+/// A field holds something other than the digits of a whole number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct NotDecimal;
+pub struct NotWhole;
 
-impl fmt::Display for NotDecimal {
+impl fmt::Display for NotWhole {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("not a decimal number")
+        f.write_str("not a whole number in decimal digits")
     }
 }
 
-impl core::error::Error for NotDecimal {}
+impl core::error::Error for NotWhole {}
 
 /// A number in decimal, with spaces before it; it must fit.
 #[must_use]
@@ -174,8 +177,10 @@ mod tests {
         assert_eq!(decimal(b"1                   "), Ok(Some(1)));
         assert_eq!(decimal(b"                    "), Ok(None));
         assert_eq!(decimal(b"99999999999999999999"), Ok(Some(u64::MAX)));
-        assert_eq!(decimal(b"-1"), Err(NotDecimal));
-        assert_eq!(decimal(b"1 2"), Err(NotDecimal));
+        for wrong in [&b"-1"[..], b"1 2", b"1.0", b"1.", b"0x1", b"\xff"] {
+            assert_eq!(decimal(wrong), Err(NotWhole), "{wrong:?}");
+        }
+        assert_eq!(decimal(b"999999999999999999999999999999999999999999"), Ok(Some(u64::MAX)));
         assert_eq!(&decimal_right_aligned::<5>(0), b"    0");
         assert_eq!(&decimal_right_aligned::<20>(u64::MAX), b"18446744073709551615");
     }

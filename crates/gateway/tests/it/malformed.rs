@@ -1,26 +1,18 @@
 use gateway::Notice;
+use market::SplitMix64;
 
 use crate::bench::{Bench, SECOND, Seen, TestClient, enter, entered};
 
-/// A small generator; the seed names the run.
-struct Random(u64);
+/// Random bytes; the seed names the run.
+struct Random(SplitMix64);
 
 impl Random {
-    fn next(&mut self) -> u64 {
-        // SplitMix64.
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut mixed = self.0;
-        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        mixed ^ (mixed >> 31)
-    }
-
-    fn below(&mut self, end: usize) -> usize {
-        (self.next() % end as u64) as usize
+    fn below(&mut self, bound: usize) -> usize {
+        self.0.below(bound as u64) as usize
     }
 
     fn bytes(&mut self, len_max: usize) -> Vec<u8> {
-        (0..self.below(len_max + 1)).map(|_| self.next() as u8).collect()
+        (0..self.below(len_max + 1)).map(|_| self.0.next_u64() as u8).collect()
     }
 }
 
@@ -178,7 +170,7 @@ fn every_truncation_and_every_changed_byte_is_survived() {
 fn noise_is_survived() {
     let seed = std::env::var("SEED").ok().and_then(|seed| seed.parse().ok()).unwrap_or(1);
     println!("SEED={seed}");
-    let mut random = Random(seed);
+    let mut random = Random(SplitMix64::new(seed));
     let mut bench = Bench::new();
     let mut other = bench.log_in("USER01");
     let mut noisy: Option<TestClient> = None;
@@ -190,11 +182,11 @@ fn noise_is_survived() {
         let bytes = match random.below(4) {
             0 => random.bytes(200),
             1 => packet(b'U', &random.bytes(100)),
-            2 => packet(random.next() as u8, &random.bytes(10)),
+            2 => packet(random.0.next_u64() as u8, &random.bytes(10)),
             _ => {
                 let mut message = enter(number);
                 let at = random.below(message.len());
-                message[at] = random.next() as u8;
+                message[at] = random.0.next_u64() as u8;
                 packet(b'U', &message)
             }
         };

@@ -2,6 +2,7 @@
 
 use std::{array, collections::VecDeque};
 
+use market::SplitMix64;
 use ring::{Builder, Consumer, Flow, Full, Monitor, Producer, Tap, Tapped};
 
 /// Large enough to be torn if anything were.
@@ -153,7 +154,7 @@ struct Pair {
 
 impl Pair {
     fn new(seed: u64, capacity: usize) -> Self {
-        let mut random = Random(seed);
+        let mut random = Random(SplitMix64::new(seed));
         let mut builder = Builder::new("model", capacity);
         let consumers: Vec<_> =
             (0..random.below(4)).map(|_| Some(builder.gating("consumer"))).collect();
@@ -393,20 +394,11 @@ impl Drop for Named {
     }
 }
 
-/// splitmix64.
-struct Random(u64);
+struct Random(SplitMix64);
 
 impl Random {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let mut mixed = self.0;
-        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        mixed ^ (mixed >> 31)
-    }
-
     fn below(&mut self, bound: u64) -> u64 {
-        self.next() % bound
+        self.0.below(bound)
     }
 
     fn index(&mut self, len: usize) -> Option<usize> {
@@ -418,6 +410,6 @@ impl Random {
     }
 
     fn value(&mut self) -> Value {
-        array::from_fn(|_| self.next())
+        array::from_fn(|_| self.0.next_u64())
     }
 }

@@ -1,20 +1,18 @@
 //! Randomness that a number brings back.
 
-/// Small, fast and the same everywhere: splitmix64.
+use market::SplitMix64;
+
+/// A generator of test data.
 #[derive(Clone, Debug)]
-pub struct Seeded(u64);
+pub struct Seeded(SplitMix64);
 
 impl Seeded {
     pub fn new(seed: u64) -> Self {
-        Self(seed)
+        Self(SplitMix64::new(seed))
     }
 
     pub fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let mut mixed = self.0;
-        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        mixed ^ (mixed >> 31)
+        self.0.next_u64()
     }
 
     /// Below `bound`, which is at least 1.
