@@ -16,6 +16,7 @@ use market::{Display, Instrument, Phase, Price, Quantity, Side};
 use crate::{
     auction::{trading_status::Trading, uncross::AuctionSide},
     order::{Order, PRICE_MAX, QUANTITY_MAX, Waits},
+    state::hash,
 };
 use ladder::{Ladder, NO_RANK};
 use pool::{Pool, Slot};
@@ -405,4 +406,15 @@ impl BookSide {
     fn rank(place: u64) -> u32 {
         u32::try_from(place / 2).expect("ranks are counted in 32 bits")
     }
+}
+
+/// The element of the state hash that an instrument is.
+pub(crate) fn instrument_hash(instrument: &Instrument) -> u64 {
+    hash::mix([
+        hash::INSTRUMENT,
+        u64::from(instrument.instrument_id.0),
+        hash::word(&instrument.symbol),
+        instrument.price_increment.0,
+        instrument.round_lot.0,
+    ])
 }

@@ -63,7 +63,7 @@ use intake::{check, name_index::Names, session::Sessions, trading_day::Day};
 use money::Money;
 use operator::trades::Trades;
 use order::{Order, OrderTerms, Waits};
-use state::hash::{self, StateHash};
+use state::hash::StateHash;
 use trading::{
     iceberg::Reserves,
     self_match,
@@ -251,7 +251,7 @@ impl Engine {
         self.symbols.add(&add.symbol, instrument_id);
         self.books.push(Book::new(instrument));
         self.triggers.push(Triggers::new(instrument.instrument_id));
-        self.hash.add(hash::instrument(&instrument));
+        self.hash.add(book::instrument_hash(&instrument));
         self.hash.add(Trading::NEW.hash(instrument.instrument_id));
         emit(Event::InstrumentAdded(instrument));
     }
@@ -259,7 +259,7 @@ impl Engine {
     #[inline(never)]
     fn add_session(&mut self, add: &AddSession, emit: &mut dyn FnMut(Event)) {
         let Some(session) = self.sessions.add(add) else { return };
-        self.hash.add(hash::session(session));
+        self.hash.add(session.hash());
         emit(Event::SessionAdded(SessionAdded {
             session_id: session.session_id(),
             username: add.username,
@@ -900,7 +900,7 @@ impl Engine {
         if book.trading.phase == Phase::Continuous {
             book.check_not_crossed();
         }
-        self.hash.add(hash::order(order));
+        self.hash.add(order.hash());
         self.touch(order.instrument_id);
         self.note_patients(order.instrument_id);
         slot
@@ -930,7 +930,7 @@ impl Engine {
         }
         self.sessions.owner_mut(order.key).remove_live(order.key);
         self.money.remove_live(order.key.session_id);
-        self.hash.remove(hash::order(&order));
+        self.hash.remove(order.hash());
         if order.is_reserve {
             self.reserves.remove(slot, &order, &mut self.hash);
         }
@@ -952,7 +952,7 @@ impl Engine {
             return shown;
         }
         let order = &mut self.pool[slot].order;
-        self.hash.change(hash::order(order), hash::order(&after));
+        self.hash.change(order.hash(), after.hash());
         *order = after;
         shown
     }

@@ -13,6 +13,7 @@ pub(crate) mod account;
 pub(crate) mod balance;
 pub(crate) mod command;
 pub(crate) mod fees;
+mod hash;
 pub(crate) mod moves;
 mod order;
 pub(crate) mod terms;

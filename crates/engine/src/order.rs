@@ -6,7 +6,7 @@ use market::{
     Side, TimeInForce,
 };
 
-use crate::book::pool::Rest;
+use crate::{book::pool::Rest, state::hash};
 
 /// The largest quantity of an order where the instrument has no terms, and the most that a chain of
 /// replaces may execute there, in lots.
@@ -462,4 +462,135 @@ fn life(post_only: bool, time_in_force: TimeInForce) -> u8 {
 #[inline]
 fn lots(quantity: Quantity) -> u32 {
     u32::try_from(quantity.0).expect("no more than QUANTITY_LIMIT of any order is ever spoken of")
+}
+
+impl Order {
+    /// Its element of the state hash while it rests: what it is and how far it has come.
+    #[inline(always)]
+    pub(crate) fn hash(&self) -> u64 {
+        self.hash_before(self.progress())
+    }
+
+    /// As [`hash`](Self::hash), when it had come so far.
+    #[inline]
+    pub(crate) fn hash_before(&self, progress: Progress) -> u64 {
+        self.hash_identity(self.kind()).wrapping_add(self.hash_progress(progress))
+    }
+
+    /// As [`hash`](Self::hash), of which the kind is known already.
+    #[inline(always)]
+    pub(crate) fn hash_of_kind(&self, kind: Kind) -> u64 {
+        self.hash_identity(kind).wrapping_add(self.hash_progress(self.progress()))
+    }
+
+    /// What never changes while an order rests but by a modify. Quantity is part of it, so that what is
+    /// canceled follows from what is open and what was executed.
+    #[inline(always)]
+    fn hash_identity(&self, kind: Kind) -> u64 {
+        let key = &self.key;
+        let name = u64::from(key.user_ref_num)
+            | u64::from(key.session_id.0) << 32
+            | u64::from(key.channel) << 48;
+        let terms = self.price().0 | self.quantity().0 << 32;
+        let owner = u64::from(u32::from_le_bytes(*self.firm.as_bytes()))
+            | u64::from(self.instrument_id.0) << 32
+            | u64::from(self.group_id) << 48;
+        let named =
+            hash::fold_pair(self.order_id.0.wrapping_mul(hash::ORDER_IDENTITY) ^ kind.0, name);
+        hash::fold_pair(named ^ terms, owner)
+    }
+
+    /// What a trade, its prevention or a cancel changes: a part by itself, so that a trade mixes little.
+    #[inline]
+    pub(crate) fn hash_progress(&self, progress: Progress) -> u64 {
+        let Progress { leaves, executed, prevented } = progress;
+        let id = self.order_id.0.wrapping_mul(hash::ORDER_PROGRESS);
+        hash::fold_pair(id ^ u64::from(prevented), u64::from(leaves) | u64::from(executed) << 32)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use alloc::{collections::BTreeSet, vec};
+
+    use market::SessionId;
+
+    use super::*;
+
+    /// Orders that differ in one field only, and by little, have different hashes; so have orders on
+    /// their way from open to executed or canceled.
+    #[test]
+    fn orders_that_differ_have_different_hashes() {
+        let terms = || OrderTerms {
+            order_id: OrderId(1),
+            key: OrderKey { session_id: SessionId(1), channel: 0, user_ref_num: 1 },
+            price: Price(1),
+            quantity: Quantity(1_000),
+            executed: Quantity::ZERO,
+            prevented: Quantity::ZERO,
+            instrument_id: InstrumentId(1),
+            group_id: 0,
+            firm: Firm::BLANK,
+            side: Side::Buy,
+            display: Display::Visible,
+            capacity: Capacity::Other,
+            customer_type: CustomerType::SessionDefault,
+            conditions: Conditions::NONE,
+            time_in_force: TimeInForce::Day,
+            is_instructed: false,
+        };
+        let mut orders = vec![Order::new(terms())];
+        for step in 2..=255_u16 {
+            let wide = u64::from(step);
+            let key = terms().key;
+            for changed in [
+                OrderTerms { order_id: OrderId(wide), ..terms() },
+                OrderTerms { price: Price(wide), ..terms() },
+                OrderTerms { quantity: Quantity(1_000 + wide), ..terms() },
+                OrderTerms { executed: Quantity(wide), ..terms() },
+                OrderTerms { prevented: Quantity(wide), ..terms() },
+                OrderTerms { instrument_id: InstrumentId(step), ..terms() },
+                OrderTerms { group_id: step, ..terms() },
+                OrderTerms { key: OrderKey { session_id: SessionId(step), ..key }, ..terms() },
+                OrderTerms { key: OrderKey { user_ref_num: wide as u32, ..key }, ..terms() },
+                OrderTerms { key: OrderKey { channel: step as u8, ..key }, ..terms() },
+            ] {
+                orders.push(Order::new(changed));
+            }
+            let mut reduced = Order::new(terms());
+            reduced.reduce(Quantity(wide));
+            orders.push(reduced);
+        }
+        for side in [Side::Sell, Side::SellShort, Side::SellShortExempt] {
+            orders.push(Order::new(OrderTerms { side, ..terms() }));
+        }
+        for firm in [*b"A   ", *b" A  ", *b"   A"].map(|it| Firm::from_bytes(it).unwrap()) {
+            orders.push(Order::new(OrderTerms { firm, ..terms() }));
+        }
+        for self_match_prevention in [SelfMatchPrevention::Off, SelfMatchPrevention::CancelBoth] {
+            let conditions = Conditions { self_match_prevention, ..Conditions::NONE };
+            orders.push(Order::new(OrderTerms { conditions, ..terms() }));
+        }
+        for group in ["A", "B"].map(|it| SelfMatchGroup::new(it).unwrap()) {
+            let conditions = Conditions { self_match_group: group, ..Conditions::NONE };
+            orders.push(Order::new(OrderTerms { conditions, ..terms() }));
+        }
+        let conditions = Conditions { post_only: true, ..Conditions::NONE };
+        orders.push(Order::new(OrderTerms { conditions, ..terms() }));
+        let time_in_force = TimeInForce::GoodTillCancel;
+        orders.push(Order::new(OrderTerms { time_in_force, ..terms() }));
+        orders.push(Order::new(OrderTerms { display: Display::Attributable, ..terms() }));
+        orders.push(Order::new(OrderTerms { capacity: Capacity::Agency, ..terms() }));
+        orders.push(Order::new(OrderTerms { customer_type: CustomerType::Retail, ..terms() }));
+        let hashes: BTreeSet<u64> = orders.iter().map(Order::hash).collect();
+        assert_eq!(hashes.len(), orders.len());
+        // Sums of two of them differ as well: what one gains is not what another loses.
+        let few = &orders[..300];
+        let mut sums = BTreeSet::new();
+        for (index, one) in few.iter().enumerate() {
+            for other in &few[index + 1..] {
+                assert!(sums.insert(one.hash().wrapping_add(other.hash())), "{one:?} {other:?}");
+            }
+        }
+    }
 }

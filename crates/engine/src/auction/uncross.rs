@@ -22,7 +22,6 @@ use crate::{
     },
     fill,
     order::{Order, Waits},
-    state::hash,
 };
 
 /// An auction is looked at each time a second of the clock begins.
@@ -396,7 +395,7 @@ impl Engine {
         } else if after.is_done() {
             self.remove(slot);
         } else {
-            self.hash.change(hash::order(&before), hash::order(&after));
+            self.hash.change(before.hash(), after.hash());
             self.pool[slot].order = after;
         }
         after
@@ -411,7 +410,7 @@ impl Engine {
         let before = self.pool[slot].order;
         let mut after = before;
         after.order_id = self.next_order_id();
-        self.hash.change(hash::order(&before), hash::order(&after));
+        self.hash.change(before.hash(), after.hash());
         let shown = self.reserves.refresh(slot, before.order_id, &after, &mut self.hash);
         self.pool[slot].order = after;
         let book = &mut self.books[usize::from(after.instrument_id.0) - 1];

@@ -185,9 +185,31 @@ impl Standing {
             | State::ForParent
             | State::ForTrigger
             | State::ForReference
-            | State::ForQuantity => hash::standing(self),
+            | State::ForQuantity => self.element(),
             State::Incoming | State::Triggered | State::Done => 0,
         }
+    }
+
+    /// What the order is told, with what it will come in, and where it is meanwhile.
+    fn element(&self) -> u64 {
+        let Standing { key, instructions, .. } = self;
+        hash::mix([
+            hash::CONTINGENT,
+            u64::from(key.session_id.0) << 40
+                | u64::from(key.channel) << 32
+                | u64::from(key.user_ref_num),
+            u64::from(instructions.pricing.code())
+                | u64::from(instructions.all_or_none) << 8
+                | u64::from(instructions.slide) << 16
+                | u64::from(self.order_type.code()) << 24
+                | (self.state as u64) << 32,
+            // What has a trigger has no limit beside its price.
+            (u64::from(instructions.trigger.0) | self.limit.0) << 32
+                | u64::from(instructions.offset as u32),
+            u64::from(instructions.shown_quantity.0) << 32 | u64::from(instructions.shown_range.0),
+            u64::from(instructions.expires_s) << 32 | u64::from(self.minimum_quantity.0),
+            u64::from(instructions.parent) << 32 | u64::from(instructions.partner),
+        ])
     }
 
     /// As [`hash`](Self::hash), for those who add it up from nothing.

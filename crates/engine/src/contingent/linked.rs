@@ -25,7 +25,6 @@ use crate::{
         minimum_quantity::is_patient,
     },
     order::{Order, Waits},
-    state::hash,
 };
 
 /// One of two orders of which only one may execute.
@@ -189,7 +188,7 @@ impl Engine {
         let slot = self.pool.add(|| order, Slot::NONE);
         self.sessions.owner_mut(order.key).add_live(order.key, slot);
         self.money.add_live(order.key.session_id);
-        self.hash.add(hash::order(&order));
+        self.hash.add(order.hash());
         self.standings.settle(id, slot, state, &mut self.hash);
     }
 
@@ -327,7 +326,7 @@ impl Engine {
     pub(crate) fn execute_instructed(&mut self, slot: Slot, after: &Order) {
         let id = self.standings.of(slot);
         self.standings.execute(id);
-        self.hash.change(hash::order(&self.pool[slot].order), hash::order(after));
+        self.hash.change(self.pool[slot].order.hash(), after.hash());
         self.pool[slot].order = *after;
         if after.is_done() {
             self.remove(slot);

@@ -73,7 +73,7 @@ struct Level {
     root: StandingId,
     /// The order with the least distance.
     nearest: StandingId,
-    /// Sum of [`hash::trailing_order`] of its orders.
+    /// Sum of [`trailing_order_hash`] of its orders.
     sum: u64,
 }
 
@@ -151,7 +151,7 @@ impl Triggers {
 
     /// Its element of the state hash, but for what waits.
     pub(crate) fn hash(&self) -> u64 {
-        if self.last == 0 { 0 } else { hash::last_trade(self.instrument_id, self.last) }
+        if self.last == 0 { 0 } else { last_trade_hash(self.instrument_id, self.last) }
     }
 
     /// The trigger that an order would begin to wait with, if the last trade met it already.
@@ -206,11 +206,11 @@ impl Triggers {
         mark_key: u32,
     ) {
         standings[id].trail = Trail::ALONE;
-        let sum = hash::trailing_order(standings[id].order_id);
+        let sum = trailing_order_hash(standings[id].order_id);
         let instrument_id = self.instrument_id;
         let half = self.half_mut(toward);
         half.join(standings, toward, mark_key, Level { root: id, nearest: id, sum });
-        hash.add(hash::trailing_level(instrument_id, toward as u8, mark_key).wrapping_mul(sum));
+        hash.add(trailing_level_hash(instrument_id, toward as u8, mark_key).wrapping_mul(sum));
     }
 
     /// An order waits no more.
@@ -226,8 +226,8 @@ impl Triggers {
         let half = self.half_mut(toward);
         if standings[id].instructions.pricing == Pricing::TrailingStop {
             let mark_key = half.remove_trailing(standings, toward, id);
-            let sum = hash::trailing_order(standings[id].order_id);
-            let level = hash::trailing_level(instrument_id, toward as u8, mark_key);
+            let sum = trailing_order_hash(standings[id].order_id);
+            let level = trailing_level_hash(instrument_id, toward as u8, mark_key);
             hash.remove(level.wrapping_mul(sum));
         } else {
             let trigger_key = toward.trigger_key(standings[id].instructions.trigger.0);
@@ -370,9 +370,9 @@ impl Triggers {
         let halves = self.halves.iter().flat_map(|halves| halves.iter());
         for (half, toward) in halves.zip([Move::Fall, Move::Rise]) {
             for (mark, level) in half.levels.iter() {
-                let element = hash::trailing_level(self.instrument_id, toward as u8, mark);
+                let element = trailing_level_hash(self.instrument_id, toward as u8, mark);
                 for id in level.orders(standings) {
-                    let order = hash::trailing_order(standings[id].order_id);
+                    let order = trailing_order_hash(standings[id].order_id);
                     sum = sum.wrapping_add(element.wrapping_mul(order));
                 }
             }
@@ -464,7 +464,7 @@ impl Half {
         if level.root == id {
             level.root = rest;
         }
-        level.sum = level.sum.wrapping_sub(hash::trailing_order(standings[id].order_id));
+        level.sum = level.sum.wrapping_sub(trailing_order_hash(standings[id].order_id));
         let was_nearest = level.nearest == id;
         if was_nearest {
             self.unlist_nearest(standings, toward, mark, id);
@@ -498,7 +498,7 @@ impl Half {
         {
             self.levels.remove(mark);
             self.unlist_nearest(standings, toward, mark, level.nearest);
-            let element = |mark| hash::trailing_level(instrument_id, toward as u8, mark);
+            let element = |mark| trailing_level_hash(instrument_id, toward as u8, mark);
             hash.change(
                 element(mark).wrapping_mul(level.sum),
                 element(mark_to).wrapping_mul(level.sum),
@@ -529,8 +529,8 @@ impl Half {
         {
             if standings[id].instructions.pricing == Pricing::TrailingStop {
                 let mark = self.remove_trailing(standings, toward, id);
-                let level = hash::trailing_level(instrument_id, toward as u8, mark);
-                hash.remove(level.wrapping_mul(hash::trailing_order(standings[id].order_id)));
+                let level = trailing_level_hash(instrument_id, toward as u8, mark);
+                hash.remove(level.wrapping_mul(trailing_order_hash(standings[id].order_id)));
             } else {
                 self.unlist(standings, trigger_key, id);
             }
@@ -578,7 +578,7 @@ impl Half {
             for id in level.orders(standings) {
                 let standing = &standings[id];
                 assert_eq!(standing.state, State::ForTrigger, "{standing:?}");
-                sum = sum.wrapping_add(hash::trailing_order(standing.order_id));
+                sum = sum.wrapping_add(trailing_order_hash(standing.order_id));
                 count += 1;
                 let Trail { left, right, .. } = standing.trail;
                 for child in [left, right].into_iter().filter_map(StandingId::some) {
@@ -733,4 +733,25 @@ fn detach(standings: &mut Standings, id: StandingId) -> StandingId {
         *side = rest;
     }
     rest
+}
+
+/// The price of an instrument's last trade.
+fn last_trade_hash(instrument_id: InstrumentId, price: u32) -> u64 {
+    hash::mix([hash::LAST_TRADE, u64::from(instrument_id.0), u64::from(price)])
+}
+
+/// What a mark of trailing stops is to an order that has it: the element of the order is the product
+/// of this and of [`trailing_order_hash`], so that of many with one mark it is a product with a sum.
+fn trailing_level_hash(instrument_id: InstrumentId, toward: u8, mark_key: u32) -> u64 {
+    hash::mix([
+        hash::TRAILING_LEVEL,
+        u64::from(instrument_id.0),
+        u64::from(toward),
+        u64::from(mark_key),
+    ]) | 1
+}
+
+/// A trailing stop, whatever its mark; see [`trailing_level_hash`].
+fn trailing_order_hash(order_id: OrderId) -> u64 {
+    hash::mix([hash::TRAILING_LEVEL, order_id.0])
 }

@@ -13,7 +13,7 @@ use market::{
     Firm, InstrumentId, OrderId, OrderType, Quantity, TimeInForce,
 };
 
-use crate::{Emit, Engine, money::DoneOrder, order::Order, state::hash};
+use crate::{Emit, Engine, money::DoneOrder, order::Order};
 
 /// True if an order asks for more than to trade at its limit, and to rest or not.
 #[inline]
@@ -94,7 +94,7 @@ impl Engine {
         }
         let order = Order::entered(order, order_id, instrument_id, Display::Visible);
         let slot = book.side_mut(side).displayed.append(pool, ranks.own, || order);
-        hash.add(hash::order(&order));
+        hash.add(order.hash());
         session.add_live_plain(key, slot);
         if let Some(held) = &held {
             money.add_live_held(held);
@@ -171,7 +171,7 @@ impl Engine {
         let (order_id, side, price, leaves) =
             (order.order_id, order.side, order.price(), order.leaves());
         let display = order.display;
-        hash.remove(hash::order_of_kind(order, kind));
+        hash.remove(order.hash_of_kind(kind));
         let rank = book.rank(side, price);
         book.side_mut(side).ladder_mut(display).remove(pool, rank, slot);
         session.remove_live_plain(key);

@@ -114,7 +114,7 @@ struct Rest {
 /// One order flow within a session: its numbers rise by themselves.
 #[derive(Debug)]
 struct Channel {
-    /// What [`hash::channel`] makes of session and channel.
+    /// What [`channel_hash`] makes of session and channel.
     hash_key: u64,
     /// What it makes of the last number.
     hash: u64,
@@ -123,7 +123,7 @@ struct Channel {
 
 impl Channel {
     fn new(session_id: SessionId, channel: u8) -> Self {
-        Self { hash_key: hash::channel_key(session_id, channel), hash: 0, live: Numbers::default() }
+        Self { hash_key: channel_key(session_id, channel), hash: 0, live: Numbers::default() }
     }
 }
 
@@ -132,7 +132,7 @@ impl Channel {
     #[inline(always)]
     fn consume(&mut self, user_ref_num: u32, hash: &mut StateHash) {
         self.live.last = user_ref_num;
-        let after = hash::channel(self.hash_key, user_ref_num);
+        let after = channel_hash(self.hash_key, user_ref_num);
         hash.change(self.hash, after);
         self.hash = after;
     }
@@ -309,7 +309,7 @@ impl Session {
     /// are forbidden already.
     pub(crate) fn switch_entry(&mut self, firm: Firm, enabled: bool, hash: &mut StateHash) -> bool {
         let firm = self.resolve(firm);
-        let element = hash::firm_disabled(self.session_id, firm);
+        let element = firm_disabled_hash(self.session_id, firm);
         let firms_disabled = &mut self.rest.firms_disabled;
         match (firms_disabled.binary_search(&firm), enabled) {
             (Ok(place), true) => {
@@ -327,6 +327,18 @@ impl Session {
         true
     }
 
+    /// Its element of the state hash, as it was added; what it does later are elements of their own.
+    pub(crate) fn hash(&self) -> u64 {
+        hash::mix([
+            hash::SESSION,
+            u64::from(self.session_id.0),
+            hash::word(self.username()),
+            hash::word(&self.firm()),
+            u64::from(self.live_orders_max())
+                | u64::from(self.self_match_prevention().code()) << 32,
+        ])
+    }
+
     /// Asserts that counts and indexes agree.
     pub(crate) fn check(&self) {
         let Rest { others, firms_disabled, live_orders_max, .. } = &*self.rest;
@@ -338,7 +350,7 @@ impl Session {
             channel.live.check();
             assert_eq!(
                 channel.hash,
-                hash::channel(channel.hash_key, channel.live.last),
+                channel_hash(channel.hash_key, channel.live.last),
                 "the hash of the last number is kept"
             );
             let above = channel.live.iter().find(|(it, _)| channel.live.last < *it);
@@ -386,4 +398,20 @@ impl Session {
         };
         &mut others[place].1
     }
+}
+
+/// A channel of a session: a part of its element that never changes.
+pub(crate) fn channel_key(session_id: SessionId, channel: u8) -> u64 {
+    hash::mix([hash::CHANNEL, u64::from(session_id.0), u64::from(channel)])
+}
+
+/// The last number used on a channel; a channel never used is no element.
+#[inline]
+pub(crate) fn channel_hash(key: u64, user_ref_num_last: u32) -> u64 {
+    if user_ref_num_last == 0 { 0 } else { hash::fold_pair(key, u64::from(user_ref_num_last)) }
+}
+
+/// A firm that may not enter orders on a session.
+pub(crate) fn firm_disabled_hash(session_id: SessionId, firm: Firm) -> u64 {
+    hash::mix([hash::FIRM_DISABLED, u64::from(session_id.0), hash::word(&firm)])
 }

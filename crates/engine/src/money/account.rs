@@ -2,8 +2,9 @@
 
 use market::{AccountId, AccountSetting, RejectReason, Text, Timestamp};
 
+use super::hash;
 use crate::state::{
-    hash::{self, StateHash},
+    hash::StateHash,
     snapshot::SnapshotError,
     snapshot_bytes::{Reader, Writer},
 };

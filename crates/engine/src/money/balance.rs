@@ -7,7 +7,8 @@ use market::{
     TradeId, Units,
 };
 
-use crate::state::hash::{self, StateHash};
+use super::hash;
+use crate::state::hash::StateHash;
 
 /// The most of one asset that there may be, in units.
 pub(crate) const ISSUED_MAX: u128 = 1 << 120;

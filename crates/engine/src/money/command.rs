@@ -14,10 +14,11 @@ use super::{
     account::{Account, AssetLimits, Brief, TIER_COUNT},
     balance::{Holding, ISSUED_MAX, Movement},
     fees::Fees,
+    hash,
     terms::{NO_TERMS, Terms},
     undo::Was,
 };
-use crate::{Engine, order::QUANTITY_LIMIT, state::hash};
+use crate::{Engine, order::QUANTITY_LIMIT};
 
 /// The most balances there may be: accounts, the venue's own included, times assets.
 pub const BALANCES_MAX: usize = 1 << 24;

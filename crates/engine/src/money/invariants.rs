@@ -4,11 +4,8 @@ use alloc::{collections::BTreeMap, vec};
 
 use market::{AccountId, AssetId, InstrumentId, SessionId, ShardId};
 
-use super::Money;
-use crate::{
-    order::Order,
-    state::hash::{self, StateHash},
-};
+use super::{Money, hash};
+use crate::{order::Order, state::hash::StateHash};
 
 impl Money {
     /// Asserts that what is reserved, about to be bought and live is what these orders, all that

@@ -8,10 +8,8 @@ use market::{
     SHARDS_MAX, ShardId,
 };
 
-use crate::{
-    Engine,
-    state::hash::{self, StateHash},
-};
+use super::hash;
+use crate::{Engine, state::hash::StateHash};
 
 /// How often something went to one shard, and came from it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -12,6 +12,7 @@ use super::{
     Money,
     account::{AssetLimits, TIER_COUNT},
     fees::Fees,
+    hash,
     moves::MoveCounts,
     terms::NO_TERMS,
     undo::{Changed, Was},
@@ -20,7 +21,6 @@ use crate::{
     Engine,
     order::Order,
     state::{
-        hash,
         snapshot::{Section, SnapshotError},
         snapshot_bytes::{Reader, Writer},
     },

@@ -18,12 +18,8 @@ use market::{
     PastTrade, Price, Quantity, SessionId, TradeId, VenueDeclineReason,
 };
 
-use super::{Money, balance::Movement, fees::Fees, terms::Terms};
-use crate::{
-    Engine,
-    operator::trades::Trades,
-    state::hash::{self, StateHash},
-};
+use super::{Money, balance::Movement, fees::Fees, hash, terms::Terms};
+use crate::{Engine, operator::trades::Trades, state::hash::StateHash};
 
 /// By what trades that can be undone are reckoned.
 #[derive(Debug, Default)]

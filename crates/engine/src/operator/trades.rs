@@ -196,12 +196,13 @@ impl Kept {
                 | u64::from(key.user_ref_num)
         };
         let flags = u64::from(self.taker_is_buy) << 62 | u64::from(self.is_broken) << 63;
-        hash::trade([
+        let words = [
             self.trade_id.0 | u64::from(self.instrument_id.0) << 46 | flags,
             u64::from(self.price) << 32 | u64::from(self.quantity),
             key(&self.maker) ^ self.maker_order_id.0.rotate_left(20),
             key(&self.taker) ^ self.taker_order_id.0.rotate_left(20),
-        ])
+        ];
+        hash::fold_pair(hash::fold_pair(words[0], words[1]), hash::fold_pair(words[2], words[3]))
     }
 
     fn past(&self) -> PastTrade {

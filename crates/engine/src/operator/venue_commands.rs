@@ -13,7 +13,7 @@ use market::{
 use crate::{
     Engine,
     auction::{phases, trading_status::Trading},
-    book::{Book, pool::Slot},
+    book::{Book, instrument_hash, pool::Slot},
     order::{Order, PRICE_MAX, QUANTITY_MAX, Waits},
     state::hash,
 };
@@ -161,7 +161,7 @@ impl Engine {
             }
         }
         let book = &mut self.books[usize::from(instrument_id.0) - 1];
-        self.hash.change(hash::instrument(book.instrument()), hash::instrument(&instrument));
+        self.hash.change(instrument_hash(book.instrument()), instrument_hash(&instrument));
         book.set_instrument(instrument);
         book.sharing = trading.sharing();
         self.touch(instrument_id);
@@ -213,12 +213,12 @@ impl Engine {
             (true, Err(place)) if self.blocks.len() < BLOCKS_MAX => {
                 self.check_scope(&block.scope)?;
                 self.blocks.insert(place, block.scope);
-                self.hash.add(hash::block(&block.scope));
+                self.hash.add(block_hash(&block.scope));
             }
             (true, _) => return Err(VenueDeclineReason::TooManyBlocks),
             (false, Ok(place)) => {
                 self.blocks.remove(place);
-                self.hash.remove(hash::block(&block.scope));
+                self.hash.remove(block_hash(&block.scope));
             }
             (false, Err(_)) => return Err(VenueDeclineReason::UnknownBlock),
         }
@@ -385,7 +385,7 @@ impl Engine {
     /// The number of an auction as a whole, from the series of the trades.
     pub(crate) fn next_cross_id(&mut self) -> TradeId {
         self.trade_id_last.0 += 1;
-        self.hash.change(hash::crosses(self.crosses), hash::crosses(self.crosses + 1));
+        self.hash.change(auctions_held_hash(self.crosses), auctions_held_hash(self.crosses + 1));
         self.crosses += 1;
         self.trade_id_last
     }
@@ -399,4 +399,26 @@ fn covers(scope: &Scope, asked: &Scope) -> bool {
         && (scope.side.is_none() || scope.side == asked.side)
         && (scope.group_id.is_none() || scope.group_id == asked.group_id)
         && (scope.account_id == AccountId::VENUE || scope.account_id == asked.account_id)
+}
+
+/// Orders that the venue does not take.
+pub(crate) fn block_hash(scope: &Scope) -> u64 {
+    let words = [
+        u64::from(scope.session_id.0)
+            | u64::from(scope.group_id.is_some()) << 16
+            | u64::from(scope.group_id.unwrap_or(0)) << 32
+            | u64::from(scope.side.map_or(0, Side::code)) << 48,
+        hash::word(&scope.firm),
+        hash::word(&scope.symbol),
+    ];
+    let [entered, firm, symbol] = words;
+    match scope.account_id {
+        AccountId::VENUE => hash::mix([hash::BLOCK, entered, firm, symbol]),
+        AccountId(id) => hash::mix([hash::BLOCK, entered, firm, symbol, u64::from(id)]),
+    }
+}
+
+/// How many auctions there were.
+pub(crate) fn auctions_held_hash(count: u64) -> u64 {
+    if count == 0 { 0 } else { hash::mix([hash::AUCTIONS_HELD, count]) }
 }

@@ -4,12 +4,12 @@ use market::{InstrumentId, OrderId, Phase, Price, SessionId, Side};
 
 use crate::{
     BookView, Engine,
+    book::instrument_hash,
     contingent::instructions::{StandingId, State},
+    intake::session::{channel_hash, channel_key, firm_disabled_hash},
+    operator::venue_commands::{auctions_held_hash, block_hash},
     order::Waits,
-    state::{
-        hash::{self, StateHash},
-        view::queue,
-    },
+    state::{hash::StateHash, view::queue},
 };
 
 impl Engine {
@@ -18,34 +18,34 @@ impl Engine {
     pub fn state_hash_slow(&self) -> u64 {
         let mut sum = StateHash::default();
         for book in &self.books {
-            sum.add(hash::instrument(book.instrument()));
+            sum.add(instrument_hash(book.instrument()));
             sum.add(book.trading.hash(book.instrument().instrument_id));
         }
         for session in self.sessions.iter() {
-            sum.add(hash::session(session));
+            sum.add(session.hash());
             for (channel, last) in session.user_ref_nums_last() {
-                let key = hash::channel_key(session.session_id(), channel);
-                sum.add(hash::channel(key, last));
+                let key = channel_key(session.session_id(), channel);
+                sum.add(channel_hash(key, last));
             }
             for &firm in session.firms_disabled() {
-                sum.add(hash::firm_disabled(session.session_id(), firm));
+                sum.add(firm_disabled_hash(session.session_id(), firm));
             }
         }
-        self.blocks.iter().for_each(|block| sum.add(hash::block(block)));
-        sum.add(hash::crosses(self.crosses));
+        self.blocks.iter().for_each(|block| sum.add(block_hash(block)));
+        sum.add(auctions_held_hash(self.crosses));
         self.trades.hash_slow(&mut sum);
         for book in &self.books {
             let view = BookView { engine: self, book };
             for side in [Side::Buy, Side::Sell] {
                 for slot in view.levels(side).flat_map(|(_, oldest)| queue(self, oldest)) {
                     let order = &self.pool[slot].order;
-                    sum.add(hash::order(order));
+                    sum.add(order.hash());
                     if order.is_reserve {
-                        sum.add(hash::reserve(order.order_id, &self.reserves.get(slot)));
+                        sum.add(self.reserves.get(slot).hash(order.order_id));
                     }
                 }
                 for slot in book.auction_levels(side).flat_map(|oldest| queue(self, oldest)) {
-                    sum.add(hash::order(&self.pool[slot].order));
+                    sum.add(self.pool[slot].order.hash());
                 }
             }
         }
@@ -54,7 +54,7 @@ impl Engine {
             let standing = &self.standings[id];
             sum.add(standing.hash_slow());
             if !standing.is_resting() {
-                sum.add(hash::order(&self.pool[standing.slot].order));
+                sum.add(self.pool[standing.slot].order.hash());
             }
         }
         for triggers in &self.triggers {

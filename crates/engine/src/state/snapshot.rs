@@ -28,9 +28,9 @@ use crate::{
     auction::trading_status::Trading,
     book::pool::Slot,
     contingent::instructions::{Standing, StandingId, State},
-    operator::venue_commands::BLOCKS_MAX,
+    operator::venue_commands::{BLOCKS_MAX, auctions_held_hash, block_hash},
     order::{Order, OrderTerms, PRICE_MAX, Waits},
-    state::{hash, view::queue},
+    state::view::queue,
     trading::iceberg::Reserve,
 };
 
@@ -526,7 +526,7 @@ impl Restoration {
         engine.trade_id_last = TradeId(from.u64()?);
         engine.orders_accepted = from.u64()?;
         engine.crosses = from.u64()?;
-        engine.hash.add(hash::crosses(engine.crosses));
+        engine.hash.add(auctions_held_hash(engine.crosses));
         if engine.trade_id_last.0 < engine.crosses {
             return Err(from.field("auctions"));
         }
@@ -605,7 +605,7 @@ impl Restoration {
             return Err(from.field("block"));
         }
         engine.blocks.push(scope);
-        engine.hash.add(hash::block(&scope));
+        engine.hash.add(block_hash(&scope));
         Ok(())
     }
 
@@ -759,7 +759,7 @@ impl Restoration {
         if !is_resting {
             engine.money.restore_order(&order)?;
             let slot = engine.pool.add(|| order, Slot::NONE);
-            engine.hash.add(hash::order(&order));
+            engine.hash.add(order.hash());
             self.live.push((key, slot));
             return self.tell(slot, told, is_resting).map_err(|field| from.field(field));
         }

@@ -24,6 +24,13 @@ pub(crate) struct Reserve {
 }
 
 impl Reserve {
+    /// The element of the state hash of what is shown of the order with this id.
+    pub(crate) fn hash(&self, order_id: OrderId) -> u64 {
+        let Reserve { shown, shown_quantity, shown_range } = *self;
+        let parts = u64::from(shown.0) | u64::from(shown_quantity.0) << 32;
+        hash::mix([hash::ICEBERG, order_id.0, parts, u64::from(shown_range.0)])
+    }
+
     /// What the order was told.
     pub(crate) fn instructions(&self) -> Instructions {
         let Self { shown_quantity, shown_range, .. } = *self;
@@ -73,14 +80,14 @@ impl Reserves {
         reserve: Reserve,
         hash: &mut StateHash,
     ) {
-        hash.add(hash::reserve(order.order_id, &reserve));
+        hash.add(reserve.hash(order.order_id));
         self.by_slot.insert(slot.to_bits(), reserve);
     }
 
     /// An order rests no more.
     pub(crate) fn remove(&mut self, slot: Slot, order: &Order, hash: &mut StateHash) {
         let reserve = self.by_slot.remove(slot.to_bits());
-        hash.remove(hash::reserve(order.order_id, &reserve));
+        hash.remove(reserve.hash(order.order_id));
     }
 
     /// Lots were taken from an order, from what is not shown first.
@@ -115,17 +122,17 @@ impl Reserves {
         hash: &mut StateHash,
     ) -> Quantity {
         let reserve = self.get_mut(slot);
-        hash.remove(hash::reserve(order_id_before, reserve));
+        hash.remove(reserve.hash(order_id_before));
         reserve.shown = reserve.instructions().next_shown(order.order_id, leaves(order));
-        hash.add(hash::reserve(order.order_id, reserve));
+        hash.add(reserve.hash(order.order_id));
         reserve.shown.quantity()
     }
 
     fn show(&mut self, slot: Slot, order_id: OrderId, shown: Lots, hash: &mut StateHash) {
         let reserve = self.get_mut(slot);
-        hash.remove(hash::reserve(order_id, reserve));
+        hash.remove(reserve.hash(order_id));
         reserve.shown = shown;
-        hash.add(hash::reserve(order_id, reserve));
+        hash.add(reserve.hash(order_id));
     }
 
     fn get_mut(&mut self, slot: Slot) -> &mut Reserve {

@@ -16,7 +16,7 @@ use crate::{
     money::Money,
     operator::trades::Trades,
     order::Order,
-    state::hash::{self, StateHash},
+    state::hash::StateHash,
     trading::{iceberg::Reserves, self_match},
 };
 
@@ -85,7 +85,7 @@ impl<E: Emit + ?Sized> Settle for Settlement<'_, E> {
         let before = *maker;
         let order_id_before = before.order_id;
         maker.order_id = *self.order_id_last;
-        self.hash.change(hash::order(&before), hash::order(maker));
+        self.hash.change(before.hash(), maker.hash());
         let shown = self.reserves.refresh(slot, order_id_before, maker, self.hash);
         self.emit.emit(Event::Restated(Restated {
             key: maker.key,
@@ -112,12 +112,10 @@ impl<E: Emit + ?Sized> Settlement<'_, E> {
         if maker.is_done() {
             self.sessions.owner_mut(maker.key).remove_live(maker.key);
             self.money.remove_live(maker.key.session_id);
-            self.hash.remove(hash::order_before(maker, *maker_before));
+            self.hash.remove(maker.hash_before(*maker_before));
         } else {
-            self.hash.change(
-                hash::order_progress(maker, *maker_before),
-                hash::order_progress(maker, maker.progress()),
-            );
+            self.hash
+                .change(maker.hash_progress(*maker_before), maker.hash_progress(maker.progress()));
         }
     }
 
