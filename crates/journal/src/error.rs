@@ -7,6 +7,8 @@ use std::{
 
 use thiserror::Error;
 
+use crate::segment::FORMAT_VERSION;
+
 /// An error of the one who replays.
 pub type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
@@ -281,7 +283,7 @@ pub enum DamageKind {
     #[error("the two copies of the segment's header contradict each other")]
     HeaderContradicts,
     /// The segment was written by another version of this program.
-    #[error("the segment has format version {0}, and this program reads versions 1 and 2")]
+    #[error("the segment has format version {0}, and this program reads version {FORMAT_VERSION}")]
     UnknownVersion(u32),
     /// The segment is of another journal.
     #[error("the segment is of journal {found:016x}, and this is journal {expected:016x}")]
@@ -324,7 +326,7 @@ pub enum DamageKind {
     /// The file has the extension of a segment and is not named as one.
     #[error("the file is not named as a segment is")]
     Misnamed,
-    /// The journal has segments of version 2, and not the mark.
+    /// The journal has segments, and not the mark.
     #[error("the file `mark`, which says what must be there, is missing")]
     MarkMissing,
     /// Neither copy of the mark verifies.

@@ -171,7 +171,7 @@ pub const TABLE: [Row; 30] = [
     ),
     row(
         29,
-        "segments of version 2, and no mark, none that verifies, or that of another journal",
+        "segments, and no mark, none that verifies, or that of another journal",
         "refused",
         Some(true),
     ),

@@ -17,7 +17,6 @@ mod storage;
 mod crash;
 mod buffer;
 mod record;
-mod version1;
 mod segment;
 mod mark;
 mod ahead;

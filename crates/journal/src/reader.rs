@@ -10,7 +10,6 @@ use crate::{
     },
     segment::{SEGMENT_HEADER_LEN, SegmentHeader},
     storage::StorageFile,
-    version1,
     writer::BUFFER_LEN,
 };
 
@@ -67,8 +66,7 @@ impl SegmentReader {
         last_timestamp: u64,
     ) -> Self {
         assert!(len >= SEGMENT_HEADER_LEN, "the header was read");
-        let seed =
-            if header.version == 1 { version1::seed(&header) } else { record::seed(&header) };
+        let seed = record::seed(&header);
         Self {
             file,
             len,
@@ -177,7 +175,7 @@ impl SegmentReader {
                 return Ok(Next::Wrong(offset, kind));
             }
             let first = self.last_sequence + 1;
-            if self.header.version > 1 && entry.batch_first() != first {
+            if entry.batch_first() != first {
                 let kind = DamageKind::OtherBatch { expected: first, found: entry.batch_first() };
                 return Ok(Next::Wrong(offset, kind));
             }
@@ -199,10 +197,6 @@ impl SegmentReader {
             }
             (sequence, timestamp) = (expected, time);
             offset = end;
-            if self.header.version == 1 {
-                self.move_on(offset, self.chain, sequence, timestamp);
-                return Ok(Next::Batch);
-            }
         }
     }
 
@@ -230,9 +224,6 @@ impl SegmentReader {
     fn is_end(&mut self, offset: u64) -> io::Result<bool> {
         if offset == self.len {
             return Ok(true);
-        }
-        if self.header.version == 1 {
-            return Ok(false); // there, files grow with what is in them
         }
         let mut at = offset;
         let head_len = (self.len - offset).min(8) as usize;
@@ -278,10 +269,10 @@ impl SegmentReader {
     /// segment has no room for is passed over, so that chance does not find records in garbage.
     pub(crate) fn find_after(&mut self, bad: u64) -> io::Result<Option<Later>> {
         let first = self.header.first_sequence;
-        let record_count_max = self.len / version1::RECORD_HEADER_LEN as u64 + 1;
+        let record_count_max = self.len / RECORD_HEADER_LEN as u64 + 1;
         let batch_first = self.last_sequence + 1;
         let mut found = None;
-        let header_len = self.header_len() as u64;
+        let header_len = RECORD_HEADER_LEN as u64;
         let mut offset = bad.next_multiple_of(ALIGNMENT as u64);
         if offset == bad {
             offset += ALIGNMENT as u64;
@@ -298,8 +289,7 @@ impl SegmentReader {
             {
                 self.load(offset, len)?;
                 if let Ok(entry) = self.decode(self.loaded(offset, len)) {
-                    let is_same_batch = self.header.version > 1
-                        && entry.batch_first() == batch_first
+                    let is_same_batch = entry.batch_first() == batch_first
                         && offset < self.offset + (BUFFER_LEN + SEAL_LEN) as u64;
                     let later = Later { sequence: entry.sequence, offset, is_same_batch };
                     if !is_same_batch {
@@ -313,43 +303,29 @@ impl SegmentReader {
         Ok(found)
     }
 
-    fn header_len(&self) -> usize {
-        if self.header.version == 1 { version1::RECORD_HEADER_LEN } else { RECORD_HEADER_LEN }
-    }
-
     fn decode<'a>(&self, bytes: &'a [u8]) -> Result<Entry<'a>, BadRecord> {
-        if self.header.version == 1 {
-            version1::decode(self.seed, bytes)
-        } else {
-            Entry::decode(self.seed, bytes)
-        }
+        Entry::decode(self.seed, bytes)
     }
 
     /// What a record here would have, unless it is plain that there is none.
     fn sequence_at(&mut self, offset: u64) -> io::Result<Option<u64>> {
-        self.load(offset, self.header_len())?;
-        let bytes = self.loaded(offset, self.header_len());
-        Ok(if self.header.version == 1 {
-            Some(version1::sequence(bytes.first_chunk().expect("that many were loaded")))
-        } else {
-            let header = Header::read(bytes.first_chunk().expect("that many were loaded"));
-            header.is_known().then_some(header.sequence)
-        })
+        let header = self.header_at(offset)?;
+        Ok(header.is_known().then_some(header.sequence))
     }
 
     fn encoded_len_at(&mut self, offset: u64) -> io::Result<Result<usize, BadRecord>> {
         let available = self.len - offset;
-        let needed = self.header_len();
-        if available < needed as u64 {
-            return Ok(Err(BadRecord::Short { needed: needed as u64, available }));
+        let needed = RECORD_HEADER_LEN as u64;
+        if available < needed {
+            return Ok(Err(BadRecord::Short { needed, available }));
         }
-        self.load(offset, needed)?;
-        let bytes = self.loaded(offset, needed);
-        Ok(if self.header.version == 1 {
-            version1::encoded_len(bytes.first_chunk().expect("that many were loaded"), available)
-        } else {
-            Header::read(bytes.first_chunk().expect("that many were loaded")).encoded_len(available)
-        })
+        Ok(self.header_at(offset)?.encoded_len(available))
+    }
+
+    fn header_at(&mut self, offset: u64) -> io::Result<Header> {
+        self.load(offset, RECORD_HEADER_LEN)?;
+        let bytes = self.loaded(offset, RECORD_HEADER_LEN);
+        Ok(Header::read(bytes.first_chunk().expect("that many were loaded")))
     }
 
     /// Bytes that are in the chunk.

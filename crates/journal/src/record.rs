@@ -1,5 +1,5 @@
 //! One record as bytes: checksum, length, kind, version, place in its batch, sequence, timestamp,
-//! payload, padding to 8. Format version 2; `version1` has the other.
+//! payload, padding to 8.
 //!
 //! The checksum is CRC-32C over journal id, epoch and first sequence of the segment, and all of
 //! the record that follows the checksum. So a record that is stale, of another journal or in

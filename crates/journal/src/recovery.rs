@@ -77,7 +77,7 @@ pub struct Report {
     pub byte_count: u64,
     /// How many segments there are.
     pub segment_count: u64,
-    /// How often the journal was opened for writing; 0 if never since format version 1.
+    /// How often the journal was opened for writing.
     pub epoch: u64,
     /// The least sequence that must be there, as the mark says; 0 without a mark.
     pub marked_sequence: u64,
@@ -95,8 +95,6 @@ pub struct Report {
 pub struct SegmentReport {
     /// The file.
     pub path: PathBuf,
-    /// Its format version.
-    pub version: u32,
     /// Which opening made it.
     pub epoch: u64,
     /// The sequence its name says.
@@ -473,10 +471,10 @@ pub(crate) fn read_here(
                 let (expected, found) = (header.journal_id, said.journal_id);
                 return damaged_mark(DamageKind::MarkForeign { expected, found });
             }
-            mark::Found::Absent if header.version > 1 => {
+            mark::Found::Absent => {
                 return damaged_mark(DamageKind::MarkMissing);
             }
-            mark::Found::Damaged if header.version > 1 => {
+            mark::Found::Damaged => {
                 return damaged_mark(DamageKind::MarkDamaged);
             }
             _ => {}
@@ -672,7 +670,6 @@ impl Segment {
         let mut is_empty = true;
         let mut told = SegmentReport {
             path: self.path.clone(),
-            version: header.version,
             epoch: header.epoch,
             first_sequence: header.first_sequence,
             last_sequence: report.last_sequence,

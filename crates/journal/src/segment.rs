@@ -9,8 +9,8 @@ use crate::{
     storage::{Storage, StorageFile},
 };
 
-/// The version of the format that this crate writes; it reads all from 1 on.
-pub const FORMAT_VERSION: u32 = 2;
+/// The version of the format that this crate writes, and the only one it reads.
+pub const FORMAT_VERSION: u32 = 1;
 
 /// Where the first record of a segment begins: two copies of the header go before it.
 pub const SEGMENT_HEADER_LEN: u64 = 2 * BLOCK_LEN as u64;
@@ -24,11 +24,10 @@ const EXTENSION: &str = ".damrak";
 /// What the header of a segment says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct SegmentHeader {
-    pub(crate) version: u32,
     pub(crate) journal_id: u64,
     pub(crate) first_sequence: u64,
     pub(crate) created: u64,
-    /// Which opening of the journal wrote it, counted from 1; 0 in version 1.
+    /// Which opening of the journal wrote it, counted from 1.
     pub(crate) epoch: u64,
     /// What the batches before it come to.
     pub(crate) chain: Chain,
@@ -40,7 +39,6 @@ impl SegmentHeader {
     /// Of the first segment of a journal.
     pub(crate) fn new(journal_id: u64, first_sequence: u64, created: u64) -> Self {
         Self {
-            version: FORMAT_VERSION,
             journal_id,
             first_sequence,
             created,
@@ -89,7 +87,7 @@ impl SegmentHeader {
     fn encode(&self) -> [u8; BLOCK_LEN] {
         let mut block = [0; BLOCK_LEN];
         block[..8].copy_from_slice(&MAGIC);
-        block[8..12].copy_from_slice(&self.version.to_le_bytes());
+        block[8..12].copy_from_slice(&FORMAT_VERSION.to_le_bytes());
         block[16..24].copy_from_slice(&self.journal_id.to_le_bytes());
         block[24..32].copy_from_slice(&self.first_sequence.to_le_bytes());
         block[32..40].copy_from_slice(&self.created.to_le_bytes());
@@ -113,18 +111,21 @@ impl SegmentHeader {
         if u32_at(12) != block_checksum(block) {
             return Err(HeaderFault::Checksum);
         }
-        let version = u32_at(8);
-        let first = Self::new(u64_at(16), u64_at(24), u64_at(32));
-        let alignment = u32_at(64);
-        match version {
-            1 => Ok(Self { version, epoch: 0, ..first }),
-            FORMAT_VERSION if alignment.is_power_of_two() && alignment <= BLOCK_LEN as u32 => {
-                let chain = *block[48..].first_chunk().expect("inside");
-                Ok(Self { version, epoch: u64_at(40), chain, alignment, ..first })
-            }
-            FORMAT_VERSION => Err(HeaderFault::Checksum),
-            version => Err(HeaderFault::Version(version)),
+        if u32_at(8) != FORMAT_VERSION {
+            return Err(HeaderFault::Version(u32_at(8)));
         }
+        let alignment = u32_at(64);
+        if !alignment.is_power_of_two() || alignment > BLOCK_LEN as u32 {
+            return Err(HeaderFault::Checksum);
+        }
+        Ok(Self {
+            journal_id: u64_at(16),
+            first_sequence: u64_at(24),
+            created: u64_at(32),
+            epoch: u64_at(40),
+            chain: *block[48..].first_chunk().expect("inside"),
+            alignment,
+        })
     }
 }
 

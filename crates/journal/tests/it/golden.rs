@@ -1,4 +1,4 @@
-//! The bytes of every version of the format, checked in: they are read for ever.
+//! A small journal with its bytes checked in: the format does not change unseen.
 
 use std::path::{Path, PathBuf};
 
@@ -28,71 +28,44 @@ fn options() -> Options {
     }
 }
 
-fn folder(version: u32) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/it/golden/version-{version}"))
+fn folder() -> PathBuf {
+    let name = format!("tests/it/golden/version-{}", journal::FORMAT_VERSION);
+    Path::new(env!("CARGO_MANIFEST_DIR")).join(name)
 }
 
-fn read(version: u32, name: &str) -> Vec<u8> {
-    std::fs::read(folder(version).join(name)).unwrap()
+fn read(name: &str) -> Vec<u8> {
+    std::fs::read(folder().join(name)).unwrap()
 }
 
-/// A disk with the golden journal of a version.
-fn disk(version: u32) -> CrashStorage {
+/// A disk with the golden journal.
+fn disk() -> CrashStorage {
     let storage = CrashStorage::new();
-    for entry in std::fs::read_dir(folder(version)).unwrap() {
+    for entry in std::fs::read_dir(folder()).unwrap() {
         let name = entry.unwrap().file_name().into_string().unwrap();
-        storage.set_bytes(&name, Some(read(version, &name)));
+        storage.set_bytes(&name, Some(read(&name)));
     }
     storage
 }
 
-/// Every version is read as it was written, and the journal goes on in the newest.
+/// The golden journal replays as it was written, and goes on.
 #[test]
-fn every_version_is_replayed() {
-    for version in 1..=journal::FORMAT_VERSION {
-        let storage = disk(version);
-        let (kept, report) = verify(storage.storage()).unwrap();
-        assert_eq!(kept, golden(), "version {version}");
-        assert_eq!(report.journal_id, Some(options().journal_id_if_new));
-        let (mut writer, kept, report) = open(storage.storage(), &options()).unwrap();
-        assert_eq!((kept, writer.last_sequence(), report.cut), (golden(), 5, None));
-        writer.append(6, u64::MAX, b"and on").unwrap();
-        writer.sync().unwrap();
-        drop(writer);
-        let (kept, report) = verify(storage.storage()).unwrap();
-        assert_eq!((kept.len(), report.marked_sequence), (6, 6));
-        assert_eq!(report.epoch, if version == 1 { 1 } else { 2 });
-    }
+fn golden_journal_is_replayed() {
+    let storage = disk();
+    let (kept, report) = verify(storage.storage()).unwrap();
+    assert_eq!(kept, golden());
+    assert_eq!(report.journal_id, Some(options().journal_id_if_new));
+    let (mut writer, kept, report) = open(storage.storage(), &options()).unwrap();
+    assert_eq!((kept, writer.last_sequence(), report.cut), (golden(), 5, None));
+    writer.append(6, u64::MAX, b"and on").unwrap();
+    writer.sync().unwrap();
+    drop(writer);
+    let (kept, report) = verify(storage.storage()).unwrap();
+    assert_eq!((kept.len(), report.marked_sequence, report.epoch), (6, 6, 2));
 }
 
-/// Version 1 is judged by the same rows: a byte changed is refused, or cut at the very end.
+/// What is written today has the golden bytes.
 #[test]
-fn version_1_is_judged() {
-    let mut counts = [0, 0, 0];
-    for name in [journal::file_name(1), journal::file_name(5)] {
-        for at in 0..read(1, &name).len() {
-            let storage = disk(1);
-            storage.change(&name, |bytes| bytes[at] ^= 0x10);
-            match verify(storage.storage()) {
-                Ok((kept, report)) => {
-                    assert_eq!(kept, golden()[..kept.len()]);
-                    let is_last = name == journal::file_name(5) && at >= 8_192;
-                    assert_eq!((report.cut.is_some(), kept.len() < 5), (is_last, is_last));
-                    counts[usize::from(is_last)] += 1;
-                }
-                Err(error) => {
-                    assert!(error.is_corruption() && at >= 8_192, "{name}, byte {at}: {error}");
-                    counts[2] += 1;
-                }
-            }
-        }
-    }
-    assert!(counts.iter().all(|count| *count > 0), "{counts:?}");
-}
-
-/// The newest version is what is written, byte for byte.
-#[test]
-fn the_newest_version_is_written() {
+fn golden_bytes_are_written() {
     let storage = CrashStorage::new();
     let (mut writer, _, _) = open(storage.storage(), &options()).unwrap();
     for record in golden() {
@@ -104,7 +77,7 @@ fn the_newest_version_is_written() {
     }
     writer.sync().unwrap();
     drop(writer);
-    let folder = folder(journal::FORMAT_VERSION);
+    let folder = folder();
     if std::env::var_os("DAMRAK_WRITE_GOLDEN").is_some() {
         std::fs::create_dir_all(&folder).unwrap();
         for name in storage.names() {
@@ -115,38 +88,6 @@ fn the_newest_version_is_written() {
     assert!(names.len() > 2, "{names:?}");
     for name in names {
         let written = storage.bytes(&name).unwrap();
-        assert_eq!(written, read(journal::FORMAT_VERSION, &name), "{name}");
+        assert_eq!(written, read(&name), "{name}");
     }
-}
-
-/// The map in docs/journal.md, told once more and independently: header, then records.
-#[test]
-fn version_1_is_as_its_map_says() {
-    let bytes = read(1, &journal::file_name(1));
-    let u32_at = |at: usize| u32::from_le_bytes(bytes[at..at + 4].try_into().unwrap());
-    let u64_at = |at: usize| u64::from_le_bytes(bytes[at..at + 8].try_into().unwrap());
-    for copy in [0, 4_096] {
-        assert_eq!(&bytes[copy..copy + 8], b"DamrakJ\n");
-        assert_eq!(u32_at(copy + 8), 1);
-        let rest = [&bytes[copy..copy + 12], &bytes[copy + 16..copy + 4_096]].concat();
-        assert_eq!(u32_at(copy + 12), crc32c::crc32c(&rest));
-        assert_eq!(u64_at(copy + 16), options().journal_id_if_new);
-        assert_eq!(u64_at(copy + 24), 1);
-        assert_eq!(u64_at(copy + 32), options().created);
-        assert!(bytes[copy + 40..copy + 4_096].iter().all(|byte| *byte == 0));
-    }
-    let mut at = 8_192;
-    for record in &golden()[..4] {
-        let payload_len = record.payload.len();
-        let end = at + 24 + payload_len.next_multiple_of(8);
-        assert_eq!(u32_at(at + 4) as usize, payload_len);
-        assert_eq!(u64_at(at + 8), record.sequence);
-        assert_eq!(u64_at(at + 16), record.timestamp);
-        assert_eq!(&bytes[at + 24..at + 24 + payload_len], record.payload);
-        assert!(bytes[at + 24 + payload_len..end].iter().all(|byte| *byte == 0));
-        let covered = [&bytes[16..24], &bytes[24..32], &bytes[at + 4..end]].concat(); // id, first sequence
-        assert_eq!(u32_at(at), crc32c::crc32c(&covered));
-        at = end;
-    }
-    assert_eq!(at, bytes.len());
 }

@@ -3,8 +3,8 @@
 use std::{convert::Infallible, fs, io::ErrorKind};
 
 use journal::{
-    BadRecord, CrashStorage, Damage, DamageKind, Durability, Fault, Folder, HeaderFault, OpenError,
-    Operation, Options, SEGMENT_HEADER_LEN, VerifyError, file_name,
+    BadRecord, CrashStorage, Damage, DamageKind, Durability, FORMAT_VERSION, Fault, Folder,
+    HeaderFault, OpenError, Operation, Options, SEGMENT_HEADER_LEN, VerifyError, file_name,
 };
 use tempfile::tempdir;
 
@@ -857,7 +857,7 @@ fn the_identity_is_known_before_replaying() {
         for name in place.names() {
             place.set_bytes(&name, None);
         }
-        place.set_bytes(&file_name(1), Some(header_copies(7, 1, 2)[..5_000].to_vec()));
+        place.set_bytes(&file_name(1), Some(header_copies(7, 1, FORMAT_VERSION)[..5_000].to_vec()));
         assert_eq!(identity(), None, "half made: opening makes it anew");
         write(place, 1);
         assert_eq!(identity(), Some(JOURNAL_ID));
@@ -925,7 +925,7 @@ fn the_tests_know_the_map() {
         encoded(2, 1, sequence, timestamp, b"a note"),
     ]
     .concat();
-    let header = header_copies(JOURNAL_ID, 1, 2);
+    let header = header_copies(JOURNAL_ID, 1, FORMAT_VERSION);
     let chain = xxhash_rust::xxh3::xxh3_128(&[&header[48..64], &batch].concat()).to_le_bytes();
     let seal = encoded(3, 1, sequence, timestamp, &chain);
     let mut expected = [header, batch, seal].concat();

@@ -36,7 +36,6 @@ pub fn run(arguments: &Inspect) -> Result<(), Failure> {
             .map(|segment| {
                 json!({
                     "path": segment.path,
-                    "version": segment.version,
                     "epoch": segment.epoch,
                     "first_sequence": segment.first_sequence,
                     "last_sequence": segment.last_sequence,
@@ -75,14 +74,13 @@ pub fn run(arguments: &Inspect) -> Result<(), Failure> {
         report.epoch,
     ))?;
     print_line(&format!(
-        "{:<28}{:>3}{:>7}{:>14}{:>10}{:>12}{:>8}{:>14}  chain",
-        "segment", "v", "epoch", "to sequence", "batches", "inputs", "notes", "bytes used"
+        "{:<28}{:>7}{:>14}{:>10}{:>12}{:>8}{:>14}  chain",
+        "segment", "epoch", "to sequence", "batches", "inputs", "notes", "bytes used"
     ))?;
     for segment in &report.segments {
         print_line(&format!(
-            "{:<28}{:>3}{:>7}{:>14}{:>10}{:>12}{:>8}{:>14}  {}",
+            "{:<28}{:>7}{:>14}{:>10}{:>12}{:>8}{:>14}  {}",
             segment.path.file_name().unwrap_or_default().to_string_lossy(),
-            segment.version,
             segment.epoch,
             grouped(segment.last_sequence),
             grouped(segment.batch_count),
