@@ -1,185 +1,131 @@
 //! Commands as bytes: the payload of a journal record. The byte map is in docs/journal.md.
 //!
-//! Little-endian, one leading kind byte, fields in the order of the struct. Kinds and codes are
-//! never renumbered; a new field takes a new kind.
+//! One leading kind byte, then the fields. A command has exactly one encoding; what most orders do
+//! not say takes no bytes. To add a command, give it the next free number in `kind`, a branch in
+//! `encode` and one in `decode`, and a row in the byte map.
 
 mod money;
 mod venue;
 
-use core::fmt;
-
 use crate::{
     AccountQuery, AddInstrument, AddSession, CancelOnDisconnect, CancelOrder, Capacity,
     ClientOrderId, Command, ConditionChanges, Conditions, CustomerType, Display, EnterOrder,
-    EntrySwitch, Firm, Instructions, Lots, MassCancel, ModifyOrder, OrderAttributes, OrderKey,
-    OrderType, Price, Pricing, Quantity, RefusedOrder, RejectReason, ReplaceOrder, ReplaceTerms,
-    SelfMatchPrevention, SessionId, Side, SystemEvent, Text, Ticks, TimeInForce,
+    EntrySwitch, Firm, Instructions, Lots, MassCancel, ModifyOrder, OrderAttributes, OrderType,
+    Price, Quantity, RefusedOrder, RejectReason, ReplaceOrder, ReplaceTerms, SelfMatchPrevention,
+    Side, SystemEvent, TimeInForce,
+    bytes::{ByteReader, ByteWriter, DecodeError},
 };
 
-const SYSTEM: u8 = 1;
-const ADD_INSTRUMENT: u8 = 2;
-const ADD_SESSION: u8 = 3;
-const ENTER: u8 = 4;
-const REPLACE: u8 = 5;
-const REPLACE_INVALID: u8 = 6;
-const CANCEL: u8 = 7;
-const MODIFY: u8 = 8;
-const MASS_CANCEL: u8 = 9;
-const SWITCH_ENTRY: u8 = 10;
-const QUERY_ACCOUNT: u8 = 11;
-const REFUSE: u8 = 12;
-const ADD_SESSION_WITH_PREVENTION: u8 = 13;
-const ENTER_WITH_CONDITIONS: u8 = 14;
-const REPLACE_WITH_CONDITIONS: u8 = 15;
-const CANCEL_ON_DISCONNECT: u8 = 16;
-const ENTER_WITH_INSTRUCTIONS: u8 = 17;
-const REPLACE_WITH_INSTRUCTIONS: u8 = 18;
-const TIME: u8 = 40;
+/// The first byte of every command. A new command takes the next free number; none is ever
+/// renumbered or used again.
+mod kind {
+    // Of participants and the day.
+    pub(super) const SYSTEM: u8 = 1;
+    pub(super) const TIME: u8 = 2;
+    pub(super) const ADD_INSTRUMENT: u8 = 3;
+    pub(super) const ADD_SESSION: u8 = 4;
+    pub(super) const ENTER: u8 = 5;
+    pub(super) const REPLACE: u8 = 6;
+    pub(super) const CANCEL: u8 = 7;
+    pub(super) const MODIFY: u8 = 8;
+    pub(super) const MASS_CANCEL: u8 = 9;
+    pub(super) const SWITCH_ENTRY: u8 = 10;
+    pub(super) const QUERY_ACCOUNT: u8 = 11;
+    pub(super) const CANCEL_ON_DISCONNECT: u8 = 12;
+    pub(super) const REFUSE: u8 = 13;
 
-/// Bytes that are not a command.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum DecodeError {
-    /// They end before the command does.
-    Short,
-    /// They go on after the command.
-    Long,
-    /// No command has this kind.
-    Kind(u8),
-    /// A field has a value that was never written.
-    Field(&'static str),
+    // Of the venue.
+    pub(super) const SET_PHASE: u8 = 14;
+    pub(super) const CONFIGURE_INSTRUMENT: u8 = 15;
+    pub(super) const REMOVE_INSTRUMENT: u8 = 16;
+    pub(super) const SUPERVISORY_CANCEL: u8 = 17;
+    pub(super) const BLOCK_ENTRY: u8 = 18;
+    pub(super) const BREAK_TRADE: u8 = 19;
+    pub(super) const CORRECT_TRADE: u8 = 20;
+
+    // About money.
+    pub(super) const ADD_ASSET: u8 = 21;
+    pub(super) const ADD_ACCOUNT: u8 = 22;
+    pub(super) const ASSIGN_SESSION: u8 = 23;
+    pub(super) const SET_TERMS: u8 = 24;
+    pub(super) const SET_FEES: u8 = 25;
+    pub(super) const SET_ACCOUNT: u8 = 26;
+    pub(super) const STOP_ACCOUNT: u8 = 27;
+    pub(super) const DEPOSIT: u8 = 28;
+    pub(super) const WITHDRAW: u8 = 29;
+    pub(super) const TRANSFER: u8 = 30;
+    pub(super) const MOVE_OUT: u8 = 31;
+    pub(super) const MOVE_IN: u8 = 32;
+    pub(super) const ALLOW_UNDO: u8 = 33;
 }
-
-impl fmt::Display for DecodeError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Short => write!(f, "the command is cut short"),
-            Self::Long => write!(f, "bytes follow the command"),
-            Self::Kind(kind) => write!(f, "no command has kind {kind}"),
-            Self::Field(name) => write!(f, "field {name} has a value that was never written"),
-        }
-    }
-}
-
-impl core::error::Error for DecodeError {}
 
 impl Command {
     /// The longest encoded command, in bytes.
     pub const ENCODED_LEN_MAX: usize = 112;
 
-    /// Writes the command to the front of `buffer` and says how many bytes it took.
+    /// Writes the command to the front of `buffer` and returns its length in bytes.
     pub fn encode(&self, buffer: &mut [u8; Self::ENCODED_LEN_MAX]) -> usize {
         let mut out = Writer { buffer, len: 0 };
         match self {
             Self::System(event) => {
-                out.u8(SYSTEM);
+                out.u8(kind::SYSTEM);
                 out.u8(event.code());
             }
+            Self::Time => out.u8(kind::TIME),
             Self::AddInstrument(add) => {
-                out.u8(ADD_INSTRUMENT);
+                out.u8(kind::ADD_INSTRUMENT);
                 out.text(&add.symbol);
                 out.u64(add.price_increment.0);
                 out.u64(add.round_lot.0);
             }
             Self::AddSession(add) => {
-                let prevention = add.self_match_prevention;
-                let prevents = prevention != SelfMatchPrevention::Off;
-                out.u8(if prevents { ADD_SESSION_WITH_PREVENTION } else { ADD_SESSION });
+                out.u8(kind::ADD_SESSION);
                 out.text(&add.username);
                 out.text(&add.firm);
                 out.u32(add.live_orders_max);
-                if prevents {
-                    out.u8(prevention.code());
-                }
+                out.u8(add.self_match_prevention.code());
             }
-            Self::Enter(order) => {
-                let instructed = order.instructions.is_some();
-                let conditional = instructed || order.conditions != Conditions::NONE;
-                out.u8(match conditional {
-                    false => ENTER,
-                    true if instructed => ENTER_WITH_INSTRUCTIONS,
-                    true => ENTER_WITH_CONDITIONS,
-                });
-                out.key(&order.key);
-                out.u8(order.side.code());
-                out.u8(order.order_type.code());
-                out.u8(order.time_in_force.code());
-                out.u8(order.display.code());
-                out.u64(order.quantity.0);
-                out.u64(order.price.0);
-                out.text(&order.symbol);
-                out.attributes(&order.attributes);
-                if conditional {
-                    out.conditions(&order.conditions);
-                }
-                if instructed {
-                    out.instructions(&order.instructions);
-                }
-            }
-            Self::Replace(replace) => {
-                out.u8(match &replace.terms {
-                    None => REPLACE_INVALID,
-                    Some(terms) if terms.instructions.is_some() => REPLACE_WITH_INSTRUCTIONS,
-                    Some(terms) if terms.conditions == ConditionChanges::NONE => REPLACE,
-                    Some(_) => REPLACE_WITH_CONDITIONS,
-                });
-                out.u32(replace.original_user_ref_num);
-                out.key(&replace.key);
-                if let Some(terms) = &replace.terms {
-                    out.u8(terms.side.map_or(0, Side::code));
-                    out.u8(terms.order_type.code());
-                    out.u8(terms.time_in_force.code());
-                    out.u8(terms.display.code());
-                    out.u64(terms.quantity.0);
-                    out.u64(terms.price.0);
-                    out.text(&terms.client_order_id);
-                    out.u8(u8::from(terms.shares_located));
-                    out.text(&terms.locate_broker);
-                    if terms.conditions != ConditionChanges::NONE || terms.instructions.is_some() {
-                        out.condition_changes(&terms.conditions);
-                    }
-                    if let Some(instructions) = &terms.instructions {
-                        out.instructions(instructions);
-                    }
-                }
-            }
+            Self::Enter(order) => out.enter(order),
+            Self::Replace(replace) => out.replace(replace),
             Self::Cancel(cancel) => {
-                out.u8(CANCEL);
+                out.u8(kind::CANCEL);
                 out.key(&cancel.key);
                 out.u64(cancel.quantity.0);
             }
             Self::Modify(modify) => {
-                out.u8(MODIFY);
+                out.u8(kind::MODIFY);
                 out.key(&modify.key);
                 out.u8(modify.side.code());
                 out.u64(modify.quantity.0);
             }
             Self::MassCancel(mass) => {
-                out.u8(MASS_CANCEL);
+                out.u8(kind::MASS_CANCEL);
                 out.key(&mass.key);
                 out.text(&mass.firm);
                 out.text(&mass.symbol);
-                out.u8(mass.side.map_or(0, Side::code));
-                out.u8(u8::from(mass.group_id.is_some()));
-                out.u16(mass.group_id.unwrap_or(0));
+                out.side_or_none(mass.side);
+                out.flag(mass.group_id.is_some());
+                if let Some(group_id) = mass.group_id {
+                    out.u16(group_id);
+                }
             }
             Self::SwitchEntry(switch) => {
-                out.u8(SWITCH_ENTRY);
+                out.u8(kind::SWITCH_ENTRY);
                 out.key(&switch.key);
                 out.text(&switch.firm);
-                out.u8(u8::from(switch.enabled));
+                out.flag(switch.enabled);
             }
             Self::QueryAccount(query) => {
-                out.u8(QUERY_ACCOUNT);
+                out.u8(kind::QUERY_ACCOUNT);
                 out.u16(query.session_id.0);
                 out.u8(query.channel);
             }
             Self::CancelOnDisconnect(cancel) => {
-                out.u8(CANCEL_ON_DISCONNECT);
+                out.u8(kind::CANCEL_ON_DISCONNECT);
                 out.u16(cancel.session_id.0);
             }
-            Self::Time => out.u8(TIME),
             Self::Refuse(refused) => {
-                out.u8(REFUSE);
+                out.u8(kind::REFUSE);
                 out.key(&refused.key);
                 out.text(&refused.client_order_id);
                 out.u8(refused.reason.code());
@@ -193,261 +139,304 @@ impl Command {
     /// Reads a command that [`encode`](Self::encode) wrote; `bytes` is exactly that command.
     ///
     /// # Errors
-    /// The bytes are not a command; nothing else is ever returned for them.
+    /// The bytes are not a command. A command that is returned encodes to exactly these bytes.
     pub fn decode(bytes: &[u8]) -> Result<Self, DecodeError> {
-        let mut bytes = Reader(bytes);
+        let mut bytes = ByteReader::new(bytes);
         let command = match bytes.u8()? {
-            SYSTEM => Self::System(bytes.code("system event", SystemEvent::from_code)?),
-            ADD_INSTRUMENT => Self::AddInstrument(AddInstrument {
+            kind::SYSTEM => Self::System(bytes.code("system event", SystemEvent::from_code)?),
+            kind::TIME => Self::Time,
+            kind::ADD_INSTRUMENT => Self::AddInstrument(AddInstrument {
                 symbol: bytes.text("symbol")?,
                 price_increment: Price(bytes.u64()?),
                 round_lot: Quantity(bytes.u64()?),
             }),
-            kind @ (ADD_SESSION | ADD_SESSION_WITH_PREVENTION) => Self::AddSession(AddSession {
+            kind::ADD_SESSION => Self::AddSession(AddSession {
                 username: bytes.text("username")?,
                 firm: bytes.text("firm")?,
                 live_orders_max: bytes.u32()?,
-                self_match_prevention: match kind {
-                    ADD_SESSION => SelfMatchPrevention::Off,
-                    _ => bytes.written_for("self-match prevention", Reader::prevention, |it| {
-                        *it != SelfMatchPrevention::Off
-                    })?,
-                },
+                self_match_prevention: bytes
+                    .code("self-match prevention", SelfMatchPrevention::from_code)?,
             }),
-            kind @ (ENTER | ENTER_WITH_CONDITIONS | ENTER_WITH_INSTRUCTIONS) => {
-                Self::Enter(EnterOrder {
-                    key: bytes.key()?,
-                    side: bytes.code("side", Side::from_code)?,
-                    order_type: bytes.code("order type", OrderType::from_code)?,
-                    time_in_force: bytes.code("time in force", TimeInForce::from_code)?,
-                    display: bytes.code("display", Display::from_code)?,
-                    quantity: Quantity(bytes.u64()?),
-                    price: Price(bytes.u64()?),
-                    symbol: bytes.text("symbol")?,
-                    attributes: bytes.attributes()?,
-                    conditions: match kind {
-                        ENTER => Conditions::NONE,
-                        ENTER_WITH_INSTRUCTIONS => bytes.conditions()?,
-                        _ => bytes.written_for("conditions", Reader::conditions, |it| {
-                            *it != Conditions::NONE
-                        })?,
-                    },
-                    instructions: match kind {
-                        ENTER_WITH_INSTRUCTIONS => {
-                            bytes.written_for("instructions", Reader::instructions, |it| {
-                                it.is_some()
-                            })?
-                        }
-                        _ => Instructions::NONE,
-                    },
-                })
-            }
-            kind @ (REPLACE
-            | REPLACE_INVALID
-            | REPLACE_WITH_CONDITIONS
-            | REPLACE_WITH_INSTRUCTIONS) => Self::Replace(ReplaceOrder {
-                original_user_ref_num: bytes.u32()?,
-                key: bytes.key()?,
-                terms: match kind {
-                    REPLACE_INVALID => None,
-                    _ => Some(bytes.terms(kind)?),
-                },
-            }),
-            CANCEL => {
+            kind::ENTER => Self::Enter(bytes.enter()?),
+            kind::REPLACE => Self::Replace(bytes.replace()?),
+            kind::CANCEL => {
                 Self::Cancel(CancelOrder { key: bytes.key()?, quantity: Quantity(bytes.u64()?) })
             }
-            MODIFY => Self::Modify(ModifyOrder {
+            kind::MODIFY => Self::Modify(ModifyOrder {
                 key: bytes.key()?,
                 side: bytes.code("side", Side::from_code)?,
                 quantity: Quantity(bytes.u64()?),
             }),
-            MASS_CANCEL => Self::MassCancel(MassCancel {
+            kind::MASS_CANCEL => Self::MassCancel(MassCancel {
                 key: bytes.key()?,
                 firm: bytes.text("firm")?,
                 symbol: bytes.text("symbol")?,
                 side: bytes.side_or_none()?,
-                group_id: bytes.group_or_none()?,
+                group_id: if bytes.flag("group given")? { Some(bytes.u16()?) } else { None },
             }),
-            SWITCH_ENTRY => Self::SwitchEntry(EntrySwitch {
+            kind::SWITCH_ENTRY => Self::SwitchEntry(EntrySwitch {
                 key: bytes.key()?,
                 firm: bytes.text("firm")?,
                 enabled: bytes.flag("enabled")?,
             }),
-            QUERY_ACCOUNT => Self::QueryAccount(AccountQuery {
-                session_id: SessionId(bytes.u16()?),
+            kind::QUERY_ACCOUNT => Self::QueryAccount(AccountQuery {
+                session_id: bytes.session_id()?,
                 channel: bytes.u8()?,
             }),
-            REFUSE => Self::Refuse(RefusedOrder {
+            kind::CANCEL_ON_DISCONNECT => {
+                Self::CancelOnDisconnect(CancelOnDisconnect { session_id: bytes.session_id()? })
+            }
+            kind::REFUSE => Self::Refuse(RefusedOrder {
                 key: bytes.key()?,
                 client_order_id: bytes.text("client order id")?,
                 reason: bytes.code("reject reason", RejectReason::from_code)?,
             }),
-            CANCEL_ON_DISCONNECT => {
-                Self::CancelOnDisconnect(CancelOnDisconnect { session_id: SessionId(bytes.u16()?) })
-            }
-            TIME => Self::Time,
-            kind @ (venue::SET_PHASE..=venue::CORRECT_TRADE
-            | venue::SUPERVISORY_CANCEL_OF_ACCOUNT
-            | venue::BLOCK_ENTRY_OF_ACCOUNT) => Self::Venue(bytes.venue(kind)?),
-            kind => Self::Money(bytes.money(kind)?),
+            other => match bytes.venue(other)? {
+                Some(command) => Self::Venue(command),
+                None => Self::Money(bytes.money(other)?),
+            },
         };
-        if bytes.0.is_empty() { Ok(command) } else { Err(DecodeError::Long) }
+        if bytes.is_empty() { Ok(command) } else { Err(DecodeError::Long) }
     }
 }
 
+/// The front of a buffer as it fills.
 struct Writer<'a> {
     buffer: &'a mut [u8; Command::ENCODED_LEN_MAX],
     len: usize,
 }
 
-impl Writer<'_> {
+impl ByteWriter for Writer<'_> {
+    #[inline]
     fn put<const N: usize>(&mut self, bytes: &[u8; N]) {
         self.buffer[self.len..self.len + N].copy_from_slice(bytes);
         self.len += N;
     }
+}
 
-    fn u8(&mut self, value: u8) {
-        self.put(&[value]);
+/// Which groups of an order or a replace follow its terms: bits of the flag byte. A group is
+/// written only where it says something, so that a command has one encoding.
+mod has {
+    pub(super) const CLIENT_ORDER_ID: u8 = 1;
+    /// Of an order: all attributes but the client order id. Of a replace: the locate.
+    pub(super) const ATTRIBUTES: u8 = 2;
+    pub(super) const CONDITIONS: u8 = 4;
+    pub(super) const INSTRUCTIONS: u8 = 8;
+    /// Of a replace: its terms. Without them the edge has refused it, and nothing follows.
+    pub(super) const TERMS: u8 = 16;
+}
+
+/// Which conditions a replace names: bits of the first byte of the group.
+mod names {
+    pub(super) const SELF_MATCH_PREVENTION: u8 = 1;
+    pub(super) const SELF_MATCH_GROUP: u8 = 2;
+    pub(super) const POST_ONLY: u8 = 4;
+    pub(super) const MINIMUM_QUANTITY: u8 = 8;
+    /// With `POST_ONLY`: the order is to be post-only.
+    pub(super) const IS_POST_ONLY: u8 = 16;
+}
+
+const fn bit(is_set: bool, bit: u8) -> u8 {
+    if is_set { bit } else { 0 }
+}
+
+impl Writer<'_> {
+    fn enter(&mut self, order: &EnterOrder) {
+        let EnterOrder { attributes, conditions, instructions, .. } = order;
+        let has_client_order_id = attributes.client_order_id != ClientOrderId::BLANK;
+        let client_order_id = ClientOrderId::BLANK;
+        let has_attributes =
+            OrderAttributes { client_order_id, ..*attributes } != OrderAttributes::default();
+        let has_conditions = *conditions != Conditions::NONE;
+        let has_instructions = instructions.is_some();
+        self.u8(kind::ENTER);
+        self.u8(bit(has_client_order_id, has::CLIENT_ORDER_ID)
+            | bit(has_attributes, has::ATTRIBUTES)
+            | bit(has_conditions, has::CONDITIONS)
+            | bit(has_instructions, has::INSTRUCTIONS));
+        self.key(&order.key);
+        self.u8(order.side.code());
+        self.u8(order.order_type.code());
+        self.u8(order.time_in_force.code());
+        self.u8(order.display.code());
+        self.u64(order.quantity.0);
+        self.u64(order.price.0);
+        self.text(&order.symbol);
+        if has_client_order_id {
+            self.text(&attributes.client_order_id);
+        }
+        if has_attributes {
+            self.text(&attributes.firm);
+            self.u8(attributes.capacity.code());
+            self.u8(attributes.customer_type.code());
+            self.u16(attributes.group_id);
+            self.flag(attributes.shares_located);
+            self.text(&attributes.locate_broker);
+        }
+        if has_conditions {
+            self.conditions(conditions);
+        }
+        if has_instructions {
+            self.instructions(instructions);
+        }
     }
 
-    fn u16(&mut self, value: u16) {
-        self.put(&value.to_le_bytes());
+    fn replace(&mut self, replace: &ReplaceOrder) {
+        self.u8(kind::REPLACE);
+        let Some(terms) = &replace.terms else {
+            self.u8(0);
+            self.u32(replace.original_user_ref_num);
+            self.key(&replace.key);
+            return;
+        };
+        let has_client_order_id = terms.client_order_id != ClientOrderId::BLANK;
+        let has_locate = terms.shares_located || terms.locate_broker != Firm::BLANK;
+        let has_conditions = terms.conditions != ConditionChanges::NONE;
+        self.u8(has::TERMS
+            | bit(has_client_order_id, has::CLIENT_ORDER_ID)
+            | bit(has_locate, has::ATTRIBUTES)
+            | bit(has_conditions, has::CONDITIONS)
+            | bit(terms.instructions.is_some(), has::INSTRUCTIONS));
+        self.u32(replace.original_user_ref_num);
+        self.key(&replace.key);
+        self.side_or_none(terms.side);
+        self.u8(terms.order_type.code());
+        self.u8(terms.time_in_force.code());
+        self.u8(terms.display.code());
+        self.u64(terms.quantity.0);
+        self.u64(terms.price.0);
+        if has_client_order_id {
+            self.text(&terms.client_order_id);
+        }
+        if has_locate {
+            self.flag(terms.shares_located);
+            self.text(&terms.locate_broker);
+        }
+        if has_conditions {
+            self.condition_changes(&terms.conditions);
+        }
+        if let Some(instructions) = &terms.instructions {
+            self.instructions(instructions);
+        }
     }
 
-    fn u32(&mut self, value: u32) {
-        self.put(&value.to_le_bytes());
-    }
-
-    fn u64(&mut self, value: u64) {
-        self.put(&value.to_le_bytes());
-    }
-
-    fn text<const N: usize>(&mut self, text: &Text<N>) {
-        self.put(text.as_bytes());
-    }
-
-    fn key(&mut self, key: &OrderKey) {
-        self.u16(key.session_id.0);
-        self.u8(key.channel);
-        self.u32(key.user_ref_num);
-    }
-
-    fn attributes(&mut self, attributes: &OrderAttributes) {
-        self.text(&attributes.client_order_id);
-        self.text(&attributes.firm);
-        self.u8(attributes.capacity.code());
-        self.u8(attributes.customer_type.code());
-        self.u16(attributes.group_id);
-        self.u8(u8::from(attributes.shares_located));
-        self.text(&attributes.locate_broker);
-    }
-
-    fn conditions(&mut self, conditions: &Conditions) {
-        self.u8(conditions.self_match_prevention.code());
-        self.text(&conditions.self_match_group);
-        self.u8(u8::from(conditions.post_only));
-        self.u32(conditions.minimum_quantity.0);
-    }
-
-    fn instructions(&mut self, instructions: &Instructions) {
-        self.u8(instructions.pricing.code());
-        self.u8(u8::from(instructions.all_or_none));
-        self.u8(u8::from(instructions.slide));
-        self.u32(instructions.trigger.0);
-        self.put(&instructions.offset.to_le_bytes());
-        self.u32(instructions.shown_quantity.0);
-        self.u32(instructions.shown_range.0);
-        self.u32(instructions.expires_s);
-        self.u32(instructions.parent);
-        self.u32(instructions.partner);
-    }
-
-    fn lots_or_none(&mut self, lots: Option<Lots>) {
-        self.u8(u8::from(lots.is_some()));
-        self.u32(lots.map_or(0, |lots| lots.0));
-    }
-
-    /// What is not named is zeros.
     fn condition_changes(&mut self, changes: &ConditionChanges) {
-        self.u8(changes.self_match_prevention.map_or(0, SelfMatchPrevention::code));
-        self.put(&changes.self_match_group.map_or([0; 2], |group| *group.as_bytes()));
-        self.u8(changes.post_only.map_or(0, |post_only| if post_only { b'P' } else { b'N' }));
-        self.lots_or_none(changes.minimum_quantity);
+        self.u8(bit(changes.self_match_prevention.is_some(), names::SELF_MATCH_PREVENTION)
+            | bit(changes.self_match_group.is_some(), names::SELF_MATCH_GROUP)
+            | bit(changes.post_only.is_some(), names::POST_ONLY)
+            | bit(changes.post_only == Some(true), names::IS_POST_ONLY)
+            | bit(changes.minimum_quantity.is_some(), names::MINIMUM_QUANTITY));
+        if let Some(prevention) = changes.self_match_prevention {
+            self.u8(prevention.code());
+        }
+        if let Some(group) = &changes.self_match_group {
+            self.text(group);
+        }
+        if let Some(minimum_quantity) = changes.minimum_quantity {
+            self.u32(minimum_quantity.0);
+        }
     }
 }
 
-struct Reader<'a>(&'a [u8]);
-
-impl Reader<'_> {
-    fn take<const N: usize>(&mut self) -> Result<[u8; N], DecodeError> {
-        let (taken, rest) = self.0.split_first_chunk::<N>().ok_or(DecodeError::Short)?;
-        self.0 = rest;
-        Ok(*taken)
-    }
-
-    fn u8(&mut self) -> Result<u8, DecodeError> {
-        self.take::<1>().map(|[byte]| byte)
-    }
-
-    fn u16(&mut self) -> Result<u16, DecodeError> {
-        self.take().map(u16::from_le_bytes)
-    }
-
-    fn u32(&mut self) -> Result<u32, DecodeError> {
-        self.take().map(u32::from_le_bytes)
-    }
-
-    fn u64(&mut self) -> Result<u64, DecodeError> {
-        self.take().map(u64::from_le_bytes)
-    }
-
-    fn flag(&mut self, name: &'static str) -> Result<bool, DecodeError> {
-        match self.u8()? {
-            0 => Ok(false),
-            1 => Ok(true),
-            _ => Err(DecodeError::Field(name)),
-        }
-    }
-
-    fn text<const N: usize>(&mut self, name: &'static str) -> Result<Text<N>, DecodeError> {
-        Text::from_bytes(self.take()?).ok_or(DecodeError::Field(name))
-    }
-
-    fn code<T>(
-        &mut self,
-        name: &'static str,
-        from_code: impl Fn(u8) -> Option<T>,
-    ) -> Result<T, DecodeError> {
-        from_code(self.u8()?).ok_or(DecodeError::Field(name))
-    }
-
-    fn side_or_none(&mut self) -> Result<Option<Side>, DecodeError> {
-        match self.u8()? {
-            0 => Ok(None),
-            code => Side::from_code(code).map(Some).ok_or(DecodeError::Field("side")),
-        }
-    }
-
-    fn group_or_none(&mut self) -> Result<Option<u16>, DecodeError> {
-        let given = self.flag("group given")?;
-        let group_id = self.u16()?;
-        if !given && group_id != 0 {
-            return Err(DecodeError::Field("group"));
-        }
-        Ok(given.then_some(group_id))
-    }
-
-    fn key(&mut self) -> Result<OrderKey, DecodeError> {
-        Ok(OrderKey {
-            session_id: SessionId(self.u16()?),
-            channel: self.u8()?,
-            user_ref_num: self.u32()?,
+impl ByteReader<'_> {
+    fn enter(&mut self) -> Result<EnterOrder, DecodeError> {
+        let known = has::CLIENT_ORDER_ID | has::ATTRIBUTES | has::CONDITIONS | has::INSTRUCTIONS;
+        let flags = self.bits("flags", known)?;
+        let has = |bit| flags & bit != 0;
+        Ok(EnterOrder {
+            key: self.key()?,
+            side: self.code("side", Side::from_code)?,
+            order_type: self.code("order type", OrderType::from_code)?,
+            time_in_force: self.code("time in force", TimeInForce::from_code)?,
+            display: self.code("display", Display::from_code)?,
+            quantity: Quantity(self.u64()?),
+            price: Price(self.u64()?),
+            symbol: self.text("symbol")?,
+            attributes: {
+                let blank = ClientOrderId::BLANK;
+                let client_order_id =
+                    self.group(has(has::CLIENT_ORDER_ID), blank, Self::client_order_id)?;
+                let none = OrderAttributes::default();
+                let attributes = self.group(has(has::ATTRIBUTES), none, Self::attributes)?;
+                OrderAttributes { client_order_id, ..attributes }
+            },
+            conditions: self.group(has(has::CONDITIONS), Conditions::NONE, Self::conditions)?,
+            instructions: self.group(
+                has(has::INSTRUCTIONS),
+                Instructions::NONE,
+                Self::instructions,
+            )?,
         })
     }
 
+    fn replace(&mut self) -> Result<ReplaceOrder, DecodeError> {
+        let groups = has::CLIENT_ORDER_ID | has::ATTRIBUTES | has::CONDITIONS | has::INSTRUCTIONS;
+        let flags = self.bits("flags", has::TERMS | groups)?;
+        let has_terms = flags & has::TERMS != 0;
+        if !has_terms && flags != 0 {
+            return Err(DecodeError::Field("flags"));
+        }
+        Ok(ReplaceOrder {
+            original_user_ref_num: self.u32()?,
+            key: self.key()?,
+            terms: if has_terms { Some(self.replace_terms(flags)?) } else { None },
+        })
+    }
+
+    fn replace_terms(&mut self, flags: u8) -> Result<ReplaceTerms, DecodeError> {
+        let has = |bit| flags & bit != 0;
+        let side = self.side_or_none()?;
+        let order_type = self.code("order type", OrderType::from_code)?;
+        let time_in_force = self.code("time in force", TimeInForce::from_code)?;
+        let display = self.code("display", Display::from_code)?;
+        let quantity = Quantity(self.u64()?);
+        let price = Price(self.u64()?);
+        let blank = ClientOrderId::BLANK;
+        let client_order_id =
+            self.group(has(has::CLIENT_ORDER_ID), blank, Self::client_order_id)?;
+        let no_locate = (false, Firm::BLANK);
+        let (shares_located, locate_broker) =
+            self.group(has(has::ATTRIBUTES), no_locate, Self::locate)?;
+        let no_changes = ConditionChanges::NONE;
+        let conditions = self.group(has(has::CONDITIONS), no_changes, Self::condition_changes)?;
+        let instructions = if has(has::INSTRUCTIONS) { Some(self.instructions()?) } else { None };
+        Ok(ReplaceTerms {
+            side,
+            order_type,
+            time_in_force,
+            display,
+            quantity,
+            price,
+            client_order_id,
+            shares_located,
+            locate_broker,
+            conditions,
+            instructions,
+        })
+    }
+
+    /// Reads a group if it is there. One that is there says something.
+    fn group<T: PartialEq>(
+        &mut self,
+        is_there: bool,
+        absent: T,
+        read: impl FnOnce(&mut Self) -> Result<T, DecodeError>,
+    ) -> Result<T, DecodeError> {
+        if !is_there {
+            return Ok(absent);
+        }
+        let value = read(self)?;
+        if value == absent { Err(DecodeError::Field("flags")) } else { Ok(value) }
+    }
+
+    fn client_order_id(&mut self) -> Result<ClientOrderId, DecodeError> {
+        self.text("client order id")
+    }
+
+    /// All but the client order id.
     fn attributes(&mut self) -> Result<OrderAttributes, DecodeError> {
         Ok(OrderAttributes {
-            client_order_id: self.text("client order id")?,
+            client_order_id: ClientOrderId::BLANK,
             firm: self.text("firm")?,
             capacity: self.code("capacity", Capacity::from_code)?,
             customer_type: self.code("customer type", CustomerType::from_code)?,
@@ -457,101 +446,31 @@ impl Reader<'_> {
         })
     }
 
-    fn prevention(&mut self) -> Result<SelfMatchPrevention, DecodeError> {
-        self.code("self-match prevention", SelfMatchPrevention::from_code)
-    }
-
-    fn conditions(&mut self) -> Result<Conditions, DecodeError> {
-        Ok(Conditions {
-            self_match_prevention: self.prevention()?,
-            self_match_group: self.text("self-match group")?,
-            post_only: self.flag("post only")?,
-            minimum_quantity: Lots(self.u32()?),
-        })
-    }
-
-    fn instructions(&mut self) -> Result<Instructions, DecodeError> {
-        Ok(Instructions {
-            pricing: self.code("pricing", Pricing::from_code)?,
-            all_or_none: self.flag("all or none")?,
-            slide: self.flag("slide")?,
-            trigger: Ticks(self.u32()?),
-            offset: i32::from_le_bytes(self.take()?),
-            shown_quantity: Lots(self.u32()?),
-            shown_range: Lots(self.u32()?),
-            expires_s: self.u32()?,
-            parent: self.u32()?,
-            partner: self.u32()?,
-        })
-    }
-
-    fn lots_or_none(&mut self, name: &'static str) -> Result<Option<Lots>, DecodeError> {
-        match (self.flag(name)?, self.u32()?) {
-            (true, lots) => Ok(Some(Lots(lots))),
-            (false, 0) => Ok(None),
-            (false, _) => Err(DecodeError::Field(name)),
-        }
+    fn locate(&mut self) -> Result<(bool, Firm), DecodeError> {
+        Ok((self.flag("shares located")?, self.text("locate broker")?))
     }
 
     fn condition_changes(&mut self) -> Result<ConditionChanges, DecodeError> {
-        Ok(ConditionChanges {
-            self_match_prevention: match self.u8()? {
-                0 => None,
-                code => Some(
-                    SelfMatchPrevention::from_code(code)
-                        .ok_or(DecodeError::Field("self-match prevention"))?,
-                ),
-            },
-            self_match_group: match self.take()? {
-                [0, 0] => None,
-                bytes => {
-                    Some(Text::from_bytes(bytes).ok_or(DecodeError::Field("self-match group"))?)
-                }
-            },
-            post_only: match self.u8()? {
-                0 => None,
-                b'P' => Some(true),
-                b'N' => Some(false),
-                _ => return Err(DecodeError::Field("post only")),
-            },
-            minimum_quantity: self.lots_or_none("minimum quantity")?,
-        })
-    }
-
-    /// Reads what is only written where it says something, so that a command has one encoding.
-    fn written_for<T>(
-        &mut self,
-        name: &'static str,
-        read: impl Fn(&mut Self) -> Result<T, DecodeError>,
-        is_written: impl Fn(&T) -> bool,
-    ) -> Result<T, DecodeError> {
-        let value = read(self)?;
-        if is_written(&value) { Ok(value) } else { Err(DecodeError::Field(name)) }
-    }
-
-    fn terms(&mut self, kind: u8) -> Result<ReplaceTerms, DecodeError> {
-        Ok(ReplaceTerms {
-            side: self.side_or_none()?,
-            order_type: self.code("order type", OrderType::from_code)?,
-            time_in_force: self.code("time in force", TimeInForce::from_code)?,
-            display: self.code("display", Display::from_code)?,
-            quantity: Quantity(self.u64()?),
-            price: Price(self.u64()?),
-            client_order_id: self.text::<{ size_of::<ClientOrderId>() }>("client order id")?,
-            shares_located: self.flag("shares located")?,
-            locate_broker: self.text::<{ size_of::<Firm>() }>("locate broker")?,
-            conditions: match kind {
-                REPLACE => ConditionChanges::NONE,
-                REPLACE_WITH_INSTRUCTIONS => self.condition_changes()?,
-                _ => self.written_for("conditions", Self::condition_changes, |it| {
-                    *it != ConditionChanges::NONE
-                })?,
-            },
-            instructions: match kind {
-                REPLACE_WITH_INSTRUCTIONS => Some(self.instructions()?),
-                _ => None,
-            },
-        })
+        let bits = self.bits("conditions", 31)?;
+        let named = |bit| bits & bit != 0;
+        if named(names::IS_POST_ONLY) && !named(names::POST_ONLY) {
+            return Err(DecodeError::Field("post only"));
+        }
+        let mut changes = ConditionChanges::NONE;
+        if named(names::SELF_MATCH_PREVENTION) {
+            let prevention = self.code("self-match prevention", SelfMatchPrevention::from_code)?;
+            changes.self_match_prevention = Some(prevention);
+        }
+        if named(names::SELF_MATCH_GROUP) {
+            changes.self_match_group = Some(self.text("self-match group")?);
+        }
+        if named(names::POST_ONLY) {
+            changes.post_only = Some(named(names::IS_POST_ONLY));
+        }
+        if named(names::MINIMUM_QUANTITY) {
+            changes.minimum_quantity = Some(Lots(self.u32()?));
+        }
+        Ok(changes)
     }
 }
 
@@ -565,13 +484,12 @@ mod tests {
 
     use super::*;
     use crate::{
-        AccountId, AccountSetting, AddAccount, AddAsset, AssetId, AssignSession, Deposit,
-        MoneyClass, MoneyCommand, MoneyTerms, MoveIn, MoveOut, SetAccount, SetFees, SetTerms,
-        ShardId, StopAccount, Transfer, Units, Withdraw,
-    };
-    use crate::{
-        Allocation, BlockEntry, BreakReason, BreakTrade, ConfigureInstrument, CorrectTrade,
-        InstrumentChange, Phase, RemoveInstrument, Scope, SetPhase, Symbol, TradeId, VenueCommand,
+        AccountId, AccountSetting, AddAccount, AddAsset, Allocation, AssetId, AssignSession,
+        BlockEntry, BreakReason, BreakTrade, ConfigureInstrument, CorrectTrade, Deposit,
+        InstrumentChange, MoneyClass, MoneyCommand, MoneyTerms, MoveIn, MoveOut, OrderKey, Phase,
+        Pricing, RemoveInstrument, Scope, SessionId, SetAccount, SetFees, SetPhase, SetTerms,
+        ShardId, StopAccount, Symbol, Text, Ticks, TradeId, Transfer, Units, VenueCommand,
+        Withdraw,
     };
 
     fn text<const N: usize>() -> impl Strategy<Value = Text<N>> {
@@ -917,186 +835,192 @@ mod tests {
         }
     }
 
-    /// The bytes of the venue's own commands never change either.
+    fn bytes(command: &Command) -> std::vec::Vec<u8> {
+        let mut buffer = [0; Command::ENCODED_LEN_MAX];
+        let len = command.encode(&mut buffer);
+        buffer[..len].to_vec()
+    }
+
+    /// Kinds are numbered from 1 without gaps: the first that is unknown is the next free one, and
+    /// so are all after it.
+    #[test]
+    fn kinds_have_no_gaps() {
+        let is_known = |kind: u8| !matches!(Command::decode(&[kind]), Err(DecodeError::Kind(found)) if found == kind);
+        let next_free = (1..=u8::MAX).find(|kind| !is_known(*kind)).unwrap();
+        assert_eq!(next_free, kind::ALLOW_UNDO + 1);
+        assert!((next_free..=u8::MAX).all(|kind| !is_known(kind)) && !is_known(0));
+    }
+
+    /// The venue's commands, byte by byte.
     #[test]
     fn golden_venue_commands() {
-        let bytes = |command: VenueCommand| {
-            let mut buffer = [0; Command::ENCODED_LEN_MAX];
-            let len = Command::Venue(command).encode(&mut buffer);
-            buffer[..len].to_vec()
-        };
+        let bytes = |command: VenueCommand| bytes(&Command::Venue(command));
         let symbol = Symbol::new("AAPL").unwrap();
         let phase = Phase::OpeningAuction;
-        assert_eq!(bytes(VenueCommand::SetPhase(SetPhase { symbol, phase })), b"\x14AAPL    \x02");
+        assert_eq!(bytes(VenueCommand::SetPhase(SetPhase { symbol, phase })), b"\x0eAAPL    \x02");
         let change = InstrumentChange::StaticBand(50_000);
         assert_eq!(
             bytes(VenueCommand::ConfigureInstrument(ConfigureInstrument { symbol, change })),
-            b"\x15AAPL    \x04\x50\xc3\0\0\0\0\0\0"
+            b"\x0fAAPL    \x04\x50\xc3\0\0\0\0\0\0"
         );
         assert_eq!(
             bytes(VenueCommand::RemoveInstrument(RemoveInstrument { symbol })),
-            b"\x16AAPL    "
+            b"\x10AAPL    "
         );
         let scope = Scope { symbol, side: Some(Side::Sell), group_id: Some(7), ..Scope::ALL };
         assert_eq!(
             bytes(VenueCommand::SupervisoryCancel(scope)),
-            b"\x17\0\0    AAPL    S\x01\x07\0"
+            b"\x11\x01\0\0    AAPL    S\x07\0"
         );
         assert_eq!(
             bytes(VenueCommand::BlockEntry(BlockEntry { scope: Scope::ALL, blocked: true })),
-            b"\x18\0\0            \0\0\0\0\x01"
+            b"\x12\0\0\0            \0\x01"
         );
         let scope = Scope { symbol, account_id: AccountId(258), ..Scope::ALL };
         assert_eq!(
             bytes(VenueCommand::SupervisoryCancel(scope)),
-            b"\x2d\0\0    AAPL    \0\0\0\0\x02\x01\0\0"
-        );
-        assert_eq!(
-            bytes(VenueCommand::BlockEntry(BlockEntry { scope, blocked: true })),
-            b"\x2e\0\0    AAPL    \0\0\0\0\x02\x01\0\0\x01"
+            b"\x11\x02\0\0    AAPL    \0\x02\x01\0\0"
         );
         let (trade_id, reason) = (TradeId(9), BreakReason::Consent);
         assert_eq!(
             bytes(VenueCommand::BreakTrade(BreakTrade { trade_id, reason })),
-            b"\x19\x09\0\0\0\0\0\0\0C"
+            b"\x13\x09\0\0\0\0\0\0\0C"
         );
         let correct = CorrectTrade { trade_id, price: Price(1), quantity: Quantity(2), reason };
         assert_eq!(
             bytes(VenueCommand::CorrectTrade(correct)),
-            b"\x1a\x09\0\0\0\0\0\0\0\x01\0\0\0\0\0\0\0\x02\0\0\0\0\0\0\0C"
+            b"\x14\x09\0\0\0\0\0\0\0\x01\0\0\0\0\0\0\0\x02\0\0\0\0\0\0\0C"
         );
     }
 
-    /// The bytes of a stored command never change: an old journal must always replay.
+    const ENTER: EnterOrder = EnterOrder {
+        key: OrderKey { session_id: SessionId(1), channel: 0, user_ref_num: 7 },
+        side: Side::Buy,
+        order_type: OrderType::Limit,
+        time_in_force: TimeInForce::Day,
+        display: Display::Visible,
+        quantity: Quantity(100),
+        price: Price(1_503_400),
+        symbol: Symbol::BLANK,
+        attributes: OrderAttributes {
+            client_order_id: ClientOrderId::BLANK,
+            firm: Firm::BLANK,
+            capacity: Capacity::Other,
+            customer_type: CustomerType::SessionDefault,
+            group_id: 0,
+            shares_located: false,
+            locate_broker: Firm::BLANK,
+        },
+        conditions: Conditions::NONE,
+        instructions: Instructions::NONE,
+    };
+
+    /// A plain order takes 37 bytes, 51 with the client's id: what it does not say is not there.
     #[test]
     fn golden_enter_order() {
-        let command = Command::Enter(EnterOrder {
-            key: OrderKey { session_id: SessionId(1), channel: 0, user_ref_num: 7 },
-            side: Side::Buy,
-            order_type: OrderType::Limit,
-            time_in_force: TimeInForce::Day,
-            display: Display::Visible,
-            quantity: Quantity(100),
-            price: Price(1_503_400),
-            symbol: Symbol::new("AAPL").unwrap(),
-            attributes: OrderAttributes::default(),
-            conditions: Conditions::NONE,
-            instructions: Instructions::NONE,
-        });
-        let mut buffer = [0; Command::ENCODED_LEN_MAX];
-        let len = command.encode(&mut buffer);
-        let mut expected = std::vec![4, 1, 0, 0, 7, 0, 0, 0, b'B', b'L', b'0', b'Y'];
+        let mut order = EnterOrder { symbol: Symbol::new("AAPL").unwrap(), ..ENTER };
+        let mut expected = std::vec![5, 0, 1, 0, 0, 7, 0, 0, 0, b'B', b'L', b'0', b'Y'];
         expected.extend([100, 0, 0, 0, 0, 0, 0, 0, 0xa8, 0xf0, 0x16, 0, 0, 0, 0, 0]);
-        expected.extend(b"AAPL                  ");
-        expected.extend(b"    O ");
-        expected.extend([0, 0, 0]);
-        expected.extend(b"    ");
-        assert_eq!(&buffer[..len], &expected[..]);
+        expected.extend(b"AAPL    ");
+        assert_eq!(bytes(&Command::Enter(order)), expected);
+        order.attributes.client_order_id = ClientOrderId::new("mine").unwrap();
+        expected[1] = 1;
+        expected.extend(b"mine          ");
+        assert_eq!(bytes(&Command::Enter(order)), expected);
+        order.attributes.firm = Firm::new("FIRM").unwrap();
+        order.attributes.group_id = 258;
+        expected[1] = 3;
+        expected.extend(b"FIRMO \x02\x01\0    ");
+        assert_eq!(bytes(&Command::Enter(order)), expected);
+    }
+
+    /// A group that says nothing must not be there.
+    #[test]
+    fn an_empty_group_is_an_error() {
+        let mut order = bytes(&Command::Enter(ENTER));
+        order[1] = 1;
+        order.extend(b"              ");
+        assert_eq!(Command::decode(&order), Err(DecodeError::Field("flags")));
+        order[1] = 16;
+        assert_eq!(Command::decode(&order), Err(DecodeError::Field("flags")));
     }
 
     /// A command without fields is its kind.
     #[test]
     fn golden_time() {
-        let mut buffer = [0; Command::ENCODED_LEN_MAX];
-        let len = Command::Time.encode(&mut buffer);
-        assert_eq!(&buffer[..len], [40]);
+        assert_eq!(bytes(&Command::Time), [2]);
     }
 
-    /// Conditions follow what was there before, each kind in its own order of bytes.
+    /// The conditions of a session, an order and a replace.
     #[test]
     fn golden_conditions() {
-        let mut buffer = [0; Command::ENCODED_LEN_MAX];
         let add = Command::AddSession(AddSession {
             username: Text::new("USER01").unwrap(),
             firm: Text::new("FIRM").unwrap(),
             live_orders_max: 5,
             self_match_prevention: SelfMatchPrevention::DecrementBoth,
         });
-        let len = add.encode(&mut buffer);
-        assert_eq!(&buffer[..len], b"\x0dUSER01FIRM\x05\0\0\0D");
+        assert_eq!(bytes(&add), b"\x04USER01FIRM\x05\0\0\0D");
 
-        let key = OrderKey { session_id: SessionId(1), channel: 0, user_ref_num: 7 };
-        let enter = Command::Enter(EnterOrder {
-            key,
-            side: Side::Buy,
-            order_type: OrderType::Limit,
-            time_in_force: TimeInForce::ImmediateOrCancel,
-            display: Display::Hidden,
-            quantity: Quantity(100),
-            price: Price(1),
-            symbol: Symbol::new("AAPL").unwrap(),
-            attributes: OrderAttributes::default(),
-            conditions: Conditions {
-                self_match_prevention: SelfMatchPrevention::CancelOldestOfSessions,
-                self_match_group: Text::new("G1").unwrap(),
-                post_only: true,
-                minimum_quantity: Lots(258),
-            },
-            instructions: Instructions::NONE,
-        });
-        let len = enter.encode(&mut buffer);
-        assert_eq!((len, buffer[0], buffer[11]), (71, 14, b'N'));
-        assert_eq!(&buffer[63..len], b"oG1\x01\x02\x01\0\0");
-
-        let replace = |conditions| {
-            Command::Replace(ReplaceOrder {
-                original_user_ref_num: 6,
-                key,
-                terms: Some(ReplaceTerms {
-                    side: None,
-                    order_type: OrderType::Limit,
-                    time_in_force: TimeInForce::Day,
-                    display: Display::Visible,
-                    quantity: Quantity(100),
-                    price: Price(1),
-                    client_order_id: ClientOrderId::BLANK,
-                    shares_located: false,
-                    locate_broker: Firm::BLANK,
-                    conditions,
-                    instructions: None,
-                }),
-            })
+        let conditions = Conditions {
+            self_match_prevention: SelfMatchPrevention::CancelOldestOfSessions,
+            self_match_group: Text::new("G1").unwrap(),
+            post_only: true,
+            minimum_quantity: Lots(258),
         };
-        let changes = ConditionChanges { post_only: Some(false), ..ConditionChanges::NONE };
-        let len = replace(changes).encode(&mut buffer);
-        assert_eq!((len, buffer[0]), (60, 15));
-        assert_eq!(&buffer[51..len], b"\0\0\0N\0\0\0\0\0");
-        let len = replace(ConditionChanges::NONE).encode(&mut buffer);
-        assert_eq!((len, buffer[0]), (51, 5));
-    }
+        let enter = bytes(&Command::Enter(EnterOrder { conditions, ..ENTER }));
+        assert_eq!((enter.len(), enter[0], enter[1]), (45, 5, 4));
+        assert_eq!(&enter[37..], b"oG1\x01\x02\x01\0\0");
 
-    /// Instructions follow the conditions, which are written even where there are none.
-    #[test]
-    fn golden_instructions() {
-        let mut buffer = [0; Command::ENCODED_LEN_MAX];
-        let enter = Command::Enter(EnterOrder {
-            key: OrderKey { session_id: SessionId(1), channel: 0, user_ref_num: 7 },
-            side: Side::Sell,
-            order_type: OrderType::MarketToLimit,
-            time_in_force: TimeInForce::GoodTillTime,
+        let terms = ReplaceTerms {
+            side: None,
+            order_type: OrderType::Limit,
+            time_in_force: TimeInForce::Day,
             display: Display::Visible,
             quantity: Quantity(100),
-            price: Price(0),
-            symbol: Symbol::new("AAPL").unwrap(),
-            attributes: OrderAttributes::default(),
-            conditions: Conditions::NONE,
-            instructions: Instructions {
-                pricing: Pricing::TrailingStop,
-                all_or_none: true,
-                slide: false,
-                trigger: Ticks(1),
-                offset: -2,
-                shown_quantity: Lots(3),
-                shown_range: Lots(4),
-                expires_s: 5,
-                parent: 6,
-                partner: 7,
-            },
-        });
-        let len = enter.encode(&mut buffer);
-        assert_eq!((len, buffer[0], buffer[9], buffer[10]), (102, 17, b'K', b'6'));
-        assert_eq!(&buffer[63..71], b"*  \0\0\0\0\0");
-        assert_eq!(&buffer[71..82], b"F\x01\0\x01\0\0\0\xfe\xff\xff\xff");
-        assert_eq!(&buffer[82..len], b"\x03\0\0\0\x04\0\0\0\x05\0\0\0\x06\0\0\0\x07\0\0\0");
+            price: Price(1),
+            client_order_id: ClientOrderId::BLANK,
+            shares_located: false,
+            locate_broker: Firm::BLANK,
+            conditions: ConditionChanges::NONE,
+            instructions: None,
+        };
+        let replace = |terms| {
+            let (original_user_ref_num, key) = (6, ENTER.key);
+            bytes(&Command::Replace(ReplaceOrder { original_user_ref_num, key, terms }))
+        };
+        assert_eq!(replace(None), b"\x06\0\x06\0\0\0\x01\0\0\x07\0\0\0");
+        let plain = replace(Some(terms));
+        assert_eq!((plain.len(), plain[0], plain[1]), (33, 6, 16));
+        let conditions = ConditionChanges {
+            post_only: Some(false),
+            minimum_quantity: Some(Lots(3)),
+            ..ConditionChanges::NONE
+        };
+        let changed = replace(Some(ReplaceTerms { conditions, ..terms }));
+        assert_eq!((changed[1], &changed[33..]), (20, &b"\x0c\x03\0\0\0"[..]));
+        let located = replace(Some(ReplaceTerms { shares_located: true, ..terms }));
+        assert_eq!((located[1], &located[33..]), (18, &b"\x01    "[..]));
+    }
+
+    /// Instructions come last.
+    #[test]
+    fn golden_instructions() {
+        let instructions = Instructions {
+            pricing: Pricing::TrailingStop,
+            all_or_none: true,
+            slide: false,
+            trigger: Ticks(1),
+            offset: -2,
+            shown_quantity: Lots(3),
+            shown_range: Lots(4),
+            expires_s: 5,
+            parent: 6,
+            partner: 7,
+        };
+        let enter = bytes(&Command::Enter(EnterOrder { instructions, ..ENTER }));
+        assert_eq!((enter.len(), enter[0], enter[1]), (68, 5, 8));
+        assert_eq!(&enter[37..48], b"F\x01\0\x01\0\0\0\xfe\xff\xff\xff");
+        assert_eq!(&enter[48..], b"\x03\0\0\0\x04\0\0\0\x05\0\0\0\x06\0\0\0\x07\0\0\0");
     }
 }

@@ -30,10 +30,11 @@ mod venue;
 mod reject;
 mod event;
 mod input;
+pub mod bytes;
 mod codec;
 
 pub use amount::Amount;
-pub use codec::DecodeError;
+pub use bytes::DecodeError;
 pub use command::{
     AccountQuery, AddInstrument, AddSession, CancelOnDisconnect, CancelOrder, Command, EnterOrder,
     EntrySwitch, MassCancel, ModifyOrder, OrderKey, RefusedOrder, ReplaceOrder, ReplaceTerms,

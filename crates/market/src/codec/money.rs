@@ -1,196 +1,152 @@
 //! The commands about money as bytes.
 
-use super::{DecodeError, Reader, Writer};
+use super::{Writer, kind};
 use crate::{
-    AccountId, AccountSetting, AddAccount, AddAsset, AssetId, AssignSession, Deposit, MoneyClass,
-    MoneyCommand, MoneyTerms, MoveIn, MoveOut, Quantity, SessionId, SetAccount, SetFees, SetTerms,
-    ShardId, StopAccount, Transfer, Units, Withdraw,
+    AccountSetting, AddAccount, AddAsset, AssignSession, Deposit, MoneyCommand, MoveIn, MoveOut,
+    SetAccount, SetFees, SetTerms, ShardId, StopAccount, Transfer, Withdraw,
+    bytes::{ByteReader, ByteWriter, DecodeError},
 };
 
-const ADD_ASSET: u8 = 30;
-const ADD_ACCOUNT: u8 = 31;
-const ASSIGN_SESSION: u8 = 32;
-const SET_TERMS: u8 = 33;
-const SET_FEES: u8 = 34;
-const SET_ACCOUNT: u8 = 35;
-const STOP_ACCOUNT: u8 = 36;
-const DEPOSIT: u8 = 37;
-const WITHDRAW: u8 = 38;
-const TRANSFER: u8 = 39;
-const MOVE_OUT: u8 = 60;
-const MOVE_IN: u8 = 61;
-const ALLOW_UNDO: u8 = 62;
-
 impl Writer<'_> {
-    fn units(&mut self, units: Units) {
-        self.put(&units.get().to_le_bytes());
-    }
-
     pub(super) fn money(&mut self, command: &MoneyCommand) {
         match command {
             MoneyCommand::AddAsset(add) => {
-                self.u8(ADD_ASSET);
+                self.u8(kind::ADD_ASSET);
                 self.text(&add.name);
                 self.u8(add.decimals);
             }
             MoneyCommand::AddAccount(add) => {
-                self.u8(ADD_ACCOUNT);
+                self.u8(kind::ADD_ACCOUNT);
                 self.text(&add.name);
             }
             MoneyCommand::AssignSession(assign) => {
-                self.u8(ASSIGN_SESSION);
+                self.u8(kind::ASSIGN_SESSION);
                 self.u16(assign.session_id.0);
                 self.u32(assign.account_id.0);
             }
             MoneyCommand::SetTerms(set) => {
-                self.u8(SET_TERMS);
+                self.u8(kind::SET_TERMS);
                 self.text(&set.symbol);
-                self.u8(set.terms.class.code());
-                self.u16(set.terms.base.0);
-                self.u16(set.terms.quote.0);
-                self.u64(set.terms.base_units);
-                self.u64(set.terms.quote_numerator);
-                self.u64(set.terms.quote_denominator);
-                self.u64(set.terms.quantity_max.0);
+                self.money_terms(&set.terms);
             }
             MoneyCommand::SetFees(set) => {
-                self.u8(SET_FEES);
+                self.u8(kind::SET_FEES);
                 self.u8(set.tier);
-                self.put(&set.maker_ppm.to_le_bytes());
+                self.i32(set.maker_ppm);
                 self.u32(set.taker_ppm);
             }
             MoneyCommand::SetAccount(set) => {
-                self.u8(SET_ACCOUNT);
+                self.u8(kind::SET_ACCOUNT);
                 self.u32(set.account_id.0);
                 self.u8(set.setting.code());
                 self.u16(set.asset_id.0);
                 self.units(set.value);
             }
             MoneyCommand::StopAccount(stop) => {
-                self.u8(STOP_ACCOUNT);
+                self.u8(kind::STOP_ACCOUNT);
                 self.u32(stop.account_id.0);
-                self.u8(u8::from(stop.stopped));
+                self.flag(stop.stopped);
             }
             MoneyCommand::Deposit(deposit) => {
-                self.u8(DEPOSIT);
+                self.u8(kind::DEPOSIT);
                 self.u32(deposit.account_id.0);
                 self.u16(deposit.asset_id.0);
                 self.units(deposit.amount);
             }
             MoneyCommand::Withdraw(withdraw) => {
-                self.u8(WITHDRAW);
+                self.u8(kind::WITHDRAW);
                 self.u32(withdraw.account_id.0);
                 self.u16(withdraw.asset_id.0);
                 self.units(withdraw.amount);
             }
             MoneyCommand::Transfer(transfer) => {
-                self.u8(TRANSFER);
+                self.u8(kind::TRANSFER);
                 self.u32(transfer.from.0);
                 self.u32(transfer.to.0);
                 self.u16(transfer.asset_id.0);
                 self.units(transfer.amount);
             }
             MoneyCommand::MoveOut(out) => {
-                self.u8(MOVE_OUT);
+                self.u8(kind::MOVE_OUT);
                 self.u32(out.account_id.0);
                 self.u16(out.asset_id.0);
                 self.units(out.amount);
                 self.u16(out.to.0);
             }
             MoneyCommand::MoveIn(come) => {
-                self.u8(MOVE_IN);
+                self.u8(kind::MOVE_IN);
                 self.u32(come.account_id.0);
                 self.u16(come.asset_id.0);
                 self.units(come.amount);
                 self.u16(come.from.0);
                 self.u64(come.number);
             }
-            MoneyCommand::AllowUndo => self.u8(ALLOW_UNDO),
+            MoneyCommand::AllowUndo => self.u8(kind::ALLOW_UNDO),
         }
     }
 }
 
-impl Reader<'_> {
-    fn account_id(&mut self) -> Result<AccountId, DecodeError> {
-        self.u32().map(AccountId)
-    }
-
-    fn asset_id(&mut self) -> Result<AssetId, DecodeError> {
-        self.u16().map(AssetId)
-    }
-
-    fn units(&mut self) -> Result<Units, DecodeError> {
-        self.take().map(u128::from_le_bytes).map(Units::new)
-    }
-
+impl ByteReader<'_> {
     /// A command about money of this kind, if it is one of these.
     pub(super) fn money(&mut self, kind: u8) -> Result<MoneyCommand, DecodeError> {
         Ok(match kind {
-            ADD_ASSET => {
+            kind::ADD_ASSET => {
                 MoneyCommand::AddAsset(AddAsset { name: self.text("name")?, decimals: self.u8()? })
             }
-            ADD_ACCOUNT => MoneyCommand::AddAccount(AddAccount { name: self.text("name")? }),
-            ASSIGN_SESSION => MoneyCommand::AssignSession(AssignSession {
-                session_id: SessionId(self.u16()?),
+            kind::ADD_ACCOUNT => MoneyCommand::AddAccount(AddAccount { name: self.text("name")? }),
+            kind::ASSIGN_SESSION => MoneyCommand::AssignSession(AssignSession {
+                session_id: self.session_id()?,
                 account_id: self.account_id()?,
             }),
-            SET_TERMS => MoneyCommand::SetTerms(SetTerms {
+            kind::SET_TERMS => MoneyCommand::SetTerms(SetTerms {
                 symbol: self.text("symbol")?,
-                terms: MoneyTerms {
-                    class: self.code("money class", MoneyClass::from_code)?,
-                    base: self.asset_id()?,
-                    quote: self.asset_id()?,
-                    base_units: self.u64()?,
-                    quote_numerator: self.u64()?,
-                    quote_denominator: self.u64()?,
-                    quantity_max: Quantity(self.u64()?),
-                },
+                terms: self.money_terms()?,
             }),
-            SET_FEES => MoneyCommand::SetFees(SetFees {
+            kind::SET_FEES => MoneyCommand::SetFees(SetFees {
                 tier: self.u8()?,
-                maker_ppm: i32::from_le_bytes(self.take()?),
+                maker_ppm: self.i32()?,
                 taker_ppm: self.u32()?,
             }),
-            SET_ACCOUNT => MoneyCommand::SetAccount(SetAccount {
+            kind::SET_ACCOUNT => MoneyCommand::SetAccount(SetAccount {
                 account_id: self.account_id()?,
                 setting: self.code("account setting", AccountSetting::from_code)?,
                 asset_id: self.asset_id()?,
                 value: self.units()?,
             }),
-            STOP_ACCOUNT => MoneyCommand::StopAccount(StopAccount {
+            kind::STOP_ACCOUNT => MoneyCommand::StopAccount(StopAccount {
                 account_id: self.account_id()?,
                 stopped: self.flag("stopped")?,
             }),
-            DEPOSIT => MoneyCommand::Deposit(Deposit {
+            kind::DEPOSIT => MoneyCommand::Deposit(Deposit {
                 account_id: self.account_id()?,
                 asset_id: self.asset_id()?,
                 amount: self.units()?,
             }),
-            WITHDRAW => MoneyCommand::Withdraw(Withdraw {
+            kind::WITHDRAW => MoneyCommand::Withdraw(Withdraw {
                 account_id: self.account_id()?,
                 asset_id: self.asset_id()?,
                 amount: self.units()?,
             }),
-            TRANSFER => MoneyCommand::Transfer(Transfer {
+            kind::TRANSFER => MoneyCommand::Transfer(Transfer {
                 from: self.account_id()?,
                 to: self.account_id()?,
                 asset_id: self.asset_id()?,
                 amount: self.units()?,
             }),
-            MOVE_OUT => MoneyCommand::MoveOut(MoveOut {
+            kind::MOVE_OUT => MoneyCommand::MoveOut(MoveOut {
                 account_id: self.account_id()?,
                 asset_id: self.asset_id()?,
                 amount: self.units()?,
                 to: ShardId(self.u16()?),
             }),
-            MOVE_IN => MoneyCommand::MoveIn(MoveIn {
+            kind::MOVE_IN => MoneyCommand::MoveIn(MoveIn {
                 account_id: self.account_id()?,
                 asset_id: self.asset_id()?,
                 amount: self.units()?,
                 from: ShardId(self.u16()?),
                 number: self.u64()?,
             }),
-            ALLOW_UNDO => MoneyCommand::AllowUndo,
+            kind::ALLOW_UNDO => MoneyCommand::AllowUndo,
             kind => return Err(DecodeError::Kind(kind)),
         })
     }
@@ -199,7 +155,10 @@ impl Reader<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Command, Symbol, Text};
+    use crate::{
+        AccountId, AssetId, Command, MoneyClass, MoneyTerms, Quantity, SessionId, Symbol, Text,
+        Units,
+    };
 
     /// The commands about money, byte by byte.
     #[test]
@@ -212,10 +171,10 @@ mod tests {
         let (account_id, asset_id) = (AccountId(0x0102), AssetId(3));
         let amount = Units::new((5 << 64) + 4);
         let name = Text::new("USDT").unwrap();
-        check(MoneyCommand::AddAsset(AddAsset { name, decimals: 6 }), b"\x1eUSDT    \x06");
-        check(MoneyCommand::AddAccount(AddAccount { name }), b"\x1fUSDT    ");
+        check(MoneyCommand::AddAsset(AddAsset { name, decimals: 6 }), b"\x15USDT    \x06");
+        check(MoneyCommand::AddAccount(AddAccount { name }), b"\x16USDT    ");
         let assign = AssignSession { session_id: SessionId(7), account_id };
-        check(MoneyCommand::AssignSession(assign), b"\x20\x07\0\x02\x01\0\0");
+        check(MoneyCommand::AssignSession(assign), b"\x17\x07\0\x02\x01\0\0");
         let terms = MoneyTerms {
             class: MoneyClass::Cash,
             base: AssetId(1),
@@ -227,32 +186,32 @@ mod tests {
         };
         check(
             MoneyCommand::SetTerms(SetTerms { symbol: Symbol::new("BTC").unwrap(), terms }),
-            b"\x21BTC     C\x01\0\x02\0\x03\0\0\0\0\0\0\0\x04\0\0\0\0\0\0\0\x05\0\0\0\0\0\0\0\x06\0\0\0\0\0\0\0",
+            b"\x18BTC     C\x01\0\x02\0\x03\0\0\0\0\0\0\0\x04\0\0\0\0\0\0\0\x05\0\0\0\0\0\0\0\x06\0\0\0\0\0\0\0",
         );
         let fees = SetFees { tier: 1, maker_ppm: -2, taker_ppm: 3 };
-        check(MoneyCommand::SetFees(fees), b"\x22\x01\xfe\xff\xff\xff\x03\0\0\0");
+        check(MoneyCommand::SetFees(fees), b"\x19\x01\xfe\xff\xff\xff\x03\0\0\0");
         let setting = AccountSetting::ShortMax;
         check(
             MoneyCommand::SetAccount(SetAccount { account_id, setting, asset_id, value: amount }),
-            b"\x23\x02\x01\0\0S\x03\0\x04\0\0\0\0\0\0\0\x05\0\0\0\0\0\0\0",
+            b"\x1a\x02\x01\0\0S\x03\0\x04\0\0\0\0\0\0\0\x05\0\0\0\0\0\0\0",
         );
         let stop = StopAccount { account_id, stopped: true };
-        check(MoneyCommand::StopAccount(stop), b"\x24\x02\x01\0\0\x01");
+        check(MoneyCommand::StopAccount(stop), b"\x1b\x02\x01\0\0\x01");
         let moved = b"\x02\x01\0\0\x03\0\x04\0\0\0\0\0\0\0\x05\0\0\0\0\0\0\0";
         let deposit = Deposit { account_id, asset_id, amount };
-        check(MoneyCommand::Deposit(deposit), &[&[0x25], &moved[..]].concat());
+        check(MoneyCommand::Deposit(deposit), &[&[28], &moved[..]].concat());
         let withdraw = Withdraw { account_id, asset_id, amount };
-        check(MoneyCommand::Withdraw(withdraw), &[&[0x26], &moved[..]].concat());
+        check(MoneyCommand::Withdraw(withdraw), &[&[29], &moved[..]].concat());
         let transfer = Transfer { from: account_id, to: AccountId(9), asset_id, amount };
         check(
             MoneyCommand::Transfer(transfer),
-            b"\x27\x02\x01\0\0\x09\0\0\0\x03\0\x04\0\0\0\0\0\0\0\x05\0\0\0\0\0\0\0",
+            b"\x1e\x02\x01\0\0\x09\0\0\0\x03\0\x04\0\0\0\0\0\0\0\x05\0\0\0\0\0\0\0",
         );
         let out = MoveOut { account_id, asset_id, amount, to: ShardId(2) };
-        check(MoneyCommand::MoveOut(out), &[&[0x3c], &moved[..], b"\x02\0"].concat());
+        check(MoneyCommand::MoveOut(out), &[&[31], &moved[..], b"\x02\0"].concat());
         let arrival = MoveIn { account_id, asset_id, amount, from: ShardId(2), number: 7 };
         let tail = b"\x02\0\x07\0\0\0\0\0\0\0";
-        check(MoneyCommand::MoveIn(arrival), &[&[0x3d], &moved[..], tail].concat());
-        check(MoneyCommand::AllowUndo, b"\x3e");
+        check(MoneyCommand::MoveIn(arrival), &[&[32], &moved[..], tail].concat());
+        check(MoneyCommand::AllowUndo, b"\x21");
     }
 }

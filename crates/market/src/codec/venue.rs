@@ -1,21 +1,11 @@
 //! The venue's own commands as bytes.
 
-use super::{DecodeError, Reader, Writer};
+use super::{Writer, kind};
 use crate::{
-    AccountId, Allocation, BlockEntry, BreakReason, BreakTrade, ConfigureInstrument, CorrectTrade,
-    InstrumentChange, Phase, Price, Quantity, RemoveInstrument, Scope, SessionId, SetPhase, Side,
-    TradeId, VenueCommand,
+    Allocation, BlockEntry, BreakReason, BreakTrade, ConfigureInstrument, CorrectTrade,
+    InstrumentChange, Phase, Price, Quantity, RemoveInstrument, SetPhase, TradeId, VenueCommand,
+    bytes::{ByteReader, ByteWriter, DecodeError},
 };
-
-pub(super) const SET_PHASE: u8 = 20;
-const CONFIGURE_INSTRUMENT: u8 = 21;
-const REMOVE_INSTRUMENT: u8 = 22;
-const SUPERVISORY_CANCEL: u8 = 23;
-const BLOCK_ENTRY: u8 = 24;
-const BREAK_TRADE: u8 = 25;
-pub(super) const CORRECT_TRADE: u8 = 26;
-pub(super) const SUPERVISORY_CANCEL_OF_ACCOUNT: u8 = 45;
-pub(super) const BLOCK_ENTRY_OF_ACCOUNT: u8 = 46;
 
 const PRICE_INCREMENT: u8 = 1;
 const ROUND_LOT: u8 = 2;
@@ -33,60 +23,42 @@ impl Writer<'_> {
     pub(super) fn venue(&mut self, command: &VenueCommand) {
         match command {
             VenueCommand::SetPhase(set) => {
-                self.u8(SET_PHASE);
+                self.u8(kind::SET_PHASE);
                 self.text(&set.symbol);
                 self.u8(set.phase.code());
             }
             VenueCommand::ConfigureInstrument(configure) => {
-                self.u8(CONFIGURE_INSTRUMENT);
+                self.u8(kind::CONFIGURE_INSTRUMENT);
                 self.text(&configure.symbol);
                 let (property, value) = property_and_value(&configure.change);
                 self.u8(property);
                 self.u64(value);
             }
             VenueCommand::RemoveInstrument(remove) => {
-                self.u8(REMOVE_INSTRUMENT);
+                self.u8(kind::REMOVE_INSTRUMENT);
                 self.text(&remove.symbol);
             }
             VenueCommand::SupervisoryCancel(scope) => {
-                self.u8(match scope.account_id {
-                    AccountId::VENUE => SUPERVISORY_CANCEL,
-                    _ => SUPERVISORY_CANCEL_OF_ACCOUNT,
-                });
+                self.u8(kind::SUPERVISORY_CANCEL);
                 self.scope(scope);
             }
             VenueCommand::BlockEntry(block) => {
-                self.u8(match block.scope.account_id {
-                    AccountId::VENUE => BLOCK_ENTRY,
-                    _ => BLOCK_ENTRY_OF_ACCOUNT,
-                });
+                self.u8(kind::BLOCK_ENTRY);
                 self.scope(&block.scope);
-                self.u8(u8::from(block.blocked));
+                self.flag(block.blocked);
             }
             VenueCommand::BreakTrade(broken) => {
-                self.u8(BREAK_TRADE);
+                self.u8(kind::BREAK_TRADE);
                 self.u64(broken.trade_id.0);
                 self.u8(broken.reason.code());
             }
             VenueCommand::CorrectTrade(correct) => {
-                self.u8(CORRECT_TRADE);
+                self.u8(kind::CORRECT_TRADE);
                 self.u64(correct.trade_id.0);
                 self.u64(correct.price.0);
                 self.u64(correct.quantity.0);
                 self.u8(correct.reason.code());
             }
-        }
-    }
-
-    fn scope(&mut self, scope: &Scope) {
-        self.u16(scope.session_id.0);
-        self.text(&scope.firm);
-        self.text(&scope.symbol);
-        self.u8(scope.side.map_or(0, Side::code));
-        self.u8(u8::from(scope.group_id.is_some()));
-        self.u16(scope.group_id.unwrap_or(0));
-        if scope.account_id != AccountId::VENUE {
-            self.u32(scope.account_id.0);
         }
     }
 }
@@ -107,64 +79,38 @@ fn property_and_value(change: &InstrumentChange) -> (u8, u64) {
     }
 }
 
-impl Reader<'_> {
-    pub(super) fn venue(&mut self, kind: u8) -> Result<VenueCommand, DecodeError> {
-        Ok(match kind {
-            SET_PHASE => VenueCommand::SetPhase(SetPhase {
+impl ByteReader<'_> {
+    /// The venue's command of this kind; `None` if the kind is none of these.
+    pub(super) fn venue(&mut self, kind: u8) -> Result<Option<VenueCommand>, DecodeError> {
+        Ok(Some(match kind {
+            kind::SET_PHASE => VenueCommand::SetPhase(SetPhase {
                 symbol: self.text("symbol")?,
                 phase: self.code("phase", Phase::from_code)?,
             }),
-            CONFIGURE_INSTRUMENT => VenueCommand::ConfigureInstrument(ConfigureInstrument {
+            kind::CONFIGURE_INSTRUMENT => VenueCommand::ConfigureInstrument(ConfigureInstrument {
                 symbol: self.text("symbol")?,
                 change: self.instrument_change()?,
             }),
-            REMOVE_INSTRUMENT => {
+            kind::REMOVE_INSTRUMENT => {
                 VenueCommand::RemoveInstrument(RemoveInstrument { symbol: self.text("symbol")? })
             }
-            SUPERVISORY_CANCEL => VenueCommand::SupervisoryCancel(self.scope()?),
-            SUPERVISORY_CANCEL_OF_ACCOUNT => {
-                VenueCommand::SupervisoryCancel(self.scope_of_account()?)
-            }
-            BLOCK_ENTRY => VenueCommand::BlockEntry(BlockEntry {
+            kind::SUPERVISORY_CANCEL => VenueCommand::SupervisoryCancel(self.scope()?),
+            kind::BLOCK_ENTRY => VenueCommand::BlockEntry(BlockEntry {
                 scope: self.scope()?,
                 blocked: self.flag("blocked")?,
             }),
-            BLOCK_ENTRY_OF_ACCOUNT => VenueCommand::BlockEntry(BlockEntry {
-                scope: self.scope_of_account()?,
-                blocked: self.flag("blocked")?,
-            }),
-            BREAK_TRADE => VenueCommand::BreakTrade(BreakTrade {
+            kind::BREAK_TRADE => VenueCommand::BreakTrade(BreakTrade {
                 trade_id: TradeId(self.u64()?),
                 reason: self.code("break reason", BreakReason::from_code)?,
             }),
-            CORRECT_TRADE => VenueCommand::CorrectTrade(CorrectTrade {
+            kind::CORRECT_TRADE => VenueCommand::CorrectTrade(CorrectTrade {
                 trade_id: TradeId(self.u64()?),
                 price: Price(self.u64()?),
                 quantity: Quantity(self.u64()?),
                 reason: self.code("break reason", BreakReason::from_code)?,
             }),
-            kind => return Err(DecodeError::Kind(kind)),
-        })
-    }
-
-    fn scope(&mut self) -> Result<Scope, DecodeError> {
-        Ok(Scope {
-            session_id: SessionId(self.u16()?),
-            firm: self.text("firm")?,
-            symbol: self.text("symbol")?,
-            side: self.side_or_none()?,
-            group_id: self.group_or_none()?,
-            account_id: AccountId::VENUE,
-        })
-    }
-
-    /// One that names an account.
-    fn scope_of_account(&mut self) -> Result<Scope, DecodeError> {
-        let scope = self.scope()?;
-        match AccountId(self.u32()?) {
-            AccountId::VENUE => Err(DecodeError::Field("account")),
-            account_id => Ok(Scope { account_id, ..scope }),
-        }
+            _ => return Ok(None),
+        }))
     }
 
     fn instrument_change(&mut self) -> Result<InstrumentChange, DecodeError> {
