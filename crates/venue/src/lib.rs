@@ -16,7 +16,6 @@ pub mod sockets;
 pub mod running;
 pub mod note;
 pub mod recovery;
-pub mod remote;
 pub mod snapshot;
 pub mod shadow;
 pub mod ledger;

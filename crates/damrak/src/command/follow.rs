@@ -19,8 +19,7 @@ use signal_hook::consts::{SIGINT, SIGTERM};
 
 use super::output::{grouped, price, print_json, print_line};
 use venue::{
-    clock::SystemClock, config::Span, failure::Failure, remote::RemoteFolder, shadow::Shadow,
-    stage::Checkpoint,
+    clock::SystemClock, config::Span, failure::Failure, shadow::Shadow, stage::Checkpoint,
 };
 
 /// How long it sleeps when the journal has nothing new.
@@ -42,11 +41,9 @@ const HISTORY_BYTES: usize = 1 << 20;
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  echo 'book AAPL' | damrak follow damrak-data\n  \
                         damrak follow damrak-data --status 1s\n  \
-                        damrak follow demo-out/journal --status 250ms --for 10s --json\n  \
-                        damrak follow tcp://192.0.2.1:26480 --status 1s")]
+                        damrak follow demo-out/journal --status 250ms --for 10s --json")]
 pub struct Arguments {
-    /// The folder of the journal; it need not be there yet. Or `tcp://ADDRESS:PORT`, where `damrak
-    /// journal share` shares that of another machine.
+    /// The folder of the journal; it need not be there yet.
     directory: PathBuf,
     /// Print a line of figures this often, and go on when standard input ends.
     #[arg(long, value_name = "TIME")]
@@ -71,11 +68,11 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
             .and_then(|_| signal_hook::flag::register(signal, Arc::clone(&stop)))
             .map_err(|error| Failure::environment(format!("cannot catch signals: {error}")))?;
     }
-    let folder = folder(arguments)?;
+    let folder = Folder::new(&arguments.directory);
     let mut shadow = if arguments.from_the_first {
-        Shadow::from_the_first(&*folder, HISTORY_BYTES)
+        Shadow::from_the_first(&folder, HISTORY_BYTES)
     } else {
-        Shadow::begin(&*folder, &mut *folder.second(), u64::MAX, HISTORY_BYTES)?
+        Shadow::begin(&folder, &mut *folder.second(), u64::MAX, HISTORY_BYTES)?
     };
     for error in shadow.passed_over() {
         eprintln!("note: {error}");
@@ -111,21 +108,6 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
         thread::sleep(PAUSE);
     }
     Ok(())
-}
-
-fn folder(arguments: &Arguments) -> Result<Box<dyn Storage>, Failure> {
-    let Some(address) = arguments.directory.to_str().and_then(|text| text.strip_prefix("tcp://"))
-    else {
-        return Ok(Box::new(Folder::new(&arguments.directory)));
-    };
-    let address = address
-        .parse()
-        .map_err(|_| Failure::usage(format!("{address:?} is not an address and a port")))?;
-    let remote = RemoteFolder::connect(address).map_err(|error| {
-        Failure::environment(format!("cannot follow tcp://{address}: {error}"))
-            .hint("there, `damrak journal share FOLDER --address` shares a journal")
-    })?;
-    Ok(Box::new(remote))
 }
 
 /// The lines of standard input, as they come.

@@ -2,7 +2,6 @@ mod cut;
 mod export;
 mod inspect;
 mod replay;
-mod share;
 
 use std::path::PathBuf;
 
@@ -29,7 +28,6 @@ enum Verb {
     Replay(replay::Replay),
     Export(export::Export),
     Cut(cut::Cut),
-    Share(share::Share),
 }
 
 /// Read a whole journal, replay it through the core and print what it comes to.
@@ -56,7 +54,6 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
         Verb::Replay(arguments) => replay::run(arguments),
         Verb::Export(arguments) => export::run(arguments),
         Verb::Cut(arguments) => cut::run(arguments),
-        Verb::Share(arguments) => share::run(arguments),
     }
 }
 
