@@ -1,16 +1,24 @@
-//! Memory for what grows with the orders: in pages of 2 MiB, which are there before they are used.
+//! A global allocator that takes large and cache-aligned blocks from huge pages of 2 MiB, and has
+//! them written to by a thread of its own before they are needed.
 //!
-//! The allocator of the system gives pages of 4 KiB, each when it is first written. So who takes 2 MiB
-//! waits for the kernel five hundred times, and with ten million orders each look at one of them
-//! misses the table of pages as well as the caches. Pieces of 32 KiB and more, and all that begin
-//! with a cache line, therefore come from one range of addresses, for which large pages are asked,
-//! and which a thread of its own writes to [ahead of those who take from it](keep_ready).
+//! The system's allocator gives pages of 4 KiB, each when it is first written: 2 MiB cost five
+//! hundred page faults, and with ten million orders nearly each access misses the TLB. So blocks of
+//! 32 KiB to 8 MiB, and all smaller blocks aligned to a cache line, come from one reserved address
+//! range backed by huge pages. [`keep_ready`] starts the thread that populates the range ahead of
+//! its use. Everything else, and everything where the range cannot be reserved, comes from the
+//! system's allocator. Only speed depends on any of this.
 //!
-//! Whatever else is asked for, and everything where the system has no such range, comes from the
-//! allocator of the system. Only time depends on it.
+//! Sizes are rounded up to quarters of a power of two, which wastes at most a fifth of a large
+//! block. Freed blocks go to a free list per size; they are never joined, and never returned to the
+//! system.
 //!
-//! What is given back waits for who takes as much again; it is neither joined nor returned. Sizes go
-//! by quarters of a power of two, so no more than a fifth of a large piece is not used.
+//! Invariant: a block is either with one caller or in one free list or span, and a new block from
+//! the untouched part of the range is all zeros.
+//!
+//! Registry crates that were considered: `talc` and `dlmalloc` (pure Rust, well kept) manage memory
+//! that somebody else maps, and give no mark up to which to populate it; `lgalloc` pools huge pages
+//! by size, but by calls of its own, not as a global allocator; `hugealloc`, `hugepage-rs` and
+//! `numalloc` are at 0.1, `ferroc` is a prerelease; mimalloc and tcmalloc build C or C++.
 
 use std::{
     alloc::{GlobalAlloc, Layout, System},
@@ -24,31 +32,31 @@ use std::{
 
 use crate::check;
 
-/// Addresses of the range. They cost nothing until they are written to.
+/// Bytes of the address range, 256 GiB. Addresses cost nothing until they are written to.
 const RANGE: usize = 256 << 30;
 
-/// A large page, of most processors.
+/// Bytes of a huge page on most processors.
 const PAGE: usize = 2 << 20;
 
-/// So much is written to ahead of those who take.
+/// Bytes that are populated beyond what was taken.
 const READY: usize = 32 << 20;
 
-/// What begins with a cache line is of the range, if it is of one or more.
+/// Bytes of a cache line. Blocks with exactly this alignment come from the range, however small.
 const LINE: usize = 64;
 
-/// So large is of the range, wherever it begins.
+/// Blocks of so many bytes come from the range, whatever their alignment up to 4 KiB.
 const LARGE: usize = 32 << 10;
 
-/// What is larger is not: it is taken once, by who starts something.
+/// Larger blocks do not: they are allocated once, at a start.
 const LARGEST: usize = 8 << 20;
 
-/// What large pieces begin with.
+/// The alignment of large blocks, in bytes.
 const LARGE_ALIGNMENT: usize = 4096;
 
-/// Pieces that are not large are cut from spans, so that those of one size lie side by side.
+/// Bytes of a span. Small blocks are cut from spans, so that those of one size lie side by side.
 const SPAN: usize = 64 << 10;
 
-/// Four for each doubling from 32 bytes to [`LARGEST`].
+/// Size classes: four for each doubling from 32 bytes to [`LARGEST`].
 const CLASSES: usize = 72;
 
 const _: () = assert!(Class::of_len(LARGEST).index == CLASSES - 1);
@@ -60,7 +68,7 @@ pub struct Allocator;
 /// The first address of the range; null before it is asked for, and where there is none.
 static BASE: AtomicPtr<u8> = AtomicPtr::new(ptr::null_mut());
 
-/// So much of the range was ever taken. Changes only while [`PIECES`] is locked.
+/// Bytes of the range that were ever taken. Changes only while [`PIECES`] is locked.
 static TAKEN: AtomicUsize = AtomicUsize::new(0);
 
 static PIECES: Mutex<Pieces> = Mutex::new(Pieces {
@@ -69,16 +77,16 @@ static PIECES: Mutex<Pieces> = Mutex::new(Pieces {
     spans: [Span { next: 0, end: 0 }; CLASSES],
 });
 
-/// The thread that writes ahead, once there is one.
+/// The thread that populates the range, once there is one.
 static KEEPER: OnceLock<Thread> = OnceLock::new();
 
-/// What of the range is in use by none. Places are counted from its first address.
+/// The free part of the range. A place is an offset in bytes from its first address.
 struct Pieces {
-    /// True once the system was asked for the range.
+    /// True once the range was requested from the system.
     is_asked: bool,
-    /// By class: the piece given back last, in which the place of the next stands.
+    /// By class: the block freed last, whose first bytes hold the place of the one before.
     free: [Option<usize>; CLASSES],
-    /// By class: where the next small piece is cut.
+    /// By class: where the next small block is cut.
     spans: [Span; CLASSES],
 }
 
@@ -88,7 +96,7 @@ struct Span {
     end: usize,
 }
 
-/// All pieces of a length, rounded up.
+/// A size class: all blocks of one rounded length.
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct Class {
     len: usize,
@@ -96,7 +104,7 @@ struct Class {
 }
 
 impl Class {
-    /// The class of what has this layout; `None` if that is not of the range.
+    /// The class of a layout; `None` if the system's allocator serves it.
     #[inline]
     fn of(layout: Layout) -> Option<Self> {
         let (len, alignment) = (layout.size(), layout.align());
@@ -105,7 +113,7 @@ impl Class {
         (is_large || is_line).then(|| Self::of_len(len))
     }
 
-    /// Whole lines, in quarters of a power of two.
+    /// The class of a length in bytes: whole cache lines, in quarters of a power of two.
     const fn of_len(len: usize) -> Self {
         let len = if len < LINE { LINE } else { len };
         let doubling = (len - 1).ilog2();
@@ -119,16 +127,16 @@ impl Class {
 
 impl Pieces {
     fn lock() -> MutexGuard<'static, Self> {
-        // Nothing below panics; and what was taken or given back was so in one step.
+        // Nothing panics while it is locked, and each change is one step.
         PIECES.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The place of a piece, and true if it was never used, so that it is all 0; `None` if the range
-    /// is used up or there is none.
+    /// The place of a block, and true if it was never used, so that it is all zeros; `None` if the
+    /// range is used up or there is none.
     fn take(&mut self, class: Class) -> Option<(usize, bool)> {
         if let Some(place) = self.free[class.index] {
-            // SAFETY: a piece in the list is of the range and in use by none, and its first bytes are
-            // what `give_back` has written there. It begins with a line.
+            // SAFETY: a block in a free list is of the range and nobody uses it; its first bytes are
+            // what `give_back` has written there, aligned to a cache line.
             self.free[class.index] =
                 unsafe { BASE.load(Ordering::Relaxed).add(place).cast::<Option<usize>>().read() };
             return Some((place, false));
@@ -146,7 +154,7 @@ impl Pieces {
         Some((place, true))
     }
 
-    /// A part of the range that nobody ever had.
+    /// A part of the range that was never used, aligned to 4 KiB.
     fn take_fresh(&mut self, len: usize) -> Option<usize> {
         if !self.is_asked {
             self.is_asked = true;
@@ -161,23 +169,23 @@ impl Pieces {
         Some(place)
     }
 
-    /// Takes a piece back.
+    /// Puts a block in the free list of its class.
     ///
     /// # Safety
-    /// It is one of this class that [`take`](Self::take) gave, and nobody uses it any more.
+    /// [`take`](Self::take) gave it for this class, and nobody uses it any more.
     unsafe fn give_back(&mut self, class: Class, place: usize) {
         let next = self.free[class.index];
-        // SAFETY: nobody else uses the piece, which is longer than this and begins with a line.
+        // SAFETY: nobody else uses the block, which is longer than this and aligned to a cache line.
         unsafe { BASE.load(Ordering::Relaxed).add(place).cast::<Option<usize>>().write(next) };
         self.free[class.index] = Some(place);
     }
 }
 
-/// Asks the system for addresses, and for large pages behind them; null if it has none.
+/// Reserves the address range, and asks for huge pages behind it; null if the system has none.
 fn ask_for_range() -> *mut u8 {
     let protection = libc::PROT_READ | libc::PROT_WRITE;
     let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
-    // SAFETY: without an address that it must be at, the kernel maps where nothing is.
+    // SAFETY: no address is prescribed, so the kernel maps where nothing is.
     let mapped = unsafe { libc::mmap(ptr::null_mut(), RANGE + PAGE, protection, flags, -1, 0) };
     if mapped == libc::MAP_FAILED {
         return ptr::null_mut();
@@ -185,13 +193,13 @@ fn ask_for_range() -> *mut u8 {
     let mapped = mapped.cast::<u8>();
     // SAFETY: the mapping is longer than the range by a page.
     let base = unsafe { mapped.add(mapped.align_offset(PAGE)) };
-    // SAFETY: the addresses are those of the mapping, in which nobody has anything. Where the system
-    // does not know the advice, its pages are small ones.
+    // SAFETY: the addresses are those of the mapping, which nobody uses yet. A system without this
+    // advice gives small pages.
     let _ = unsafe { libc::madvise(base.cast(), RANGE, libc::MADV_HUGEPAGE) };
     base
 }
 
-/// Where in the range something is; `None` if it is elsewhere.
+/// The place of a pointer in the range; `None` if it points elsewhere.
 #[inline]
 fn place_of(pointer: *mut u8) -> Option<usize> {
     let base = BASE.load(Ordering::Acquire);
@@ -199,7 +207,7 @@ fn place_of(pointer: *mut u8) -> Option<usize> {
     (!base.is_null() && place < RANGE).then_some(place)
 }
 
-/// A piece of the range, and true if it is all 0.
+/// A block of the range, and true if it is all zeros.
 fn take(class: Class) -> Option<(*mut u8, bool)> {
     let (place, is_zero) = Pieces::lock().take(class)?;
     if is_zero
@@ -212,10 +220,10 @@ fn take(class: Class) -> Option<(*mut u8, bool)> {
     Some((unsafe { BASE.load(Ordering::Acquire).add(place) }, is_zero))
 }
 
-// SAFETY: what comes from the system's allocator goes back to it, by the same layout. A piece of the
-// range is at least as long as was asked for, begins with a line, or if it is large with a page of
-// 4 KiB, and is in no list and no span while it is in use. Nothing here allocates or panics: the lock,
-// and waking a thread, are a number each that the kernel is asked to wait for.
+// SAFETY: what comes from the system's allocator goes back to it, by the same layout. A block of the
+// range is at least as long as was asked for, aligned to a cache line, or to 4 KiB if it is large, and
+// is in no free list and no span while it is in use. Nothing here allocates or panics: the lock and
+// waking a thread are futexes.
 unsafe impl GlobalAlloc for Allocator {
     #[inline]
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
@@ -231,7 +239,7 @@ unsafe impl GlobalAlloc for Allocator {
         match Class::of(layout).and_then(take) {
             Some((pointer, true)) => pointer,
             Some((pointer, false)) => {
-                // SAFETY: the piece has at least so many bytes, and nobody else uses it.
+                // SAFETY: the block has at least so many bytes, and nobody else uses it.
                 unsafe { pointer.write_bytes(0, layout.size()) };
                 pointer
             }
@@ -243,8 +251,8 @@ unsafe impl GlobalAlloc for Allocator {
     #[inline]
     unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
         match (place_of(pointer), Class::of(layout)) {
-            // SAFETY: what is of the range was taken from it by this layout, and the caller does not
-            // use it any more.
+            // SAFETY: a block of the range was taken with this layout, and the caller does not use
+            // it any more.
             (Some(place), Some(class)) => unsafe { Pieces::lock().give_back(class, place) },
             // SAFETY: the caller keeps the contract of `dealloc`, and `System` gave the memory.
             _ => unsafe { System.dealloc(pointer, layout) },
@@ -253,8 +261,8 @@ unsafe impl GlobalAlloc for Allocator {
 
     #[inline]
     unsafe fn realloc(&self, pointer: *mut u8, layout: Layout, len: usize) -> *mut u8 {
-        // SAFETY: the caller says that `len`, rounded up to the alignment, is no more than a layout
-        // may have.
+        // SAFETY: the caller keeps the contract of `realloc`: `len`, rounded up to the alignment,
+        // fits a layout.
         let wanted = unsafe { Layout::from_size_align_unchecked(len, layout.align()) };
         let (before, after) = (place_of(pointer).and(Class::of(layout)), Class::of(wanted));
         if before.is_some() && before == after {
@@ -264,11 +272,11 @@ unsafe impl GlobalAlloc for Allocator {
             // SAFETY: the caller keeps the contract of `realloc`, and `System` gave the memory.
             return unsafe { System.realloc(pointer, layout, len) };
         }
-        // SAFETY: `len` is not 0, says the caller.
+        // SAFETY: the caller keeps the contract of `realloc`: `len` is not 0.
         let moved = unsafe { self.alloc(wanted) };
         if !moved.is_null() {
-            // SAFETY: both have so many bytes, and one is not the other; then the old one is not
-            // used any more.
+            // SAFETY: both blocks have so many bytes, and they do not overlap; afterwards the old one
+            // is not used any more.
             unsafe {
                 ptr::copy_nonoverlapping(pointer, moved, layout.size().min(len));
                 self.dealloc(pointer, layout);
@@ -278,17 +286,18 @@ unsafe impl GlobalAlloc for Allocator {
     }
 }
 
-/// From now on a thread writes to memory before it is taken, so that nobody else waits for the system.
-/// Where [`Allocator`] is not the allocator, or the system does not know how, it does nothing.
+/// Starts the thread that populates pages before they are used, so that no other thread waits for a
+/// page fault. It does nothing where [`Allocator`] is not the global allocator, or where the system
+/// cannot populate pages (Linux before 5.14).
 ///
 /// # Errors
-/// There can be no further thread.
+/// The system has no room for another thread.
 pub fn keep_ready() -> io::Result<()> {
     if KEEPER.get().is_some() {
         return Ok(());
     }
     let keeper = thread::Builder::new().name("damrak-memory".to_owned()).spawn(keep)?;
-    // If two threads call this at once there are two that write ahead, and one of them sleeps.
+    // If two threads call this at once, two threads are started, and one of them stays parked.
     let _ = KEEPER.set(keeper.thread().clone());
     Ok(())
 }
@@ -299,8 +308,8 @@ fn keep() {
         let wanted = RANGE.min(TAKEN.load(Ordering::Acquire) + READY);
         let base = BASE.load(Ordering::Acquire);
         while !base.is_null() && ready + PAGE <= wanted {
-            // SAFETY: the page is of the range. The kernel writes what was there before, so whoever
-            // has a part of it meanwhile sees no change.
+            // SAFETY: the page is of the range. The kernel keeps its contents, so a caller that has
+            // a part of it meanwhile sees no change.
             let written =
                 unsafe { libc::madvise(base.add(ready).cast(), PAGE, libc::MADV_POPULATE_WRITE) };
             if check(written).is_err() {
@@ -316,8 +325,8 @@ fn keep() {
 mod tests {
     use super::*;
 
-    /// A class is as long as what is of it, with no more than a fifth or a line beside; the larger the
-    /// length, the higher the class.
+    /// A class holds its lengths with at most a fifth or a cache line wasted, and classes rise with
+    /// the length.
     #[test]
     fn classes_waste_little() {
         let mut last = Class::of_len(1);

@@ -1,4 +1,5 @@
-//! What the allocator of large pages gives is whole, its own, and aligned, whoever asks for it.
+//! Blocks of the huge-page allocator keep their contents, do not overlap, and are aligned, on any
+//! number of threads.
 
 use std::{hint::black_box, thread};
 
@@ -8,12 +9,12 @@ use os::memory::{Allocator, keep_ready};
 #[global_allocator]
 static ALLOCATOR: Allocator = Allocator;
 
-/// Begins with a cache line, so that also small ones are of the range.
+/// Aligned to a cache line, so that small ones come from the huge pages, too.
 #[derive(Clone)]
 #[repr(align(64))]
 struct Line([u64; 8]);
 
-/// Fills, grows, shrinks and drops pieces of every length; each keeps what was written to it.
+/// Fills, grows, shrinks and drops blocks of every length; each keeps what was written to it.
 fn churn(seed: u64) {
     let mut random = SplitMix64::new(seed);
     let mut bytes: Vec<(u8, Vec<u8>)> = Vec::new();
@@ -31,7 +32,7 @@ fn churn(seed: u64) {
             1 => {
                 let len = 1 + random.below(700) as usize;
                 let piece = vec![Line([step; 8]); len];
-                assert_eq!(piece.as_ptr().addr() % 64, 0, "it begins with a line");
+                assert_eq!(piece.as_ptr().addr() % 64, 0, "aligned to a cache line");
                 lines.push((step, piece));
             }
             2 if !bytes.is_empty() => {
