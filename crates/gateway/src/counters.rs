@@ -123,9 +123,9 @@ counters! {
         stalls,
         /// Outputs taken from the ring.
         outputs,
-        /// Replies stored.
+        /// ReplyStreams stored.
         replies,
-        /// Replies handed to a connection, repeated ones included.
+        /// ReplyStreams handed to a connection, repeated ones included.
         replies_sent,
         /// Bytes of replies stored now, index included.
         store_bytes,
@@ -157,7 +157,7 @@ counters! {
         stalls,
         /// Outputs taken from the ring.
         outputs,
-        /// Replies stored.
+        /// ReplyStreams stored.
         replies,
         /// Bytes of replies stored now, index included.
         store_bytes,
@@ -169,7 +169,7 @@ counters! {
         requests_answered,
         /// Requests that were not: unknown session, nothing there, or too many in one turn.
         requests_unanswered,
-        /// Replies that were dropped from the store before they could be sent once.
+        /// ReplyStreams that were dropped from the store before they could be sent once.
         replies_skipped,
     }
 }

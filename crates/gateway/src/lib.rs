@@ -4,7 +4,7 @@
 //! [`OrderEntry`] (OUCH over SoupBinTCP), [`OrderEntryUdp`] (OUCH over UDP) and [`MarketData`]
 //! (ITCH over MoldUDP64), in the order in which an order passes them. They know sockets only as a
 //! [`StreamNetwork`] or a [`DatagramNetwork`]: [`Tcp`] and [`Udp`] on a real machine, [`fake`] in
-//! a simulation. What was sent is kept in a [`StreamStore`], because all of it may be asked for
+//! a simulation. What was sent is kept in a [`ReplayStore`], because all of it may be asked for
 //! again.
 //!
 //! Architecture invariant: nothing here decides what an order means or when it happened; no byte of
@@ -18,29 +18,29 @@ mod udp;
 mod parker;
 pub mod fake;
 mod counters;
-mod notice;
-mod account;
-mod stream;
-mod history;
+mod operator_event;
+mod credentials;
+mod replay_store;
+mod message_archive;
 mod packets;
-mod replies;
+mod reply_streams;
 mod order_entry;
 mod order_entry_udp;
 mod market_data;
 
-pub use account::{Account, AccountError};
 pub use counters::{
     MarketDataCount, MarketDataCounters, OrderEntryCount, OrderEntryCounters, OrderEntryUdpCount,
     OrderEntryUdpCounters, TcpCount, TcpCounters, UdpLossCount, UdpLossCounters,
 };
-pub use history::{History, HistoryError};
+pub use credentials::{Credentials, CredentialsError};
 pub use market_data::{MarketData, MarketDataConfig};
+pub use message_archive::{MessageArchive, MessageArchiveError};
 pub use network::{ConnectionId, DatagramNetwork, NetworkEvent, StreamNetwork};
-pub use notice::{CloseReason, LoginFault, Notice, NoticeSink};
+pub use operator_event::{CloseReason, LoginFault, OperatorEvent, OperatorEventSink};
 pub use order_entry::{OrderEntry, OrderEntryConfig, OrderEntryLimits};
 pub use order_entry_udp::{OrderEntryUdp, OrderEntryUdpConfig};
 pub use parker::SocketParker;
-pub use stream::{Missing, StreamStore};
+pub use replay_store::{Missing, ReplayStore};
 pub use submission::Submission;
 pub use tcp::Tcp;
 pub use udp::{Udp, UdpOptions, is_multicast};

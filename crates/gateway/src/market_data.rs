@@ -6,10 +6,10 @@ use wire::{itch::Encoder, moldudp64};
 
 use crate::{
     DatagramNetwork, MarketDataCounters,
-    history::History,
+    message_archive::MessageArchive,
     packets::{HEARTBEAT_NS, PACKET_BYTES_MAX, Packets},
-    replies::pull_durable,
-    stream::{Missing, StreamStore},
+    replay_store::{Missing, ReplayStore},
+    reply_streams::pull_durable,
 };
 
 /// Outputs taken from the ring in one turn.
@@ -56,7 +56,7 @@ pub struct MarketData<N> {
     outputs: Consumer<Output>,
     durable: Arc<Cursor>,
     encoder: Encoder,
-    store: StreamStore,
+    store: ReplayStore,
     packets: Packets,
     /// Number of the next message to send.
     next_message: u64,
@@ -85,7 +85,7 @@ impl<N: DatagramNetwork> MarketData<N> {
             outputs,
             durable,
             encoder: Encoder::new(),
-            store: StreamStore::new(1, config.store_bytes_max),
+            store: ReplayStore::new(1, config.store_bytes_max),
             packets: Packets::new(config.session, PACKET_BYTES_MAX),
             next_message: 1,
             sent_ns: None,
@@ -112,9 +112,9 @@ impl<N: DatagramNetwork> MarketData<N> {
     }
 
     /// Takes up what was said before a snapshot, before the first output: it counts as sent.
-    pub fn restore(&mut self, history: &History) {
-        history.instruments().iter().for_each(|instrument| self.encoder.learn(instrument));
-        history.give_feed(&mut self.store, FEED);
+    pub fn restore(&mut self, archive: &MessageArchive) {
+        archive.instruments().iter().for_each(|instrument| self.encoder.learn(instrument));
+        archive.give_feed(&mut self.store, FEED);
         self.next_message = self.store.next(FEED);
         self.count_messages();
     }

@@ -15,9 +15,9 @@ use self::{
     connection::{Connection, READ_BYTES, ReadOutcome, Stage},
 };
 use crate::{
-    Account, CloseReason, ConnectionId, LoginFault, NetworkEvent, Notice, NoticeSink,
-    OrderEntryCounters, StreamNetwork, Submission, account::authenticate, history::History,
-    replies::Replies, stream::Missing,
+    CloseReason, ConnectionId, Credentials, LoginFault, NetworkEvent, OperatorEvent,
+    OperatorEventSink, OrderEntryCounters, StreamNetwork, Submission, credentials::authenticate,
+    message_archive::MessageArchive, replay_store::Missing, reply_streams::ReplyStreams,
 };
 
 /// Steps (a packet taken or a read) one connection has in one turn.
@@ -37,7 +37,7 @@ pub struct OrderEntryConfig {
     /// Name of the session: 10 decimal digits. It outlives restarts of the venue.
     pub session: [u8; 10],
     /// Who may log in; each name once.
-    pub accounts: Vec<Account>,
+    pub users: Vec<Credentials>,
     /// Heartbeats and timeouts of the session protocol.
     pub timers: Timers,
     /// How much of everything.
@@ -61,8 +61,8 @@ pub struct OrderEntryLimits {
     pub shut_out_ns: u64,
     /// How long a client may take nothing while there is something for it.
     pub slow_client_timeout_ns: u64,
-    /// Memory for replies of all accounts, index included; at most 2 GiB. Some 160 KiB of its
-    /// newest are kept for each account in any case.
+    /// Memory for replies of all users, index included; at most 2 GiB. Some 160 KiB of its
+    /// newest are kept for each user in any case.
     pub store_bytes_max: usize,
 }
 
@@ -86,22 +86,22 @@ impl Default for OrderEntryLimits {
 ///
 /// What logged-in clients ask goes to the sequencer by way of the submissions ring, and only while
 /// that has a free slot: else connections are not read, and TCP holds the clients back. What the
-/// exchange answers is stored per account, numbered from 1, and every connection sends from its own
+/// exchange answers is stored per user, numbered from 1, and every connection sends from its own
 /// place in that store. So a client that stops reading costs others nothing; it is cut off in time
 /// and may log in again and go on from any number that is still kept.
 pub struct OrderEntry<N> {
     network: N,
     session: [u8; 10],
-    accounts: Vec<Account>,
+    users: Vec<Credentials>,
     timers: Timers,
     limits: OrderEntryLimits,
     submissions: Producer<Submission>,
     outputs: Consumer<Output>,
     durable: Arc<Cursor>,
-    replies: Replies,
+    replies: ReplyStreams,
     /// By the place in the network's table.
     connections: Vec<Option<Box<Connection>>>,
-    /// The connection of each account that has one.
+    /// The connection of each user that has one.
     live: Vec<Option<ConnectionId>>,
     /// Accounts whose orders are to be canceled because they were cut off, each once: submitted
     /// before anything else, as soon as the ring has a slot. Mostly empty.
@@ -121,7 +121,7 @@ pub struct OrderEntry<N> {
     events: Vec<NetworkEvent>,
     buffer: Box<[u8]>,
     counters: Arc<OrderEntryCounters>,
-    notices: Option<NoticeSink>,
+    operator_events: Option<OperatorEventSink>,
 }
 
 /// What is left of a connection after it was served.
@@ -138,7 +138,7 @@ impl<N: StreamNetwork> OrderEntry<N> {
     /// Over a network that listens. `durable` is the sequence up to which outputs may leave.
     ///
     /// # Panics
-    /// Two accounts share a name, or a limit is out of its range.
+    /// Two users share a name, or a limit is out of its range.
     pub fn new(
         network: N,
         config: OrderEntryConfig,
@@ -146,17 +146,17 @@ impl<N: StreamNetwork> OrderEntry<N> {
         outputs: Consumer<Output>,
         durable: Arc<Cursor>,
     ) -> Self {
-        let OrderEntryConfig { session, accounts, timers, limits } = config;
-        let usernames: Vec<Text<6>> = accounts.iter().map(Account::username).collect();
+        let OrderEntryConfig { session, users, timers, limits } = config;
+        let usernames: Vec<Text<6>> = users.iter().map(Credentials::username).collect();
         let bad_logins =
             BadLogins::new(limits.bad_logins_max, limits.bad_login_window_ns, limits.shut_out_ns);
         Self {
             network,
             session,
-            replies: Replies::new(&usernames, limits.store_bytes_max),
-            live: vec![None; accounts.len()],
+            replies: ReplyStreams::new(&usernames, limits.store_bytes_max),
+            live: vec![None; users.len()],
             cut_off: VecDeque::new(),
-            accounts,
+            users,
             timers,
             limits,
             submissions,
@@ -173,13 +173,13 @@ impl<N: StreamNetwork> OrderEntry<N> {
             events: Vec::new(),
             buffer: vec![0; READ_BYTES].into_boxed_slice(),
             counters: Arc::default(),
-            notices: None,
+            operator_events: None,
         }
     }
 
-    /// Sends notices there from now on.
-    pub fn set_notices(&mut self, notices: NoticeSink) {
-        self.notices = Some(notices);
+    /// Sends operator_events there from now on.
+    pub fn set_operator_events(&mut self, operator_events: OperatorEventSink) {
+        self.operator_events = Some(operator_events);
     }
 
     /// What it counts; may be read from any thread.
@@ -196,16 +196,16 @@ impl<N: StreamNetwork> OrderEntry<N> {
     }
 
     /// Takes up what was said before a snapshot, before the first output.
-    pub fn restore(&mut self, history: &History) {
-        self.replies.restore(history);
+    pub fn restore(&mut self, archive: &MessageArchive) {
+        self.replies.restore(archive);
         self.count_replies();
     }
 
     /// Stores the replies that are durable by now and wakes the connections they are for.
     fn take_outputs(&mut self) -> usize {
         let count = self.replies.pull(&mut self.outputs, &self.durable, OUTPUTS_PER_TURN);
-        while let Some(account) = self.replies.next_touched() {
-            if let Some(connection) = self.live[account] {
+        while let Some(user) = self.replies.next_touched() {
+            if let Some(connection) = self.live[user] {
                 self.enqueue(connection.index);
             }
         }
@@ -244,10 +244,10 @@ impl<N: StreamNetwork> OrderEntry<N> {
 
     fn accept(&mut self, id: ConnectionId, address: SocketAddr, now_ns: u64) {
         self.counters.accepted.add(1);
-        if let Some(notice) = self.turns_away(address, now_ns) {
+        if let Some(event) = self.turns_away(address, now_ns) {
             self.counters.turned_away.add(1);
             self.network.close(id);
-            return self.notify(notice);
+            return self.notify(event);
         }
         let index = id.index as usize;
         if self.connections.len() <= index {
@@ -262,9 +262,9 @@ impl<N: StreamNetwork> OrderEntry<N> {
         self.enqueue(id.index);
     }
 
-    fn turns_away(&self, address: SocketAddr, now_ns: u64) -> Option<Notice> {
+    fn turns_away(&self, address: SocketAddr, now_ns: u64) -> Option<OperatorEvent> {
         if self.bad_logins.shuts_out(address.ip(), now_ns) {
-            return Some(Notice::ShutOut { address });
+            return Some(OperatorEvent::ShutOut { address });
         }
         let from_there = || {
             let pending = self.connections.iter().flatten().filter(|connection| {
@@ -275,7 +275,7 @@ impl<N: StreamNetwork> OrderEntry<N> {
         if self.pending >= self.limits.pending_max
             || from_there() >= self.limits.pending_per_address_max
         {
-            return Some(Notice::TooManyConnections { address });
+            return Some(OperatorEvent::TooManyConnections { address });
         }
         None
     }
@@ -363,11 +363,11 @@ impl<N: StreamNetwork> OrderEntry<N> {
                             self.answer_login(connection, login, now_ns);
                         }
                         ServerHappening::Message(message) => {
-                            let Stage::Live(account) = connection.stage else {
+                            let Stage::Live(user) = connection.stage else {
                                 unreachable!("messages come after the login was accepted")
                             };
-                            if let Err(fault) = self.submit(account, message, now_ns) {
-                                self.answer_malformed(connection, account, fault, now_ns);
+                            if let Err(fault) = self.submit(user, message, now_ns) {
+                                self.answer_malformed(connection, user, fault, now_ns);
                             }
                         }
                         ServerHappening::Logout => return Served::Close(CloseReason::Logout),
@@ -400,14 +400,9 @@ impl<N: StreamNetwork> OrderEntry<N> {
     }
 
     /// Submits one OUCH message; the ring has a slot.
-    fn submit(
-        &mut self,
-        account: usize,
-        message: &[u8],
-        now_ns: u64,
-    ) -> Result<(), ouch::Malformed> {
+    fn submit(&mut self, user: usize, message: &[u8], now_ns: u64) -> Result<(), ouch::Malformed> {
         self.counters.messages.add(1);
-        let session_id = self.replies.session(account).expect("who is logged in has a session");
+        let session_id = self.replies.session(user).expect("who is logged in has a session");
         let received = Timestamp(now_ns);
         let command = ouch::command(message, session_id, received)?;
         let submission = Submission { received, command };
@@ -417,17 +412,16 @@ impl<N: StreamNetwork> OrderEntry<N> {
         Ok(())
     }
 
-    /// Has the orders of accounts canceled that were cut off and want it so. Their commands before
+    /// Has the orders of users canceled that were cut off and want it so. Their commands before
     /// are submitted already, and those of their next connection come after.
     fn cancel_for_cut_off(&mut self, now_ns: u64) -> usize {
         let mut work = 0;
-        while let Some(account) = self.cut_off.front().copied() {
+        while let Some(user) = self.cut_off.front().copied() {
             if self.submissions.free() == 0 {
                 self.held_up = true;
                 break;
             }
-            let session_id =
-                self.replies.session(account).expect("who was logged in has a session");
+            let session_id = self.replies.session(user).expect("who was logged in has a session");
             let command = Command::CancelOnDisconnect(CancelOnDisconnect { session_id });
             let submission = Submission { received: Timestamp(now_ns), command };
             self.submissions.try_publish(submission).expect("there was a free slot");
@@ -442,15 +436,15 @@ impl<N: StreamNetwork> OrderEntry<N> {
     fn answer_malformed(
         &mut self,
         connection: &mut Connection,
-        account: usize,
+        user: usize,
         fault: ouch::Malformed,
         now_ns: u64,
     ) {
         self.counters.malformed.add(1);
         let fault = fault.to_string();
         connection.server.send_debug(&format!("message ignored: {fault}"), now_ns);
-        self.notify(Notice::Malformed {
-            username: self.accounts[account].username(),
+        self.notify(OperatorEvent::Malformed {
+            username: self.users[user].username(),
             address: connection.address,
             fault,
         });
@@ -461,7 +455,7 @@ impl<N: StreamNetwork> OrderEntry<N> {
         }
     }
 
-    /// Decides a login: the account and the number of the first reply to send.
+    /// Decides a login: the user and the number of the first reply to send.
     fn log_in(
         &mut self,
         address: SocketAddr,
@@ -471,24 +465,23 @@ impl<N: StreamNetwork> OrderEntry<N> {
         if self.bad_logins.shuts_out(address.ip(), now_ns) {
             return Err(LoginFault::ShutOut);
         }
-        let Some(account) = authenticate(&self.accounts, &request.username, &request.password)
-        else {
+        let Some(user) = authenticate(&self.users, &request.username, &request.password) else {
             self.bad_logins.record(address.ip(), now_ns);
             return Err(LoginFault::Credentials);
         };
-        let username = self.accounts[account].username();
+        let username = self.users[user].username();
         let session = request.session.as_str().as_bytes();
         if !session.is_empty() && session != self.session.trim_ascii() {
             return Err(LoginFault::NoSuchSession);
         }
-        if self.replies.session(account).is_none() {
+        if self.replies.session(user).is_none() {
             return Err(LoginFault::NotYetAdded(username));
         }
-        if self.live[account].is_some() {
+        if self.live[user].is_some() {
             return Err(LoginFault::AlreadyConnected(username));
         }
         let store = self.replies.store();
-        let next = store.next(account);
+        let next = store.next(user);
         let first = match request.sequence_number {
             // SoupBinTCP 3.00: 0 starts with the most recently generated message.
             Some(0) => (next - 1).max(1),
@@ -499,10 +492,10 @@ impl<N: StreamNetwork> OrderEntry<N> {
         if first > next {
             return Err(LoginFault::NumberInFuture(username, next));
         }
-        if first < store.first(account) {
-            return Err(LoginFault::RepliesDropped(username, store.first(account)));
+        if first < store.first(user) {
+            return Err(LoginFault::RepliesDropped(username, store.first(user)));
         }
-        Ok((account, first))
+        Ok((user, first))
     }
 
     fn answer_login(
@@ -513,15 +506,15 @@ impl<N: StreamNetwork> OrderEntry<N> {
     ) {
         let address = connection.address;
         match login {
-            Ok((account, next_reply)) => {
+            Ok((user, next_reply)) => {
                 connection.server.accept(&self.session, next_reply, now_ns);
-                connection.stage = Stage::Live(account);
+                connection.stage = Stage::Live(user);
                 connection.next_reply = next_reply;
-                self.live[account] = Some(connection.id);
+                self.live[user] = Some(connection.id);
                 self.pending -= 1;
                 self.counters.logins.add(1);
-                let username = self.accounts[account].username();
-                self.notify(Notice::LoggedIn { username, address, next_reply });
+                let username = self.users[user].username();
+                self.notify(OperatorEvent::LoggedIn { username, address, next_reply });
             }
             Err(reason) => {
                 let code = match reason {
@@ -544,7 +537,7 @@ impl<N: StreamNetwork> OrderEntry<N> {
                 };
                 connection.server.reject(code, now_ns);
                 self.counters.logins_rejected.add(1);
-                self.notify(Notice::LoginRejected { address, reason });
+                self.notify(OperatorEvent::LoginRejected { address, reason });
                 self.begin_closing(connection, None, now_ns);
             }
         }
@@ -558,7 +551,7 @@ impl<N: StreamNetwork> OrderEntry<N> {
         self.begin_closing(connection, Some(reason), now_ns);
     }
 
-    /// From here on nothing is taken from the connection; its account may log in again at once.
+    /// From here on nothing is taken from the connection; its user may log in again at once.
     /// The reason is told unless it has been.
     fn begin_closing(
         &mut self,
@@ -593,8 +586,8 @@ impl<N: StreamNetwork> OrderEntry<N> {
         work: &mut usize,
     ) -> Served {
         let mut filled = 0;
-        if let Stage::Live(account) = connection.stage {
-            match connection.fill(self.replies.store(), account, now_ns) {
+        if let Stage::Live(user) = connection.stage {
+            match connection.fill(self.replies.store(), user, now_ns) {
                 Ok(count) => filled = count,
                 Err(Missing::Dropped(first)) => {
                     let text = format!("replies before {first} are no longer kept");
@@ -615,7 +608,7 @@ impl<N: StreamNetwork> OrderEntry<N> {
             return Served::Idle;
         }
         match &mut connection.stage {
-            Stage::Live(account) if connection.next_reply < self.replies.store().next(*account) => {
+            Stage::Live(user) if connection.next_reply < self.replies.store().next(*user) => {
                 Served::Again
             }
             Stage::Closing { finished, .. } if !*finished => {
@@ -687,29 +680,29 @@ impl<N: StreamNetwork> OrderEntry<N> {
     /// Takes the connection out of the count of its stage, and tells why unless that was told.
     fn release(&mut self, connection: &Connection, reason: Option<CloseReason>) {
         let address = connection.address;
-        let notice = match connection.stage {
+        let event = match connection.stage {
             Stage::Pending => {
                 self.pending -= 1;
-                reason.map(|reason| Notice::NeverLoggedIn { address, reason })
+                reason.map(|reason| OperatorEvent::NeverLoggedIn { address, reason })
             }
-            Stage::Live(account) => {
-                self.live[account] = None;
-                if self.accounts[account].cancel_on_disconnect && !self.cut_off.contains(&account) {
-                    self.cut_off.push_back(account);
+            Stage::Live(user) => {
+                self.live[user] = None;
+                if self.users[user].cancel_on_disconnect && !self.cut_off.contains(&user) {
+                    self.cut_off.push_back(user);
                 }
-                let username = self.accounts[account].username();
-                reason.map(|reason| Notice::LoggedOut { username, address, reason })
+                let username = self.users[user].username();
+                reason.map(|reason| OperatorEvent::LoggedOut { username, address, reason })
             }
             Stage::Closing { .. } => None,
         };
-        if let Some(notice) = notice {
-            self.notify(notice);
+        if let Some(event) = event {
+            self.notify(event);
         }
     }
 
-    fn notify(&mut self, notice: Notice) {
-        if let Some(notices) = &mut self.notices {
-            notices(notice);
+    fn notify(&mut self, event: OperatorEvent) {
+        if let Some(operator_events) = &mut self.operator_events {
+            operator_events(event);
         }
     }
 }

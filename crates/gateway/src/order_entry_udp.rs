@@ -9,18 +9,18 @@ use ring::{Agent, AgentError, Consumer, Cursor, Full, Producer};
 use wire::{moldudp64, ouch};
 
 use crate::{
-    DatagramNetwork, Notice, NoticeSink, OrderEntryUdpCounters, Submission,
-    account::plain_username,
-    history::History,
+    DatagramNetwork, OperatorEvent, OperatorEventSink, OrderEntryUdpCounters, Submission,
+    credentials::plain_username,
+    message_archive::MessageArchive,
     packets::{HEARTBEAT_NS, PACKET_BYTES_MAX, Packets},
-    replies::Replies,
-    stream::Missing,
+    replay_store::Missing,
+    reply_streams::ReplyStreams,
 };
 
 /// Batches received in one turn.
 const BATCHES_PER_TURN: usize = 4;
-/// Packets of replies one account is sent in one turn.
-const PACKETS_PER_ACCOUNT: usize = 8;
+/// Packets of replies one user is sent in one turn.
+const PACKETS_PER_USER: usize = 8;
 /// Outputs taken from the ring in one turn.
 const OUTPUTS_PER_TURN: usize = 1024;
 /// Requests for earlier replies answered in one turn; more are not answered, and come again.
@@ -36,8 +36,8 @@ pub struct OrderEntryUdpConfig {
     pub session: [u8; 10],
     /// Who may send: the address datagrams come from, where replies go to, and the user name it
     /// stands for. Each address and each name once.
-    pub accounts: Vec<(SocketAddr, Text<6>)>,
-    /// Memory for replies of all accounts, index included; at most 2 GiB.
+    pub users: Vec<(SocketAddr, Text<6>)>,
+    /// Memory for replies of all users, index included; at most 2 GiB.
     pub store_bytes_max: usize,
 }
 
@@ -45,8 +45,8 @@ pub struct OrderEntryUdpConfig {
 ///
 /// The address a datagram comes from says whose it is. A datagram is one OUCH message (its first
 /// byte is a letter), several of them, each after its length in two bytes (its first byte is below
-/// `A`), or a MoldUDP64 request for earlier replies (20 bytes, the first a digit). Replies go to
-/// the address in MoldUDP64 packets, numbered from 1 for each account, so that what is lost is
+/// `A`), or a MoldUDP64 request for earlier replies (20 bytes, the first a digit). ReplyStreams go to
+/// the address in MoldUDP64 packets, numbered from 1 for each user, so that what is lost is
 /// noticed and asked for again; a heartbeat each second tells the next number.
 ///
 /// While the submissions ring is full nothing is received and the kernel's buffer holds what comes.
@@ -56,8 +56,8 @@ pub struct OrderEntryUdp<N> {
     intake: Intake,
     outputs: Consumer<Output>,
     durable: Arc<Cursor>,
-    replies: Replies,
-    accounts: Vec<Account>,
+    replies: ReplyStreams,
+    users: Vec<UdpUser>,
     /// Accounts with replies to send, each once, longest waiting first.
     queue: VecDeque<usize>,
     packets: Packets,
@@ -81,18 +81,18 @@ struct Intake {
     /// Requests of this turn.
     requests: Vec<Request>,
     counters: Arc<OrderEntryUdpCounters>,
-    notices: Option<NoticeSink>,
+    operator_events: Option<OperatorEventSink>,
 }
 
 /// A wish for earlier replies.
 #[derive(Clone, Copy)]
 struct Request {
-    account: usize,
+    user: usize,
     first: u64,
     count: u16,
 }
 
-struct Account {
+struct UdpUser {
     address: SocketAddr,
     /// Number of the next reply to send.
     next_reply: u64,
@@ -105,7 +105,7 @@ impl<N: DatagramNetwork> OrderEntryUdp<N> {
     /// Over a bound socket. `durable` is the sequence up to which outputs may leave.
     ///
     /// # Panics
-    /// Two accounts share an address or a name, or a name is blank.
+    /// Two users share an address or a name, or a name is blank.
     pub fn new(
         network: N,
         config: OrderEntryUdpConfig,
@@ -113,20 +113,20 @@ impl<N: DatagramNetwork> OrderEntryUdp<N> {
         outputs: Consumer<Output>,
         durable: Arc<Cursor>,
     ) -> Self {
-        let OrderEntryUdpConfig { session, accounts, store_bytes_max } = config;
-        let usernames: Vec<_> = accounts
+        let OrderEntryUdpConfig { session, users, store_bytes_max } = config;
+        let usernames: Vec<_> = users
             .iter()
             .map(|(_, username)| plain_username(username.as_bytes()).expect("a name is not blank"))
             .collect();
         let by_address: BTreeMap<_, _> =
-            accounts.iter().enumerate().map(|(index, (address, _))| (*address, index)).collect();
-        assert_eq!(by_address.len(), accounts.len(), "each account has its own address");
-        let account = |(address, _)| Account { address, next_reply: 1, sent_ns: 0, queued: false };
+            users.iter().enumerate().map(|(index, (address, _))| (*address, index)).collect();
+        assert_eq!(by_address.len(), users.len(), "each user has its own address");
+        let user = |(address, _)| UdpUser { address, next_reply: 1, sent_ns: 0, queued: false };
         let counters = Arc::default();
         Self {
             network,
-            replies: Replies::new(&usernames, store_bytes_max),
-            accounts: accounts.into_iter().map(account).collect(),
+            replies: ReplyStreams::new(&usernames, store_bytes_max),
+            users: users.into_iter().map(user).collect(),
             intake: Intake {
                 session,
                 by_address,
@@ -136,7 +136,7 @@ impl<N: DatagramNetwork> OrderEntryUdp<N> {
                 backlog: VecDeque::new(),
                 requests: Vec::with_capacity(ANSWERS_PER_TURN),
                 counters: Arc::clone(&counters),
-                notices: None,
+                operator_events: None,
             },
             outputs,
             durable,
@@ -148,9 +148,9 @@ impl<N: DatagramNetwork> OrderEntryUdp<N> {
         }
     }
 
-    /// Sends notices there from now on.
-    pub fn set_notices(&mut self, notices: NoticeSink) {
-        self.intake.notices = Some(notices);
+    /// Sends operator_events there from now on.
+    pub fn set_operator_events(&mut self, operator_events: OperatorEventSink) {
+        self.intake.operator_events = Some(operator_events);
     }
 
     /// What it counts; may be read from any thread.
@@ -163,17 +163,17 @@ impl<N: DatagramNetwork> OrderEntryUdp<N> {
     /// Who missed one learns it from the next heartbeat.
     pub fn replay(&mut self, output: &Output) {
         self.replies.take(output);
-        while let Some(account) = self.replies.next_touched() {
-            self.accounts[account].next_reply = self.replies.store().next(account);
+        while let Some(user) = self.replies.next_touched() {
+            self.users[user].next_reply = self.replies.store().next(user);
         }
         self.count_replies();
     }
 
     /// Takes up what was said before a snapshot, before the first output: it counts as sent.
-    pub fn restore(&mut self, history: &History) {
-        self.replies.restore(history);
-        for (index, account) in self.accounts.iter_mut().enumerate() {
-            account.next_reply = self.replies.store().next(index);
+    pub fn restore(&mut self, archive: &MessageArchive) {
+        self.replies.restore(archive);
+        for (index, user) in self.users.iter_mut().enumerate() {
+            user.next_reply = self.replies.store().next(index);
         }
         self.count_replies();
     }
@@ -181,8 +181,8 @@ impl<N: DatagramNetwork> OrderEntryUdp<N> {
     /// Stores the replies that are durable by now.
     fn take_outputs(&mut self) -> usize {
         let count = self.replies.pull(&mut self.outputs, &self.durable, OUTPUTS_PER_TURN);
-        while let Some(account) = self.replies.next_touched() {
-            self.enqueue(account);
+        while let Some(user) = self.replies.next_touched() {
+            self.enqueue(user);
         }
         if count > 0 {
             self.counters.outputs.add(count as u64);
@@ -196,10 +196,10 @@ impl<N: DatagramNetwork> OrderEntryUdp<N> {
         self.counters.store_bytes.set(self.replies.store().bytes() as u64);
     }
 
-    fn enqueue(&mut self, account: usize) {
-        if !self.accounts[account].queued {
-            self.accounts[account].queued = true;
-            self.queue.push_back(account);
+    fn enqueue(&mut self, user: usize) {
+        if !self.users[user].queued {
+            self.users[user].queued = true;
+            self.queue.push_back(user);
         }
     }
 
@@ -227,11 +227,11 @@ impl<N: DatagramNetwork> OrderEntryUdp<N> {
     fn answer_requests(&mut self) -> Result<usize, AgentError> {
         let mut requests = std::mem::take(&mut self.intake.requests);
         let count = requests.len();
-        for Request { account, first, count } in requests.drain(..) {
-            let packet = self.packets.fill(self.replies.store(), account, first, count);
+        for Request { user, first, count } in requests.drain(..) {
+            let packet = self.packets.fill(self.replies.store(), user, first, count);
             let sent = match packet {
                 Ok((_, packet)) => {
-                    let to = self.accounts[account].address;
+                    let to = self.users[user].address;
                     send(&mut self.network, to, packet, &self.counters)?
                 }
                 Err(_) => false,
@@ -246,47 +246,46 @@ impl<N: DatagramNetwork> OrderEntryUdp<N> {
         Ok(count)
     }
 
-    /// Sends new replies, each account its share, until the network is full.
+    /// Sends new replies, each user its share, until the network is full.
     fn send_replies(&mut self, now_ns: u64) -> Result<usize, AgentError> {
         let mut work = 0;
         for _ in 0..self.queue.len() {
-            let Some(account) = self.queue.pop_front() else { break };
-            self.accounts[account].queued = false;
-            for _ in 0..PACKETS_PER_ACCOUNT {
+            let Some(user) = self.queue.pop_front() else { break };
+            self.users[user].queued = false;
+            for _ in 0..PACKETS_PER_USER {
                 let store = self.replies.store();
-                let Account { address, next_reply, .. } = self.accounts[account];
-                let (count, packet) = match self.packets.fill(store, account, next_reply, u16::MAX)
-                {
+                let UdpUser { address, next_reply, .. } = self.users[user];
+                let (count, packet) = match self.packets.fill(store, user, next_reply, u16::MAX) {
                     Ok(filled) => filled,
                     Err(Missing::Future(_)) => break,
                     Err(Missing::Dropped(first)) => {
-                        self.skip(account, first);
+                        self.skip(user, first);
                         continue;
                     }
                 };
                 if !send(&mut self.network, address, packet, &self.counters)? {
-                    self.accounts[account].queued = true;
-                    self.queue.push_front(account);
+                    self.users[user].queued = true;
+                    self.queue.push_front(user);
                     return Ok(work);
                 }
                 work += 1;
-                self.accounts[account].next_reply += u64::from(count);
-                self.accounts[account].sent_ns = now_ns;
+                self.users[user].next_reply += u64::from(count);
+                self.users[user].sent_ns = now_ns;
             }
-            if self.accounts[account].next_reply < self.replies.store().next(account) {
-                self.enqueue(account);
+            if self.users[user].next_reply < self.replies.store().next(user) {
+                self.enqueue(user);
             }
         }
         Ok(work)
     }
 
     /// Goes on where the store begins. The client learns of the gap from the numbers.
-    fn skip(&mut self, account: usize, first: u64) {
-        let skipped = first - self.accounts[account].next_reply;
-        self.accounts[account].next_reply = first;
+    fn skip(&mut self, user: usize, first: u64) {
+        let skipped = first - self.users[user].next_reply;
+        self.users[user].next_reply = first;
         self.counters.replies_skipped.add(skipped);
-        let username = self.intake.usernames[account];
-        self.intake.notify(Notice::RepliesDropped { username, first });
+        let username = self.intake.usernames[user];
+        self.intake.notify(OperatorEvent::RepliesDropped { username, first });
     }
 
     /// Tells the next number to those who have been sent nothing for a second.
@@ -296,15 +295,15 @@ impl<N: DatagramNetwork> OrderEntryUdp<N> {
         }
         self.ticked_ns = now_ns;
         let mut work = 0;
-        for index in 0..self.accounts.len() {
-            let account = &mut self.accounts[index];
-            let is_due = now_ns.saturating_sub(account.sent_ns) >= HEARTBEAT_NS && !account.queued;
+        for index in 0..self.users.len() {
+            let user = &mut self.users[index];
+            let is_due = now_ns.saturating_sub(user.sent_ns) >= HEARTBEAT_NS && !user.queued;
             if !is_due || self.replies.session(index).is_none() {
                 continue;
             }
-            let packet = self.packets.heartbeat(account.next_reply);
-            if send(&mut self.network, account.address, packet, &self.counters)? {
-                account.sent_ns = now_ns;
+            let packet = self.packets.heartbeat(user.next_reply);
+            if send(&mut self.network, user.address, packet, &self.counters)? {
+                user.sent_ns = now_ns;
                 work += 1;
             }
         }
@@ -331,45 +330,45 @@ fn send(
 
 impl Intake {
     /// Takes one datagram: as orders, or as a request for earlier replies.
-    fn take(&mut self, replies: &Replies, from: SocketAddr, datagram: &[u8], now_ns: u64) {
+    fn take(&mut self, replies: &ReplyStreams, from: SocketAddr, datagram: &[u8], now_ns: u64) {
         self.counters.datagrams.add(1);
-        let Some(account) = self.account(from) else {
+        let Some(user) = self.user(from) else {
             self.counters.unknown_senders.add(1);
-            return self.notify(Notice::UnknownSender { address: from });
+            return self.notify(OperatorEvent::UnknownSender { address: from });
         };
-        let Some(session_id) = replies.session(account) else {
+        let Some(session_id) = replies.session(user) else {
             return self.counters.early.add(1);
         };
         let received = Timestamp(now_ns);
         let taken = match datagram {
             [] => Err("the datagram is empty".to_owned()),
-            [b'0'..=b'9', ..] => self.take_request(account, datagram),
+            [b'0'..=b'9', ..] => self.take_request(user, datagram),
             [first, ..] if *first >= b'A' => {
                 self.submit(session_id, datagram, received).map_err(|fault| fault.to_string())
             }
-            blocks => return self.take_blocks(account, session_id, blocks, received, from),
+            blocks => return self.take_blocks(user, session_id, blocks, received, from),
         };
         if let Err(fault) = taken {
-            self.malformed(account, from, fault);
+            self.malformed(user, from, fault);
         }
     }
 
-    fn account(&mut self, from: SocketAddr) -> Option<usize> {
-        if let Some((address, account)) = self.last_sender
+    fn user(&mut self, from: SocketAddr) -> Option<usize> {
+        if let Some((address, user)) = self.last_sender
             && address == from
         {
-            return Some(account);
+            return Some(user);
         }
-        let account = *self.by_address.get(&from)?;
-        self.last_sender = Some((from, account));
-        Some(account)
+        let user = *self.by_address.get(&from)?;
+        self.last_sender = Some((from, user));
+        Some(user)
     }
 
     /// Several messages, each after its length. One that cannot be read costs only itself; a
     /// length that does not fit costs all that follows.
     fn take_blocks(
         &mut self,
-        account: usize,
+        user: usize,
         session_id: SessionId,
         mut blocks: &[u8],
         received: Timestamp,
@@ -378,23 +377,23 @@ impl Intake {
         while !blocks.is_empty() {
             let Some((message, rest)) = first_block(blocks) else {
                 let fault = format!("{} bytes at the end are not a message block", blocks.len());
-                return self.malformed(account, from, fault);
+                return self.malformed(user, from, fault);
             };
             if let Err(fault) = self.submit(session_id, message, received) {
-                self.malformed(account, from, fault.to_string());
+                self.malformed(user, from, fault.to_string());
             }
             blocks = rest;
         }
     }
 
-    fn take_request(&mut self, account: usize, datagram: &[u8]) -> Result<(), String> {
+    fn take_request(&mut self, user: usize, datagram: &[u8]) -> Result<(), String> {
         let request = moldudp64::Request::parse(datagram).map_err(|fault| fault.to_string())?;
         if request.session != self.session || self.requests.len() == ANSWERS_PER_TURN {
             self.counters.requests_unanswered.add(1);
             return Ok(());
         }
         let (first, count) = (request.sequence_number, request.count);
-        self.requests.push(Request { account, first, count });
+        self.requests.push(Request { user, first, count });
         Ok(())
     }
 
@@ -432,15 +431,15 @@ impl Intake {
         count
     }
 
-    fn malformed(&mut self, account: usize, address: SocketAddr, fault: String) {
+    fn malformed(&mut self, user: usize, address: SocketAddr, fault: String) {
         self.counters.malformed.add(1);
-        let username = self.usernames[account];
-        self.notify(Notice::Malformed { username, address, fault });
+        let username = self.usernames[user];
+        self.notify(OperatorEvent::Malformed { username, address, fault });
     }
 
-    fn notify(&mut self, notice: Notice) {
-        if let Some(notices) = &mut self.notices {
-            notices(notice);
+    fn notify(&mut self, event: OperatorEvent) {
+        if let Some(operator_events) = &mut self.operator_events {
+            operator_events(event);
         }
     }
 }

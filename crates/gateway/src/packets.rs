@@ -1,6 +1,6 @@
 use wire::moldudp64::{PACKET_LEN_DEFAULT, Packetizer};
 
-use crate::stream::{Missing, StreamStore};
+use crate::replay_store::{Missing, ReplayStore};
 
 /// The longest packet we send, in bytes: it fits a usual network whole.
 pub(crate) const PACKET_BYTES_MAX: usize = PACKET_LEN_DEFAULT;
@@ -22,7 +22,7 @@ impl Packets {
     /// The first is not there, or none is wanted.
     pub(crate) fn fill(
         &mut self,
-        store: &StreamStore,
+        store: &ReplayStore,
         stream: usize,
         first: u64,
         count_max: u16,

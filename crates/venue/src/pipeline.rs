@@ -16,9 +16,9 @@
 use std::{collections::BTreeMap, sync::Arc};
 
 use gateway::{
-    Account, DatagramNetwork, MarketData, MarketDataConfig, MarketDataCounters, NoticeSink,
-    OrderEntry, OrderEntryConfig, OrderEntryCounters, OrderEntryLimits, OrderEntryUdp,
-    OrderEntryUdpConfig, OrderEntryUdpCounters, StreamNetwork, Submission,
+    Credentials, DatagramNetwork, MarketData, MarketDataConfig, MarketDataCounters,
+    OperatorEventSink, OrderEntry, OrderEntryConfig, OrderEntryCounters, OrderEntryLimits,
+    OrderEntryUdp, OrderEntryUdpConfig, OrderEntryUdpCounters, StreamNetwork, Submission,
 };
 use journal::{Durability, Options, Report, SnapshotError, SnapshotSummary, Storage};
 use market::{Input, Output, Sequence};
@@ -80,8 +80,8 @@ pub struct Networks<S, D> {
 pub struct Edges {
     /// Where the feed goes.
     pub feed_destination: std::net::SocketAddr,
-    /// Takes notices of sessions; called on the threads of the gateways.
-    pub notices: fn() -> Option<NoticeSink>,
+    /// Takes operator_events of sessions; called on the threads of the gateways.
+    pub operator_events: fn() -> Option<OperatorEventSink>,
     /// What the stages choose where any choice must do: none but in a simulation.
     pub whims: Whims,
 }
@@ -254,11 +254,11 @@ where
         to_market_data,
         Arc::clone(&durable),
     );
-    if let Some(sink) = (edges.notices)() {
-        order_entry.set_notices(sink);
+    if let Some(sink) = (edges.operator_events)() {
+        order_entry.set_operator_events(sink);
     }
-    if let Some(sink) = (edges.notices)() {
-        order_entry_udp.set_notices(sink);
+    if let Some(sink) = (edges.operator_events)() {
+        order_entry_udp.set_operator_events(sink);
     }
 
     let options = Options {
@@ -334,9 +334,9 @@ where
     .with_whims(edges.whims.clone());
     let journaled = Arc::new(Latest::new(0));
     let hash_every = config.journal.state_hash_every;
-    // Where nobody takes notices, as in a simulation, nobody is alarmed either.
+    // Where nobody takes operator_events, as in a simulation, nobody is alarmed either.
     let alarm: fn(&str) =
-        if (edges.notices)().is_some() { |what| eprintln!("{what}") } else { |_| {} };
+        if (edges.operator_events)().is_some() { |what| eprintln!("{what}") } else { |_| {} };
     let slow_ns = config.journal.slow.0.as_nanos() as u64;
     let journaler = Journaler::new(to_journaler, writer, durable, unconditional)
         .relieved_by(Relief::new(Arc::clone(&journal_figures), slow_ns, alarm))
@@ -430,19 +430,19 @@ fn snapshot_plan(config: &Config) -> SnapshotPlan {
 
 fn order_entry_config(config: &Config, session: [u8; 10]) -> Result<OrderEntryConfig, Failure> {
     let settings = &config.order_entry;
-    let accounts = config
+    let users = config
         .participants
         .iter()
         .filter_map(|participant| {
             let password = participant.password.as_deref()?;
-            let account = Account::new(&participant.username, password).map_err(Failure::usage);
+            let user = Credentials::new(&participant.username, password).map_err(Failure::usage);
             let wanted = participant.cancel_on_disconnect;
-            Some(account.map(|account| account.with_cancel_on_disconnect(wanted)))
+            Some(user.map(|user| user.with_cancel_on_disconnect(wanted)))
         })
         .collect::<Result<_, _>>()?;
     Ok(OrderEntryConfig {
         session,
-        accounts,
+        users,
         timers: Timers {
             heartbeat_ns: settings.heartbeat.0.as_nanos() as u64,
             receive_timeout_ns: settings.receive_timeout.0.as_nanos() as u64,
@@ -460,7 +460,7 @@ fn order_entry_udp_config(
     config: &Config,
     session: [u8; 10],
 ) -> Result<OrderEntryUdpConfig, Failure> {
-    let accounts = config
+    let users = config
         .participants
         .iter()
         .filter_map(|participant| {
@@ -470,7 +470,7 @@ fn order_entry_udp_config(
         .collect::<Result<_, _>>()?;
     Ok(OrderEntryUdpConfig {
         session,
-        accounts,
+        users,
         store_bytes_max: config.order_entry_udp.reply_store.0 as usize,
     })
 }

@@ -3,7 +3,7 @@
 use std::{collections::BTreeMap, error::Error, fmt, path::Path};
 
 use engine::Engine;
-use gateway::History;
+use gateway::MessageArchive;
 use journal::{
     Folder, Kind, OpenError, Options, Record, Report, SnapshotError, SnapshotSummary, Storage,
     VerifyError, WithArchives, Writer,
@@ -101,7 +101,7 @@ pub struct Recovery {
 /// What recovery tells, in this order.
 pub enum Past<'a> {
     /// What had been said when the snapshot was made that was begun with: at most once, first.
-    History(&'a History),
+    History(&'a MessageArchive),
     /// What came of an input after it.
     Output(&'a Output),
 }

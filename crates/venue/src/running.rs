@@ -10,7 +10,7 @@ use std::{
     time::Duration,
 };
 
-use gateway::{NoticeSink, SocketParker, Submission};
+use gateway::{OperatorEventSink, SocketParker, Submission};
 use journal::{Folder, Method};
 use market::{Command, Timestamp, VenueCommand};
 use ring::{Group, IdleStrategy, Producer, RingReport};
@@ -42,7 +42,7 @@ pub struct Running {
     gauges: Gauges,
     commands: Producer<Submission>,
     started: Value,
-    notices: Vec<String>,
+    operator_events: Vec<String>,
     clock: SystemClock,
 }
 
@@ -76,7 +76,7 @@ pub fn start(config: &Config, clock: SystemClock) -> Result<Running, Failure> {
     }
     let edges = Edges {
         feed_destination: addresses.market_data,
-        notices: stderr_notices,
+        operator_events: stderr_operator_events,
         whims: Whims::default(),
     };
     let now_ns = clock.now_ns();
@@ -140,7 +140,7 @@ pub fn start(config: &Config, clock: SystemClock) -> Result<Running, Failure> {
         gauges: venue.gauges,
         commands: venue.commands,
         started,
-        notices: sockets.notices,
+        operator_events: sockets.notices,
         clock,
     })
 }
@@ -155,7 +155,7 @@ impl Running {
     /// What the user should know: a fallback that was taken, a buffer that was not granted.
     #[must_use]
     pub fn notices(&self) -> &[String] {
-        &self.notices
+        &self.operator_events
     }
 
     /// True once an agent has failed, so that the threads end by themselves.
@@ -369,14 +369,14 @@ fn idle_strategy(wait: Wait, threads: usize, cores: usize) -> IdleStrategy {
     }
 }
 
-/// Prints notices of sessions to stderr, at most so many in all that a flood of them cannot fill
+/// Prints operator_events of sessions to stderr, at most so many in all that a flood of them cannot fill
 /// a disk: what is beyond is only counted, in the figures of the gateways.
-fn stderr_notices() -> Option<NoticeSink> {
+fn stderr_operator_events() -> Option<OperatorEventSink> {
     const NOTICES_MAX: u64 = 10_000;
     static PRINTED: AtomicU64 = AtomicU64::new(0);
-    Some(Box::new(|notice| match PRINTED.fetch_add(1, Ordering::Relaxed) {
-        printed if printed < NOTICES_MAX => eprintln!("{notice}"),
-        NOTICES_MAX => eprintln!("note: no more notices are printed; see --status"),
+    Some(Box::new(|event| match PRINTED.fetch_add(1, Ordering::Relaxed) {
+        printed if printed < NOTICES_MAX => eprintln!("{event}"),
+        NOTICES_MAX => eprintln!("note: no more operator_events are printed; see --status"),
         _ => {}
     }))
 }

@@ -4,7 +4,7 @@
 use std::io;
 
 use engine::Engine;
-use gateway::History;
+use gateway::MessageArchive;
 use journal::{
     Kind, Record, SnapshotError, SnapshotFault, SnapshotHeader, SnapshotSummary, Storage,
 };
@@ -115,7 +115,7 @@ impl Shadow {
 
     /// What the edges have said by then.
     #[must_use]
-    pub fn history(&self) -> &History {
+    pub fn history(&self) -> &MessageArchive {
         &self.state.history
     }
 

@@ -6,7 +6,7 @@
 use std::{fmt, io};
 
 use engine::{Engine, Restoration, Section, SnapshotError as StateError};
-use gateway::{History, HistoryError};
+use gateway::{MessageArchive, MessageArchiveError};
 use journal::{
     SnapshotError, SnapshotFault, SnapshotHeader, SnapshotSummary, SnapshotWriter, Storage,
 };
@@ -18,7 +18,7 @@ pub struct State {
     /// The core.
     pub engine: Engine,
     /// What the edges have said because of it.
-    pub history: History,
+    pub history: MessageArchive,
 }
 
 /// A record that is whole, but was written by another program or another version.
@@ -32,7 +32,7 @@ pub struct NotACommand {
 #[derive(Debug)]
 enum Unusable {
     State(StateError),
-    History(HistoryError),
+    History(MessageArchiveError),
     Code(u16),
     Sequence(u64),
 }
@@ -41,7 +41,7 @@ impl State {
     /// Before the first input; keeps about so many bytes of replies, and as much of the feed.
     #[must_use]
     pub fn new(history_bytes: usize) -> Self {
-        Self { engine: Engine::new(), history: History::new(history_bytes) }
+        Self { engine: Engine::new(), history: MessageArchive::new(history_bytes) }
     }
 
     /// Writes it into `storage` as the snapshot that `header` describes; its state hash is filled
@@ -71,9 +71,9 @@ impl State {
     ) -> Result<(SnapshotSummary, Self), SnapshotError> {
         let mut restoration = Some(Restoration::new());
         let mut engine = None;
-        let mut history = History::new(history_bytes);
+        let mut history = MessageArchive::new(history_bytes);
         let summary = journal::read_snapshot(storage, journal_id, sequence, &mut |code, bytes| {
-            if History::has_section(code) {
+            if MessageArchive::has_section(code) {
                 return history.section(code, bytes).map_err(Unusable::History);
             }
             let section = u8::try_from(code).ok().and_then(Section::from_code);

@@ -67,7 +67,7 @@ struct Start {
 }
 
 fn start(storage: &CrashStorage) -> Result<Start, venue::failure::Failure> {
-    let mut history = gateway::History::new(HISTORY_BYTES);
+    let mut history = gateway::MessageArchive::new(HISTORY_BYTES);
     let mut outputs = 0;
     let recovery = recovery::resume(
         Box::new(storage.clone()),

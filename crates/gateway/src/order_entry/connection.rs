@@ -4,7 +4,7 @@ use wire::soupbintcp::Server;
 
 use crate::{
     ConnectionId, StreamNetwork,
-    stream::{Missing, StreamStore},
+    replay_store::{Missing, ReplayStore},
 };
 
 /// Bytes read at a time.
@@ -18,7 +18,7 @@ const OUTGOING_BYTES_MAX: usize = 64 * 1024;
 const PACKET_BYTES: usize = 3;
 
 /// One connection: its session protocol, what the network said of it, and its place in its
-/// account's replies.
+/// user's replies.
 pub(super) struct Connection {
     pub(super) id: ConnectionId,
     pub(super) address: SocketAddr,
@@ -43,7 +43,7 @@ pub(super) struct Connection {
 pub(super) enum Stage {
     /// It has not logged in.
     Pending,
-    /// It is the connection of this account.
+    /// It is the connection of this user.
     Live(usize),
     /// The last bytes are on their way; then it waits for the client to close, but no longer than
     /// this. A connection closed with bytes unread would take the last words with it.
@@ -110,13 +110,13 @@ impl Connection {
     /// The next one is no longer kept.
     pub(super) fn fill(
         &mut self,
-        store: &StreamStore,
-        account: usize,
+        store: &ReplayStore,
+        user: usize,
         now_ns: u64,
     ) -> Result<u64, Missing> {
         let before = self.next_reply;
-        while self.next_reply < store.next(account) {
-            let reply = store.get(account, self.next_reply)?;
+        while self.next_reply < store.next(user) {
+            let reply = store.get(user, self.next_reply)?;
             let waiting = self.server.outgoing().len();
             if waiting + PACKET_BYTES + reply.len() > OUTGOING_BYTES_MAX {
                 break;

@@ -1,14 +1,14 @@
 use std::net::SocketAddr;
 
 use gateway::{
-    Notice, OrderEntryUdp, OrderEntryUdpConfig, OrderEntryUdpCount,
+    OperatorEvent, OrderEntryUdp, OrderEntryUdpConfig, OrderEntryUdpCount,
     fake::{FakeDatagram, Transit},
 };
 use market::{Command, SessionId, Text};
 use ring::Agent;
 use wire::moldudp64::{PacketKind, Receiver, ReceiverLimits, Request, parse};
 
-use crate::bench::{SECOND, SESSION, START, Venue, enter, entered, order};
+use crate::harness::{SECOND, SESSION, START, Venue, enter, entered, order};
 
 struct UdpBench {
     agent: OrderEntryUdp<FakeDatagram>,
@@ -22,24 +22,24 @@ fn address(number: u8) -> SocketAddr {
 }
 
 fn config() -> OrderEntryUdpConfig {
-    let account = |number, name| (address(number), Text::new(name).unwrap());
+    let user = |number, name| (address(number), Text::new(name).unwrap());
     OrderEntryUdpConfig {
         session: SESSION,
-        accounts: vec![account(1, "UDP001"), account(2, "UDP002")],
+        users: vec![user(1, "UDP001"), user(2, "UDP002")],
         store_bytes_max: 1 << 20,
     }
 }
 
 impl UdpBench {
     fn new(submissions_max: usize) -> Self {
-        let mut bench = Self::over(Venue::new(submissions_max));
-        bench.venue.add_session("UDP001");
-        bench.venue.add_session("UDP002");
-        bench.turn();
-        bench
+        let mut harness = Self::over(Venue::new(submissions_max));
+        harness.venue.add_session("UDP001");
+        harness.venue.add_session("UDP002");
+        harness.turn();
+        harness
     }
 
-    fn over((venue, ends): (Venue, crate::bench::Ends)) -> Self {
+    fn over((venue, ends): (Venue, crate::harness::Ends)) -> Self {
         let network = FakeDatagram::new();
         let agent = OrderEntryUdp::new(
             network.clone(),
@@ -98,12 +98,12 @@ fn blocks<'a>(messages: impl IntoIterator<Item = &'a Vec<u8>>) -> Vec<u8> {
 /// go there.
 #[test]
 fn one_or_several_messages_a_datagram() {
-    let mut bench = UdpBench::new(1024);
-    bench.network.deliver(address(1), &enter(1));
-    bench.network.deliver(address(2), &blocks(&[enter(10), enter(11), enter(12)]));
-    bench.network.deliver(address(1), &blocks(&[enter(2)]));
-    bench.turn();
-    let sessions: Vec<_> = bench
+    let mut harness = UdpBench::new(1024);
+    harness.network.deliver(address(1), &enter(1));
+    harness.network.deliver(address(2), &blocks(&[enter(10), enter(11), enter(12)]));
+    harness.network.deliver(address(1), &blocks(&[enter(2)]));
+    harness.turn();
+    let sessions: Vec<_> = harness
         .venue
         .asked
         .iter()
@@ -113,7 +113,7 @@ fn one_or_several_messages_a_datagram() {
         })
         .collect();
     assert_eq!(sessions, [(1, 1), (2, 10), (2, 11), (2, 12), (1, 2)]);
-    let all: Vec<_> = std::iter::from_fn(|| bench.network.take()).collect();
+    let all: Vec<_> = std::iter::from_fn(|| harness.network.take()).collect();
     let to = |number| -> Vec<Vec<u8>> {
         let there = all.iter().filter(|(to, _)| *to == address(number));
         there.map(|(_, packet)| packet.clone()).collect()
@@ -126,21 +126,21 @@ fn one_or_several_messages_a_datagram() {
 /// What comes from an address that names no session is dropped, counted and told.
 #[test]
 fn an_unknown_sender_is_dropped() {
-    let mut bench = UdpBench::new(16);
-    let (told, notices) = std::sync::mpsc::channel();
-    bench.agent.set_notices(Box::new(move |notice| told.send(notice).unwrap()));
+    let mut harness = UdpBench::new(16);
+    let (told, operator_events) = std::sync::mpsc::channel();
+    harness.agent.set_operator_events(Box::new(move |event| told.send(event).unwrap()));
     let stranger = SocketAddr::from(([10, 0, 0, 1], 7001));
-    bench.network.deliver(stranger, &enter(1));
-    bench.turn();
-    assert_eq!(bench.venue.asked, []);
-    assert_eq!(bench.count().unknown_senders, 1);
-    assert_eq!(notices.try_recv(), Ok(Notice::UnknownSender { address: stranger }));
+    harness.network.deliver(stranger, &enter(1));
+    harness.turn();
+    assert_eq!(harness.venue.asked, []);
+    assert_eq!(harness.count().unknown_senders, 1);
+    assert_eq!(operator_events.try_recv(), Ok(OperatorEvent::UnknownSender { address: stranger }));
 }
 
 /// A datagram that cannot be read costs itself; what was whole in it counts.
 #[test]
 fn malformed_datagrams_cost_only_themselves() {
-    let mut bench = UdpBench::new(64);
+    let mut harness = UdpBench::new(64);
     let good = enter(1);
     let mut cut_short = blocks(&[enter(2), enter(3)]);
     cut_short.pop();
@@ -158,53 +158,53 @@ fn malformed_datagrams_cost_only_themselves() {
         &wrong_inside,
         &good,
     ] {
-        bench.network.deliver(address(1), datagram);
+        harness.network.deliver(address(1), datagram);
     }
-    bench.turn();
-    assert_eq!(entered(&bench.venue.asked), [2, 4, 5, 1]);
-    assert_eq!(bench.count().malformed, 7 + 1 + 3);
+    harness.turn();
+    assert_eq!(entered(&harness.venue.asked), [2, 4, 5, 1]);
+    assert_eq!(harness.count().malformed, 7 + 1 + 3);
 }
 
 /// Orders of a session that is not on the exchange yet are dropped and counted.
 #[test]
 fn an_early_datagram_is_dropped() {
-    let mut bench = UdpBench::over(Venue::new(16));
-    bench.network.deliver(address(1), &enter(1));
-    bench.turn();
-    assert_eq!(bench.count().early, 1);
-    assert_eq!(bench.network.take(), None, "nor are there heartbeats for it");
-    bench.venue.add_session("UDP001");
-    bench.turn();
-    bench.network.deliver(address(1), &enter(2));
-    bench.turn();
-    assert_eq!(entered(&bench.venue.asked), [2]);
+    let mut harness = UdpBench::over(Venue::new(16));
+    harness.network.deliver(address(1), &enter(1));
+    harness.turn();
+    assert_eq!(harness.count().early, 1);
+    assert_eq!(harness.network.take(), None, "nor are there heartbeats for it");
+    harness.venue.add_session("UDP001");
+    harness.turn();
+    harness.network.deliver(address(1), &enter(2));
+    harness.turn();
+    assert_eq!(entered(&harness.venue.asked), [2]);
 }
 
 /// While the ring is full nothing is received: what waits in the network is lost only there.
 #[test]
 fn a_full_ring_leaves_datagrams_in_the_network() {
-    let mut bench = UdpBench::new(8);
+    let mut harness = UdpBench::new(8);
     for number in 0..200_u32 {
         let messages: Vec<_> = (1..=10).map(|part| enter(number * 10 + part)).collect();
-        bench.network.deliver(address(1), &blocks(&messages));
+        harness.network.deliver(address(1), &blocks(&messages));
     }
-    while bench.agent.do_work(bench.now_ns).unwrap() > 0 {}
-    assert_eq!(bench.count().submitted, 8);
-    assert_eq!(bench.network.waiting(), 200 - 64, "one batch was received");
-    assert!(bench.count().stalls > 0);
-    bench.turn();
-    assert_eq!(entered(&bench.venue.asked), (1..=2000).collect::<Vec<_>>());
+    while harness.agent.do_work(harness.now_ns).unwrap() > 0 {}
+    assert_eq!(harness.count().submitted, 8);
+    assert_eq!(harness.network.waiting(), 200 - 64, "one batch was received");
+    assert!(harness.count().stalls > 0);
+    harness.turn();
+    assert_eq!(entered(&harness.venue.asked), (1..=2000).collect::<Vec<_>>());
 }
 
-/// Replies fill packets up to 1,400 bytes.
+/// ReplyStreams fill packets up to 1,400 bytes.
 #[test]
 fn replies_are_packed() {
-    let mut bench = UdpBench::new(1024);
+    let mut harness = UdpBench::new(1024);
     for number in 1..=100 {
-        bench.venue.accept(&order(SessionId(1), number));
+        harness.venue.accept(&order(SessionId(1), number));
     }
-    bench.turn();
-    let mut packets = bench.packets(address(1));
+    harness.turn();
+    let mut packets = harness.packets(address(1));
     packets.retain(|packet| parse(packet).unwrap().kind != PacketKind::Heartbeat);
     let messages = messages(&packets);
     assert_eq!(messages.len(), 100);
@@ -216,27 +216,27 @@ fn replies_are_packed() {
 /// No reply leaves before its cause is durable.
 #[test]
 fn replies_wait_for_the_durable_cursor() {
-    let mut bench = UdpBench::new(16);
-    bench.venue.holds = true;
-    bench.network.deliver(address(1), &enter(1));
-    bench.turn();
-    assert_eq!(messages(&bench.packets(address(1))), []);
-    bench.venue.release();
-    bench.turn();
-    assert_eq!(messages(&bench.packets(address(1))).len(), 1);
+    let mut harness = UdpBench::new(16);
+    harness.venue.holds = true;
+    harness.network.deliver(address(1), &enter(1));
+    harness.turn();
+    assert_eq!(messages(&harness.packets(address(1))), []);
+    harness.venue.release();
+    harness.turn();
+    assert_eq!(messages(&harness.packets(address(1))).len(), 1);
 }
 
 /// A heartbeat tells the next number once a second, to who is sent nothing else.
 #[test]
 fn heartbeats_tell_the_next_number() {
-    let mut bench = UdpBench::new(16);
-    bench.network.deliver(address(1), &enter(1));
-    bench.turn();
-    let _ = bench.packets(address(1));
+    let mut harness = UdpBench::new(16);
+    harness.network.deliver(address(1), &enter(1));
+    harness.turn();
+    let _ = harness.packets(address(1));
     for tenth in 1..=30 {
-        bench.now_ns += SECOND / 10;
-        bench.turn();
-        let packets = bench.packets(address(1));
+        harness.now_ns += SECOND / 10;
+        harness.turn();
+        let packets = harness.packets(address(1));
         let expected = usize::from(tenth % 10 == 0);
         assert_eq!(packets.len(), expected, "after {tenth} tenths");
         for packet in packets {
@@ -249,43 +249,43 @@ fn heartbeats_tell_the_next_number() {
 /// A request gets the replies again, the same bytes, as many as fit one packet.
 #[test]
 fn a_request_gets_replies_again() {
-    let mut bench = UdpBench::new(1024);
+    let mut harness = UdpBench::new(1024);
     for number in 1..=100 {
-        bench.venue.accept(&order(SessionId(1), number));
+        harness.venue.accept(&order(SessionId(1), number));
     }
-    bench.turn();
-    let all = messages(&bench.packets(address(1)));
-    let ask = |bench: &mut UdpBench, session, sequence_number, count| {
+    harness.turn();
+    let all = messages(&harness.packets(address(1)));
+    let ask = |harness: &mut UdpBench, session, sequence_number, count| {
         let request = Request { session, sequence_number, count };
-        bench.network.deliver(address(1), &request.encode());
-        bench.turn();
-        messages(&bench.packets(address(1)))
+        harness.network.deliver(address(1), &request.encode());
+        harness.turn();
+        messages(&harness.packets(address(1)))
     };
-    assert_eq!(ask(&mut bench, SESSION, 3, 2), all[2..4]);
-    let full = ask(&mut bench, SESSION, 50, 1000);
+    assert_eq!(ask(&mut harness, SESSION, 3, 2), all[2..4]);
+    let full = ask(&mut harness, SESSION, 50, 1000);
     assert!(full.len() > 10);
     assert_eq!(full, all[49..49 + full.len()]);
-    assert_eq!(ask(&mut bench, SESSION, 100, 10), all[99..]);
+    assert_eq!(ask(&mut harness, SESSION, 100, 10), all[99..]);
     for (session, first, count) in
         [(*b"0000000041", 1, 1), (SESSION, 0, 1), (SESSION, 101, 1), (SESSION, 1, 0)]
     {
-        assert_eq!(ask(&mut bench, session, first, count), []);
+        assert_eq!(ask(&mut harness, session, first, count), []);
     }
-    assert_eq!((bench.count().requests_answered, bench.count().requests_unanswered), (3, 4));
+    assert_eq!((harness.count().requests_answered, harness.count().requests_unanswered), (3, 4));
 }
 
 /// When the network is full, replies wait for it and none is skipped.
 #[test]
 fn a_full_network_delays_replies_and_loses_none() {
-    let mut bench = UdpBench::new(1024);
-    bench.network.set_room(1);
+    let mut harness = UdpBench::new(1024);
+    harness.network.set_room(1);
     for number in 1..=200 {
-        bench.venue.accept(&order(SessionId(1), number));
+        harness.venue.accept(&order(SessionId(1), number));
     }
     let mut all = Vec::new();
     for _ in 0..100 {
-        bench.turn();
-        all.extend(messages(&bench.packets(address(1))));
+        harness.turn();
+        all.extend(messages(&harness.packets(address(1))));
     }
     assert_eq!(all.len(), 200);
     assert!(all.iter().map(|(number, _)| *number).eq(1..=200));
@@ -295,35 +295,35 @@ fn a_full_network_delays_replies_and_loses_none() {
 /// missing and has every reply once, in order.
 #[test]
 fn a_bad_network_costs_nothing_but_time() {
-    let mut bench = UdpBench::new(1024);
+    let mut harness = UdpBench::new(1024);
     let limits = ReceiverLimits { request_timeout_ns: SECOND / 50, ..ReceiverLimits::default() };
     let mut receiver = Receiver::new(1, limits);
     let mut to_client: Transit<Vec<u8>> = Transit::new();
     let mut delivered = Vec::new();
     let mut fate = 1_u64;
     for step in 0..20_000_u32 {
-        bench.now_ns += SECOND / 1000;
+        harness.now_ns += SECOND / 1000;
         if step < 1000 {
-            bench.network.deliver(address(1), &enter(step + 1));
+            harness.network.deliver(address(1), &enter(step + 1));
         }
-        bench.turn();
-        for packet in bench.packets(address(1)) {
+        harness.turn();
+        for packet in harness.packets(address(1)) {
             fate = fate.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
             let delay_ns = (fate >> 40) % 5_000_000;
             if !(fate >> 33).is_multiple_of(4) {
-                to_client.send(bench.now_ns + delay_ns, packet.clone());
+                to_client.send(harness.now_ns + delay_ns, packet.clone());
             }
             if (fate >> 35).is_multiple_of(4) {
-                to_client.send(bench.now_ns + 2 * delay_ns, packet);
+                to_client.send(harness.now_ns + 2 * delay_ns, packet);
             }
         }
-        while let Some(packet) = to_client.arrived(bench.now_ns) {
+        while let Some(packet) = to_client.arrived(harness.now_ns) {
             receiver
-                .receive(&packet, bench.now_ns, &mut |number, _| delivered.push(number))
+                .receive(&packet, harness.now_ns, &mut |number, _| delivered.push(number))
                 .unwrap();
         }
-        if let Some(request) = receiver.next_request(bench.now_ns) {
-            bench.network.deliver(address(1), &request.encode());
+        if let Some(request) = receiver.next_request(harness.now_ns) {
+            harness.network.deliver(address(1), &request.encode());
         }
         if delivered.len() == 1000 {
             break;
@@ -337,14 +337,14 @@ fn a_bad_network_costs_nothing_but_time() {
 /// and every reply can be asked for.
 #[test]
 fn replies_survive_a_restart() {
-    let mut bench = UdpBench::new(1024);
+    let mut harness = UdpBench::new(1024);
     for number in 1..=10 {
-        bench.network.deliver(address(1), &enter(number));
+        harness.network.deliver(address(1), &enter(number));
     }
-    bench.turn();
-    let all = messages(&bench.packets(address(1)));
+    harness.turn();
+    let all = messages(&harness.packets(address(1)));
     let mut after = UdpBench::over(Venue::empty(16));
-    for output in &bench.venue.log {
+    for output in &harness.venue.log {
         after.agent.replay(output);
     }
     after.turn();

@@ -1,10 +1,10 @@
-use gateway::{CloseReason, LoginFault, Notice, OrderEntryLimits};
+use gateway::{CloseReason, LoginFault, OperatorEvent, OrderEntryLimits};
 use wire::soupbintcp::{
     LoginRejectReason::{NotAuthorized, SessionNotAvailable},
     LoginRequest,
 };
 
-use crate::bench::{Bench, SECOND, START, Seen, TestClient, config};
+use crate::harness::{Harness, SECOND, START, Seen, TestClient, config};
 
 fn login(username: &str, password: &str) -> LoginRequest {
     LoginRequest::new(username, password).unwrap()
@@ -13,136 +13,138 @@ fn login(username: &str, password: &str) -> LoginRequest {
 /// User and password open the session; case does not matter.
 #[test]
 fn the_right_password_logs_in() {
-    let mut bench = Bench::new();
-    let client = bench.connect("10.0.0.1:1".parse().unwrap(), login("user01", "Password01"));
+    let mut harness = Harness::new();
+    let client = harness.connect("10.0.0.1:1".parse().unwrap(), login("user01", "Password01"));
     assert_eq!(client.seen, [Seen::Accepted(1)]);
-    let notices = bench.notices.lock().unwrap();
-    assert_eq!(notices[0].to_string(), "USER01 logged in from 10.0.0.1:1, next reply 1");
+    let operator_events = harness.operator_events.lock().unwrap();
+    assert_eq!(operator_events[0].to_string(), "USER01 logged in from 10.0.0.1:1, next reply 1");
 }
 
 /// A wrong password and an unknown user get the same bytes, and the connection ends.
 #[test]
 fn an_unknown_user_and_a_wrong_password_are_answered_alike() {
-    let mut bench = Bench::new();
-    let wrong = bench.connect("10.0.0.1:1".parse().unwrap(), login("USER01", "PASSWORD02"));
-    let unknown = bench.connect("10.0.0.1:2".parse().unwrap(), login("NOBODY", "PASSWORD01"));
+    let mut harness = Harness::new();
+    let wrong = harness.connect("10.0.0.1:1".parse().unwrap(), login("USER01", "PASSWORD02"));
+    let unknown = harness.connect("10.0.0.1:2".parse().unwrap(), login("NOBODY", "PASSWORD01"));
     assert_eq!(wrong.seen, [Seen::Rejected(NotAuthorized)]);
     assert_eq!(unknown.seen, wrong.seen);
-    assert!(bench.network.is_finished(wrong.connection));
-    assert!(bench.network.is_finished(unknown.connection));
-    bench.network.finish(wrong.connection);
-    bench.turn();
-    assert!(!bench.network.is_open(wrong.connection));
-    assert_eq!(bench.count().logins_rejected, 2);
+    assert!(harness.network.is_finished(wrong.connection));
+    assert!(harness.network.is_finished(unknown.connection));
+    harness.network.finish(wrong.connection);
+    harness.turn();
+    assert!(!harness.network.is_open(wrong.connection));
+    assert_eq!(harness.count().logins_rejected, 2);
 }
 
 /// Who has been refused and does not close is closed a second later.
 #[test]
 fn a_refused_client_may_not_linger() {
-    let mut bench = Bench::new();
-    let client = bench.connect("10.0.0.1:1".parse().unwrap(), login("USER01", "WRONG"));
-    bench.pass(SECOND / 2, &mut []);
-    assert!(bench.network.is_open(client.connection));
-    bench.pass(SECOND, &mut []);
-    assert!(!bench.network.is_open(client.connection));
-    assert_eq!(bench.count().connections, 0);
+    let mut harness = Harness::new();
+    let client = harness.connect("10.0.0.1:1".parse().unwrap(), login("USER01", "WRONG"));
+    harness.pass(SECOND / 2, &mut []);
+    assert!(harness.network.is_open(client.connection));
+    harness.pass(SECOND, &mut []);
+    assert!(!harness.network.is_open(client.connection));
+    assert_eq!(harness.count().connections, 0);
 }
 
 /// A session has one connection: the second login is told so, and the first stays.
 #[test]
 fn a_second_login_leaves_the_first_alone() {
-    let mut bench = Bench::new();
-    let mut first = bench.log_in("USER01");
-    let second = bench.log_in("USER01");
+    let mut harness = Harness::new();
+    let mut first = harness.log_in("USER01");
+    let second = harness.log_in("USER01");
     assert_eq!(second.seen, [Seen::Rejected(SessionNotAvailable)]);
-    first.enter(1, bench.now_ns);
-    bench.turn_with(&mut [&mut first]);
+    first.enter(1, harness.now_ns);
+    harness.turn_with(&mut [&mut first]);
     assert_eq!(first.replies().len(), 1);
 }
 
 /// Blank and the current name are the session; any other name is not.
 #[test]
 fn only_the_current_session_can_be_asked_for() {
-    let mut bench = Bench::new();
+    let mut harness = Harness::new();
     let mut request = login("USER01", "PASSWORD01");
     request.session = market::Text::new("0000000042").unwrap();
-    let client = bench.connect("10.0.0.1:1".parse().unwrap(), request);
+    let client = harness.connect("10.0.0.1:1".parse().unwrap(), request);
     assert_eq!(client.seen, [Seen::Accepted(1)]);
 
     let mut request = login("USER02", "PASSWORD01");
     request.session = market::Text::new("0000000041").unwrap();
-    let client = bench.connect("10.0.0.1:1".parse().unwrap(), request);
+    let client = harness.connect("10.0.0.1:1".parse().unwrap(), request);
     assert_eq!(client.seen, [Seen::Rejected(SessionNotAvailable)]);
 }
 
-/// An account that the exchange has not announced cannot log in yet, and can as soon as it has.
+/// A user whom the exchange has not announced cannot log in yet, and can as soon as it has.
 #[test]
 fn an_account_must_be_on_the_exchange() {
     let mut config = config();
-    config.accounts.push(gateway::Account::new("LATE", "PASSWORD01").unwrap());
-    let mut bench = Bench::with(config, 64);
-    assert_eq!(bench.log_in("LATE").seen, [Seen::Rejected(SessionNotAvailable)]);
-    bench.venue.add_session("late");
-    bench.turn();
-    assert_eq!(bench.log_in("LATE").seen, [Seen::Accepted(1)]);
+    config.users.push(gateway::Credentials::new("LATE", "PASSWORD01").unwrap());
+    let mut harness = Harness::with(config, 64);
+    assert_eq!(harness.log_in("LATE").seen, [Seen::Rejected(SessionNotAvailable)]);
+    harness.venue.add_session("late");
+    harness.turn();
+    assert_eq!(harness.log_in("LATE").seen, [Seen::Accepted(1)]);
 }
 
 /// Five bad logins within a minute shut the address out for a minute, and no other address.
 #[test]
 fn five_bad_logins_shut_an_address_out() {
-    let mut bench = Bench::new();
+    let mut harness = Harness::new();
     let bad = "10.9.9.9:1".parse().unwrap();
     for _ in 0..5 {
-        let client = bench.connect(bad, login("USER01", "GUESS"));
+        let client = harness.connect(bad, login("USER01", "GUESS"));
         assert_eq!(client.seen, [Seen::Rejected(NotAuthorized)]);
     }
-    let shut_out = bench.connect(bad, login("USER01", "PASSWORD01"));
+    let shut_out = harness.connect(bad, login("USER01", "PASSWORD01"));
     assert_eq!(shut_out.seen, []);
-    assert!(!bench.network.is_open(shut_out.connection));
-    assert!(bench.notices.lock().unwrap().contains(&Notice::ShutOut { address: bad }));
-    let other = bench.connect("10.9.9.8:1".parse().unwrap(), login("USER02", "PASSWORD01"));
+    assert!(!harness.network.is_open(shut_out.connection));
+    assert!(
+        harness.operator_events.lock().unwrap().contains(&OperatorEvent::ShutOut { address: bad })
+    );
+    let other = harness.connect("10.9.9.8:1".parse().unwrap(), login("USER02", "PASSWORD01"));
     assert_eq!(other.seen, [Seen::Accepted(1)]);
 
-    bench.now_ns += 60 * SECOND;
-    let back = bench.connect(bad, login("USER01", "PASSWORD01"));
+    harness.now_ns += 60 * SECOND;
+    let back = harness.connect(bad, login("USER01", "PASSWORD01"));
     assert_eq!(back.seen, [Seen::Accepted(1)]);
 }
 
 /// Connections opened before the address was shut out do not get around it.
 #[test]
 fn a_connection_opened_before_does_not_get_around_it() {
-    let mut bench = Bench::new();
+    let mut harness = Harness::new();
     let bad = "10.9.9.9:1".parse().unwrap();
-    let waiting = bench.network.connect(bad);
-    bench.turn();
+    let waiting = harness.network.connect(bad);
+    harness.turn();
     for _ in 0..5 {
-        let _ = bench.connect(bad, login("USER01", "GUESS"));
+        let _ = harness.connect(bad, login("USER01", "GUESS"));
     }
     let mut client = TestClient::new(waiting, login("USER01", "PASSWORD01"), START);
-    bench.turn_with(&mut [&mut client]);
+    harness.turn_with(&mut [&mut client]);
     assert_eq!(client.seen, [Seen::Rejected(NotAuthorized)]);
     let reason = LoginFault::ShutOut;
-    let notice = Notice::LoginRejected { address: bad, reason };
-    assert!(bench.notices.lock().unwrap().contains(&notice));
+    let event = OperatorEvent::LoginRejected { address: bad, reason };
+    assert!(harness.operator_events.lock().unwrap().contains(&event));
 }
 
 /// Who has not logged in after five seconds is closed, however busy it looks.
 #[test]
 fn a_login_must_come_in_time() {
-    let mut bench = Bench::new();
-    let silent = bench.network.connect("10.0.0.1:1".parse().unwrap());
-    let trickling = bench.network.connect("10.0.0.1:2".parse().unwrap());
-    let mut live = bench.log_in("USER01");
+    let mut harness = Harness::new();
+    let silent = harness.network.connect("10.0.0.1:1".parse().unwrap());
+    let trickling = harness.network.connect("10.0.0.1:2".parse().unwrap());
+    let mut live = harness.log_in("USER01");
     let request = b"\x00\x2fLUSER01PASSWORD01";
     for byte in &request[..6] {
-        assert!(bench.network.is_open(silent) && bench.network.is_open(trickling));
-        bench.network.deliver(trickling, &[*byte]);
-        bench.pass(SECOND * 5 / 6, &mut [&mut live]);
+        assert!(harness.network.is_open(silent) && harness.network.is_open(trickling));
+        harness.network.deliver(trickling, &[*byte]);
+        harness.pass(SECOND * 5 / 6, &mut [&mut live]);
     }
-    bench.pass(SECOND / 5, &mut [&mut live]);
-    assert!(!bench.network.is_open(silent) && !bench.network.is_open(trickling));
-    assert_eq!(bench.count().login_timeouts, 2);
-    assert!(bench.network.is_open(live.connection));
+    harness.pass(SECOND / 5, &mut [&mut live]);
+    assert!(!harness.network.is_open(silent) && !harness.network.is_open(trickling));
+    assert_eq!(harness.count().login_timeouts, 2);
+    assert!(harness.network.is_open(live.connection));
 }
 
 /// Connections without login are capped, in all and from one address; others are not disturbed.
@@ -151,41 +153,41 @@ fn connections_without_login_are_capped() {
     let mut config = config();
     config.limits =
         OrderEntryLimits { pending_max: 5, pending_per_address_max: 3, ..config.limits };
-    let mut bench = Bench::with(config, 64);
-    let mut live = bench.log_in("USER01");
+    let mut harness = Harness::with(config, 64);
+    let mut live = harness.log_in("USER01");
     let connections: Vec<_> = ["10.0.0.1:1", "10.0.0.1:2", "10.0.0.1:3", "10.0.0.1:4"]
         .iter()
         .chain(&["10.0.0.2:1", "10.0.0.2:2", "10.0.0.2:3"])
-        .map(|address| bench.network.connect(address.parse().unwrap()))
+        .map(|address| harness.network.connect(address.parse().unwrap()))
         .collect();
-    bench.turn();
-    let open: Vec<_> = connections.iter().map(|one| bench.network.is_open(*one)).collect();
+    harness.turn();
+    let open: Vec<_> = connections.iter().map(|one| harness.network.is_open(*one)).collect();
     assert_eq!(open, [true, true, true, false, true, true, false]);
-    assert_eq!(bench.count().turned_away, 2);
-    assert_eq!(bench.count().connections_pending, 5);
-    live.enter(1, bench.now_ns);
-    bench.turn_with(&mut [&mut live]);
+    assert_eq!(harness.count().turned_away, 2);
+    assert_eq!(harness.count().connections_pending, 5);
+    live.enter(1, harness.now_ns);
+    harness.turn_with(&mut [&mut live]);
     assert_eq!(live.replies().len(), 1);
 
     // As soon as one of them has gone there is room.
-    bench.network.cut(connections[0]);
-    bench.turn();
-    assert_eq!(bench.log_in("USER02").seen, [Seen::Accepted(1)]);
+    harness.network.cut(connections[0]);
+    harness.turn();
+    assert_eq!(harness.log_in("USER02").seen, [Seen::Accepted(1)]);
 }
 
 /// Logging out closes at once, and the session can be taken up again.
 #[test]
 fn logout_closes_and_the_session_goes_on() {
-    let mut bench = Bench::new();
-    let mut client = bench.log_in("USER01");
-    client.enter(1, bench.now_ns);
-    client.client.logout(bench.now_ns);
-    bench.turn_with(&mut [&mut client]);
-    assert!(!bench.network.is_open(client.connection));
-    assert_eq!(bench.count().logouts, 1);
-    assert_eq!(bench.venue.asked.len(), 1);
+    let mut harness = Harness::new();
+    let mut client = harness.log_in("USER01");
+    client.enter(1, harness.now_ns);
+    client.client.logout(harness.now_ns);
+    harness.turn_with(&mut [&mut client]);
+    assert!(!harness.network.is_open(client.connection));
+    assert_eq!(harness.count().logouts, 1);
+    assert_eq!(harness.venue.asked.len(), 1);
 
-    let again = bench.log_in("USER01");
+    let again = harness.log_in("USER01");
     assert_eq!(again.seen[0], Seen::Accepted(1));
     assert_eq!(again.replies().len(), 1);
 }
@@ -194,47 +196,47 @@ fn logout_closes_and_the_session_goes_on() {
 /// heartbeats itself.
 #[test]
 fn a_silent_client_is_taken_for_dead() {
-    let mut bench = Bench::new();
-    let silent = bench.log_in("USER01");
-    let mut alive = bench.log_in("USER02");
-    bench.pass(14 * SECOND, &mut [&mut alive]);
-    assert!(bench.network.is_open(silent.connection));
+    let mut harness = Harness::new();
+    let silent = harness.log_in("USER01");
+    let mut alive = harness.log_in("USER02");
+    harness.pass(14 * SECOND, &mut [&mut alive]);
+    assert!(harness.network.is_open(silent.connection));
     // One heartbeat a second, of 3 bytes, from the first second of silence on.
-    assert_eq!(bench.network.take(silent.connection, 4096).len(), 14 * 3);
-    bench.pass(2 * SECOND, &mut [&mut alive]);
-    assert!(!bench.network.is_open(silent.connection));
-    assert!(bench.network.is_open(alive.connection));
-    assert_eq!(bench.count().silent_closed, 1);
-    bench.pass(60 * SECOND, &mut [&mut alive]);
+    assert_eq!(harness.network.take(silent.connection, 4096).len(), 14 * 3);
+    harness.pass(2 * SECOND, &mut [&mut alive]);
+    assert!(!harness.network.is_open(silent.connection));
+    assert!(harness.network.is_open(alive.connection));
+    assert_eq!(harness.count().silent_closed, 1);
+    harness.pass(60 * SECOND, &mut [&mut alive]);
     assert!(alive.client.is_logged_in());
 }
 
 /// A connection that breaks frees its session at once.
 #[test]
 fn a_broken_connection_frees_its_session() {
-    let mut bench = Bench::new();
-    let client = bench.log_in("USER01");
-    bench.network.cut(client.connection);
-    bench.turn();
-    assert_eq!(bench.log_in("USER01").seen, [Seen::Accepted(1)]);
-    let notices = bench.notices.lock().unwrap();
+    let mut harness = Harness::new();
+    let client = harness.log_in("USER01");
+    harness.network.cut(client.connection);
+    harness.turn();
+    assert_eq!(harness.log_in("USER01").seen, [Seen::Accepted(1)]);
+    let operator_events = harness.operator_events.lock().unwrap();
     let reason = CloseReason::Gone;
-    assert!(notices.iter().any(
-        |notice| matches!(notice, Notice::LoggedOut { reason: found, .. } if *found == reason)
+    assert!(operator_events.iter().any(
+        |event| matches!(event, OperatorEvent::LoggedOut { reason: found, .. } if *found == reason)
     ));
 }
 
 /// Closing the gateway closes every connection and says nothing of an end of the session.
 #[test]
 fn closing_leaves_the_session_open() {
-    let mut bench = Bench::new();
-    let mut client = bench.log_in("USER01");
-    client.enter(1, bench.now_ns);
-    client.write(&bench.network);
-    bench.turn_without_venue();
-    bench.venue.answer();
-    ring::Agent::close(&mut bench.agent);
-    client.read(&bench.network, bench.now_ns);
-    assert!(!bench.network.is_open(client.connection));
+    let mut harness = Harness::new();
+    let mut client = harness.log_in("USER01");
+    client.enter(1, harness.now_ns);
+    client.write(&harness.network);
+    harness.turn_without_venue();
+    harness.venue.answer();
+    ring::Agent::close(&mut harness.agent);
+    client.read(&harness.network, harness.now_ns);
+    assert!(!harness.network.is_open(client.connection));
     assert_eq!(client.replies().len(), 1, "what was durable was still sent");
 }

@@ -3,7 +3,7 @@
 //! Most tests use networks in memory and a time of their own; `sockets` repeats the journeys over
 //! the loopback of this machine.
 
-mod bench;
+mod harness;
 mod logging_in;
 mod orders;
 mod replies;

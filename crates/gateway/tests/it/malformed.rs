@@ -1,7 +1,7 @@
-use gateway::Notice;
+use gateway::OperatorEvent;
 use market::SplitMix64;
 
-use crate::bench::{Bench, SECOND, Seen, TestClient, enter, entered};
+use crate::harness::{Harness, SECOND, Seen, TestClient, enter, entered};
 
 /// Random bytes; the seed names the run.
 struct Random(SplitMix64);
@@ -26,13 +26,13 @@ fn packet(packet_type: u8, payload: &[u8]) -> Vec<u8> {
 /// A message that cannot be read is named and ignored, and the connection goes on.
 #[test]
 fn a_malformed_message_is_named_and_ignored() {
-    let mut bench = Bench::new();
-    let mut client = bench.log_in("USER01");
-    client.client.send(b"?what", bench.now_ns);
-    client.client.send(&enter(1)[..20], bench.now_ns);
-    client.client.send(b"", bench.now_ns);
-    client.enter(2, bench.now_ns);
-    bench.turn_with(&mut [&mut client]);
+    let mut harness = Harness::new();
+    let mut client = harness.log_in("USER01");
+    client.client.send(b"?what", harness.now_ns);
+    client.client.send(&enter(1)[..20], harness.now_ns);
+    client.client.send(b"", harness.now_ns);
+    client.enter(2, harness.now_ns);
+    harness.turn_with(&mut [&mut client]);
     let texts: Vec<_> = client
         .seen
         .iter()
@@ -49,31 +49,31 @@ fn a_malformed_message_is_named_and_ignored() {
             "message ignored: the message is empty",
         ]
     );
-    assert_eq!(entered(&bench.venue.asked), [2]);
+    assert_eq!(entered(&harness.venue.asked), [2]);
     assert_eq!(client.replies().len(), 1);
-    assert_eq!(bench.count().malformed, 3);
-    let notices = bench.notices.lock().unwrap();
-    let of_malformed = |notice: &&Notice| matches!(notice, Notice::Malformed { .. });
-    assert_eq!(notices.iter().filter(of_malformed).count(), 3);
+    assert_eq!(harness.count().malformed, 3);
+    let operator_events = harness.operator_events.lock().unwrap();
+    let of_malformed = |event: &&OperatorEvent| matches!(event, OperatorEvent::Malformed { .. });
+    assert_eq!(operator_events.iter().filter(of_malformed).count(), 3);
 }
 
 /// 64 malformed messages are borne; one more ends the connection, and the session goes on.
 #[test]
 fn too_many_malformed_messages_end_the_connection() {
-    let mut bench = Bench::new();
-    let mut client = bench.log_in("USER01");
+    let mut harness = Harness::new();
+    let mut client = harness.log_in("USER01");
     for _ in 0..64 {
-        client.client.send(b"?", bench.now_ns);
+        client.client.send(b"?", harness.now_ns);
     }
-    bench.turn_with(&mut [&mut client]);
-    assert!(!bench.network.is_finished(client.connection));
-    client.client.send(b"?", bench.now_ns);
-    client.enter(1, bench.now_ns);
-    bench.turn_with(&mut [&mut client]);
+    harness.turn_with(&mut [&mut client]);
+    assert!(!harness.network.is_finished(client.connection));
+    client.client.send(b"?", harness.now_ns);
+    client.enter(1, harness.now_ns);
+    harness.turn_with(&mut [&mut client]);
     assert_eq!(client.seen.last(), Some(&Seen::Debug("too many malformed messages".to_owned())));
-    assert!(bench.network.is_finished(client.connection));
-    assert_eq!(bench.venue.asked, []);
-    assert_eq!(bench.log_in("USER01").seen, [Seen::Accepted(1)]);
+    assert!(harness.network.is_finished(client.connection));
+    assert_eq!(harness.venue.asked, []);
+    assert_eq!(harness.log_in("USER01").seen, [Seen::Accepted(1)]);
 }
 
 /// Whatever breaks the session protocol ends that connection, after a word about it, and touches
@@ -99,8 +99,8 @@ fn every_violation_ends_its_connection_and_no_other() {
         b"\x00\x2fLUSER02PASSWORD01                             x",
         b"GET / HTTP/1.1\r\nHost: exchange\r\n\r\n",
     ];
-    let mut bench = Bench::new();
-    let mut other = bench.log_in("USER01");
+    let mut harness = Harness::new();
+    let mut other = harness.log_in("USER01");
     let mut number = 0;
     let cases = after_login
         .iter()
@@ -108,61 +108,61 @@ fn every_violation_ends_its_connection_and_no_other() {
         .chain(before_login.iter().map(|bytes| (false, bytes)));
     for (logged_in, bytes) in cases {
         let connection = if logged_in {
-            bench.log_in("USER02").connection
+            harness.log_in("USER02").connection
         } else {
-            bench.network.connect("10.0.0.2:1".parse().unwrap())
+            harness.network.connect("10.0.0.2:1".parse().unwrap())
         };
-        bench.turn();
-        let before = bench.network.take(connection, 4096);
-        bench.network.deliver(connection, bytes);
-        bench.turn();
-        let text = bench.network.take(connection, 4096);
+        harness.turn();
+        let before = harness.network.take(connection, 4096);
+        harness.network.deliver(connection, bytes);
+        harness.turn();
+        let text = harness.network.take(connection, 4096);
         assert_eq!(text.get(2), Some(&b'+'), "{bytes:?} after {before:?}: {text:?}");
-        assert!(bench.network.is_finished(connection), "{bytes:?}");
-        bench.network.cut(connection);
+        assert!(harness.network.is_finished(connection), "{bytes:?}");
+        harness.network.cut(connection);
         number += 1;
-        other.enter(number, bench.now_ns);
-        bench.turn_with(&mut [&mut other]);
-        assert!(!bench.network.is_open(connection), "{bytes:?}");
+        other.enter(number, harness.now_ns);
+        harness.turn_with(&mut [&mut other]);
+        assert!(!harness.network.is_open(connection), "{bytes:?}");
         assert_eq!(other.replies().len(), number as usize, "{bytes:?}");
     }
-    assert_eq!(bench.count().violations, 14);
+    assert_eq!(harness.count().violations, 14);
 }
 
 /// Every truncation and every changed byte of a good conversation is survived, and a connection
-/// beside it does not notice.
+/// beside it does not event.
 #[test]
 fn every_truncation_and_every_changed_byte_is_survived() {
     let mut conversation = b"\x00\x2fLUSER02PASSWORD01          ".to_vec();
     conversation.extend(b"                   1");
     conversation.extend(packet(b'U', &enter(1)));
     conversation.extend(packet(b'R', b""));
-    let mut bench = Bench::new();
-    let mut other = bench.log_in("USER01");
+    let mut harness = Harness::new();
+    let mut other = harness.log_in("USER01");
     let mut number = 0;
-    let mut survive = |bench: &mut Bench, bytes: &[u8]| {
+    let mut survive = |harness: &mut Harness, bytes: &[u8]| {
         // Each from its own address, so that wrong passwords shut nobody out.
         number += 1;
         let address = std::net::Ipv4Addr::from(0x0b00_0000 + number);
-        let connection = bench.network.connect((address, 1).into());
-        bench.network.deliver(connection, bytes);
-        bench.network.finish(connection);
-        other.enter(number, bench.now_ns);
-        bench.turn_with(&mut [&mut other]);
+        let connection = harness.network.connect((address, 1).into());
+        harness.network.deliver(connection, bytes);
+        harness.network.finish(connection);
+        other.enter(number, harness.now_ns);
+        harness.turn_with(&mut [&mut other]);
         assert_eq!(other.replies().len(), number as usize, "{bytes:?}");
-        assert!(!bench.network.is_open(connection), "{bytes:?}");
+        assert!(!harness.network.is_open(connection), "{bytes:?}");
     };
     for len in 0..conversation.len() {
-        survive(&mut bench, &conversation[..len]);
+        survive(&mut harness, &conversation[..len]);
     }
     for at in 0..conversation.len() {
         for change in [0x01, 0x20, 0x80, 0xff] {
             let mut changed = conversation.clone();
             changed[at] ^= change;
-            survive(&mut bench, &changed);
+            survive(&mut harness, &changed);
         }
     }
-    assert_eq!(bench.count().connections, 1);
+    assert_eq!(harness.count().connections, 1);
 }
 
 /// Noise before and after the login, cut at random, never disturbs the connection beside it.
@@ -171,13 +171,13 @@ fn noise_is_survived() {
     let seed = std::env::var("SEED").ok().and_then(|seed| seed.parse().ok()).unwrap_or(1);
     println!("SEED={seed}");
     let mut random = Random(SplitMix64::new(seed));
-    let mut bench = Bench::new();
-    let mut other = bench.log_in("USER01");
+    let mut harness = Harness::new();
+    let mut other = harness.log_in("USER01");
     let mut noisy: Option<TestClient> = None;
     for number in 1..=2_000 {
         let mut client = match noisy.take() {
-            Some(client) if bench.network.is_open(client.connection) => client,
-            _ => bench.log_in("USER02"),
+            Some(client) if harness.network.is_open(client.connection) => client,
+            _ => harness.log_in("USER02"),
         };
         let bytes = match random.below(4) {
             0 => random.bytes(200),
@@ -191,18 +191,18 @@ fn noise_is_survived() {
             }
         };
         let cut = random.below(bytes.len() + 1);
-        bench.network.deliver(client.connection, &bytes[..cut]);
-        other.enter(number, bench.now_ns);
-        bench.turn_with(&mut [&mut other]);
-        bench.network.deliver(client.connection, &bytes[cut..]);
+        harness.network.deliver(client.connection, &bytes[..cut]);
+        other.enter(number, harness.now_ns);
+        harness.turn_with(&mut [&mut other]);
+        harness.network.deliver(client.connection, &bytes[cut..]);
         if random.below(20) == 0 {
-            bench.network.cut(client.connection);
+            harness.network.cut(client.connection);
         }
-        client.read(&bench.network, bench.now_ns);
+        client.read(&harness.network, harness.now_ns);
         noisy = Some(client);
-        bench.pass(SECOND / 10, &mut [&mut other]);
+        harness.pass(SECOND / 10, &mut [&mut other]);
         assert_eq!(other.replies().len(), number as usize, "SEED={seed}");
     }
-    let count = bench.count();
+    let count = harness.count();
     assert!(count.violations > 50 && count.malformed > 50, "{count:?}");
 }

@@ -8,7 +8,7 @@ use wire::{
     moldudp64::{PacketKind, Receiver, ReceiverLimits, Request, parse},
 };
 
-use crate::bench::{Ends, SECOND, SESSION, START, Venue, order};
+use crate::harness::{Ends, SECOND, SESSION, START, Venue, order};
 
 struct FeedBench {
     agent: MarketData<FakeDatagram>,
@@ -83,12 +83,12 @@ fn messages(packets: &[Vec<u8>]) -> Vec<(u64, Vec<u8>)> {
 /// What the public may know goes out numbered, in the order in which it happened.
 #[test]
 fn the_feed_is_numbered_and_in_order() {
-    let mut bench = FeedBench::new();
-    bench.venue.put_out(&[Event::System(SystemEvent::StartOfMarketHours)]);
-    bench.venue.add_session("USER01");
-    bench.venue.accept(&order(SessionId(1), 1));
-    bench.turn();
-    let messages = messages(&bench.packets());
+    let mut harness = FeedBench::new();
+    harness.venue.put_out(&[Event::System(SystemEvent::StartOfMarketHours)]);
+    harness.venue.add_session("USER01");
+    harness.venue.accept(&order(SessionId(1), 1));
+    harness.turn();
+    let messages = messages(&harness.packets());
     assert!(messages.iter().map(|(number, _)| *number).eq(1..=4));
     let types: Vec<u8> = messages.iter().map(|(_, message)| message[0]).collect();
     assert_eq!(types, *b"RHSA", "the session is nobody else's business");
@@ -101,83 +101,83 @@ fn the_feed_is_numbered_and_in_order() {
 /// more to come.
 #[test]
 fn packets_are_filled_and_never_wait() {
-    let mut bench = FeedBench::new();
-    bench.turn();
-    let _ = bench.packets();
+    let mut harness = FeedBench::new();
+    harness.turn();
+    let _ = harness.packets();
     for number in 1..=100 {
-        bench.venue.accept(&order(SessionId(1), number));
+        harness.venue.accept(&order(SessionId(1), number));
     }
-    bench.agent.do_work(bench.now_ns).unwrap();
-    let packets = bench.packets();
+    harness.agent.do_work(harness.now_ns).unwrap();
+    let packets = harness.packets();
     assert_eq!(messages(&packets).len(), 100);
     assert!(packets.iter().all(|packet| packet.len() <= 1400));
     assert_eq!(packets.len(), 3, "36 bytes and 2 each");
-    bench.venue.accept(&order(SessionId(1), 101));
-    bench.agent.do_work(bench.now_ns).unwrap();
-    assert_eq!(messages(&bench.packets()).len(), 1);
+    harness.venue.accept(&order(SessionId(1), 101));
+    harness.agent.do_work(harness.now_ns).unwrap();
+    assert_eq!(messages(&harness.packets()).len(), 1);
 }
 
 /// A heartbeat with the next number goes out each second in which nothing else did.
 #[test]
 fn heartbeats_fill_silent_seconds() {
-    let mut bench = FeedBench::new();
-    bench.turn();
-    let _ = bench.packets();
+    let mut harness = FeedBench::new();
+    harness.turn();
+    let _ = harness.packets();
     for tenth in 1..=25 {
-        bench.now_ns += SECOND / 10;
-        bench.turn();
-        let packets = bench.packets();
+        harness.now_ns += SECOND / 10;
+        harness.turn();
+        let packets = harness.packets();
         assert_eq!(packets.len(), usize::from(tenth % 10 == 0), "after {tenth} tenths");
         for packet in packets {
             let packet = parse(&packet).unwrap();
             assert_eq!((packet.kind, packet.sequence_number), (PacketKind::Heartbeat, 3));
         }
     }
-    bench.venue.accept(&order(SessionId(1), 1));
-    bench.turn();
-    bench.now_ns += SECOND * 9 / 10;
-    bench.turn();
-    assert_eq!(bench.count().heartbeats, 2, "the message of half a second ago was sign enough");
+    harness.venue.accept(&order(SessionId(1), 1));
+    harness.turn();
+    harness.now_ns += SECOND * 9 / 10;
+    harness.turn();
+    assert_eq!(harness.count().heartbeats, 2, "the message of half a second ago was sign enough");
 }
 
 /// Nothing is published before its cause is durable.
 #[test]
 fn the_feed_waits_for_the_durable_cursor() {
-    let mut bench = FeedBench::new();
-    bench.turn();
-    let _ = bench.packets();
-    bench.venue.holds = true;
+    let mut harness = FeedBench::new();
+    harness.turn();
+    let _ = harness.packets();
+    harness.venue.holds = true;
     for number in 1..=5 {
-        bench.venue.accept(&order(SessionId(1), number));
+        harness.venue.accept(&order(SessionId(1), number));
     }
-    bench.turn();
-    assert_eq!(bench.packets().len(), 0);
-    bench.venue.durable.set(bench.venue.durable.get() + 2);
-    bench.turn();
-    assert_eq!(messages(&bench.packets()).len(), 2);
-    bench.venue.release();
-    bench.turn();
-    assert_eq!(messages(&bench.packets()).len(), 3);
+    harness.turn();
+    assert_eq!(harness.packets().len(), 0);
+    harness.venue.durable.set(harness.venue.durable.get() + 2);
+    harness.turn();
+    assert_eq!(messages(&harness.packets()).len(), 2);
+    harness.venue.release();
+    harness.turn();
+    assert_eq!(messages(&harness.packets()).len(), 3);
 }
 
 /// A request is answered to who asked, with whole messages, the same bytes, one packet at most;
 /// what is not there is not answered.
 #[test]
 fn requests_are_answered_with_one_packet() {
-    let mut bench = FeedBench::new();
+    let mut harness = FeedBench::new();
     for number in 1..=200 {
-        bench.venue.accept(&order(SessionId(1), number));
+        harness.venue.accept(&order(SessionId(1), number));
     }
-    bench.turn();
-    let all = messages(&bench.packets());
+    harness.turn();
+    let all = messages(&harness.packets());
     assert_eq!(all.len(), 202);
-    assert_eq!(messages(&bench.ask(SESSION, 1, 1)), all[..1]);
-    assert_eq!(messages(&bench.ask(SESSION, 100, 5)), all[99..104]);
-    let full = bench.ask(SESSION, 3, u16::MAX);
+    assert_eq!(messages(&harness.ask(SESSION, 1, 1)), all[..1]);
+    assert_eq!(messages(&harness.ask(SESSION, 100, 5)), all[99..104]);
+    let full = harness.ask(SESSION, 3, u16::MAX);
     assert_eq!(full.len(), 1);
     assert_eq!(messages(&full), all[2..2 + 36]);
-    assert_eq!(messages(&bench.ask(SESSION, 202, 7)), all[201..]);
-    assert_eq!(bench.count().requests_answered, 4);
+    assert_eq!(messages(&harness.ask(SESSION, 202, 7)), all[201..]);
+    assert_eq!(harness.count().requests_answered, 4);
     for (session, first, count) in [
         (*b"0000000041", 1, 1),
         (SESSION, 0, 5),
@@ -185,88 +185,88 @@ fn requests_are_answered_with_one_packet() {
         (SESSION, u64::MAX, 1),
         (SESSION, 1, 0),
     ] {
-        assert!(bench.ask(session, first, count).is_empty());
+        assert!(harness.ask(session, first, count).is_empty());
     }
-    bench.requests.deliver(group(), b"not a request");
-    bench.turn();
-    assert_eq!((bench.count().requests, bench.count().requests_unanswered), (10, 6));
-    assert_eq!(bench.requests.take(), None);
+    harness.requests.deliver(group(), b"not a request");
+    harness.turn();
+    assert_eq!((harness.count().requests, harness.count().requests_unanswered), (10, 6));
+    assert_eq!(harness.requests.take(), None);
 }
 
 /// Many requests at once are answered up to a bound a turn; the feed goes on.
 #[test]
 fn answers_are_bounded_in_a_turn() {
-    let mut bench = FeedBench::new();
-    bench.turn();
+    let mut harness = FeedBench::new();
+    harness.turn();
     let request = Request { session: SESSION, sequence_number: 1, count: 1 }.encode();
     for _ in 0..1000 {
-        bench.requests.deliver(group(), &request);
+        harness.requests.deliver(group(), &request);
     }
-    bench.venue.accept(&order(SessionId(1), 1));
-    bench.agent.do_work(bench.now_ns).unwrap();
-    assert_eq!(bench.count().requests_answered, 64);
-    assert_eq!(messages(&bench.packets()).len(), 3);
+    harness.venue.accept(&order(SessionId(1), 1));
+    harness.agent.do_work(harness.now_ns).unwrap();
+    assert_eq!(harness.count().requests_answered, 64);
+    assert_eq!(messages(&harness.packets()).len(), 3);
 }
 
 /// Only so much is kept: older messages are not answered, newer ones are.
 #[test]
 fn what_was_dropped_is_not_answered() {
-    let mut bench = FeedBench::over(Venue::new(16), 1 << 20);
+    let mut harness = FeedBench::over(Venue::new(16), 1 << 20);
     for number in 1..=60_000 {
-        bench.venue.accept(&order(SessionId(1), number));
+        harness.venue.accept(&order(SessionId(1), number));
         if number % 1000 == 0 {
-            bench.turn();
-            let _ = bench.packets();
+            harness.turn();
+            let _ = harness.packets();
         }
     }
-    assert!(bench.count().store_bytes <= 1 << 20);
-    assert!(bench.ask(SESSION, 1, 10).is_empty());
-    assert_eq!(messages(&bench.ask(SESSION, 60_002, 1)).len(), 1);
-    assert_eq!(bench.count().messages_skipped, 0);
+    assert!(harness.count().store_bytes <= 1 << 20);
+    assert!(harness.ask(SESSION, 1, 10).is_empty());
+    assert_eq!(messages(&harness.ask(SESSION, 60_002, 1)).len(), 1);
+    assert_eq!(harness.count().messages_skipped, 0);
 }
 
 /// A full network delays the feed, and holds the exchange back before anything could be lost.
 #[test]
 fn a_full_network_delays_the_feed() {
-    let mut bench = FeedBench::new();
-    bench.feed.set_room(0);
+    let mut harness = FeedBench::new();
+    harness.feed.set_room(0);
     for number in 1..=7_000 {
-        bench.venue.accept(&order(SessionId(1), number));
+        harness.venue.accept(&order(SessionId(1), number));
     }
-    bench.turn();
-    let taken = bench.count().outputs;
+    harness.turn();
+    let taken = harness.count().outputs;
     assert!(taken < 12_000, "{taken} of 14,001 outputs were taken");
-    assert!(bench.count().stalls > 0);
-    bench.feed.set_room(usize::MAX);
-    bench.turn();
-    assert!(messages(&bench.packets()).iter().map(|(number, _)| *number).eq(1..=7_002));
+    assert!(harness.count().stalls > 0);
+    harness.feed.set_room(usize::MAX);
+    harness.turn();
+    assert!(messages(&harness.packets()).iter().map(|(number, _)| *number).eq(1..=7_002));
 }
 
 /// A subscriber on a network that loses every third packet asks for what is missing and has the
 /// whole feed, in order.
 #[test]
 fn a_subscriber_fills_its_gaps() {
-    let mut bench = FeedBench::new();
+    let mut harness = FeedBench::new();
     let mut receiver = Receiver::new(1, ReceiverLimits::default());
     let mut delivered = Vec::new();
     let mut sent = 0;
     for number in 1..=3_000 {
         if number <= 1_000 {
-            bench.venue.accept(&order(SessionId(1), number));
+            harness.venue.accept(&order(SessionId(1), number));
         }
-        bench.now_ns += SECOND / 100;
-        bench.turn();
-        let mut arrived = bench.packets();
+        harness.now_ns += SECOND / 100;
+        harness.turn();
+        let mut arrived = harness.packets();
         arrived.retain(|_| {
             sent += 1;
             sent % 3 != 0
         });
-        if let Some(request) = receiver.next_request(bench.now_ns) {
-            arrived.extend(bench.ask(request.session, request.sequence_number, request.count));
+        if let Some(request) = receiver.next_request(harness.now_ns) {
+            arrived.extend(harness.ask(request.session, request.sequence_number, request.count));
         }
         for packet in arrived {
             receiver
-                .receive(&packet, bench.now_ns, &mut |number, _| delivered.push(number))
+                .receive(&packet, harness.now_ns, &mut |number, _| delivered.push(number))
                 .unwrap();
         }
     }
@@ -277,14 +277,14 @@ fn a_subscriber_fills_its_gaps() {
 /// After a restart the numbers go on where they were, and what was sent before can be asked for.
 #[test]
 fn the_feed_survives_a_restart() {
-    let mut bench = FeedBench::new();
+    let mut harness = FeedBench::new();
     for number in 1..=10 {
-        bench.venue.accept(&order(SessionId(1), number));
+        harness.venue.accept(&order(SessionId(1), number));
     }
-    bench.turn();
-    let all = messages(&bench.packets());
+    harness.turn();
+    let all = messages(&harness.packets());
     let mut after = FeedBench::over(Venue::empty(16), 64 << 20);
-    for output in &bench.venue.log {
+    for output in &harness.venue.log {
         after.agent.replay(output);
     }
     after.turn();

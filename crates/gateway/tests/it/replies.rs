@@ -1,22 +1,22 @@
-use gateway::{CloseReason, Notice, fake::FakeStream};
+use gateway::{CloseReason, OperatorEvent, fake::FakeStream};
 use market::{Event, SystemEvent};
 use wire::{
     ouch::{Outbound, decode_outbound},
     soupbintcp::{LoginRejectReason::SessionNotAvailable, LoginRequest},
 };
 
-use crate::bench::{Bench, SECOND, Seen, TestClient, Venue, config, order};
+use crate::harness::{Harness, SECOND, Seen, TestClient, Venue, config, order};
 
 /// What the exchange says is sent to its owner, numbered from 1.
 #[test]
 fn replies_go_to_their_owner() {
-    let mut bench = Bench::new();
-    let mut one = bench.log_in("USER01");
-    let mut two = bench.log_in("USER02");
-    one.enter(1, bench.now_ns);
-    two.enter(5, bench.now_ns);
-    two.enter(6, bench.now_ns);
-    bench.turn_with(&mut [&mut one, &mut two]);
+    let mut harness = Harness::new();
+    let mut one = harness.log_in("USER01");
+    let mut two = harness.log_in("USER02");
+    one.enter(1, harness.now_ns);
+    two.enter(5, harness.now_ns);
+    two.enter(6, harness.now_ns);
+    harness.turn_with(&mut [&mut one, &mut two]);
     let numbers = |replies: Vec<(u64, Vec<u8>)>| -> Vec<(u64, u32)> {
         let number = |(number, message): (u64, Vec<u8>)| match decode_outbound(&message) {
             Ok(Outbound::OrderAccepted(accepted, _)) => (number, accepted.user_ref_num.get()),
@@ -31,87 +31,87 @@ fn replies_go_to_their_owner() {
 /// What is for all goes to every session, connected or not, in its place in each stream.
 #[test]
 fn what_is_for_all_is_in_every_stream() {
-    let mut bench = Bench::new();
-    let mut one = bench.log_in("USER01");
-    one.enter(1, bench.now_ns);
-    bench.turn_with(&mut [&mut one]);
-    bench.venue.put_out(&[Event::System(SystemEvent::EndOfSystemHours)]);
-    bench.turn_with(&mut [&mut one]);
+    let mut harness = Harness::new();
+    let mut one = harness.log_in("USER01");
+    one.enter(1, harness.now_ns);
+    harness.turn_with(&mut [&mut one]);
+    harness.venue.put_out(&[Event::System(SystemEvent::EndOfSystemHours)]);
+    harness.turn_with(&mut [&mut one]);
     let last = one.replies().pop().unwrap();
     assert_eq!(last.0, 2);
     assert!(matches!(decode_outbound(&last.1), Ok(Outbound::SystemEvent(..))));
-    let two = bench.log_in("USER02");
+    let two = harness.log_in("USER02");
     assert_eq!(two.replies(), [(1, last.1)]);
 }
 
 /// A client that logs in again gets the same bytes from any earlier number on.
 #[test]
 fn a_client_that_comes_back_gets_the_same_bytes() {
-    let mut bench = Bench::new();
-    let mut client = bench.log_in("USER01");
+    let mut harness = Harness::new();
+    let mut client = harness.log_in("USER01");
     for number in 1..=50 {
-        client.enter(number, bench.now_ns);
-        bench.turn_with(&mut [&mut client]);
+        client.enter(number, harness.now_ns);
+        harness.turn_with(&mut [&mut client]);
     }
     let first_time = client.replies();
     assert_eq!(first_time.len(), 50);
-    bench.network.cut(client.connection);
-    bench.turn();
+    harness.network.cut(client.connection);
+    harness.turn();
 
     for from in [1, 2, 25, 50, 51] {
-        let again = bench.log_in_from("USER01", Some(from));
+        let again = harness.log_in_from("USER01", Some(from));
         assert_eq!(again.seen[0], Seen::Accepted(from));
         assert_eq!(again.replies(), first_time[from as usize - 1..]);
-        bench.network.cut(again.connection);
-        bench.turn();
+        harness.network.cut(again.connection);
+        harness.turn();
     }
 }
 
 /// Number 0 starts with the newest reply; no number starts with the first.
 #[test]
 fn number_0_starts_with_the_newest() {
-    let mut bench = Bench::new();
-    assert_eq!(bench.log_in_from("USER03", Some(0)).seen, [Seen::Accepted(1)]);
-    let mut client = bench.log_in("USER01");
+    let mut harness = Harness::new();
+    assert_eq!(harness.log_in_from("USER03", Some(0)).seen, [Seen::Accepted(1)]);
+    let mut client = harness.log_in("USER01");
     for number in 1..=5 {
-        client.enter(number, bench.now_ns);
+        client.enter(number, harness.now_ns);
     }
-    bench.turn_with(&mut [&mut client]);
-    bench.network.cut(client.connection);
-    bench.turn();
-    let again = bench.log_in_from("USER01", Some(0));
+    harness.turn_with(&mut [&mut client]);
+    harness.network.cut(client.connection);
+    harness.turn();
+    let again = harness.log_in_from("USER01", Some(0));
     assert_eq!(again.seen[0], Seen::Accepted(5));
     assert_eq!(again.replies(), client.replies()[4..]);
-    bench.network.cut(again.connection);
-    bench.turn();
-    let again = bench.log_in_from("USER01", None);
+    harness.network.cut(again.connection);
+    harness.turn();
+    let again = harness.log_in_from("USER01", None);
     assert_eq!(again.replies(), client.replies());
 }
 
 /// A number beyond the next one is refused, with a word about it.
 #[test]
 fn a_number_in_the_future_is_refused() {
-    let mut bench = Bench::new();
-    let client = bench.log_in_from("USER01", Some(2));
+    let mut harness = Harness::new();
+    let client = harness.log_in_from("USER01", Some(2));
     let text = "the next reply is 1".to_owned();
     assert_eq!(client.seen, [Seen::Debug(text), Seen::Rejected(SessionNotAvailable)]);
-    let client = bench.log_in_from("USER01", Some(u64::MAX));
+    let client = harness.log_in_from("USER01", Some(u64::MAX));
     assert_eq!(client.seen.last(), Some(&Seen::Rejected(SessionNotAvailable)));
 }
 
-/// Replies that were dropped to make room cannot be asked for; the oldest that is kept can.
+/// ReplyStreams that were dropped to make room cannot be asked for; the oldest that is kept can.
 #[test]
 fn replies_that_were_dropped_are_refused() {
-    let mut bench = Bench::new();
+    let mut harness = Harness::new();
     let session_id = market::SessionId(1);
     for number in 1..=40_000 {
-        bench.venue.accept(&order(session_id, number));
+        harness.venue.accept(&order(session_id, number));
         if number % 1000 == 0 {
-            bench.turn();
+            harness.turn();
         }
     }
-    assert!(bench.count().store_bytes <= 1 << 20);
-    let client = bench.log_in("USER01");
+    assert!(harness.count().store_bytes <= 1 << 20);
+    let client = harness.log_in("USER01");
     let [Seen::Debug(text), Seen::Rejected(SessionNotAvailable)] = &client.seen[..] else {
         panic!("{:?}", client.seen)
     };
@@ -121,10 +121,10 @@ fn replies_that_were_dropped_are_refused() {
         .and_then(|first| first.parse().ok())
         .unwrap();
     assert!(1 < first && first < 40_000);
-    let mut client = bench.log_in_from("USER01", Some(first));
-    bench.turn_with(&mut [&mut client]);
+    let mut client = harness.log_in_from("USER01", Some(first));
+    harness.turn_with(&mut [&mut client]);
     while client.client.next_sequence() < 40_001 {
-        bench.turn_with(&mut [&mut client]);
+        harness.turn_with(&mut [&mut client]);
     }
     assert_eq!(client.replies().len() as u64, 40_001 - first);
 }
@@ -132,62 +132,60 @@ fn replies_that_were_dropped_are_refused() {
 /// No reply leaves before its cause is durable; then all leave, in order.
 #[test]
 fn replies_wait_for_the_durable_cursor() {
-    let mut bench = Bench::new();
-    let mut client = bench.log_in("USER01");
-    bench.venue.holds = true;
+    let mut harness = Harness::new();
+    let mut client = harness.log_in("USER01");
+    harness.venue.holds = true;
     for number in 1..=10 {
-        client.enter(number, bench.now_ns);
-        bench.turn_with(&mut [&mut client]);
+        client.enter(number, harness.now_ns);
+        harness.turn_with(&mut [&mut client]);
     }
-    assert_eq!(bench.venue.asked.len(), 10);
+    assert_eq!(harness.venue.asked.len(), 10);
     assert_eq!(client.replies(), []);
-    let before = bench.venue.durable.get();
-    bench.venue.durable.set(before + 3);
-    bench.turn_with(&mut [&mut client]);
+    let before = harness.venue.durable.get();
+    harness.venue.durable.set(before + 3);
+    harness.turn_with(&mut [&mut client]);
     assert_eq!(client.replies().len(), 3);
-    bench.venue.release();
-    bench.turn_with(&mut [&mut client]);
+    harness.venue.release();
+    harness.turn_with(&mut [&mut client]);
     assert_eq!(client.replies().len(), 10);
 }
 
-/// A client that reads nothing is cut off after ten seconds; others never notice, and it can come
+/// A client that reads nothing is cut off after ten seconds; others never event, and it can come
 /// back and go on where it was.
 #[test]
 fn a_client_that_stops_reading_is_cut_off_and_can_come_back() {
-    let mut bench = Bench::new();
-    let mut stuck = bench.log_in("USER01");
-    let mut other = bench.log_in("USER02");
-    bench.network.set_room(stuck.connection, 1000);
+    let mut harness = Harness::new();
+    let mut stuck = harness.log_in("USER01");
+    let mut other = harness.log_in("USER02");
+    harness.network.set_room(stuck.connection, 1000);
     for number in 1..=100 {
-        stuck.enter(number, bench.now_ns);
-        stuck.write(&bench.network);
-        other.enter(number, bench.now_ns);
-        bench.turn_with(&mut [&mut other]);
+        stuck.enter(number, harness.now_ns);
+        stuck.write(&harness.network);
+        other.enter(number, harness.now_ns);
+        harness.turn_with(&mut [&mut other]);
     }
     assert_eq!(other.replies().len(), 100);
     for _ in 0..12 {
         // It is not silent: it goes on sending.
-        stuck.client.tick(bench.now_ns).unwrap();
-        stuck.write(&bench.network);
-        bench.pass(SECOND, &mut [&mut other]);
+        stuck.client.tick(harness.now_ns).unwrap();
+        stuck.write(&harness.network);
+        harness.pass(SECOND, &mut [&mut other]);
     }
-    assert!(!bench.network.is_open(stuck.connection));
-    assert!(bench.network.is_open(other.connection));
-    assert_eq!(bench.count().slow_closed, 1);
+    assert!(!harness.network.is_open(stuck.connection));
+    assert!(harness.network.is_open(other.connection));
+    assert_eq!(harness.count().slow_closed, 1);
     assert!(
-        bench
-            .notices
-            .lock()
-            .unwrap()
-            .iter()
-            .any(|notice| matches!(notice, Notice::LoggedOut { reason: CloseReason::Slow, .. }))
+        harness.operator_events.lock().unwrap().iter().any(|event| matches!(
+            event,
+            OperatorEvent::LoggedOut { reason: CloseReason::Slow, .. }
+        ))
     );
 
     // The connection broke in the middle of a reply; the client counted whole ones.
-    stuck.read(&bench.network, bench.now_ns);
+    stuck.read(&harness.network, harness.now_ns);
     let next = stuck.client.next_sequence();
     assert!(1 < next && next < 100);
-    let again = bench.log_in_from("USER01", Some(next));
+    let again = harness.log_in_from("USER01", Some(next));
     assert_eq!(again.replies().len() as u64, 101 - next);
     assert_eq!(again.replies()[0].0, next);
 }
@@ -195,21 +193,21 @@ fn a_client_that_stops_reading_is_cut_off_and_can_come_back() {
 /// A client that reads slowly, but reads, is not cut off and misses nothing.
 #[test]
 fn a_slow_reader_misses_nothing() {
-    let mut bench = Bench::new();
-    let mut slow = bench.log_in("USER01");
-    bench.network.set_room(slow.connection, 100);
+    let mut harness = Harness::new();
+    let mut slow = harness.log_in("USER01");
+    harness.network.set_room(slow.connection, 100);
     for number in 1..=50 {
-        slow.enter(number, bench.now_ns);
+        slow.enter(number, harness.now_ns);
     }
-    slow.write(&bench.network);
-    bench.turn();
+    slow.write(&harness.network);
+    harness.turn();
     for _ in 0..100 {
-        bench.now_ns += SECOND;
-        slow.client.tick(bench.now_ns).unwrap();
-        bench.turn_with(&mut [&mut slow]);
+        harness.now_ns += SECOND;
+        slow.client.tick(harness.now_ns).unwrap();
+        harness.turn_with(&mut [&mut slow]);
     }
     assert_eq!(slow.replies().len(), 50);
-    assert!(bench.network.is_open(slow.connection));
+    assert!(harness.network.is_open(slow.connection));
 }
 
 /// A client so far behind that its next reply was dropped is told and cut off.
@@ -217,57 +215,55 @@ fn a_slow_reader_misses_nothing() {
 fn a_client_that_falls_behind_the_store_is_cut_off() {
     let mut config = config();
     config.limits.slow_client_timeout_ns = 3600 * SECOND;
-    let mut bench = Bench::with(config, 1024);
-    let mut stuck = bench.log_in("USER01");
-    bench.network.set_room(stuck.connection, 10);
+    let mut harness = Harness::with(config, 1024);
+    let mut stuck = harness.log_in("USER01");
+    harness.network.set_room(stuck.connection, 10);
     for number in 1..=40_000 {
-        bench.venue.accept(&order(market::SessionId(1), number));
+        harness.venue.accept(&order(market::SessionId(1), number));
         if number % 1000 == 0 {
-            bench.turn();
+            harness.turn();
         }
     }
-    bench.network.set_room(stuck.connection, 1 << 20);
-    bench.turn_with(&mut [&mut stuck]);
+    harness.network.set_room(stuck.connection, 1 << 20);
+    harness.turn_with(&mut [&mut stuck]);
     assert!(
         matches!(stuck.seen.last(), Some(Seen::Debug(text)) if text.contains("no longer kept"))
     );
-    assert!(bench.network.is_finished(stuck.connection));
-    assert!(
-        bench.notices.lock().unwrap().iter().any(|notice| matches!(
-            notice,
-            Notice::LoggedOut { reason: CloseReason::FellBehind, .. }
-        ))
-    );
+    assert!(harness.network.is_finished(stuck.connection));
+    assert!(harness.operator_events.lock().unwrap().iter().any(|event| matches!(
+        event,
+        OperatorEvent::LoggedOut { reason: CloseReason::FellBehind, .. }
+    )));
 }
 
 /// The connection may break at any byte: a client that counts whole replies and comes back has
 /// each of them once.
 #[test]
 fn a_cut_at_any_byte_loses_and_doubles_nothing() {
-    let mut bench = Bench::new();
-    let mut client = bench.log_in("USER01");
+    let mut harness = Harness::new();
+    let mut client = harness.log_in("USER01");
     for number in 1..=20 {
-        client.enter(number, bench.now_ns);
+        client.enter(number, harness.now_ns);
     }
-    bench.turn_with(&mut [&mut client]);
+    harness.turn_with(&mut [&mut client]);
     let all = client.replies();
     assert_eq!(all.len(), 20);
-    bench.network.cut(client.connection);
-    bench.turn();
+    harness.network.cut(client.connection);
+    harness.turn();
 
     let stream_len: usize = all.iter().map(|(_, message)| 3 + message.len()).sum();
     for cut in 1..33 + stream_len {
-        let connection = bench.network.connect("10.0.0.1:1".parse().unwrap());
-        bench.network.cut_after(connection, cut);
+        let connection = harness.network.connect("10.0.0.1:1".parse().unwrap());
+        harness.network.cut_after(connection, cut);
         let login = LoginRequest::new("USER01", "PASSWORD01").unwrap();
-        let mut broken = TestClient::new(connection, login, bench.now_ns);
-        bench.turn_with(&mut [&mut broken]);
+        let mut broken = TestClient::new(connection, login, harness.now_ns);
+        harness.turn_with(&mut [&mut broken]);
         let mut replies = broken.replies();
-        let again = bench.log_in_from("USER01", Some(replies.len() as u64 + 1));
+        let again = harness.log_in_from("USER01", Some(replies.len() as u64 + 1));
         replies.extend(again.replies());
         assert_eq!(replies, all, "cut after {cut} bytes");
-        bench.network.cut(again.connection);
-        bench.turn();
+        harness.network.cut(again.connection);
+        harness.turn();
     }
 }
 
@@ -275,16 +271,16 @@ fn a_cut_at_any_byte_loses_and_doubles_nothing() {
 /// numbers, and goes on from there.
 #[test]
 fn replies_survive_a_restart() {
-    let mut bench = Bench::new();
-    let mut client = bench.log_in("USER01");
+    let mut harness = Harness::new();
+    let mut client = harness.log_in("USER01");
     for number in 1..=10 {
-        client.enter(number, bench.now_ns);
+        client.enter(number, harness.now_ns);
     }
-    bench.turn_with(&mut [&mut client]);
+    harness.turn_with(&mut [&mut client]);
 
     let network = FakeStream::new();
-    let mut after = Bench::over(network.clone(), network, config(), Venue::empty(1024));
-    for output in &bench.venue.log {
+    let mut after = Harness::over(network.clone(), network, config(), Venue::empty(1024));
+    for output in &harness.venue.log {
         after.agent.replay(output);
     }
     let mut again = after.log_in("USER01");

@@ -22,8 +22,8 @@ use wire::{
     soupbintcp::{Client, LoginRejectReason, LoginRequest, Timers},
 };
 
-use crate::bench::{
-    Bench, SECOND, SESSION, START, Seen, Venue, accounts, config, enter, order, replies, see,
+use crate::harness::{
+    Harness, SECOND, SESSION, START, Seen, Venue, config, enter, order, replies, see, users,
 };
 
 const LOOPBACK: SocketAddr = SocketAddr::V4(SocketAddrV4::new(Ipv4Addr::LOCALHOST, 0));
@@ -39,17 +39,17 @@ fn until(what: &str, mut step: impl FnMut() -> bool) {
     panic!("never happened: {what}");
 }
 
-fn tcp_bench(connections_max: usize, store_bytes_max: usize) -> (Bench<Tcp>, SocketAddr) {
+fn tcp_bench(connections_max: usize, store_bytes_max: usize) -> (Harness<Tcp>, SocketAddr) {
     let tcp = Tcp::bind(LOOPBACK, connections_max).unwrap();
     let address = tcp.address();
     let mut config = config();
     config.limits.store_bytes_max = store_bytes_max;
-    let mut bench = Bench::over(tcp, FakeStream::new(), config, Venue::new(1024));
-    for account in accounts() {
-        bench.venue.add_session(account.username().as_str());
+    let mut harness = Harness::over(tcp, FakeStream::new(), config, Venue::new(1024));
+    for user in users() {
+        harness.venue.add_session(user.username().as_str());
     }
-    bench.turn();
-    (bench, address)
+    harness.turn();
+    (harness, address)
 }
 
 /// A client over TCP.
@@ -96,10 +96,10 @@ impl TcpClient {
     }
 
     /// The client and the gateway work until this holds.
-    fn until(&mut self, bench: &mut Bench<Tcp>, what: &str, holds: impl Fn(&Self) -> bool) {
+    fn until(&mut self, harness: &mut Harness<Tcp>, what: &str, holds: impl Fn(&Self) -> bool) {
         until(what, || {
             self.write();
-            bench.turn();
+            harness.turn();
             self.read();
             holds(self)
         });
@@ -109,43 +109,43 @@ impl TcpClient {
 /// Log in, trade, log out, come back from an earlier number, over TCP.
 #[test]
 fn a_session_over_tcp() {
-    let (mut bench, address) = tcp_bench(16, 1 << 20);
+    let (mut harness, address) = tcp_bench(16, 1 << 20);
     let mut client = TcpClient::connect(address, "user01", "password01", 1);
-    client.until(&mut bench, "login", |client| client.seen == [Seen::Accepted(1)]);
+    client.until(&mut harness, "login", |client| client.seen == [Seen::Accepted(1)]);
 
     let mut wrong = TcpClient::connect(address, "USER02", "PASSWORD", 1);
-    wrong.until(&mut bench, "end", |client| client.ended);
+    wrong.until(&mut harness, "end", |client| client.ended);
     assert_eq!(wrong.seen, [Seen::Rejected(LoginRejectReason::NotAuthorized)]);
     let mut second = TcpClient::connect(address, "USER01", "PASSWORD01", 1);
-    second.until(&mut bench, "end", |client| client.ended);
+    second.until(&mut harness, "end", |client| client.ended);
     assert_eq!(second.seen, [Seen::Rejected(LoginRejectReason::SessionNotAvailable)]);
 
     for number in 1..=2_000 {
         client.client.send(&enter(number), START);
     }
-    client.until(&mut bench, "replies", |client| replies(&client.seen).len() == 2_000);
+    client.until(&mut harness, "replies", |client| replies(&client.seen).len() == 2_000);
     client.client.logout(START);
-    client.until(&mut bench, "end", |client| client.ended);
+    client.until(&mut harness, "end", |client| client.ended);
 
     let mut again = TcpClient::connect(address, "USER01", "PASSWORD01", 1_500);
-    again.until(&mut bench, "replies", |client| replies(&client.seen).len() == 501);
+    again.until(&mut harness, "replies", |client| replies(&client.seen).len() == 501);
     assert_eq!(replies(&again.seen), replies(&client.seen)[1_499..]);
     drop((wrong, second, again));
     until("all closed", || {
-        bench.turn();
-        bench.count().connections == 0
+        harness.turn();
+        harness.count().connections == 0
     });
 }
 
 /// What breaks the protocol is told so before the connection ends, though it has more to say.
 #[test]
 fn last_words_arrive_over_tcp() {
-    let (mut bench, address) = tcp_bench(16, 1 << 20);
+    let (mut harness, address) = tcp_bench(16, 1 << 20);
     let mut client = TcpClient::connect(address, "USER01", "PASSWORD01", 1);
-    client.until(&mut bench, "login", |client| client.client.is_logged_in());
+    client.until(&mut harness, "login", |client| client.client.is_logged_in());
     client.stream.write_all(b"\x00\x01?").unwrap();
     client.stream.write_all(&[b'x'; 10_000]).unwrap();
-    client.until(&mut bench, "end", |client| client.ended);
+    client.until(&mut harness, "end", |client| client.ended);
     let text = "no packet from this side has type '?'".to_owned();
     assert_eq!(client.seen.last(), Some(&Seen::Debug(text)));
 }
@@ -153,29 +153,29 @@ fn last_words_arrive_over_tcp() {
 /// A client that reads nothing fills its sockets and is cut off; another trades all the while.
 #[test]
 fn a_stuck_client_over_tcp_is_cut_off() {
-    let (mut bench, address) = tcp_bench(16, 64 << 20);
+    let (mut harness, address) = tcp_bench(16, 64 << 20);
     let socket = Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();
     socket.set_recv_buffer_size(4096).unwrap();
     socket.connect(&address.into()).unwrap();
     let mut stuck = TcpClient::over(socket.into(), "USER01", "PASSWORD01", 1);
-    stuck.until(&mut bench, "login", |client| client.client.is_logged_in());
+    stuck.until(&mut harness, "login", |client| client.client.is_logged_in());
     let mut other = TcpClient::connect(address, "USER02", "PASSWORD01", 1);
-    other.until(&mut bench, "login", |client| client.client.is_logged_in());
+    other.until(&mut harness, "login", |client| client.client.is_logged_in());
 
     for number in 1..=100_000 {
-        bench.venue.accept(&order(SessionId(1), number));
+        harness.venue.accept(&order(SessionId(1), number));
         if number % 1_000 == 0 {
-            bench.turn();
+            harness.turn();
         }
     }
-    assert!(bench.count().replies_sent < 100_000, "the sockets took everything");
+    assert!(harness.count().replies_sent < 100_000, "the sockets took everything");
     for number in 1..=10 {
-        bench.now_ns += SECOND;
+        harness.now_ns += SECOND;
         other.client.send(&enter(number), START);
-        other.until(&mut bench, "reply", |client| replies(&client.seen).len() == number as usize);
+        other.until(&mut harness, "reply", |client| replies(&client.seen).len() == number as usize);
     }
-    bench.turn();
-    assert_eq!(bench.count().slow_closed, 1);
+    harness.turn();
+    assert_eq!(harness.count().slow_closed, 1);
     until("the end", || {
         stuck.read();
         stuck.ended
@@ -184,27 +184,27 @@ fn a_stuck_client_over_tcp_is_cut_off() {
 
     let next = stuck.client.next_sequence();
     let mut again = TcpClient::connect(address, "USER01", "PASSWORD01", next);
-    again.until(&mut bench, "the rest", |client| client.client.next_sequence() == 100_001);
+    again.until(&mut harness, "the rest", |client| client.client.next_sequence() == 100_001);
 }
 
 /// Beyond the cap a connection is closed at once; when one ends there is room for another.
 #[test]
 fn connections_are_capped() {
-    let (mut bench, address) = tcp_bench(2, 1 << 20);
+    let (mut harness, address) = tcp_bench(2, 1 << 20);
     let mut one = TcpClient::connect(address, "USER01", "PASSWORD01", 1);
-    one.until(&mut bench, "login", |client| client.client.is_logged_in());
+    one.until(&mut harness, "login", |client| client.client.is_logged_in());
     let mut two = TcpClient::connect(address, "USER02", "PASSWORD01", 1);
-    two.until(&mut bench, "login", |client| client.client.is_logged_in());
+    two.until(&mut harness, "login", |client| client.client.is_logged_in());
     let mut three = TcpClient::connect(address, "USER03", "PASSWORD01", 1);
-    three.until(&mut bench, "end", |client| client.ended);
+    three.until(&mut harness, "end", |client| client.ended);
     assert_eq!(three.seen, []);
     drop(one);
     until("room", || {
-        bench.turn();
-        bench.count().connections == 1
+        harness.turn();
+        harness.count().connections == 1
     });
     let mut three = TcpClient::connect(address, "USER03", "PASSWORD01", 1);
-    three.until(&mut bench, "login", |client| client.client.is_logged_in());
+    three.until(&mut harness, "login", |client| client.client.is_logged_in());
 }
 
 /// The id of a connection that was closed does not mean the one that took its place.
@@ -295,7 +295,7 @@ fn a_session_over_udp() {
         udp,
         OrderEntryUdpConfig {
             session: SESSION,
-            accounts: vec![(client.local_addr().unwrap(), Text::new("UDP001").unwrap())],
+            users: vec![(client.local_addr().unwrap(), Text::new("UDP001").unwrap())],
             store_bytes_max: 1 << 20,
         },
         ends.submissions,
@@ -565,9 +565,9 @@ fn a_sleeping_gateway_answers() {
     }
     let tcp = Tcp::bind(LOOPBACK, 4).unwrap();
     let (address, readiness) = (tcp.address(), tcp.readiness().unwrap());
-    let mut bench = Bench::over(tcp, FakeStream::new(), config(), Venue::new(64));
-    bench.venue.add_session("USER01");
-    let Bench { agent, venue, .. } = bench;
+    let mut harness = Harness::over(tcp, FakeStream::new(), config(), Venue::new(64));
+    harness.venue.add_session("USER01");
+    let Harness { agent, venue, .. } = harness;
     let idle =
         ring::IdleStrategy::Backoff { spins: 0, yields: 0, park_max: Duration::from_secs(3600) };
     let mut edge = ring::Group::new("edge", vec![Box::new(agent)], idle);

@@ -291,7 +291,7 @@ impl World {
         );
         let edges = Edges {
             feed_destination: self.feed.address(),
-            notices: || None,
+            operator_events: || None,
             whims: self.whims.clone(),
         };
         let now_ns = self.now_ns();

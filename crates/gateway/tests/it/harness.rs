@@ -6,8 +6,8 @@ use std::{
 };
 
 use gateway::{
-    Account, ConnectionId, Notice, OrderEntry, OrderEntryConfig, OrderEntryCount, OrderEntryLimits,
-    StreamNetwork, Submission, fake::FakeStream,
+    ConnectionId, Credentials, OperatorEvent, OrderEntry, OrderEntryConfig, OrderEntryCount,
+    OrderEntryLimits, StreamNetwork, Submission, fake::FakeStream,
 };
 use market::{
     Accepted, Booked, Command, Conditions, Display, EnterOrder, Event, Firm, Instructions,
@@ -189,32 +189,32 @@ pub fn entered(asked: &[Command]) -> Vec<u32> {
 }
 
 /// A venue, an order entry agent over a network, and the time.
-pub struct Bench<N = FakeStream> {
+pub struct Harness<N = FakeStream> {
     pub agent: OrderEntry<N>,
     pub network: FakeStream,
     pub venue: Venue,
     pub now_ns: u64,
-    pub notices: Arc<Mutex<Vec<Notice>>>,
+    pub operator_events: Arc<Mutex<Vec<OperatorEvent>>>,
 }
 
-pub fn accounts() -> Vec<Account> {
+pub fn users() -> Vec<Credentials> {
     ["USER01", "USER02", "USER03"]
         .iter()
-        .map(|name| Account::new(name, "PASSWORD01").unwrap())
+        .map(|name| Credentials::new(name, "PASSWORD01").unwrap())
         .collect()
 }
 
 pub fn config() -> OrderEntryConfig {
     OrderEntryConfig {
         session: SESSION,
-        accounts: accounts(),
+        users: users(),
         timers: Timers::default(),
         limits: OrderEntryLimits { store_bytes_max: 1 << 20, ..OrderEntryLimits::default() },
     }
 }
 
-impl Bench {
-    /// Three accounts, whose sessions have been added.
+impl Harness {
+    /// Three users, whose sessions have been added.
     pub fn new() -> Self {
         Self::with(config(), 1024)
     }
@@ -222,12 +222,12 @@ impl Bench {
     pub fn with(config: OrderEntryConfig, submissions_max: usize) -> Self {
         let network = FakeStream::new();
         let venue = Venue::new(submissions_max);
-        let mut bench = Self::over(network.clone(), network, config, venue);
-        for account in accounts() {
-            bench.venue.add_session(account.username().as_str());
+        let mut harness = Self::over(network.clone(), network, config, venue);
+        for user in users() {
+            harness.venue.add_session(user.username().as_str());
         }
-        bench.turn();
-        bench
+        harness.turn();
+        harness
     }
 
     /// Connects from an address of its own and asks to log in.
@@ -272,7 +272,7 @@ impl Bench {
     }
 }
 
-impl<N: StreamNetwork + Send> Bench<N> {
+impl<N: StreamNetwork + Send> Harness<N> {
     pub fn over(
         network: N,
         fake: FakeStream,
@@ -281,10 +281,10 @@ impl<N: StreamNetwork + Send> Bench<N> {
     ) -> Self {
         let mut agent =
             OrderEntry::new(network, config, ends.submissions, ends.outputs, ends.durable);
-        let notices = Arc::new(Mutex::new(Vec::new()));
-        let sink = Arc::clone(&notices);
-        agent.set_notices(Box::new(move |notice| sink.lock().unwrap().push(notice)));
-        Self { agent, network: fake, venue, now_ns: START, notices }
+        let operator_events = Arc::new(Mutex::new(Vec::new()));
+        let sink = Arc::clone(&operator_events);
+        agent.set_operator_events(Box::new(move |event| sink.lock().unwrap().push(event)));
+        Self { agent, network: fake, venue, now_ns: START, operator_events }
     }
 
     /// The gateway and the venue work until nothing is left to do.

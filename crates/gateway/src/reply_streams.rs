@@ -4,49 +4,49 @@ use market::{Event, Output, SessionId, Text};
 use ring::{Consumer, Cursor, Flow};
 use wire::ouch::{Encoder, Recipient};
 
-use crate::{history::History, stream::StreamStore};
+use crate::{message_archive::MessageArchive, replay_store::ReplayStore};
 
-/// The replies of one gateway's accounts: outputs go in, each account's numbered stream comes out.
+/// The replies of one gateway's users: outputs go in, each user's numbered stream comes out.
 ///
-/// Accounts are counted from 0 in the order given; the stream of an account has the same number.
+/// Users are counted from 0 in the order given; the stream of an user has the same number.
 /// What belongs to other gateways' sessions is read, because the encoder learns from it, and not
 /// kept. Everything is a function of the outputs, so a replay numbers the replies as before.
-pub(crate) struct Replies {
+pub(crate) struct ReplyStreams {
     encoder: Encoder,
     routes: Routes,
-    store: StreamStore,
+    store: ReplayStore,
     count: u64,
 }
 
-/// Which account an output's sessions are.
+/// Which user an output's sessions are.
 struct Routes {
     usernames: BTreeMap<Text<6>, usize>,
     sessions: Vec<Option<SessionId>>,
     /// By session id; `None` for a session of another gateway.
-    accounts: Vec<Option<usize>>,
-    /// Accounts with replies since they were last asked for, each once.
+    users: Vec<Option<usize>>,
+    /// Users with replies since they were last asked for, each once.
     touched: Vec<usize>,
     is_touched: Vec<bool>,
 }
 
-impl Replies {
+impl ReplyStreams {
     /// # Panics
-    /// Two accounts share a name.
+    /// Two users share a name.
     pub(crate) fn new(usernames: &[Text<6>], store_bytes_max: usize) -> Self {
         let count = usernames.len();
         let usernames: BTreeMap<_, _> =
-            usernames.iter().enumerate().map(|(account, name)| (*name, account)).collect();
-        assert_eq!(usernames.len(), count, "each account has its own name");
+            usernames.iter().enumerate().map(|(user, name)| (*name, user)).collect();
+        assert_eq!(usernames.len(), count, "each user has its own name");
         Self {
             encoder: Encoder::new(),
             routes: Routes {
                 usernames,
                 sessions: vec![None; count],
-                accounts: Vec::new(),
+                users: Vec::new(),
                 touched: Vec::with_capacity(count),
                 is_touched: vec![false; count],
             },
-            store: StreamStore::new(count, store_bytes_max),
+            store: ReplayStore::new(count, store_bytes_max),
             count: 0,
         }
     }
@@ -69,17 +69,17 @@ impl Replies {
         let Self { encoder, routes, store, count } = self;
         encoder.encode(output, &mut |recipient, message| match recipient {
             Recipient::One(session_id) => {
-                if let Some(account) = routes.account(session_id) {
-                    store.push(account, message);
-                    routes.touch(account);
+                if let Some(user) = routes.user(session_id) {
+                    store.push(user, message);
+                    routes.touch(user);
                     *count += 1;
                 }
             }
             Recipient::All => {
-                for account in 0..routes.sessions.len() {
-                    if routes.sessions[account].is_some() {
-                        store.push(account, message);
-                        routes.touch(account);
+                for user in 0..routes.sessions.len() {
+                    if routes.sessions[user].is_some() {
+                        store.push(user, message);
+                        routes.touch(user);
                         *count += 1;
                     }
                 }
@@ -88,34 +88,34 @@ impl Replies {
     }
 
     /// Takes up what was said before, into streams to which nothing was said yet.
-    pub(crate) fn restore(&mut self, history: &History) {
-        history.instruments().iter().for_each(|instrument| self.encoder.learn(instrument));
-        for (session_id, username) in history.sessions() {
+    pub(crate) fn restore(&mut self, archive: &MessageArchive) {
+        archive.instruments().iter().for_each(|instrument| self.encoder.learn(instrument));
+        for (session_id, username) in archive.sessions() {
             self.routes.learn(session_id, username);
-            if let Some(account) = self.routes.account(session_id) {
-                history.give_replies(session_id, &mut self.store, account);
-                self.count += self.store.next(account) - 1;
+            if let Some(user) = self.routes.user(session_id) {
+                archive.give_replies(session_id, &mut self.store, user);
+                self.count += self.store.next(user) - 1;
             }
         }
     }
 
-    /// An account with new replies that was not asked for since; each is told once.
+    /// An user with new replies that was not asked for since; each is told once.
     pub(crate) fn next_touched(&mut self) -> Option<usize> {
-        let account = self.routes.touched.pop()?;
-        self.routes.is_touched[account] = false;
-        Some(account)
+        let user = self.routes.touched.pop()?;
+        self.routes.is_touched[user] = false;
+        Some(user)
     }
 
-    /// The session of an account; `None` until it has been added to the exchange.
-    pub(crate) fn session(&self, account: usize) -> Option<SessionId> {
-        self.routes.sessions[account]
+    /// The session of an user; `None` until it has been added to the exchange.
+    pub(crate) fn session(&self, user: usize) -> Option<SessionId> {
+        self.routes.sessions[user]
     }
 
-    pub(crate) fn store(&self) -> &StreamStore {
+    pub(crate) fn store(&self) -> &ReplayStore {
         &self.store
     }
 
-    /// Replies stored so far.
+    /// ReplyStreams stored so far.
     pub(crate) fn count(&self) -> u64 {
         self.count
     }
@@ -127,24 +127,24 @@ impl Routes {
         name.make_ascii_uppercase();
         let name = Text::from_bytes(name).expect("upper case of printable ASCII is printable");
         let index = usize::from(session_id.0);
-        if self.accounts.len() <= index {
-            self.accounts.resize(index + 1, None);
+        if self.users.len() <= index {
+            self.users.resize(index + 1, None);
         }
-        let account = self.usernames.get(&name).copied();
-        self.accounts[index] = account;
-        if let Some(account) = account {
-            self.sessions[account] = Some(session_id);
+        let user = self.usernames.get(&name).copied();
+        self.users[index] = user;
+        if let Some(user) = user {
+            self.sessions[user] = Some(session_id);
         }
     }
 
-    fn account(&self, session_id: SessionId) -> Option<usize> {
-        self.accounts.get(usize::from(session_id.0)).copied().flatten()
+    fn user(&self, session_id: SessionId) -> Option<usize> {
+        self.users.get(usize::from(session_id.0)).copied().flatten()
     }
 
-    fn touch(&mut self, account: usize) {
-        if !self.is_touched[account] {
-            self.is_touched[account] = true;
-            self.touched.push(account);
+    fn touch(&mut self, user: usize) {
+        if !self.is_touched[user] {
+            self.is_touched[user] = true;
+            self.touched.push(user);
         }
     }
 }

@@ -3,7 +3,7 @@ use std::fmt;
 use market::{Event, Instrument, Output, SessionId, Text};
 use wire::{itch, ouch};
 
-use crate::stream::StreamStore;
+use crate::replay_store::ReplayStore;
 
 /// The code of a section with replies of one session.
 const REPLIES: u16 = 256;
@@ -21,7 +21,7 @@ const LENGTH_BYTES: usize = 2;
 /// the gateways do. Of replies and of the feed it keeps as much as the bound allows; of what was
 /// given up it still knows how many there were, so that nothing gets another number.
 #[derive(Clone, Debug)]
-pub struct History {
+pub struct MessageArchive {
     replies_encoder: ouch::Encoder,
     feed_encoder: itch::Encoder,
     /// By session id, less 1.
@@ -29,13 +29,13 @@ pub struct History {
     /// By instrument id, less 1.
     instruments: Vec<Instrument>,
     /// The stream of a session has its id, less 1.
-    replies: StreamStore,
-    feed: StreamStore,
+    replies: ReplayStore,
+    feed: ReplayStore,
 }
 
-/// Why bytes are not a history.
+/// Why bytes are not a archive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum HistoryError {
+pub enum MessageArchiveError {
     /// The section ends within a message.
     Short,
     /// There is no such section.
@@ -51,7 +51,7 @@ pub enum HistoryError {
     },
 }
 
-impl fmt::Display for HistoryError {
+impl fmt::Display for MessageArchiveError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Short => write!(f, "a section ends within a message"),
@@ -64,9 +64,9 @@ impl fmt::Display for HistoryError {
     }
 }
 
-impl std::error::Error for HistoryError {}
+impl std::error::Error for MessageArchiveError {}
 
-impl History {
+impl MessageArchive {
     /// Before the first output. Keeps about `bytes_max` bytes of replies, and as much of the feed.
     #[must_use]
     pub fn new(bytes_max: usize) -> Self {
@@ -75,8 +75,8 @@ impl History {
             feed_encoder: itch::Encoder::new(),
             usernames: Vec::new(),
             instruments: Vec::new(),
-            replies: StreamStore::new(0, bytes_max),
-            feed: StreamStore::new(1, bytes_max),
+            replies: ReplayStore::new(0, bytes_max),
+            feed: ReplayStore::new(1, bytes_max),
         }
     }
 
@@ -153,19 +153,21 @@ impl History {
     ///
     /// # Errors
     /// It is none that [`sections`](Self::sections) emits.
-    pub fn section(&mut self, code: u16, bytes: &[u8]) -> Result<(), HistoryError> {
+    pub fn section(&mut self, code: u16, bytes: &[u8]) -> Result<(), MessageArchiveError> {
         match code {
             REPLIES => {
-                let (session_id, bytes) = bytes.split_first_chunk().ok_or(HistoryError::Short)?;
+                let (session_id, bytes) =
+                    bytes.split_first_chunk().ok_or(MessageArchiveError::Short)?;
                 let session_id = u16::from_le_bytes(*session_id);
-                let stream = usize::from(session_id).checked_sub(1).ok_or(HistoryError::Session)?;
+                let stream =
+                    usize::from(session_id).checked_sub(1).ok_or(MessageArchiveError::Session)?;
                 while self.replies.stream_count() <= stream {
                     self.replies.add_stream();
                 }
                 restore(&mut self.replies, stream, bytes)
             }
             FEED => restore(&mut self.feed, 0, bytes),
-            code => Err(HistoryError::Code(code)),
+            code => Err(MessageArchiveError::Code(code)),
         }
     }
 
@@ -184,12 +186,12 @@ impl History {
     }
 
     /// Gives a stream of a store, to which nothing was ever said, what a session was told.
-    pub(crate) fn give_replies(&self, session_id: SessionId, to: &mut StreamStore, stream: usize) {
+    pub(crate) fn give_replies(&self, session_id: SessionId, to: &mut ReplayStore, stream: usize) {
         self.replies.give(usize::from(session_id.0) - 1, to, stream);
     }
 
     /// Gives a stream of a store, to which nothing was ever said, the feed.
-    pub(crate) fn give_feed(&self, to: &mut StreamStore, stream: usize) {
+    pub(crate) fn give_feed(&self, to: &mut ReplayStore, stream: usize) {
         self.feed.give(0, to, stream);
     }
 }
@@ -197,7 +199,7 @@ impl History {
 /// Emits what a stream keeps: the number of the first, and messages, each after its length. A stream
 /// that keeps nothing is emitted for its number.
 fn stream_sections(
-    store: &StreamStore,
+    store: &ReplayStore,
     stream: usize,
     bytes: &mut Vec<u8>,
     emit: &mut impl FnMut(u64, &[u8]),
@@ -218,20 +220,24 @@ fn stream_sections(
     bytes.clear();
 }
 
-fn restore(store: &mut StreamStore, stream: usize, bytes: &[u8]) -> Result<(), HistoryError> {
-    let (first, mut bytes) = bytes.split_first_chunk().ok_or(HistoryError::Short)?;
+fn restore(
+    store: &mut ReplayStore,
+    stream: usize,
+    bytes: &[u8],
+) -> Result<(), MessageArchiveError> {
+    let (first, mut bytes) = bytes.split_first_chunk().ok_or(MessageArchiveError::Short)?;
     let found = u64::from_le_bytes(*first);
     let expected = store.next(stream);
     if expected == 1 && found > 1 {
         store.begin_at(stream, found);
     } else if found != expected {
-        return Err(HistoryError::Number { expected, found });
+        return Err(MessageArchiveError::Number { expected, found });
     }
     while !bytes.is_empty() {
         let (length, rest) =
-            bytes.split_first_chunk::<LENGTH_BYTES>().ok_or(HistoryError::Short)?;
+            bytes.split_first_chunk::<LENGTH_BYTES>().ok_or(MessageArchiveError::Short)?;
         let length = usize::from(u16::from_le_bytes(*length));
-        let (message, rest) = rest.split_at_checked(length).ok_or(HistoryError::Short)?;
+        let (message, rest) = rest.split_at_checked(length).ok_or(MessageArchiveError::Short)?;
         store.push(stream, message);
         bytes = rest;
     }
@@ -242,33 +248,33 @@ fn restore(store: &mut StreamStore, stream: usize, bytes: &[u8]) -> Result<(), H
 mod tests {
     use super::*;
 
-    fn sections(history: &History) -> Vec<(u16, Vec<u8>)> {
+    fn sections(archive: &MessageArchive) -> Vec<(u16, Vec<u8>)> {
         let mut sections = Vec::new();
-        history.sections(&mut |code, bytes| sections.push((code, bytes.to_vec())));
+        archive.sections(&mut |code, bytes| sections.push((code, bytes.to_vec())));
         sections
     }
 
-    fn restored(sections: &[(u16, Vec<u8>)]) -> Result<History, HistoryError> {
-        let mut history = History::new(64 << 20);
+    fn restored(sections: &[(u16, Vec<u8>)]) -> Result<MessageArchive, MessageArchiveError> {
+        let mut archive = MessageArchive::new(64 << 20);
         for (code, bytes) in sections {
-            history.section(*code, bytes)?;
+            archive.section(*code, bytes)?;
         }
-        Ok(history)
+        Ok(archive)
     }
 
-    /// A history with streams of very different lengths, one of them empty, one with messages that
+    /// A archive with streams of very different lengths, one of them empty, one with messages that
     /// were given up.
-    fn long() -> History {
-        let mut history = History::new(1 << 20);
+    fn long() -> MessageArchive {
+        let mut archive = MessageArchive::new(1 << 20);
         for (number, name) in (1..).map(SessionId).zip(["A", "B", "C"]) {
-            history.know_session(number, Text::new(name).unwrap());
+            archive.know_session(number, Text::new(name).unwrap());
         }
         for number in 0..40_000_u32 {
-            history.replies.push(0, &number.to_le_bytes().repeat(20));
-            history.feed.push(0, &number.to_be_bytes().repeat(8));
+            archive.replies.push(0, &number.to_le_bytes().repeat(20));
+            archive.feed.push(0, &number.to_be_bytes().repeat(8));
         }
-        history.replies.push(2, b"once");
-        history
+        archive.replies.push(2, b"once");
+        archive
     }
 
     /// What is kept comes back under the same numbers, and what was given up is still counted.
@@ -279,7 +285,7 @@ mod tests {
         let after = restored(&sections(&before)).unwrap();
         assert_eq!(sections(&after), sections(&before));
         assert_eq!(after.feed_numbers(), (40_000, before.feed.first(0)));
-        let mut store = StreamStore::new(2, 64 << 20);
+        let mut store = ReplayStore::new(2, 64 << 20);
         after.give_replies(SessionId(1), &mut store, 1);
         assert_eq!((store.first(1), store.next(1)), (before.replies.first(0), 40_001));
         for number in store.first(1)..store.next(1) {
@@ -296,7 +302,7 @@ mod tests {
         assert!(whole.len() > 4, "{}", whole.len());
         let mut cut = whole.clone();
         cut[0].1.pop();
-        assert_eq!(restored(&cut).unwrap_err(), HistoryError::Short);
+        assert_eq!(restored(&cut).unwrap_err(), MessageArchiveError::Short);
         for index in 0..whole.len() - 1 {
             let mut missing = whole.clone();
             let stream = |at: usize| (whole[at].0, whole[at].1[..2].to_vec());
@@ -304,13 +310,13 @@ mod tests {
             {
                 missing.remove(index);
                 let error = restored(&missing).unwrap_err();
-                assert!(matches!(error, HistoryError::Number { .. }), "{index}: {error}");
+                assert!(matches!(error, MessageArchiveError::Number { .. }), "{index}: {error}");
             }
         }
         let mut twice = whole.clone();
         twice.insert(1, whole[0].clone());
-        assert!(matches!(restored(&twice).unwrap_err(), HistoryError::Number { .. }));
-        assert_eq!(restored(&[(7, vec![])]).unwrap_err(), HistoryError::Code(7));
-        assert_eq!(restored(&[(REPLIES, vec![0; 10])]).unwrap_err(), HistoryError::Session);
+        assert!(matches!(restored(&twice).unwrap_err(), MessageArchiveError::Number { .. }));
+        assert_eq!(restored(&[(7, vec![])]).unwrap_err(), MessageArchiveError::Code(7));
+        assert_eq!(restored(&[(REPLIES, vec![0; 10])]).unwrap_err(), MessageArchiveError::Session);
     }
 }

@@ -4,7 +4,7 @@ use market::Text;
 
 /// What a gateway has to say to who runs it. Not rate-limited here: whoever prints it should.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Notice {
+pub enum OperatorEvent {
     /// A session has a connection now.
     LoggedIn {
         /// The session's name.
@@ -61,7 +61,7 @@ pub enum Notice {
         /// Where it came from.
         address: SocketAddr,
     },
-    /// Replies were dropped to make room before they could be sent to who should have had them.
+    /// ReplyStreams were dropped to make room before they could be sent to who should have had them.
     RepliesDropped {
         /// The session's name.
         username: Text<6>,
@@ -100,9 +100,9 @@ pub enum LoginFault {
     ShutOut,
     /// There is no session of that name here.
     NoSuchSession,
-    /// The account is not yet on the exchange.
+    /// The session has not been added to the exchange yet.
     NotYetAdded(Text<6>),
-    /// The account has a connection already, which stays.
+    /// The user has a connection already, which stays.
     AlreadyConnected(Text<6>),
     /// The replies asked for were given up to make room; the oldest kept is this one.
     RepliesDropped(Text<6>, u64),
@@ -110,10 +110,10 @@ pub enum LoginFault {
     NumberInFuture(Text<6>, u64),
 }
 
-/// Where notices go.
-pub type NoticeSink = Box<dyn FnMut(Notice) + Send>;
+/// Where operator_events go.
+pub type OperatorEventSink = Box<dyn FnMut(OperatorEvent) + Send>;
 
-impl fmt::Display for Notice {
+impl fmt::Display for OperatorEvent {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::LoggedIn { username, address, next_reply } => {

@@ -18,7 +18,7 @@ const STREAM_BYTES_MIN: usize = 2 * (CHUNK_BYTES + BLOCK_BYTES);
 /// number in constant time, and memory is taken and reused in chunks, so that a message costs one
 /// copy.
 #[derive(Clone, Debug)]
-pub struct StreamStore {
+pub struct ReplayStore {
     streams: Vec<Stream>,
     bytes: usize,
     bytes_max: usize,
@@ -58,7 +58,7 @@ pub enum Missing {
     Future(u64),
 }
 
-impl StreamStore {
+impl ReplayStore {
     /// For `stream_count` streams in about `bytes_max` bytes, index included. Every stream keeps
     /// some 128 KiB of its newest messages whatever the bound, and takes them only when it has
     /// messages.
@@ -250,7 +250,7 @@ mod tests {
     /// Every message that is kept is found by its number, byte for byte.
     #[test]
     fn messages_are_found_by_number() {
-        let mut store = StreamStore::new(3, 64 << 20);
+        let mut store = ReplayStore::new(3, 64 << 20);
         for number in 1..=30_000 {
             for stream in 0..3 {
                 assert_eq!(store.push(stream, &message(stream, number)), number);
@@ -269,7 +269,7 @@ mod tests {
     /// At the bound the largest stream loses its oldest, and the small one nothing.
     #[test]
     fn the_largest_stream_gives_up_its_oldest() {
-        let mut store = StreamStore::new(2, 1 << 20);
+        let mut store = ReplayStore::new(2, 1 << 20);
         for number in 1..=10 {
             store.push(0, &message(0, number));
         }
@@ -289,7 +289,7 @@ mod tests {
     /// Places stay right after more than 4 GiB have gone through a stream.
     #[test]
     fn places_wrap_around() {
-        let mut store = StreamStore::new(1, 1 << 20);
+        let mut store = ReplayStore::new(1, 1 << 20);
         let long = vec![7; CHUNK_BYTES - LENGTH_BYTES];
         for number in 1..=70_000_u64 {
             // One message a chunk; only the first bytes tell them apart.
@@ -306,7 +306,7 @@ mod tests {
     /// However small the bound, a stream keeps what was just written to it.
     #[test]
     fn the_newest_is_always_kept() {
-        let mut store = StreamStore::new(4, 0);
+        let mut store = ReplayStore::new(4, 0);
         for number in 1..=20_000 {
             for stream in 0..4 {
                 store.push(stream, &message(stream, number));

@@ -4,22 +4,22 @@ use market::Text;
 
 /// Who may log in: a name and a password. Case and padding do not matter in either.
 #[derive(Clone, PartialEq, Eq)]
-pub struct Account {
+pub struct Credentials {
     username: Text<6>,
     password: [u8; 10],
     pub(crate) cancel_on_disconnect: bool,
 }
 
-/// What keeps a name and a password from being an account.
+/// What keeps a name and a password from being an user.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum AccountError {
+pub enum CredentialsError {
     /// A name is 1 to 6 printable ASCII characters.
     Username,
     /// A password is 1 to 10 printable ASCII characters.
     Password,
 }
 
-impl fmt::Display for AccountError {
+impl fmt::Display for CredentialsError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Username => write!(f, "a user name is 1 to 6 printable ASCII characters"),
@@ -28,18 +28,18 @@ impl fmt::Display for AccountError {
     }
 }
 
-impl std::error::Error for AccountError {}
+impl std::error::Error for CredentialsError {}
 
-impl Account {
-    /// An account of these.
+impl Credentials {
+    /// An user of these.
     ///
     /// # Errors
     /// One of them does not fit its field of the SoupBinTCP login request.
-    pub fn new(username: &str, password: &str) -> Result<Self, AccountError> {
-        let username = plain_username(username.as_bytes()).ok_or(AccountError::Username)?;
-        let password = plain::<10>(password.as_bytes()).ok_or(AccountError::Password)?;
+    pub fn new(username: &str, password: &str) -> Result<Self, CredentialsError> {
+        let username = plain_username(username.as_bytes()).ok_or(CredentialsError::Username)?;
+        let password = plain::<10>(password.as_bytes()).ok_or(CredentialsError::Password)?;
         if password == [b' '; 10] {
-            return Err(AccountError::Password);
+            return Err(CredentialsError::Password);
         }
         Ok(Self { username, password, cancel_on_disconnect: false })
     }
@@ -59,26 +59,26 @@ impl Account {
 }
 
 /// The password stays out of every log.
-impl fmt::Debug for Account {
+impl fmt::Debug for Credentials {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Account").field("username", &self.username).finish_non_exhaustive()
+        f.debug_struct("Credentials").field("username", &self.username).finish_non_exhaustive()
     }
 }
 
-/// The account a name and a password belong to.
+/// The user a name and a password belong to.
 ///
 /// An unknown name costs the same comparison as a known one, and a password that begins right
 /// costs the same as one that does not.
 pub(crate) fn authenticate(
-    accounts: &[Account],
+    users: &[Credentials],
     username: &Text<6>,
     password: &Text<10>,
 ) -> Option<usize> {
     /// No password has these bytes.
     const NO_PASSWORD: [u8; 10] = [0xff; 10];
     let username = plain_username(username.as_bytes());
-    let index = accounts.iter().position(|account| Some(account.username) == username);
-    let expected = index.map_or(&NO_PASSWORD, |index| &accounts[index].password);
+    let index = users.iter().position(|user| Some(user.username) == username);
+    let expected = index.map_or(&NO_PASSWORD, |index| &users[index].password);
     let given = plain::<10>(password.as_bytes()).unwrap_or([0; 10]);
     if equal_in_constant_time(expected, &given) { index } else { None }
 }
@@ -108,11 +108,11 @@ mod tests {
     /// Case and padding do not matter; anything else does.
     #[test]
     fn names_and_passwords_compare_without_case_and_padding() {
-        let accounts =
-            [Account::new("USER01", "Secret1").unwrap(), Account::new("b", "x").unwrap()];
+        let users =
+            [Credentials::new("USER01", "Secret1").unwrap(), Credentials::new("b", "x").unwrap()];
         let found = |username: &str, password: &str| {
             let username = Text::new(username).unwrap();
-            authenticate(&accounts, &username, &Text::new(password).unwrap())
+            authenticate(&users, &username, &Text::new(password).unwrap())
         };
         assert_eq!(found("user01", "SECRET1   "), Some(0));
         assert_eq!(found("     B", "         X"), Some(1));
@@ -122,20 +122,20 @@ mod tests {
         assert_eq!(found("", "Secret1"), None);
     }
 
-    /// What cannot be sent in a login request cannot be an account.
+    /// What cannot be sent in a login request cannot be an user.
     #[test]
     fn accounts_fit_the_login_request() {
-        assert_eq!(Account::new("", "x").unwrap_err(), AccountError::Username);
-        assert_eq!(Account::new("SEVEN77", "x").unwrap_err(), AccountError::Username);
-        assert_eq!(Account::new("A", "").unwrap_err(), AccountError::Password);
-        assert_eq!(Account::new("A", "elevenchars").unwrap_err(), AccountError::Password);
-        assert_eq!(Account::new("A", "t\tb").unwrap_err(), AccountError::Password);
+        assert_eq!(Credentials::new("", "x").unwrap_err(), CredentialsError::Username);
+        assert_eq!(Credentials::new("SEVEN77", "x").unwrap_err(), CredentialsError::Username);
+        assert_eq!(Credentials::new("A", "").unwrap_err(), CredentialsError::Password);
+        assert_eq!(Credentials::new("A", "elevenchars").unwrap_err(), CredentialsError::Password);
+        assert_eq!(Credentials::new("A", "t\tb").unwrap_err(), CredentialsError::Password);
     }
 
-    /// A password never shows where an account is printed.
+    /// A password never shows where an user is printed.
     #[test]
     fn a_password_is_not_printed() {
-        let account = Account::new("USER01", "HUSH").unwrap();
-        assert!(!format!("{account:?}").contains("HUSH"));
+        let user = Credentials::new("USER01", "HUSH").unwrap();
+        assert!(!format!("{user:?}").contains("HUSH"));
     }
 }
