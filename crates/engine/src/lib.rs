@@ -45,7 +45,11 @@ pub use money::{
     command::BALANCES_MAX,
     view::{AccountBalance, AccountState},
 };
-pub use operator::{trades::TRADES_KEPT, venue_commands::BLOCKS_MAX};
+pub use operator::{
+    requests::{HeldSetting, OPERATORS_MAX},
+    trades::TRADES_KEPT,
+    venue_commands::BLOCKS_MAX,
+};
 pub use order::{PRICE_MAX, QUANTITY_LIMIT, QUANTITY_MAX};
 pub use state::{
     snapshot::{Restoration, Section, SnapshotError},
@@ -61,7 +65,7 @@ use book::{
 use contingent::{instructions::Standings, minimum_quantity::is_patient, stop_book::Triggers};
 use intake::{check, name_index::Names, session::Sessions, trading_day::Day};
 use money::Money;
-use operator::trades::Trades;
+use operator::{requests::Operators, trades::Trades, venue_commands::PhaseStep};
 use order::{Order, OrderTerms, Waits};
 use state::hash::StateHash;
 use trading::{
@@ -99,6 +103,7 @@ pub struct Engine {
     /// What the venue does not take, sorted.
     blocks: Vec<Scope>,
     trades: Trades,
+    operators: Operators,
     /// How many auctions there were.
     crosses: u64,
     /// The instruments that have an auction now, sorted; it follows from their phases.
@@ -149,6 +154,7 @@ impl Engine {
             found: Vec::new(),
             blocks: Vec::new(),
             trades: Trades::new(),
+            operators: Operators::default(),
             crosses: 0,
             auctions: Vec::new(),
             auctions_due_ns: u64::MAX,
@@ -215,6 +221,7 @@ impl Engine {
             Command::CancelOnDisconnect(cancel) => self.cancel_on_disconnect(cancel, emit),
             Command::Money(command) => self.money(command, emit),
             Command::Venue(command) => self.venue(command, emit),
+            Command::Operate(command) => self.operate(command, emit),
             Command::Time => {}
         }
         self.follow(emit);
@@ -660,7 +667,7 @@ impl Engine {
         }
         if is_stopped {
             let (to, cause) = (Phase::VolatilityAuction, PhaseCause::Band);
-            self.enter_phase(order.instrument_id, to, cause, emit);
+            self.enter_phase(order.instrument_id, &PhaseStep::new(to, cause), emit);
         }
         // A pegged order has no price in an auction.
         if is_stopped && terms.instructions.pricing.is_pegged() {

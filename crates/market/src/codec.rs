@@ -5,6 +5,7 @@
 //! `encode` and one in `decode`, and a row in the byte map.
 
 mod money;
+mod operator;
 mod venue;
 
 use crate::{
@@ -57,6 +58,12 @@ mod kind {
     pub(super) const MOVE_OUT: u8 = 31;
     pub(super) const MOVE_IN: u8 = 32;
     pub(super) const ALLOW_UNDO: u8 = 33;
+
+    // Of operators.
+    pub(super) const KILL_SWITCH: u8 = 34;
+    pub(super) const SET_LIVE_ORDERS_MAX: u8 = 35;
+    pub(super) const LOG_OUT: u8 = 36;
+    pub(super) const OPERATE: u8 = 37;
 }
 
 impl Command {
@@ -132,6 +139,7 @@ impl Command {
             }
             Self::Money(command) => out.money(command),
             Self::Venue(command) => out.venue(command),
+            Self::Operate(command) => out.operate(command),
         }
         out.len
     }
@@ -191,6 +199,7 @@ impl Command {
                 client_order_id: bytes.text("client order id")?,
                 reason: bytes.code("reject reason", RejectReason::from_code)?,
             }),
+            kind::OPERATE => Self::Operate(bytes.operate()?),
             other => match bytes.venue(other)? {
                 Some(command) => Self::Venue(command),
                 None => Self::Money(bytes.money(other)?),
@@ -486,10 +495,10 @@ mod tests {
     use crate::{
         AccountId, AccountSetting, AddAccount, AddAsset, Allocation, AssetId, AssignSession,
         BlockEntry, BreakReason, BreakTrade, ConfigureInstrument, CorrectTrade, Deposit,
-        InstrumentChange, MoneyClass, MoneyCommand, MoneyTerms, MoveIn, MoveOut, OrderKey, Phase,
-        Pricing, RemoveInstrument, Scope, SessionId, SetAccount, SetFees, SetPhase, SetTerms,
-        ShardId, StopAccount, Symbol, Text, Ticks, TradeId, Transfer, Units, VenueCommand,
-        Withdraw,
+        InstrumentChange, LiveOrdersMax, MoneyClass, MoneyCommand, MoneyTerms, MoveIn, MoveOut,
+        OperatorAction, OperatorCommand, OrderKey, Phase, Pricing, RemoveInstrument, Scope,
+        SessionId, SetAccount, SetFees, SetPhase, SetTerms, ShardId, StopAccount, Symbol, Text,
+        Ticks, TradeId, Transfer, Units, VenueCommand, Withdraw,
     };
 
     fn text<const N: usize>() -> impl Strategy<Value = Text<N>> {
@@ -723,13 +732,25 @@ mod tests {
         };
         prop_oneof![
             (text::<8>(), one_of(Phase::ALL))
-                .prop_map(|(symbol, phase)| VenueCommand::SetPhase(SetPhase { symbol, phase })),
+                .prop_map(|(symbol, phase)| VenueCommand::SetPhase(SetPhase::new(symbol, phase))),
+            (text::<8>(), text::<4>(), any::<u32>()).prop_map(|(symbol, reason, release_s)| {
+                let phase = Phase::OpeningAuction;
+                VenueCommand::SetPhase(SetPhase { symbol, phase, reason, release_s })
+            }),
             (text::<8>(), change).prop_map(|(symbol, change)| {
                 VenueCommand::ConfigureInstrument(ConfigureInstrument { symbol, change })
             }),
             text::<8>()
                 .prop_map(|symbol| { VenueCommand::RemoveInstrument(RemoveInstrument { symbol }) }),
             scope().prop_map(VenueCommand::SupervisoryCancel),
+            (scope(), any::<bool>()).prop_map(|(scope, blocked)| {
+                VenueCommand::KillSwitch(BlockEntry { scope, blocked })
+            }),
+            any::<(u16, u32)>().prop_map(|(session_id, live_orders_max)| {
+                let session_id = SessionId(session_id);
+                VenueCommand::SetLiveOrdersMax(LiveOrdersMax { session_id, live_orders_max })
+            }),
+            any::<u16>().prop_map(|session_id| VenueCommand::LogOut(SessionId(session_id))),
             (scope(), any::<bool>()).prop_map(|(scope, blocked)| {
                 VenueCommand::BlockEntry(BlockEntry { scope, blocked })
             }),
@@ -748,10 +769,20 @@ mod tests {
         ]
     }
 
+    fn operate() -> impl Strategy<Value = OperatorCommand> {
+        let action = prop_oneof![
+            venue().prop_map(OperatorAction::Venue),
+            money().prop_map(OperatorAction::Money),
+        ];
+        (text::<16>(), any::<u64>(), action)
+            .prop_map(|(operator, number, action)| OperatorCommand { operator, number, action })
+    }
+
     fn command() -> impl Strategy<Value = Command> {
         prop_oneof![
             venue().prop_map(Command::Venue),
             money().prop_map(Command::Money),
+            operate().prop_map(Command::Operate),
             one_of(SystemEvent::ALL).prop_map(Command::System),
             (text::<8>(), any::<(u64, u64)>()).prop_map(|(symbol, (increment, lot))| {
                 Command::AddInstrument(AddInstrument {
@@ -847,7 +878,7 @@ mod tests {
     fn kinds_have_no_gaps() {
         let is_known = |kind: u8| !matches!(Command::decode(&[kind]), Err(DecodeError::Kind(found)) if found == kind);
         let next_free = (1..=u8::MAX).find(|kind| !is_known(*kind)).unwrap();
-        assert_eq!(next_free, kind::ALLOW_UNDO + 1);
+        assert_eq!(next_free, kind::OPERATE + 1);
         assert!((next_free..=u8::MAX).all(|kind| !is_known(kind)) && !is_known(0));
     }
 
@@ -857,7 +888,15 @@ mod tests {
         let bytes = |command: VenueCommand| bytes(&Command::Venue(command));
         let symbol = Symbol::new("AAPL").unwrap();
         let phase = Phase::OpeningAuction;
-        assert_eq!(bytes(VenueCommand::SetPhase(SetPhase { symbol, phase })), b"\x0eAAPL    \x02");
+        let reason = Text::new("T1").unwrap();
+        let set = SetPhase { symbol, phase, reason, release_s: 258 };
+        assert_eq!(bytes(VenueCommand::SetPhase(set)), b"\x0eAAPL    \x02T1  \x02\x01\0\0");
+        let operator = Text::new("ALICE").unwrap();
+        let action = OperatorAction::Venue(VenueCommand::LogOut(SessionId(258)));
+        let mut buffer = [0; Command::ENCODED_LEN_MAX];
+        let asked = OperatorCommand { operator, number: 7, action };
+        let len = Command::Operate(asked).encode(&mut buffer);
+        assert_eq!(&buffer[..len], b"\x25ALICE           \x07\0\0\0\0\0\0\0\x24\x02\x01");
         let change = InstrumentChange::StaticBand(50_000);
         assert_eq!(
             bytes(VenueCommand::ConfigureInstrument(ConfigureInstrument { symbol, change })),

@@ -1,7 +1,7 @@
 use crate::{
     ClientOrderId, ConditionChanges, Conditions, Display, Firm, Instructions, MoneyCommand,
-    OrderAttributes, OrderType, Price, Quantity, RejectReason, SelfMatchPrevention, SessionId,
-    Side, Symbol, SystemEvent, Text, TimeInForce, VenueCommand,
+    OperatorCommand, OrderAttributes, OrderType, Price, Quantity, RejectReason,
+    SelfMatchPrevention, SessionId, Side, Symbol, SystemEvent, Text, TimeInForce, VenueCommand,
 };
 
 /// An order as its owner names it: unique per session, channel and day.
@@ -51,6 +51,8 @@ pub enum Command {
     Time,
     /// Something that only the venue itself may ask.
     Venue(VenueCommand),
+    /// A command of an operator, who is named with it.
+    Operate(OperatorCommand),
 }
 
 /// See [`Command::AddInstrument`]. The engine numbers instruments in the order of addition.

@@ -27,6 +27,7 @@ mod money;
 mod ledger;
 mod command;
 mod venue;
+mod operator;
 mod reject;
 mod event;
 mod input;
@@ -59,6 +60,10 @@ pub use money::{
     MoneyTerms, MoveIn, MoveOut, SHARDS_MAX, SetAccount, SetFees, SetTerms, StopAccount, Transfer,
     Units, Withdraw,
 };
+pub use operator::{
+    OperatorAction, OperatorCommand, OperatorDecline, OperatorEffect, OperatorName,
+    OperatorOutcome, OperatorResult,
+};
 pub use order::{Capacity, CustomerType, Display, OrderAttributes, OrderType, Side, TimeInForce};
 pub use phase::Phase;
 pub use price::Price;
@@ -69,7 +74,7 @@ pub use text::{ClientOrderId, Firm, SelfMatchGroup, Symbol, Text};
 pub use time::{NANOS_PER_DAY, Timestamp};
 pub use venue::{
     Allocation, BlockEntry, BreakReason, BreakTrade, CollarSet, ConfigureInstrument, CorrectTrade,
-    Indicated, Indication, InstrumentChange, InstrumentChanged, Party, PastTrade, PhaseCause,
-    PhaseChanged, RemoveInstrument, Scope, SetPhase, TradeBroken, TradeCorrected, Uncrossed,
-    VenueCommand, VenueDecline, VenueDeclineReason, VenueEvent,
+    Indicated, Indication, InstrumentChange, InstrumentChanged, LiveOrdersMax, Party, PastTrade,
+    PhaseCause, PhaseChanged, RemoveInstrument, Scope, SetPhase, TradeBroken, TradeCorrected,
+    Uncrossed, VenueCommand, VenueDecline, VenueDeclineReason, VenueEvent,
 };

@@ -1,8 +1,8 @@
 //! The venue's own commands, which no participant can give, and what is told of them.
 
 use crate::{
-    AccountId, Firm, InstrumentId, OrderId, OrderKey, Phase, Price, Quantity, SessionId, Side,
-    Symbol, TradeId, order::code_enum,
+    AccountId, Firm, InstrumentId, OperatorResult, OrderId, OrderKey, Phase, Price, Quantity,
+    SessionId, Side, Symbol, Text, TradeId, order::code_enum,
 };
 
 /// What the venue itself may ask.
@@ -22,6 +22,12 @@ pub enum VenueCommand {
     BreakTrade(BreakTrade),
     /// Undoes a trade and puts another in its place.
     CorrectTrade(CorrectTrade),
+    /// The kill switch: blocks a scope and cancels its orders, or removes that block.
+    KillSwitch(BlockEntry),
+    /// Changes how many live orders a session may have.
+    SetLiveOrdersMax(LiveOrdersMax),
+    /// Ends the connection of a session, which may log in again.
+    LogOut(SessionId),
 }
 
 /// See [`VenueCommand::SetPhase`].
@@ -31,6 +37,19 @@ pub struct SetPhase {
     pub symbol: Symbol,
     /// Where it goes.
     pub phase: Phase,
+    /// The reason that the feed gives, such as `T1`; blank is none.
+    pub reason: Text<4>,
+    /// The phase, an auction, ends by itself after so many seconds; 0 is not, but for the pause of a
+    /// volatility auction.
+    pub release_s: u32,
+}
+
+impl SetPhase {
+    /// Without a reason, and without an end.
+    #[must_use]
+    pub const fn new(symbol: Symbol, phase: Phase) -> Self {
+        Self { symbol, phase, reason: Text::BLANK, release_s: 0 }
+    }
 }
 
 /// See [`VenueCommand::ConfigureInstrument`].
@@ -120,6 +139,15 @@ impl Scope {
     };
 }
 
+/// See [`VenueCommand::SetLiveOrdersMax`]. Orders that are live already stay.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LiveOrdersMax {
+    /// The session.
+    pub session_id: SessionId,
+    /// How many live orders it may have from now on; 0 is none.
+    pub live_orders_max: u32,
+}
+
 /// See [`VenueCommand::BlockEntry`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BlockEntry {
@@ -186,6 +214,12 @@ pub enum VenueEvent {
     TradeBroken(TradeBroken),
     /// A trade was undone, and this one is in its place.
     TradeCorrected(TradeCorrected),
+    /// A session may have another number of live orders.
+    LiveOrdersMaxSet(LiveOrdersMax),
+    /// The connection of a session is to end.
+    LoggedOut(SessionId),
+    /// A command of an operator was carried out or declined.
+    Operated(OperatorResult),
     /// A command of the venue was not carried out.
     Declined(VenueDecline),
 }
@@ -213,6 +247,8 @@ pub struct PhaseChanged {
     pub to: Phase,
     /// Why.
     pub cause: PhaseCause,
+    /// The venue's own words for it, as the feed gives them; blank is none.
+    pub reason: Text<4>,
 }
 
 /// See [`VenueEvent::Indicated`].

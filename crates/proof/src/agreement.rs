@@ -14,8 +14,9 @@ use std::{
 use engine::{Engine, Restoration, WaitsFor};
 use market::{
     AccountId, AssetId, Bucket, Command, Display, Event, Indication, Input, Instructions,
-    MoneyCommand, MoneyEvent, OrderKey, OrderType, Price, RestateReason, SelfMatchPrevention,
-    Sequence, Ticks, Timestamp, Traded, VenueCommand, VenueEvent,
+    MoneyCommand, MoneyEvent, OperatorAction, OperatorCommand, OperatorDecline, OperatorOutcome,
+    OrderKey, OrderType, Price, RestateReason, SelfMatchPrevention, Sequence, Ticks, Timestamp,
+    Traded, VenueCommand, VenueEvent,
 };
 
 use crate::{
@@ -281,6 +282,27 @@ pub fn profiles(commands: u64) -> Vec<(&'static str, Profile)> {
 pub type Coverage = BTreeMap<String, u64>;
 
 fn cover(coverage: &mut Coverage, command: &Command, event: &Event) {
+    if let Event::Venue(VenueEvent::Operated(result)) = event {
+        let outcome = match result.outcome {
+            OperatorOutcome::Done(_) => "done".to_string(),
+            OperatorOutcome::Declined(OperatorDecline::NumberUsed(_)) => "number used".into(),
+            OperatorOutcome::Declined(why) => {
+                format!("{why:?}").split('(').next().expect("a name").to_string()
+            }
+        };
+        let name = format!("Operate: {outcome}, repeated {}", result.repeated);
+        *coverage.entry(name).or_default() += 1;
+        return;
+    }
+    let command = &match command {
+        Command::Operate(OperatorCommand { action: OperatorAction::Venue(it), .. }) => {
+            Command::Venue(*it)
+        }
+        Command::Operate(OperatorCommand { action: OperatorAction::Money(it), .. }) => {
+            Command::Money(*it)
+        }
+        other => *other,
+    };
     let cause = match command {
         Command::System(_) => "System",
         Command::AddInstrument(_) => "AddInstrument",
@@ -319,7 +341,11 @@ fn cover(coverage: &mut Coverage, command: &Command, event: &Event) {
             VenueCommand::BlockEntry(_) => "BlockEntry",
             VenueCommand::BreakTrade(_) => "BreakTrade",
             VenueCommand::CorrectTrade(_) => "CorrectTrade",
+            VenueCommand::KillSwitch(_) => "KillSwitch",
+            VenueCommand::SetLiveOrdersMax(_) => "SetLiveOrdersMax",
+            VenueCommand::LogOut(_) => "LogOut",
         },
+        Command::Operate(_) => unreachable!("it was taken apart above"),
     };
     let name = match event {
         Event::System(event) => format!("System {event:?}"),
@@ -411,6 +437,9 @@ fn cover_venue(event: &VenueEvent) -> String {
         VenueEvent::EntryBlocked(it) => format!("EntryBlocked {}", it.blocked),
         VenueEvent::TradeBroken(_) => "TradeBroken".into(),
         VenueEvent::TradeCorrected(_) => "TradeCorrected".into(),
+        VenueEvent::LiveOrdersMaxSet(_) => "LiveOrdersMaxSet".into(),
+        VenueEvent::LoggedOut(_) => "LoggedOut".into(),
+        VenueEvent::Operated(_) => "Operated".into(),
         VenueEvent::Declined(it) => format!("VenueDeclined {:?}", it.reason),
     }
 }
@@ -843,7 +872,24 @@ pub const EXPECTED: &str = "\
     CorrectTrade: TradeCorrected
     CorrectTrade: Ledger Correct
     CorrectTrade: VenueDeclined InvalidValue
-    CorrectTrade: VenueDeclined UnknownTrade";
+    CorrectTrade: VenueDeclined UnknownTrade
+    KillSwitch: Canceled Supervisory, done true
+    KillSwitch: EntryBlocked true
+    KillSwitch: EntryBlocked false
+    KillSwitch: VenueDeclined UnknownBlock
+    KillSwitch: VenueDeclined UnknownSession
+    SetLiveOrdersMax: LiveOrdersMaxSet
+    SetLiveOrdersMax: VenueDeclined UnknownSession
+    LogOut: LoggedOut
+    LogOut: VenueDeclined UnknownSession
+    SetPhase: VenueDeclined InvalidValue
+    Operate: done, repeated false
+    Operate: done, repeated true
+    Operate: Venue, repeated false
+    Operate: Venue, repeated true
+    Operate: Money, repeated false
+    Operate: Money, repeated true
+    Operate: number used, repeated false";
 
 /// What of [`EXPECTED`] was never seen.
 #[must_use]

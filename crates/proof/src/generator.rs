@@ -12,10 +12,10 @@ use std::collections::VecDeque;
 use market::{
     AccountQuery, AddInstrument, AddSession, CancelOnDisconnect, CancelOrder, Capacity,
     ClientOrderId, Command, ConditionChanges, Conditions, CustomerType, Display, EnterOrder,
-    EntrySwitch, Firm, Instructions, Lots, MassCancel, ModifyOrder, OrderAttributes, OrderKey,
-    OrderType, Price, Pricing, Quantity, RefusedOrder, RejectReason, ReplaceOrder, ReplaceTerms,
-    Scope, SelfMatchGroup, SelfMatchPrevention, SessionId, Side, Symbol, SystemEvent, Text, Ticks,
-    TimeInForce,
+    EntrySwitch, Firm, Instructions, Lots, MassCancel, ModifyOrder, OperatorAction,
+    OperatorCommand, OrderAttributes, OrderKey, OrderType, Price, Pricing, Quantity, RefusedOrder,
+    RejectReason, ReplaceOrder, ReplaceTerms, Scope, SelfMatchGroup, SelfMatchPrevention,
+    SessionId, Side, Symbol, SystemEvent, Text, Ticks, TimeInForce,
 };
 
 use crate::{money, rng::Rng};
@@ -147,6 +147,10 @@ pub struct CommandFlow {
     live: Vec<LiveOrder>,
     /// What the venue may not take.
     blocked: Vec<Scope>,
+    /// What the kill switch may keep out.
+    killed: Vec<Scope>,
+    /// The last command of each operator.
+    operated: [Option<OperatorCommand>; 3],
     /// Firms that may be forbidden.
     forbidden: Vec<(SessionId, Firm)>,
     recent: VecDeque<Command>,
@@ -179,6 +183,8 @@ impl CommandFlow {
             numbers: vec![0; channel_count],
             live: Vec::new(),
             blocked: Vec::new(),
+            killed: Vec::new(),
+            operated: [None; 3],
             forbidden: Vec::new(),
             recent: VecDeque::new(),
             issued: 0,
@@ -198,6 +204,7 @@ impl CommandFlow {
         } else if closes_after.map(|after| after + LATE_LEN) == Some(self.issued) {
             self.scheduled.push_back(Command::System(SystemEvent::EndOfMessages));
         }
+        let is_scheduled = !self.scheduled.is_empty();
         let command = match self.scheduled.pop_front() {
             Some(command) => command,
             None if self.profile.accounts > 0 && self.rng.chance(1, 40) => {
@@ -207,6 +214,14 @@ impl CommandFlow {
             None if self.rng.chance(self.profile.undo_per_mille, 1_000) => self.undo(),
             None if self.rng.chance(self.profile.odd_percent, 100) => self.odd(),
             None => self.usual(),
+        };
+        let command = match command {
+            _ if is_scheduled => command,
+            Command::Venue(it) if self.rng.chance(1, 3) => self.operate(OperatorAction::Venue(it)),
+            Command::Money(it) if self.profile.venue_per_mille > 0 && self.rng.chance(1, 3) => {
+                self.operate(OperatorAction::Money(it))
+            }
+            _ => command,
         };
         if self.recent.len() == RECENT_LEN {
             self.recent.pop_front();

@@ -9,6 +9,7 @@ mod patient;
 mod pegs;
 mod sharing;
 mod undo;
+mod operators;
 mod venue;
 mod waiting;
 
@@ -24,10 +25,11 @@ use market::{
     Accepted, AccountQueried, AddInstrument, AddSession, Booked, CancelReason, Canceled,
     ClientOrderId, Command, Conditions, Display, EnterOrder, EntrySwitch, EntrySwitched, Event,
     Fill, Firm, Input, Instructed, Instructions, Instrument, InstrumentId, Lots, MassCancel,
-    MassCanceled, Modified, ModifyOrder, OrderAttributes, OrderId, OrderKey, OrderType, Phase,
-    PhaseCause, Price, Quantity, RejectReason, Rejected, ReplaceOrder, ReplaceTerms, Replaced,
-    RestateReason, Restated, Scope, SelfMatchPrevented, SelfMatchPrevention, SessionAdded,
-    SessionId, Shown, Side, SystemEvent, Text, Ticks, TimeInForce, TradeId, Traded,
+    MassCanceled, Modified, ModifyOrder, OperatorCommand, OperatorName, OperatorResult,
+    OrderAttributes, OrderId, OrderKey, OrderType, Phase, PhaseCause, Price, Quantity,
+    RejectReason, Rejected, ReplaceOrder, ReplaceTerms, Replaced, RestateReason, Restated, Scope,
+    SelfMatchPrevented, SelfMatchPrevention, SessionAdded, SessionId, SetPhase, Shown, Side,
+    Symbol, SystemEvent, Text, Ticks, TimeInForce, TradeId, Traded,
 };
 
 use money::{AskedOrder, ModelMoney};
@@ -77,6 +79,8 @@ pub struct Model {
     money: ModelMoney,
     /// What the venue does not take, oldest first.
     blocks: Vec<Scope>,
+    /// The last command of each operator, and its result. (51.2)
+    operators: BTreeMap<OperatorName, (OperatorCommand, OperatorResult)>,
     auction_steps: BTreeMap<AuctionStep, u64>,
     /// How often a price was shared out.
     shared_out: u64,
@@ -256,6 +260,7 @@ impl Model {
             }
             Command::Money(command) => self.money(command, &mut events),
             Command::Venue(command) => self.venue(command, &mut events),
+            Command::Operate(command) => self.operate(command, input.sequence, &mut events),
             Command::Refuse(refused) => {
                 if self.use_number(refused.key) {
                     let name = refused.client_order_id;
@@ -578,7 +583,8 @@ impl Model {
             return order;
         }
         if is_stopped {
-            self.begin_phase(id, Phase::VolatilityAuction, PhaseCause::Band, events);
+            let pause = SetPhase::new(Symbol::BLANK, Phase::VolatilityAuction);
+            self.begin_phase(id, &pause, PhaseCause::Band, events);
         }
         // 36.9
         if is_stopped && order.is_pegged() {

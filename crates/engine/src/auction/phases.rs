@@ -8,7 +8,7 @@ use crate::{contingent::minimum_quantity::is_patient, order::Waits};
 pub(crate) fn may_follow(from: Phase, to: Phase) -> bool {
     use Phase::*;
     match from {
-        PreOpen => matches!(to, OpeningAuction | Halted | Closed),
+        PreOpen => matches!(to, OpeningAuction | Continuous | Halted | Closed),
         OpeningAuction => matches!(to, Continuous | Halted),
         Continuous => !matches!(to, Continuous),
         VolatilityAuction => matches!(to, Continuous | Halted | ClosingAuction),
@@ -66,7 +66,7 @@ pub(crate) fn waits(phase: Phase, order_type: OrderType, time_in_force: TimeInFo
 pub(crate) fn takes_part(waits: Waits, phase: Phase) -> bool {
     match waits {
         Waits::No | Waits::Next | Waits::AsMarket => true,
-        Waits::Open => phase == Phase::OpeningAuction,
+        Waits::Open => matches!(phase, Phase::PreOpen | Phase::OpeningAuction),
         Waits::Close => phase == Phase::ClosingAuction,
     }
 }

@@ -48,8 +48,10 @@ pub(crate) struct Trading {
     pub(crate) reference_price: Price,
     /// Kept only where a dynamic band needs it; [`Price::ZERO`] before the first trade.
     pub(crate) price_last: Price,
-    /// When a volatility auction ends by itself; [`NEVER_NS`] if not.
+    /// When an auction ends by itself; [`NEVER_NS`] if not.
     pub(crate) ends_ns: u64,
+    /// True if that moment is an operator's, so that the auction ends then at any price.
+    pub(crate) is_scheduled: bool,
     /// When the auction is looked at next; [`NEVER_NS`] without one.
     pub(crate) indicates_ns: u64,
     /// How often the collar of a volatility auction was widened.
@@ -75,6 +77,7 @@ impl Trading {
         reference_price: Price::ZERO,
         price_last: Price::ZERO,
         ends_ns: NEVER_NS,
+        is_scheduled: false,
         indicates_ns: NEVER_NS,
         extension: 0,
         indicated: Indication {
@@ -199,6 +202,7 @@ impl Trading {
             u64::from(self.phase.code())
                 | u64::from(self.is_removed) << 8
                 | u64::from(imbalance_is_buy) << 16
+                | u64::from(self.is_scheduled) << 17
                 | u64::from(self.allocation.code()) << 24
                 | u64::from(self.extension) << 32,
             u64::from(self.static_band) | u64::from(self.dynamic_band) << 32,

@@ -21,6 +21,7 @@ use crate::{
         pool::{Pool, Slot},
     },
     fill,
+    operator::venue_commands::PhaseStep,
     order::{Order, Waits},
 };
 
@@ -458,8 +459,8 @@ impl Engine {
         }
     }
 
-    /// The moment has come at which a volatility auction ends by itself: it does, unless it would
-    /// at a price outside its collar.
+    /// The moment has come at which an auction ends by itself: it does, unless it is a volatility
+    /// auction whose end nobody scheduled, and would at a price outside its collar.
     fn end_or_extend(&mut self, instrument_id: InstrumentId, emit: &mut dyn FnMut(Event)) {
         let trading = *self.trading(instrument_id);
         let mut scratch = mem::take(&mut self.scratch);
@@ -468,8 +469,12 @@ impl Engine {
         let Indication { price, .. } = scratch.look(book, &self.pool, trading.phase, reference);
         self.scratch = scratch;
         let is_outside = |(low, high): (Price, Price)| price < low || high < price;
-        if price == Price::ZERO || !trading.collar().is_some_and(is_outside) {
-            return self.change_phase(instrument_id, Phase::Continuous, PhaseCause::Time, emit);
+        let may_end = price == Price::ZERO || !trading.collar().is_some_and(is_outside);
+        if trading.is_scheduled || may_end {
+            let is_last = trading.phase == Phase::ClosingAuction;
+            let to = if is_last { Phase::Closed } else { Phase::Continuous };
+            let step = PhaseStep::new(to, PhaseCause::Time);
+            return self.change_phase(instrument_id, &step, emit);
         }
         let ends_ns = self.after_seconds(trading.pause_s);
         self.change_trading(instrument_id, |trading| {

@@ -39,7 +39,7 @@ impl Sessions {
                 others: Vec::new(),
                 firms_disabled: Vec::new(),
             }),
-            room: add.live_orders_max,
+            room: bound(add.live_orders_max),
             session_id: SessionId(session_id),
             self_match_prevention: match add.self_match_prevention {
                 SelfMatchPrevention::SessionDefault => SelfMatchPrevention::Off,
@@ -88,8 +88,8 @@ pub struct Session {
     /// Channel 0, the session's own, which is mostly the only one.
     own: Channel,
     rest: Box<Rest>,
-    /// How many more live orders it may have.
-    room: u32,
+    /// How many more live orders it may have; below 0 after its maximum was lowered.
+    room: i32,
     session_id: SessionId,
     /// Never the session's default, for it is that.
     self_match_prevention: SelfMatchPrevention,
@@ -98,6 +98,11 @@ pub struct Session {
 }
 
 const _: () = assert!(size_of::<Session>() == 64, "a session is one cache line");
+
+/// The maximum of live orders that counts: no core has room for more than 2³¹ − 1.
+fn bound(live_orders_max: u32) -> i32 {
+    live_orders_max.min(i32::MAX as u32) as i32
+}
 
 /// What most orders do not ask of a session.
 #[derive(Debug)]
@@ -173,7 +178,7 @@ impl Session {
     /// How many live orders it has.
     #[must_use]
     pub fn live_orders(&self) -> u32 {
-        self.rest.live_orders_max - self.room
+        (bound(self.rest.live_orders_max) - self.room) as u32
     }
 
     /// The last number used on each channel that was ever used, by channel.
@@ -208,10 +213,17 @@ impl Session {
         !self.is_restricted || self.rest.firms_disabled.binary_search(&self.resolve(firm)).is_err()
     }
 
+    /// How many live orders it may have from now on; those that it has stay.
+    pub(crate) fn set_live_orders_max(&mut self, live_orders_max: u32) {
+        let live = self.live_orders();
+        self.rest.live_orders_max = live_orders_max;
+        self.room = bound(live_orders_max) - live as i32;
+    }
+
     /// True if one more order could make too many.
     #[inline]
     pub(crate) fn is_full(&self) -> bool {
-        self.room == 0
+        self.room <= 0
     }
 
     /// True if the number is above the last one of its channel.
@@ -356,7 +368,7 @@ impl Session {
             let above = channel.live.iter().find(|(it, _)| channel.live.last < *it);
             assert_eq!(above, None, "a live order's number was used");
         }
-        assert!(self.room <= *live_orders_max);
+        assert!(self.room <= bound(*live_orders_max));
         assert_eq!(self.iter_live().count(), self.live_orders() as usize);
     }
 

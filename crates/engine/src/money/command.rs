@@ -18,7 +18,7 @@ use super::{
     terms::{NO_TERMS, Terms},
     undo::Was,
 };
-use crate::{Engine, order::QUANTITY_LIMIT};
+use crate::{Engine, HeldSetting, order::QUANTITY_LIMIT};
 
 /// The most balances there may be: accounts, the venue's own included, times assets.
 pub const BALANCES_MAX: usize = 1 << 24;
@@ -226,6 +226,7 @@ impl Engine {
                 self.note_changed(Was::Tier(account_id, tier));
             }
         }
+        self.let_go_of(HeldSetting::Account(account_id, setting, asset_id));
         emit(Event::Money(MoneyEvent::AccountSet(*set)));
         Ok(())
     }

@@ -4,14 +4,14 @@ use core::mem;
 
 use market::{
     AccountId, BlockEntry, BreakTrade, CancelReason, ConfigureInstrument, CorrectTrade, Event,
-    Firm, InstrumentChange, InstrumentChanged, InstrumentId, LedgerKind, OrderKey, OrderType,
-    PastTrade, Phase, PhaseCause, PhaseChanged, Price, RejectReason, RemoveInstrument, Scope,
-    SessionId, SetPhase, Side, Symbol, TradeBroken, TradeCorrected, TradeId, VenueCommand,
-    VenueDecline, VenueDeclineReason, VenueEvent,
+    Firm, InstrumentChange, InstrumentChanged, InstrumentId, LedgerKind, LiveOrdersMax, OrderKey,
+    OrderType, PastTrade, Phase, PhaseCause, PhaseChanged, Price, RejectReason, RemoveInstrument,
+    Scope, SessionId, SetPhase, Side, Symbol, Text, TradeBroken, TradeCorrected, TradeId,
+    VenueCommand, VenueDecline, VenueDeclineReason, VenueEvent,
 };
 
 use crate::{
-    Engine,
+    Engine, HeldSetting,
     auction::{phases, trading_status::Trading},
     book::{Book, instrument_hash, pool::Slot},
     order::{Order, PRICE_MAX, QUANTITY_MAX, Waits},
@@ -20,6 +20,24 @@ use crate::{
 
 /// So many blocks there may be at a time.
 pub const BLOCKS_MAX: usize = 256;
+
+/// A change of an instrument's phase.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct PhaseStep {
+    pub(crate) to: Phase,
+    pub(crate) cause: PhaseCause,
+    /// For the feed; blank is none.
+    pub(crate) reason: Text<4>,
+    /// An auction ends by itself after so many seconds, whatever its collar; 0 is not.
+    pub(crate) release_s: u32,
+}
+
+impl PhaseStep {
+    /// Without a reason, and without an end.
+    pub(crate) const fn new(to: Phase, cause: PhaseCause) -> Self {
+        Self { to, cause, reason: Text::BLANK, release_s: 0 }
+    }
+}
 
 impl Engine {
     /// Does what the venue asks, or says why not.
@@ -33,6 +51,9 @@ impl Engine {
             VenueCommand::BlockEntry(block) => self.block_entry(block, emit),
             VenueCommand::BreakTrade(broken) => self.break_trade(broken, emit),
             VenueCommand::CorrectTrade(correct) => self.correct_trade(correct, emit),
+            VenueCommand::KillSwitch(block) => self.kill_switch(block, emit),
+            VenueCommand::SetLiveOrdersMax(set) => self.set_live_orders_max(set, emit),
+            VenueCommand::LogOut(session_id) => self.log_out(*session_id, emit),
         };
         if let Err(reason) = done {
             emit(Event::Venue(VenueEvent::Declined(VenueDecline { reason })));
@@ -45,12 +66,21 @@ impl Engine {
         set: &SetPhase,
         emit: &mut dyn FnMut(Event),
     ) -> Result<(), VenueDeclineReason> {
+        if set.release_s != 0 && !set.phase.is_auction() {
+            return Err(VenueDeclineReason::InvalidValue);
+        }
+        let step = PhaseStep {
+            to: set.phase,
+            cause: PhaseCause::Command,
+            reason: set.reason,
+            release_s: set.release_s,
+        };
         if set.symbol.is_blank() {
             for number in 1..=self.books.len() {
                 let instrument_id = InstrumentId(number as u16);
                 let Trading { phase, is_removed, .. } = *self.trading(instrument_id);
                 if !is_removed && phases::may_follow(phase, set.phase) {
-                    self.change_phase(instrument_id, set.phase, PhaseCause::Command, emit);
+                    self.change_phase(instrument_id, &step, emit);
                 }
             }
             return Ok(());
@@ -59,7 +89,7 @@ impl Engine {
         if !phases::may_follow(self.trading(instrument_id).phase, set.phase) {
             return Err(VenueDeclineReason::PhaseNotNext);
         }
-        self.change_phase(instrument_id, set.phase, PhaseCause::Command, emit);
+        self.change_phase(instrument_id, &step, emit);
         Ok(())
     }
 
@@ -68,10 +98,10 @@ impl Engine {
     pub(crate) fn change_phase(
         &mut self,
         instrument_id: InstrumentId,
-        to: Phase,
-        cause: PhaseCause,
+        step: &PhaseStep,
         emit: &mut dyn FnMut(Event),
     ) {
+        let to = step.to;
         let from = self.trading(instrument_id).phase;
         if phases::uncrosses(from, to) {
             self.uncross(instrument_id, from, emit);
@@ -86,7 +116,7 @@ impl Engine {
             }
         }
         self.cancel_found(found, CancelReason::Expired, emit);
-        self.enter_phase(instrument_id, to, cause, emit);
+        self.enter_phase(instrument_id, step, emit);
         if to.is_auction() {
             self.indicate(instrument_id, true, emit);
         }
@@ -96,14 +126,21 @@ impl Engine {
     pub(crate) fn enter_phase(
         &mut self,
         instrument_id: InstrumentId,
-        to: Phase,
-        cause: PhaseCause,
+        step: &PhaseStep,
         emit: &mut dyn FnMut(Event),
     ) {
+        let PhaseStep { to, cause, reason, release_s } = *step;
         let from = self.trading(instrument_id).phase;
-        let pause_ends_ns = self.after_seconds(self.trading(instrument_id).pause_s);
+        let is_scheduled = release_s != 0;
+        let pause_s = match to {
+            _ if is_scheduled => release_s,
+            Phase::VolatilityAuction => self.trading(instrument_id).pause_s,
+            _ => 0,
+        };
+        let pause_ends_ns = self.after_seconds(pause_s);
         self.change_trading(instrument_id, |trading| {
-            let has_end = to == Phase::VolatilityAuction && trading.pause_s != 0;
+            let has_end = pause_s != 0;
+            trading.is_scheduled = is_scheduled;
             trading.phase = to;
             trading.ends_ns = if has_end { pause_ends_ns } else { Trading::NEW.ends_ns };
             trading.indicates_ns = Trading::NEW.indicates_ns;
@@ -116,7 +153,7 @@ impl Engine {
         if to.is_auction() {
             self.auctions.push(instrument_id);
         }
-        let changed = PhaseChanged { instrument_id, from, to, cause };
+        let changed = PhaseChanged { instrument_id, from, to, cause, reason };
         emit(Event::Venue(VenueEvent::PhaseChanged(changed)));
         if to == Phase::VolatilityAuction {
             self.tell_collar(instrument_id, emit);
@@ -271,6 +308,46 @@ impl Engine {
         let trade = self.trades.find(trade_id).ok_or(VenueDeclineReason::UnknownTrade)?;
         self.money.check_final(&trade)?;
         Ok(trade)
+    }
+
+    /// Blocks a scope, unless it is blocked, and cancels its orders; or removes that block.
+    fn kill_switch(
+        &mut self,
+        block: &BlockEntry,
+        emit: &mut dyn FnMut(Event),
+    ) -> Result<(), VenueDeclineReason> {
+        if block.blocked && self.blocks.binary_search(&block.scope).is_ok() {
+            return self.supervisory_cancel(&block.scope, emit);
+        }
+        self.block_entry(block, emit)?;
+        if block.blocked { self.supervisory_cancel(&block.scope, emit) } else { Ok(()) }
+    }
+
+    fn set_live_orders_max(
+        &mut self,
+        set: &LiveOrdersMax,
+        emit: &mut dyn FnMut(Event),
+    ) -> Result<(), VenueDeclineReason> {
+        let LiveOrdersMax { session_id, live_orders_max } = *set;
+        let session =
+            self.sessions.get_mut(session_id).ok_or(VenueDeclineReason::UnknownSession)?;
+        let before = session.hash();
+        session.set_live_orders_max(live_orders_max);
+        self.hash.change(before, session.hash());
+        self.let_go_of(HeldSetting::LiveOrdersMax(session_id));
+        emit(Event::Venue(VenueEvent::LiveOrdersMaxSet(*set)));
+        Ok(())
+    }
+
+    /// Connections are not part of the state: gateways end them when they read the event.
+    fn log_out(
+        &mut self,
+        session_id: SessionId,
+        emit: &mut dyn FnMut(Event),
+    ) -> Result<(), VenueDeclineReason> {
+        self.sessions.get(session_id).ok_or(VenueDeclineReason::UnknownSession)?;
+        emit(Event::Venue(VenueEvent::LoggedOut(session_id)));
+        Ok(())
     }
 
     /// Cancels what was found, by session, channel and number.

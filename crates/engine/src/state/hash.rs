@@ -54,6 +54,8 @@ pub(crate) const ICEBERG: u64 = 5;
 pub(crate) const TRADING: u64 = 20;
 pub(crate) const BLOCK: u64 = 21;
 pub(crate) const AUCTIONS_HELD: u64 = 22;
+pub(crate) const OPERATOR: u64 = 23;
+pub(crate) const HELD_SETTING: u64 = 24;
 pub(crate) const CONTINGENT: u64 = 40;
 pub(crate) const LAST_TRADE: u64 = 41;
 pub(crate) const TRAILING_LEVEL: u64 = 42;
@@ -78,6 +80,17 @@ pub(crate) fn word<const N: usize>(text: &Text<N>) -> u64 {
     let mut bytes = [0; 8];
     bytes[..N].copy_from_slice(text.as_bytes());
     u64::from_le_bytes(bytes)
+}
+
+/// Bytes of any number.
+pub(crate) fn bytes(bytes: &[u8]) -> u64 {
+    let word = |chunk: &[u8]| {
+        let mut word = [0; 8];
+        word[..chunk.len()].copy_from_slice(chunk);
+        u64::from_le_bytes(word)
+    };
+    let start = fold(bytes.len() as u64 ^ 0x9FB2_1C65_1E98_DF25);
+    bytes.chunks(8).fold(start, |state, chunk| fold(state ^ word(chunk)))
 }
 
 /// A number whose bits each depend on every bit of the words.

@@ -7,7 +7,10 @@ use crate::{
     book::instrument_hash,
     contingent::instructions::{StandingId, State},
     intake::session::{channel_hash, channel_key, firm_disabled_hash},
-    operator::venue_commands::{auctions_held_hash, block_hash},
+    operator::{
+        requests::Operators,
+        venue_commands::{auctions_held_hash, block_hash},
+    },
     order::Waits,
     state::{hash::StateHash, view::queue},
 };
@@ -32,6 +35,8 @@ impl Engine {
             }
         }
         self.blocks.iter().for_each(|block| sum.add(block_hash(block)));
+        self.operators.last.iter().for_each(|last| sum.add(last.hash()));
+        self.operators.held.iter().for_each(|setting| sum.add(setting.hash()));
         sum.add(auctions_held_hash(self.crosses));
         self.trades.hash_slow(&mut sum);
         for book in &self.books {
@@ -102,6 +107,9 @@ impl Engine {
         assert!(self.found.is_empty() && self.auctions_due.is_empty());
         self.trades.check();
         assert!(self.blocks.is_sorted_by(|one, other| one < other), "{:?}", self.blocks);
+        let Operators { last, held } = &self.operators;
+        assert!(last.is_sorted_by(|one, other| one.operator < other.operator), "{last:?}");
+        assert!(held.is_sorted_by(|one, other| one < other), "{held:?}");
         let is_auction = |id: &InstrumentId| self.trading(*id).phase.is_auction();
         let ids = (1..=self.books.len()).map(|number| InstrumentId(number as u16));
         assert!(ids.filter(is_auction).eq(self.auctions.iter().copied()), "{:?}", self.auctions);

@@ -16,19 +16,23 @@ use alloc::vec::Vec;
 use core::fmt;
 
 use market::{
-    AccountId, AddInstrument, AddSession, Allocation, Capacity, Conditions, CustomerType, Display,
-    Firm, Indication, Instructions, InstrumentId, Lots, OrderId, OrderKey, OrderType, Party,
+    AccountId, AccountSetting, AddInstrument, AddSession, Allocation, AssetId, Capacity,
+    Conditions, CustomerType, DeclineReason, Display, Firm, Indication, Instructions, InstrumentId,
+    Lots, OperatorDecline, OperatorEffect, OperatorOutcome, OrderId, OrderKey, OrderType, Party,
     PastTrade, Phase, Price, Pricing, Quantity, Scope, SelfMatchPrevention, Sequence, SessionId,
-    Side, SystemEvent, Ticks, TimeInForce, Timestamp, TradeId,
+    Side, SystemEvent, Ticks, TimeInForce, Timestamp, TradeId, VenueDeclineReason,
 };
 
 use super::snapshot_bytes::{Reader, Writer};
 use crate::{
-    BookView, Engine,
+    BookView, Engine, HeldSetting, OPERATORS_MAX,
     auction::trading_status::Trading,
     book::pool::Slot,
     contingent::instructions::{Standing, StandingId, State},
-    operator::venue_commands::{BLOCKS_MAX, auctions_held_hash, block_hash},
+    operator::{
+        requests::LastCommand,
+        venue_commands::{BLOCKS_MAX, auctions_held_hash, block_hash},
+    },
     order::{Order, OrderTerms, PRICE_MAX, Waits},
     state::view::queue,
     trading::iceberg::Reserve,
@@ -55,6 +59,10 @@ pub enum Section {
     Trades = 20,
     /// What the venue does not take.
     Blocks = 21,
+    /// The last command of each operator, by name.
+    Operators = 22,
+    /// The settings that operators have set, in order.
+    HeldSettings = 23,
     /// The price of the last trade of each instrument that had one, by number.
     LastTrades = 40,
     /// Orders that wait outside the book, in the order in which they were accepted.
@@ -75,6 +83,8 @@ impl Section {
         Self::Waiting,
         Self::Trades,
         Self::Blocks,
+        Self::Operators,
+        Self::HeldSettings,
         Self::End,
     ];
 
@@ -210,6 +220,8 @@ impl Engine {
             write_trade(out, &trade, is_broken);
         });
         out.section(Section::Blocks, self.blocks.iter(), write_scope);
+        out.section(Section::Operators, self.operators.last.iter(), write_last_command);
+        out.section(Section::HeldSettings, self.operators.held.iter(), write_held);
         out.section(Section::End, [self.state_hash()].into_iter(), |out, hash| out.u64(hash));
     }
 }
@@ -297,6 +309,64 @@ fn write_order(out: &mut Writer, order: &Order) {
     out.u8(order.time_in_force.code());
 }
 
+fn write_last_command(out: &mut Writer, last: &LastCommand) {
+    out.text(&last.operator);
+    out.u64(last.number);
+    out.u64(last.fingerprint);
+    out.u64(last.sequence.0);
+    let (kind, code) = match last.outcome {
+        OperatorOutcome::Done(effect) => {
+            out.u8(0);
+            out.u32(effect.orders_canceled);
+            out.u32(effect.phases_changed);
+            out.u32(effect.trades);
+            out.u32(effect.movements);
+            return out.u64(effect.trade_id.0);
+        }
+        OperatorOutcome::Declined(OperatorDecline::Venue(why)) => (1, why.code()),
+        OperatorOutcome::Declined(OperatorDecline::Money(why)) => (2, why.code()),
+        OperatorOutcome::Declined(
+            OperatorDecline::NumberUsed(_) | OperatorDecline::TooManyOperators,
+        ) => unreachable!("such a command is not kept"),
+    };
+    out.u8(kind);
+    out.u8(code);
+}
+
+fn read_outcome(from: &mut Reader<'_>) -> Result<OperatorOutcome, SnapshotError> {
+    Ok(match from.u8()? {
+        0 => OperatorOutcome::Done(OperatorEffect {
+            orders_canceled: from.u32()?,
+            phases_changed: from.u32()?,
+            trades: from.u32()?,
+            movements: from.u32()?,
+            trade_id: TradeId(from.u64()?),
+        }),
+        1 => OperatorOutcome::Declined(OperatorDecline::Venue(
+            from.code("decline", VenueDeclineReason::from_code)?,
+        )),
+        2 => OperatorOutcome::Declined(OperatorDecline::Money(
+            from.code("decline", DeclineReason::from_code)?,
+        )),
+        _ => return Err(from.field("outcome")),
+    })
+}
+
+fn write_held(out: &mut Writer, setting: &HeldSetting) {
+    match *setting {
+        HeldSetting::Account(account_id, setting, asset_id) => {
+            out.u8(0);
+            out.u32(account_id.0);
+            out.u8(setting.code());
+            out.u16(asset_id.0);
+        }
+        HeldSetting::LiveOrdersMax(session_id) => {
+            out.u8(1);
+            out.u16(session_id.0);
+        }
+    }
+}
+
 fn write_trading(out: &mut Writer, trading: &Trading) {
     out.u8(trading.phase.code());
     out.u8(u8::from(trading.is_removed));
@@ -311,6 +381,7 @@ fn write_trading(out: &mut Writer, trading: &Trading) {
     out.u64(trading.reference_price.0);
     out.u64(trading.price_last.0);
     out.u64(trading.ends_ns);
+    out.u8(u8::from(trading.is_scheduled));
     out.u64(trading.indicates_ns);
     out.u32(trading.extension);
     out.u64(trading.indicated.price.0);
@@ -335,6 +406,7 @@ fn read_trading(from: &mut Reader<'_>) -> Result<Trading, SnapshotError> {
         reference_price: Price(from.u64()?),
         price_last: Price(from.u64()?),
         ends_ns: from.u64()?,
+        is_scheduled: from.flag("is scheduled")?,
         indicates_ns: from.u64()?,
         extension: from.u32()?,
         indicated: Indication {
@@ -466,6 +538,8 @@ impl Restoration {
                 Section::Orders => self.order(&mut reader, true)?,
                 Section::Trades => self.trade(&mut reader)?,
                 Section::Blocks => self.block(&mut reader)?,
+                Section::Operators => self.last_command(&mut reader)?,
+                Section::HeldSettings => self.held_setting(&mut reader)?,
                 Section::LastTrades => self.last_trade(&mut reader)?,
                 Section::Waiting => self.order(&mut reader, false)?,
                 Section::End => self.expected = reader.u64()?,
@@ -490,11 +564,8 @@ impl Restoration {
             return Err(SnapshotError::Field { section: Section::Orders, field: "key" });
         }
         for (key, slot) in live {
-            let session = engine.sessions.owner_mut(key);
-            if session.is_full() {
-                return Err(SnapshotError::Field { section: Section::Orders, field: "key" });
-            }
-            session.add_live(key, slot);
+            // More than its maximum, if that was lowered.
+            engine.sessions.owner_mut(key).add_live(key, slot);
         }
         engine.money.restore_issued()?;
         engine.refresh_auctions();
@@ -606,6 +677,46 @@ impl Restoration {
         }
         engine.blocks.push(scope);
         engine.hash.add(block_hash(&scope));
+        Ok(())
+    }
+
+    fn last_command(&mut self, from: &mut Reader<'_>) -> Result<(), SnapshotError> {
+        let last = LastCommand {
+            operator: from.text("operator")?,
+            number: from.u64()?,
+            fingerprint: from.u64()?,
+            sequence: Sequence(from.u64()?),
+            outcome: read_outcome(from)?,
+        };
+        let engine = &mut self.engine;
+        let operators = &mut engine.operators.last;
+        if operators.last().is_some_and(|before| last.operator <= before.operator)
+            || operators.len() == OPERATORS_MAX
+            || engine.sequence < last.sequence
+        {
+            return Err(from.field("operator"));
+        }
+        operators.push(last);
+        engine.hash.add(last.hash());
+        Ok(())
+    }
+
+    fn held_setting(&mut self, from: &mut Reader<'_>) -> Result<(), SnapshotError> {
+        let setting = match from.u8()? {
+            0 => HeldSetting::Account(
+                AccountId(from.u32()?),
+                from.code("setting", AccountSetting::from_code)?,
+                AssetId(from.u16()?),
+            ),
+            1 => HeldSetting::LiveOrdersMax(SessionId(from.u16()?)),
+            _ => return Err(from.field("kind of setting")),
+        };
+        let engine = &mut self.engine;
+        if engine.operators.held.last().is_some_and(|before| setting <= *before) {
+            return Err(from.field("setting"));
+        }
+        engine.operators.held.push(setting);
+        engine.hash.add(setting.hash());
         Ok(())
     }
 

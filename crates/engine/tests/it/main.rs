@@ -29,6 +29,7 @@ mod phases;
 mod auctions;
 mod bands;
 mod venue;
+mod operators;
 mod snapshot;
 mod limits;
 mod state;

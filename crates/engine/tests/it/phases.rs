@@ -24,7 +24,7 @@ fn new_instrument_trades_as_orders_come_in() {
 #[test]
 fn phases_follow_each_other() {
     let nexts = [
-        ("pre-open", "opening-auction halted closed"),
+        ("pre-open", "opening-auction continuous halted closed"),
         ("opening-auction", "continuous halted"),
         ("continuous", "pre-open opening-auction volatility-auction halted closing-auction closed"),
         ("volatility-auction", "continuous halted closing-auction"),

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 const RULES: &str = include_str!("../../../../docs/rules.md");
 
-const SCENARIOS: [&str; 27] = [
+const SCENARIOS: [&str; 28] = [
     include_str!("day.rs"),
     include_str!("numbers.rs"),
     include_str!("acceptance.rs"),
@@ -32,6 +32,7 @@ const SCENARIOS: [&str; 27] = [
     include_str!("auctions.rs"),
     include_str!("bands.rs"),
     include_str!("venue.rs"),
+    include_str!("operators.rs"),
 ];
 
 /// Every rule of docs/rules.md is cited by a scenario, and every rule cited is there.

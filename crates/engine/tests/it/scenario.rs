@@ -15,6 +15,10 @@
 //! block firm ACME                         (and unblock)
 //! break 3 E
 //! correct 3 5 @ 100 C
+//! kill session A                          (and revive: the kill switch of a scope)
+//! live-orders A 5                         (how many live orders it may have)
+//! log-out A
+//! by alice 7 phase AAPL halted reason T1  (operator alice gives it, under number 7)
 //! ```
 //!
 //! `A1` is request 1 of session A, `A/3:7` is request 7 on its channel 3. An order may carry
@@ -38,13 +42,14 @@ use market::{
     BreakReason, BreakTrade, CancelOnDisconnect, CancelOrder, CancelReason, Canceled, Capacity,
     ClientOrderId, CollarSet, Command, ConditionChanges, Conditions, ConfigureInstrument,
     CorrectTrade, CustomerType, Display, EnterOrder, EntrySwitch, EntrySwitched, Event, Fill, Firm,
-    Indicated, Indication, Input, Instructed, Instructions, InstrumentChange, InstrumentId, Lots,
-    MassCancel, MassCanceled, Modified, ModifyOrder, OrderAttributes, OrderId, OrderKey, OrderType,
-    PastTrade, Phase, PhaseCause, PhaseChanged, Price, Pricing, Quantity, RefusedOrder,
-    RejectReason, Released, RemoveInstrument, ReplaceOrder, ReplaceTerms, Replaced, RestateReason,
-    Restated, Scope, SelfMatchPrevented, SelfMatchPrevention, SessionId, SetPhase, Shown, Side,
-    Symbol, SystemEvent, Text, Ticks, TimeInForce, Timestamp, TradeBroken, TradeCorrected, TradeId,
-    Traded, Triggered, Uncrossed, VenueCommand, VenueEvent,
+    Indicated, Indication, Input, Instructed, Instructions, InstrumentChange, InstrumentId,
+    LiveOrdersMax, Lots, MassCancel, MassCanceled, Modified, ModifyOrder, OperatorAction,
+    OperatorCommand, OperatorEffect, OperatorOutcome, OperatorResult, OrderAttributes, OrderId,
+    OrderKey, OrderType, PastTrade, Phase, PhaseCause, PhaseChanged, Price, Pricing, Quantity,
+    RefusedOrder, RejectReason, Released, RemoveInstrument, ReplaceOrder, ReplaceTerms, Replaced,
+    RestateReason, Restated, Scope, SelfMatchPrevented, SelfMatchPrevention, SessionId, SetPhase,
+    Shown, Side, Symbol, SystemEvent, Text, Ticks, TimeInForce, Timestamp, TradeBroken,
+    TradeCorrected, TradeId, Traded, Triggered, Uncrossed, VenueCommand, VenueEvent,
 };
 
 use crate::money_words::{self, Books};
@@ -124,6 +129,20 @@ impl Told {
         assert_eq!(self.displayed() && self.leaves > 0, shown.after != Lots::ZERO);
         self.shown = shown.after.quantity().0;
     }
+}
+
+/// Only what is not 0.
+fn tell_effect(effect: &OperatorEffect) -> String {
+    let OperatorEffect { orders_canceled, phases_changed, trades, movements, trade_id } = *effect;
+    let parts = [
+        (u64::from(orders_canceled), "canceled"),
+        (u64::from(phases_changed), "phases"),
+        (u64::from(trades), "trades"),
+        (u64::from(movements), "movements"),
+        (trade_id.0, "as"),
+    ];
+    let parts = parts.iter().filter(|(number, _)| *number > 0);
+    parts.fold("done".into(), |told, (number, name)| format!("{told} {name} {number}"))
 }
 
 impl World {
@@ -287,8 +306,13 @@ impl World {
                     "all" => Symbol::BLANK,
                     word => text(word),
                 };
-                let phase = phase(words.next());
-                Command::Venue(VenueCommand::SetPhase(SetPhase { symbol, phase }))
+                let mut set = SetPhase::new(symbol, phase(words.next()));
+                words.each(|word, words| match word {
+                    "reason" => set.reason = text(words.next()),
+                    "release" => set.release_s = words.number() as u32,
+                    _ => panic!("{word}?"),
+                });
+                Command::Venue(VenueCommand::SetPhase(set))
             }
             "configure" => {
                 let symbol = text(words.next());
@@ -305,6 +329,30 @@ impl World {
             word @ ("block" | "unblock") => {
                 let (scope, blocked) = (self.scope(words), word == "block");
                 Command::Venue(VenueCommand::BlockEntry(BlockEntry { scope, blocked }))
+            }
+            word @ ("kill" | "revive") => {
+                let (scope, blocked) = (self.scope(words), word == "kill");
+                Command::Venue(VenueCommand::KillSwitch(BlockEntry { scope, blocked }))
+            }
+            "live-orders" => {
+                let session_id = self.session(words.next());
+                let live_orders_max = words.number() as u32;
+                let set = LiveOrdersMax { session_id, live_orders_max };
+                Command::Venue(VenueCommand::SetLiveOrdersMax(set))
+            }
+            "log-out" => Command::Venue(VenueCommand::LogOut(self.session(words.next()))),
+            "by" => {
+                let operator = match words.next() {
+                    "-" => Text::BLANK,
+                    name => text(name),
+                };
+                let number = words.number();
+                let action = match self.command(words) {
+                    Command::Venue(command) => OperatorAction::Venue(command),
+                    Command::Money(command) => OperatorAction::Money(command),
+                    other => panic!("no operator gives {other:?}"),
+                };
+                Command::Operate(OperatorCommand { operator, number, action })
             }
             "break" => {
                 let trade_id = TradeId(words.number());
@@ -580,14 +628,15 @@ impl World {
 
     fn tell_venue(&mut self, event: &VenueEvent) -> String {
         match event {
-            VenueEvent::PhaseChanged(PhaseChanged { instrument_id, from, to, cause }) => {
+            VenueEvent::PhaseChanged(PhaseChanged { instrument_id, from, to, cause, reason }) => {
                 assert_ne!(from, to);
                 let by = match cause {
                     PhaseCause::Command => "",
                     PhaseCause::Band => " by band",
                     PhaseCause::Time => " by time",
                 };
-                format!("phase {} {}{by}", self.symbol(*instrument_id), phase_word(*to))
+                let why = if reason.is_blank() { String::new() } else { format!(" {reason}") };
+                format!("phase {} {}{by}{why}", self.symbol(*instrument_id), phase_word(*to))
             }
             VenueEvent::Indicated(indicated) => {
                 let Indicated { instrument_id, indication, .. } = indicated;
@@ -634,6 +683,22 @@ impl World {
                 self.trade_id_last += 1;
                 assert_eq!(trade.trade_id, TradeId(self.trade_id_last));
                 format!("corrected {broken} to {}", self.past(trade))
+            }
+            VenueEvent::LiveOrdersMaxSet(LiveOrdersMax { session_id, live_orders_max }) => {
+                format!("live-orders {} {live_orders_max}", self.session_name(*session_id))
+            }
+            VenueEvent::LoggedOut(session_id) => {
+                format!("logged-out {}", self.session_name(*session_id))
+            }
+            VenueEvent::Operated(result) => {
+                let OperatorResult { operator, number, sequence, repeated, outcome } = result;
+                assert_eq!(*repeated, *sequence < self.engine.sequence());
+                let again = if *repeated { " again" } else { "" };
+                let outcome = match outcome {
+                    OperatorOutcome::Done(effect) => tell_effect(effect),
+                    OperatorOutcome::Declined(why) => format!("declined {why:?}"),
+                };
+                format!("{operator} {number}{again}: {outcome}")
             }
             VenueEvent::Declined(decline) => format!("declined {:?}", decline.reason),
         }

@@ -3,7 +3,8 @@
 use super::{Writer, kind};
 use crate::{
     Allocation, BlockEntry, BreakReason, BreakTrade, ConfigureInstrument, CorrectTrade,
-    InstrumentChange, Phase, Price, Quantity, RemoveInstrument, SetPhase, TradeId, VenueCommand,
+    InstrumentChange, LiveOrdersMax, Phase, Price, Quantity, RemoveInstrument, SessionId, SetPhase,
+    TradeId, VenueCommand,
     bytes::{ByteReader, ByteWriter, DecodeError},
 };
 
@@ -26,6 +27,8 @@ impl Writer<'_> {
                 self.u8(kind::SET_PHASE);
                 self.text(&set.symbol);
                 self.u8(set.phase.code());
+                self.text(&set.reason);
+                self.u32(set.release_s);
             }
             VenueCommand::ConfigureInstrument(configure) => {
                 self.u8(kind::CONFIGURE_INSTRUMENT);
@@ -59,6 +62,20 @@ impl Writer<'_> {
                 self.u64(correct.quantity.0);
                 self.u8(correct.reason.code());
             }
+            VenueCommand::KillSwitch(block) => {
+                self.u8(kind::KILL_SWITCH);
+                self.scope(&block.scope);
+                self.flag(block.blocked);
+            }
+            VenueCommand::SetLiveOrdersMax(set) => {
+                self.u8(kind::SET_LIVE_ORDERS_MAX);
+                self.u16(set.session_id.0);
+                self.u32(set.live_orders_max);
+            }
+            VenueCommand::LogOut(session_id) => {
+                self.u8(kind::LOG_OUT);
+                self.u16(session_id.0);
+            }
         }
     }
 }
@@ -86,6 +103,8 @@ impl ByteReader<'_> {
             kind::SET_PHASE => VenueCommand::SetPhase(SetPhase {
                 symbol: self.text("symbol")?,
                 phase: self.code("phase", Phase::from_code)?,
+                reason: self.text("reason")?,
+                release_s: self.u32()?,
             }),
             kind::CONFIGURE_INSTRUMENT => VenueCommand::ConfigureInstrument(ConfigureInstrument {
                 symbol: self.text("symbol")?,
@@ -109,6 +128,15 @@ impl ByteReader<'_> {
                 quantity: Quantity(self.u64()?),
                 reason: self.code("break reason", BreakReason::from_code)?,
             }),
+            kind::KILL_SWITCH => VenueCommand::KillSwitch(BlockEntry {
+                scope: self.scope()?,
+                blocked: self.flag("blocked")?,
+            }),
+            kind::SET_LIVE_ORDERS_MAX => VenueCommand::SetLiveOrdersMax(LiveOrdersMax {
+                session_id: SessionId(self.u16()?),
+                live_orders_max: self.u32()?,
+            }),
+            kind::LOG_OUT => VenueCommand::LogOut(SessionId(self.u16()?)),
             _ => return Ok(None),
         }))
     }

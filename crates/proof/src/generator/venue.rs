@@ -2,8 +2,9 @@
 
 use market::{
     AccountId, AddInstrument, Allocation, BlockEntry, BreakReason, BreakTrade, Command,
-    ConfigureInstrument, CorrectTrade, Firm, InstrumentChange, Phase, Price, Quantity,
-    RemoveInstrument, Scope, SessionId, SetPhase, Side, Symbol, TradeId, VenueCommand,
+    ConfigureInstrument, CorrectTrade, Firm, InstrumentChange, LiveOrdersMax, OperatorAction,
+    OperatorCommand, Phase, Price, Quantity, RemoveInstrument, Scope, SessionId, SetPhase, Side,
+    Symbol, Text, TradeId, VenueCommand,
 };
 
 use super::{CommandFlow, PRICE_MAX, symbol, text};
@@ -18,7 +19,26 @@ impl CommandFlow {
             0..=54 => VenueCommand::SetPhase(self.set_phase()),
             55..=74 => VenueCommand::ConfigureInstrument(self.configure()),
             75 => return self.remove(),
-            76..=83 => VenueCommand::SupervisoryCancel(self.scope()),
+            76..=80 => VenueCommand::SupervisoryCancel(self.scope()),
+            81 => {
+                let blocked = self.rng.chance(3, 4);
+                let scope = match blocked {
+                    false => self.killed.pop().unwrap_or(Scope::ALL),
+                    true => self.scope(),
+                };
+                if blocked {
+                    self.killed.push(scope);
+                }
+                VenueCommand::KillSwitch(BlockEntry { scope, blocked })
+            }
+            82 => {
+                let session_id = self.scope().session_id;
+                let low = self.rng.chance(1, 3);
+                let live_orders_max =
+                    if low { self.rng.below(40) as u32 } else { self.profile.live_orders_max };
+                VenueCommand::SetLiveOrdersMax(LiveOrdersMax { session_id, live_orders_max })
+            }
+            83 => VenueCommand::LogOut(self.scope().session_id),
             84..=87 => {
                 let scope = self.scope();
                 let blocked = !self.rng.chance(1, 8);
@@ -77,7 +97,27 @@ impl CommandFlow {
             89..=96 => Phase::ClosingAuction,
             _ => Phase::Closed,
         };
-        SetPhase { symbol, phase }
+        let release_s = if self.rng.chance(1, 8) { self.rng.range(1, 4) as u32 } else { 0 };
+        let reason = if self.rng.chance(1, 8) { text("T1") } else { Text::BLANK };
+        SetPhase { symbol, phase, reason, release_s }
+    }
+
+    /// One of three operators asks it, mostly under the next number; now and then the last command is
+    /// given again, or a number that is used.
+    pub(super) fn operate(&mut self, action: OperatorAction) -> Command {
+        let index = self.rng.below(3) as usize;
+        let operator = text(["ALICE", "BOB", "CAROL"][index]);
+        let last = self.operated[index];
+        let number = last.map_or(1, |last: OperatorCommand| last.number + 1);
+        let command = match (self.rng.below(10), last) {
+            (0, Some(last)) => last,
+            (1, Some(last)) => OperatorCommand { operator, number: last.number, action },
+            _ => OperatorCommand { operator, number, action },
+        };
+        if last.is_none_or(|last| last.number < command.number) {
+            self.operated[index] = Some(command);
+        }
+        Command::Operate(command)
     }
 
     fn configure(&mut self) -> ConfigureInstrument {

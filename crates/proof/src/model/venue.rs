@@ -45,8 +45,10 @@ pub(super) struct Market {
     reference: u64,
     /// 0 is none yet, since there is a dynamic band.
     last: u64,
-    /// When the volatility auction is over.
+    /// When the auction is over by itself.
     ends: Option<u64>,
+    /// Is that moment the venue's own? (25.9)
+    scheduled: bool,
     /// When the auction is looked at again.
     looks: Option<u64>,
     widened: u64,
@@ -69,6 +71,7 @@ impl Default for Market {
             reference: 0,
             last: 0,
             ends: None,
+            scheduled: false,
             looks: None,
             widened: 0,
             told: Indication::default(),
@@ -154,7 +157,7 @@ pub(super) fn is_beside(order: &ModelOrder) -> bool {
 
 /// 25.2
 const NEXT: [(Phase, &[Phase]); 7] = [
-    (Phase::PreOpen, &[Phase::OpeningAuction, Phase::Halted, Phase::Closed]),
+    (Phase::PreOpen, &[Phase::OpeningAuction, Phase::Continuous, Phase::Halted, Phase::Closed]),
     (Phase::OpeningAuction, &[Phase::Continuous, Phase::Halted]),
     (
         Phase::Continuous,
@@ -259,6 +262,34 @@ impl Model {
                 self.break_trade(asked.trade_id, asked.reason, events)
             }
             VenueCommand::CorrectTrade(asked) => self.correct(asked, events),
+            // 32.6
+            VenueCommand::KillSwitch(asked) => {
+                let known = asked.blocked && self.blocks.contains(&asked.scope);
+                let done = if known { Ok(()) } else { self.block(asked, events) };
+                if asked.blocked && done.is_ok() {
+                    self.cancel_scope(&asked.scope, events);
+                }
+                done
+            }
+            // 3.5
+            VenueCommand::SetLiveOrdersMax(asked) => {
+                match self.sessions.get_mut(usize::from(asked.session_id.0).wrapping_sub(1)) {
+                    None => Err(VenueDeclineReason::UnknownSession),
+                    Some(session) => {
+                        session.live_orders_max = asked.live_orders_max;
+                        tell(VenueEvent::LiveOrdersMaxSet(*asked), events);
+                        Ok(())
+                    }
+                }
+            }
+            // 3.6
+            VenueCommand::LogOut(session_id) => match self.session(*session_id) {
+                None => Err(VenueDeclineReason::UnknownSession),
+                Some(_) => {
+                    tell(VenueEvent::LoggedOut(*session_id), events);
+                    Ok(())
+                }
+            },
         };
         if let Err(reason) = done {
             tell(VenueEvent::Declined(VenueDecline { reason }), events);
@@ -270,6 +301,10 @@ impl Model {
         asked: &SetPhase,
         events: &mut Vec<Event>,
     ) -> Result<(), VenueDeclineReason> {
+        // 25.9
+        if asked.release_s > 0 && !is_auction(asked.phase) {
+            return Err(VenueDeclineReason::InvalidValue);
+        }
         let named = self.listed(asked.symbol).map(|it| it.instrument_id);
         if !asked.symbol.is_blank() && named.is_none() {
             return Err(VenueDeclineReason::UnknownInstrument);
@@ -282,7 +317,7 @@ impl Model {
             let meant = named.is_none_or(|named| named == id) && !self.market(id).removed;
             if meant && next.contains(&asked.phase) {
                 is_next = true;
-                self.go_on(id, asked.phase, PhaseCause::Command, events);
+                self.go_on(id, asked, PhaseCause::Command, events);
             }
         }
         if named.is_some() && !is_next {
@@ -291,7 +326,14 @@ impl Model {
         Ok(())
     }
 
-    fn go_on(&mut self, id: InstrumentId, to: Phase, cause: PhaseCause, events: &mut Vec<Event>) {
+    fn go_on(
+        &mut self,
+        id: InstrumentId,
+        asked: &SetPhase,
+        cause: PhaseCause,
+        events: &mut Vec<Event>,
+    ) {
+        let to = asked.phase;
         let from = self.market(id).phase;
         // 27.1
         if to == Phase::Continuous || (from == Phase::ClosingAuction && to == Phase::Closed) {
@@ -316,7 +358,7 @@ impl Model {
             let leaves = self.orders[place].leaves().0;
             self.cancel(place, leaves, CancelReason::Expired, events);
         }
-        self.begin_phase(id, to, cause, events);
+        self.begin_phase(id, asked, cause, events);
         if is_auction(to) {
             self.look_at_auction(id, true, events);
         }
@@ -325,23 +367,30 @@ impl Model {
     pub(super) fn begin_phase(
         &mut self,
         id: InstrumentId,
-        to: Phase,
+        asked: &SetPhase,
         cause: PhaseCause,
         events: &mut Vec<Event>,
     ) {
+        let SetPhase { phase: to, reason, release_s, .. } = *asked;
         let now_ns = self.now_ns;
         let market = self.market_mut(id);
         let from = market.phase;
-        let pauses = to == Phase::VolatilityAuction && market.pause > 0;
+        let scheduled = release_s > 0;
+        let seconds = match to {
+            _ if scheduled => u64::from(release_s),
+            Phase::VolatilityAuction => market.pause,
+            _ => 0,
+        };
         *market = Market {
             phase: to,
-            ends: pauses.then(|| now_ns + market.pause * SECOND),
+            ends: (seconds > 0).then(|| now_ns + seconds * SECOND),
+            scheduled,
             looks: None,
             widened: 0,
             told: Indication::default(),
             ..*market
         };
-        let changed = PhaseChanged { instrument_id: id, from, to, cause };
+        let changed = PhaseChanged { instrument_id: id, from, to, cause, reason };
         tell(VenueEvent::PhaseChanged(changed), events);
         if to == Phase::VolatilityAuction {
             self.tell_collar(id, events);
@@ -365,7 +414,7 @@ impl Model {
     /// Does this order take part in the auction at the end of a phase? (25.7, 26.3)
     fn takes_part(order: &ModelOrder, phase: Phase) -> bool {
         match order.time_in_force {
-            TimeInForce::AtTheOpen => phase == Phase::OpeningAuction,
+            TimeInForce::AtTheOpen => [Phase::PreOpen, Phase::OpeningAuction].contains(&phase),
             TimeInForce::AtTheClose => phase == Phase::ClosingAuction,
             _ => true,
         }
@@ -578,13 +627,16 @@ impl Model {
         }
     }
 
-    /// 29.5, 29.6
+    /// 25.9, 29.5, 29.6
     fn end_pause(&mut self, id: InstrumentId, events: &mut Vec<Event>) {
         let market = *self.market(id);
         let (Indication { price, .. }, _) = self.would_come_to(id, market.phase);
         let outside = market.collar().is_some_and(|(low, high)| price < low || price > high);
-        if price == Price(0) || !outside {
-            return self.go_on(id, Phase::Continuous, PhaseCause::Time, events);
+        if market.scheduled || price == Price(0) || !outside {
+            let closes = market.phase == Phase::ClosingAuction;
+            let to = if closes { Phase::Closed } else { Phase::Continuous };
+            let asked = SetPhase::new(Symbol::BLANK, to);
+            return self.go_on(id, &asked, PhaseCause::Time, events);
         }
         let ends = self.now_ns + market.pause * SECOND;
         let market = self.market_mut(id);

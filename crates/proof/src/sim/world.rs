@@ -693,7 +693,8 @@ fn session_of(command: &Command) -> Option<usize> {
         | Command::AddInstrument(_)
         | Command::AddSession(_)
         | Command::Money(_)
-        | Command::Venue(_) => return None,
+        | Command::Venue(_)
+        | Command::Operate(_) => return None,
     };
     usize::from(session_id.0).checked_sub(1)
 }

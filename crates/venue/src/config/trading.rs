@@ -49,7 +49,7 @@ impl TradingConfig {
             VenueCommand::ConfigureInstrument(ConfigureInstrument { symbol, change })
         });
         let phase = self.phase.map(PhaseName::phase).filter(|phase| *phase != Phase::Continuous);
-        let phase = phase.map(|phase| VenueCommand::SetPhase(SetPhase { symbol, phase }));
+        let phase = phase.map(|phase| VenueCommand::SetPhase(SetPhase::new(symbol, phase)));
         changes.chain(phase).collect()
     }
 }
@@ -116,7 +116,7 @@ impl ScheduleConfig {
             })?,
         };
         let phase = self.phase.phase();
-        Ok((time_of_day_ns(&self.at)?, VenueCommand::SetPhase(SetPhase { symbol, phase })))
+        Ok((time_of_day_ns(&self.at)?, VenueCommand::SetPhase(SetPhase::new(symbol, phase))))
     }
 }
 
@@ -158,7 +158,7 @@ mod tests {
                 changed(InstrumentChange::ReferencePrice(Price(15_000))),
                 changed(InstrumentChange::StaticBand(7)),
                 changed(InstrumentChange::PauseSeconds(30)),
-                VenueCommand::SetPhase(SetPhase { symbol, phase: Phase::PreOpen }),
+                VenueCommand::SetPhase(SetPhase::new(symbol, Phase::PreOpen)),
             ]
         );
         assert_eq!(TradingConfig::default().commands(symbol), []);

@@ -55,7 +55,7 @@ mod tests {
     use super::*;
 
     fn command(phase: Phase) -> VenueCommand {
-        VenueCommand::SetPhase(SetPhase { symbol: Symbol::BLANK, phase })
+        VenueCommand::SetPhase(SetPhase::new(Symbol::BLANK, phase))
     }
 
     fn given(schedule: &mut Schedule, now_ns: u64) -> Vec<Phase> {

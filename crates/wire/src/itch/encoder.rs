@@ -189,6 +189,9 @@ impl Encoder {
             }
             VenueEvent::InstrumentChanged(_)
             | VenueEvent::EntryBlocked(_)
+            | VenueEvent::LiveOrdersMaxSet(_)
+            | VenueEvent::LoggedOut(_)
+            | VenueEvent::Operated(_)
             | VenueEvent::Declined(_) => {}
         }
     }
@@ -358,19 +361,20 @@ fn trading(
 
 /// What can be done with an instrument in a phase, and why.
 fn trading_state(changed: &PhaseChanged) -> (u8, [u8; 4]) {
-    match (changed.to, changed.cause) {
-        (Phase::Continuous, _) => (b'T', BLANK),
-        (Phase::PreOpen | Phase::OpeningAuction | Phase::ClosingAuction, _) => (b'Q', BLANK),
-        (Phase::VolatilityAuction, PhaseCause::Band) => (b'P', *b"LUDP"),
-        (Phase::VolatilityAuction, _) => (b'P', BLANK),
-        (Phase::Halted | Phase::Closed, _) => (b'H', BLANK),
-    }
+    let state = match changed.to {
+        Phase::Continuous => b'T',
+        Phase::PreOpen | Phase::OpeningAuction | Phase::ClosingAuction => b'Q',
+        Phase::VolatilityAuction => b'P',
+        Phase::Halted | Phase::Closed => b'H',
+    };
+    let is_pause = (changed.to, changed.cause) == (Phase::VolatilityAuction, PhaseCause::Band);
+    (state, if is_pause { *b"LUDP" } else { *changed.reason.as_bytes() })
 }
 
 /// Of an auction. One at the end of a halt is of the kind of a volatility auction.
 fn cross_type(phase: Phase) -> u8 {
     match phase {
-        Phase::OpeningAuction => b'O',
+        Phase::PreOpen | Phase::OpeningAuction => b'O',
         Phase::ClosingAuction => b'C',
         _ => b'H',
     }

@@ -250,6 +250,9 @@ fn venue(timestamp: Nanos64, event: &VenueEvent, emit: &mut impl FnMut(Recipient
         | VenueEvent::InstrumentChanged(_)
         | VenueEvent::InstrumentRemoved(_)
         | VenueEvent::EntryBlocked(_)
+        | VenueEvent::LiveOrdersMaxSet(_)
+        | VenueEvent::LoggedOut(_)
+        | VenueEvent::Operated(_)
         | VenueEvent::Declined(_) => {}
     }
 }

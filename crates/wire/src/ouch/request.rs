@@ -131,7 +131,8 @@ fn request_with(command: &Command, received: Option<Timestamp>) -> Option<Messag
         | Command::AddSession(_)
         | Command::Refuse(_)
         | Command::Money(_)
-        | Command::Venue(_) => return None,
+        | Command::Venue(_)
+        | Command::Operate(_) => return None,
     })
 }
 

@@ -3,8 +3,8 @@
 use market::{
     AuctionTrade, BreakReason, ClientOrderId, CollarSet, Command, Event, Indicated, Indication,
     InstrumentChange, InstrumentChanged, InstrumentId, OrderId, OrderKey, Output, Party, PastTrade,
-    Phase, PhaseCause, PhaseChanged, Price, Quantity, SessionId, Side, TimeInForce, Timestamp,
-    TradeBroken, TradeCorrected, TradeId, Traded, Uncrossed, VenueEvent,
+    Phase, PhaseCause, PhaseChanged, Price, Quantity, SessionId, Side, Text, TimeInForce,
+    Timestamp, TradeBroken, TradeCorrected, TradeId, Traded, Uncrossed, VenueEvent,
 };
 use wire::{
     itch::{self, Message},
@@ -53,7 +53,9 @@ fn auction_trade(maker_displayed: bool, taker_displayed: bool, phase: Phase) -> 
 #[test]
 fn phase_is_a_trading_state() {
     let told = |to, cause| {
-        let changed = PhaseChanged { instrument_id: ID, from: Phase::Continuous, to, cause };
+        let from = Phase::Continuous;
+        let reason = Text::new(if to == Phase::Halted { "T1" } else { "" }).unwrap();
+        let changed = PhaseChanged { instrument_id: ID, from, to, cause, reason };
         let [message] = &feed(Event::Venue(VenueEvent::PhaseChanged(changed)))[..] else {
             panic!()
         };
@@ -66,7 +68,7 @@ fn phase_is_a_trading_state() {
     assert_eq!(told(Phase::Continuous, PhaseCause::Time), (b'T', *b"    "));
     assert_eq!(told(Phase::VolatilityAuction, PhaseCause::Band), (b'P', *b"LUDP"));
     assert_eq!(told(Phase::VolatilityAuction, PhaseCause::Command), (b'P', *b"    "));
-    assert_eq!(told(Phase::Halted, PhaseCause::Command), (b'H', *b"    "));
+    assert_eq!(told(Phase::Halted, PhaseCause::Command), (b'H', *b"T1  "));
     assert_eq!(told(Phase::ClosingAuction, PhaseCause::Command), (b'Q', *b"    "));
     assert_eq!(told(Phase::Closed, PhaseCause::Command), (b'H', *b"    "));
 }

@@ -1,0 +1,79 @@
+//! The commands of operators as one would explain them: each operator's last command is remembered
+//! with its result, and given again for a repetition.
+
+use market::{
+    Event, MoneyEvent, OperatorAction, OperatorCommand, OperatorDecline, OperatorEffect,
+    OperatorOutcome, OperatorResult, Sequence, VenueEvent,
+};
+
+use super::Model;
+
+/// How many operators there may be (51.3).
+const OPERATORS_MAX: usize = 256;
+
+impl Model {
+    pub(super) fn operate(
+        &mut self,
+        asked: &OperatorCommand,
+        sequence: Sequence,
+        events: &mut Vec<Event>,
+    ) {
+        let OperatorCommand { operator, number, .. } = *asked;
+        let known = self.operators.get(&operator);
+        let last = known.map_or(0, |(last, _)| last.number);
+        let result = match known {
+            // 51.2
+            Some((command, result)) if command == asked => {
+                OperatorResult { repeated: true, ..*result }
+            }
+            _ => {
+                let is_new = known.is_none();
+                let has_room = !operator.is_blank() && self.operators.len() < OPERATORS_MAX;
+                let outcome = if number <= last {
+                    OperatorOutcome::Declined(OperatorDecline::NumberUsed(last))
+                } else if is_new && !has_room {
+                    OperatorOutcome::Declined(OperatorDecline::TooManyOperators)
+                } else {
+                    self.carry_out(&asked.action, events)
+                };
+                let result =
+                    OperatorResult { operator, number, sequence, repeated: false, outcome };
+                if number > last && (!is_new || has_room) {
+                    self.operators.insert(operator, (*asked, result));
+                }
+                result
+            }
+        };
+        events.push(Event::Venue(VenueEvent::Operated(result)));
+    }
+
+    /// 51.1
+    fn carry_out(&mut self, action: &OperatorAction, events: &mut Vec<Event>) -> OperatorOutcome {
+        let first = events.len();
+        match action {
+            OperatorAction::Venue(command) => self.venue(command, events),
+            OperatorAction::Money(command) => self.money(command, events),
+        }
+        let told = &events[first..];
+        let count = |meant: fn(&Event) -> bool| told.iter().filter(|it| meant(it)).count() as u32;
+        let corrected = told.iter().find_map(|event| match event {
+            Event::Venue(VenueEvent::TradeCorrected(it)) => Some(it.trade.trade_id),
+            _ => None,
+        });
+        let declined = told.iter().find_map(|event| match event {
+            Event::Venue(VenueEvent::Declined(it)) => Some(OperatorDecline::Venue(it.reason)),
+            Event::Money(MoneyEvent::Declined(it)) => Some(OperatorDecline::Money(it.reason)),
+            _ => None,
+        });
+        if let Some(declined) = declined {
+            return OperatorOutcome::Declined(declined);
+        }
+        OperatorOutcome::Done(OperatorEffect {
+            orders_canceled: count(|it| matches!(it, Event::Canceled(it) if it.leaves.is_zero())),
+            phases_changed: count(|it| matches!(it, Event::Venue(VenueEvent::PhaseChanged(_)))),
+            trades: count(|it| matches!(it, Event::Traded(_))) + u32::from(corrected.is_some()),
+            movements: count(|it| matches!(it, Event::Ledger(_))),
+            trade_id: corrected.unwrap_or_default(),
+        })
+    }
+}
