@@ -29,8 +29,8 @@ use core::mem;
 
 use market::{
     Accepted, AccountQueried, AccountQuery, AddInstrument, AddSession, Booked, CancelOnDisconnect,
-    CancelOrder, CancelReason, Canceled, ClientOrderId, Command, Conditions, Display, EnterOrder,
-    EntrySwitch, EntrySwitched, Event, Firm, Input, Instructed, Instructions, Instrument,
+    CancelOrder, CancelReason, Canceled, ClientOrderId, Command, CommandKind, Conditions, Display,
+    EnterOrder, EntrySwitch, EntrySwitched, Event, Firm, Input, Instructions, Instrument,
     InstrumentId, Lots, MassCancel, MassCanceled, Modified, ModifyOrder, OrderAttributes, OrderId,
     OrderKey, OrderType, Phase, PhaseCause, Price, Quantity, RefusedOrder, RejectReason, Rejected,
     ReplaceOrder, ReplaceTerms, Replaced, Scope, Sequence, SessionAdded, Shown, SystemEvent,
@@ -81,6 +81,8 @@ pub struct Engine {
     sequence: Sequence,
     /// Of the last input.
     timestamp: Timestamp,
+    /// The kind of command that acts now, or [`CommandKind::Time`].
+    cause: CommandKind,
     day: Day,
     sessions: Sessions,
     /// By instrument id, less 1.
@@ -138,6 +140,7 @@ impl Engine {
         Self {
             sequence: Sequence::NONE,
             timestamp: Timestamp::default(),
+            cause: CommandKind::Time,
             day: Day::default(),
             sessions: Sessions::default(),
             books: Vec::new(),
@@ -206,6 +209,7 @@ impl Engine {
     /// Does what a command asks that is not [plain](mod@intake::fast_path), and what follows from it.
     #[inline(never)]
     fn apply_any(&mut self, command: &Command, emit: &mut dyn FnMut(Event)) {
+        self.cause = command.kind();
         match command {
             Command::System(event) => self.advance(*event, emit),
             Command::AddInstrument(add) => self.add_instrument(add, emit),
@@ -283,15 +287,11 @@ impl Engine {
         let instrument_id = match self.check(order) {
             Ok(instrument_id) => instrument_id,
             Err(reason) => {
-                return reject(order.key, reason, order.attributes.client_order_id, emit);
+                return self.reject(order.key, reason, order.attributes.client_order_id, emit);
             }
         };
         let order_id = self.next_order_id();
         self.orders_accepted += 1;
-        if order.instructions.is_some() {
-            let instructions = order.instructions;
-            emit(Event::Instructed(Instructed { key: order.key, instructions }));
-        }
         emit(Event::Accepted(Accepted {
             key: order.key,
             order_id,
@@ -300,10 +300,11 @@ impl Engine {
             order_type: order.order_type,
             time_in_force: order.time_in_force,
             display: order.display,
-            quantity: order.quantity,
-            price: order.price,
+            quantity: order.quantity.lots(),
+            price: order.price.ticks(),
             attributes: order.attributes,
             conditions: order.conditions,
+            instructions: order.instructions,
         }));
         let mut incoming = Order::entered(order, order_id, instrument_id, order.display);
         incoming.is_instructed = order.instructions.without_shown().is_some()
@@ -340,7 +341,7 @@ impl Engine {
         if let Err(reason) = check::entry(self.day, session, original.firm) {
             let name = replace.terms.map_or(ClientOrderId::BLANK, |terms| terms.client_order_id);
             self.consume(key);
-            return reject(key, reason, name, emit);
+            return self.reject(key, reason, name, emit);
         }
         let book = self.book_of(&original);
         let symbol = book.instrument().symbol;
@@ -350,7 +351,7 @@ impl Engine {
         if let Err(reason) = taken {
             let name = replace.terms.map_or(ClientOrderId::BLANK, |terms| terms.client_order_id);
             self.consume(key);
-            return reject(key, reason, name, emit);
+            return self.reject(key, reason, name, emit);
         }
         let phase = book.trading.phase;
         let named = replace.terms.map(|terms| keep_auction(&original, terms));
@@ -371,7 +372,7 @@ impl Engine {
         self.money.count_asked(key.session_id, self.timestamp, &mut self.hash);
         if let Err(reason) = self.check_replacement(&original, &terms, &instructions) {
             self.consume(key);
-            return reject(key, reason, terms.client_order_id, emit);
+            return self.reject(key, reason, terms.client_order_id, emit);
         }
         let book = self.book_of(&original);
 
@@ -411,15 +412,10 @@ impl Engine {
             replacement.set_price(Price::ZERO);
         }
         let in_place = was_booked && rests_at_once && self.shown_alike(&original, &replacement);
-        let shown =
-            if in_place { shown_first(&replacement, &instructions) } else { Quantity::ZERO };
         let entry_terms =
             EntryTerms { order_type: terms.order_type, minimum_quantity, instructions };
         if let Some(id) = standing_id {
             self.rename(id, &replacement, &entry_terms, terms.price);
-        }
-        if instructions.is_some() {
-            emit(Event::Instructed(Instructed { key, instructions }));
         }
         emit(Event::Replaced(Replaced {
             key,
@@ -433,19 +429,13 @@ impl Engine {
             display: replacement.display,
             in_place,
             original_displayed: was_booked && original.is_displayed(),
-            shown,
-            leaves: replacement.leaves(),
-            price: terms.price,
-            attributes: OrderAttributes {
-                client_order_id: terms.client_order_id,
-                firm: replacement.firm,
-                capacity: replacement.capacity,
-                customer_type: replacement.customer_type,
-                group_id: replacement.group_id,
-                shares_located: terms.shares_located,
-                locate_broker: terms.locate_broker,
-            },
+            leaves: replacement.leaves().lots(),
+            price: terms.price.ticks(),
+            client_order_id: terms.client_order_id,
+            firm: replacement.firm,
+            capacity: replacement.capacity,
             conditions: Conditions { minimum_quantity, ..replacement.conditions() },
+            instructions,
         }));
         self.release(&original, original.leaves(), Quantity::ZERO, emit);
         self.reserve(&replacement, &entry_terms, emit);
@@ -537,7 +527,7 @@ impl Engine {
         if self.sessions.owner_mut(key).switch_entry(firm, enabled, &mut self.hash) {
             emit(Event::EntrySwitched(EntrySwitched { key, firm, enabled }));
         } else {
-            reject(key, RejectReason::NotSupported, ClientOrderId::BLANK, emit);
+            self.reject(key, RejectReason::NotSupported, ClientOrderId::BLANK, emit);
         }
     }
 
@@ -554,7 +544,7 @@ impl Engine {
     #[inline(never)]
     fn refuse(&mut self, refused: &RefusedOrder, emit: &mut dyn FnMut(Event)) {
         if self.consume(refused.key) {
-            reject(refused.key, refused.reason, refused.client_order_id, emit);
+            self.reject(refused.key, refused.reason, refused.client_order_id, emit);
         }
     }
 
@@ -808,6 +798,17 @@ impl Engine {
         has_traded.then_some(last)
     }
 
+    /// An order, or another request, is rejected.
+    fn reject(
+        &self,
+        key: OrderKey,
+        reason: RejectReason,
+        client_order_id: ClientOrderId,
+        emit: &mut dyn FnMut(Event),
+    ) {
+        emit(Event::Rejected(Rejected { key, reason, client_order_id, cause: self.cause }));
+    }
+
     /// Cancels all that is left of an order that does not rest.
     fn cancel_at_once(&mut self, order: &Order, reason: CancelReason, emit: &mut dyn FnMut(Event)) {
         emit(Event::Canceled(Canceled {
@@ -819,6 +820,7 @@ impl Engine {
             booked: false,
             shown: Shown::NONE,
             reason,
+            cause: self.cause,
         }));
         self.release(order, order.leaves(), Quantity::ZERO, emit);
     }
@@ -851,6 +853,7 @@ impl Engine {
             booked,
             shown,
             reason,
+            cause: self.cause,
         }));
         let leaves = order.leaves();
         self.release(&order, Quantity(leaves.0 + quantity.0), leaves, emit);
@@ -1037,15 +1040,6 @@ struct CameIn {
     rested: Option<Slot>,
 }
 
-fn reject(
-    key: OrderKey,
-    reason: RejectReason,
-    client_order_id: ClientOrderId,
-    emit: &mut dyn FnMut(Event),
-) {
-    emit(Event::Rejected(Rejected { key, reason, client_order_id }));
-}
-
 /// An order for one auction only stays one, unless the replace names another life than the day.
 fn keep_auction(original: &Order, terms: ReplaceTerms) -> ReplaceTerms {
     let time_in_force = match (terms.time_in_force, original.waits()) {
@@ -1064,14 +1058,5 @@ fn attribution(sessions: &Sessions, order: &Order) -> Firm {
         _ if order.waits() != Waits::No => Firm::BLANK,
         Display::Attributable => sessions.owner(order.key).resolve(order.firm),
         Display::Visible | Display::Hidden => Firm::BLANK,
-    }
-}
-
-/// What is shown of an order when it rests.
-fn shown_first(order: &Order, instructions: &Instructions) -> Quantity {
-    match instructions.shown_quantity {
-        _ if order.waits() != Waits::No => Quantity::ZERO,
-        Lots::ZERO => order.shown_whole(),
-        part => part.quantity().min(order.leaves()),
     }
 }

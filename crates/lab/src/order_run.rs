@@ -2,8 +2,8 @@
 //!
 //! ```text
 //! source ─▶ submissions ─▶ sequencer ─▶ inputs ─┬▶ journaler ─▶ durable cursor
-//!   │                                           └▶ engine ─▶ outputs ─┬▶ ledger
-//!   └─▶ marks ─────────────────────────────────────────────────────── └▶ reporter
+//!                                               └▶ engine ─▶ outputs ─┬▶ ledger
+//!                                                                     └▶ reporter
 //! ```
 //!
 //! Start at [`start`]. The source reads rows and submits them as fast as the rings take them; the
@@ -53,7 +53,7 @@ pub use shards::Shards;
 pub use source::{Counted, FileRows, Pace, Routed, Rows, Setup};
 pub use taker::{Ending, Sink};
 
-use source::{Lane, Mark, MoveOutcome, Source};
+use source::{Lane, MoveOutcome, Source};
 use taker::Taker;
 
 /// When the first command of a file was received, and how long after it the next one: order and
@@ -351,9 +351,6 @@ fn wire_shard<L: Sink, R: Sink>(
     let mut outputs = Builder::<Output>::new("outputs", wiring.slots.outputs);
     let (to_ledger, to_reporter) = (outputs.gating("ledger"), outputs.gating("reporter"));
     let (outputs, outputs_monitor) = outputs.build();
-    let mut marks = Builder::<Mark>::new("marks", wiring.slots.submissions);
-    let marks_of_reporter = marks.gating("reporter");
-    let (marks, _) = marks.build();
     let (outcomes_of_reporter, outcomes) = if is_only {
         (None, None)
     } else {
@@ -396,11 +393,10 @@ fn wire_shard<L: Sink, R: Sink>(
         .telling(applied)
         .leaving_to(Arc::clone(&heir));
     let ledger_taker =
-        Taker::new("ledger", to_ledger, None, None, Arc::clone(&ledger), Arc::clone(&ending), 0);
+        Taker::new("ledger", to_ledger, None, Arc::clone(&ledger), Arc::clone(&ending), 0);
     let reporter_taker = Taker::new(
         "reporter",
         to_reporter,
-        Some(marks_of_reporter),
         outcomes_of_reporter,
         Arc::clone(&reporter),
         Arc::clone(&ending),
@@ -418,7 +414,7 @@ fn wire_shard<L: Sink, R: Sink>(
     ];
     let monitors = vec![submissions_monitor, inputs_monitor, outputs_monitor];
     Ok(ShardPart {
-        lane: Lane::new(submissions, marks, outcomes, Arc::clone(&ending)),
+        lane: Lane::new(submissions, outcomes, Arc::clone(&ending)),
         agents,
         shard: WiredShard { monitors, ending, heir, ledger, reporter },
     })

@@ -55,6 +55,69 @@ pub enum Command {
     Operate(OperatorCommand),
 }
 
+/// The kind of a [`Command`], which an event names as its cause.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[repr(u8)]
+pub enum CommandKind {
+    /// [`Command::System`]: so is the end of the day.
+    System,
+    /// [`Command::AddInstrument`].
+    AddInstrument,
+    /// [`Command::AddSession`].
+    AddSession,
+    /// [`Command::Enter`].
+    Enter,
+    /// [`Command::Replace`].
+    Replace,
+    /// [`Command::Cancel`].
+    Cancel,
+    /// [`Command::Modify`].
+    Modify,
+    /// [`Command::MassCancel`].
+    MassCancel,
+    /// [`Command::SwitchEntry`].
+    SwitchEntry,
+    /// [`Command::QueryAccount`].
+    QueryAccount,
+    /// [`Command::Refuse`].
+    Refuse,
+    /// [`Command::CancelOnDisconnect`].
+    CancelOnDisconnect,
+    /// [`Command::Money`].
+    Money,
+    /// Time that passed, whichever command it passed with: expiries and the ends of auctions.
+    Time,
+    /// [`Command::Venue`].
+    Venue,
+    /// [`Command::Operate`].
+    Operate,
+}
+
+impl Command {
+    /// Its kind.
+    #[must_use]
+    pub const fn kind(&self) -> CommandKind {
+        match self {
+            Self::System(_) => CommandKind::System,
+            Self::AddInstrument(_) => CommandKind::AddInstrument,
+            Self::AddSession(_) => CommandKind::AddSession,
+            Self::Enter(_) => CommandKind::Enter,
+            Self::Replace(_) => CommandKind::Replace,
+            Self::Cancel(_) => CommandKind::Cancel,
+            Self::Modify(_) => CommandKind::Modify,
+            Self::MassCancel(_) => CommandKind::MassCancel,
+            Self::SwitchEntry(_) => CommandKind::SwitchEntry,
+            Self::QueryAccount(_) => CommandKind::QueryAccount,
+            Self::Refuse(_) => CommandKind::Refuse,
+            Self::CancelOnDisconnect(_) => CommandKind::CancelOnDisconnect,
+            Self::Money(_) => CommandKind::Money,
+            Self::Time => CommandKind::Time,
+            Self::Venue(_) => CommandKind::Venue,
+            Self::Operate(_) => CommandKind::Operate,
+        }
+    }
+}
+
 /// See [`Command::AddInstrument`]. The engine numbers instruments in the order of addition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AddInstrument {

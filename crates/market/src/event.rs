@@ -1,8 +1,8 @@
 use crate::{
-    ClientOrderId, Conditions, Display, Firm, Instructions, Instrument, InstrumentId, LedgerEntry,
-    Lots, MoneyEvent, OrderAttributes, OrderId, OrderKey, OrderType, Phase, Price, Quantity,
-    RejectReason, SelfMatchPrevention, Sequence, SessionId, Side, Symbol, Text, TimeInForce,
-    Timestamp, TradeId, VenueEvent, order::code_enum,
+    Capacity, ClientOrderId, CommandKind, Conditions, Display, Firm, Instructions, Instrument,
+    InstrumentId, LedgerEntry, Lots, MoneyEvent, OrderAttributes, OrderId, OrderKey, OrderType,
+    Phase, Price, Quantity, RejectReason, SelfMatchPrevention, Sequence, SessionId, Side, Symbol,
+    Text, Ticks, TimeInForce, Timestamp, TradeId, VenueEvent, order::code_enum,
 };
 
 /// An event with the input that caused it: what the output ring carries.
@@ -34,10 +34,7 @@ pub enum Event {
     InstrumentAdded(Instrument),
     /// A session was added.
     SessionAdded(SessionAdded),
-    /// The order of the next event, which says that it is accepted or replaces another, is told
-    /// more than to trade at its limit.
-    Instructed(Instructed),
-    /// An order was accepted; nothing else but its instructions is told of it before.
+    /// An order was accepted; the first event of an order.
     Accepted(Accepted),
     /// An order was not accepted; its number is used up.
     Rejected(Rejected),
@@ -105,15 +102,6 @@ pub struct SessionAdded {
     pub system_hours: bool,
 }
 
-/// See [`Event::Instructed`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Instructed {
-    /// As its owner names it.
-    pub key: OrderKey,
-    /// Never none.
-    pub instructions: Instructions,
-}
-
 /// How many lots of a resting order the feed shows, before and after something happened to it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Shown {
@@ -158,13 +146,15 @@ pub struct Accepted {
     /// How it is shown.
     pub display: Display,
     /// Lots asked for; all of them are open.
-    pub quantity: Quantity,
-    /// Limit in ticks; [`Price::ZERO`] for a market order.
-    pub price: Price,
-    /// What it carries along, as entered.
+    pub quantity: Lots,
+    /// Limit; 0 for a market order.
+    pub price: Ticks,
+    /// Attributes, as entered.
     pub attributes: OrderAttributes,
-    /// What it asks of the book beyond its terms, as entered.
+    /// Conditions, as entered.
     pub conditions: Conditions,
+    /// Instructions, as entered; [`Instructions::NONE`] for most orders.
+    pub instructions: Instructions,
 }
 
 /// See [`Event::Rejected`].
@@ -172,10 +162,12 @@ pub struct Accepted {
 pub struct Rejected {
     /// The number that is used up.
     pub key: OrderKey,
-    /// Why.
+    /// The first check that failed.
     pub reason: RejectReason,
     /// The participant's name for the order.
     pub client_order_id: ClientOrderId,
+    /// The kind of command that was rejected.
+    pub cause: CommandKind,
 }
 
 /// See [`Event::Replaced`].
@@ -204,16 +196,34 @@ pub struct Replaced {
     pub in_place: bool,
     /// True if the feed knew the original.
     pub original_displayed: bool,
-    /// Open lots of the replacement that the feed is to show where it rests at once; else 0.
-    pub shown: Quantity,
     /// Open lots of the replacement: those of the chain less what it executed before.
-    pub leaves: Quantity,
-    /// Limit in ticks; [`Price::ZERO`] for a market order.
-    pub price: Price,
-    /// What it carries along.
-    pub attributes: OrderAttributes,
-    /// What it asks of the book: what the replace named, and what stayed of the original.
+    pub leaves: Lots,
+    /// Limit; 0 for a market order.
+    pub price: Ticks,
+    /// The participant's name for the replacement.
+    pub client_order_id: ClientOrderId,
+    /// The firm it was entered for; blank is the session's own.
+    pub firm: Firm,
+    /// For whom the firm acts.
+    pub capacity: Capacity,
+    /// Conditions: those that the replace named, and those that stayed of the original.
     pub conditions: Conditions,
+    /// Instructions: those that the replace named, or those of the original.
+    pub instructions: Instructions,
+}
+
+impl Replaced {
+    /// Open lots that the feed shows of the replacement where it rests at once; else 0.
+    ///
+    /// A replacement that rests in place is displayed, and not for an auction only.
+    #[must_use]
+    pub fn shown(&self) -> Lots {
+        match (self.in_place, self.instructions.shown_quantity) {
+            (false, _) => Lots::ZERO,
+            (true, Lots::ZERO) => self.leaves,
+            (true, part) => part.min(self.leaves),
+        }
+    }
 }
 
 /// See [`Event::Booked`].
@@ -347,8 +357,11 @@ pub struct Canceled {
     pub booked: bool,
     /// What the feed shows of it.
     pub shown: Shown,
-    /// Why.
+    /// Which rule canceled it.
     pub reason: CancelReason,
+    /// The kind of command during which it happened: a replace that cancels its original has
+    /// reason [`CancelReason::User`] like a cancel, and a mass cancel has so, too.
+    pub cause: CommandKind,
 }
 
 /// See [`Event::Modified`].
@@ -489,8 +502,7 @@ impl Event {
     #[must_use]
     pub const fn session_id(&self) -> Option<SessionId> {
         match self {
-            Self::Instructed(Instructed { key, .. })
-            | Self::Accepted(Accepted { key, .. })
+            Self::Accepted(Accepted { key, .. })
             | Self::Rejected(Rejected { key, .. })
             | Self::Replaced(Replaced { key, .. })
             | Self::SelfMatchPrevented(SelfMatchPrevented { key, .. })

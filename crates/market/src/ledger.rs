@@ -131,8 +131,10 @@ code_enum! {
 /// See [`MoneyEvent::Declined`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Declined {
-    /// Why.
+    /// The first check that failed.
     pub reason: DeclineReason,
+    /// The movement that was declined; `None` for a command that moves nothing.
+    pub movement: Option<LedgerKind>,
     /// The account that it names, the first if there are two; else [`AccountId::VENUE`].
     pub account_id: AccountId,
     /// The asset that it names; else none.

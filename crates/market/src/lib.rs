@@ -37,15 +37,16 @@ mod codec;
 pub use amount::Amount;
 pub use bytes::DecodeError;
 pub use command::{
-    AccountQuery, AddInstrument, AddSession, CancelOnDisconnect, CancelOrder, Command, EnterOrder,
-    EntrySwitch, MassCancel, ModifyOrder, OrderKey, RefusedOrder, ReplaceOrder, ReplaceTerms,
+    AccountQuery, AddInstrument, AddSession, CancelOnDisconnect, CancelOrder, Command, CommandKind,
+    EnterOrder, EntrySwitch, MassCancel, ModifyOrder, OrderKey, RefusedOrder, ReplaceOrder,
+    ReplaceTerms,
 };
 pub use conditions::{ConditionChanges, Conditions, SelfMatchPrevention};
 pub use decimal::{DecimalError, DecimalFault, DecimalText, parse_decimal};
 pub use event::{
     Accepted, AccountQueried, AuctionTrade, Booked, CancelReason, Canceled, EntrySwitched, Event,
-    Fill, Instructed, MassCanceled, Modified, Output, Rejected, Released, Replaced, RestateReason,
-    Restated, SelfMatchPrevented, SessionAdded, Shown, SystemEvent, Traded, Triggered,
+    Fill, MassCanceled, Modified, Output, Rejected, Released, Replaced, RestateReason, Restated,
+    SelfMatchPrevented, SessionAdded, Shown, SystemEvent, Traded, Triggered,
 };
 pub use id::{AccountId, AssetId, InstrumentId, OrderId, Sequence, SessionId, ShardId, TradeId};
 pub use input::Input;

@@ -1,4 +1,4 @@
-use crate::{ClientOrderId, Firm, Lots, Quantity, Shown};
+use crate::{ClientOrderId, Firm, Quantity, Shown};
 
 macro_rules! code_enum {
     ($(#[$doc:meta])* $name:ident { $($(#[$variant_doc:meta])* $variant:ident = $code:literal,)* }) => {
@@ -135,11 +135,8 @@ impl Display {
     #[must_use]
     #[inline]
     pub fn shown(self, before: Quantity, after: Quantity) -> Shown {
-        let lots = |quantity: Quantity| {
-            Lots(u32::try_from(quantity.0).expect("the lots of an order fit in 32 bits"))
-        };
         match self.is_displayed() {
-            true => Shown { before: lots(before), after: lots(after) },
+            true => Shown { before: before.lots(), after: after.lots() },
             false => Shown::NONE,
         }
     }

@@ -1,6 +1,6 @@
 use core::{fmt, ops::Mul};
 
-use crate::{Amount, Quantity};
+use crate::{Amount, Quantity, Ticks};
 
 /// A price, in ticks.
 ///
@@ -13,6 +13,16 @@ pub struct Price(pub u64);
 impl Price {
     /// Nothing: the price of a market order, which has none.
     pub const ZERO: Self = Self(0);
+
+    /// The same price in 32 bits.
+    ///
+    /// # Panics
+    /// It does not fit; the limit of every order does.
+    #[must_use]
+    #[inline]
+    pub fn ticks(self) -> Ticks {
+        Ticks(u32::try_from(self.0).expect("the limit of an order fits in 32 bits"))
+    }
 }
 
 /// What `quantity` lots cost at this price; cannot overflow.

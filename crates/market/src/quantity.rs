@@ -32,6 +32,16 @@ impl Quantity {
         Self(self.0.saturating_sub(other.0))
     }
 
+    /// The same quantity in 32 bits.
+    ///
+    /// # Panics
+    /// It does not fit; those of orders do.
+    #[must_use]
+    #[inline]
+    pub fn lots(self) -> Lots {
+        Lots(u32::try_from(self.0).expect("the lots of an order fit in 32 bits"))
+    }
+
     /// True for no lots.
     #[must_use]
     pub const fn is_zero(self) -> bool {

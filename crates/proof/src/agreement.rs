@@ -354,9 +354,6 @@ fn cover(coverage: &mut Coverage, command: &Command, event: &Event) {
         Event::Accepted(accepted) => {
             format!("Accepted {:?} {:?}", accepted.order_type, accepted.time_in_force)
         }
-        Event::Instructed(instructed) => {
-            format!("Instructed {:?}", instructed.instructions.pricing)
-        }
         Event::Triggered(triggered) => {
             format!("Triggered, limit {}", triggered.price != Price::ZERO)
         }
@@ -411,6 +408,15 @@ fn cover(coverage: &mut Coverage, command: &Command, event: &Event) {
         Event::Venue(event) => cover_venue(event),
     };
     *coverage.entry(format!("{cause}: {name}")).or_default() += 1;
+    let instructions = match event {
+        Event::Accepted(accepted) => accepted.instructions,
+        Event::Replaced(replaced) => replaced.instructions,
+        _ => Instructions::NONE,
+    };
+    if instructions.is_some() {
+        let name = format!("{cause}: with instructions, {:?}", instructions.pricing);
+        *coverage.entry(name).or_default() += 1;
+    }
 }
 
 fn cover_venue(event: &VenueEvent) -> String {
@@ -508,22 +514,22 @@ pub const EXPECTED: &str = "\
     Enter: Accepted with a minimum, traded true
     Enter: Accepted with a minimum, traded false
     Enter: Accepted Limit GoodTillTime
-    Enter: Instructed Limit
-    Enter: Instructed Stop
-    Enter: Instructed TakeProfit
-    Enter: Instructed TrailingStop
-    Enter: Instructed PrimaryPeg
-    Enter: Instructed MarketPeg
-    Enter: Instructed MidpointPeg
+    Enter: with instructions, Limit
+    Enter: with instructions, Stop
+    Enter: with instructions, TakeProfit
+    Enter: with instructions, TrailingStop
+    Enter: with instructions, PrimaryPeg
+    Enter: with instructions, MarketPeg
+    Enter: with instructions, MidpointPeg
     Enter: Repriced, waits false
     Enter: Repriced, waits true
     Enter: Rejected InvalidDisplay
     Enter: Rejected InvalidPegType
     Enter: Rejected PeggingNotAllowed
     Enter: Canceled Unpaid, done true
-    Replace: Instructed PrimaryPeg
-    Replace: Instructed MarketPeg
-    Replace: Instructed MidpointPeg
+    Replace: with instructions, PrimaryPeg
+    Replace: with instructions, MarketPeg
+    Replace: with instructions, MidpointPeg
     Replace: Repriced, waits false
     Replace: Repriced, waits true
     Cancel: Repriced, waits false
@@ -551,10 +557,10 @@ pub const EXPECTED: &str = "\
     Modify: Canceled Linked, done true
     MassCancel: Canceled Linked, done true
     MassCancel: Released
-    Replace: Instructed Limit
-    Replace: Instructed Stop
-    Replace: Instructed TakeProfit
-    Replace: Instructed TrailingStop
+    Replace: with instructions, Limit
+    Replace: with instructions, Stop
+    Replace: with instructions, TakeProfit
+    Replace: with instructions, TrailingStop
     Replace: Triggered, limit false
     Replace: Triggered, limit true
     Replace: Released
@@ -628,9 +634,9 @@ pub const EXPECTED: &str = "\
     A triggered order waits for quantity
     A released order waits for quantity
     An order that waits for quantity is reduced
-    Enter: Instructed Limit
+    Enter: with instructions, Limit
     Replace: Restated Refreshed
-    Replace: Instructed Limit
+    Replace: with instructions, Limit
     Refuse: Rejected InvalidCrossOrder
     Refuse: Rejected InvalidDisplay
     Refuse: Rejected InvalidMaxFloor

@@ -23,9 +23,9 @@ use waiting::allowed_trigger;
 
 use market::{
     Accepted, AccountQueried, AddInstrument, AddSession, Booked, CancelReason, Canceled,
-    ClientOrderId, Command, Conditions, Display, EnterOrder, EntrySwitch, EntrySwitched, Event,
-    Fill, Firm, Input, Instructed, Instructions, Instrument, InstrumentId, Lots, MassCancel,
-    MassCanceled, Modified, ModifyOrder, OperatorCommand, OperatorName, OperatorResult,
+    ClientOrderId, Command, CommandKind, Conditions, Display, EnterOrder, EntrySwitch,
+    EntrySwitched, Event, Fill, Firm, Input, Instructions, Instrument, InstrumentId, Lots,
+    MassCancel, MassCanceled, Modified, ModifyOrder, OperatorCommand, OperatorName, OperatorResult,
     OrderAttributes, OrderId, OrderKey, OrderType, Phase, PhaseCause, Price, Quantity,
     RejectReason, Rejected, ReplaceOrder, ReplaceTerms, Replaced, RestateReason, Restated, Scope,
     SelfMatchPrevented, SelfMatchPrevention, SessionAdded, SessionId, SetPhase, Shown, Side,
@@ -217,6 +217,8 @@ impl Model {
         let mut events = Vec::new();
         self.now_ns = input.timestamp.0;
         self.pass_time(&mut events);
+        name_cause(&mut events, CommandKind::Time);
+        let passed = events.len();
         match &input.command {
             Command::System(event) => self.system(*event, &mut events),
             Command::AddInstrument(add) => self.add_instrument(add, &mut events),
@@ -269,6 +271,7 @@ impl Model {
             }
         }
         self.follow(&mut events);
+        name_cause(&mut events[passed..], input.command.kind());
         events
     }
 
@@ -406,7 +409,6 @@ impl Model {
             return events.push(rejected(asked.key, reason, asked.attributes.client_order_id));
         }
         order.order_id = self.new_order_id();
-        tell_instructions(&order, events);
         events.push(Event::Accepted(Accepted {
             key: order.key,
             order_id: order.order_id,
@@ -415,10 +417,11 @@ impl Model {
             order_type: order.order_type,
             time_in_force: order.time_in_force,
             display: order.display,
-            quantity: asked.quantity,
-            price: order.price,
+            quantity: asked.quantity.lots(),
+            price: order.price.ticks(),
             attributes: order.attributes,
             conditions: order.conditions,
+            instructions: order.instructions,
         }));
         order.forget_price();
         self.hold(&mut order, events);
@@ -908,7 +911,6 @@ impl Model {
         if in_place {
             order.part = first_part(&order);
         }
-        tell_instructions(&order, events);
         events.push(Event::Replaced(Replaced {
             key: order.key,
             original_user_ref_num: original.key.user_ref_num,
@@ -923,11 +925,13 @@ impl Model {
             original_displayed: original.place == Place::Book
                 && !is_hidden(&original)
                 && !is_beside(&original),
-            shown: if in_place { on_the_feed(&order).quantity() } else { Quantity::ZERO },
-            leaves: order.leaves(),
-            price: order.price,
-            attributes: order.attributes,
+            leaves: order.leaves().lots(),
+            price: order.price.ticks(),
+            client_order_id: order.attributes.client_order_id,
+            firm: order.attributes.firm,
+            capacity: order.attributes.capacity,
             conditions: order.conditions,
+            instructions: order.instructions,
         }));
         // 42.5
         order.forget_price();
@@ -1001,6 +1005,7 @@ impl Model {
             booked: order.place == Place::Book,
             shown: Shown { before: shown_before, after: on_the_feed(order) },
             reason,
+            cause: CommandKind::Time,
         }));
         let mut order = *order;
         self.give_back(&mut order, TradeId(0), events);
@@ -1234,11 +1239,14 @@ fn first_part(order: &ModelOrder) -> Option<u64> {
     (part > 0 && !is_beside(order)).then(|| part.min(order.leaves().0))
 }
 
-/// Instructions are told before the order that they are of. (1.2)
-fn tell_instructions(order: &ModelOrder, events: &mut Vec<Event>) {
-    if order.instructions != Instructions::NONE {
-        let ModelOrder { key, instructions, .. } = *order;
-        events.push(Event::Instructed(Instructed { key, instructions }));
+/// Cancels and rejections name the kind of command in which they happened. (1.2)
+fn name_cause(events: &mut [Event], kind: CommandKind) {
+    for event in events {
+        match event {
+            Event::Canceled(canceled) => canceled.cause = kind,
+            Event::Rejected(rejected) => rejected.cause = kind,
+            _ => {}
+        }
     }
 }
 
@@ -1279,9 +1287,10 @@ fn canceled_at_once(order: &ModelOrder, reason: CancelReason) -> Event {
         booked: false,
         shown: Shown::NONE,
         reason,
+        cause: CommandKind::Time,
     })
 }
 
 fn rejected(key: OrderKey, reason: RejectReason, client_order_id: ClientOrderId) -> Event {
-    Event::Rejected(Rejected { key, reason, client_order_id })
+    Event::Rejected(Rejected { key, reason, client_order_id, cause: CommandKind::Time })
 }

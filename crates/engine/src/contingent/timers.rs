@@ -10,7 +10,7 @@
 use alloc::vec::Vec;
 use core::mem;
 
-use market::{CancelReason, Event, TimeInForce, Timestamp};
+use market::{CancelReason, CommandKind, Event, TimeInForce, Timestamp};
 
 use crate::{Engine, book::pool::Slot, contingent::instructions::List};
 
@@ -30,6 +30,7 @@ impl Engine {
     /// follows from it.
     #[cold]
     pub(crate) fn pass_time(&mut self, emit: &mut dyn FnMut(Event)) {
+        self.cause = CommandKind::Time;
         while self.is_due() {
             let due_ns = self.due_ns();
             if self.standings.expiries.due_ns() == due_ns {

@@ -9,8 +9,8 @@
 //! [`Book::is_plain`](crate::book::Book::is_plain)) or adds it here as well.
 
 use market::{
-    Accepted, Booked, CancelOrder, CancelReason, Canceled, Conditions, Display, EnterOrder, Event,
-    Firm, InstrumentId, OrderId, OrderType, Quantity, TimeInForce,
+    Accepted, Booked, CancelOrder, CancelReason, Canceled, CommandKind, Conditions, Display,
+    EnterOrder, Event, Firm, Instructions, InstrumentId, OrderId, OrderType, Quantity, TimeInForce,
 };
 
 use crate::{Emit, Engine, money::DoneOrder, order::Order};
@@ -78,10 +78,11 @@ impl Engine {
             order_type: OrderType::Limit,
             time_in_force: order.time_in_force,
             display: Display::Visible,
-            quantity: order.quantity,
-            price: order.price,
+            quantity: order.quantity.lots(),
+            price: order.price.ticks(),
             attributes: order.attributes,
             conditions: order.conditions,
+            instructions: Instructions::NONE,
         }));
         if let Some(held) = held {
             emit.emit(Event::Ledger(held.entry(order_id)));
@@ -122,6 +123,7 @@ impl Engine {
     ) {
         let mut order = Order::entered(order, order_id, instrument_id, Display::Visible);
         let limit = order.price();
+        self.cause = CommandKind::Enter;
         self.trade(&mut order, Some(limit), emit);
         let emit = &mut |event| emit.emit(event);
         if order.is_done() {
@@ -184,6 +186,7 @@ impl Engine {
             booked: true,
             shown: display.shown(leaves, Quantity::ZERO),
             reason: CancelReason::User,
+            cause: CommandKind::Cancel,
         }));
         if money.is_used() {
             let order = DoneOrder { order_id, side, price, leaves };

@@ -45,8 +45,9 @@ impl Engine {
             }
         };
         if let Err(reason) = done {
-            let (account_id, asset_id) = concerned(command);
-            emit(Event::Money(MoneyEvent::Declined(Declined { reason, account_id, asset_id })));
+            let (account_id, asset_id, movement) = concerned(command);
+            let declined = Declined { reason, movement, account_id, asset_id };
+            emit(Event::Money(MoneyEvent::Declined(declined)));
         }
     }
 
@@ -384,22 +385,30 @@ impl super::Money {
     }
 }
 
-/// The account and the asset that a command names.
-fn concerned(command: &MoneyCommand) -> (AccountId, AssetId) {
+/// The account and the asset that a command names, and the movement that it asks for.
+fn concerned(command: &MoneyCommand) -> (AccountId, AssetId, Option<LedgerKind>) {
     let (nobody, nothing) = (AccountId::VENUE, AssetId(0));
     match command {
         MoneyCommand::AddAsset(_)
         | MoneyCommand::AddAccount(_)
         | MoneyCommand::SetTerms(_)
         | MoneyCommand::SetFees(_)
-        | MoneyCommand::AllowUndo => (nobody, nothing),
-        MoneyCommand::AssignSession(assign) => (assign.account_id, nothing),
-        MoneyCommand::StopAccount(stop) => (stop.account_id, nothing),
-        MoneyCommand::SetAccount(set) => (set.account_id, set.asset_id),
-        MoneyCommand::Deposit(deposit) => (deposit.account_id, deposit.asset_id),
-        MoneyCommand::Withdraw(withdraw) => (withdraw.account_id, withdraw.asset_id),
-        MoneyCommand::Transfer(transfer) => (transfer.from, transfer.asset_id),
-        MoneyCommand::MoveOut(out) => (out.account_id, out.asset_id),
-        MoneyCommand::MoveIn(arrival) => (arrival.account_id, arrival.asset_id),
+        | MoneyCommand::AllowUndo => (nobody, nothing, None),
+        MoneyCommand::AssignSession(assign) => (assign.account_id, nothing, None),
+        MoneyCommand::StopAccount(stop) => (stop.account_id, nothing, None),
+        MoneyCommand::SetAccount(set) => (set.account_id, set.asset_id, None),
+        MoneyCommand::Deposit(deposit) => {
+            (deposit.account_id, deposit.asset_id, Some(LedgerKind::Deposit))
+        }
+        MoneyCommand::Withdraw(withdraw) => {
+            (withdraw.account_id, withdraw.asset_id, Some(LedgerKind::Withdrawal))
+        }
+        MoneyCommand::Transfer(transfer) => {
+            (transfer.from, transfer.asset_id, Some(LedgerKind::Transfer))
+        }
+        MoneyCommand::MoveOut(out) => (out.account_id, out.asset_id, Some(LedgerKind::MoveOut)),
+        MoneyCommand::MoveIn(arrival) => {
+            (arrival.account_id, arrival.asset_id, Some(LedgerKind::MoveIn))
+        }
     }
 }

@@ -274,7 +274,7 @@ fn reserve_order_takes_part_by_its_parts() {
     check(
         "
         phase AAPL pre-open             => phase AAPL pre-open
-        buy A1 7 @ 100 show 2           => told show 2, accepted, booked 7 @ 100 showing 2
+        buy A1 7 @ 100 show 2           => accepted show 2, booked 7 @ 100 showing 2
         buy B1 3 @ 100                  => accepted, booked 3 @ 100
         buy B2 1 @ 100 hidden           => accepted, booked 1 @ 100 hidden
         sell C1 6 @ 100                 => accepted, booked 6 @ 100

@@ -69,20 +69,20 @@ fn post_only_order_slides() {
     check(
         "
         sell A1 4 @ 101                     => accepted, booked 4 @ 101
-        buy B1 9 @ 105 post-only slide      => told slide, accepted, repriced B1 @ 100, booked 9 @ 100
-        sell B2 1 @ 90 post-only slide      => told slide, accepted, repriced B2 @ 101, booked 1 @ 101
-        buy B3 1 @ 99 post-only slide       => told slide, accepted, booked 1 @ 99
+        buy B1 9 @ 105 post-only slide      => accepted slide, repriced B1 @ 100, booked 9 @ 100
+        sell B2 1 @ 90 post-only slide      => accepted slide, repriced B2 @ 101, booked 1 @ 101
+        buy B3 1 @ 99 post-only slide       => accepted slide, booked 1 @ 99
         book AAPL                           => bid B1 9 @ 100, bid B3 1 @ 99, ask A1 4 @ 101, ask B2 1 @ 101
         sell A2 4 @ 110 of MSFT hidden      => accepted, booked 4 @ 110 hidden
-        buy B4 9 @ 120 of MSFT post-only slide => told slide, accepted, repriced B4 @ 105, booked 9 @ 105
+        buy B4 9 @ 120 of MSFT post-only slide => accepted slide, repriced B4 @ 105, booked 9 @ 105
         cancel B4                           => canceled B4 9
         buy A3 1 @ 1999999900 of MSFT       => accepted, trade A2 A3 1 @ 110
         cancel A2                           => canceled A2 3
         sell A4 1 @ 5 of MSFT               => accepted, booked 1 @ 5
-        buy B5 1 @ 10 of MSFT post-only slide => told slide, accepted, canceled B5 1 post-only
+        buy B5 1 @ 10 of MSFT post-only slide => accepted slide, canceled B5 1 post-only
         cancel A4                           => canceled A4 1
         buy A5 1 @ 1999999900 of MSFT       => accepted, booked 1 @ 1999999900
-        sell B6 1 @ 10 of MSFT post-only slide => told slide, accepted, canceled B6 1 post-only
+        sell B6 1 @ 10 of MSFT post-only slide => accepted slide, canceled B6 1 post-only
         ",
     );
 }
@@ -94,17 +94,17 @@ fn sliding_is_once() {
     check(
         "
         sell A1 4 @ 101                     => accepted, booked 4 @ 101
-        buy B1 9 @ 105 post-only slide      => told slide, accepted, repriced B1 @ 100, booked 9 @ 100
+        buy B1 9 @ 105 post-only slide      => accepted slide, repriced B1 @ 100, booked 9 @ 100
         cancel A1                           => canceled A1 4
         sell A2 4 @ 103                     => accepted, booked 4 @ 103
         book AAPL                           => bid B1 9 @ 100, ask A2 4 @ 103
-        replace B1 by B2 9 @ 105            => told slide, replaced B1 by B2 buy 9 @ 105 post-only, repriced B2 @ 102, booked 9 @ 102
+        replace B1 by B2 9 @ 105            => replaced B1 by B2 buy 9 @ 105 post-only slide, repriced B2 @ 102, booked 9 @ 102
         replace B2 by B3 9 @ 105 untold     => replaced B2 by B3 buy 9 @ 105 post-only, canceled B3 9 post-only
-        buy B4 1 @ 105 slide                => told slide, accepted, trade A2 B4 1 @ 103
-        buy B5 1 @ 105 ioc post-only slide  => told slide, accepted, canceled B5 1 post-only
-        buy B6 1 @ market post-only slide   => told slide, accepted, canceled B6 1 post-only
-        sell B7 1 @ 100 post-only stop 103 slide => told stop 103 slide, accepted, triggered B7 at 103, booked 1 @ 100
-        buy B8 3 @ 100 post-only stop 103 slide => told stop 103 slide, accepted, triggered B8 at 103, repriced B8 @ 99, booked 3 @ 99
+        buy B4 1 @ 105 slide                => accepted slide, trade A2 B4 1 @ 103
+        buy B5 1 @ 105 ioc post-only slide  => accepted slide, canceled B5 1 post-only
+        buy B6 1 @ market post-only slide   => accepted slide, canceled B6 1 post-only
+        sell B7 1 @ 100 post-only stop 103 slide => accepted stop 103 slide, triggered B7 at 103, booked 1 @ 100
+        buy B8 3 @ 100 post-only stop 103 slide => accepted stop 103 slide, triggered B8 at 103, repriced B8 @ 99, booked 3 @ 99
         ",
     );
 }

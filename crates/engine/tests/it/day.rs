@@ -125,9 +125,9 @@ fn orders_for_the_day_end_with_it() {
         buy B1 5 @ 101 gtc          => accepted, booked 5 @ 101
         sell B2 5 @ 110 hidden      => accepted, booked 5 @ 110 hidden
         buy A2 5 @ 99               => accepted, booked 5 @ 99
-        buy C1 5 @ 98 until 1000    => told until 1000, accepted, booked 5 @ 98
-        sell A3 5 @ market ioc stop 90 => told stop 90, accepted
-        sell A4 5 @ 80 gtc stop 91  => told stop 91, accepted
+        buy C1 5 @ 98 until 1000    => accepted until 1000, booked 5 @ 98
+        sell A3 5 @ market ioc stop 90 => accepted stop 90
+        sell A4 5 @ 80 gtc stop 91  => accepted stop 91
         replace A2 by A5 5 @ 97     => replaced A2 by A5 buy 5 @ 97 in place
         day end-of-system-hours     => day end-of-system-hours, canceled A1 5 end-of-day, canceled B2 5 end-of-day, canceled A3 5 end-of-day, canceled A5 5 end-of-day
         book AAPL                   => bid B1 5 @ 101, bid C1 5 @ 98

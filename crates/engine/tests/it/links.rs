@@ -8,7 +8,7 @@ fn execution_cancels_the_partner() {
     check(
         "
         sell A1 5 @ 110                     => accepted, booked 5 @ 110
-        sell A2 5 @ market stop 95 or A1    => told stop 95 or A1, accepted
+        sell A2 5 @ market stop 95 or A1    => accepted stop 95 or A1
         order A1                            => sell 5 of 5 executed 0 canceled 0 firm ACME capacity O or A2
         buy B1 1 @ 110                      => accepted, trade A1 B1 1 @ 110, canceled A2 5 linked
         book AAPL                           => ask A1 4 @ 110
@@ -24,14 +24,14 @@ fn both_partners_execute() {
     check(
         "
         sell A1 10 @ 101                    => accepted, booked 10 @ 101
-        buy A2 5 @ 102 after A1             => told after A1, accepted
+        buy A2 5 @ 102 after A1             => accepted after A1
         sell A3 5 @ 102                     => accepted, booked 5 @ 102
-        buy A4 15 @ 101 or A3               => told or A3, accepted, trade A1 A4 10 @ 101, booked 5 @ 101, released A2, trade A3 A2 5 @ 102, canceled A4 5 linked
+        buy A4 15 @ 101 or A3               => accepted or A3, trade A1 A4 10 @ 101, booked 5 @ 101, released A2, trade A3 A2 5 @ 102, canceled A4 5 linked
         book AAPL                           =>
         sell A5 10 @ 101                    => accepted, booked 10 @ 101
-        buy A6 5 @ 102 after A5             => told after A5, accepted
+        buy A6 5 @ 102 after A5             => accepted after A5
         sell A7 8 @ 102                     => accepted, booked 8 @ 102
-        buy A8 15 @ 101 or A7               => told or A7, accepted, trade A5 A8 10 @ 101, booked 5 @ 101, released A6, trade A7 A6 5 @ 102, canceled A7 3 linked, canceled A8 5 linked
+        buy A8 15 @ 101 or A7               => accepted or A7, trade A5 A8 10 @ 101, booked 5 @ 101, released A6, trade A7 A6 5 @ 102, canceled A7 3 linked, canceled A8 5 linked
         book AAPL                           =>
         ",
     );
@@ -44,10 +44,10 @@ fn trigger_cancels_the_partner() {
         "
         buy B1 1 @ 95                       => accepted, booked 1 @ 95
         sell A1 5 @ 110                     => accepted, booked 5 @ 110
-        sell A2 5 @ 100 stop 95 or A1       => told stop 95 or A1, accepted
+        sell A2 5 @ 100 stop 95 or A1       => accepted stop 95 or A1
         sell C1 1 @ 95                      => accepted, trade B1 C1 1 @ 95, triggered A2 at 95, canceled A1 5 linked, booked 5 @ 100
-        buy A3 5 @ 120 stop 118             => told stop 118, accepted
-        sell A4 5 @ 80 stop 85 or A3        => told stop 85 or A3, accepted
+        buy A3 5 @ 120 stop 118             => accepted stop 118
+        sell A4 5 @ 80 stop 85 or A3        => accepted stop 85 or A3
         buy B2 9 @ 118                      => accepted, trade A2 B2 5 @ 100, booked 4 @ 118
         sell A5 1 @ market stop 119 or A3   => rejected A5 InvalidLink
         sell B3 1 @ 118                     => accepted, trade B2 B3 1 @ 118, triggered A3 at 118, canceled A4 5 linked, booked 5 @ 120
@@ -62,15 +62,15 @@ fn partners_in_the_book_are_apart() {
     check(
         "
         buy A1 5 @ 95                       => accepted, booked 5 @ 95
-        sell A2 5 @ 105 or A1               => told or A1, accepted, booked 5 @ 105
+        sell A2 5 @ 105 or A1               => accepted or A1, booked 5 @ 105
         buy B1 9 @ 105                      => accepted, trade A2 B1 5 @ 105, booked 4 @ 105, canceled A1 5 linked
         buy A3 5 @ 95                       => accepted, booked 5 @ 95
         buy A4 5 @ 94 or A3                 => rejected A4 InvalidLink
         sell A5 5 @ 95 or A3                => rejected A5 InvalidLink
         sell A6 5 @ market or A3            => rejected A6 InvalidLink
-        sell A7 5 @ 110 or A3               => told or A3, accepted, booked 5 @ 110
+        sell A7 5 @ 110 or A3               => accepted or A3, booked 5 @ 110
         replace A7 by A8 5 @ 95             => canceled A7 5
-        sell A9 1 @ 105 ioc or A3           => told or A3, accepted, trade B1 A9 1 @ 105, canceled A3 5 linked
+        sell A9 1 @ 105 ioc or A3           => accepted or A3, trade B1 A9 1 @ 105, canceled A3 5 linked
         ",
     );
 }
@@ -83,7 +83,7 @@ fn partner_that_waits_for_an_auction_has_a_limit() {
         buy A1 5 @ market for-auction       => accepted, booked 5 for auction
         sell A2 5 @ 110 or A1               => rejected A2 InvalidLink
         buy A3 5 @ 95 for-auction           => accepted, booked 5 for auction
-        sell A4 5 @ 110 or A3               => told or A3, accepted, booked 5 @ 110
+        sell A4 5 @ 110 or A3               => accepted or A3, booked 5 @ 110
         ",
     );
 }
@@ -98,11 +98,11 @@ fn partners_are_checked() {
         sell A3 5 @ market stop 95 or A3        => rejected A3 InvalidLink
         sell B1 5 @ market stop 95 or A1        => rejected B1 InvalidLink
         sell A4 5 @ market of MSFT stop 95 or A1 => rejected A4 InvalidLink
-        sell A5 5 @ market stop 95 or A1        => told stop 95 or A1, accepted
+        sell A5 5 @ market stop 95 or A1        => accepted stop 95 or A1
         sell A6 5 @ market stop 95 or A1        => rejected A6 InvalidLink
         cancel A1                               => canceled A1 5
         sell A8 5 @ market stop 95 or A1        => rejected A8 InvalidLink
-        sell A9 5 @ 110 or A5                   => told or A5, accepted, booked 5 @ 110
+        sell A9 5 @ 110 or A5                   => accepted or A5, booked 5 @ 110
         ",
     );
 }
@@ -113,7 +113,7 @@ fn cancel_leaves_the_partner() {
     check(
         "
         sell A1 5 @ 110                         => accepted, booked 5 @ 110
-        sell A2 5 @ market stop 95 or A1        => told stop 95 or A1, accepted
+        sell A2 5 @ market stop 95 or A1        => accepted stop 95 or A1
         cancel A1 to 4                          => canceled A1 1 leaving 4
         order A2                                => sell 5 of 5 executed 0 canceled 0 firm ACME capacity O stop 95 or A1 waiting
         buy A3 4 @ 110 prevent O                => accepted, prevented A1 4 @ 110 O, booked 4 @ 110
@@ -128,16 +128,16 @@ fn replacement_keeps_its_links() {
     check(
         "
         sell A1 5 @ 110                         => accepted, booked 5 @ 110
-        sell A2 5 @ market stop 95 or A1        => told stop 95 or A1, accepted
-        replace A1 by A3 5 @ 111                => told or A2, replaced A1 by A3 sell 5 @ 111 in place
+        sell A2 5 @ market stop 95 or A1        => accepted stop 95 or A1
+        replace A1 by A3 5 @ 111                => replaced A1 by A3 sell 5 @ 111 or A2 in place
         order A2                                => sell 5 of 5 executed 0 canceled 0 firm ACME capacity O stop 95 or A3 waiting
-        replace A2 by A4 5 @ market stop 96     => told stop 96 or A3, replaced A2 by A4 sell 5 @ market
+        replace A2 by A4 5 @ market stop 96     => replaced A2 by A4 sell 5 @ market stop 96 or A3
         replace A4 by A5 5 @ market stop 96 or A3 => canceled A4 5
-        sell A6 5 @ market stop 95 or A3        => told stop 95 or A3, accepted
-        buy A7 5 @ market after A3              => told after A3, accepted
-        replace A3 by A8 5 @ 112                => told or A6, replaced A3 by A8 sell 5 @ 112 in place
+        sell A6 5 @ market stop 95 or A3        => accepted stop 95 or A3
+        buy A7 5 @ market after A3              => accepted after A3
+        replace A3 by A8 5 @ 112                => replaced A3 by A8 sell 5 @ 112 or A6 in place
         order A7                                => buy 5 of 5 executed 0 canceled 0 firm ACME capacity O after A8 held
-        replace A7 by A9 3 @ 100                => told after A8, replaced A7 by A9 buy 3 @ 100
+        replace A7 by A9 3 @ 100                => replaced A7 by A9 buy 3 @ 100 after A8
         buy B1 5 @ 112                          => accepted, trade A8 B1 5 @ 112, canceled A6 5 linked, released A9, booked 3 @ 100
         ",
     );
@@ -150,8 +150,8 @@ fn bracket_follows_its_parent() {
     check(
         "
         buy A1 10 @ 100                         => accepted, booked 10 @ 100
-        sell A2 10 @ 110 after A1               => told after A1, accepted
-        sell A3 10 @ market stop 90 after A1 or A2 => told stop 90 after A1 or A2, accepted
+        sell A2 10 @ 110 after A1               => accepted after A1
+        sell A3 10 @ market stop 90 after A1 or A2 => accepted stop 90 after A1 or A2
         order A2                                => sell 10 of 10 executed 0 canceled 0 firm ACME capacity O after A1 or A3 held
         sell B1 4 @ 100                         => accepted, trade A1 B1 4 @ 100
         book AAPL                               => bid A1 6 @ 100
@@ -167,9 +167,9 @@ fn bracket_follows_its_parent() {
 fn bracket_of_a_parent_that_comes_in() {
     check(
         "
-        buy A1 10 @ 100 stop 99                 => told stop 99, accepted
-        sell A2 3 @ market after A1             => told after A1, accepted
-        sell A3 9 @ 105 after A1                => told after A1, accepted
+        buy A1 10 @ 100 stop 99                 => accepted stop 99
+        sell A2 3 @ market after A1             => accepted after A1
+        sell A3 9 @ 105 after A1                => accepted after A1
         sell B1 10 @ 100                        => accepted, booked 10 @ 100
         buy C1 9 @ 95                           => accepted, booked 9 @ 95
         sell B2 1 @ 95                          => accepted, trade C1 B2 1 @ 95
@@ -186,11 +186,11 @@ fn children_are_canceled_with_their_parent() {
     check(
         "
         buy A1 10 @ 100                         => accepted, booked 10 @ 100
-        sell A2 10 @ 110 after A1               => told after A1, accepted
-        buy A3 10 @ 90 after A2                 => told after A2, accepted
+        sell A2 10 @ 110 after A1               => accepted after A1
+        buy A3 10 @ 90 after A2                 => accepted after A2
         cancel A1                               => canceled A1 10, canceled A2 10 linked, canceled A3 10 linked
         buy A4 10 @ 100 gtc                     => accepted, booked 10 @ 100
-        sell A5 10 @ 110 gtc after A4           => told after A4, accepted
+        sell A5 10 @ 110 gtc after A4           => accepted after A4
         sell B1 4 @ 100                         => accepted, trade A4 B1 4 @ 100
         day end-of-system-hours                 => day end-of-system-hours
         cancel A4                               => canceled A4 6, canceled A5 10 linked
@@ -221,10 +221,10 @@ fn links_follow_before_triggers() {
     check(
         "
         sell A1 5 @ 105                         => accepted, booked 5 @ 105
-        sell A2 5 @ market stop 95 or A1        => told stop 95 or A1, accepted
+        sell A2 5 @ market stop 95 or A1        => accepted stop 95 or A1
         sell B1 5 @ 104                         => accepted, booked 5 @ 104
-        sell B2 5 @ 60 stop 90 or B1            => told stop 90 or B1, accepted
-        buy C1 1 @ 110 stop 105                 => told stop 105, accepted
+        sell B2 5 @ 60 stop 90 or B1            => accepted stop 90 or B1
+        buy C1 1 @ 110 stop 105                 => accepted stop 105
         buy C2 7 @ 110                          => accepted, trade B1 C2 5 @ 104, trade A1 C2 2 @ 105, canceled B2 5 linked, canceled A2 5 linked, triggered C1 at 105, trade A1 C1 1 @ 105
         ",
     );

@@ -301,9 +301,9 @@ fn orders_that_slide_or_wait_hold_what_they_need() {
     check_paid(
         "
         sell B1 4 @ 91                      => accepted, reserve Q 4 SHR, booked 4 @ 91
-        buy A1 5 @ 100 post-only slide      => told slide, accepted, reserve P 500 USD, repriced A1 @ 90, release P 50 USD, booked 5 @ 90
-        sell B2 2 @ 85 post-only slide      => told slide, accepted, reserve Q 2 SHR, repriced B2 @ 91, booked 2 @ 91
-        buy A2 5 @ 92 all-or-none           => told all-or-none, accepted, reserve P 460 USD, trade B1 A2 4 @ 91, settle P Q 364 USD, release P 4 USD, settle Q P 4 SHR, trade B2 A2 1 @ 91, settle P Q 91 USD, release P 1 USD, settle Q P 1 SHR
+        buy A1 5 @ 100 post-only slide      => accepted slide, reserve P 500 USD, repriced A1 @ 90, release P 50 USD, booked 5 @ 90
+        sell B2 2 @ 85 post-only slide      => accepted slide, reserve Q 2 SHR, repriced B2 @ 91, booked 2 @ 91
+        buy A2 5 @ 92 all-or-none           => accepted all-or-none, reserve P 460 USD, trade B1 A2 4 @ 91, settle P Q 364 USD, release P 4 USD, settle Q P 4 SHR, trade B2 A2 1 @ 91, settle P Q 91 USD, release P 1 USD, settle Q P 1 SHR
         sell B3 4 @ 95 minimum 2            => accepted, reserve Q 4 SHR
         cancel B3                           => canceled B3 4, release Q 4 SHR
         ",

@@ -8,13 +8,13 @@ fn it_waits_outside_the_book() {
     check(
         "
         sell A1 3 @ 100                     => accepted, booked 3 @ 100
-        buy B1 5 @ 100 all-or-none          => told all-or-none, accepted
+        buy B1 5 @ 100 all-or-none          => accepted all-or-none
         buy B2 9 @ 100 minimum 4            => accepted
         book AAPL                           => ask A1 3 @ 100
         order B1                            => buy 5 of 5 executed 0 canceled 0 firm BETA capacity O all-or-none patient
         order B2                            => buy 9 of 9 executed 0 canceled 0 firm BETA capacity O patient
-        sell C1 5 @ 101 all-or-none         => told all-or-none, accepted
-        buy C2 5 @ 101 all-or-none          => told all-or-none, accepted
+        sell C1 5 @ 101 all-or-none         => accepted all-or-none
+        buy C2 5 @ 101 all-or-none          => accepted all-or-none
         cancel B1                           => canceled B1 5
         replace B2 by B3 9 @ 99             => replaced B2 by B3 buy 9 @ 99, booked 9 @ 99
         ",
@@ -27,15 +27,15 @@ fn it_waits_outside_the_book() {
 fn it_comes_in() {
     check(
         "
-        buy B1 5 @ 100 all-or-none          => told all-or-none, accepted
+        buy B1 5 @ 100 all-or-none          => accepted all-or-none
         buy B2 6 @ 101 minimum 2            => accepted
         sell A1 1 @ 100                     => accepted, booked 1 @ 100
         sell A2 3 @ 100                     => accepted, booked 3 @ 100, ready B2, trade A1 B2 1 @ 100, trade A2 B2 3 @ 100, booked 2 @ 101
         book AAPL                           => bid B2 2 @ 101
         sell A3 1 @ 101                     => accepted, trade B2 A3 1 @ 101
         sell A4 9 @ 100                     => accepted, trade B2 A4 1 @ 101, booked 8 @ 100, ready B1, trade A4 B1 5 @ 100
-        buy B3 3 @ 100 all-or-none          => told all-or-none, accepted, trade A4 B3 3 @ 100
-        sell A5 2 @ 99 minimum 1 show 1     => told show 1, accepted
+        buy B3 3 @ 100 all-or-none          => accepted all-or-none, trade A4 B3 3 @ 100
+        sell A5 2 @ 99 minimum 1 show 1     => accepted show 1
         buy B4 1 @ 99                       => accepted, booked 1 @ 99, ready A5, trade B4 A5 1 @ 99, booked 1 @ 99
         ",
     );
@@ -46,14 +46,14 @@ fn it_comes_in() {
 fn oldest_first() {
     check(
         "
-        buy B1 5 @ 99 all-or-none           => told all-or-none, accepted
+        buy B1 5 @ 99 all-or-none           => accepted all-or-none
         sell C1 6 @ 98 minimum 4            => accepted
-        buy B2 4 @ 100 all-or-none          => told all-or-none, accepted
-        buy B3 2 @ 99 all-or-none           => told all-or-none, accepted
+        buy B2 4 @ 100 all-or-none          => accepted all-or-none
+        buy B3 2 @ 99 all-or-none           => accepted all-or-none
         sell A1 4 @ 100                     => accepted, booked 4 @ 100, ready B2, trade A1 B2 4 @ 100
         buy A2 4 @ 98                       => accepted, booked 4 @ 98, ready C1, trade A2 C1 4 @ 98, booked 2 @ 98, ready B3, trade C1 B3 2 @ 98
-        sell A3 1 @ market stop 98          => told stop 98, accepted, triggered A3 at 98, canceled A3 1 ioc
-        sell A4 9 @ 97 stop 97              => told stop 97, accepted
+        sell A3 1 @ market stop 98          => accepted stop 98, triggered A3 at 98, canceled A3 1 ioc
+        sell A4 9 @ 97 stop 97              => accepted stop 97
         buy A5 1 @ 97                       => accepted, booked 1 @ 97
         sell A6 1 @ 97                      => accepted, trade A5 A6 1 @ 97, triggered A4 at 97, booked 9 @ 97, ready B1, trade A4 B1 5 @ 97
         ",
@@ -68,7 +68,7 @@ fn only_what_comes_to_rest_counts() {
         "
         sell B1 1 @ 100                     => accepted, booked 1 @ 100
         sell A1 5 @ 100                     => accepted, booked 5 @ 100
-        buy B2 5 @ 100 all-or-none prevent W => told all-or-none, accepted
+        buy B2 5 @ 100 all-or-none prevent W => accepted all-or-none
         cancel B1                           => canceled B1 1
         sell A2 5 @ 100 of MSFT             => accepted, booked 5 @ 100
         order B2                            => buy 5 of 5 executed 0 canceled 0 firm BETA capacity O all-or-none patient
@@ -84,16 +84,16 @@ fn what_counts() {
     check(
         "
         sell A1 2 @ 100 hidden              => accepted, booked 2 @ 100 hidden
-        sell A2 5 @ 100 show 1              => told show 1, accepted, booked 5 @ 100 showing 1
-        buy B1 7 @ 100 all-or-none          => told all-or-none, accepted, trade A2 B1 1 @ 100, refreshed A2 showing 1, trade A2 B1 1 @ 100, refreshed A2 showing 1, trade A2 B1 1 @ 100, refreshed A2 showing 1, trade A2 B1 1 @ 100, refreshed A2 showing 1, trade A2 B1 1 @ 100, trade A1 B1 2 @ 100
+        sell A2 5 @ 100 show 1              => accepted show 1, booked 5 @ 100 showing 1
+        buy B1 7 @ 100 all-or-none          => accepted all-or-none, trade A2 B1 1 @ 100, refreshed A2 showing 1, trade A2 B1 1 @ 100, refreshed A2 showing 1, trade A2 B1 1 @ 100, refreshed A2 showing 1, trade A2 B1 1 @ 100, refreshed A2 showing 1, trade A2 B1 1 @ 100, trade A1 B1 2 @ 100
         sell B2 3 @ 100                     => accepted, booked 3 @ 100
-        buy B3 4 @ 101 all-or-none prevent O => told all-or-none, accepted
+        buy B3 4 @ 101 all-or-none prevent O => accepted all-or-none
         sell A3 3 @ 101                     => accepted, booked 3 @ 101
         sell A4 1 @ 101                     => accepted, booked 1 @ 101, ready B3, prevented B2 3 @ 100 O, trade A3 B3 3 @ 101, trade A4 B3 1 @ 101
         configure AAPL reference 100        => configured
         configure AAPL static-band 100000   => configured
         sell A5 5 @ 111                     => accepted, booked 5 @ 111
-        buy B4 5 @ 111 all-or-none          => told all-or-none, accepted
+        buy B4 5 @ 111 all-or-none          => accepted all-or-none
         configure AAPL static-band 0        => configured, ready B4, trade A5 B4 5 @ 111
         ",
     );
@@ -102,7 +102,7 @@ fn what_counts() {
     check(&format!(
         "{many}
         sell A129 1 @ 100                   => accepted, booked 1 @ 100
-        buy B1 129 @ 100 all-or-none        => told all-or-none, accepted
+        buy B1 129 @ 100 all-or-none        => accepted all-or-none
         cancel A1                           => canceled A1 1
         modify B1 buy to 128                => modified B1 buy 1 leaving 128
         sell A130 1 @ 200                   => accepted, booked 1 @ 200, ready B1, {}
@@ -128,14 +128,14 @@ fn minimum_is_at_most_what_is_open() {
 #[test]
 fn so_many_wait() {
     let many: String = (1..=64)
-        .map(|n| format!("buy A{n} 5 @ 100 all-or-none => told all-or-none, accepted\n"))
+        .map(|n| format!("buy A{n} 5 @ 100 all-or-none => accepted all-or-none\n"))
         .collect();
     check(&format!(
         "{many}
-        sell A65 5 @ 110 all-or-none        => told all-or-none, accepted, canceled A65 5 ioc
-        buy A66 5 @ 100 of MSFT all-or-none => told all-or-none, accepted
+        sell A65 5 @ 110 all-or-none        => accepted all-or-none, canceled A65 5 ioc
+        buy A66 5 @ 100 of MSFT all-or-none => accepted all-or-none
         cancel A7                           => canceled A7 5
-        sell A67 5 @ 110 all-or-none        => told all-or-none, accepted
+        sell A67 5 @ 110 all-or-none        => accepted all-or-none
         sell A68 5 @ 100                    => accepted, booked 5 @ 100, ready A1, trade A68 A1 5 @ 100
         "
     ));
@@ -147,14 +147,14 @@ fn it_stays_out_of_auctions() {
     check(
         "
         phase AAPL opening-auction          => phase AAPL opening-auction, indicates AAPL nothing
-        buy A1 5 @ 100 all-or-none          => told all-or-none, accepted
+        buy A1 5 @ 100 all-or-none          => accepted all-or-none
         buy A2 5 @ 100 ioc minimum 5        => rejected A2 NotInPhase
         buy A3 5 @ market all-or-none       => rejected A3 NotInPhase
         sell B1 5 @ 99                      => accepted, booked 5 @ 99
         phase AAPL continuous               => auction AAPL nothing, phase AAPL continuous, ready A1, trade B1 A1 5 @ 99
         phase AAPL halted                   => phase AAPL halted
         phase AAPL pre-open                 => phase AAPL pre-open
-        buy A4 5 @ 100 gtc all-or-none      => told all-or-none, accepted
+        buy A4 5 @ 100 gtc all-or-none      => accepted all-or-none
         sell B2 5 @ 99 gtc                  => accepted, booked 5 @ 99
         day end-of-system-hours             => day end-of-system-hours
         phase AAPL opening-auction          => phase AAPL opening-auction, indicates AAPL nothing
@@ -183,12 +183,12 @@ fn all_or_none_at_once() {
     check(
         "
         sell A1 5 @ 100                         => accepted, booked 5 @ 100
-        buy B1 6 @ 100 ioc all-or-none          => told all-or-none, accepted, canceled B1 6 ioc
-        buy B2 6 @ market all-or-none           => told all-or-none, accepted, canceled B2 6 ioc
+        buy B1 6 @ 100 ioc all-or-none          => accepted all-or-none, canceled B1 6 ioc
+        buy B2 6 @ market all-or-none           => accepted all-or-none, canceled B2 6 ioc
         buy B3 6 @ market-to-limit all-or-none  => rejected B3 NotSupported
         buy B4 6 @ 100 for-auction all-or-none  => rejected B4 NotSupported
-        buy B5 2 @ 100 fok all-or-none          => told all-or-none, accepted, trade A1 B5 2 @ 100
-        buy B6 3 @ market-to-limit ioc all-or-none => told all-or-none, accepted, trade A1 B6 3 @ 100
+        buy B5 2 @ 100 fok all-or-none          => accepted all-or-none, trade A1 B5 2 @ 100
+        buy B6 3 @ market-to-limit ioc all-or-none => accepted all-or-none, trade A1 B6 3 @ 100
         ",
     );
 }
@@ -199,8 +199,8 @@ fn all_or_none_at_once() {
 fn replacement_of_a_patient_order() {
     check(
         "
-        buy A1 5 @ 100 all-or-none          => told all-or-none, accepted
-        replace A1 by A2 6 @ 101            => told all-or-none, replaced A1 by A2 buy 6 @ 101
+        buy A1 5 @ 100 all-or-none          => accepted all-or-none
+        replace A1 by A2 6 @ 101            => replaced A1 by A2 buy 6 @ 101 all-or-none
         replace A2 by A3 6 @ 101 untold     => replaced A2 by A3 buy 6 @ 101, booked 6 @ 101
         replace A3 by A4 6 @ 101 minimum 2  => replaced A3 by A4 buy 6 @ 101 minimum 2
         replace A4 by A5 6 @ 101            => replaced A4 by A5 buy 6 @ 101, booked 6 @ 101
@@ -214,12 +214,12 @@ fn triggered_and_released_orders_are_patient() {
     check(
         "
         buy B1 1 @ 95                       => accepted, booked 1 @ 95
-        sell A1 5 @ 90 stop 95 all-or-none  => told stop 95 all-or-none, accepted
+        sell A1 5 @ 90 stop 95 all-or-none  => accepted stop 95 all-or-none
         sell C1 1 @ 95                      => accepted, trade B1 C1 1 @ 95, triggered A1 at 95
         order A1                            => sell 5 of 5 executed 0 canceled 0 firm ACME capacity O all-or-none patient
         buy B2 5 @ 90                       => accepted, booked 5 @ 90, ready A1, trade B2 A1 5 @ 90
         sell A2 2 @ 100                     => accepted, booked 2 @ 100
-        buy A3 2 @ 80 minimum 2 after A2    => told after A2, accepted
+        buy A3 2 @ 80 minimum 2 after A2    => accepted after A2
         buy B3 2 @ 100                      => accepted, trade A2 B3 2 @ 100, released A3
         sell B4 2 @ 80                      => accepted, booked 2 @ 80, ready A3, trade B4 A3 2 @ 80
         ",

@@ -19,12 +19,12 @@ fn check_in_market(scenario: &str) {
 fn each_kind_follows_its_prices() {
     check_in_market(
         "
-        buy A1 4 @ 150 hidden peg primary               => told peg primary, accepted, repriced A1 @ 100, booked 4 @ 100 hidden
-        buy A2 4 @ 150 hidden peg primary offset -3     => told peg primary offset -3, accepted, repriced A2 @ 97, booked 4 @ 97 hidden
-        buy A3 4 @ 150 hidden peg market offset -1      => told peg market offset -1, accepted, repriced A3 @ 103, booked 4 @ 103 hidden
-        sell B1 4 @ 50 hidden peg primary offset 2      => told peg primary offset 2, accepted, repriced B1 @ 106, booked 4 @ 106 hidden
-        sell B2 4 @ 50 hidden peg market offset 4       => told peg market offset 4, accepted, repriced B2 @ 104, booked 4 @ 104 hidden
-        buy A4 4 @ market hidden peg midpoint offset -1 => told peg midpoint offset -1, accepted, repriced A4 @ 101, booked 4 @ 101 hidden
+        buy A1 4 @ 150 hidden peg primary               => accepted peg primary, repriced A1 @ 100, booked 4 @ 100 hidden
+        buy A2 4 @ 150 hidden peg primary offset -3     => accepted peg primary offset -3, repriced A2 @ 97, booked 4 @ 97 hidden
+        buy A3 4 @ 150 hidden peg market offset -1      => accepted peg market offset -1, repriced A3 @ 103, booked 4 @ 103 hidden
+        sell B1 4 @ 50 hidden peg primary offset 2      => accepted peg primary offset 2, repriced B1 @ 106, booked 4 @ 106 hidden
+        sell B2 4 @ 50 hidden peg market offset 4       => accepted peg market offset 4, repriced B2 @ 104, booked 4 @ 104 hidden
+        buy A4 4 @ market hidden peg midpoint offset -1 => accepted peg midpoint offset -1, repriced A4 @ 101, booked 4 @ 101 hidden
         order A4                                        => buy 4 of 4 executed 0 canceled 0 firm ACME capacity O peg midpoint offset -1
         pegs AAPL                                       => buy A1 4 @ 100, buy A2 4 @ 97, buy A3 4 @ 103, sell B1 4 @ 106, sell B2 4 @ 104, buy A4 4 @ 101
         book AAPL                                       => bid A3 4 @ 103, bid A4 4 @ 101, bid C1 9 @ 100, bid A1 4 @ 100, bid A2 4 @ 97, ask C2 9 @ 104, ask B2 4 @ 104, ask B1 4 @ 106
@@ -40,8 +40,8 @@ fn middle_is_rounded_for_its_owner() {
         "
         buy C1 9 @ 100 of MSFT                          => accepted, booked 9 @ 100
         sell C2 9 @ 115 of MSFT                         => accepted, booked 9 @ 115
-        buy A1 4 @ 200 hidden peg midpoint of MSFT      => told peg midpoint, accepted, repriced A1 @ 105, booked 4 @ 105 hidden
-        sell B1 4 @ 50 hidden peg midpoint of MSFT      => told peg midpoint, accepted, repriced B1 @ 110, booked 4 @ 110 hidden
+        buy A1 4 @ 200 hidden peg midpoint of MSFT      => accepted peg midpoint, repriced A1 @ 105, booked 4 @ 105 hidden
+        sell B1 4 @ 50 hidden peg midpoint of MSFT      => accepted peg midpoint, repriced B1 @ 110, booked 4 @ 110 hidden
         sell C3 1 @ 110 of MSFT                         => accepted, booked 1 @ 110, repriced B1 @ 105, trade A1 B1 4 @ 105
         ",
     );
@@ -54,8 +54,8 @@ fn price_is_one_that_there_is() {
         "
         buy C1 9 @ 3                                    => accepted, booked 9 @ 3
         sell C2 9 @ 1999999898                          => accepted, booked 9 @ 1999999898
-        buy A1 4 @ 150 hidden peg primary offset -3     => told peg primary offset -3, accepted, repriced A1 @ 1, booked 4 @ 1 hidden
-        sell A2 4 @ 1 hidden peg primary offset 9       => told peg primary offset 9, accepted, repriced A2 @ 1999999900, booked 4 @ 1999999900 hidden
+        buy A1 4 @ 150 hidden peg primary offset -3     => accepted peg primary offset -3, repriced A1 @ 1, booked 4 @ 1 hidden
+        sell A2 4 @ 1 hidden peg primary offset 9       => accepted peg primary offset 9, repriced A2 @ 1999999900, booked 4 @ 1999999900 hidden
         ",
     );
 }
@@ -65,10 +65,10 @@ fn price_is_one_that_there_is() {
 fn limit_bounds_the_price() {
     check_in_market(
         "
-        buy A1 4 @ 101 hidden peg primary               => told peg primary, accepted, repriced A1 @ 100, booked 4 @ 100 hidden
+        buy A1 4 @ 101 hidden peg primary               => accepted peg primary, repriced A1 @ 100, booked 4 @ 100 hidden
         buy C3 1 @ 102                                  => accepted, booked 1 @ 102, repriced A1 @ 101, booked 4 @ 101 hidden
         buy C4 1 @ 103                                  => accepted, booked 1 @ 103
-        sell A2 4 @ 104 hidden peg market               => told peg market, accepted, repriced A2 @ 104, booked 4 @ 104 hidden
+        sell A2 4 @ 104 hidden peg market               => accepted peg market, repriced A2 @ 104, booked 4 @ 104 hidden
         pegs AAPL                                       => buy A1 4 @ 101, sell A2 4 @ 104
         ",
     );
@@ -81,9 +81,9 @@ fn band_bounds_the_price() {
         "
         configure AAPL reference 101                    => configured
         configure AAPL static-band 15000                => configured
-        buy A1 4 @ 150 hidden peg market                => told peg market, accepted, repriced A1 @ 102, booked 4 @ 102 hidden
-        sell A2 4 @ 50 hidden peg market                => told peg market, accepted, repriced A2 @ 100, trade A1 A2 4 @ 102
-        buy A3 4 @ 150 hidden peg market                => told peg market, accepted, repriced A3 @ 102, booked 4 @ 102 hidden
+        buy A1 4 @ 150 hidden peg market                => accepted peg market, repriced A1 @ 102, booked 4 @ 102 hidden
+        sell A2 4 @ 50 hidden peg market                => accepted peg market, repriced A2 @ 100, trade A1 A2 4 @ 102
+        buy A3 4 @ 150 hidden peg market                => accepted peg market, repriced A3 @ 102, booked 4 @ 102 hidden
         configure AAPL static-band 20000                => configured, repriced A3 @ 103, booked 4 @ 103 hidden
         configure AAPL static-band 0                    => configured, repriced A3 @ 104, trade C2 A3 4 @ 104
         ",
@@ -98,8 +98,8 @@ fn pegged_orders_are_hidden() {
         buy A1 4 @ 150 peg primary                      => rejected A1 InvalidDisplay
         buy A2 4 @ 150 attributable peg primary         => rejected A2 InvalidDisplay
         buy A3 9 @ 150 hidden peg primary show 3        => rejected A3 InvalidMaxFloor
-        buy A4 4 @ 150 hidden peg primary offset 2      => told peg primary offset 2, accepted, repriced A4 @ 102, booked 4 @ 102 hidden
-        buy A5 4 @ 150 hidden peg primary offset 1      => told peg primary offset 1, accepted, repriced A5 @ 101, booked 4 @ 101 hidden
+        buy A4 4 @ 150 hidden peg primary offset 2      => accepted peg primary offset 2, repriced A4 @ 102, booked 4 @ 102 hidden
+        buy A5 4 @ 150 hidden peg primary offset 1      => accepted peg primary offset 1, repriced A5 @ 101, booked 4 @ 101 hidden
         buy A6 4 @ 103 hidden                           => accepted, booked 4 @ 103 hidden
         pegs AAPL                                       => buy A4 4 @ 102, buy A5 4 @ 101
         ",
@@ -120,8 +120,8 @@ fn what_a_pegged_order_may_be() {
         buy A7 4 @ 150 hidden peg primary offset 7 of MSFT      => rejected A7 InvalidPegType
         buy A8 4 @ 150 hidden peg primary offset -2000000000    => rejected A8 InvalidPegType
         buy A9 4 @ 0 hidden peg primary                         => rejected A9 InvalidPrice
-        buy A10 4 @ 150 hidden gtc peg primary                  => told peg primary, accepted, repriced A10 @ 100, booked 4 @ 100 hidden
-        buy A11 4 @ 150 hidden peg primary until 5              => told peg primary until 5, accepted, repriced A11 @ 100, booked 4 @ 100 hidden
+        buy A10 4 @ 150 hidden gtc peg primary                  => accepted peg primary, repriced A10 @ 100, booked 4 @ 100 hidden
+        buy A11 4 @ 150 hidden peg primary until 5              => accepted peg primary until 5, repriced A11 @ 100, booked 4 @ 100 hidden
         time 5                                                  => canceled A11 4 expired
         ",
     );
@@ -132,10 +132,10 @@ fn what_a_pegged_order_may_be() {
 fn waits_while_there_is_nothing_to_follow() {
     check(
         "
-        buy A1 4 @ 150 hidden peg primary               => told peg primary, accepted
-        buy A2 4 @ 150 hidden peg midpoint              => told peg midpoint, accepted
-        sell A3 4 @ 50 hidden peg primary               => told peg primary, accepted
-        sell A4 4 @ 50 hidden peg primary               => told peg primary, accepted
+        buy A1 4 @ 150 hidden peg primary               => accepted peg primary
+        buy A2 4 @ 150 hidden peg midpoint              => accepted peg midpoint
+        sell A3 4 @ 50 hidden peg primary               => accepted peg primary
+        sell A4 4 @ 50 hidden peg primary               => accepted peg primary
         order A1                                        => buy 4 of 4 executed 0 canceled 0 firm ACME capacity O peg primary without a price
         book AAPL                                       =>
         cancel A4                                       => canceled A4 4
@@ -159,8 +159,8 @@ fn waits_after_hours() {
     check(
         "
         buy C1 9 @ 100 gtc                              => accepted, booked 9 @ 100
-        buy A1 4 @ 150 hidden gtc peg primary           => told peg primary, accepted, repriced A1 @ 100, booked 4 @ 100 hidden
-        buy A2 4 @ 150 hidden peg primary               => told peg primary, accepted, repriced A2 @ 100, booked 4 @ 100 hidden
+        buy A1 4 @ 150 hidden gtc peg primary           => accepted peg primary, repriced A1 @ 100, booked 4 @ 100 hidden
+        buy A2 4 @ 150 hidden peg primary               => accepted peg primary, repriced A2 @ 100, booked 4 @ 100 hidden
         day end-of-system-hours                         => day end-of-system-hours, canceled A2 4 end-of-day, suspended A1
         cancel C1                                       => canceled C1 9
         cancel A1                                       => canceled A1 4
@@ -174,10 +174,10 @@ fn waits_after_hours() {
 fn moves_with_the_market_by_age() {
     check_in_market(
         "
-        buy A1 4 @ 150 hidden peg primary               => told peg primary, accepted, repriced A1 @ 100, booked 4 @ 100 hidden
+        buy A1 4 @ 150 hidden peg primary               => accepted peg primary, repriced A1 @ 100, booked 4 @ 100 hidden
         buy B1 4 @ 101 hidden                           => accepted, booked 4 @ 101 hidden
-        buy B2 4 @ 100 hidden peg primary               => told peg primary, accepted, repriced B2 @ 100, booked 4 @ 100 hidden
-        buy A2 4 @ 150 hidden peg primary               => told peg primary, accepted, repriced A2 @ 100, booked 4 @ 100 hidden
+        buy B2 4 @ 100 hidden peg primary               => accepted peg primary, repriced B2 @ 100, booked 4 @ 100 hidden
+        buy A2 4 @ 150 hidden peg primary               => accepted peg primary, repriced A2 @ 100, booked 4 @ 100 hidden
         buy C3 1 @ 101                                  => accepted, booked 1 @ 101, repriced A1 @ 101, booked 4 @ 101 hidden, repriced A2 @ 101, booked 4 @ 101 hidden
         book AAPL                                       => bid C3 1 @ 101, bid B1 4 @ 101, bid A1 4 @ 101, bid A2 4 @ 101, bid C1 9 @ 100, bid B2 4 @ 100, ask C2 9 @ 104
         buy C4 1 @ 101                                  => accepted, booked 1 @ 101
@@ -197,10 +197,10 @@ fn trades_when_it_is_moved() {
         sell C3 2 @ 105                                 => accepted, booked 2 @ 105
         sell C4 2 @ 106                                 => accepted, booked 2 @ 106
         sell C5 2 @ 107                                 => accepted, booked 2 @ 107
-        buy A1 3 @ 150 hidden peg primary offset 2      => told peg primary offset 2, accepted, repriced A1 @ 102, booked 3 @ 102 hidden
-        sell B1 4 @ 50 hidden peg market offset 3       => told peg market offset 3, accepted, repriced B1 @ 103, booked 4 @ 103 hidden
+        buy A1 3 @ 150 hidden peg primary offset 2      => accepted peg primary offset 2, repriced A1 @ 102, booked 3 @ 102 hidden
+        sell B1 4 @ 50 hidden peg market offset 3       => accepted peg market offset 3, repriced B1 @ 103, booked 4 @ 103 hidden
         buy C6 1 @ 101                                  => accepted, booked 1 @ 101, repriced A1 @ 103, trade B1 A1 3 @ 103, repriced B1 @ 104, booked 1 @ 104 hidden
-        buy A2 14 @ 106 hidden peg market               => told peg market, accepted, repriced A2 @ 104, trade C2 A2 9 @ 104, trade B1 A2 1 @ 104, booked 4 @ 104 hidden, repriced A2 @ 105, trade C3 A2 2 @ 105, booked 2 @ 105 hidden, repriced A2 @ 106, trade C4 A2 2 @ 106
+        buy A2 14 @ 106 hidden peg market               => accepted peg market, repriced A2 @ 104, trade C2 A2 9 @ 104, trade B1 A2 1 @ 104, booked 4 @ 104 hidden, repriced A2 @ 105, trade C3 A2 2 @ 105, booked 2 @ 105 hidden, repriced A2 @ 106, trade C4 A2 2 @ 106
         book AAPL                                       => bid C6 1 @ 101, bid C1 9 @ 100, ask C5 2 @ 107
         ",
     );
@@ -212,12 +212,12 @@ fn trades_when_it_is_moved() {
 fn other_things_follow_first() {
     check_in_market(
         "
-        buy A1 2 @ 150 hidden peg primary offset 1      => told peg primary offset 1, accepted, repriced A1 @ 101, booked 2 @ 101 hidden
-        buy A2 3 @ 102 hidden peg primary               => told peg primary, accepted, repriced A2 @ 100, booked 3 @ 100 hidden
-        sell A3 2 @ 120 or A2                           => told or A2, accepted, booked 2 @ 120
+        buy A1 2 @ 150 hidden peg primary offset 1      => accepted peg primary offset 1, repriced A1 @ 101, booked 2 @ 101 hidden
+        buy A2 3 @ 102 hidden peg primary               => accepted peg primary, repriced A2 @ 100, booked 3 @ 100 hidden
+        sell A3 2 @ 120 or A2                           => accepted or A2, booked 2 @ 120
         sell B1 2 @ 102 hidden                          => accepted, booked 2 @ 102 hidden
-        sell A4 1 @ 119 after A1                        => told after A1, accepted
-        sell B2 5 @ 118 stop 102                        => told stop 102, accepted
+        sell A4 1 @ 119 after A1                        => accepted after A1
+        sell B2 5 @ 118 stop 102                        => accepted stop 102
         buy C3 1 @ 101                                  => accepted, booked 1 @ 101, repriced A1 @ 102, trade B1 A1 2 @ 102, released A4, booked 1 @ 119, triggered B2 at 102, booked 5 @ 118, repriced A2 @ 101, booked 3 @ 101 hidden
         sell B3 2 @ 101                                 => accepted, trade C3 B3 1 @ 101, trade A2 B3 1 @ 101, canceled A3 2 linked, repriced A2 @ 100, booked 2 @ 100 hidden
         ",
@@ -230,13 +230,13 @@ fn other_things_follow_first() {
 fn waits_where_nothing_is_traded() {
     check_in_market(
         "
-        buy A1 4 @ 150 hidden peg market offset -1      => told peg market offset -1, accepted, repriced A1 @ 103, booked 4 @ 103 hidden
-        sell A2 4 @ 50 hidden peg market offset 2       => told peg market offset 2, accepted, repriced A2 @ 102, trade A1 A2 4 @ 103
-        buy A3 4 @ 150 hidden peg market offset -1      => told peg market offset -1, accepted, repriced A3 @ 103, booked 4 @ 103 hidden
-        buy A4 4 @ market hidden peg primary            => told peg primary, accepted, repriced A4 @ 100, booked 4 @ 100 hidden
+        buy A1 4 @ 150 hidden peg market offset -1      => accepted peg market offset -1, repriced A1 @ 103, booked 4 @ 103 hidden
+        sell A2 4 @ 50 hidden peg market offset 2       => accepted peg market offset 2, repriced A2 @ 102, trade A1 A2 4 @ 103
+        buy A3 4 @ 150 hidden peg market offset -1      => accepted peg market offset -1, repriced A3 @ 103, booked 4 @ 103 hidden
+        buy A4 4 @ market hidden peg primary            => accepted peg primary, repriced A4 @ 100, booked 4 @ 100 hidden
         phase AAPL volatility-auction                   => phase AAPL volatility-auction, suspended A3, suspended A4, indicates AAPL nothing
         sell B1 1 @ 98                                  => accepted, booked 1 @ 98
-        buy A5 4 @ 150 hidden peg primary               => told peg primary, accepted
+        buy A5 4 @ 150 hidden peg primary               => accepted peg primary
         phase AAPL continuous                           => trade C1 B1 1 @ 100, auction AAPL 1 @ 100, phase AAPL continuous, repriced A3 @ 103, booked 4 @ 103 hidden, repriced A4 @ 100, booked 4 @ 100 hidden, repriced A5 @ 100, booked 4 @ 100 hidden
         phase AAPL halted                               => phase AAPL halted, suspended A3, suspended A4, suspended A5
         cancel A5                                       => canceled A5 4
@@ -251,14 +251,14 @@ fn waits_where_nothing_is_traded() {
 fn post_only_and_a_market_that_stops() {
     check_in_market(
         "
-        buy A1 4 @ 150 hidden post-only peg market              => told peg market, accepted, repriced A1 @ 104, canceled A1 4 post-only
-        buy A2 4 @ 150 hidden post-only peg primary offset 2    => told peg primary offset 2, accepted, repriced A2 @ 102, booked 4 @ 102 hidden
+        buy A1 4 @ 150 hidden post-only peg market              => accepted peg market, repriced A1 @ 104, canceled A1 4 post-only
+        buy A2 4 @ 150 hidden post-only peg primary offset 2    => accepted peg primary offset 2, repriced A2 @ 102, booked 4 @ 102 hidden
         sell B1 1 @ 103 hidden                                  => accepted, booked 1 @ 103 hidden
         buy C3 1 @ 101                                          => accepted, booked 1 @ 101, repriced A2 @ 103, canceled A2 4 post-only
         configure AAPL pause 60                                 => configured
         configure AAPL reference 200                            => configured
         configure AAPL static-band 100000                       => configured
-        buy A3 4 @ market hidden peg market                     => told peg market, accepted, repriced A3 @ 104, phase AAPL volatility-auction by band, collar AAPL 180 to 220, indicates AAPL nothing, suspended A3
+        buy A3 4 @ market hidden peg market                     => accepted peg market, repriced A3 @ 104, phase AAPL volatility-auction by band, collar AAPL 180 to 220, indicates AAPL nothing, suspended A3
         phase AAPL continuous                                   => auction AAPL nothing, phase AAPL continuous, repriced A3 @ 104, phase AAPL volatility-auction by band, collar AAPL 180 to 220, indicates AAPL nothing, suspended A3
         ",
     );
@@ -271,7 +271,7 @@ fn canceled_where_it_would_trade_outside_the_band() {
         "
         configure AAPL reference 200                            => configured
         configure AAPL static-band 100000                       => configured
-        buy A1 4 @ market hidden peg market                     => told peg market, accepted, repriced A1 @ 104, canceled A1 4 collar
+        buy A1 4 @ market hidden peg market                     => accepted peg market, repriced A1 @ 104, canceled A1 4 collar
         ",
     );
 }
@@ -284,8 +284,8 @@ fn holds_what_its_price_costs() {
         deposit Q 1000 USD                      => deposit Q 1000 USD
         buy B1 1 @ 90                           => accepted, reserve Q 90 USD, booked 1 @ 90
         buy A1 5 @ 201 hidden peg primary       => rejected A1 InsufficientBalance
-        buy A2 5 @ 200 hidden peg primary       => told peg primary, accepted, repriced A2 @ 90, reserve P 450 USD, booked 5 @ 90 hidden
-        buy A3 1 @ market hidden peg market     => told peg market, accepted
+        buy A2 5 @ 200 hidden peg primary       => accepted peg primary, repriced A2 @ 90, reserve P 450 USD, booked 5 @ 90 hidden
+        buy A3 1 @ market hidden peg market     => accepted peg market
         balance P USD                           => 550 and 450
         buy B2 1 @ 100                          => accepted, reserve Q 100 USD, booked 1 @ 100, repriced A2 @ 100, reserve P 50 USD, booked 5 @ 100 hidden
         cancel B2                               => canceled B2 1, release Q 100 USD, repriced A2 @ 90, release P 50 USD, booked 5 @ 90 hidden
@@ -297,7 +297,7 @@ fn holds_what_its_price_costs() {
         buy B5 1 @ 161                          => accepted, reserve Q 161 USD, booked 1 @ 161, canceled A2 5 unpaid, release P 800 USD
         withdraw P 700 USD                      => withdrawal P 700 USD
         sell B6 1 @ 170                         => accepted, reserve Q 1 SHR, booked 1 @ 170, canceled A3 1 unpaid
-        sell B7 9 @ 100 hidden peg primary      => told peg primary, accepted, reserve Q 9 SHR, repriced B7 @ 170, booked 9 @ 170 hidden
+        sell B7 9 @ 100 hidden peg primary      => accepted peg primary, reserve Q 9 SHR, repriced B7 @ 170, booked 9 @ 170 hidden
         ",
     );
 }
@@ -307,13 +307,13 @@ fn holds_what_its_price_costs() {
 fn replaced() {
     check_in_market(
         "
-        buy A1 4 @ 150 hidden peg primary               => told peg primary, accepted, repriced A1 @ 100, booked 4 @ 100 hidden
-        replace A1 by A2 6 @ 99 hidden                  => told peg primary, replaced A1 by A2 buy 6 @ 99 hidden, repriced A2 @ 99, booked 6 @ 99 hidden
-        replace A2 by A3 6 @ 120 hidden peg midpoint    => told peg midpoint, replaced A2 by A3 buy 6 @ 120 hidden, repriced A3 @ 102, booked 6 @ 102 hidden
+        buy A1 4 @ 150 hidden peg primary               => accepted peg primary, repriced A1 @ 100, booked 4 @ 100 hidden
+        replace A1 by A2 6 @ 99 hidden                  => replaced A1 by A2 buy 6 @ 99 hidden peg primary, repriced A2 @ 99, booked 6 @ 99 hidden
+        replace A2 by A3 6 @ 120 hidden peg midpoint    => replaced A2 by A3 buy 6 @ 120 hidden peg midpoint, repriced A3 @ 102, booked 6 @ 102 hidden
         replace A3 by A4 6 @ 101 untold                 => replaced A3 by A4 buy 6 @ 101, booked 6 @ 101
-        replace A4 by A5 6 @ 101 hidden peg primary     => told peg primary, replaced A4 by A5 buy 6 @ 101 hidden, repriced A5 @ 100, booked 6 @ 100 hidden
+        replace A4 by A5 6 @ 101 hidden peg primary     => replaced A4 by A5 buy 6 @ 101 hidden peg primary, repriced A5 @ 100, booked 6 @ 100 hidden
         replace A5 by A6 6 @ 120                        => canceled A5 6
-        buy A7 4 @ 150 hidden peg primary               => told peg primary, accepted, repriced A7 @ 100, booked 4 @ 100 hidden
+        buy A7 4 @ 150 hidden peg primary               => accepted peg primary, repriced A7 @ 100, booked 4 @ 100 hidden
         replace A7 by A8 6 @ 120 hidden ioc             => canceled A7 4
         ",
     );
@@ -324,15 +324,15 @@ fn replaced() {
 fn partners() {
     check_in_market(
         "
-        buy A1 4 @ 102 hidden peg primary               => told peg primary, accepted, repriced A1 @ 100, booked 4 @ 100 hidden
+        buy A1 4 @ 102 hidden peg primary               => accepted peg primary, repriced A1 @ 100, booked 4 @ 100 hidden
         sell A2 4 @ 102 or A1                           => rejected A2 InvalidLink
-        sell A3 4 @ 103 hidden peg market or A1         => told peg market or A1, accepted, repriced A3 @ 103, booked 4 @ 103 hidden
+        sell A3 4 @ 103 hidden peg market or A1         => accepted peg market or A1, repriced A3 @ 103, booked 4 @ 103 hidden
         sell B1 1 @ 100 ioc                             => accepted, trade C1 B1 1 @ 100
         buy B2 1 @ 103                                  => accepted, trade A3 B2 1 @ 103, canceled A1 4 linked
-        buy A4 4 @ market hidden peg primary            => told peg primary, accepted, repriced A4 @ 100, booked 4 @ 100 hidden
+        buy A4 4 @ market hidden peg primary            => accepted peg primary, repriced A4 @ 100, booked 4 @ 100 hidden
         sell A5 4 @ 120 or A4                           => rejected A5 InvalidLink
-        sell A6 4 @ 120 stop 90 or A4                   => told stop 90 or A4, accepted
-        sell A7 4 @ 110 hidden peg primary after A4     => told peg primary after A4, accepted
+        sell A6 4 @ 120 stop 90 or A4                   => accepted stop 90 or A4
+        sell A7 4 @ 110 hidden peg primary after A4     => accepted peg primary after A4
         sell B3 10 @ 100                                => accepted, trade C1 B3 8 @ 100, trade A4 B3 2 @ 100, canceled A6 4 linked, suspended A3, suspended A4
         cancel A3                                       => canceled A3 3
         buy C3 1 @ 100                                  => accepted, booked 1 @ 100, repriced A4 @ 100, booked 2 @ 100 hidden

@@ -275,9 +275,9 @@ fn replacement_stays_for_its_auction() {
 fn order_for_an_auction_has_no_shown_part() {
     check(
         "
-        buy A1 9 @ 100 show 2 at-the-close  => told show 2, accepted, booked 9 for auction
+        buy A1 9 @ 100 show 2 at-the-close  => accepted show 2, booked 9 for auction
         replace A1 by A2 9 @ 100 gtc        => replaced A1 by A2 buy 9 @ 100 gtc, booked 9 @ 100
-        replace A2 by A3 9 @ 100 show 2     => told show 2, replaced A2 by A3 buy 9 @ 100 in place
+        replace A2 by A3 9 @ 100 show 2     => replaced A2 by A3 buy 9 @ 100 show 2 in place
         ",
     );
 }

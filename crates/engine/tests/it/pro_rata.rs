@@ -77,7 +77,7 @@ fn reserve_orders_offer_what_they_show() {
     check(
         "
         configure AAPL pro-rata 1   => configured
-        sell A1 50 @ 100 show 10    => told show 10, accepted, booked 50 @ 100 showing 10
+        sell A1 50 @ 100 show 10    => accepted show 10, booked 50 @ 100 showing 10
         sell B1 30 @ 100            => accepted, booked 30 @ 100
         buy C1 20 @ 100             => accepted, trade A1 C1 5 @ 100, trade B1 C1 15 @ 100
         buy C2 24 @ 100             => accepted, trade A1 C2 5 @ 100, refreshed A1 showing 10, trade B1 C2 12 @ 100, trade A1 C2 7 @ 100

@@ -122,11 +122,11 @@ fn replacement_keeps_what_replace_cannot_name() {
     check(
         "
         short A1 10 @ 100 of MSFT firm CUST group 7 capacity A retail client one located broker LEND => accepted, booked 10 @ 100
-        replace A1 by A2 8 @ 105 client two     => replaced A1 by A2 short 8 @ 105 client two firm CUST group 7 in place
+        replace A1 by A2 8 @ 105 client two     => replaced A1 by A2 short 8 @ 105 client two firm CUST in place
         order A2                                => short 8 of 8 executed 0 canceled 0 firm CUST capacity A retail group 7
         book MSFT                               => ask A2 8 @ 105
-        replace A2 by A3 8 @ 105 side exempt located broker LEND => replaced A2 by A3 exempt 8 @ 105 firm CUST group 7 located broker LEND in place
-        replace A3 by A4 8 @ 105 side sell      => replaced A3 by A4 sell 8 @ 105 firm CUST group 7 in place
+        replace A2 by A3 8 @ 105 side exempt located broker LEND => replaced A2 by A3 exempt 8 @ 105 firm CUST in place
+        replace A3 by A4 8 @ 105 side sell      => replaced A3 by A4 sell 8 @ 105 firm CUST in place
         order A4                                => sell 8 of 8 executed 0 canceled 0 firm CUST capacity A retail group 7
         ",
     );

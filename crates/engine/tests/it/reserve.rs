@@ -7,10 +7,10 @@ use crate::scenario::check;
 fn part_of_a_reserve_order_is_shown() {
     check(
         "
-        buy A1 100 @ 100 show 10        => told show 10, accepted, booked 100 @ 100 showing 10
-        buy A2 5 @ 100 show 10          => told show 10, accepted, booked 5 @ 100
+        buy A1 100 @ 100 show 10        => accepted show 10, booked 100 @ 100 showing 10
+        buy A2 5 @ 100 show 10          => accepted show 10, booked 5 @ 100
         sell B1 3 @ 101                 => accepted, booked 3 @ 101
-        buy A3 20 @ 101 show 10         => told show 10, accepted, trade B1 A3 3 @ 101, booked 17 @ 101 showing 10
+        buy A3 20 @ 101 show 10         => accepted show 10, trade B1 A3 3 @ 101, booked 17 @ 101 showing 10
         ",
     );
 }
@@ -25,9 +25,9 @@ fn shown_part_has_bounds() {
         buy A3 100 @ 100 range 1            => rejected A3 InvalidMaxFloor
         buy A4 100 @ 100 show 268435456     => rejected A4 InvalidMaxFloor
         buy A7 1001 @ 100 show 10           => rejected A7 InvalidMaxFloor
-        buy A8 1000 @ 99 show 10            => told show 10, accepted, booked 1000 @ 99 showing 10
-        buy A9 100 @ 100 show 10 range 9    => told show 10 range 9, accepted, booked 100 @ 100 showing 10
-        buy A10 100 @ 101 show 10 ioc       => told show 10, accepted, canceled A10 100 ioc
+        buy A8 1000 @ 99 show 10            => accepted show 10, booked 1000 @ 99 showing 10
+        buy A9 100 @ 100 show 10 range 9    => accepted show 10 range 9, booked 100 @ 100 showing 10
+        buy A10 100 @ 101 show 10 ioc       => accepted show 10, canceled A10 100 ioc
         ",
     );
 }
@@ -37,7 +37,7 @@ fn shown_part_has_bounds() {
 fn refreshed_part_goes_behind_the_others() {
     check(
         "
-        buy A1 25 @ 100 show 10     => told show 10, accepted, booked 25 @ 100 showing 10
+        buy A1 25 @ 100 show 10     => accepted show 10, booked 25 @ 100 showing 10
         buy B1 4 @ 100              => accepted, booked 4 @ 100
         sell C1 6 @ 100             => accepted, trade A1 C1 6 @ 100
         book AAPL                   => bid A1 19 @ 100, bid B1 4 @ 100
@@ -53,7 +53,7 @@ fn refreshed_part_goes_behind_the_others() {
 fn parts_with_a_range_differ() {
     check(
         "
-        buy A1 200 @ 100 show 10 range 5    => told show 10 range 5, accepted, booked 200 @ 100 showing 10
+        buy A1 200 @ 100 show 10 range 5    => accepted show 10 range 5, booked 200 @ 100 showing 10
         sell B1 10 @ 100                    => accepted, trade A1 B1 10 @ 100, refreshed A1 showing 6
         sell B2 6 @ 100                     => accepted, trade A1 B2 6 @ 100, refreshed A1 showing 12
         sell B3 12 @ 100                    => accepted, trade A1 B3 12 @ 100, refreshed A1 showing 9
@@ -66,12 +66,12 @@ fn parts_with_a_range_differ() {
 fn reserve_is_canceled_before_what_is_shown() {
     check(
         "
-        sell A1 30 @ 100 show 10        => told show 10, accepted, booked 30 @ 100 showing 10
+        sell A1 30 @ 100 show 10        => accepted show 10, booked 30 @ 100 showing 10
         sell B1 4 @ 100                 => accepted, booked 4 @ 100
         cancel A1 to 12                 => canceled A1 18 leaving 12
         modify A1 short to 6            => modified A1 short 6 leaving 6
         buy C1 7 @ 100                  => accepted, trade A1 C1 6 @ 100, trade B1 C1 1 @ 100
-        sell A2 30 @ 101 show 10        => told show 10, accepted, booked 30 @ 101 showing 10
+        sell A2 30 @ 101 show 10        => accepted show 10, booked 30 @ 101 showing 10
         cancel A2                       => canceled A2 30
         ",
     );
@@ -82,10 +82,10 @@ fn reserve_is_canceled_before_what_is_shown() {
 fn all_of_a_reserve_order_is_kept_from_its_own() {
     check(
         "
-        sell A1 30 @ 100 show 10        => told show 10, accepted, booked 30 @ 100 showing 10
+        sell A1 30 @ 100 show 10        => accepted show 10, booked 30 @ 100 showing 10
         buy A2 25 @ 100 prevent D       => accepted, prevented A1 25 @ 100 D leaving 5, prevented A2 25 @ 100 D
         buy B1 3 @ 100                  => accepted, trade A1 B1 3 @ 100
-        sell A3 30 @ 101 show 10        => told show 10, accepted, booked 30 @ 101 showing 10
+        sell A3 30 @ 101 show 10        => accepted show 10, booked 30 @ 101 showing 10
         buy A4 1 @ 101 prevent O        => accepted, prevented A1 2 for 1 @ 100 O, prevented A3 30 for 1 @ 101 O, booked 1 @ 101
         ",
     );
@@ -96,11 +96,11 @@ fn all_of_a_reserve_order_is_kept_from_its_own() {
 fn replacement_keeps_the_reserve() {
     check(
         "
-        buy A1 30 @ 100 show 10             => told show 10, accepted, booked 30 @ 100 showing 10
-        replace A1 by A2 20 @ 99            => told show 10, replaced A1 by A2 buy 20 @ 99 in place
-        replace A2 by A3 20 @ 99 show 5     => told show 5, replaced A2 by A3 buy 20 @ 99 in place
+        buy A1 30 @ 100 show 10             => accepted show 10, booked 30 @ 100 showing 10
+        replace A1 by A2 20 @ 99            => replaced A1 by A2 buy 20 @ 99 show 10 in place
+        replace A2 by A3 20 @ 99 show 5     => replaced A2 by A3 buy 20 @ 99 show 5 in place
         replace A3 by A4 20 @ 98 untold     => replaced A3 by A4 buy 20 @ 98 in place
-        replace A4 by A5 20 @ 98 show 7     => told show 7, replaced A4 by A5 buy 20 @ 98 in place
+        replace A4 by A5 20 @ 98 show 7     => replaced A4 by A5 buy 20 @ 98 show 7 in place
         replace A5 by A6 20 @ 98 hidden     => replaced A5 by A6 buy 20 @ 98 hidden, booked 20 @ 98 hidden
         replace A6 by A7 20 @ 98 hidden show 7  => canceled A6 20
         ",
@@ -112,10 +112,10 @@ fn replacement_keeps_the_reserve() {
 fn reserve_counts_for_a_minimum() {
     check(
         "
-        sell A1 25 @ 100 show 10        => told show 10, accepted, booked 25 @ 100 showing 10
+        sell A1 25 @ 100 show 10        => accepted show 10, booked 25 @ 100 showing 10
         buy B1 26 @ 100 fok             => accepted, canceled B1 26 ioc
         buy B2 40 @ 100 ioc minimum 12  => accepted, trade A1 B2 10 @ 100, refreshed A1 showing 10, trade A1 B2 10 @ 100, refreshed A1 showing 5, trade A1 B2 5 @ 100, canceled B2 15 ioc
-        sell A2 25 @ 100 show 10        => told show 10, accepted, booked 25 @ 100 showing 10
+        sell A2 25 @ 100 show 10        => accepted show 10, booked 25 @ 100 showing 10
         sell B3 5 @ 100                 => accepted, booked 5 @ 100
         buy B4 30 @ 100 fok prevent N   => accepted, trade A2 B4 10 @ 100, refreshed A2 showing 10, trade B3 B4 5 @ 100, trade A2 B4 10 @ 100, refreshed A2 showing 5, trade A2 B4 5 @ 100
         ",

@@ -42,14 +42,14 @@ use market::{
     BreakReason, BreakTrade, CancelOnDisconnect, CancelOrder, CancelReason, Canceled, Capacity,
     ClientOrderId, CollarSet, Command, ConditionChanges, Conditions, ConfigureInstrument,
     CorrectTrade, CustomerType, Display, EnterOrder, EntrySwitch, EntrySwitched, Event, Fill, Firm,
-    Indicated, Indication, Input, Instructed, Instructions, InstrumentChange, InstrumentId,
-    LiveOrdersMax, Lots, MassCancel, MassCanceled, Modified, ModifyOrder, OperatorAction,
-    OperatorCommand, OperatorEffect, OperatorOutcome, OperatorResult, OrderAttributes, OrderId,
-    OrderKey, OrderType, PastTrade, Phase, PhaseCause, PhaseChanged, Price, Pricing, Quantity,
-    RefusedOrder, RejectReason, Released, RemoveInstrument, ReplaceOrder, ReplaceTerms, Replaced,
-    RestateReason, Restated, Scope, SelfMatchPrevented, SelfMatchPrevention, SessionId, SetPhase,
-    Shown, Side, Symbol, SystemEvent, Text, Ticks, TimeInForce, Timestamp, TradeBroken,
-    TradeCorrected, TradeId, Traded, Triggered, Uncrossed, VenueCommand, VenueEvent,
+    Indicated, Indication, Input, Instructions, InstrumentChange, InstrumentId, LiveOrdersMax,
+    Lots, MassCancel, MassCanceled, Modified, ModifyOrder, OperatorAction, OperatorCommand,
+    OperatorEffect, OperatorOutcome, OperatorResult, OrderAttributes, OrderId, OrderKey, OrderType,
+    PastTrade, Phase, PhaseCause, PhaseChanged, Price, Pricing, Quantity, RefusedOrder,
+    RejectReason, Released, RemoveInstrument, ReplaceOrder, ReplaceTerms, Replaced, RestateReason,
+    Restated, Scope, SelfMatchPrevented, SelfMatchPrevention, SessionId, SetPhase, Shown, Side,
+    Symbol, SystemEvent, Text, Ticks, TimeInForce, Timestamp, TradeBroken, TradeCorrected, TradeId,
+    Traded, Triggered, Uncrossed, VenueCommand, VenueEvent,
 };
 
 use crate::money_words::{self, Books};
@@ -583,7 +583,6 @@ impl World {
                 let open = if added.system_hours { " open" } else { "" };
                 format!("session {}{open}", added.session_id)
             }
-            Event::Instructed(instructed) => self.tell_instructed(command, instructed),
             Event::Triggered(triggered) => self.tell_triggered(triggered),
             Event::Released(released) => self.tell_released(released),
             Event::Accepted(accepted) => self.tell_accepted(command, accepted),
@@ -728,10 +727,11 @@ impl World {
             order_type: asked.order_type,
             time_in_force: asked.time_in_force,
             display: asked.display,
-            quantity: asked.quantity,
-            price: asked.price,
+            quantity: asked.quantity.lots(),
+            price: asked.price.ticks(),
             attributes: asked.attributes,
             conditions: asked.conditions,
+            instructions: asked.instructions,
         };
         assert_eq!(*accepted, echo);
         let instrument = self.engine.instrument(&asked.symbol).expect("orders are of instruments");
@@ -741,15 +741,15 @@ impl World {
             Told {
                 order_id: accepted.order_id,
                 instrument_id: accepted.instrument_id,
-                price: accepted.price,
-                leaves: accepted.quantity.0,
+                price: accepted.price.price(),
+                leaves: accepted.quantity.0.into(),
                 booked: false,
                 display: accepted.display,
                 for_auction: accepted.time_in_force.is_for_auction(),
                 shown: 0,
             },
         );
-        "accepted".to_string()
+        format!("accepted{}", self.instructions(accepted.key, &accepted.instructions))
     }
 
     fn tell_replaced(&mut self, replaced: &Replaced) -> String {
@@ -767,12 +767,12 @@ impl World {
         let told = Told {
             order_id: replaced.order_id,
             instrument_id: replaced.instrument_id,
-            price: replaced.price,
-            leaves: replaced.leaves.0,
+            price: replaced.price.price(),
+            leaves: replaced.leaves.0.into(),
             booked: replaced.in_place,
             display: replaced.display,
             for_auction: replaced.time_in_force.is_for_auction(),
-            shown: replaced.shown.0,
+            shown: replaced.shown().0.into(),
         };
         self.told.insert(replaced.key, told);
         let mut line = format!(
@@ -780,9 +780,9 @@ impl World {
             self.name(original_key),
             self.name(replaced.key),
             side_word(replaced.side),
-            replaced.leaves,
+            replaced.leaves.0,
             match replaced.order_type {
-                OrderType::Limit => replaced.price.to_string(),
+                OrderType::Limit => replaced.price.0.to_string(),
                 OrderType::Market => "market".to_string(),
                 OrderType::MarketToLimit => "market-to-limit".to_string(),
             }
@@ -803,8 +803,10 @@ impl World {
         if replaced.display == Display::Hidden {
             line.push_str(" hidden");
         }
-        line += &attributes(&replaced.attributes);
+        line += &optional(" client ", &replaced.client_order_id);
+        line += &optional(" firm ", &replaced.firm);
         line += &conditions(&replaced.conditions);
+        line += &self.instructions(replaced.key, &replaced.instructions);
         if replaced.in_place {
             line.push_str(" in place");
         }
@@ -948,15 +950,7 @@ impl World {
         }
     }
 
-    /// An echo of what the order was told; the event that follows says which order it is.
-    fn tell_instructed(&self, command: &Command, instructed: &Instructed) -> String {
-        let Instructed { key, instructions: told } = *instructed;
-        if let Command::Enter(order) = command {
-            assert_eq!((order.key, order.instructions), (key, told));
-        }
-        format!("told{}", self.instructions(key, &told))
-    }
-
+    /// Instructions in the words of the language, each with a space before it.
     fn instructions(&self, key: OrderKey, told: &Instructions) -> String {
         let mut line = match told.pricing {
             Pricing::Limit => String::new(),
@@ -1238,18 +1232,6 @@ pub fn text<const N: usize>(word: &str) -> Text<N> {
 
 fn optional<const N: usize>(label: &str, text: &Text<N>) -> String {
     if text.is_blank() { String::new() } else { format!("{label}{text}") }
-}
-
-fn attributes(attributes: &OrderAttributes) -> String {
-    let mut line = optional(" client ", &attributes.client_order_id);
-    line += &optional(" firm ", &attributes.firm);
-    if attributes.group_id != 0 {
-        write!(line, " group {}", attributes.group_id).expect("a string takes all");
-    }
-    if attributes.shares_located {
-        line.push_str(" located");
-    }
-    line + &optional(" broker ", &attributes.locate_broker)
 }
 
 fn conditions(conditions: &Conditions) -> String {

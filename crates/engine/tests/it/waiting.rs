@@ -10,8 +10,8 @@ fn stop_waits_for_its_trigger() {
         "
         buy A1 9 @ 100              => accepted, booked 9 @ 100
         sell B1 1 @ 100             => accepted, trade A1 B1 1 @ 100
-        sell A2 4 @ market stop 98  => told stop 98, accepted
-        sell A3 4 @ 97 stop 99      => told stop 99, accepted
+        sell A2 4 @ market stop 98  => accepted stop 98
+        sell A3 4 @ 97 stop 99      => accepted stop 99
         book AAPL                   => bid A1 8 @ 100
         buy A4 3 @ 99               => accepted, booked 3 @ 99
         buy A5 7 @ 97               => accepted, booked 7 @ 97
@@ -27,10 +27,10 @@ fn each_kind_waits_on_its_side() {
         "
         buy A1 1 @ 100                      => accepted, booked 1 @ 100
         sell B1 1 @ 100                     => accepted, trade A1 B1 1 @ 100
-        buy A2 4 @ 103 stop 102             => told stop 102, accepted
-        buy A3 4 @ 97 touch 98              => told touch 98, accepted
-        sell A4 4 @ 105 stop 95             => told stop 95, accepted
-        sell A5 4 @ 101 touch 103           => told touch 103, accepted
+        buy A2 4 @ 103 stop 102             => accepted stop 102
+        buy A3 4 @ 97 touch 98              => accepted touch 98
+        sell A4 4 @ 105 stop 95             => accepted stop 95
+        sell A5 4 @ 101 touch 103           => accepted touch 103
         waiting AAPL                        => buy A3 4 at 98, sell A4 4 at 95, buy A2 4 at 102, sell A5 4 at 103
         sell B2 1 @ 102                     => accepted, booked 1 @ 102
         buy B3 1 @ 102                      => accepted, trade B2 B3 1 @ 102, triggered A2 at 102, booked 4 @ 103
@@ -48,13 +48,13 @@ fn each_kind_waits_on_its_side() {
 fn trigger_that_is_met_already() {
     check(
         "
-        sell A1 4 @ market stop 98          => told stop 98, accepted
+        sell A1 4 @ market stop 98          => accepted stop 98
         buy A2 9 @ 97                       => accepted, booked 9 @ 97
         sell B1 1 @ 97                      => accepted, trade A2 B1 1 @ 97, triggered A1 at 98, trade A2 A1 4 @ 97
-        sell A3 2 @ market stop 97          => told stop 97, accepted, triggered A3 at 97, trade A2 A3 2 @ 97
-        sell A4 2 @ market touch 90         => told touch 90, accepted, triggered A4 at 90, trade A2 A4 2 @ 97
-        sell A5 2 @ 97 stop 96              => told stop 96, accepted
-        replace A5 by A6 2 @ 98 stop 99     => told stop 99, replaced A5 by A6 sell 2 @ 98, triggered A6 at 99, booked 2 @ 98
+        sell A3 2 @ market stop 97          => accepted stop 97, triggered A3 at 97, trade A2 A3 2 @ 97
+        sell A4 2 @ market touch 90         => accepted touch 90, triggered A4 at 90, trade A2 A4 2 @ 97
+        sell A5 2 @ 97 stop 96              => accepted stop 96
+        replace A5 by A6 2 @ 98 stop 99     => replaced A5 by A6 sell 2 @ 98 stop 99, triggered A6 at 99, booked 2 @ 98
         ",
     );
 }
@@ -68,10 +68,10 @@ fn triggered_orders_come_in_by_trigger_and_then_by_age() {
         "
         buy A1 1 @ 100                      => accepted, booked 1 @ 100
         sell B1 1 @ 100                     => accepted, trade A1 B1 1 @ 100
-        sell A2 1 @ 91 stop 98              => told stop 98, accepted
-        sell A3 1 @ 92 stop 99              => told stop 99, accepted
-        sell A4 1 @ 93 stop 98              => told stop 98, accepted
-        sell A5 1 @ market stop 95          => told stop 95, accepted
+        sell A2 1 @ 91 stop 98              => accepted stop 98
+        sell A3 1 @ 92 stop 99              => accepted stop 99
+        sell A4 1 @ 93 stop 98              => accepted stop 98
+        sell A5 1 @ market stop 95          => accepted stop 95
         buy A6 1 @ 97                       => accepted, booked 1 @ 97
         buy A7 2 @ 94                       => accepted, booked 2 @ 94
         sell B2 1 @ market                  => accepted, trade A6 B2 1 @ 97, triggered A3 at 99, trade A7 A3 1 @ 94, triggered A2 at 98, trade A7 A2 1 @ 94, triggered A4 at 98, booked 1 @ 93, triggered A5 at 95, canceled A5 1 ioc
@@ -79,8 +79,8 @@ fn triggered_orders_come_in_by_trigger_and_then_by_age() {
     );
     check(
         "
-        sell A1 1 @ 105 stop 101            => told stop 101, accepted
-        buy A2 1 @ 95 stop 99               => told stop 99, accepted
+        sell A1 1 @ 105 stop 101            => accepted stop 101
+        buy A2 1 @ 95 stop 99               => accepted stop 99
         buy A3 1 @ 100                      => accepted, booked 1 @ 100
         sell B1 1 @ 100                     => accepted, trade A3 B1 1 @ 100, triggered A1 at 101, booked 1 @ 105, triggered A2 at 99, booked 1 @ 95
         ",
@@ -94,9 +94,9 @@ fn trailing_stop_follows_the_market() {
         "
         buy A1 99 @ 100                     => accepted, booked 99 @ 100
         sell B1 1 @ 100                     => accepted, trade A1 B1 1 @ 100
-        sell A2 5 @ market trail 3          => told trail 3, accepted
-        sell A3 5 @ market stop 98 trail 3  => told stop 98 trail 3, accepted
-        sell A4 5 @ market trail 4          => told trail 4, accepted
+        sell A2 5 @ market trail 3          => accepted trail 3
+        sell A3 5 @ market stop 98 trail 3  => accepted stop 98 trail 3
+        sell A4 5 @ market trail 4          => accepted trail 4
         waiting AAPL                        => sell A3 5 at 98, sell A2 5 at 97, sell A4 5 at 96
         sell B2 9 @ 101                     => accepted, booked 9 @ 101
         sell B3 9 @ 104                     => accepted, booked 9 @ 104
@@ -115,14 +115,14 @@ fn trailing_stop_follows_the_market() {
 fn trailing_stop_of_a_buy_follows_down() {
     check(
         "
-        buy A1 5 @ market trail 3           => told trail 3, accepted
-        sell A2 5 @ market stop 20 trail 3  => told stop 20 trail 3, accepted
+        buy A1 5 @ market trail 3           => accepted trail 3
+        sell A2 5 @ market stop 20 trail 3  => accepted stop 20 trail 3
         sell B1 9 @ 50                      => accepted, booked 9 @ 50
         buy B2 1 @ 50                       => accepted, trade B1 B2 1 @ 50
         waiting AAPL                        => sell A2 5 at 47, buy A1 5 at 53
         sell C1 1 @ 48                      => accepted, booked 1 @ 48
         buy C2 1 @ 48                       => accepted, trade C1 C2 1 @ 48
-        buy A3 5 @ market stop 49 trail 3   => told stop 49 trail 3, accepted
+        buy A3 5 @ market stop 49 trail 3   => accepted stop 49 trail 3
         waiting AAPL                        => sell A2 5 at 47, buy A3 5 at 49, buy A1 5 at 51
         buy C3 1 @ 50                       => accepted, trade B1 C3 1 @ 50, triggered A3 at 49, trade B1 A3 5 @ 50
         cancel A2 to 1                      => canceled A2 4 leaving 1
@@ -138,15 +138,15 @@ fn trailing_limit_keeps_its_distance() {
         "
         buy A1 9 @ 100                          => accepted, booked 9 @ 100
         sell B1 1 @ 100                         => accepted, trade A1 B1 1 @ 100
-        sell A2 5 @ 93 stop 95 trail 5          => told stop 95 trail 5, accepted
+        sell A2 5 @ 93 stop 95 trail 5          => accepted stop 95 trail 5
         sell B2 1 @ 104                         => accepted, booked 1 @ 104
         buy B3 1 @ 104                          => accepted, trade B2 B3 1 @ 104
         cancel A1                               => canceled A1 8
         buy A3 9 @ 96                           => accepted, booked 9 @ 96
         sell B4 1 @ 96                          => accepted, trade A3 B4 1 @ 96, triggered A2 at 99 @ 97, booked 5 @ 97
-        buy C1 5 @ 5 of MSFT stop 1000          => told stop 1000, accepted
+        buy C1 5 @ 5 of MSFT stop 1000          => accepted stop 1000
         sell C2 1 @ 1000 of MSFT                => accepted, booked 1 @ 1000
-        sell C3 5 @ 5 of MSFT stop 1000 trail 100 => told stop 1000 trail 100, accepted
+        sell C3 5 @ 5 of MSFT stop 1000 trail 100 => accepted stop 1000 trail 100
         buy B5 1 @ 1000 of MSFT                 => accepted, trade C2 B5 1 @ 1000, triggered C3 at 1000, booked 5 @ 5, triggered C1 at 1000, trade C3 C1 5 @ 5
         ",
     );
@@ -164,7 +164,7 @@ fn impossible_triggers_are_rejected() {
         sell A4 5 @ 95 trail 5                      => rejected A4 InvalidTrigger
         sell A5 5 @ market of MSFT trail 3          => rejected A5 InvalidTrigger
         buy A6 5 @ market stop 5 trail 5            => rejected A6 InvalidTrigger
-        sell A7 5 @ market stop 5 trail 5           => told stop 5 trail 5, accepted
+        sell A7 5 @ market stop 5 trail 5           => accepted stop 5 trail 5
         replace A7 by A8 5 @ 95 trail 5             => canceled A7 5
         ",
     );
@@ -177,13 +177,13 @@ fn waiting_orders_are_live() {
     check(
         "
         session D firm DELT max 1               => session 4 open
-        short D1 5 @ market stop 95             => told stop 95, accepted
+        short D1 5 @ market stop 95             => accepted stop 95
         sell D2 5 @ 99                          => rejected D2 TooManyOrders
         cancel D1 to 4                          => canceled D1 1 leaving 4
         modify D1 sell to 3                     => modified D1 sell 1 leaving 3
         order D1                                => sell 3 of 5 executed 0 canceled 2 firm DELT capacity O stop 95 waiting
         mass-cancel D3 DELT                     => mass-canceled, canceled D1 3
-        sell D4 5 @ market trail 5              => told trail 5, accepted
+        sell D4 5 @ market trail 5              => accepted trail 5
         cut-off D                               => canceled D4 5 supervisory
         cancel D4
         ",
@@ -198,20 +198,20 @@ fn waiting_orders_are_replaced() {
         "
         buy A1 9 @ 100                          => accepted, booked 9 @ 100
         sell B1 1 @ 100                         => accepted, trade A1 B1 1 @ 100
-        sell A2 5 @ market stop 95              => told stop 95, accepted
-        replace A2 by A3 6 @ 90                 => told stop 95, replaced A2 by A3 sell 6 @ 90
-        replace A3 by A4 6 @ 90 stop 96         => told stop 96, replaced A3 by A4 sell 6 @ 90
+        sell A2 5 @ market stop 95              => accepted stop 95
+        replace A2 by A3 6 @ 90                 => replaced A2 by A3 sell 6 @ 90 stop 95
+        replace A3 by A4 6 @ 90 stop 96         => replaced A3 by A4 sell 6 @ 90 stop 96
         waiting AAPL                            => sell A4 6 at 96
-        replace A4 by A5 3 @ market trail 2     => told trail 2, replaced A4 by A5 sell 3 @ market
+        replace A4 by A5 3 @ market trail 2     => replaced A4 by A5 sell 3 @ market trail 2
         sell B2 1 @ 103                         => accepted, booked 1 @ 103
         buy B3 1 @ 103                          => accepted, trade B2 B3 1 @ 103
         waiting AAPL                            => sell A5 3 at 101
         sell B4 1 @ 102                         => accepted, booked 1 @ 102
         buy B5 1 @ 102                          => accepted, trade B4 B5 1 @ 102
-        replace A5 by A6 3 @ market             => told trail 2, replaced A5 by A6 sell 3 @ market
+        replace A5 by A6 3 @ market             => replaced A5 by A6 sell 3 @ market trail 2
         waiting AAPL                            => sell A6 3 at 100
         replace A6 by A7 3 @ 105 untold        => replaced A6 by A7 sell 3 @ 105, booked 3 @ 105
-        replace A7 by A8 3 @ 105 stop 90        => told stop 90, replaced A7 by A8 sell 3 @ 105
+        replace A7 by A8 3 @ 105 stop 90        => replaced A7 by A8 sell 3 @ 105 stop 90
         book AAPL                               => bid A1 8 @ 100
         ",
     );
@@ -222,12 +222,12 @@ fn waiting_orders_are_replaced() {
 fn conditions_act_when_it_comes_in() {
     check(
         "
-        sell A1 5 @ 99 ioc stop 100                 => told stop 100, accepted
-        sell A2 5 @ 98 post-only stop 100           => told stop 100, accepted
-        sell A3 5 @ 97 ioc minimum 3 stop 100       => told stop 100, accepted
-        sell A4 2 @ market fok stop 100             => told stop 100, accepted
-        sell A5 9 @ market-to-limit stop 100        => told stop 100, accepted
-        sell A6 9 @ 95 hidden stop 100              => told stop 100, accepted
+        sell A1 5 @ 99 ioc stop 100                 => accepted stop 100
+        sell A2 5 @ 98 post-only stop 100           => accepted stop 100
+        sell A3 5 @ 97 ioc minimum 3 stop 100       => accepted stop 100
+        sell A4 2 @ market fok stop 100             => accepted stop 100
+        sell A5 9 @ market-to-limit stop 100        => accepted stop 100
+        sell A6 9 @ 95 hidden stop 100              => accepted stop 100
         buy B1 8 @ 99                               => accepted, booked 8 @ 99
         sell C1 1 @ market                          => accepted, trade B1 C1 1 @ 99, triggered A1 at 100, trade B1 A1 5 @ 99, triggered A2 at 100, canceled A2 5 post-only, triggered A3 at 100, canceled A3 5 ioc, triggered A4 at 100, trade B1 A4 2 @ 99, triggered A5 at 100, canceled A5 9 ioc, triggered A6 at 100, booked 9 @ 95 hidden
         ",
@@ -241,10 +241,10 @@ fn waiting_orders_are_paid_for() {
     check_paid(
         "
         sell B1 4 @ 110                     => accepted, reserve Q 4 SHR, booked 4 @ 110
-        buy A1 3 @ market stop 95           => told stop 95, accepted
-        buy A2 1 @ market stop 95           => told stop 95, accepted
-        buy A3 1 @ 120 stop 130             => told stop 130, accepted, reserve P 120 USD
-        sell B2 2 @ market stop 80          => told stop 80, accepted, reserve Q 2 SHR
+        buy A1 3 @ market stop 95           => accepted stop 95
+        buy A2 1 @ market stop 95           => accepted stop 95
+        buy A3 1 @ 120 stop 130             => accepted stop 130, reserve P 120 USD
+        sell B2 2 @ market stop 80          => accepted stop 80, reserve Q 2 SHR
         buy A4 7 @ 95                       => accepted, reserve P 665 USD, booked 7 @ 95
         balance P USD                       => 215 and 785
         sell B3 1 @ 95                      => accepted, reserve Q 1 SHR, trade A4 B3 1 @ 95, settle P Q 95 USD, settle Q P 1 SHR, triggered A1 at 95, canceled A1 3 unpaid, triggered A2 at 95, reserve P 110 USD, trade B1 A2 1 @ 110, settle P Q 110 USD, settle Q P 1 SHR

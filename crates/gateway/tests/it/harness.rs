@@ -139,10 +139,11 @@ impl Venue {
             order_type: order.order_type,
             time_in_force: order.time_in_force,
             display: order.display,
-            quantity: order.quantity,
-            price: order.price,
+            quantity: order.quantity.lots(),
+            price: order.price.ticks(),
             attributes: order.attributes,
             conditions: order.conditions,
+            instructions: order.instructions,
         };
         let booked = Booked {
             order_id,

@@ -299,7 +299,7 @@ struct EventCount {
 }
 
 impl Sink for EventCount {
-    fn take(&mut self, output: &Output, _is_of_replace: bool) -> Result<(), AgentError> {
+    fn take(&mut self, output: &Output) -> Result<(), AgentError> {
         match output.event {
             Event::Traded(_) => self.trades += 1,
             _ => self.others += 1,

@@ -198,7 +198,7 @@ impl LedgerSink {
 
 impl Sink for LedgerSink {
     #[inline]
-    fn take(&mut self, output: &Output, _is_of_replace: bool) -> Result<(), AgentError> {
+    fn take(&mut self, output: &Output) -> Result<(), AgentError> {
         if let Event::Ledger(entry) = &output.event {
             self.book(entry).map_err(|what| {
                 format!("the ledger does not add up at input {}: {what}", output.cause.0)

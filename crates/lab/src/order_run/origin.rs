@@ -99,14 +99,14 @@ impl OriginRounding {
                 let terms = self.terms_of(order.instrument_id);
                 let account = account(order.key.session_id);
                 let (asset, held) = if order.side.is_buy() {
-                    (terms.quote, terms.cost(order.price, order.quantity))
+                    (terms.quote, terms.cost(order.price.price(), order.quantity.quantity()))
                 } else {
-                    (terms.base, terms.base(order.quantity))
+                    (terms.base, terms.base(order.quantity.quantity()))
                 };
                 let balance = self.own(account, asset);
                 lower(&mut balance.available, held)?;
                 balance.reserved += held;
-                let (order_id, limit) = (order.order_id, order.price);
+                let (order_id, limit) = (order.order_id, order.price.price());
                 self.incoming = Some(Incoming { order_id, limit });
             }
             Event::Booked(booked) if booked.side.is_buy() => {

@@ -4,8 +4,8 @@ use std::{collections::BTreeMap, fmt::Write as _, io::Write as _};
 
 use crate::order_file::{FileWriter, InstrumentTerms};
 use market::{
-    CancelReason, DeclineReason, Event, InstrumentId, MoneyEvent, Output, RejectReason, Rejected,
-    Traded,
+    CancelReason, CommandKind, DeclineReason, Event, InstrumentId, MoneyEvent, Output,
+    RejectReason, Rejected, Traded,
 };
 use ring::AgentError;
 use sha2::{Digest, Sha256};
@@ -120,10 +120,12 @@ impl ReporterSink {
         if names_symbol { "taker,maker,price,qty,symbol" } else { "taker,maker,price,qty" }
     }
 
-    fn rejected(&mut self, rejected: &Rejected, is_of_replace: bool) {
+    fn rejected(&mut self, rejected: &Rejected) {
         let counts = &mut self.counts;
-        let reasons =
-            if is_of_replace { &mut counts.replaces_rejected } else { &mut counts.rejected };
+        let reasons = match rejected.cause {
+            CommandKind::Replace => &mut counts.replaces_rejected,
+            _ => &mut counts.rejected,
+        };
         *reasons.entry(rejected.reason).or_default() += 1;
     }
 
@@ -177,16 +179,15 @@ impl Counts {
 }
 
 impl Sink for ReporterSink {
-    fn take(&mut self, output: &Output, is_of_replace: bool) -> Result<(), AgentError> {
+    fn take(&mut self, output: &Output) -> Result<(), AgentError> {
         match &output.event {
             Event::Accepted(_) => self.counts.accepted += 1,
-            Event::Rejected(rejected) => self.rejected(rejected, is_of_replace),
+            Event::Rejected(rejected) => self.rejected(rejected),
             Event::Replaced(_) => self.counts.replaced += 1,
             Event::Canceled(canceled) if canceled.reason == CancelReason::User => {
-                if is_of_replace {
-                    self.counts.replaces_canceled += 1;
-                } else {
-                    self.counts.canceled += 1;
+                match canceled.cause {
+                    CommandKind::Replace => self.counts.replaces_canceled += 1,
+                    _ => self.counts.canceled += 1,
                 }
             }
             Event::Modified(_) => self.counts.modified += 1,

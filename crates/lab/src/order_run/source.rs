@@ -112,22 +112,6 @@ pub enum Pace {
     },
 }
 
-/// What there is of a command that who reads its events must know.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Mark {
-    pub(super) sequence: u64,
-    pub(super) of: Marked,
-}
-
-/// See [`Mark`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Marked {
-    /// Its events must be known from those of cancels.
-    Replace,
-    /// What came of it is to be told to the source.
-    Move,
-}
-
 /// What became of a move: what has gone out, or nothing.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct MoveOutcome(pub(super) Option<MovedOut>);
@@ -135,7 +119,6 @@ pub(super) struct MoveOutcome(pub(super) Option<MovedOut>);
 /// The way to one shard.
 pub(super) struct Lane {
     submissions: Producer<Submission>,
-    marks: Producer<Mark>,
     /// Only where there are several shards.
     outcomes: Option<Consumer<MoveOutcome>>,
     /// How many commands it was given, which is the sequence of the last one.
@@ -146,15 +129,14 @@ pub(super) struct Lane {
 impl Lane {
     pub(super) fn new(
         submissions: Producer<Submission>,
-        marks: Producer<Mark>,
         outcomes: Option<Consumer<MoveOutcome>>,
         ending: Arc<Ending>,
     ) -> Self {
-        Self { submissions, marks, outcomes, submitted: 0, ending }
+        Self { submissions, outcomes, submitted: 0, ending }
     }
 
     fn room(&mut self) -> usize {
-        self.submissions.free().min(self.marks.free())
+        self.submissions.free()
     }
 
     /// Submits a command, the `number`-th of the run, for which there is room.
@@ -172,16 +154,6 @@ impl Lane {
         let mut done = 0;
         for (command, number) in commands.into_iter().zip(number..) {
             self.submitted += 1;
-            let marked = match command {
-                Command::Replace(_) => Some(Marked::Replace),
-                Command::Money(MoneyCommand::MoveOut(_)) => Some(Marked::Move),
-                _ => None,
-            };
-            if let Some(of) = marked {
-                let mark = Mark { sequence: self.submitted, of };
-                let published = self.marks.try_publish(mark);
-                assert!(published.is_ok(), "no more is taken than the ring has room for");
-            }
             let pushed = batch.push_with(|| submission(number, *command));
             assert!(pushed.is_some(), "no more is taken than the ring has room for");
             done += 1;

@@ -1,31 +1,25 @@
 //! Those who take what the engine says, and how a run comes to its end.
 
-use std::{
-    collections::VecDeque,
-    sync::{
-        Arc, Mutex,
-        atomic::{AtomicU64, Ordering},
-    },
+use std::sync::{
+    Arc, Mutex,
+    atomic::{AtomicU64, Ordering},
 };
 
-use market::{Event, MoneyEvent, Output};
+use market::{Event, LedgerKind, MoneyEvent, Output};
 use ring::{Agent, AgentError, Consumer, Cursor, Flow, Producer};
 
-use super::{
-    recover_lock,
-    source::{Mark, Marked, MoveOutcome},
-};
+use super::{recover_lock, source::MoveOutcome};
 
 /// How many events are taken in a turn.
 const TURN_LIMIT: usize = 4096;
 
 /// What is made of the events.
 pub trait Sink: Send + 'static {
-    /// The next event; `is_of_replace` if a replace caused it.
+    /// The next event.
     ///
     /// # Errors
     /// It cannot be written, or contradicts those before it.
-    fn take(&mut self, output: &Output, is_of_replace: bool) -> Result<(), AgentError>;
+    fn take(&mut self, output: &Output) -> Result<(), AgentError>;
 
     /// All that came of the inputs up to this one is taken.
     fn is_at(&mut self, sequence: u64, now_ns: u64) {
@@ -37,12 +31,8 @@ pub trait Sink: Send + 'static {
 pub(super) struct Taker<S> {
     name: &'static str,
     outputs: Consumer<Output>,
-    /// Only who asks for them has them.
-    marks: Option<Consumer<Mark>>,
-    /// Where what became of moves goes; only where there are several shards.
+    /// The results of moves between shards go here; `None` for one shard.
     outcomes: Option<Producer<MoveOutcome>>,
-    /// The marks of commands that may still have events to come.
-    pending: VecDeque<Mark>,
     sink: Arc<Mutex<S>>,
     ending: Arc<Ending>,
     /// Which of the takers of the ending it is.
@@ -54,14 +44,12 @@ impl<S: Sink> Taker<S> {
     pub(super) fn new(
         name: &'static str,
         outputs: Consumer<Output>,
-        marks: Option<Consumer<Mark>>,
         outcomes: Option<Producer<MoveOutcome>>,
         sink: Arc<Mutex<S>>,
         ending: Arc<Ending>,
         number: usize,
     ) -> Self {
-        let (pending, is_over) = (VecDeque::new(), false);
-        Self { name, outputs, marks, outcomes, pending, sink, ending, number, is_over }
+        Self { name, outputs, outcomes, sink, ending, number, is_over: false }
     }
 }
 
@@ -71,31 +59,20 @@ impl<S: Sink> Agent for Taker<S> {
     }
 
     fn do_work(&mut self, now_ns: u64) -> Result<usize, AgentError> {
-        // In this order: the events of what is applied now are in the ring already, and the mark
-        // of a command was there before its first event.
+        // Read first: the events of what is applied now are in the ring already.
         let settled = self.ending.settled();
         let durable = self.ending.durable.get();
-        let mut work = 0;
-        if let Some(marks) = &mut self.marks {
-            let pending = &mut self.pending;
-            work += marks.drain(usize::MAX, |mark, _| pending.push_back(*mark));
-        }
         let mut failed = None;
-        let Self { outputs, outcomes, pending, sink, .. } = self;
+        let Self { outputs, outcomes, sink, .. } = self;
         let mut sink = recover_lock(sink);
-        work += outputs.poll(TURN_LIMIT, |output, _| {
-            let cause = output.cause.0;
-            if cause > durable {
+        let mut work = outputs.poll(TURN_LIMIT, |output, _| {
+            if output.cause.0 > durable {
                 return Flow::Hold;
             }
-            while pending.front().is_some_and(|mark| mark.sequence < cause) {
-                pending.pop_front();
+            if let Some(outcomes) = outcomes {
+                send_outcome(outcomes, &output.event);
             }
-            let marked = pending.front().filter(|mark| mark.sequence == cause).map(|mark| mark.of);
-            if marked == Some(Marked::Move) {
-                tell_source(outcomes, &output.event);
-            }
-            match sink.take(output, marked == Some(Marked::Replace)) {
+            match sink.take(output) {
                 Ok(()) => Flow::Continue,
                 Err(error) => {
                     failed = Some(error);
@@ -113,9 +90,6 @@ impl<S: Sink> Agent for Taker<S> {
                 sink.is_at(settled, now_ns);
                 work += 1;
             }
-            while self.pending.front().is_some_and(|mark| mark.sequence <= settled) {
-                self.pending.pop_front();
-            }
             if !self.is_over && settled >= self.ending.last() {
                 self.is_over = true;
                 self.ending.one_is_over();
@@ -130,14 +104,17 @@ impl<S: Sink> Agent for Taker<S> {
     }
 }
 
-/// The source waits for what becomes of a move before it goes on, so there is room for it.
-fn tell_source(outcomes: &mut Option<Producer<MoveOutcome>>, event: &Event) {
+/// Sends the result of a move to the source, which waits for it before it goes on: so there is room.
+fn send_outcome(outcomes: &mut Producer<MoveOutcome>, event: &Event) {
     let outcome = match event {
         Event::Money(MoneyEvent::MovedOut(moved)) => MoveOutcome(Some(*moved)),
-        Event::Money(MoneyEvent::Declined(_)) => MoveOutcome(None),
+        Event::Money(MoneyEvent::Declined(declined))
+            if declined.movement == Some(LedgerKind::MoveOut) =>
+        {
+            MoveOutcome(None)
+        }
         _ => return,
     };
-    let outcomes = outcomes.as_mut().expect("only where there are several shards is one marked");
     let published = outcomes.try_publish(outcome);
     assert!(published.is_ok(), "one move is on its way at a time");
 }

@@ -117,7 +117,15 @@ impl Model {
         match done {
             Ok(told) => events.extend(told),
             Err(reason) => {
-                let declined = Declined { reason, account_id, asset_id };
+                let movement = match command {
+                    MoneyCommand::Deposit(_) => Some(LedgerKind::Deposit),
+                    MoneyCommand::Withdraw(_) => Some(LedgerKind::Withdrawal),
+                    MoneyCommand::Transfer(_) => Some(LedgerKind::Transfer),
+                    MoneyCommand::MoveOut(_) => Some(LedgerKind::MoveOut),
+                    MoneyCommand::MoveIn(_) => Some(LedgerKind::MoveIn),
+                    _ => None,
+                };
+                let declined = Declined { reason, movement, account_id, asset_id };
                 events.push(Event::Money(MoneyEvent::Declined(declined)));
             }
         }

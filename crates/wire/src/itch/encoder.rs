@@ -111,7 +111,6 @@ impl Encoder {
             Event::Booked(_)
             | Event::Restated(_)
             | Event::Replaced(_)
-            | Event::Instructed(_)
             | Event::Triggered(_)
             | Event::Released(_)
             | Event::SessionAdded(_)
@@ -483,8 +482,8 @@ fn order_replace(timestamp: Nanos48, replaced: &Replaced) -> OrderReplace {
         timestamp,
         original_order_reference_number: replaced.original_order_id.0.into(),
         new_order_reference_number: replaced.order_id.0.into(),
-        shares: shares(replaced.shown),
-        price: price(replaced.price),
+        shares: replaced.shown().0.into(),
+        price: replaced.price.0.into(),
     }
 }
 

@@ -1,14 +1,12 @@
 //! Our words in the bytes their owners get.
 
 use alloc::vec::Vec;
-use core::mem;
-
 use market::{
     Accepted, BreakReason, CancelReason, Canceled, ClientOrderId, CustomerType, EntrySwitched,
-    Event, Fill, Instructions, Instrument, InstrumentId, MassCanceled, Modified, OrderAttributes,
-    OrderKey, OrderType, Output, PastTrade, Phase, RejectReason, Rejected, Replaced, RestateReason,
-    Restated, SelfMatchPrevented, SessionId, Symbol, SystemEvent, TimeInForce, Timestamp,
-    TradeBroken, TradeCorrected, TradeId, Traded, VenueEvent,
+    Event, Fill, Firm, Instructions, Instrument, InstrumentId, MassCanceled, Modified, OrderKey,
+    OrderType, Output, PastTrade, Phase, RejectReason, Rejected, Replaced, RestateReason, Restated,
+    SelfMatchPrevented, SessionId, Symbol, SystemEvent, TimeInForce, Timestamp, TradeBroken,
+    TradeCorrected, TradeId, Traded, VenueEvent,
 };
 
 use super::{
@@ -33,13 +31,11 @@ pub enum Recipient {
 
 /// Turns outputs into messages, the same for the same outputs.
 ///
-/// It learns the instruments from the outputs, so it must see all of them from the first.
+/// All it keeps is the symbol of each instrument, which it learns from the outputs.
 #[derive(Clone, Debug, Default)]
 pub struct Encoder {
     /// Symbol of each instrument; the first is that of instrument 1.
     symbols: Vec<Symbol>,
-    /// What the order of the next message is told.
-    instructions: Instructions,
 }
 
 impl Encoder {
@@ -78,12 +74,10 @@ impl Encoder {
             | Event::Money(_) => {}
             Event::Venue(event) => venue(timestamp, event, emit),
             Event::InstrumentAdded(instrument) => self.learn(instrument),
-            Event::Instructed(instructed) => self.instructions = instructed.instructions,
             Event::Accepted(accepted) => {
                 let symbol = self.symbol(accepted.instrument_id);
-                let told = mem::take(&mut self.instructions);
-                let seconds = seconds_left(output.timestamp, &told);
-                let message = order_accepted(timestamp, accepted, &told, seconds, symbol);
+                let seconds = seconds_left(output.timestamp, &accepted.instructions);
+                let message = order_accepted(timestamp, accepted, seconds, symbol);
                 emit(owner(&accepted.key), &message);
             }
             Event::Rejected(rejected) => {
@@ -91,9 +85,8 @@ impl Encoder {
             }
             Event::Replaced(replaced) => {
                 let symbol = self.symbol(replaced.instrument_id);
-                let told = mem::take(&mut self.instructions);
-                let seconds = seconds_left(output.timestamp, &told);
-                let message = order_replaced(timestamp, replaced, &told, seconds, symbol);
+                let seconds = seconds_left(output.timestamp, &replaced.instructions);
+                let message = order_replaced(timestamp, replaced, seconds, symbol);
                 emit(owner(&replaced.key), &message);
             }
             Event::Traded(traded) => {
@@ -326,20 +319,19 @@ fn system_event(timestamp: Nanos64, event_code: u8) -> MessageBuffer {
 fn order_accepted(
     timestamp: Nanos64,
     accepted: &Accepted,
-    instructions: &Instructions,
     seconds_to_live: u32,
     symbol: Symbol,
 ) -> MessageBuffer {
-    let attributes = &accepted.attributes;
+    let Accepted { attributes, instructions, .. } = accepted;
     let (time_in_force, cross_type) = life(accepted.time_in_force);
     let mut message = MessageBuffer::with_appendage(&OrderAccepted {
         message_type: OrderAccepted::TYPE,
         timestamp,
         user_ref_num: accepted.key.user_ref_num.into(),
         side: accepted.side.code(),
-        quantity: quantity(accepted.quantity),
+        quantity: accepted.quantity.0.into(),
         symbol: *symbol.as_bytes(),
-        price: price(accepted.order_type, accepted.price),
+        price: price(accepted.order_type, accepted.price.price()),
         time_in_force,
         display: accepted.display.code(),
         order_reference_number: accepted.order_id.0.into(),
@@ -349,7 +341,7 @@ fn order_accepted(
         order_state: LIVE,
         cl_ord_id: *attributes.client_order_id.as_bytes(),
     });
-    firm_tag(&mut message, attributes);
+    firm_tag(&mut message, attributes.firm);
     minimum_tag(&mut message, &accepted.conditions);
     if attributes.customer_type != CustomerType::SessionDefault {
         message.tag(Tag::CustomerType, &[attributes.customer_type.code()]);
@@ -375,11 +367,10 @@ fn order_accepted(
 fn order_replaced(
     timestamp: Nanos64,
     replaced: &Replaced,
-    instructions: &Instructions,
     seconds_to_live: u32,
     symbol: Symbol,
 ) -> MessageBuffer {
-    let attributes = &replaced.attributes;
+    let instructions = &replaced.instructions;
     let (time_in_force, cross_type) = life(replaced.time_in_force);
     let mut message = MessageBuffer::with_appendage(&OrderReplaced {
         message_type: OrderReplaced::TYPE,
@@ -387,19 +378,19 @@ fn order_replaced(
         orig_user_ref_num: replaced.original_user_ref_num.into(),
         user_ref_num: replaced.key.user_ref_num.into(),
         side: replaced.side.code(),
-        quantity: quantity(replaced.leaves),
+        quantity: replaced.leaves.0.into(),
         symbol: *symbol.as_bytes(),
-        price: price(replaced.order_type, replaced.price),
+        price: price(replaced.order_type, replaced.price.price()),
         time_in_force,
         display: replaced.display.code(),
         order_reference_number: replaced.order_id.0.into(),
-        capacity: attributes.capacity.code(),
+        capacity: replaced.capacity.code(),
         inter_market_sweep_eligibility: NOT_ELIGIBLE,
         cross_type,
         order_state: LIVE,
-        cl_ord_id: *attributes.client_order_id.as_bytes(),
+        cl_ord_id: *replaced.client_order_id.as_bytes(),
     });
-    firm_tag(&mut message, attributes);
+    firm_tag(&mut message, replaced.firm);
     minimum_tag(&mut message, &replaced.conditions);
     shown_quantity_tag(&mut message, instructions);
     pricing_tag(&mut message, instructions);
@@ -447,9 +438,9 @@ fn order_restated(timestamp: Nanos64, restated: &Restated) -> MessageBuffer {
     message
 }
 
-fn firm_tag(message: &mut MessageBuffer, attributes: &OrderAttributes) {
-    if !attributes.firm.is_blank() {
-        message.tag(Tag::Firm, attributes.firm.as_bytes());
+fn firm_tag(message: &mut MessageBuffer, firm: Firm) {
+    if !firm.is_blank() {
+        message.tag(Tag::Firm, firm.as_bytes());
     }
 }
 

@@ -1,10 +1,10 @@
 //! What the feed shows.
 
 use market::{
-    Booked, CancelReason, Canceled, Capacity, ClientOrderId, Conditions, Display, Event, Firm,
-    InstrumentId, Lots, Modified, OrderAttributes, OrderId, OrderKey, OrderType, Price, Quantity,
-    RejectReason, Rejected, Replaced, RestateReason, Restated, SelfMatchPrevented,
-    SelfMatchPrevention, SessionId, Shown, Side, SystemEvent, TimeInForce, TradeId, Traded,
+    Booked, CancelReason, Canceled, Capacity, ClientOrderId, CommandKind, Conditions, Display,
+    Event, Firm, Instructions, InstrumentId, Lots, Modified, OrderId, OrderKey, OrderType, Price,
+    Quantity, RejectReason, Rejected, Replaced, RestateReason, Restated, SelfMatchPrevented,
+    SelfMatchPrevention, SessionId, Shown, Side, SystemEvent, Ticks, TimeInForce, TradeId, Traded,
 };
 use wire::{
     field::U48,
@@ -174,6 +174,7 @@ fn hidden_orders_are_not_on_the_feed() {
             booked: true,
             shown,
             reason: CancelReason::User,
+            cause: CommandKind::Cancel,
         }),
         Event::Modified(Modified {
             key: key(),
@@ -214,6 +215,7 @@ fn cancels_of_resting_orders_are_told() {
             booked,
             shown: shown(booked, quantity, leaves),
             reason: CancelReason::User,
+            cause: CommandKind::Cancel,
         })
     };
     let prevented = |quantity: u32, leaves: u32, booked| {
@@ -275,6 +277,7 @@ fn reserve_is_not_on_the_feed() {
             booked: true,
             shown: Shown { before: Lots(before), after: Lots(after) },
             reason: CancelReason::User,
+            cause: CommandKind::Cancel,
         })
     };
     assert!(encoded(canceled(10, 10)).is_empty());
@@ -319,14 +322,13 @@ fn replaces_are_told() {
             display: Display::Visible,
             in_place,
             original_displayed: true,
-            shown: Quantity(if in_place { 200 } else { 0 }),
-            leaves: Quantity(200),
-            price: Price(1_503_500),
-            attributes: OrderAttributes {
-                capacity: Capacity::Agency,
-                ..OrderAttributes::default()
-            },
+            leaves: Lots(200),
+            price: Ticks(1_503_500),
+            client_order_id: ClientOrderId::BLANK,
+            firm: Firm::BLANK,
+            capacity: Capacity::Agency,
             conditions: Conditions::NONE,
+            instructions: Instructions::NONE,
         })
     };
     let message = only(replaced(true));
@@ -345,6 +347,7 @@ fn answers_are_not_on_the_feed() {
     let rejected = Rejected {
         key: key(),
         reason: RejectReason::InvalidPrice,
+        cause: CommandKind::Enter,
         client_order_id: ClientOrderId::BLANK,
     };
     assert!(encoded(Event::Rejected(rejected)).is_empty());

@@ -1,12 +1,13 @@
 //! What an order's owner gets.
 
 use market::{
-    Accepted, AccountQueried, Booked, CancelReason, Canceled, Capacity, ClientOrderId, Conditions,
-    CustomerType, Display, EntrySwitched, Event, Fill, Firm, Instructed, Instructions, Instrument,
+    Accepted, AccountQueried, Booked, CancelReason, Canceled, Capacity, ClientOrderId, CommandKind,
+    Conditions, CustomerType, Display, EntrySwitched, Event, Fill, Firm, Instructions, Instrument,
     InstrumentId, Lots, MassCanceled, Modified, NANOS_PER_DAY, OrderAttributes, OrderId, OrderKey,
     OrderType, Output, Price, Pricing, Quantity, RejectReason, Rejected, Replaced, RestateReason,
     Restated, SelfMatchGroup, SelfMatchPrevented, SelfMatchPrevention, Sequence, SessionAdded,
-    SessionId, Shown, Side, Symbol, SystemEvent, Text, TimeInForce, Timestamp, TradeId, Traded,
+    SessionId, Shown, Side, Symbol, SystemEvent, Text, Ticks, TimeInForce, Timestamp, TradeId,
+    Traded,
 };
 use wire::{
     layout::Message as _,
@@ -77,14 +78,15 @@ fn accepted() -> Accepted {
         order_type: OrderType::Limit,
         time_in_force: TimeInForce::Day,
         display: Display::Visible,
-        quantity: Quantity(100),
-        price: Price(1_503_400),
+        quantity: Lots(100),
+        price: Ticks(1_503_400),
         attributes: OrderAttributes {
             client_order_id: ClientOrderId::new("CLORD1").unwrap(),
             capacity: Capacity::Agency,
             ..OrderAttributes::default()
         },
         conditions: Conditions::NONE,
+        instructions: Instructions::NONE,
     }
 }
 
@@ -123,17 +125,13 @@ fn replaced() -> Replaced {
         display,
         in_place: true,
         original_displayed: true,
-        shown: Quantity::ZERO,
-        leaves: Quantity(400),
+        leaves: Lots(400),
         price,
-        attributes: OrderAttributes {
-            firm: Firm::new("FIRM").unwrap(),
-            customer_type: CustomerType::Retail,
-            group_id: 7,
-            shares_located: true,
-            ..accepted().attributes
-        },
+        client_order_id: accepted().attributes.client_order_id,
+        firm: Firm::new("FIRM").unwrap(),
+        capacity: accepted().attributes.capacity,
         conditions: Conditions::NONE,
+        instructions: Instructions::NONE,
     }
 }
 
@@ -171,7 +169,7 @@ fn accepted_echoes_the_order() {
 /// A market order has no price of its own; the wire's price for it comes back.
 #[test]
 fn market_orders_are_echoed_as_such() {
-    let market = Accepted { order_type: OrderType::Market, price: Price::ZERO, ..accepted() };
+    let market = Accepted { order_type: OrderType::Market, price: Ticks::ZERO, ..accepted() };
     let fields = ouch::OrderAccepted { price: ouch::MARKET_PRICE.into(), ..accepted_fields() };
     gives(Event::Accepted(market), &MessageBuffer::with_appendage(&fields));
 }
@@ -252,6 +250,7 @@ fn optional_appendage_names_the_channel() {
             Event::Rejected(Rejected {
                 key: key(channel, 9),
                 reason: RejectReason::InvalidPrice,
+                cause: CommandKind::Enter,
                 client_order_id,
             }),
             &with_channel(MessageBuffer::new(&ouch::Rejected {
@@ -273,6 +272,7 @@ fn optional_appendage_names_the_channel() {
                     booked: true,
                     shown: Shown { before: Lots(100), after: Lots(40) },
                     reason: *reason,
+                    cause: CommandKind::Cancel,
                 }),
                 &with_channel(MessageBuffer::new(&ouch::OrderCanceled {
                     message_type: ouch::OrderCanceled::TYPE,
@@ -447,10 +447,8 @@ fn instructions_are_echoed() {
     let mut messages = Vec::new();
     for event in [
         Event::InstrumentAdded(instrument()),
-        Event::Instructed(Instructed { key: key(0, 1), instructions }),
-        Event::Accepted(Accepted { time_in_force, ..accepted() }),
-        Event::Instructed(Instructed { key: key(0, 2), instructions }),
-        Event::Replaced(Replaced { time_in_force, ..replaced() }),
+        Event::Accepted(Accepted { time_in_force, instructions, ..accepted() }),
+        Event::Replaced(Replaced { time_in_force, instructions, ..replaced() }),
         Event::Accepted(accepted()),
     ] {
         encoder.encode(&output(event), &mut |_, message| messages.push(message.to_vec()));
