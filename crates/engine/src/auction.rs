@@ -2,6 +2,7 @@
 //!
 //! Invariant: all trades of an uncrossing have one price.
 
+mod bands;
 pub(crate) mod phases;
 pub(crate) mod trading_status;
 pub(crate) mod uncross;

@@ -3,5 +3,7 @@
 //! Invariant: self-match prevention is decided before lots trade, and money moves with each trade.
 
 pub(crate) mod iceberg;
+pub(crate) mod incoming;
+pub(crate) mod live;
 pub(crate) mod self_match;
 pub(crate) mod settlement;

@@ -20,9 +20,9 @@ use crate::{
         ladder::{Ladder, NO_RANK},
         pool::{Pool, Slot},
     },
-    fill,
     operator::venue_commands::PhaseStep,
     order::{Order, Waits},
+    trading::settlement::fill,
 };
 
 /// An auction is looked at each time a second of the clock begins.

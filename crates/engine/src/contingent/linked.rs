@@ -17,13 +17,14 @@ use market::{
 };
 
 use crate::{
-    Engine, EntryTerms,
+    Engine,
     auction::phases,
     book::pool::Slot,
     contingent::{
         instructions::{List, Standing, StandingId, State},
         minimum_quantity::is_patient,
     },
+    intake::enter::EntryTerms,
     order::{Order, Waits},
 };
 

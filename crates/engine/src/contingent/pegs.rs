@@ -22,9 +22,10 @@ use market::{
 };
 
 use crate::{
-    Engine, EntryTerms,
+    Engine,
     book::Book,
     contingent::instructions::{List, Standing, StandingId, Standings, State},
+    intake::enter::EntryTerms,
     order::Order,
 };
 

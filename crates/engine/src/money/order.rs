@@ -7,9 +7,10 @@ use market::{
 
 use super::{Asked, terms::Terms};
 use crate::{
-    Engine, EntryTerms,
+    Engine,
     auction::phases,
     book::cross::Reach,
+    intake::enter::EntryTerms,
     order::{Order, OrderTerms, Waits},
     trading::self_match,
 };

@@ -6,7 +6,7 @@ use market::{
 };
 
 use crate::{
-    Emit, attribution,
+    Emit,
     book::{
         cross::{Match, Settle},
         pool::Slot,
@@ -17,7 +17,7 @@ use crate::{
     operator::trades::Trades,
     order::Order,
     state::hash::StateHash,
-    trading::{iceberg::Reserves, self_match},
+    trading::{iceberg::Reserves, live::attribution, self_match},
 };
 
 /// What the engine keeps beside the book while orders meet there.

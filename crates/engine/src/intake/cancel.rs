@@ -1,0 +1,167 @@
+//! Cancels and modifies: of one order, of many, of a part.
+//!
+//! Invariant: an order that loses lots releases at once what they were reserved for.
+
+use alloc::vec::Vec;
+use core::mem;
+
+use market::{
+    CancelOnDisconnect, CancelOrder, CancelReason, Canceled, Event, InstrumentId, MassCancel,
+    MassCanceled, Modified, ModifyOrder, OrderKey, Quantity, Shown,
+};
+
+use crate::{Engine, book::pool::Slot, intake::check, order::Order};
+
+impl Engine {
+    pub(crate) fn cancel(&mut self, cancel: &CancelOrder, emit: &mut dyn FnMut(Event)) {
+        let Some(slot) = self.find(cancel.key) else { return };
+        let quantity = self.pool[slot].order.excess(cancel.quantity);
+        if !quantity.is_zero() {
+            self.cancel_some(slot, quantity, CancelReason::User, emit);
+        }
+    }
+
+    #[inline(never)]
+    pub(crate) fn modify(&mut self, modify: &ModifyOrder, emit: &mut dyn FnMut(Event)) {
+        let Some(slot) = self.find(modify.key) else { return };
+        let before = self.pool[slot].order;
+        let quantity = before.excess(modify.quantity);
+        let changes = modify.side != before.side || !quantity.is_zero();
+        let may_become = check::side_change(before.side, modify.side)
+            && (modify.side == before.side || self.money.may_become(&before, modify.side));
+        if !changes || !may_become {
+            return;
+        }
+        let mut after = before;
+        after.side = modify.side;
+        after.reduce(quantity);
+        let shown = self.change(slot, after);
+        emit(Event::Modified(Modified {
+            key: after.key,
+            order_id: after.order_id,
+            instrument_id: after.instrument_id,
+            side: after.side,
+            quantity,
+            leaves: after.leaves(),
+            shown,
+        }));
+        self.release(&after, before.leaves(), after.leaves(), emit);
+    }
+
+    #[inline(never)]
+    pub(crate) fn mass_cancel(&mut self, mass: &MassCancel, emit: &mut dyn FnMut(Event)) {
+        if !self.consume(mass.key) {
+            return;
+        }
+        emit(Event::MassCanceled(MassCanceled {
+            key: mass.key,
+            firm: mass.firm,
+            symbol: mass.symbol,
+            side: mass.side,
+            group_id: mass.group_id,
+        }));
+        let mut found = mem::take(&mut self.found);
+        self.find_all(mass, &mut found);
+        for slot in found.drain(..) {
+            self.cancel_all(slot, CancelReason::User, emit);
+        }
+        self.found = found;
+    }
+
+    #[inline(never)]
+    pub(crate) fn cancel_on_disconnect(
+        &mut self,
+        cancel: &CancelOnDisconnect,
+        emit: &mut dyn FnMut(Event),
+    ) {
+        let Some(session) = self.sessions.get(cancel.session_id) else { return };
+        let mut found = mem::take(&mut self.found);
+        found.extend(session.iter_live().map(|(_, slot)| slot));
+        found.sort_unstable_by_key(|slot| self.pool[*slot].order.key);
+        for slot in found.drain(..) {
+            self.cancel_all(slot, CancelReason::Supervisory, emit);
+        }
+        self.found = found;
+    }
+
+    /// A live order by its owner's name for it.
+    #[inline]
+    pub(crate) fn find(&self, key: OrderKey) -> Option<Slot> {
+        self.sessions.get(key.session_id)?.find(key)
+    }
+
+    /// The live orders that a mass cancel means, by channel and number.
+    pub(crate) fn find_all(&self, mass: &MassCancel, found: &mut Vec<Slot>) {
+        let session = self.sessions.owner(mass.key);
+        let instrument_id = self.symbols.find(&mass.symbol).map(InstrumentId);
+        let means = |order: &Order| {
+            session.resolve(order.firm) == session.resolve(mass.firm)
+                && (mass.symbol.is_blank() || instrument_id == Some(order.instrument_id))
+                && mass.side.is_none_or(|side| side == order.side)
+                && mass.group_id.is_none_or(|group_id| group_id == order.group_id)
+        };
+        let live = session.iter_live().map(|(_, slot)| slot);
+        found.extend(live.filter(|slot| means(&self.pool[*slot].order)));
+        found.sort_unstable_by_key(|slot| self.pool[*slot].order.key);
+    }
+
+    /// Cancels all that is left of an order that does not rest.
+    pub(crate) fn cancel_at_once(
+        &mut self,
+        order: &Order,
+        reason: CancelReason,
+        emit: &mut dyn FnMut(Event),
+    ) {
+        emit(Event::Canceled(Canceled {
+            key: order.key,
+            order_id: order.order_id,
+            instrument_id: order.instrument_id,
+            quantity: order.leaves(),
+            leaves: Quantity::ZERO,
+            booked: false,
+            shown: Shown::NONE,
+            reason,
+            cause: self.cause,
+        }));
+        self.release(order, order.leaves(), Quantity::ZERO, emit);
+    }
+
+    /// Cancels all that is open of a resting order.
+    pub(crate) fn cancel_all(
+        &mut self,
+        slot: Slot,
+        reason: CancelReason,
+        emit: &mut dyn FnMut(Event),
+    ) {
+        self.cancel_some(slot, self.pool[slot].order.leaves(), reason, emit);
+    }
+
+    /// Cancels some of what is open of a resting order.
+    #[inline(never)]
+    pub(crate) fn cancel_some(
+        &mut self,
+        slot: Slot,
+        quantity: Quantity,
+        reason: CancelReason,
+        emit: &mut dyn FnMut(Event),
+    ) {
+        let booked = self.is_booked(slot);
+        let before = &self.pool[slot].order;
+        let mut order = *before;
+        order.reduce(quantity);
+        let shown = self.change(slot, order);
+        emit(Event::Canceled(Canceled {
+            key: order.key,
+            order_id: order.order_id,
+            instrument_id: order.instrument_id,
+            quantity,
+            leaves: order.leaves(),
+            booked,
+            shown,
+            reason,
+            cause: self.cause,
+        }));
+        let leaves = order.leaves();
+        self.release(&order, Quantity(leaves.0 + quantity.0), leaves, emit);
+    }
+}

@@ -1,0 +1,210 @@
+//! An incoming order trades as far as it goes and may; what is left rests, or is canceled.
+//!
+//! Invariant: an order is done, resting or canceled when this is over.
+
+use market::{
+    Booked, CancelReason, Event, Instructions, OrderType, Phase, PhaseCause, Price, Quantity,
+    TimeInForce,
+};
+
+use super::{self_match, settlement::Settlement};
+use crate::{
+    Emit, Engine,
+    auction::trading_status::Trading,
+    book::{cross::Reach, pool::Slot},
+    intake::enter::EntryTerms,
+    operator::venue_commands::PhaseStep,
+    order::{Order, Waits},
+};
+
+/// What became of an incoming order.
+pub(crate) struct CameIn {
+    /// Executed so far by its whole chain.
+    pub(crate) executed: Quantity,
+    /// Where it rests, if it does.
+    pub(crate) rested: Option<Slot>,
+}
+
+impl Engine {
+    /// Trades an order as far as it goes and may; what is left rests, or is canceled if it may not.
+    pub(crate) fn trade_and_rest(
+        &mut self,
+        mut order: Order,
+        terms: &EntryTerms,
+        emit: &mut dyn FnMut(Event),
+    ) -> CameIn {
+        let rested = self.trade_or_rest(&mut order, terms, emit);
+        CameIn { executed: order.executed(), rested }
+    }
+
+    /// As [`trade_and_rest`](Self::trade_and_rest); the slot in which it rests, if it does.
+    pub(crate) fn trade_or_rest(
+        &mut self,
+        order: &mut Order,
+        terms: &EntryTerms,
+        emit: &mut dyn FnMut(Event),
+    ) -> Option<Slot> {
+        let Trading { is_plain, phase, .. } = self.book_of(order).trading;
+        if !is_plain && phase.collects() || order.waits() != Waits::No {
+            return Some(self.rest_and_tell(order, &terms.instructions, emit));
+        }
+        let limit = match terms.order_type {
+            OrderType::Limit => Some(order.price()),
+            OrderType::Market | OrderType::MarketToLimit => None,
+        };
+        let crosses = self.book_of(order).would_cross(order.side, limit);
+        if crosses && order.post_only() {
+            self.cancel_at_once(order, CancelReason::PostOnly, emit);
+            return None;
+        }
+        let minimum = match order.time_in_force {
+            TimeInForce::FillOrKill => order.leaves(),
+            _ => terms.minimum_quantity.quantity(),
+        };
+        // Beyond a band nothing trades; `None` is nothing at all.
+        let within = if is_plain { Some(limit) } else { self.within_band(order, limit) };
+        let reaches = || within.is_some_and(|limit| self.reaches_minimum(order, limit, minimum));
+        if !minimum.is_zero() && !reaches() {
+            self.cancel_at_once(order, CancelReason::ImmediateOrCancel, emit);
+            return None;
+        }
+        let price_last = match within {
+            Some(limit) if crosses => self.trade(order, limit, emit),
+            _ => None,
+        };
+        if !is_plain {
+            self.keep_price_last(order, price_last);
+        }
+        if order.is_done() {
+            self.money.finish_market(order, &mut self.hash, emit);
+            return None;
+        }
+        let is_stopped =
+            within != Some(limit) && self.book_of(order).would_cross(order.side, limit);
+        if is_stopped && self.book_of(order).trading.pause_s == 0 {
+            self.cancel_at_once(order, CancelReason::Collar, emit);
+            return None;
+        }
+        if is_stopped {
+            let (to, cause) = (Phase::VolatilityAuction, PhaseCause::Band);
+            self.enter_phase(order.instrument_id, &PhaseStep::new(to, cause), emit);
+        }
+        // A pegged order has no price in an auction.
+        if is_stopped && terms.instructions.pricing.is_pegged() {
+            self.indicate(order.instrument_id, true, emit);
+            self.refresh_auctions();
+            return None;
+        }
+        let limit = match terms.order_type {
+            OrderType::MarketToLimit => price_last,
+            _ => limit,
+        };
+        let rested = if let Some(limit) = limit
+            && order.time_in_force.may_rest()
+        {
+            if order.price() != limit {
+                order.set_price(limit);
+                self.money.rest_market(order, &mut self.hash, emit);
+            }
+            Some(self.rest_and_tell(order, &terms.instructions, emit))
+        } else {
+            self.cancel_at_once(order, CancelReason::ImmediateOrCancel, emit);
+            None
+        };
+        if is_stopped {
+            self.indicate(order.instrument_id, true, emit);
+            self.refresh_auctions();
+        }
+        rested
+    }
+
+    /// An order rests from now on; where.
+    #[inline]
+    pub(crate) fn rest_and_tell(
+        &mut self,
+        order: &mut Order,
+        instructions: &Instructions,
+        emit: &mut dyn FnMut(Event),
+    ) -> Slot {
+        let (slot, shown) = self.add(order, instructions);
+        emit(Event::Booked(Booked {
+            order_id: order.order_id,
+            instrument_id: order.instrument_id,
+            side: order.side,
+            price: order.price(),
+            leaves: order.leaves(),
+            shown,
+            attribution: self.attribution(order),
+        }));
+        slot
+    }
+
+    /// Would an incoming order trade at least its minimum at once?
+    #[inline(never)]
+    pub(crate) fn reaches_minimum(
+        &self,
+        order: &Order,
+        limit: Option<Price>,
+        minimum: Quantity,
+    ) -> bool {
+        let prevention = self_match::meant(&self.sessions, order);
+        self.book_of(order).would_trade(
+            &self.pool,
+            order,
+            Reach::all(limit),
+            minimum,
+            |maker| {
+                let is_own = self_match::is_own(&self.sessions, prevention, order, maker);
+                is_own.then_some(prevention)
+            },
+            |slot| self.reserves.get(slot).shown.quantity(),
+        )
+    }
+
+    /// Trades an order as far as it goes; the price of its last trade, if it had one.
+    #[inline(never)]
+    pub(crate) fn trade(
+        &mut self,
+        order: &mut Order,
+        limit: Option<Price>,
+        emit: &mut (impl Emit + ?Sized),
+    ) -> Option<Price> {
+        let Self {
+            sessions,
+            books,
+            pool,
+            reserves,
+            standings,
+            money,
+            order_id_last,
+            trade_id_last,
+            trades,
+            hash,
+            ..
+        } = self;
+        let book = &mut books[usize::from(order.instrument_id.0) - 1];
+        let prevention = self_match::meant(sessions, order);
+        let mut settlement = Settlement {
+            prevention,
+            sessions,
+            reserves,
+            standings,
+            money,
+            order_id_last,
+            trade_id_last,
+            trades,
+            hash,
+            emit,
+            price_first: Price::ZERO,
+            price_last: Price::ZERO,
+        };
+        book.cross(pool, order, limit, &mut settlement);
+        let (first, last) = (settlement.price_first, settlement.price_last);
+        self.touch(order.instrument_id);
+        let has_traded = last != Price::ZERO;
+        if has_traded {
+            self.note_trades(order.instrument_id, first, last);
+        }
+        has_traded.then_some(last)
+    }
+}
