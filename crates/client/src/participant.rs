@@ -185,16 +185,18 @@ const COLLECT_PAUSE: Duration = Duration::from_micros(200);
 /// How long they may take in all, in nanoseconds.
 const COLLECT_NS_MAX: u64 = 120_000_000_000;
 
-/// Logs in and reads the session's sequenced messages from number `from_sequence` on, until none
-/// came for `until_quiet_ns` or the session ended; then logs out. Waits, at most two minutes.
+/// Logs in and reads the session's sequenced messages from number `from_sequence` on, until there are
+/// `count_min` of them and none came for `until_quiet_ns`, or the session ended; then logs out. Waits
+/// at most two minutes.
 ///
 /// # Errors
-/// [`ClientError::Rejected`], [`ClientError::NoAnswer`] if it never became quiet, or whatever
-/// else ended the connection.
+/// [`ClientError::Rejected`], [`ClientError::NoAnswer`] after two minutes, or whatever else ended the
+/// connection.
 pub fn collect(
     address: SocketAddr,
     login: LoginRequest,
     from_sequence: u64,
+    count_min: usize,
     until_quiet_ns: u64,
     clock: &dyn Clock,
 ) -> Result<Vec<Vec<u8>>, ClientError> {
@@ -212,7 +214,8 @@ pub fn collect(
             ClientState::Connecting => heard_ns = now_ns,
             ClientState::LoggedIn { .. } if delivered > 0 => heard_ns = now_ns,
             ClientState::LoggedIn { .. } => {
-                if now_ns.saturating_sub(heard_ns) >= until_quiet_ns {
+                let is_quiet = now_ns.saturating_sub(heard_ns) >= until_quiet_ns;
+                if is_quiet && messages.len() >= count_min {
                     say_goodbye(&mut client, clock)?;
                     return Ok(messages);
                 }
@@ -222,9 +225,9 @@ pub fn collect(
     }
 }
 
-/// Reads the replies of a UDP session from number `from_sequence` on, until none came for
-/// `until_quiet_ns` or the session ended; `local` is the address that names it. Waits, at most two
-/// minutes.
+/// Reads the replies of a UDP session from number `from_sequence` on, until there are `count_min` of
+/// them and none came for `until_quiet_ns`, or the session ended; `local` is the address that names it.
+/// Waits at most two minutes.
 ///
 /// With the name of the reply stream it asks for them; without, it waits for the venue to send
 /// something, if only a heartbeat.
@@ -237,6 +240,7 @@ pub fn collect_udp(
     server: SocketAddr,
     session: Option<moldudp64::Session>,
     from_sequence: u64,
+    count_min: usize,
     until_quiet_ns: u64,
     clock: &dyn Clock,
 ) -> Result<Vec<Vec<u8>>, ClientError> {
@@ -254,7 +258,7 @@ pub fn collect_udp(
         if delivered > 0 {
             heard_ns = now_ns;
             asked_ns = None;
-        } else if now_ns.saturating_sub(heard_ns) >= until_quiet_ns {
+        } else if messages.len() >= count_min && now_ns.saturating_sub(heard_ns) >= until_quiet_ns {
             let was_answered = client.report().datagrams_received > 0;
             return if was_answered { Ok(messages) } else { Err(ClientError::NoAnswer) };
         }

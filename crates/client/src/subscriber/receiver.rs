@@ -477,7 +477,8 @@ mod tests {
     }
 
     fn wait_for_one(receiver: &mut FeedReceiver) -> usize {
-        for _ in 0..2_000 {
+        // A minute or more: what fails is truly lost.
+        for _ in 0..60_000 {
             let delivered = receiver.poll(0, &mut |_, _| {}).unwrap();
             if delivered > 0 {
                 return delivered;

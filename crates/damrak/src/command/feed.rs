@@ -47,6 +47,9 @@ pub struct Arguments {
     /// Stop after this long, like 10s.
     #[arg(long = "for", value_name = "TIME")]
     duration: Option<Span>,
+    /// Stop once a packet came and no message that is known to exist is missing.
+    #[arg(long)]
+    until_caught_up: bool,
     /// Write every message to this file: length in two bytes, then the message (BinaryFILE).
     #[arg(long, value_name = "FILE")]
     record: Option<PathBuf>,
@@ -135,6 +138,10 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
         if !arguments.json && clock.since_start() >= told + Duration::from_secs(1) {
             told = clock.since_start();
             print_line(&progress(&receiver, &book))?;
+        }
+        let report = receiver.report();
+        if arguments.until_caught_up && report.datagrams > 0 && report.missing == 0 {
+            break;
         }
         if delivered == 0 {
             thread::sleep(PAUSE);

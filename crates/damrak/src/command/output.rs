@@ -8,6 +8,17 @@ pub use venue::ledger::shown::price;
 
 use venue::failure::Failure;
 
+/// A number of things, as `1 kill` or `2 413 kills`.
+#[must_use]
+pub fn counted(count: u64, thing: &str) -> String {
+    let plural = match thing {
+        _ if count == 1 => "",
+        _ if thing.ends_with("sh") => "es",
+        _ => "s",
+    };
+    format!("{} {thing}{plural}", grouped(count))
+}
+
 /// Prints one JSON object on a line of its own.
 ///
 /// # Errors

@@ -3,14 +3,13 @@
 use std::{
     io::{Read, Write},
     net::{SocketAddr, TcpStream},
-    thread,
-    time::Duration,
 };
 
 use market::Side;
 use serde_json::{Value, json};
 use venue::{Running, clock::SystemClock};
 
+use crate::patience::wait_for;
 use crate::whole_venue::{Participant, config, limit};
 
 const MONEY: &str = "
@@ -69,15 +68,14 @@ fn rows(running: &Running, target: &str) -> Vec<Value> {
 
 /// Waits until the ledger is as far as the journal.
 fn settle(running: &mut Running) {
-    for _ in 0..5_000 {
+    let look = |running: &mut Running| {
         let last = running.status()["sequence"].as_u64().unwrap();
         let (_, status) = ask(running, "/status");
-        if status["ledger"]["behind"] == 0 && status["durable"].as_u64().unwrap() >= last {
-            return;
-        }
-        thread::sleep(Duration::from_millis(2));
-    }
-    panic!("the ledger does not catch up: {}", running.status());
+        let is_there =
+            status["ledger"]["behind"] == 0 && status["durable"].as_u64().unwrap() >= last;
+        is_there.then_some(())
+    };
+    wait_for("the ledger", running, look, |running| running.status().to_string());
 }
 
 /// Accounts get what the configuration gives them, pay for what they trade, and can be asked for all of

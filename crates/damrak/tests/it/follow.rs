@@ -5,8 +5,6 @@ use std::{
     io::Write,
     path::Path,
     process::{Command, Output, Stdio},
-    thread,
-    time::Duration,
 };
 
 use client::participant::{self, TcpClient};
@@ -14,6 +12,8 @@ use market::{Price, Quantity, Side, Symbol, TimeInForce};
 use serde_json::Value;
 use venue::{clock::SystemClock, config::Config};
 use wire::soupbintcp::{LoginRequest, Timers};
+
+use crate::patience::wait_for;
 
 fn damrak(arguments: &[&str], input: &str) -> Output {
     let mut child = Command::new(env!("CARGO_BIN_EXE_damrak"))
@@ -36,7 +36,7 @@ fn json(output: &Output) -> Vec<Value> {
 fn config(folder: &Path, more: &str) -> Config {
     let text = format!(
         "[journal]\ndirectory = {:?}\n{more}\
-         [order_entry]\naddress = \"127.0.0.1:0\"\n\
+         [order_entry]\naddress = \"127.0.0.1:0\"\nreceive_timeout = \"1000s\"\n\
          [order_entry_udp]\naddress = \"127.0.0.1:0\"\n\
          [market_data]\ngroup = \"127.0.0.1:0\"\nre_request = \"127.0.0.1:0\"\n",
         folder.join("journal")
@@ -59,7 +59,7 @@ fn trade(
     let mut client = TcpClient::connect(address, login, Timers::default(), clock.now_ns()).unwrap();
     let mut heard = Vec::new();
     let mut entered = orders.clone();
-    for _ in 0..10_000 {
+    let look = |heard: &mut Vec<Vec<u8>>| {
         client.poll(clock.now_ns(), &mut |_, message| heard.push(message.to_vec())).unwrap();
         if client.is_logged_in()
             && let Some(number) = entered.next()
@@ -77,12 +77,10 @@ fn trade(
             client.send(&order, clock.now_ns()).unwrap();
             client.flush().unwrap();
         }
-        if entered.is_empty() && heard.len() >= hear {
-            return heard;
-        }
-        thread::sleep(Duration::from_millis(1));
-    }
-    panic!("waited too long; heard {} of {hear}", heard.len());
+        (entered.is_empty() && heard.len() >= hear).then_some(())
+    };
+    wait_for("messages", &mut heard, look, |heard| format!("{} of {hear}", heard.len()));
+    heard
 }
 
 /// A venue makes snapshots while it runs, starts from the newest, gives every stream again byte for
@@ -141,17 +139,15 @@ fn a_venue_starts_from_its_snapshot() {
 
 /// Waits until the core has so many live orders, and the newest snapshot is of nearly all of it.
 fn settle(mut running: venue::Running, live_orders: u64) -> venue::Running {
-    for _ in 0..10_000 {
+    let look = |running: &mut venue::Running| {
         let status = running.status();
         let number = |value: &Value| value.as_u64().unwrap();
         let behind =
             number(&status["sequence"]).saturating_sub(number(&status["snapshots"]["sequence"]));
-        if number(&status["live_orders"]) == live_orders && behind < 10 {
-            return running;
-        }
-        thread::sleep(Duration::from_millis(1));
-    }
-    panic!("no snapshot was made: {}", running.status());
+        (number(&status["live_orders"]) == live_orders && behind < 10).then_some(())
+    };
+    wait_for("a snapshot", &mut running, look, |running| running.status().to_string());
+    running
 }
 
 /// Snapshots are made offline, at any sequence; a damaged one is told, and passed over.

@@ -6,6 +6,7 @@ mod full_disk;
 mod layouts;
 mod ledger;
 mod order_run;
+mod patience;
 mod program;
 mod recovery;
 mod snapshots;

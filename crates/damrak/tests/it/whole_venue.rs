@@ -1,6 +1,6 @@
 //! A whole venue in this process, on real sockets and files, with real clients.
 
-use std::{net::SocketAddr, path::Path, thread, time::Duration};
+use std::{net::SocketAddr, path::Path};
 
 use client::participant::{self, ClientState, TcpClient};
 use market::{Price, Quantity, Side, Symbol, TimeInForce};
@@ -10,10 +10,12 @@ use wire::{
     soupbintcp::{LoginRejectReason, LoginRequest, Timers},
 };
 
+use crate::patience::wait_for;
+
 pub(crate) fn config(folder: &Path, more: &str) -> Config {
     let text = format!(
         "[journal]\ndirectory = {:?}\n\
-         [order_entry]\naddress = \"127.0.0.1:0\"\n\
+         [order_entry]\naddress = \"127.0.0.1:0\"\nreceive_timeout = \"1000s\"\n\
          [order_entry_udp]\naddress = \"127.0.0.1:0\"\n\
          [market_data]\ngroup = \"127.0.0.1:0\"\nre_request = \"127.0.0.1:0\"\n{more}",
         folder.join("journal")
@@ -57,14 +59,11 @@ impl Participant {
     }
 
     fn until(&mut self, mut done: impl FnMut(&Self) -> bool) {
-        for _ in 0..5_000 {
-            self.turn();
-            if done(self) {
-                return;
-            }
-            thread::sleep(Duration::from_millis(1));
-        }
-        panic!("waited too long; heard {:?}", self.types());
+        let look = |participant: &mut Self| {
+            participant.turn();
+            done(participant).then_some(())
+        };
+        wait_for("messages", self, look, |participant| participant.types());
     }
 
     /// Waits until so many messages in all have been heard.

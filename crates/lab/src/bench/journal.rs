@@ -119,29 +119,18 @@ pub fn measure(
 }
 
 /// What was measured of both, turn by turn.
+#[derive(Default)]
 struct Turns {
     bare: Measured,
     writer: Measured,
     commits: Latency,
 }
 
-impl Default for Turns {
-    fn default() -> Self {
-        let (bare, writer) = (Measured::default(), Measured::default());
-        Self { bare, writer, commits: Latency::new() }
-    }
-}
-
+#[derive(Default)]
 struct Measured {
     latency: Latency,
     batches: u64,
     ns: u64,
-}
-
-impl Default for Measured {
-    fn default() -> Self {
-        Self { latency: Latency::new(), batches: 0, ns: 0 }
-    }
 }
 
 impl Measured {

@@ -26,41 +26,29 @@ use wire::{
 use client::subscriber::RECEIVE_BUFFER_BYTES;
 use ring::Clock;
 
-/// Time that passes while a thread sleeps: near enough to the real one, without reading it.
-pub(super) struct SleepingClock {
-    now_ns: Arc<AtomicU64>,
-    stop: Arc<AtomicBool>,
-    thread: Option<JoinHandle<()>>,
+/// How far time goes on at a turn of the venue.
+const TICK_NS: u64 = 100_000;
+
+/// Of the turns before which nobody read the clock, one in so many lets time pass as well.
+const UNREAD_TURNS: u32 = 20;
+
+/// Time that goes on with the turns of the venue, and as a rule only where somebody has read it since:
+/// neither side is silent for long only because the machine gave it no core.
+pub(super) struct TurnClock {
+    now_ns: AtomicU64,
+    is_read: AtomicBool,
 }
 
-impl SleepingClock {
+impl TurnClock {
     pub(super) fn new() -> Self {
-        const TICK_NS: u64 = 50_000;
-        let now_ns = Arc::new(AtomicU64::new(1_700_000_000_000_000_000));
-        let stop = Arc::new(AtomicBool::new(false));
-        let thread = thread::spawn({
-            let (now_ns, stop) = (Arc::clone(&now_ns), Arc::clone(&stop));
-            move || {
-                while !stop.load(Ordering::Relaxed) {
-                    thread::sleep(Duration::from_nanos(TICK_NS));
-                    now_ns.fetch_add(2 * TICK_NS, Ordering::Relaxed);
-                }
-            }
-        });
-        Self { now_ns, stop, thread: Some(thread) }
+        Self { now_ns: AtomicU64::new(1_700_000_000_000_000_000), is_read: AtomicBool::new(false) }
     }
 }
 
-impl Clock for SleepingClock {
+impl Clock for TurnClock {
     fn now_ns(&self) -> u64 {
+        self.is_read.store(true, Ordering::Relaxed);
         self.now_ns.load(Ordering::Relaxed)
-    }
-}
-
-impl Drop for SleepingClock {
-    fn drop(&mut self) {
-        self.stop.store(true, Ordering::Relaxed);
-        self.thread.take().expect("dropped once").join().expect("the ticker does not panic");
     }
 }
 
@@ -88,7 +76,7 @@ pub(super) struct FakeVenue {
 }
 
 impl FakeVenue {
-    pub(super) fn start(faults: Faults, clock: Arc<dyn Clock>) -> Self {
+    pub(super) fn start(faults: Faults, clock: Arc<TurnClock>) -> Self {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
         listener.set_nonblocking(true).unwrap();
         let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
@@ -112,8 +100,16 @@ impl FakeVenue {
                     datagrams_received: 0,
                     heartbeat_ns: 0,
                 };
+                let mut unread_turns = 0;
                 while !stop.load(Ordering::Relaxed) {
-                    if !venue.turn(clock.now_ns()) {
+                    let worked = venue.turn(clock.now_ns.load(Ordering::Relaxed));
+                    unread_turns += 1;
+                    if clock.is_read.swap(false, Ordering::Relaxed) || unread_turns >= UNREAD_TURNS
+                    {
+                        clock.now_ns.fetch_add(TICK_NS, Ordering::Relaxed);
+                        unread_turns = 0;
+                    }
+                    if !worked {
                         thread::sleep(Duration::from_micros(50));
                     }
                 }

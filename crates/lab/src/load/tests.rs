@@ -6,7 +6,7 @@ use std::{
 use market::Text;
 
 use super::{
-    fake_venue::{FakeVenue, Faults, SleepingClock},
+    fake_venue::{FakeVenue, Faults, TurnClock},
     *,
 };
 use client::participant;
@@ -40,13 +40,13 @@ fn options(sessions: Vec<LoadSession>) -> LoadOptions {
     options
 }
 
-fn start(faults: Faults) -> (Arc<SleepingClock>, FakeVenue) {
-    let clock = Arc::new(SleepingClock::new());
-    let venue = FakeVenue::start(faults, Arc::<SleepingClock>::clone(&clock));
+fn start(faults: Faults) -> (Arc<TurnClock>, FakeVenue) {
+    let clock = Arc::new(TurnClock::new());
+    let venue = FakeVenue::start(faults, Arc::clone(&clock));
     (clock, venue)
 }
 
-fn run_quietly(options: &LoadOptions, clock: &SleepingClock) -> Result<LoadReport, LoadError> {
+fn run_quietly(options: &LoadOptions, clock: &TurnClock) -> Result<LoadReport, LoadError> {
     run(options, clock, &AtomicBool::new(false), &mut |_| {})
 }
 
@@ -193,13 +193,31 @@ fn observed_messages_can_be_collected_again() {
     let report = run_quietly(&options, &clock).unwrap();
     assert!(report.failures.is_empty(), "{report}");
     let seen = seen.lock().unwrap();
-    let tcp = participant::collect(venue.tcp, login("TCP1"), 1, 100 * MILLIS, &*clock).unwrap();
+    let tcp =
+        participant::collect(venue.tcp, login("TCP1"), 1, seen[0].len(), 100 * MILLIS, &*clock)
+            .unwrap();
     assert_eq!(tcp, seen[0]);
     let session = Some(*b"0000000001");
-    let udp =
-        participant::collect_udp(local, venue.udp, session, 1, 500 * MILLIS, &*clock).unwrap();
+    let udp = participant::collect_udp(
+        local,
+        venue.udp,
+        session,
+        1,
+        seen[1].len(),
+        500 * MILLIS,
+        &*clock,
+    )
+    .unwrap();
     assert_eq!(udp, seen[1]);
-    let later = participant::collect(venue.tcp, login("TCP1"), 101, 100 * MILLIS, &*clock).unwrap();
+    let later = participant::collect(
+        venue.tcp,
+        login("TCP1"),
+        101,
+        seen[0].len() - 100,
+        100 * MILLIS,
+        &*clock,
+    )
+    .unwrap();
     assert_eq!(later, seen[0][100..]);
 }
 

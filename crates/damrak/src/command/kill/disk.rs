@@ -1,3 +1,5 @@
+//! A disk whose power can be cut, for `kill --power-cuts`.
+
 use std::{
     fs,
     path::{Path, PathBuf},
@@ -92,8 +94,8 @@ fn release(place: &Path) {
 }
 
 fn unable(what: &str, error: &dyn std::fmt::Display) -> Failure {
-    Failure::environment(format!("no disk whose power can be cut: {what}: {error}"))
-        .hint("it takes root, loop devices and mkfs.ext4; without --power-cuts none of them")
+    Failure::environment(format!("cannot set up the disk for --power-cuts: {what}: {error}"))
+        .hint("it needs root, loop devices and mkfs.ext4; leave out --power-cuts to do without")
 }
 
 fn called(command: &mut Command) -> Result<(), Failure> {
@@ -108,5 +110,5 @@ fn called(command: &mut Command) -> Result<(), Failure> {
         return Ok(());
     }
     let said = String::from_utf8_lossy(&output.stderr);
-    Err(unable(&program, &said.trim().lines().next().unwrap_or("failed without a word")))
+    Err(unable(&program, &said.trim().lines().next().unwrap_or("it failed without a message")))
 }

@@ -1,5 +1,10 @@
+//! A venue in a process of its own: `damrak serve`, started by this program, which is `damrak`.
+//!
+//! Invariant: the process never outlives the value.
+
 use std::{
     io::{BufRead, BufReader},
+    net::SocketAddr,
     path::Path,
     process::{Child, Command, Stdio},
     sync::{Arc, Condvar, Mutex, MutexGuard},
@@ -12,34 +17,38 @@ use serde_json::Value;
 use venue::failure::Failure;
 
 /// How long a venue may take from its start to its first line; a long journal takes a while.
-const START_TIMEOUT: Duration = Duration::from_secs(60);
+const START_TIMEOUT: Duration = Duration::from_secs(600);
 
-/// A venue in a process of its own, and what it has printed.
-pub struct Venue {
+/// A running `damrak serve`, and what it has printed.
+#[derive(Debug)]
+pub struct VenueProcess {
     child: Mutex<Child>,
     printed: Arc<Printed>,
     reader: Mutex<Option<JoinHandle<()>>>,
-    /// Its first line.
+    /// Its first line: addresses, and what it has recovered.
     pub started: Value,
 }
 
-#[derive(Default)]
+#[derive(Debug, Default)]
 struct Printed {
     lines: Mutex<Lines>,
     changed: Condvar,
 }
 
-#[derive(Default)]
+#[derive(Debug, Default)]
 struct Lines {
     started: Option<Value>,
     status: Option<Value>,
-    /// Every state hash it told, with its sequence.
-    state_hashes: Vec<(u64, String)>,
+    /// Every state hash it printed.
+    state_hashes: StateHashes,
     ended: bool,
 }
 
-impl Venue {
-    /// Starts `damrak serve` and waits until it says that it serves. Its stderr goes to `log`.
+/// State hashes in hexadecimal, each with its sequence.
+pub type StateHashes = Vec<(u64, String)>;
+
+impl VenueProcess {
+    /// Starts `damrak serve` and waits until it is ready. Its stderr is appended to `log`.
     ///
     /// # Errors
     /// It does not start.
@@ -70,44 +79,54 @@ impl Venue {
                 printed.end();
             })
         };
-        let mut venue = Self {
+        let mut process = Self {
             child: Mutex::new(child),
             printed,
             reader: Mutex::new(Some(reader)),
             started: Value::Null,
         };
-        match venue.printed.wait_for_start() {
+        match process.printed.wait_for_start() {
             Some(started) => {
-                venue.started = started;
-                Ok(venue)
+                process.started = started;
+                Ok(process)
             }
             None => Err(failed(format!("it ended or was silent; see {}", log.display()))),
         }
     }
 
-    /// The newest figures it has told, if any.
+    /// The newest status line it has printed, if any.
+    #[must_use]
     pub fn status(&self) -> Option<Value> {
         self.printed.lines.lock().expect("the reader does not panic").status.clone()
     }
 
-    /// Kills it with SIGKILL, and gives every state hash it has told, with its sequence.
+    /// The address that it printed under this name, for example `order_entry`.
+    ///
+    /// # Errors
+    /// It printed none.
+    pub fn address(&self, name: &str) -> Result<SocketAddr, Failure> {
+        self.started["addresses"][name]
+            .as_str()
+            .and_then(|text| text.parse().ok())
+            .ok_or_else(|| Failure::runtime(format!("the venue printed no address {name}")))
+    }
+
+    /// Kills it with SIGKILL, and gives every state hash that it has printed.
     ///
     /// # Errors
     /// It cannot be killed, or had ended by itself.
-    pub fn kill(&self) -> Result<Vec<(u64, String)>, Failure> {
+    pub fn kill(&self) -> Result<StateHashes, Failure> {
         if let Ok(Some(status)) = self.child().try_wait() {
             return Err(Failure::runtime(format!("the venue ended by itself: {status}")));
         }
-        self.end_by(|child| child.kill())?;
-        let mut lines = self.printed.lines.lock().expect("the reader does not panic");
-        Ok(std::mem::take(&mut lines.state_hashes))
+        self.kill_if_it_runs()
     }
 
-    /// As [`kill`](Self::kill), but it may have ended by itself, since what it needs was taken away.
+    /// As [`kill`](Self::kill), but it may have ended by itself: its disk was taken away.
     ///
     /// # Errors
     /// It cannot be killed.
-    pub fn kill_if_it_runs(&self) -> Result<Vec<(u64, String)>, Failure> {
+    pub fn kill_if_it_runs(&self) -> Result<StateHashes, Failure> {
         self.end_by(|child| match child.try_wait()? {
             Some(_) => Ok(()),
             None => child.kill(),
@@ -152,7 +171,7 @@ impl Venue {
     }
 }
 
-impl Drop for Venue {
+impl Drop for VenueProcess {
     fn drop(&mut self) {
         // It may have ended long ago; there is nothing to do about a failure here.
         let mut child = self.child();

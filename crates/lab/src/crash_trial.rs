@@ -1,0 +1,350 @@
+//! Crash trials: a venue is killed under load, and what its participants received is compared with what
+//! its journal says. The parts that `damrak demo` and `damrak kill` share.
+//!
+//! Start at [`trade_until_killed`], then [`replay`].
+//!
+//! Invariant: the comparison knows nothing of the venue that was killed but its journal.
+
+mod process;
+
+use std::{
+    collections::BTreeMap,
+    fs,
+    net::SocketAddr,
+    path::Path,
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicBool, Ordering},
+    },
+    thread,
+    time::Duration,
+};
+
+use market::{Price, Symbol};
+use proof::audit::{self, Derived, Digest};
+use venue::{clock::SystemClock, failure::Failure, recovery};
+use wire::soupbintcp::LoginRequest;
+
+use crate::{
+    load::{self, LoadError, LoadOptions, LoadReport, LoadSession, LoadSymbol, Observer, Progress},
+    schedule::Arrivals,
+};
+
+pub use process::{StateHashes, VenueProcess};
+
+/// Prices begin around 150.00, in steps of 0.01; in ticks.
+const MID: Price = Price(1_500_000);
+const PRICE_INCREMENT: Price = Price(100);
+
+/// Load is asked for this long; the kill ends it before.
+const LOAD_NS_MAX: u64 = 3_600_000_000_000;
+
+/// A session that hears nothing for so long has lost its venue. A kill is noticed at once.
+const SILENCE_NS_MAX: u64 = 60_000_000_000;
+
+/// How long participants wait for answers after the kill; there will be none.
+const GRACE_NS: u64 = 100_000_000;
+
+/// Who trades in a trial, and what.
+#[derive(Clone, Debug)]
+pub struct Participants {
+    /// Users over SoupBinTCP. The password of the first is `password01`, and so on.
+    pub tcp_users: &'static [&'static str],
+    /// The user over UDP, if any, and the address that it sends from.
+    pub udp_user: Option<(&'static str, SocketAddr)>,
+    /// Instruments.
+    pub symbols: &'static [&'static str],
+}
+
+impl Participants {
+    /// All users, those over SoupBinTCP first.
+    pub fn users(&self) -> impl Iterator<Item = &'static str> {
+        self.tcp_users.iter().copied().chain(self.udp_user.map(|(user, _)| user))
+    }
+
+    /// The tables of instruments and participants, for the configuration of the venue.
+    #[must_use]
+    pub fn config(&self) -> String {
+        let mut text = String::new();
+        for symbol in self.symbols {
+            text += &format!("\n[[instruments]]\nsymbol = {symbol:?}\n");
+        }
+        for (index, user) in self.tcp_users.iter().enumerate() {
+            let password = password(index);
+            text += &format!(
+                "\n[[participants]]\nusername = {user:?}\npassword = {password:?}\nfirm = \"FIRM\"\n"
+            );
+        }
+        if let Some((user, local)) = self.udp_user {
+            text += &format!(
+                "\n[[participants]]\nusername = {user:?}\nfirm = \"FIRM\"\nudp = \"{local}\"\n"
+            );
+        }
+        text
+    }
+
+    /// What the user with this index, from 0, logs in with.
+    ///
+    /// # Panics
+    /// There is no such user over SoupBinTCP.
+    #[must_use]
+    pub fn login(&self, index: usize) -> LoginRequest {
+        LoginRequest::new(self.tcp_users[index], &password(index)).expect("names fit their fields")
+    }
+
+    /// Load by all of them on this venue, until it is killed; `heard` is told of every reply.
+    ///
+    /// # Errors
+    /// The venue did not print an address.
+    pub fn load(
+        &self,
+        venue: &VenueProcess,
+        heard: &Heard,
+        rate_per_second: u64,
+        seed: u64,
+    ) -> Result<LoadOptions, Failure> {
+        let server = venue.address("order_entry")?;
+        let mut sessions: Vec<LoadSession> = (0..self.tcp_users.len())
+            .map(|index| LoadSession::Tcp { server, login: self.login(index) })
+            .collect();
+        if let Some((_, local)) = self.udp_user {
+            sessions.push(LoadSession::Udp { server: venue.address("order_entry_udp")?, local });
+        }
+        let symbol = |name: &&str| LoadSymbol {
+            symbol: Symbol::new(name).expect("a symbol has up to eight characters"),
+            mid: MID,
+            price_increment: PRICE_INCREMENT,
+        };
+        let symbols = self.symbols.iter().map(symbol).collect();
+        let mut options = LoadOptions::new(sessions, symbols, rate_per_second, LOAD_NS_MAX);
+        options.seed = seed;
+        options.arrivals = Arrivals::Poisson;
+        options.grace_ns = GRACE_NS;
+        options.silence_ns_max = SILENCE_NS_MAX;
+        options.ready_ns_max = SILENCE_NS_MAX;
+        options.on_message = Some(heard.observer());
+        Ok(options)
+    }
+}
+
+fn password(index: usize) -> String {
+    format!("password{:02}", index + 1)
+}
+
+/// The replies that each participant received: their stream numbers and digests.
+#[derive(Clone, Debug)]
+pub struct Heard(Arc<Vec<ReceivedStream>>);
+
+/// Of one participant.
+type ReceivedStream = Mutex<Vec<(u64, Digest)>>;
+
+impl Heard {
+    /// Nothing yet, by these participants.
+    #[must_use]
+    pub fn new(participants: &Participants) -> Self {
+        Self(Arc::new(participants.users().map(|_| Mutex::default()).collect()))
+    }
+
+    fn observer(&self) -> Observer {
+        let Self(streams) = self.clone();
+        Arc::new(move |session, number, message| {
+            let digest = Digest::of(message);
+            streams[session].lock().expect("no observer panics").push((number, digest));
+        })
+    }
+
+    /// How many replies, by all of them.
+    #[must_use]
+    pub fn count(&self) -> u64 {
+        self.counts().sum()
+    }
+
+    fn counts(&self) -> impl Iterator<Item = u64> {
+        self.0.iter().map(|stream| stream.lock().expect("no observer panics").len() as u64)
+    }
+
+    /// Users who received replies that the journal does not give at that number, with how many.
+    #[must_use]
+    pub fn lost(
+        &self,
+        participants: &Participants,
+        derived: &Derived,
+    ) -> BTreeMap<&'static str, u64> {
+        let lost = participants.users().zip(self.0.iter()).map(|(user, stream)| {
+            let stream = stream.lock().expect("no observer panics");
+            (user, audit::lost(stream.iter().copied(), derived.replies_of(user)))
+        });
+        lost.filter(|(_, count)| *count > 0).collect()
+    }
+
+    /// Forgets all of it.
+    pub fn clear(&self) {
+        self.0.iter().for_each(|stream| stream.lock().expect("no observer panics").clear());
+    }
+}
+
+/// What a kill left behind.
+#[derive(Debug)]
+pub struct Killed {
+    /// What the participants measured. A kill may also meet one of them while it logs in.
+    pub report: Result<LoadReport, LoadError>,
+    /// The state hashes that the venue had printed.
+    pub state_hashes: StateHashes,
+}
+
+/// Lets participants trade. Once each of them has received something, waits for `trade_for`, kills the
+/// venue by `kill`, and lets the participants find out.
+///
+/// # Errors
+/// The load ended before the kill, or `kill` failed.
+pub fn trade_until_killed(
+    options: &LoadOptions,
+    heard: &Heard,
+    clock: SystemClock,
+    trade_for: Duration,
+    progress: &mut (dyn FnMut(&Progress<'_>) + Send),
+    kill: impl FnOnce() -> Result<StateHashes, Failure>,
+) -> Result<Killed, Failure> {
+    let stop = AtomicBool::new(false);
+    thread::scope(|scope| {
+        let load = scope.spawn(|| {
+            load::run(options, &clock, &stop, &mut |made| {
+                if !stop.load(Ordering::Relaxed) {
+                    progress(made);
+                }
+            })
+        });
+        let pause = Duration::from_millis(1);
+        while !load.is_finished() && heard.counts().any(|count| count == 0) {
+            thread::sleep(pause);
+        }
+        let begun = clock.since_start();
+        while !load.is_finished() && clock.since_start() - begun < trade_for {
+            thread::sleep(pause.min(trade_for));
+        }
+        let ended_early = load.is_finished();
+        let killed = if ended_early { Ok(StateHashes::new()) } else { kill() };
+        stop.store(true, Ordering::Relaxed);
+        let report = load.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+        if ended_early {
+            let reasons = match report {
+                Ok(report) => report.failures.iter().map(ToString::to_string).collect(),
+                Err(error) => vec![error.to_string()],
+            };
+            let reasons = reasons.join("; ");
+            return Err(Failure::runtime(format!("the load ended before the kill: {reasons}")));
+        }
+        Ok(Killed { report, state_hashes: killed? })
+    })
+}
+
+/// What the journal alone says.
+pub struct Replayed {
+    /// The state, and what was read.
+    pub replay: recovery::Replay,
+    /// The replies and the feed.
+    pub derived: Derived,
+    /// How many of the printed state hashes equal those of the replay.
+    pub equal_count: u64,
+    /// The sequences at which they differ.
+    pub differing: Vec<u64>,
+}
+
+/// Replays a journal, and compares the state hashes that its venue printed. Those of inputs that are
+/// not in the journal are left out: the engine may be ahead of the journaler.
+///
+/// # Errors
+/// There is no journal, or it is corrupt.
+pub fn replay(journal: &Path, printed: &StateHashes) -> Result<Replayed, Failure> {
+    let mut derived = Derived::new();
+    let printed: BTreeMap<u64, &str> =
+        printed.iter().map(|(sequence, hash)| (*sequence, hash.as_str())).collect();
+    let (mut equal_count, mut differing) = (0, Vec::new());
+    let replay = recovery::replay_folder(
+        journal,
+        &mut |input, engine| {
+            let Some(hash) = printed.get(&input.sequence.0) else { return };
+            if *hash == hash_text(engine.state_hash()) {
+                equal_count += 1;
+            } else {
+                differing.push(input.sequence.0);
+            }
+        },
+        &mut |output| derived.output(output),
+    )?;
+    Ok(Replayed { replay, derived, equal_count, differing })
+}
+
+/// A state hash as a venue prints it.
+#[must_use]
+pub fn hash_text(hash: u64) -> String {
+    format!("{hash:016x}")
+}
+
+/// Makes an empty folder for the files of a verb. One that an earlier run of it made is emptied: it is
+/// known by a file `VERB.marker`.
+///
+/// # Errors
+/// It has files of others, or cannot be made.
+pub fn prepare_folder(
+    folder: &Path,
+    verb: &str,
+    before_it_is_emptied: impl FnOnce(),
+) -> Result<(), Failure> {
+    let marker = folder.join(format!("{verb}.marker"));
+    if fs::read_dir(folder).is_ok_and(|mut entries| entries.next().is_some()) {
+        if !marker.exists() {
+            let folder = folder.display();
+            return Err(Failure::usage(format!(
+                "{folder} was not made by `damrak {verb}`: it has other files"
+            ))
+            .hint("--out names another folder"));
+        }
+        before_it_is_emptied();
+        fs::remove_dir_all(folder).map_err(|error| unusable(folder, &error))?;
+    }
+    fs::create_dir_all(folder).map_err(|error| unusable(folder, &error))?;
+    fs::write(&marker, format!("made by `damrak {verb}`; the next run removes this folder\n"))
+        .map_err(|error| unusable(&marker, &error))
+}
+
+/// A folder or file of a trial that cannot be used.
+#[must_use]
+pub fn unusable(path: &Path, error: &std::io::Error) -> Failure {
+    Failure::environment(format!("cannot use {}: {error}", path.display()))
+        .hint("--out names another folder")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A folder of somebody else is not emptied; one of the same verb is.
+    #[test]
+    fn a_foreign_folder_is_not_emptied() {
+        let folder = tempfile::tempdir().unwrap();
+        fs::write(folder.path().join("letter.txt"), "dear").unwrap();
+        assert!(prepare_folder(folder.path(), "demo", || ()).is_err());
+        assert!(folder.path().join("letter.txt").exists());
+        let own = folder.path().join("own");
+        prepare_folder(&own, "demo", || ()).unwrap();
+        fs::write(own.join("left"), "").unwrap();
+        assert!(prepare_folder(&own, "kill", || ()).is_err());
+        prepare_folder(&own, "demo", || ()).unwrap();
+        assert!(!own.join("left").exists());
+    }
+
+    /// What a participant received and the journal does not give is found, and whose it was.
+    #[test]
+    fn what_is_lost_is_found() {
+        let participants =
+            Participants { tcp_users: &["user01", "user02"], udp_user: None, symbols: &["AAPL"] };
+        let heard = Heard::new(&participants);
+        assert_eq!(heard.lost(&participants, &Derived::new()), BTreeMap::new());
+        heard.observer()(1, 1, b"Q");
+        assert_eq!(heard.count(), 1);
+        assert_eq!(heard.lost(&participants, &Derived::new()), BTreeMap::from([("user02", 1)]));
+        heard.clear();
+        assert_eq!(heard.count(), 0);
+    }
+}
