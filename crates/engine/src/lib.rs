@@ -45,7 +45,7 @@ pub use operator::{
 };
 pub use order::{PRICE_MAX, QUANTITY_LIMIT, QUANTITY_MAX};
 pub use state::{
-    snapshot::{Restoration, Section, SnapshotError},
+    snapshot::{Restoration, Section, StateError},
     view::{BookView, Counters, DepthLevel, RestingOrder, WaitsFor},
 };
 

@@ -5,5 +5,4 @@
 pub(crate) mod hash;
 pub(crate) mod invariants;
 pub(crate) mod snapshot;
-pub(crate) mod snapshot_bytes;
 pub(crate) mod view;

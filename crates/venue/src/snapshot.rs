@@ -5,7 +5,7 @@
 
 use std::{fmt, io};
 
-use engine::{Engine, Restoration, Section, SnapshotError as StateError};
+use engine::{Engine, Restoration, Section, StateError};
 use gateway::{MessageArchive, MessageArchiveError};
 use journal::{
     SnapshotError, SnapshotFault, SnapshotHeader, SnapshotSummary, SnapshotWriter, Storage,

@@ -1,13 +1,12 @@
 //! An account: what it may do.
 
-use market::{AccountId, AccountSetting, RejectReason, Text, Timestamp};
+use market::{
+    AccountId, AccountSetting, DecodeError, RejectReason, Text, Timestamp,
+    bytes::{ByteReader, ByteWriter},
+};
 
 use super::hash;
-use crate::state::{
-    hash::StateHash,
-    snapshot::SnapshotError,
-    snapshot_bytes::{Reader, Writer},
-};
+use crate::state::{hash::StateHash, snapshot::Records};
 
 /// Nanoseconds in a second.
 const SECOND_NS: u64 = 1_000_000_000;
@@ -124,10 +123,10 @@ impl Account {
     }
 
     /// Writes it as a record of a snapshot.
-    pub(crate) fn write(&self, out: &mut Writer) {
+    pub(crate) fn write(&self, out: &mut Records) {
         out.text(&self.name);
         out.u8(self.fee_tier);
-        out.u8(u8::from(self.stopped));
+        out.flag(self.stopped);
         out.u32(self.order_quantity_max);
         out.u32(self.live_orders_max);
         out.u32(self.orders_per_second_max);
@@ -137,10 +136,10 @@ impl Account {
     }
 
     /// Reads what [`write`](Self::write) wrote after the name.
-    pub(crate) fn read(&mut self, from: &mut Reader<'_>) -> Result<(), SnapshotError> {
+    pub(crate) fn read(&mut self, from: &mut ByteReader<'_>) -> Result<(), DecodeError> {
         self.fee_tier = from.u8()?;
         if TIER_COUNT <= usize::from(self.fee_tier) {
-            return Err(from.field("fee tier"));
+            return Err(DecodeError::Field("fee tier"));
         }
         self.stopped = from.flag("stopped")?;
         self.order_quantity_max = from.u32()?;

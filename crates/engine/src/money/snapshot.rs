@@ -4,8 +4,9 @@
 use alloc::vec::Vec;
 
 use market::{
-    AccountId, AddAccount, AddAsset, AssetId, AssignSession, InstrumentId, MoneyClass,
-    MoneyCommand, MoneyTerms, Quantity, SHARDS_MAX, SessionId, ShardId, TradeId,
+    AccountId, AddAccount, AddAsset, AssetId, AssignSession, DecodeError, InstrumentId,
+    MoneyCommand, Quantity, SHARDS_MAX, ShardId, TradeId,
+    bytes::{ByteReader, ByteWriter},
 };
 
 use super::{
@@ -20,10 +21,7 @@ use super::{
 use crate::{
     Engine,
     order::Order,
-    state::{
-        snapshot::{Section, SnapshotError},
-        snapshot_bytes::{Reader, Writer},
-    },
+    state::snapshot::{Records, Section, StateError},
 };
 
 const ASSET: u8 = b'A';
@@ -91,7 +89,7 @@ impl Money {
     }
 
     /// Writes one record.
-    pub(crate) fn write(&self, out: &mut Writer, record: Record) {
+    pub(crate) fn write(&self, out: &mut Records, record: Record) {
         match record {
             Record::Asset(index) => {
                 let holding = &self.holdings[index];
@@ -107,7 +105,7 @@ impl Money {
             Record::Fees(tier) => {
                 out.u8(FEES);
                 out.u8(tier as u8);
-                out.u32(self.fees[tier].maker_ppm.cast_unsigned());
+                out.i32(self.fees[tier].maker_ppm);
                 out.u32(self.fees[tier].taker_ppm);
             }
             Record::Assignment(index) => {
@@ -118,7 +116,7 @@ impl Money {
             Record::Terms(index) => {
                 out.u8(TERMS);
                 out.u16(index as u16 + 1);
-                write_terms(out, &self.terms[index].0);
+                out.money_terms(&self.terms[index].0);
             }
             Record::Limits(asset, account) => {
                 let limits = &self.limits[asset][account];
@@ -157,12 +155,12 @@ impl Money {
     }
 
     /// A resting order was restored: it holds what it holds.
-    pub(crate) fn restore_order(&mut self, order: &Order) -> Result<(), SnapshotError> {
+    pub(crate) fn restore_order(&mut self, order: &Order) -> Result<(), DecodeError> {
         let session_id = order.key.session_id;
         self.add_live(session_id);
         let Some(&terms) = self.terms(order.instrument_id) else { return Ok(()) };
         let account_id = self.account_id(session_id);
-        let nobody = SnapshotError::Field { section: Section::Orders, field: "account" };
+        let nobody = DecodeError::Field("account");
         if account_id == AccountId::VENUE {
             return Err(nobody);
         }
@@ -175,21 +173,21 @@ impl Money {
     }
 
     /// All was restored: what there is of each asset is what all have together.
-    pub(crate) fn restore_issued(&mut self) -> Result<(), SnapshotError> {
-        let field = SnapshotError::Field { section: Section::Money, field: "balance" };
+    pub(crate) fn restore_issued(&mut self) -> Result<(), StateError> {
+        let field = Section::Money.field("balance");
         self.holdings.iter_mut().try_for_each(|it| it.restore_issued().ok_or(field))
     }
 }
 
 impl Engine {
     /// Takes up one record.
-    pub(crate) fn restore_money(&mut self, from: &mut Reader<'_>) -> Result<(), SnapshotError> {
+    pub(crate) fn restore_money(&mut self, from: &mut ByteReader<'_>) -> Result<(), DecodeError> {
         let kind = from.u8()?;
         match kind {
             ASSET => {
                 let add = AddAsset { name: from.text("asset")?, decimals: from.u8()? };
                 let version = from.u64()?;
-                self.restore_by(MoneyCommand::AddAsset(add)).ok_or(from.field("asset"))?;
+                self.restore_by(MoneyCommand::AddAsset(add)).ok_or(DecodeError::Field("asset"))?;
                 let holding = self.money.holdings.last_mut().expect("it was added");
                 let before = hash::asset(holding.asset(), 0);
                 holding.restore_version(version);
@@ -197,7 +195,8 @@ impl Engine {
             }
             ACCOUNT => {
                 let add = AddAccount { name: from.text("account")? };
-                self.restore_by(MoneyCommand::AddAccount(add)).ok_or(from.field("account"))?;
+                self.restore_by(MoneyCommand::AddAccount(add))
+                    .ok_or(DecodeError::Field("account"))?;
                 let account_id = AccountId(self.money.accounts.len() as u32 - 1);
                 let account = self.money.accounts.last_mut().expect("it was added");
                 account.read(from)?;
@@ -205,47 +204,48 @@ impl Engine {
             }
             FEES => {
                 let tier = from.u8()?;
-                let fees = Fees { maker_ppm: from.u32()?.cast_signed(), taker_ppm: from.u32()? };
+                let fees = Fees { maker_ppm: from.i32()?, taker_ppm: from.u32()? };
                 let mut all = self.money.fees;
                 let known = all.get_mut(usize::from(tier));
-                let place = known.filter(|_| fees.are_parts()).ok_or(from.field("fees"))?;
+                let place = known.filter(|_| fees.are_parts()).ok_or(DecodeError::Field("fees"))?;
                 *place = fees;
                 let before = self.money.replace_fees(all)[usize::from(tier)];
                 let tier = usize::from(tier);
                 self.hash.change(hash::fees(tier, &before), hash::fees(tier, &fees));
             }
             ASSIGNMENT => {
-                let session_id = SessionId(from.u16()?);
-                let assign = AssignSession { session_id, account_id: AccountId(from.u32()?) };
+                let session_id = from.session_id()?;
+                let assign = AssignSession { session_id, account_id: from.account_id()? };
                 let command = MoneyCommand::AssignSession(assign);
-                self.restore_by(command).ok_or(from.field("account of a session"))?;
+                self.restore_by(command).ok_or(DecodeError::Field("account of a session"))?;
             }
             TERMS => {
                 let instrument_id = InstrumentId(from.u16()?);
-                let terms = read_terms(from)?;
-                let book = self.book(instrument_id).ok_or(from.field("instrument"))?;
+                let terms = from.money_terms()?;
+                let book = self.book(instrument_id).ok_or(DecodeError::Field("instrument"))?;
                 let instrument_id = book.instrument().instrument_id;
                 let put = self.put_terms(instrument_id, terms, &mut |_| ());
-                put.map_err(|_| from.field("terms"))?;
+                put.map_err(|_| DecodeError::Field("terms"))?;
             }
             LIMITS => {
-                let (asset_id, account_id) = (AssetId(from.u16()?), AccountId(from.u32()?));
+                let (asset_id, account_id) = (from.asset_id()?, from.account_id()?);
                 let limits = AssetLimits {
                     order_notional_max: from.u128()?,
                     position_max: from.u128()?,
                     short_max: from.u128()?,
                 };
-                self.restore_limits(asset_id, account_id, limits).ok_or(from.field("limits"))?;
+                self.restore_limits(asset_id, account_id, limits)
+                    .ok_or(DecodeError::Field("limits"))?;
             }
             BALANCE => {
-                let (asset_id, account_id) = (AssetId(from.u16()?), AccountId(from.u32()?));
+                let (asset_id, account_id) = (from.asset_id()?, from.account_id()?);
                 let (available, version) = (from.u128()?.cast_signed(), from.u64()?);
                 let index = usize::from(asset_id.0).checked_sub(1);
                 let holding = index.and_then(|index| self.money.holdings.get_mut(index));
                 let restored = holding.and_then(|holding| {
                     holding.restore_balance(account_id, available, version, &mut self.hash)
                 });
-                restored.ok_or(from.field("balance"))?;
+                restored.ok_or(DecodeError::Field("balance"))?;
             }
             MOVES => {
                 let shard = ShardId(from.u16()?);
@@ -253,22 +253,22 @@ impl Engine {
                 let is_known = (1..=SHARDS_MAX).contains(&shard.0);
                 let is_new = self.money.moves.of(shard) == MoveCounts::default();
                 if !is_known || !is_new || counts == MoveCounts::default() {
-                    return Err(from.field("moves"));
+                    return Err(DecodeError::Field("moves"));
                 }
                 self.money.moves.set(shard, counts, &mut self.hash);
             }
             UNDO => {
                 let since = TradeId(from.u64()?);
                 if self.money.undo.since.is_some() || self.trade_id_last < since {
-                    return Err(from.field("undo"));
+                    return Err(DecodeError::Field("undo"));
                 }
                 self.set_undo(since);
             }
             CHANGED => {
                 let changed = Changed { until: TradeId(from.u64()?), was: read_was(from)? };
-                self.restore_changed(changed).ok_or(from.field("what was changed"))?;
+                self.restore_changed(changed).ok_or(DecodeError::Field("what was changed"))?;
             }
-            _ => return Err(from.field("kind")),
+            _ => return Err(DecodeError::Field("kind")),
         }
         Ok(())
     }
@@ -334,34 +334,12 @@ impl Engine {
     }
 }
 
-fn write_terms(out: &mut Writer, terms: &MoneyTerms) {
-    out.u8(terms.class.code());
-    out.u16(terms.base.0);
-    out.u16(terms.quote.0);
-    out.u64(terms.base_units);
-    out.u64(terms.quote_numerator);
-    out.u64(terms.quote_denominator);
-    out.u64(terms.quantity_max.0);
-}
-
-fn read_terms(from: &mut Reader<'_>) -> Result<MoneyTerms, SnapshotError> {
-    Ok(MoneyTerms {
-        class: from.code("class", MoneyClass::from_code)?,
-        base: AssetId(from.u16()?),
-        quote: AssetId(from.u16()?),
-        base_units: from.u64()?,
-        quote_numerator: from.u64()?,
-        quote_denominator: from.u64()?,
-        quantity_max: Quantity(from.u64()?),
-    })
-}
-
-fn write_was(out: &mut Writer, was: &Was) {
+fn write_was(out: &mut Records, was: &Was) {
     match was {
         Was::Terms(instrument_id, terms) => {
             out.u8(WAS_TERMS);
             out.u16(instrument_id.0);
-            write_terms(out, terms);
+            out.money_terms(terms);
         }
         Was::Owner(session_id, account_id) => {
             out.u8(WAS_OWNER);
@@ -371,7 +349,7 @@ fn write_was(out: &mut Writer, was: &Was) {
         Was::Fees(tier, fees) => {
             out.u8(WAS_FEES);
             out.u8(*tier);
-            out.u32(fees.maker_ppm.cast_unsigned());
+            out.i32(fees.maker_ppm);
             out.u32(fees.taker_ppm);
         }
         Was::Tier(account_id, tier) => {
@@ -382,16 +360,16 @@ fn write_was(out: &mut Writer, was: &Was) {
     }
 }
 
-fn read_was(from: &mut Reader<'_>) -> Result<Was, SnapshotError> {
+fn read_was(from: &mut ByteReader<'_>) -> Result<Was, DecodeError> {
     Ok(match from.u8()? {
-        WAS_TERMS => Was::Terms(InstrumentId(from.u16()?), read_terms(from)?),
-        WAS_OWNER => Was::Owner(SessionId(from.u16()?), AccountId(from.u32()?)),
+        WAS_TERMS => Was::Terms(InstrumentId(from.u16()?), from.money_terms()?),
+        WAS_OWNER => Was::Owner(from.session_id()?, from.account_id()?),
         WAS_FEES => {
             let tier = from.u8()?;
-            let fees = Fees { maker_ppm: from.u32()?.cast_signed(), taker_ppm: from.u32()? };
+            let fees = Fees { maker_ppm: from.i32()?, taker_ppm: from.u32()? };
             Was::Fees(tier, fees)
         }
-        WAS_TIER => Was::Tier(AccountId(from.u32()?), from.u8()?),
-        _ => return Err(from.field("what was changed")),
+        WAS_TIER => Was::Tier(from.account_id()?, from.u8()?),
+        _ => return Err(DecodeError::Field("what was changed")),
     })
 }

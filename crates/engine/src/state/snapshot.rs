@@ -16,14 +16,14 @@ use alloc::vec::Vec;
 use core::fmt;
 
 use market::{
-    AccountId, AccountSetting, AddInstrument, AddSession, Allocation, AssetId, Capacity,
-    Conditions, CustomerType, DeclineReason, Display, Firm, Indication, Instructions, InstrumentId,
-    Lots, OperatorDecline, OperatorEffect, OperatorOutcome, OrderId, OrderKey, OrderType, Party,
-    PastTrade, Phase, Price, Pricing, Quantity, Scope, SelfMatchPrevention, Sequence, SessionId,
-    Side, SystemEvent, Ticks, TimeInForce, Timestamp, TradeId, VenueDeclineReason,
+    AccountSetting, AddInstrument, AddSession, Allocation, Capacity, Conditions, CustomerType,
+    DeclineReason, DecodeError, Display, Firm, Indication, Instructions, InstrumentId, Lots,
+    OperatorDecline, OperatorEffect, OperatorOutcome, OrderId, OrderKey, OrderType, Party,
+    PastTrade, Phase, Price, Pricing, Quantity, SelfMatchPrevention, Sequence, Side, SystemEvent,
+    TimeInForce, Timestamp, TradeId, VenueDeclineReason,
+    bytes::{ByteReader, ByteWriter},
 };
 
-use super::snapshot_bytes::{Reader, Writer};
 use crate::{
     BookView, Engine, HeldSetting, OPERATORS_MAX,
     auction::trading_status::Trading,
@@ -99,6 +99,11 @@ impl Section {
         self as u8
     }
 
+    /// The error of a field of this section.
+    pub(crate) fn field(self, field: &'static str) -> StateError {
+        StateError::Record { section: self, error: DecodeError::Field(field) }
+    }
+
     /// From the stored code.
     #[must_use]
     pub fn from_code(code: u8) -> Option<Self> {
@@ -108,43 +113,35 @@ impl Section {
 
 /// Why bytes are not a state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum SnapshotError {
-    /// A record is cut short.
-    Short {
-        /// Where.
+pub enum StateError {
+    /// A record is cut short, or has a field with a value that no state has.
+    Record {
+        /// The section that the record is in.
         section: Section,
+        /// What is wrong with it.
+        error: DecodeError,
     },
-    /// A field has a value that no state has.
-    Field {
-        /// Where.
-        section: Section,
-        /// Which.
-        field: &'static str,
-    },
-    /// A section comes where it cannot.
+    /// A section is in the wrong place, or comes twice.
     Order {
-        /// Which.
+        /// The section.
         section: Section,
     },
-    /// The last section did not come.
+    /// The last section is missing.
     Unfinished,
-    /// What was restored has another state hash than the bytes say.
+    /// The restored state has another hash than the snapshot says.
     Hash {
-        /// What they say.
+        /// As the snapshot says.
         expected: u64,
-        /// What was restored.
+        /// Of the restored state.
         found: u64,
     },
 }
 
-impl fmt::Display for SnapshotError {
+impl fmt::Display for StateError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Short { section } => write!(f, "section {section:?} ends within a record"),
-            Self::Field { section, field } => {
-                write!(f, "section {section:?}: field {field} has a value that no state has")
-            }
-            Self::Order { section } => write!(f, "section {section:?} comes where it cannot"),
+            Self::Record { section, error } => write!(f, "section {section:?}: {error}"),
+            Self::Order { section } => write!(f, "section {section:?} is in the wrong place"),
             Self::Unfinished => write!(f, "the last section is missing"),
             Self::Hash { expected, found } => {
                 write!(f, "the state hash is {found:016x}, the snapshot says {expected:016x}")
@@ -153,12 +150,12 @@ impl fmt::Display for SnapshotError {
     }
 }
 
-impl core::error::Error for SnapshotError {}
+impl core::error::Error for StateError {}
 
 impl Engine {
     /// Emits the whole state, section by section. Costs time in proportion to it.
     pub fn snapshot(&self, emit: &mut impl FnMut(Section, &[u8])) {
-        let mut out = Sections { emit, writer: Writer::default() };
+        let mut out = Sections { emit, writer: Records::default() };
         out.section(Section::Exchange, [self].into_iter(), |out, engine| {
             out.u64(engine.sequence.0);
             out.u64(engine.timestamp.0);
@@ -219,7 +216,7 @@ impl Engine {
         out.section(Section::Trades, self.trades.iter(), |out, (trade, is_broken)| {
             write_trade(out, &trade, is_broken);
         });
-        out.section(Section::Blocks, self.blocks.iter(), write_scope);
+        out.section(Section::Blocks, self.blocks.iter(), |out, scope| out.scope(scope));
         out.section(Section::Operators, self.operators.last.iter(), write_last_command);
         out.section(Section::HeldSettings, self.operators.held.iter(), write_held);
         out.section(Section::End, [self.state_hash()].into_iter(), |out, hash| out.u64(hash));
@@ -228,10 +225,10 @@ impl Engine {
 
 impl Engine {
     /// An order, and after it what it is told, if it is told something.
-    fn write_order(&self, out: &mut Writer, slot: Slot) {
+    fn write_order(&self, out: &mut Records, slot: Slot) {
         let order = &self.pool[slot].order;
         write_order(out, order);
-        out.u8(u8::from(order.is_reserve));
+        out.flag(order.is_reserve);
         if order.is_reserve {
             let Reserve { shown, shown_quantity, shown_range } = self.reserves.get(slot);
             out.u32(shown.0);
@@ -239,12 +236,12 @@ impl Engine {
             out.u32(shown_range.0);
         }
         let told = self.standings.find(slot).filter(|id| self.standings[*id].is_told());
-        out.u8(u8::from(told.is_some()));
+        out.flag(told.is_some());
         let Some(id) = told else { return };
         let standing = &self.standings[id];
         out.u8(standing.order_type.code());
         out.u32(standing.minimum_quantity.0);
-        write_instructions(out, &standing.instructions);
+        out.instructions(&standing.instructions);
         let mark = match standing.state {
             State::ForTrigger => {
                 let triggers = &self.triggers[usize::from(order.instrument_id.0) - 1];
@@ -257,39 +254,9 @@ impl Engine {
     }
 }
 
-fn write_instructions(out: &mut Writer, instructions: &Instructions) {
-    out.u8(instructions.pricing.code());
-    out.u8(u8::from(instructions.all_or_none));
-    out.u8(u8::from(instructions.slide));
-    out.u32(instructions.trigger.0);
-    out.u32(instructions.offset as u32);
-    out.u32(instructions.shown_quantity.0);
-    out.u32(instructions.shown_range.0);
-    out.u32(instructions.expires_s);
-    out.u32(instructions.parent);
-    out.u32(instructions.partner);
-}
-
-fn read_instructions(from: &mut Reader<'_>) -> Result<Instructions, SnapshotError> {
-    Ok(Instructions {
-        pricing: from.code("pricing", Pricing::from_code)?,
-        all_or_none: from.flag("all or none")?,
-        slide: from.flag("slide")?,
-        trigger: Ticks(from.u32()?),
-        offset: from.u32()? as i32,
-        shown_quantity: Lots(from.u32()?),
-        shown_range: Lots(from.u32()?),
-        expires_s: from.u32()?,
-        parent: from.u32()?,
-        partner: from.u32()?,
-    })
-}
-
-fn write_order(out: &mut Writer, order: &Order) {
+fn write_order(out: &mut Records, order: &Order) {
     out.u64(order.order_id.0);
-    out.u16(order.key.session_id.0);
-    out.u8(order.key.channel);
-    out.u32(order.key.user_ref_num);
+    out.key(&order.key);
     out.u16(order.instrument_id.0);
     out.u32(order.price().0 as u32);
     out.u32(order.quantity().0 as u32);
@@ -304,12 +271,12 @@ fn write_order(out: &mut Writer, order: &Order) {
     out.u8(order.customer_type.code());
     out.u8(order.self_match_prevention.code());
     out.text(&order.self_match_group);
-    out.u8(u8::from(order.post_only()));
+    out.flag(order.post_only());
     out.u8(order.waits() as u8);
     out.u8(order.time_in_force.code());
 }
 
-fn write_last_command(out: &mut Writer, last: &LastCommand) {
+fn write_last_command(out: &mut Records, last: &LastCommand) {
     out.text(&last.operator);
     out.u64(last.number);
     out.u64(last.fingerprint);
@@ -333,7 +300,7 @@ fn write_last_command(out: &mut Writer, last: &LastCommand) {
     out.u8(code);
 }
 
-fn read_outcome(from: &mut Reader<'_>) -> Result<OperatorOutcome, SnapshotError> {
+fn read_outcome(from: &mut ByteReader<'_>) -> Result<OperatorOutcome, DecodeError> {
     Ok(match from.u8()? {
         0 => OperatorOutcome::Done(OperatorEffect {
             orders_canceled: from.u32()?,
@@ -348,11 +315,11 @@ fn read_outcome(from: &mut Reader<'_>) -> Result<OperatorOutcome, SnapshotError>
         2 => OperatorOutcome::Declined(OperatorDecline::Money(
             from.code("decline", DeclineReason::from_code)?,
         )),
-        _ => return Err(from.field("outcome")),
+        _ => return Err(DecodeError::Field("outcome")),
     })
 }
 
-fn write_held(out: &mut Writer, setting: &HeldSetting) {
+fn write_held(out: &mut Records, setting: &HeldSetting) {
     match *setting {
         HeldSetting::Account(account_id, setting, asset_id) => {
             out.u8(0);
@@ -367,9 +334,9 @@ fn write_held(out: &mut Writer, setting: &HeldSetting) {
     }
 }
 
-fn write_trading(out: &mut Writer, trading: &Trading) {
+fn write_trading(out: &mut Records, trading: &Trading) {
     out.u8(trading.phase.code());
-    out.u8(u8::from(trading.is_removed));
+    out.flag(trading.is_removed);
     out.u32(trading.static_band);
     out.u32(trading.dynamic_band);
     out.u32(trading.pause_s);
@@ -387,10 +354,10 @@ fn write_trading(out: &mut Writer, trading: &Trading) {
     out.u64(trading.indicated.price.0);
     out.u64(trading.indicated.paired.0);
     out.u64(trading.indicated.imbalance.0);
-    out.u8(u8::from(trading.indicated.imbalance_is_buy));
+    out.flag(trading.indicated.imbalance_is_buy);
 }
 
-fn read_trading(from: &mut Reader<'_>) -> Result<Trading, SnapshotError> {
+fn read_trading(from: &mut ByteReader<'_>) -> Result<Trading, DecodeError> {
     let mut trading = Trading {
         is_plain: false,
         phase: from.code("phase", Phase::from_code)?,
@@ -418,49 +385,44 @@ fn read_trading(from: &mut Reader<'_>) -> Result<Trading, SnapshotError> {
     };
     trading.settle();
     if trading.time_share > 1_000_000 {
-        return Err(from.field("time share"));
+        return Err(DecodeError::Field("time share"));
     }
     if PRICE_MAX < trading.reference_price || PRICE_MAX < trading.price_last {
-        return Err(from.field("reference price"));
+        return Err(DecodeError::Field("reference price"));
     }
     if trading.is_removed && trading.phase != Phase::Closed {
-        return Err(from.field("phase"));
+        return Err(DecodeError::Field("phase"));
     }
     Ok(trading)
 }
 
-fn write_trade(out: &mut Writer, trade: &PastTrade, is_broken: bool) {
+fn write_trade(out: &mut Records, trade: &PastTrade, is_broken: bool) {
     out.u64(trade.trade_id.0);
     out.u16(trade.instrument_id.0);
-    out.u8(u8::from(trade.taker_is_buy));
-    out.u8(u8::from(is_broken));
+    out.flag(trade.taker_is_buy);
+    out.flag(is_broken);
     out.u32(trade.price.0 as u32);
     out.u32(trade.quantity.0 as u32);
     for party in [&trade.maker, &trade.taker] {
         out.u64(party.order_id.0);
-        out.u16(party.key.session_id.0);
-        out.u8(party.key.channel);
-        out.u32(party.key.user_ref_num);
+        out.key(&party.key);
     }
 }
 
-fn write_scope(out: &mut Writer, scope: &Scope) {
-    out.u16(scope.session_id.0);
-    out.text(&scope.firm);
-    out.text(&scope.symbol);
-    out.u8(scope.side.map_or(0, Side::code));
-    let account_given = scope.account_id != AccountId::VENUE;
-    out.u8(u8::from(scope.group_id.is_some()) | u8::from(account_given) << 1);
-    out.u16(scope.group_id.unwrap_or(0));
-    if account_given {
-        out.u32(scope.account_id.0);
+/// Bytes of the records of a section.
+#[derive(Debug, Default)]
+pub(crate) struct Records(Vec<u8>);
+
+impl ByteWriter for Records {
+    fn put<const N: usize>(&mut self, bytes: &[u8; N]) {
+        self.0.extend(bytes);
     }
 }
 
 /// Gathers records into sections.
 struct Sections<'a, E> {
     emit: &'a mut E,
-    writer: Writer,
+    writer: Records,
 }
 
 impl<E: FnMut(Section, &[u8])> Sections<'_, E> {
@@ -469,22 +431,22 @@ impl<E: FnMut(Section, &[u8])> Sections<'_, E> {
         &mut self,
         section: Section,
         records: impl Iterator<Item = T>,
-        write: impl Fn(&mut Writer, T),
+        write: impl Fn(&mut Records, T),
     ) {
         for record in records {
             write(&mut self.writer, record);
-            if self.writer.len() >= SECTION_LEN {
+            if self.writer.0.len() >= SECTION_LEN {
                 self.emit(section);
             }
         }
-        if self.writer.len() > 0 {
+        if !self.writer.0.is_empty() {
             self.emit(section);
         }
     }
 
     fn emit(&mut self, section: Section) {
-        (self.emit)(section, self.writer.as_bytes());
-        self.writer.clear();
+        (self.emit)(section, &self.writer.0);
+        self.writer.0.clear();
     }
 }
 
@@ -518,17 +480,21 @@ impl Restoration {
     ///
     /// # Errors
     /// The bytes are none that [`Engine::snapshot`] writes. What was restored is of no use then.
-    pub fn section(&mut self, section: Section, bytes: &[u8]) -> Result<(), SnapshotError> {
+    pub fn section(&mut self, section: Section, bytes: &[u8]) -> Result<(), StateError> {
         let once = [Section::Exchange, Section::End].contains(&section);
         let fits = match self.last {
             None => section == Section::Exchange,
             Some(last) => last.place() < section.place() || (last == section && !once),
         };
         if !fits {
-            return Err(SnapshotError::Order { section });
+            return Err(StateError::Order { section });
         }
         self.last = Some(section);
-        let mut reader = Reader::new(section, bytes);
+        self.records(section, bytes).map_err(|error| StateError::Record { section, error })
+    }
+
+    fn records(&mut self, section: Section, bytes: &[u8]) -> Result<(), DecodeError> {
+        let mut reader = ByteReader::new(bytes);
         while !reader.is_empty() {
             match section {
                 Section::Exchange => self.exchange(&mut reader)?,
@@ -553,15 +519,15 @@ impl Restoration {
     /// # Errors
     /// The last section is missing, two orders have one name, a session has more orders than it may,
     /// or the state hash is another.
-    pub fn finish(self) -> Result<Engine, SnapshotError> {
+    pub fn finish(self) -> Result<Engine, StateError> {
         let Self { mut engine, last, mut live, expected, .. } = self;
         if last != Some(Section::End) {
-            return Err(SnapshotError::Unfinished);
+            return Err(StateError::Unfinished);
         }
         // The numbers of a session are only ever added in their order.
         live.sort_unstable_by_key(|(key, _)| *key);
         if live.windows(2).any(|pair| pair[0].0 == pair[1].0) {
-            return Err(SnapshotError::Field { section: Section::Orders, field: "key" });
+            return Err(Section::Orders.field("key"));
         }
         for (key, slot) in live {
             // More than its maximum, if that was lowered.
@@ -569,7 +535,7 @@ impl Restoration {
         }
         engine.money.restore_issued()?;
         engine.refresh_auctions();
-        let tied = |field| SnapshotError::Field { section: Section::Waiting, field };
+        let tied = |field| Section::Waiting.field(field);
         let told: Vec<_> = engine.standings.iter().collect();
         for id in told {
             engine.restore_links(id).map_err(tied)?;
@@ -577,19 +543,19 @@ impl Restoration {
         engine.restore_references();
         let found = engine.state_hash();
         if found != expected {
-            return Err(SnapshotError::Hash { expected, found });
+            return Err(StateError::Hash { expected, found });
         }
         Ok(engine)
     }
 
-    fn exchange(&mut self, from: &mut Reader<'_>) -> Result<(), SnapshotError> {
+    fn exchange(&mut self, from: &mut ByteReader<'_>) -> Result<(), DecodeError> {
         let engine = &mut self.engine;
         engine.sequence = Sequence(from.u64()?);
         engine.timestamp = Timestamp(from.u64()?);
         match from.u8()? {
             0 => {}
             code => {
-                let event = SystemEvent::from_code(code).ok_or(from.field("day"))?;
+                let event = SystemEvent::from_code(code).ok_or(DecodeError::Field("day"))?;
                 engine.day.advance(event);
             }
         }
@@ -599,15 +565,15 @@ impl Restoration {
         engine.crosses = from.u64()?;
         engine.hash.add(auctions_held_hash(engine.crosses));
         if engine.trade_id_last.0 < engine.crosses {
-            return Err(from.field("auctions"));
+            return Err(DecodeError::Field("auctions"));
         }
         if engine.order_id_last.0 < engine.orders_accepted {
-            return Err(from.field("orders accepted"));
+            return Err(DecodeError::Field("orders accepted"));
         }
         Ok(())
     }
 
-    fn instrument(&mut self, from: &mut Reader<'_>) -> Result<(), SnapshotError> {
+    fn instrument(&mut self, from: &mut ByteReader<'_>) -> Result<(), DecodeError> {
         let add = AddInstrument {
             symbol: from.text("symbol")?,
             price_increment: Price(from.u64()?),
@@ -616,7 +582,7 @@ impl Restoration {
         let count = self.engine.books.len();
         self.engine.add_instrument(&add, &mut |_| ());
         if self.engine.books.len() == count {
-            return Err(from.field("instrument"));
+            return Err(DecodeError::Field("instrument"));
         }
         let trading = read_trading(from)?;
         if trading.is_removed {
@@ -631,7 +597,7 @@ impl Restoration {
         Ok(())
     }
 
-    fn trade(&mut self, from: &mut Reader<'_>) -> Result<(), SnapshotError> {
+    fn trade(&mut self, from: &mut ByteReader<'_>) -> Result<(), DecodeError> {
         let trade_id = TradeId(from.u64()?);
         let instrument_id = InstrumentId(from.u16()?);
         let taker_is_buy = from.flag("taker buys")?;
@@ -642,10 +608,10 @@ impl Restoration {
         let engine = &mut self.engine;
         let is_later = engine.trades.last_id() < trade_id;
         if !is_later || engine.trade_id_last < trade_id {
-            return Err(from.field("trade id"));
+            return Err(DecodeError::Field("trade id"));
         }
         if instrument_id.0 == 0 || engine.books.len() < usize::from(instrument_id.0) {
-            return Err(from.field("instrument"));
+            return Err(DecodeError::Field("instrument"));
         }
         let trade =
             PastTrade { trade_id, instrument_id, taker_is_buy, price, quantity, maker, taker };
@@ -653,34 +619,20 @@ impl Restoration {
         Ok(())
     }
 
-    fn block(&mut self, from: &mut Reader<'_>) -> Result<(), SnapshotError> {
-        let session_id = SessionId(from.u16()?);
-        let firm = from.text("firm")?;
-        let symbol = from.text("symbol")?;
-        let side = match from.u8()? {
-            0 => None,
-            code => Some(Side::from_code(code).ok_or(from.field("side"))?),
-        };
-        let (group_given, account_given) = match from.u8()? {
-            given @ 0..=3 => (given & 1 != 0, given & 2 != 0),
-            _ => return Err(from.field("what is given")),
-        };
-        let group_id = from.u16()?;
-        let group_id = group_given.then_some(group_id);
-        let account_id = AccountId(if account_given { from.u32()? } else { 0 });
-        let scope = Scope { session_id, firm, symbol, side, group_id, account_id };
+    fn block(&mut self, from: &mut ByteReader<'_>) -> Result<(), DecodeError> {
+        let scope = from.scope()?;
         let engine = &mut self.engine;
         if engine.blocks.last().is_some_and(|last| scope <= *last)
             || engine.blocks.len() == BLOCKS_MAX
         {
-            return Err(from.field("block"));
+            return Err(DecodeError::Field("block"));
         }
         engine.blocks.push(scope);
         engine.hash.add(block_hash(&scope));
         Ok(())
     }
 
-    fn last_command(&mut self, from: &mut Reader<'_>) -> Result<(), SnapshotError> {
+    fn last_command(&mut self, from: &mut ByteReader<'_>) -> Result<(), DecodeError> {
         let last = LastCommand {
             operator: from.text("operator")?,
             number: from.u64()?,
@@ -694,33 +646,33 @@ impl Restoration {
             || operators.len() == OPERATORS_MAX
             || engine.sequence < last.sequence
         {
-            return Err(from.field("operator"));
+            return Err(DecodeError::Field("operator"));
         }
         operators.push(last);
         engine.hash.add(last.hash());
         Ok(())
     }
 
-    fn held_setting(&mut self, from: &mut Reader<'_>) -> Result<(), SnapshotError> {
+    fn held_setting(&mut self, from: &mut ByteReader<'_>) -> Result<(), DecodeError> {
         let setting = match from.u8()? {
             0 => HeldSetting::Account(
-                AccountId(from.u32()?),
+                from.account_id()?,
                 from.code("setting", AccountSetting::from_code)?,
-                AssetId(from.u16()?),
+                from.asset_id()?,
             ),
-            1 => HeldSetting::LiveOrdersMax(SessionId(from.u16()?)),
-            _ => return Err(from.field("kind of setting")),
+            1 => HeldSetting::LiveOrdersMax(from.session_id()?),
+            _ => return Err(DecodeError::Field("kind of setting")),
         };
         let engine = &mut self.engine;
         if engine.operators.held.last().is_some_and(|before| setting <= *before) {
-            return Err(from.field("setting"));
+            return Err(DecodeError::Field("setting"));
         }
         engine.operators.held.push(setting);
         engine.hash.add(setting.hash());
         Ok(())
     }
 
-    fn session(&mut self, from: &mut Reader<'_>) -> Result<(), SnapshotError> {
+    fn session(&mut self, from: &mut ByteReader<'_>) -> Result<(), DecodeError> {
         let add = AddSession {
             username: from.text("username")?,
             firm: from.text("firm")?,
@@ -729,11 +681,11 @@ impl Restoration {
         };
         let mut added = None;
         self.engine.add_session(&add, &mut |event| added = event.session_id());
-        let session_id = added.ok_or(from.field("session"))?;
+        let session_id = added.ok_or(DecodeError::Field("session"))?;
         for _ in 0..from.u16()? {
             let key = OrderKey { session_id, channel: from.u8()?, user_ref_num: from.u32()? };
             if !self.engine.consume(key) {
-                return Err(from.field("last number"));
+                return Err(DecodeError::Field("last number"));
             }
         }
         for _ in 0..from.u16()? {
@@ -741,34 +693,30 @@ impl Restoration {
             let Engine { sessions, hash, .. } = &mut self.engine;
             let session = sessions.get_mut(session_id).expect("it was added above");
             if !session.switch_entry(firm, false, hash) {
-                return Err(from.field("firm that may not enter"));
+                return Err(DecodeError::Field("firm that may not enter"));
             }
         }
         Ok(())
     }
 
-    fn last_trade(&mut self, from: &mut Reader<'_>) -> Result<(), SnapshotError> {
+    fn last_trade(&mut self, from: &mut ByteReader<'_>) -> Result<(), DecodeError> {
         let instrument_id = InstrumentId(from.u16()?);
         let last = from.u32()?;
         let Engine { triggers, hash, .. } = &mut self.engine;
         let triggers =
             usize::from(instrument_id.0).checked_sub(1).and_then(|it| triggers.get_mut(it));
-        let triggers = triggers.ok_or(from.field("instrument"))?;
+        let triggers = triggers.ok_or(DecodeError::Field("instrument"))?;
         if last == 0 || triggers.last() != 0 {
-            return Err(from.field("last trade"));
+            return Err(DecodeError::Field("last trade"));
         }
         triggers.restore_last(hash, last);
         Ok(())
     }
 
     /// An order, in the book or outside.
-    fn order(&mut self, from: &mut Reader<'_>, is_resting: bool) -> Result<(), SnapshotError> {
+    fn order(&mut self, from: &mut ByteReader<'_>, is_resting: bool) -> Result<(), DecodeError> {
         let order_id = OrderId(from.u64()?);
-        let key = OrderKey {
-            session_id: SessionId(from.u16()?),
-            channel: from.u8()?,
-            user_ref_num: from.u32()?,
-        };
+        let key = from.key()?;
         let instrument_id = InstrumentId(from.u16()?);
         let price = Price(from.u32()?.into());
         let [quantity, executed, canceled, prevented] =
@@ -799,7 +747,7 @@ impl Restoration {
             true => Some((
                 from.code("order type", OrderType::from_code)?,
                 Lots(from.u32()?),
-                read_instructions(from)?,
+                from.instructions()?,
                 from.u32()?,
             )),
             false => None,
@@ -808,10 +756,10 @@ impl Restoration {
         let engine = &mut self.engine;
         let used = engine.sessions.get(key.session_id).is_some_and(|it| !it.is_unused(key));
         if !used || key.user_ref_num == 0 {
-            return Err(from.field("key"));
+            return Err(DecodeError::Field("key"));
         }
         let book = usize::from(instrument_id.0).checked_sub(1).and_then(|it| engine.books.get(it));
-        let book = book.ok_or(from.field("instrument"))?;
+        let book = book.ok_or(DecodeError::Field("instrument"))?;
         let priced = match is_resting {
             true => price != Price::ZERO || waits == Waits::No,
             false => told.is_some_and(|(it, _, told, _)| {
@@ -819,18 +767,18 @@ impl Restoration {
             }),
         };
         if PRICE_MAX < price || book.is_price(price) != priced {
-            return Err(from.field("price"));
+            return Err(DecodeError::Field("price"));
         }
         let gone = executed.0 + canceled.0 + prevented.0;
         if book.quantity_max() < quantity || quantity.0 <= gone {
-            return Err(from.field("quantity"));
+            return Err(DecodeError::Field("quantity"));
         }
         if order_id == OrderId(0) || engine.order_id_last < order_id {
-            return Err(from.field("order id"));
+            return Err(DecodeError::Field("order id"));
         }
         let in_order = book.trading.phase == Phase::Continuous && waits == Waits::No;
         if is_resting && in_order && book.would_cross(side, Some(price)) {
-            return Err(from.field("price"));
+            return Err(DecodeError::Field("price"));
         }
         let mut order = Order::new(OrderTerms {
             order_id,
@@ -862,17 +810,17 @@ impl Restoration {
                 && it.shown_quantity != Lots::ZERO
         });
         if !parts {
-            return Err(from.field("reserve"));
+            return Err(DecodeError::Field("reserve"));
         }
         if !is_resting && (told.is_none() || reserve.is_some()) {
-            return Err(from.field("told"));
+            return Err(DecodeError::Field("told"));
         }
         if !is_resting {
             engine.money.restore_order(&order)?;
             let slot = engine.pool.add(|| order, Slot::NONE);
             engine.hash.add(order.hash());
             self.live.push((key, slot));
-            return self.tell(slot, told, is_resting).map_err(|field| from.field(field));
+            return self.tell(slot, told, is_resting).map_err(DecodeError::Field);
         }
         // Those for an auction stand together whether they are displayed or not.
         let level = |it: &Order| {
@@ -882,7 +830,7 @@ impl Restoration {
         };
         let elder = self.elder.map(|slot| &engine.pool[slot].order);
         if elder.is_some_and(|it| level(it) == level(&order) && order.order_id <= it.order_id) {
-            return Err(from.field("order id"));
+            return Err(DecodeError::Field("order id"));
         }
         engine.money.restore_order(&order)?;
         let slot = engine.rest(&order);
@@ -891,7 +839,7 @@ impl Restoration {
         }
         self.elder = Some(slot);
         self.live.push((key, slot));
-        self.tell(slot, told, is_resting).map_err(|field| from.field(field))
+        self.tell(slot, told, is_resting).map_err(DecodeError::Field)
     }
 
     /// What the order in a slot is told; the field that cannot be.
@@ -956,9 +904,7 @@ impl Restoration {
     }
 }
 
-fn party(from: &mut Reader<'_>) -> Result<Party, SnapshotError> {
+fn party(from: &mut ByteReader<'_>) -> Result<Party, DecodeError> {
     let order_id = OrderId(from.u64()?);
-    let session_id = SessionId(from.u16()?);
-    let key = OrderKey { session_id, channel: from.u8()?, user_ref_num: from.u32()? };
-    Ok(Party { key, order_id })
+    Ok(Party { key: from.key()?, order_id })
 }

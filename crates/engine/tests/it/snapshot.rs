@@ -1,6 +1,6 @@
 //! Snapshots: what is restored is the same, and what is damaged is refused.
 
-use engine::{Engine, Restoration, Section, SnapshotError};
+use engine::{Engine, Restoration, Section, StateError};
 
 use crate::scenario::World;
 
@@ -12,7 +12,7 @@ fn sections(engine: &Engine) -> Sections {
     sections
 }
 
-fn restore(sections: &Sections) -> Result<Engine, SnapshotError> {
+fn restore(sections: &Sections) -> Result<Engine, StateError> {
     let mut restoration = Restoration::new();
     for (section, bytes) in sections {
         restoration.section(*section, bytes)?;
@@ -118,6 +118,9 @@ fn orders_out_of_priority_are_refused() {
     let orders = swapped.iter_mut().find(|(section, _)| *section == Section::Orders).unwrap();
     let half = orders.1.len() / 2;
     orders.1.rotate_left(half);
-    let refused = SnapshotError::Field { section: Section::Orders, field: "order id" };
+    let refused = StateError::Record {
+        section: Section::Orders,
+        error: market::DecodeError::Field("order id"),
+    };
     assert_eq!(restore(&swapped).unwrap_err(), refused);
 }
