@@ -24,7 +24,6 @@ mod writer;
 mod reader;
 mod judgement;
 mod recovery;
-mod beside;
 mod cut;
 mod follow;
 mod retention;

@@ -8,7 +8,6 @@ use std::{
 };
 
 use crate::{
-    beside::{BESIDE_RECORDS_MIN, Shown, read_beside},
     error::{BoxError, Damage, DamageKind, HeaderFault, OpenError, ReadError, VerifyError},
     judgement::{self, Behind, CopyState, HeadVerdict, Verdict, judge_end, judge_head},
     mark::{self, Mark},
@@ -395,8 +394,8 @@ pub(crate) fn index_of(segments: &[u64], from: u64) -> usize {
     segments.partition_point(|first_sequence| *first_sequence <= from).saturating_sub(1)
 }
 
-/// Reads the segments from the one on that has the record `from`. What is returned beside the report
-/// is where the last of them ends; `None` if there is no whole segment.
+/// Reads the segments from the one on that has the record `range.from`. What is returned beside the
+/// report is where the last of them ends; `None` if there is no whole segment.
 pub(crate) fn read<E: Into<BoxError>>(
     storage: &mut dyn Storage,
     segments: &[u64],
@@ -404,30 +403,25 @@ pub(crate) fn read<E: Into<BoxError>>(
     range: Range,
     replay: &mut impl FnMut(Record<'_>) -> Result<(), E>,
 ) -> Result<(Report, Option<End>), ReadError> {
-    let show = &mut |Shown { path, offset, record }: Shown<'_>| {
+    read_segments(storage, segments, mark, range, &mut |path, offset, record| {
         replay(record).map_err(|error| ReadError::Refused {
             path: path.to_owned(),
             offset,
             sequence: record.sequence,
             source: error.into(),
         })
-    };
-    // As many at least, for the last segment may have any number.
-    let first = segments.get(index_of(segments, range.from)).unwrap_or(&0);
-    let record_count = segments.last().map_or(0, |last| last.saturating_sub(*first));
-    match BESIDE_RECORDS_MIN <= record_count {
-        true => read_beside(storage, segments, mark, range, show),
-        false => read_here(storage, segments, mark, range, show),
-    }
+    })
 }
 
-/// As [`read`], on the calling thread.
-pub(crate) fn read_here(
+/// Takes a record that has verified, with its segment and where in it it begins.
+type Show<'a> = dyn FnMut(&Path, u64, Record<'_>) -> Result<(), ReadError> + 'a;
+
+fn read_segments(
     storage: &mut dyn Storage,
     segments: &[u64],
     mark: mark::Found,
     Range { from, until }: Range,
-    show: &mut dyn FnMut(Shown<'_>) -> Result<(), ReadError>,
+    show: &mut Show<'_>,
 ) -> Result<(Report, Option<End>), ReadError> {
     let mut report = Report::default();
     let mark_path = storage.place().join(MARK_FILE);
@@ -460,7 +454,7 @@ pub(crate) fn read_here(
             if end.is_none() && index > 0 {
                 // It never had a record: the one before it is where to begin, and to go on.
                 let from = segments[index - 1];
-                return read_here(storage, segments, mark, Range { from, until }, show);
+                return read_segments(storage, segments, mark, Range { from, until }, show);
             }
             let Segment { path, file_len, .. } = segment;
             report.cut = Some(Cut { path, offset: 0, byte_count: file_len });
@@ -662,7 +656,7 @@ impl Segment {
         file: Box<dyn StorageFile>,
         report: &mut Report,
         until: u64,
-        show: &mut dyn FnMut(Shown<'_>) -> Result<(), ReadError>,
+        show: &mut Show<'_>,
     ) -> Result<End, ReadError> {
         let Report { last_sequence, last_timestamp, .. } = *report;
         let mut reader =
@@ -779,7 +773,7 @@ impl Segment {
         &self,
         reader: &SegmentReader,
         report: &mut Report,
-        show: &mut dyn FnMut(Shown<'_>) -> Result<(), ReadError>,
+        show: &mut Show<'_>,
     ) -> Result<(), ReadError> {
         for index in 0..reader.record_count() {
             let (offset, mut record) = reader.record(index);
@@ -787,7 +781,7 @@ impl Segment {
                 let (_, before) = reader.record(index - 1);
                 (record.kind, record.payload) = (before.kind, before.payload);
             }
-            show(Shown { path: &self.path, offset, record })?;
+            show(&self.path, offset, record)?;
             report.add_record(&record);
         }
         Ok(())

@@ -1,9 +1,4 @@
-use std::{
-    io::{self, ErrorKind},
-    panic,
-    sync::mpsc,
-    thread,
-};
+use std::io::{self, ErrorKind};
 
 use xxhash_rust::xxh3::Xxh3;
 
@@ -18,12 +13,6 @@ use crate::{
 };
 
 const CHUNK_LEN: usize = 4 << 20;
-
-/// For a shorter file a thread is not worth its while.
-const BESIDE_LEN_MIN: u64 = 1 << 20;
-
-/// So many sections that were read may wait, so that memory is bounded.
-const SECTIONS_WAITING: usize = 32;
 
 /// A snapshot that was read to its end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -56,11 +45,7 @@ pub fn read_snapshot<E: Into<BoxError>>(
         .map_err(|error| failed((0, SnapshotFault::Storage(error))))?;
     let header = source.header(journal_id, sequence).map_err(|fault| failed((0, fault)))?;
     let byte_count = source.len;
-    let read = match BESIDE_LEN_MIN <= byte_count {
-        true => sections_beside(source, &header, &mut show),
-        false => source.sections(&header, &mut show),
-    };
-    let section_count = read.map_err(failed)?;
+    let section_count = source.sections(&header, &mut show).map_err(failed)?;
     Ok(SnapshotSummary { header, section_count, byte_count })
 }
 
@@ -69,30 +54,6 @@ type Wrong = (u64, SnapshotFault);
 
 /// A section that has verified: where it begins, its code and its bytes.
 type Shown<'a> = (u64, u16, &'a [u8]);
-
-/// As [`Source::sections`], but all that is read is so on a thread that lives as long as this: in their
-/// order and each after it has verified, all the same, and of two things that are wrong the first is
-/// told.
-fn sections_beside(
-    source: Source,
-    header: &SnapshotHeader,
-    show: &mut dyn FnMut(Shown<'_>) -> Result<(), Wrong>,
-) -> Result<u64, Wrong> {
-    let (sender, receiver) = mpsc::sync_channel::<(u64, u16, Vec<u8>)>(SECTIONS_WAITING);
-    thread::scope(|scope| {
-        let reader = scope.spawn(move || {
-            source.sections(header, &mut |(offset, code, bytes)| {
-                let unwanted = |_| (offset, SnapshotFault::Storage(ErrorKind::BrokenPipe.into()));
-                sender.send((offset, code, bytes.to_vec())).map_err(unwanted)
-            })
-        });
-        // The receiver ends with the loop, so that a reader which is not wanted any more stops.
-        let shown =
-            receiver.into_iter().try_for_each(|(offset, code, bytes)| show((offset, code, &bytes)));
-        let read = reader.join().unwrap_or_else(|panic| panic::resume_unwind(panic));
-        shown.and(read)
-    })
-}
 
 /// Reads only what a snapshot says of itself first; nothing after that is looked at.
 ///

@@ -16,4 +16,3 @@ mod snapshot;
 mod follow;
 mod archive;
 mod from;
-mod beside;
