@@ -12,19 +12,19 @@
 //!
 //! The feature `planted` builds in faults, on which the tests must fail: `cargo x ci twins`.
 
-mod planted;
+mod failpoint;
 mod storage;
-mod crash;
+mod testing;
 mod buffer;
 mod record;
 mod segment;
-mod mark;
-mod ahead;
+mod watermark;
+mod segment_preparer;
 mod writer;
 mod reader;
-mod judgement;
+mod recovery_table;
 mod recovery;
-mod cut;
+mod truncate;
 mod follow;
 mod retention;
 mod archive;
@@ -32,17 +32,15 @@ mod snapshot;
 mod error;
 
 pub use archive::{WithArchives, archive_segments_before};
-pub use crash::{Crash, CrashStorage, Fault, Operation, Stopped};
-pub use cut::{GivenUp, cut};
 pub use error::{
     AppendError, BadRecord, BoxError, Damage, DamageKind, HeaderFault, OpenError, VerifyError,
 };
 pub use follow::Follower;
-pub use judgement::{Row, TABLE};
 pub use record::{Kind, PAYLOAD_LEN_MAX, Record, encoded_len};
 pub use recovery::{
     Cut, DamagedCopy, Options, Report, SegmentReport, identity, open, verify, verify_from,
 };
+pub use recovery_table::{Row, TABLE};
 pub use retention::{first_sequence, remove_segments_before, segments_before};
 pub use segment::{FORMAT_VERSION, SEGMENT_HEADER_LEN, file_name};
 pub use snapshot::{
@@ -51,4 +49,6 @@ pub use snapshot::{
     remove_snapshots_but, snapshot_file_name, snapshots,
 };
 pub use storage::{Access, Folder, Lock, Method, Storage, StorageFile};
+pub use testing::{Crash, CrashStorage, Fault, Operation, Stopped};
+pub use truncate::{GivenUp, cut};
 pub use writer::{Durability, Writer};

@@ -7,7 +7,7 @@
 
 use crate::{
     error::BadRecord,
-    planted::{Planted, planted},
+    failpoint::{Planted, planted},
     segment::SegmentHeader,
 };
 

@@ -9,15 +9,15 @@ use std::{
 
 use crate::{
     error::{BoxError, Damage, DamageKind, HeaderFault, OpenError, ReadError, VerifyError},
-    judgement::{self, Behind, CopyState, HeadVerdict, Verdict, judge_end, judge_head},
-    mark::{self, Mark},
-    planted::{Planted, planted},
+    failpoint::{Planted, planted},
     reader::{Next, SegmentReader, are_zeros, read_exact_at},
     record::{Chain, Kind, Record, chain_begin},
+    recovery_table::{self, Behind, CopyState, HeadVerdict, Verdict, judge_end, judge_head},
     segment::{
         BLOCK_LEN, Name, SEGMENT_HEADER_LEN, SegmentHeader, file_name, is_half_made, read_name,
     },
     storage::{Access, Lock, MARK_FILE, PREPARED_FILE, Storage, StorageFile, is_beside},
+    watermark::{self, Mark},
     writer::{Durability, Tail, Writer},
 };
 
@@ -151,7 +151,7 @@ pub fn open<E: Into<BoxError>>(
     lock(&mut *storage)?;
     let segments = list_ours(&mut *storage)?; // again: its last writer may just have left
     let place = storage.place();
-    let mark = mark::read(&mut *storage).map_err(failed("read", &place.join(MARK_FILE)))?;
+    let mark = watermark::read(&mut *storage).map_err(failed("read", &place.join(MARK_FILE)))?;
     bring_to_the_medium(&mut *storage, &segments, mark)?;
 
     let (mut report, end) =
@@ -210,11 +210,11 @@ pub fn verify_from<E: Into<BoxError>>(
 ) -> Result<Report, VerifyError> {
     let path = storage.place();
     // Before the names are listed: what it says is then in one of the segments that are.
-    let mark = mark::read(storage).map_err(failed("read", &path.join(MARK_FILE)))?;
+    let mark = watermark::read(storage).map_err(failed("read", &path.join(MARK_FILE)))?;
     let names = storage.list().map_err(failed("list", &path))?;
     let listing = Listing::of(&names);
     if listing.segments.is_empty()
-        && !matches!(mark, mark::Found::Said(said, _) if said.sequence > 0)
+        && !matches!(mark, watermark::Found::Said(said, _) if said.sequence > 0)
     {
         return Err(VerifyError::NotAJournal { path });
     }
@@ -337,11 +337,11 @@ pub(crate) fn lock(storage: &mut dyn Storage) -> Result<(), OpenError> {
 fn bring_to_the_medium(
     storage: &mut dyn Storage,
     segments: &[u64],
-    mark: mark::Found,
+    mark: watermark::Found,
 ) -> Result<(), ReadError> {
     let place = storage.place();
     storage.sync_folder().map_err(failed("sync", &place))?;
-    let marked = if let mark::Found::Said(said, _) = mark { said.sequence } else { 0 };
+    let marked = if let watermark::Found::Said(said, _) = mark { said.sequence } else { 0 };
     for (index, first_sequence) in segments.iter().enumerate() {
         if segments.get(index + 1).is_some_and(|next| *next <= marked) {
             continue;
@@ -399,7 +399,7 @@ pub(crate) fn index_of(segments: &[u64], from: u64) -> usize {
 pub(crate) fn read<E: Into<BoxError>>(
     storage: &mut dyn Storage,
     segments: &[u64],
-    mark: mark::Found,
+    mark: watermark::Found,
     range: Range,
     replay: &mut impl FnMut(Record<'_>) -> Result<(), E>,
 ) -> Result<(Report, Option<End>), ReadError> {
@@ -419,7 +419,7 @@ type Show<'a> = dyn FnMut(&Path, u64, Record<'_>) -> Result<(), ReadError> + 'a;
 fn read_segments(
     storage: &mut dyn Storage,
     segments: &[u64],
-    mark: mark::Found,
+    mark: watermark::Found,
     Range { from, until }: Range,
     show: &mut Show<'_>,
 ) -> Result<(Report, Option<End>), ReadError> {
@@ -429,13 +429,13 @@ fn read_segments(
         let (path, offset, sequence) = (mark_path.clone(), 0, 1);
         Err(ReadError::Damaged(Box::new(Damage { path, offset, sequence, kind })))
     };
-    if let mark::Found::Said(said, damaged_copy) = mark {
+    if let watermark::Found::Said(said, damaged_copy) = mark {
         report.marked_sequence = said.sequence;
         if let Some(offset) = damaged_copy {
             report.damaged_copies.push(DamagedCopy { path: mark_path.clone(), offset });
         }
     }
-    if let mark::Found::Unknown(version) = mark {
+    if let watermark::Found::Unknown(version) = mark {
         return damaged_mark(DamageKind::UnknownVersion(version));
     }
 
@@ -461,14 +461,14 @@ fn read_segments(
             break;
         };
         match mark {
-            mark::Found::Said(said, _) if said.journal_id != header.journal_id => {
+            watermark::Found::Said(said, _) if said.journal_id != header.journal_id => {
                 let (expected, found) = (header.journal_id, said.journal_id);
                 return damaged_mark(DamageKind::MarkForeign { expected, found });
             }
-            mark::Found::Absent => {
+            watermark::Found::Absent => {
                 return damaged_mark(DamageKind::MarkMissing);
             }
-            mark::Found::Damaged => {
+            watermark::Found::Damaged => {
                 return damaged_mark(DamageKind::MarkDamaged);
             }
             _ => {}
@@ -536,7 +536,7 @@ impl Segment {
         let bytes = self.read_head(file)?;
         let copies = decode_both(&bytes);
         let are_equal = matches!(copies, [Ok(first), Ok(second)] if first == second);
-        let head = judgement::Head {
+        let head = recovery_table::Head {
             copies: copies.map(|copy| match copy {
                 Ok(_) => CopyState::Whole,
                 Err(HeaderFault::Version(_)) => CopyState::OtherVersion,
@@ -706,7 +706,7 @@ impl Segment {
                 }
                 _ => None,
             };
-            let sight = judgement::End {
+            let sight = recovery_table::End {
                 bad: bad.map(|_| match later {
                     None => Behind::Nothing,
                     Some(later) if later.is_same_batch => Behind::SameBatch,

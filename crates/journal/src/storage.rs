@@ -18,7 +18,7 @@ use crate::segment::{Name, read_name};
 /// The name of the file whose lock makes one process the only writer of a folder.
 pub(crate) const LOCK_FILE: &str = "lock";
 
-/// The name of the file that says what must be there; see [`mark`](crate::mark).
+/// The name of the file that says what must be there; see [`mark`](crate::watermark).
 pub(crate) const MARK_FILE: &str = "mark";
 
 /// The name of the file that will be the next segment; worth nothing after a crash.

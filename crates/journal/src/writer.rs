@@ -3,17 +3,17 @@
 use std::{io, path::PathBuf};
 
 use crate::{
-    ahead::{Ahead, News, Settling},
     buffer::Buffer,
     error::AppendError,
-    mark::Mark,
-    planted::{Planted, planted},
+    failpoint::{Planted, planted},
     record::{
         self, ALIGNMENT, Chain, Class, Entry, Head, Kind, PAYLOAD_LEN_MAX, RECORD_HEADER_LEN,
         RECORD_LEN_MAX, SEAL_LEN, chain_after, encoded_len,
     },
     segment::{BLOCK_LEN, SEGMENT_HEADER_LEN, SegmentHeader, file_name},
+    segment_preparer::{Ahead, News, Settling},
     storage::{PREPARED_FILE, Storage, StorageFile},
+    watermark::Mark,
 };
 
 /// What a confirmed sequence survives.

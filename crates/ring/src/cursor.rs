@@ -1,5 +1,5 @@
 use crate::{
-    planted::{Fault, release_unless},
+    failpoint::{Fault, release_unless},
     sync::{AtomicU64, Ordering},
 };
 

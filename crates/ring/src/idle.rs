@@ -4,7 +4,7 @@ use std::{
 };
 
 use crate::{
-    planted::{Fault, planted},
+    failpoint::{Fault, planted},
     sync::{AtomicU8, Ordering, fence},
 };
 

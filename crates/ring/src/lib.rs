@@ -41,10 +41,10 @@ mod monitor;
 mod idle;
 mod agent;
 #[cfg(not(loom))]
-mod planted;
+mod failpoint;
 #[cfg(loom)]
 #[doc(hidden)]
-pub mod planted;
+pub mod failpoint;
 
 pub use agent::{Agent, AgentError, AgentFailure, Clock, Group, Runner, Running, launch};
 pub use consumer::{Consumer, Flow};

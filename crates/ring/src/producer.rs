@@ -1,7 +1,7 @@
 use std::{error::Error, fmt, sync::Arc};
 
 use crate::{
-    planted::{Fault, planted},
+    failpoint::{Fault, planted},
     slots::Writer,
     tap::{Mirror, MirrorWriter},
 };

@@ -20,7 +20,7 @@
 use std::{mem::MaybeUninit, ops::Range, sync::Arc};
 
 use crate::{
-    planted::{Fault, planted},
+    failpoint::{Fault, planted},
     ring::{ReaderState, WriterState},
     sync::UnsafeCell,
 };

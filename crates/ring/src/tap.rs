@@ -1,7 +1,7 @@
 use std::sync::Arc;
 
 use crate::{
-    planted::{Fault, planted},
+    failpoint::{Fault, planted},
     ring::{ReaderState, WriterState},
     sync::{AtomicU64, Ordering, fence},
 };

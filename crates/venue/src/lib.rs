@@ -14,7 +14,7 @@ pub mod neighbors;
 pub mod pipeline;
 pub mod sockets;
 pub mod running;
-pub mod note;
+pub mod checkpoint;
 pub mod recovery;
 pub mod snapshot;
 pub mod shadow;

@@ -14,9 +14,9 @@ use market::{
 };
 
 use crate::{
+    checkpoint::{self, Difference, HashCheck, StateHash},
     config::{self, Config, MoneyPlan},
     failure::Failure,
-    note::{self, Difference, HashCheck, StateHash},
     shadow::{Age, Choice, choose},
     snapshot::{self, NotACommand},
 };
@@ -306,7 +306,7 @@ pub fn complete(
         sequence: engine.sequence().0,
         state_hash: engine.state_hash(),
         every: config.journal.state_hash_every,
-        fingerprint: note::fingerprint(),
+        fingerprint: checkpoint::fingerprint(),
     };
     writer.note(&note.encode()).map_err(failed)?;
     writer.commit().map_err(failed)?;

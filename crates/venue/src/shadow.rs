@@ -11,8 +11,8 @@ use journal::{
 use market::{Input, Output};
 
 use crate::{
+    checkpoint::{HashCheck, StateHash},
     failure::Failure,
-    note::{HashCheck, StateHash},
     recovery::{self, NotReplayed, verify_failure},
     snapshot::{self, State},
 };

@@ -314,7 +314,7 @@ fn snapshots_may_lie_elsewhere() {
 /// the journal are compared, and one that was changed is found out.
 #[test]
 fn the_first_difference_stops_with_its_sequence() {
-    use venue::note::{self, StateHash};
+    use venue::checkpoint::{self, StateHash};
     let storage = CrashStorage::new();
     append(&storage, 3, 200);
     let state_hash = shadow_at(&storage, 200).engine().state_hash();
@@ -322,7 +322,7 @@ fn the_first_difference_stops_with_its_sequence() {
         sequence: 200,
         state_hash: state_hash ^ wrong,
         every: 0,
-        fingerprint: note::fingerprint(),
+        fingerprint: checkpoint::fingerprint(),
     };
     let write = |note: StateHash| {
         let (_, mut writer, _) =

@@ -12,8 +12,8 @@ use market::{Command as Asked, Input, Sequence, Timestamp};
 use proof::generator::{CommandFlow, Profile};
 use serde_json::Value;
 use venue::{
+    checkpoint::{self, StateHash},
     config::Config,
-    note::{self, StateHash},
     recovery,
 };
 
@@ -71,7 +71,7 @@ impl Venue {
 
     fn note(&mut self, state_hash: u64) {
         let Sequence(sequence) = self.engine.sequence();
-        let fingerprint = note::fingerprint();
+        let fingerprint = checkpoint::fingerprint();
         let note = StateHash { sequence, state_hash, every: EVERY, fingerprint };
         self.writer.note(&note.encode()).unwrap();
     }

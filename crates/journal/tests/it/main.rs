@@ -9,7 +9,7 @@ mod lock;
 mod live;
 mod damage;
 mod crash;
-mod cut;
+mod truncate;
 mod fault;
 mod golden;
 mod snapshot;

@@ -18,7 +18,7 @@ use std::{
 use loom::thread;
 use ring::{
     Builder, Consumer, Cursor, Doorbells, Flow, Neighbors, Parker, Producer, Unparker,
-    planted::{Fault, with},
+    failpoint::{Fault, with},
 };
 
 /// Tries the model in every order in which no thread is interrupted more often than `interruptions`

@@ -5,7 +5,7 @@ use market::Input;
 use ring::{Agent, AgentError, Consumer, Cursor, Flow, Latest, Tap};
 
 use super::{Checkpoint, Whim, Whims, relief::Relief};
-use crate::note::{self, StateHash};
+use crate::checkpoint::{self, StateHash};
 
 /// Inputs written by one commit at most; bounds the time of a turn.
 const COMMIT_LIMIT: usize = 4096;
@@ -109,7 +109,7 @@ impl Journaler {
                 sequence: checkpoint.sequence.0,
                 state_hash: checkpoint.state_hash,
                 every: *every,
-                fingerprint: note::fingerprint(),
+                fingerprint: checkpoint::fingerprint(),
             };
             self.writer.note(&note.encode())?;
             waiting.pop_front();

@@ -10,8 +10,8 @@ use crate::{
     plain,
 };
 use venue::{
+    checkpoint::StateHash,
     failure::Failure,
-    note::StateHash,
     recovery::{decode, folder_with_archives, verify_failure},
 };
 

@@ -7,11 +7,11 @@ use std::{convert::Infallible, io, path::PathBuf};
 
 use crate::{
     error::{OpenError, ReadError},
-    mark::{self, Found, Mark, Said},
     record::Record,
     recovery::{self, Range, failed, list_ours, lock, read},
     segment::{SEGMENT_HEADER_LEN, file_name},
     storage::{ASIDE, Access, MARK_FILE, Storage},
+    watermark::{self, Found, Mark, Said},
 };
 
 /// What a cut came to.
@@ -37,7 +37,7 @@ pub fn cut(mut storage: Box<dyn Storage>, last: Option<u64>) -> Result<GivenUp, 
         return Err(OpenError::NotAJournal { path: place, found: "no segment".to_owned() });
     }
     lock(&mut *storage)?;
-    let found = mark::read(&mut *storage).map_err(failed("read", &place.join(MARK_FILE)))?;
+    let found = watermark::read(&mut *storage).map_err(failed("read", &place.join(MARK_FILE)))?;
     let journal_id = recovery::identity(&mut *storage).unwrap_or(0);
     // What the mark says is what is given up.
     let unmarked = match found {

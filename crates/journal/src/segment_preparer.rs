@@ -18,8 +18,8 @@ use std::{
 
 use crate::{
     buffer::Buffer,
-    mark::Mark,
     storage::{Access, MARK_FILE, PREPARED_FILE, Storage, StorageFile},
+    watermark::Mark,
     writer::Durability,
 };
 
