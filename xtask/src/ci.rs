@@ -358,7 +358,7 @@ fn builds() -> Result<Outcome, String> {
     command.args(["journal", "verify", "--json"]).arg(&journal);
     let summary = answers(&mut command, Duration::from_secs(120))?;
     if summary["hashes_equal"].as_u64().is_none_or(|count| count == 0) {
-        return Err(format!("no noted state hash was compared: {summary}"));
+        return Err(format!("no checkpoint was compared: {summary}"));
     }
     let mut states = vec![("the venue's build".to_owned(), summary["state_hash"].clone())];
     let summary = answers(replay_with_checks(&[]).arg(&journal), Duration::from_secs(600))?;
@@ -376,8 +376,8 @@ fn builds() -> Result<Outcome, String> {
         return Err(format!("{of} comes to {state}, not {}", states[0].1));
     }
     // The planted twin: a build that takes some inputs for the ones before them must be told apart.
-    let mut twin = replay_with_checks(&["--features", "journal/planted"]);
-    twin.arg(&journal).env("DAMRAK_PLANTED", "twice");
+    let mut twin = replay_with_checks(&["--features", "journal/failpoints"]);
+    twin.arg(&journal).env("DAMRAK_FAILPOINT", "twice");
     let state = answers(&mut twin, Duration::from_secs(600))?["state_hash"].clone();
     println!("{state} with `twice` planted");
     if state == states[0].1 {

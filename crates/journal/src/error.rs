@@ -201,8 +201,8 @@ pub enum DamageKind {
         /// Where it begins in this segment; `None` for the next segment.
         later_offset: Option<u64>,
     },
-    /// The record does not verify, and the mark says that it must be there.
-    #[error("{fault}, and the mark says that all up to sequence {marked} must be there")]
+    /// The record does not verify, and the watermark says that it must be there.
+    #[error("{fault}, and the watermark says that all up to sequence {marked} must be there")]
     BadEnd {
         /// What is wrong with it.
         fault: BadRecord,
@@ -211,7 +211,7 @@ pub enum DamageKind {
     },
     /// The journal ends too soon: the end of a segment, or whole segments, are missing.
     #[error(
-        "the journal ends here, and the mark says that all up to sequence {marked} must be there"
+        "the journal ends here, and the watermark says that all up to sequence {marked} must be there"
     )]
     EndMissing {
         /// The least sequence that must be there.
@@ -326,15 +326,15 @@ pub enum DamageKind {
     /// The file has the extension of a segment and is not named as one.
     #[error("the file is not named as a segment is")]
     Misnamed,
-    /// The journal has segments, and not the mark.
-    #[error("the file `mark`, which says what must be there, is missing")]
-    MarkMissing,
-    /// Neither copy of the mark verifies.
-    #[error("both copies of the mark are damaged")]
-    MarkDamaged,
-    /// The mark is of another journal.
-    #[error("the mark is of journal {found:016x}, and this is journal {expected:016x}")]
-    MarkForeign {
+    /// The journal has segments, and not the watermark.
+    #[error("the file `watermark`, which says what must be there, is missing")]
+    WatermarkMissing,
+    /// Neither copy of the watermark verifies.
+    #[error("both copies of the watermark are damaged")]
+    WatermarkDamaged,
+    /// The watermark is of another journal.
+    #[error("the watermark is of journal {found:016x}, and this is journal {expected:016x}")]
+    WatermarkForeign {
         /// Of the segments.
         expected: u64,
         /// Its own.
@@ -358,7 +358,7 @@ impl DamageKind {
             Self::ReorderedSegment { .. } | Self::MisdirectedSegment { .. } => {
                 "give the file its own name, or restore the folder from a copy".to_owned()
             }
-            Self::MarkMissing | Self::MarkDamaged | Self::MarkForeign { .. } => {
+            Self::WatermarkMissing | Self::WatermarkDamaged | Self::WatermarkForeign { .. } => {
                 "restore it from a copy of the folder, or accept what is there with `damrak journal \
                  cut`"
                     .to_owned()

@@ -1,11 +1,11 @@
-//! Faults that a check plants to show that it would find them: `cargo x ci twins builds`.
+//! Failpoints: faults that a build with the feature `failpoints` can switch on, to show that the
+//! checks find them (`cargo x ci twins`).
 //!
-//! Without the feature `planted`, which no other build has, nothing can be planted and each question is
-//! a constant `false`.
+//! No other build has the feature; there every question is a constant `false`.
 
 /// What to break.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Planted {
+pub(crate) enum Failpoint {
     /// A checksum is not compared.
     Unchecked,
     /// A torn tail is taken for the end, and stays.
@@ -16,23 +16,23 @@ pub(crate) enum Planted {
     Twice,
 }
 
-/// Is it planted? The environment names it in `DAMRAK_PLANTED`.
-#[cfg(feature = "planted")]
-pub(crate) fn planted(fault: Planted) -> bool {
-    static NAMED: std::sync::OnceLock<Option<Planted>> = std::sync::OnceLock::new();
-    let named = NAMED.get_or_init(|| match std::env::var("DAMRAK_PLANTED").as_deref() {
-        Ok("unchecked") => Some(Planted::Unchecked),
-        Ok("torn") => Some(Planted::Torn),
-        Ok("early") => Some(Planted::Early),
-        Ok("twice") => Some(Planted::Twice),
-        Ok(other) => panic!("DAMRAK_PLANTED is {other}, which is no fault"),
+/// True if the environment variable `DAMRAK_FAILPOINT` names this fault.
+#[cfg(feature = "failpoints")]
+pub(crate) fn failpoint(fault: Failpoint) -> bool {
+    static NAMED: std::sync::OnceLock<Option<Failpoint>> = std::sync::OnceLock::new();
+    let named = NAMED.get_or_init(|| match std::env::var("DAMRAK_FAILPOINT").as_deref() {
+        Ok("unchecked") => Some(Failpoint::Unchecked),
+        Ok("torn") => Some(Failpoint::Torn),
+        Ok("early") => Some(Failpoint::Early),
+        Ok("twice") => Some(Failpoint::Twice),
+        Ok(other) => panic!("DAMRAK_FAILPOINT is {other}, which names no failpoint"),
         Err(_) => None,
     });
     *named == Some(fault)
 }
 
-#[cfg(not(feature = "planted"))]
+#[cfg(not(feature = "failpoints"))]
 #[inline(always)]
-pub(crate) const fn planted(_: Planted) -> bool {
+pub(crate) const fn failpoint(_: Failpoint) -> bool {
     false
 }

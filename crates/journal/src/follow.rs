@@ -21,7 +21,7 @@ pub struct Follower {
     report: Report,
     /// Records before it are read and not shown.
     from: u64,
-    with_notes: bool,
+    with_checkpoints: bool,
     current: Option<Current>,
 }
 
@@ -38,13 +38,13 @@ impl Follower {
     /// need not be there.
     #[must_use]
     pub fn new(storage: Box<dyn Storage>, from: u64) -> Self {
-        Self { storage, report: Report::default(), from, with_notes: false, current: None }
+        Self { storage, report: Report::default(), from, with_checkpoints: false, current: None }
     }
 
     /// Shows notes as well.
     #[must_use]
-    pub fn with_notes(self) -> Self {
-        Self { with_notes: true, ..self }
+    pub fn with_checkpoints(self) -> Self {
+        Self { with_checkpoints: true, ..self }
     }
 
     /// Shows at most `limit` records that were not shown yet, none after the sequence `until`; says
@@ -142,7 +142,7 @@ impl Follower {
         }
         let (offset, record) = current.reader.record(current.shown);
         current.shown += 1;
-        if record.sequence >= self.from && (record.kind == Kind::Input || self.with_notes) {
+        if record.sequence >= self.from && (record.kind == Kind::Input || self.with_checkpoints) {
             visit(record).map_err(|error| VerifyError::Refused {
                 path: current.path.clone(),
                 offset,

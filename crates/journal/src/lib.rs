@@ -10,7 +10,7 @@
 //! [`Writer::commit`] returned is never lost and never changed, as far as its [`Durability`]
 //! promises; where the bytes cannot prove that, [`open`] refuses and names file and offset.
 //!
-//! The feature `planted` builds in faults, on which the tests must fail: `cargo x ci twins`.
+//! The feature `failpoints` builds in faults, on which the tests must fail: `cargo x ci twins`.
 
 mod failpoint;
 mod storage;
@@ -38,7 +38,7 @@ pub use error::{
 pub use follow::Follower;
 pub use record::{Kind, PAYLOAD_LEN_MAX, Record, encoded_len};
 pub use recovery::{
-    Cut, DamagedCopy, Options, Report, SegmentReport, identity, open, verify, verify_from,
+    DamagedCopy, Options, Report, SegmentReport, TornTail, identity, open, verify, verify_from,
 };
 pub use recovery_table::{Row, TABLE};
 pub use retention::{first_sequence, remove_segments_before, segments_before};
@@ -50,5 +50,5 @@ pub use snapshot::{
 };
 pub use storage::{Access, Folder, Lock, Method, Storage, StorageFile};
 pub use testing::{Crash, CrashStorage, Fault, Operation, Stopped};
-pub use truncate::{GivenUp, cut};
+pub use truncate::{Truncated, truncate};
 pub use writer::{Durability, Writer};

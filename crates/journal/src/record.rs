@@ -7,7 +7,7 @@
 
 use crate::{
     error::BadRecord,
-    failpoint::{Planted, planted},
+    failpoint::{Failpoint, failpoint},
     segment::SegmentHeader,
 };
 
@@ -51,7 +51,7 @@ pub enum Kind {
     /// It has a sequence of its own.
     Input,
     /// It says something about the inputs before it, and could be left out.
-    Note,
+    Checkpoint,
 }
 
 /// What a record is to the journal itself.
@@ -66,13 +66,13 @@ impl Class {
     fn code(self) -> u16 {
         match self {
             Self::Shown(Kind::Input) => 1,
-            Self::Shown(Kind::Note) => 2,
+            Self::Shown(Kind::Checkpoint) => 2,
             Self::Seal => 3,
         }
     }
 
     fn from_code(code: u16) -> Option<Self> {
-        [Self::Shown(Kind::Input), Self::Shown(Kind::Note), Self::Seal]
+        [Self::Shown(Kind::Input), Self::Shown(Kind::Checkpoint), Self::Seal]
             .into_iter()
             .find(|class| class.code() == code)
     }
@@ -114,7 +114,7 @@ impl<'a> Entry<'a> {
     pub(crate) fn decode(seed: u32, bytes: &'a [u8]) -> Result<Self, BadRecord> {
         let header = Header::read(bytes.first_chunk().expect("as long as its header says"));
         let computed = crc32c::crc32c_append(seed, &bytes[4..]);
-        if computed != header.checksum && !planted(Planted::Unchecked) {
+        if computed != header.checksum && !failpoint(Failpoint::Unchecked) {
             return Err(BadRecord::Checksum { stored: header.checksum, computed });
         }
         let class = Class::from_code(header.kind).filter(|_| header.version == RECORD_VERSION);
@@ -212,7 +212,7 @@ impl Header {
 }
 
 /// What all batches of a journal come to so far: xxHash3 of 128 bits over what came before and the
-/// bytes of the batch. It tells that a record is missing or stands elsewhere; it is no signature.
+/// bytes of the batch. It tells that a record is missing or is in the wrong place; it is no signature.
 pub(crate) type Chain = [u8; CHAIN_LEN];
 
 /// The chain of a journal that has no batch yet.

@@ -9,15 +9,15 @@ use std::{
 
 use crate::{
     error::{BoxError, Damage, DamageKind, HeaderFault, OpenError, ReadError, VerifyError},
-    failpoint::{Planted, planted},
+    failpoint::{Failpoint, failpoint},
     reader::{Next, SegmentReader, are_zeros, read_exact_at},
     record::{Chain, Kind, Record, chain_begin},
-    recovery_table::{self, Behind, CopyState, HeadVerdict, Verdict, judge_end, judge_head},
+    recovery_table::{self, Behind, CopyState, HeaderVerdict, Verdict, decide_end, decide_header},
     segment::{
         BLOCK_LEN, Name, SEGMENT_HEADER_LEN, SegmentHeader, file_name, is_half_made, read_name,
     },
-    storage::{Access, Lock, MARK_FILE, PREPARED_FILE, Storage, StorageFile, is_beside},
-    watermark::{self, Mark},
+    storage::{Access, Lock, PREPARED_FILE, Storage, StorageFile, WATERMARK_FILE, is_beside},
+    watermark::{self, Watermark},
     writer::{Durability, Tail, Writer},
 };
 
@@ -71,20 +71,20 @@ pub struct Report {
     /// How many inputs verified.
     pub record_count: u64,
     /// How many notes verified.
-    pub note_count: u64,
+    pub checkpoint_count: u64,
     /// How many bytes they and the headers take, zeros between batches included.
     pub byte_count: u64,
     /// How many segments there are.
     pub segment_count: u64,
     /// How often the journal was opened for writing.
     pub epoch: u64,
-    /// The least sequence that must be there, as the mark says; 0 without a mark.
-    pub marked_sequence: u64,
+    /// The least sequence that must be there, as the watermark says; 0 without a watermark.
+    pub watermark: u64,
     /// Each of them, in order.
     pub segments: Vec<SegmentReport>,
     /// The torn tail that was cut, or that the next [`open`] would cut.
-    pub cut: Option<Cut>,
-    /// Copies of headers and of the mark that are damaged, where the other copy verifies. Nothing
+    pub torn_tail: Option<TornTail>,
+    /// Copies of headers and of the watermark that are damaged, where the other copy verifies. Nothing
     /// is lost; a copy of the folder should be taken.
     pub damaged_copies: Vec<DamagedCopy>,
 }
@@ -105,7 +105,7 @@ pub struct SegmentReport {
     /// How many inputs.
     pub record_count: u64,
     /// How many notes.
-    pub note_count: u64,
+    pub checkpoint_count: u64,
     /// Where the last batch ends.
     pub end: u64,
     /// How many bytes the file has.
@@ -116,7 +116,7 @@ pub struct SegmentReport {
 
 /// A torn tail: bytes of which nothing was confirmed, unless the medium lost what it had synced.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Cut {
+pub struct TornTail {
     /// The segment.
     pub path: PathBuf,
     /// Where in it the tail begins; 0 if its header was not whole, and then the file is removed.
@@ -125,7 +125,7 @@ pub struct Cut {
     pub byte_count: u64,
 }
 
-/// One of the two copies of a segment's header, or of the mark.
+/// One of the two copies of a segment's header, or of the watermark.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DamagedCopy {
     /// The file.
@@ -151,13 +151,14 @@ pub fn open<E: Into<BoxError>>(
     lock(&mut *storage)?;
     let segments = list_ours(&mut *storage)?; // again: its last writer may just have left
     let place = storage.place();
-    let mark = watermark::read(&mut *storage).map_err(failed("read", &place.join(MARK_FILE)))?;
-    bring_to_the_medium(&mut *storage, &segments, mark)?;
+    let watermark =
+        watermark::read(&mut *storage).map_err(failed("read", &place.join(WATERMARK_FILE)))?;
+    bring_to_the_medium(&mut *storage, &segments, watermark)?;
 
     let (mut report, end) =
-        read(&mut *storage, &segments, mark, Range::from(options.from), replay)?;
-    if let Some(cut) = &report.cut {
-        apply(&mut *storage, cut)?;
+        read(&mut *storage, &segments, watermark, Range::from(options.from), replay)?;
+    if let Some(tail) = &report.torn_tail {
+        remove_tail(&mut *storage, tail)?;
     }
     if let Some(end) = &end {
         end.tidy(&mut *storage)?;
@@ -165,8 +166,8 @@ pub fn open<E: Into<BoxError>>(
     remove_prepared(&mut *storage)?;
 
     let journal_id = report.journal_id.unwrap_or(options.journal_id_if_new);
-    let mark = Mark::create(&mut *storage, journal_id, report.last_sequence, mark)
-        .map_err(failed("write", &place.join(MARK_FILE)))?;
+    let watermark = Watermark::create(&mut *storage, journal_id, report.last_sequence, watermark)
+        .map_err(failed("write", &place.join(WATERMARK_FILE)))?;
     let first_sequence = report.last_sequence + 1;
     let header = SegmentHeader {
         epoch: report.epoch + 1,
@@ -178,7 +179,7 @@ pub fn open<E: Into<BoxError>>(
         report.add_segment(&header);
     }
     let Report { last_sequence, last_timestamp, .. } = report;
-    let tail = Tail { header, mark, last_sequence, last_timestamp };
+    let tail = Tail { header, watermark, last_sequence, last_timestamp };
     let path = place.join(file_name(first_sequence));
     let Options { durability, segment_bytes, .. } = *options;
     let writer =
@@ -210,16 +211,16 @@ pub fn verify_from<E: Into<BoxError>>(
 ) -> Result<Report, VerifyError> {
     let path = storage.place();
     // Before the names are listed: what it says is then in one of the segments that are.
-    let mark = watermark::read(storage).map_err(failed("read", &path.join(MARK_FILE)))?;
+    let watermark = watermark::read(storage).map_err(failed("read", &path.join(WATERMARK_FILE)))?;
     let names = storage.list().map_err(failed("list", &path))?;
     let listing = Listing::of(&names);
     if listing.segments.is_empty()
-        && !matches!(mark, watermark::Found::Said(said, _) if said.sequence > 0)
+        && !matches!(watermark, watermark::Found::Value(said, _) if said.sequence > 0)
     {
         return Err(VerifyError::NotAJournal { path });
     }
     listing.refuse_misnamed(&path)?;
-    let (report, _) = read(storage, &listing.segments, mark, Range::from(from), visit)?;
+    let (report, _) = read(storage, &listing.segments, watermark, Range::from(from), visit)?;
     Ok(report)
 }
 
@@ -332,16 +333,16 @@ pub(crate) fn lock(storage: &mut dyn Storage) -> Result<(), OpenError> {
 }
 
 /// What a killed process wrote may be in the page cache only. It is brought to the medium before
-/// it is acted on, or the next power cut would take back what this run has answered. What the mark
+/// it is acted on, or the next power cut would take back what this run has answered. What the watermark
 /// names is there.
 fn bring_to_the_medium(
     storage: &mut dyn Storage,
     segments: &[u64],
-    mark: watermark::Found,
+    watermark: watermark::Found,
 ) -> Result<(), ReadError> {
     let place = storage.place();
     storage.sync_folder().map_err(failed("sync", &place))?;
-    let marked = if let watermark::Found::Said(said, _) = mark { said.sequence } else { 0 };
+    let marked = if let watermark::Found::Value(said, _) = watermark { said.sequence } else { 0 };
     for (index, first_sequence) in segments.iter().enumerate() {
         if segments.get(index + 1).is_some_and(|next| *next <= marked) {
             continue;
@@ -360,17 +361,17 @@ fn remove_prepared(storage: &mut dyn Storage) -> Result<(), ReadError> {
     }
 }
 
-fn apply(storage: &mut dyn Storage, cut: &Cut) -> Result<(), ReadError> {
-    let name = cut.path.file_name().and_then(OsStr::to_str).expect("the name of a segment");
-    let done = if cut.offset == 0 {
+fn remove_tail(storage: &mut dyn Storage, tail: &TornTail) -> Result<(), ReadError> {
+    let name = tail.path.file_name().and_then(OsStr::to_str).expect("the name of a segment");
+    let done = if tail.offset == 0 {
         storage.remove(name).and_then(|()| storage.sync_folder())
     } else {
         storage.open(name, Access::Write).and_then(|mut file| {
-            file.truncate(cut.offset)?;
+            file.truncate(tail.offset)?;
             file.sync()
         })
     };
-    done.map_err(failed("cut the torn tail of", &cut.path))
+    done.map_err(failed("truncate the torn tail of", &tail.path))
 }
 
 /// What is read.
@@ -399,11 +400,11 @@ pub(crate) fn index_of(segments: &[u64], from: u64) -> usize {
 pub(crate) fn read<E: Into<BoxError>>(
     storage: &mut dyn Storage,
     segments: &[u64],
-    mark: watermark::Found,
+    watermark: watermark::Found,
     range: Range,
     replay: &mut impl FnMut(Record<'_>) -> Result<(), E>,
 ) -> Result<(Report, Option<End>), ReadError> {
-    read_segments(storage, segments, mark, range, &mut |path, offset, record| {
+    read_segments(storage, segments, watermark, range, &mut |path, offset, record| {
         replay(record).map_err(|error| ReadError::Refused {
             path: path.to_owned(),
             offset,
@@ -419,30 +420,30 @@ type Show<'a> = dyn FnMut(&Path, u64, Record<'_>) -> Result<(), ReadError> + 'a;
 fn read_segments(
     storage: &mut dyn Storage,
     segments: &[u64],
-    mark: watermark::Found,
+    watermark: watermark::Found,
     Range { from, until }: Range,
     show: &mut Show<'_>,
 ) -> Result<(Report, Option<End>), ReadError> {
     let mut report = Report::default();
-    let mark_path = storage.place().join(MARK_FILE);
-    let damaged_mark = |kind| {
-        let (path, offset, sequence) = (mark_path.clone(), 0, 1);
+    let watermark_path = storage.place().join(WATERMARK_FILE);
+    let damaged_watermark = |kind| {
+        let (path, offset, sequence) = (watermark_path.clone(), 0, 1);
         Err(ReadError::Damaged(Box::new(Damage { path, offset, sequence, kind })))
     };
-    if let watermark::Found::Said(said, damaged_copy) = mark {
-        report.marked_sequence = said.sequence;
+    if let watermark::Found::Value(said, damaged_copy) = watermark {
+        report.watermark = said.sequence;
         if let Some(offset) = damaged_copy {
-            report.damaged_copies.push(DamagedCopy { path: mark_path.clone(), offset });
+            report.damaged_copies.push(DamagedCopy { path: watermark_path.clone(), offset });
         }
     }
-    if let watermark::Found::Unknown(version) = mark {
-        return damaged_mark(DamageKind::UnknownVersion(version));
+    if let watermark::Found::Unknown(version) = watermark {
+        return damaged_watermark(DamageKind::UnknownVersion(version));
     }
 
     let mut end: Option<End> = None;
     let first_index = index_of(segments, from);
     if let Some(first_sequence) = segments.get(first_index).filter(|it| (1..=from).contains(*it)) {
-        // What comes before is known from elsewhere, or `from` would not say so.
+        // What comes before is known from a snapshot, or `from` would not say so.
         report.last_sequence = first_sequence - 1;
     }
     for (index, &first_sequence) in segments.iter().enumerate().skip(first_index) {
@@ -454,22 +455,22 @@ fn read_segments(
             if end.is_none() && index > 0 {
                 // It never had a record: the one before it is where to begin, and to go on.
                 let from = segments[index - 1];
-                return read_segments(storage, segments, mark, Range { from, until }, show);
+                return read_segments(storage, segments, watermark, Range { from, until }, show);
             }
             let Segment { path, file_len, .. } = segment;
-            report.cut = Some(Cut { path, offset: 0, byte_count: file_len });
+            report.torn_tail = Some(TornTail { path, offset: 0, byte_count: file_len });
             break;
         };
-        match mark {
-            watermark::Found::Said(said, _) if said.journal_id != header.journal_id => {
+        match watermark {
+            watermark::Found::Value(said, _) if said.journal_id != header.journal_id => {
                 let (expected, found) = (header.journal_id, said.journal_id);
-                return damaged_mark(DamageKind::MarkForeign { expected, found });
+                return damaged_watermark(DamageKind::WatermarkForeign { expected, found });
             }
             watermark::Found::Absent => {
-                return damaged_mark(DamageKind::MarkMissing);
+                return damaged_watermark(DamageKind::WatermarkMissing);
             }
             watermark::Found::Damaged => {
-                return damaged_mark(DamageKind::MarkDamaged);
+                return damaged_watermark(DamageKind::WatermarkDamaged);
             }
             _ => {}
         }
@@ -481,11 +482,12 @@ fn read_segments(
             return Ok((report, end)); // no more is wanted, or no whole batch of it
         }
     }
-    if report.marked_sequence > report.last_sequence {
+    if report.watermark > report.last_sequence {
         // The records of what there is are judged; here no segment is left to be judged.
-        let path = segments.last().map_or(mark_path, |last| storage.place().join(file_name(*last)));
+        let path =
+            segments.last().map_or(watermark_path, |last| storage.place().join(file_name(*last)));
         let offset = end.map_or(0, |end| end.offset);
-        let kind = DamageKind::EndMissing { marked: report.marked_sequence };
+        let kind = DamageKind::EndMissing { marked: report.watermark };
         let sequence = report.last_sequence + 1;
         return Err(ReadError::Damaged(Box::new(Damage { path, offset, sequence, kind })));
     }
@@ -549,11 +551,11 @@ impl Segment {
             is_short: self.file_len < SEGMENT_HEADER_LEN,
         };
         let place_of = |index: usize| (index * BLOCK_LEN) as u64;
-        let (header, damaged_copy) = match (judge_head(head).1, copies) {
-            (HeadVerdict::Take, [Ok(header), _]) => (header, None),
-            (HeadVerdict::TakeOnly(0), [Ok(header), _]) => (header, Some(place_of(1))),
-            (HeadVerdict::TakeOnly(_), [_, Ok(header)]) => (header, Some(place_of(0))),
-            (HeadVerdict::Remove, _) => {
+        let (header, damaged_copy) = match (decide_header(head).1, copies) {
+            (HeaderVerdict::Take, [Ok(header), _]) => (header, None),
+            (HeaderVerdict::TakeOnly(0), [Ok(header), _]) => (header, Some(place_of(1))),
+            (HeaderVerdict::TakeOnly(_), [_, Ok(header)]) => (header, Some(place_of(0))),
+            (HeaderVerdict::Remove, _) => {
                 // One whole copy must still be the one that belongs here.
                 let whole = copies.iter().find_map(|copy| copy.as_ref().ok());
                 if let Some(header) = whole {
@@ -561,14 +563,14 @@ impl Segment {
                 }
                 return Ok(None);
             }
-            (HeadVerdict::OtherVersion(index), _) => {
+            (HeaderVerdict::OtherVersion(index), _) => {
                 let Err(HeaderFault::Version(version)) = copies[index] else {
                     unreachable!("the copy has another version");
                 };
                 return damaged(place_of(index), DamageKind::UnknownVersion(version));
             }
-            (HeadVerdict::Contradicts, _) => return damaged(0, DamageKind::HeaderContradicts),
-            (HeadVerdict::CutShort, _) => {
+            (HeaderVerdict::Contradicts, _) => return damaged(0, DamageKind::HeaderContradicts),
+            (HeaderVerdict::CutShort, _) => {
                 return damaged(self.file_len, DamageKind::HeaderCutShort);
             }
             (_, [first, second]) => {
@@ -670,7 +672,7 @@ impl Segment {
             file_len: self.file_len,
             ..SegmentReport::default()
         };
-        let (record_count, note_count) = (report.record_count, report.note_count);
+        let (record_count, checkpoint_count) = (report.record_count, report.checkpoint_count);
         loop {
             let (start, chain) = (reader.offset(), reader.chain());
             if report.last_sequence >= until {
@@ -713,29 +715,29 @@ impl Segment {
                     Some(_) => Behind::OtherBatch,
                 }),
                 is_followed: self.next.is_some(),
-                is_marked: report.marked_sequence >= expected,
+                is_required: report.watermark >= expected,
                 is_aligned: header.alignment as usize == BLOCK_LEN,
             };
-            let verdict = judge_end(sight).1;
+            let verdict = decide_end(sight).1;
             match (verdict, bad) {
-                (Verdict::GoOn, _) | (Verdict::Cut, None) => {}
-                (Verdict::Cut, Some(_)) if planted(Planted::Torn) => {}
-                (Verdict::Cut, Some(_)) => {
+                (Verdict::GoOn, _) | (Verdict::Truncate, None) => {}
+                (Verdict::Truncate, Some(_)) if failpoint(Failpoint::Torn) => {}
+                (Verdict::Truncate, Some(_)) => {
                     let byte_count = self.file_len - reader.offset();
                     let (path, offset) = (self.path.clone(), reader.offset());
-                    report.cut = Some(Cut { path, offset, byte_count });
+                    report.torn_tail = Some(TornTail { path, offset, byte_count });
                 }
                 (Verdict::Refuse, None) => {
-                    let kind = DamageKind::EndMissing { marked: report.marked_sequence };
+                    let kind = DamageKind::EndMissing { marked: report.watermark };
                     return Err(self.damage(reader.offset(), expected, kind));
                 }
                 (Verdict::Refuse, Some((offset, fault))) => {
-                    let marked = report.marked_sequence;
+                    let marked = report.watermark;
                     let kind = match (self.next, later) {
                         (Some(later_sequence), _) => {
                             DamageKind::BadRecord { fault, later_sequence, later_offset: None }
                         }
-                        (None, _) if sight.is_marked => DamageKind::BadEnd { fault, marked },
+                        (None, _) if sight.is_required => DamageKind::BadEnd { fault, marked },
                         (None, later) => {
                             let later = later.expect("only a later record refuses it");
                             let later_offset = Some(later.offset);
@@ -752,7 +754,7 @@ impl Segment {
             report.segments.push(SegmentReport {
                 last_sequence: report.last_sequence,
                 record_count: report.record_count - record_count,
-                note_count: report.note_count - note_count,
+                checkpoint_count: report.checkpoint_count - checkpoint_count,
                 end: reader.offset(),
                 chain: reader.chain(),
                 ..told
@@ -762,7 +764,11 @@ impl Segment {
                 // One without an input is made anew, and its notes are left out.
                 chain: if is_empty { header.chain } else { reader.chain() },
                 offset: reader.offset(),
-                file_len: if verdict == Verdict::Cut { reader.offset() } else { self.file_len },
+                file_len: if verdict == Verdict::Truncate {
+                    reader.offset()
+                } else {
+                    self.file_len
+                },
                 is_empty,
             });
         }
@@ -777,7 +783,7 @@ impl Segment {
     ) -> Result<(), ReadError> {
         for index in 0..reader.record_count() {
             let (offset, mut record) = reader.record(index);
-            if planted(Planted::Twice) && index > 0 && record.sequence.is_multiple_of(100) {
+            if failpoint(Failpoint::Twice) && index > 0 && record.sequence.is_multiple_of(100) {
                 let (_, before) = reader.record(index - 1);
                 (record.kind, record.payload) = (before.kind, before.payload);
             }
@@ -810,8 +816,8 @@ impl Report {
 
     pub(crate) fn add_record(&mut self, record: &Record<'_>) {
         match record.kind {
-            Kind::Note => {
-                self.note_count += 1;
+            Kind::Checkpoint => {
+                self.checkpoint_count += 1;
                 return;
             }
             Kind::Input => self.record_count += 1,

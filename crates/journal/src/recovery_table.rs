@@ -1,18 +1,21 @@
-//! What opening does about what it finds: the decision table of docs/journal.md as data, and the
-//! two judgements in it that depend on several things at once, as functions without I/O.
+//! The recovery table: what opening a journal does about what it finds.
 //!
-//! A test compares [`TABLE`] with the document, and others walk every combination.
+//! [`TABLE`] is the table of docs/journal.md as data. The two decisions that depend on several
+//! things at once are functions without I/O. A test compares the table with the document; others
+//! walk every combination. Invariant: nothing at or below the watermark, and nothing that another
+//! batch follows, is ever truncated.
 
 /// A row of the table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Row {
-    /// Never given to another row.
+    /// From 1; never given to another row.
     pub number: u8,
-    /// What is found.
+    /// What opening finds.
     pub found: &'static str,
     /// What opening does.
     pub does: &'static str,
-    /// For what is refused: whether the journal itself is wrong (exit code 4) or its surroundings.
+    /// Where opening refuses: true if the journal is damaged (exit code 4), false if something
+    /// around it is wrong (exit code 3).
     pub corrupt: Option<bool>,
 }
 
@@ -24,158 +27,150 @@ const fn row(number: u8, found: &'static str, does: &'static str, corrupt: Optio
 pub const TABLE: [Row; 30] = [
     row(
         1,
-        "no folder, an empty one, or only a lock that nobody holds",
-        "makes a journal (`verify` refuses)",
+        "no folder, an empty one, or only a lock that no process holds",
+        "creates a journal (`verify` refuses)",
         None,
     ),
     row(
         2,
         "other files and no segment",
-        "refused, nothing is written into the folder",
+        "refuses, and writes nothing into the folder",
         Some(false),
     ),
     row(
         3,
         "the folder or a file cannot be read or written",
-        "refused, with what to do",
+        "refuses, and says what to do",
         Some(false),
     ),
     row(
         4,
         "everything verifies, up to the end of the last segment or the zeros there",
-        "replayed; the writer goes on in a new segment",
+        "replays it; the writer goes on in a new segment",
         None,
     ),
     row(
         5,
-        "last segment: a record that does not verify and is not marked, and at no multiple of 8 \
-         after it one that does",
-        "torn tail: cut from where its batch begins, synced, reported",
+        "last segment: a bad record beyond the watermark, and no good record after it (at \
+         any multiple of 8)",
+        "torn tail: truncates from the start of its batch, syncs, reports it",
         None,
     ),
     row(
         6,
-        "last segment: not two whole copies of the header, nothing after them, and nothing but \
-         what a crash leaves there: one copy, the beginning of one, zeros, nothing",
-        "half made, never had a record: removed, reported",
+        "last segment: the header does not have two whole copies, zeros or nothing after \
+         it, and what is there is what a crash leaves: one copy, the beginning of one, \
+         zeros, nothing",
+        "never held a record: removes it, reports it",
         None,
     ),
     row(
         7,
-        "last segment: a record that does not verify and is not marked, and after it one of \
-         another batch that does",
-        "refused",
+        "last segment: a bad record beyond the watermark, and after it a good record of \
+         another batch",
+        "refuses",
         Some(true),
     ),
     row(
         8,
-        "a segment with one after it: its end does not verify, or lies within its header",
-        "refused",
+        "a segment that another one follows: its end is bad, or lies within its header",
+        "refuses",
         Some(true),
     ),
     row(
         9,
-        "a segment begins behind the end of the one before it, or the first is not 1: one is \
-         missing, or was cut between two batches",
-        "refused, naming the segment after the hole",
+        "a segment begins after the end of the one before it, or the first one does not \
+         begin with 1: a segment is missing, or was truncated between two batches",
+        "refuses, and names the segment after the gap",
         Some(true),
     ),
     row(
         10,
-        "one copy of the header does not verify, the other does, and there is more",
-        "replayed; the copy is reported",
+        "one copy of the header is bad, the other is good, and records follow",
+        "replays it, reports the copy",
         None,
     ),
-    row(11, "neither copy of the header verifies", "refused", Some(true)),
-    row(12, "both copies verify and differ", "refused", Some(true)),
+    row(11, "both copies of the header are bad", "refuses", Some(true)),
+    row(12, "both copies of the header are good and differ", "refuses", Some(true)),
     row(
         13,
-        "the header or the mark verifies and has another format version",
-        "refused",
+        "the header or the watermark is good and has another format version",
+        "refuses",
         Some(false),
     ),
     row(
         14,
         "the header has another journal id than the segments before it: foreign",
-        "refused",
+        "refuses",
         Some(true),
     ),
     row(
         15,
-        "the header has another first sequence than the name: a duplicate of a segment that is \
-         there, two that are exchanged, or one misdirected; or a file ends in `.damrak` and is \
-         not named as a segment",
-        "refused, naming which",
+        "the header has another first sequence than the file name: a duplicate of a \
+         segment that is there, two segments exchanged, or one misdirected; or a file \
+         ends in `.damrak` and does not have the name of a segment",
+        "refuses, and says which",
         Some(true),
     ),
     row(
         16,
-        "a record verifies and is not the next one, or is of another batch",
-        "refused",
+        "a good record that is not the next one, or belongs to another batch",
+        "refuses",
         Some(true),
     ),
     row(
         17,
-        "a record verifies and its timestamp is before that of the record before it",
-        "refused",
+        "a good record whose timestamp is before that of the record before it",
+        "refuses",
         Some(true),
     ),
-    row(
-        18,
-        "a record verifies and its payload is not accepted by the one who replays",
-        "refused",
-        Some(true),
-    ),
+    row(18, "a good record whose payload the core does not accept", "refuses", Some(true)),
     row(
         19,
         "another process holds the lock",
-        "refused, naming it (`verify` does not ask)",
+        "refuses, and names it (`verify` does not look at the lock)",
         Some(false),
     ),
     row(
         20,
-        "last segment, batches in blocks of their own: a record that does not verify and is not \
-         marked, and after it one of the same batch that does, and none of another",
+        "last segment, each batch in its own blocks: a bad record beyond the watermark, \
+         and after it good records of the same batch only",
         "torn tail, since a medium may keep blocks in any order: as row 5",
         None,
     ),
-    row(21, "as row 20, but batches are not in blocks of their own", "refused", Some(true)),
-    row(
-        22,
-        "last segment: a record that does not verify, and the mark says that it must be there",
-        "refused",
-        Some(true),
-    ),
+    row(21, "as row 20, but batches share blocks", "refuses", Some(true)),
+    row(22, "last segment: a bad record at or below the watermark", "refuses", Some(true)),
     row(
         23,
-        "everything verifies, and the mark says that there must be more: a last segment is \
-         missing, or was cut",
-        "refused",
+        "everything verifies and ends below the watermark: a last segment is missing, or \
+         was truncated",
+        "refuses",
         Some(true),
     ),
-    row(24, "all records of a batch verify, and its chain does not", "refused", Some(true)),
+    row(24, "all records of a batch are good, and its chain is not", "refuses", Some(true)),
     row(
         25,
-        "the header has a chain that is not that of the records before it, or an earlier epoch: \
-         stale",
-        "refused",
+        "the header's chain does not continue the records before it, or its epoch is \
+         earlier: stale",
+        "refuses",
         Some(true),
     ),
-    row(26, "a segment begins before the end of the one before it", "refused", Some(true)),
-    row(27, "a record verifies and has an unknown kind or version", "refused", Some(false)),
+    row(26, "a segment begins before the end of the one before it", "refuses", Some(true)),
+    row(27, "a good record of an unknown kind or version", "refuses", Some(false)),
     row(
         28,
-        "one copy of the mark does not verify, the other does",
-        "goes by the other; the copy is reported",
+        "one copy of the watermark is bad, the other is good",
+        "goes by the good one, reports the bad one",
         None,
     ),
     row(
         29,
-        "segments, and no mark, none that verifies, or that of another journal",
-        "refused",
+        "segments, and the watermark is missing, or bad in both copies, or of another \
+         journal",
+        "refuses",
         Some(true),
     ),
-    row(30, "a segment that was prepared and never begun", "removed", None),
+    row(30, "a segment that was prepared and never begun", "removes it", None),
 ];
 
 /// What is behind a bad record.
@@ -189,38 +184,38 @@ pub(crate) enum Behind {
     OtherBatch,
 }
 
-/// What is seen where the records of a segment end.
+/// What lies where the records of a segment end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct End {
     /// What is behind, where a record does not verify; `None` where the end is clean.
     pub(crate) bad: Option<Behind>,
     /// Another segment follows.
     pub(crate) is_followed: bool,
-    /// The mark says that the next record must be there.
-    pub(crate) is_marked: bool,
+    /// The next record is at or below the watermark.
+    pub(crate) is_required: bool,
     /// Batches begin in blocks of their own.
     pub(crate) is_aligned: bool,
 }
 
-/// What is to be done.
+/// What to do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Verdict {
     GoOn,
-    Cut,
+    Truncate,
     Refuse,
 }
 
-/// The row for the end of a segment, and what it says.
-pub(crate) const fn judge_end(end: End) -> (u8, Verdict) {
+/// The row for the end of a segment, and its verdict.
+pub(crate) const fn decide_end(end: End) -> (u8, Verdict) {
     match end {
         End { bad: None, is_followed: true, .. } => (4, Verdict::GoOn),
-        End { bad: None, is_marked: false, .. } => (4, Verdict::GoOn),
-        End { bad: None, is_marked: true, .. } => (23, Verdict::Refuse),
+        End { bad: None, is_required: false, .. } => (4, Verdict::GoOn),
+        End { bad: None, is_required: true, .. } => (23, Verdict::Refuse),
         End { bad: Some(_), is_followed: true, .. } => (8, Verdict::Refuse),
-        End { bad: Some(_), is_marked: true, .. } => (22, Verdict::Refuse),
-        End { bad: Some(Behind::Nothing), .. } => (5, Verdict::Cut),
+        End { bad: Some(_), is_required: true, .. } => (22, Verdict::Refuse),
+        End { bad: Some(Behind::Nothing), .. } => (5, Verdict::Truncate),
         End { bad: Some(Behind::OtherBatch), .. } => (7, Verdict::Refuse),
-        End { bad: Some(Behind::SameBatch), is_aligned: true, .. } => (20, Verdict::Cut),
+        End { bad: Some(Behind::SameBatch), is_aligned: true, .. } => (20, Verdict::Truncate),
         End { bad: Some(Behind::SameBatch), is_aligned: false, .. } => (21, Verdict::Refuse),
     }
 }
@@ -236,7 +231,7 @@ pub(crate) enum CopyState {
     Bad,
 }
 
-/// What is seen of a header.
+/// What is known of a header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Head {
     pub(crate) copies: [CopyState; 2],
@@ -252,9 +247,9 @@ pub(crate) struct Head {
     pub(crate) is_short: bool,
 }
 
-/// What is to be done about a header.
+/// What to do about a header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum HeadVerdict {
+pub(crate) enum HeaderVerdict {
     /// Both copies are whole.
     Take,
     /// Goes by the copy with this index; the other one is damaged.
@@ -268,21 +263,21 @@ pub(crate) enum HeadVerdict {
     CutShort,
 }
 
-/// The row for the header of a segment, and what it says.
-pub(crate) const fn judge_head(head: Head) -> (u8, HeadVerdict) {
+/// The row for the header of a segment, and its verdict.
+pub(crate) const fn decide_header(head: Head) -> (u8, HeaderVerdict) {
     use CopyState::{Bad, OtherVersion, Whole};
     let may_be_half_made = !head.is_followed && !head.has_more;
     match head.copies {
-        [Whole, Whole] if head.are_equal => (4, HeadVerdict::Take),
-        [Whole, Whole | OtherVersion] | [OtherVersion, Whole] => (12, HeadVerdict::Contradicts),
-        [OtherVersion, _] => (13, HeadVerdict::OtherVersion(0)),
-        [Bad, OtherVersion] => (13, HeadVerdict::OtherVersion(1)),
-        [Whole, Bad] | [Bad, Whole] if may_be_half_made => (6, HeadVerdict::Remove),
-        [Whole, Bad] if head.is_short => (8, HeadVerdict::CutShort),
-        [Whole, Bad] => (10, HeadVerdict::TakeOnly(0)),
-        [Bad, Whole] => (10, HeadVerdict::TakeOnly(1)),
-        [Bad, Bad] if may_be_half_made && head.is_half_made => (6, HeadVerdict::Remove),
-        [Bad, Bad] => (11, HeadVerdict::Damaged),
+        [Whole, Whole] if head.are_equal => (4, HeaderVerdict::Take),
+        [Whole, Whole | OtherVersion] | [OtherVersion, Whole] => (12, HeaderVerdict::Contradicts),
+        [OtherVersion, _] => (13, HeaderVerdict::OtherVersion(0)),
+        [Bad, OtherVersion] => (13, HeaderVerdict::OtherVersion(1)),
+        [Whole, Bad] | [Bad, Whole] if may_be_half_made => (6, HeaderVerdict::Remove),
+        [Whole, Bad] if head.is_short => (8, HeaderVerdict::CutShort),
+        [Whole, Bad] => (10, HeaderVerdict::TakeOnly(0)),
+        [Bad, Whole] => (10, HeaderVerdict::TakeOnly(1)),
+        [Bad, Bad] if may_be_half_made && head.is_half_made => (6, HeaderVerdict::Remove),
+        [Bad, Bad] => (11, HeaderVerdict::Damaged),
     }
 }
 
@@ -303,8 +298,8 @@ mod tests {
         assert_eq!(numbers, (1..=30).collect::<Vec<u8>>());
     }
 
-    /// Every combination at the end of a segment: nothing that is marked, followed, or has a later
-    /// batch behind it is ever cut; the verdict is that of the row.
+    /// Every combination at the end of a segment: nothing that is required, followed, or has a later
+    /// batch after it is ever truncated; the verdict is that of the row.
     #[test]
     fn every_end() {
         let mut rows = BTreeSet::new();
@@ -315,16 +310,16 @@ mod tests {
                 let end = End {
                     bad,
                     is_followed: bits & 1 != 0,
-                    is_marked: bits & 2 != 0,
+                    is_required: bits & 2 != 0,
                     is_aligned: bits & 4 != 0,
                 };
-                let (number, verdict) = judge_end(end);
-                let must_not_be_cut =
-                    end.is_followed || end.is_marked || bad == Some(Behind::OtherBatch);
+                let (number, verdict) = decide_end(end);
+                let must_be_kept =
+                    end.is_followed || end.is_required || bad == Some(Behind::OtherBatch);
                 match verdict {
-                    Verdict::Cut => assert!(bad.is_some() && !must_not_be_cut, "{end:?}"),
+                    Verdict::Truncate => assert!(bad.is_some() && !must_be_kept, "{end:?}"),
                     Verdict::GoOn => {
-                        assert!(bad.is_none() && (end.is_followed || !end.is_marked), "{end:?}")
+                        assert!(bad.is_none() && (end.is_followed || !end.is_required), "{end:?}")
                     }
                     Verdict::Refuse => assert!(corrupt(number) == Some(true), "{end:?}"),
                 }
@@ -355,28 +350,28 @@ mod tests {
                         is_half_made: bits & 8 != 0,
                         is_short: bits & 16 != 0,
                     };
-                    let (number, verdict) = judge_head(head);
+                    let (number, verdict) = decide_header(head);
                     let refused = match verdict {
-                        HeadVerdict::Take => {
+                        HeaderVerdict::Take => {
                             assert!(head.copies == [CopyState::Whole; 2] && head.are_equal);
                             false
                         }
-                        HeadVerdict::TakeOnly(index) => {
+                        HeaderVerdict::TakeOnly(index) => {
                             assert_eq!(head.copies[index], CopyState::Whole);
                             assert_eq!(head.copies[1 - index], CopyState::Bad);
                             false
                         }
-                        HeadVerdict::Remove => {
+                        HeaderVerdict::Remove => {
                             assert!(!head.is_followed && !head.has_more, "{head:?}");
                             false
                         }
-                        HeadVerdict::OtherVersion(index) => {
+                        HeaderVerdict::OtherVersion(index) => {
                             assert_eq!(head.copies[index], CopyState::OtherVersion);
                             true
                         }
-                        HeadVerdict::Contradicts | HeadVerdict::Damaged | HeadVerdict::CutShort => {
-                            true
-                        }
+                        HeaderVerdict::Contradicts
+                        | HeaderVerdict::Damaged
+                        | HeaderVerdict::CutShort => true,
                     };
                     assert_eq!(corrupt(number).is_some(), refused, "{head:?}");
                     rows.insert(number);

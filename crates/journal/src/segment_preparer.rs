@@ -1,8 +1,10 @@
-//! What is done ahead of time or after the fact, so that the writer need not wait for it: the next
-//! segment is filled with zeros, a segment that has ended is synced, the mark is moved.
+//! The segment preparer keeps slow disk work off the writer: it creates the next segment, syncs
+//! segments that have ended, and moves the watermark.
 //!
-//! On a folder of the file system all of it happens on a thread of its own. Where storage has only
-//! one order of things, as in tests and in the simulator, it happens in small steps of the writer.
+//! In a folder of the file system it runs on a thread of its own, which meets the writer in two
+//! channels and in `Shared`. Where storage does everything in one order, in tests and in the
+//! simulator, the writer runs it in small steps. Invariant: the watermark never names a record that
+//! is not on the medium.
 
 use std::{
     io,
@@ -18,13 +20,13 @@ use std::{
 
 use crate::{
     buffer::Buffer,
-    storage::{Access, MARK_FILE, PREPARED_FILE, Storage, StorageFile},
-    watermark::Mark,
+    storage::{Access, PREPARED_FILE, Storage, StorageFile, WATERMARK_FILE},
+    watermark::Watermark,
     writer::Durability,
 };
 
-/// How often the mark is moved, if there is reason to.
-const MARK_INTERVAL: Duration = Duration::from_millis(100);
+/// How often the watermark is moved, if there is reason to.
+const WATERMARK_INTERVAL: Duration = Duration::from_millis(100);
 
 /// Where commits do not sync, the current segment is synced after so many of these intervals.
 const INTERVALS_PER_SYNC: u32 = 10;
@@ -44,10 +46,10 @@ pub(crate) struct Failed {
 /// The work itself, on whichever thread.
 struct Work {
     storage: Box<dyn Storage>,
-    mark: Mark,
+    watermark: Watermark,
     preparing: Option<Preparing>,
     zeros: Buffer,
-    /// Commits do not sync, so blocks that are taken and not written yet do as well as zeros. Where
+    /// Commits do not sync, so blocks that are task_receiver and not written yet do as well as zeros. Where
     /// they do, the first sync of such a block would have to say that it is written now.
     allocates: bool,
 }
@@ -109,29 +111,31 @@ impl Work {
     }
 
     /// Brings to the medium what was written without waiting: an ended segment, the header of the
-    /// next one, their names. Then the mark says so.
-    fn settle(&mut self, settling: Settling) -> Result<u64, Failed> {
-        let Settling { mut ended, ended_name, next_name, sequence } = settling;
+    /// next one, their names. Then the watermark says so.
+    fn sync_ended(&mut self, ended_segment: EndedSegment) -> Result<u64, Failed> {
+        let EndedSegment { mut ended, ended_name, next_name, sequence } = ended_segment;
         ended.sync().map_err(|source| self.failed("sync", &ended_name, source))?;
         drop(ended);
         let next = self.storage.open(&next_name, Access::Write);
         next.and_then(|mut next| next.sync())
             .and_then(|()| self.storage.sync_folder())
             .map_err(|source| self.failed("sync", &next_name, source))?;
-        self.write_mark(sequence)?;
+        self.write_watermark(sequence)?;
         Ok(sequence)
     }
 
-    fn write_mark(&mut self, sequence: u64) -> Result<(), Failed> {
-        if sequence == self.mark.sequence() {
+    fn write_watermark(&mut self, sequence: u64) -> Result<(), Failed> {
+        if sequence == self.watermark.sequence() {
             return Ok(());
         }
-        self.mark.write(sequence).map_err(|source| self.failed("write", MARK_FILE, source))
+        self.watermark
+            .write(sequence)
+            .map_err(|source| self.failed("write", WATERMARK_FILE, source))
     }
 
-    fn write_mark_twice(&mut self, sequence: u64) -> Result<(), Failed> {
-        let written = self.mark.write_twice(sequence);
-        written.map_err(|source| self.failed("write", MARK_FILE, source))
+    fn write_watermark_twice(&mut self, sequence: u64) -> Result<(), Failed> {
+        let written = self.watermark.write_twice(sequence);
+        written.map_err(|source| self.failed("write", WATERMARK_FILE, source))
     }
 
     fn failed(&self, doing: &'static str, name: &str, source: io::Error) -> Failed {
@@ -140,7 +144,7 @@ impl Work {
 }
 
 /// A segment that has ended, and was not synced.
-pub(crate) struct Settling {
+pub(crate) struct EndedSegment {
     pub(crate) ended: Box<dyn StorageFile>,
     pub(crate) ended_name: String,
     pub(crate) next_name: String,
@@ -148,142 +152,147 @@ pub(crate) struct Settling {
     pub(crate) sequence: u64,
 }
 
-enum Order {
+/// What the writer asks of the thread.
+enum Task {
+    /// Create the next segment, with this many bytes.
     Prepare(u64),
-    Settle(Settling),
-    Mark(u64),
+    /// Bring a segment that has ended to the medium.
+    SyncEnded(EndedSegment),
+    /// Move both copies of the watermark to this sequence.
+    MoveWatermark(u64),
     Close,
 }
 
-/// What the writer hears of work done elsewhere.
-pub(crate) enum News {
+/// What the segment preparer has done.
+pub(crate) enum Outcome {
     /// The next segment is ready.
     Prepared(Box<dyn StorageFile>),
     /// There is no room for the next segment.
     NoRoom(io::Error),
-    /// All up to this sequence is on the medium.
-    Settled(u64),
-    /// The mark says what it was asked to.
-    Marked,
-    /// Something that must not fail did; nothing more may be confirmed.
+    /// Everything up to this sequence is on the medium.
+    Synced(u64),
+    /// The watermark is where the writer asked for.
+    Moved,
+    /// A sync or a write of the watermark failed: nothing more may be confirmed.
     Failed(Failed),
 }
 
 /// The writer's end of it.
-pub(crate) enum Ahead {
+pub(crate) enum SegmentPreparer {
     /// On the writer's thread.
-    Here(Box<Here>),
+    Inline(Box<Inline>),
     /// On a thread of its own.
-    Elsewhere(Elsewhere),
+    Background(Background),
 }
 
-pub(crate) struct Here {
+pub(crate) struct Inline {
     work: Work,
-    news: Vec<News>,
+    outcomes: Vec<Outcome>,
 }
 
-pub(crate) struct Elsewhere {
-    orders: Sender<Order>,
-    news: Receiver<News>,
-    /// News that came while the writer waited for another.
-    kept: Vec<News>,
-    seen: Arc<Seen>,
+pub(crate) struct Background {
+    tasks: Sender<Task>,
+    outcomes: Receiver<Outcome>,
+    /// Outcome that came while the writer waited for another.
+    kept: Vec<Outcome>,
+    shared: Arc<Shared>,
     thread: Option<JoinHandle<()>>,
 }
 
 /// What the writer shows to the thread.
-struct Seen {
+struct Shared {
     /// The last sequence that a commit has done with, and the file of all that is not settled.
     committed: AtomicU64,
     /// How far the writer is in the second half of the current segment, in 256ths.
     progress: AtomicU64,
     current: Mutex<Current>,
-    /// Set when there is news, so that the writer may look without cost.
-    has_news: AtomicBool,
+    /// Set when there is outcomes, so that the writer may look without cost.
+    has_outcomes: AtomicBool,
 }
 
 struct Current {
     name: String,
     /// Segments that have ended and are not on the medium yet.
-    settling_count: u32,
+    unsynced_count: u32,
 }
 
-impl Seen {
+impl Shared {
     fn current(&self) -> MutexGuard<'_, Current> {
         self.current.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Ahead {
+impl SegmentPreparer {
     /// For the writer on `storage` whose current segment has this name.
     pub(crate) fn new(
         storage: &dyn Storage,
-        mark: Mark,
+        watermark: Watermark,
         durability: Durability,
         current: &str,
     ) -> io::Result<Self> {
         let zeros = Buffer::zeroed(ZEROS_STEP);
-        let sequence = mark.sequence();
+        let sequence = watermark.sequence();
         // In order, the same calls give the same bytes in the same files wherever they are.
         let allocates = durability != Durability::Synced && !storage.is_in_order();
-        let work = Work { storage: storage.second(), mark, preparing: None, zeros, allocates };
+        let work = Work { storage: storage.second(), watermark, preparing: None, zeros, allocates };
         if storage.is_in_order() {
-            return Ok(Self::Here(Box::new(Here { work, news: Vec::new() })));
+            return Ok(Self::Inline(Box::new(Inline { work, outcomes: Vec::new() })));
         }
-        let (orders, taken) = mpsc::channel();
-        let (told, news) = mpsc::channel();
-        let seen = Arc::new(Seen {
+        let (tasks, task_receiver) = mpsc::channel();
+        let (outcome_sender, outcomes) = mpsc::channel();
+        let shared = Arc::new(Shared {
             committed: AtomicU64::new(sequence),
             progress: AtomicU64::new(0),
-            current: Mutex::new(Current { name: current.to_owned(), settling_count: 0 }),
-            has_news: AtomicBool::new(false),
+            current: Mutex::new(Current { name: current.to_owned(), unsynced_count: 0 }),
+            has_outcomes: AtomicBool::new(false),
         });
-        let shown = Arc::clone(&seen);
-        let thread = thread::Builder::new()
-            .name("damrak-ahead".into())
-            .spawn(move || Thread { work, taken, told, seen: shown, durability }.run())?;
-        Ok(Self::Elsewhere(Elsewhere {
-            orders,
-            news,
+        let shared_with_thread = Arc::clone(&shared);
+        let thread = thread::Builder::new().name("damrak-segments".into()).spawn(move || {
+            Thread { work, task_receiver, outcome_sender, shared: shared_with_thread, durability }
+                .run()
+        })?;
+        Ok(Self::Background(Background {
+            tasks,
+            outcomes,
             kept: Vec::new(),
-            seen,
+            shared,
             thread: Some(thread),
         }))
     }
 
     /// True if a segment that ended may be synced while the next one is written.
-    pub(crate) fn is_elsewhere(&self) -> bool {
-        matches!(self, Self::Elsewhere(_))
+    pub(crate) fn is_background(&self) -> bool {
+        matches!(self, Self::Background(_))
     }
 
     /// Asks for the next segment.
     pub(crate) fn prepare(&mut self, bytes: u64) {
         match self {
-            Self::Here(here) => {
-                if let Err(error) = here.work.prepare(bytes) {
-                    here.news.push(News::NoRoom(error));
+            Self::Inline(inline) => {
+                if let Err(error) = inline.work.prepare(bytes) {
+                    inline.outcomes.push(Outcome::NoRoom(error));
                 }
             }
-            Self::Elsewhere(elsewhere) => elsewhere.ask(Order::Prepare(bytes)),
+            Self::Background(background) => background.ask(Task::Prepare(bytes)),
         }
     }
 
     /// Asks for a segment that ended to be synced.
-    pub(crate) fn settle(&mut self, settling: Settling) {
+    pub(crate) fn sync_ended(&mut self, ended_segment: EndedSegment) {
         match self {
-            Self::Here(here) => {
-                let news = match here.work.settle(settling) {
-                    Ok(sequence) => News::Settled(sequence),
-                    Err(failed) => News::Failed(failed),
+            Self::Inline(inline) => {
+                let outcome = match inline.work.sync_ended(ended_segment) {
+                    Ok(sequence) => Outcome::Synced(sequence),
+                    Err(failed) => Outcome::Failed(failed),
                 };
-                here.news.push(news);
+                inline.outcomes.push(outcome);
             }
-            Self::Elsewhere(elsewhere) => {
-                let mut current = elsewhere.seen.current();
-                current.name.clone_from(&settling.next_name);
-                current.settling_count += 1;
+            Self::Background(background) => {
+                let mut current = background.shared.current();
+                current.name.clone_from(&ended_segment.next_name);
+                current.unsynced_count += 1;
                 drop(current);
-                elsewhere.ask(Order::Settle(settling));
+                background.ask(Task::SyncEnded(ended_segment));
             }
         }
     }
@@ -291,26 +300,26 @@ impl Ahead {
     /// Tells the name of the current segment; all before it, up to `sequence`, is on the medium.
     pub(crate) fn begin(&mut self, name: &str, sequence: u64) {
         match self {
-            Self::Here(here) => {
-                if let Err(failed) = here.work.write_mark(sequence) {
-                    here.news.push(News::Failed(failed));
+            Self::Inline(inline) => {
+                if let Err(failed) = inline.work.write_watermark(sequence) {
+                    inline.outcomes.push(Outcome::Failed(failed));
                 }
             }
-            Self::Elsewhere(elsewhere) => elsewhere.seen.current().name = name.to_owned(),
+            Self::Background(background) => background.shared.current().name = name.to_owned(),
         }
     }
 
-    /// Moves both copies of the mark, now: all up to `sequence` is on the medium.
-    pub(crate) fn mark(&mut self, sequence: u64) -> Result<(), Failed> {
+    /// Moves both copies of the watermark, now: all up to `sequence` is on the medium.
+    pub(crate) fn watermark(&mut self, sequence: u64) -> Result<(), Failed> {
         match self {
-            Self::Here(here) => here.work.write_mark_twice(sequence),
-            Self::Elsewhere(elsewhere) => {
-                elsewhere.ask(Order::Mark(sequence));
+            Self::Inline(inline) => inline.work.write_watermark_twice(sequence),
+            Self::Background(background) => {
+                background.ask(Task::MoveWatermark(sequence));
                 loop {
-                    match elsewhere.news.recv() {
-                        Ok(News::Marked) => return Ok(()),
-                        Ok(News::Failed(failed)) => return Err(failed),
-                        Ok(news) => elsewhere.kept.push(news),
+                    match background.outcomes.recv() {
+                        Ok(Outcome::Moved) => return Ok(()),
+                        Ok(Outcome::Failed(failed)) => return Err(failed),
+                        Ok(outcome) => background.kept.push(outcome),
                         Err(_) => return Ok(()), // the thread has ended, and has said why before
                     }
                 }
@@ -318,13 +327,13 @@ impl Ahead {
         }
     }
 
-    /// A commit has done with all up to `sequence`; goes on with what is prepared here.
+    /// A commit has done with all up to `sequence`; goes on with what is prepared inline.
     pub(crate) fn committed(&mut self, sequence: u64) {
         match self {
-            Self::Here(here) => here.step(),
-            Self::Elsewhere(elsewhere) => {
+            Self::Inline(inline) => inline.step(),
+            Self::Background(background) => {
                 // Pairs with the Acquire of the thread: the file's bytes are written before.
-                elsewhere.seen.committed.store(sequence, Ordering::Release);
+                background.shared.committed.store(sequence, Ordering::Release);
             }
         }
     }
@@ -332,67 +341,67 @@ impl Ahead {
     /// Tells how far the writer is in the second half of the current segment, in 256ths: the next one
     /// is to be ready in time.
     pub(crate) fn is_at(&mut self, progress: u64) {
-        if let Self::Elsewhere(elsewhere) = self {
+        if let Self::Background(background) = self {
             // Relaxed: a late look makes a pause too many, or one too few.
-            elsewhere.seen.progress.store(progress, Ordering::Relaxed);
+            background.shared.progress.store(progress, Ordering::Relaxed);
         }
     }
 
     /// What there is to hear, if anything.
-    pub(crate) fn news(&mut self) -> Option<News> {
+    pub(crate) fn next_outcome(&mut self) -> Option<Outcome> {
         match self {
-            Self::Here(here) => here.news.pop(),
-            Self::Elsewhere(elsewhere) => {
-                if let Some(news) = elsewhere.kept.pop() {
-                    return Some(news);
+            Self::Inline(inline) => inline.outcomes.pop(),
+            Self::Background(background) => {
+                if let Some(outcome) = background.kept.pop() {
+                    return Some(outcome);
                 }
-                // Relaxed: the channel orders what is in it, and a late look is soon enough.
-                if !elsewhere.seen.has_news.load(Ordering::Relaxed) {
+                // Relaxed: the channel tasks what is in it, and a late look is soon enough.
+                if !background.shared.has_outcomes.load(Ordering::Relaxed) {
                     return None;
                 }
-                let news = elsewhere.news.try_recv().ok();
-                if news.is_none() {
-                    elsewhere.seen.has_news.store(false, Ordering::Relaxed);
-                    return elsewhere.news.try_recv().ok(); // what came in between
+                let outcome = background.outcomes.try_recv().ok();
+                if outcome.is_none() {
+                    background.shared.has_outcomes.store(false, Ordering::Relaxed);
+                    return background.outcomes.try_recv().ok(); // what came in between
                 }
-                news
+                outcome
             }
         }
     }
 
     /// Where there is no other thread, the next segment is finished now.
     pub(crate) fn finish(&mut self) {
-        if let Self::Here(here) = self {
-            while here.work.preparing.is_some() {
-                here.step();
+        if let Self::Inline(inline) = self {
+            while inline.work.preparing.is_some() {
+                inline.step();
             }
         }
     }
 }
 
-impl Here {
+impl Inline {
     fn step(&mut self) {
         match self.work.step() {
             Ok(None) => {}
-            Ok(Some(file)) => self.news.push(News::Prepared(file)),
+            Ok(Some(file)) => self.outcomes.push(Outcome::Prepared(file)),
             Err(error) => {
                 self.work.abandon();
-                self.news.push(News::NoRoom(error));
+                self.outcomes.push(Outcome::NoRoom(error));
             }
         }
     }
 }
 
-impl Elsewhere {
-    fn ask(&self, order: Order) {
-        // A thread that ended has told why; the writer hears it at its next commit.
-        let _ = self.orders.send(order);
+impl Background {
+    fn ask(&self, order: Task) {
+        // A thread that ended has outcome_sender why; the writer hears it at its next commit.
+        let _ = self.tasks.send(order);
     }
 }
 
-impl Drop for Elsewhere {
+impl Drop for Background {
     fn drop(&mut self) {
-        self.ask(Order::Close);
+        self.ask(Task::Close);
         if let Some(thread) = self.thread.take() {
             // It does not panic; and if it did, there is nobody left to tell.
             let _ = thread.join();
@@ -402,9 +411,9 @@ impl Drop for Elsewhere {
 
 struct Thread {
     work: Work,
-    taken: Receiver<Order>,
-    told: Sender<News>,
-    seen: Arc<Seen>,
+    task_receiver: Receiver<Task>,
+    outcome_sender: Sender<Outcome>,
+    shared: Arc<Shared>,
     durability: Durability,
 }
 
@@ -413,31 +422,35 @@ impl Thread {
         let mut interval_count = 0;
         loop {
             let wait = match &self.work.preparing {
-                None => MARK_INTERVAL,
+                None => WATERMARK_INTERVAL,
                 // Relaxed: see the writer's side. A quarter ahead of it is soon enough.
                 Some(preparing)
                     if preparing.progress()
-                        < self.seen.progress.load(Ordering::Relaxed) * 5 / 4 + 8 =>
+                        < self.shared.progress.load(Ordering::Relaxed) * 5 / 4 + 8 =>
                 {
                     Duration::ZERO
                 }
                 Some(_) => ZEROS_PAUSE,
             };
-            let done = match self.taken.recv_timeout(wait) {
-                Ok(Order::Prepare(bytes)) => {
+            let done = match self.task_receiver.recv_timeout(wait) {
+                Ok(Task::Prepare(bytes)) => {
                     if let Err(error) = self.work.prepare(bytes) {
-                        self.tell(News::NoRoom(error));
+                        self.report(Outcome::NoRoom(error));
                     }
                     Ok(())
                 }
-                Ok(Order::Settle(settling)) => self.work.settle(settling).map(|sequence| {
-                    self.seen.current().settling_count -= 1;
-                    self.tell(News::Settled(sequence));
-                }),
-                Ok(Order::Mark(sequence)) => self.work.write_mark_twice(sequence).map(|()| {
-                    self.tell(News::Marked);
-                }),
-                Ok(Order::Close) | Err(RecvTimeoutError::Disconnected) => {
+                Ok(Task::SyncEnded(ended_segment)) => {
+                    self.work.sync_ended(ended_segment).map(|sequence| {
+                        self.shared.current().unsynced_count -= 1;
+                        self.report(Outcome::Synced(sequence));
+                    })
+                }
+                Ok(Task::MoveWatermark(sequence)) => {
+                    self.work.write_watermark_twice(sequence).map(|()| {
+                        self.report(Outcome::Moved);
+                    })
+                }
+                Ok(Task::Close) | Err(RecvTimeoutError::Disconnected) => {
                     if self.work.preparing.is_some() {
                         self.work.abandon();
                     }
@@ -446,10 +459,10 @@ impl Thread {
                 Err(RecvTimeoutError::Timeout) if self.work.preparing.is_some() => {
                     match self.work.step() {
                         Ok(None) => {}
-                        Ok(Some(file)) => self.tell(News::Prepared(file)),
+                        Ok(Some(file)) => self.report(Outcome::Prepared(file)),
                         Err(error) => {
                             self.work.abandon();
-                            self.tell(News::NoRoom(error));
+                            self.report(Outcome::NoRoom(error));
                         }
                     }
                     Ok(())
@@ -460,18 +473,18 @@ impl Thread {
                 }
             };
             if let Err(failed) = done {
-                self.tell(News::Failed(failed));
+                self.report(Outcome::Failed(failed));
                 return;
             }
         }
     }
 
-    /// Moves the mark after the commits.
+    /// Moves the watermark after the commits.
     fn follow(&mut self, interval_count: u32) -> Result<(), Failed> {
-        let current = self.seen.current();
+        let current = self.shared.current();
         // Pairs with the Release of the writer. Read while the current segment cannot change.
-        let sequence = self.seen.committed.load(Ordering::Acquire);
-        if current.settling_count > 0 || sequence == self.work.mark.sequence() {
+        let sequence = self.shared.committed.load(Ordering::Acquire);
+        if current.unsynced_count > 0 || sequence == self.work.watermark.sequence() {
             return Ok(());
         }
         let name = current.name.clone();
@@ -486,12 +499,12 @@ impl Thread {
                 .and_then(|mut file| file.sync())
                 .map_err(|source| self.work.failed("sync", &name, source))?;
         }
-        self.work.write_mark(sequence)
+        self.work.write_watermark(sequence)
     }
 
-    fn tell(&self, news: News) {
+    fn report(&self, outcome: Outcome) {
         // A writer that has gone does not listen.
-        let _ = self.told.send(news);
-        self.seen.has_news.store(true, Ordering::Relaxed);
+        let _ = self.outcome_sender.send(outcome);
+        self.shared.has_outcomes.store(true, Ordering::Relaxed);
     }
 }

@@ -243,7 +243,7 @@ pub enum SnapshotFault {
     /// It has another sequence than its name says.
     #[error("it is of sequence {0}, and its name says otherwise")]
     Misnamed(u64),
-    /// A section is not what was written, or stands elsewhere.
+    /// A section is not what was written, or is in the wrong place.
     #[error("a section is damaged")]
     Section,
     /// The whole is not what was written.

@@ -18,8 +18,8 @@ use crate::segment::{Name, read_name};
 /// The name of the file whose lock makes one process the only writer of a folder.
 pub(crate) const LOCK_FILE: &str = "lock";
 
-/// The name of the file that says what must be there; see [`mark`](crate::watermark).
-pub(crate) const MARK_FILE: &str = "mark";
+/// The name of the file that says what must be there; see [`watermark`](crate::watermark).
+pub(crate) const WATERMARK_FILE: &str = "watermark";
 
 /// The name of the file that will be the next segment; worth nothing after a crash.
 pub(crate) const PREPARED_FILE: &str = "prepared";
@@ -32,7 +32,7 @@ pub(crate) const ASIDE: &str = "cut-";
 
 /// True for the files of a journal that are no segments.
 pub(crate) fn is_beside(name: &str) -> bool {
-    [LOCK_FILE, MARK_FILE, PREPARED_FILE].contains(&name)
+    [LOCK_FILE, WATERMARK_FILE, PREPARED_FILE].contains(&name)
         || name.starts_with(PROBE_FILE)
         || name.starts_with(ASIDE)
 }
@@ -181,7 +181,7 @@ pub enum Method {
     #[default]
     Buffered,
     /// Past the page cache, and each write returns once it is on the medium (`O_DIRECT|O_DSYNC`),
-    /// for segments and the mark. Writes must be whole blocks, as those of
+    /// for segments and the watermark. Writes must be whole blocks, as those of
     /// [`Durability::Synced`](crate::Durability) are.
     Direct,
     /// As [`Buffered`](Self::Buffered), but a write and its sync are one call, by io_uring.

@@ -10,13 +10,13 @@ use crate::{
     record::Record,
     recovery::{self, Range, failed, list_ours, lock, read},
     segment::{SEGMENT_HEADER_LEN, file_name},
-    storage::{ASIDE, Access, MARK_FILE, Storage},
-    watermark::{self, Found, Mark, Said},
+    storage::{ASIDE, Access, Storage, WATERMARK_FILE},
+    watermark::{self, Found, Watermark, WatermarkValue},
 };
 
 /// What a cut came to.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct GivenUp {
+pub struct Truncated {
     /// The last sequence that is there now.
     pub last_sequence: u64,
     /// The files that what followed was put into.
@@ -26,29 +26,30 @@ pub struct GivenUp {
 }
 
 /// Gives up all batches that go beyond `last`, and whatever is wrong behind them; without `last`, all
-/// that cannot be had. The mark says so from then on, and the journal can be opened.
+/// that cannot be had. The watermark says so from then on, and the journal can be opened.
 ///
 /// # Errors
 /// The journal is held, cannot be read or written, or has something wrong before `last`.
-pub fn cut(mut storage: Box<dyn Storage>, last: Option<u64>) -> Result<GivenUp, OpenError> {
+pub fn truncate(mut storage: Box<dyn Storage>, last: Option<u64>) -> Result<Truncated, OpenError> {
     let place = storage.place();
     let segments = list_ours(&mut *storage)?;
     if segments.is_empty() {
         return Err(OpenError::NotAJournal { path: place, found: "no segment".to_owned() });
     }
     lock(&mut *storage)?;
-    let found = watermark::read(&mut *storage).map_err(failed("read", &place.join(MARK_FILE)))?;
+    let found =
+        watermark::read(&mut *storage).map_err(failed("read", &place.join(WATERMARK_FILE)))?;
     let journal_id = recovery::identity(&mut *storage).unwrap_or(0);
-    // What the mark says is what is given up.
-    let unmarked = match found {
+    // What the watermark says is what is given up.
+    let without_watermark = match found {
         Found::Unknown(version) => Found::Unknown(version),
-        _ => Found::Said(Said { journal_id, sequence: 0, count: 0 }, None),
+        _ => Found::Value(WatermarkValue { journal_id, sequence: 0, count: 0 }, None),
     };
 
     let mut because = None;
     let all = Range { from: segments[0], until: u64::MAX };
     let mut accept = |_: Record<'_>| Ok::<(), Infallible>(());
-    let end_of_all = match read(&mut *storage, &segments, unmarked, all, &mut accept) {
+    let end_of_all = match read(&mut *storage, &segments, without_watermark, all, &mut accept) {
         Ok((report, _)) => report.last_sequence,
         Err(ReadError::Damaged(damage)) if damage.is_corruption() => {
             because = Some(damage.to_string());
@@ -61,14 +62,14 @@ pub fn cut(mut storage: Box<dyn Storage>, last: Option<u64>) -> Result<GivenUp, 
     let (last_sequence, end) = if until < segments[0] {
         (0, None)
     } else {
-        let (report, end) = read(&mut *storage, &segments, unmarked, range, &mut accept)?;
+        let (report, end) = read(&mut *storage, &segments, without_watermark, range, &mut accept)?;
         (report.last_sequence, end)
     };
 
-    // First the mark, which would refuse what is left; then from the end, so that what is left is
+    // First the watermark, which would refuse what is left; then from the end, so that what is left is
     // the beginning whenever this is interrupted.
-    Mark::create(&mut *storage, journal_id, last_sequence, found)
-        .map_err(failed("write", &place.join(MARK_FILE)))?;
+    Watermark::create(&mut *storage, journal_id, last_sequence, found)
+        .map_err(failed("write", &place.join(WATERMARK_FILE)))?;
     let mut aside = Vec::new();
     let kept = end.as_ref().map_or(0, |end| end.first_sequence);
     for first_sequence in segments.iter().rev().filter(|it| **it > kept) {
@@ -81,15 +82,15 @@ pub fn cut(mut storage: Box<dyn Storage>, last: Option<u64>) -> Result<GivenUp, 
         let name = file_name(end.first_sequence);
         let other =
             put_aside(&mut *storage, &name, end.offset).map_err(failed("put aside", &place))?;
-        let cut = storage.open(&name, Access::Write).and_then(|mut file| {
+        let truncated = storage.open(&name, Access::Write).and_then(|mut file| {
             file.truncate(end.offset.max(SEGMENT_HEADER_LEN))?;
             file.sync()
         });
-        cut.map_err(failed("cut", &place.join(&name)))?;
+        truncated.map_err(failed("truncate", &place.join(&name)))?;
         aside.push(place.join(other));
     }
     storage.sync_folder().map_err(failed("sync", &place))?;
-    Ok(GivenUp { last_sequence, aside, because })
+    Ok(Truncated { last_sequence, aside, because })
 }
 
 /// Copies what a file has from `offset` on into one whose name is free, and gives that name.

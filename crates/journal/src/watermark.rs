@@ -1,4 +1,4 @@
-//! The mark: a file that says which records must be there. Without it, a journal whose end is
+//! The watermark: a file that says which records must be there. Without it, a journal whose end is
 //! missing looks like one that was shorter.
 //!
 //! It lies behind the records: what it names was on the medium before it was written. Two copies
@@ -10,15 +10,15 @@ use crate::{
     buffer::Buffer,
     error::HeaderFault,
     segment::{BLOCK_LEN, block_checksum},
-    storage::{Access, MARK_FILE, Storage, StorageFile},
+    storage::{Access, Storage, StorageFile, WATERMARK_FILE},
 };
 
-const MAGIC: [u8; 8] = *b"DamrakM\n";
+const MAGIC: [u8; 8] = *b"DamrakW\n";
 const VERSION: u32 = 1;
 
-/// What one copy of the mark says.
+/// What one copy of the watermark says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Said {
+pub(crate) struct WatermarkValue {
     pub(crate) journal_id: u64,
     /// Records up to here must be there.
     pub(crate) sequence: u64,
@@ -26,7 +26,7 @@ pub(crate) struct Said {
     pub(crate) count: u64,
 }
 
-impl Said {
+impl WatermarkValue {
     fn encode(&self) -> [u8; BLOCK_LEN] {
         let mut block = [0; BLOCK_LEN];
         block[..8].copy_from_slice(&MAGIC);
@@ -56,22 +56,22 @@ impl Said {
     }
 }
 
-/// What there is of the mark.
+/// What there is of the watermark.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Found {
     /// No such file.
     Absent,
     /// A copy that verifies, and where the other one begins if it does not.
-    Said(Said, Option<u64>),
+    Value(WatermarkValue, Option<u64>),
     /// A version that is not known here.
     Unknown(u32),
     /// Nothing that verifies.
     Damaged,
 }
 
-/// Reads the mark of a folder.
+/// Reads the watermark of a folder.
 pub(crate) fn read(storage: &mut dyn Storage) -> io::Result<Found> {
-    let mut file = match storage.open(MARK_FILE, Access::Read) {
+    let mut file = match storage.open(WATERMARK_FILE, Access::Read) {
         Ok(file) => file,
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Found::Absent),
         Err(error) => return Err(error),
@@ -80,29 +80,29 @@ pub(crate) fn read(storage: &mut dyn Storage) -> io::Result<Found> {
     let len = file.read_at(0, &mut bytes)?;
     bytes.truncate(len);
     let (first, second) = bytes.split_at(len.min(BLOCK_LEN));
-    Ok(match [Said::decode(first), Said::decode(second)] {
+    Ok(match [WatermarkValue::decode(first), WatermarkValue::decode(second)] {
         [Ok(first), Ok(second)] => {
-            Found::Said(if first.count > second.count { first } else { second }, None)
+            Found::Value(if first.count > second.count { first } else { second }, None)
         }
         [Err(HeaderFault::Version(version)), _] | [_, Err(HeaderFault::Version(version))] => {
             Found::Unknown(version)
         }
-        [Ok(first), Err(_)] => Found::Said(first, Some(BLOCK_LEN as u64)),
-        [Err(_), Ok(second)] => Found::Said(second, Some(0)),
+        [Ok(first), Err(_)] => Found::Value(first, Some(BLOCK_LEN as u64)),
+        [Err(_), Ok(second)] => Found::Value(second, Some(0)),
         [Err(_), Err(_)] => Found::Damaged,
     })
 }
 
-/// The mark as its one writer has it.
-pub(crate) struct Mark {
+/// The watermark as its one writer has it.
+pub(crate) struct Watermark {
     file: Box<dyn StorageFile>,
-    said: Said,
+    said: WatermarkValue,
     /// Both copies say it.
     is_twice: bool,
     block: Buffer,
 }
 
-impl Mark {
+impl Watermark {
     /// Makes it, with both copies saying `sequence`; or writes both again if it is there. Once this
     /// returns, it survives a power cut.
     pub(crate) fn create(
@@ -111,17 +111,17 @@ impl Mark {
         sequence: u64,
         found: Found,
     ) -> io::Result<Self> {
-        let count = if let Found::Said(said, _) = found { said.count } else { 0 };
+        let count = if let Found::Value(said, _) = found { said.count } else { 0 };
         let file = match found {
-            Found::Absent => storage.create(MARK_FILE)?,
-            _ => storage.open(MARK_FILE, Access::Write)?,
+            Found::Absent => storage.create(WATERMARK_FILE)?,
+            _ => storage.open(WATERMARK_FILE, Access::Write)?,
         };
-        let said = Said { journal_id, sequence, count };
+        let said = WatermarkValue { journal_id, sequence, count };
         let block = Buffer::with_capacity(BLOCK_LEN);
-        let mut mark = Self { file, said, is_twice: false, block };
-        mark.write_twice(sequence)?;
+        let mut watermark = Self { file, said, is_twice: false, block };
+        watermark.write_twice(sequence)?;
         storage.sync_folder()?;
-        Ok(mark)
+        Ok(watermark)
     }
 
     /// What it says now.
@@ -144,7 +144,7 @@ impl Mark {
     /// are on the medium.
     pub(crate) fn write(&mut self, sequence: u64) -> io::Result<()> {
         assert!(sequence >= self.said.sequence, "{sequence} < {:?}", self.said);
-        self.said = Said { sequence, count: self.said.count + 1, ..self.said };
+        self.said = WatermarkValue { sequence, count: self.said.count + 1, ..self.said };
         self.is_twice = false;
         self.block.clear();
         self.block.put(&self.said.encode());
@@ -162,25 +162,25 @@ mod tests {
     #[test]
     fn the_later_copy_counts() {
         let storage = CrashStorage::new();
-        let mut mark = Mark::create(&mut storage.clone(), 7, 5, Found::Absent).unwrap();
-        mark.write(9).unwrap();
-        let Found::Said(said, None) = read(&mut storage.clone()).unwrap() else { panic!("read") };
+        let mut watermark = Watermark::create(&mut storage.clone(), 7, 5, Found::Absent).unwrap();
+        watermark.write(9).unwrap();
+        let Found::Value(said, None) = read(&mut storage.clone()).unwrap() else { panic!("read") };
         assert_eq!((said.journal_id, said.sequence, said.count), (7, 9, 3));
-        let whole = storage.bytes(MARK_FILE).unwrap();
+        let whole = storage.bytes(WATERMARK_FILE).unwrap();
         for at in 0..whole.len() {
             let mut bytes = whole.clone();
             bytes[at] ^= 1;
-            storage.set_bytes(MARK_FILE, Some(bytes));
+            storage.set_bytes(WATERMARK_FILE, Some(bytes));
             let damaged_copy = at as u64 / 4096 * 4096;
             let sequence = if damaged_copy == 4096 { 5 } else { 9 };
             match read(&mut storage.clone()).unwrap() {
-                Found::Said(said, Some(at)) => {
+                Found::Value(said, Some(at)) => {
                     assert_eq!((at, said.sequence), (damaged_copy, sequence));
                 }
                 found => panic!("byte {at}: {found:?}"),
             }
         }
-        storage.set_bytes(MARK_FILE, Some(whole[..100].to_vec()));
+        storage.set_bytes(WATERMARK_FILE, Some(whole[..100].to_vec()));
         assert_eq!(read(&mut storage.clone()).unwrap(), Found::Damaged);
     }
 }

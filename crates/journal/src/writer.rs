@@ -5,15 +5,15 @@ use std::{io, path::PathBuf};
 use crate::{
     buffer::Buffer,
     error::AppendError,
-    failpoint::{Planted, planted},
+    failpoint::{Failpoint, failpoint},
     record::{
         self, ALIGNMENT, Chain, Class, Entry, Head, Kind, PAYLOAD_LEN_MAX, RECORD_HEADER_LEN,
         RECORD_LEN_MAX, SEAL_LEN, chain_after, encoded_len,
     },
     segment::{BLOCK_LEN, SEGMENT_HEADER_LEN, SegmentHeader, file_name},
-    segment_preparer::{Ahead, News, Settling},
+    segment_preparer::{EndedSegment, Outcome, SegmentPreparer},
     storage::{PREPARED_FILE, Storage, StorageFile},
-    watermark::Mark,
+    watermark::Watermark,
 };
 
 /// What a confirmed sequence survives.
@@ -44,8 +44,8 @@ impl Durability {
 /// The one writer of a journal; made by [`open`](crate::open). Dropping it gives the folder back
 /// and writes nothing: ask [`sync`](Self::sync) first.
 pub struct Writer {
-    /// Before `storage`, which holds the lock: what it does elsewhere ends first.
-    ahead: Ahead,
+    /// Before `storage`, which holds the lock: its thread ends first.
+    preparer: SegmentPreparer,
     storage: Box<dyn Storage>,
     durability: Durability,
     segment_bytes: u64,
@@ -109,7 +109,7 @@ const GROWTH: u64 = 1 << 20;
 /// Where recovery found the end of a journal.
 pub(crate) struct Tail {
     pub(crate) header: SegmentHeader,
-    pub(crate) mark: Mark,
+    pub(crate) watermark: Watermark,
     pub(crate) last_sequence: u64,
     pub(crate) last_timestamp: u64,
 }
@@ -128,9 +128,9 @@ impl Writer {
         let limit = segment_bytes.min(FIRST_SEGMENT_BYTES);
         let file = header.create(&mut *storage, limit)?;
         let file_name = file_name(header.first_sequence);
-        let ahead = Ahead::new(&*storage, tail.mark, durability, &file_name)?;
+        let preparer = SegmentPreparer::new(&*storage, tail.watermark, durability, &file_name)?;
         Ok(Self {
-            ahead,
+            preparer,
             storage,
             durability,
             segment_bytes,
@@ -239,10 +239,10 @@ impl Writer {
     ///
     /// # Panics
     /// The payload is longer than [`PAYLOAD_LEN_MAX`].
-    pub fn note(&mut self, payload: &[u8]) -> Result<(), AppendError> {
+    pub fn checkpoint(&mut self, payload: &[u8]) -> Result<(), AppendError> {
         self.make_room(payload.len())?;
         let (sequence, timestamp) = (self.appended_sequence, self.last_timestamp);
-        self.put(Class::Shown(Kind::Note), sequence, timestamp, payload);
+        self.put(Class::Shown(Kind::Checkpoint), sequence, timestamp, payload);
         Ok(())
     }
 
@@ -295,29 +295,29 @@ impl Writer {
         self.check()?;
         match self.durability {
             Durability::None if self.buffer.len() < LAZY_LEN => {}
-            Durability::Written if planted(Planted::Early) => {
+            Durability::Written if failpoint(Failpoint::Early) => {
                 if self.buffer.len() > 1_000 {
                     self.write(false)?;
                 }
                 self.written_sequence = self.appended_sequence;
             }
             Durability::None | Durability::Written => self.write(false)?,
-            Durability::Synced if planted(Planted::Early) => {
+            Durability::Synced if failpoint(Failpoint::Early) => {
                 self.write(false)?;
                 self.synced_sequence = self.written_sequence;
             }
             Durability::Synced => self.write(true)?,
         }
-        self.ahead.committed(match self.durability {
+        self.preparer.committed(match self.durability {
             Durability::None | Durability::Written => self.written_sequence,
             Durability::Synced => self.synced_sequence,
         });
         if self.offset > self.limit / 2 {
             self.ask_for_next();
             let half = (self.limit / 2).max(1);
-            self.ahead.is_at((self.offset - self.limit / 2).min(half) * 256 / half);
+            self.preparer.is_at((self.offset - self.limit / 2).min(half) * 256 / half);
         }
-        self.hear()?;
+        self.take_outcomes()?;
         Ok(self.durable())
     }
 
@@ -330,7 +330,7 @@ impl Writer {
         self.write(false)
     }
 
-    /// Brings all that was appended to the medium, whatever the policy, and marks that it must be
+    /// Brings all that was appended to the medium, whatever the policy, and moves the watermark to it: it must be
     /// there: the last call of a venue that stops in peace.
     ///
     /// # Errors
@@ -338,10 +338,10 @@ impl Writer {
     pub fn sync(&mut self) -> Result<(), AppendError> {
         self.check()?;
         self.write(true)?;
-        if let Err(failed) = self.ahead.mark(self.synced_sequence) {
+        if let Err(failed) = self.preparer.watermark(self.synced_sequence) {
             return Err(self.poison(failed.doing, failed.path, failed.source));
         }
-        self.hear()
+        self.take_outcomes()
     }
 
     /// The last sequence that is appended, written or synced, as the policy means it; 0 is none.
@@ -391,7 +391,7 @@ impl Writer {
     fn ask_for_next(&mut self) {
         if matches!(self.next, NextSegment::NotYet) {
             self.next = NextSegment::Coming;
-            self.ahead.prepare(self.segment_bytes);
+            self.preparer.prepare(self.segment_bytes);
         }
     }
 
@@ -399,8 +399,8 @@ impl Writer {
     /// becomes longer. All that was appended has been written.
     fn begin_segment(&mut self) -> Result<(), AppendError> {
         self.ask_for_next();
-        self.ahead.finish();
-        self.hear()?;
+        self.preparer.finish();
+        self.take_outcomes()?;
         if !matches!(self.next, NextSegment::Ready(_)) {
             self.limit += GROWTH;
             return Ok(());
@@ -408,8 +408,8 @@ impl Writer {
         let next = std::mem::replace(&mut self.next, NextSegment::NotYet);
         let NextSegment::Ready(mut file) = next else { unreachable!("it was ready") };
         // Where commits sync, all but the last segment are on the medium, and the header of that
-        // one is before a record follows it. Elsewhere that is done while the writer goes on.
-        let waits = self.durability == Durability::Synced || !self.ahead.is_elsewhere();
+        // one is before a record follows it. Background that is done while the writer goes on.
+        let waits = self.durability == Durability::Synced || !self.preparer.is_background();
         if waits {
             self.sync_file()?;
         }
@@ -431,10 +431,10 @@ impl Writer {
         let ended = std::mem::replace(&mut self.file, file);
         let ended_name = std::mem::replace(&mut self.file_name, name.clone());
         if waits {
-            self.ahead.begin(&name, self.synced_sequence);
+            self.preparer.begin(&name, self.synced_sequence);
         } else {
             let sequence = self.written_sequence;
-            self.ahead.settle(Settling { ended, ended_name, next_name: name, sequence });
+            self.preparer.sync_ended(EndedSegment { ended, ended_name, next_name: name, sequence });
         }
         self.header = header;
         self.seed = record::seed(&header);
@@ -482,23 +482,23 @@ impl Writer {
         Ok(())
     }
 
-    /// Takes up what was done ahead.
-    fn hear(&mut self) -> Result<(), AppendError> {
-        while let Some(news) = self.ahead.news() {
-            match news {
-                News::Prepared(file) => {
+    /// Takes what the segment preparer has done since.
+    fn take_outcomes(&mut self) -> Result<(), AppendError> {
+        while let Some(outcome) = self.preparer.next_outcome() {
+            match outcome {
+                Outcome::Prepared(file) => {
                     self.next = NextSegment::Ready(file);
                     self.no_room = None;
                 }
-                News::NoRoom(error) => {
+                Outcome::NoRoom(error) => {
                     self.next = NextSegment::NoRoom;
                     self.no_room = Some(error);
                 }
-                News::Settled(sequence) => {
+                Outcome::Synced(sequence) => {
                     self.synced_sequence = self.synced_sequence.max(sequence);
                 }
-                News::Marked => {}
-                News::Failed(failed) => {
+                Outcome::Moved => {}
+                Outcome::Failed(failed) => {
                     return Err(self.poison(failed.doing, failed.path, failed.source));
                 }
             }

@@ -1,6 +1,6 @@
-//! Faults that a loom test plants to show that it would find them.
+//! Failpoints: faults that a loom test switches on, to show that it finds them.
 //!
-//! Without `--cfg loom` nothing can be planted and each question is a constant `false`.
+//! Without `--cfg loom` every question is a constant `false`.
 
 use crate::sync::Ordering;
 
@@ -24,31 +24,31 @@ pub enum Fault {
 #[cfg(loom)]
 std::thread_local! {
     /// One for each test: loom runs all threads of a model on the thread of its test.
-    static PLANTED: std::cell::Cell<Option<Fault>> = const { std::cell::Cell::new(None) };
+    static ACTIVE: std::cell::Cell<Option<Fault>> = const { std::cell::Cell::new(None) };
 }
 
-/// Runs `f` with `fault` planted.
+/// Runs `f` with `fault` switched on.
 #[cfg(loom)]
 pub fn with<R>(fault: Fault, f: impl FnOnce() -> R) -> R {
-    PLANTED.set(Some(fault));
+    ACTIVE.set(Some(fault));
     let result = f();
-    PLANTED.set(None);
+    ACTIVE.set(None);
     result
 }
 
 #[cfg(loom)]
-pub(crate) fn planted(fault: Fault) -> bool {
-    PLANTED.get() == Some(fault)
+pub(crate) fn failpoint(fault: Fault) -> bool {
+    ACTIVE.get() == Some(fault)
 }
 
 #[cfg(not(loom))]
 #[inline(always)]
-pub(crate) const fn planted(_: Fault) -> bool {
+pub(crate) const fn failpoint(_: Fault) -> bool {
     false
 }
 
-/// `Release`, unless `fault` is planted.
+/// `Release`, unless `fault` is switched on.
 #[inline(always)]
 pub(crate) fn release_unless(fault: Fault) -> Ordering {
-    if planted(fault) { Ordering::Relaxed } else { Ordering::Release }
+    if failpoint(fault) { Ordering::Relaxed } else { Ordering::Release }
 }

@@ -4,7 +4,7 @@ use std::{
 };
 
 use crate::{
-    failpoint::{Fault, planted},
+    failpoint::{Fault, failpoint},
     sync::{AtomicU8, Ordering, fence},
 };
 
@@ -273,7 +273,7 @@ impl Doorbell {
 
 #[inline]
 fn meet() {
-    if !planted(Fault::NoDoorbellFence) {
+    if !failpoint(Fault::NoDoorbellFence) {
         fence(Ordering::SeqCst);
     }
 }

@@ -1,7 +1,7 @@
 use std::{error::Error, fmt, sync::Arc};
 
 use crate::{
-    failpoint::{Fault, planted},
+    failpoint::{Fault, failpoint},
     slots::Writer,
     tap::{Mirror, MirrorWriter},
 };
@@ -141,7 +141,7 @@ impl<T: Copy + Send + Sync + 'static> Batch<'_, T> {
     #[inline(always)]
     pub fn push_with(&mut self, make: impl FnOnce() -> T) -> Option<u64> {
         let sequence = self.producer.write(make)?;
-        if planted(Fault::EagerBatch) {
+        if failpoint(Fault::EagerBatch) {
             self.producer.publish();
         }
         Some(sequence)

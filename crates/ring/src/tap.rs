@@ -1,7 +1,7 @@
 use std::sync::Arc;
 
 use crate::{
-    failpoint::{Fault, planted},
+    failpoint::{Fault, failpoint},
     ring::{ReaderState, WriterState},
     sync::{AtomicU64, Ordering, fence},
 };
@@ -227,7 +227,7 @@ impl<T> Mirror<T> {
             *word = atom.load(Ordering::Relaxed);
         }
         fence(Ordering::Acquire); // pairs with the fence in `MirrorWriter::write`
-        if stamp.load(Ordering::Relaxed) != sequence && !planted(Fault::UncheckedStamp) {
+        if stamp.load(Ordering::Relaxed) != sequence && !failpoint(Fault::UncheckedStamp) {
             return None;
         }
         Some((self.form.from_words)(words))
@@ -250,7 +250,7 @@ impl<T> MirrorWriter<T> {
         (self.mirror.form.to_words)(value, &mut self.words);
         let (stamp, atoms) = self.mirror.slot(sequence);
         stamp.store(0, Ordering::Relaxed);
-        if !planted(Fault::NoStampFence) {
+        if !failpoint(Fault::NoStampFence) {
             fence(Ordering::Release); // pairs with the fence in `Mirror::read`
         }
         for (atom, word) in atoms.iter().zip(&self.words) {

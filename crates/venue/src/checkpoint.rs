@@ -9,7 +9,7 @@ use market::{
     Symbol, SystemEvent, Text, Timestamp,
 };
 
-/// The state hash after an input. As bytes: the kind of note (1), then in little-endian sequence,
+/// The state hash after an input. As bytes: the kind of checkpoint (1), then in little-endian sequence,
 /// state hash, interval and fingerprint, 8 bytes each.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StateHash {
@@ -17,7 +17,7 @@ pub struct StateHash {
     pub sequence: u64,
     /// The hash.
     pub state_hash: u64,
-    /// The next ones are noted at multiples of it; 0 if none are.
+    /// The next ones come at multiples of it, in inputs; 0 if there are none.
     pub every: u64,
     /// Of the program that made it, see [`fingerprint`].
     pub fingerprint: u64,
@@ -28,7 +28,7 @@ impl StateHash {
     pub const ENCODED_LEN: usize = 33;
     const KIND: u8 = 1;
 
-    /// As bytes of a note.
+    /// As bytes of a checkpoint.
     #[must_use]
     pub fn encode(&self) -> [u8; Self::ENCODED_LEN] {
         let mut bytes = [Self::KIND; Self::ENCODED_LEN];
@@ -39,7 +39,7 @@ impl StateHash {
         bytes
     }
 
-    /// From the bytes of a note; `None` if they are not one.
+    /// From the payload of a checkpoint; `None` if it is not one.
     #[must_use]
     pub fn decode(bytes: &[u8]) -> Option<Self> {
         let bytes: &[u8; Self::ENCODED_LEN] = bytes.try_into().ok()?;
@@ -56,7 +56,7 @@ impl StateHash {
 }
 
 /// Tells programs apart that count states differently: the hash of one small, fixed state. A hash
-/// that was noted by another kind of program is not compared.
+/// that another kind of program recorded is not compared.
 #[must_use]
 pub fn fingerprint() -> u64 {
     static FINGERPRINT: OnceLock<u64> = OnceLock::new();
@@ -90,7 +90,7 @@ pub struct Difference {
     /// After this input; all hashes before it are equal.
     pub sequence: u64,
     /// As the journal has it.
-    pub noted: u64,
+    pub recorded: u64,
     /// As the replay has it.
     pub replayed: u64,
 }
@@ -117,30 +117,30 @@ impl HashCheck {
         }
     }
 
-    /// A note was read.
+    /// Compares a checkpoint that was read with the replayed state.
     ///
     /// # Errors
     /// The states differ.
-    pub fn noted(&mut self, note: &StateHash, engine: &Engine) -> Result<(), Difference> {
-        if note.fingerprint != fingerprint() {
+    pub fn compare(&mut self, checkpoint: &StateHash, engine: &Engine) -> Result<(), Difference> {
+        if checkpoint.fingerprint != fingerprint() {
             self.unknown_count += 1;
             return Ok(());
         }
-        self.every = note.every;
-        while self.kept.front().is_some_and(|(sequence, _)| *sequence < note.sequence) {
+        self.every = checkpoint.every;
+        while self.kept.front().is_some_and(|(sequence, _)| *sequence < checkpoint.sequence) {
             self.kept.pop_front();
         }
         let replayed = match self.kept.front() {
-            Some((sequence, hash)) if *sequence == note.sequence => Some(*hash),
-            _ if note.sequence == engine.sequence().0 => Some(engine.state_hash()),
+            Some((sequence, hash)) if *sequence == checkpoint.sequence => Some(*hash),
+            _ if checkpoint.sequence == engine.sequence().0 => Some(engine.state_hash()),
             _ => None,
         };
         match replayed {
             None => self.unknown_count += 1,
-            Some(replayed) if replayed == note.state_hash => self.equal_count += 1,
+            Some(replayed) if replayed == checkpoint.state_hash => self.equal_count += 1,
             Some(replayed) => {
-                let (sequence, noted) = (note.sequence, note.state_hash);
-                return Err(Difference { sequence, noted, replayed });
+                let (sequence, recorded) = (checkpoint.sequence, checkpoint.state_hash);
+                return Err(Difference { sequence, recorded, replayed });
             }
         }
         Ok(())
@@ -161,16 +161,16 @@ mod tests {
         engine
     }
 
-    fn note_of(engine: &Engine, every: u64) -> StateHash {
+    fn checkpoint_of(engine: &Engine, every: u64) -> StateHash {
         let (sequence, state_hash) = (engine.sequence().0, engine.state_hash());
         StateHash { sequence, state_hash, every, fingerprint: fingerprint() }
     }
 
-    /// A note reads as it was written, and nothing else reads as one.
+    /// A checkpoint reads as it was written, and nothing else reads as one.
     #[test]
     fn notes_read_as_written() {
-        let note = StateHash { sequence: 1, state_hash: 2, every: 3, fingerprint: 4 };
-        assert_eq!(StateHash::decode(&note.encode()), Some(note));
+        let checkpoint = StateHash { sequence: 1, state_hash: 2, every: 3, fingerprint: 4 };
+        assert_eq!(StateHash::decode(&checkpoint.encode()), Some(checkpoint));
         assert_eq!(StateHash::decode(&[1; 32]), None);
         assert_eq!(StateHash::decode(&[2; 33]), None);
     }
@@ -180,24 +180,25 @@ mod tests {
     #[test]
     fn the_first_difference_is_told() {
         let mut check = HashCheck::default();
-        check.noted(&note_of(&engine_at(1), 2), &engine_at(1)).unwrap();
+        check.compare(&checkpoint_of(&engine_at(1), 2), &engine_at(1)).unwrap();
         for sequence in 2..=9 {
             check.applied(&engine_at(sequence));
         }
-        check.noted(&note_of(&engine_at(4), 2), &engine_at(9)).unwrap();
+        check.compare(&checkpoint_of(&engine_at(4), 2), &engine_at(9)).unwrap();
         assert_eq!((check.equal_count, check.unknown_count), (2, 0));
-        let wrong = StateHash { state_hash: 7, ..note_of(&engine_at(6), 2) };
-        let difference = check.noted(&wrong, &engine_at(9)).unwrap_err();
-        assert_eq!((difference.sequence, difference.noted), (6, 7));
+        let wrong = StateHash { state_hash: 7, ..checkpoint_of(&engine_at(6), 2) };
+        let difference = check.compare(&wrong, &engine_at(9)).unwrap_err();
+        assert_eq!((difference.sequence, difference.recorded), (6, 7));
         assert_eq!(difference.replayed, engine_at(6).state_hash());
     }
 
-    /// What another kind of program noted is counted, and not compared.
+    /// What another kind of program recorded is counted, and not compared.
     #[test]
     fn other_programs_are_not_compared() {
         let mut check = HashCheck::default();
-        let note = StateHash { fingerprint: 1, state_hash: 9, ..note_of(&engine_at(1), 2) };
-        check.noted(&note, &engine_at(1)).unwrap();
+        let checkpoint =
+            StateHash { fingerprint: 1, state_hash: 9, ..checkpoint_of(&engine_at(1), 2) };
+        check.compare(&checkpoint, &engine_at(1)).unwrap();
         assert_eq!((check.equal_count, check.unknown_count), (0, 1));
     }
 }

@@ -183,9 +183,9 @@ impl State {
         record: Record<'_>,
         each: &mut dyn FnMut(&Output),
     ) -> Result<Option<Input>, NotReplayed> {
-        if record.kind == Kind::Note {
-            if let Some(note) = StateHash::decode(record.payload) {
-                self.hashes.noted(&note, &self.engine).map_err(NotReplayed::OtherState)?;
+        if record.kind == Kind::Checkpoint {
+            if let Some(checkpoint) = StateHash::decode(record.payload) {
+                self.hashes.compare(&checkpoint, &self.engine).map_err(NotReplayed::OtherState)?;
             }
             return Ok(None);
         }
@@ -218,9 +218,9 @@ impl fmt::Display for NotReplayed {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::NotACommand(error) => error.fmt(f),
-            Self::OtherState(Difference { sequence, noted, replayed }) => write!(
+            Self::OtherState(Difference { sequence, recorded, replayed }) => write!(
                 f,
-                "after sequence {sequence} the venue had state hash {noted:016x}, and the replay \
+                "after sequence {sequence} the venue had state hash {recorded:016x}, and the replay \
                  has {replayed:016x}; use the version of damrak that wrote the journal"
             ),
         }
@@ -302,13 +302,13 @@ pub fn complete(
         let len = command.encode(&mut payload);
         writer.append(sequence.0, timestamp.0, &payload[..len]).map_err(failed)?;
     }
-    let note = StateHash {
+    let checkpoint = StateHash {
         sequence: engine.sequence().0,
         state_hash: engine.state_hash(),
         every: config.journal.state_hash_every,
         fingerprint: checkpoint::fingerprint(),
     };
-    writer.note(&note.encode()).map_err(failed)?;
+    writer.checkpoint(&checkpoint.encode()).map_err(failed)?;
     writer.commit().map_err(failed)?;
     Ok(changes)
 }

@@ -329,7 +329,7 @@ fn started(
                 .collect::<Vec<_>>(),
             "seconds": recovery_seconds,
             "state_hash": format!("{:016x}", recovered.checkpoint.state_hash),
-            "torn_tail": report.cut.as_ref().map(|cut| json!({
+            "torn_tail": report.torn_tail.as_ref().map(|cut| json!({
                 "path": cut.path, "offset": cut.offset, "bytes": cut.byte_count,
             })),
         },

@@ -51,7 +51,7 @@ impl Shadow {
         let first = began_with.map_or(0, |_| header.sequence + 1);
         Ok(Self {
             state,
-            follower: journal::Follower::new(storage.second(), first).with_notes(),
+            follower: journal::Follower::new(storage.second(), first).with_checkpoints(),
             hashes: HashCheck::default(),
             began_with,
             last: (header.timestamp, header.payload_checksum),
@@ -64,7 +64,7 @@ impl Shadow {
     pub fn from_the_first(storage: &dyn Storage, history_bytes: usize) -> Self {
         Self {
             state: State::new(history_bytes),
-            follower: journal::Follower::new(storage.second(), 0).with_notes(),
+            follower: journal::Follower::new(storage.second(), 0).with_checkpoints(),
             hashes: HashCheck::default(),
             began_with: None,
             last: (0, 0),
@@ -88,9 +88,9 @@ impl Shadow {
         follower
             .poll(limit, until, &mut |record: Record<'_>| {
                 let State { engine, history } = state;
-                if record.kind == Kind::Note {
-                    if let Some(note) = StateHash::decode(record.payload) {
-                        hashes.noted(&note, engine).map_err(NotReplayed::OtherState)?;
+                if record.kind == Kind::Checkpoint {
+                    if let Some(checkpoint) = StateHash::decode(record.payload) {
+                        hashes.compare(&checkpoint, engine).map_err(NotReplayed::OtherState)?;
                     }
                     return Ok(());
                 }

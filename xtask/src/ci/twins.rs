@@ -22,9 +22,9 @@ pub(super) fn twins() -> Result<Outcome, String> {
     for (fault, package, test) in TWINS {
         let mut command = Command::new(cargo());
         command
-            .args(["test", "--release", "--locked", "-p", package, "--features", "planted"])
+            .args(["test", "--release", "--locked", "-p", package, "--features", "failpoints"])
             .args(["--test", "it", "--", "--exact", test])
-            .env("DAMRAK_PLANTED", fault)
+            .env("DAMRAK_FAILPOINT", fault)
             .env("RUST_BACKTRACE", "0");
         let line = shown(&command);
         let output = command
@@ -46,7 +46,7 @@ pub(super) fn twins() -> Result<Outcome, String> {
 /// Builds the program with all faults; the environment chooses one.
 fn build_with_faults() -> Result<(), String> {
     let mut command = Command::new(cargo());
-    command.args(["build", "--release", "--locked", "-p", "damrak", "--features", "planted"]);
+    command.args(["build", "--release", "--locked", "-p", "damrak", "--features", "failpoints"]);
     let line = shown(&command);
     let status = command.current_dir(root()).stdin(Stdio::null()).status();
     match status {
@@ -62,7 +62,7 @@ fn kills_find_early_replies() -> Result<(), String> {
     command
         .args(["kill", "--times", "15", "--durability", "written", "--json", "--out"])
         .arg(work_folder("kill-twin"))
-        .env("DAMRAK_PLANTED", "early");
+        .env("DAMRAK_FAILPOINT", "early");
     let line = shown(&command);
     let output =
         command.stdin(Stdio::null()).output().map_err(|error| format!("{line}: {error}"))?;

@@ -72,10 +72,10 @@ fn verify(arguments: &Verify) -> Result<(), Failure> {
             "records": report.record_count,
             "bytes": report.byte_count,
             "last_sequence": report.last_sequence,
-            "torn_tail": report.cut.as_ref().map(|cut| json!({
+            "torn_tail": report.torn_tail.as_ref().map(|cut| json!({
                 "path": cut.path, "offset": cut.offset, "bytes": cut.byte_count,
             })),
-            "marked_sequence": report.marked_sequence,
+            "watermark": report.watermark,
             "state_hash": state_hash,
             "hashes_equal": replay.hashes.equal_count,
             "hashes_unknown": replay.hashes.unknown_count,
@@ -93,7 +93,7 @@ fn verify(arguments: &Verify) -> Result<(), Failure> {
         grouped(report.byte_count),
         grouped(report.last_sequence),
     ))?;
-    if let Some(cut) = &report.cut {
+    if let Some(cut) = &report.torn_tail {
         print_line(&format!(
             "torn tail: {} bytes from offset {} of {} are a record that was never finished; the \
              next start cuts them off",
@@ -103,7 +103,7 @@ fn verify(arguments: &Verify) -> Result<(), Failure> {
         ))?;
     }
     print_line(&format!(
-        "replay: {} orders, {} trades, {} live, state hash {state_hash}, {} noted hashes equal, \
+        "replay: {} orders, {} trades, {} live, state hash {state_hash}, {} checkpoints equal, \
          {seconds:.3} s",
         grouped(state.orders),
         grouped(state.trades),

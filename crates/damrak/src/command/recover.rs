@@ -71,7 +71,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
             "replayed": replayed,
             "segments": report.segment_count,
             "bytes": report.byte_count,
-            "torn_tail": report.cut.as_ref().map(|cut| json!({
+            "torn_tail": report.torn_tail.as_ref().map(|cut| json!({
                 "path": cut.path, "offset": cut.offset, "bytes": cut.byte_count,
             })),
             "state_hash": format!("{:016x}", state.state_hash),
@@ -80,7 +80,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
             "inputs_per_second": replayed as f64 / seconds,
         }));
     }
-    if let Some(cut) = &report.cut {
+    if let Some(cut) = &report.torn_tail {
         let path = cut.path.display();
         print_line(&format!("cut: {} bytes from {path}, byte {}", cut.byte_count, cut.offset))?;
     }

@@ -327,7 +327,7 @@ fn the_first_difference_stops_with_its_sequence() {
     let write = |note: StateHash| {
         let (_, mut writer, _) =
             recovery::recover(Box::new(storage.clone()), &options(), &mut |_| {}).unwrap();
-        writer.note(&note.encode()).unwrap();
+        writer.checkpoint(&note.encode()).unwrap();
         writer.commit().unwrap();
     };
     let follow = || {

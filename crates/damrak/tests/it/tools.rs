@@ -73,7 +73,7 @@ impl Venue {
         let Sequence(sequence) = self.engine.sequence();
         let fingerprint = checkpoint::fingerprint();
         let note = StateHash { sequence, state_hash, every: EVERY, fingerprint };
-        self.writer.note(&note.encode()).unwrap();
+        self.writer.checkpoint(&note.encode()).unwrap();
     }
 }
 
@@ -104,14 +104,14 @@ fn tools_agree() {
     assert_eq!(verified["hashes_unknown"], 0, "{verified}");
 
     let inspected = json(&["journal", "inspect", path, "--json"]);
-    assert_eq!((&inspected["marked_sequence"], &inspected["epoch"]), (&last.into(), &1.into()));
+    assert_eq!((&inspected["watermark"], &inspected["epoch"]), (&last.into(), &1.into()));
     assert_eq!(inspected["segments"][0]["inputs"], last, "{inspected}");
     assert!(stderr(&damrak(&["journal", "inspect", path])).is_empty());
 
     let replayed = json(&["journal", "replay", path, "--from", "20", "--to", "21"]);
     assert_eq!(replayed["state_hash"], hash.as_str());
 
-    let exported = damrak(&["journal", "export", path, "--notes"]);
+    let exported = damrak(&["journal", "export", path, "--checkpoints"]);
     let lines: Vec<Value> = String::from_utf8_lossy(&exported.stdout)
         .lines()
         .map(|line| serde_json::from_str(line).unwrap())
@@ -122,10 +122,14 @@ fn tools_agree() {
     let csv = damrak(&["journal", "export", path, "--format", "csv", "--from", "5", "--to", "6"]);
     assert_eq!(String::from_utf8_lossy(&csv.stdout).lines().count(), 3);
 
-    let before = fs::read(folder.path().join("mark")).unwrap();
+    let before = fs::read(folder.path().join("watermark")).unwrap();
     let at = json(&["at", path, "--json"]);
     assert_eq!((&at["sequence"], &at["state_hash"]), (&last.into(), &Value::from(hash.as_str())));
-    assert_eq!(fs::read(folder.path().join("mark")).unwrap(), before, "looking changes nothing");
+    assert_eq!(
+        fs::read(folder.path().join("watermark")).unwrap(),
+        before,
+        "looking changes nothing"
+    );
 
     let recovered = json(&["recover", path, "--json"]);
     assert_eq!(

@@ -33,7 +33,7 @@ fn replays_what_was_appended() {
             assert_eq!(writer.durable(), 100);
             assert_eq!(writer.journal_id(), JOURNAL_ID);
             assert_eq!((report.first_sequence, report.last_sequence), (1, 100));
-            assert_eq!((report.record_count, report.cut.clone()), (100, None));
+            assert_eq!((report.record_count, report.torn_tail.clone()), (100, None));
             assert_eq!((report.created, report.last_timestamp), (500, 1_050));
             drop(writer);
             // The opening has made one more segment, without a record.
@@ -111,9 +111,9 @@ fn a_segment_of_notes_alone_is_made_anew() {
             for life in 0..12_u64 {
                 let (mut writer, kept, report) =
                     open(place.storage(), &options(durability)).unwrap();
-                assert_eq!((kept, report.cut), (records(life / 3 * 4), None));
+                assert_eq!((kept, report.torn_tail), (records(life / 3 * 4), None));
                 for _ in 0..20 {
-                    writer.note(b"a note that would fill a segment with others").unwrap();
+                    writer.checkpoint(b"a note that would fill a segment with others").unwrap();
                     writer.commit().unwrap();
                 }
                 if life % 3 == 2 {
@@ -137,18 +137,18 @@ fn a_segment_of_notes_alone_is_made_anew() {
 fn notes_come_back_in_their_place() {
     on_both!(|place| {
         let (mut writer, _, _) = open(place.storage(), &options(Durability::Written)).unwrap();
-        writer.note(b"before all").unwrap();
+        writer.checkpoint(b"before all").unwrap();
         for sequence in 1..=20 {
             append(&mut writer, sequence).unwrap();
             if sequence % 5 == 0 {
-                writer.note(&[sequence as u8; 3]).unwrap();
+                writer.checkpoint(&[sequence as u8; 3]).unwrap();
                 writer.commit().unwrap();
             }
         }
         drop(writer);
         let mut seen = Vec::new();
         let report = journal::verify(&mut *place.storage(), &mut |record| {
-            if record.kind == journal::Kind::Note {
+            if record.kind == journal::Kind::Checkpoint {
                 seen.push((record.sequence, record.timestamp, record.payload.to_vec()));
             }
             Ok::<_, std::convert::Infallible>(())
@@ -158,7 +158,7 @@ fn notes_come_back_in_their_place() {
             .chain([5, 10, 15, 20].map(|n| (n, 1_000 + n / 2, vec![n as u8; 3])))
             .collect();
         assert_eq!(seen, expected);
-        assert_eq!((report.note_count, report.record_count), (5, 20));
+        assert_eq!((report.checkpoint_count, report.record_count), (5, 20));
     });
 }
 
@@ -225,7 +225,7 @@ fn an_empty_commit_costs_nothing() {
 }
 
 /// On a folder a thread works ahead: segments follow one another, all records come back, and the
-/// mark has moved.
+/// watermark has moved.
 #[test]
 fn a_thread_works_ahead() {
     for durability in ALL {
@@ -246,7 +246,7 @@ fn a_thread_works_ahead() {
         writer.sync().unwrap();
         let (kept, report) = verify(storage()).unwrap();
         assert!(kept == records(count), "{durability:?}: {} records", kept.len());
-        assert_eq!(report.marked_sequence, count);
+        assert_eq!(report.watermark, count);
         assert!(report.segment_count > 1, "{durability:?}: {report:?}");
         drop(writer);
         assert_eq!(open(storage(), &options).unwrap().1.len() as u64, count);
@@ -314,7 +314,7 @@ fn a_payload_has_a_longest() {
 #[test]
 fn lives_without_inputs_leave_nothing() {
     on_both!(|place| {
-        let mut follower = journal::Follower::new(place.storage(), 0).with_notes();
+        let mut follower = journal::Follower::new(place.storage(), 0).with_checkpoints();
         let mut seen = 0;
         let mut look = || {
             let mut kept = |record: journal::Record<'_>| {
@@ -329,7 +329,7 @@ fn lives_without_inputs_leave_nothing() {
                 open(place.storage(), &options(Durability::Written)).unwrap();
             let expected = life / 3 * 5;
             assert_eq!(kept.iter().filter(|it| it.sequence > 0).count() as u64, expected);
-            writer.note(b"a note").unwrap();
+            writer.checkpoint(b"a note").unwrap();
             writer.commit().unwrap();
             assert_eq!(look(), expected);
             if life % 3 == 2 {

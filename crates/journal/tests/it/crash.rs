@@ -143,7 +143,7 @@ fn check_after(storage: &CrashStorage, durability: Durability, crash: Crash, run
     drop(writer);
     let (_, kept, _) = open(storage.storage(), &options(durability)).unwrap();
     assert_eq!(kept, records(COUNT));
-    report.cut.is_some()
+    report.torn_tail.is_some()
 }
 
 /// A crash while recovering from a crash loses nothing either.
@@ -166,7 +166,7 @@ fn a_crash_while_recovering() {
         let reference = CrashStorage::new();
         damage(&reference);
         let (_, kept, report) = open(reference.storage(), &options(Durability::Synced)).unwrap();
-        assert!(report.cut.is_some());
+        assert!(report.torn_tail.is_some());
         for operation_number in 0..reference.operation_count() {
             for crash in crashes() {
                 let storage = CrashStorage::new();
@@ -193,7 +193,7 @@ fn a_power_cut_takes_what_was_only_written() {
     storage.crash(Crash::Power { unsynced_bytes: 31, unsynced_names: false });
     let (_, kept, report) = open(storage.storage(), &options(Durability::Written)).unwrap();
     assert_eq!(kept, vec![]);
-    assert_eq!(report.cut.unwrap().offset, SEGMENT_HEADER_LEN);
+    assert_eq!(report.torn_tail.unwrap().offset, SEGMENT_HEADER_LEN);
 }
 
 /// A folder that was not synced forgets a file that was; a writer of before the crash is dead.

@@ -1,5 +1,5 @@
 //! Every small damage, one by one: what comes back is never anything but the first records as they
-//! were written, never less than the mark says, and where a confirmed record is missing it is
+//! were written, never less than the watermark says, and where a confirmed record is missing it is
 //! because its bytes look exactly like a write that a crash interrupted.
 
 use journal::{CrashStorage, Durability, OpenError, SEGMENT_HEADER_LEN, VerifyError};
@@ -17,7 +17,7 @@ enum Verdict {
     Refused(String, u64),
 }
 
-/// A journal that is whole, and what its mark says.
+/// A journal that is whole, and what its watermark says.
 struct Journal {
     files: Vec<(String, Vec<u8>)>,
     spots: Vec<Spot>,
@@ -31,7 +31,7 @@ impl Journal {
         let storage = CrashStorage::new();
         write_as(&storage, durability, COUNT, batch, end);
         let (_, report) = verify(storage.storage()).unwrap();
-        let marked = report.marked_sequence;
+        let marked = report.watermark;
         assert_eq!(marked == COUNT, end == End::Peace);
         let files = storage.everything();
         Self { files, spots: spots(&storage), durability, end, marked }
@@ -65,10 +65,10 @@ impl Journal {
         match (verified, open(damaged.storage(), &options(self.durability))) {
             (Ok((verified, report)), Ok((_, opened, opened_report))) => {
                 assert_eq!(verified, opened);
-                assert_eq!(report.cut, opened_report.cut);
+                assert_eq!(report.torn_tail, opened_report.torn_tail);
                 assert_eq!(opened, records(opened.len() as u64), "never other records");
-                assert!(opened.len() as u64 >= self.marked, "less than the mark says");
-                let cut = report.cut.as_ref().map(place_of);
+                assert!(opened.len() as u64 >= self.marked, "less than the watermark says");
+                let cut = report.torn_tail.as_ref().map(place_of);
                 Verdict::Kept(opened.len() as u64, cut.map(|(name, offset, _)| (name, offset)))
             }
             (Err(VerifyError::Damaged(verified)), Err(OpenError::Damaged(opened))) => {
@@ -87,7 +87,7 @@ impl Journal {
 
     /// What the decision table says of a bad byte at this place.
     fn expected(&self, name: &str, at: u64) -> Verdict {
-        if name == "mark" || at < SEGMENT_HEADER_LEN {
+        if name == "watermark" || at < SEGMENT_HEADER_LEN {
             return Verdict::Kept(COUNT, None); // the other copy says the same
         }
         let in_it = self.spots.iter().filter(|spot| spot.name == name);
@@ -111,9 +111,9 @@ impl Journal {
     }
 }
 
-/// Any byte of any file changed, in every way that is worth trying: in a header or in the mark
+/// Any byte of any file changed, in every way that is worth trying: in a header or in the watermark
 /// nothing is lost; in a record it is refused with the record's place; in the last one, where the
-/// mark does not name it, that batch is cut.
+/// watermark does not name it, that batch is cut.
 #[test]
 fn every_byte_changed() {
     let mut counts = [0_u64; 3];
@@ -158,7 +158,7 @@ fn every_byte_changed() {
     assert!(counts.iter().all(|count| *count > 0), "{counts:?}");
 }
 
-/// Every file at every shorter length, and gone: whole batches are kept where the mark allows it,
+/// Every file at every shorter length, and gone: whole batches are kept where the watermark allows it,
 /// and only of the last segment; everything else is refused.
 #[test]
 fn every_length() {
@@ -182,10 +182,10 @@ fn every_length() {
 }
 
 fn check_length(journal: &Journal, name: &str, len: Option<u64>, verdict: &Verdict) {
-    if name == "mark" {
+    if name == "watermark" {
         let is_enough = len.is_some_and(|len| len >= 4_096);
         let kept = *verdict == Verdict::Kept(COUNT, None);
-        assert_eq!(is_enough, kept, "the mark with {len:?} bytes: {verdict:?}");
+        assert_eq!(is_enough, kept, "the watermark with {len:?} bytes: {verdict:?}");
         return;
     }
     let seals = || journal.spots.iter().filter(|spot| spot.what == crate::support::What::Seal);
@@ -211,7 +211,7 @@ fn check_length(journal: &Journal, name: &str, len: Option<u64>, verdict: &Verdi
 }
 
 /// Where batches have blocks of their own, a changed byte in one of them is judged alike, and a
-/// block that a power cut lost from the last, unmarked one is no damage.
+/// block that a power cut lost from the last, without_watermark one is no damage.
 #[test]
 fn blocks_of_their_own() {
     let mut counts = [0_u64; 2];
@@ -241,8 +241,8 @@ fn blocks_of_their_own() {
     assert!(counts.iter().all(|count| *count > 0), "{counts:?}");
 }
 
-/// Blocks that are zeroed or hold what belongs elsewhere, at every aligned place of the records:
-/// never other records, and never less than the mark says.
+/// Blocks that are zeroed or hold what belongs background, at every aligned place of the records:
+/// never other records, and never less than the watermark says.
 #[test]
 fn every_block_lost_or_misplaced() {
     let mut counts = [0_u64; 2];
@@ -328,18 +328,18 @@ fn random_damage() {
             });
         }
         println!("seed {seed}");
-        // Both copies of the mark may be hit; then what it said is not known any more.
-        let mark = damaged.content("mark");
-        let is_marked = mark == journal.with("lock", None).content("mark");
-        let promised = if is_marked { journal.marked } else { 0 };
-        if let Verdict::Kept(count, _) = unmarked(journal).judge(&damaged) {
+        // Both copies of the watermark may be hit; then what it said is not known any more.
+        let watermark = damaged.content("watermark");
+        let is_required = watermark == journal.with("lock", None).content("watermark");
+        let promised = if is_required { journal.marked } else { 0 };
+        if let Verdict::Kept(count, _) = without_watermark(journal).judge(&damaged) {
             assert!(count >= promised, "{count} < {promised}");
         }
     }
 }
 
 /// The same journal, of which nothing is promised.
-fn unmarked(journal: &Journal) -> Journal {
+fn without_watermark(journal: &Journal) -> Journal {
     let Journal { files, spots, durability, end, .. } = journal;
     let (files, spots) = (files.clone(), spots.clone());
     Journal { files, spots, durability: *durability, end: *end, marked: 0 }

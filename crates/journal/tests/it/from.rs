@@ -75,7 +75,7 @@ fn a_half_made_last_segment_is_not_the_whole_journal() {
         storage.set_bytes(&file_name(31), Some(vec![0; 700]));
         let (writer, kept, report) = open(storage.storage(), &from(sequence)).unwrap();
         assert_eq!((writer.last_sequence(), kept.last()), (30, Some(&record(30))));
-        assert_eq!(report.cut.unwrap().byte_count, 700);
+        assert_eq!(report.torn_tail.unwrap().byte_count, 700);
         assert_ne!(storage.content(&file_name(31)), vec![0; 700]);
     }
 }

@@ -55,12 +55,12 @@ fn golden_journal_is_replayed() {
     assert_eq!(kept, golden());
     assert_eq!(report.journal_id, Some(options().journal_id_if_new));
     let (mut writer, kept, report) = open(storage.storage(), &options()).unwrap();
-    assert_eq!((kept, writer.last_sequence(), report.cut), (golden(), 5, None));
+    assert_eq!((kept, writer.last_sequence(), report.torn_tail), (golden(), 5, None));
     writer.append(6, u64::MAX, b"and on").unwrap();
     writer.sync().unwrap();
     drop(writer);
     let (kept, report) = verify(storage.storage()).unwrap();
-    assert_eq!((kept.len(), report.marked_sequence, report.epoch), (6, 6, 2));
+    assert_eq!((kept.len(), report.watermark, report.epoch), (6, 6, 2));
 }
 
 /// What is written today has the golden bytes.
@@ -71,7 +71,7 @@ fn golden_bytes_are_written() {
     for record in golden() {
         writer.append(record.sequence, record.timestamp, &record.payload).unwrap();
         if record.sequence % 2 == 0 {
-            writer.note(b"a note").unwrap();
+            writer.checkpoint(b"a note").unwrap();
             writer.commit().unwrap();
         }
     }

@@ -23,7 +23,7 @@ fn verify_changes_nothing() {
         });
         let before = place.everything();
         let (kept, report) = verify(place.storage()).unwrap();
-        assert_eq!((kept, report.cut.unwrap().byte_count), (records(3), 13));
+        assert_eq!((kept, report.torn_tail.unwrap().byte_count), (records(3), 13));
         assert_eq!(place.everything(), before);
     });
 }
@@ -36,8 +36,8 @@ fn a_reader_beside_the_writer_sees_a_prefix() {
     let folder = tempdir().unwrap();
     let mut options = options(Durability::Written);
     options.segment_bytes = SEGMENT_HEADER_LEN + 100_000;
-    let elsewhere = Box::new(journal::Folder::new(folder.path()));
-    let (mut writer, _, _) = open(elsewhere, &options).unwrap();
+    let background = Box::new(journal::Folder::new(folder.path()));
+    let (mut writer, _, _) = open(background, &options).unwrap();
     let done = AtomicBool::new(false);
     thread::scope(|scope| {
         scope.spawn(|| {

@@ -36,7 +36,7 @@ fn name_of(damage: &Damage) -> String {
     damage.path.file_name().unwrap().to_str().unwrap().to_owned()
 }
 
-/// Writes records, and is killed: the mark is behind.
+/// Writes records, and is killed: the watermark is behind.
 fn write_and_die(place: &impl Place, count: u64) {
     write_as(place, Durability::Written, count, 1, End::Kill);
 }
@@ -74,15 +74,15 @@ fn assert_cut(place: &impl Place, cut: (String, u64, u64), kept_count: u64) {
     assert_eq!(kept, records(kept_count));
     let (mut writer, kept, opened) = open(place.storage(), &options(Durability::Synced)).unwrap();
     assert_eq!(kept, records(kept_count));
-    assert_eq!(place_of(opened.cut.as_ref().unwrap()), cut);
-    assert_eq!(opened.cut, verified.cut);
+    assert_eq!(place_of(opened.torn_tail.as_ref().unwrap()), cut);
+    assert_eq!(opened.torn_tail, verified.torn_tail);
     for sequence in kept_count + 1..=kept_count + 20 {
         append(&mut writer, sequence).unwrap();
     }
     writer.commit().unwrap();
     drop(writer);
     let (kept, report) = verify(place.storage()).unwrap();
-    assert_eq!((kept, report.cut), (records(kept_count + 20), None));
+    assert_eq!((kept, report.torn_tail), (records(kept_count + 20), None));
 }
 
 /// Row 1: no folder, or an empty one, becomes a journal.
@@ -173,7 +173,7 @@ fn row_4_whole() {
         for epoch in 2..5 {
             let (writer, kept, report) =
                 open(place.storage(), &options(Durability::Synced)).unwrap();
-            assert_eq!((kept, report.cut), (records(COUNT), None));
+            assert_eq!((kept, report.torn_tail), (records(COUNT), None));
             assert_eq!(report.epoch, epoch - 1);
             drop(writer);
             assert_eq!(place.segments().last(), Some(&file_name(COUNT + 1)));
@@ -595,7 +595,7 @@ fn rows_16_17_27_good_records_that_do_not_belong() {
 }
 
 /// Rows 20 and 21: of a last batch that is not marked, a part in the middle is missing. In a block
-/// of its own that is what a power cut leaves; elsewhere nothing leaves it.
+/// of its own that is what a power cut leaves; background nothing leaves it.
 #[test]
 fn rows_20_21_a_hole_in_the_last_batch() {
     for durability in [Durability::Synced, Durability::Written] {
@@ -616,7 +616,7 @@ fn rows_20_21_a_hole_in_the_last_batch() {
     }
 }
 
-/// Row 22: what the mark names is never cut.
+/// Row 22: what the watermark names is never cut.
 #[test]
 fn row_22_a_bad_end_that_is_marked() {
     on_both!(|place| {
@@ -712,50 +712,50 @@ fn row_26_overlapping_segment() {
     });
 }
 
-/// Row 28: one good copy of the mark is enough, and the other one is reported.
+/// Row 28: one good copy of the watermark is enough, and the other one is reported.
 #[test]
 fn row_28_one_copy_of_the_mark_damaged() {
     for copy in [0, BLOCK_LEN] {
         on_both!(|place| {
             write(place, COUNT);
-            place.change("mark", |bytes| bytes[copy + 100] ^= 1);
+            place.change("watermark", |bytes| bytes[copy + 100] ^= 1);
             let (kept, report) = verify(place.storage()).unwrap();
-            assert_eq!((kept, report.marked_sequence), (records(COUNT), COUNT));
+            assert_eq!((kept, report.watermark), (records(COUNT), COUNT));
             let [damaged] = &report.damaged_copies[..] else { panic!("{report:?}") };
-            assert!(damaged.path.ends_with("mark") && damaged.offset == copy as u64);
+            assert!(damaged.path.ends_with("watermark") && damaged.offset == copy as u64);
             write(place, COUNT + 1);
             assert_eq!(verify(place.storage()).unwrap().1.damaged_copies, []);
         });
     }
 }
 
-/// Row 29: without its mark a journal is refused, and so it is with that of another one.
+/// Row 29: without its watermark a journal is refused, and so it is with that of another one.
 #[test]
 fn row_29_no_mark() {
     on_both!(|place| {
         write(place, COUNT);
-        let mark = place.content("mark");
-        place.set_bytes("mark", None);
-        assert_eq!(damage_of(place).kind, DamageKind::MarkMissing);
-        place.set_bytes("mark", Some(vec![7; 8_192]));
-        assert_eq!(damage_of(place).kind, DamageKind::MarkDamaged);
+        let watermark = place.content("watermark");
+        place.set_bytes("watermark", None);
+        assert_eq!(damage_of(place).kind, DamageKind::WatermarkMissing);
+        place.set_bytes("watermark", Some(vec![7; 8_192]));
+        assert_eq!(damage_of(place).kind, DamageKind::WatermarkDamaged);
         let other = CrashStorage::new();
         let options = Options { journal_id_if_new: 9, ..options(Durability::Written) };
         drop(open(other.storage(), &options).unwrap());
-        place.set_bytes("mark", other.bytes("mark"));
-        let kind = DamageKind::MarkForeign { expected: JOURNAL_ID, found: 9 };
+        place.set_bytes("watermark", other.bytes("watermark"));
+        let kind = DamageKind::WatermarkForeign { expected: JOURNAL_ID, found: 9 };
         assert_eq!(damage_of(place).kind, kind);
-        place.set_bytes("mark", Some(mark));
+        place.set_bytes("watermark", Some(watermark));
         assert_eq!(verify(place.storage()).unwrap().0, records(COUNT));
     });
 }
 
-/// Row 13 for the mark: a version that is not known is not called corrupt.
+/// Row 13 for the watermark: a version that is not known is not called corrupt.
 #[test]
 fn row_13_unknown_version_of_the_mark() {
     on_both!(|place| {
         write(place, 3);
-        place.change("mark", |bytes| {
+        place.change("watermark", |bytes| {
             for copy in bytes.chunks_mut(BLOCK_LEN) {
                 copy[8] = 2;
                 let checksum = crc32c::crc32c(&[&copy[..12], &copy[16..]].concat());
@@ -765,7 +765,7 @@ fn row_13_unknown_version_of_the_mark() {
         let damage = damage_of(place);
         assert_eq!(
             (name_of(&damage), damage.kind.clone()),
-            ("mark".into(), DamageKind::UnknownVersion(2))
+            ("watermark".into(), DamageKind::UnknownVersion(2))
         );
         assert!(!damage.is_corruption());
     });
@@ -828,7 +828,7 @@ fn a_cut_is_synced() {
     drop(open(storage.storage(), &options(Durability::Synced)).unwrap());
     storage.crash(journal::Crash::Power { unsynced_bytes: 0, unsynced_names: false });
     let (kept, report) = verify(storage.storage()).unwrap();
-    assert_eq!((kept, report.cut), (records(3), None));
+    assert_eq!((kept, report.torn_tail), (records(3), None));
 }
 
 /// So is the removal of a half made segment, or it could come back where no segment belongs.
@@ -917,7 +917,7 @@ fn the_tests_know_the_map() {
     let replay = &mut |_: journal::Record<'_>| Ok::<_, Infallible>(());
     let (mut writer, _) = journal::open(storage.storage(), &options, replay).unwrap();
     append(&mut writer, 1).unwrap();
-    writer.note(b"a note").unwrap();
+    writer.checkpoint(b"a note").unwrap();
     writer.commit().unwrap();
     let Kept { sequence, timestamp, payload } = record(1);
     let batch = [
@@ -931,5 +931,5 @@ fn the_tests_know_the_map() {
     let mut expected = [header, batch, seal].concat();
     expected.resize(SEGMENT_HEADER_LEN as usize + 400, 0);
     assert_eq!(storage.bytes(&file_name(1)).unwrap(), expected);
-    assert_eq!(spots(&storage).iter().filter(|spot| spot.what == What::Note).count(), 1);
+    assert_eq!(spots(&storage).iter().filter(|spot| spot.what == What::Checkpoint).count(), 1);
 }

@@ -3,8 +3,8 @@
 use std::{convert::Infallible, fs};
 
 use journal::{
-    CrashStorage, Cut, Durability, Folder, Kind, OpenError, Options, Record, Report,
-    SEGMENT_HEADER_LEN, Storage, VerifyError, Writer,
+    CrashStorage, Durability, Folder, Kind, OpenError, Options, Record, Report, SEGMENT_HEADER_LEN,
+    Storage, TornTail, VerifyError, Writer,
 };
 use tempfile::TempDir;
 
@@ -163,9 +163,9 @@ pub fn verify(mut storage: Box<dyn Storage>) -> Result<(Vec<Kept>, Report), Veri
 /// How a life of a writer ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum End {
-    /// The mark says that all must be there.
+    /// The watermark says that all must be there.
     Peace,
-    /// The mark is behind.
+    /// The watermark is behind.
     Kill,
 }
 
@@ -194,7 +194,7 @@ pub fn write_as(place: &impl Place, durability: Durability, count: u64, batch: u
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum What {
     Input,
-    Note,
+    Checkpoint,
     Seal,
 }
 
@@ -228,7 +228,7 @@ pub fn spots(place: &impl Place) -> Vec<Spot> {
             let end = at + 32 + (number(at + 4, 4) as usize).next_multiple_of(8);
             let what = match number(at + 8, 2) {
                 1 => What::Input,
-                2 => What::Note,
+                2 => What::Checkpoint,
                 3 => What::Seal,
                 kind => panic!("{name}, byte {at}: kind {kind}"),
             };
@@ -258,7 +258,7 @@ pub fn inputs(place: &impl Place) -> Vec<Spot> {
 }
 
 /// File name, offset and length of a cut.
-pub fn place_of(cut: &Cut) -> (String, u64, u64) {
+pub fn place_of(cut: &TornTail) -> (String, u64, u64) {
     let name = cut.path.file_name().unwrap().to_str().unwrap().to_owned();
     (name, cut.offset, cut.byte_count)
 }

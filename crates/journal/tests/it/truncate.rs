@@ -1,6 +1,6 @@
 //! Giving up the end of a journal on purpose.
 
-use journal::{CrashStorage, Durability, GivenUp, cut};
+use journal::{CrashStorage, Durability, Truncated, truncate};
 
 use crate::support::{
     End, Place, What, append, inputs, on_both, open, options, records, spots, verify, write,
@@ -14,13 +14,13 @@ fn cut_after_any_sequence() {
     for last in 0..=31 {
         on_both!(|place| {
             write(place, 30);
-            let given_up = cut(place.storage(), Some(last)).unwrap();
+            let given_up = truncate(place.storage(), Some(last)).unwrap();
             let kept = last.min(30);
             assert_eq!((given_up.last_sequence, given_up.because), (kept, None));
             assert!(kept == 30 || !given_up.aside.is_empty());
             let (mut writer, replayed, report) =
                 open(place.storage(), &options(Durability::Written)).unwrap();
-            assert_eq!((replayed, report.marked_sequence), (records(kept), kept));
+            assert_eq!((replayed, report.watermark), (records(kept), kept));
             for sequence in kept + 1..=kept + 9 {
                 append(&mut writer, sequence).unwrap();
             }
@@ -36,7 +36,7 @@ fn cut_after_any_sequence() {
 fn batches_are_whole() {
     on_both!(|place| {
         write_as(place, Durability::Written, 30, 3, End::Peace);
-        let GivenUp { last_sequence, .. } = cut(place.storage(), Some(14)).unwrap();
+        let Truncated { last_sequence, .. } = truncate(place.storage(), Some(14)).unwrap();
         let ends = spots(place).into_iter().filter(|spot| spot.what == What::Seal);
         assert_eq!(last_sequence, ends.map(|spot| spot.sequence).max().unwrap());
         assert!((12..=14).contains(&last_sequence));
@@ -56,7 +56,7 @@ fn cut_at_the_damage() {
             }
             place.change(&spot.name, |bytes| bytes[spot.start as usize + 17] ^= 1);
             assert!(open(place.storage(), &options(Durability::Written)).is_err());
-            let given_up = cut(place.storage(), None).unwrap();
+            let given_up = truncate(place.storage(), None).unwrap();
             assert_eq!(given_up.last_sequence, spot.sequence - 1);
             if spot.sequence < 30 {
                 let because = given_up.because.unwrap();
@@ -68,16 +68,16 @@ fn cut_at_the_damage() {
     }
 }
 
-/// A mark that is lost is made again, and nothing else is given up.
+/// A watermark that is lost is made again, and nothing else is given up.
 #[test]
 fn a_lost_mark_is_made_again() {
     for damage in [None, Some(vec![1; 8_192])] {
         on_both!(|place| {
             write(place, 30);
-            place.set_bytes("mark", damage.clone());
-            assert_eq!(cut(place.storage(), None).unwrap().last_sequence, 30);
+            place.set_bytes("watermark", damage.clone());
+            assert_eq!(truncate(place.storage(), None).unwrap().last_sequence, 30);
             let (kept, report) = verify(place.storage()).unwrap();
-            assert_eq!((kept, report.marked_sequence), (records(30), 30));
+            assert_eq!((kept, report.watermark), (records(30), 30));
         });
     }
 }

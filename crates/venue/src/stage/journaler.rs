@@ -111,7 +111,7 @@ impl Journaler {
                 every: *every,
                 fingerprint: checkpoint::fingerprint(),
             };
-            self.writer.note(&note.encode())?;
+            self.writer.checkpoint(&note.encode())?;
             waiting.pop_front();
         }
         Ok(())

@@ -31,7 +31,7 @@ pub struct Cut {
 
 pub fn run(arguments: &Cut) -> Result<(), Failure> {
     let folder = Box::new(Folder::new(&arguments.directory));
-    let given_up = journal::cut(folder, arguments.to).map_err(|error| open_failure(&error))?;
+    let given_up = journal::truncate(folder, arguments.to).map_err(|error| open_failure(&error))?;
     if arguments.json {
         return print_json(&json!({
             "schema": "damrak/journal-cut/1",

@@ -22,7 +22,7 @@ use venue::{
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  damrak journal export damrak-data\n  \
                         damrak journal export damrak-data --format csv --from 10 --to 20\n  \
-                        damrak journal export damrak-data --notes")]
+                        damrak journal export damrak-data --checkpoints")]
 pub struct Export {
     /// The folder of the journal.
     directory: PathBuf,
@@ -35,9 +35,9 @@ pub struct Export {
     /// Records after it are left out.
     #[arg(long, default_value_t = u64::MAX, value_name = "SEQUENCE", hide_default_value = true)]
     to: u64,
-    /// Notes as well: the state hashes between the inputs.
+    /// Also print checkpoints: the state hashes between the inputs.
     #[arg(long)]
-    notes: bool,
+    checkpoints: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -61,10 +61,10 @@ pub fn run(arguments: &Export) -> Result<(), Failure> {
                 let command = decode(&record)?.command;
                 (kind(&command), plain::json(&command))
             }
-            Kind::Note if !arguments.notes => return Ok(()),
-            Kind::Note => {
-                let note = StateHash::decode(record.payload);
-                ("Note".to_owned(), note.map_or(json!(null), |note| plain::json(&note)))
+            Kind::Checkpoint if !arguments.checkpoints => return Ok(()),
+            Kind::Checkpoint => {
+                let checkpoint = StateHash::decode(record.payload);
+                ("Checkpoint".to_owned(), checkpoint.map_or(json!(null), |it| plain::json(&it)))
             }
         };
         if printed.is_err() || !wanted.contains(&record.sequence) {

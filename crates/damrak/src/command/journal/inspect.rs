@@ -41,7 +41,7 @@ pub fn run(arguments: &Inspect) -> Result<(), Failure> {
                     "last_sequence": segment.last_sequence,
                     "batches": segment.batch_count,
                     "inputs": segment.record_count,
-                    "notes": segment.note_count,
+                    "checkpoints": segment.checkpoint_count,
                     "end": segment.end,
                     "bytes": segment.file_len,
                     "chain": hex(&segment.chain),
@@ -56,9 +56,9 @@ pub fn run(arguments: &Inspect) -> Result<(), Failure> {
             "epoch": report.epoch,
             "last_sequence": report.last_sequence,
             "last_timestamp": report.last_timestamp,
-            "marked_sequence": report.marked_sequence,
+            "watermark": report.watermark,
             "segments": segments,
-            "torn_tail": report.cut.as_ref().map(|cut| json!({
+            "torn_tail": report.torn_tail.as_ref().map(|cut| json!({
                 "path": cut.path, "offset": cut.offset, "bytes": cut.byte_count,
             })),
             "damaged_copies": report.damaged_copies.iter().map(|copy| json!({
@@ -70,12 +70,12 @@ pub fn run(arguments: &Inspect) -> Result<(), Failure> {
         "journal {:016x}: last sequence {}, all up to {} must be there, opened {} times",
         report.journal_id.unwrap_or(0),
         grouped(report.last_sequence),
-        grouped(report.marked_sequence),
+        grouped(report.watermark),
         report.epoch,
     ))?;
     print_line(&format!(
         "{:<28}{:>7}{:>14}{:>10}{:>12}{:>8}{:>14}  chain",
-        "segment", "epoch", "to sequence", "batches", "inputs", "notes", "bytes used"
+        "segment", "epoch", "to sequence", "batches", "inputs", "checkpoints", "bytes used"
     ))?;
     for segment in &report.segments {
         print_line(&format!(
@@ -85,12 +85,12 @@ pub fn run(arguments: &Inspect) -> Result<(), Failure> {
             grouped(segment.last_sequence),
             grouped(segment.batch_count),
             grouped(segment.record_count),
-            grouped(segment.note_count),
+            grouped(segment.checkpoint_count),
             grouped(segment.end),
             hex(&segment.chain),
         ))?;
     }
-    if let Some(cut) = &report.cut {
+    if let Some(cut) = &report.torn_tail {
         let path = cut.path.display();
         print_line(&format!(
             "torn tail: {} bytes from {path}, byte {}",

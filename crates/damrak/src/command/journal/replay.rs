@@ -53,7 +53,7 @@ pub fn run(arguments: &Replay) -> Result<(), Failure> {
     let rate = replay.report.record_count as f64 / seconds;
     if arguments.quiet {
         return print_line(&format!(
-            "{} inputs, {} events, state hash {:016x}, {} noted hashes equal, {seconds:.3} s, {} \
+            "{} inputs, {} events, state hash {:016x}, {} checkpoints equal, {seconds:.3} s, {} \
              inputs a second",
             grouped(replay.report.record_count),
             grouped(event_count),
