@@ -23,7 +23,7 @@ use market::{
     StopAccount, Symbol, Text, Transfer, Units, Withdraw,
 };
 
-use crate::scenario::{Words, text};
+use super::scenario::{Words, text};
 
 /// The command that a line about money asks for; `None` if it is not about money.
 pub fn command(

@@ -27,7 +27,7 @@
 //! with a self-match group, `post-only`, `minimum N`, `show N`, `range N`, `until S` with the second at which it expires,
 //! `stop 105`, `touch 95`, `trail 5` (from the last trade, or after `stop 95` from there) for what
 //! it waits, `peg primary`, `peg market` or `peg midpoint` with `offset -2` for what it follows, `after A1` for its parent, `or A2` for its partner. A replacement may be
-//! `untold`. Lines about money are those of `money_words`. A firm or a group written `-` is blank.
+//! `untold`. Lines about money are those of `scenario_money`. A firm or a group written `-` is blank.
 //!
 //! Beside what a scenario says, each event must fit those before it: ids without gaps, open lots
 //! that add up, echoes that equal what was asked. After each line the engine's invariants hold, its
@@ -52,7 +52,7 @@ use market::{
     Traded, Triggered, Uncrossed, VenueCommand, VenueEvent,
 };
 
-use crate::money_words::{self, Books};
+use super::scenario_money::{self, Books};
 
 /// Plays a scenario in an open market with the instruments AAPL (increment 1) and MSFT (increment
 /// 5) and the sessions A (firm ACME), B (firm BETA) and C (firm CORE).
@@ -204,7 +204,9 @@ impl World {
         let words: Vec<_> = asked.split_whitespace().collect();
         match words[0] {
             "book" => return self.book(words[1]),
-            "balance" => return vec![money_words::tell_balance(&self.engine, words[1], words[2])],
+            "balance" => {
+                return vec![scenario_money::tell_balance(&self.engine, words[1], words[2])];
+            }
             "waiting" => return self.waiting(words[1]),
             "pegs" => return self.pegs(words[1]),
             "order" => return self.order(words[1]),
@@ -380,7 +382,7 @@ impl World {
                 let reason = reason.expect("a reason");
                 Command::Refuse(RefusedOrder { key, client_order_id, reason })
             }
-            verb => money_words::command(&self.engine, |name| self.session(name), verb, words)
+            verb => scenario_money::command(&self.engine, |name| self.session(name), verb, words)
                 .unwrap_or_else(|| panic!("{verb}?")),
         }
     }
@@ -616,10 +618,10 @@ impl World {
             Event::AccountQueried(queried) => format!("next {}", queried.next_user_ref_num),
             Event::Ledger(entry) => {
                 self.books.enter(entry);
-                money_words::tell_entry(&self.engine, entry)
+                scenario_money::tell_entry(&self.engine, entry)
             }
             Event::Money(event) => {
-                money_words::tell_money(&self.engine, |id| self.session_name(id), event)
+                scenario_money::tell_money(&self.engine, |id| self.session_name(id), event)
             }
             Event::Venue(event) => self.tell_venue(event),
         }
