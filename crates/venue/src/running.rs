@@ -42,7 +42,7 @@ pub struct Running {
     gauges: Gauges,
     commands: Producer<Submission>,
     started: Value,
-    operator_events: Vec<String>,
+    notices: Vec<String>,
     clock: SystemClock,
 }
 
@@ -140,7 +140,7 @@ pub fn start(config: &Config, clock: SystemClock) -> Result<Running, Failure> {
         gauges: venue.gauges,
         commands: venue.commands,
         started,
-        operator_events: sockets.notices,
+        notices: sockets.notices,
         clock,
     })
 }
@@ -155,7 +155,7 @@ impl Running {
     /// What the user should know: a fallback that was taken, a buffer that was not granted.
     #[must_use]
     pub fn notices(&self) -> &[String] {
-        &self.operator_events
+        &self.notices
     }
 
     /// True once an agent has failed, so that the threads end by themselves.
@@ -369,14 +369,16 @@ fn idle_strategy(wait: Wait, threads: usize, cores: usize) -> IdleStrategy {
     }
 }
 
-/// Prints operator_events of sessions to stderr, at most so many in all that a flood of them cannot fill
+/// Prints operator events to stderr, at most so many in all that a flood of them cannot fill
 /// a disk: what is beyond is only counted, in the figures of the gateways.
 fn stderr_operator_events() -> Option<OperatorEventSink> {
-    const NOTICES_MAX: u64 = 10_000;
+    const EVENTS_PRINTED_MAX: u64 = 10_000;
     static PRINTED: AtomicU64 = AtomicU64::new(0);
     Some(Box::new(|event| match PRINTED.fetch_add(1, Ordering::Relaxed) {
-        printed if printed < NOTICES_MAX => eprintln!("{event}"),
-        NOTICES_MAX => eprintln!("note: no more operator_events are printed; see --status"),
+        printed if printed < EVENTS_PRINTED_MAX => eprintln!("{event}"),
+        EVENTS_PRINTED_MAX => {
+            eprintln!("note: no more events of sessions are printed; see --status")
+        }
         _ => {}
     }))
 }
