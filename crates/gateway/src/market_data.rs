@@ -2,14 +2,14 @@ use std::{net::SocketAddr, sync::Arc};
 
 use market::Output;
 use ring::{Agent, AgentError, Consumer, Cursor};
-use wire::{itch::Encoder, moldudp64};
+use wire::moldudp64;
 
 use crate::{
-    DatagramNetwork, MarketDataCounters,
+    DatagramNetwork, MarketDataCounters, ReplayStore,
     message_archive::MessageArchive,
     packets::{HEARTBEAT_NS, PACKET_BYTES_MAX, Packets},
-    replay_store::{Missing, ReplayStore},
-    reply_streams::pull_durable,
+    replay_store::Missing,
+    streams::{FeedStream, pull_durable},
 };
 
 /// Outputs taken from the ring in one turn.
@@ -20,8 +20,7 @@ const UNSENT_MAX: u64 = 4096;
 const REQUEST_BATCHES_PER_TURN: usize = 2;
 /// Requests answered in one turn; more are not answered, and come again.
 const ANSWERS_PER_TURN: usize = 64;
-/// The feed is the one stream of its store.
-const FEED: usize = 0;
+const FEED: usize = FeedStream::<ReplayStore>::STREAM;
 
 /// What [`MarketData`] needs to know.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -55,8 +54,7 @@ pub struct MarketData<N> {
     group: SocketAddr,
     outputs: Consumer<Output>,
     durable: Arc<Cursor>,
-    encoder: Encoder,
-    store: ReplayStore,
+    messages: FeedStream<ReplayStore>,
     packets: Packets,
     /// Number of the next message to send.
     next_message: u64,
@@ -84,8 +82,7 @@ impl<N: DatagramNetwork> MarketData<N> {
             group: config.group,
             outputs,
             durable,
-            encoder: Encoder::new(),
-            store: ReplayStore::new(1, config.store_bytes_max),
+            messages: FeedStream::new(ReplayStore::new(1, config.store_bytes_max)),
             packets: Packets::new(config.session, PACKET_BYTES_MAX),
             next_message: 1,
             sent_ns: None,
@@ -103,33 +100,26 @@ impl<N: DatagramNetwork> MarketData<N> {
     /// Takes an output of a replayed journal: its messages are stored as they were and count as
     /// sent. Who missed one learns it from the next heartbeat.
     pub fn replay(&mut self, output: &Output) {
-        let Self { encoder, store, .. } = self;
-        encoder.encode(output, &mut |message| {
-            store.push(FEED, message);
-        });
-        self.next_message = self.store.next(FEED);
+        self.messages.take(output);
+        self.next_message = self.messages.store().next(FEED);
         self.count_messages();
     }
 
     /// Takes up what was said before a snapshot, before the first output: it counts as sent.
     pub fn restore(&mut self, archive: &MessageArchive) {
-        archive.instruments().iter().for_each(|instrument| self.encoder.learn(instrument));
-        archive.give_feed(&mut self.store, FEED);
-        self.next_message = self.store.next(FEED);
+        self.messages.restore(archive);
+        self.next_message = self.messages.store().next(FEED);
         self.count_messages();
     }
 
     /// Stores what is durable by now, unless too much has not been sent yet.
     fn take_outputs(&mut self) -> usize {
-        if self.store.next(FEED) - self.next_message > UNSENT_MAX {
+        if self.messages.store().next(FEED) - self.next_message > UNSENT_MAX {
             return 0;
         }
-        let Self { outputs, durable, encoder, store, .. } = self;
-        let count = pull_durable(outputs, durable, OUTPUTS_PER_TURN, |output| {
-            encoder.encode(output, &mut |message| {
-                store.push(FEED, message);
-            });
-        });
+        let Self { outputs, durable, messages, .. } = self;
+        let count =
+            pull_durable(outputs, durable, OUTPUTS_PER_TURN, |output| messages.take(output));
         if count > 0 {
             self.counters.outputs.add(count as u64);
             self.count_messages();
@@ -138,15 +128,16 @@ impl<N: DatagramNetwork> MarketData<N> {
     }
 
     fn count_messages(&self) {
-        self.counters.messages.set(self.store.next(FEED) - 1);
-        self.counters.store_bytes.set(self.store.bytes() as u64);
+        self.counters.messages.set(self.messages.store().next(FEED) - 1);
+        self.counters.store_bytes.set(self.messages.store().bytes() as u64);
     }
 
     /// Sends what is stored and has not been sent, until the network is full.
     fn publish(&mut self, now_ns: u64) -> Result<usize, AgentError> {
         let mut work = 0;
         loop {
-            let filled = self.packets.fill(&self.store, FEED, self.next_message, u16::MAX);
+            let filled =
+                self.packets.fill(self.messages.store(), FEED, self.next_message, u16::MAX);
             let (count, packet) = match filled {
                 Ok(filled) => filled,
                 Err(Missing::Future(_)) => break,
@@ -168,7 +159,8 @@ impl<N: DatagramNetwork> MarketData<N> {
             work += 1;
         }
         let is_idle = |sent_ns| now_ns.saturating_sub(sent_ns) >= HEARTBEAT_NS;
-        if self.next_message == self.store.next(FEED) && self.sent_ns.is_none_or(is_idle) {
+        if self.next_message == self.messages.store().next(FEED) && self.sent_ns.is_none_or(is_idle)
+        {
             let packet = self.packets.heartbeat(self.next_message);
             if self.feed.send(self.group, packet).map_err(feed_failed)? {
                 self.counters.packets.add(1);
@@ -209,7 +201,7 @@ impl<N: DatagramNetwork> MarketData<N> {
 
     fn answer_requests(&mut self) -> Result<(), AgentError> {
         for (from, first, count) in self.asked.drain(..) {
-            let answered = match self.packets.fill(&self.store, FEED, first, count) {
+            let answered = match self.packets.fill(self.messages.store(), FEED, first, count) {
                 Ok((_, packet)) => self.requests.send(from, packet).map_err(requests_failed)?,
                 Err(_) => false,
             };

@@ -1,9 +1,17 @@
+//! All messages of the edges, the newest of them byte for byte: the part of a snapshot from which
+//! gateways can answer clients that come back.
+//!
+//! Invariant: a message has the same number here as in the gateway that sent it, and messages that
+//! were given up are still counted.
+
 use std::fmt;
 
-use market::{Event, Instrument, Output, SessionId, Text};
-use wire::{itch, ouch};
+use market::{Instrument, Output, SessionId, Text};
 
-use crate::replay_store::ReplayStore;
+use crate::{
+    replay_store::ReplayStore,
+    streams::{FeedStream, MessageStore, ReplyStreams},
+};
 
 /// The code of a section with replies of one session.
 const REPLIES: u16 = 256;
@@ -11,29 +19,22 @@ const REPLIES: u16 = 256;
 const FEED: u16 = 257;
 /// The section ends when it has so many bytes; one message more may be in it.
 const SECTION_LEN: usize = 256 << 10;
-/// Bytes before each message, which say how long it is.
+/// Bytes before each message, which hold its length.
 const LENGTH_BYTES: usize = 2;
+/// The stream of the feed in its store.
+const FEED_STREAM: usize = FeedStream::<ReplayStore>::STREAM;
 
-/// What all edges have said to anybody, the newest of it word by word: what a snapshot must have so
-/// that who comes back after it can be answered.
+/// The replies to all sessions, whatever gateway they come in by, and the feed.
 ///
-/// It takes the outputs of all sessions, whatever gateway they come in by, and numbers messages as
-/// the gateways do. Of replies and of the feed it keeps as much as the bound allows; of what was
-/// given up it still knows how many there were, so that nothing gets another number.
+/// It keeps as many of the newest messages as its bound allows.
 #[derive(Clone, Debug)]
 pub struct MessageArchive {
-    replies_encoder: ouch::Encoder,
-    feed_encoder: itch::Encoder,
-    /// By session id, less 1.
-    usernames: Vec<Text<6>>,
-    /// By instrument id, less 1.
     instruments: Vec<Instrument>,
-    /// The stream of a session has its id, less 1.
-    replies: ReplayStore,
-    feed: ReplayStore,
+    replies: ReplyStreams<ReplayStore>,
+    feed: FeedStream<ReplayStore>,
 }
 
-/// Why bytes are not a archive.
+/// Why bytes are not a message archive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MessageArchiveError {
     /// The section ends within a message.
@@ -71,12 +72,9 @@ impl MessageArchive {
     #[must_use]
     pub fn new(bytes_max: usize) -> Self {
         Self {
-            replies_encoder: ouch::Encoder::new(),
-            feed_encoder: itch::Encoder::new(),
-            usernames: Vec::new(),
             instruments: Vec::new(),
-            replies: ReplayStore::new(0, bytes_max),
-            feed: ReplayStore::new(1, bytes_max),
+            replies: ReplyStreams::of_all(ReplayStore::new(0, bytes_max)),
+            feed: FeedStream::new(ReplayStore::new(1, bytes_max)),
         }
     }
 
@@ -88,44 +86,28 @@ impl MessageArchive {
 
     /// Takes the next output.
     pub fn take(&mut self, output: &Output) {
-        match &output.event {
-            Event::SessionAdded(added) => self.know_session(added.session_id, added.username),
-            // The encoders learn of it from the output itself.
-            Event::InstrumentAdded(instrument) => self.instruments.push(*instrument),
-            _ => {}
+        if let market::Event::InstrumentAdded(instrument) = &output.event {
+            self.instruments.push(*instrument);
         }
-        let Self { replies, feed, usernames, .. } = self;
-        self.replies_encoder.encode(output, &mut |recipient, message| match recipient {
-            ouch::Recipient::One(session_id) => {
-                replies.push(usize::from(session_id.0) - 1, message);
-            }
-            ouch::Recipient::All => {
-                for session in 0..usernames.len() {
-                    replies.push(session, message);
-                }
-            }
-        });
-        self.feed_encoder.encode(output, &mut |message| {
-            feed.push(0, message);
-        });
+        self.replies.take(output);
+        self.feed.take(output);
     }
 
-    /// Takes up a session that was added before the first output it will be given.
+    /// Takes a session that was added before the first output.
     ///
     /// # Panics
-    /// Sessions are not given in the order of their ids.
+    /// Sessions are not added in the order of their ids.
     pub fn know_session(&mut self, session_id: SessionId, username: Text<6>) {
-        self.usernames.push(username);
-        assert_eq!(usize::from(session_id.0), self.usernames.len(), "sessions come in their order");
-        if self.replies.stream_count() < self.usernames.len() {
-            self.replies.add_stream();
-        }
+        self.replies.add_session(session_id, username);
     }
 
-    /// Takes up an instrument that was added before the first output it will be given.
+    /// Takes an instrument that was added before the first output.
+    ///
+    /// # Panics
+    /// Instruments are not added in the order of their ids.
     pub fn know_instrument(&mut self, instrument: Instrument) {
-        self.replies_encoder.learn(&instrument);
-        self.feed_encoder.learn(&instrument);
+        self.replies.add_instrument(&instrument);
+        self.feed.add_instrument(&instrument);
         self.instruments.push(instrument);
     }
 
@@ -133,16 +115,17 @@ impl MessageArchive {
     /// out; they are part of the state.
     pub fn sections(&self, emit: &mut impl FnMut(u16, &[u8])) {
         let mut bytes = Vec::new();
-        for stream in 0..self.replies.stream_count() {
+        let replies = self.replies.store();
+        for stream in 0..replies.stream_count() {
             let session_id = (stream + 1) as u16;
-            stream_sections(&self.replies, stream, &mut bytes, &mut |first, messages| {
+            stream_sections(replies, stream, &mut bytes, &mut |first, messages| {
                 let mut section = session_id.to_le_bytes().to_vec();
                 section.extend(first.to_le_bytes());
                 section.extend(messages);
                 emit(REPLIES, &section);
             });
         }
-        stream_sections(&self.feed, 0, &mut bytes, &mut |first, messages| {
+        stream_sections(self.feed.store(), FEED_STREAM, &mut bytes, &mut |first, messages| {
             let mut section = first.to_le_bytes().to_vec();
             section.extend(messages);
             emit(FEED, &section);
@@ -161,12 +144,11 @@ impl MessageArchive {
                 let session_id = u16::from_le_bytes(*session_id);
                 let stream =
                     usize::from(session_id).checked_sub(1).ok_or(MessageArchiveError::Session)?;
-                while self.replies.stream_count() <= stream {
-                    self.replies.add_stream();
-                }
-                restore(&mut self.replies, stream, bytes)
+                let store = self.replies.store_mut();
+                store.ensure_stream(stream);
+                restore(store, stream, bytes)
             }
-            FEED => restore(&mut self.feed, 0, bytes),
+            FEED => restore(self.feed.store_mut(), FEED_STREAM, bytes),
             code => Err(MessageArchiveError::Code(code)),
         }
     }
@@ -174,7 +156,7 @@ impl MessageArchive {
     /// How many messages of the feed there were, and the number of the first that is kept.
     #[must_use]
     pub fn feed_numbers(&self) -> (u64, u64) {
-        (self.feed.next(0) - 1, self.feed.first(0))
+        (self.feed.store().next(FEED_STREAM) - 1, self.feed.store().first(FEED_STREAM))
     }
 
     pub(crate) fn instruments(&self) -> &[Instrument] {
@@ -182,22 +164,22 @@ impl MessageArchive {
     }
 
     pub(crate) fn sessions(&self) -> impl Iterator<Item = (SessionId, &Text<6>)> {
-        (1..).map(SessionId).zip(&self.usernames)
+        self.replies.sessions()
     }
 
-    /// Gives a stream of a store, to which nothing was ever said, what a session was told.
-    pub(crate) fn give_replies(&self, session_id: SessionId, to: &mut ReplayStore, stream: usize) {
-        self.replies.give(usize::from(session_id.0) - 1, to, stream);
+    /// Copies the replies to a session into a stream that has had no message.
+    pub(crate) fn copy_replies(&self, session_id: SessionId, to: &mut ReplayStore, stream: usize) {
+        self.replies.store().copy(usize::from(session_id.0) - 1, to, stream);
     }
 
-    /// Gives a stream of a store, to which nothing was ever said, the feed.
-    pub(crate) fn give_feed(&self, to: &mut ReplayStore, stream: usize) {
-        self.feed.give(0, to, stream);
+    /// Copies the feed into a stream that has had no message.
+    pub(crate) fn copy_feed(&self, to: &mut ReplayStore, stream: usize) {
+        self.feed.store().copy(FEED_STREAM, to, stream);
     }
 }
 
-/// Emits what a stream keeps: the number of the first, and messages, each after its length. A stream
-/// that keeps nothing is emitted for its number.
+/// Emits the messages of a stream, each after its length, with the number of the first. A stream
+/// without messages is emitted for its number.
 fn stream_sections(
     store: &ReplayStore,
     stream: usize,
@@ -270,10 +252,10 @@ mod tests {
             archive.know_session(number, Text::new(name).unwrap());
         }
         for number in 0..40_000_u32 {
-            archive.replies.push(0, &number.to_le_bytes().repeat(20));
-            archive.feed.push(0, &number.to_be_bytes().repeat(8));
+            archive.replies.store_mut().push(0, &number.to_le_bytes().repeat(20));
+            archive.feed.store_mut().push(0, &number.to_be_bytes().repeat(8));
         }
-        archive.replies.push(2, b"once");
+        archive.replies.store_mut().push(2, b"once");
         archive
     }
 
@@ -281,15 +263,15 @@ mod tests {
     #[test]
     fn what_is_kept_comes_back() {
         let before = long();
-        assert!(before.replies.first(0) > 1, "something was given up");
+        assert!(before.replies.store().first(0) > 1, "something was given up");
         let after = restored(&sections(&before)).unwrap();
         assert_eq!(sections(&after), sections(&before));
-        assert_eq!(after.feed_numbers(), (40_000, before.feed.first(0)));
+        assert_eq!(after.feed_numbers(), (40_000, before.feed.store().first(0)));
         let mut store = ReplayStore::new(2, 64 << 20);
-        after.give_replies(SessionId(1), &mut store, 1);
-        assert_eq!((store.first(1), store.next(1)), (before.replies.first(0), 40_001));
+        after.copy_replies(SessionId(1), &mut store, 1);
+        assert_eq!((store.first(1), store.next(1)), (before.replies.store().first(0), 40_001));
         for number in store.first(1)..store.next(1) {
-            assert_eq!(store.get(1, number), before.replies.get(0, number));
+            assert_eq!(store.get(1, number), before.replies.store().get(0, number));
         }
         assert_eq!(store.next(0), 1);
     }

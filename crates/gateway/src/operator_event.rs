@@ -110,7 +110,7 @@ pub enum LoginFault {
     NumberInFuture(Text<6>, u64),
 }
 
-/// Where operator_events go.
+/// Where operator events go.
 pub type OperatorEventSink = Box<dyn FnMut(OperatorEvent) + Send>;
 
 impl fmt::Display for OperatorEvent {

@@ -16,8 +16,9 @@ use self::{
 };
 use crate::{
     CloseReason, ConnectionId, Credentials, LoginFault, NetworkEvent, OperatorEvent,
-    OperatorEventSink, OrderEntryCounters, StreamNetwork, Submission, credentials::authenticate,
-    message_archive::MessageArchive, replay_store::Missing, reply_streams::ReplyStreams,
+    OperatorEventSink, OrderEntryCounters, ReplayStore, StreamNetwork, Submission,
+    credentials::authenticate, message_archive::MessageArchive, replay_store::Missing,
+    streams::ReplyStreams,
 };
 
 /// Steps (a packet taken or a read) one connection has in one turn.
@@ -98,7 +99,7 @@ pub struct OrderEntry<N> {
     submissions: Producer<Submission>,
     outputs: Consumer<Output>,
     durable: Arc<Cursor>,
-    replies: ReplyStreams,
+    replies: ReplyStreams<ReplayStore>,
     /// By the place in the network's table.
     connections: Vec<Option<Box<Connection>>>,
     /// The connection of each user that has one.
@@ -153,7 +154,10 @@ impl<N: StreamNetwork> OrderEntry<N> {
         Self {
             network,
             session,
-            replies: ReplyStreams::new(&usernames, limits.store_bytes_max),
+            replies: ReplyStreams::of_users(
+                &usernames,
+                ReplayStore::new(usernames.len(), limits.store_bytes_max),
+            ),
             live: vec![None; users.len()],
             cut_off: VecDeque::new(),
             users,
@@ -177,7 +181,7 @@ impl<N: StreamNetwork> OrderEntry<N> {
         }
     }
 
-    /// Sends operator_events there from now on.
+    /// Sends operator events there from now on.
     pub fn set_operator_events(&mut self, operator_events: OperatorEventSink) {
         self.operator_events = Some(operator_events);
     }

@@ -9,12 +9,13 @@ use ring::{Agent, AgentError, Consumer, Cursor, Full, Producer};
 use wire::{moldudp64, ouch};
 
 use crate::{
-    DatagramNetwork, OperatorEvent, OperatorEventSink, OrderEntryUdpCounters, Submission,
+    DatagramNetwork, OperatorEvent, OperatorEventSink, OrderEntryUdpCounters, ReplayStore,
+    Submission,
     credentials::plain_username,
     message_archive::MessageArchive,
     packets::{HEARTBEAT_NS, PACKET_BYTES_MAX, Packets},
     replay_store::Missing,
-    reply_streams::ReplyStreams,
+    streams::ReplyStreams,
 };
 
 /// Batches received in one turn.
@@ -56,7 +57,7 @@ pub struct OrderEntryUdp<N> {
     intake: Intake,
     outputs: Consumer<Output>,
     durable: Arc<Cursor>,
-    replies: ReplyStreams,
+    replies: ReplyStreams<ReplayStore>,
     users: Vec<UdpUser>,
     /// Accounts with replies to send, each once, longest waiting first.
     queue: VecDeque<usize>,
@@ -125,7 +126,10 @@ impl<N: DatagramNetwork> OrderEntryUdp<N> {
         let counters = Arc::default();
         Self {
             network,
-            replies: ReplyStreams::new(&usernames, store_bytes_max),
+            replies: ReplyStreams::of_users(
+                &usernames,
+                ReplayStore::new(usernames.len(), store_bytes_max),
+            ),
             users: users.into_iter().map(user).collect(),
             intake: Intake {
                 session,
@@ -148,7 +152,7 @@ impl<N: DatagramNetwork> OrderEntryUdp<N> {
         }
     }
 
-    /// Sends operator_events there from now on.
+    /// Sends operator events there from now on.
     pub fn set_operator_events(&mut self, operator_events: OperatorEventSink) {
         self.intake.operator_events = Some(operator_events);
     }
@@ -330,7 +334,13 @@ fn send(
 
 impl Intake {
     /// Takes one datagram: as orders, or as a request for earlier replies.
-    fn take(&mut self, replies: &ReplyStreams, from: SocketAddr, datagram: &[u8], now_ns: u64) {
+    fn take(
+        &mut self,
+        replies: &ReplyStreams<ReplayStore>,
+        from: SocketAddr,
+        datagram: &[u8],
+        now_ns: u64,
+    ) {
         self.counters.datagrams.add(1);
         let Some(user) = self.user(from) else {
             self.counters.unknown_senders.add(1);

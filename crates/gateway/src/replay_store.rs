@@ -1,5 +1,7 @@
 use std::collections::VecDeque;
 
+use crate::streams::MessageStore;
+
 /// Bytes of one chunk, which is the unit in which memory is taken and given back.
 const CHUNK_BYTES: usize = 64 * 1024;
 /// Messages one index block knows the place of.
@@ -82,12 +84,6 @@ impl ReplayStore {
         self.streams.len()
     }
 
-    /// One stream more, which has the next number.
-    pub(crate) fn add_stream(&mut self) {
-        self.streams.push(Stream::new());
-        self.bytes_max = self.bytes_max.max(self.streams.len() * STREAM_BYTES_MIN);
-    }
-
     /// Lets a stream that never had a message begin with this number: those before it are given up.
     ///
     /// # Panics
@@ -99,9 +95,9 @@ impl ReplayStore {
         *stream = Stream { first: number, next: number, block_first: number, ..Stream::new() };
     }
 
-    /// Gives a stream of another store, which never had a message, all that one of these keeps,
-    /// under the same numbers.
-    pub(crate) fn give(&self, stream: usize, to: &mut Self, to_stream: usize) {
+    /// Copies the messages of a stream, under the same numbers, into a stream of another store that
+    /// has had no message.
+    pub(crate) fn copy(&self, stream: usize, to: &mut Self, to_stream: usize) {
         to.begin_at(to_stream, self.first(stream));
         for number in self.first(stream)..self.next(stream) {
             to.push(to_stream, self.get(stream, number).expect("it is kept"));
@@ -178,6 +174,19 @@ impl ReplayStore {
             self.bytes -= CHUNK_BYTES + block_count * BLOCK_BYTES;
             self.spare.push(chunk);
         }
+    }
+}
+
+impl MessageStore for ReplayStore {
+    fn ensure_stream(&mut self, stream: usize) {
+        while self.streams.len() <= stream {
+            self.streams.push(Stream::new());
+        }
+        self.bytes_max = self.bytes_max.max(self.streams.len() * STREAM_BYTES_MIN);
+    }
+
+    fn push(&mut self, stream: usize, message: &[u8]) {
+        Self::push(self, stream, message);
     }
 }
 

@@ -1,57 +1,83 @@
+//! Reply streams and the feed, as functions of the outputs. Gateways, snapshots and audits all take
+//! their messages from here, and differ only in where they keep them.
+//!
+//! Invariant: the same outputs give the same bytes under the same numbers, from 1 without gaps. An
+//! event is encoded only if a stream that is kept here gets a message of it.
+
 use std::collections::BTreeMap;
 
-use market::{Event, Output, SessionId, Text};
+use market::{Event, Instrument, OrderKey, Output, SessionId, Text, VenueEvent};
 use ring::{Consumer, Cursor, Flow};
-use wire::ouch::{Encoder, Recipient};
+use wire::{
+    itch,
+    ouch::{self, Recipient},
+};
 
 use crate::{message_archive::MessageArchive, replay_store::ReplayStore};
 
-/// The replies of one gateway's users: outputs go in, each user's numbered stream comes out.
-///
-/// Users are counted from 0 in the order given; the stream of an user has the same number.
-/// What belongs to other gateways' sessions is read, because the encoder learns from it, and not
-/// kept. Everything is a function of the outputs, so a replay numbers the replies as before.
-pub(crate) struct ReplyStreams {
-    encoder: Encoder,
+/// Where the messages of some streams are kept. Streams are counted from 0.
+pub trait MessageStore {
+    /// Adds streams, until this one is there.
+    fn ensure_stream(&mut self, stream: usize);
+
+    /// Appends a message to a stream that is there.
+    fn push(&mut self, stream: usize, message: &[u8]);
+}
+
+/// The replies to all sessions, or to those of some users, each session's a stream.
+#[derive(Clone, Debug)]
+pub struct ReplyStreams<S> {
+    encoder: ouch::Encoder,
     routes: Routes,
-    store: ReplayStore,
+    store: S,
     count: u64,
 }
 
-/// Which user an output's sessions are.
+/// Which stream a session has.
+#[derive(Clone, Debug, Default)]
 struct Routes {
-    usernames: BTreeMap<Text<6>, usize>,
+    /// The stream of each user whose replies are kept; `None` if those of all sessions are, in the
+    /// order in which they are added.
+    users: Option<BTreeMap<Text<6>, usize>>,
+    /// By session id, less 1: its username, and its stream if that is kept.
+    added: Vec<(Text<6>, Option<usize>)>,
+    /// By stream: its session, once that was added.
     sessions: Vec<Option<SessionId>>,
-    /// By session id; `None` for a session of another gateway.
-    users: Vec<Option<usize>>,
-    /// Users with replies since they were last asked for, each once.
+    /// Streams with replies since they were last asked for, each once.
     touched: Vec<usize>,
     is_touched: Vec<bool>,
 }
 
-impl ReplyStreams {
-    /// # Panics
-    /// Two users share a name.
-    pub(crate) fn new(usernames: &[Text<6>], store_bytes_max: usize) -> Self {
-        let count = usernames.len();
-        let usernames: BTreeMap<_, _> =
-            usernames.iter().enumerate().map(|(user, name)| (*name, user)).collect();
-        assert_eq!(usernames.len(), count, "each user has its own name");
-        Self {
-            encoder: Encoder::new(),
-            routes: Routes {
-                usernames,
-                sessions: vec![None; count],
-                users: Vec::new(),
-                touched: Vec::with_capacity(count),
-                is_touched: vec![false; count],
-            },
-            store: ReplayStore::new(count, store_bytes_max),
-            count: 0,
-        }
+impl<S: MessageStore> ReplyStreams<S> {
+    /// The replies to all sessions: the stream of a session is its id, less 1.
+    pub fn of_all(store: S) -> Self {
+        Self { encoder: ouch::Encoder::new(), routes: Routes::default(), store, count: 0 }
     }
 
-    /// Takes the outputs that are durable, `limit` of them at most, and says how many there were.
+    /// The replies to the sessions of these users: the stream of a session is the index of its
+    /// user here. Names are in upper case.
+    ///
+    /// # Panics
+    /// Two users share a name.
+    pub(crate) fn of_users(usernames: &[Text<6>], mut store: S) -> Self {
+        let count = usernames.len();
+        let users: BTreeMap<_, _> =
+            usernames.iter().enumerate().map(|(stream, name)| (*name, stream)).collect();
+        assert_eq!(users.len(), count, "each user has a name of their own");
+        if let Some(last) = count.checked_sub(1) {
+            store.ensure_stream(last);
+        }
+        let routes = Routes {
+            users: Some(users),
+            added: Vec::new(),
+            sessions: vec![None; count],
+            touched: Vec::with_capacity(count),
+            is_touched: vec![false; count],
+        };
+        Self { encoder: ouch::Encoder::new(), routes, store, count: 0 }
+    }
+
+    /// Takes the outputs that are durable, `limit` of them at most, and returns how many there were.
     pub(crate) fn pull(
         &mut self,
         outputs: &mut Consumer<Output>,
@@ -61,91 +87,200 @@ impl ReplyStreams {
         pull_durable(outputs, durable, limit, |output| self.take(output))
     }
 
-    /// Takes one output.
-    pub(crate) fn take(&mut self, output: &Output) {
+    /// Takes the next output.
+    ///
+    /// # Panics
+    /// A session is added out of the order of ids.
+    pub fn take(&mut self, output: &Output) {
         if let Event::SessionAdded(added) = &output.event {
-            self.routes.learn(added.session_id, &added.username);
+            self.add_session(added.session_id, added.username);
         }
         let Self { encoder, routes, store, count } = self;
+        if !routes.has_stream_for(&output.event) {
+            return;
+        }
+        let mut push = |routes: &mut Routes, stream, message: &[u8]| {
+            store.push(stream, message);
+            routes.touch(stream);
+            *count += 1;
+        };
         encoder.encode(output, &mut |recipient, message| match recipient {
             Recipient::One(session_id) => {
-                if let Some(user) = routes.user(session_id) {
-                    store.push(user, message);
-                    routes.touch(user);
-                    *count += 1;
+                if let Some(stream) = routes.stream(session_id) {
+                    push(routes, stream, message);
                 }
             }
             Recipient::All => {
-                for user in 0..routes.sessions.len() {
-                    if routes.sessions[user].is_some() {
-                        store.push(user, message);
-                        routes.touch(user);
-                        *count += 1;
+                for stream in 0..routes.sessions.len() {
+                    if routes.sessions[stream].is_some() {
+                        push(routes, stream, message);
                     }
                 }
             }
         });
     }
 
-    /// Takes up what was said before, into streams to which nothing was said yet.
-    pub(crate) fn restore(&mut self, archive: &MessageArchive) {
-        archive.instruments().iter().for_each(|instrument| self.encoder.learn(instrument));
-        for (session_id, username) in archive.sessions() {
-            self.routes.learn(session_id, username);
-            if let Some(user) = self.routes.user(session_id) {
-                archive.give_replies(session_id, &mut self.store, user);
-                self.count += self.store.next(user) - 1;
-            }
+    /// Takes a session that was added before the first output.
+    ///
+    /// # Panics
+    /// Sessions are not added in the order of their ids.
+    pub(crate) fn add_session(&mut self, session_id: SessionId, username: Text<6>) {
+        if let Some(stream) = self.routes.add(session_id, username) {
+            self.store.ensure_stream(stream);
         }
     }
 
-    /// An user with new replies that was not asked for since; each is told once.
+    /// Takes an instrument that was added before the first output.
+    pub(crate) fn add_instrument(&mut self, instrument: &Instrument) {
+        self.encoder.learn(instrument);
+    }
+
+    /// A stream with new replies; each once, until it has new ones again.
     pub(crate) fn next_touched(&mut self) -> Option<usize> {
-        let user = self.routes.touched.pop()?;
-        self.routes.is_touched[user] = false;
-        Some(user)
+        let stream = self.routes.touched.pop()?;
+        self.routes.is_touched[stream] = false;
+        Some(stream)
     }
 
-    /// The session of an user; `None` until it has been added to the exchange.
-    pub(crate) fn session(&self, user: usize) -> Option<SessionId> {
-        self.routes.sessions[user]
+    /// The session of a stream; `None` until it has been added to the exchange.
+    pub(crate) fn session(&self, stream: usize) -> Option<SessionId> {
+        self.routes.sessions[stream]
     }
 
-    pub(crate) fn store(&self) -> &ReplayStore {
+    /// The sessions added so far with their usernames, in the order of their ids.
+    pub fn sessions(&self) -> impl Iterator<Item = (SessionId, &Text<6>)> {
+        (1..).map(SessionId).zip(self.routes.added.iter().map(|(username, _)| username))
+    }
+
+    /// The stream of a session; `None` if it is not kept here.
+    #[must_use]
+    pub fn stream(&self, session_id: SessionId) -> Option<usize> {
+        self.routes.stream(session_id)
+    }
+
+    /// Where the replies are kept.
+    pub const fn store(&self) -> &S {
         &self.store
     }
 
-    /// ReplyStreams stored so far.
-    pub(crate) fn count(&self) -> u64 {
+    pub(crate) const fn store_mut(&mut self) -> &mut S {
+        &mut self.store
+    }
+
+    /// Replies stored so far.
+    pub(crate) const fn count(&self) -> u64 {
         self.count
     }
 }
 
+impl ReplyStreams<ReplayStore> {
+    /// Takes what was sent before a snapshot, before the first output.
+    pub(crate) fn restore(&mut self, archive: &MessageArchive) {
+        archive.instruments().iter().for_each(|instrument| self.add_instrument(instrument));
+        for (session_id, username) in archive.sessions() {
+            self.add_session(session_id, *username);
+            if let Some(stream) = self.stream(session_id) {
+                archive.copy_replies(session_id, &mut self.store, stream);
+                self.count += self.store.next(stream) - 1;
+            }
+        }
+    }
+}
+
 impl Routes {
-    fn learn(&mut self, session_id: SessionId, username: &Text<6>) {
-        let mut name = *username.as_bytes();
-        name.make_ascii_uppercase();
-        let name = Text::from_bytes(name).expect("upper case of printable ASCII is printable");
-        let index = usize::from(session_id.0);
-        if self.users.len() <= index {
-            self.users.resize(index + 1, None);
+    /// Adds a session, and returns its stream if that is kept.
+    fn add(&mut self, session_id: SessionId, username: Text<6>) -> Option<usize> {
+        assert_eq!(
+            usize::from(session_id.0),
+            self.added.len() + 1,
+            "sessions are numbered in the order of addition"
+        );
+        let stream = match &self.users {
+            None => {
+                self.sessions.push(None);
+                self.is_touched.push(false);
+                Some(self.added.len())
+            }
+            Some(users) => users.get(&upper_case(username)).copied(),
+        };
+        if let Some(stream) = stream {
+            self.sessions[stream] = Some(session_id);
         }
-        let user = self.usernames.get(&name).copied();
-        self.users[index] = user;
-        if let Some(user) = user {
-            self.sessions[user] = Some(session_id);
+        self.added.push((username, stream));
+        stream
+    }
+
+    fn stream(&self, session_id: SessionId) -> Option<usize> {
+        let index = usize::from(session_id.0).checked_sub(1)?;
+        self.added.get(index).and_then(|(_, stream)| *stream)
+    }
+
+    /// False if no stream kept here gets a message of this event.
+    fn has_stream_for(&self, event: &Event) -> bool {
+        let has = |key: &OrderKey| self.stream(key.session_id).is_some();
+        match event {
+            Event::Traded(traded) => has(&traded.maker.key) || has(&traded.taker.key),
+            Event::Venue(VenueEvent::TradeBroken(broken)) => {
+                has(&broken.trade.maker.key) || has(&broken.trade.taker.key)
+            }
+            Event::Venue(VenueEvent::TradeCorrected(corrected)) => {
+                has(&corrected.trade.maker.key) || has(&corrected.trade.taker.key)
+            }
+            event => event.session_id().is_none_or(|session_id| self.stream(session_id).is_some()),
         }
     }
 
-    fn user(&self, session_id: SessionId) -> Option<usize> {
-        self.users.get(usize::from(session_id.0)).copied().flatten()
+    fn touch(&mut self, stream: usize) {
+        if !self.is_touched[stream] {
+            self.is_touched[stream] = true;
+            self.touched.push(stream);
+        }
+    }
+}
+
+/// The feed, as the one stream of a store.
+#[derive(Clone, Debug)]
+pub struct FeedStream<S> {
+    encoder: itch::Encoder,
+    store: S,
+}
+
+impl<S: MessageStore> FeedStream<S> {
+    /// The stream of the feed in its store.
+    pub const STREAM: usize = 0;
+
+    /// Before the first output.
+    pub fn new(mut store: S) -> Self {
+        store.ensure_stream(Self::STREAM);
+        Self { encoder: itch::Encoder::new(), store }
     }
 
-    fn touch(&mut self, user: usize) {
-        if !self.is_touched[user] {
-            self.is_touched[user] = true;
-            self.touched.push(user);
-        }
+    /// Takes the next output.
+    pub fn take(&mut self, output: &Output) {
+        let Self { encoder, store } = self;
+        encoder.encode(output, &mut |message| store.push(Self::STREAM, message));
+    }
+
+    /// Takes an instrument that was added before the first output.
+    pub(crate) fn add_instrument(&mut self, instrument: &Instrument) {
+        self.encoder.learn(instrument);
+    }
+
+    /// Where the messages are kept.
+    pub const fn store(&self) -> &S {
+        &self.store
+    }
+
+    pub(crate) const fn store_mut(&mut self) -> &mut S {
+        &mut self.store
+    }
+}
+
+impl FeedStream<ReplayStore> {
+    /// Takes what was sent before a snapshot, before the first output.
+    pub(crate) fn restore(&mut self, archive: &MessageArchive) {
+        archive.instruments().iter().for_each(|instrument| self.add_instrument(instrument));
+        archive.copy_feed(&mut self.store, Self::STREAM);
     }
 }
 
@@ -167,4 +302,118 @@ pub(crate) fn pull_durable(
         take(output);
         Flow::Continue
     })
+}
+
+fn upper_case(username: Text<6>) -> Text<6> {
+    let mut name = *username.as_bytes();
+    name.make_ascii_uppercase();
+    Text::from_bytes(name).expect("upper case of printable ASCII is printable")
+}
+
+#[cfg(test)]
+mod tests {
+    use market::{
+        AccountQueried, BreakReason, Fill, Firm, InstrumentId, OrderId, Party, PastTrade, Price,
+        Quantity, Sequence, SessionAdded, Side, SystemEvent, Timestamp, TradeBroken,
+        TradeCorrected, TradeId, Traded,
+    };
+
+    use super::*;
+
+    fn key(session: u16) -> OrderKey {
+        OrderKey { session_id: SessionId(session), channel: 0, user_ref_num: 7 }
+    }
+
+    fn traded(maker: u16, taker: u16) -> Event {
+        let fill = |session| Fill {
+            key: key(session),
+            order_id: OrderId(session.into()),
+            leaves: Quantity::ZERO,
+        };
+        Event::Traded(Traded {
+            trade_id: TradeId(1),
+            instrument_id: InstrumentId(1),
+            taker_side: Side::Buy,
+            price: Price(10_000),
+            quantity: Quantity(5),
+            maker_displayed: true,
+            maker: fill(maker),
+            taker: fill(taker),
+            auction: None,
+        })
+    }
+
+    fn past(maker: u16, taker: u16) -> PastTrade {
+        let party = |session| Party { key: key(session), order_id: OrderId(session.into()) };
+        PastTrade {
+            trade_id: TradeId(1),
+            instrument_id: InstrumentId(1),
+            taker_is_buy: true,
+            price: Price(10_000),
+            quantity: Quantity(5),
+            maker: party(maker),
+            taker: party(taker),
+        }
+    }
+
+    /// Events for one session, for two, and for all, with every combination of sessions.
+    fn outputs() -> Vec<Output> {
+        let mut events = Vec::new();
+        for (number, name) in (1..).zip(["A", "b", "C"]) {
+            events.push(Event::SessionAdded(SessionAdded {
+                session_id: SessionId(number),
+                username: Text::new(name).unwrap(),
+                firm: Firm::BLANK,
+                system_hours: true,
+            }));
+            events.push(Event::System(SystemEvent::StartOfSystemHours));
+        }
+        let reason = BreakReason::Erroneous;
+        for (one, other) in [(1, 2), (2, 1), (1, 3), (3, 1), (2, 3), (3, 2)] {
+            events.push(Event::AccountQueried(AccountQueried {
+                session_id: SessionId(one),
+                channel: 0,
+                next_user_ref_num: 9,
+            }));
+            events.push(traded(one, other));
+            let trade = past(one, other);
+            events.push(Event::Venue(VenueEvent::TradeBroken(TradeBroken { trade, reason })));
+            let broken = TradeId(1);
+            events.push(Event::Venue(VenueEvent::TradeCorrected(TradeCorrected {
+                broken,
+                trade,
+                reason,
+            })));
+        }
+        let output = |(number, event)| Output {
+            cause: Sequence(number),
+            timestamp: Timestamp(number),
+            event,
+        };
+        (1..).zip(events).map(output).collect()
+    }
+
+    fn messages(store: &ReplayStore, stream: usize) -> Vec<Vec<u8>> {
+        (1..store.next(stream)).map(|number| store.get(stream, number).unwrap().to_vec()).collect()
+    }
+
+    /// Whoever's streams are kept, each has the same messages under the same numbers.
+    #[test]
+    fn a_stream_does_not_depend_on_which_others_are_kept() {
+        let outputs = outputs();
+        let mut all = ReplyStreams::of_all(ReplayStore::new(0, 1 << 20));
+        outputs.iter().for_each(|output| all.take(output));
+        for kept in [&[][..], &["A"], &["B"], &["C", "A"], &["B", "C", "NOBODY"]] {
+            let users: Vec<Text<6>> = kept.iter().map(|name| Text::new(name).unwrap()).collect();
+            let store = ReplayStore::new(users.len(), 1 << 20);
+            let mut some = ReplyStreams::of_users(&users, store);
+            outputs.iter().for_each(|output| some.take(output));
+            for (stream, name) in kept.iter().enumerate() {
+                let index = ["A", "B", "C"].iter().position(|known| known == name);
+                let expected = index.map_or(Vec::new(), |index| messages(all.store(), index));
+                assert_eq!(messages(some.store(), stream), expected, "{name} of {kept:?}");
+                assert_eq!(index.is_some(), expected.len() > 10, "{name} of {kept:?}");
+            }
+        }
+    }
 }

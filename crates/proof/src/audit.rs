@@ -1,25 +1,45 @@
 //! What clients heard against what the journal says: the proof that nothing acknowledged is lost.
 
-use std::collections::BTreeMap;
-
 use client::subscriber::{FeedBook, RestingOrder};
-use market::{Event, InstrumentId, Output, SessionId};
-use wire::{itch, ouch};
+use gateway::{FeedStream, MessageStore, ReplyStreams};
+use market::{InstrumentId, Output};
 
-/// Everything a venue ever says, derived anew from the outputs of a replay.
+/// All replies and the whole feed of a venue, derived from the outputs of a replay.
 pub struct Derived {
-    ouch: ouch::Encoder,
-    itch: itch::Encoder,
-    /// The reply stream of each session, message by message.
-    pub replies: BTreeMap<SessionId, Vec<Digest>>,
-    /// Usernames of the sessions.
-    pub usernames: BTreeMap<String, SessionId>,
-    /// How many messages the feed has.
-    pub feed_messages: u64,
-    /// The books rebuilt from the derived feed.
-    pub feed_book: FeedBook,
-    /// The first thing wrong with the derived feed, if any.
-    pub feed_error: Option<String>,
+    replies: ReplyStreams<Digests>,
+    feed: FeedStream<DerivedFeed>,
+}
+
+/// The messages of each stream, as digests.
+#[derive(Default)]
+struct Digests(Vec<Vec<Digest>>);
+
+/// The feed, as the books that a subscriber builds from it.
+struct DerivedFeed {
+    book: FeedBook,
+    messages: u64,
+    error: Option<String>,
+}
+
+impl MessageStore for Digests {
+    fn ensure_stream(&mut self, stream: usize) {
+        self.0.resize_with(self.0.len().max(stream + 1), Vec::new);
+    }
+
+    fn push(&mut self, stream: usize, message: &[u8]) {
+        self.0[stream].push(Digest::of(message));
+    }
+}
+
+impl MessageStore for DerivedFeed {
+    fn ensure_stream(&mut self, _stream: usize) {}
+
+    fn push(&mut self, _stream: usize, message: &[u8]) {
+        self.messages += 1;
+        if let Err(wrong) = self.book.apply(self.messages, message) {
+            self.error.get_or_insert_with(|| wrong.to_string());
+        }
+    }
 }
 
 /// A message, shortened to 64 bits: enough to tell that it is another one.
@@ -47,49 +67,36 @@ impl Derived {
     /// Before the first output.
     #[must_use]
     pub fn new() -> Self {
-        Self {
-            ouch: ouch::Encoder::new(),
-            itch: itch::Encoder::new(),
-            replies: BTreeMap::new(),
-            usernames: BTreeMap::new(),
-            feed_messages: 0,
-            feed_book: FeedBook::new(),
-            feed_error: None,
-        }
+        let feed = DerivedFeed { book: FeedBook::new(), messages: 0, error: None };
+        Self { replies: ReplyStreams::of_all(Digests::default()), feed: FeedStream::new(feed) }
     }
 
-    /// Takes up the next output.
+    /// Takes the next output.
     pub fn output(&mut self, output: &Output) {
-        if let Event::SessionAdded(added) = &output.event {
-            self.usernames.insert(added.username.as_str().to_owned(), added.session_id);
-            self.replies.insert(added.session_id, Vec::new());
-        }
-        let replies = &mut self.replies;
-        self.ouch.encode(output, &mut |recipient, message| match recipient {
-            ouch::Recipient::One(session_id) => {
-                replies.entry(session_id).or_default().push(Digest::of(message));
-            }
-            ouch::Recipient::All => {
-                replies.values_mut().for_each(|stream| stream.push(Digest::of(message)));
-            }
-        });
-        let (book, messages, error) =
-            (&mut self.feed_book, &mut self.feed_messages, &mut self.feed_error);
-        self.itch.encode(output, &mut |message| {
-            *messages += 1;
-            if let Err(wrong) = book.apply(*messages, message) {
-                error.get_or_insert_with(|| wrong.to_string());
-            }
-        });
+        self.replies.take(output);
+        self.feed.take(output);
     }
 
-    /// The replies of a user, as digests.
+    /// The replies to a user, in any case, as digests; none for a user without a session.
     #[must_use]
     pub fn replies_of(&self, username: &str) -> &[Digest] {
-        self.usernames
-            .get(&username.to_ascii_uppercase())
-            .and_then(|session_id| self.replies.get(session_id))
-            .map_or(&[], Vec::as_slice)
+        let is_theirs = |name: &str| name.eq_ignore_ascii_case(username);
+        let mut sessions = self.replies.sessions();
+        let session = sessions.find(|(_, name)| is_theirs(name.as_str()));
+        let stream = session.and_then(|(session_id, _)| self.replies.stream(session_id));
+        stream.map_or(&[], |stream| &self.replies.store().0[stream])
+    }
+
+    /// How many messages the feed has.
+    #[must_use]
+    pub fn feed_messages(&self) -> u64 {
+        self.feed.store().messages
+    }
+
+    /// The first message of the feed that does not fit the books built from those before it.
+    #[must_use]
+    pub fn feed_error(&self) -> Option<&str> {
+        self.feed.store().error.as_deref()
     }
 }
 

@@ -80,7 +80,7 @@ pub struct Networks<S, D> {
 pub struct Edges {
     /// Where the feed goes.
     pub feed_destination: std::net::SocketAddr,
-    /// Takes operator_events of sessions; called on the threads of the gateways.
+    /// Takes operator events; called on the threads of the gateways.
     pub operator_events: fn() -> Option<OperatorEventSink>,
     /// What the stages choose where any choice must do: none but in a simulation.
     pub whims: Whims,
@@ -334,7 +334,7 @@ where
     .with_whims(edges.whims.clone());
     let journaled = Arc::new(Latest::new(0));
     let hash_every = config.journal.state_hash_every;
-    // Where nobody takes operator_events, as in a simulation, nobody is alarmed either.
+    // Where nobody takes operator events, as in a simulation, nobody is alarmed either.
     let alarm: fn(&str) =
         if (edges.operator_events)().is_some() { |what| eprintln!("{what}") } else { |_| {} };
     let slow_ns = config.journal.slow.0.as_nanos() as u64;

@@ -135,7 +135,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     )?;
 
     let expected_hash = hash_text(replay.engine.state_hash());
-    let feed_caught_up = subscriber.catch_up(derived.feed_messages, CATCH_UP_MAX);
+    let feed_caught_up = subscriber.catch_up(derived.feed_messages(), CATCH_UP_MAX);
     let feed = subscriber.stop();
     let checks = Checks {
         acked: heard.count(),
@@ -166,7 +166,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
         "state_hash": expected_hash,
         "feed_book_equal": checks.feed_caught_up && checks.feed_error.is_none(),
         "feed_error": checks.feed_error,
-        "feed_messages": derived.feed_messages,
+        "feed_messages": derived.feed_messages(),
         "feed_gaps": feed.report.messages.gaps,
         "feed_missing": feed.report.missing,
         "latency_ns": percentiles(&latency),

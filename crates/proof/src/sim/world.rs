@@ -537,7 +537,7 @@ impl World {
                 return Err(format!("{username} heard {lost} replies that did not survive"));
             }
         }
-        if self.feed.heard.len() as u64 > derived.feed_messages {
+        if self.feed.heard.len() as u64 > derived.feed_messages() {
             return Err("the feed told what did not survive".into());
         }
         for instrument in &mut self.config.instruments {
@@ -640,18 +640,18 @@ impl World {
                 ));
             }
         }
-        if let Some(error) = &derived.feed_error {
-            return Err(error.clone());
+        if let Some(error) = derived.feed_error() {
+            return Err(error.to_owned());
         }
         let mut book = FeedBook::new();
         for (index, message) in self.feed.heard.iter().enumerate() {
             book.apply(index as u64 + 1, message).map_err(|error| error.to_string())?;
         }
-        if book.message_count() != derived.feed_messages {
+        if book.message_count() != derived.feed_messages() {
             return Err(format!(
                 "the feed's reader heard {} messages of {}",
                 book.message_count(),
-                derived.feed_messages
+                derived.feed_messages()
             ));
         }
         match audit::book_difference(engine, &book) {
