@@ -188,10 +188,10 @@ class Test:
             {place[self.store]}
         """)
 
-    def mark(self):
+    def position(self):
         if not self.server:
             return None
-        found = self.server.sql("SELECT coalesce(max(sequence), 0) FROM damrak.mark")
+        found = self.server.sql("SELECT coalesce(max(sequence), 0) FROM damrak.position")
         return int(found or 0)
 
     def kill_one(self, process, counts):

@@ -131,9 +131,6 @@ pub struct LedgerConfig {
     pub url: String,
     /// The longest that a row waits for others before all are committed. Default `100ms`.
     pub commit_interval: Span,
-    /// Outputs that may wait for the store, a power of two; what is more is read from the journal
-    /// later. Default 65536.
-    pub queue: usize,
 }
 
 /// See [`LedgerConfig::store`].
@@ -162,16 +159,12 @@ impl LedgerConfig {
         if !self.is_kept() {
             return Ok(());
         }
-        if !self.queue.is_power_of_two() || !(64..=1 << 24).contains(&self.queue) {
-            let queue = self.queue;
-            return Err(format!(
-                "ledger.queue is {queue}: it must be a power of two from 64 to 16777216"
-            ));
-        }
         if durability == DurabilityConfig::None {
-            return Err("a ledger needs journal.durability written or synced: it must not know \
-                        what a journal has lost"
-                .into());
+            return Err(
+                "a ledger needs journal.durability written or synced: with none it could hold \
+                        rows of inputs that the journal lost"
+                    .into(),
+            );
         }
         match self.store {
             LedgerStoreName::Sqlite if cfg!(not(feature = "sqlite")) => {
@@ -288,20 +281,17 @@ pub enum AgentName {
     Engine,
     /// The feed and its re-request server.
     MarketData,
-    /// Hands outputs on to the ledger; only where one is kept.
-    Ledger,
 }
 
 impl AgentName {
     /// Every agent, in the order in which an order passes them.
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 6] = [
         Self::OrderEntry,
         Self::OrderEntryUdp,
         Self::Sequencer,
         Self::Journaler,
         Self::Engine,
         Self::MarketData,
-        Self::Ledger,
     ];
 
     /// As the configuration names it.
@@ -314,7 +304,6 @@ impl AgentName {
             Self::Journaler => "journaler",
             Self::Engine => "engine",
             Self::MarketData => "market-data",
-            Self::Ledger => "ledger",
         }
     }
 }
@@ -471,7 +460,6 @@ impl Default for LedgerConfig {
             path: "damrak-ledger.redb".into(),
             url: String::new(),
             commit_interval: Span(Duration::from_millis(100)),
-            queue: 65_536,
         }
     }
 }
@@ -657,7 +645,7 @@ impl Config {
                 return Err(format!("layout.groups: {agent} stands in two groups"));
             }
         }
-        match self.agents().find(|agent| !seen.contains(agent)) {
+        match AgentName::ALL.into_iter().find(|agent| !seen.contains(agent)) {
             Some(missing) => Err(format!("layout.groups: {missing} stands in no group")),
             None => Ok(()),
         }
@@ -666,24 +654,6 @@ impl Config {
     /// The groups of agents, one thread each, on a machine with this many cores.
     #[must_use]
     pub fn groups(&self, cores: usize) -> Vec<GroupConfig> {
-        let mut groups = self.groups_of_all(cores);
-        for group in &mut groups {
-            group.agents.retain(|agent| self.has(*agent));
-        }
-        groups.retain(|group| !group.agents.is_empty());
-        groups
-    }
-
-    /// The agents that there are.
-    fn agents(&self) -> impl Iterator<Item = AgentName> {
-        AgentName::ALL.into_iter().filter(|agent| self.has(*agent))
-    }
-
-    fn has(&self, agent: AgentName) -> bool {
-        agent != AgentName::Ledger || self.ledger.is_kept()
-    }
-
-    fn groups_of_all(&self, cores: usize) -> Vec<GroupConfig> {
         if !self.layout.groups.is_empty() {
             return self.layout.groups.clone();
         }
@@ -825,7 +795,8 @@ mod tests {
         let message = failure("[ledger]\nstore = \"postgres\"\nurl = \"http://x\"");
         assert!(message.contains("ledger.url: ") && message.contains("postgres://"), "{message}");
         let message = failure("[ledger]\nstore = \"embedded\"\nqueue = 100");
-        assert!(message.contains("ledger.queue is 100"), "{message}");
+        assert!(message.contains(":3:1: unknown field `queue`"), "{message}");
+        assert!(message.contains("ledger.queue was removed"), "{message}");
     }
 
     /// Every layout names every agent once.
@@ -834,19 +805,13 @@ mod tests {
         let durabilities = ["written", "synced"];
         let names = ["auto", "single", "edge", "pipeline"];
         for (name, durability) in names.iter().flat_map(|name| durabilities.map(|d| (name, d))) {
-            for store in ["none", "embedded"] {
-                let text = format!(
-                    "journal.durability = {durability:?}\nlayout.name = {name:?}\n\
-                     ledger.store = {store:?}"
-                );
-                let config = Config::parse(&text, "").unwrap();
-                for cores in [1, 2, 4, 16] {
-                    let mut agents: Vec<_> =
-                        config.groups(cores).into_iter().flat_map(|group| group.agents).collect();
-                    agents.sort_unstable();
-                    assert_eq!(agents, config.agents().collect::<Vec<_>>());
-                    assert_eq!(agents.contains(&AgentName::Ledger), store == "embedded");
-                }
+            let text = format!("journal.durability = {durability:?}\nlayout.name = {name:?}");
+            let config = Config::parse(&text, "").unwrap();
+            for cores in [1, 2, 4, 16] {
+                let mut agents: Vec<_> =
+                    config.groups(cores).into_iter().flat_map(|group| group.agents).collect();
+                agents.sort_unstable();
+                assert_eq!(agents, AgentName::ALL);
             }
         }
     }

@@ -17,7 +17,7 @@ pub mod running;
 pub mod checkpoint;
 pub mod recovery;
 pub mod snapshot;
-pub mod shadow;
+pub mod follower;
 pub mod ledger;
 pub mod admin;
 pub mod failure;

@@ -5,9 +5,11 @@
 //! order entry udp ─▶ submissions udp ─▶ sequencer ─▶ inputs
 //!                                                    └─▶ engine ─▶ outputs ─▶ order entry
 //!                                                          │                ├▶ order entry udp
-//!                                                          ▼                ├▶ market data
-//!                                                      checkpoints          └▶ ledger ─▶ ledger
-//!                                                       (lappable)                     recorder
+//!                                                          ▼                └▶ market data
+//!                                                      checkpoints
+//!                                                       (lappable)
+//!
+//! journal ─▶ follower ─▶ snapshots, ledger
 //!
 //! engine ─▶ the moment for which it waits ─▶ sequencer, which lets time pass if nothing comes
 //! journaler ─▶ why it takes no orders now ─▶ sequencer, which makes refusals of new ones
@@ -22,7 +24,7 @@ use gateway::{
 };
 use journal::{Durability, Options, Report, SnapshotError, SnapshotSummary, Storage};
 use market::{Input, Output, Sequence};
-use ring::{Agent, Builder, Consumer, Cursor, Latest, Monitor, Producer, RingReport, Tap};
+use ring::{Agent, Builder, Cursor, Latest, Monitor, Producer, RingReport, Tap};
 
 use wire::soupbintcp::Timers;
 
@@ -31,13 +33,13 @@ use crate::{
     config::{AgentName, Config, ScheduleConfig},
     failure::Failure,
     ledger::{
-        LedgerGauges, Outlet, Recorder, RecorderConfig, Told,
+        LedgerGauges, LedgerWriter, LedgerWriterConfig,
         store::{Access, Location, StoreError},
     },
     log::LocalLog,
     recovery::{self, Past, Recovery},
     stage::{
-        Checkpoint, EngineStage, JournalFigures, Journaler, Relief, Schedule, Sequencer,
+        Checkpoint, EngineStage, Following, JournalFigures, Journaler, Relief, Schedule, Sequencer,
         SnapshotFigures, SnapshotPlan, Snapshots, Whims,
     },
 };
@@ -60,8 +62,6 @@ pub const READ_BY: &[(AgentName, AgentName)] = &[
     (AgentName::Engine, AgentName::OrderEntry),
     (AgentName::Engine, AgentName::OrderEntryUdp),
     (AgentName::Engine, AgentName::MarketData),
-    (AgentName::Journaler, AgentName::Ledger),
-    (AgentName::Engine, AgentName::Ledger),
 ];
 
 /// The edges of a venue: sockets, or what stands for them in a simulation.
@@ -90,15 +90,13 @@ pub struct Edges {
 pub struct Venue {
     /// Every agent, to be grouped by a layout.
     pub agents: BTreeMap<AgentName, Box<dyn Agent>>,
-    /// Writes the ledger, where one is kept. It waits for its store, so it has a thread of its own.
-    pub recorder: Option<Box<dyn Agent>>,
     /// What questions about the ledger are answered from, where one is kept.
     pub admin: Option<Sources>,
     /// What can be read of it while it runs.
     pub gauges: Gauges,
-    /// Makes snapshots, if the configuration wants some; it needs no place in a layout, since it
-    /// waits for nobody and nobody waits for it.
-    pub snapshots: Option<Box<dyn Agent>>,
+    /// Reads the journal along for snapshots and the ledger, if the configuration asks for one of them. It has
+    /// no place in a layout: it waits for disk and store, and nothing waits for it.
+    pub follower: Option<Box<dyn Agent>>,
     /// The venue's own commands go in here; they are given place and time like any other.
     pub commands: Producer<Submission>,
     /// What the journal held.
@@ -217,8 +215,6 @@ where
     let to_order_entry = outputs.gating("order entry");
     let to_order_entry_udp = outputs.gating("order entry udp");
     let to_market_data = outputs.gating("market data");
-    let location = Location::of(&config.ledger).map(Access::new);
-    let to_ledger = location.as_ref().map(|_| outputs.gating("ledger"));
     let (outputs_producer, outputs_monitor) = outputs.build();
 
     let mut checkpoints = Builder::<Checkpoint>::new("checkpoints", CHECKPOINT_SLOTS);
@@ -270,10 +266,10 @@ where
     };
     let plan = snapshot_plan(config);
     let mut take = |past: Past<'_>| match past {
-        Past::History(history) => {
-            order_entry.restore(history);
-            order_entry_udp.restore(history);
-            market_data.restore(history);
+        Past::Messages(archive) => {
+            order_entry.restore(archive);
+            order_entry_udp.restore(archive);
+            market_data.restore(archive);
         }
         Past::Output(output) => {
             order_entry.replay(output);
@@ -282,7 +278,7 @@ where
         }
     };
     let Recovery { mut engine, mut writer, report, snapshot, passed_over } =
-        recovery::resume(storage, &mut *files, &options, plan.history_bytes, &mut take)?;
+        recovery::resume(storage, &mut *files, &options, plan.archive_bytes, &mut take)?;
     // Streams are named after it; a journal that could not be read above would have another.
     assert_eq!(writer.journal_id(), journal_id, "the journal is the one the streams are named for");
     let entries = config.schedule.iter().map(ScheduleConfig::command).collect::<Result<_, _>>();
@@ -298,19 +294,13 @@ where
     let to_engine = inputs.gating("engine");
     let (inputs_producer, inputs_monitor) = inputs.build();
 
-    let mut rings =
-        vec![submissions_monitor, submissions_udp_monitor, inputs_monitor, outputs_monitor];
-    let applied = Arc::new(Cursor::new(0));
-    let ledger = match (location, to_ledger) {
-        (Some(access), Some(outputs)) => {
-            Some(ledger(config, access, journal_id, outputs, &durable, &applied)?)
-        }
-        _ => None,
-    };
+    let journaled = Arc::new(Latest::new(engine.sequence().0));
+    let access = Location::of(&config.ledger).map(Access::new);
+    let ledger = access.as_ref().map(|access| ledger(config, access, journal_id, journaled.get()));
+    let ledger = ledger.transpose()?;
     let checkpoint = Checkpoint::of(&engine);
-    rings.extend(ledger.as_ref().map(|ledger| ledger.ring.clone()));
     let mut gauges = Gauges {
-        rings,
+        rings: vec![submissions_monitor, submissions_udp_monitor, inputs_monitor, outputs_monitor],
         checkpoints: checkpoint_tap,
         checkpoint,
         durable: Arc::clone(&durable),
@@ -319,7 +309,7 @@ where
         order_entry_udp: order_entry_udp.counters(),
         market_data: market_data.counters(),
         snapshots: None,
-        ledger: ledger.as_ref().map(|ledger| Arc::clone(&ledger.gauges)),
+        ledger: ledger.as_ref().map(LedgerWriter::gauges),
     };
     let due = Arc::new(Latest::new(u64::MAX));
     let journal_figures = Arc::clone(&gauges.journal);
@@ -332,7 +322,6 @@ where
     .with_schedule(schedule)
     .refusing(Arc::clone(&journal_figures.refusing))
     .with_whims(edges.whims.clone());
-    let journaled = Arc::new(Latest::new(0));
     let hash_every = config.journal.state_hash_every;
     // Where nobody takes operator events, as in a simulation, nobody is alarmed either.
     let alarm: fn(&str) =
@@ -344,11 +333,9 @@ where
         .noting(hash_tap, hash_every)
         .with_whims(edges.whims.clone());
     let last_snapshot = snapshot.map_or(0, |summary| summary.header.sequence);
-    let snapshots = (plan.inputs > 0 || plan.time_ns > 0).then(|| {
-        Snapshots::new(files, journaled, plan, last_snapshot).with_whims(edges.whims.clone())
-    });
+    let snapshots =
+        (plan.inputs > 0 || plan.time_ns > 0).then(|| Snapshots::new(plan, last_snapshot));
     let engine = EngineStage::new(to_engine, engine, outputs_producer, checkpoints_producer, due)
-        .telling(applied)
         .hashing_every(hash_every)
         .with_whims(edges.whims.clone());
     let agents: [(AgentName, Box<dyn Agent>); 6] = [
@@ -360,62 +347,37 @@ where
         (AgentName::MarketData, Box::new(market_data)),
     ];
     gauges.snapshots = snapshots.as_ref().map(Snapshots::figures);
-    let snapshots = snapshots.map(|agent| -> Box<dyn Agent> { Box::new(agent) });
+    let admin = access.zip(gauges.ledger.clone());
+    let admin = admin.map(|(ledger, figures)| Sources {
+        ledger,
+        gauges: figures,
+        durable: Arc::clone(&gauges.durable),
+    });
+    let follower = (snapshots.is_some() || ledger.is_some()).then(|| -> Box<dyn Agent> {
+        let follower = Following::new(files, journaled, snapshots, ledger);
+        Box::new(follower.with_whims(edges.whims.clone()))
+    });
     let recovered = Recovered { journal_id, report, checkpoint, snapshot, passed_over, changes };
-    let mut agents = BTreeMap::from(agents);
-    let (mut recorder, mut admin) = (None, None);
-    if let Some(ledger) = ledger {
-        admin = Some(ledger.admin);
-        agents.insert(AgentName::Ledger, Box::new(ledger.outlet));
-        recorder = Some(Box::new(ledger.recorder) as Box<dyn Agent>);
-    }
-    Ok(Venue { agents, recorder, admin, gauges, snapshots, commands, recovered })
-}
-
-/// The ledger's two ends of its ring.
-struct LedgerParts {
-    outlet: Outlet,
-    recorder: Recorder,
-    gauges: Arc<LedgerGauges>,
-    ring: Monitor,
-    admin: Sources,
+    Ok(Venue { agents: BTreeMap::from(agents), follower, admin, gauges, commands, recovered })
 }
 
 fn ledger(
     config: &Config,
-    access: Access,
+    access: &Access,
     journal_id: u64,
-    outputs: Consumer<Output>,
-    durable: &Arc<Cursor>,
-    applied: &Arc<Cursor>,
-) -> Result<LedgerParts, Failure> {
-    let mut told = Builder::<Told>::new("ledger", config.ledger.queue);
-    let to_recorder = told.gating("ledger recorder");
-    let (producer, ring) = told.build();
-    let (requests, gauges) = (Arc::new(Cursor::new(0)), Arc::new(LedgerGauges::default()));
+    journaled: u64,
+) -> Result<LedgerWriter, Failure> {
     let place = access.clone();
-    let recorder = Recorder::new(
-        RecorderConfig {
-            open: Box::new(move || place.open()),
-            journal: config.journal.directory.clone(),
-            journal_id,
-            commit_interval_ns: config.ledger.commit_interval.0.as_nanos() as u64,
-            near: config.ledger.queue as u64 / 8,
-            notice: |what| eprintln!("note: {what}"),
-        },
-        to_recorder,
-        Arc::clone(durable),
-        Arc::clone(&requests),
-        Arc::clone(&gauges),
-    );
-    let recorder = recorder.map_err(|error: StoreError| {
+    let writer = LedgerWriterConfig {
+        open: Box::new(move || place.open()),
+        journal_id,
+        commit_interval_ns: config.ledger.commit_interval.0.as_nanos() as u64,
+        notice: |what| eprintln!("note: {what}"),
+    };
+    LedgerWriter::new(writer, journaled).map_err(|error: StoreError| {
         Failure::usage(format!("ledger: {error}"))
             .hint(format!("move {access} away, or name another: it is made from the journal"))
-    })?;
-    let admin =
-        Sources { ledger: access, gauges: Arc::clone(&gauges), durable: Arc::clone(durable) };
-    let outlet = Outlet::new(outputs, Arc::clone(durable), Arc::clone(applied), producer, requests);
-    Ok(LedgerParts { outlet, recorder, gauges, ring, admin })
+    })
 }
 
 fn snapshot_plan(config: &Config) -> SnapshotPlan {
@@ -423,7 +385,7 @@ fn snapshot_plan(config: &Config) -> SnapshotPlan {
     SnapshotPlan {
         inputs: settings.inputs,
         time_ns: settings.time.0.as_nanos() as u64,
-        history_bytes: settings.replies.0 as usize,
+        archive_bytes: settings.replies.0 as usize,
         old_segments: settings.old_segments,
     }
 }

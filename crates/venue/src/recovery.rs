@@ -1,11 +1,13 @@
 //! From a journal back to the state: replay, and what the configuration must still add to it.
 
+pub(crate) mod choose;
+
 use std::{collections::BTreeMap, error::Error, fmt, path::Path};
 
 use engine::Engine;
 use gateway::MessageArchive;
 use journal::{
-    Folder, Kind, OpenError, Options, Record, Report, SnapshotError, SnapshotSummary, Storage,
+    Folder, OpenError, Options, Record, Report, SnapshotError, SnapshotSummary, Storage,
     VerifyError, WithArchives, Writer,
 };
 use market::{
@@ -17,9 +19,12 @@ use crate::{
     checkpoint::{self, Difference, HashCheck, StateHash},
     config::{self, Config, MoneyPlan},
     failure::Failure,
-    shadow::{Age, Choice, choose},
+    follower::Replica,
     snapshot::{self, NotACommand},
 };
+
+pub use choose::confirm;
+use choose::{Age, Choice, choose};
 
 /// A journal that was read without being opened for writing.
 pub struct Replay {
@@ -63,25 +68,26 @@ pub fn replay(
     after: &mut dyn FnMut(&Input, &Engine),
     each: &mut dyn FnMut(&Output),
 ) -> Result<Replay, Failure> {
-    let (mut state, mut snapshot) = (State::default(), None);
+    let (mut replica, mut snapshot) = (Replica::default(), None);
     let first = journal::first_sequence(storage).unwrap_or(None);
     if first.is_some_and(|first| first > 1) {
         let mut files = storage.second();
-        let choice = choose(&*storage.second(), &mut *files, Age::Oldest, u64::MAX, 0)?;
+        let choice = choose(&*storage.second(), &mut *files, Age::Oldest, u64::MAX, None)?;
         if let Some((summary, found)) = choice.found {
-            state.engine = found.engine;
+            replica.state = found;
             snapshot = Some(summary);
         }
     }
-    let from = state.engine.sequence().0;
+    let from = replica.state.engine.sequence().0;
     let report = journal::verify_from(storage, from, &mut |record| {
-        if let Some(input) = state.show(record, each)? {
-            after(&input, &state.engine);
+        if let Some(input) = replica.apply_record(&record, each)? {
+            after(&input, &replica.state.engine);
         }
         Ok::<(), NotReplayed>(())
     })
     .map_err(|error| verify_failure(&error))?;
-    Ok(Replay { engine: state.engine, report, hashes: state.hashes, snapshot })
+    let Replica { state, hashes } = replica;
+    Ok(Replay { engine: state.engine, report, hashes, snapshot })
 }
 
 /// A journal that was opened for writing, and what it came to.
@@ -98,11 +104,11 @@ pub struct Recovery {
     pub passed_over: Vec<SnapshotError>,
 }
 
-/// What recovery tells, in this order.
+/// What the gateways must know of the time before the start, in this order.
 pub enum Past<'a> {
-    /// What had been said when the snapshot was made that was begun with: at most once, first.
-    History(&'a MessageArchive),
-    /// What came of an input after it.
+    /// The messages in the snapshot that recovery begins with: at most once, first.
+    Messages(&'a MessageArchive),
+    /// An output of an input after it.
     Output(&'a Output),
 }
 
@@ -116,22 +122,22 @@ pub fn recover(
     options: &Options,
     each: &mut dyn FnMut(&Output),
 ) -> Result<(Engine, Writer, Report), Failure> {
-    let mut state = State::default();
+    let mut replica = Replica::default();
     let (writer, report) =
-        open(storage, options, &mut state, each).map_err(|error| open_failure(&error))?;
-    Ok((state.engine, writer, report))
+        open(storage, options, &mut replica, each).map_err(|error| open_failure(&error))?;
+    Ok((replica.state.engine, writer, report))
 }
 
 /// Opens a journal, and applies what comes after the state that the engine has.
 fn open(
     storage: Box<dyn Storage>,
     options: &Options,
-    state: &mut State,
+    replica: &mut Replica,
     each: &mut dyn FnMut(&Output),
 ) -> Result<(Writer, Report), OpenError> {
-    let from = state.engine.sequence().0;
+    let from = replica.state.engine.sequence().0;
     let options = Options { from, ..options.clone() };
-    journal::open(storage, &options, &mut |record| state.show(record, each).map(|_| ()))
+    journal::open(storage, &options, &mut |record| replica.apply_record(&record, each).map(|_| ()))
 }
 
 /// Opens the journal of `storage` for writing, after replaying it through an engine: from the newest
@@ -144,59 +150,27 @@ pub fn resume(
     storage: Box<dyn Storage>,
     snapshots: &mut dyn Storage,
     options: &Options,
-    history_bytes: usize,
+    archive_bytes: usize,
     take: &mut dyn FnMut(Past<'_>),
 ) -> Result<Recovery, Failure> {
     let Choice { found, passed_over } =
-        choose(&*storage, snapshots, Age::Newest, u64::MAX, history_bytes)?;
-    let (snapshot, mut state) = match found {
-        None => (None, State::default()),
-        Some((summary, state)) => {
-            take(Past::History(&state.history));
-            (Some(summary), State { engine: state.engine, hashes: HashCheck::default() })
-        }
-    };
-    let opened = open(storage, options, &mut state, &mut |output| take(Past::Output(output)));
+        choose(&*storage, snapshots, Age::Newest, u64::MAX, Some(archive_bytes))?;
+    let (mut snapshot, mut replica) = (None, Replica::default());
+    if let Some((summary, mut state)) = found {
+        // The gateways keep messages themselves from here on.
+        let archive = state.archive.take().expect("messages were asked for");
+        take(Past::Messages(&archive));
+        (snapshot, replica.state) = (Some(summary), state);
+    }
+    let opened = open(storage, options, &mut replica, &mut |output| take(Past::Output(output)));
     let (writer, report) = opened.map_err(|error| {
         let failure = open_failure(&error);
         match passed_over.first() {
             None => failure,
-            Some(first) => {
-                failure.hint(format!("the newest snapshot is of no use either: {first}"))
-            }
+            Some(first) => failure.hint(format!("the newest snapshot is ignored as well: {first}")),
         }
     })?;
-    Ok(Recovery { engine: state.engine, writer, report, snapshot, passed_over })
-}
-
-/// What a replay has come to so far.
-#[derive(Default)]
-struct State {
-    engine: Engine,
-    hashes: HashCheck,
-}
-
-impl State {
-    /// Takes up the next record; gives the input, if it is one that was not in the state before.
-    fn show(
-        &mut self,
-        record: Record<'_>,
-        each: &mut dyn FnMut(&Output),
-    ) -> Result<Option<Input>, NotReplayed> {
-        if record.kind == Kind::Checkpoint {
-            if let Some(checkpoint) = StateHash::decode(record.payload) {
-                self.hashes.compare(&checkpoint, &self.engine).map_err(NotReplayed::OtherState)?;
-            }
-            return Ok(None);
-        }
-        if record.sequence <= self.engine.sequence().0 {
-            return Ok(None); // it is in the snapshot
-        }
-        let input = decode(&record)?;
-        snapshot::apply(&mut self.engine, &input, each);
-        self.hashes.applied(&self.engine);
-        Ok(Some(input))
-    }
+    Ok(Recovery { engine: replica.state.engine, writer, report, snapshot, passed_over })
 }
 
 /// The input that a record says.

@@ -32,12 +32,15 @@ use crate::{
 /// another group, end it sooner; so it only bounds how late a timer fires.
 const PARK_MAX: Duration = Duration::from_millis(20);
 
+/// The longest sleep of the follower where a ledger is kept: nothing wakes it, so this bounds how late rows are
+/// read.
+const LEDGER_PARK_MAX: Duration = Duration::from_millis(5);
+
 /// A venue that runs.
 pub struct Running {
     threads: ring::Running,
     /// Apart from the others, so that they never wake it.
-    recorder: Option<ring::Running>,
-    snapshots: Option<ring::Running>,
+    follower: Option<ring::Running>,
     admin: Option<Admin>,
     gauges: Gauges,
     commands: Producer<Submission>,
@@ -118,10 +121,9 @@ pub fn start(config: &Config, clock: SystemClock) -> Result<Running, Failure> {
     }
     let clock_of_agents: Arc<dyn ring::Clock> = Arc::new(clock);
     let threads = ring::launch(launched, Arc::clone(&clock_of_agents));
-    let recorder = venue
-        .recorder
-        .map(|agent| ring::launch(vec![recording(agent)], Arc::clone(&clock_of_agents)));
-    let snapshots = venue.snapshots.map(|agent| ring::launch(vec![aside(agent)], clock_of_agents));
+    let park_max = if config.ledger.is_kept() { LEDGER_PARK_MAX } else { PARK_MAX };
+    let follower =
+        venue.follower.map(|agent| ring::launch(vec![aside(agent, park_max)], clock_of_agents));
     let admin = match listener.zip(venue.admin) {
         Some((listener, sources)) => Some(Admin::start(listener, sources).map_err(|error| {
             Failure::environment(format!("cannot answer at admin.address: {error}"))
@@ -134,8 +136,7 @@ pub fn start(config: &Config, clock: SystemClock) -> Result<Running, Failure> {
         admin.as_ref().map_or(Value::Null, |admin| json!(admin.address().to_string()));
     Ok(Running {
         threads,
-        recorder,
-        snapshots,
+        follower,
         admin,
         gauges: venue.gauges,
         commands: venue.commands,
@@ -161,10 +162,7 @@ impl Running {
     /// True once an agent has failed, so that the threads end by themselves.
     #[must_use]
     pub fn stopped(&self) -> bool {
-        [Some(&self.threads), self.recorder.as_ref(), self.snapshots.as_ref()]
-            .into_iter()
-            .flatten()
-            .any(ring::Running::stopped)
+        self.threads.stopped() || self.follower.as_ref().is_some_and(ring::Running::stopped)
     }
 
     /// Gives a command of the venue's own; false if so many wait that there is no room for it.
@@ -194,14 +192,10 @@ impl Running {
         }
         self.threads.stop();
         self.threads.join().map_err(failed)?;
-        // After those that hand on to it, so that what they handed on is taken.
-        if let Some(recorder) = self.recorder {
-            recorder.stop();
-            recorder.join().map_err(failed)?;
-        }
-        if let Some(snapshots) = self.snapshots {
-            snapshots.stop();
-            snapshots.join().map_err(failed)?;
+        // After the journaler, so that the ledger has all that is in the journal.
+        if let Some(follower) = self.follower {
+            follower.stop();
+            follower.join().map_err(failed)?;
         }
         Ok(figures)
     }
@@ -234,11 +228,10 @@ impl Running {
                 "segments_removed": figures.segments_removed.get(),
             })),
             "ledger": self.gauges.ledger.as_ref().map(|ledger| json!({
-                "sequence": ledger.mark.get(),
-                "behind": self.gauges.durable().0.saturating_sub(ledger.mark.get()),
+                "sequence": ledger.position.get(),
+                "behind": self.gauges.durable().0.saturating_sub(ledger.position.get()),
                 "rows": ledger.rows.get(),
                 "commits": ledger.commits.get(),
-                "gaps": ledger.gaps.get(),
                 "failures": ledger.failures.get(),
             })),
             "cpu_s": os::process_cpu_ns() as f64 / 1e9,
@@ -246,24 +239,17 @@ impl Running {
     }
 }
 
-/// A thread for what may take its time: it sleeps mostly, nobody wakes it, and where the cores do not
-/// suffice the others go first.
-fn recording(agent: Box<dyn ring::Agent>) -> Group {
-    // Nobody wakes it: it looks.
-    let park_max = Duration::from_millis(5);
+/// A thread that mostly sleeps, that nothing wakes, and that lets the others go first where there are not
+/// enough cores.
+fn aside(agent: Box<dyn ring::Agent>, park_max: Duration) -> Group {
     let idle = IdleStrategy::Backoff { spins: 0, yields: 0, park_max };
-    Group::new("damrak-ledger", vec![agent], idle)
-}
-
-fn aside(agent: Box<dyn ring::Agent>) -> Group {
-    let idle = IdleStrategy::Backoff { spins: 0, yields: 0, park_max: PARK_MAX };
     Group {
         on_start: Some(Box::new(|| {
             if let Err(error) = os::lower_priority() {
-                eprintln!("note: snapshots are made with the priority of the venue: {error}");
+                eprintln!("note: the follower has the priority of the venue: {error}");
             }
         })),
-        ..Group::new("damrak-snapshot", vec![agent], idle)
+        ..Group::new("damrak-follower", vec![agent], idle)
     }
 }
 

@@ -1,7 +1,8 @@
-//! A snapshot of a venue: the state of its core, and what its edges have said.
+//! A snapshot of a venue: the state of its engine, and the messages that its gateways have sent.
 //!
-//! `engine` and `gateway` say what the sections hold, `journal` how they lie in a file; here the
-//! three meet.
+//! `engine` and `gateway` define what the sections hold, `journal` the file; here the three meet.
+//!
+//! Invariant: a state that was read back has the hash and the sequence that its snapshot names.
 
 use std::{fmt, io};
 
@@ -12,13 +13,13 @@ use journal::{
 };
 use market::{Command, DecodeError, Input, Output, Sequence, Timestamp};
 
-/// What a journal comes to at a sequence.
-#[derive(Debug)]
-pub struct State {
+/// The state of a venue after a sequence of its journal.
+#[derive(Debug, Default)]
+pub struct VenueState {
     /// The core.
     pub engine: Engine,
-    /// What the edges have said because of it.
-    pub history: MessageArchive,
+    /// The messages that the gateways have sent; `None` where nobody needs them.
+    pub archive: Option<MessageArchive>,
 }
 
 /// A record that is whole, but was written by another program or another version.
@@ -32,16 +33,30 @@ pub struct NotACommand {
 #[derive(Debug)]
 enum Unusable {
     State(StateError),
-    History(MessageArchiveError),
+    Archive(MessageArchiveError),
     Code(u16),
     Sequence(u64),
 }
 
-impl State {
-    /// Before the first input; keeps about so many bytes of replies, and as much of the feed.
+impl VenueState {
+    /// Before the first input. With `archive_bytes` it keeps that many bytes of replies, and as many of the
+    /// feed.
     #[must_use]
-    pub fn new(history_bytes: usize) -> Self {
-        Self { engine: Engine::new(), history: MessageArchive::new(history_bytes) }
+    pub fn new(archive_bytes: Option<usize>) -> Self {
+        Self { engine: Engine::new(), archive: archive_bytes.map(MessageArchive::new) }
+    }
+
+    /// Applies an input, keeps the messages it leads to, and calls `each` with every output.
+    pub fn apply(&mut self, input: &Input, each: &mut dyn FnMut(&Output)) {
+        let Self { engine, archive } = self;
+        let (cause, timestamp) = (input.sequence, input.timestamp);
+        engine.apply(input, &mut |event| {
+            let output = Output { cause, timestamp, event };
+            if let Some(archive) = archive {
+                archive.take(&output);
+            }
+            each(&output);
+        });
     }
 
     /// Writes it into `storage` as the snapshot that `header` describes; its state hash is filled
@@ -49,17 +64,21 @@ impl State {
     ///
     /// # Errors
     /// Storage failed; there is no new snapshot then.
+    ///
+    /// # Panics
+    /// The state keeps no messages, or the header has another sequence.
     pub fn write(&self, storage: &mut dyn Storage, header: SnapshotHeader) -> io::Result<u64> {
-        let Self { engine, history } = self;
+        let Self { engine, archive } = self;
+        let archive = archive.as_ref().expect("a state to write as a snapshot keeps messages");
         assert_eq!(header.sequence, engine.sequence().0, "the snapshot is of this state");
         let state_hash = engine.state_hash();
         let mut writer = SnapshotWriter::new(storage, SnapshotHeader { state_hash, ..header });
         engine.snapshot(&mut |section, bytes| writer.section(section.code().into(), bytes));
-        history.sections(&mut |code, bytes| writer.section(code, bytes));
+        archive.sections(&mut |code, bytes| writer.section(code, bytes));
         writer.finish()
     }
 
-    /// Reads a snapshot by its sequence.
+    /// Reads a snapshot by its sequence. See [`new`](Self::new) for `archive_bytes`.
     ///
     /// # Errors
     /// It is not there, damaged, of another journal, or not the state of a venue.
@@ -67,14 +86,14 @@ impl State {
         storage: &mut dyn Storage,
         journal_id: Option<u64>,
         sequence: u64,
-        history_bytes: usize,
+        archive_bytes: Option<usize>,
     ) -> Result<(SnapshotSummary, Self), SnapshotError> {
         let mut restoration = Some(Restoration::new());
         let mut engine = None;
-        let mut history = MessageArchive::new(history_bytes);
+        let mut archive = MessageArchive::new(archive_bytes.unwrap_or(0));
         let summary = journal::read_snapshot(storage, journal_id, sequence, &mut |code, bytes| {
             if MessageArchive::has_section(code) {
-                return history.section(code, bytes).map_err(Unusable::History);
+                return archive.section(code, bytes).map_err(Unusable::Archive);
             }
             let section = u8::try_from(code).ok().and_then(Section::from_code);
             let section = section.ok_or(Unusable::Code(code))?;
@@ -87,10 +106,10 @@ impl State {
                     return Err(Unusable::Sequence(restored.sequence().0));
                 }
                 for instrument in restored.instruments() {
-                    history.know_instrument(*instrument);
+                    archive.know_instrument(*instrument);
                 }
                 for session in restored.sessions() {
-                    history.know_session(session.session_id(), *session.username());
+                    archive.know_session(session.session_id(), *session.username());
                 }
                 engine = Some(restored);
             }
@@ -101,23 +120,17 @@ impl State {
             let fault = SnapshotFault::Refused(Unusable::State(StateError::Unfinished).into());
             return Err(SnapshotError { path, offset: summary.byte_count, fault });
         };
-        Ok((summary, Self { engine, history }))
+        Ok((summary, Self { engine, archive: archive_bytes.map(|_| archive) }))
     }
 }
 
 /// The input that a record is.
 ///
 /// # Errors
-/// It is none.
+/// Its payload is not a command.
 pub fn input_of(sequence: u64, timestamp: u64, payload: &[u8]) -> Result<Input, NotACommand> {
     let command = Command::decode(payload).map_err(|error| NotACommand { sequence, error })?;
     Ok(Input { sequence: Sequence(sequence), timestamp: Timestamp(timestamp), command })
-}
-
-/// Does what an input asks, and shows every output.
-pub fn apply(engine: &mut Engine, input: &Input, each: &mut dyn FnMut(&Output)) {
-    let (cause, timestamp) = (input.sequence, input.timestamp);
-    engine.apply(input, &mut |event| each(&Output { cause, timestamp, event }));
 }
 
 impl fmt::Display for NotACommand {
@@ -137,7 +150,7 @@ impl fmt::Display for Unusable {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::State(error) => write!(f, "{error}"),
-            Self::History(error) => write!(f, "{error}"),
+            Self::Archive(error) => write!(f, "{error}"),
             Self::Code(code) => {
                 write!(f, "section {code} is not known here, or comes where it cannot")
             }

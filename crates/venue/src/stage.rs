@@ -7,8 +7,10 @@ mod journaler;
 mod relief;
 mod engine;
 mod snapshots;
+mod following;
 
 pub use engine::{Checkpoint, EngineHeir, EngineStage};
+pub use following::Following;
 pub use journaler::Journaler;
 pub use relief::{JournalFigures, Relief};
 pub use schedule::Schedule;

@@ -19,7 +19,7 @@ use signal_hook::consts::{SIGINT, SIGTERM};
 
 use super::output::{grouped, price, print_json, print_line};
 use venue::{
-    clock::SystemClock, config::Span, failure::Failure, shadow::Shadow, stage::Checkpoint,
+    clock::SystemClock, config::Span, failure::Failure, follower::Follower, stage::Checkpoint,
 };
 
 /// How long it sleeps when the journal has nothing new.
@@ -27,9 +27,6 @@ const PAUSE: Duration = Duration::from_millis(2);
 
 /// Inputs taken up before questions are looked at.
 const STEP: usize = 8192;
-
-/// What is kept of what was said; nobody asks for it here.
-const HISTORY_BYTES: usize = 1 << 20;
 
 /// Read along with a journal and answer questions about its state.
 ///
@@ -69,32 +66,32 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
             .map_err(|error| Failure::environment(format!("cannot catch signals: {error}")))?;
     }
     let folder = Folder::new(&arguments.directory);
-    let mut shadow = if arguments.from_the_first {
-        Shadow::from_the_first(&folder, HISTORY_BYTES)
+    let mut follower = if arguments.from_the_first {
+        Follower::from_the_first(&folder, None)
     } else {
-        Shadow::begin(&folder, &mut *folder.second(), u64::MAX, HISTORY_BYTES)?
+        Follower::begin(&folder, &mut *folder.second(), u64::MAX, None)?
     };
-    for error in shadow.passed_over() {
+    for error in follower.passed_over() {
         eprintln!("note: {error}");
     }
     let questions = questions();
     let mut status_due = Duration::ZERO;
     let mut ended = false;
     while !stop.load(Ordering::Relaxed) {
-        let taken = shadow.poll(STEP, u64::MAX, &mut |_, _| {}, &mut |_| {})?;
+        let taken = follower.poll(STEP, u64::MAX, &mut |_| {})?;
         let now = clock.since_start();
         if let Some(every) = arguments.status
             && now >= status_due
         {
             status_due = now + every.0;
-            tell(arguments, &counters(&shadow))?;
+            tell(arguments, &counters(&follower))?;
         }
         if taken > 0 {
             continue; // answers are of a state that has caught up
         }
         match questions.try_recv() {
             Ok(question) => {
-                let answer = answer(&shadow, &question);
+                let answer = answer(&follower, &question);
                 tell(arguments, &answer)?;
                 continue;
             }
@@ -133,12 +130,12 @@ fn tell(arguments: &Arguments, answer: &Value) -> Result<(), Failure> {
     Ok(())
 }
 
-fn answer(shadow: &Shadow, question: &str) -> Value {
-    let engine = shadow.engine();
+fn answer(follower: &Follower, question: &str) -> Value {
+    let engine = follower.engine();
     let words: Vec<&str> = question.split_whitespace().collect();
     let levels = |text: &str| text.parse::<usize>().ok();
     match words[..] {
-        ["counters"] => counters(shadow),
+        ["counters"] => counters(follower),
         ["instruments"] => json!({
             "event": "instruments",
             "sequence": engine.sequence().0,
@@ -157,19 +154,19 @@ fn wrong(what: &str) -> Value {
     json!({"event": "error", "error": what})
 }
 
-fn counters(shadow: &Shadow) -> Value {
+fn counters(follower: &Follower) -> Value {
     let Checkpoint { sequence, state_hash, orders, trades, live_orders } =
-        Checkpoint::of(shadow.engine());
+        Checkpoint::of(follower.engine());
     json!({
         "event": "counters",
         "sequence": sequence.0,
-        "timestamp": shadow.engine().timestamp().0,
+        "timestamp": follower.engine().timestamp().0,
         "state_hash": format!("{state_hash:016x}"),
         "orders": orders,
         "trades": trades,
         "live_orders": live_orders,
-        "began_with": shadow.began_with().map(|summary| summary.header.sequence),
-        "hashes_equal": shadow.hashes().equal_count,
+        "began_with": follower.began_with().map(|summary| summary.header.sequence),
+        "hashes_equal": follower.hashes().equal_count,
     })
 }
 

@@ -15,8 +15,8 @@ use venue::{
     ledger::{
         export, parquet,
         query::{self, Ledger},
+        readable::{cell, heading, json_row},
         schema::Table,
-        shown::{cell, heading, json_row},
         store::{Filter, Location, StoreError, StoreErrorKind},
         verify,
     },
@@ -355,7 +355,10 @@ fn catch_up(arguments: &CatchUp) -> Result<(), Failure> {
     })?;
     let clock = SystemClock::start();
     let mut store = location.open().map_err(|error| failure(&error))?;
-    let from = store.mark().map_err(|error| failure(&error))?.map_or(0, |mark| mark.sequence.0);
+    let from = store
+        .position()
+        .map_err(|error| failure(&error))?
+        .map_or(0, |position| position.sequence.0);
     let mut commits = 0_u64;
     let source =
         query::catch_up(&mut *store, &config.journal.directory, u64::MAX, &mut |_| commits += 1)

@@ -4,7 +4,7 @@ use std::io::{self, Write};
 
 pub use lab::{latency::duration_text as duration, load::grouped};
 use serde_json::Value;
-pub use venue::ledger::shown::price;
+pub use venue::ledger::readable::price;
 
 use venue::failure::Failure;
 

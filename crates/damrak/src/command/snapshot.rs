@@ -6,12 +6,8 @@ use serde_json::{Value, json};
 
 use super::output::{grouped, print_json, print_line};
 use venue::{
-    clock::SystemClock,
-    config::Bytes,
-    failure::Failure,
-    recovery,
-    shadow::{Shadow, confirm},
-    snapshot::State,
+    clock::SystemClock, config::Bytes, failure::Failure, follower::Follower, recovery,
+    snapshot::VenueState,
 };
 
 /// Inputs taken up between two looks at how far it is.
@@ -102,17 +98,17 @@ fn make(arguments: &Make) -> Result<(), Failure> {
     let folder = Folder::new(&arguments.directory);
     let mut files = folder.second();
     let until = arguments.at.unwrap_or(u64::MAX);
-    let history_bytes = arguments.replies.0.min(2 << 30) as usize;
-    let mut shadow = if arguments.from_the_first {
-        Shadow::from_the_first(&folder, history_bytes)
+    let archive_bytes = arguments.replies.0.min(2 << 30) as usize;
+    let mut follower = if arguments.from_the_first {
+        Follower::from_the_first(&folder, Some(archive_bytes))
     } else {
-        Shadow::begin(&folder, &mut *files, until, history_bytes)?
+        Follower::begin(&folder, &mut *files, until, Some(archive_bytes))?
     };
-    for error in shadow.passed_over() {
+    for error in follower.passed_over() {
         eprintln!("note: {error}");
     }
-    while shadow.poll(STEP, until, &mut |_, _| {}, &mut |_| {})? > 0 {}
-    let sequence = shadow.engine().sequence().0;
+    while follower.poll(STEP, until, &mut |_| {})? > 0 {}
+    let sequence = follower.engine().sequence().0;
     let directory = arguments.directory.display();
     if sequence == 0 {
         return Err(Failure::environment(format!("{directory} holds no input to make one of")));
@@ -122,16 +118,16 @@ fn make(arguments: &Make) -> Result<(), Failure> {
             "the journal ends with sequence {sequence}, before {at}"
         )));
     }
-    let began_with = shadow.began_with().map(|summary| summary.header.sequence);
+    let began_with = follower.began_with().map(|summary| summary.header.sequence);
     if began_with == Some(sequence) {
         return Err(Failure::usage(format!("there is a snapshot of sequence {sequence} already"))
             .hint("`damrak snapshot verify` compares it with the journal"));
     }
-    shadow.sync_journal()?;
-    let bytes = shadow.write(&mut *files, clock.now_ns()).map_err(|error| {
+    follower.sync_journal()?;
+    let bytes = follower.write(&mut *files, clock.now_ns()).map_err(|error| {
         Failure::runtime(format!("cannot write a snapshot into {directory}: {error}"))
     })?;
-    let state_hash = shadow.engine().state_hash();
+    let state_hash = follower.engine().state_hash();
     let seconds = clock.since_start().as_secs_f64();
     if arguments.json {
         return print_json(&json!({
@@ -142,7 +138,7 @@ fn make(arguments: &Make) -> Result<(), Failure> {
             "state_hash": format!("{state_hash:016x}"),
             "bytes": bytes,
             "began_with": began_with,
-            "live_orders": shadow.engine().counters().orders_live,
+            "live_orders": follower.engine().counters().orders_live,
             "seconds": seconds,
         }));
     }
@@ -150,7 +146,7 @@ fn make(arguments: &Make) -> Result<(), Failure> {
         "{}: {} inputs, {} live orders, state hash {state_hash:016x}, {} bytes, {seconds:.3} s",
         journal::snapshot_file_name(sequence),
         grouped(sequence),
-        grouped(shadow.engine().counters().orders_live.into()),
+        grouped(follower.engine().counters().orders_live.into()),
         grouped(bytes),
     ))
 }
@@ -228,9 +224,9 @@ fn verify(arguments: &Verify) -> Result<(), Failure> {
     let mut bad = 0;
     let mut told = Vec::new();
     for it in &found {
-        let read = State::read(&mut *files, journal_id, it.sequence, 1 << 20);
+        let read = VenueState::read(&mut *files, journal_id, it.sequence, None);
         let read = read.and_then(|(summary, state)| {
-            confirm(&folder, &*files, &summary.header).map(|()| (summary, state))
+            recovery::confirm(&folder, &*files, &summary.header).map(|()| (summary, state))
         });
         let replay = replayed.iter().find(|(sequence, _)| *sequence == it.sequence);
         let line = match read {

@@ -5,11 +5,10 @@ use std::{
     sync::{Arc, Mutex, PoisonError},
 };
 
-use engine::Engine;
 use journal::{Durability, Folder, Options};
 use market::{
     AccountId, AddAccount, AddAsset, AssetId, AssignSession, BreakReason, BreakTrade, Command,
-    CorrectTrade, Deposit, Input, LedgerKind, MoneyClass, MoneyCommand, MoneyTerms, Output, Price,
+    CorrectTrade, Deposit, Input, LedgerKind, MoneyClass, MoneyCommand, MoneyTerms, Price,
     Quantity, Sequence, SessionId, SetFees, SetTerms, Text, Timestamp, TradeId, Transfer, Units,
     VenueCommand, Withdraw,
 };
@@ -17,18 +16,21 @@ use proof::{
     generator::{CommandFlow, Profile},
     rng::Rng,
 };
-use ring::{Agent, Builder, Consumer, Cursor, Latest, Producer};
+use ring::{Agent, Latest};
 use venue::{
+    config::OldSegments,
+    follower::Follower,
     ledger::{
-        JournalOutputs, LedgerGauges, Outlet, Recorder, RecorderConfig, Told,
+        LedgerGauges, LedgerWriter, LedgerWriterConfig,
         embedded::Embedded,
-        projection::Batch,
+        projection::{Batch, PendingRows},
         query::{self, Ledger},
         schema::{Table, Value},
-        store::{Filter, LedgerStore, Location, Mark, StoreError, StoreErrorKind},
+        store::{Filter, LedgerStore, Location, StoreError, StoreErrorKind, StorePosition},
         verify::verify,
     },
-    stage::{Checkpoint, EngineStage},
+    recovery::{self, Recovery},
+    stage::{Following, SnapshotFigures, SnapshotPlan, Snapshots},
 };
 
 const JOURNAL_ID: u64 = 0x1ed6;
@@ -250,15 +252,15 @@ fn a_changed_ledger_is_found_out() {
     write_journal(&journal, &inputs(3, 5_000));
     let mut store = Embedded::in_memory();
     query::catch_up(&mut store, &journal, 4_000, &mut |_| {}).unwrap();
-    // Another market's rows over it: the mark is as it should be, the rows are not.
+    // Another market's rows over it: the position is as it should be, the rows are not.
     let other = folder.path().join("other");
     write_journal(&other, &inputs(4, 5_000));
-    let mut projection = venue::ledger::projection::Projection::default();
-    let mut source = JournalOutputs::new(&other, Sequence::NONE).unwrap();
-    let mut batch = Batch::new(Sequence::NONE);
-    while source.advance(1_000, 4_100, &mut projection, &mut batch).unwrap() > 0 {}
-    batch.after = Sequence(4_000);
-    store.commit(JOURNAL_ID, &batch).unwrap();
+    let mut rows = PendingRows::load(&mut Embedded::in_memory(), Sequence::NONE).unwrap();
+    let mut follower = Follower::from_the_first(&Folder::new(&other), None);
+    while follower.poll(1_000, 4_100, &mut |output| rows.take(output)).unwrap() > 0 {}
+    rows.complete(Sequence(4_100)).unwrap();
+    rows.batch.after = Sequence(4_000);
+    store.commit(JOURNAL_ID, &rows.batch).unwrap();
     let wrong = verify(&mut store, Some(&journal)).unwrap().wrong;
     assert!(wrong.iter().any(|what| what.contains("is not what the journal says")), "{wrong:?}");
     assert!(!verify(&mut store, None).unwrap().wrong.is_empty(), "the entries alone tell");
@@ -304,11 +306,11 @@ impl Moody {
 }
 
 impl LedgerStore for Moody {
-    fn mark(&mut self) -> Result<Option<Mark>, StoreError> {
+    fn position(&mut self) -> Result<Option<StorePosition>, StoreError> {
         if self.fails() {
             return Err(StoreError::unavailable("it is down"));
         }
-        self.store().mark()
+        self.store().position()
     }
 
     fn commit(&mut self, journal_id: u64, batch: &Batch) -> Result<(), StoreError> {
@@ -332,133 +334,116 @@ impl LedgerStore for Moody {
     }
 }
 
-/// A venue's inner stages with a ledger, turned by hand.
-struct Line {
-    inputs: Producer<Input>,
-    engine: EngineStage,
-    outlet: Outlet,
-    recorder: Recorder,
-    durable: Arc<Cursor>,
-    gauges: Arc<LedgerGauges>,
-    outputs_elsewhere: Consumer<Output>,
+/// The follower of a venue with a ledger and snapshots, turned by hand.
+struct Beside {
+    follower: Following,
+    journaled: Arc<Latest>,
+    ledger: Arc<LedgerGauges>,
+    snapshots: Arc<SnapshotFigures>,
     now_ns: u64,
 }
 
-impl Line {
-    fn new(journal: &Path, engine: Engine, store: &Moody, queue: usize) -> Self {
-        let mut inputs = Builder::<Input>::new("inputs", 256);
-        let to_engine = inputs.gating("engine");
-        let (inputs, _) = inputs.build();
-        let mut outputs = Builder::<Output>::new("outputs", 64);
-        let (to_ledger, outputs_elsewhere) = (outputs.gating("ledger"), outputs.gating("other"));
-        let (outputs, _) = outputs.build();
-        let mut checkpoints = Builder::<Checkpoint>::new("checkpoints", 2);
-        let _tap = checkpoints.lappable("test");
-        let (checkpoints, _) = checkpoints.build();
-        let mut told = Builder::<Told>::new("ledger", queue);
-        let to_recorder = told.gating("recorder");
-        let (told, _) = told.build();
-        let durable = Arc::new(Cursor::new(engine.sequence().0));
-        let (applied, requests) = (Arc::new(Cursor::new(0)), Arc::new(Cursor::new(0)));
-        let gauges = Arc::new(LedgerGauges::default());
-        let due = Arc::new(Latest::new(u64::MAX));
-        let engine = EngineStage::new(to_engine, engine, outputs, checkpoints, due)
-            .telling(Arc::clone(&applied));
+impl Beside {
+    fn new(journal: &Path, recovery: &Recovery, store: &Moody, inputs: u64) -> Self {
+        let journaled = Arc::new(Latest::new(recovery.engine.sequence().0));
+        let plan = SnapshotPlan {
+            inputs,
+            time_ns: 0,
+            archive_bytes: 1 << 20,
+            old_segments: OldSegments::Remove,
+        };
+        let snapshots = Snapshots::new(plan, recovery.snapshot.map_or(0, |it| it.header.sequence));
+        let figures = snapshots.figures();
         let store = store.clone();
-        let recorder = Recorder::new(
-            RecorderConfig {
-                open: Box::new(move || Ok(Box::new(store.clone()) as Box<dyn LedgerStore>)),
-                journal: journal.to_owned(),
-                journal_id: JOURNAL_ID,
-                commit_interval_ns: 5,
-                near: 40,
-                notice: |_| {},
-            },
-            to_recorder,
-            Arc::clone(&durable),
-            Arc::clone(&requests),
-            Arc::clone(&gauges),
-        )
-        .unwrap();
-        let outlet = Outlet::new(to_ledger, Arc::clone(&durable), applied, told, requests);
-        Self { inputs, engine, outlet, recorder, durable, gauges, outputs_elsewhere, now_ns: 1 }
-    }
-
-    /// One turn of one of the agents.
-    fn turn(&mut self, which: u64) {
-        self.now_ns += 1;
-        match which {
-            0 => drop(self.engine.do_work(self.now_ns).unwrap()),
-            1 => drop(self.outlet.do_work(self.now_ns).unwrap()),
-            2 => drop(self.recorder.do_work(self.now_ns).unwrap()),
-            _ => drop(self.outputs_elsewhere.drain(usize::MAX, |_, _| {})),
-        }
+        let config = LedgerWriterConfig {
+            open: Box::new(move || Ok(Box::new(store.clone()) as Box<dyn LedgerStore>)),
+            journal_id: JOURNAL_ID,
+            commit_interval_ns: 5,
+            notice: |_| {},
+        };
+        let ledger = LedgerWriter::new(config, journaled.get()).unwrap();
+        let gauges = ledger.gauges();
+        let storage = Box::new(Folder::new(journal));
+        let follower =
+            Following::new(storage, Arc::clone(&journaled), Some(snapshots), Some(ledger));
+        Self { follower, journaled, ledger: gauges, snapshots: figures, now_ns: 1 }
     }
 }
 
-/// Beside a venue that runs, whatever the turns, however short the ring, whatever breaks and
-/// whenever the process dies, the store ends with exactly what the journal says.
+/// Beside a venue that runs, whatever the turns, whatever breaks and whenever the process dies, the store ends
+/// with exactly what the journal says; and snapshots are made meanwhile, and old segments removed, but none that
+/// the ledger still needs.
 #[test]
 fn every_input_is_in_the_store_once() {
-    let (mut gaps, mut failures, mut by_ring) = (0, 0, 0);
+    let (mut failures, mut snapshots, mut removed, mut behind) = (0, 0, 0, 0);
     for seed in 1..=9 {
         let mut rng = Rng::new(seed);
         let folder = tempfile::tempdir().unwrap();
-        let journal = folder.path();
+        let (journal, whole) = (folder.path().join("journal"), folder.path().join("whole"));
         let all = inputs(seed, 2_500);
+        write_journal(&whole, &all);
         let store = Moody {
             store: Arc::new(Mutex::new(Embedded::in_memory())),
             rng: Arc::new(Mutex::new(Rng::new(seed + 100))),
             fails_one_in: [0, 7, 40][seed as usize % 3],
         };
-        let queue = [64, 256, 4_096][(seed / 3) as usize % 3];
         let mut next = 0;
         while next < all.len() {
-            // A start: what the journal has is replayed, and the ledger goes on at its mark.
-            let mut engine = Engine::new();
-            all[..next].iter().for_each(|input| engine.apply(input, &mut |_| {}));
-            let mut writer = open_journal(journal);
-            let mut line = Line::new(journal, engine, &store, queue);
+            // A start: the ledger goes on at its position.
+            let options = Options { segment_bytes: 16 << 10, ..journal_options() };
+            let mut recovery = recovery::resume(
+                Box::new(Folder::new(&journal)),
+                &mut Folder::new(&journal),
+                &options,
+                1 << 20,
+                &mut |_| {},
+            )
+            .unwrap();
+            assert_eq!(recovery.engine.sequence().0, next as u64);
+            let mut beside = Beside::new(&journal, &recovery, &store, 150);
+            let writer = &mut recovery.writer;
             let dies_at = (next + rng.range(1, 2_000) as usize).min(all.len());
             while next < dies_at {
                 // Lulls, in which the ledger keeps up, and bursts, in which it cannot.
-                let burst = if rng.chance(1, 3) { rng.range(1, 120) } else { 1 };
-                for input in all[next..dies_at].iter().take(burst as usize) {
-                    if line.inputs.try_publish(*input).is_err() {
-                        break;
-                    }
-                    append(&mut writer, input);
+                let burst = if rng.chance(1, 3) { rng.range(1, 120) as usize } else { 1 };
+                for input in all[next..dies_at].iter().take(burst) {
+                    append(writer, input);
                     next += 1;
                 }
-                for _ in 0..rng.range(1, 40) {
-                    line.turn(rng.below(4));
+                for _ in 0..rng.below(4) {
                     if rng.chance(1, 3) {
-                        line.durable.set(writer.commit().unwrap());
+                        beside.journaled.set(writer.commit().unwrap());
                     }
+                    // A store that is down is tried again after a while.
+                    beside.now_ns += if rng.chance(1, 20) { 1_000_000_000 } else { 1 };
+                    beside.follower.do_work(beside.now_ns).unwrap();
                 }
+                let position = beside.ledger.position.get();
+                behind += u64::from(position < beside.snapshots.sequence.get());
             }
-            line.durable.set(writer.commit().unwrap());
+            beside.journaled.set(writer.commit().unwrap());
             if next == all.len() {
-                // All are taken up at last, though nothing more comes.
+                // All are taken at last, though nothing more comes.
                 for turn in 0.. {
-                    line.turn(turn % 4);
-                    line.now_ns += 1_000_000;
-                    if line.gauges.mark.get() == next as u64 {
+                    beside.now_ns += 1_000_000;
+                    beside.follower.do_work(beside.now_ns).unwrap();
+                    if beside.ledger.position.get() == next as u64 {
                         break;
                     }
-                    assert!(turn < 1_000_000, "seed {seed}: {:?}", line.gauges);
+                    assert!(turn < 1_000_000, "seed {seed}: {:?}", beside.ledger);
                 }
             } else if rng.chance(1, 2) {
-                line.recorder.close();
+                beside.follower.close();
             }
-            gaps += line.gauges.gaps.get();
-            failures += line.gauges.failures.get();
-            by_ring += u64::from(line.gauges.gaps.get() == 0);
+            failures += beside.ledger.failures.get();
+            snapshots += beside.snapshots.made.get();
+            removed += beside.snapshots.segments_removed.get();
             if rng.chance(1, 8) {
-                assert_right(&mut *store.store(), journal);
+                assert_right(&mut *store.store(), &whole);
             }
         }
-        assert_right(&mut *store.store(), journal);
+        assert_right(&mut *store.store(), &whole);
     }
-    assert!(gaps > 5 && failures > 5 && by_ring > 5, "{gaps} {failures} {by_ring}");
+    let counts = format!("{failures} {snapshots} {removed} {behind}");
+    assert!(failures > 5 && snapshots > 20 && removed > 5 && behind > 20, "{counts}");
 }

@@ -5,12 +5,12 @@ use market::Command;
 use proof::generator::{CommandFlow, Profile};
 use venue::{
     failure::ExitCode,
+    follower::Follower,
     recovery::{self, Past, Recovery},
-    shadow::Shadow,
 };
 
 const INPUTS: u64 = 3_000;
-const HISTORY_BYTES: usize = 16 << 20;
+const ARCHIVE_BYTES: usize = 16 << 20;
 const JOURNAL_ID: u64 = 77;
 
 fn options() -> Options {
@@ -37,15 +37,15 @@ fn append(storage: &CrashStorage, seed: u64, count: u64) {
     writer.commit().unwrap();
 }
 
-fn shadow_at(storage: &CrashStorage, sequence: u64) -> Shadow {
-    let mut shadow = Shadow::from_the_first(storage, HISTORY_BYTES);
-    while shadow.poll(500, sequence, &mut |_, _| {}, &mut |_| {}).unwrap() > 0 {}
-    assert_eq!(shadow.engine().sequence().0, sequence);
-    shadow
+fn follower_at(storage: &CrashStorage, sequence: u64) -> Follower {
+    let mut follower = Follower::from_the_first(storage, Some(ARCHIVE_BYTES));
+    while follower.poll(500, sequence, &mut |_| {}).unwrap() > 0 {}
+    assert_eq!(follower.engine().sequence().0, sequence);
+    follower
 }
 
 fn take_snapshot(storage: &CrashStorage, sequence: u64) {
-    shadow_at(storage, sequence).write(&mut storage.clone(), 9).unwrap();
+    follower_at(storage, sequence).write(&mut storage.clone(), 9).unwrap();
 }
 
 /// A journal with two snapshots, of inputs 1000 and 2000.
@@ -66,15 +66,15 @@ struct Start {
 }
 
 fn start(storage: &CrashStorage) -> Result<Start, venue::failure::Failure> {
-    let mut history = gateway::MessageArchive::new(HISTORY_BYTES);
+    let mut history = gateway::MessageArchive::new(ARCHIVE_BYTES);
     let mut outputs = 0;
     let recovery = recovery::resume(
         Box::new(storage.clone()),
         &mut storage.clone(),
         &options(),
-        HISTORY_BYTES,
+        ARCHIVE_BYTES,
         &mut |past| match past {
-            Past::History(before) => {
+            Past::Messages(before) => {
                 assert_eq!(outputs, 0, "it comes first");
                 history = before.clone();
             }
@@ -99,8 +99,9 @@ fn begins_with(storage: &CrashStorage) -> (u64, usize) {
     assert_eq!(engine.state_hash(), engine.state_hash_slow());
     assert_eq!(found.recovery.writer.last_sequence(), full.report.last_sequence);
     let mut whole = Vec::new();
-    shadow_at(storage, full.report.last_sequence)
-        .history()
+    follower_at(storage, full.report.last_sequence)
+        .archive()
+        .unwrap()
         .sections(&mut |code, bytes| whole.push((code, bytes.to_vec())));
     assert!(found.sections == whole, "everything that was said, byte for byte");
     let summary = found.recovery.snapshot;
@@ -228,10 +229,11 @@ fn any_sequence_will_do() {
         // Once more, by way of the snapshot before.
         storage.set_bytes(&name, None);
         let mut files = storage.clone();
-        let mut shadow = Shadow::begin(&storage, &mut files, sequence, HISTORY_BYTES).unwrap();
-        assert_eq!(shadow.began_with().is_some(), bytes_before.is_some());
-        while shadow.poll(7, sequence, &mut |_, _| {}, &mut |_| {}).unwrap() > 0 {}
-        shadow.write(&mut files, 9).unwrap();
+        let mut follower =
+            Follower::begin(&storage, &mut files, sequence, Some(ARCHIVE_BYTES)).unwrap();
+        assert_eq!(follower.began_with().is_some(), bytes_before.is_some());
+        while follower.poll(7, sequence, &mut |_| {}).unwrap() > 0 {}
+        follower.write(&mut files, 9).unwrap();
         assert!(storage.bytes(&name).unwrap() == from_the_first, "the same bytes at {sequence}");
         bytes_before = Some(from_the_first);
     }
@@ -266,11 +268,11 @@ fn what_is_not_kept_is_counted() {
     let storage = CrashStorage::new();
     append(&storage, 1, 60_000);
     let few = 1 << 20;
-    let mut shadow = Shadow::from_the_first(&storage, few);
-    while shadow.poll(5_000, 55_000, &mut |_, _| {}, &mut |_| {}).unwrap() > 0 {}
-    let (count, first) = shadow.history().feed_numbers();
+    let mut follower = Follower::from_the_first(&storage, Some(few));
+    while follower.poll(5_000, 55_000, &mut |_| {}).unwrap() > 0 {}
+    let (count, first) = follower.archive().unwrap().feed_numbers();
     assert!(first > 1, "{first} of {count}");
-    shadow.write(&mut storage.clone(), 9).unwrap();
+    follower.write(&mut storage.clone(), 9).unwrap();
     let mut numbers = None;
     recovery::resume(
         Box::new(storage.clone()),
@@ -278,7 +280,7 @@ fn what_is_not_kept_is_counted() {
         &options(),
         few,
         &mut |past| {
-            if let Past::History(history) = past {
+            if let Past::Messages(history) = past {
                 numbers = Some(history.feed_numbers());
             }
         },
@@ -293,26 +295,26 @@ fn what_is_not_kept_is_counted() {
 fn snapshots_may_lie_elsewhere() {
     let storage = with_two_snapshots();
     let elsewhere = CrashStorage::new();
-    shadow_at(&storage, 2_500).write(&mut elsewhere.clone(), 1).unwrap();
+    follower_at(&storage, 2_500).write(&mut elsewhere.clone(), 1).unwrap();
     let mut files: Box<dyn Storage> = elsewhere.second();
     let found = recovery::resume(
         Box::new(storage.clone()),
         &mut *files,
         &options(),
-        HISTORY_BYTES,
+        ARCHIVE_BYTES,
         &mut |_| {},
     );
     assert_eq!(found.unwrap().snapshot.unwrap().header.sequence, 2_500);
 }
 
-/// A shadow whose state is not that which the journal names stops with the sequence: the state hashes in
+/// A follower whose state is not that which the journal names stops with the sequence: the state hashes in
 /// the journal are compared, and one that was changed is found out.
 #[test]
 fn the_first_difference_stops_with_its_sequence() {
     use venue::checkpoint::{self, StateHash};
     let storage = CrashStorage::new();
     append(&storage, 3, 200);
-    let state_hash = shadow_at(&storage, 200).engine().state_hash();
+    let state_hash = follower_at(&storage, 200).engine().state_hash();
     let note = |wrong: u64| StateHash {
         sequence: 200,
         state_hash: state_hash ^ wrong,
@@ -326,10 +328,10 @@ fn the_first_difference_stops_with_its_sequence() {
         writer.commit().unwrap();
     };
     let follow = || {
-        let mut shadow = Shadow::from_the_first(&storage, HISTORY_BYTES);
+        let mut follower = Follower::from_the_first(&storage, Some(ARCHIVE_BYTES));
         loop {
-            match shadow.poll(50, u64::MAX, &mut |_, _| {}, &mut |_| {}) {
-                Ok(0) => return Ok(shadow.hashes().equal_count),
+            match follower.poll(50, u64::MAX, &mut |_| {}) {
+                Ok(0) => return Ok(follower.hashes().equal_count),
                 Ok(_) => {}
                 Err(failure) => return Err(failure),
             }

@@ -27,13 +27,13 @@ use venue::{
     clock::SystemClock,
     config::OldSegments,
     failure::Failure,
+    follower::Follower,
     recovery,
-    shadow::Shadow,
-    stage::{SnapshotPlan, Snapshots},
+    stage::{Following, SnapshotPlan, Snapshots},
 };
 
 /// What the messages of a snapshot may take.
-const HISTORY_BYTES: usize = 64 << 20;
+const ARCHIVE_BYTES: usize = 64 << 20;
 
 /// Instruments and sessions the orders are spread over.
 const INSTRUMENTS: u64 = 100;
@@ -68,7 +68,7 @@ pub struct RestartRow {
 /// The core beside a snapshot in progress, and without one.
 #[derive(Clone, Debug)]
 pub struct CostRow {
-    /// True if a shadow reads and writes meanwhile, all the time.
+    /// True if a follower reads and writes meanwhile, all the time.
     pub with_snapshots: bool,
     /// Inputs a second, one number a run.
     pub inputs_per_s: Vec<f64>,
@@ -112,13 +112,13 @@ pub fn restart(folder: &Path, orders: u64, runs: usize) -> Result<RestartRow, Fa
 
     let storage = Folder::new(folder);
     let mut files = storage.second();
-    let mut shadow = Shadow::from_the_first(&storage, HISTORY_BYTES);
-    while shadow.poll(1 << 16, u64::MAX, &mut |_, _| {}, &mut |_| {})? > 0 {}
+    let mut follower = Follower::from_the_first(&storage, Some(ARCHIVE_BYTES));
+    while follower.poll(1 << 16, u64::MAX, &mut |_| {})? > 0 {}
     let begun = now();
-    let snapshot_bytes = shadow.write(&mut *files, clock.now_ns()).map_err(Failure::runtime)?;
+    let snapshot_bytes = follower.write(&mut *files, clock.now_ns()).map_err(Failure::runtime)?;
     let write_s = seconds(begun);
-    let sequence = shadow.engine().sequence().0;
-    drop(shadow);
+    let sequence = follower.engine().sequence().0;
+    drop(follower);
 
     let (mut restart_s, mut bare_read_s) = (Vec::new(), Vec::new());
     let mut agrees = live == orders;
@@ -134,7 +134,7 @@ pub fn restart(folder: &Path, orders: u64, runs: usize) -> Result<RestartRow, Fa
             Box::new(Folder::new(folder)),
             &mut *files,
             &options,
-            HISTORY_BYTES,
+            ARCHIVE_BYTES,
             &mut |_| {},
         )?;
         restart_s.push(seconds(begun));
@@ -179,7 +179,7 @@ fn core_alone(orders: u64, clock: SystemClock) -> f64 {
 }
 
 /// Drives sequencing, journal (policy `written`) and core on one thread, as the layout `single` does,
-/// over a book of so many orders that come and go: without and with a shadow that makes one snapshot
+/// over a book of so many orders that come and go: without and with a follower that makes one snapshot
 /// after the other, run by run.
 ///
 /// # Errors
@@ -242,12 +242,13 @@ fn cost_run(
     let plan = SnapshotPlan {
         inputs: (inputs / 8).max(1),
         time_ns: 0,
-        history_bytes: HISTORY_BYTES,
+        archive_bytes: ARCHIVE_BYTES,
         old_segments: OldSegments::Keep,
     };
-    let mut snapshots =
-        Snapshots::new(Box::new(Folder::new(place)), Arc::clone(&journaled), plan, 0);
+    let snapshots = Snapshots::new(plan, 0);
     let figures = snapshots.figures();
+    let storage = Box::new(Folder::new(place));
+    let mut follower = Following::new(storage, Arc::clone(&journaled), Some(snapshots), None);
     let beside = with_snapshots.then(|| {
         let stop = Arc::clone(&stop);
         thread::spawn(move || -> Result<(), ring::AgentError> {
@@ -256,7 +257,7 @@ fn cost_run(
             loop {
                 // Asked first: what is due when the run ends is made, however few turns it had before.
                 let is_last = stop.load(Ordering::Acquire);
-                if snapshots.do_work(clock.now_ns())? == 0 {
+                if follower.do_work(clock.now_ns())? == 0 {
                     if is_last {
                         return Ok(());
                     }

@@ -306,7 +306,7 @@ impl World {
         )
         .map_err(|failure| format!("the venue does not start: {failure}"))?;
         self.snapshot_starts += u64::from(venue.recovered.snapshot.is_some());
-        let agents: Vec<_> = venue.agents.into_values().chain(venue.snapshots).collect();
+        let agents: Vec<_> = venue.agents.into_values().chain(venue.follower).collect();
         self.venue = Some(VenueLife {
             stuck_until: vec![0; agents.len()],
             agents,

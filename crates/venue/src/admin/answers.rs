@@ -11,8 +11,8 @@ use super::{
 };
 use crate::ledger::{
     query::Ledger,
+    readable::json_row,
     schema::{Table, Value},
-    shown::json_row,
     store::{Filter, LedgerStore, StoreError, StoreErrorKind},
 };
 
@@ -99,11 +99,11 @@ impl Answers {
     }
 
     fn status(&self) -> Response {
-        let (mark, durable) = (self.sources.gauges.mark.get(), self.sources.durable.get());
+        let (position, durable) = (self.sources.gauges.position.get(), self.sources.durable.get());
         Response::ok(json!({
             "schema": "damrak/admin-status/1",
             "durable": durable,
-            "ledger": { "sequence": mark, "behind": durable.saturating_sub(mark) },
+            "ledger": { "sequence": position, "behind": durable.saturating_sub(position) },
         }))
     }
 

@@ -12,16 +12,41 @@ pub(super) fn explain(error: &toml::de::Error, text: &str, origin: &str) -> Fail
     });
     let message = error.message();
     let failure = Failure::usage(format!("{origin}{place}: {message}"));
+    let removed = |(start, sibling, _): &&(&str, &str, _)| {
+        message.starts_with(start) && message.contains(sibling)
+    };
+    if let Some((.., reason)) = REMOVED.iter().find(removed) {
+        return failure.hint(reason);
+    }
     match did_you_mean(message) {
         Some(nearest) => failure.hint(format!("did you mean `{nearest}`?")),
         None => failure,
     }
 }
 
+/// Keys and names that earlier builds knew: how the message begins, a name beside it, and what to do.
+const REMOVED: &[(&str, &str, &str)] = &[
+    (
+        "unknown field `queue`",
+        "`commit_interval`",
+        "ledger.queue was removed, since the ledger follows the journal: delete the line",
+    ),
+    (
+        "unknown variant `ledger`",
+        "`sequencer`",
+        "the agent ledger was removed, since the ledger has a thread of its own: delete the name",
+    ),
+];
+
+/// The field or variant that is not known, if that is what the message is about.
+fn unknown(message: &str) -> Option<&str> {
+    message.split('`').nth(1).filter(|_| message.starts_with("unknown"))
+}
+
 /// From "unknown field `x`, expected one of `a`, `b`", the expected name nearest to `x`.
 fn did_you_mean(message: &str) -> Option<String> {
-    let mut names = message.split('`').skip(1).step_by(2);
-    let wrong = names.next().filter(|_| message.starts_with("unknown"))?;
+    let wrong = unknown(message)?;
+    let names = message.split('`').skip(3).step_by(2);
     names
         .map(|name| (edit_distance(wrong, name), name))
         .min()

@@ -20,13 +20,13 @@ use redb::{
 use super::{
     projection::Batch,
     schema::{Kind, OrderState, SCHEMA_VERSION, Table, Value},
-    store::{Filter, LedgerStore, Mark, StoreError, check_mark},
+    store::{Filter, LedgerStore, StoreError, StorePosition, check_position},
 };
 
 /// Bytes by bytes.
 type Tree<'a> = TableDefinition<'a, &'static [u8], &'static [u8]>;
 
-const MARK: TableDefinition<'static, &'static str, u64> = TableDefinition::new("mark");
+const POSITION: TableDefinition<'static, &'static str, u64> = TableDefinition::new("position");
 const ENTRIES_BY_ACCOUNT: Tree<'static> = TableDefinition::new("ledger_entries_by_account");
 const ORDERS_LIVE: Tree<'static> = TableDefinition::new("orders_live");
 
@@ -103,7 +103,7 @@ impl Embedded {
 
     /// Makes what a new store has, and refuses one of another version.
     fn check_version(&self) -> Result<(), StoreError> {
-        let found = self.read_mark("schema")?;
+        let found = self.read_position("schema")?;
         match found {
             Some(SCHEMA_VERSION) => Ok(()),
             Some(version) => Err(StoreError::foreign(format!(
@@ -112,7 +112,7 @@ impl Embedded {
                 self.place.display()
             ))),
             None => self.write(|write| {
-                write.open_table(MARK)?.insert("schema", SCHEMA_VERSION)?;
+                write.open_table(POSITION)?.insert("schema", SCHEMA_VERSION)?;
                 write.open_table(ENTRIES_BY_ACCOUNT)?;
                 write.open_table(ORDERS_LIVE)?;
                 for table in Table::ALL {
@@ -123,10 +123,10 @@ impl Embedded {
         }
     }
 
-    fn read_mark(&self, name: &str) -> Result<Option<u64>, StoreError> {
+    fn read_position(&self, name: &str) -> Result<Option<u64>, StoreError> {
         let read = || -> Result<Option<u64>, redb::Error> {
             let read = self.database.begin_read()?;
-            match read.open_table(MARK) {
+            match read.open_table(POSITION) {
                 Ok(table) => Ok(table.get(name)?.map(|value| value.value())),
                 Err(TableError::TableDoesNotExist(_)) => Ok(None),
                 Err(error) => Err(error.into()),
@@ -164,14 +164,14 @@ impl LedgerStore for Embedded {
         false
     }
 
-    fn mark(&mut self) -> Result<Option<Mark>, StoreError> {
-        let Some(journal_id) = self.read_mark("journal_id")? else { return Ok(None) };
-        let sequence = self.read_mark("sequence")?.unwrap_or(0);
-        Ok(Some(Mark { journal_id, sequence: Sequence(sequence) }))
+    fn position(&mut self) -> Result<Option<StorePosition>, StoreError> {
+        let Some(journal_id) = self.read_position("journal_id")? else { return Ok(None) };
+        let sequence = self.read_position("sequence")?.unwrap_or(0);
+        Ok(Some(StorePosition { journal_id, sequence: Sequence(sequence) }))
     }
 
     fn commit(&mut self, journal_id: u64, batch: &Batch) -> Result<(), StoreError> {
-        check_mark(self.mark()?, journal_id, batch)?;
+        check_position(self.position()?, journal_id, batch)?;
         self.write(|write| {
             for table in Table::ALL {
                 let mut tree = write.open_table(Tree::new(table.name()))?;
@@ -203,9 +203,9 @@ impl LedgerStore for Embedded {
                     Ok(())
                 })?;
             }
-            let mut mark = write.open_table(MARK)?;
-            mark.insert("journal_id", journal_id)?;
-            mark.insert("sequence", batch.sequence.0)?;
+            let mut position = write.open_table(POSITION)?;
+            position.insert("journal_id", journal_id)?;
+            position.insert("sequence", batch.sequence.0)?;
             Ok(())
         })
     }

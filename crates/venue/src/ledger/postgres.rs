@@ -17,7 +17,7 @@ use super::{
     projection::Batch,
     schema::{Column, Kind, SCHEMA_VERSION, Table, Value},
     sql::{key_columns, select},
-    store::{Filter, LedgerStore, Mark, StoreError, check_mark},
+    store::{Filter, LedgerStore, StoreError, StorePosition, check_position},
 };
 
 /// See the module.
@@ -51,13 +51,13 @@ impl Postgres {
         // One at a time: two that make the same table at once would fail.
         let mut sql = String::from(
             "BEGIN; SELECT pg_advisory_xact_lock(6872); CREATE SCHEMA IF NOT EXISTS damrak;\n\
-             CREATE TABLE IF NOT EXISTS damrak.mark (\
+             CREATE TABLE IF NOT EXISTS damrak.position (\
              one boolean PRIMARY KEY DEFAULT true CHECK (one), schema bigint NOT NULL, \
              journal_id bigint, sequence bigint);\n",
         );
         let _ = writeln!(
             sql,
-            "INSERT INTO damrak.mark (schema) VALUES ({SCHEMA_VERSION}) ON CONFLICT DO NOTHING;"
+            "INSERT INTO damrak.position (schema) VALUES ({SCHEMA_VERSION}) ON CONFLICT DO NOTHING;"
         );
         for table in Table::ALL {
             let name = table.name();
@@ -83,7 +83,7 @@ impl Postgres {
         );
         self.client.run(&sql)?;
         let mut version = None;
-        self.client.query("SELECT schema FROM damrak.mark", &mut |fields| {
+        self.client.query("SELECT schema FROM damrak.position", &mut |fields| {
             version = number(fields, 0);
             Ok(())
         })?;
@@ -102,25 +102,25 @@ impl Postgres {
         Ok(())
     }
 
-    fn read_mark(&mut self, lock: &str) -> Result<Option<Mark>, StoreError> {
-        let mut mark = None;
-        let sql = format!("SELECT journal_id, sequence FROM damrak.mark{lock}");
+    fn read_position(&mut self, lock: &str) -> Result<Option<StorePosition>, StoreError> {
+        let mut position = None;
+        let sql = format!("SELECT journal_id, sequence FROM damrak.position{lock}");
         self.client.query(&sql, &mut |fields| {
             // A journal's identity is any 64 bits, a bigint those with a sign.
             let text = fields.first().copied().flatten();
             let journal_id = text.and_then(|text| text.parse::<i64>().ok());
             if let (Some(journal_id), Some(sequence)) = (journal_id, number(fields, 1)) {
                 let journal_id = journal_id.cast_unsigned();
-                mark = Some(Mark { journal_id, sequence: Sequence(sequence) });
+                position = Some(StorePosition { journal_id, sequence: Sequence(sequence) });
             }
             Ok(())
         })?;
-        Ok(mark)
+        Ok(position)
     }
 
     fn transaction(&mut self, journal_id: u64, batch: &Batch) -> Result<(), StoreError> {
         self.client.run("BEGIN")?;
-        check_mark(self.read_mark(" FOR UPDATE")?, journal_id, batch)?;
+        check_position(self.read_position(" FOR UPDATE")?, journal_id, batch)?;
         for table in Table::ALL {
             self.lines.clear();
             let (lines, columns) = (&mut self.lines, table.columns());
@@ -149,7 +149,7 @@ impl Postgres {
             ))?;
         }
         self.client.run(&format!(
-            "UPDATE damrak.mark SET journal_id = {}, sequence = {}; COMMIT",
+            "UPDATE damrak.position SET journal_id = {}, sequence = {}; COMMIT",
             journal_id.cast_signed(),
             batch.sequence
         ))
@@ -157,8 +157,8 @@ impl Postgres {
 }
 
 impl LedgerStore for Postgres {
-    fn mark(&mut self) -> Result<Option<Mark>, StoreError> {
-        self.read_mark("")
+    fn position(&mut self) -> Result<Option<StorePosition>, StoreError> {
+        self.read_position("")
     }
 
     fn commit(&mut self, journal_id: u64, batch: &Batch) -> Result<(), StoreError> {

@@ -103,8 +103,62 @@ impl Batch {
     }
 }
 
+/// The state of the tables after an input, and the rows of it that no store has yet.
+#[derive(Debug)]
+pub struct PendingRows {
+    /// The state of the tables.
+    pub projection: Projection,
+    /// The rows that are new or changed since they were last stored.
+    pub batch: Batch,
+    /// The first output that contradicts the rows so far.
+    contradiction: Option<StoreError>,
+}
+
+impl PendingRows {
+    /// None, after what a store has.
+    ///
+    /// # Errors
+    /// The store cannot be read, or has rows that are none.
+    pub fn load(store: &mut dyn LedgerStore, sequence: Sequence) -> Result<Self, StoreError> {
+        let projection = Projection::load(store, sequence)?;
+        Ok(Self { projection, batch: Batch::new(sequence), contradiction: None })
+    }
+
+    /// Takes the next output. Outputs of inputs that it has already are ignored.
+    pub fn take(&mut self, output: &Output) {
+        if output.cause > self.projection.sequence() && self.contradiction.is_none() {
+            self.contradiction = self.projection.take(output, &mut self.batch).err();
+        }
+    }
+
+    /// All outputs of inputs up to `sequence` were taken.
+    ///
+    /// # Errors
+    /// One of them contradicts the rows so far: somebody changed them.
+    pub fn complete(&mut self, sequence: Sequence) -> Result<(), StoreError> {
+        if let Some(error) = self.contradiction.take() {
+            return Err(error);
+        }
+        if sequence > self.projection.sequence() {
+            self.projection.complete(sequence, &mut self.batch);
+        }
+        Ok(())
+    }
+
+    /// True if a commit would move the position of the store.
+    #[must_use]
+    pub fn is_ahead(&self) -> bool {
+        self.batch.sequence > self.batch.after
+    }
+
+    /// All rows so far are in the store.
+    pub fn stored(&mut self) {
+        self.batch = Batch::new(self.batch.sequence);
+    }
+}
+
 impl Projection {
-    /// Goes on where a store stands.
+    /// Goes on at the position of a store.
     ///
     /// # Errors
     /// It cannot be read, or has rows that are none.

@@ -2,17 +2,21 @@
 
 use std::{collections::BTreeMap, path::Path};
 
+use journal::{Folder, Storage};
 use market::{AccountId, AssetId, InstrumentId, Sequence};
 
 use super::{
     embedded::Embedded,
-    projection::{Batch, Projection},
+    projection::PendingRows,
     schema::{
         AccountRow, AssetRow, BalanceRow, EntryRow, FillRow, InstrumentRow, OrderRow, Row, Table,
         Value,
     },
-    source::JournalOutputs,
-    store::{Filter, LedgerStore, StoreError, StoreErrorKind, foreign_journal},
+    store::{Filter, LedgerStore, StoreError, foreign_journal},
+};
+use crate::{
+    failure::{ExitCode, Failure},
+    follower::Follower,
 };
 
 /// Inputs replayed for one commit.
@@ -68,7 +72,7 @@ impl Ledger {
     /// # Errors
     /// It cannot be read.
     pub fn sequence(&mut self) -> Result<Sequence, StoreError> {
-        Ok(self.store.mark()?.map_or(Sequence::NONE, |mark| mark.sequence))
+        Ok(self.store.position()?.map_or(Sequence::NONE, |position| position.sequence))
     }
 
     /// The printed names of what rows have by number.
@@ -194,8 +198,8 @@ pub(crate) fn rows<R: Row>(
     }
 }
 
-/// Brings a store to the end of a journal, or to `until`, and says where it is then. `after` is
-/// called with the place after each commit.
+/// Brings a store to the end of a journal, or to `until`, and returns the follower, which is there then.
+/// `after` is called with the position after each commit.
 ///
 /// # Errors
 /// The journal or the store cannot be used, or the store is of another journal.
@@ -204,40 +208,45 @@ pub fn catch_up(
     directory: &Path,
     until: u64,
     after: &mut dyn FnMut(Sequence),
-) -> Result<JournalOutputs, StoreError> {
-    let mark = store.mark()?;
-    let sequence = mark.map_or(Sequence::NONE, |mark| mark.sequence);
-    let mut projection = Projection::load(store, sequence)?;
-    let mut batch = Batch::new(sequence);
-    let mut source = JournalOutputs::new(directory, sequence)?;
+) -> Result<Follower, StoreError> {
+    let position = store.position()?;
+    let sequence = position.map_or(Sequence::NONE, |position| position.sequence);
+    let mut rows = PendingRows::load(store, sequence)?;
+    let unreadable = |failure: Failure| match failure.exit_code {
+        ExitCode::Verification => StoreError::corrupt(failure.what),
+        _ => StoreError::unavailable(failure.what),
+    };
+    let storage = Folder::new(directory);
+    let mut follower =
+        Follower::begin(&storage, &mut *storage.second(), sequence.0, None).map_err(unreadable)?;
     loop {
-        let read = source.advance(REPLAY_LIMIT, until, &mut projection, &mut batch)?;
-        let journal_id = source.journal_id().ok_or_else(|| {
-            StoreError::foreign(format!("{} holds no journal", directory.display()))
+        let read = follower
+            .poll(REPLAY_LIMIT, until, &mut |output| rows.take(output))
+            .map_err(unreadable)?;
+        rows.complete(follower.engine().sequence())?;
+        let journal_id = follower.journal_id().ok_or_else(|| {
+            StoreError::foreign(format!("there is no journal in {}", directory.display()))
         })?;
-        if let Some(mark) = mark.filter(|mark| mark.journal_id != journal_id) {
-            return Err(foreign_journal(mark, journal_id));
+        if let Some(position) = position.filter(|it| it.journal_id != journal_id) {
+            return Err(foreign_journal(position, journal_id));
         }
-        if batch.sequence > batch.after && (read == 0 || batch.row_count() >= ROWS_MAX) {
-            store.commit(journal_id, &batch)?;
-            batch = Batch::new(batch.sequence);
-            after(batch.sequence);
+        if rows.is_ahead() && (read == 0 || rows.batch.row_count() >= ROWS_MAX) {
+            store.commit(journal_id, &rows.batch)?;
+            rows.stored();
+            after(rows.batch.sequence);
         }
         if read == 0 {
             break;
         }
     }
-    if source.engine().sequence() < sequence.min(Sequence(until)) {
-        return Err(StoreError {
-            kind: StoreErrorKind::Foreign,
-            what: format!(
-                "the ledger store goes up to input {sequence}, and the journal in {} only to {}",
-                directory.display(),
-                source.engine().sequence()
-            ),
-        });
+    if follower.engine().sequence() < sequence.min(Sequence(until)) {
+        return Err(StoreError::foreign(format!(
+            "the ledger store goes up to input {sequence}, and the journal in {} only to {}",
+            directory.display(),
+            follower.sequence()
+        )));
     }
-    Ok(source)
+    Ok(follower)
 }
 
 #[cfg(test)]

@@ -14,7 +14,7 @@ use super::{
     projection::Batch,
     schema::{Kind, SCHEMA_VERSION, Table, Value},
     sql::{key_columns, select},
-    store::{Filter, LedgerStore, Mark, StoreError, check_mark},
+    store::{Filter, LedgerStore, StoreError, StorePosition, check_position},
 };
 
 /// How long a commit waits for somebody who reads.
@@ -41,7 +41,7 @@ impl Sqlite {
         store.prepare().map_err(|error| failed(&error))?;
         let version: i64 = store
             .connection
-            .query_row("SELECT schema FROM mark", [], |row| row.get(0))
+            .query_row("SELECT schema FROM position", [], |row| row.get(0))
             .map_err(|error| failed(&error))?;
         if u64::try_from(version) != Ok(SCHEMA_VERSION) {
             return Err(StoreError::foreign(format!(
@@ -58,10 +58,11 @@ impl Sqlite {
         self.connection.pragma_update(None, "journal_mode", "WAL")?;
         self.connection.pragma_update(None, "synchronous", "FULL")?;
         let mut sql = String::from(
-            "BEGIN IMMEDIATE; CREATE TABLE IF NOT EXISTS mark (one INTEGER PRIMARY KEY CHECK \
+            "BEGIN IMMEDIATE; CREATE TABLE IF NOT EXISTS position (one INTEGER PRIMARY KEY CHECK \
              (one = 1), schema INTEGER NOT NULL, journal_id INTEGER, sequence INTEGER);",
         );
-        sql += &format!("INSERT OR IGNORE INTO mark (one, schema) VALUES (1, {SCHEMA_VERSION});");
+        sql +=
+            &format!("INSERT OR IGNORE INTO position (one, schema) VALUES (1, {SCHEMA_VERSION});");
         for table in Table::ALL {
             let columns: Vec<_> = table
                 .columns()
@@ -85,10 +86,10 @@ impl Sqlite {
         self.connection.execute_batch(&sql)
     }
 
-    fn read_mark(connection: &Connection) -> rusqlite::Result<Option<Mark>> {
-        connection.query_row("SELECT journal_id, sequence FROM mark", [], |row| {
+    fn read_position(connection: &Connection) -> rusqlite::Result<Option<StorePosition>> {
+        connection.query_row("SELECT journal_id, sequence FROM position", [], |row| {
             let (journal_id, sequence): (Option<i64>, Option<i64>) = (row.get(0)?, row.get(1)?);
-            Ok(journal_id.zip(sequence).map(|(journal_id, sequence)| Mark {
+            Ok(journal_id.zip(sequence).map(|(journal_id, sequence)| StorePosition {
                 journal_id: journal_id.cast_unsigned(),
                 sequence: Sequence(sequence.cast_unsigned()),
             }))
@@ -97,8 +98,8 @@ impl Sqlite {
 }
 
 impl LedgerStore for Sqlite {
-    fn mark(&mut self) -> Result<Option<Mark>, StoreError> {
-        Self::read_mark(&self.connection).map_err(|error| failed(&error))
+    fn position(&mut self) -> Result<Option<StorePosition>, StoreError> {
+        Self::read_position(&self.connection).map_err(|error| failed(&error))
     }
 
     fn commit(&mut self, journal_id: u64, batch: &Batch) -> Result<(), StoreError> {
@@ -106,8 +107,8 @@ impl LedgerStore for Sqlite {
             .connection
             .transaction_with_behavior(rusqlite::TransactionBehavior::Immediate)
             .map_err(|error| failed(&error))?;
-        let mark = Self::read_mark(&transaction).map_err(|error| failed(&error))?;
-        check_mark(mark, journal_id, batch)?;
+        let position = Self::read_position(&transaction).map_err(|error| failed(&error))?;
+        check_position(position, journal_id, batch)?;
         let write = || -> rusqlite::Result<()> {
             for table in Table::ALL {
                 let columns = table.columns();
@@ -122,7 +123,7 @@ impl LedgerStore for Sqlite {
                 })?;
             }
             transaction.execute(
-                "UPDATE mark SET journal_id = ?, sequence = ?",
+                "UPDATE position SET journal_id = ?, sequence = ?",
                 (journal_id.cast_signed(), batch.sequence.0.cast_signed()),
             )?;
             Ok(())

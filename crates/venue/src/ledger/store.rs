@@ -13,7 +13,7 @@ use crate::config::{LedgerConfig, LedgerStoreName};
 
 /// Up to where a store goes, and of which journal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Mark {
+pub struct StorePosition {
     /// The journal whose inputs caused its rows.
     pub journal_id: u64,
     /// The last input whose rows it has; it has those of all before, and none of any after.
@@ -43,21 +43,21 @@ impl Filter {
 
 /// A store of the ledger's tables.
 ///
-/// Rows and mark are committed together or not at all, so that whoever dies in between finds
+/// Rows and position are committed together or not at all, so that whoever dies in between finds
 /// again what it left, and every input is in it once.
 pub trait LedgerStore: Send {
     /// Up to where it goes; `None` while it has never had a row.
     ///
     /// # Errors
     /// It cannot be read.
-    fn mark(&mut self) -> Result<Option<Mark>, StoreError>;
+    fn position(&mut self) -> Result<Option<StorePosition>, StoreError>;
 
-    /// Commits the rows of a batch, new or in the place of those with their keys, and the mark, as
+    /// Commits the rows of a batch, new or in the place of those with their keys, and the position, as
     /// one transaction.
     ///
     /// # Errors
     /// Nothing of it is in the store; but where the connection broke, all of it may be, and the
-    /// mark says which. [`StoreErrorKind::Moved`] if the mark is not where the batch begins.
+    /// position says which. [`StoreErrorKind::Moved`] if the position is not where the batch begins.
     fn commit(&mut self, journal_id: u64, batch: &Batch) -> Result<(), StoreError>;
 
     /// Shows the rows of a table by their keys, until `each` says false.
@@ -116,10 +116,10 @@ impl StoreError {
         Self { kind: StoreErrorKind::Foreign, what: what.to_string() }
     }
 
-    /// The mark is not where the batch begins.
+    /// The position is not where the batch begins.
     #[must_use]
-    pub fn moved(found: Option<Mark>, batch: &Batch) -> Self {
-        let found = found.map_or(Sequence::NONE, |mark| mark.sequence);
+    pub fn moved(found: Option<StorePosition>, batch: &Batch) -> Self {
+        let found = found.map_or(Sequence::NONE, |position| position.sequence);
         let what = format!(
             "the store goes up to input {found}, and not to {}: somebody else writes into it",
             batch.after
@@ -142,18 +142,18 @@ impl fmt::Display for StoreError {
 
 impl std::error::Error for StoreError {}
 
-/// What a mark must be for a batch to follow it; stores ask before they write.
-pub(crate) fn check_mark(
-    found: Option<Mark>,
+/// What a position must be for a batch to follow it; stores ask before they write.
+pub(crate) fn check_position(
+    found: Option<StorePosition>,
     journal_id: u64,
     batch: &Batch,
 ) -> Result<(), StoreError> {
-    if let Some(mark) = found
-        && mark.journal_id != journal_id
+    if let Some(position) = found
+        && position.journal_id != journal_id
     {
-        return Err(foreign_journal(mark, journal_id));
+        return Err(foreign_journal(position, journal_id));
     }
-    if found.map_or(Sequence::NONE, |mark| mark.sequence) == batch.after {
+    if found.map_or(Sequence::NONE, |position| position.sequence) == batch.after {
         Ok(())
     } else {
         Err(StoreError::moved(found, batch))
@@ -161,10 +161,10 @@ pub(crate) fn check_mark(
 }
 
 /// A store of another journal.
-pub(crate) fn foreign_journal(mark: Mark, journal_id: u64) -> StoreError {
+pub(crate) fn foreign_journal(position: StorePosition, journal_id: u64) -> StoreError {
     StoreError::foreign(format!(
         "the ledger store is of journal {:016x}, and this one is {journal_id:016x}",
-        mark.journal_id
+        position.journal_id
     ))
 }
 

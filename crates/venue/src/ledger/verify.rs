@@ -4,6 +4,7 @@
 use std::{collections::BTreeMap, path::Path};
 
 use engine::Engine;
+use journal::Folder;
 use market::{AccountId, AssetId, Sequence};
 use sha2::{Digest, Sha256};
 
@@ -13,9 +14,9 @@ use super::{
     projection::{Change, apply, balance_of, changes},
     query::{catch_up, rows},
     schema::{AssetRow, BalanceRow, EntryRow, OrderRow, Row, Table, Value},
-    source::JournalOutputs,
     store::{Filter, LedgerStore, StoreError},
 };
+use crate::follower::Follower;
 
 /// What was found.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -42,7 +43,7 @@ pub struct TableDigest {
 /// # Errors
 /// The ledger or the journal cannot be read.
 pub fn verify(store: &mut dyn LedgerStore, journal: Option<&Path>) -> Result<Findings, StoreError> {
-    let sequence = store.mark()?.map_or(Sequence::NONE, |mark| mark.sequence);
+    let sequence = store.position()?.map_or(Sequence::NONE, |position| position.sequence);
     let mut findings = Findings { sequence, ..Findings::default() };
     for table in Table::ALL {
         findings.tables.insert(*table, digest(store, *table)?);
@@ -51,8 +52,8 @@ pub fn verify(store: &mut dyn LedgerStore, journal: Option<&Path>) -> Result<Fin
     if let Some(journal) = journal {
         let mut expected = Embedded::in_memory();
         // Before the first input there is nothing, whether the journal has begun or not.
-        let source = match findings.sequence {
-            Sequence::NONE => JournalOutputs::new(journal, Sequence::NONE)?,
+        let follower = match findings.sequence {
+            Sequence::NONE => Follower::from_the_first(&Folder::new(journal), None),
             until => catch_up(&mut expected, journal, until.0, &mut |_| {})?,
         };
         for table in Table::ALL {
@@ -63,7 +64,7 @@ pub fn verify(store: &mut dyn LedgerStore, journal: Option<&Path>) -> Result<Fin
                     .push(format!("{} is not what the journal says: {what}", table.name()));
             }
         }
-        engine_agrees(store, source.engine(), &mut findings.wrong)?;
+        engine_agrees(store, follower.engine(), &mut findings.wrong)?;
     }
     Ok(findings)
 }

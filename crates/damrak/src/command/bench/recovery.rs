@@ -14,7 +14,7 @@ use venue::failure::Failure;
 ///
 /// Writes a journal of so many resting orders into a new folder, replays it, makes a snapshot and
 /// opens the journal from it: beside a bare read of the same bytes, all from the page cache. Then a
-/// core with its journal (policy `written`) turns over a book, with and without a shadow that makes
+/// core with its journal (policy `written`) turns over a book, with and without a follower that makes
 /// snapshots all the time, run by run. Exit code 4 if the states differ.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  damrak bench recovery\n  \

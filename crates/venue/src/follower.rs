@@ -1,0 +1,218 @@
+//! A second engine that reads the journal: for snapshots and the ledger, which so cost the venue nothing, and
+//! for `damrak follow`. A start and a replay apply records the same way.
+//!
+//! Start at [`Replica::apply_record`], the one loop body; [`Follower`] reads the records for it.
+//!
+//! Invariant: the state is that of the journal's records up to its sequence, and equal to every state hash in
+//! the journal on the way there.
+
+use std::io;
+
+use engine::Engine;
+use gateway::MessageArchive;
+use journal::{Kind, Record, SnapshotError, SnapshotHeader, SnapshotSummary, Storage};
+use market::{Input, Output};
+
+use crate::{
+    checkpoint::{HashCheck, StateHash},
+    failure::Failure,
+    recovery::{
+        self, NotReplayed,
+        choose::{Age, Choice, choose},
+        verify_failure,
+    },
+    snapshot::VenueState,
+};
+
+/// A state to which the records of a journal are applied, one after the other.
+#[derive(Debug, Default)]
+pub struct Replica {
+    /// After the last input that was applied.
+    pub state: VenueState,
+    /// How the state hashes in the journal compared.
+    pub hashes: HashCheck,
+}
+
+impl Replica {
+    /// Applies the next record, and calls `each` with every output. Returns the input, or `None` if the record
+    /// is a checkpoint or an input that the state has already.
+    ///
+    /// # Errors
+    /// The record is not a command, or the state is not the one that the journal names.
+    pub fn apply_record(
+        &mut self,
+        record: &Record<'_>,
+        each: &mut dyn FnMut(&Output),
+    ) -> Result<Option<Input>, NotReplayed> {
+        let Self { state, hashes } = self;
+        if record.kind == Kind::Checkpoint {
+            if let Some(checkpoint) = StateHash::decode(record.payload) {
+                hashes.compare(&checkpoint, &state.engine).map_err(NotReplayed::OtherState)?;
+            }
+            return Ok(None);
+        }
+        if record.sequence <= state.engine.sequence().0 {
+            return Ok(None);
+        }
+        let input = recovery::decode(record)?;
+        state.apply(&input, each);
+        hashes.applied(&state.engine);
+        Ok(Some(input))
+    }
+}
+
+/// A state that follows a journal, and can be written as a snapshot.
+pub struct Follower {
+    replica: Replica,
+    journal: journal::Follower,
+    began_with: Option<SnapshotSummary>,
+    /// Of the last input: its time, and the checksum of its payload.
+    last: (u64, u32),
+    passed_over: Vec<SnapshotError>,
+}
+
+impl Follower {
+    /// Begins with the newest snapshot in `snapshots` that can be used and has no record after
+    /// `at_most`, or with the first record. The journal is read from `storage`, later. With
+    /// `archive_bytes` it keeps that many bytes of replies, and as many of the feed: a snapshot needs them.
+    ///
+    /// # Errors
+    /// The folder cannot be listed, or the journal no longer has the records that are needed.
+    pub fn begin(
+        storage: &dyn Storage,
+        snapshots: &mut dyn Storage,
+        at_most: u64,
+        archive_bytes: Option<usize>,
+    ) -> Result<Self, Failure> {
+        let Choice { found, passed_over } =
+            choose(storage, snapshots, Age::Newest, at_most, archive_bytes)?;
+        let Some((summary, state)) = found else {
+            let first = journal::first_sequence(&mut *storage.second()).unwrap_or(None);
+            if let Some(first) = first.filter(|first| *first > 1) {
+                return Err(Failure::environment(format!(
+                    "the journal in {} begins with input {first}, and no snapshot up to input {at_most} can \
+                     be used",
+                    storage.place().display()
+                ))
+                .hint("older segments were removed; old_segments = \"archive\" keeps them"));
+            }
+            return Ok(Self { passed_over, ..Self::from_the_first(storage, archive_bytes) });
+        };
+        let header = summary.header;
+        Ok(Self {
+            replica: Replica { state, hashes: HashCheck::default() },
+            journal: journal::Follower::new(storage.second(), header.sequence + 1)
+                .with_checkpoints(),
+            began_with: Some(summary),
+            last: (header.timestamp, header.payload_checksum),
+            passed_over,
+        })
+    }
+
+    /// Begins with the first record of the journal. See [`begin`](Self::begin) for `archive_bytes`.
+    #[must_use]
+    pub fn from_the_first(storage: &dyn Storage, archive_bytes: Option<usize>) -> Self {
+        Self {
+            replica: Replica {
+                state: VenueState::new(archive_bytes),
+                hashes: HashCheck::default(),
+            },
+            journal: journal::Follower::new(storage.second(), 0).with_checkpoints(),
+            began_with: None,
+            last: (0, 0),
+            passed_over: Vec::new(),
+        }
+    }
+
+    /// Applies at most `limit` records, no input after the sequence `until`, and returns how many there
+    /// were; 0 if the journal has no more now. `each` is called with every output.
+    ///
+    /// # Errors
+    /// The journal cannot be read, or is damaged, or leads to another state than it says.
+    pub fn poll(
+        &mut self,
+        limit: usize,
+        until: u64,
+        each: &mut dyn FnMut(&Output),
+    ) -> Result<usize, Failure> {
+        let Self { replica, journal, last, .. } = self;
+        journal
+            .poll(limit, until, &mut |record: Record<'_>| {
+                if replica.apply_record(&record, each)?.is_some() {
+                    *last = (record.timestamp, journal::payload_checksum(record.payload));
+                }
+                Ok::<(), NotReplayed>(())
+            })
+            .map_err(|error| verify_failure(&error))
+    }
+
+    /// The state after the last input that was applied.
+    #[must_use]
+    pub fn engine(&self) -> &Engine {
+        &self.replica.state.engine
+    }
+
+    /// The last input that was applied; 0 is none.
+    #[must_use]
+    pub fn sequence(&self) -> u64 {
+        self.engine().sequence().0
+    }
+
+    /// What the gateways have sent by then, if it is kept.
+    #[must_use]
+    pub fn archive(&self) -> Option<&MessageArchive> {
+        self.replica.state.archive.as_ref()
+    }
+
+    /// The snapshot it began with, if with one.
+    #[must_use]
+    pub fn began_with(&self) -> Option<&SnapshotSummary> {
+        self.began_with.as_ref()
+    }
+
+    /// How the state hashes in the journal compared.
+    #[must_use]
+    pub fn hashes(&self) -> &HashCheck {
+        &self.replica.hashes
+    }
+
+    /// Snapshots that could not be used, and why.
+    #[must_use]
+    pub fn passed_over(&self) -> &[SnapshotError] {
+        &self.passed_over
+    }
+
+    /// The identity of the journal, once something was read of it.
+    #[must_use]
+    pub fn journal_id(&self) -> Option<u64> {
+        self.journal.journal_id().or(self.began_with.map(|summary| summary.header.journal_id))
+    }
+
+    /// Syncs what was read of the journal, so that a power cut cannot take back records that a snapshot has.
+    ///
+    /// # Errors
+    /// The records may not be on the medium, and a second try would not tell.
+    pub fn sync_journal(&mut self) -> Result<(), Failure> {
+        self.journal.sync().map_err(|error| verify_failure(&error))
+    }
+
+    /// Writes the state as a snapshot made at `created` (ns since the Unix epoch), and returns its length in
+    /// bytes. Call [`sync_journal`](Self::sync_journal) first.
+    ///
+    /// # Errors
+    /// Storage failed; there is no new snapshot then.
+    ///
+    /// # Panics
+    /// Nothing was read of the journal, or messages are not kept.
+    pub fn write(&self, snapshots: &mut dyn Storage, created: u64) -> io::Result<u64> {
+        let header = SnapshotHeader {
+            journal_id: self.journal_id().expect("something was read"),
+            sequence: self.sequence(),
+            timestamp: self.last.0,
+            payload_checksum: self.last.1,
+            state_hash: 0,
+            created,
+        };
+        self.replica.state.write(snapshots, header)
+    }
+}

@@ -1,0 +1,145 @@
+//! The thread beside the venue: one follower of the journal, which feeds snapshots and the ledger.
+//!
+//! Invariant: it takes from the venue only what is in the journal, and the venue never waits for it. A record
+//! that does not verify, or that does not lead to the state that the journal names, stops the venue.
+
+use std::sync::Arc;
+
+use journal::Storage;
+use market::Sequence;
+use ring::{Agent, AgentError, Latest};
+
+use super::{Snapshots, Whim, Whims};
+use crate::{
+    follower::Follower,
+    ledger::{LedgerWriter, store::StoreError},
+};
+
+/// Records read in a turn at most, so that a stop need not wait.
+const TURN_LIMIT: usize = 8192;
+
+/// Turns that a stop takes at most, so that the next start has less to read for the ledger.
+const CLOSE_TURNS: usize = 8;
+
+/// See the module.
+pub struct Following {
+    storage: Box<dyn Storage>,
+    /// The journal has all inputs up to here.
+    journaled: Arc<Latest>,
+    /// Made when it is first needed, and made anew where the ledger is behind it.
+    follower: Option<Follower>,
+    snapshots: Option<Snapshots>,
+    ledger: Option<LedgerWriter>,
+    whims: Whims,
+}
+
+impl Following {
+    /// Follows the journal in `storage`, where the snapshots are as well.
+    #[must_use]
+    pub fn new(
+        storage: Box<dyn Storage>,
+        journaled: Arc<Latest>,
+        snapshots: Option<Snapshots>,
+        ledger: Option<LedgerWriter>,
+    ) -> Self {
+        let whims = Whims::default();
+        Self { storage, journaled, follower: None, snapshots, ledger, whims }
+    }
+
+    /// Chooses now and then as they say.
+    #[must_use]
+    pub fn with_whims(mut self, whims: Whims) -> Self {
+        self.whims = whims;
+        self
+    }
+
+    /// Reads on to `until`, where possible, and feeds the ledger from the input after `position` on. Returns
+    /// how many records were read; 0 also if the journal has no more.
+    fn follow(
+        &mut self,
+        position: Option<Sequence>,
+        until: u64,
+        now_ns: u64,
+    ) -> Result<usize, AgentError> {
+        let is_behind = |it: &Follower| position.is_some_and(|at| at.0 < it.sequence());
+        if self.follower.as_ref().is_some_and(is_behind) {
+            self.follower = None;
+        }
+        let follower = match &mut self.follower {
+            Some(follower) => follower,
+            none => {
+                let storage = self.storage.second();
+                let at_most = position.map_or(until, |position| position.0);
+                let archive_bytes = self.snapshots.as_ref().map(Snapshots::archive_bytes);
+                match Follower::begin(&*storage, &mut *self.storage, at_most, archive_bytes) {
+                    Ok(follower) => none.insert(follower),
+                    Err(failure) => match self.ledger.as_mut().filter(|_| position.is_some()) {
+                        // Snapshots need only what a start needs, so they go on.
+                        Some(ledger) => {
+                            ledger.fail(&StoreError::foreign(failure.what), now_ns);
+                            return Ok(0);
+                        }
+                        None => return Err(failure.into()),
+                    },
+                }
+            }
+        };
+        let mut ledger = self.ledger.as_mut().filter(|_| position.is_some());
+        let limit = self.whims.at_most(Whim::ShortSnapshotTurn, TURN_LIMIT);
+        let taken = follower.poll(limit, until, &mut |output| {
+            if let Some(ledger) = &mut ledger {
+                ledger.take(output);
+            }
+        })?;
+        let committed = ledger.is_some_and(|ledger| {
+            let sequence = follower.engine().sequence();
+            ledger.complete(sequence, now_ns)
+        });
+        Ok(taken + usize::from(committed))
+    }
+}
+
+impl Agent for Following {
+    fn name(&self) -> &str {
+        "follower"
+    }
+
+    fn do_work(&mut self, now_ns: u64) -> Result<usize, AgentError> {
+        let journaled = self.journaled.get();
+        let position = self.ledger.as_mut().and_then(|it| it.position(journaled, now_ns));
+        let whims = &self.whims;
+        let target = self.snapshots.as_mut().and_then(|it| it.target(journaled, now_ns, whims));
+        // A ledger takes all there is; a snapshot alone only what it needs.
+        let until = match (position, target) {
+            (Some(_), _) => journaled,
+            (None, Some(target)) => target,
+            (None, None) => return Ok(0),
+        };
+        let taken = self.follow(position, until, now_ns)?;
+        if let Some(target) = target
+            && let Some(snapshots) = &mut self.snapshots
+            && let Some(follower) = &mut self.follower
+            // An input that is journaled and not in the file is in the buffer of a writer that promises
+            // nothing: then this much is enough.
+            && (follower.sequence() >= target || taken == 0)
+        {
+            let position = self.ledger.as_ref().and_then(LedgerWriter::stored);
+            snapshots.write(follower, &mut *self.storage, position, now_ns)?;
+            return Ok(taken.max(1));
+        }
+        Ok(taken)
+    }
+
+    fn close(&mut self) {
+        for _ in 0..CLOSE_TURNS {
+            let journaled = self.journaled.get();
+            let position = self.ledger.as_mut().and_then(|it| it.position(journaled, 0));
+            if position.is_none() || !matches!(self.follow(position, journaled, 0), Ok(1..)) {
+                break;
+            }
+        }
+        if let Some(ledger) = &mut self.ledger {
+            ledger.commit(0);
+        }
+    }
+}
