@@ -4,6 +4,7 @@
 
 pub(crate) mod cancel;
 pub(crate) mod check;
+pub(crate) mod classify;
 pub(crate) mod client_order_index;
 pub(crate) mod enter;
 pub(crate) mod fast_path;

@@ -354,12 +354,6 @@ impl Order {
         Quantity(u64::from(self.prevented))
     }
 
-    /// What counts against the quantity of a replacement, in lots. OUCH 5.0, section 4.
-    #[inline]
-    pub(crate) fn used(&self) -> Quantity {
-        Quantity(u64::from(self.executed + self.prevented))
-    }
-
     /// How far it has come.
     #[inline]
     pub(crate) fn progress(&self) -> Progress {

@@ -180,6 +180,14 @@ pub struct ReplaceOrder {
     pub terms: Option<ReplaceTerms>,
 }
 
+impl ReplaceOrder {
+    /// The participant's name for the replacement; blank where the edge could not accept the terms.
+    #[must_use]
+    pub fn client_order_id(&self) -> ClientOrderId {
+        self.terms.map_or(ClientOrderId::BLANK, |terms| terms.client_order_id)
+    }
+}
+
 /// The new terms of a replaced order; what they leave out, the original keeps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ReplaceTerms {

@@ -1,8 +1,8 @@
 //! The phases of an instrument: which may follow which, and what each of them takes.
 
-use market::{Instructions, Lots, OrderType, Phase, RejectReason, TimeInForce};
+use market::{OrderType, Phase, RejectReason, TimeInForce};
 
-use crate::{contingent::minimum_quantity::is_patient, order::Waits};
+use crate::{intake::classify::OrderClass, order::Waits};
 
 /// May an instrument go from one phase to the other?
 pub(crate) fn may_follow(from: Phase, to: Phase) -> bool {
@@ -32,32 +32,31 @@ pub(crate) fn is_open(phase: Phase) -> Result<(), RejectReason> {
     }
 }
 
-/// Does a phase that takes orders take one of this type and life?
+/// Does a phase that takes orders take one of this class and life?
 pub(crate) fn takes(
     phase: Phase,
-    order_type: OrderType,
     time_in_force: TimeInForce,
-    minimum_quantity: Lots,
-    instructions: &Instructions,
+    class: &OrderClass,
 ) -> Result<(), RejectReason> {
-    use TimeInForce::*;
-    let asks_for_quantity = minimum_quantity != Lots::ZERO || instructions.all_or_none;
-    let acts_at_once = matches!(time_in_force, ImmediateOrCancel | FillOrKill)
-        || order_type == OrderType::MarketToLimit
-        || asks_for_quantity
-            && !is_patient(order_type, time_in_force, minimum_quantity, instructions);
     let before_open = matches!(phase, Phase::PreOpen | Phase::OpeningAuction);
-    let taken = !(phase.collects() && acts_at_once) && (time_in_force != AtTheOpen || before_open);
-    if taken { Ok(()) } else { Err(RejectReason::NotInPhase) }
+    let is_too_late = time_in_force == TimeInForce::AtTheOpen && !before_open;
+    if phase.collects() && class.acts_at_once || is_too_late {
+        return Err(RejectReason::NotInPhase);
+    }
+    Ok(())
 }
 
-/// For which auction an order is that comes in now, if it is for one only.
-pub(crate) fn waits(phase: Phase, order_type: OrderType, time_in_force: TimeInForce) -> Waits {
+/// The auction that an order is for that comes in now, if it is for one only.
+pub(crate) fn auction_of(
+    phase: Phase,
+    type_in_book: OrderType,
+    time_in_force: TimeInForce,
+) -> Waits {
     match time_in_force {
         TimeInForce::AtTheOpen => Waits::Open,
         TimeInForce::AtTheClose => Waits::Close,
         TimeInForce::GoodForAuction => Waits::Next,
-        _ if phase.collects() && order_type == OrderType::Market => Waits::AsMarket,
+        _ if phase.collects() && type_in_book == OrderType::Market => Waits::AsMarket,
         _ => Waits::No,
     }
 }

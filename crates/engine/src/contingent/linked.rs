@@ -11,20 +11,17 @@
 use core::mem;
 
 use market::{
-    CancelReason, EnterOrder, Event, Instructions, InstrumentId, Lots, OrderId, OrderKey,
-    OrderType, Phase, Price, Pricing, Quantity, RejectReason, Released, ReplaceTerms,
-    RestateReason, Side, Ticks, TimeInForce, Triggered,
+    CancelReason, Event, Instructions, InstrumentId, Lots, OrderId, OrderKey, OrderType, Phase,
+    Price, Pricing, Quantity, RejectReason, Released, ReplaceTerms, RestateReason, Side, Ticks,
+    TimeInForce, Triggered,
 };
 
 use crate::{
     Engine,
     auction::phases,
     book::pool::Slot,
-    contingent::{
-        instructions::{List, Standing, StandingId, State},
-        minimum_quantity::is_patient,
-    },
-    intake::enter::EntryTerms,
+    contingent::instructions::{List, Standing, StandingId, State},
+    intake::classify::{EntryTerms, Proposal},
     order::{Order, Waits},
 };
 
@@ -55,32 +52,39 @@ impl Half {
 }
 
 impl Engine {
-    /// May an order wait for the one that it names, and be one of two with the other that it names?
-    pub(crate) fn check_links(
-        &self,
-        order: &EnterOrder,
-        instrument_id: InstrumentId,
-    ) -> Result<(), RejectReason> {
-        let Instructions { parent, partner, pricing, .. } = order.instructions;
+    /// May a new order wait for the one that it names, and be one of two with the other that it
+    /// names? May a replacement take the place of its original beside its partner?
+    pub(crate) fn check_links(&self, asked: &Proposal) -> Result<(), RejectReason> {
+        let Instructions { parent, partner, pricing, .. } = asked.instructions;
+        let half = Half {
+            side: asked.side,
+            waits: pricing.is_triggered(),
+            order_type: asked.order_type,
+            price: asked.price,
+        };
+        if let Some(original) = asked.original {
+            // It keeps the links of its original.
+            let standing = self.standings.find(original).map(|id| &self.standings[id]);
+            let Some(partner_id) = standing.and_then(|it| it.partner_id.some()) else {
+                return Ok(());
+            };
+            let slot = self.standings[partner_id].slot;
+            let excludes = half.excludes(&self.half(slot, &self.pool[slot].order));
+            return if excludes { Ok(()) } else { Err(RejectReason::InvalidLink) };
+        }
         let live = |number| {
-            let slot = self.find(OrderKey { user_ref_num: number, ..order.key })?;
+            let slot = self.find(OrderKey { user_ref_num: number, ..asked.key })?;
             let linked = &self.pool[slot].order;
-            (linked.instrument_id == instrument_id).then_some((slot, linked))
+            (linked.instrument_id == asked.instrument_id).then_some((slot, linked))
         };
         if parent != 0 {
             let (_, parent) = live(parent).ok_or(RejectReason::InvalidLink)?;
-            if parent.side.is_buy() == order.side.is_buy() {
+            if parent.side.is_buy() == asked.side.is_buy() {
                 return Err(RejectReason::InvalidLink);
             }
         }
         if partner != 0 {
             let (slot, other) = live(partner).ok_or(RejectReason::InvalidLink)?;
-            let half = Half {
-                side: order.side,
-                waits: pricing.is_triggered(),
-                order_type: order.order_type,
-                price: order.price,
-            };
             let is_free = match self.standings.find(slot) {
                 Some(id) => self.standings[id].partner_id.is_none(),
                 None => true,
@@ -110,23 +114,23 @@ impl Engine {
         }
     }
 
-    /// An order that is told something was accepted.
-    pub(crate) fn enter_instructed(
+    /// A contingent order was accepted.
+    pub(crate) fn enter_contingent(
         &mut self,
         mut order: Order,
         terms: &EntryTerms,
-        instructions: &Instructions,
         emit: &mut dyn FnMut(Event),
     ) {
+        let instructions = &terms.instructions;
         let mut standing =
             Standing::new(&order, *instructions, terms.order_type, terms.minimum_quantity);
         if instructions.pricing.is_pegged() {
             standing.limit = order.price();
             order.set_price(Price::ZERO);
-            order.set_waits(Waits::No);
         }
         let id = self.standings.add(standing);
-        self.reserve(&order, terms, emit);
+        // One without a limit reserves when it comes in.
+        self.reserve(&order, terms, 0, emit);
         let key = |number| OrderKey { user_ref_num: number, ..order.key };
         if instructions.parent != 0 {
             let slot = self.find(key(instructions.parent)).expect("links were checked");
@@ -146,7 +150,7 @@ impl Engine {
     }
 
     /// The standing of a live order, which gets one if it was told nothing so far.
-    fn standing_of(&mut self, slot: Slot) -> StandingId {
+    pub(crate) fn standing_of(&mut self, slot: Slot) -> StandingId {
         let order = &mut self.pool[slot].order;
         if order.is_instructed {
             let id = self.standings.of(slot);
@@ -200,23 +204,21 @@ impl Engine {
         id: StandingId,
         emit: &mut dyn FnMut(Event),
     ) {
-        let Standing { order_type, mut minimum_quantity, instructions, .. } = self.standings[id];
-        let life = order.time_in_force;
-        let is_patient = is_patient(order_type, life, minimum_quantity, &instructions);
+        let Standing { order_type, minimum_quantity, instructions, .. } = self.standings[id];
+        let mut terms = EntryTerms { order_type, minimum_quantity, instructions };
         let phase = self.trading(order.instrument_id).phase;
-        order.set_waits(phases::waits(phase, order_type, order.time_in_force));
-        if phases::takes(phase, order_type, life, minimum_quantity, &instructions).is_err() {
+        let class = terms.class(phase, order.time_in_force);
+        order.set_waits(class.auction);
+        if phases::takes(phase, order.time_in_force, &class).is_err() {
             // Only a pause that this command brought about can be in its way.
             self.cancel_at_once(&order, CancelReason::ImmediateOrCancel, emit);
             return self.standings.finish(id, order.executed());
         }
-        if order.waits() != Waits::No {
+        if class.auction != Waits::No {
             // Nothing is shown of an order for an auction, nor of what replaces it.
             self.standings[id].instructions = instructions.without_shown();
         }
-        let is_bounded =
-            self.check_bounded(order.instrument_id, order.side, order_type, order.waits()).is_ok();
-        if !is_bounded {
+        if self.check_bounded(order.instrument_id, order.side, &class).is_err() {
             self.cancel_at_once(&order, CancelReason::Unpaid, emit);
             return self.standings.finish(id, order.executed());
         }
@@ -224,20 +226,19 @@ impl Engine {
             self.cancel_at_once(&order, CancelReason::Unpaid, emit);
             return self.standings.finish(id, order.executed());
         }
-        if is_patient {
+        if class.waits_for_quantity {
             if !self.has_enough(&order, id) {
                 return self.wait_for_quantity(order, id, emit);
             }
             // What is left of it when it has traded so much rests like any other.
             self.standings[id].minimum_quantity = Lots::ZERO;
-            minimum_quantity = Lots::ZERO;
+            terms.minimum_quantity = Lots::ZERO;
         } else if instructions.all_or_none {
-            minimum_quantity = Lots(order.leaves().0 as u32);
+            terms.minimum_quantity = order.leaves().lots();
         }
         if order.post_only() && instructions.slide {
             self.slide(&mut order, order_type, emit);
         }
-        let terms = EntryTerms { order_type, minimum_quantity, instructions };
         let executed_before = order.executed();
         let came_in = self.trade_and_rest(order, &terms, emit);
         if executed_before < came_in.executed {
@@ -510,7 +511,6 @@ impl Engine {
         slot: Slot,
         terms: &ReplaceTerms,
     ) -> Option<Instructions> {
-        let standing = self.standings.find(slot).map(|id| &self.standings[id]);
         let told = self.kept(slot, terms.display);
         let Instructions { parent, partner, .. } = told;
         let new = match terms.instructions {
@@ -519,32 +519,7 @@ impl Engine {
             None if terms.time_in_force == TimeInForce::GoodTillTime => told,
             None => Instructions { expires_s: 0, ..told },
         };
-        let partner_id = standing.and_then(|standing| standing.partner_id.some());
-        if let Some(partner_id) = partner_id {
-            let half = Half {
-                side: self.pool[slot].order.side,
-                waits: new.pricing.is_triggered(),
-                order_type: terms.order_type,
-                price: terms.price,
-            };
-            let other = self.standings[partner_id].slot;
-            if !half.excludes(&self.half(other, &self.pool[other].order)) {
-                return None;
-            }
-        }
         Some(new)
-    }
-
-    /// The standing of an order that is to be replaced, if its replacement must have one.
-    pub(crate) fn instruct(
-        &mut self,
-        slot: Slot,
-        is_patient: bool,
-        instructions: &Instructions,
-    ) -> Option<StandingId> {
-        let is_told = is_patient || instructions.without_shown().is_some();
-        let needed = self.pool[slot].order.is_instructed || is_told;
-        needed.then(|| self.standing_of(slot))
     }
 
     /// A replacement takes over the standing of its original, which is in no slot.

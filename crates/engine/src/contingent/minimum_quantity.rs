@@ -32,10 +32,10 @@ const WAITING_MAX: usize = 64;
 /// So many orders of the other side count at most for what can trade at once.
 const COUNTED_MAX: usize = 128;
 
-/// Does an order that asks for this wait outside the book until it can trade so much at once? Others
-/// that ask for it are canceled if they cannot.
+/// Does an order with a minimum wait outside the book until it can trade so much at once? Others
+/// with a minimum are canceled if they cannot.
 #[inline]
-pub(crate) fn is_patient(
+pub(crate) fn waits_for_quantity(
     order_type: OrderType,
     time_in_force: TimeInForce,
     minimum_quantity: Lots,
@@ -161,7 +161,7 @@ impl Engine {
         let Standing { order_type, minimum_quantity, instructions, slot, .. } = self.standings[id];
         let life = self.pool[slot].order.time_in_force;
         let fits = self.standings.patients.of(instrument_id).len() < WAITING_MAX
-            && is_patient(order_type, life, minimum_quantity, &instructions);
+            && waits_for_quantity(order_type, life, minimum_quantity, &instructions);
         if fits {
             self.add_patient(instrument_id, id);
         }
@@ -256,7 +256,10 @@ impl Engine {
             let order = &self.pool[*slot].order;
             assert_eq!((*state, order.instrument_id), (State::ForQuantity, instrument_id));
             let life = order.time_in_force;
-            assert!(is_patient(*order_type, life, *minimum_quantity, instructions), "{order:?}");
+            assert!(
+                waits_for_quantity(*order_type, life, *minimum_quantity, instructions),
+                "{order:?}"
+            );
         }
         ids.len()
     }

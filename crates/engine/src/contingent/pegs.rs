@@ -25,7 +25,7 @@ use crate::{
     Engine,
     book::Book,
     contingent::instructions::{List, Standing, StandingId, Standings, State},
-    intake::enter::EntryTerms,
+    intake::classify::EntryTerms,
     order::Order,
 };
 

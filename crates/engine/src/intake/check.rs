@@ -1,228 +1,183 @@
-//! The checks of an order, in the order of the codes of their reject reasons.
+//! The checks of an order, new or a replacement, in the order of precedence of their reject reasons.
+//!
+//! Invariant: a check changes nothing. The terms of new orders and of replacements pass one list,
+//! [`Engine::check_terms`].
 
 use market::{
-    Conditions, Display, Firm, Instructions, Lots, OrderType, Price, Pricing, Quantity,
-    RejectReason, ReplaceTerms, Side, Ticks, TimeInForce, Timestamp,
+    Firm, Instructions, InstrumentId, Lots, OrderKey, OrderType, Price, Pricing, RejectReason,
+    Side, Symbol, Ticks, TimeInForce, Timestamp,
 };
 
-use crate::{
-    auction::{phases, trading_status::Trading},
-    book::Book,
-    contingent::minimum_quantity::is_patient,
-    intake::{session::Session, trading_day::Day},
-    order::{Order, QUANTITY_LIMIT},
-};
+use super::classify::{OrderClass, Proposal};
+use crate::{Engine, auction::phases, book::Book, order::QUANTITY_LIMIT, order::Waits};
 
-/// May this firm enter orders here and now?
-#[inline]
-pub(crate) fn entry(day: Day, session: &Session, firm: Firm) -> Result<(), RejectReason> {
-    if !day.is_open() {
-        return Err(RejectReason::MarketClosed);
+impl Engine {
+    /// May this firm enter such orders here and now? The instrument that they are for, if so.
+    pub(crate) fn check_entry(
+        &self,
+        key: OrderKey,
+        firm: Firm,
+        group_id: u16,
+        side: Side,
+        symbol: &Symbol,
+    ) -> Result<InstrumentId, RejectReason> {
+        if !self.day.is_open() {
+            return Err(RejectReason::MarketClosed);
+        }
+        if !self.sessions.owner(key).may_enter(firm) {
+            return Err(RejectReason::EntryDisabled);
+        }
+        let number = self.symbols.find(symbol).ok_or(RejectReason::InvalidSymbol)?;
+        self.check_blocks(key, firm, *symbol, side, group_id)?;
+        phases::is_open(self.trading(InstrumentId(number)).phase)?;
+        Ok(InstrumentId(number))
     }
-    if !session.may_enter(firm) {
-        return Err(RejectReason::EntryDisabled);
+
+    /// Are the terms of an order allowed, and possible now?
+    pub(crate) fn check_terms(
+        &self,
+        asked: &Proposal,
+        class: &OrderClass,
+    ) -> Result<(), RejectReason> {
+        let book = self.book_at(asked.instrument_id);
+        quantity_and_price(book, asked)?;
+        display(asked)?;
+        minimum_quantity(asked)?;
+        iceberg(asked)?;
+        peg(book, asked)?;
+        combination(asked, class)?;
+        expiry(asked, self.timestamp)?;
+        trigger(book, asked)?;
+        self.check_links(asked)?;
+        phases::takes(book.trading.phase, asked.time_in_force, class)?;
+        self.check_bounded(asked.instrument_id, asked.side, class)?;
+        book.trading.limits(asked.side, asked.order_type, asked.quantity, asked.price)
     }
-    Ok(())
+
+    /// An order to buy that is collected without a price could cost any amount, so it is rejected
+    /// where orders are paid for.
+    pub(crate) fn check_bounded(
+        &self,
+        instrument_id: InstrumentId,
+        side: Side,
+        class: &OrderClass,
+    ) -> Result<(), RejectReason> {
+        let is_bounded =
+            !side.is_buy() || class.type_in_book == OrderType::Limit || class.auction == Waits::No;
+        if is_bounded || self.money.terms(instrument_id).is_none() {
+            return Ok(());
+        }
+        Err(RejectReason::NotInPhase)
+    }
 }
 
-/// Has an order a quantity and a price that it may have in this book?
-#[inline]
-pub(crate) fn terms(
-    book: &Book,
-    order_type: OrderType,
-    quantity: Quantity,
-    price: Price,
-) -> Result<(), RejectReason> {
-    if quantity.is_zero() || book.quantity_max() < quantity {
+fn quantity_and_price(book: &Book, asked: &Proposal) -> Result<(), RejectReason> {
+    if asked.leaves().is_zero() || book.quantity_max() < asked.quantity {
         return Err(RejectReason::InvalidQuantity);
     }
-    let price_allowed = match order_type {
-        OrderType::Limit => book.is_price(price),
-        OrderType::Market | OrderType::MarketToLimit => price == Price::ZERO,
+    let price_allowed = match asked.order_type {
+        OrderType::Limit => book.is_price(asked.price),
+        OrderType::Market | OrderType::MarketToLimit => asked.price == Price::ZERO,
     };
-    if !price_allowed {
-        return Err(RejectReason::InvalidPrice);
-    }
-    Ok(())
+    if price_allowed { Ok(()) } else { Err(RejectReason::InvalidPrice) }
 }
 
-/// Has an order of which so much is open a minimum quantity that it may have?
-#[inline]
-pub(crate) fn minimum(
-    minimum: Lots,
-    order_type: OrderType,
-    time_in_force: TimeInForce,
-    is_pegged: bool,
-    leaves: Quantity,
-) -> Result<(), RejectReason> {
-    let rests = time_in_force.is_for_auction()
-        || is_pegged
-        || order_type == OrderType::MarketToLimit && time_in_force.may_rest();
-    if minimum != Lots::ZERO && (rests || leaves < minimum.quantity()) {
-        return Err(RejectReason::InvalidMinimumQuantity);
-    }
-    Ok(())
-}
-
-/// Is an order that follows the market hidden?
-#[inline]
-pub(crate) fn display(display: Display, instructions: &Instructions) -> Result<(), RejectReason> {
-    if instructions.pricing.is_pegged() && display.is_displayed() {
+/// A pegged order is hidden.
+fn display(asked: &Proposal) -> Result<(), RejectReason> {
+    if asked.instructions.pricing.is_pegged() && asked.display.is_displayed() {
         return Err(RejectReason::InvalidDisplay);
     }
     Ok(())
 }
 
-/// Of which type an order is once it is in the book, if it ever is: one that follows the market is
-/// priced there.
-#[inline]
-pub(crate) fn type_in_book(order_type: OrderType, instructions: &Instructions) -> OrderType {
-    if instructions.pricing.is_pegged() { OrderType::Limit } else { order_type }
+/// A minimum is no more than what is open, and of an order that trades when it comes in.
+fn minimum_quantity(asked: &Proposal) -> Result<(), RejectReason> {
+    let minimum = asked.conditions.minimum_quantity;
+    let rests = asked.time_in_force.is_for_auction()
+        || asked.instructions.pricing.is_pegged()
+        || asked.order_type == OrderType::MarketToLimit && asked.time_in_force.may_rest();
+    if minimum != Lots::ZERO && (rests || asked.leaves() < minimum.quantity()) {
+        return Err(RejectReason::InvalidMinimumQuantity);
+    }
+    Ok(())
 }
 
-/// Has an order that follows the market an offset that one may have, and may it follow the market?
-#[inline]
-pub(crate) fn peg(
-    book: &Book,
-    order_type: OrderType,
-    time_in_force: TimeInForce,
-    instructions: &Instructions,
-) -> Result<(), RejectReason> {
-    if !instructions.pricing.is_pegged() {
+/// An iceberg is at most this many times its shown quantity, which bounds how often an incoming order
+/// meets refreshed parts of it.
+const ICEBERG_FACTOR_MAX: u64 = 100;
+
+fn iceberg(asked: &Proposal) -> Result<(), RejectReason> {
+    let Instructions { shown_quantity, shown_range, .. } = asked.instructions;
+    let is_iceberg = shown_quantity != Lots::ZERO || shown_range != Lots::ZERO;
+    let allowed = asked.display.is_displayed()
+        && shown_quantity.quantity() <= QUANTITY_LIMIT
+        && asked.quantity.0 <= ICEBERG_FACTOR_MAX * u64::from(shown_quantity.0)
+        && shown_range < shown_quantity;
+    if !is_iceberg || allowed { Ok(()) } else { Err(RejectReason::InvalidMaxFloor) }
+}
+
+/// The offset of a pegged order is whole increments, and it may rest and has no trigger.
+fn peg(book: &Book, asked: &Proposal) -> Result<(), RejectReason> {
+    let Instructions { pricing, offset, trigger, .. } = asked.instructions;
+    if !pricing.is_pegged() {
         return Ok(());
     }
-    let distance = Price(instructions.offset.unsigned_abs().into());
-    if distance != Price::ZERO && !book.is_price(distance) || instructions.trigger != Ticks::ZERO {
+    let distance = Price(offset.unsigned_abs().into());
+    if distance != Price::ZERO && !book.is_price(distance) || trigger != Ticks::ZERO {
         return Err(RejectReason::InvalidPegType);
     }
-    if order_type == OrderType::MarketToLimit || !time_in_force.may_rest() {
+    if asked.order_type == OrderType::MarketToLimit || !asked.time_in_force.may_rest() {
         return Err(RejectReason::PeggingNotAllowed);
     }
     Ok(())
 }
 
-/// Is everything offered that an order asks for?
-#[inline]
-pub(crate) fn offered(
-    order_type: OrderType,
-    time_in_force: TimeInForce,
-    conditions: &Conditions,
-    instructions: &Instructions,
-) -> Result<(), RejectReason> {
-    use TimeInForce::*;
-    let Conditions { post_only, minimum_quantity, .. } = *conditions;
-    let is_patient = is_patient(order_type, time_in_force, minimum_quantity, instructions);
-    let life_offered = match time_in_force {
-        Day | GoodTillCancel | ImmediateOrCancel | FillOrKill | GoodTillTime => true,
-        // What waits comes to the book, not to an auction.
-        AtTheOpen | AtTheClose | GoodForAuction => {
-            order_type != OrderType::MarketToLimit
-                && !instructions.waits()
-                && !instructions.all_or_none
-        }
-    };
-    // A limit comes only of a trade, which is for the one that rests then.
-    let is_split = instructions.all_or_none
-        && order_type == OrderType::MarketToLimit
-        && time_in_force.may_rest();
-    let asks_for_quantity_or_slides = instructions.all_or_none || instructions.slide;
-    let is_odd = instructions.pricing.is_pegged() && asks_for_quantity_or_slides
-        || is_split
-        || is_patient && post_only;
-    if !life_offered || is_odd {
+/// Combinations of life, conditions and instructions that the venue does not offer.
+fn combination(asked: &Proposal, class: &OrderClass) -> Result<(), RejectReason> {
+    let Proposal { order_type, time_in_force, instructions, .. } = asked;
+    let is_market_to_limit = *order_type == OrderType::MarketToLimit;
+    // A contingent order comes to the book, not to an auction.
+    let is_contingent_for_auction = time_in_force.is_for_auction()
+        && (is_market_to_limit || instructions.waits() || instructions.all_or_none);
+    // The limit of market-to-limit comes from a trade, which would be of a part only.
+    let is_split = instructions.all_or_none && is_market_to_limit && time_in_force.may_rest();
+    let is_odd_peg =
+        instructions.pricing.is_pegged() && (instructions.all_or_none || instructions.slide);
+    let never_posts = class.waits_for_quantity && asked.conditions.post_only;
+    if is_contingent_for_auction || is_split || is_odd_peg || never_posts {
         return Err(RejectReason::NotSupported);
     }
     Ok(())
 }
 
-/// An order may be so many times as large as what is shown of it, so that one that comes in meets
-/// its parts not many times more often.
-const RESERVE_FACTOR_MAX: u64 = 100;
-
-/// Has an order of this quantity a shown part that it may have?
-pub(crate) fn reserve(
-    display: Display,
-    quantity: Quantity,
-    instructions: &Instructions,
-) -> Result<(), RejectReason> {
-    let Instructions { shown_quantity, shown_range, .. } = *instructions;
-    let none = shown_quantity == Lots::ZERO && shown_range == Lots::ZERO;
-    let allowed = display.is_displayed()
-        && shown_quantity.quantity() <= QUANTITY_LIMIT
-        && quantity.0 <= RESERVE_FACTOR_MAX * u64::from(shown_quantity.0)
-        && shown_range < shown_quantity;
-    if !none && !allowed {
-        return Err(RejectReason::InvalidMaxFloor);
-    }
-    Ok(())
-}
-
-/// Has an order a moment at which it expires, if and only if it is to have one, and is that to come?
-pub(crate) fn expiry(
-    time_in_force: TimeInForce,
-    expires_s: u32,
-    now: Timestamp,
-) -> Result<(), RejectReason> {
-    let allowed = match time_in_force {
+/// An order has a moment of expiry, in the future, if and only if it is good till a time.
+fn expiry(asked: &Proposal, now: Timestamp) -> Result<(), RejectReason> {
+    let expires_s = asked.instructions.expires_s;
+    let allowed = match asked.time_in_force {
         TimeInForce::GoodTillTime => now.0 < u64::from(expires_s) * 1_000_000_000,
         _ => expires_s == 0,
     };
     if allowed { Ok(()) } else { Err(RejectReason::InvalidExpiry) }
 }
 
-/// Has an order a trigger and a distance that an order of its pricing may have, and no other?
-pub(crate) fn trigger(
-    book: &Book,
-    side: Side,
-    order_type: OrderType,
-    instructions: &Instructions,
-) -> Result<(), RejectReason> {
-    let Instructions { pricing, trigger, offset, .. } = *instructions;
+/// Trigger and distance are those that the pricing needs, and no others.
+fn trigger(book: &Book, asked: &Proposal) -> Result<(), RejectReason> {
+    let Instructions { pricing, trigger, offset, .. } = asked.instructions;
     let has_trigger = trigger != Ticks::ZERO;
     let allowed = match pricing {
         Pricing::Stop | Pricing::TakeProfit => book.is_price(trigger.price()) && offset == 0,
         Pricing::TrailingStop => {
             let distance = Price(offset.max(0) as u64);
-            // The limit of one keeps its distance to the trigger that it is told.
+            // The limit of one keeps its distance to the trigger that was entered.
             book.is_price(distance)
                 && (!has_trigger || book.is_price(trigger.price()))
-                && (has_trigger || order_type != OrderType::Limit)
-                && (!has_trigger || !side.is_buy() || distance < trigger.price())
+                && (has_trigger || asked.order_type != OrderType::Limit)
+                && (!has_trigger || !asked.side.is_buy() || distance < trigger.price())
         }
         Pricing::PrimaryPeg | Pricing::MarketPeg | Pricing::MidpointPeg => !has_trigger,
         Pricing::Limit => !has_trigger && offset == 0,
     };
     if allowed { Ok(()) } else { Err(RejectReason::InvalidTrigger) }
-}
-
-/// Could this order go on under these terms, with something left to trade?
-pub(crate) fn replacement(
-    book: &Book,
-    original: &Order,
-    new: &ReplaceTerms,
-    instructions: &Instructions,
-    now: Timestamp,
-) -> bool {
-    let trading = &book.trading;
-    let leaves = new.quantity.saturating_sub(original.used());
-    let minimum_quantity = new.conditions.minimum_quantity.unwrap_or_default();
-    let type_in_book = type_in_book(new.order_type, instructions);
-    let is_pegged = instructions.pricing.is_pegged();
-    let conditions = Conditions { minimum_quantity, ..new.conditions.apply(original.conditions()) };
-    let Trading { phase, .. } = *trading;
-    terms(book, new.order_type, new.quantity, new.price).is_ok()
-        && display(new.display, instructions).is_ok()
-        && peg(book, new.order_type, new.time_in_force, instructions).is_ok()
-        && reserve(new.display, new.quantity, instructions).is_ok()
-        && offered(new.order_type, new.time_in_force, &conditions, instructions).is_ok()
-        && expiry(new.time_in_force, instructions.expires_s, now).is_ok()
-        && trigger(book, original.side, new.order_type, instructions).is_ok()
-        && minimum(minimum_quantity, new.order_type, new.time_in_force, is_pegged, leaves).is_ok()
-        && phases::takes(phase, type_in_book, new.time_in_force, minimum_quantity, instructions)
-            .is_ok()
-        && trading.limits(original.side, new.order_type, new.quantity, new.price).is_ok()
-        && new.side.is_none_or(|side| side_change(original.side, side))
-        && !leaves.is_zero()
 }
 
 /// May an order go from one side to the other? Only from one kind of sell to another, or nowhere.

@@ -1,134 +1,70 @@
 //! Where money meets the life of an order: what the engine asks of it, one call at each step.
 
 use market::{
-    AccountId, CancelReason, EnterOrder, Event, Instructions, InstrumentId, OrderId, OrderType,
-    Price, Quantity, RejectReason, ReplaceTerms, TimeInForce,
+    AccountId, CancelReason, Event, OrderId, OrderType, Price, Quantity, RejectReason, TimeInForce,
 };
 
 use super::{Asked, terms::Terms};
 use crate::{
     Engine,
-    auction::phases,
     book::cross::Reach,
-    intake::enter::EntryTerms,
-    order::{Order, OrderTerms, Waits},
+    intake::classify::{EntryTerms, OrderClass, Proposal},
+    order::{Order, Waits},
     trading::self_match,
 };
 
 impl Engine {
-    /// May the account have this new order?
+    /// May the account have this order, new or instead of its original? What it would cost or bring
+    /// now, if it has no limit and comes to the book at once.
     #[inline]
     pub(crate) fn check_money(
         &self,
-        order: &EnterOrder,
-        instrument_id: InstrumentId,
-    ) -> Result<(), RejectReason> {
+        asked: &Proposal,
+        class: &OrderClass,
+    ) -> Result<u128, RejectReason> {
         if !self.money.is_used() {
-            return Ok(());
+            return Ok(0);
         }
-        self.check_paid(order, instrument_id)
+        self.check_paid(asked, class)
     }
 
-    fn check_paid(
-        &self,
-        order: &EnterOrder,
-        instrument_id: InstrumentId,
-    ) -> Result<(), RejectReason> {
-        let asked = Asked {
-            session_id: order.key.session_id,
-            instrument_id,
-            side: order.side,
-            limit: (order.order_type == OrderType::Limit).then_some(order.price),
-            leaves: order.quantity,
-            original: None,
+    fn check_paid(&self, asked: &Proposal, class: &OrderClass) -> Result<u128, RejectReason> {
+        let book = self.book_at(asked.instrument_id);
+        let order = Asked {
+            session_id: asked.key.session_id,
+            instrument_id: asked.instrument_id,
+            side: asked.side,
+            limit: (asked.order_type == OrderType::Limit).then_some(asked.price),
+            leaves: asked.leaves(),
+            original: asked.original.map(|slot| &self.pool[slot].order),
         };
-        let book = &self.books[usize::from(instrument_id.0) - 1];
+        let mut walked = 0;
         let walk = |terms: &Terms| {
-            if order.instructions.waits() {
-                return 0;
+            if !asked.instructions.waits() {
+                let incoming = asked.order(OrderId(0), class);
+                walked = self.walk(&incoming, rests(asked.order_type, asked.time_in_force), terms);
             }
-            let mut incoming = Order::entered(order, OrderId(0), instrument_id, order.display);
-            incoming.set_waits(phases::waits(
-                book.trading.phase,
-                order.order_type,
-                order.time_in_force,
-            ));
-            self.walk(&incoming, rests(order.order_type, order.time_in_force), terms)
+            walked
         };
-        self.money.check(&asked, || book.best_opposite_displayed(order.side), walk)
+        self.money.check(&order, || book.best_opposite_displayed(asked.side), walk)?;
+        Ok(walked)
     }
 
-    /// May the account have an order of these terms instead of its original?
-    pub(crate) fn check_replacement(
-        &self,
-        original: &Order,
-        terms: &ReplaceTerms,
-        instructions: &Instructions,
-    ) -> Result<(), RejectReason> {
-        let side = terms.side.unwrap_or(original.side);
-        let leaves = terms.quantity.saturating_sub(original.used());
-        let asked = Asked {
-            session_id: original.key.session_id,
-            instrument_id: original.instrument_id,
-            side,
-            limit: (terms.order_type == OrderType::Limit).then_some(terms.price),
-            leaves,
-            original: Some(original),
-        };
-        let walk = |money_terms: &Terms| {
-            if instructions.waits() {
-                return 0;
-            }
-            let mut replacement = Order::new(OrderTerms {
-                order_id: OrderId(0),
-                key: original.key,
-                price: terms.price,
-                quantity: leaves,
-                executed: Quantity::ZERO,
-                prevented: Quantity::ZERO,
-                instrument_id: original.instrument_id,
-                group_id: original.group_id,
-                firm: original.firm,
-                side,
-                display: terms.display,
-                capacity: original.capacity,
-                customer_type: original.customer_type,
-                conditions: terms.conditions.apply(original.conditions()),
-                time_in_force: terms.time_in_force,
-                is_instructed: false,
-            });
-            let phase = self.book_of(original).trading.phase;
-            replacement.set_waits(phases::waits(phase, terms.order_type, terms.time_in_force));
-            self.walk(&replacement, rests(terms.order_type, terms.time_in_force), money_terms)
-        };
-        let best = || self.book_of(original).best_opposite_displayed(side);
-        self.money.check(&asked, best, walk)
-    }
-
-    /// An accepted order holds what it could cost or deliver; one that is told something, and has no
-    /// limit, does so when it comes in.
+    /// An accepted order holds what it could cost or deliver: without a limit what the walk of its
+    /// check found, and if it is contingent nothing until it comes in.
     #[inline]
     pub(crate) fn reserve(
         &mut self,
         order: &Order,
         terms: &EntryTerms,
+        walked: u128,
         emit: &mut dyn FnMut(Event),
     ) {
         if self.money.is_used() {
-            self.reserve_paid(order, terms, emit);
+            let is_walked = terms.order_type.is_priceless() && !order.is_instructed;
+            let walked = if is_walked { walked } else { 0 };
+            self.money.reserve(order, walked, &mut self.hash, emit);
         }
-    }
-
-    fn reserve_paid(&mut self, order: &Order, terms: &EntryTerms, emit: &mut dyn FnMut(Event)) {
-        let Some(money_terms) = self.money.terms(order.instrument_id) else { return };
-        let order_type = terms.order_type;
-        let walked = match order_type {
-            OrderType::Market | OrderType::MarketToLimit if !order.is_instructed => {
-                self.walk(order, rests(order_type, order.time_in_force), money_terms)
-            }
-            _ => 0,
-        };
-        self.money.reserve(order, walked, &mut self.hash, emit);
     }
 
     /// An order without a limit comes in that holds nothing so far, and holds what it will pay; false

@@ -5,16 +5,16 @@ use core::mem;
 use market::{
     AccountId, BlockEntry, BreakTrade, CancelReason, ConfigureInstrument, CorrectTrade, Event,
     Firm, InstrumentChange, InstrumentChanged, InstrumentId, LedgerKind, LiveOrdersMax, OrderKey,
-    OrderType, PastTrade, Phase, PhaseCause, PhaseChanged, Price, RejectReason, RemoveInstrument,
-    Scope, SessionId, SetPhase, Side, Symbol, Text, TradeBroken, TradeCorrected, TradeId,
-    VenueCommand, VenueDecline, VenueDeclineReason, VenueEvent,
+    PastTrade, Phase, PhaseCause, PhaseChanged, Price, RejectReason, RemoveInstrument, Scope,
+    SessionId, SetPhase, Side, Symbol, Text, TradeBroken, TradeCorrected, TradeId, VenueCommand,
+    VenueDecline, VenueDeclineReason, VenueEvent,
 };
 
 use crate::{
     Engine, HeldSetting,
     auction::{phases, trading_status::Trading},
     book::{Book, instrument_hash, pool::Slot},
-    order::{Order, PRICE_MAX, QUANTITY_MAX, Waits},
+    order::{Order, PRICE_MAX, QUANTITY_MAX},
     state::hash,
 };
 
@@ -389,22 +389,6 @@ impl Engine {
             return Err(RejectReason::EntryBlocked);
         }
         Ok(())
-    }
-
-    /// An order to buy that waits for an auction without a price could cost anything, so where it
-    /// is paid for it is not taken.
-    pub(crate) fn check_bounded(
-        &self,
-        instrument_id: InstrumentId,
-        side: Side,
-        order_type: OrderType,
-        waits: Waits,
-    ) -> Result<(), RejectReason> {
-        let is_bounded = !side.is_buy() || order_type == OrderType::Limit || waits == Waits::No;
-        if is_bounded || self.money.terms(instrument_id).is_none() {
-            return Ok(());
-        }
-        Err(RejectReason::NotInPhase)
     }
 
     fn is_meant(&self, scope: &Scope, order: &Order) -> bool {

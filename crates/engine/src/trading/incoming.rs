@@ -12,7 +12,7 @@ use crate::{
     Emit, Engine,
     auction::trading_status::Trading,
     book::{cross::Reach, pool::Slot},
-    intake::enter::EntryTerms,
+    intake::classify::EntryTerms,
     operator::venue_commands::PhaseStep,
     order::{Order, Waits},
 };

@@ -1,0 +1,220 @@
+//! A new order and a replacement as one thing, the [`Proposal`], and what kind of order it is, its
+//! [`OrderClass`].
+//!
+//! Invariant: the class is decided once, from the terms of an order and the phase of its instrument.
+//! The checks, the reservation and the way into the book ask the class, and decide nothing again.
+
+use market::{
+    Capacity, Conditions, CustomerType, Display, EnterOrder, Firm, Instructions, InstrumentId,
+    Lots, OrderId, OrderKey, OrderType, Phase, Price, Quantity, ReplaceOrder, ReplaceTerms, Side,
+    TimeInForce,
+};
+
+use crate::{
+    Engine,
+    auction::phases,
+    book::pool::Slot,
+    contingent::minimum_quantity::waits_for_quantity,
+    intake::check,
+    order::{Order, OrderTerms, Waits},
+};
+
+/// An order as it would be if it was accepted. A replacement has here what it keeps of its original.
+pub(crate) struct Proposal {
+    pub(crate) key: OrderKey,
+    pub(crate) instrument_id: InstrumentId,
+    pub(crate) side: Side,
+    pub(crate) order_type: OrderType,
+    pub(crate) time_in_force: TimeInForce,
+    pub(crate) display: Display,
+    /// Limit; [`Price::ZERO`] without one.
+    pub(crate) price: Price,
+    /// Lots for the whole chain.
+    pub(crate) quantity: Quantity,
+    /// Lots that its originals executed.
+    executed: Quantity,
+    /// Lots that its originals lost to self-match prevention.
+    prevented: Quantity,
+    firm: Firm,
+    group_id: u16,
+    capacity: Capacity,
+    customer_type: CustomerType,
+    pub(crate) conditions: Conditions,
+    pub(crate) instructions: Instructions,
+    /// The order that it replaces.
+    pub(crate) original: Option<Slot>,
+}
+
+/// What decides an order's way: through the book now, into an auction, or to wait outside.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct OrderClass {
+    /// A pegged order is a limit order in the book.
+    pub(crate) type_in_book: OrderType,
+    /// The auction that it is for, if it is for one only.
+    pub(crate) auction: Waits,
+    /// It waits outside the book until its minimum can trade at once.
+    pub(crate) waits_for_quantity: bool,
+    /// It must trade when it comes in, which it cannot while orders are collected.
+    pub(crate) acts_at_once: bool,
+    /// It has a record of instructions beside the order.
+    pub(crate) is_contingent: bool,
+}
+
+/// How an order comes in, beyond what the [`Order`] itself holds.
+pub(crate) struct EntryTerms {
+    pub(crate) order_type: OrderType,
+    pub(crate) minimum_quantity: Lots,
+    pub(crate) instructions: Instructions,
+}
+
+impl EntryTerms {
+    /// The class of an order with these terms that comes in during a phase.
+    pub(crate) fn class(&self, phase: Phase, time_in_force: TimeInForce) -> OrderClass {
+        let Self { order_type, minimum_quantity, instructions } = self;
+        let is_pegged = instructions.pricing.is_pegged();
+        let type_in_book = if is_pegged { OrderType::Limit } else { *order_type };
+        let has_minimum = *minimum_quantity != Lots::ZERO || instructions.all_or_none;
+        let waits_for_quantity =
+            waits_for_quantity(*order_type, time_in_force, *minimum_quantity, instructions);
+        let is_immediate =
+            matches!(time_in_force, TimeInForce::ImmediateOrCancel | TimeInForce::FillOrKill);
+        OrderClass {
+            type_in_book,
+            auction: phases::auction_of(phase, type_in_book, time_in_force),
+            waits_for_quantity,
+            acts_at_once: is_immediate
+                || type_in_book == OrderType::MarketToLimit
+                || has_minimum && !waits_for_quantity,
+            is_contingent: waits_for_quantity || instructions.without_shown().is_some(),
+        }
+    }
+}
+
+impl Proposal {
+    /// A new order.
+    pub(crate) fn new_order(order: &EnterOrder, instrument_id: InstrumentId) -> Self {
+        Self {
+            key: order.key,
+            instrument_id,
+            side: order.side,
+            order_type: order.order_type,
+            time_in_force: order.time_in_force,
+            display: order.display,
+            price: order.price,
+            quantity: order.quantity,
+            executed: Quantity::ZERO,
+            prevented: Quantity::ZERO,
+            firm: order.attributes.firm,
+            group_id: order.attributes.group_id,
+            capacity: order.attributes.capacity,
+            customer_type: order.attributes.customer_type,
+            conditions: order.conditions,
+            instructions: order.instructions,
+            original: None,
+        }
+    }
+
+    /// A replacement of the order in a slot.
+    fn replacement(
+        key: OrderKey,
+        slot: Slot,
+        original: &Order,
+        terms: &ReplaceTerms,
+        instructions: Instructions,
+    ) -> Self {
+        // A minimum is not kept: it was for the original to reach.
+        let minimum_quantity = terms.conditions.minimum_quantity.unwrap_or_default();
+        let kept = terms.conditions.apply(original.conditions());
+        Self {
+            key,
+            instrument_id: original.instrument_id,
+            side: terms.side.unwrap_or(original.side),
+            order_type: terms.order_type,
+            time_in_force: terms.time_in_force,
+            display: terms.display,
+            price: terms.price,
+            quantity: terms.quantity,
+            executed: original.executed(),
+            prevented: original.prevented(),
+            firm: original.firm,
+            group_id: original.group_id,
+            capacity: original.capacity,
+            customer_type: original.customer_type,
+            conditions: Conditions { minimum_quantity, ..kept },
+            instructions,
+            original: Some(slot),
+        }
+    }
+
+    /// Lots that it would have open; 0 if its originals used up the quantity.
+    pub(crate) fn leaves(&self) -> Quantity {
+        self.quantity.saturating_sub(Quantity(self.executed.0 + self.prevented.0))
+    }
+
+    /// How it comes in.
+    pub(crate) fn terms(&self) -> EntryTerms {
+        EntryTerms {
+            order_type: self.order_type,
+            minimum_quantity: self.conditions.minimum_quantity,
+            instructions: self.instructions,
+        }
+    }
+
+    /// The order under an order id.
+    ///
+    /// # Panics
+    /// It was not checked: it has a number that no order may have, or nothing open.
+    pub(crate) fn order(&self, order_id: OrderId, class: &OrderClass) -> Order {
+        let mut order = Order::new(OrderTerms {
+            order_id,
+            key: self.key,
+            price: self.price,
+            quantity: self.quantity,
+            executed: self.executed,
+            prevented: self.prevented,
+            instrument_id: self.instrument_id,
+            group_id: self.group_id,
+            firm: self.firm,
+            side: self.side,
+            display: self.display,
+            capacity: self.capacity,
+            customer_type: self.customer_type,
+            conditions: self.conditions,
+            time_in_force: self.time_in_force,
+            is_instructed: class.is_contingent,
+        });
+        order.set_waits(class.auction);
+        order
+    }
+}
+
+impl Engine {
+    /// The replacement that is asked for, with its class; `None` if it could not go on under these
+    /// terms, or without them.
+    pub(crate) fn propose_replacement(
+        &self,
+        slot: Slot,
+        replace: &ReplaceOrder,
+    ) -> Option<(Proposal, OrderClass)> {
+        let original = &self.pool[slot].order;
+        let terms = keep_auction(original, replace.terms?);
+        let instructions = self.instructions_of_replacement(slot, &terms)?;
+        let asked = Proposal::replacement(replace.key, slot, original, &terms, instructions);
+        let phase = self.trading(asked.instrument_id).phase;
+        let class = asked.terms().class(phase, asked.time_in_force);
+        let is_allowed = check::side_change(original.side, asked.side)
+            && self.check_terms(&asked, &class).is_ok();
+        is_allowed.then_some((asked, class))
+    }
+}
+
+/// An order for one auction only stays one, unless the replace names another life than the day.
+fn keep_auction(original: &Order, terms: ReplaceTerms) -> ReplaceTerms {
+    let time_in_force = match (terms.time_in_force, original.waits()) {
+        (TimeInForce::Day, Waits::Open) => TimeInForce::AtTheOpen,
+        (TimeInForce::Day, Waits::Close) => TimeInForce::AtTheClose,
+        (TimeInForce::Day, Waits::Next) => TimeInForce::GoodForAuction,
+        (named, _) => named,
+    };
+    ReplaceTerms { time_in_force, ..terms }
+}
