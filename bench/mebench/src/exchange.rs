@@ -9,9 +9,9 @@ use std::collections::BTreeMap;
 
 use engine::{BookView, Engine, PRICE_MAX, QUANTITY_MAX};
 use market::{
-    AddInstrument, AddSession, CancelOrder, Command, Conditions, Display, EnterOrder, Event, Firm,
-    Input, Instructions, InstrumentId, OrderAttributes, OrderKey, OrderType, Price, Quantity,
-    SelfMatchPrevention, SessionId, Side, Symbol, SystemEvent, Text, TimeInForce, Timestamp,
+    AddInstrument, AddSession, CancelOrder, Command, EnterOrder, Event, Firm, Input, InstrumentId,
+    OrderKey, Price, Quantity, SelfMatchPrevention, SessionId, Side, Symbol, SystemEvent, Text,
+    TimeInForce, Timestamp,
 };
 
 use crate::api::{
@@ -206,19 +206,9 @@ impl Participant {
         self.names.push(order_id);
         *self.entered_mut(order_id) = Entered::new(user_ref_num, side, terms.price);
 
-        let command = Command::Enter(EnterOrder {
-            key: key(user_ref_num),
-            side: terms.side,
-            order_type: OrderType::Limit,
-            time_in_force: terms.time_in_force,
-            display: Display::Visible,
-            quantity: terms.quantity,
-            price: terms.price,
-            symbol: self.symbol,
-            attributes: OrderAttributes::default(),
-            conditions: Conditions::NONE,
-            instructions: Instructions::NONE,
-        });
+        let key = key(user_ref_num);
+        let order = EnterOrder::limit(key, terms.side, self.symbol, terms.quantity, terms.price);
+        let command = Command::Enter(EnterOrder { time_in_force: terms.time_in_force, ..order });
         let Self { engine, names, .. } = self;
         apply(engine, command, |event| match event {
             Event::Accepted(_) => report(acknowledgment),

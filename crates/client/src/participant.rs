@@ -14,9 +14,9 @@ mod udp;
 use std::{io, net::SocketAddr, thread, time::Duration};
 
 use market::{
-    AccountQuery, CancelOrder, Command, Display, EnterOrder, EntrySwitch, Firm, Instructions,
-    MassCancel, ModifyOrder, OrderAttributes, OrderKey, OrderType, Price, Quantity, ReplaceOrder,
-    ReplaceTerms, Side, Symbol, TimeInForce,
+    AccountQuery, CancelOrder, Command, Display, EnterOrder, EntrySwitch, Firm, MassCancel,
+    ModifyOrder, OrderKey, OrderType, Price, Quantity, ReplaceOrder, ReplaceTerms, Side, Symbol,
+    TimeInForce,
 };
 use wire::{
     moldudp64,
@@ -94,22 +94,14 @@ pub fn enter(
     price: Option<Price>,
     time_in_force: TimeInForce,
 ) -> MessageBuffer {
-    message(&Command::Enter(EnterOrder {
-        key: key(user_ref_num),
-        side,
-        order_type: order_type(price),
-        time_in_force,
-        display: Display::Visible,
-        quantity,
-        price: price.unwrap_or(Price::ZERO),
-        symbol,
-        attributes: OrderAttributes {
-            capacity: market::Capacity::Principal,
-            ..OrderAttributes::default()
-        },
-        conditions: market::Conditions::NONE,
-        instructions: Instructions::NONE,
-    }))
+    let key = key(user_ref_num);
+    let mut order = match price {
+        Some(price) => EnterOrder::limit(key, side, symbol, quantity, price),
+        None => EnterOrder::market(key, side, symbol, quantity),
+    };
+    order.time_in_force = time_in_force;
+    order.attributes.capacity = market::Capacity::Principal;
+    message(&Command::Enter(order))
 }
 
 /// Replaces a live order: `quantity` is that of the whole chain, what it executed included;

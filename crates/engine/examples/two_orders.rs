@@ -4,27 +4,15 @@
 
 use engine::Engine;
 use market::{
-    AddInstrument, AddSession, Command, Conditions, Display, EnterOrder, Firm, Input, Instructions,
-    OrderAttributes, OrderKey, OrderType, Price, Quantity, SelfMatchPrevention, Sequence,
-    SessionId, Side, Symbol, SystemEvent, Text, TimeInForce, Timestamp,
+    AddInstrument, AddSession, Command, EnterOrder, Firm, Input, OrderKey, Price, Quantity,
+    SelfMatchPrevention, Sequence, SessionId, Side, Symbol, SystemEvent, Text, Timestamp,
 };
 
 fn main() {
     let symbol = Symbol::new("DAMRAK").expect("up to eight characters");
     let order = |user_ref_num, side, price| {
-        Command::Enter(EnterOrder {
-            key: OrderKey { session_id: SessionId(1), channel: 0, user_ref_num },
-            side,
-            order_type: OrderType::Limit,
-            time_in_force: TimeInForce::Day,
-            display: Display::Visible,
-            quantity: Quantity(100),
-            price: Price(price),
-            symbol,
-            attributes: OrderAttributes::default(),
-            conditions: Conditions::default(),
-            instructions: Instructions::NONE,
-        })
+        let key = OrderKey { session_id: SessionId(1), channel: 0, user_ref_num };
+        Command::Enter(EnterOrder::limit(key, side, symbol, Quantity(100), Price(price)))
     };
     let commands = [
         Command::AddInstrument(AddInstrument {

@@ -175,14 +175,8 @@ impl Engine {
     /// # Panics
     /// As there.
     pub fn apply_to(&mut self, input: &Input, emit: &mut impl Emit) {
-        assert!(input.sequence == self.sequence.next(), "{} then {input:?}", self.sequence);
-        assert!(input.timestamp >= self.timestamp, "{:?} then {input:?}", self.timestamp);
-        self.sequence = input.sequence;
-        self.timestamp = input.timestamp;
-        if self.is_due() {
-            self.pass_time(&mut |event| emit.emit(event));
-        }
-        // Of what is plain nothing else follows.
+        self.take_up(input, emit);
+        // Nothing else follows from what the fast path does.
         let is_done = match &input.command {
             Command::Enter(order) => self.enter_plain(order, emit),
             Command::Cancel(cancel) => self.cancel_plain(cancel, emit),
@@ -190,6 +184,29 @@ impl Engine {
         };
         if !is_done {
             self.apply_any(&input.command, &mut |event| emit.emit(event));
+        }
+    }
+
+    /// As [`apply`](Self::apply), without the [fast path](mod@intake::fast_path): for the tests that
+    /// show that both give the same events and the same state.
+    ///
+    /// # Panics
+    /// As there.
+    #[doc(hidden)]
+    pub fn apply_on_general_path(&mut self, input: &Input, emit: &mut impl FnMut(Event)) {
+        self.take_up(input, emit);
+        self.apply_any(&input.command, emit);
+    }
+
+    /// It is the next input, and its time has come.
+    #[inline(always)]
+    fn take_up(&mut self, input: &Input, emit: &mut impl Emit) {
+        assert!(input.sequence == self.sequence.next(), "{} then {input:?}", self.sequence);
+        assert!(input.timestamp >= self.timestamp, "{:?} then {input:?}", self.timestamp);
+        self.sequence = input.sequence;
+        self.timestamp = input.timestamp;
+        if self.is_due() {
+            self.pass_time(&mut |event| emit.emit(event));
         }
     }
 

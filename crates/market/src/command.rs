@@ -169,6 +169,50 @@ pub struct EnterOrder {
     pub instructions: Instructions,
 }
 
+impl EnterOrder {
+    /// A displayed limit order for the day, for the session's own firm.
+    ///
+    /// What else an order may say is changed by its field:
+    ///
+    /// ```
+    /// # use market::*;
+    /// # let key = OrderKey { session_id: SessionId(1), channel: 0, user_ref_num: 1 };
+    /// # let symbol = Symbol::new("AAPL").unwrap();
+    /// let time_in_force = TimeInForce::ImmediateOrCancel;
+    /// let order = EnterOrder::limit(key, Side::Buy, symbol, Quantity(100), Price(1_500_000));
+    /// let order = EnterOrder { time_in_force, ..order };
+    /// ```
+    #[must_use]
+    pub fn limit(
+        key: OrderKey,
+        side: Side,
+        symbol: Symbol,
+        quantity: Quantity,
+        price: Price,
+    ) -> Self {
+        Self {
+            key,
+            side,
+            order_type: OrderType::Limit,
+            time_in_force: TimeInForce::Day,
+            display: Display::Visible,
+            quantity,
+            price,
+            symbol,
+            attributes: OrderAttributes::default(),
+            conditions: Conditions::NONE,
+            instructions: Instructions::NONE,
+        }
+    }
+
+    /// A market order: it trades at any price, and what does not trade at once is canceled.
+    #[must_use]
+    pub fn market(key: OrderKey, side: Side, symbol: Symbol, quantity: Quantity) -> Self {
+        let order_type = OrderType::Market;
+        Self { order_type, ..Self::limit(key, side, symbol, quantity, Price::ZERO) }
+    }
+}
+
 /// See [`Command::Replace`]. OUCH 5.0, Replace Order Request (`U`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ReplaceOrder {

@@ -82,6 +82,8 @@ pub fn check_from_nothing(scenario: &str) {
 #[derive(Default)]
 pub struct World {
     engine: Engine,
+    /// Takes every command on the general path, and must agree.
+    general: Engine,
     sessions: BTreeMap<String, SessionId>,
     /// Every order of which it was told, done or not.
     told: BTreeMap<OrderKey, Told>,
@@ -175,6 +177,10 @@ impl World {
         };
         let mut events = Vec::new();
         self.engine.apply(&input, &mut |event| events.push(event));
+        let mut others = Vec::new();
+        self.general.apply_on_general_path(&input, &mut |event| others.push(event));
+        assert_eq!(events, others, "the fast path and the general path: {command:?}");
+        assert_eq!(self.engine.state_hash(), self.general.state_hash(), "{command:?}");
         events
     }
 
@@ -183,19 +189,7 @@ impl World {
         for (user_ref_num, side) in [(2 * nth - 1, Side::Sell), (2 * nth, Side::Buy)] {
             let key = OrderKey { session_id: SessionId(1), channel: 0, user_ref_num };
             let symbol = self.engine.instruments().next().expect("there is one").symbol;
-            let order = EnterOrder {
-                key,
-                side,
-                order_type: OrderType::Limit,
-                time_in_force: TimeInForce::Day,
-                display: Display::Visible,
-                quantity: Quantity(1),
-                price: Price(100),
-                symbol,
-                attributes: OrderAttributes::default(),
-                conditions: Conditions::NONE,
-                instructions: Instructions::NONE,
-            };
+            let order = EnterOrder::limit(key, side, symbol, Quantity(1), Price(100));
             self.apply(Command::Enter(order));
         }
     }

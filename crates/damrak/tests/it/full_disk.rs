@@ -6,10 +6,9 @@ use engine::Engine;
 use gateway::Submission;
 use journal::{CrashStorage, Durability, Options};
 use market::{
-    AddInstrument, AddSession, CancelOrder, Command, Conditions, Display, EnterOrder, Event, Firm,
-    Input, Instructions, OrderAttributes, OrderKey, OrderType, Output, Price, Quantity,
-    RejectReason, SelfMatchPrevention, Sequence, SessionId, Side, Symbol, SystemEvent, Text,
-    TimeInForce, Timestamp,
+    AddInstrument, AddSession, CancelOrder, Command, EnterOrder, Event, Firm, Input, OrderKey,
+    Output, Price, Quantity, RejectReason, SelfMatchPrevention, Sequence, SessionId, Side, Symbol,
+    SystemEvent, Text, Timestamp,
 };
 use ring::{Agent, Builder, Consumer, Cursor, Flow, Latest, Producer};
 use venue::{
@@ -29,19 +28,8 @@ fn symbol() -> Symbol {
 }
 
 fn enter(number: u32) -> Command {
-    Command::Enter(EnterOrder {
-        key: key(number),
-        side: Side::Buy,
-        order_type: OrderType::Limit,
-        time_in_force: TimeInForce::Day,
-        display: Display::Visible,
-        quantity: Quantity(100),
-        price: Price(10_000),
-        symbol: symbol(),
-        attributes: OrderAttributes::default(),
-        conditions: Conditions::NONE,
-        instructions: Instructions::NONE,
-    })
+    let order = EnterOrder::limit(key(number), Side::Buy, symbol(), Quantity(100), Price(10_000));
+    Command::Enter(order)
 }
 
 fn cancel(number: u32) -> Command {

@@ -156,9 +156,8 @@ impl<T: crate::book::pool::Rest> crate::book::pool::Pool<T> {
 #[cfg(test)]
 mod tests {
     use market::{
-        AddInstrument, AddSession, CancelOrder, ClientOrderId, Conditions, Display, Event, Firm,
-        Instructions, MassCancel, OrderAttributes, OrderType, Price, Quantity, ReplaceOrder,
-        SelfMatchPrevention, SessionId, Side, Symbol, SystemEvent, Text, TimeInForce, Timestamp,
+        AddInstrument, AddSession, CancelOrder, Event, Firm, MassCancel, Price, Quantity,
+        ReplaceOrder, SelfMatchPrevention, SessionId, Side, Symbol, SystemEvent, Text, Timestamp,
     };
 
     use super::*;
@@ -168,22 +167,8 @@ mod tests {
     }
 
     fn enter(key: OrderKey, side: Side, price: u64, symbol: &str) -> Command {
-        Command::Enter(EnterOrder {
-            key,
-            side,
-            order_type: OrderType::Limit,
-            time_in_force: TimeInForce::Day,
-            display: Display::Visible,
-            quantity: Quantity(10),
-            price: Price(price),
-            symbol: Symbol::new(symbol).unwrap(),
-            attributes: OrderAttributes {
-                client_order_id: ClientOrderId::BLANK,
-                ..OrderAttributes::default()
-            },
-            conditions: Conditions::NONE,
-            instructions: Instructions::NONE,
-        })
+        let symbol = Symbol::new(symbol).unwrap();
+        Command::Enter(EnterOrder::limit(key, side, symbol, Quantity(10), Price(price)))
     }
 
     /// Whatever the next commands are, and whatever they name, looking at what they need changes

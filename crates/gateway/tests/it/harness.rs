@@ -10,9 +10,9 @@ use gateway::{
     OrderEntryLimits, StreamNetwork, Submission, fake::FakeStream,
 };
 use market::{
-    Accepted, Booked, Command, Conditions, Display, EnterOrder, Event, Firm, Instructions,
-    Instrument, InstrumentId, OrderAttributes, OrderId, OrderKey, OrderType, Output, Price,
-    Quantity, Sequence, SessionAdded, SessionId, Side, Symbol, Text, TimeInForce, Timestamp,
+    Accepted, Booked, Command, EnterOrder, Event, Firm, Instrument, InstrumentId, OrderId,
+    OrderKey, Output, Price, Quantity, Sequence, SessionAdded, SessionId, Side, Symbol, Text,
+    Timestamp,
 };
 use ring::{Agent, Builder, Consumer, Cursor, Producer};
 use wire::{
@@ -160,19 +160,9 @@ impl Venue {
 
 /// An order that differs from others by its number only.
 pub fn order(session_id: SessionId, user_ref_num: u32) -> EnterOrder {
-    EnterOrder {
-        key: OrderKey { session_id, channel: 0, user_ref_num },
-        side: Side::Buy,
-        order_type: OrderType::Limit,
-        time_in_force: TimeInForce::Day,
-        display: Display::Visible,
-        quantity: Quantity(100),
-        price: Price(1_500_000),
-        symbol: Symbol::new("AAPL").unwrap(),
-        attributes: OrderAttributes::default(),
-        conditions: Conditions::NONE,
-        instructions: Instructions::NONE,
-    }
+    let key = OrderKey { session_id, channel: 0, user_ref_num };
+    let symbol = Symbol::new("AAPL").unwrap();
+    EnterOrder::limit(key, Side::Buy, symbol, Quantity(100), Price(1_500_000))
 }
 
 /// The OUCH message that enters it.

@@ -4,9 +4,9 @@
 use crate::comparison::{Flow, Operation, OperationKind};
 use engine::{Emit, Engine};
 use market::{
-    AddInstrument, AddSession, CancelOrder, Command, Conditions, Display, EnterOrder, Event, Firm,
-    Input, Instructions, MoneyEvent, OrderAttributes, OrderKey, OrderType, Output, Price, Quantity,
-    SelfMatchPrevention, Sequence, SessionId, Symbol, SystemEvent, Text, TimeInForce, Timestamp,
+    AddInstrument, AddSession, CancelOrder, Command, EnterOrder, Event, Firm, Input, MoneyEvent,
+    OrderKey, Output, Price, Quantity, SelfMatchPrevention, Sequence, SessionId, Symbol,
+    SystemEvent, Text, TimeInForce, Timestamp,
 };
 
 use super::{Contender, Trade, matching::ORDERS_EXPECTED};
@@ -115,22 +115,14 @@ impl Contender for Core {
         *number += 1;
         self.keys[operation.order_id as usize] = *number;
         self.flow_order_ids.push(operation.order_id);
-        let enter = EnterOrder {
-            key: self.key(operation),
-            side: operation.side,
-            order_type: OrderType::Limit,
-            time_in_force: match operation.kind {
-                OperationKind::NewImmediateOrCancel => TimeInForce::ImmediateOrCancel,
-                _ => TimeInForce::Day,
-            },
-            display: Display::Visible,
-            quantity: Quantity(operation.quantity.into()),
-            price: Price(operation.price.cast_unsigned()),
-            symbol: self.symbols[usize::from(operation.symbol)],
-            attributes: OrderAttributes::default(),
-            conditions: Conditions::NONE,
-            instructions: Instructions::NONE,
-        };
+        let symbol = self.symbols[usize::from(operation.symbol)];
+        let quantity = Quantity(operation.quantity.into());
+        let price = Price(operation.price.cast_unsigned());
+        let key = self.key(operation);
+        let mut enter = EnterOrder::limit(key, operation.side, symbol, quantity, price);
+        if operation.kind == OperationKind::NewImmediateOrCancel {
+            enter.time_in_force = TimeInForce::ImmediateOrCancel;
+        }
         steps.push(self.input(Command::Enter(enter)));
     }
 

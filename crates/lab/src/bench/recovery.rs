@@ -15,9 +15,8 @@ use std::{
 use engine::Engine;
 use journal::{Durability, Folder, Options, Storage, Writer, snapshot_file_name};
 use market::{
-    AddInstrument, AddSession, CancelOrder, Command, Conditions, Display, EnterOrder, Firm, Input,
-    Instructions, OrderAttributes, OrderKey, OrderType, Price, Quantity, SelfMatchPrevention,
-    Sequence, SessionId, Side, Symbol, SystemEvent, Text, TimeInForce, Timestamp,
+    AddInstrument, AddSession, CancelOrder, Command, EnterOrder, Firm, Input, OrderKey, Price,
+    Quantity, SelfMatchPrevention, Sequence, SessionId, Side, Symbol, SystemEvent, Text, Timestamp,
 };
 use proof::rng::Rng;
 use ring::{Agent, Latest};
@@ -395,19 +394,9 @@ impl RestingFlow {
         let side = if self.rng.below(2) == 0 { Side::Buy } else { Side::Sell };
         let away = self.rng.below(2_000) * 100;
         let price = if side.is_buy() { 1_000_000 - away } else { 1_000_100 + away };
-        Command::Enter(EnterOrder {
-            key: key(number),
-            side,
-            order_type: OrderType::Limit,
-            time_in_force: TimeInForce::Day,
-            display: Display::Visible,
-            quantity: Quantity(100 + self.rng.below(900)),
-            price: Price(price),
-            symbol: symbol(self.rng.below(INSTRUMENTS)),
-            attributes: OrderAttributes::default(),
-            conditions: Conditions::NONE,
-            instructions: Instructions::NONE,
-        })
+        let quantity = Quantity(100 + self.rng.below(900));
+        let symbol = symbol(self.rng.below(INSTRUMENTS));
+        Command::Enter(EnterOrder::limit(key(number), side, symbol, quantity, Price(price)))
     }
 }
 

@@ -12,8 +12,7 @@ use engine::{
 };
 use market::{
     AddInstrument, AddSession, CancelOrder, Command, EnterOrder, Event, Firm, Input, OrderKey,
-    OrderType, Price, Quantity, SelfMatchPrevention, SessionId, Side, Symbol, SystemEvent, Text,
-    TimeInForce, Timestamp,
+    Price, Quantity, SelfMatchPrevention, SessionId, Side, Symbol, SystemEvent, Text, Timestamp,
 };
 use os::{thread_cpu_ns, thread_page_faults};
 use proof::rng::Rng;
@@ -240,19 +239,8 @@ impl Holder for Whole {
         self.numbers[self.next] += 1;
         let (session_id, user_ref_num) = (SessionId(self.next as u16 + 1), self.numbers[self.next]);
         let key = OrderKey { session_id, channel: 0, user_ref_num };
-        let told = self.apply(Command::Enter(EnterOrder {
-            key,
-            side,
-            order_type: OrderType::Limit,
-            time_in_force: TimeInForce::Day,
-            display: market::Display::Visible,
-            quantity: Quantity(1),
-            price: Price(price),
-            symbol: self.symbol,
-            attributes: Default::default(),
-            conditions: Default::default(),
-            instructions: Default::default(),
-        }));
+        let order = EnterOrder::limit(key, side, self.symbol, Quantity(1), Price(price));
+        let told = self.apply(Command::Enter(order));
         assert_eq!(told, 1, "it rests");
         u64::from(session_id.0) << 32 | u64::from(user_ref_num)
     }

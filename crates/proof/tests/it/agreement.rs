@@ -42,6 +42,34 @@ fn engine_agrees_with_the_model() {
     assert_eq!(agreement::missing(&coverage), Vec::<&str>::new(), "never seen");
 }
 
+/// The fast path gives the same events and the same state as the general path, whatever comes.
+#[test]
+fn fast_path_does_what_the_general_path_does() {
+    const COMMANDS: u64 = 50_000;
+    let seeds = setting("DAMRAK_RESTORED_SEEDS", 4);
+    for (name, profile) in agreement::profiles(COMMANDS) {
+        for seed in 1..=seeds {
+            let mut flow = CommandFlow::new(seed, profile.clone());
+            let (mut engine, mut general) = (Engine::new(), Engine::new());
+            let (mut events, mut others) = (Vec::new(), Vec::new());
+            for number in 1..=COMMANDS {
+                let input = Input {
+                    sequence: Sequence(number),
+                    timestamp: Timestamp(number * 1_000_000),
+                    command: flow.next_command(),
+                };
+                events.clear();
+                others.clear();
+                engine.apply(&input, &mut |event| events.push(event));
+                general.apply_on_general_path(&input, &mut |event| others.push(event));
+                let place = format!("{name}, seed {seed}, {number}: {:?}", input.command);
+                assert_eq!(events, others, "{place}");
+                assert_eq!(engine.state_hash(), general.state_hash(), "{place}");
+            }
+        }
+    }
+}
+
 /// An engine that was restored from a snapshot goes on as the one that the snapshot is of, whatever
 /// comes: nothing that matters later is missing in it.
 #[test]
