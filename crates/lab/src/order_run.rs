@@ -35,14 +35,15 @@ use crate::order_file::{BalanceFile, FileError, Instruments, OrderFile, Progress
 use gateway::Submission;
 use journal::{Durability, Folder, Options};
 use market::{Input, Output, Sequence, Timestamp};
-use ring::{Agent, Builder, Cursor, Group, IdleStrategy, Latest, Monitor, RingReport};
+use ring::{Agent, AtomicGauge, Builder, Cursor, Group, IdleStrategy, Monitor, RingReport};
 
 use venue::{
     clock::SystemClock,
     failure::Failure,
     log::LocalLog,
-    neighbors, recovery,
+    recovery,
     stage::{Checkpoint, EngineHeir, EngineStage, Journaler, Sequencer},
+    wake_targets,
 };
 
 pub use grouping::{AgentGroup, Grouping, OrdersAgent};
@@ -386,9 +387,9 @@ fn wire_shard<L: Sink, R: Sink>(
         LocalLog::new(Sequence::NONE, Timestamp::default()),
         vec![to_sequencer],
         inputs,
-        Arc::new(Latest::new(u64::MAX)),
+        Arc::new(AtomicGauge::new(u64::MAX)),
     );
-    let due = Arc::new(Latest::new(u64::MAX));
+    let due = Arc::new(AtomicGauge::new(u64::MAX));
     let engine = EngineStage::new(to_engine, engine, outputs, checkpoints, due)
         .telling(applied)
         .leaving_to(Arc::clone(&heir));
@@ -464,7 +465,7 @@ pub fn launch(
             agent.and_then(|(_, agent)| agent.take()).expect("each agent stands in one group")
         });
         let mut launched = Group::new(format!("damrak-{number}"), members.collect(), idle);
-        launched.neighbors = Some(neighbors::of(number, &members_of, &read_by));
+        launched.wake_targets = Some(wake_targets::of(number, &members_of, &read_by));
         launched.on_start = core.map(venue::running::pin_at_start);
         groups.push(launched);
     }

@@ -1,3 +1,8 @@
+//! Agents, the groups that share a thread, and the threads.
+//!
+//! Invariant: an agent is only ever called by the thread of its group, and never waits inside a turn.
+//! The first failure stops all groups, and every agent is closed.
+
 use std::{
     any::Any,
     error::Error,
@@ -9,7 +14,7 @@ use std::{
     thread::{self, JoinHandle},
 };
 
-use crate::idle::{Doorbells, IdleStrategy, Idling, Neighbors, Parker, ThreadParker, Wait};
+use crate::idle::{Doorbells, IdleStrategy, Idling, Parker, ThreadParker, Wait, WakeTargets};
 
 /// What an agent stops everything with.
 pub type AgentError = Box<dyn Error + Send + Sync>;
@@ -168,7 +173,7 @@ pub struct Group {
     /// How to sleep.
     pub parker: Box<dyn Parker>,
     /// Which groups of the launch, by number, wait for what this one does; `None` is all of them.
-    pub neighbors: Option<Neighbors>,
+    pub wake_targets: Option<WakeTargets>,
     /// Runs first on the thread, for example to bind it to a core.
     pub on_start: Option<Box<dyn FnOnce() + Send>>,
 }
@@ -178,7 +183,7 @@ impl Group {
     #[must_use]
     pub fn new(name: impl Into<String>, agents: Vec<Box<dyn Agent>>, idle: IdleStrategy) -> Self {
         let parker = Box::new(ThreadParker::default());
-        Self { name: name.into(), agents, idle, parker, neighbors: None, on_start: None }
+        Self { name: name.into(), agents, idle, parker, wake_targets: None, on_start: None }
     }
 }
 
@@ -188,12 +193,13 @@ impl Group {
 /// [`join`](Running::join) returns, under the name of its group.
 ///
 /// # Panics
-/// A neighbor is no group of this launch.
+/// A wake target is not a group of this launch.
 #[must_use]
 pub fn launch(groups: Vec<Group>, clock: Arc<dyn Clock>) -> Running {
-    for Neighbors { readers, writers } in groups.iter().filter_map(|it| it.neighbors.as_ref()) {
+    for WakeTargets { readers, writers } in groups.iter().filter_map(|it| it.wake_targets.as_ref())
+    {
         let are_there = readers.iter().chain(writers).all(|number| *number < groups.len());
-        assert!(are_there, "a neighbor is one of the {} groups", groups.len());
+        assert!(are_there, "a wake target must be one of the {} groups", groups.len());
     }
     let doorbells = Doorbells::new(groups.iter().map(|group| group.parker.unparker()));
     let shared =
@@ -271,13 +277,13 @@ impl Shared {
     /// The life of a group's thread.
     fn run(&self, index: usize, group: Group, clock: Arc<dyn Clock>) {
         let _stop = StopAll(self);
-        let Group { agents, idle, mut parker, neighbors, on_start, name: _ } = group;
+        let Group { agents, idle, mut parker, wake_targets, on_start, name: _ } = group;
         if let Some(on_start) = on_start {
             on_start();
         }
         let mut runner = Runner::new(agents, clock);
         if let Err(failure) =
-            self.go_round(index, &mut runner, idle, &mut *parker, neighbors.as_ref())
+            self.go_round(index, &mut runner, idle, &mut *parker, wake_targets.as_ref())
         {
             self.fail(failure);
         }
@@ -291,7 +297,7 @@ impl Shared {
         runner: &mut Runner,
         idle: IdleStrategy,
         parker: &mut dyn Parker,
-        neighbors: Option<&Neighbors>,
+        wake_targets: Option<&WakeTargets>,
     ) -> Result<(), AgentFailure> {
         let mut idling = Idling::new(idle);
         while !self.is_stopping() {
@@ -320,8 +326,8 @@ impl Shared {
             }
             if work > 0 {
                 idling.worked();
-                match neighbors {
-                    Some(neighbors) => self.doorbells.ring(neighbors),
+                match wake_targets {
+                    Some(wake_targets) => self.doorbells.ring(wake_targets),
                     None => self.doorbells.ring_others(index),
                 }
             }

@@ -1,3 +1,7 @@
+//! The reading end that sees every value, in place, and holds the writer back.
+//!
+//! Invariant: values come in order, each consumed once; slots go back when the call ends.
+
 use crate::slots::Reader;
 
 /// An end that reads everything in order, in place, and holds the writer back.

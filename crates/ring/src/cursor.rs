@@ -1,5 +1,9 @@
+//! A sequence that one thread owns and others follow: the two memory orderings that carry all else.
+//!
+//! Invariant: a cursor never goes back, and who gets `n` sees all that its owner did up to `n`.
+
 use crate::{
-    failpoint::{Fault, release_unless},
+    failpoint::{Failpoint, release_unless},
     sync::{AtomicU64, Ordering},
 };
 
@@ -44,7 +48,7 @@ impl Cursor {
     pub fn set(&self, sequence: u64) {
         debug_assert!(self.0.load(Ordering::Relaxed) <= sequence, "a cursor went back");
         // Release, pairs with the Acquire in `get`.
-        self.0.store(sequence, release_unless(Fault::RelaxedCursor));
+        self.0.store(sequence, release_unless(Failpoint::RelaxedCursor));
     }
 }
 

@@ -4,16 +4,16 @@
 
 use crate::sync::Ordering;
 
-/// What to break.
+/// A safeguard that can be switched off.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Fault {
+pub enum Failpoint {
     /// [`Cursor::set`](crate::Cursor::set) no longer releases.
     RelaxedCursor,
     /// A gate is let go before the last slot has been read.
     EarlyRelease,
     /// A batch shows each value at once.
     EagerBatch,
-    /// A tap does not look at the stamp again after it has read the words.
+    /// A lossy consumer does not look at the stamp again after it has read the words.
     UncheckedStamp,
     /// The writer does not fence between the stamp it clears and the words it stores.
     NoStampFence,
@@ -24,31 +24,31 @@ pub enum Fault {
 #[cfg(loom)]
 std::thread_local! {
     /// One for each test: loom runs all threads of a model on the thread of its test.
-    static ACTIVE: std::cell::Cell<Option<Fault>> = const { std::cell::Cell::new(None) };
+    static ACTIVE: std::cell::Cell<Option<Failpoint>> = const { std::cell::Cell::new(None) };
 }
 
-/// Runs `f` with `fault` switched on.
+/// Runs `f` with the failpoint switched on.
 #[cfg(loom)]
-pub fn with<R>(fault: Fault, f: impl FnOnce() -> R) -> R {
-    ACTIVE.set(Some(fault));
+pub fn with<R>(failpoint: Failpoint, f: impl FnOnce() -> R) -> R {
+    ACTIVE.set(Some(failpoint));
     let result = f();
     ACTIVE.set(None);
     result
 }
 
 #[cfg(loom)]
-pub(crate) fn failpoint(fault: Fault) -> bool {
-    ACTIVE.get() == Some(fault)
+pub(crate) fn failpoint(asked: Failpoint) -> bool {
+    ACTIVE.get() == Some(asked)
 }
 
 #[cfg(not(loom))]
 #[inline(always)]
-pub(crate) const fn failpoint(_: Fault) -> bool {
+pub(crate) const fn failpoint(_: Failpoint) -> bool {
     false
 }
 
-/// `Release`, unless `fault` is switched on.
+/// `Release`, unless the failpoint is switched on.
 #[inline(always)]
-pub(crate) fn release_unless(fault: Fault) -> Ordering {
-    if failpoint(fault) { Ordering::Relaxed } else { Ordering::Release }
+pub(crate) fn release_unless(switched: Failpoint) -> Ordering {
+    if failpoint(switched) { Ordering::Relaxed } else { Ordering::Release }
 }

@@ -1,10 +1,15 @@
+//! What an idle thread does: spin, yield or park; and the doorbells that wake parked groups.
+//!
+//! Invariant: no wake-up is lost. A group that parks either finds the work in its last turn or is
+//! woken for it.
+
 use std::{
     sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
 
 use crate::{
-    failpoint::{Fault, failpoint},
+    failpoint::{Failpoint, failpoint},
     sync::{AtomicU8, Ordering, fence},
 };
 
@@ -182,7 +187,7 @@ const HELD_UP: u8 = 2;
 
 /// The groups that wait for what a group does. What is in neither list waits for none of it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Neighbors {
+pub struct WakeTargets {
     /// They read what it writes, in rings or cursors.
     pub readers: Vec<usize>,
     /// They write what it reads, and may wait for the room that it gives back.
@@ -237,15 +242,15 @@ impl Doorbells {
     /// Wakes those of these groups that are marked, writers only if they are held up; what the
     /// caller did before is seen by each of them.
     #[inline]
-    pub fn ring(&self, neighbors: &Neighbors) {
-        if neighbors.readers.is_empty() && neighbors.writers.is_empty() {
+    pub fn ring(&self, wake_targets: &WakeTargets) {
+        if wake_targets.readers.is_empty() && wake_targets.writers.is_empty() {
             return;
         }
         meet(); // pairs with the one in `mark`
-        for reader in &neighbors.readers {
+        for reader in &wake_targets.readers {
             self.0[*reader].ring(PARKED);
         }
-        for writer in &neighbors.writers {
+        for writer in &wake_targets.writers {
             self.0[*writer].ring(HELD_UP);
         }
     }
@@ -273,7 +278,7 @@ impl Doorbell {
 
 #[inline]
 fn meet() {
-    if !failpoint(Fault::NoDoorbellFence) {
+    if !failpoint(Failpoint::NoDoorbellFence) {
         fence(Ordering::SeqCst);
     }
 }

@@ -1,9 +1,14 @@
-//! The lanes between threads: rings with one writer and many readers, and the agents that take
-//! turns at them.
+//! Rings between threads, with one writer and many readers, and the agents that work at them.
 //!
 //! Start at [`Cursor`], whose two orderings carry everything else; then [`Builder`], which makes a
-//! ring, its [`Producer`], its gating [`Consumer`]s and its lappable [`Tap`]s; then [`Agent`] and
-//! [`launch`], which put agents on threads. `docs/ring.md` tells the same from further off.
+//! ring with its [`Producer`], its [`Consumer`]s, which hold the writer back, and its
+//! [`LossyConsumer`]s, which do not; then [`Agent`] and [`launch`], which put agents on threads.
+//! `docs/ring.md` has the whole picture.
+//!
+//! The main entry points are [`Producer::try_publish`] and [`Consumer::poll`]. The others are for
+//! special needs: [`Producer::batch`] shows several values at once, [`Batch::push_with`] makes a
+//! value in its slot, [`Consumer::drain`] is `poll` where every value is consumed, and
+//! [`Consumer::peek`] looks without consuming.
 //!
 //! ```
 //! use ring::{Builder, Flow};
@@ -24,19 +29,19 @@
 //! assert_eq!(monitor.read().high_water, 2);
 //! ```
 //!
-//! Architecture invariant: threads meet nowhere else. A slot has one writer and is not changed
-//! while a gating reader may look at it. Nothing waits inside a turn: what cannot go on says so as
-//! a value. All `unsafe` is in `slots.rs`, but for a hint to the processor in `fetch.rs`.
+//! Architecture invariant: a slot has one writer and is not changed while a gating reader may look at
+//! it. Nothing waits inside a turn: a call that cannot go on says so by its result. Unsafe code is in
+//! `slots.rs`, and one hint to the processor in `fetch.rs`.
 
 mod sync;
 mod fetch;
 mod cursor;
-mod latest;
+mod gauge;
 mod slots;
 mod ring;
 mod producer;
 mod consumer;
-mod tap;
+mod lossy;
 mod monitor;
 mod idle;
 mod agent;
@@ -50,9 +55,9 @@ pub use agent::{Agent, AgentError, AgentFailure, Clock, Group, Runner, Running, 
 pub use consumer::{Consumer, Flow};
 pub use cursor::Cursor;
 pub use fetch::fetch;
-pub use idle::{Doorbells, IdleStrategy, Neighbors, Parker, ThreadParker, Unparker};
-pub use latest::Latest;
+pub use gauge::AtomicGauge;
+pub use idle::{Doorbells, IdleStrategy, Parker, ThreadParker, Unparker, WakeTargets};
+pub use lossy::{LossyConsumer, LossyPoll, WordForm, Words};
 pub use monitor::{Monitor, ReaderReport, RingReport};
 pub use producer::{Batch, Full, Producer};
 pub use ring::Builder;
-pub use tap::{Tap, Tapped, WordForm, Words};

@@ -1,3 +1,7 @@
+//! The figures of a ring, read from any thread.
+//!
+//! Invariant: reading them changes nothing about how the ring works.
+
 use std::sync::Arc;
 
 use crate::ring::{ReaderState, WriterState};
@@ -108,7 +112,7 @@ pub struct ReaderReport {
     pub closed: bool,
     /// The last sequence it has read, or been told that it missed. Exact.
     pub cursor: u64,
-    /// Published and not read. For a tap it may be more than the ring holds: the rest is missed.
+    /// Published and not read. For a lossy consumer it may be more than the ring holds: the rest is missed.
     pub lag: u64,
     /// Largest number of values read in one poll since last read. Exact.
     pub batch_max: usize,

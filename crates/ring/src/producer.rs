@@ -1,9 +1,14 @@
+//! The writing end of a ring: one value at a time, or a batch that shows all at once.
+//!
+//! Invariant: it never waits and never overwrites a slot that a gating consumer has not given back;
+//! a full ring gives the value back.
+
 use std::{error::Error, fmt, sync::Arc};
 
 use crate::{
-    failpoint::{Fault, failpoint},
+    failpoint::{Failpoint, failpoint},
+    lossy::{Mirror, MirrorWriter},
     slots::Writer,
-    tap::{Mirror, MirrorWriter},
 };
 
 /// The one end that writes a ring. Dropping it lets the readers finish what is published.
@@ -68,7 +73,7 @@ impl<T: Copy + Send + Sync + 'static> Producer<T> {
     }
 
     /// Number of gating readers that are still there. With none left, what is published is read
-    /// by taps only.
+    /// by lossy consumers only.
     #[must_use]
     pub fn consumers(&self) -> usize {
         self.writer.open_gates()
@@ -83,7 +88,7 @@ impl<T: Copy + Send + Sync + 'static> Producer<T> {
         sequence
     }
 
-    /// Shows everybody what is written: the taps first, who find it by the cursor of the others.
+    /// Shows everybody what is written: the lossy consumers first, who find it by the cursor of the others.
     #[inline]
     fn publish(&mut self) {
         if self.mirror.is_some() {
@@ -141,7 +146,7 @@ impl<T: Copy + Send + Sync + 'static> Batch<'_, T> {
     #[inline(always)]
     pub fn push_with(&mut self, make: impl FnOnce() -> T) -> Option<u64> {
         let sequence = self.producer.write(make)?;
-        if failpoint(Fault::EagerBatch) {
+        if failpoint(Failpoint::EagerBatch) {
             self.producer.publish();
         }
         Some(sequence)

@@ -1,25 +1,29 @@
+//! A ring as it is built: its slots, its named readers, and the state that the monitor reads.
+//!
+//! Invariant: readers are named before the first write, so none can miss the beginning.
+
 use std::sync::{
     Arc,
     atomic::{AtomicU64 as Counter, Ordering::Relaxed},
 };
 
 use crate::{
-    Consumer, Cursor, Monitor, Producer, Tap, Words,
+    Consumer, Cursor, LossyConsumer, Monitor, Producer, Words,
+    lossy::{Mirror, WordForm},
     slots::Writer,
     sync::{AtomicBool, Ordering},
-    tap::{Mirror, WordForm},
 };
 
 /// Makes a ring: first its readers, then its one writer and its monitor.
 ///
 /// A ring is a power-of-two number of slots. Sequence `n`, from 1, lives in slot `n` modulo the
 /// number of slots until the writer comes round again, a *lap* later. A gating reader holds the
-/// writer back; a lappable one is overtaken and told how much it missed. All memory is taken here.
+/// writer back; a lossy one is overtaken, and counts what it missed. All memory is taken here.
 ///
 /// ```
 /// let mut builder = ring::Builder::new("example", 4);
 /// let mut all = builder.gating("all");
-/// let mut some = builder.lappable("some");
+/// let mut some = builder.lossy("some");
 /// let (mut producer, _) = builder.build();
 ///
 /// for value in 1..=4_u64 {
@@ -29,8 +33,8 @@ use crate::{
 /// all.drain(1, |value, _| assert_eq!(*value, 1));
 /// assert_eq!(producer.try_publish(5).unwrap(), 5);
 ///
-/// let tapped = some.poll(usize::MAX, |_| {});
-/// assert_eq!((tapped.read, tapped.missed), (4, 1));
+/// let polled = some.poll(usize::MAX, |_| {});
+/// assert_eq!((polled.read, polled.missed), (4, 1));
 /// ```
 pub struct Builder<T> {
     state: Arc<WriterState>,
@@ -59,25 +63,25 @@ impl<T: Copy + Send + Sync + 'static> Builder<T> {
     /// A reader that never holds the writer back, and may be overtaken.
     ///
     /// From the first one on the writer stores each value a second time, as words.
-    pub fn lappable(&mut self, name: &'static str) -> Tap<T>
+    pub fn lossy(&mut self, name: &'static str) -> LossyConsumer<T>
     where
         T: Words,
     {
-        self.lappable_as(name, WordForm::of())
+        self.lossy_as(name, WordForm::of())
     }
 
-    /// As [`lappable`](Self::lappable), for a value that cannot have [`Words`] because both come
-    /// from other crates. All taps of a ring read the form that was given first.
+    /// As [`lossy`](Self::lossy), for a value that cannot have [`Words`] because both come
+    /// from other crates. All lossy consumers of a ring read the form that was given first.
     ///
     /// # Panics
     /// If an earlier form has another number of words.
-    pub fn lappable_as(&mut self, name: &'static str, form: WordForm<T>) -> Tap<T> {
+    pub fn lossy_as(&mut self, name: &'static str, form: WordForm<T>) -> LossyConsumer<T> {
         let capacity = self.state.capacity;
         let mirror = self.mirror.get_or_insert_with(|| Arc::new(Mirror::new(capacity, form)));
         assert!(mirror.words() == form.words, "ring `{}` has two word forms", self.state.name);
         let mirror = Arc::clone(mirror);
         let reader = self.reader(name, false);
-        Tap::new(mirror, Arc::clone(&self.state), reader)
+        LossyConsumer::new(mirror, Arc::clone(&self.state), reader)
     }
 
     /// The writer, and the monitor of writer and readers.

@@ -20,7 +20,7 @@
 use std::{mem::MaybeUninit, ops::Range, sync::Arc};
 
 use crate::{
-    failpoint::{Fault, failpoint},
+    failpoint::{Failpoint, failpoint},
     ring::{ReaderState, WriterState},
     sync::UnsafeCell,
 };
@@ -209,7 +209,7 @@ impl<T> Reader<T> {
     pub(crate) fn release(&mut self, sequence: u64) {
         assert!(self.next <= sequence && sequence <= self.end, "sequence {sequence} is not ours");
         self.next = sequence + 1;
-        let early = u64::from(failpoint(Fault::EarlyRelease));
+        let early = u64::from(failpoint(Failpoint::EarlyRelease));
         self.gate.cursor.set(sequence + early);
     }
 

@@ -10,7 +10,7 @@ pub mod config;
 pub mod clock;
 pub mod log;
 pub mod stage;
-pub mod neighbors;
+pub mod wake_targets;
 pub mod pipeline;
 pub mod sockets;
 pub mod running;

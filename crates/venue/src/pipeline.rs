@@ -7,7 +7,7 @@
 //!                                                          │                ├▶ order entry udp
 //!                                                          ▼                └▶ market data
 //!                                                      checkpoints
-//!                                                       (lappable)
+//!                                                       (lossy)
 //!
 //! journal ─▶ follower ─▶ snapshots, ledger
 //!
@@ -24,7 +24,7 @@ use gateway::{
 };
 use journal::{Durability, Options, Report, SnapshotError, SnapshotSummary, Storage};
 use market::{Input, Output, Sequence};
-use ring::{Agent, Builder, Cursor, Latest, Monitor, Producer, RingReport, Tap};
+use ring::{Agent, AtomicGauge, Builder, Cursor, LossyConsumer, Monitor, Producer, RingReport};
 
 use wire::soupbintcp::Timers;
 
@@ -47,7 +47,7 @@ use crate::{
 /// Slots of the ring of the venue's own commands.
 const COMMAND_SLOTS: usize = 256;
 
-/// Slots of the ring of checkpoints; it is lappable, so more would only hold older ones.
+/// Slots of the ring of checkpoints; it is lossy, so more would only hold older ones.
 const CHECKPOINT_SLOTS: usize = 64;
 
 /// Who writes a ring or a cursor, and who reads it: the picture above as a table.
@@ -123,7 +123,7 @@ pub struct Recovered {
 /// What can be read of a running venue without disturbing it.
 pub struct Gauges {
     rings: Vec<Monitor>,
-    checkpoints: Tap<Checkpoint>,
+    checkpoints: LossyConsumer<Checkpoint>,
     checkpoint: Checkpoint,
     durable: Arc<Cursor>,
     /// Of the journal.
@@ -218,8 +218,8 @@ where
     let (outputs_producer, outputs_monitor) = outputs.build();
 
     let mut checkpoints = Builder::<Checkpoint>::new("checkpoints", CHECKPOINT_SLOTS);
-    let checkpoint_tap = checkpoints.lappable("status");
-    let hash_tap = checkpoints.lappable("journaler");
+    let checkpoint_tap = checkpoints.lossy("status");
+    let hash_tap = checkpoints.lossy("journaler");
     let (checkpoints_producer, _) = checkpoints.build();
 
     let durable = Arc::new(Cursor::new(0));
@@ -294,7 +294,7 @@ where
     let to_engine = inputs.gating("engine");
     let (inputs_producer, inputs_monitor) = inputs.build();
 
-    let journaled = Arc::new(Latest::new(engine.sequence().0));
+    let journaled = Arc::new(AtomicGauge::new(engine.sequence().0));
     let access = Location::of(&config.ledger).map(Access::new);
     let ledger = access.as_ref().map(|access| ledger(config, access, journal_id, journaled.get()));
     let ledger = ledger.transpose()?;
@@ -311,7 +311,7 @@ where
         snapshots: None,
         ledger: ledger.as_ref().map(LedgerWriter::gauges),
     };
-    let due = Arc::new(Latest::new(u64::MAX));
+    let due = Arc::new(AtomicGauge::new(u64::MAX));
     let journal_figures = Arc::clone(&gauges.journal);
     let sequencer = Sequencer::new(
         LocalLog::new(engine.sequence(), engine.timestamp()),

@@ -22,10 +22,10 @@ use crate::{
     config::{Config, DurabilityConfig, GroupConfig, MethodName, Wait},
     failure::Failure,
     ledger::store::Location,
-    neighbors,
     pipeline::{self, Edges, Gauges, Recovered},
     sockets::{Addresses, Sockets},
     stage::{Checkpoint, Whims},
+    wake_targets,
 };
 
 /// The longest sleep of a thread that backs off. What arrives on a socket, and the doorbell of
@@ -115,7 +115,7 @@ pub fn start(config: &Config, clock: SystemClock) -> Result<Running, Failure> {
             agents,
             idle: idle_strategy(group.wait.unwrap_or(config.layout.wait), groups.len(), cores),
             parker: Box::new(parker),
-            neighbors: Some(neighbors::of(number, &members, pipeline::READ_BY)),
+            wake_targets: Some(wake_targets::of(number, &members, pipeline::READ_BY)),
             on_start: core.map(pin_at_start),
         });
     }

@@ -10,7 +10,7 @@ use market::{
     Output, Price, Quantity, RejectReason, SelfMatchPrevention, Sequence, SessionId, Side, Symbol,
     SystemEvent, Text, Timestamp,
 };
-use ring::{Agent, Builder, Consumer, Cursor, Flow, Latest, Producer};
+use ring::{Agent, AtomicGauge, Builder, Consumer, Cursor, Flow, Producer};
 use venue::{
     log::LocalLog,
     recovery,
@@ -64,7 +64,7 @@ impl World {
         let (outputs, _) = outputs.build();
         let (checkpoints, _) = Builder::<Checkpoint>::new("checkpoints", 64).build();
         let figures = Arc::new(JournalFigures::default());
-        let due = Arc::new(Latest::new(u64::MAX));
+        let due = Arc::new(AtomicGauge::new(u64::MAX));
         let durable = Arc::new(Cursor::new(0));
         let relief = Relief::new(Arc::clone(&figures), 2 * S, |_| {});
         let sequencer = Sequencer::new(

@@ -16,7 +16,7 @@ use journal::{Durability, Folder, Kind, Options};
 use market::{Input, Output, Sequence, Timestamp};
 use proof::generator::{CommandFlow, Profile};
 use ring::{
-    Agent, AgentError, Builder, Consumer, Cursor, Group, IdleStrategy, Latest, Producer,
+    Agent, AgentError, AtomicGauge, Builder, Consumer, Cursor, Group, IdleStrategy, Producer,
     ThreadParker,
 };
 use venue::{
@@ -142,7 +142,7 @@ fn run(
     let to_collector = outputs.gating("collector");
     let (outputs, _) = outputs.build();
     let mut checkpoints = Builder::<Checkpoint>::new("checkpoints", 64);
-    let mut tap = checkpoints.lappable("test");
+    let mut tap = checkpoints.lossy("test");
     let (checkpoints, _) = checkpoints.build();
 
     let options = Options { durability: Durability::Written, ..Options::new(7, 1) };
@@ -151,7 +151,7 @@ fn run(
     })
     .unwrap();
     let durable = Arc::new(Cursor::new(0));
-    let due = Arc::new(Latest::new(u64::MAX));
+    let due = Arc::new(AtomicGauge::new(u64::MAX));
     let (digest, count) = (Arc::new(Mutex::new(0)), Arc::new(AtomicU64::new(0)));
     let agents: [Box<dyn Agent>; 5] = [
         Box::new(Source { commands: Arc::clone(commands), submitted: 0, submissions }),
@@ -178,7 +178,7 @@ fn run(
             agents: members.iter().map(|index| agents[*index].take().unwrap()).collect(),
             idle: IdleStrategy::adaptive(groups.len(), 2),
             parker: Box::new(ThreadParker::default()),
-            neighbors: None,
+            wake_targets: None,
             on_start: None,
         })
         .collect();

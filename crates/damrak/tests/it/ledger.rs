@@ -16,7 +16,7 @@ use proof::{
     generator::{CommandFlow, Profile},
     rng::Rng,
 };
-use ring::{Agent, Latest};
+use ring::{Agent, AtomicGauge};
 use venue::{
     config::OldSegments,
     follower::Follower,
@@ -337,7 +337,7 @@ impl LedgerStore for Moody {
 /// The follower of a venue with a ledger and snapshots, turned by hand.
 struct Beside {
     follower: Following,
-    journaled: Arc<Latest>,
+    journaled: Arc<AtomicGauge>,
     ledger: Arc<LedgerGauges>,
     snapshots: Arc<SnapshotFigures>,
     now_ns: u64,
@@ -345,7 +345,7 @@ struct Beside {
 
 impl Beside {
     fn new(journal: &Path, recovery: &Recovery, store: &Moody, inputs: u64) -> Self {
-        let journaled = Arc::new(Latest::new(recovery.engine.sequence().0));
+        let journaled = Arc::new(AtomicGauge::new(recovery.engine.sequence().0));
         let plan = SnapshotPlan {
             inputs,
             time_ns: 0,

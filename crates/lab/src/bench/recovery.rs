@@ -19,7 +19,7 @@ use market::{
     Quantity, SelfMatchPrevention, Sequence, SessionId, Side, Symbol, SystemEvent, Text, Timestamp,
 };
 use proof::rng::Rng;
-use ring::{Agent, Latest};
+use ring::{Agent, AtomicGauge};
 use serde_json::{Value, json};
 
 use venue::{
@@ -236,7 +236,7 @@ fn cost_run(
     }
     writer.commit().map_err(Failure::runtime)?;
 
-    let journaled = Arc::new(Latest::new(prefill));
+    let journaled = Arc::new(AtomicGauge::new(prefill));
     let stop = Arc::new(AtomicBool::new(false));
     let plan = SnapshotPlan {
         inputs: (inputs / 8).max(1),

@@ -11,8 +11,8 @@ use std::{
 };
 
 use ring::{
-    Agent, AgentError, AgentFailure, Builder, Clock, Consumer, Flow, Group, IdleStrategy,
-    Neighbors, Parker, Producer, Runner, Running, ThreadParker, Unparker, launch,
+    Agent, AgentError, AgentFailure, Builder, Clock, Consumer, Flow, Group, IdleStrategy, Parker,
+    Producer, Runner, Running, ThreadParker, Unparker, WakeTargets, launch,
 };
 
 /// Longer than anything here takes, so that waiting it out means that something hangs.
@@ -337,10 +337,10 @@ fn aware(work: impl FnMut(&mut bool) -> usize + Send + 'static) -> Box<dyn Agent
     Box::new(Aware { work, held_up: false })
 }
 
-/// Groups that would sleep for hours and know their neighbors hand thousands of values on through
-/// rings of one slot: readers wake for work, writers for room. Who is nobody's neighbor sleeps on.
+/// Groups that would sleep for hours and know their wake targets hand thousands of values on through
+/// rings of one slot: readers wake for work, writers for room. A group that is no wake target sleeps on.
 #[test]
-fn neighbors_wake_for_work_and_for_room_and_nobody_else_does() {
+fn wake_targets_wake_for_work_and_for_room_and_no_other_group_does() {
     const COUNT: u64 = 5_000;
     let lane = |name| {
         let mut builder = Builder::new(name, 1);
@@ -391,7 +391,7 @@ fn neighbors_wake_for_work_and_for_room_and_nobody_else_does() {
     let group = |name, agent, readers: &[usize], writers: &[usize]| {
         let mut group = Group::new(name, vec![agent], deep_sleep);
         let (readers, writers) = (readers.to_vec(), writers.to_vec());
-        group.neighbors = Some(Neighbors { readers, writers });
+        group.wake_targets = Some(WakeTargets { readers, writers });
         group
     };
     let running = launch(

@@ -17,8 +17,8 @@ use std::{
 
 use loom::thread;
 use ring::{
-    Builder, Consumer, Cursor, Doorbells, Flow, Neighbors, Parker, Producer, Unparker,
-    failpoint::{Fault, with},
+    Builder, Consumer, Cursor, Doorbells, Flow, Parker, Producer, Unparker, WakeTargets,
+    failpoint::{Failpoint, with},
 };
 
 /// Tries the model in every order in which no thread is interrupted more often than `interruptions`
@@ -42,7 +42,7 @@ fn count(interruptions: Option<usize>, model: fn()) -> usize {
 }
 
 /// The model must fail once `fault` is planted.
-fn check_finds(fault: Fault, model: fn()) {
+fn check_finds(fault: Failpoint, model: fn()) {
     let found = with(fault, || catch_unwind(|| check(Some(3), model)).is_err());
     assert!(found, "{fault:?} was not found");
 }
@@ -83,8 +83,8 @@ fn publish_and_consume() {
 #[test]
 fn loom_publish_and_consume() {
     check(None, publish_and_consume);
-    check_finds(Fault::RelaxedCursor, publish_and_consume);
-    check_finds(Fault::EarlyRelease, publish_and_consume);
+    check_finds(Failpoint::RelaxedCursor, publish_and_consume);
+    check_finds(Failpoint::EarlyRelease, publish_and_consume);
 }
 
 /// Two gates: the writer waits for the slower, and goes on when one is dropped.
@@ -114,7 +114,7 @@ fn two_consumers_one_of_them_leaves() {
 #[test]
 fn loom_dropped_consumer() {
     check(None, two_consumers_one_of_them_leaves);
-    check_finds(Fault::RelaxedCursor, two_consumers_one_of_them_leaves);
+    check_finds(Failpoint::RelaxedCursor, two_consumers_one_of_them_leaves);
 }
 
 /// A batch is seen as a whole or not at all, and a reader that knows the writer is gone sees all.
@@ -143,14 +143,14 @@ fn batch_at_once() {
 #[test]
 fn loom_batch() {
     check(None, batch_at_once);
-    check_finds(Fault::RelaxedCursor, batch_at_once);
-    check_finds(Fault::EagerBatch, batch_at_once);
+    check_finds(Failpoint::RelaxedCursor, batch_at_once);
+    check_finds(Failpoint::EagerBatch, batch_at_once);
 }
 
-/// A tap that is lapped while it reads sees no torn value and accounts for every one.
-fn lapped_tap() {
+/// A lossy consumer that is lapped while it reads sees no torn value and accounts for every one.
+fn lapped_lossy() {
     let mut builder = Builder::new("loom", 1);
-    let mut tap = builder.lappable("tap");
+    let mut lossy = builder.lossy("lossy");
     let (mut producer, _) = builder.build();
     producer.try_publish([1, 1]).unwrap();
     let publishing = thread::spawn(move || {
@@ -161,24 +161,24 @@ fn lapped_tap() {
     let mut last = 0;
     let mut total = 0;
     for _ in 0..2 {
-        let tapped = tap.poll(9, |value| {
+        let polled = lossy.poll(9, |value| {
             assert_eq!(value[0], value[1], "torn");
             assert!(value[0] > last, "out of order");
             last = value[0];
         });
-        total += tapped.read as u64 + tapped.missed;
-        assert_eq!(total, tap.cursor());
+        total += polled.read as u64 + polled.missed;
+        assert_eq!(total, lossy.cursor());
     }
     publishing.join().unwrap();
-    tap.poll(9, |value| last = value[0]);
-    assert_eq!((last, tap.cursor(), tap.is_finished()), (3, 3, true));
+    lossy.poll(9, |value| last = value[0]);
+    assert_eq!((last, lossy.cursor(), lossy.is_finished()), (3, 3, true));
 }
 
 #[test]
-fn loom_lapped_tap() {
-    check(Some(3), lapped_tap); // every order at all did not end in minutes
-    check_finds(Fault::UncheckedStamp, lapped_tap);
-    check_finds(Fault::NoStampFence, lapped_tap);
+fn loom_lapped_lossy() {
+    check(Some(3), lapped_lossy); // every order at all did not end in minutes
+    check_finds(Failpoint::UncheckedStamp, lapped_lossy);
+    check_finds(Failpoint::NoStampFence, lapped_lossy);
 }
 
 /// Inputs go to a journaler and to a core; what the core answers leaves once the journaler says that
@@ -243,7 +243,7 @@ fn release_without_waiting() {
 #[test]
 fn loom_durable_release() {
     check(Some(3), durable_release); // every order at all did not end in minutes
-    check_finds(Fault::RelaxedCursor, durable_release);
+    check_finds(Failpoint::RelaxedCursor, durable_release);
     let found = catch_unwind(|| check(Some(3), release_without_waiting)).is_err();
     assert!(found, "an acknowledgement before durability was not found");
 }
@@ -303,7 +303,7 @@ fn doorbell_of_a_reader() {
     let of_worker = Arc::clone(&doorbells);
     let working = thread::spawn(move || {
         producer.try_publish(1_u64).unwrap();
-        of_worker.ring(&Neighbors { readers: vec![0], writers: vec![] });
+        of_worker.ring(&WakeTargets { readers: vec![0], writers: vec![] });
     });
     let work = Cell::new(0);
     let mut turn = || {
@@ -330,7 +330,7 @@ fn doorbell_of_a_writer(mark: fn(&Doorbells)) {
     let of_reader = Arc::clone(&doorbells);
     let reading = thread::spawn(move || {
         assert_eq!(consumer.drain(1, |_, _| {}), 1);
-        of_reader.ring(&Neighbors { readers: vec![], writers: vec![0] });
+        of_reader.ring(&WakeTargets { readers: vec![], writers: vec![0] });
     });
     let published = Cell::new(false);
     let mut turn = || {
@@ -356,11 +356,11 @@ fn doorbell_of_a_writer_marked_wrong() {
 }
 
 #[test]
-fn loom_doorbell_of_neighbors() {
+fn loom_doorbell_of_wake_targets() {
     check(None, doorbell_of_a_reader);
-    check_finds(Fault::NoDoorbellFence, doorbell_of_a_reader);
+    check_finds(Failpoint::NoDoorbellFence, doorbell_of_a_reader);
     check(None, doorbell_of_a_held_up_writer);
-    check_finds(Fault::NoDoorbellFence, doorbell_of_a_held_up_writer);
+    check_finds(Failpoint::NoDoorbellFence, doorbell_of_a_held_up_writer);
     let found = catch_unwind(|| check(None, doorbell_of_a_writer_marked_wrong)).is_err();
     assert!(found, "a writer that is not marked as held up was woken for room");
 }
@@ -386,7 +386,7 @@ fn doorbell_without_a_last_turn() {
 #[test]
 fn loom_doorbell() {
     check(None, doorbell);
-    check_finds(Fault::NoDoorbellFence, doorbell);
+    check_finds(Failpoint::NoDoorbellFence, doorbell);
     let found = catch_unwind(|| check(None, doorbell_without_a_last_turn)).is_err();
     assert!(found, "a lost wake-up was not found");
 }

@@ -3,7 +3,7 @@
 use std::{array, collections::VecDeque};
 
 use market::SplitMix64;
-use ring::{Builder, Consumer, Flow, Full, Monitor, Producer, Tap, Tapped};
+use ring::{Builder, Consumer, Flow, Full, LossyConsumer, LossyPoll, Monitor, Producer};
 
 /// Large enough to be torn if anything were.
 type Value = [u64; 3];
@@ -18,7 +18,7 @@ struct Model {
     /// Largest occupancy since the last report.
     high_water: usize,
     consumers: Vec<ModelReader>,
-    taps: Vec<ModelReader>,
+    lossy: Vec<ModelReader>,
 }
 
 #[derive(Default)]
@@ -67,7 +67,7 @@ impl Model {
     fn publish(&mut self) {
         for value in std::mem::take(&mut self.pending) {
             self.published += 1;
-            for reader in self.consumers.iter_mut().chain(&mut self.taps) {
+            for reader in self.consumers.iter_mut().chain(&mut self.lossy) {
                 if !reader.closed {
                     reader.queue.push_back((self.published, value));
                 }
@@ -89,34 +89,34 @@ impl Model {
         consumer.queue.drain(..count).map(|(_, value)| value).collect()
     }
 
-    fn tap(&mut self, index: usize, limit: usize) -> (Tapped, Vec<Value>) {
-        let tap = &mut self.taps[index];
-        let mut tapped = Tapped::default();
+    fn lossy(&mut self, index: usize, limit: usize) -> (LossyPoll, Vec<Value>) {
+        let lossy = &mut self.lossy[index];
+        let mut polled = LossyPoll::default();
         let mut seen = Vec::new();
         if limit == 0 {
             // Only what is seen to be gone without trying to read it.
-            while tap
+            while lossy
                 .queue
                 .front()
                 .is_some_and(|(sequence, _)| sequence + self.capacity as u64 <= self.published)
             {
-                tap.queue.pop_front();
-                tapped.missed += 1;
+                lossy.queue.pop_front();
+                polled.missed += 1;
             }
         }
         while seen.len() < limit {
-            let Some((sequence, value)) = tap.queue.pop_front() else { break };
+            let Some((sequence, value)) = lossy.queue.pop_front() else { break };
             if sequence + self.capacity as u64 <= self.published {
-                tapped.missed += 1;
+                polled.missed += 1;
             } else {
                 seen.push(value);
             }
         }
-        tapped.read = seen.len();
-        tap.batch_max = tap.batch_max.max(tapped.read);
-        tap.missed += tapped.missed;
-        tap.cursor += tapped.missed + tapped.read as u64;
-        (tapped, seen)
+        polled.read = seen.len();
+        lossy.batch_max = lossy.batch_max.max(polled.read);
+        lossy.missed += polled.missed;
+        lossy.cursor += polled.missed + polled.read as u64;
+        (polled, seen)
     }
 
     fn check(&mut self, monitor: &Monitor, closed: bool) {
@@ -129,7 +129,7 @@ impl Model {
         assert_eq!(report.stalls, self.stalls, "stalls");
         assert_eq!(report.closed, closed);
         let gating = self.consumers.iter_mut().map(|consumer| (consumer, true));
-        let readers = gating.chain(self.taps.iter_mut().map(|tap| (tap, false)));
+        let readers = gating.chain(self.lossy.iter_mut().map(|lossy| (lossy, false)));
         assert_eq!(report.readers.len(), readers.size_hint().0);
         for (seen, (reader, gating)) in report.readers.iter().zip(readers) {
             assert_eq!((seen.gating, seen.closed), (gating, reader.closed));
@@ -147,7 +147,7 @@ struct Pair {
     model: Model,
     producer: Producer<Value>,
     consumers: Vec<Option<Consumer<Value>>>,
-    taps: Vec<Option<Tap<Value>>>,
+    lossy: Vec<Option<LossyConsumer<Value>>>,
     monitor: Monitor,
     random: Random,
 }
@@ -158,7 +158,7 @@ impl Pair {
         let mut builder = Builder::new("model", capacity);
         let consumers: Vec<_> =
             (0..random.below(4)).map(|_| Some(builder.gating("consumer"))).collect();
-        let taps: Vec<_> = (0..random.below(3)).map(|_| Some(builder.lappable("tap"))).collect();
+        let lossy: Vec<_> = (0..random.below(3)).map(|_| Some(builder.lossy("lossy"))).collect();
         let (producer, monitor) = builder.build();
         let model = Model {
             capacity,
@@ -167,9 +167,9 @@ impl Pair {
             stalls: 0,
             high_water: 0,
             consumers: consumers.iter().map(|_| ModelReader::default()).collect(),
-            taps: taps.iter().map(|_| ModelReader::default()).collect(),
+            lossy: lossy.iter().map(|_| ModelReader::default()).collect(),
         };
-        Self { model, producer, consumers, taps, monitor, random }
+        Self { model, producer, consumers, lossy, monitor, random }
     }
 
     fn step(&mut self) {
@@ -182,7 +182,7 @@ impl Pair {
             }
             20..30 => self.batch(),
             30..46 => self.read_consumer(),
-            46..58 => self.read_tap(),
+            46..58 => self.read_lossy(),
             58..60 => {
                 assert_eq!(self.producer.free(), self.model.free());
                 assert_eq!(self.producer.cursor(), self.model.published);
@@ -194,7 +194,7 @@ impl Pair {
 
     /// Pushes some values, with readers looking in between, who see none of them.
     fn batch(&mut self) {
-        let Self { model, producer, consumers, taps, random, .. } = self;
+        let Self { model, producer, consumers, lossy, random, .. } = self;
         let mut batch = producer.batch();
         for _ in 0..random.below(2 * model.capacity as u64 + 2) {
             let value = random.value();
@@ -207,7 +207,7 @@ impl Pair {
                 read_consumer(model, consumers, random);
             }
             if random.below(8) == 0 {
-                read_tap(model, taps, random);
+                read_lossy(model, lossy, random);
             }
         }
         drop(batch);
@@ -218,21 +218,22 @@ impl Pair {
         read_consumer(&mut self.model, &mut self.consumers, &mut self.random);
     }
 
-    fn read_tap(&mut self) {
-        read_tap(&mut self.model, &mut self.taps, &mut self.random);
+    fn read_lossy(&mut self) {
+        read_lossy(&mut self.model, &mut self.lossy, &mut self.random);
     }
 
     fn drop_one(&mut self) {
         if self.random.below(8) != 0 {
             return;
         }
-        let index = self.random.below((self.consumers.len() + self.taps.len()) as u64 + 1) as usize;
+        let index =
+            self.random.below((self.consumers.len() + self.lossy.len()) as u64 + 1) as usize;
         if let Some(consumer) = self.consumers.get_mut(index) {
             *consumer = None;
             self.model.consumers[index].close();
-        } else if let Some(tap) = self.taps.get_mut(index - self.consumers.len()) {
-            *tap = None;
-            self.model.taps[index - self.consumers.len()].close();
+        } else if let Some(lossy) = self.lossy.get_mut(index - self.consumers.len()) {
+            *lossy = None;
+            self.model.lossy[index - self.consumers.len()].close();
         }
         let open = self.consumers.iter().flatten().count();
         assert_eq!(self.producer.consumers(), open);
@@ -252,11 +253,11 @@ impl Pair {
             assert_eq!(seen, expected);
             assert!(consumer.is_finished());
         }
-        for (index, tap) in self.taps.iter_mut().enumerate() {
-            let Some(tap) = tap else { continue };
-            let (expected, _) = self.model.tap(index, usize::MAX);
-            assert_eq!(tap.poll(usize::MAX, |_| {}), expected);
-            assert!(tap.is_finished());
+        for (index, lossy) in self.lossy.iter_mut().enumerate() {
+            let Some(lossy) = lossy else { continue };
+            let (expected, _) = self.model.lossy(index, usize::MAX);
+            assert_eq!(lossy.poll(usize::MAX, |_| {}), expected);
+            assert!(lossy.is_finished());
         }
         self.model.check(&self.monitor, true);
     }
@@ -297,15 +298,15 @@ fn read_consumer(
     assert_eq!(consumer.cursor(), model.consumers[index].cursor);
 }
 
-fn read_tap(model: &mut Model, taps: &mut [Option<Tap<Value>>], random: &mut Random) {
-    let Some(index) = random.index(taps.len()) else { return };
-    let Some(tap) = &mut taps[index] else { return };
+fn read_lossy(model: &mut Model, lossy: &mut [Option<LossyConsumer<Value>>], random: &mut Random) {
+    let Some(index) = random.index(lossy.len()) else { return };
+    let Some(lossy) = &mut lossy[index] else { return };
     let limit = random.limit(model.capacity);
-    let (expected, values) = model.tap(index, limit);
+    let (expected, values) = model.lossy(index, limit);
     let mut seen = Vec::new();
-    assert_eq!(tap.poll(limit, |value| seen.push(*value)), expected);
+    assert_eq!(lossy.poll(limit, |value| seen.push(*value)), expected);
     assert_eq!(seen, values);
-    assert_eq!(tap.cursor(), model.taps[index].cursor);
+    assert_eq!(lossy.cursor(), model.lossy[index].cursor);
 }
 
 /// Whatever is done in whatever order, ring and model agree on every value, answer and figure.
@@ -374,10 +375,10 @@ fn dropped_consumer_no_longer_gates() {
 fn dropped_builder_finishes_its_readers() {
     let mut builder = Builder::<u64>::new("never", 2);
     let consumer = builder.gating("consumer");
-    let tap = builder.lappable("tap");
-    assert!(!consumer.is_finished() && !tap.is_finished());
+    let lossy = builder.lossy("lossy");
+    assert!(!consumer.is_finished() && !lossy.is_finished());
     drop(builder);
-    assert!(consumer.is_finished() && tap.is_finished());
+    assert!(consumer.is_finished() && lossy.is_finished());
 }
 
 /// Prints how to run a failure again.

@@ -166,21 +166,21 @@ fn last_consumer_stays_behind_the_shared_cursor() {
 #[test]
 fn lapped_taps_count_what_they_miss() {
     for capacity in [1, 2, 16] {
-        let mut builder = Builder::<Whole>::new("taps", capacity);
-        let taps = [1, 5, usize::MAX].map(|limit| (builder.lappable("tap"), limit));
+        let mut builder = Builder::<Whole>::new("lossy", capacity);
+        let lossy = [1, 5, usize::MAX].map(|limit| (builder.lossy("lossy"), limit));
         let (producer, monitor) = builder.build();
-        let tapping = taps.map(|(mut tap, limit)| {
+        let reading = lossy.map(|(mut lossy, limit)| {
             thread::spawn(move || {
                 let (mut last, mut read, mut missed) = (0, 0, 0);
-                while !tap.is_finished() {
+                while !lossy.is_finished() {
                     let before = last;
-                    let tapped = tap.poll(limit, |value| {
+                    let polled = lossy.poll(limit, |value| {
                         assert!(value.number() > last, "out of order");
                         last = value.number();
                         read += 1;
                     });
-                    missed += tapped.missed;
-                    assert_eq!(read + missed, tap.cursor());
+                    missed += polled.missed;
+                    assert_eq!(read + missed, lossy.cursor());
                     if last == before {
                         thread::yield_now();
                     }
@@ -190,7 +190,7 @@ fn lapped_taps_count_what_they_miss() {
             })
         });
         join([publish_all(producer)]);
-        join(tapping);
+        join(reading);
         for reader in monitor.read().readers {
             assert_eq!(reader.cursor, VALUES);
         }

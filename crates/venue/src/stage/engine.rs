@@ -5,7 +5,7 @@ use std::{
 
 use engine::{AHEAD_MAX, Emit, Engine};
 use market::{Event, Input, Output, Sequence, Timestamp};
-use ring::{Agent, AgentError, Batch, Consumer, Cursor, Flow, Latest, Producer, Words};
+use ring::{Agent, AgentError, AtomicGauge, Batch, Consumer, Cursor, Flow, Producer, Words};
 
 use super::{TURN_LIMIT, Whim, Whims};
 
@@ -31,7 +31,7 @@ pub struct EngineStage {
     checkpoint_due_ns: u64,
     checkpointed: Sequence,
     /// The moment for which the engine waits, for the sequencer; [`u64::MAX`] is none.
-    due: Arc<Latest>,
+    due: Arc<AtomicGauge>,
     /// Events of inputs up to here are in the ring.
     applied: Option<Arc<Cursor>>,
     heir: Option<EngineHeir>,
@@ -102,7 +102,7 @@ impl EngineStage {
         engine: Engine,
         outputs: Producer<Output>,
         checkpoints: Producer<Checkpoint>,
-        due: Arc<Latest>,
+        due: Arc<AtomicGauge>,
     ) -> Self {
         due.set(due_ns(&engine));
         Self {
@@ -180,7 +180,7 @@ impl EngineStage {
             return;
         }
         let checkpoint = Checkpoint::of(&self.engine);
-        // The ring has only lappable readers, so it always has room.
+        // The ring has only lossy readers, so it always has room.
         if self.checkpoints.try_publish(checkpoint).is_ok() {
             self.checkpointed = checkpoint.sequence;
             self.checkpoint_due_ns = now_ns + CHECKPOINT_INTERVAL_NS;
@@ -248,7 +248,7 @@ impl Agent for EngineStage {
                 engine.apply_to(input, &mut outgoing);
                 if cause.0 >= *hash_next {
                     *hash_next += hash_every;
-                    // The ring has only lappable readers, so it always has room.
+                    // The ring has only lossy readers, so it always has room.
                     let _ = checkpoints.try_publish(Checkpoint::of(engine));
                 }
                 if outbox.is_empty() { Flow::Continue } else { Flow::Stop }

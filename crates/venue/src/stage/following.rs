@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use journal::Storage;
 use market::Sequence;
-use ring::{Agent, AgentError, Latest};
+use ring::{Agent, AgentError, AtomicGauge};
 
 use super::{Snapshots, Whim, Whims};
 use crate::{
@@ -25,7 +25,7 @@ const CLOSE_TURNS: usize = 8;
 pub struct Following {
     storage: Box<dyn Storage>,
     /// The journal has all inputs up to here.
-    journaled: Arc<Latest>,
+    journaled: Arc<AtomicGauge>,
     /// Made when it is first needed, and made anew where the ledger is behind it.
     follower: Option<Follower>,
     snapshots: Option<Snapshots>,
@@ -38,7 +38,7 @@ impl Following {
     #[must_use]
     pub fn new(
         storage: Box<dyn Storage>,
-        journaled: Arc<Latest>,
+        journaled: Arc<AtomicGauge>,
         snapshots: Option<Snapshots>,
         ledger: Option<LedgerWriter>,
     ) -> Self {

@@ -2,7 +2,7 @@ use std::{collections::VecDeque, sync::Arc};
 
 use journal::Writer;
 use market::Input;
-use ring::{Agent, AgentError, Consumer, Cursor, Flow, Latest, Tap};
+use ring::{Agent, AgentError, AtomicGauge, Consumer, Cursor, Flow, LossyConsumer};
 
 use super::{Checkpoint, Whim, Whims, relief::Relief};
 use crate::checkpoint::{self, StateHash};
@@ -20,7 +20,7 @@ pub struct Journaler {
     /// True if replies do not wait for the journal.
     unconditional: bool,
     /// Inputs up to here were given to the journal and are as durable as they will be for now.
-    journaled: Option<Arc<Latest>>,
+    journaled: Option<Arc<AtomicGauge>>,
     hashes: Option<Hashes>,
     relief: Option<Relief>,
     whims: Whims,
@@ -28,7 +28,7 @@ pub struct Journaler {
 
 /// The state hashes that are to be noted.
 struct Hashes {
-    checkpoints: Tap<Checkpoint>,
+    checkpoints: LossyConsumer<Checkpoint>,
     every: u64,
     /// Those of inputs that are not in the journal yet: the core may be ahead of it.
     waiting: VecDeque<Checkpoint>,
@@ -69,7 +69,7 @@ impl Journaler {
 
     /// Says from now on up to which input the journal has been committed, whatever the policy.
     #[must_use]
-    pub fn telling(mut self, journaled: Arc<Latest>) -> Self {
+    pub fn telling(mut self, journaled: Arc<AtomicGauge>) -> Self {
         journaled.set(self.writer.last_sequence());
         self.journaled = Some(journaled);
         self
@@ -78,7 +78,7 @@ impl Journaler {
     /// Notes the state hashes of inputs whose sequence is a multiple of `every`, beside the inputs;
     /// 0 is none.
     #[must_use]
-    pub fn noting(mut self, checkpoints: Tap<Checkpoint>, every: u64) -> Self {
+    pub fn noting(mut self, checkpoints: LossyConsumer<Checkpoint>, every: u64) -> Self {
         let waiting = VecDeque::with_capacity(WAITING_MAX);
         self.hashes = (every > 0).then_some(Hashes { checkpoints, every, waiting });
         self

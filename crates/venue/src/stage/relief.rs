@@ -2,7 +2,7 @@ use std::sync::Arc;
 
 use journal::{AppendError, Writer};
 use market::RejectReason;
-use ring::Latest;
+use ring::AtomicGauge;
 
 /// How often room for the journal's next segment is looked for, where there was none.
 const TRY_INTERVAL_NS: u64 = 1_000_000_000;
@@ -11,19 +11,19 @@ const TRY_INTERVAL_NS: u64 = 1_000_000_000;
 #[derive(Debug)]
 pub struct JournalFigures {
     /// Code of the reason for which new orders are refused; 0 is none.
-    pub refusing: Arc<Latest>,
+    pub refusing: Arc<AtomicGauge>,
     /// How often refusing began.
-    pub alarms: Latest,
+    pub alarms: AtomicGauge,
     /// The longest that an input has waited until the journaler took it, in nanoseconds.
-    pub wait_ns_max: Latest,
+    pub wait_ns_max: AtomicGauge,
 }
 
 impl Default for JournalFigures {
     fn default() -> Self {
         Self {
-            refusing: Arc::new(Latest::new(0)),
-            alarms: Latest::new(0),
-            wait_ns_max: Latest::new(0),
+            refusing: Arc::new(AtomicGauge::new(0)),
+            alarms: AtomicGauge::new(0),
+            wait_ns_max: AtomicGauge::new(0),
         }
     }
 }

@@ -2,7 +2,7 @@ use std::sync::Arc;
 
 use gateway::Submission;
 use market::{Command, Input, RefusedOrder, RejectReason, Timestamp};
-use ring::{Agent, AgentError, Consumer, Flow, Latest, Producer};
+use ring::{Agent, AgentError, AtomicGauge, Consumer, Flow, Producer};
 
 use super::{Schedule, TURN_LIMIT, Whim, Whims};
 use crate::log::{LocalLog, Place, Role, SequencedLog};
@@ -23,7 +23,7 @@ pub struct Sequencer<L = LocalLog> {
     inputs: Producer<Input>,
     log: L,
     /// The moment for which the engine waits, in nanoseconds; [`u64::MAX`] is none.
-    due: Arc<Latest>,
+    due: Arc<AtomicGauge>,
     /// The moment for which time was asked to pass and has not yet; 0 is none.
     asked_ns: u64,
     /// Which source is asked first; goes round, so that none is favoured.
@@ -32,7 +32,7 @@ pub struct Sequencer<L = LocalLog> {
     is_full: bool,
     schedule: Option<Schedule>,
     /// Code of the reason for which new orders are refused; 0 is none.
-    refusing: Option<Arc<Latest>>,
+    refusing: Option<Arc<AtomicGauge>>,
     whims: Whims,
 }
 
@@ -43,7 +43,7 @@ impl<L: SequencedLog> Sequencer<L> {
         log: L,
         sources: Vec<Consumer<Submission>>,
         inputs: Producer<Input>,
-        due: Arc<Latest>,
+        due: Arc<AtomicGauge>,
     ) -> Self {
         Self {
             sources,
@@ -61,7 +61,7 @@ impl<L: SequencedLog> Sequencer<L> {
 
     /// Refuses new orders and replaces for the reason whose code stands there; 0 is none.
     #[must_use]
-    pub fn refusing(mut self, reason: Arc<Latest>) -> Self {
+    pub fn refusing(mut self, reason: Arc<AtomicGauge>) -> Self {
         self.refusing = Some(reason);
         self
     }
@@ -237,7 +237,7 @@ mod tests {
         ] {
             assert!(gateway.try_publish(event(it)).is_ok());
         }
-        let due = Arc::new(Latest::new(50));
+        let due = Arc::new(AtomicGauge::new(50));
         let mut log = AgreedLog {
             role: Role::Leader,
             proposed: Vec::new(),

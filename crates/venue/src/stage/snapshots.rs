@@ -5,7 +5,7 @@
 use std::sync::Arc;
 
 use journal::Storage;
-use ring::{AgentError, Latest};
+use ring::{AgentError, AtomicGauge};
 
 use super::{Whim, Whims};
 use crate::{config::OldSegments, follower::Follower};
@@ -33,20 +33,20 @@ pub struct SnapshotPlan {
 #[derive(Debug)]
 pub struct SnapshotFigures {
     /// The last input that is in a snapshot; 0 if there is none.
-    pub sequence: Latest,
+    pub sequence: AtomicGauge,
     /// Bytes of the newest one made.
-    pub bytes: Latest,
+    pub bytes: AtomicGauge,
     /// Made so far.
-    pub made: Latest,
+    pub made: AtomicGauge,
     /// Not made because storage failed.
-    pub failed: Latest,
+    pub failed: AtomicGauge,
     /// Segments of the journal that were removed, or archived.
-    pub segments_removed: Latest,
+    pub segments_removed: AtomicGauge,
 }
 
 impl Default for SnapshotFigures {
     fn default() -> Self {
-        let none = || Latest::new(0);
+        let none = || AtomicGauge::new(0);
         Self {
             sequence: none(),
             bytes: none(),

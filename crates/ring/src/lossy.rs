@@ -1,17 +1,21 @@
+//! The reading end that never holds the writer back: it loses what it is too late for, and counts it.
+//!
+//! Invariant: a value it hands out is whole, and values read plus values missed are all values.
+
 use std::sync::Arc;
 
 use crate::{
-    failpoint::{Fault, failpoint},
+    failpoint::{Failpoint, failpoint},
     ring::{ReaderState, WriterState},
     sync::{AtomicU64, Ordering, fence},
 };
 
 /// A reader that never holds the writer back: it may be lapped, and is told how much it missed.
 ///
-/// It cannot borrow a slot that may be overwritten under it. So the writer of a ring with taps
-/// stores each value a second time, as atomic words under a stamp, and a tap copies the words and
+/// It cannot borrow a slot that may be overwritten under it. So the writer of a ring with lossy consumers
+/// stores each value a second time, as atomic words under a stamp, and a lossy consumer copies the words and
 /// keeps the copy only if the stamp shows that they belong together.
-pub struct Tap<T> {
+pub struct LossyConsumer<T> {
     mirror: Arc<Mirror<T>>,
     writer: Arc<WriterState>,
     state: Arc<ReaderState>,
@@ -20,16 +24,16 @@ pub struct Tap<T> {
     words: Box<[u64]>,
 }
 
-/// What one poll of a tap came to.
+/// What one poll of a lossy consumer came to.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Tapped {
+pub struct LossyPoll {
     /// Values read.
     pub read: usize,
     /// Values that were overwritten before they could be read.
     pub missed: u64,
 }
 
-impl<T> Tap<T> {
+impl<T> LossyConsumer<T> {
     pub(crate) fn new(
         mirror: Arc<Mirror<T>>,
         writer: Arc<WriterState>,
@@ -47,18 +51,18 @@ impl<T> Tap<T> {
     ///
     /// ```
     /// let mut builder = ring::Builder::new("example", 2);
-    /// let mut tap = builder.lappable("late");
+    /// let mut lossy = builder.lossy("late");
     /// let (mut producer, _) = builder.build();
     /// for value in 1..=5_u64 {
     ///     producer.try_publish(value).unwrap();
     /// }
     ///
     /// let mut seen = Vec::new();
-    /// let tapped = tap.poll(usize::MAX, |value| seen.push(*value));
+    /// let polled = lossy.poll(usize::MAX, |value| seen.push(*value));
     /// assert_eq!(seen, [4, 5]);
-    /// assert_eq!((tapped.read, tapped.missed), (2, 3));
+    /// assert_eq!((polled.read, polled.missed), (2, 3));
     /// ```
-    pub fn poll(&mut self, limit: usize, mut f: impl FnMut(&T)) -> Tapped {
+    pub fn poll(&mut self, limit: usize, mut f: impl FnMut(&T)) -> LossyPoll {
         let begin = self.next;
         let end = self.writer.published.get();
         let mut read = 0;
@@ -80,7 +84,7 @@ impl<T> Tap<T> {
             self.state.missed.add(missed);
             self.state.cursor.set(self.next - 1);
         }
-        Tapped { read, missed }
+        LossyPoll { read, missed }
     }
 
     /// The last sequence that was read or missed; 0 if none.
@@ -102,13 +106,13 @@ impl<T> Tap<T> {
     }
 }
 
-impl<T> Drop for Tap<T> {
+impl<T> Drop for LossyConsumer<T> {
     fn drop(&mut self) {
         self.state.close();
     }
 }
 
-/// How a value becomes words for a tap, and a value again.
+/// How a value becomes words for a lossy consumer, and a value again.
 ///
 /// ```
 /// #[derive(Clone, Copy)]
@@ -187,7 +191,7 @@ impl<T> Copy for WordForm<T> {}
 /// while it is written.
 ///
 /// All accesses are atomic, so there is no data race to begin with. The writer clears the stamp,
-/// fences (release), stores the words, and stores the stamp (release). A tap loads the stamp
+/// fences (release), stores the words, and stores the stamp (release). A lossy consumer loads the stamp
 /// (acquire), loads the words, fences (acquire), and loads the stamp again. If one of the words it
 /// loaded belongs to a later lap, the two fences order that lap's cleared stamp before the second
 /// load, which then cannot return what the first did. Sequences never repeat, so equal stamps mean
@@ -201,7 +205,7 @@ pub(crate) struct Mirror<T> {
 
 impl<T> Mirror<T> {
     pub(crate) fn new(capacity: usize, form: WordForm<T>) -> Self {
-        assert!(form.words > 0, "a value of no words needs no tap");
+        assert!(form.words > 0, "a value of no words needs no lossy consumer");
         let atoms = (0..capacity * (form.words + 1)).map(|_| AtomicU64::new(0)).collect();
         Self { atoms, mask: capacity as u64 - 1, form }
     }
@@ -227,7 +231,7 @@ impl<T> Mirror<T> {
             *word = atom.load(Ordering::Relaxed);
         }
         fence(Ordering::Acquire); // pairs with the fence in `MirrorWriter::write`
-        if stamp.load(Ordering::Relaxed) != sequence && !failpoint(Fault::UncheckedStamp) {
+        if stamp.load(Ordering::Relaxed) != sequence && !failpoint(Failpoint::UncheckedStamp) {
             return None;
         }
         Some((self.form.from_words)(words))
@@ -250,7 +254,7 @@ impl<T> MirrorWriter<T> {
         (self.mirror.form.to_words)(value, &mut self.words);
         let (stamp, atoms) = self.mirror.slot(sequence);
         stamp.store(0, Ordering::Relaxed);
-        if !failpoint(Fault::NoStampFence) {
+        if !failpoint(Failpoint::NoStampFence) {
             fence(Ordering::Release); // pairs with the fence in `Mirror::read`
         }
         for (atom, word) in atoms.iter().zip(&self.words) {

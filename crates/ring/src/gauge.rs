@@ -1,3 +1,7 @@
+//! A number that one thread sets and others look at.
+//!
+//! Invariant: it orders nothing; whoever needs to see other data by way of it needs a `Cursor`.
+
 use crate::sync::{AtomicU64, Ordering};
 
 /// The latest value of a number that may go up and down.
@@ -6,15 +10,15 @@ use crate::sync::{AtomicU64, Ordering};
 /// [`Cursor`](crate::Cursor) it hands nothing over but itself.
 ///
 /// ```
-/// let due = ring::Latest::new(u64::MAX);
+/// let due = ring::AtomicGauge::new(u64::MAX);
 /// due.set(7);
 /// assert_eq!(due.get(), 7);
 /// ```
 #[derive(Debug)]
 #[repr(align(128))]
-pub struct Latest(AtomicU64);
+pub struct AtomicGauge(AtomicU64);
 
-impl Latest {
+impl AtomicGauge {
     /// Stands at `value`.
     #[must_use]
     pub fn new(value: u64) -> Self {
