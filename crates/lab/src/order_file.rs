@@ -21,6 +21,6 @@ pub use balances::{BalanceFile, OpeningBalance};
 pub use decimal::decimal_text;
 pub use error::FileError;
 pub use instruments::{AssetTerms, InstrumentTerms, Instruments};
-pub use row::{Move, OrderFile, Place, Request, Row};
+pub use row::{OrderFile, Place, Request, Row};
 pub use table::Progress;
 pub use write::FileWriter;

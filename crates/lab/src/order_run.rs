@@ -9,13 +9,8 @@
 //! Start at [`start`]. The source reads rows and submits them as fast as the rings take them; the
 //! ledger and the reporter take what is durable, as the gateways of a venue do. Nothing here
 //! depends on which agents share a thread: [`Grouping`] is a matter of speed.
-//!
-//! With several [`Shards`] everything but the source is there once for each: a core of its own for
-//! some of the instruments. What an account has on one shard goes to another by a command of each,
-//! and the source waits for the first before it asks for the second.
 
 mod grouping;
-mod shards;
 mod source;
 mod taker;
 mod ledger;
@@ -24,8 +19,9 @@ mod reporter;
 mod results;
 
 use std::{
+    collections::BTreeMap,
     num::NonZero,
-    path::{Path, PathBuf},
+    path::PathBuf,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     thread,
     time::Duration,
@@ -35,7 +31,7 @@ use crate::order_file::{BalanceFile, FileError, Instruments, OrderFile, Progress
 use gateway::Submission;
 use journal::{Durability, Folder, Options};
 use market::{Input, Output, Sequence, Timestamp};
-use ring::{Agent, AtomicGauge, Builder, Cursor, Group, IdleStrategy, Monitor, RingReport};
+use ring::{Agent, AtomicGauge, Builder, Cursor, Group, IdleStrategy, Monitor};
 
 use venue::{
     clock::SystemClock,
@@ -49,12 +45,11 @@ use venue::{
 pub use grouping::{AgentGroup, Grouping, OrdersAgent};
 pub use ledger::{Balance, LedgerSink};
 pub use reporter::{Counts, InstrumentCounts, ReporterSink};
-pub use results::{BookResult, Files, Results, ShardResult};
-pub use shards::Shards;
-pub use source::{Counted, FileRows, Pace, Routed, Rows, Setup};
+pub use results::{BookResult, Files, Results};
+pub use source::{Counted, FileRows, Pace, Rows, Setup};
 pub use taker::{Ending, Sink};
 
-use source::{Lane, MoveOutcome, Source};
+use source::Source;
 use taker::Taker;
 
 /// When the first command of a file was received, and how long after it the next one: order and
@@ -66,7 +61,6 @@ const STEP_NS: u64 = 1_000;
 /// how far the takers are where it waits for them.
 const READ_BY: &[(OrdersAgent, OrdersAgent)] = &[
     (OrdersAgent::Source, OrdersAgent::Sequencer),
-    (OrdersAgent::Source, OrdersAgent::Reporter),
     (OrdersAgent::Sequencer, OrdersAgent::Journaler),
     (OrdersAgent::Sequencer, OrdersAgent::Engine),
     (OrdersAgent::Journaler, OrdersAgent::Ledger),
@@ -116,8 +110,6 @@ pub struct RunOptions {
     pub instruments: Option<PathBuf>,
     /// Which agents share threads.
     pub grouping: Grouping,
-    /// How many cores own some of the instruments each, at least 1.
-    pub shards: u16,
     /// How a thread waits; by the number of cores and threads if not said.
     pub idle: Option<IdleStrategy>,
     /// What is promised of an input before what came of it is told.
@@ -135,10 +127,10 @@ pub struct RunOptions {
 /// A run that goes on.
 pub struct Started {
     threads: ring::Running,
-    wired: Vec<WiredShard<LedgerSink, ReporterSink>>,
+    seen: Seen<LedgerSink, ReporterSink>,
     progress: Progress,
     counted: Arc<Counted>,
-    shards: Shards,
+    instruments: Instruments,
     grouping: String,
 }
 
@@ -151,10 +143,6 @@ pub fn start(options: &RunOptions, clock: SystemClock) -> Result<Started, Failur
         Some(path) => Instruments::read(path).map_err(|error| file_failure(&error))?,
         None => Instruments::default(),
     };
-    let shards = Shards::new(instruments.clone(), options.shards).ok_or_else(|| {
-        Failure::usage(format!("an instrument is to have a shard beyond {}", options.shards))
-            .hint("--shards says how many there are")
-    })?;
     let balances = match &options.balances {
         Some(path) => Some(BalanceFile::open(path).map_err(|error| file_failure(&error))?),
         None => None,
@@ -163,50 +151,35 @@ pub fn start(options: &RunOptions, clock: SystemClock) -> Result<Started, Failur
         .map_err(|error| file_failure(&error))?;
     let progress = orders.progress();
     let has_money = balances.is_some();
-    let names_symbol = instruments.only().is_none();
-    let mut sinks = Vec::new();
-    for index in 0..usize::from(options.shards) {
-        let files = match &options.out {
-            Some(folder) => Some(Files::create(&of_shard(folder, options, index), names_symbol)?),
-            None => None,
-        };
-        let (ledger_file, trades_file) = match files {
-            Some(files) => (Some(files.ledger), Some(files.trades)),
-            None => (None, None),
-        };
-        let ledger = LedgerSink::new(&instruments, ledger_file, options.origin_rounding);
-        let terms = shards.instruments_of(index);
-        sinks.push((ledger, ReporterSink::new(terms, names_symbol, trades_file)));
-    }
+    let (ledger_file, trades_file) = match &options.out {
+        Some(folder) => {
+            let files = Files::create(folder, instruments.only().is_none())?;
+            (Some(files.ledger), Some(files.trades))
+        }
+        None => (None, None),
+    };
+    let ledger = LedgerSink::new(&instruments, ledger_file, options.origin_rounding);
+    let reporter = ReporterSink::new(&instruments, trades_file);
 
     let counted = Arc::new(Counted::default());
-    let rows = FileRows::new(Setup::new(shards.clone(), has_money), balances, orders);
+    let rows = FileRows::new(Setup::new(instruments.clone(), has_money), balances, orders);
     let cores = thread::available_parallelism().map_or(1, NonZero::get);
     let grouping = options.grouping.groups(cores);
     let wired = wire(
         Wiring {
             durability: options.durability,
-            journals: (0..sinks.len()).map(|it| of_shard(&options.journal, options, it)).collect(),
+            journal: options.journal.clone(),
             slots: options.slots.unwrap_or(RingSlots::of_threads(grouping.len())),
             pace: Pace::Free,
         },
         Box::new(rows),
         Arc::clone(&counted),
-        sinks,
+        (ledger, reporter),
         &clock,
     )?;
     let names = grouping.iter().map(ToString::to_string).collect::<Vec<_>>().join(" | ");
     let threads = launch(wired.agents, &grouping, options.idle, cores, clock)?;
-    let wired = wired.shards;
-    Ok(Started { threads, wired, progress, counted, shards, grouping: names })
-}
-
-/// Where a shard has its part of a folder: the folder itself if it is the only one.
-fn of_shard(folder: &Path, options: &RunOptions, index: usize) -> PathBuf {
-    match options.shards {
-        1 => folder.to_owned(),
-        _ => folder.join(format!("shard-{}", index + 1)),
-    }
+    Ok(Started { threads, seen: wired.seen, progress, counted, instruments, grouping: names })
 }
 
 impl Started {
@@ -216,16 +189,10 @@ impl Started {
         &self.progress
     }
 
-    /// The rings, since this was last asked, shard by shard.
-    #[must_use]
-    pub fn rings(&self) -> Vec<RingReport> {
-        self.wired.iter().flat_map(|shard| &shard.monitors).map(Monitor::read).collect()
-    }
-
     /// True once everything is done, or a thread has failed.
     #[must_use]
     pub fn is_over(&self) -> bool {
-        self.wired.iter().all(|shard| shard.ending.is_over()) || self.threads.stopped()
+        self.seen.ending.is_over() || self.threads.stopped()
     }
 
     /// What came of it, once everything is done.
@@ -238,22 +205,18 @@ impl Started {
             Some(error) => file_failure(error),
             None => Failure::runtime(format!("the run stopped: {failure}")),
         })?;
-        let parts = self.wired.into_iter().map(|shard| {
-            let engine = recover_lock(&shard.heir).take();
-            results::ShardParts {
-                engine: engine.expect("the engine was left there when its stage was closed"),
-                ledger: take_out(shard.ledger),
-                reporter: take_out(shard.reporter),
-                begun_ns: shard.ending.begun_ns(),
-                last: shard.ending.last(),
-            }
-        });
+        let Seen { ending, heir, ledger, reporter, .. } = self.seen;
+        let engine = recover_lock(&heir).take();
         results::gather(
             options,
             results::Parts {
-                all: parts.collect(),
+                engine: engine.expect("the engine was left there when its stage was closed"),
+                ledger: take_out(ledger),
+                reporter: take_out(reporter),
+                begun_ns: ending.begun_ns(),
+                last: ending.last(),
                 counted: &self.counted,
-                shards: self.shards,
+                instruments: self.instruments,
                 grouping: self.grouping,
             },
         )
@@ -264,27 +227,24 @@ impl Started {
 pub struct Wiring {
     /// What is promised of an input before what came of it is told.
     pub durability: Durability,
-    /// Where the journal of each shard goes, which must not be there yet.
-    pub journals: Vec<PathBuf>,
+    /// Where the journal goes, which must not be there yet.
+    pub journal: PathBuf,
     /// Of the rings.
     pub slots: RingSlots,
     /// When the source submits the next command.
     pub pace: Pace,
 }
 
-/// An agent, and the index of the shard that it is of; the source is of the first.
-pub type ShardAgent = (usize, OrdersAgent);
-
 /// Agents that are wired to each other, and what can be seen of them from outside.
 pub struct Wired<L, R> {
-    /// Shard by shard, in the order in which an order passes them.
-    pub agents: Vec<(ShardAgent, Box<dyn Agent>)>,
-    /// What can be seen of each.
-    pub shards: Vec<WiredShard<L, R>>,
+    /// In the order in which an order passes them.
+    pub agents: Vec<(OrdersAgent, Box<dyn Agent>)>,
+    /// What can be seen of them.
+    pub seen: Seen<L, R>,
 }
 
-/// What can be seen of the agents of a shard from outside.
-pub struct WiredShard<L, R> {
+/// What can be seen of the agents from outside.
+pub struct Seen<L, R> {
     /// Of the rings of submissions, inputs and outputs.
     pub monitors: Vec<Monitor>,
     /// Says when all is done.
@@ -297,52 +257,17 @@ pub struct WiredShard<L, R> {
     pub reporter: Arc<Mutex<R>>,
 }
 
-/// Wires a pipeline around these rows and these takers of events, two for each shard.
+/// Wires a pipeline around these rows and these two takers of events.
 ///
 /// # Errors
-/// A journal cannot be made, or is there already.
-///
-/// # Panics
-/// There are not as many journals as pairs of takers.
+/// The journal cannot be made, or is there already.
 pub fn wire<L: Sink, R: Sink>(
     wiring: Wiring,
     rows: Box<dyn Rows>,
     counted: Arc<Counted>,
-    sinks: Vec<(L, R)>,
+    (ledger, reporter): (L, R),
     clock: &SystemClock,
 ) -> Result<Wired<L, R>, Failure> {
-    assert_eq!(sinks.len(), wiring.journals.len(), "each shard has a journal");
-    let is_one = sinks.len() == 1;
-    let mut lanes = Vec::new();
-    let mut agents: Vec<(ShardAgent, Box<dyn Agent>)> = Vec::new();
-    let mut shards = Vec::new();
-    for (index, (ledger, reporter)) in sinks.into_iter().enumerate() {
-        let journal = &wiring.journals[index];
-        let part = wire_shard(&wiring, journal, is_one, ledger, reporter, clock)?;
-        lanes.push(part.lane);
-        agents.extend(part.agents.into_iter().map(|(name, agent)| ((index, name), agent)));
-        shards.push(part.shard);
-    }
-    let source = Source::new(rows, lanes, wiring.pace, counted);
-    agents.insert(0, ((0, OrdersAgent::Source), Box::new(source)));
-    Ok(Wired { agents, shards })
-}
-
-/// A shard that lacks nothing but the source.
-struct ShardPart<L, R> {
-    lane: Lane,
-    agents: Vec<(OrdersAgent, Box<dyn Agent>)>,
-    shard: WiredShard<L, R>,
-}
-
-fn wire_shard<L: Sink, R: Sink>(
-    wiring: &Wiring,
-    journal: &Path,
-    is_only: bool,
-    ledger: L,
-    reporter: R,
-    clock: &SystemClock,
-) -> Result<ShardPart<L, R>, Failure> {
     let mut submissions = Builder::<Submission>::new("submissions", wiring.slots.submissions);
     let to_sequencer = submissions.gating("sequencer");
     let (submissions, submissions_monitor) = submissions.build();
@@ -352,14 +277,6 @@ fn wire_shard<L: Sink, R: Sink>(
     let mut outputs = Builder::<Output>::new("outputs", wiring.slots.outputs);
     let (to_ledger, to_reporter) = (outputs.gating("ledger"), outputs.gating("reporter"));
     let (outputs, outputs_monitor) = outputs.build();
-    let (outcomes_of_reporter, outcomes) = if is_only {
-        (None, None)
-    } else {
-        // One move is on its way at a time.
-        let mut outcomes = Builder::<MoveOutcome>::new("outcomes", 2);
-        let of_source = outcomes.gating("source");
-        (Some(outcomes.build().0), Some(of_source))
-    };
     let (checkpoints, _) = Builder::<Checkpoint>::new("checkpoints", 64).build();
 
     let now_ns = clock.now_ns();
@@ -368,11 +285,14 @@ fn wire_shard<L: Sink, R: Sink>(
         segment_bytes: SEGMENT_BYTES,
         ..Options::new(now_ns, now_ns)
     };
-    let storage = Box::new(Folder::new(journal));
+    let storage = Box::new(Folder::new(&wiring.journal));
     let (engine, writer, report) = recovery::recover(storage, &options, &mut |_| ())?;
     if report.last_sequence > 0 {
-        return Err(Failure::usage(format!("there is a journal in {} already", journal.display()))
-            .hint("a run begins with an empty one; name another folder"));
+        return Err(Failure::usage(format!(
+            "there is a journal in {} already",
+            wiring.journal.display()
+        ))
+        .hint("a run begins with an empty one; name another folder"));
     }
     let unconditional = wiring.durability == Durability::None;
     let durable = Arc::new(Cursor::new(if unconditional { u64::MAX } else { 0 }));
@@ -393,17 +313,12 @@ fn wire_shard<L: Sink, R: Sink>(
     let engine = EngineStage::new(to_engine, engine, outputs, checkpoints, due)
         .telling(applied)
         .leaving_to(Arc::clone(&heir));
-    let ledger_taker =
-        Taker::new("ledger", to_ledger, None, Arc::clone(&ledger), Arc::clone(&ending), 0);
-    let reporter_taker = Taker::new(
-        "reporter",
-        to_reporter,
-        outcomes_of_reporter,
-        Arc::clone(&reporter),
-        Arc::clone(&ending),
-        1,
-    );
+    let ledger_taker = Taker::new("ledger", to_ledger, Arc::clone(&ledger), Arc::clone(&ending), 0);
+    let reporter_taker =
+        Taker::new("reporter", to_reporter, Arc::clone(&reporter), Arc::clone(&ending), 1);
+    let source = Source::new(rows, submissions, wiring.pace, Arc::clone(&ending), counted);
     let agents: Vec<(OrdersAgent, Box<dyn Agent>)> = vec![
+        (OrdersAgent::Source, Box::new(source)),
         (OrdersAgent::Sequencer, Box::new(sequencer)),
         (
             OrdersAgent::Journaler,
@@ -414,73 +329,40 @@ fn wire_shard<L: Sink, R: Sink>(
         (OrdersAgent::Reporter, Box::new(reporter_taker)),
     ];
     let monitors = vec![submissions_monitor, inputs_monitor, outputs_monitor];
-    Ok(ShardPart {
-        lane: Lane::new(submissions, outcomes, Arc::clone(&ending)),
-        agents,
-        shard: WiredShard { monitors, ending, heir, ledger, reporter },
-    })
+    Ok(Wired { agents, seen: Seen { monitors, ending, heir, ledger, reporter } })
 }
 
-/// Starts a thread for each group of each shard.
+/// Starts a thread for each group.
 ///
 /// # Errors
-/// A core is named that this process may not use, or for the threads of several shards.
+/// A core is named that this process may not use.
 ///
 /// # Panics
 /// An agent stands in no group, or in two.
 pub fn launch(
-    agents: Vec<(ShardAgent, Box<dyn Agent>)>,
+    agents: Vec<(OrdersAgent, Box<dyn Agent>)>,
     grouping: &[AgentGroup],
     idle: Option<IdleStrategy>,
     cores: usize,
     clock: SystemClock,
 ) -> Result<ring::Running, Failure> {
-    let shards = agents.iter().map(|((shard, _), _)| shard + 1).max().unwrap_or(0);
-    let mut agents: Vec<_> = agents.into_iter().map(|(name, agent)| (name, Some(agent))).collect();
-    let mut names = Vec::new();
-    for shard in 0..shards {
-        for group in grouping {
-            if let Some(core) = group.core {
-                venue::running::check_core(core)?;
-                if shards > 1 {
-                    return Err(Failure::usage("a core cannot be that of several shards")
-                        .hint("leave the cores out of --layout, or run one shard"));
-                }
-            }
-            let members = group.agents.iter().map(|agent| (shard, *agent));
-            let members: Vec<ShardAgent> =
-                members.filter(|name| agents.iter().any(|(other, _)| other == name)).collect();
-            if !members.is_empty() {
-                names.push((members, group.core));
-            }
-        }
-    }
-    let idle = idle.unwrap_or_else(|| IdleStrategy::adaptive(names.len(), cores));
-    let read_by = read_by(shards);
-    let members_of: Vec<_> = names.iter().map(|(members, _)| members.as_slice()).collect();
+    let mut agents: BTreeMap<_, _> = agents.into_iter().collect();
+    let idle = idle.unwrap_or_else(|| IdleStrategy::adaptive(grouping.len(), cores));
+    let members_of: Vec<_> = grouping.iter().map(|group| group.agents.as_slice()).collect();
     let mut groups = Vec::new();
-    for (number, (members, core)) in names.iter().enumerate() {
-        let members = members.iter().map(|name| {
-            let agent = agents.iter_mut().find(|(other, _)| other == name);
-            agent.and_then(|(_, agent)| agent.take()).expect("each agent stands in one group")
-        });
+    for (number, AgentGroup { agents: members, core }) in grouping.iter().enumerate() {
+        if let Some(core) = *core {
+            venue::running::check_core(core)?;
+        }
+        let members =
+            members.iter().map(|name| agents.remove(name).expect("each agent stands in one group"));
         let mut launched = Group::new(format!("damrak-{number}"), members.collect(), idle);
-        launched.wake_targets = Some(wake_targets::of(number, &members_of, &read_by));
+        launched.wake_targets = Some(wake_targets::of(number, &members_of, READ_BY));
         launched.on_start = core.map(venue::running::pin_at_start);
         groups.push(launched);
     }
-    assert!(agents.iter().all(|(_, agent)| agent.is_none()), "each agent stands in a group");
+    assert!(agents.is_empty(), "each agent stands in a group");
     Ok(ring::launch(groups, Arc::new(clock)))
-}
-
-/// [`READ_BY`] for so many shards, which have the source in common.
-fn read_by(shards: usize) -> Vec<(ShardAgent, ShardAgent)> {
-    let home = |shard, agent| (if agent == OrdersAgent::Source { 0 } else { shard }, agent);
-    let of_shard = |shard| {
-        let pairs = READ_BY.iter();
-        pairs.map(move |(writer, reader)| (home(shard, *writer), home(shard, *reader)))
-    };
-    (0..shards).flat_map(of_shard).collect()
 }
 
 /// How often the caller of a run looks whether it is over.

@@ -33,7 +33,6 @@ const BOOKS_TOLD: usize = 5;
     damrak generate --out orders.csv.gz --balances balances.csv\n  \
     damrak run orders.csv.gz --balances balances.csv\n  \
     damrak run orders.csv.gz --balances balances.csv --layout pipeline --out results --json\n  \
-    damrak run orders.csv.gz --instruments instruments.csv --shards 4\n  \
     damrak run orders.csv --layout 'source+ledger+reporter | sequencer+engine | journaler'")]
 pub struct Arguments {
     /// The orders, as CSV, gzipped or not.
@@ -48,9 +47,6 @@ pub struct Arguments {
     /// Which agents share threads: auto, single, edge, halves, pipeline, or groups of agents.
     #[arg(long, value_name = "NAME", default_value = "auto")]
     layout: Grouping,
-    /// How many cores own some of the instruments each; each has the threads of the layout.
-    #[arg(long, value_name = "COUNT", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=256))]
-    shards: u16,
     /// How a thread waits that has nothing to do; adaptive suits the number of cores.
     #[arg(long, value_enum, default_value_t = WaitName::Adaptive)]
     wait: WaitName,
@@ -123,9 +119,6 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     if arguments.rounding == Rounding::Origin && arguments.balances.is_none() {
         return Err(Failure::usage("--rounding is about balances, and there is no --balances"));
     }
-    if arguments.rounding == Rounding::Origin && arguments.shards > 1 {
-        return Err(Failure::usage("--rounding origin knows one book, and --shards asks for more"));
-    }
     memory::keep_ready().map_err(Failure::environment)?;
     let journal = JournalFolder::of(arguments.journal.as_deref());
     let options = RunOptions {
@@ -133,7 +126,6 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
         balances: arguments.balances.clone(),
         instruments: arguments.instruments.clone(),
         grouping: arguments.layout.clone(),
-        shards: arguments.shards,
         idle: arguments.wait.idle(),
         durability: arguments.durability.durability(),
         journal: journal.path.clone(),
@@ -216,27 +208,12 @@ fn tell(results: &Results) -> Result<(), Failure> {
         let books = results.books.len();
         print_line(&format!("{books} instruments  {} orders rest", grouped(resting as u64)))?;
     }
-    if let Some(hash) = &results.trades_sha256 {
-        print_line(&format!("sha256 trades    {hash}"))?;
-    }
+    print_line(&format!("sha256 trades    {}", results.trades_sha256))?;
     print_line(&format!("sha256 book      {}", results.book_sha256))?;
     if let Some(hash) = &results.balances_sha256 {
         print_line(&format!("sha256 balances  {hash}"))?;
     }
-    match results.shards.as_slice() {
-        [only] => print_line(&format!("state hash       {:016x}", only.state_hash))?,
-        shards => {
-            for (shard, number) in shards.iter().zip(1..) {
-                print_line(&format!(
-                    "shard {number:<10} {} instruments, {} inputs, sha256 of trades {}, state hash {:016x}",
-                    shard.instruments,
-                    grouped(shard.inputs),
-                    shard.trades_sha256,
-                    shard.state_hash,
-                ))?;
-            }
-        }
-    }
+    print_line(&format!("state hash       {:016x}", results.state_hash))?;
     print_line(&format!(
         "{} inputs in {:.3} s, {} a second, layout {}",
         grouped(results.inputs),

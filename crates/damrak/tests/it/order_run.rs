@@ -2,17 +2,17 @@
 
 use std::{fs, path::Path, process::Command, thread};
 
-use journal::{Durability, Folder, Options};
+use journal::Durability;
 use lab::order_file::{
     BalanceFile, FileWriter, Instruments, OrderFile,
     generate::Profile,
     origin::{OriginCounts, OriginReplay},
 };
 use lab::order_run::{self, Grouping, LOOK_INTERVAL, Results, RingSlots, RunOptions};
-use market::{DeclineReason, RejectReason};
+use market::RejectReason;
 use serde_json::Value;
 use sha2::{Digest, Sha256};
-use venue::{clock::SystemClock, recovery};
+use venue::clock::SystemClock;
 
 const LAYOUTS: [&str; 5] = [
     "single",
@@ -43,7 +43,6 @@ fn options(folder: &Path, layout: &str, journal: &str) -> RunOptions {
         balances: None,
         instruments: Some(folder.join("instruments.csv")),
         grouping: layout.parse::<Grouping>().unwrap(),
-        shards: 1,
         idle: None,
         durability: Durability::Written,
         journal: folder.join(journal),
@@ -130,97 +129,6 @@ fn layouts_give_the_same_of_orders_that_are_told_something() {
     for layout in LAYOUTS {
         assert!(equal_part(&run(&paid(layout))) == expected, "{layout}");
     }
-}
-
-/// Writes the orders of [`generate`] again with moves between three shards among them: each
-/// participant moves some of what is paid with now and then, and sometimes more than it has.
-fn with_moves(folder: &Path, profile: &str, seed: u64, orders: u64) {
-    let mut text = Vec::new();
-    Profile::from_name(profile).unwrap().write_orders(seed, orders, &mut text).unwrap();
-    let text = String::from_utf8(text).unwrap();
-    let mut lines = text.lines();
-    let header = lines.next().unwrap();
-    let columns: Vec<&str> = header.split(',').collect();
-    let place_of = |name: &str| columns.iter().position(|column| *column == name).unwrap();
-    let (participant, action) = (place_of("user_id"), place_of("action"));
-    let mut moved = format!("{header},asset,amount,shard,to_shard\n");
-    for (number, line) in lines.enumerate() {
-        moved.push_str(&format!("{line},,,,\n"));
-        if number % 40 == 7 {
-            let name = line.split(',').nth(participant).unwrap();
-            let mut fields = vec![""; columns.len()];
-            (fields[participant], fields[action]) = (name, "move");
-            let amount = if number % 400 == 7 { u64::MAX } else { 1_000 };
-            let (from, to) = (number / 40 % 3 + 1, (number / 40 + 1) % 3 + 1);
-            moved.push_str(&format!("{},EUR,{amount},{from},{to}\n", fields.join(",")));
-        }
-    }
-    fs::write(folder.join("moves.csv"), moved).unwrap();
-}
-
-/// Three cores with some of the instruments each, and money that goes from one to another: every
-/// shard comes to the same state in every layout, also through small rings; its journal alone comes
-/// to it too; and what is there of each asset is what came in.
-#[test]
-fn shards_give_the_same_results_in_every_layout() {
-    let folder = tempfile::tempdir().unwrap();
-    generate(folder.path(), "many", 7, 8_000);
-    with_moves(folder.path(), "many", 7, 8_000);
-    let sharded = |layout: &str, slots| RunOptions {
-        orders: folder.path().join("moves.csv"),
-        balances: Some(folder.path().join("balances.csv")),
-        shards: 3,
-        slots,
-        ..options(folder.path(), layout, "journal")
-    };
-    let first = sharded("single", None);
-    let started = order_run::start(&first, SystemClock::start()).unwrap();
-    while !started.is_over() {
-        thread::sleep(LOOK_INTERVAL);
-    }
-    let results = started.finish(&first).unwrap_or_else(|failure| panic!("{failure}"));
-    for (shard, number) in results.shards.iter().zip(1..) {
-        let storage = Box::new(Folder::new(first.journal.join(format!("shard-{number}"))));
-        let options = Options::new(0, 0);
-        let (engine, _, report) = recovery::recover(storage, &options, &mut |_| ()).unwrap();
-        assert_eq!(report.last_sequence, shard.inputs);
-        assert_eq!(engine.state_hash(), shard.state_hash, "shard {number}");
-    }
-    fs::remove_dir_all(&first.journal).unwrap();
-    let declined = &results.counts.declined;
-    assert!(declined[&DeclineReason::InsufficientBalance] >= 20, "{declined:?}");
-    let expected = equal_part(&results);
-    assert_eq!(expected["shards"].as_array().map(Vec::len), Some(3), "{expected}");
-    assert!(expected["trades"].as_u64() > Some(2_000), "{expected}");
-    for layout in LAYOUTS {
-        for slots in [None, Some(RingSlots { submissions: 64, inputs: 64, outputs: 64 })] {
-            let found = equal_part(&run(&sharded(layout, slots)));
-            assert!(found == expected, "{layout} {slots:?}");
-        }
-    }
-}
-
-/// What nobody has to pay for comes to the same books on one core and on four, whatever each of them
-/// has; and a file that asks for what there is not says where.
-#[test]
-fn shards_change_nothing_where_nothing_is_paid() {
-    let folder = tempfile::tempdir().unwrap();
-    generate(folder.path(), "many", 8, 8_000);
-    let one = run(&options(folder.path(), "single", "journal"));
-    let four = run(&RunOptions { shards: 4, ..options(folder.path(), "single", "journal") });
-    assert_eq!(one.book_sha256, four.book_sha256);
-    assert_eq!(one.counts, four.counts);
-    assert_eq!(four.shards.iter().map(|shard| shard.instruments).collect::<Vec<_>>(), [25; 4]);
-
-    with_moves(folder.path(), "many", 8, 8_000);
-    let path = folder.path().join("moves.csv");
-    let asked = RunOptions { orders: path, shards: 2, ..options(folder.path(), "single", "other") };
-    let started = order_run::start(&asked, SystemClock::start()).unwrap();
-    while !started.is_over() {
-        thread::sleep(LOOK_INTERVAL);
-    }
-    let failure = started.finish(&asked).map(|_| "done").unwrap_err().to_string();
-    assert!(failure.contains("a shard from 1 to 2"), "{failure}");
 }
 
 /// The slow replay and the pipeline agree on every count, trade, resting order and balance of
@@ -338,8 +246,7 @@ fn public_file_comes_to_the_published_results() {
         });
         assert_eq!((results.counts.accepted, results.traded().trades), (100_000, 47_886));
         let balances = results.balances_sha256.as_deref().unwrap();
-        let trades = results.trades_sha256.as_ref().expect("there is one shard");
-        for hash in [trades, &results.book_sha256, balances] {
+        for hash in [&results.trades_sha256, &results.book_sha256, balances] {
             assert!(published.contains(hash), "{layout}: {hash} is not in\n{published}");
         }
     }

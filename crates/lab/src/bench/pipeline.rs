@@ -18,14 +18,14 @@ use crate::order_file::{BalanceFile, Instruments, OrderFile, generate::Profile};
 use engine::{AHEAD_MAX, Emit, Engine};
 use gateway::Submission;
 use journal::Durability;
-use market::{Event, Input, Output, Sequence, Timestamp};
+use market::{Command, Event, Input, Output, Sequence, Timestamp};
 use os::thread_cpu_ns;
 use ring::{AgentError, IdleStrategy, RingReport};
 use serde_json::{Value, json};
 
 use crate::order_run::{
-    self, Counted, FileRows, Grouping, LOOK_INTERVAL, LedgerSink, Pace, RingSlots, Routed, Rows,
-    Setup, Shards, Sink, Wiring, file_failure, submission, take_out,
+    self, Counted, FileRows, Grouping, LOOK_INTERVAL, LedgerSink, Pace, RingSlots, Rows, Setup,
+    Sink, Wiring, file_failure, submission, take_out,
 };
 use venue::{clock::SystemClock, failure::Failure};
 
@@ -52,7 +52,7 @@ pub struct Options {
 /// A file of orders, read.
 pub struct Prepared {
     name: String,
-    rows: Arc<[Routed]>,
+    rows: Arc<[Command]>,
     instruments: Instruments,
 }
 
@@ -113,7 +113,7 @@ pub fn prepare_folder(folder: &Path) -> Result<Prepared, Failure> {
     let balances = either(["balances_init.csv", "balances.csv"]);
     let instruments = Instruments::default();
     let read = || {
-        let setup = Setup::new(one_shard(&instruments), true);
+        let setup = Setup::new(instruments.clone(), true);
         let balances = BalanceFile::open(&balances)?;
         let orders = OrderFile::open(&orders, instruments.clone())?;
         Ok(FileRows::new(setup, Some(balances), orders))
@@ -136,7 +136,7 @@ pub fn prepare_generated(seed: u64, orders: u64) -> Result<Prepared, Failure> {
     let mut balances = Vec::new();
     profile.write_balances(&mut balances).map_err(written)?;
     let read = || {
-        let setup = Setup::new(one_shard(&instruments), true);
+        let setup = Setup::new(instruments.clone(), true);
         let balances = BalanceFile::from_reader("balances", std::io::Cursor::new(balances))?;
         let rows = std::io::Cursor::new(rows);
         let orders = OrderFile::from_reader("orders", rows, instruments.clone())?;
@@ -147,12 +147,7 @@ pub fn prepare_generated(seed: u64, orders: u64) -> Result<Prepared, Failure> {
     Ok(Prepared { name, rows: all(rows)?, instruments })
 }
 
-/// All on one core.
-fn one_shard(instruments: &Instruments) -> Shards {
-    Shards::new(instruments.clone(), 1).expect("no instrument of a bench is to have another shard")
-}
-
-fn all(mut rows: FileRows) -> Result<Arc<[Routed]>, Failure> {
+fn all(mut rows: FileRows) -> Result<Arc<[Command]>, Failure> {
     let mut all = Vec::new();
     loop {
         match rows.look(1 << 12) {
@@ -234,8 +229,8 @@ fn core_alone(prepared: &Prepared, row: &mut CoreRow) {
         .rows
         .iter()
         .zip(1..)
-        .map(|(row, number)| {
-            let Submission { received, command } = submission(number, row.command());
+        .map(|(command, number)| {
+            let Submission { received, command } = submission(number, *command);
             Input { sequence: Sequence(number), timestamp: received, command }
         })
         .collect();
@@ -275,12 +270,12 @@ impl Emit for Kept<'_> {
 
 /// Commands that are read already.
 struct MemoryRows {
-    rows: Arc<[Routed]>,
+    rows: Arc<[Command]>,
     next: usize,
 }
 
 impl Rows for MemoryRows {
-    fn look(&mut self, limit: usize) -> Result<&[Routed], AgentError> {
+    fn look(&mut self, limit: usize) -> Result<&[Command], AgentError> {
         let rest = &self.rows[self.next..];
         Ok(&rest[..limit.min(rest.len())])
     }
@@ -332,7 +327,7 @@ fn run(
     let rows = MemoryRows { rows: Arc::clone(&prepared.rows), next: 0 };
     let wiring = Wiring {
         durability: options.durability,
-        journals: vec![journal.clone()],
+        journal: journal.clone(),
         slots: options.slots.unwrap_or(RingSlots::of_threads(groups.len())),
         pace,
     };
@@ -340,29 +335,29 @@ fn run(
         wiring,
         Box::new(rows),
         Arc::new(Counted::default()),
-        vec![(LedgerSink::new(&prepared.instruments, None, false), EventCount::default())],
+        (LedgerSink::new(&prepared.instruments, None, false), EventCount::default()),
         &clock,
     )?;
-    let shard = wired.shards.into_iter().next().expect("there is one");
+    let seen = wired.seen;
     let before_ns = os::process_cpu_ns();
     let threads = order_run::launch(wired.agents, &groups, options.idle, cores, clock)?;
-    while !shard.ending.is_over() && !threads.stopped() {
+    while !seen.ending.is_over() && !threads.stopped() {
         thread::sleep(LOOK_INTERVAL);
     }
     let cpu_ns = os::process_cpu_ns() - before_ns;
-    let rings = shard.monitors.iter().map(ring::Monitor::read).collect();
+    let rings = seen.monitors.iter().map(ring::Monitor::read).collect();
     threads.stop();
     let joined = threads.join();
     // What is left of it is nothing but space.
     let _ = fs::remove_dir_all(&journal);
     joined.map_err(|failure| Failure::runtime(format!("the run stopped: {failure}")))?;
-    let ledger = take_out(shard.ledger);
+    let ledger = take_out(seen.ledger);
     ledger.check().map_err(Failure::verification)?;
-    let reporter = take_out(shard.reporter);
-    let engine = order_run::recover_lock(&shard.heir).take();
+    let reporter = take_out(seen.reporter);
+    let engine = order_run::recover_lock(&seen.heir).take();
     let engine = engine.expect("the engine was left there when its stage was closed");
     Ok(Run {
-        seconds: (reporter.ended_ns - shard.ending.begun_ns()) as f64 / 1e9,
+        seconds: (reporter.ended_ns - seen.ending.begun_ns()) as f64 / 1e9,
         cpu_ns,
         rings,
         state_hash: engine.state_hash(),

@@ -1,10 +1,10 @@
 use std::{io::Read, path::Path};
 
-use market::{ShardId, Symbol, Text};
+use market::{Symbol, Text};
 
 use super::{
     error::FileError,
-    table::{Column, Table, shard_of},
+    table::{Column, Table},
 };
 
 /// What a participant owns of an asset before the first order.
@@ -16,8 +16,6 @@ pub struct OpeningBalance {
     pub asset: Symbol,
     /// In the smallest units of the asset.
     pub available: u64,
-    /// On which shard; `None` is wherever the asset is traded.
-    pub shard: Option<ShardId>,
 }
 
 const PARTICIPANT: usize = 0;
@@ -25,15 +23,13 @@ const ASSET: usize = 1;
 const AVAILABLE: usize = 2;
 const RESERVED: usize = 3;
 const VERSION: usize = 4;
-const SHARD: usize = 5;
 
-static COLUMNS: [Column; 6] = [
+static COLUMNS: [Column; 5] = [
     Column::required("participant", &["user_id", "user", "account"]),
     Column::required("asset", &["asset_id"]),
     Column::required("available", &["avail"]),
     Column::optional("reserved", &["frozen"]),
     Column::optional("version", &[]),
-    Column::optional("shard", &[]),
 ];
 
 /// A file of opening balances, row by row.
@@ -81,7 +77,6 @@ impl BalanceFile {
                 .ok_or_else(|| table.wrong(PARTICIPANT, "a name of 1 to 6 characters"))?,
             asset: asset.ok_or_else(|| table.wrong(ASSET, "a name of 1 to 8 characters"))?,
             available: units(AVAILABLE)?,
-            shard: shard_of(table, SHARD)?,
         };
         let is_absent = |column: usize| table.field(column).is_none();
         if !is_absent(RESERVED) && units(RESERVED)? != 0 {
@@ -91,12 +86,6 @@ impl BalanceFile {
             units(VERSION)?;
         }
         Ok(Some(balance))
-    }
-
-    /// The error that the current row names a shard that there is not.
-    #[must_use]
-    pub fn unknown_shard(&self, shards: u16) -> FileError {
-        self.table.wrong(SHARD, format!("a shard from 1 to {shards}"))
     }
 
     /// The error that the current row names an asset that no instrument has.

@@ -1,11 +1,11 @@
 use std::{collections::BTreeMap, path::Path};
 
-use market::{ShardId, Symbol};
+use market::{AssetId, Symbol};
 
 use super::{
     decimal::DECIMALS_MAX,
     error::FileError,
-    table::{Column, Table, shard_of},
+    table::{Column, Table},
 };
 
 /// What is owned, and in which units files count it.
@@ -58,8 +58,6 @@ impl InstrumentTerms {
 pub struct Instruments {
     terms: Vec<InstrumentTerms>,
     by_symbol: BTreeMap<Symbol, usize>,
-    /// Which shard is to have an instrument; those that are not here are dealt out in turn.
-    shards: BTreeMap<Symbol, ShardId>,
 }
 
 impl Default for Instruments {
@@ -88,9 +86,8 @@ const PRICE_DECIMALS: usize = 3;
 const QUANTITY_DECIMALS: usize = 4;
 const BASE_DECIMALS: usize = 5;
 const QUOTE_DECIMALS: usize = 6;
-const SHARD: usize = 7;
 
-static COLUMNS: [Column; 8] = [
+static COLUMNS: [Column; 7] = [
     Column::required("symbol", &[]),
     Column::required("base", &["base_asset"]),
     Column::required("quote", &["quote_asset"]),
@@ -98,7 +95,6 @@ static COLUMNS: [Column; 8] = [
     Column::required("quantity_decimals", &["qty_decimals"]),
     Column::required("base_decimals", &[]),
     Column::required("quote_decimals", &[]),
-    Column::optional("shard", &[]),
 ];
 
 impl Instruments {
@@ -111,7 +107,7 @@ impl Instruments {
         let by_symbol: BTreeMap<_, _> =
             terms.iter().enumerate().map(|(place, terms)| (terms.symbol, place)).collect();
         assert!(!terms.is_empty() && by_symbol.len() == terms.len(), "symbols are different");
-        Self { terms, by_symbol, shards: BTreeMap::new() }
+        Self { terms, by_symbol }
     }
 
     /// Reads a file of instruments.
@@ -122,7 +118,6 @@ impl Instruments {
         let mut table = Table::open(path, &COLUMNS)?;
         let mut terms: Vec<InstrumentTerms> = Vec::new();
         let mut decimals: BTreeMap<Symbol, u8> = BTreeMap::new();
-        let mut shards = BTreeMap::new();
         while table.next_row()? {
             let text = |column: usize| {
                 let field = table.field(column).and_then(Symbol::new);
@@ -160,7 +155,6 @@ impl Instruments {
                     return Err(table.wrong(column, expected));
                 }
             }
-            shards.extend(shard_of(&table, SHARD)?.map(|shard| (row.symbol, shard)));
             terms.push(row);
         }
         if terms.is_empty() {
@@ -169,19 +163,7 @@ impl Instruments {
         if terms.len() > usize::from(u16::MAX) {
             return Err(table.wrong(SYMBOL, format!("at most {} instruments", u16::MAX)));
         }
-        Ok(Self { shards, ..Self::of(terms) })
-    }
-
-    /// Which of so many shards each has, in their order: the one that it is to have, or the next in
-    /// turn. `None` if one is to have a shard that there is not.
-    #[must_use]
-    pub fn dealt_out(&self, shards: u16) -> Option<Vec<ShardId>> {
-        let mut turns = (1..=shards).map(ShardId).cycle();
-        let each = self.terms.iter().map(|terms| match self.shards.get(&terms.symbol) {
-            Some(shard) => Some(*shard).filter(|shard| shard.0 <= shards),
-            None => turns.next(),
-        });
-        each.collect()
+        Ok(Self::of(terms))
     }
 
     /// All, in the order of their numbers.
@@ -211,5 +193,12 @@ impl Instruments {
         let assets = self.terms.iter().flat_map(|terms| [terms.base.clone(), terms.quote.clone()]);
         let by_name: BTreeMap<_, _> = assets.map(|asset| (asset.name, asset)).collect();
         by_name.into_values().collect()
+    }
+
+    /// The number of an asset: its place in [`assets`](Self::assets), from 1.
+    #[must_use]
+    pub fn asset_id(&self, name: &Symbol) -> Option<AssetId> {
+        let place = self.assets().iter().position(|asset| asset.name == *name)?;
+        u16::try_from(place + 1).ok().map(AssetId)
     }
 }

@@ -3,15 +3,15 @@ use std::{io::Read, path::Path};
 use market::{
     CancelOrder, Command, ConditionChanges, Conditions, Display, EnterOrder, Instructions, Lots,
     ModifyOrder, OrderAttributes, OrderKey, OrderType, Price, Pricing, Quantity, ReplaceOrder,
-    ReplaceTerms, SHARDS_MAX, SelfMatchGroup, SelfMatchPrevention, SessionId, ShardId, Side,
-    Symbol, Text, Ticks, TimeInForce,
+    ReplaceTerms, SelfMatchGroup, SelfMatchPrevention, SessionId, Side, Symbol, Text, Ticks,
+    TimeInForce,
 };
 
 use super::{
     decimal,
     error::FileError,
     instruments::{InstrumentTerms, Instruments},
-    table::{Column, Progress, Table, shard_of},
+    table::{Column, Progress, Table},
 };
 
 /// What a participant asks for.
@@ -21,8 +21,6 @@ pub struct Row {
     pub line: u64,
     /// Who asks.
     pub participant: Text<6>,
-    /// The instrument that the row names, or the only one there is.
-    pub symbol: Option<Symbol>,
     /// For what.
     pub request: Request,
 }
@@ -57,21 +55,6 @@ pub enum Request {
         /// See [`ModifyOrder::quantity`].
         quantity: Quantity,
     },
-    /// Something of what the participant has goes from one shard to another.
-    Move(Move),
-}
-
-/// See [`Request::Move`].
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Move {
-    /// Of what.
-    pub asset: Symbol,
-    /// In the smallest units of the asset; at least 1.
-    pub amount: u64,
-    /// Where it is.
-    pub from: ShardId,
-    /// Where it goes; another.
-    pub to: ShardId,
 }
 
 /// The terms of an order.
@@ -100,12 +83,11 @@ pub struct Place {
 }
 
 impl Request {
-    /// The request in the words of the exchange, from the session of its participant; `None` if it is
-    /// about no order.
+    /// The request in the words of the exchange, from the session of its participant.
     #[must_use]
-    pub fn command(&self, session_id: SessionId) -> Option<Command> {
+    pub fn command(&self, session_id: SessionId) -> Command {
         let key = |order_id| OrderKey { session_id, channel: 0, user_ref_num: order_id };
-        Some(match self {
+        match self {
             Self::Place(place) => Command::Enter(EnterOrder {
                 key: key(place.order_id),
                 side: place.side,
@@ -146,8 +128,7 @@ impl Request {
                 side: *side,
                 quantity: *quantity,
             }),
-            Self::Move(_) => return None,
-        })
+        }
     }
 }
 
@@ -176,10 +157,6 @@ const SLIDE: usize = 21;
 const EXPIRES_S: usize = 22;
 const PARENT: usize = 23;
 const PARTNER: usize = 24;
-const ASSET: usize = 25;
-const AMOUNT: usize = 26;
-const SHARD: usize = 27;
-const TO_SHARD: usize = 28;
 
 /// The columns of [`Instructions`].
 const INSTRUCTIONS: [usize; 10] = [
@@ -195,7 +172,7 @@ const INSTRUCTIONS: [usize; 10] = [
     PARTNER,
 ];
 
-static COLUMNS: [Column; 29] = [
+static COLUMNS: [Column; 25] = [
     Column::required("order_id", &[]),
     Column::required("participant", &["user_id", "user", "account"]),
     Column::optional("action", &[]),
@@ -221,14 +198,7 @@ static COLUMNS: [Column; 29] = [
     Column::optional("expires_s", &[]),
     Column::optional("parent", &[]),
     Column::optional("partner", &[]),
-    Column::optional("asset", &["asset_id"]),
-    Column::optional("amount", &[]),
-    Column::optional("shard", &[]),
-    Column::optional("to_shard", &[]),
 ];
-
-/// The columns of [`Move`].
-const MOVES: [usize; 4] = [ASSET, AMOUNT, SHARD, TO_SHARD];
 
 /// A file of requests, row by row, in constant memory.
 pub struct OrderFile {
@@ -290,13 +260,9 @@ impl OrderFile {
         let participant =
             participant.ok_or_else(|| table.wrong(PARTICIPANT, "a name of 1 to 6 characters"))?;
         let action = table.field(ACTION).unwrap_or("place");
-        if action != "move" {
-            self.blank(&MOVES, "nothing but for a move")?;
+        if table.field(SYMBOL).is_some() {
+            self.instrument()?; // a row that needs no instrument does not name an unknown one
         }
-        let symbol = match table.field(SYMBOL) {
-            Some(_) => Some(self.instrument()?.symbol),
-            None => self.instruments.only().map(|terms| terms.symbol),
-        };
         let request = match action {
             "place" => Request::Place(self.place(ORDER_ID)?),
             "cancel" => {
@@ -320,46 +286,9 @@ impl OrderFile {
                     quantity: self.quantity(QUANTITY, self.instrument()?)?,
                 }
             }
-            "move" => Request::Move(self.moved()?),
-            _ => return Err(table.wrong(ACTION, "place, cancel, replace, modify or move")),
+            _ => return Err(table.wrong(ACTION, "place, cancel, replace or modify")),
         };
-        Ok(Some(Row { line: table.line(), participant, symbol, request }))
-    }
-
-    /// The error that the current row names an asset that no instrument has.
-    #[must_use]
-    pub fn unknown_asset(&self) -> FileError {
-        self.table.wrong(ASSET, "an asset of an instrument")
-    }
-
-    /// The error that the current row names a shard that there is not.
-    #[must_use]
-    pub fn unknown_shard(&self, shards: u16) -> FileError {
-        self.table.wrong(TO_SHARD, format!("a shard from 1 to {shards}, as `shard`"))
-    }
-
-    /// What the current row moves.
-    fn moved(&self) -> Result<Move, FileError> {
-        let table = &self.table;
-        self.blank(&[ORDER_ID, SYMBOL, SIDE, PRICE, QUANTITY, NEW_ORDER_ID], "nothing for a move")?;
-        let asset = table.field(ASSET).and_then(Symbol::new);
-        let shard = |column| {
-            let named = shard_of(table, column)?;
-            named.ok_or_else(|| table.wrong(column, format!("a shard from 1 to {SHARDS_MAX}")))
-        };
-        let amount = table.field(AMOUNT).and_then(|field| field.parse().ok());
-        let amount = amount.filter(|amount| *amount > 0).ok_or_else(|| {
-            table.wrong(
-                AMOUNT,
-                "a whole number from 1 to 2⁶⁴ - 1, in the smallest units of the asset",
-            )
-        })?;
-        let (from, to) = (shard(SHARD)?, shard(TO_SHARD)?);
-        if from == to {
-            return Err(table.wrong(TO_SHARD, "another than `shard`"));
-        }
-        let asset = asset.ok_or_else(|| table.wrong(ASSET, "a name of 1 to 8 characters"))?;
-        Ok(Move { asset, amount, from, to })
+        Ok(Some(Row { line: table.line(), participant, request }))
     }
 
     /// The error that the current row's participant is one more than there may be.

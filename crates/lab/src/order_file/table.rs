@@ -11,7 +11,6 @@ use std::{
 };
 
 use flate2::bufread::MultiGzDecoder;
-use market::{SHARDS_MAX, ShardId};
 
 use super::error::{FileError, What};
 
@@ -305,15 +304,5 @@ impl Table {
             text.push('…');
         }
         text
-    }
-}
-
-/// The shard that the current row names in a column; `None` if it names none.
-pub(super) fn shard_of(table: &Table, column: usize) -> Result<Option<ShardId>, FileError> {
-    let Some(field) = table.field(column) else { return Ok(None) };
-    let number = field.parse().ok().filter(|number| (1..=SHARDS_MAX).contains(number));
-    match number {
-        Some(number) => Ok(Some(ShardId(number))),
-        None => Err(table.wrong(column, format!("a shard from 1 to {SHARDS_MAX}"))),
     }
 }

@@ -38,9 +38,6 @@ pub struct LedgerSink {
     brought_in: Vec<u128>,
     entries: u64,
     deposits: u64,
-    /// By asset: what went to other shards, and what came from them.
-    gone: Vec<u128>,
-    come: Vec<u128>,
     file: Option<FileWriter>,
     origin: Option<OriginRounding>,
 }
@@ -56,8 +53,6 @@ impl LedgerSink {
             brought_in: vec![0; asset_count],
             entries: 0,
             deposits: 0,
-            gone: vec![0; asset_count],
-            come: vec![0; asset_count],
             file,
             origin: origin_rounding.then(|| OriginRounding::new(instruments)),
         }
@@ -69,13 +64,7 @@ impl LedgerSink {
         self.entries
     }
 
-    /// By asset, what went to other shards, and what came from them.
-    #[must_use]
-    pub fn moved(&self) -> (&[u128], &[u128]) {
-        (&self.gone, &self.come)
-    }
-
-    /// How many of them were deposits, or moves out or in.
+    /// How many of them were deposits.
     #[must_use]
     pub fn deposits(&self) -> u64 {
         self.deposits
@@ -149,13 +138,7 @@ impl LedgerSink {
             let more = held.checked_add(amount);
             *held = more.ok_or_else(|| format!("{:?} has {held} already", entry.to))?;
         }
-        match entry.kind {
-            LedgerKind::MoveOut => self.gone[asset] += amount,
-            LedgerKind::MoveIn => self.come[asset] += amount,
-            LedgerKind::Deposit => {}
-            _ => return Ok(()),
-        }
-        self.deposits += 1;
+        self.deposits += u64::from(entry.kind == LedgerKind::Deposit);
         Ok(())
     }
 

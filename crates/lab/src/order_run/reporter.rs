@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, fmt::Write as _, io::Write as _};
 
-use crate::order_file::{FileWriter, InstrumentTerms};
+use crate::order_file::{FileWriter, Instruments};
 use market::{
     CancelReason, CommandKind, DeclineReason, Event, InstrumentId, MoneyEvent, Output,
     RejectReason, Rejected, Traded,
@@ -69,12 +69,8 @@ struct Units {
 impl ReporterSink {
     /// Before the first event of a core with these instruments; trades go to `file` as well.
     #[must_use]
-    pub fn new<'a>(
-        instruments: impl Iterator<Item = &'a InstrumentTerms>,
-        names_symbol: bool,
-        file: Option<FileWriter>,
-    ) -> Self {
-        let units = instruments.map(|terms| {
+    pub fn new(instruments: &Instruments, file: Option<FileWriter>) -> Self {
+        let units = instruments.all().iter().map(|terms| {
             let (numerator, denominator) = terms.quote_units_per_tick_lot();
             Units { symbol: terms.symbol, base: terms.base_units_per_lot(), numerator, denominator }
         });
@@ -85,7 +81,7 @@ impl ReporterSink {
                 ..Counts::default()
             },
             units,
-            names_symbol,
+            names_symbol: instruments.only().is_none(),
             line: String::new(),
             hash: Sha256::new(),
             file,
@@ -154,26 +150,6 @@ impl ReporterSink {
         match &mut self.file {
             Some(file) => file.write_all(self.line.as_bytes()),
             None => Ok(()),
-        }
-    }
-}
-
-impl Counts {
-    /// Adds what came of the orders of another shard; instruments are told apart elsewhere.
-    pub(super) fn add(&mut self, other: &Self) {
-        self.accepted += other.accepted;
-        self.canceled += other.canceled;
-        self.replaced += other.replaced;
-        self.replaces_canceled += other.replaces_canceled;
-        self.modified += other.modified;
-        for (reason, count) in &other.rejected {
-            *self.rejected.entry(*reason).or_default() += count;
-        }
-        for (reason, count) in &other.replaces_rejected {
-            *self.replaces_rejected.entry(*reason).or_default() += count;
-        }
-        for (reason, count) in &other.declined {
-            *self.declined.entry(*reason).or_default() += count;
         }
     }
 }

@@ -9,15 +9,14 @@ use std::{
     sync::atomic::Ordering::Relaxed,
 };
 
-use crate::order_file::FileWriter;
+use crate::order_file::{FileWriter, InstrumentTerms, Instruments};
 use engine::{BookView, Engine, RestingOrder};
 use market::{AccountId, AssetId, InstrumentId, Price, Symbol, Text};
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
 use super::{
-    Balance, Counted, Counts, InstrumentCounts, LedgerSink, ReporterSink, RunOptions, Shards,
-    reporter::hex,
+    Balance, Counted, Counts, InstrumentCounts, LedgerSink, ReporterSink, RunOptions, reporter::hex,
 };
 use venue::failure::Failure;
 
@@ -55,20 +54,15 @@ fn cannot_write(path: &Path, error: &io::Error) -> Failure {
 
 /// What is left of the agents when they have stopped.
 pub(super) struct Parts<'a> {
-    /// By shard.
-    pub(super) all: Vec<ShardParts>,
-    pub(super) counted: &'a Counted,
-    pub(super) shards: Shards,
-    pub(super) grouping: String,
-}
-
-/// What is left of those of one shard.
-pub(super) struct ShardParts {
     pub(super) engine: Engine,
     pub(super) ledger: LedgerSink,
     pub(super) reporter: ReporterSink,
     pub(super) begun_ns: u64,
+    /// The sequence of the last input.
     pub(super) last: u64,
+    pub(super) counted: &'a Counted,
+    pub(super) instruments: Instruments,
+    pub(super) grouping: String,
 }
 
 /// What came of a run.
@@ -88,34 +82,20 @@ pub struct Results {
     pub books: Vec<BookResult>,
     /// Movements of money.
     pub ledger_entries: u64,
-    /// Of the trades, in the order in which they happened; `None` with several shards, between which
-    /// there is no order.
-    pub trades_sha256: Option<String>,
+    /// Of the trades, in the order in which they happened.
+    pub trades_sha256: String,
     /// Of what rests.
     pub book_sha256: String,
     /// Of what participants have; `None` if nothing is paid for.
     pub balances_sha256: Option<String>,
-    /// What came of it on each shard.
-    pub shards: Vec<ShardResult>,
+    /// Of the core, after the last input.
+    pub state_hash: u64,
     /// Inputs in all, those included that made instruments and participants.
     pub inputs: u64,
     /// From the first submission to the last event that was taken.
     pub seconds: f64,
     /// Which agents shared threads.
     pub grouping: String,
-}
-
-/// What came of a run on one shard.
-#[derive(Clone, Debug)]
-pub struct ShardResult {
-    /// How many instruments it has.
-    pub instruments: usize,
-    /// Inputs of its log.
-    pub inputs: u64,
-    /// Of its trades, in the order in which they happened.
-    pub trades_sha256: String,
-    /// Of its core.
-    pub state_hash: u64,
 }
 
 /// What was traded of an instrument, and what rests of it.
@@ -140,22 +120,18 @@ pub struct BookResult {
 /// Puts the parts together, writes the files that tell the end, and sees that all agrees.
 pub(super) fn gather(options: &RunOptions, mut parts: Parts<'_>) -> Result<Results, Failure> {
     let out = options.out.as_deref();
-    for part in &mut parts.all {
-        let finished = part.reporter.finish().and_then(|()| part.ledger.finish());
-        finished.map_err(|error| cannot_write(out.unwrap_or(Path::new(".")), &error))?;
-        part.ledger.check().map_err(Failure::verification)?;
-    }
-    let mut counts = Counts::default();
-    parts.all.iter().for_each(|part| counts.add(part.reporter.counts()));
+    let finished = parts.reporter.finish().and_then(|()| parts.ledger.finish());
+    finished.map_err(|error| cannot_write(out.unwrap_or(Path::new(".")), &error))?;
+    parts.ledger.check().map_err(Failure::verification)?;
+    let mut counts = parts.reporter.counts().clone();
     let asked = parts.counted.deposits.load(Relaxed);
-    let made: u64 = parts.all.iter().map(|part| part.ledger.deposits()).sum();
+    let made = parts.ledger.deposits();
     let declined: u64 = counts.declined.values().sum();
     if asked != made + declined {
         return Err(Failure::verification(format!(
-            "of {asked} deposits and moves {made} are in the ledger and {declined} were declined"
+            "of {asked} deposits {made} are in the ledger and {declined} were declined"
         )));
     }
-    check_moves(&parts)?;
 
     let book_sha256 = write_book(&parts, out)?;
     let balances_sha256 = match options.balances {
@@ -164,19 +140,7 @@ pub(super) fn gather(options: &RunOptions, mut parts: Parts<'_>) -> Result<Resul
     };
     let books = books(&parts);
     counts.instruments = books.iter().map(|book| book.traded).collect();
-    let Parts { all, counted, shards, grouping } = parts;
-    let shards: Vec<_> = all
-        .iter()
-        .enumerate()
-        .map(|(index, part)| ShardResult {
-            instruments: shards.instruments_of(index).count(),
-            inputs: part.last,
-            trades_sha256: part.reporter.hash(),
-            state_hash: part.engine.state_hash(),
-        })
-        .collect();
-    let begun_ns = all.iter().map(|part| part.begun_ns).min().unwrap_or(0);
-    let ended_ns = all.iter().map(|part| part.reporter.ended_ns()).max().unwrap_or(0);
+    let counted = parts.counted;
     Ok(Results {
         places: counted.places.load(Relaxed),
         cancels: counted.cancels.load(Relaxed),
@@ -184,57 +148,39 @@ pub(super) fn gather(options: &RunOptions, mut parts: Parts<'_>) -> Result<Resul
         modifies: counted.modifies.load(Relaxed),
         counts,
         books,
-        ledger_entries: all.iter().map(|part| part.ledger.entries()).sum(),
-        trades_sha256: match shards.as_slice() {
-            [only] => Some(only.trades_sha256.clone()),
-            _ => None,
-        },
+        ledger_entries: parts.ledger.entries(),
+        trades_sha256: parts.reporter.hash(),
         book_sha256,
         balances_sha256,
-        inputs: all.iter().map(|part| part.last).sum(),
-        shards,
-        seconds: ended_ns.saturating_sub(begun_ns) as f64 / 1e9,
-        grouping,
+        state_hash: parts.engine.state_hash(),
+        inputs: parts.last,
+        seconds: parts.reporter.ended_ns().saturating_sub(parts.begun_ns) as f64 / 1e9,
+        grouping: parts.grouping,
     })
 }
 
-/// Of each asset there came in, on all shards together, what went out of others.
-fn check_moves(parts: &Parts<'_>) -> Result<(), Failure> {
-    for (place, asset) in parts.shards.instruments().assets().iter().enumerate() {
-        let moved = parts.all.iter().map(|part| part.ledger.moved());
-        let (gone, come) = moved.fold((0_u128, 0_u128), |(gone, come), moved| {
-            (gone + moved.0[place], come + moved.1[place])
-        });
-        if gone != come {
-            return Err(Failure::verification(format!(
-                "{gone} units of {} went from shard to shard, and {come} came",
-                asset.name
-            )));
-        }
-    }
-    Ok(())
-}
-
-fn view(engine: &Engine, instrument_id: InstrumentId) -> BookView<'_> {
-    engine.book(instrument_id).expect("every instrument of a run was added")
+/// Each instrument with its number, in the order of the file, and its book.
+fn views<'a>(
+    parts: &'a Parts<'_>,
+) -> impl Iterator<Item = (&'a InstrumentTerms, usize, BookView<'a>)> {
+    parts.instruments.all().iter().enumerate().map(|(index, terms)| {
+        let instrument_id = InstrumentId(index as u16 + 1);
+        let view = parts.engine.book(instrument_id).expect("every instrument of a run was added");
+        (terms, index, view)
+    })
 }
 
 fn books(parts: &Parts<'_>) -> Vec<BookResult> {
-    let places = parts.shards.places();
-    places
-        .map(|(terms, shard, instrument_id)| {
-            let part = &parts.all[shard];
-            let view = view(&part.engine, instrument_id);
-            let counts = &part.reporter.counts().instruments;
-            BookResult {
-                symbol: terms.symbol,
-                traded: counts[usize::from(instrument_id.0) - 1],
-                best_bid: view.best_bid(),
-                best_ask: view.best_ask(),
-                bid_levels: view.bid_levels().count(),
-                ask_levels: view.ask_levels().count(),
-                resting: view.bids().count() + view.asks().count(),
-            }
+    let counts = &parts.reporter.counts().instruments;
+    views(parts)
+        .map(|(terms, index, view)| BookResult {
+            symbol: terms.symbol,
+            traded: counts[index],
+            best_bid: view.best_bid(),
+            best_ask: view.best_ask(),
+            bid_levels: view.bid_levels().count(),
+            ask_levels: view.ask_levels().count(),
+            resting: view.bids().count() + view.asks().count(),
         })
         .collect()
 }
@@ -277,13 +223,12 @@ impl Lines {
 
 /// What rests: by instrument, bids best first and oldest first, then asks.
 fn write_book(parts: &Parts<'_>, out: Option<&Path>) -> Result<String, Failure> {
-    let names_symbol = parts.shards.instruments().only().is_none();
+    let names_symbol = parts.instruments.only().is_none();
     let symbol_column = if names_symbol { ",symbol" } else { "" };
     let header = format!("order_id,user_id,side,price,remaining{symbol_column}");
     let mut lines = Lines::new(out, "book.csv", &header)?;
     let names = names(parts);
-    for (terms, shard, instrument_id) in parts.shards.places() {
-        let view = view(&parts.all[shard].engine, instrument_id);
+    for (terms, _, view) in views(parts) {
         let orders = view.bids().chain(view.asks());
         for RestingOrder { key, side, price, leaves, .. } in orders {
             let (order_id, side) = (key.user_ref_num, if side.is_buy() { "buy" } else { "sell" });
@@ -304,8 +249,7 @@ fn write_book(parts: &Parts<'_>, out: Option<&Path>) -> Result<String, Failure> 
 fn write_balances(parts: &Parts<'_>, out: Option<&Path>) -> Result<String, Failure> {
     let mut lines = Lines::new(out, "balances.csv", "user_id,asset_id,avail,frozen")?;
     let mut assets: Vec<_> = parts
-        .shards
-        .instruments()
+        .instruments
         .assets()
         .into_iter()
         .enumerate()
@@ -317,14 +261,11 @@ fn write_balances(parts: &Parts<'_>, out: Option<&Path>) -> Result<String, Failu
     for (participant, number) in participants {
         for (asset, asset_id) in &assets {
             let account_id = AccountId(number);
-            let (mut available, mut reserved) = (0, 0);
-            for part in &parts.all {
-                let held = part.ledger.balance(account_id, *asset_id);
-                agree_with_core(&part.engine, account_id, *asset_id, held)?;
-                let told = part.ledger.origin_balance(account_id, *asset_id).unwrap_or(held);
-                agree(&participant, asset, held, told)?;
-                (available, reserved) = (available + told.available, reserved + told.reserved);
-            }
+            let held = parts.ledger.balance(account_id, *asset_id);
+            agree_with_core(&parts.engine, account_id, *asset_id, held)?;
+            let told = parts.ledger.origin_balance(account_id, *asset_id).unwrap_or(held);
+            agree(&participant, asset, held, told)?;
+            let Balance { available, reserved, .. } = told;
             lines.push(format_args!("{participant},{asset},{available},{reserved}"))?;
         }
     }
@@ -365,10 +306,9 @@ fn agree(
     )))
 }
 
-/// The participants, by number less 1, which is the same on all shards.
+/// The participants, by number less 1.
 fn names(parts: &Parts<'_>) -> Vec<Text<6>> {
-    let engine = &parts.all.first().expect("there is a shard").engine;
-    engine.sessions().map(|session| *session.username()).collect()
+    parts.engine.sessions().map(|session| *session.username()).collect()
 }
 
 /// Numbers by their value and before text.
@@ -475,16 +415,7 @@ impl Results {
                 "book": self.book_sha256,
                 "balances": self.balances_sha256,
             },
-            "state_hash": match self.shards.as_slice() {
-                [only] => json!(format!("{:016x}", only.state_hash)),
-                _ => Value::Null,
-            },
-            "shards": self.shards.iter().map(|shard| json!({
-                "instruments": shard.instruments,
-                "inputs": shard.inputs,
-                "trades_sha256": shard.trades_sha256,
-                "state_hash": format!("{:016x}", shard.state_hash),
-            })).collect::<Vec<_>>(),
+            "state_hash": format!("{:016x}", self.state_hash),
             "seconds": self.seconds,
             "commands_per_second": self.commands_per_second(),
         })

@@ -5,10 +5,10 @@ use std::sync::{
     atomic::{AtomicU64, Ordering},
 };
 
-use market::{Event, LedgerKind, MoneyEvent, Output};
-use ring::{Agent, AgentError, Consumer, Cursor, Flow, Producer};
+use market::Output;
+use ring::{Agent, AgentError, Consumer, Cursor, Flow};
 
-use super::{recover_lock, source::MoveOutcome};
+use super::recover_lock;
 
 /// How many events are taken in a turn.
 const TURN_LIMIT: usize = 4096;
@@ -31,8 +31,6 @@ pub trait Sink: Send + 'static {
 pub(super) struct Taker<S> {
     name: &'static str,
     outputs: Consumer<Output>,
-    /// The results of moves between shards go here; `None` for one shard.
-    outcomes: Option<Producer<MoveOutcome>>,
     sink: Arc<Mutex<S>>,
     ending: Arc<Ending>,
     /// Which of the takers of the ending it is.
@@ -44,12 +42,11 @@ impl<S: Sink> Taker<S> {
     pub(super) fn new(
         name: &'static str,
         outputs: Consumer<Output>,
-        outcomes: Option<Producer<MoveOutcome>>,
         sink: Arc<Mutex<S>>,
         ending: Arc<Ending>,
         number: usize,
     ) -> Self {
-        Self { name, outputs, outcomes, sink, ending, number, is_over: false }
+        Self { name, outputs, sink, ending, number, is_over: false }
     }
 }
 
@@ -63,14 +60,11 @@ impl<S: Sink> Agent for Taker<S> {
         let settled = self.ending.settled();
         let durable = self.ending.durable.get();
         let mut failed = None;
-        let Self { outputs, outcomes, sink, .. } = self;
+        let Self { outputs, sink, .. } = self;
         let mut sink = recover_lock(sink);
         let mut work = outputs.poll(TURN_LIMIT, |output, _| {
             if output.cause.0 > durable {
                 return Flow::Hold;
-            }
-            if let Some(outcomes) = outcomes {
-                send_outcome(outcomes, &output.event);
             }
             match sink.take(output) {
                 Ok(()) => Flow::Continue,
@@ -102,21 +96,6 @@ impl<S: Sink> Agent for Taker<S> {
     fn is_held_up(&self) -> bool {
         false
     }
-}
-
-/// Sends the result of a move to the source, which waits for it before it goes on: so there is room.
-fn send_outcome(outcomes: &mut Producer<MoveOutcome>, event: &Event) {
-    let outcome = match event {
-        Event::Money(MoneyEvent::MovedOut(moved)) => MoveOutcome(Some(*moved)),
-        Event::Money(MoneyEvent::Declined(declined))
-            if declined.movement == Some(LedgerKind::MoveOut) =>
-        {
-            MoveOutcome(None)
-        }
-        _ => return,
-    };
-    let published = outcomes.try_publish(outcome);
-    assert!(published.is_ok(), "one move is on its way at a time");
 }
 
 /// How far a run is from its end, and how long it took.

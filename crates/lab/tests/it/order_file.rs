@@ -7,11 +7,11 @@ use std::{
 
 use flate2::{Compression, write::GzEncoder};
 use lab::order_file::{
-    BalanceFile, FileError, Instruments, Move, OrderFile, Request, Row, generate::Profile,
+    BalanceFile, FileError, Instruments, OrderFile, Request, Row, generate::Profile,
 };
 use market::{
     CancelOrder, Command, Display, Instructions, Lots, OrderType, Price, Pricing, Quantity,
-    SelfMatchPrevention, SessionId, ShardId, Side, Symbol, Text, Ticks, TimeInForce,
+    SelfMatchPrevention, SessionId, Side, Text, Ticks, TimeInForce,
 };
 use proof::rng::Rng;
 use sha2::{Digest, Sha256};
@@ -49,7 +49,7 @@ fn layouts_of_the_origin_are_read() {
     assert_eq!((place.order_id, place.side, place.order_type), (1, Side::Buy, OrderType::Limit));
     assert_eq!((place.price, place.quantity), (Price(8_490_712), Quantity(390_483)));
     assert_eq!(place.symbol.as_str(), "BTC_USDT");
-    let cancel = acted[1].request.command(SessionId(7)).unwrap();
+    let cancel = acted[1].request.command(SessionId(7));
     let Command::Cancel(CancelOrder { key, quantity }) = cancel else { panic!("{cancel:?}") };
     assert_eq!((key.session_id, key.user_ref_num, quantity), (SessionId(7), 1, Quantity::ZERO));
 }
@@ -81,8 +81,7 @@ fn every_kind_of_order_can_be_said() {
          3,a,modify,short-exempt,,,,,2,,,,,\n\
          3,a,cancel,,,,,,1,,,,,\n"
     ));
-    let commands: Vec<Command> =
-        read.iter().map(|row| row.request.command(SessionId(1)).unwrap()).collect();
+    let commands: Vec<Command> = read.iter().map(|row| row.request.command(SessionId(1))).collect();
     let [
         Command::Enter(market),
         Command::Enter(hidden),
@@ -106,29 +105,6 @@ fn every_kind_of_order_can_be_said() {
     assert_eq!(cancel.quantity, Quantity(1_000_000));
 }
 
-/// A move names an asset and two shards, and nothing of an order.
-#[test]
-fn moves_between_shards_can_be_said() {
-    let header = "order_id,user_id,action,side,price,qty,asset,amount,shard,to_shard\n";
-    let read = rows(&format!("{header},a,move,,,,2,500,1,3\n7,a,place,buy,1.00,2,,,,\n"));
-    let [first, second] = read.as_slice() else { panic!("{read:?}") };
-    let asset = Symbol::new("2").unwrap();
-    let expected = Move { asset, amount: 500, from: ShardId(1), to: ShardId(3) };
-    assert_eq!(first.request, Request::Move(expected));
-    assert_eq!(first.request.command(SessionId(1)), None);
-    assert!(matches!(second.request, Request::Place(_)), "{second:?}");
-    for (row, expected) in [
-        (",a,move,,,,2,500,1,1", "column `to_shard`: found `1`, expected another than `shard`"),
-        (",a,move,,,,2,500,0,1", "column `shard`: found `0`, expected a shard from 1 to 256"),
-        (",a,move,,,,2,,1,2", "column `amount`: found nothing, expected a whole number from 1"),
-        ("7,a,move,,,,2,5,1,2", "column `order_id`: found `7`, expected nothing for a move"),
-        ("7,a,place,buy,1.00,2,2,,,", "column `asset`: found `2`, expected nothing but for a move"),
-    ] {
-        let error = error(&format!("{header}{row}\n"));
-        assert!(error.contains(expected), "{error}");
-    }
-}
-
 /// Instructions have columns too: what waits for a price, follows one, shows a part of itself.
 #[test]
 fn every_instruction_can_be_said() {
@@ -141,7 +117,7 @@ fn every_instruction_can_be_said() {
     );
     let instructions: Vec<_> = read
         .iter()
-        .map(|row| match row.request.command(SessionId(1)).unwrap() {
+        .map(|row| match row.request.command(SessionId(1)) {
             Command::Enter(order) => order.instructions,
             other => panic!("{other:?}"),
         })
@@ -425,7 +401,7 @@ fn generated_files_can_be_read() {
                 Request::Place(_) => orders += 1,
                 Request::Replace { .. } => (orders, others) = (orders + 1, others + 1),
                 Request::Cancel { .. } => cancels += 1,
-                Request::Modify { .. } | Request::Move(_) => others += 1,
+                Request::Modify { .. } => others += 1,
             }
         }
         assert_eq!((rows, orders, cancels), (written.rows, written.orders, written.cancels));
