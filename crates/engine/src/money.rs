@@ -14,7 +14,6 @@ pub(crate) mod balance;
 pub(crate) mod command;
 pub(crate) mod fees;
 mod hash;
-pub(crate) mod moves;
 mod order;
 pub(crate) mod terms;
 pub(crate) mod undo;
@@ -37,7 +36,6 @@ use crate::{
 use account::{Account, AssetLimits, Brief, TIER_COUNT};
 use balance::{Balance, Holding, Leg, Movement, Shift};
 use fees::Fees;
-use moves::Moves;
 use terms::Terms;
 use undo::Undo;
 
@@ -66,8 +64,6 @@ pub(crate) struct Money {
     terms: Vec<Terms>,
     /// By tier.
     fees: [Fees; TIER_COUNT],
-    /// How often something went to other shards and came from them.
-    moves: Moves,
     /// By what trades that can be undone are reckoned.
     undo: Undo,
     /// What an incoming order to buy that has no limit holds; 0 between commands.
@@ -137,7 +133,6 @@ impl Default for Money {
             account_ids: Vec::new(),
             terms: Vec::new(),
             fees: [Fees::default(); TIER_COUNT],
-            moves: Moves::default(),
             undo: Undo::default(),
             market_reserved: 0,
         }

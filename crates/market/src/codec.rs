@@ -55,8 +55,6 @@ mod kind {
     pub(super) const DEPOSIT: u8 = 28;
     pub(super) const WITHDRAW: u8 = 29;
     pub(super) const TRANSFER: u8 = 30;
-    pub(super) const MOVE_OUT: u8 = 31;
-    pub(super) const MOVE_IN: u8 = 32;
     pub(super) const ALLOW_UNDO: u8 = 33;
 
     // Of operators.
@@ -495,10 +493,10 @@ mod tests {
     use crate::{
         AccountId, AccountSetting, AddAccount, AddAsset, Allocation, AssetId, AssignSession,
         BlockEntry, BreakReason, BreakTrade, ConfigureInstrument, CorrectTrade, Deposit,
-        InstrumentChange, LiveOrdersMax, MoneyClass, MoneyCommand, MoneyTerms, MoveIn, MoveOut,
-        OperatorAction, OperatorCommand, OrderKey, Phase, Pricing, RemoveInstrument, Scope,
-        SessionId, SetAccount, SetFees, SetPhase, SetTerms, ShardId, StopAccount, Symbol, Text,
-        Ticks, TradeId, Transfer, Units, VenueCommand, Withdraw,
+        InstrumentChange, LiveOrdersMax, MoneyClass, MoneyCommand, MoneyTerms, OperatorAction,
+        OperatorCommand, OrderKey, Phase, Pricing, RemoveInstrument, Scope, SessionId, SetAccount,
+        SetFees, SetPhase, SetTerms, StopAccount, Symbol, Text, Ticks, TradeId, Transfer, Units,
+        VenueCommand, Withdraw,
     };
 
     fn text<const N: usize>() -> impl Strategy<Value = Text<N>> {
@@ -686,16 +684,8 @@ mod tests {
             move_of.clone().prop_map(|(account_id, asset_id, amount)| {
                 MoneyCommand::Withdraw(Withdraw { account_id, asset_id, amount })
             }),
-            (move_of.clone(), any::<u32>()).prop_map(|((from, asset_id, amount), to)| {
+            (move_of, any::<u32>()).prop_map(|((from, asset_id, amount), to)| {
                 MoneyCommand::Transfer(Transfer { from, to: AccountId(to), asset_id, amount })
-            }),
-            (move_of.clone(), any::<u16>()).prop_map(|((account_id, asset_id, amount), to)| {
-                MoneyCommand::MoveOut(MoveOut { account_id, asset_id, amount, to: ShardId(to) })
-            }),
-            (move_of, any::<(u16, u64)>()).prop_map(|(it, (from, number))| {
-                let (account_id, asset_id, amount) = it;
-                let from = ShardId(from);
-                MoneyCommand::MoveIn(MoveIn { account_id, asset_id, amount, from, number })
             }),
             Just(MoneyCommand::AllowUndo),
         ]

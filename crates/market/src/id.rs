@@ -51,11 +51,6 @@ id! {
     AccountId(u32)
 }
 
-id! {
-    /// One of the cores of a venue that each own some instruments, from 1. 0 is none.
-    ShardId(u16)
-}
-
 impl AccountId {
     /// The venue's own: its revenue, and its end of what comes in and goes out.
     pub const VENUE: Self = Self(0);

@@ -1,6 +1,6 @@
 use crate::{
-    AccountId, AssetId, InstrumentId, MoneyTerms, MoveIn, OrderId, SessionId, SetAccount, SetFees,
-    ShardId, StopAccount, Text, TradeId, Units, order::code_enum,
+    AccountId, AssetId, InstrumentId, MoneyTerms, OrderId, SessionId, SetAccount, SetFees,
+    StopAccount, Text, TradeId, Units, order::code_enum,
 };
 
 /// What is told of money beside its movements.
@@ -22,36 +22,8 @@ pub enum MoneyEvent {
     AccountStopped(StopAccount),
     /// A command about money was not carried out.
     Declined(Declined),
-    /// Something of an account has left for another shard, and its `LedgerEntry` follows.
-    MovedOut(MovedOut),
-    /// Something of an account has come from another shard, and its `LedgerEntry` follows.
-    MovedIn(MoveIn),
     /// Trades that are paid for can be undone, those after it was first told.
     UndoAllowed,
-}
-
-/// See [`MoneyEvent::MovedOut`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct MovedOut {
-    /// Whose.
-    pub account_id: AccountId,
-    /// Of what.
-    pub asset_id: AssetId,
-    /// How much.
-    pub amount: Units,
-    /// Where it goes.
-    pub to: ShardId,
-    /// Which of the moves from here to there it is, from 1 without gaps.
-    pub number: u64,
-}
-
-impl MovedOut {
-    /// What the other shard is to be told, when this one is `from`.
-    #[must_use]
-    pub const fn arrival(&self, from: ShardId) -> MoveIn {
-        let Self { account_id, asset_id, amount, number, to: _ } = *self;
-        MoveIn { account_id, asset_id, amount, from, number }
-    }
 }
 
 /// What is owned. Amounts of it are counted in its smallest units.
@@ -121,10 +93,6 @@ code_enum! {
         InsufficientBalance = 12,
         /// There would be more of the asset than can be counted.
         TooMuch = 13,
-        /// No such shard.
-        UnknownShard = 14,
-        /// Moves from a shard came before it that are not known here.
-        OutOfOrder = 15,
     }
 }
 
@@ -184,10 +152,6 @@ code_enum! {
         Fee = b'F',
         /// The venue paid for a resting order that was traded with.
         Rebate = b'B',
-        /// It went to another shard.
-        MoveOut = b'O',
-        /// It came from another shard.
-        MoveIn = b'I',
         /// A trade was undone, and what it moved goes back.
         Undo = b'U',
         /// A trade took the place of another, and the difference moves.

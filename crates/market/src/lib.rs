@@ -48,18 +48,17 @@ pub use event::{
     Fill, MassCanceled, Modified, Output, Rejected, Released, Replaced, RestateReason, Restated,
     SelfMatchPrevented, SessionAdded, Shown, SystemEvent, Traded, Triggered,
 };
-pub use id::{AccountId, AssetId, InstrumentId, OrderId, Sequence, SessionId, ShardId, TradeId};
+pub use id::{AccountId, AssetId, InstrumentId, OrderId, Sequence, SessionId, TradeId};
 pub use input::Input;
 pub use instructions::{Instructions, Pricing, Ticks};
 pub use instrument::Instrument;
 pub use ledger::{
     AccountAdded, Asset, Bucket, DeclineReason, Declined, LedgerEntry, LedgerKind, LedgerPlace,
-    MoneyEvent, MovedOut, SessionAssigned, TermsSet,
+    MoneyEvent, SessionAssigned, TermsSet,
 };
 pub use money::{
     AccountSetting, AddAccount, AddAsset, AssignSession, Deposit, MoneyClass, MoneyCommand,
-    MoneyTerms, MoveIn, MoveOut, SHARDS_MAX, SetAccount, SetFees, SetTerms, StopAccount, Transfer,
-    Units, Withdraw,
+    MoneyTerms, SetAccount, SetFees, SetTerms, StopAccount, Transfer, Units, Withdraw,
 };
 pub use operator::{
     OperatorAction, OperatorCommand, OperatorDecline, OperatorEffect, OperatorName,

@@ -1,6 +1,6 @@
 use core::fmt;
 
-use crate::{AccountId, AssetId, Quantity, SessionId, ShardId, Symbol, Text, order::code_enum};
+use crate::{AccountId, AssetId, Quantity, SessionId, Symbol, Text, order::code_enum};
 
 /// An amount of an asset, in its smallest units.
 ///
@@ -65,10 +65,6 @@ pub enum MoneyCommand {
     Withdraw(Withdraw),
     /// Something goes from one account to another.
     Transfer(Transfer),
-    /// Something of an account goes to another shard.
-    MoveOut(MoveOut),
-    /// Something of an account comes from another shard, where it has gone out.
-    MoveIn(MoveIn),
     /// Trades that are paid for can be undone, those from now on.
     AllowUndo,
 }
@@ -257,37 +253,6 @@ pub struct Transfer {
     /// How much; at least 1, at most what is available.
     pub amount: Units,
 }
-
-/// See [`MoneyCommand::MoveOut`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct MoveOut {
-    /// Whose; [`AccountId::VENUE`] is the venue's own revenue.
-    pub account_id: AccountId,
-    /// Of what.
-    pub asset_id: AssetId,
-    /// How much; at least 1, at most what is available.
-    pub amount: Units,
-    /// Where it goes, 1 to [`SHARDS_MAX`].
-    pub to: ShardId,
-}
-
-/// See [`MoneyCommand::MoveIn`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct MoveIn {
-    /// Whose; [`AccountId::VENUE`] is the venue's own revenue.
-    pub account_id: AccountId,
-    /// Of what.
-    pub asset_id: AssetId,
-    /// How much; at least 1.
-    pub amount: Units,
-    /// Where it comes from, 1 to [`SHARDS_MAX`].
-    pub from: ShardId,
-    /// Which of the moves from there to here it is, from 1.
-    pub number: u64,
-}
-
-/// The most shards that a venue can have.
-pub const SHARDS_MAX: u16 = 256;
 
 #[cfg(test)]
 mod tests {

@@ -328,8 +328,6 @@ fn cover(coverage: &mut Coverage, command: &Command, event: &Event) {
             MoneyCommand::Deposit(_) => "Deposit",
             MoneyCommand::Withdraw(_) => "Withdraw",
             MoneyCommand::Transfer(_) => "Transfer",
-            MoneyCommand::MoveOut(_) => "MoveOut",
-            MoneyCommand::MoveIn(_) => "MoveIn",
             MoneyCommand::AllowUndo => "AllowUndo",
         },
         Command::Time => "Time",
@@ -692,21 +690,6 @@ pub const EXPECTED: &str = "\
     Transfer: Declined InvalidAmount
     Transfer: Declined UnknownAccount
     Transfer: Declined UnknownAsset
-    MoveOut: MovedOut
-    MoveOut: Ledger MoveOut
-    MoveOut: Declined InsufficientBalance
-    MoveOut: Declined InvalidAmount
-    MoveOut: Declined UnknownAccount
-    MoveOut: Declined UnknownAsset
-    MoveOut: Declined UnknownShard
-    MoveIn: MovedIn
-    MoveIn: Ledger MoveIn
-    MoveIn: Declined InvalidAmount
-    MoveIn: Declined TooMuch
-    MoveIn: Declined UnknownAccount
-    MoveIn: Declined UnknownAsset
-    MoveIn: Declined UnknownShard
-    MoveIn: Declined OutOfOrder
     SetTerms: TermsSet
     SetTerms: Declined InvalidTerms
     SetTerms: Declined OrdersLive

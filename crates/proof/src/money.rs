@@ -3,8 +3,8 @@
 
 use market::{
     AccountId, AccountSetting, AddAccount, AddAsset, AssetId, AssignSession, Deposit, MoneyClass,
-    MoneyCommand, MoneyTerms, MoveIn, MoveOut, Quantity, SessionId, SetAccount, SetFees, SetTerms,
-    ShardId, StopAccount, Symbol, Text, Transfer, Units, Withdraw,
+    MoneyCommand, MoneyTerms, Quantity, SessionId, SetAccount, SetFees, SetTerms, StopAccount,
+    Symbol, Text, Transfer, Units, Withdraw,
 };
 
 use crate::{
@@ -89,7 +89,7 @@ fn terms(index: u16) -> MoneyTerms {
 pub(crate) fn any(rng: &mut Rng, profile: &Profile) -> MoneyCommand {
     let account_id = any_account(rng, profile);
     let asset_id = any_asset(rng, profile);
-    match rng.below(22) {
+    match rng.below(20) {
         0 if rng.chance(1, 4) => MoneyCommand::AllowUndo,
         1..=2 if profile.undo_per_mille > 0 => {
             let amount = any_amount(rng, profile);
@@ -118,17 +118,6 @@ pub(crate) fn any(rng: &mut Rng, profile: &Profile) -> MoneyCommand {
             MoneyCommand::AssignSession(AssignSession { session_id: SessionId(number), account_id })
         }
         18 => any_fees(rng),
-        19 => {
-            let (amount, to) = (any_amount(rng, profile), any_shard(rng));
-            MoneyCommand::MoveOut(MoveOut { account_id, asset_id, amount, to })
-        }
-        20 => {
-            // How many have come is not known here, so most numbers are low, and met by and by.
-            let (amount, from) = (any_amount(rng, profile), any_shard(rng));
-            let below = if rng.chance(1, 10) { 1_000 } else { 12 };
-            let number = rng.below(below);
-            MoneyCommand::MoveIn(MoveIn { account_id, asset_id, amount, from, number })
-        }
         _ => any_terms(rng, profile),
     }
 }
@@ -214,15 +203,6 @@ fn any_asset(rng: &mut Rng, profile: &Profile) -> AssetId {
         0 => *rng.pick(&[AssetId(0), AssetId(u16::MAX)]),
         1..=8 => QUOTE,
         _ => AssetId(rng.range(2, u64::from(profile.instruments) + 1) as u16),
-    }
-}
-
-/// Seldom one that there cannot be.
-fn any_shard(rng: &mut Rng) -> ShardId {
-    match rng.below(20) {
-        0 => *rng.pick(&[ShardId(0), ShardId(257), ShardId(u16::MAX)]),
-        1 => ShardId(256),
-        _ => ShardId(rng.range(1, 4) as u16),
     }
 }
 

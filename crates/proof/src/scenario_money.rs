@@ -19,8 +19,8 @@ use engine::Engine;
 use market::{
     AccountId, AccountSetting, AddAccount, AddAsset, AssetId, AssignSession, Bucket, Command,
     Deposit, LedgerEntry, LedgerKind, LedgerPlace, MoneyClass, MoneyCommand, MoneyEvent,
-    MoneyTerms, MoveIn, MoveOut, Quantity, SessionId, SetAccount, SetFees, SetTerms, ShardId,
-    StopAccount, Symbol, Text, Transfer, Units, Withdraw,
+    MoneyTerms, Quantity, SessionId, SetAccount, SetFees, SetTerms, StopAccount, Symbol, Text,
+    Transfer, Units, Withdraw,
 };
 
 use super::scenario::{Words, text};
@@ -79,18 +79,6 @@ pub fn command(
             let (from, to) = (account(words.next()), account(words.next()));
             let (amount, asset_id) = (amount(words.next()), asset_id(engine, words.next()));
             MoneyCommand::Transfer(Transfer { from, to, asset_id, amount })
-        }
-        "move-out" => {
-            let account_id = account(words.next());
-            let (amount, asset_id) = (amount(words.next()), asset_id(engine, words.next()));
-            let to = ShardId(words.number() as u16);
-            MoneyCommand::MoveOut(MoveOut { account_id, asset_id, amount, to })
-        }
-        "move-in" => {
-            let account_id = account(words.next());
-            let (amount, asset_id) = (amount(words.next()), asset_id(engine, words.next()));
-            let (from, number) = (ShardId(words.number() as u16), words.number());
-            MoneyCommand::MoveIn(MoveIn { account_id, asset_id, amount, from, number })
         }
         _ => return None,
     };
@@ -179,8 +167,6 @@ pub fn tell_entry(engine: &Engine, entry: &LedgerEntry) -> String {
         LedgerKind::Settle => format!("settle {from} {to} {what}"),
         LedgerKind::Fee => format!("fee {from} {what}"),
         LedgerKind::Rebate => format!("rebate {to} {what}"),
-        LedgerKind::MoveOut => format!("move-out {from} {what}"),
-        LedgerKind::MoveIn => format!("move-in {to} {what}"),
         LedgerKind::Undo => format!("undo {from} {to} {what}"),
         LedgerKind::Correct => format!("correct {from} {to} {what}"),
     }
@@ -209,8 +195,6 @@ pub fn tell_money(
             format!("{verb} {}", account_name(engine, stop.account_id))
         }
         MoneyEvent::Declined(declined) => format!("declined {:?}", declined.reason),
-        MoneyEvent::MovedOut(moved) => format!("number {} to shard {}", moved.number, moved.to),
-        MoneyEvent::MovedIn(moved) => format!("number {} from shard {}", moved.number, moved.from),
         MoneyEvent::UndoAllowed => "undo allowed".into(),
     }
 }

@@ -37,8 +37,6 @@ impl Engine {
             MoneyCommand::Deposit(deposit) => self.deposit(deposit, emit),
             MoneyCommand::Withdraw(withdraw) => self.withdraw(withdraw, emit),
             MoneyCommand::Transfer(transfer) => self.transfer(transfer, emit),
-            MoneyCommand::MoveOut(out) => self.move_out(out, emit),
-            MoneyCommand::MoveIn(arrival) => self.move_in(arrival, emit),
             MoneyCommand::AllowUndo => {
                 self.allow_undo(emit);
                 Ok(())
@@ -405,10 +403,6 @@ fn concerned(command: &MoneyCommand) -> (AccountId, AssetId, Option<LedgerKind>)
         }
         MoneyCommand::Transfer(transfer) => {
             (transfer.from, transfer.asset_id, Some(LedgerKind::Transfer))
-        }
-        MoneyCommand::MoveOut(out) => (out.account_id, out.asset_id, Some(LedgerKind::MoveOut)),
-        MoneyCommand::MoveIn(arrival) => {
-            (arrival.account_id, arrival.asset_id, Some(LedgerKind::MoveIn))
         }
     }
 }

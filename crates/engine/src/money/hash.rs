@@ -2,20 +2,17 @@
 //!
 //! Invariant: what was never set or moved is no element, so that a venue without money has none.
 
-use market::{
-    AccountId, Asset, AssetId, InstrumentId, MoneyTerms, SessionId, ShardId, Text, TradeId,
-};
+use market::{AccountId, Asset, AssetId, InstrumentId, MoneyTerms, SessionId, Text, TradeId};
 
 use super::{
     account::AssetLimits,
     fees::Fees,
-    moves::MoveCounts,
     terms::NO_TERMS,
     undo::{Changed, Was},
 };
 use crate::state::hash::{
-    ACCOUNT, ASSET, ASSET_LIMITS, ASSIGNMENT, BALANCE, CHANGED, FEES, MOVES, TERMS, UNDO,
-    fold_pair, mix, word,
+    ACCOUNT, ASSET, ASSET_LIMITS, ASSIGNMENT, BALANCE, CHANGED, FEES, TERMS, UNDO, fold_pair, mix,
+    word,
 };
 
 /// An asset, and how many movements of it came in or went out.
@@ -96,14 +93,6 @@ pub(crate) fn fees(tier: usize, fees: &Fees) -> u64 {
     }
     let ppm = u64::from(fees.maker_ppm.cast_unsigned()) << 32 | u64::from(fees.taker_ppm);
     mix([FEES, tier as u64, ppm])
-}
-
-/// How often something went to a shard and came from it; never is no element.
-pub(crate) fn moves(shard: ShardId, counts: &MoveCounts) -> u64 {
-    if *counts == MoveCounts::default() {
-        return 0;
-    }
-    mix([MOVES, u64::from(shard.0), counts.gone, counts.come])
 }
 
 /// After which trade those that are paid for can be undone; before that is allowed, no element.

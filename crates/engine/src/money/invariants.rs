@@ -2,7 +2,7 @@
 
 use alloc::{collections::BTreeMap, vec};
 
-use market::{AccountId, AssetId, InstrumentId, SessionId, ShardId};
+use market::{AccountId, AssetId, InstrumentId, SessionId};
 
 use super::{Money, hash};
 use crate::{order::Order, state::hash::StateHash};
@@ -65,9 +65,6 @@ impl Money {
         }
         for (tier, fees) in self.fees.iter().enumerate() {
             sum.add(hash::fees(tier, fees));
-        }
-        for (counts, number) in self.moves.all().iter().zip(1..) {
-            sum.add(hash::moves(ShardId(number), counts));
         }
         sum.add(hash::undo(self.undo.since));
         for changed in &self.undo.changed {

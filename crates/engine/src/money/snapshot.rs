@@ -5,7 +5,7 @@ use alloc::vec::Vec;
 
 use market::{
     AccountId, AddAccount, AddAsset, AssetId, AssignSession, DecodeError, InstrumentId,
-    MoneyCommand, Quantity, SHARDS_MAX, ShardId, TradeId,
+    MoneyCommand, Quantity, TradeId,
     bytes::{ByteReader, ByteWriter},
 };
 
@@ -14,7 +14,6 @@ use super::{
     account::{AssetLimits, TIER_COUNT},
     fees::Fees,
     hash,
-    moves::MoveCounts,
     terms::NO_TERMS,
     undo::{Changed, Was},
 };
@@ -31,7 +30,6 @@ const ASSIGNMENT: u8 = b'S';
 const TERMS: u8 = b'T';
 const LIMITS: u8 = b'L';
 const BALANCE: u8 = b'B';
-const MOVES: u8 = b'M';
 const UNDO: u8 = b'U';
 const CHANGED: u8 = b'H';
 
@@ -53,7 +51,6 @@ pub(crate) enum Record {
     Limits(usize, usize),
     /// Of an asset, and of an account.
     Balance(usize, usize),
-    Moves(usize),
     Undo(TradeId),
     Changed(Changed),
 }
@@ -80,9 +77,6 @@ impl Money {
             let touched = (0..balances.len()).filter(|it| balances[*it].version != 0);
             records.extend(touched.map(|account| Record::Balance(asset, account)));
         }
-        let counts = self.moves.all();
-        let moved = (0..counts.len()).filter(|it| counts[*it] != MoveCounts::default());
-        records.extend(moved.map(Record::Moves));
         records.extend(self.undo.since.map(Record::Undo));
         records.extend(self.undo.changed.iter().copied().map(Record::Changed));
         records
@@ -134,13 +128,6 @@ impl Money {
                 out.u32(account as u32);
                 out.u128(balance.available.cast_unsigned());
                 out.u64(balance.version);
-            }
-            Record::Moves(index) => {
-                let MoveCounts { gone, come } = self.moves.all()[index];
-                out.u8(MOVES);
-                out.u16(index as u16 + 1);
-                out.u64(gone);
-                out.u64(come);
             }
             Record::Undo(since) => {
                 out.u8(UNDO);
@@ -246,16 +233,6 @@ impl Engine {
                     holding.restore_balance(account_id, available, version, &mut self.hash)
                 });
                 restored.ok_or(DecodeError::Field("balance"))?;
-            }
-            MOVES => {
-                let shard = ShardId(from.u16()?);
-                let counts = MoveCounts { gone: from.u64()?, come: from.u64()? };
-                let is_known = (1..=SHARDS_MAX).contains(&shard.0);
-                let is_new = self.money.moves.of(shard) == MoveCounts::default();
-                if !is_known || !is_new || counts == MoveCounts::default() {
-                    return Err(DecodeError::Field("moves"));
-                }
-                self.money.moves.set(shard, counts, &mut self.hash);
             }
             UNDO => {
                 let since = TradeId(from.u64()?);

@@ -65,7 +65,6 @@ pub(crate) const ASSIGNMENT: u64 = 62;
 pub(crate) const TERMS: u64 = 63;
 pub(crate) const FEES: u64 = 64;
 pub(crate) const ASSET_LIMITS: u64 = 65;
-pub(crate) const MOVES: u64 = 66;
 pub(crate) const UNDO: u64 = 67;
 pub(crate) const CHANGED: u64 = 68;
 // Where an element is one round, its first word is multiplied with one of these instead: odd, and

@@ -172,48 +172,6 @@ fn assets_have_a_bound() {
     );
 }
 
-/// Rules 47.1, 47.2, 47.5: what goes to another shard leaves what is available, under a number that rises
-/// by one for each shard; declined, it has none.
-#[test]
-fn what_goes_to_another_shard_has_a_number() {
-    check_paid(
-        "
-        move-out P 100 USD 2        => number 1 to shard 2, move-out P 100 USD
-        move-out P 100 USD 3        => number 1 to shard 3, move-out P 100 USD
-        move-out P 801 USD 2        => declined InsufficientBalance
-        move-out P 0 USD 2          => declined InvalidAmount
-        move-out R 1 USD 2          => declined UnknownAccount
-        move-out P 1 EUR 2          => declined UnknownAsset
-        move-out P 1 USD 0          => declined UnknownShard
-        move-out P 1 USD 257        => declined UnknownShard
-        move-out Q 10 SHR 2         => number 2 to shard 2, move-out Q 10 SHR
-        balance P USD               => 800 and 0
-        balance Q SHR               => 0 and 0
-        ",
-    );
-}
-
-/// Rules 47.3, 47.4: what comes from another shard comes in the order of its numbers, once.
-#[test]
-fn what_comes_from_another_shard_comes_once() {
-    check_paid(
-        "
-        move-in P 100 USD 2 2       => declined OutOfOrder
-        move-in P 100 USD 2 1       => number 1 from shard 2, move-in P 100 USD
-        move-in P 100 USD 2 1
-        move-in P 100 USD 2 0
-        move-in P 50 USD 3 1        => number 1 from shard 3, move-in P 50 USD
-        move-in R 100 USD 2 2       => declined UnknownAccount
-        move-in P 0 USD 2 2         => declined InvalidAmount
-        move-in P 1 EUR 2 2         => declined UnknownAsset
-        move-in P 1 USD 0 1         => declined UnknownShard
-        move-in Q 7 SHR 2 2         => number 2 from shard 2, move-in Q 7 SHR
-        balance P USD               => 1150 and 0
-        balance Q SHR               => 17 and 0
-        ",
-    );
-}
-
 /// Rule 42.1: an order to buy holds what it could cost, one to sell what it could deliver; who has
 /// not so much is rejected, and nothing moves.
 #[test]

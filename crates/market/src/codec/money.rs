@@ -2,8 +2,8 @@
 
 use super::{Writer, kind};
 use crate::{
-    AccountSetting, AddAccount, AddAsset, AssignSession, Deposit, MoneyCommand, MoveIn, MoveOut,
-    SetAccount, SetFees, SetTerms, ShardId, StopAccount, Transfer, Withdraw,
+    AccountSetting, AddAccount, AddAsset, AssignSession, Deposit, MoneyCommand, SetAccount,
+    SetFees, SetTerms, StopAccount, Transfer, Withdraw,
     bytes::{ByteReader, ByteWriter, DecodeError},
 };
 
@@ -66,21 +66,6 @@ impl Writer<'_> {
                 self.u16(transfer.asset_id.0);
                 self.units(transfer.amount);
             }
-            MoneyCommand::MoveOut(out) => {
-                self.u8(kind::MOVE_OUT);
-                self.u32(out.account_id.0);
-                self.u16(out.asset_id.0);
-                self.units(out.amount);
-                self.u16(out.to.0);
-            }
-            MoneyCommand::MoveIn(come) => {
-                self.u8(kind::MOVE_IN);
-                self.u32(come.account_id.0);
-                self.u16(come.asset_id.0);
-                self.units(come.amount);
-                self.u16(come.from.0);
-                self.u64(come.number);
-            }
             MoneyCommand::AllowUndo => self.u8(kind::ALLOW_UNDO),
         }
     }
@@ -132,19 +117,6 @@ impl ByteReader<'_> {
                 to: self.account_id()?,
                 asset_id: self.asset_id()?,
                 amount: self.units()?,
-            }),
-            kind::MOVE_OUT => MoneyCommand::MoveOut(MoveOut {
-                account_id: self.account_id()?,
-                asset_id: self.asset_id()?,
-                amount: self.units()?,
-                to: ShardId(self.u16()?),
-            }),
-            kind::MOVE_IN => MoneyCommand::MoveIn(MoveIn {
-                account_id: self.account_id()?,
-                asset_id: self.asset_id()?,
-                amount: self.units()?,
-                from: ShardId(self.u16()?),
-                number: self.u64()?,
             }),
             kind::ALLOW_UNDO => MoneyCommand::AllowUndo,
             kind => return Err(DecodeError::Kind(kind)),
@@ -207,11 +179,6 @@ mod tests {
             MoneyCommand::Transfer(transfer),
             b"\x1e\x02\x01\0\0\x09\0\0\0\x03\0\x04\0\0\0\0\0\0\0\x05\0\0\0\0\0\0\0",
         );
-        let out = MoveOut { account_id, asset_id, amount, to: ShardId(2) };
-        check(MoneyCommand::MoveOut(out), &[&[31], &moved[..], b"\x02\0"].concat());
-        let arrival = MoveIn { account_id, asset_id, amount, from: ShardId(2), number: 7 };
-        let tail = b"\x02\0\x07\0\0\0\0\0\0\0";
-        check(MoneyCommand::MoveIn(arrival), &[&[32], &moved[..], tail].concat());
         check(MoneyCommand::AllowUndo, b"\x21");
     }
 }

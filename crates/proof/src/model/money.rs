@@ -12,9 +12,9 @@ use std::{
 use market::{
     AccountAdded, AccountId, AccountSetting, Asset, AssetId, AssignSession, Bucket, CancelReason,
     DeclineReason, Declined, Event, InstrumentId, LedgerEntry, LedgerKind, LedgerPlace, MoneyClass,
-    MoneyCommand, MoneyEvent, MoneyTerms, MoveIn, MoveOut, MovedOut, OrderId, OrderKey, OrderType,
-    Price, Quantity, RejectReason, SessionAssigned, SessionId, SetAccount, SetFees, SetTerms,
-    ShardId, Side, StopAccount, TermsSet, Text, TimeInForce, TradeId, Units,
+    MoneyCommand, MoneyEvent, MoneyTerms, OrderId, OrderKey, OrderType, Price, Quantity,
+    RejectReason, SessionAssigned, SessionId, SetAccount, SetFees, SetTerms, Side, StopAccount,
+    TermsSet, Text, TimeInForce, TradeId, Units,
 };
 
 use super::{Model, ModelOrder, is_hidden, same_side_of_book, venue::is_beside};
@@ -47,9 +47,6 @@ pub(super) struct ModelMoney {
     asked: BTreeMap<AccountId, Vec<u64>>,
     /// What is where; what is outside is below 0.
     amounts: BTreeMap<(AssetId, AccountId, Bucket), i128>,
-    /// The numbers under which amounts went to a shard, and came from one.
-    gone: BTreeMap<ShardId, Vec<u64>>,
-    come: BTreeMap<ShardId, Vec<u64>>,
     /// How many movements touched a balance, or what is outside.
     versions: BTreeMap<(AssetId, AccountId, bool), u64>,
     /// Can what is paid for be undone from now on? (42.7)
@@ -107,8 +104,6 @@ impl Model {
                 let done = self.money.give(LedgerKind::Transfer, it.asset_id, ends, it.amount);
                 (done, it.from, it.asset_id)
             }
-            MoneyCommand::MoveOut(it) => (self.money.move_out(it), it.account_id, it.asset_id),
-            MoneyCommand::MoveIn(it) => (self.money.move_in(it), it.account_id, it.asset_id),
             MoneyCommand::AllowUndo => {
                 self.money.undo_allowed = true;
                 (Ok(vec![Event::Money(MoneyEvent::UndoAllowed)]), AccountId(0), AssetId(0))
@@ -121,8 +116,6 @@ impl Model {
                     MoneyCommand::Deposit(_) => Some(LedgerKind::Deposit),
                     MoneyCommand::Withdraw(_) => Some(LedgerKind::Withdrawal),
                     MoneyCommand::Transfer(_) => Some(LedgerKind::Transfer),
-                    MoneyCommand::MoveOut(_) => Some(LedgerKind::MoveOut),
-                    MoneyCommand::MoveIn(_) => Some(LedgerKind::MoveIn),
                     _ => None,
                 };
                 let declined = Declined { reason, movement, account_id, asset_id };
@@ -668,43 +661,6 @@ impl ModelMoney {
             return Err(DeclineReason::InsufficientBalance);
         }
         Ok(self.post(kind, asset_id, ends, amount, OrderId(0), TradeId(0)).into_iter().collect())
-    }
-
-    /// 47.1, 47.2
-    fn move_out(&mut self, asked: MoveOut) -> Result<Vec<Event>, DeclineReason> {
-        let MoveOut { account_id, asset_id, amount, to } = asked;
-        if to.0 == 0 || to.0 > 256 {
-            return Err(DeclineReason::UnknownShard);
-        }
-        let ends = [(account_id, Bucket::Available), (AccountId(0), Bucket::Outside)];
-        let entries = self.give(LedgerKind::MoveOut, asset_id, ends, amount)?;
-        let numbers = self.gone.entry(to).or_default();
-        let number = numbers.last().map_or(1, |last| last + 1);
-        numbers.push(number);
-        let moved = MovedOut { account_id, asset_id, amount, to, number };
-        let mut events = vec![Event::Money(MoneyEvent::MovedOut(moved))];
-        events.extend(entries);
-        Ok(events)
-    }
-
-    /// 47.3, 47.4
-    fn move_in(&mut self, asked: MoveIn) -> Result<Vec<Event>, DeclineReason> {
-        if asked.from.0 == 0 || asked.from.0 > 256 {
-            return Err(DeclineReason::UnknownShard);
-        }
-        let known = self.come.entry(asked.from).or_default();
-        if asked.number == 0 || known.contains(&asked.number) {
-            return Ok(Vec::new());
-        }
-        if asked.number != 1 && !known.contains(&(asked.number - 1)) {
-            return Err(DeclineReason::OutOfOrder);
-        }
-        let ends = [(AccountId(0), Bucket::Outside), (asked.account_id, Bucket::Available)];
-        let entries = self.give(LedgerKind::MoveIn, asked.asset_id, ends, asked.amount)?;
-        self.come.entry(asked.from).or_default().push(asked.number);
-        let mut events = vec![Event::Money(MoneyEvent::MovedIn(asked))];
-        events.extend(entries);
-        Ok(events)
     }
 
     /// Moves an amount, if there is any, and says so. (41.2)

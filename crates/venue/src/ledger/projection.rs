@@ -586,8 +586,6 @@ impl Projection {
             | MoneyEvent::FeesSet(_)
             | MoneyEvent::AccountSet(_)
             | MoneyEvent::Declined(_)
-            | MoneyEvent::MovedOut(_)
-            | MoneyEvent::MovedIn(_)
             | MoneyEvent::UndoAllowed => {}
         }
         Ok(())

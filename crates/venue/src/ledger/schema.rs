@@ -226,8 +226,6 @@ word_cells! {
         Settle = "settle",
         Fee = "fee",
         Rebate = "rebate",
-        MoveOut = "move_out",
-        MoveIn = "move_in",
         Undo = "undo",
         Correct = "correct",
     }
