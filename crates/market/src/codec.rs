@@ -55,13 +55,13 @@ mod kind {
     pub(super) const DEPOSIT: u8 = 28;
     pub(super) const WITHDRAW: u8 = 29;
     pub(super) const TRANSFER: u8 = 30;
-    pub(super) const ALLOW_UNDO: u8 = 33;
+    pub(super) const ALLOW_UNDO: u8 = 31;
 
     // Of operators.
-    pub(super) const KILL_SWITCH: u8 = 34;
-    pub(super) const SET_LIVE_ORDERS_MAX: u8 = 35;
-    pub(super) const LOG_OUT: u8 = 36;
-    pub(super) const OPERATE: u8 = 37;
+    pub(super) const KILL_SWITCH: u8 = 32;
+    pub(super) const SET_LIVE_ORDERS_MAX: u8 = 33;
+    pub(super) const LOG_OUT: u8 = 34;
+    pub(super) const OPERATE: u8 = 35;
 }
 
 impl Command {
@@ -886,7 +886,7 @@ mod tests {
         let mut buffer = [0; Command::ENCODED_LEN_MAX];
         let asked = OperatorCommand { operator, number: 7, action };
         let len = Command::Operate(asked).encode(&mut buffer);
-        assert_eq!(&buffer[..len], b"\x25ALICE           \x07\0\0\0\0\0\0\0\x24\x02\x01");
+        assert_eq!(&buffer[..len], b"\x23ALICE           \x07\0\0\0\0\0\0\0\x22\x02\x01");
         let change = InstrumentChange::StaticBand(50_000);
         assert_eq!(
             bytes(VenueCommand::ConfigureInstrument(ConfigureInstrument { symbol, change })),

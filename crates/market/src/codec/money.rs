@@ -179,6 +179,6 @@ mod tests {
             MoneyCommand::Transfer(transfer),
             b"\x1e\x02\x01\0\0\x09\0\0\0\x03\0\x04\0\0\0\0\0\0\0\x05\0\0\0\0\0\0\0",
         );
-        check(MoneyCommand::AllowUndo, b"\x21");
+        check(MoneyCommand::AllowUndo, b"\x1f");
     }
 }
