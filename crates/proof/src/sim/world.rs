@@ -521,7 +521,7 @@ impl World {
     }
 
     /// Nothing that was heard may be missing from the journal. The configuration takes up what was
-    /// changed of the instruments, as the venue's people would.
+    /// changed of instruments and limits, as an operator would.
     fn audit_promises(&mut self) -> Result<(), String> {
         let mut derived = Derived::new();
         let replay =
@@ -546,6 +546,13 @@ impl World {
             if let Some(known) = known {
                 instrument.price_increment = Decimal(known.price_increment.0);
                 instrument.round_lot = known.round_lot.0 as u32;
+            }
+        }
+        for participant in &mut self.config.participants {
+            let username = participant.username()?;
+            let known = replay.engine.sessions().find(|known| *known.username() == username);
+            if let Some(known) = known {
+                participant.live_orders_max = known.live_orders_max();
             }
         }
         Ok(())
