@@ -2,6 +2,7 @@
 
 mod at;
 mod bench;
+mod ctl;
 mod demo;
 mod feed;
 mod follow;
@@ -48,6 +49,7 @@ Start with:
 enum Verb {
     Demo(demo::Arguments),
     Serve(serve::Arguments),
+    Ctl(ctl::Arguments),
     Load(load::Arguments),
     Feed(feed::Arguments),
     Journal(journal::Arguments),
@@ -83,6 +85,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> Result<(), Failure>
     match Cli::from_arg_matches(&matches).map_err(Failure::usage)?.verb {
         Verb::Demo(arguments) => demo::run(&arguments),
         Verb::Serve(arguments) => serve::run(&arguments),
+        Verb::Ctl(arguments) => ctl::run(&arguments),
         Verb::Load(arguments) => load::run(&arguments),
         Verb::Feed(arguments) => feed::run(&arguments),
         Verb::Journal(arguments) => journal::run(&arguments),

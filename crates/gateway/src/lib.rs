@@ -12,6 +12,7 @@
 //! No `unsafe`: system calls are in `os`. Nothing blocks and nothing prints.
 
 mod submission;
+mod drain;
 mod network;
 mod tcp;
 mod udp;
@@ -33,6 +34,7 @@ pub use counters::{
     OrderEntryUdpCounters, TcpCount, TcpCounters, UdpLossCount, UdpLossCounters,
 };
 pub use credentials::{Credentials, CredentialsError};
+pub use drain::{DRAIN_ENDS, DRAIN_REFUSES};
 pub use market_data::{MarketData, MarketDataConfig};
 pub use message_archive::{MessageArchive, MessageArchiveError};
 pub use network::{ConnectionId, DatagramNetwork, NetworkEvent, StreamNetwork};

@@ -1,11 +1,12 @@
 use std::{net::SocketAddr, sync::Arc};
 
 use market::Output;
-use ring::{Agent, AgentError, Consumer, Cursor};
+use ring::{Agent, AgentError, AtomicGauge, Consumer, Cursor};
 use wire::moldudp64;
 
 use crate::{
     DatagramNetwork, MarketDataCounters, ReplayStore,
+    drain::{DRAIN_ENDS, END_PACKETS},
     message_archive::MessageArchive,
     packets::{HEARTBEAT_NS, PACKET_BYTES_MAX, Packets},
     replay_store::Missing,
@@ -63,6 +64,10 @@ pub struct MarketData<N> {
     /// Requests of this turn: who asks, the first wanted, how many.
     asked: Vec<(SocketAddr, u64, u16)>,
     counters: Arc<MarketDataCounters>,
+    /// How far the venue is in stopping; see [`DRAIN_REFUSES`](crate::DRAIN_REFUSES).
+    drain: Arc<AtomicGauge>,
+    /// Packets that say that the session ends, sent so far.
+    ends_sent: u32,
 }
 
 impl<N: DatagramNetwork> MarketData<N> {
@@ -88,7 +93,14 @@ impl<N: DatagramNetwork> MarketData<N> {
             sent_ns: None,
             asked: Vec::with_capacity(ANSWERS_PER_TURN),
             counters: Arc::default(),
+            drain: Arc::new(AtomicGauge::new(0)),
+            ends_sent: 0,
         }
+    }
+
+    /// Stops as that says; see [`DRAIN_REFUSES`](crate::DRAIN_REFUSES).
+    pub fn set_drain(&mut self, drain: Arc<AtomicGauge>) {
+        self.drain = drain;
     }
 
     /// What it counts; may be read from any thread.
@@ -170,6 +182,17 @@ impl<N: DatagramNetwork> MarketData<N> {
                 work += 1;
             }
         }
+        let is_over =
+            self.drain.get() >= DRAIN_ENDS && self.next_message == self.messages.store().next(FEED);
+        if is_over && self.ends_sent < END_PACKETS {
+            let packet = self.packets.end_of_session(self.next_message);
+            if self.feed.send(self.group, &packet).map_err(feed_failed)? {
+                self.counters.packets.add(1);
+                self.counters.bytes_out.add(packet.len() as u64);
+                self.ends_sent += 1;
+                work += 1;
+            }
+        }
         self.feed.flush().map_err(feed_failed)?;
         Ok(work)
     }
@@ -232,8 +255,7 @@ impl<N: DatagramNetwork + Send> Agent for MarketData<N> {
         false
     }
 
-    /// Sends what is durable as far as the network takes it at once. The session goes on after a
-    /// restart, so its end is not announced.
+    /// Sends what is durable as far as the network takes it at once.
     fn close(&mut self) {
         self.take_outputs();
         // The venue is closing, perhaps because of this very socket: what fails now is not told.

@@ -59,6 +59,8 @@ pub trait DatagramNetwork {
 /// What a [`StreamNetwork`] tells.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NetworkEvent {
+    /// Somebody connected, and was closed at once: there are as many connections as there may be.
+    Refused(SocketAddr),
     /// A peer has connected, from this address.
     Accepted(ConnectionId, SocketAddr),
     /// Bytes have arrived, or the connection has ended: read to learn which.

@@ -42,6 +42,16 @@ pub enum OperatorEvent {
         /// Where it came from.
         address: SocketAddr,
     },
+    /// A connection was closed at once because there are as many as there may be.
+    Full {
+        /// Where it came from.
+        address: SocketAddr,
+    },
+    /// A connection was closed at once because the venue is stopping.
+    Draining {
+        /// Where it came from.
+        address: SocketAddr,
+    },
     /// A connection was closed at once because its address had too many bad logins.
     ShutOut {
         /// Where it came from.
@@ -89,6 +99,8 @@ pub enum CloseReason {
     Violation(String),
     /// The gateway is closing.
     GatewayClosed,
+    /// An operator has logged the session out.
+    ByOperator,
 }
 
 /// Why a login was not accepted.
@@ -131,6 +143,16 @@ impl fmt::Display for OperatorEvent {
             Self::TooManyConnections { address } => {
                 write!(f, "connection from {address} closed: too many without login")
             }
+            Self::Full { address } => {
+                write!(
+                    f,
+                    "connection from {address} closed: there are as many as \
+                     order_entry.connections_max allows"
+                )
+            }
+            Self::Draining { address } => {
+                write!(f, "connection from {address} closed: the venue is stopping")
+            }
             Self::ShutOut { address } => {
                 write!(f, "connection from {address} closed: too many bad logins from there")
             }
@@ -157,7 +179,8 @@ impl fmt::Display for CloseReason {
             Self::FellBehind => write!(f, "fell behind what is kept"),
             Self::TooManyMalformed => write!(f, "too many malformed messages"),
             Self::Violation(violation) => write!(f, "session protocol broken: {violation}"),
-            Self::GatewayClosed => write!(f, "the gateway closed"),
+            Self::GatewayClosed => write!(f, "the venue is shutting down"),
+            Self::ByOperator => write!(f, "logged out by an operator"),
         }
     }
 }

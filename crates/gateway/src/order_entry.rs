@@ -3,8 +3,8 @@ mod connection;
 
 use std::{collections::VecDeque, net::SocketAddr, sync::Arc};
 
-use market::{CancelOnDisconnect, Command, Output, Text, Timestamp};
-use ring::{Agent, AgentError, Consumer, Cursor, Producer};
+use market::{CancelOnDisconnect, Command, Event, Output, Text, Timestamp, VenueEvent};
+use ring::{Agent, AgentError, AtomicGauge, Consumer, Cursor, Producer};
 use wire::{
     ouch,
     soupbintcp::{LoginRejectReason, LoginRequest, Server, ServerHappening, Timers},
@@ -17,8 +17,11 @@ use self::{
 use crate::{
     CloseReason, ConnectionId, Credentials, LoginFault, NetworkEvent, OperatorEvent,
     OperatorEventSink, OrderEntryCounters, ReplayStore, StreamNetwork, Submission,
-    credentials::authenticate, message_archive::MessageArchive, replay_store::Missing,
-    streams::ReplyStreams,
+    credentials::authenticate,
+    drain::{DRAIN_ENDS, DRAIN_REFUSES},
+    message_archive::MessageArchive,
+    replay_store::Missing,
+    streams::{ReplyStreams, pull_durable},
 };
 
 /// Steps (a packet taken or a read) one connection has in one turn.
@@ -123,6 +126,9 @@ pub struct OrderEntry<N> {
     buffer: Box<[u8]>,
     counters: Arc<OrderEntryCounters>,
     operator_events: Option<OperatorEventSink>,
+    /// How far the venue is in stopping; see [`DRAIN_REFUSES`].
+    drain: Arc<AtomicGauge>,
+    has_ended: bool,
 }
 
 /// What is left of a connection after it was served.
@@ -178,7 +184,14 @@ impl<N: StreamNetwork> OrderEntry<N> {
             buffer: vec![0; READ_BYTES].into_boxed_slice(),
             counters: Arc::default(),
             operator_events: None,
+            drain: Arc::new(AtomicGauge::new(0)),
+            has_ended: false,
         }
+    }
+
+    /// Stops as that says; see [`DRAIN_REFUSES`].
+    pub fn set_drain(&mut self, drain: Arc<AtomicGauge>) {
+        self.drain = drain;
     }
 
     /// Sends operator events there from now on.
@@ -207,10 +220,23 @@ impl<N: StreamNetwork> OrderEntry<N> {
 
     /// Stores the replies that are durable by now and wakes the connections they are for.
     fn take_outputs(&mut self) -> usize {
-        let count = self.replies.pull(&mut self.outputs, &self.durable, OUTPUTS_PER_TURN);
+        let Self { replies, outputs, durable, .. } = self;
+        // Rare, and none takes no memory.
+        let mut logged_out = Vec::new();
+        let count = pull_durable(outputs, durable, OUTPUTS_PER_TURN, |output| {
+            if let Event::Venue(VenueEvent::LoggedOut(session_id)) = &output.event {
+                logged_out.extend(replies.stream(*session_id));
+            }
+            replies.take(output);
+        });
         while let Some(user) = self.replies.next_touched() {
             if let Some(connection) = self.live[user] {
                 self.enqueue(connection.index);
+            }
+        }
+        for user in logged_out {
+            if let Some(id) = self.live[user] {
+                self.wake(id, |connection| connection.ends = Some(CloseReason::ByOperator));
             }
         }
         if count > 0 {
@@ -234,6 +260,7 @@ impl<N: StreamNetwork> OrderEntry<N> {
         for event in events.drain(..) {
             match event {
                 NetworkEvent::Accepted(id, address) => self.accept(id, address, now_ns),
+                NetworkEvent::Refused(address) => self.notify(OperatorEvent::Full { address }),
                 NetworkEvent::Readable(id) => {
                     self.wake(id, |connection| connection.readable = true);
                 }
@@ -269,6 +296,9 @@ impl<N: StreamNetwork> OrderEntry<N> {
     fn turns_away(&self, address: SocketAddr, now_ns: u64) -> Option<OperatorEvent> {
         if self.bad_logins.shuts_out(address.ip(), now_ns) {
             return Some(OperatorEvent::ShutOut { address });
+        }
+        if self.drain.get() >= DRAIN_REFUSES {
+            return Some(OperatorEvent::Draining { address });
         }
         let from_there = || {
             let pending = self.connections.iter().flatten().filter(|connection| {
@@ -328,8 +358,14 @@ impl<N: StreamNetwork> OrderEntry<N> {
     }
 
     fn serve(&mut self, connection: &mut Connection, now_ns: u64, work: &mut usize) -> Served {
+        if connection.ends.is_some() {
+            self.end_session(connection, now_ns);
+        }
+        let drain = self.drain.get();
         let read = match connection.stage {
             Stage::Closing { .. } => self.discard(connection, work),
+            // What it sends from now on is not taken.
+            Stage::Pending | Stage::Live(_) if drain >= DRAIN_REFUSES => Served::Idle,
             Stage::Pending | Stage::Live(_) => self.take_packets(connection, now_ns, work),
         };
         if let Served::Close(reason) = read {
@@ -555,6 +591,33 @@ impl<N: StreamNetwork> OrderEntry<N> {
         self.begin_closing(connection, Some(reason), now_ns);
     }
 
+    /// Ends a session as soon as all its replies so far were given: they come before its end.
+    fn end_session(&mut self, connection: &mut Connection, now_ns: u64) {
+        let is_over = match connection.stage {
+            Stage::Live(user) => connection.next_reply == self.replies.store().next(user),
+            Stage::Pending => true,
+            Stage::Closing { .. } => false,
+        };
+        if is_over && let Some(reason) = connection.ends.take() {
+            connection.server.end_of_session(now_ns);
+            self.begin_closing(connection, Some(reason), now_ns);
+        }
+    }
+
+    /// Ends every session, once the venue takes no more and has answered all that it took.
+    fn end_sessions(&mut self) {
+        if self.drain.get() < DRAIN_ENDS || self.has_ended {
+            return;
+        }
+        self.has_ended = true;
+        for index in 0..self.connections.len() {
+            if let Some(connection) = &mut self.connections[index] {
+                connection.ends = Some(CloseReason::GatewayClosed);
+                self.enqueue(index as u32);
+            }
+        }
+    }
+
     /// From here on nothing is taken from the connection; its user may log in again at once.
     /// The reason is told unless it has been.
     fn begin_closing(
@@ -615,6 +678,8 @@ impl<N: StreamNetwork> OrderEntry<N> {
             Stage::Live(user) if connection.next_reply < self.replies.store().next(*user) => {
                 Served::Again
             }
+            // All was given: what ends it comes next.
+            Stage::Live(_) | Stage::Pending if connection.ends.is_some() => Served::Again,
             Stage::Closing { finished, .. } if !*finished => {
                 *finished = true;
                 self.network.finish(connection.id);
@@ -719,7 +784,10 @@ impl<N: StreamNetwork + Send> Agent for OrderEntry<N> {
     fn do_work(&mut self, now_ns: u64) -> Result<usize, AgentError> {
         self.held_up = false;
         let mut work = self.take_outputs();
-        work += self.cancel_for_cut_off(now_ns);
+        if self.drain.get() < DRAIN_REFUSES {
+            work += self.cancel_for_cut_off(now_ns);
+        }
+        self.end_sessions();
         work += self.take_network_events(now_ns)?;
         work += self.serve_queue(now_ns);
         work += self.tick(now_ns);
@@ -732,8 +800,8 @@ impl<N: StreamNetwork + Send> Agent for OrderEntry<N> {
         self.held_up
     }
 
-    /// Sends what is durable as far as sockets take it at once, and closes them. The session goes
-    /// on after a restart, so its end is not announced.
+    /// Sends what is durable as far as sockets take it at once, and closes those that were not
+    /// closed with an end of session before.
     fn close(&mut self) {
         self.take_outputs();
         for index in 0..self.connections.len() {

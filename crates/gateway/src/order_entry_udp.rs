@@ -5,13 +5,14 @@ use std::{
 };
 
 use market::{Output, SessionId, Text, Timestamp};
-use ring::{Agent, AgentError, Consumer, Cursor, Full, Producer};
+use ring::{Agent, AgentError, AtomicGauge, Consumer, Cursor, Full, Producer};
 use wire::{moldudp64, ouch};
 
 use crate::{
     DatagramNetwork, OperatorEvent, OperatorEventSink, OrderEntryUdpCounters, ReplayStore,
     Submission,
     credentials::plain_username,
+    drain::{DRAIN_ENDS, DRAIN_REFUSES, END_PACKETS},
     message_archive::MessageArchive,
     packets::{HEARTBEAT_NS, PACKET_BYTES_MAX, Packets},
     replay_store::Missing,
@@ -66,6 +67,10 @@ pub struct OrderEntryUdp<N> {
     /// True if the last turn found the submissions ring full.
     held_up: bool,
     counters: Arc<OrderEntryUdpCounters>,
+    /// How far the venue is in stopping; see [`DRAIN_REFUSES`](crate::DRAIN_REFUSES).
+    drain: Arc<AtomicGauge>,
+    /// Packets that say that the sessions end, sent so far.
+    ends_sent: u32,
 }
 
 /// What happens to datagrams as they come in.
@@ -149,7 +154,14 @@ impl<N: DatagramNetwork> OrderEntryUdp<N> {
             ticked_ns: 0,
             held_up: false,
             counters,
+            drain: Arc::new(AtomicGauge::new(0)),
+            ends_sent: 0,
         }
+    }
+
+    /// Stops as that says; see [`DRAIN_REFUSES`](crate::DRAIN_REFUSES).
+    pub fn set_drain(&mut self, drain: Arc<AtomicGauge>) {
+        self.drain = drain;
     }
 
     /// Sends operator events there from now on.
@@ -211,6 +223,9 @@ impl<N: DatagramNetwork> OrderEntryUdp<N> {
     fn take_datagrams(&mut self, now_ns: u64) -> Result<usize, AgentError> {
         let Self { network, intake, replies, .. } = self;
         let mut work = intake.empty_backlog();
+        if self.drain.get() >= DRAIN_REFUSES {
+            return Ok(work);
+        }
         for _ in 0..BATCHES_PER_TURN {
             if !intake.backlog.is_empty() || intake.submissions.free() == 0 {
                 self.counters.stalls.add(1);
@@ -312,6 +327,25 @@ impl<N: DatagramNetwork> OrderEntryUdp<N> {
             }
         }
         Ok(work)
+    }
+}
+
+impl<N: DatagramNetwork> OrderEntryUdp<N> {
+    /// Tells every user that the session ends, some times, since a packet may be lost.
+    fn send_ends(&mut self) -> Result<usize, AgentError> {
+        let is_time = self.drain.get() >= DRAIN_ENDS && self.queue.is_empty();
+        if !is_time || self.ends_sent == END_PACKETS {
+            return Ok(0);
+        }
+        self.ends_sent += 1;
+        for user in 0..self.users.len() {
+            if self.replies.session(user).is_some() {
+                let UdpUser { address, next_reply, .. } = self.users[user];
+                let packet = self.packets.end_of_session(next_reply);
+                send(&mut self.network, address, &packet, &self.counters)?;
+            }
+        }
+        Ok(self.users.len())
     }
 }
 
@@ -472,6 +506,7 @@ impl<N: DatagramNetwork + Send> Agent for OrderEntryUdp<N> {
         work += self.answer_requests()?;
         work += self.send_replies(now_ns)?;
         work += self.send_heartbeats(now_ns)?;
+        work += self.send_ends()?;
         self.network
             .flush()
             .map_err(|error| format!("the order entry UDP socket failed: {error}"))?;

@@ -1,4 +1,4 @@
-use wire::moldudp64::{PACKET_LEN_DEFAULT, Packetizer};
+use wire::moldudp64::{HEADER_LEN, PACKET_LEN_DEFAULT, Packetizer};
 
 use crate::replay_store::{Missing, ReplayStore};
 
@@ -40,6 +40,12 @@ impl Packets {
             _ if self.0.is_empty() => Err(Missing::Future(store.next(stream))),
             _ => Ok((self.0.count(), self.0.packet())),
         }
+    }
+
+    /// A packet that says that no message with this number will come.
+    pub(crate) fn end_of_session(&mut self, next: u64) -> [u8; HEADER_LEN] {
+        self.0.restart(next);
+        self.0.end_of_session()
     }
 
     /// A packet without messages, which tells the number of the next.

@@ -120,6 +120,7 @@ impl Tcp {
             };
             if self.open == self.connections_max {
                 self.counters.refused.add(1);
+                events.push(NetworkEvent::Refused(address));
                 continue;
             }
             // A connection that cannot be set up is dropped; its client sees it closed.

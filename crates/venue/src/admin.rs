@@ -1,139 +1,273 @@
-//! What a venue answers by HTTP, beside it: balances, live orders, fills and movements of an account.
+//! What a venue answers by HTTP, beside it: questions about the ledger, and the commands of operators.
+//! One server answers at a TCP address and at a socket in the journal's folder, `operator.sock`.
 //!
-//! Start at [`Admin::start`], then `answers` (what there is to ask), `http` (how it is asked).
+//! Start at [`Admin::start`], then `routes` (who may ask what), `answers` (the ledger).
 //!
-//! Invariant: answers come from the ledger's store and from cursors that anybody may read; nothing
-//! here is waited for by an agent of the venue, and nothing here writes.
+//! Invariant: it runs on threads of its own. Nothing here is waited for by an agent of the venue; all
+//! that it can do to the venue is to hand a command to the [desk](crate::operator).
 
 mod answers;
-mod http;
+mod routes;
 
 use std::{
-    io,
-    net::{SocketAddr, TcpListener, TcpStream},
-    sync::{
-        Arc,
-        atomic::{AtomicBool, AtomicUsize, Ordering},
+    fs, io,
+    net::{SocketAddr, TcpListener},
+    os::unix::{
+        fs::{DirBuilderExt, PermissionsExt},
+        net::UnixListener,
     },
+    path::{Path, PathBuf},
+    sync::Arc,
     thread::{self, JoinHandle},
     time::Duration,
 };
 
+use axum::Router;
+use hyper::server::conn::http1;
+use hyper_util::{
+    rt::{TokioIo, TokioTimer},
+    service::TowerToHyperService,
+};
 use ring::Cursor;
+use tokio::{
+    io::{AsyncRead, AsyncWrite},
+    runtime,
+    sync::{Semaphore, oneshot},
+};
 
-use crate::ledger::{LedgerGauges, store::Access};
-use answers::Answers;
-use http::{Asked, Response};
+use crate::{
+    config::AdminConfig,
+    ledger::{LedgerGauges, store::Access},
+    operator::Desk,
+};
+use routes::Door;
 
-/// Connections at a time; more are told to come again.
+/// Connections at a time, at each of the two doors; more are told to come again.
 const CONNECTIONS_MAX: usize = 32;
 
-/// How long one read or write may take.
-const SOCKET_TIMEOUT: Duration = Duration::from_secs(5);
+/// The head of a request must be there after this long.
+const HEAD_WITHIN: Duration = Duration::from_secs(5);
 
-/// How often it is looked for connections.
-const LOOK_INTERVAL: Duration = Duration::from_millis(5);
+/// A connection lives no longer: one request, one answer. Above the time that a command may take.
+const CONNECTION_TIME_MAX: Duration = Duration::from_secs(30);
 
-/// What is looked at to answer.
+/// The longest head of a request, in bytes.
+const HEAD_BYTES_MAX: usize = 8192;
+
+/// Threads for what reads files or waits for a store.
+const BLOCKING_THREADS_MAX: usize = 4;
+
+/// The longest path that the address of a socket has room for, in bytes.
+const SOCKET_PATH_MAX: usize = 107;
+
+/// The ledger, where one is kept.
 #[derive(Clone)]
 pub struct Sources {
     /// The store of the ledger.
     pub ledger: Access,
     /// How far that is.
     pub gauges: Arc<LedgerGauges>,
+}
+
+/// What the server answers from.
+pub struct Served {
+    /// The ledger, where one is kept.
+    pub ledger: Option<Sources>,
     /// How far the journal is.
     pub durable: Arc<Cursor>,
+    /// Where commands go.
+    pub desk: Desk,
+}
+
+/// The two doors, bound before the venue starts.
+#[derive(Debug)]
+pub struct Listeners {
+    tcp: Option<TcpListener>,
+    socket: Option<(UnixListener, PathBuf)>,
+    /// What the user should know.
+    pub notices: Vec<String>,
 }
 
 /// Answers on threads of its own until it is stopped.
 pub struct Admin {
-    address: SocketAddr,
-    stop: Arc<AtomicBool>,
+    address: Option<SocketAddr>,
+    socket: Option<PathBuf>,
+    stop: oneshot::Sender<()>,
     thread: JoinHandle<()>,
 }
 
-impl Admin {
-    /// Listens there.
+/// The socket of a venue whose journal is in that folder.
+#[must_use]
+pub fn socket_path(journal: &Path) -> PathBuf {
+    journal.join("operator.sock")
+}
+
+impl Listeners {
+    /// Listens at the address, if there is one.
     ///
     /// # Errors
     /// The address is taken or not ours.
-    pub fn bind(address: SocketAddr) -> io::Result<TcpListener> {
-        let listener = TcpListener::bind(address)?;
-        listener.set_nonblocking(true)?;
-        Ok(listener)
+    pub fn bind(address: Option<SocketAddr>) -> io::Result<Self> {
+        let tcp = address.map(TcpListener::bind).transpose()?;
+        tcp.iter().try_for_each(|listener| listener.set_nonblocking(true))?;
+        Ok(Self { tcp, socket: None, notices: Vec::new() })
     }
 
+    /// Listens at the socket in the journal's folder, which this venue holds now.
+    ///
+    /// Only the user that runs the venue can connect: the socket is made in a folder that no other
+    /// user can enter, and comes to its place with the permissions 0600. One that a killed venue has
+    /// left is replaced.
+    ///
+    /// # Errors
+    /// The folder cannot be written.
+    pub fn bind_socket(&mut self, journal: &Path) -> io::Result<()> {
+        let path = socket_path(journal);
+        let closed = journal.join(".operator");
+        let made = closed.join("s");
+        // The longer of the two counts: nobody could connect to the one, or bind the other.
+        if path.as_os_str().len().max(made.as_os_str().len()) > SOCKET_PATH_MAX {
+            self.notices.push(format!(
+                "no operator socket: {} is longer than {SOCKET_PATH_MAX} bytes; `damrak ctl` \
+                 cannot be used with this folder",
+                path.display()
+            ));
+            return Ok(());
+        }
+        match fs::remove_dir_all(&closed) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+            _ => fs::DirBuilder::new().mode(0o700).create(&closed)?,
+        }
+        let listener = UnixListener::bind(&made)?;
+        fs::set_permissions(&made, fs::Permissions::from_mode(0o600))?;
+        fs::rename(&made, &path)?;
+        fs::remove_dir(&closed)?;
+        listener.set_nonblocking(true)?;
+        self.socket = Some((listener, path));
+        Ok(())
+    }
+}
+
+impl Admin {
     /// Answers whoever connects.
     ///
     /// # Errors
-    /// The listener has no address.
-    pub fn start(listener: TcpListener, sources: Sources) -> io::Result<Self> {
-        let address = listener.local_addr()?;
-        let stop = Arc::new(AtomicBool::new(false));
-        let is_stopped = Arc::clone(&stop);
-        let thread = thread::Builder::new()
-            .name("damrak-admin".into())
-            .spawn(move || serve(&listener, &Arc::new(Answers::new(sources)), &is_stopped))?;
-        Ok(Self { address, stop, thread })
+    /// The system has no thread or no descriptor left.
+    pub fn start(listeners: Listeners, served: Served, config: &AdminConfig) -> io::Result<Self> {
+        let Listeners { tcp, socket, .. } = listeners;
+        let address = tcp.as_ref().map(TcpListener::local_addr).transpose()?;
+        let (listener, path) = socket.unzip();
+        let (stop, stopped) = oneshot::channel();
+        let shared = Arc::new(routes::State::new(served, config));
+        let runtime = runtime::Builder::new_current_thread()
+            .enable_all()
+            .thread_name("damrak-admin")
+            .max_blocking_threads(BLOCKING_THREADS_MAX)
+            .build()?;
+        let thread = thread::Builder::new().name("damrak-admin".into()).spawn(move || {
+            runtime.block_on(async {
+                // Tasks are spawned before it is waited for the end, and end with the runtime.
+                if let Some(listener) = tcp {
+                    let router = routes::router(Arc::clone(&shared), Door::Address);
+                    tokio::spawn(serve_tcp(listener, router));
+                }
+                if let Some(listener) = listener {
+                    tokio::spawn(serve_socket(listener, routes::router(shared, Door::Socket)));
+                }
+                let _ = stopped.await;
+            });
+            // A store that does not answer is not waited for.
+            runtime.shutdown_background();
+        })?;
+        Ok(Self { address, socket: path, stop, thread })
     }
 
-    /// Where it listens.
+    /// Where it listens for TCP.
     #[must_use]
-    pub fn address(&self) -> SocketAddr {
+    pub fn address(&self) -> Option<SocketAddr> {
         self.address
     }
 
-    /// Takes no more connections. Answers that were begun end by themselves, or with the process.
+    /// Where `damrak ctl` finds it.
+    #[must_use]
+    pub fn socket(&self) -> Option<&Path> {
+        self.socket.as_deref()
+    }
+
+    /// Takes no more connections, and ends those that there are.
     pub fn stop(self) {
-        self.stop.store(true, Ordering::Relaxed);
+        // If the thread is gone, it has stopped.
+        let _ = self.stop.send(());
         // It cannot panic but by a fault of ours, which it has told.
         let _ = self.thread.join();
-    }
-}
-
-fn serve(listener: &TcpListener, answers: &Arc<Answers>, stop: &AtomicBool) {
-    let open = Arc::new(AtomicUsize::new(0));
-    while !stop.load(Ordering::Relaxed) {
-        match listener.accept() {
-            Ok((stream, _)) => {
-                let (answers, open) = (Arc::clone(answers), Arc::clone(&open));
-                let is_one_too_many = open.fetch_add(1, Ordering::Relaxed) >= CONNECTIONS_MAX;
-                let begun = thread::Builder::new().name("damrak-admin".into()).spawn({
-                    let open = Arc::clone(&open);
-                    move || {
-                        converse(stream, &answers, is_one_too_many);
-                        open.fetch_sub(1, Ordering::Relaxed);
-                    }
-                });
-                if begun.is_err() {
-                    open.fetch_sub(1, Ordering::Relaxed);
-                }
-            }
-            // Nobody is there, or one who has gone again, or no descriptor is left: later.
-            Err(_) => thread::sleep(LOOK_INTERVAL),
+        if let Some(path) = self.socket {
+            // What is left behind is replaced by the next start.
+            let _ = fs::remove_file(path);
         }
     }
 }
 
-/// One request, one answer. Whoever goes away in between is not waited for.
-fn converse(mut stream: TcpStream, answers: &Answers, is_one_too_many: bool) {
-    let prepared = stream
-        .set_nonblocking(false)
-        .and_then(|()| stream.set_read_timeout(Some(SOCKET_TIMEOUT)))
-        .and_then(|()| stream.set_write_timeout(Some(SOCKET_TIMEOUT)));
-    if prepared.is_err() {
-        return;
-    }
-    let (response, is_head) = if is_one_too_many {
-        let what = format!("{CONNECTIONS_MAX} requests are being answered; try again");
-        (Response::error(503, "busy", &what), false)
-    } else {
-        match http::read(&mut stream) {
-            Ok(Some(request)) => (answers.answer(&request), request.method == Asked::Head),
-            Ok(None) => return,
-            Err(response) => (response, false),
+async fn serve_tcp(listener: TcpListener, router: Router) {
+    let Ok(listener) = tokio::net::TcpListener::from_std(listener) else { return };
+    let doors = Doors::new(router);
+    loop {
+        match listener.accept().await {
+            Ok((stream, _)) => doors.enter(stream),
+            // Who connected has gone again, or no descriptor is left: later.
+            Err(_) => tokio::time::sleep(Duration::from_millis(5)).await,
         }
-    };
-    // The asker is gone, then.
-    let _ = http::write(&mut stream, &response, is_head);
+    }
+}
+
+async fn serve_socket(listener: UnixListener, router: Router) {
+    let Ok(listener) = tokio::net::UnixListener::from_std(listener) else { return };
+    let doors = Doors::new(router);
+    loop {
+        match listener.accept().await {
+            Ok((stream, _)) => doors.enter(stream),
+            Err(_) => tokio::time::sleep(Duration::from_millis(5)).await,
+        }
+    }
+}
+
+/// Connections, as many as may be at a time.
+struct Doors {
+    router: Router,
+    busy: Router,
+    room: Arc<Semaphore>,
+    /// For those that are told to come again.
+    antechamber: Arc<Semaphore>,
+}
+
+impl Doors {
+    fn new(router: Router) -> Self {
+        Self {
+            router,
+            busy: routes::busy(CONNECTIONS_MAX),
+            room: Arc::new(Semaphore::new(CONNECTIONS_MAX)),
+            antechamber: Arc::new(Semaphore::new(CONNECTIONS_MAX)),
+        }
+    }
+
+    /// One request, one answer.
+    fn enter(&self, stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static) {
+        let (router, place) = match Arc::clone(&self.room).try_acquire_owned() {
+            Ok(place) => (self.router.clone(), place),
+            Err(_) => match Arc::clone(&self.antechamber).try_acquire_owned() {
+                Ok(place) => (self.busy.clone(), place),
+                Err(_) => return,
+            },
+        };
+        tokio::spawn(async move {
+            let connection = http1::Builder::new()
+                .timer(TokioTimer::new())
+                .header_read_timeout(HEAD_WITHIN)
+                .max_buf_size(HEAD_BYTES_MAX)
+                .keep_alive(false)
+                .serve_connection(TokioIo::new(stream), TowerToHyperService::new(router));
+            // Who goes away, or is too slow, is not waited for.
+            let _ = tokio::time::timeout(CONNECTION_TIME_MAX, connection).await;
+            drop(place);
+        });
+    }
 }

@@ -27,7 +27,7 @@ use std::{
     time::Duration,
 };
 
-use market::{Firm, Price, Quantity, SelfMatchPrevention, Symbol, Text};
+use market::{Firm, OperatorName, Price, Quantity, SelfMatchPrevention, Symbol, Text};
 use serde::Deserialize;
 
 use self::explain::explain;
@@ -185,25 +185,76 @@ impl LedgerConfig {
 #[serde(deny_unknown_fields, default)]
 pub struct AdminConfig {
     /// Where it listens for HTTP, `127.0.0.1:26480` for example; port 0 takes a free one. Default
-    /// nowhere. Needs a ledger, of which it answers, and asks nobody who they are: an address that
-    /// others reach is an error unless `anybody` is true.
+    /// nowhere. Questions need no key: an address that others reach is an error unless `anybody` is
+    /// true.
     pub address: Option<SocketAddr>,
     /// True: the address need not be of this machine alone. Default false.
     pub anybody: bool,
+    /// Who may give commands there. Default nobody; `damrak ctl` on this machine needs none.
+    pub operators: Vec<OperatorConfig>,
+}
+
+/// `[[admin.operators]]`
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct OperatorConfig {
+    /// The name, as the journal keeps it: up to 16 characters.
+    pub name: String,
+    /// The SHA-256 of the operator's key, 64 hexadecimal digits: `printf %s KEY | sha256sum`.
+    pub key_sha256: String,
+}
+
+impl OperatorConfig {
+    /// The digest of the key, and the name.
+    ///
+    /// # Errors
+    /// The name is blank or too long, or the digest is none.
+    pub fn key(&self) -> Result<([u8; 32], OperatorName), String> {
+        let Self { name, key_sha256 } = self;
+        let operator =
+            OperatorName::new(name).filter(|name| !name.is_blank()).ok_or_else(|| {
+                format!("admin.operators: name {name:?} is not 1 to 16 printable ASCII characters")
+            })?;
+        let mut digest = [0; 32];
+        let is_digest = key_sha256.len() == 64 && key_sha256.is_ascii();
+        let read = is_digest
+            && digest.iter_mut().enumerate().all(|(index, byte)| {
+                match u8::from_str_radix(&key_sha256[2 * index..2 * index + 2], 16) {
+                    Ok(value) => {
+                        *byte = value;
+                        true
+                    }
+                    Err(_) => false,
+                }
+            });
+        match read {
+            true => Ok((digest, operator)),
+            false => Err(format!(
+                "admin.operators: {name}: key_sha256 is not 64 hexadecimal digits; \
+                 `printf %s KEY | sha256sum` prints them"
+            )),
+        }
+    }
 }
 
 impl AdminConfig {
-    fn check(&self, ledger: &LedgerConfig) -> Result<(), String> {
-        let Some(address) = self.address else { return Ok(()) };
-        if !ledger.is_kept() {
-            return Err(
-                "admin.address needs a ledger, of which it answers: set ledger.store".into()
-            );
+    fn check(&self) -> Result<(), String> {
+        let mut names = BTreeSet::new();
+        let mut digests = BTreeSet::new();
+        for operator in &self.operators {
+            let (digest, name) = operator.key()?;
+            if !names.insert(name) {
+                return Err(format!("admin.operators: {name} is given twice"));
+            }
+            if !digests.insert(digest) {
+                return Err(format!("admin.operators: {name} has the key of another operator"));
+            }
         }
+        let Some(address) = self.address else { return Ok(()) };
         if !address.ip().is_loopback() && !self.anybody {
             return Err(format!(
-                "admin.address is {address}: others reach it, and nobody is asked for a password; \
-                 set admin.anybody to true if that is meant"
+                "admin.address is {address}: other machines reach it, and questions need no key; \
+                 set admin.anybody to true to allow it"
             ));
         }
         Ok(())
@@ -628,7 +679,7 @@ impl Config {
         }
         money::check(self)?;
         self.ledger.check(self.journal.durability)?;
-        self.admin.check(&self.ledger)?;
+        self.admin.check()?;
         self.check_layout()
     }
 

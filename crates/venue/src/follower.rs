@@ -146,6 +146,12 @@ impl Follower {
             .map_err(|error| verify_failure(&error))
     }
 
+    /// The state after the last input that was applied, to go on with by itself.
+    #[must_use]
+    pub fn into_engine(self) -> Engine {
+        self.replica.state.engine
+    }
+
     /// The state after the last input that was applied.
     #[must_use]
     pub fn engine(&self) -> &Engine {

@@ -19,6 +19,7 @@ pub mod recovery;
 pub mod snapshot;
 pub mod follower;
 pub mod ledger;
+pub mod operator;
 pub mod admin;
 pub mod failure;
 

@@ -24,7 +24,7 @@ use gateway::{
 };
 use journal::{Durability, Options, Report, SnapshotError, SnapshotSummary, Storage};
 use market::{Input, Output, Sequence};
-use ring::{Agent, AtomicGauge, Builder, Cursor, LossyConsumer, Monitor, Producer, RingReport};
+use ring::{Agent, AtomicGauge, Builder, Cursor, LossyConsumer, Monitor, RingReport};
 
 use wire::soupbintcp::Timers;
 
@@ -37,15 +37,13 @@ use crate::{
         store::{Access, Location, StoreError},
     },
     log::LocalLog,
+    operator::{self, DeskEnds, Directory},
     recovery::{self, Past, Recovery},
     stage::{
         Checkpoint, EngineStage, Following, JournalFigures, Journaler, Relief, Schedule, Sequencer,
         SnapshotFigures, SnapshotPlan, Snapshots, Whims,
     },
 };
-
-/// Slots of the ring of the venue's own commands.
-const COMMAND_SLOTS: usize = 256;
 
 /// Slots of the ring of checkpoints; it is lossy, so more would only hold older ones.
 const CHECKPOINT_SLOTS: usize = 64;
@@ -90,15 +88,15 @@ pub struct Edges {
 pub struct Venue {
     /// Every agent, to be grouped by a layout.
     pub agents: BTreeMap<AgentName, Box<dyn Agent>>,
-    /// What questions about the ledger are answered from, where one is kept.
+    /// The ledger as it can be asked for, where one is kept.
     pub admin: Option<Sources>,
     /// What can be read of it while it runs.
     pub gauges: Gauges,
     /// Reads the journal along for snapshots and the ledger, if the configuration asks for one of them. It has
     /// no place in a layout: it waits for disk and store, and nothing waits for it.
     pub follower: Option<Box<dyn Agent>>,
-    /// The venue's own commands go in here; they are given place and time like any other.
-    pub commands: Producer<Submission>,
+    /// Where the commands of operators go in, and their results come out.
+    pub desk: DeskEnds,
     /// What the journal held.
     pub recovered: Recovered,
 }
@@ -207,9 +205,7 @@ where
     let from_order_entry_udp = submissions_udp.gating("sequencer");
     let (to_sequencer_udp, submissions_udp_monitor) = submissions_udp.build();
 
-    let mut submissions_venue = Builder::<Submission>::new("submissions venue", COMMAND_SLOTS);
-    let from_venue = submissions_venue.gating("sequencer");
-    let (commands, _) = submissions_venue.build();
+    let (commands, results, desk_ends) = operator::rings();
 
     let mut outputs = Builder::<Output>::new("outputs", config.rings.outputs);
     let to_order_entry = outputs.gating("order entry");
@@ -299,6 +295,13 @@ where
     let ledger = access.as_ref().map(|access| ledger(config, access, journal_id, journaled.get()));
     let ledger = ledger.transpose()?;
     let checkpoint = Checkpoint::of(&engine);
+    let desk = DeskEnds {
+        commands,
+        results,
+        durable: Arc::clone(&durable),
+        directory: Directory::of(&engine),
+        numbers: operator::numbers(&engine),
+    };
     let mut gauges = Gauges {
         rings: vec![submissions_monitor, submissions_udp_monitor, inputs_monitor, outputs_monitor],
         checkpoints: checkpoint_tap,
@@ -315,7 +318,7 @@ where
     let journal_figures = Arc::clone(&gauges.journal);
     let sequencer = Sequencer::new(
         LocalLog::new(engine.sequence(), engine.timestamp()),
-        vec![from_order_entry, from_order_entry_udp, from_venue],
+        vec![from_order_entry, from_order_entry_udp, desk_ends.commands],
         inputs_producer,
         Arc::clone(&due),
     )
@@ -337,6 +340,7 @@ where
         (plan.inputs > 0 || plan.time_ns > 0).then(|| Snapshots::new(plan, last_snapshot));
     let engine = EngineStage::new(to_engine, engine, outputs_producer, checkpoints_producer, due)
         .hashing_every(hash_every)
+        .answering(desk_ends.results)
         .with_whims(edges.whims.clone());
     let agents: [(AgentName, Box<dyn Agent>); 6] = [
         (AgentName::OrderEntry, Box::new(order_entry)),
@@ -348,17 +352,13 @@ where
     ];
     gauges.snapshots = snapshots.as_ref().map(Snapshots::figures);
     let admin = access.zip(gauges.ledger.clone());
-    let admin = admin.map(|(ledger, figures)| Sources {
-        ledger,
-        gauges: figures,
-        durable: Arc::clone(&gauges.durable),
-    });
+    let admin = admin.map(|(ledger, gauges)| Sources { ledger, gauges });
     let follower = (snapshots.is_some() || ledger.is_some()).then(|| -> Box<dyn Agent> {
         let follower = Following::new(files, journaled, snapshots, ledger);
         Box::new(follower.with_whims(edges.whims.clone()))
     });
     let recovered = Recovered { journal_id, report, checkpoint, snapshot, passed_over, changes };
-    Ok(Venue { agents: BTreeMap::from(agents), follower, admin, gauges, commands, recovered })
+    Ok(Venue { agents: BTreeMap::from(agents), follower, admin, gauges, desk, recovered })
 }
 
 fn ledger(

@@ -4,7 +4,7 @@ pub(crate) mod choose;
 
 use std::{collections::BTreeMap, error::Error, fmt, path::Path};
 
-use engine::Engine;
+use engine::{Engine, HeldSetting};
 use gateway::MessageArchive;
 use journal::{
     Folder, OpenError, Options, Record, Report, SnapshotError, SnapshotSummary, Storage,
@@ -12,7 +12,8 @@ use journal::{
 };
 use market::{
     AccountId, AddInstrument, AddSession, AssignSession, CancelOnDisconnect, Command, Declined,
-    Event, Input, MoneyCommand, MoneyEvent, Output, SessionId, SystemEvent, Timestamp,
+    Event, Input, LiveOrdersMax, MoneyCommand, MoneyEvent, Output, SessionId, SystemEvent,
+    Timestamp, VenueCommand,
 };
 
 use crate::{
@@ -335,6 +336,7 @@ pub fn bootstrap(config: &Config, engine: &Engine) -> Result<Bootstrap, Failure>
             Some(_) => {}
         }
     }
+    let mut live_orders = Vec::new();
     for participant in &config.participants {
         let wanted = AddSession {
             username: participant.username().map_err(Failure::usage)?,
@@ -346,24 +348,39 @@ pub fn bootstrap(config: &Config, engine: &Engine) -> Result<Bootstrap, Failure>
             None => commands.push(Command::AddSession(wanted)),
             Some(known)
                 if known.firm() != wanted.firm
-                    || known.live_orders_max() != wanted.live_orders_max
                     || known.self_match_prevention() != wanted.self_match_prevention =>
             {
                 return Err(contradiction(&format!(
-                    "participant {} has firm {}, at most {} live orders and self-match prevention \
-                     {:?} in the journal",
+                    "participant {} has firm {} and self-match prevention {:?} in the journal",
                     known.username(),
                     known.firm(),
-                    known.live_orders_max(),
                     known.self_match_prevention()
                 )));
             }
-            Some(_) => {}
+            Some(known) => {
+                let (session_id, from) = (known.session_id(), known.live_orders_max());
+                let to = wanted.live_orders_max;
+                let username = known.username();
+                let is_held = engine.is_held(HeldSetting::LiveOrdersMax(session_id));
+                if to != from && is_held {
+                    live_orders.push(format!(
+                        "participant {username}: live_orders_max stays {from}, as an operator has \
+                         set it; the file says {to}"
+                    ));
+                } else if to != from {
+                    let set = LiveOrdersMax { session_id, live_orders_max: to };
+                    commands.push(Command::Venue(VenueCommand::SetLiveOrdersMax(set)));
+                    live_orders.push(format!(
+                        "participant {username}: live_orders_max is {to}, it was {from}"
+                    ));
+                }
+            }
         }
     }
     let (MoneyPlan { commands: money, mut changes }, accounts) =
         config::money_plan(config, engine).map_err(|what| contradiction(&what))?;
     commands.extend(money.into_iter().map(Command::Money));
+    changes.append(&mut live_orders);
     // Nobody is connected when a venue starts.
     for participant in config.participants.iter().filter(|row| row.cancel_on_disconnect) {
         let username = participant.username().map_err(Failure::usage)?;

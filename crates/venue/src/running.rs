@@ -10,18 +10,18 @@ use std::{
     time::Duration,
 };
 
-use gateway::{OperatorEventSink, SocketParker, Submission};
+use gateway::{OperatorEventSink, SocketParker};
 use journal::{Folder, Method};
-use market::{Command, Timestamp, VenueCommand};
-use ring::{Group, IdleStrategy, Producer, RingReport};
+use ring::{Group, IdleStrategy, RingReport};
 use serde_json::{Value, json};
 
 use crate::{
-    admin::Admin,
+    admin::{Admin, Listeners, Served},
     clock::SystemClock,
     config::{Config, DurabilityConfig, GroupConfig, MethodName, Wait},
     failure::Failure,
     ledger::store::Location,
+    operator::Desk,
     pipeline::{self, Edges, Gauges, Recovered},
     sockets::{Addresses, Sockets},
     stage::{Checkpoint, Whims},
@@ -41,9 +41,9 @@ pub struct Running {
     threads: ring::Running,
     /// Apart from the others, so that they never wake it.
     follower: Option<ring::Running>,
-    admin: Option<Admin>,
+    admin: Admin,
+    desk: Desk,
     gauges: Gauges,
-    commands: Producer<Submission>,
     started: Value,
     notices: Vec<String>,
     clock: SystemClock,
@@ -55,12 +55,10 @@ pub struct Running {
 /// An address is taken, the journal cannot be used, or the configuration contradicts it.
 pub fn start(config: &Config, clock: SystemClock) -> Result<Running, Failure> {
     let mut sockets = Sockets::bind(config)?;
-    let listener = match config.admin.address {
-        Some(address) => Some(Admin::bind(address).map_err(|error| {
-            Failure::environment(format!("cannot listen at admin.address {address}: {error}"))
-        })?),
-        None => None,
-    };
+    let mut listeners = Listeners::bind(config.admin.address).map_err(|error| {
+        let address = config.admin.address.map_or(String::new(), |it| it.to_string());
+        Failure::environment(format!("cannot listen at admin.address {address}: {error}"))
+    })?;
     let addresses = sockets.addresses;
     let cores = thread::available_parallelism().map_or(1, NonZero::get);
     let groups = config.groups(cores);
@@ -94,6 +92,12 @@ pub fn start(config: &Config, clock: SystemClock) -> Result<Running, Failure> {
         now_ns,
     )?;
     let recovery_seconds = (clock.since_start() - before).as_secs_f64();
+    // The journal is this venue's now, and so is the socket in its folder.
+    listeners.bind_socket(&config.journal.directory).map_err(|error| {
+        let folder = config.journal.directory.display();
+        Failure::environment(format!("cannot make the operator socket in {folder}: {error}"))
+    })?;
+    sockets.notices.append(&mut listeners.notices);
 
     let layout = groups.iter().map(describe).collect::<Vec<_>>().join(" | ");
     let members: Vec<_> = groups.iter().map(|group| group.agents.as_slice()).collect();
@@ -124,22 +128,22 @@ pub fn start(config: &Config, clock: SystemClock) -> Result<Running, Failure> {
     let park_max = if config.ledger.is_kept() { LEDGER_PARK_MAX } else { PARK_MAX };
     let follower =
         venue.follower.map(|agent| ring::launch(vec![aside(agent, park_max)], clock_of_agents));
-    let admin = match listener.zip(venue.admin) {
-        Some((listener, sources)) => Some(Admin::start(listener, sources).map_err(|error| {
-            Failure::environment(format!("cannot answer at admin.address: {error}"))
-        })?),
-        None => None,
-    };
+    let durable = Arc::clone(&venue.desk.durable);
+    let desk = Desk::new(venue.desk, clock, config.journal.directory.clone());
+    let served = Served { ledger: venue.admin, durable, desk: desk.clone() };
+    let admin = Admin::start(listeners, served, &config.admin)
+        .map_err(|error| Failure::environment(format!("cannot answer operators: {error}")))?;
     let mut started =
         started(config, &addresses, &venue.recovered, method, &layout, recovery_seconds);
     started["addresses"]["admin"] =
-        admin.as_ref().map_or(Value::Null, |admin| json!(admin.address().to_string()));
+        admin.address().map_or(Value::Null, |address| json!(address.to_string()));
+    started["operator_socket"] = json!(admin.socket());
     Ok(Running {
         threads,
         follower,
         admin,
         gauges: venue.gauges,
-        commands: venue.commands,
+        desk,
         started,
         notices: sockets.notices,
         clock,
@@ -165,11 +169,10 @@ impl Running {
         self.threads.stopped() || self.follower.as_ref().is_some_and(ring::Running::stopped)
     }
 
-    /// Gives a command of the venue's own; false if so many wait that there is no room for it.
-    pub fn submit(&mut self, command: VenueCommand) -> bool {
-        let received = Timestamp(self.clock.now_ns());
-        let submission = Submission { received, command: Command::Venue(command) };
-        self.commands.try_publish(submission).is_ok()
+    /// Where operators give their commands.
+    #[must_use]
+    pub fn desk(&self) -> &Desk {
+        &self.desk
     }
 
     /// The figures of now, as `damrak serve --json` prints them.
@@ -187,9 +190,7 @@ impl Running {
             Failure::runtime(format!("the venue stopped: {failure}"))
                 .hint("nothing was acknowledged that is not in the journal")
         };
-        if let Some(admin) = self.admin {
-            admin.stop();
-        }
+        self.admin.stop();
         self.threads.stop();
         self.threads.join().map_err(failed)?;
         // After the journaler, so that the ledger has all that is in the journal.

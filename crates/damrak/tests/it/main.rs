@@ -5,6 +5,7 @@ mod follow;
 mod full_disk;
 mod layouts;
 mod ledger;
+mod operator;
 mod order_run;
 mod patience;
 mod program;

@@ -10,16 +10,16 @@ use std::{
 
 use serde_json::{Value, json};
 
-fn damrak(arguments: &[&str]) -> Output {
+pub(crate) fn damrak(arguments: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_damrak")).args(arguments).output().expect("damrak runs")
 }
 
-fn stderr(output: &Output) -> String {
+pub(crate) fn stderr(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()
 }
 
 /// A configuration on free ports, with its journal in `folder`.
-fn config(folder: &Path, more: &str) -> String {
+pub(crate) fn config(folder: &Path, more: &str) -> String {
     let path = folder.join("venue.toml");
     let journal = folder.join("journal");
     let text = format!(
@@ -33,13 +33,13 @@ fn config(folder: &Path, more: &str) -> String {
 }
 
 /// A venue in a process of its own; killed when dropped.
-struct Venue {
-    child: Child,
+pub(crate) struct Venue {
+    pub(crate) child: Child,
     lines: std::io::Lines<BufReader<std::process::ChildStdout>>,
 }
 
 impl Venue {
-    fn start(config: &str, more: &[&str]) -> (Self, Value) {
+    pub(crate) fn start(config: &str, more: &[&str]) -> (Self, Value) {
         let mut child = Command::new(env!("CARGO_BIN_EXE_damrak"))
             .args(["serve", "--json", "--config", config])
             .args(more)

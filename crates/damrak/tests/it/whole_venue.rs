@@ -76,7 +76,7 @@ impl Participant {
         self.client.flush().unwrap();
     }
 
-    fn types(&self) -> String {
+    pub(crate) fn types(&self) -> String {
         self.heard.iter().map(|message| message[0] as char).collect()
     }
 }

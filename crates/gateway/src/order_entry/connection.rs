@@ -3,7 +3,7 @@ use std::{io, net::SocketAddr};
 use wire::soupbintcp::Server;
 
 use crate::{
-    ConnectionId, StreamNetwork,
+    CloseReason, ConnectionId, StreamNetwork,
     replay_store::{Missing, ReplayStore},
 };
 
@@ -32,6 +32,8 @@ pub(super) struct Connection {
     pub(super) queued: bool,
     /// Number of the next reply to send.
     pub(super) next_reply: u64,
+    /// Its session is to end, for this reason, once its replies so far were given.
+    pub(super) ends: Option<CloseReason>,
     /// Messages that could not be read.
     pub(super) malformed: u32,
     /// Since when the socket has taken nothing of what waits for it.
@@ -76,6 +78,7 @@ impl Connection {
             writable: true,
             queued: false,
             next_reply: 0,
+            ends: None,
             malformed: 0,
             blocked_since_ns: None,
         }

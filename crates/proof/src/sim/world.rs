@@ -311,7 +311,7 @@ impl World {
             stuck_until: vec![0; agents.len()],
             agents,
             gauges: venue.gauges,
-            commands: venue.commands,
+            commands: venue.desk.commands,
             order_entry: life.0,
             order_entry_udp: life.1,
             market_data: life.2,

@@ -1,14 +1,17 @@
 //! What there is to ask, and what is answered.
 
-use std::sync::{Mutex, PoisonError};
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, Mutex, PoisonError},
+};
+
+use axum::http::StatusCode;
 
 use market::AccountId;
+use ring::Cursor;
 use serde_json::{Value as Json, json};
 
-use super::{
-    Sources,
-    http::{Request, Response},
-};
+use super::Sources;
 use crate::ledger::{
     query::Ledger,
     readable::json_row,
@@ -31,11 +34,40 @@ const PLACES: &[&str] = &[
     "/accounts/NAME/orders?all=&last=&before=",
     "/accounts/NAME/fills?last=&before=",
     "/accounts/NAME/history?last=&before=",
+    "/operator/last",
+    "POST /operator",
 ];
+
+/// What stands after the question mark of a request.
+type Query = BTreeMap<String, String>;
+
+/// A question.
+pub(super) struct Asked {
+    /// The last part of its path.
+    pub(super) name: &'static str,
+    /// The account that the path names.
+    pub(super) account: Option<String>,
+}
+
+/// Why a question has no answer.
+pub(super) struct Wrong {
+    pub(super) status: StatusCode,
+    /// For programs.
+    pub(super) reason: &'static str,
+    /// For people.
+    pub(super) what: String,
+}
+
+impl Wrong {
+    fn new(status: StatusCode, reason: &'static str, what: impl Into<String>) -> Self {
+        Self { status, reason, what: what.into() }
+    }
+}
 
 /// Answers one after the other.
 pub(super) struct Answers {
-    sources: Sources,
+    ledger: Option<Sources>,
+    durable: Arc<Cursor>,
     /// A server or a file that was opened to be read; the embedded store is asked for each time.
     opened: Mutex<Option<Box<dyn LedgerStore>>>,
 }
@@ -58,67 +90,47 @@ impl Page {
 }
 
 impl Answers {
-    pub(super) fn new(sources: Sources) -> Self {
-        Self { sources, opened: Mutex::new(None) }
+    pub(super) fn new(ledger: Option<Sources>, durable: Arc<Cursor>) -> Self {
+        Self { ledger, durable, opened: Mutex::new(None) }
     }
 
-    pub(super) fn answer(&self, request: &Request) -> Response {
-        let path: Vec<_> = request.path.iter().map(String::as_str).collect();
-        let answered = match path[..] {
-            [] => no_query(request).map(|()| first_page()),
-            ["status"] => no_query(request).map(|()| self.status()),
-            ["assets"] => self.rows(request, None, Page::of(Table::Assets, "assets")),
-            ["instruments"] => {
-                self.rows(request, None, Page::of(Table::Instruments, "instruments"))
-            }
-            ["accounts"] => self.rows(request, None, Page::of(Table::Accounts, "accounts")),
-            ["trades"] => self.rows(request, None, Page::of(Table::Trades, "trades")),
-            ["accounts", account, "balances"] => {
-                self.rows(request, Some(account), Page::of(Table::Balances, "balances"))
-            }
-            ["accounts", account, "orders"] => match flag(request, "all") {
-                Ok(all) => {
-                    let page = Page { live: !all, ..Page::of(Table::Orders, "orders") };
-                    self.rows(request, Some(account), page)
-                }
-                Err(response) => Err(response),
-            },
-            ["accounts", account, "fills"] => {
-                self.rows(request, Some(account), Page::of(Table::Fills, "fills"))
-            }
-            ["accounts", account, "history"] => {
-                self.rows(request, Some(account), Page::of(Table::Entries, "history"))
-            }
-            _ => Err(Response::error(
-                404,
-                "unknown_path",
-                &format!("there is no /{}; / says what there is", path.join("/")),
-            )),
+    pub(super) fn answer(&self, asked: &Asked, query: &Query) -> Result<Json, Wrong> {
+        let page = match asked.name {
+            "" => return no_query(query).map(|()| first_page()),
+            "status" => return no_query(query).map(|()| self.status()),
+            "assets" => Page::of(Table::Assets, "assets"),
+            "instruments" => Page::of(Table::Instruments, "instruments"),
+            "accounts" => Page::of(Table::Accounts, "accounts"),
+            "trades" => Page::of(Table::Trades, "trades"),
+            "balances" => Page::of(Table::Balances, "balances"),
+            "orders" => Page { live: !flag(query, "all")?, ..Page::of(Table::Orders, "orders") },
+            "fills" => Page::of(Table::Fills, "fills"),
+            "history" => Page::of(Table::Entries, "history"),
+            other => unreachable!("no route asks for {other}"),
         };
-        answered.unwrap_or_else(|response| response)
+        self.rows(query, asked.account.as_deref(), page)
     }
 
-    fn status(&self) -> Response {
-        let (position, durable) = (self.sources.gauges.position.get(), self.sources.durable.get());
-        Response::ok(json!({
-            "schema": "damrak/admin-status/1",
-            "durable": durable,
-            "ledger": { "sequence": position, "behind": durable.saturating_sub(position) },
-        }))
+    fn status(&self) -> Json {
+        let durable = self.durable.get();
+        let ledger = self.ledger.as_ref().map(|ledger| {
+            let position = ledger.gauges.position.get();
+            json!({ "sequence": position, "behind": durable.saturating_sub(position) })
+        });
+        json!({ "schema": "damrak/admin-status/1", "durable": durable, "ledger": ledger })
     }
 
     /// Rows of everybody, or of an account.
-    fn rows(
-        &self,
-        request: &Request,
-        account: Option<&str>,
-        page: Page,
-    ) -> Result<Response, Response> {
-        let mut filter = filter(request, &page)?;
+    fn rows(&self, query: &Query, account: Option<&str>, page: Page) -> Result<Json, Wrong> {
+        let mut filter = filter(query, &page)?;
+        let Some(sources) = &self.ledger else {
+            let what = "this venue keeps no ledger: set ledger.store";
+            return Err(Wrong::new(StatusCode::NOT_FOUND, "no_ledger", what));
+        };
         let mut opened = self.opened.lock().unwrap_or_else(PoisonError::into_inner);
         let store = match opened.take() {
             Some(store) => store,
-            None => self.sources.ledger.open_to_read().map_err(|error| unavailable(&error))?,
+            None => sources.ledger.open_to_read().map_err(|error| unavailable(&error))?,
         };
         // What may be there without being told is told; what is told is there.
         let mut ledger = Ledger::new(store).map_err(|error| unavailable(&error))?;
@@ -130,7 +142,7 @@ impl Answers {
             let Some(account_id) = known.or(venue) else {
                 *opened = ledger.into_store_to_keep();
                 let what = format!("the ledger has no account {name:?}");
-                return Err(Response::error(404, "unknown_account", &what));
+                return Err(Wrong::new(StatusCode::NOT_FOUND, "unknown_account", what));
             };
             filter.account_id = Some(account_id);
         }
@@ -159,7 +171,7 @@ impl Answers {
             body["next"] = next.map_or(Json::Null, |next| json!(format!("before={next}")));
         }
         *opened = ledger.into_store_to_keep();
-        Ok(Response::ok(body))
+        Ok(body)
     }
 }
 
@@ -185,22 +197,19 @@ fn cut(table: Table, rows: &mut Vec<Vec<Value>>, last: usize) -> Option<String> 
     })
 }
 
-fn first_page() -> Response {
-    Response::ok(json!({
+fn first_page() -> Json {
+    json!({
         "schema": "damrak/admin/1",
         "version": env!("CARGO_PKG_VERSION"),
         "ask": PLACES,
-    }))
+    })
 }
 
-fn filter(request: &Request, page: &Page) -> Result<Filter, Response> {
+fn filter(query: &Query, page: &Page) -> Result<Filter, Wrong> {
     let mut filter = Filter { live: page.live, ..Filter::default() };
     filter.last = page.is_long.then_some(ROWS_DEFAULT);
-    for (name, value) in &request.query {
-        let wrong = |expected: &str| {
-            let what = format!("{name} is {value:?}: {expected}");
-            Response::error(400, "bad_query", &what)
-        };
+    for (name, value) in query {
+        let wrong = |expected: &str| bad_query(format!("{name} is {value:?}: {expected}"));
         match name.as_str() {
             "all" if page.name == "orders" => {}
             "last" if page.is_long => {
@@ -213,36 +222,39 @@ fn filter(request: &Request, page: &Page) -> Result<Filter, Response> {
                 filter.before = Some(numbers.map_err(|_| wrong("a place, as `next` names it"))?);
             }
             _ => {
-                let what = format!("{} knows no `{name}`", page.name);
-                return Err(Response::error(400, "bad_query", &what));
+                return Err(bad_query(format!("{} knows no `{name}`", page.name)));
             }
         }
     }
     Ok(filter)
 }
 
-fn no_query(request: &Request) -> Result<(), Response> {
-    match request.query.keys().next() {
+fn no_query(query: &Query) -> Result<(), Wrong> {
+    match query.keys().next() {
         None => Ok(()),
-        Some(name) => Err(Response::error(400, "bad_query", &format!("`{name}` is not known"))),
+        Some(name) => Err(bad_query(format!("`{name}` is not known"))),
     }
 }
 
-fn flag(request: &Request, name: &str) -> Result<bool, Response> {
-    match request.query.get(name).map(String::as_str) {
+fn flag(query: &Query, name: &str) -> Result<bool, Wrong> {
+    match query.get(name).map(String::as_str) {
         None | Some("false") => Ok(false),
         Some("true") => Ok(true),
-        Some(other) => {
-            Err(Response::error(400, "bad_query", &format!("{name} is {other:?}: true or false")))
-        }
+        Some(other) => Err(bad_query(format!("{name} is {other:?}: true or false"))),
     }
 }
 
-fn unavailable(error: &StoreError) -> Response {
+fn bad_query(what: String) -> Wrong {
+    Wrong::new(StatusCode::BAD_REQUEST, "bad_query", what)
+}
+
+fn unavailable(error: &StoreError) -> Wrong {
     let (status, reason) = match error.kind {
-        StoreErrorKind::Unavailable | StoreErrorKind::Moved => (503, "ledger_unavailable"),
-        StoreErrorKind::Foreign => (500, "ledger_foreign"),
-        StoreErrorKind::Corrupt => (500, "ledger_corrupt"),
+        StoreErrorKind::Unavailable | StoreErrorKind::Moved => {
+            (StatusCode::SERVICE_UNAVAILABLE, "ledger_unavailable")
+        }
+        StoreErrorKind::Foreign => (StatusCode::INTERNAL_SERVER_ERROR, "ledger_foreign"),
+        StoreErrorKind::Corrupt => (StatusCode::INTERNAL_SERVER_ERROR, "ledger_corrupt"),
     };
-    Response::error(status, reason, &error.to_string())
+    Wrong::new(status, reason, error.to_string())
 }

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use engine::{AccountState, Engine, QUANTITY_LIMIT, QUANTITY_MAX};
+use engine::{AccountState, Engine, HeldSetting, QUANTITY_LIMIT, QUANTITY_MAX};
 use market::{
     AccountId, AccountSetting, AddAccount, AddAsset, AssetId, Deposit, MoneyClass, MoneyCommand,
     MoneyTerms, Quantity, SetAccount, SetFees, SetTerms, Symbol, Text, Units,
@@ -521,6 +521,13 @@ impl MoneyPlan {
         let mut set = |key: &str, setting, asset_id, to: u128, from: u128| {
             if to == from {
                 return;
+            }
+            if engine.is_held(HeldSetting::Account(account_id, setting, asset_id)) {
+                let name = &wanted.name;
+                return self.changes.push(format!(
+                    "account {name}: {key} stays {from}, as an operator has set it; the file says \
+                     {to}"
+                ));
             }
             let value = Units::new(to);
             let set = SetAccount { account_id, setting, asset_id, value };

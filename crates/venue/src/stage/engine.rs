@@ -4,10 +4,11 @@ use std::{
 };
 
 use engine::{AHEAD_MAX, Emit, Engine};
-use market::{Event, Input, Output, Sequence, Timestamp};
+use market::{Command, Event, Input, Output, Sequence, Timestamp, VenueEvent};
 use ring::{Agent, AgentError, AtomicGauge, Batch, Consumer, Cursor, Flow, Producer, Words};
 
 use super::{TURN_LIMIT, Whim, Whims};
+use crate::operator::Answered;
 
 /// Events the outbox holds before it must grow: more than all but the largest sweeps.
 const OUTBOX_CAPACITY: usize = 1 << 16;
@@ -34,6 +35,8 @@ pub struct EngineStage {
     due: Arc<AtomicGauge>,
     /// Events of inputs up to here are in the ring.
     applied: Option<Arc<Cursor>>,
+    /// The results of operators' commands, for their desk.
+    results: Option<Producer<Answered>>,
     heir: Option<EngineHeir>,
     /// A checkpoint is due after each multiple of it; 0 is none.
     hash_every: u64,
@@ -116,6 +119,7 @@ impl EngineStage {
             checkpointed: Sequence::NONE,
             due,
             applied: None,
+            results: None,
             heir: None,
             hash_every: 0,
             hash_next: u64::MAX,
@@ -138,6 +142,13 @@ impl EngineStage {
     pub fn telling(mut self, applied: Arc<Cursor>) -> Self {
         applied.set(self.engine.sequence().0);
         self.applied = Some(applied);
+        self
+    }
+
+    /// Gives the results of operators' commands to their desk.
+    #[must_use]
+    pub fn answering(mut self, results: Producer<Answered>) -> Self {
+        self.results = Some(results);
         self
     }
 
@@ -210,6 +221,27 @@ impl Emit for Outgoing<'_, '_> {
     }
 }
 
+/// Applies a command of an operator, and gives its result to the desk. The desk waits for fewer than
+/// the ring has slots, so one without room is one that nobody waits for.
+#[cold]
+fn operate(
+    engine: &mut Engine,
+    input: &Input,
+    outgoing: &mut Outgoing<'_, '_>,
+    results: Option<&mut Producer<Answered>>,
+) {
+    let mut found = None;
+    engine.apply(input, &mut |event| {
+        if let Event::Venue(VenueEvent::Operated(result)) = event {
+            found = Some(Answered { cause: input.sequence, result });
+        }
+        outgoing.emit(event);
+    });
+    if let (Some(answered), Some(results)) = (found, results) {
+        let _ = results.try_publish(answered);
+    }
+}
+
 #[cold]
 fn keep(outbox: &mut Vec<Output>, output: Output) {
     outbox.push(output);
@@ -230,7 +262,7 @@ impl Agent for EngineStage {
         if !Self::send(&mut self.outputs, &mut self.outbox, &mut self.sent) {
             return Ok(waiting - (self.outbox.len() - self.sent));
         }
-        let Self { inputs, engine, outputs, outbox, sent, checkpoints, .. } = self;
+        let Self { inputs, engine, outputs, outbox, sent, checkpoints, results, .. } = self;
         let (hash_every, hash_next) = (self.hash_every, &mut self.hash_next);
         let most = self.whims.at_most(Whim::ShortEngineTurn, TURN_LIMIT);
         let keeps = self.whims.strike(Whim::KeptEvents);
@@ -245,7 +277,11 @@ impl Agent for EngineStage {
                 let has_room = !keeps;
                 let batch = &mut batch;
                 let mut outgoing = Outgoing { cause, timestamp, batch, has_room, outbox };
-                engine.apply_to(input, &mut outgoing);
+                if let Command::Operate(_) = input.command {
+                    operate(engine, input, &mut outgoing, results.as_mut());
+                } else {
+                    engine.apply_to(input, &mut outgoing);
+                }
                 if cause.0 >= *hash_next {
                     *hash_next += hash_every;
                     // The ring has only lossy readers, so it always has room.

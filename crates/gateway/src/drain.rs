@@ -1,0 +1,11 @@
+//! How a venue stops: first its gateways take nothing more, then, when all that was taken is answered,
+//! they end their sessions. One gauge says how far it is; it only rises.
+
+/// From this value on nothing is taken from clients. What was taken is answered.
+pub const DRAIN_REFUSES: u64 = 1;
+
+/// From this value on each session is ended as soon as its replies were sent.
+pub const DRAIN_ENDS: u64 = 2;
+
+/// How often the end of a session is told by datagrams, of which some may be lost.
+pub(crate) const END_PACKETS: u32 = 3;

@@ -1,0 +1,309 @@
+//! Who may ask what: paths, methods, keys.
+//!
+//! Invariant: at an address a command needs the key of an operator; at the socket, which only the user
+//! of the venue can open, the operator says who it is.
+
+use std::{collections::BTreeMap, net::IpAddr, sync::Arc};
+
+use axum::{
+    Json, Router,
+    body::Bytes,
+    extract::{DefaultBodyLimit, Path, RawQuery, Request, State as Extracted},
+    http::{HeaderMap, HeaderValue, Method, StatusCode, header},
+    middleware::{self, Next},
+    response::{IntoResponse, Response},
+    routing::{get, post},
+};
+use market::OperatorName;
+use serde_json::{Value, json};
+use sha2::{Digest, Sha256};
+
+use super::{
+    Served,
+    answers::{Answers, Asked},
+};
+use crate::{
+    config::AdminConfig,
+    operator::{Desk, DeskError, OperatorRequest},
+};
+
+/// The longest body of a request, in bytes.
+const BODY_BYTES_MAX: usize = 16 * 1024;
+
+/// Where the connection came in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Door {
+    /// At `admin.address`.
+    Address,
+    /// At the socket in the journal's folder.
+    Socket,
+}
+
+/// What all requests share.
+pub(super) struct State {
+    answers: Answers,
+    desk: Desk,
+    /// The digests of keys, and whose they are.
+    keys: Vec<([u8; 32], OperatorName)>,
+    /// True: a request may name any host.
+    any_host: bool,
+}
+
+impl State {
+    pub(super) fn new(served: Served, config: &AdminConfig) -> Self {
+        let Served { ledger, durable, desk } = served;
+        Self {
+            answers: Answers::new(ledger, durable),
+            desk,
+            keys: config.operators.iter().filter_map(|it| it.key().ok()).collect(),
+            any_host: config.anybody,
+        }
+    }
+
+    /// Whose key it is. Each is looked at in full, so that the time says nothing.
+    fn owner(&self, key: &str) -> Option<OperatorName> {
+        let digest: [u8; 32] = Sha256::digest(key).into();
+        let mut found = None;
+        for (known, operator) in &self.keys {
+            let difference = known.iter().zip(&digest).fold(0, |sum, (a, b)| sum | (a ^ b));
+            if difference == 0 {
+                found = Some(*operator);
+            }
+        }
+        found
+    }
+
+    fn operator(&self, door: Door, headers: &HeaderMap) -> Result<OperatorName, Response> {
+        let text = |name: &str| headers.get(name).and_then(|value| value.to_str().ok());
+        match door {
+            Door::Socket => {
+                let name = text("damrak-operator").unwrap_or("");
+                OperatorName::new(name).filter(|name| !name.is_blank()).ok_or_else(|| {
+                    let what = format!("operator {name:?} is not 1 to 16 printable characters");
+                    error(StatusCode::BAD_REQUEST, "bad_operator", &what)
+                })
+            }
+            Door::Address => {
+                let key = text("authorization").and_then(|value| value.strip_prefix("Bearer "));
+                key.and_then(|key| self.owner(key)).ok_or_else(|| {
+                    let what = match self.keys.is_empty() {
+                        true => {
+                            "no [[admin.operators]] is configured, so nobody can give a command \
+                                 here; use `damrak ctl`"
+                        }
+                        false => "a command needs the header `Authorization: Bearer KEY`",
+                    };
+                    let mut response = error(StatusCode::UNAUTHORIZED, "unauthorized", what);
+                    let bearer = HeaderValue::from_static("Bearer");
+                    response.headers_mut().insert(header::WWW_AUTHENTICATE, bearer);
+                    response
+                })
+            }
+        }
+    }
+}
+
+/// Why not: a word for programs, a sentence for people.
+pub(super) fn error(status: StatusCode, reason: &str, what: &str) -> Response {
+    let body = json!({"schema": "damrak/admin-error/1", "reason": reason, "error": what});
+    answer(status, &body)
+}
+
+/// A body of JSON, which nobody keeps.
+pub(super) fn answer(status: StatusCode, body: &Value) -> Response {
+    let mut response = (status, Json(body)).into_response();
+    let headers = response.headers_mut();
+    headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    response
+}
+
+/// Every request is told to come again.
+pub(super) fn busy(most: usize) -> Router {
+    Router::new().fallback(move || async move {
+        let what = format!("{most} requests are being answered; try again");
+        error(StatusCode::SERVICE_UNAVAILABLE, "busy", &what)
+    })
+}
+
+/// All that there is to ask at a door.
+pub(super) fn router(state: Arc<State>, door: Door) -> Router {
+    let checked = Arc::clone(&state);
+    let of_account = |name: &'static str| {
+        get(
+            move |Extracted(state): Extracted<Arc<State>>,
+                  Path(account): Path<String>,
+                  RawQuery(query): RawQuery| {
+                ask(state, Asked { name, account: Some(account) }, query)
+            },
+        )
+    };
+    let of_all = |name: &'static str| {
+        get(move |Extracted(state): Extracted<Arc<State>>, RawQuery(query): RawQuery| {
+            ask(state, Asked { name, account: None }, query)
+        })
+    };
+    Router::new()
+        .route("/", of_all(""))
+        .route("/status", of_all("status"))
+        .route("/assets", of_all("assets"))
+        .route("/instruments", of_all("instruments"))
+        .route("/accounts", of_all("accounts"))
+        .route("/trades", of_all("trades"))
+        .route("/accounts/{account}/balances", of_account("balances"))
+        .route("/accounts/{account}/orders", of_account("orders"))
+        .route("/accounts/{account}/fills", of_account("fills"))
+        .route("/accounts/{account}/history", of_account("history"))
+        .route(
+            "/operator",
+            post(
+                move |Extracted(state): Extracted<Arc<State>>, headers: HeaderMap, body: Bytes| {
+                    operate(state, door, headers, body)
+                },
+            ),
+        )
+        .route(
+            "/operator/last",
+            get(move |Extracted(state): Extracted<Arc<State>>, headers: HeaderMap| async move {
+                let operator = match state.operator(door, &headers) {
+                    Ok(operator) => operator,
+                    Err(response) => return response,
+                };
+                let body = json!({
+                    "schema": "damrak/operator-last/1",
+                    "operator": operator.as_str(),
+                    "number": state.desk.last_number(&operator),
+                });
+                answer(StatusCode::OK, &body)
+            }),
+        )
+        .fallback(|request: Request| async move {
+            let what = format!("there is no {}; / says what there is", request.uri().path());
+            error(StatusCode::NOT_FOUND, "unknown_path", &what)
+        })
+        .method_not_allowed_fallback(|method: Method| async move {
+            let what = format!("{method} is not answered here");
+            error(StatusCode::METHOD_NOT_ALLOWED, "method_not_allowed", &what)
+        })
+        .layer(DefaultBodyLimit::max(BODY_BYTES_MAX))
+        .layer(middleware::from_fn(move |request: Request, next: Next| {
+            let allowed = door == Door::Socket || checked.any_host || names_this_host(&request);
+            async move {
+                if allowed {
+                    return next.run(request).await;
+                }
+                let what = "the header Host names neither an IP address nor localhost";
+                error(StatusCode::MISDIRECTED_REQUEST, "wrong_host", what)
+            }
+        }))
+        .with_state(state)
+}
+
+/// A page of another site that a browser is led to send here names that site.
+fn names_this_host(request: &Request) -> bool {
+    let Some(host) = request.headers().get(header::HOST) else { return true };
+    let Ok(host) = host.to_str() else { return false };
+    let name = match host.rsplit_once(':') {
+        Some((name, port)) if port.bytes().all(|byte| byte.is_ascii_digit()) => name,
+        _ => host,
+    };
+    let name = name.trim_start_matches('[').trim_end_matches(']');
+    name.eq_ignore_ascii_case("localhost") || name.parse::<IpAddr>().is_ok()
+}
+
+async fn ask(state: Arc<State>, asked: Asked, query: Option<String>) -> Response {
+    let pairs = match pairs(query.as_deref().unwrap_or("")) {
+        Ok(pairs) => pairs,
+        Err(what) => return error(StatusCode::BAD_REQUEST, "bad_request", &what),
+    };
+    // A store may take its time.
+    let answered = tokio::task::spawn_blocking(move || state.answers.answer(&asked, &pairs)).await;
+    match answered {
+        Ok(Ok(body)) => answer(StatusCode::OK, &body),
+        Ok(Err(wrong)) => error(wrong.status, wrong.reason, &wrong.what),
+        Err(failed) => error(StatusCode::INTERNAL_SERVER_ERROR, "internal", &failed.to_string()),
+    }
+}
+
+/// What stands after the question mark, decoded; each name once.
+fn pairs(query: &str) -> Result<BTreeMap<String, String>, String> {
+    let mut pairs = BTreeMap::new();
+    for pair in query.split('&').filter(|pair| !pair.is_empty()) {
+        let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
+        let decoded = |text: &str| {
+            percent_encoding::percent_decode_str(text)
+                .decode_utf8()
+                .map(|text| text.into_owned())
+                .map_err(|_| format!("{text:?} is not percent-encoded text"))
+        };
+        if pairs.insert(decoded(name)?, decoded(value)?).is_some() {
+            return Err(format!("`{name}` is given twice"));
+        }
+    }
+    Ok(pairs)
+}
+
+async fn operate(state: Arc<State>, door: Door, headers: HeaderMap, body: Bytes) -> Response {
+    let operator = match state.operator(door, &headers) {
+        Ok(operator) => operator,
+        Err(response) => return response,
+    };
+    let request: OperatorRequest = match serde_json::from_slice(&body) {
+        Ok(request) => request,
+        Err(wrong) => return error(StatusCode::BAD_REQUEST, "bad_request", &wrong.to_string()),
+    };
+    // On a task of its own: a command that was given is waited for, whoever goes away.
+    let given = tokio::spawn(async move { state.desk.operate(operator, &request).await }).await;
+    let (status, reason, what) = match given {
+        Ok(Ok(body)) => {
+            let is_done = body["result"] == "done";
+            return answer(if is_done { StatusCode::OK } else { StatusCode::CONFLICT }, &body);
+        }
+        Ok(Err(DeskError::Wrong(what))) => (StatusCode::BAD_REQUEST, "bad_request", what),
+        Ok(Err(DeskError::Busy)) => {
+            let what = "too many commands wait; this one was not given: try again".to_owned();
+            (StatusCode::SERVICE_UNAVAILABLE, "busy", what)
+        }
+        Ok(Err(DeskError::Unknown { number })) => {
+            let what = format!(
+                "the command was given under number {number} and its result is not known yet; \
+                 repeat it under the same number"
+            );
+            (StatusCode::GATEWAY_TIMEOUT, "unknown_result", what)
+        }
+        Ok(Err(DeskError::DryRun(what))) => {
+            (StatusCode::SERVICE_UNAVAILABLE, "dry_run_failed", what)
+        }
+        Err(failed) => (StatusCode::INTERNAL_SERVER_ERROR, "internal", failed.to_string()),
+    };
+    error(status, reason, &what)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Only names that no page of another site has are of this host.
+    #[test]
+    fn hosts_are_told_apart() {
+        let named = |host: &str| {
+            let request = Request::builder().header("host", host);
+            names_this_host(&request.body(axum::body::Body::empty()).unwrap())
+        };
+        for host in ["127.0.0.1", "127.0.0.1:80", "localhost", "LOCALHOST:1", "[::1]:80", "[::1]"] {
+            assert!(named(host), "{host}");
+        }
+        for host in ["example.com", "example.com:80", "127.0.0.1.example.com", "", "localhost.x"] {
+            assert!(!named(host), "{host}");
+        }
+    }
+
+    /// Queries are decoded, and say nothing twice.
+    #[test]
+    fn queries_are_taken_apart() {
+        let found = pairs("last=7&before=9%2E1&all").unwrap();
+        let expected = [("last", "7"), ("before", "9.1"), ("all", "")];
+        assert_eq!(found, expected.map(|(a, b)| (a.to_owned(), b.to_owned())).into());
+        assert!(pairs("a=1&a=2").unwrap_err().contains("twice"));
+        assert!(pairs("a=%ff").is_err());
+    }
+}
