@@ -84,11 +84,6 @@ const STEPS: &[Step] = &[
     },
     Step { name: "interop", shows: "clients and decoders of others understand us", run: interop },
     Step {
-        name: "parquet",
-        shows: "another reader finds in Parquet files what the ledger has",
-        run: parquet,
-    },
-    Step {
         name: "ledger",
         shows: "whoever is killed, PostgreSQL and SQLite have what the journal says",
         run: ledger,
@@ -97,7 +92,7 @@ const STEPS: &[Step] = &[
 
 /// Beside the default features, which clippy looks at by themselves. Whatever builds the program asks
 /// for these, or it would be built twice.
-const FEATURES: [&str; 2] = ["--features", "damrak/sqlite"];
+const FEATURES: [&str; 2] = ["--features", "damrak/sqlite,damrak/postgres"];
 
 /// What the summary of a demo must at least say, and the percentiles within `latency_ns`.
 const DEMO_KEYS: &[&str] = &[
@@ -537,22 +532,6 @@ fn interop() -> Result<Outcome, String> {
         command.arg("--require-all");
     }
     passes(&mut command)
-}
-
-fn parquet() -> Result<Outcome, String> {
-    let Some(python) = python() else {
-        return Ok(Skipped("python3 is not installed".into()));
-    };
-    let mut command = Command::new(python);
-    command.arg("interop/parquet.py").arg("--damrak").arg(damrak());
-    let line = shown(&command);
-    let status = command.current_dir(root()).stdin(Stdio::null()).status();
-    match status.map_err(|error| format!("{line}: {error}"))?.code() {
-        Some(0) => Ok(Passed),
-        // There is not a wheel for every machine, so it is never required.
-        Some(NOT_INSTALLED) => Ok(Skipped("pyarrow is not installed".into())),
-        other => Err(format!("{line}: exit code {other:?}")),
-    }
 }
 
 /// Kills of each store in this run, and orders in its journal; docs/ledger.md has the command for

@@ -31,7 +31,7 @@ use market::{Firm, OperatorName, Price, Quantity, SelfMatchPrevention, Symbol, T
 use serde::Deserialize;
 
 use self::explain::explain;
-use crate::{failure::Failure, ledger::postgres::Postgres};
+use crate::failure::Failure;
 
 /// The settings of a venue. Field docs are the reference of the configuration file.
 #[derive(Clone, Debug, Deserialize)]
@@ -167,17 +167,23 @@ impl LedgerConfig {
             );
         }
         match self.store {
-            LedgerStoreName::Sqlite if cfg!(not(feature = "sqlite")) => {
-                Err("ledger.store is sqlite, and this damrak was built without it; build it with \
-                     `--features sqlite`"
-                    .into())
-            }
-            LedgerStoreName::Postgres => {
-                Postgres::check_url(&self.url).map_err(|what| format!("ledger.url: {what}"))
-            }
+            LedgerStoreName::Sqlite if cfg!(not(feature = "sqlite")) => Err(not_built("sqlite")),
+            #[cfg(feature = "postgres")]
+            LedgerStoreName::Postgres => crate::ledger::postgres::Postgres::check_url(&self.url)
+                .map_err(|what| format!("ledger.url: {what}")),
+            #[cfg(not(feature = "postgres"))]
+            LedgerStoreName::Postgres => Err(not_built("postgres")),
             _ => Ok(()),
         }
     }
+}
+
+/// A store that was left out of this build.
+fn not_built(feature: &str) -> String {
+    format!(
+        "ledger.store is {feature}, and this damrak was built without it; build it with \
+         `cargo build --release --features {feature}`"
+    )
 }
 
 /// `[admin]`
@@ -844,7 +850,11 @@ mod tests {
         let message = failure("journal.durability = \"none\"\nledger.store = \"embedded\"");
         assert!(message.contains("a ledger needs journal.durability"), "{message}");
         let message = failure("[ledger]\nstore = \"postgres\"\nurl = \"http://x\"");
-        assert!(message.contains("ledger.url: ") && message.contains("postgres://"), "{message}");
+        if cfg!(feature = "postgres") {
+            assert!(message.contains("ledger.url: it must be postgres://"), "{message}");
+        } else {
+            assert!(message.contains("--features postgres"), "{message}");
+        }
         let message = failure("[ledger]\nstore = \"embedded\"\nqueue = 100");
         assert!(message.contains(":3:1: unknown field `queue`"), "{message}");
         assert!(message.contains("ledger.queue was removed"), "{message}");

@@ -74,3 +74,18 @@ impl fmt::Display for Failure {
 }
 
 impl std::error::Error for Failure {}
+
+/// The error and what caused it, in one line.
+pub(crate) fn causes(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        let because = error.to_string();
+        if !text.ends_with(&because) {
+            text.push_str(": ");
+            text.push_str(&because);
+        }
+        cause = error.source();
+    }
+    text
+}

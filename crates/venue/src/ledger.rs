@@ -12,15 +12,16 @@ pub mod schema;
 pub mod projection;
 pub mod store;
 pub mod embedded;
+#[cfg(any(feature = "sqlite", feature = "postgres"))]
 mod sql;
 #[cfg(feature = "sqlite")]
 pub mod sqlite;
+#[cfg(feature = "postgres")]
 pub mod postgres;
 mod writer;
 pub mod query;
 pub mod verify;
 pub mod export;
-pub mod parquet;
 pub mod readable;
 
 pub use writer::{LedgerGauges, LedgerWriter, LedgerWriterConfig};

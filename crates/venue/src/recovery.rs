@@ -19,7 +19,7 @@ use market::{
 use crate::{
     checkpoint::{self, Difference, HashCheck, StateHash},
     config::{self, Config, MoneyPlan},
-    failure::Failure,
+    failure::{Failure, causes},
     follower::Replica,
     snapshot::{self, NotACommand},
 };
@@ -222,21 +222,6 @@ pub fn verify_failure(error: &VerifyError) -> Failure {
     } else {
         Failure::environment(causes(error))
     }
-}
-
-/// The error and what caused it, in one line.
-fn causes(error: &dyn Error) -> String {
-    let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(error) = cause {
-        let because = error.to_string();
-        if !text.ends_with(&because) {
-            text.push_str(": ");
-            text.push_str(&because);
-        }
-        cause = error.source();
-    }
-    text
 }
 
 /// Adds to journal and state what the configuration has and they have not, before anybody else

@@ -13,7 +13,7 @@ use venue::{
     config::{Config, LedgerStoreName},
     failure::Failure,
     ledger::{
-        export, parquet,
+        export,
         query::{self, Ledger},
         readable::{cell, heading, json_row},
         schema::Table,
@@ -85,10 +85,10 @@ struct Orders {
     all: bool,
 }
 
-/// Write each table to a file, of comma-separated values or of Apache Parquet.
+/// Write each table to a file, of comma-separated values or of JSON lines.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  damrak ledger export ledger-csv --table trades\n  \
-                        damrak ledger export ledger-parquet --format parquet")]
+                        damrak ledger export ledger-json --format jsonl")]
 struct Export {
     /// The folder; made if missing.
     directory: PathBuf,
@@ -97,7 +97,7 @@ struct Export {
     /// Only this table; can be given more than once.
     #[arg(long, value_name = "NAME")]
     table: Vec<String>,
-    /// What the files are.
+    /// The format of the files.
     #[arg(long, value_enum, default_value_t = Format::Csv)]
     format: Format,
     /// Print one JSON object.
@@ -105,13 +105,13 @@ struct Export {
     json: bool,
 }
 
-/// What a file of a table is.
+/// The format of a table's file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum Format {
     /// Comma-separated values, with a line of names.
     Csv,
-    /// Apache Parquet: columns with their types, plain and uncompressed.
-    Parquet,
+    /// A JSON object a line, as --json prints a row: with names beside numbers, and amounts as text.
+    Jsonl,
 }
 
 /// Bring the store to the end of the journal, and make it if there is none.
@@ -311,7 +311,7 @@ fn export(arguments: &Export) -> Result<(), Failure> {
     for table in tables {
         let ending = match arguments.format {
             Format::Csv => "csv",
-            Format::Parquet => "parquet",
+            Format::Jsonl => "jsonl",
         };
         let path = arguments.directory.join(format!("{}.{ending}", table.name()));
         let file = File::create(&path).map_err(|error| failed(&path, &error))?;
@@ -319,10 +319,7 @@ fn export(arguments: &Export) -> Result<(), Failure> {
         let filter = Filter::default();
         let count = match arguments.format {
             Format::Csv => export::csv(&mut ledger, table, &filter, &mut out),
-            Format::Parquet => {
-                let of = [("damrak.sequence", sequence.to_string())];
-                parquet::write(&mut ledger, table, &filter, &of, &mut out)
-            }
+            Format::Jsonl => export::json_lines(&mut ledger, table, &filter, &mut out),
         };
         let count = count.map_err(|error| failure(&error))?;
         out.flush().map_err(|error| failed(&path, &error))?;

@@ -1,15 +1,16 @@
-//! The tables as files of comma-separated values.
+//! The tables as files: comma-separated values, or JSON lines.
 
 use std::io::{self, Write};
 
 use super::{
     query::Ledger,
+    readable::json_row,
     schema::{Column, Table, Value},
     store::{Filter, StoreError},
 };
 
 /// Writes a table: a line of column names, then a line a row, by its key. Amounts are in units,
-/// prices in ticks, times in nanoseconds since the Unix epoch. Says how many rows there are.
+/// prices in ticks, times in nanoseconds since the Unix epoch. Returns the number of rows.
 ///
 /// # Errors
 /// The ledger cannot be read, or the file not be written.
@@ -19,24 +20,53 @@ pub fn csv(
     filter: &Filter,
     out: &mut dyn Write,
 ) -> Result<u64, StoreError> {
-    let failed = |error: &io::Error| {
-        StoreError::unavailable(format!("cannot write {}: {error}", table.name()))
-    };
     let columns = table.columns();
     let names: Vec<_> = columns.iter().map(|column| column.name).collect();
-    writeln!(out, "{}", names.join(",")).map_err(|error| failed(&error))?;
+    writeln!(out, "{}", names.join(",")).map_err(|error| not_written(table, &error))?;
+    rows(ledger, table, filter, out, &mut |values, text| line(columns, values, text))
+}
+
+/// Writes a table as JSON lines: an object a row, with the names of accounts, assets and instruments beside
+/// their numbers. Returns the number of rows.
+///
+/// # Errors
+/// The ledger cannot be read, or the file not be written.
+pub fn json_lines(
+    ledger: &mut Ledger,
+    table: Table,
+    filter: &Filter,
+    out: &mut dyn Write,
+) -> Result<u64, StoreError> {
+    let names = ledger.names().clone();
+    rows(ledger, table, filter, out, &mut |values, text| {
+        text.push_str(&json_row(table, values, &names).to_string());
+        text.push('\n');
+    })
+}
+
+fn rows(
+    ledger: &mut Ledger,
+    table: Table,
+    filter: &Filter,
+    out: &mut dyn Write,
+    write: &mut dyn FnMut(&[Value], &mut String),
+) -> Result<u64, StoreError> {
     let (mut count, mut wrong, mut text) = (0, None, String::new());
     ledger.scan(table, filter, &mut |values| {
         text.clear();
-        line(columns, values, &mut text);
+        write(values, &mut text);
         count += 1;
         wrong = out.write_all(text.as_bytes()).err();
         wrong.is_none()
     })?;
     match wrong {
-        Some(error) => Err(failed(&error)),
+        Some(error) => Err(not_written(table, &error)),
         None => Ok(count),
     }
+}
+
+fn not_written(table: Table, error: &io::Error) -> StoreError {
+    StoreError::unavailable(format!("cannot write {}: {error}", table.name()))
 }
 
 /// A row as a line. What has a comma or a quote in it is put into quotes, its own doubled.

@@ -1,17 +1,14 @@
-//! The store on a server of PostgreSQL: a schema `damrak` with the tables of the ledger, filled by
-//! COPY. Rows that change are copied aside and merged, in the same transaction.
+//! The store on a server of PostgreSQL: a schema `damrak` with the tables of the ledger, filled by COPY.
+//!
+//! Rows that change are copied aside and merged. Invariant: rows and position change in one transaction, and no
+//! wait for the server is longer than [`WAIT_MAX`].
 
-mod address;
-mod client;
-mod scram;
+use std::{fmt::Write, future::Future, io::Cursor, pin::pin, time::Duration};
 
-use std::fmt::Write;
-
+use futures_util::{SinkExt, StreamExt};
 use market::Sequence;
-
-use address::Address;
-pub(crate) use address::without_password;
-use client::{Client, Fields};
+use tokio::{runtime::Runtime, time::timeout};
+use tokio_postgres::{Client, Config, NoTls, SimpleQueryMessage, config::Host};
 
 use super::{
     projection::Batch,
@@ -19,9 +16,17 @@ use super::{
     sql::{key_columns, select},
     store::{Filter, LedgerStore, StoreError, StorePosition, check_position},
 };
+use crate::failure::causes;
+
+/// The longest wait for a connection.
+const CONNECT_MAX: Duration = Duration::from_secs(5);
+/// The longest wait for an answer, or for the next row of one.
+const WAIT_MAX: Duration = Duration::from_secs(30);
 
 /// See the module.
 pub struct Postgres {
+    /// Runs the connection while an answer is awaited.
+    runtime: Runtime,
     client: Client,
     lines: String,
 }
@@ -32,7 +37,7 @@ impl Postgres {
     /// # Errors
     /// What is wrong with it.
     pub fn check_url(url: &str) -> Result<(), String> {
-        Address::parse(url).map(|_| ())
+        parse(url).map(|_| ())
     }
 
     /// Connects, and makes the tables if there are none.
@@ -40,9 +45,19 @@ impl Postgres {
     /// # Errors
     /// It does not answer, does not let us in, or has tables of another version.
     pub fn open(url: &str) -> Result<Self, StoreError> {
-        let address = Address::parse(url).map_err(StoreError::foreign)?;
-        let mut store = Self { client: Client::connect(&address)?, lines: String::new() };
-        store.client.run("SET client_min_messages = warning; SET synchronous_commit = on")?;
+        let config = parse(url).map_err(StoreError::foreign)?;
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+        let runtime = runtime.map_err(StoreError::unavailable)?;
+        let connected = runtime.block_on(async { timeout(WAIT_MAX, config.connect(NoTls)).await });
+        let (client, connection) = match connected {
+            Ok(Ok(connected)) => connected,
+            Ok(Err(error)) => return Err(not_connected(&error)),
+            Err(_) => return Err(StoreError::unavailable("PostgreSQL does not answer")),
+        };
+        // It ends with the client, and its errors are those of the next question.
+        runtime.spawn(async move { drop(connection.await) });
+        let mut store = Self { runtime, client, lines: String::new() };
+        store.run("SET client_min_messages = warning; SET synchronous_commit = on")?;
         store.make_tables()?;
         Ok(store)
     }
@@ -81,12 +96,9 @@ impl Postgres {
              CREATE INDEX IF NOT EXISTS ledger_entries_to ON damrak.ledger_entries \
              (to_account_id, sequence, nth);\nCOMMIT;\n",
         );
-        self.client.run(&sql)?;
-        let mut version = None;
-        self.client.query("SELECT schema FROM damrak.position", &mut |fields| {
-            version = number(fields, 0);
-            Ok(())
-        })?;
+        self.run(&sql)?;
+        let row = self.first_row("SELECT schema FROM damrak.position")?;
+        let version = row.first().and_then(|text| text.parse().ok());
         if version != Some(SCHEMA_VERSION) {
             return Err(StoreError::foreign(format!(
                 "the ledger store has tables of version {version:?}, and this damrak knows version \
@@ -95,7 +107,7 @@ impl Postgres {
         }
         for table in Table::ALL.iter().filter(|table| !table.is_append_only()) {
             let name = table.name();
-            self.client.run(&format!(
+            self.run(&format!(
                 "CREATE TEMPORARY TABLE changed_{name} (LIKE damrak.{name}) ON COMMIT DELETE ROWS"
             ))?;
         }
@@ -103,23 +115,19 @@ impl Postgres {
     }
 
     fn read_position(&mut self, lock: &str) -> Result<Option<StorePosition>, StoreError> {
-        let mut position = None;
-        let sql = format!("SELECT journal_id, sequence FROM damrak.position{lock}");
-        self.client.query(&sql, &mut |fields| {
-            // A journal's identity is any 64 bits, a bigint those with a sign.
-            let text = fields.first().copied().flatten();
-            let journal_id = text.and_then(|text| text.parse::<i64>().ok());
-            if let (Some(journal_id), Some(sequence)) = (journal_id, number(fields, 1)) {
-                let journal_id = journal_id.cast_unsigned();
-                position = Some(StorePosition { journal_id, sequence: Sequence(sequence) });
-            }
-            Ok(())
-        })?;
-        Ok(position)
+        let row =
+            self.first_row(&format!("SELECT journal_id, sequence FROM damrak.position{lock}"))?;
+        let [journal_id, sequence] = row.as_slice() else { return Ok(None) };
+        // A journal's identity is any 64 bits, a bigint has a sign.
+        let (journal_id, sequence) = (journal_id.parse::<i64>(), sequence.parse());
+        Ok(journal_id.ok().zip(sequence.ok()).map(|(journal_id, sequence)| StorePosition {
+            journal_id: journal_id.cast_unsigned(),
+            sequence: Sequence(sequence),
+        }))
     }
 
     fn transaction(&mut self, journal_id: u64, batch: &Batch) -> Result<(), StoreError> {
-        self.client.run("BEGIN")?;
+        self.run("BEGIN")?;
         check_position(self.read_position(" FOR UPDATE")?, journal_id, batch)?;
         for table in Table::ALL {
             self.lines.clear();
@@ -133,26 +141,55 @@ impl Postgres {
             }
             let name = table.name();
             if table.is_append_only() {
-                self.client
-                    .copy(&format!("COPY damrak.{name} FROM STDIN"), self.lines.as_bytes())?;
+                self.copy(&format!("COPY damrak.{name} FROM STDIN"))?;
                 continue;
             }
-            self.client.copy(&format!("COPY changed_{name} FROM STDIN"), self.lines.as_bytes())?;
+            self.copy(&format!("COPY changed_{name} FROM STDIN"))?;
             let others = &columns[table.key_len()..];
             let set: Vec<_> =
                 others.iter().map(|it| format!("{0} = excluded.{0}", it.name)).collect();
-            self.client.run(&format!(
+            self.run(&format!(
                 "INSERT INTO damrak.{name} SELECT * FROM changed_{name} ON CONFLICT ({}) DO UPDATE \
                  SET {}",
                 key_columns(*table),
                 set.join(", ")
             ))?;
         }
-        self.client.run(&format!(
+        self.run(&format!(
             "UPDATE damrak.position SET journal_id = {}, sequence = {}; COMMIT",
             journal_id.cast_signed(),
             batch.sequence
         ))
+    }
+}
+
+impl Postgres {
+    fn run(&mut self, sql: &str) -> Result<(), StoreError> {
+        wait(&self.runtime, self.client.batch_execute(sql))
+    }
+
+    /// The texts of the first row; nothing if there is none, or one of them is null.
+    fn first_row(&mut self, sql: &str) -> Result<Vec<String>, StoreError> {
+        let messages = wait(&self.runtime, self.client.simple_query(sql))?;
+        let row = messages.iter().find_map(|message| match message {
+            SimpleQueryMessage::Row(row) => Some(row),
+            _ => None,
+        });
+        let texts = |row: &tokio_postgres::SimpleQueryRow| {
+            (0..row.len()).map(|nth| row.get(nth).map(str::to_owned)).collect::<Option<Vec<_>>>()
+        };
+        Ok(row.and_then(texts).unwrap_or_default())
+    }
+
+    /// Sends the lines.
+    fn copy(&mut self, sql: &str) -> Result<(), StoreError> {
+        let Self { runtime, client, lines } = self;
+        let lines = Cursor::new(std::mem::take(lines));
+        wait(runtime, async {
+            let mut sink = pin!(client.copy_in(sql).await?);
+            sink.send(lines).await?;
+            sink.finish().await.map(drop)
+        })
     }
 }
 
@@ -164,8 +201,8 @@ impl LedgerStore for Postgres {
     fn commit(&mut self, journal_id: u64, batch: &Batch) -> Result<(), StoreError> {
         let done = self.transaction(journal_id, batch);
         if done.is_err() {
-            // Best effort: whoever sees the error opens the store again, which ends it as well.
-            let _ = self.client.run("ROLLBACK");
+            // Best effort: after an error the store is opened again, which ends the transaction as well.
+            let _ = self.run("ROLLBACK");
         }
         done
     }
@@ -176,22 +213,82 @@ impl LedgerStore for Postgres {
         filter: &Filter,
         each: &mut dyn FnMut(&[Value]) -> bool,
     ) -> Result<(), StoreError> {
-        let sql = select(table, "damrak.", filter);
-        let mut values = Vec::new();
-        let mut goes_on = true;
-        self.client.query(&sql, &mut |fields| {
+        let sql = format!("COPY ({}) TO STDOUT", select(table, "damrak.", filter));
+        let Self { runtime, client, .. } = self;
+        let mut stream = pin!(wait(runtime, client.copy_out(&sql))?);
+        let (mut values, mut text) = (Vec::new(), String::new());
+        while let Some(bytes) = wait(runtime, async { stream.next().await.transpose() })? {
+            // A message is a row with its line end.
+            text.clear();
+            text.push_str(
+                str::from_utf8(&bytes).map_err(StoreError::corrupt)?.trim_end_matches('\n'),
+            );
             values.clear();
-            for (column, field) in table.columns().iter().zip(fields) {
-                values.extend(field.and_then(|text| column.kind.parse(text)));
+            for (column, field) in table.columns().iter().zip(text.split('\t')) {
+                values.extend(column.kind.parse(&field.replace("\\\\", "\\")));
             }
             if values.len() != table.columns().len() {
-                let what = format!("{} has the row {fields:?}", table.name());
+                let what = format!("{} has the row {text:?}", table.name());
                 return Err(StoreError::corrupt(what));
             }
-            goes_on = goes_on && each(&values);
-            Ok(())
-        })
+            if !each(&values) {
+                break;
+            }
+        }
+        Ok(())
     }
+}
+
+/// Waits for an answer, but not longer than [`WAIT_MAX`].
+fn wait<T>(
+    runtime: &Runtime,
+    answer: impl Future<Output = Result<T, tokio_postgres::Error>>,
+) -> Result<T, StoreError> {
+    match runtime.block_on(async { timeout(WAIT_MAX, answer).await }) {
+        Ok(answer) => answer.map_err(|error| failed(&error)),
+        Err(_) => {
+            let seconds = WAIT_MAX.as_secs();
+            Err(StoreError::unavailable(format!("PostgreSQL did not answer for {seconds} s")))
+        }
+    }
+}
+
+/// Where a server is: `postgres://USER:PASSWORD@HOST:PORT/DATABASE`. The host may be `?host=/folder`, of a Unix
+/// socket. User `damrak` and host `localhost` are the defaults.
+fn parse(url: &str) -> Result<Config, String> {
+    if !url.starts_with("postgres://") && !url.starts_with("postgresql://") {
+        return Err("it must be postgres://USER:PASSWORD@HOST:PORT/DATABASE".into());
+    }
+    let mut config: Config = url.parse().map_err(|error| causes(&error))?;
+    if config.get_user().is_none() {
+        config.user("damrak");
+    }
+    if !config.get_hosts().iter().any(|host| *host != Host::Tcp(String::new())) {
+        config.host("localhost");
+    }
+    config.application_name("damrak").connect_timeout(CONNECT_MAX);
+    Ok(config)
+}
+
+/// An answer of the server is not there, or says no.
+fn failed(error: &tokio_postgres::Error) -> StoreError {
+    let what = format!("PostgreSQL: {}", causes(error));
+    // Another login, another database, another table: these do not pass by themselves.
+    let class = error.code().map_or("", |code| &code.code()[..2]);
+    if matches!(class, "28" | "3D" | "42") {
+        StoreError::foreign(what)
+    } else {
+        StoreError::unavailable(what)
+    }
+}
+
+/// There is no connection: the server is not there, or the login is wrong.
+fn not_connected(error: &tokio_postgres::Error) -> StoreError {
+    let found = failed(error);
+    let is_down = error.as_db_error().is_some()
+        || error.is_closed()
+        || std::error::Error::source(error).is_some_and(|source| source.is::<std::io::Error>());
+    if is_down { found } else { StoreError::foreign(found.what) }
 }
 
 fn sql_type(kind: Kind) -> &'static str {
@@ -225,10 +322,6 @@ fn line(columns: &[Column], values: &[Value], out: &mut String) {
     out.push('\n');
 }
 
-fn number(fields: Fields<'_>, nth: usize) -> Option<u64> {
-    fields.get(nth).copied().flatten().and_then(|text| text.parse().ok())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -241,5 +334,18 @@ mod tests {
         let mut lines = String::new();
         line(columns, &[Value::Integer(3), Value::Text(Text::new("A\\N").unwrap())], &mut lines);
         assert_eq!(lines, "3\tA\\\\N\n");
+    }
+
+    /// A URL names a server, by an address or a folder; what it does not say has a default.
+    #[test]
+    fn urls_are_read() {
+        let config = parse("postgres://me:p%40ss@db.example:6000/venue").unwrap();
+        assert_eq!(config.get_hosts(), [Host::Tcp("db.example".into())]);
+        assert_eq!((config.get_user(), config.get_password()), (Some("me"), Some(&b"p@ss"[..])));
+        let config = parse("postgres:///venue?host=/run/pg&port=7").unwrap();
+        assert_eq!(config.get_hosts(), [Host::Unix("/run/pg".into())]);
+        assert_eq!((config.get_user(), config.get_ports()), (Some("damrak"), &[7][..]));
+        assert_eq!(parse("postgres:///").unwrap().get_hosts(), [Host::Tcp("localhost".into())]);
+        assert!(parse("mysql://x").unwrap_err().contains("postgres://"));
     }
 }

@@ -31,7 +31,7 @@ pub struct Ledger {
 }
 
 /// The printed names of what rows have by number.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Names {
     accounts: BTreeMap<AccountId, AccountRow>,
     assets: BTreeMap<AssetId, AssetRow>,

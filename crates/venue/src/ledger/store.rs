@@ -142,6 +142,18 @@ impl fmt::Display for StoreError {
 
 impl std::error::Error for StoreError {}
 
+/// A URL with its password hidden.
+fn without_password(url: &str) -> String {
+    let hidden = || {
+        let (scheme, rest) = url.split_once("://")?;
+        let end = rest.find(['/', '?']).unwrap_or(rest.len());
+        let (login, _) = rest[..end].rsplit_once('@')?;
+        let (user, _) = login.split_once(':')?;
+        Some(format!("{scheme}://{user}:***{}", &rest[login.len()..]))
+    };
+    hidden().unwrap_or_else(|| url.to_owned())
+}
+
 /// What a position must be for a batch to follow it; stores ask before they write.
 pub(crate) fn check_position(
     found: Option<StorePosition>,
@@ -204,7 +216,12 @@ impl Location {
             Self::Sqlite(_) => Err(StoreError::foreign(
                 "this damrak was built without SQLite; build it with `--features sqlite`",
             )),
+            #[cfg(feature = "postgres")]
             Self::Postgres(url) => Ok(Box::new(super::postgres::Postgres::open(url)?)),
+            #[cfg(not(feature = "postgres"))]
+            Self::Postgres(_) => Err(StoreError::foreign(
+                "this damrak was built without PostgreSQL; build it with `--features postgres`",
+            )),
         }
     }
 
@@ -275,7 +292,7 @@ impl fmt::Display for Location {
             Self::Embedded(path) => write!(f, "embedded {}", path.display()),
             Self::Sqlite(path) => write!(f, "sqlite {}", path.display()),
             // A password in it is nobody's business.
-            Self::Postgres(url) => write!(f, "postgres {}", super::postgres::without_password(url)),
+            Self::Postgres(url) => write!(f, "postgres {}", without_password(url)),
         }
     }
 }
