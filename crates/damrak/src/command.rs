@@ -15,6 +15,7 @@ mod man;
 pub(crate) mod output;
 mod recover;
 mod run;
+mod scenario;
 mod serve;
 mod sim;
 mod snapshot;
@@ -62,6 +63,7 @@ enum Verb {
     Kill(kill::Arguments),
     Run(run::Arguments),
     Generate(generate::Arguments),
+    Scenario(scenario::Arguments),
     Bench(bench::Arguments),
     Man(man::Arguments),
 }
@@ -98,6 +100,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> Result<(), Failure>
         Verb::Kill(arguments) => kill::run(&arguments),
         Verb::Run(arguments) => run::run(&arguments),
         Verb::Generate(arguments) => generate::run(&arguments),
+        Verb::Scenario(arguments) => scenario::run(&arguments),
         Verb::Bench(arguments) => bench::run(&arguments),
         Verb::Man(arguments) => man::run(&arguments, &Cli::command()),
     }

@@ -2,7 +2,8 @@
 //! that runs the whole venue in one thread.
 //!
 //! Start at [`generator`] (seeded commands), then [`model`] (the expected events) and [`agreement`]
-//! (the comparison with the engine), [`sim`] (the venue with faults), [`audit`] (the replies that
+//! (the comparison with the engine), [`sim`] (the venue with faults), [`scenario`] (commands and the
+//! events they must cause, as text), [`audit`] (the replies that
 //! clients received against the journal).
 //!
 //! Invariants: everything random comes from a seed. Of the model's side only [`agreement`] knows
@@ -15,3 +16,5 @@ pub mod model;
 pub mod agreement;
 pub mod audit;
 pub mod sim;
+pub mod scenario;
+mod scenario_money;

@@ -34,7 +34,11 @@
 //! state hash is the one that is computed from scratch, and the next line is asked of an engine that
 //! was restored from its snapshot.
 
-use std::{collections::BTreeMap, fmt::Write};
+use std::{
+    collections::BTreeMap,
+    fmt::{self, Write},
+    str::FromStr,
+};
 
 use engine::{Engine, Restoration, WaitsFor};
 use market::{
@@ -54,22 +58,84 @@ use market::{
 
 use super::scenario_money::{self, Books};
 
-/// Plays a scenario in an open market with the instruments AAPL (increment 1) and MSFT (increment
-/// 5) and the sessions A (firm ACME), B (firm BETA) and C (firm CORE).
+/// The market in which a scenario begins.
+const OPEN_MARKET: &str = "
+    instrument AAPL increment 1 lot 100     => instrument 1
+    instrument MSFT increment 5 lot 100     => instrument 2
+    session A firm ACME max 1000            => session 1
+    session B firm BETA max 1000            => session 2
+    session C firm CORE max 1000            => session 3
+    day start-of-system-hours               => day start-of-system-hours
+";
+
+/// Plays a scenario in an open market with the instruments AAPL (increment 1) and MSFT (increment 5)
+/// and the sessions A (firm ACME), B (firm BETA) and C (firm CORE). After a line `from nothing` there
+/// is none of that.
+///
+/// `each` is given each line that was played: its number, the command, and what happened. Returns how
+/// many there were.
+///
+/// # Errors
+/// The first line that cannot be read, or after which something else happens than it says.
+///
+/// # Panics
+/// The engine contradicts itself: a fault of the engine, not of the scenario.
+pub fn run(
+    scenario: &str,
+    each: &mut dyn FnMut(usize, &str, &str),
+) -> Result<usize, ScenarioFailure> {
+    let mut world = World::default();
+    world.play(OPEN_MARKET);
+    world.try_play(scenario, each)
+}
+
+/// As [`run`], for tests: a failure is a panic.
 #[track_caller]
 pub fn check(scenario: &str) {
-    let mut world = World::default();
-    world.play(
-        "
-        instrument AAPL increment 1 lot 100     => instrument 1
-        instrument MSFT increment 5 lot 100     => instrument 2
-        session A firm ACME max 1000            => session 1
-        session B firm BETA max 1000            => session 2
-        session C firm CORE max 1000            => session 3
-        day start-of-system-hours               => day start-of-system-hours
-        ",
-    );
-    world.play(scenario);
+    if let Err(failure) = run(scenario, &mut |_, _, _| {}) {
+        panic!("line {failure}\nin: {scenario}");
+    }
+}
+
+/// Where a scenario failed, and why.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ScenarioFailure {
+    /// Counted from 1.
+    pub line: usize,
+    /// The command of that line.
+    pub command: String,
+    /// Why.
+    pub fault: ScenarioFault,
+}
+
+/// Why a scenario failed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ScenarioFault {
+    /// The line cannot be read.
+    Unreadable(String),
+    /// Something else happens than the line says.
+    Different {
+        /// What the line says.
+        expected: String,
+        /// What happens.
+        found: String,
+    },
+}
+
+impl fmt::Display for ScenarioFailure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { line, command, fault } = self;
+        match fault {
+            ScenarioFault::Unreadable(why) => write!(f, "{line}: {command}: {why}"),
+            ScenarioFault::Different { expected, found } => {
+                let [expected, found] = [expected, found].map(|events| match events.as_str() {
+                    "" => "nothing",
+                    events => events,
+                });
+                write!(f, "{line}: {command}\n  expected: {expected}\n  found:    {found}")
+            }
+        }
+    }
 }
 
 /// Plays a scenario that begins with nothing: no instrument, no session, closed.
@@ -151,16 +217,41 @@ impl World {
     /// Plays one line after the other.
     #[track_caller]
     pub fn play(&mut self, scenario: &str) {
-        for line in scenario.lines().map(str::trim).filter(|line| !line.is_empty()) {
-            let (asked, expected) = line.split_once("=>").unwrap_or((line, ""));
-            let expected: Vec<_> = expected.split(',').map(str::trim).collect();
-            let happened = self.line(asked.trim()).join(", ");
-            assert_eq!(happened, expected.join(", "), "after: {line}\nin: {scenario}");
+        if let Err(failure) = self.try_play(scenario, &mut |_, _, _| {}) {
+            panic!("line {failure}\nin: {scenario}");
+        }
+    }
+
+    /// See [`run`].
+    fn try_play(
+        &mut self,
+        scenario: &str,
+        each: &mut dyn FnMut(usize, &str, &str),
+    ) -> Result<usize, ScenarioFailure> {
+        let mut played = 0;
+        for (text, line) in scenario.lines().zip(1..) {
+            let text = text.split('#').next().unwrap_or_default().trim();
+            if text.is_empty() {
+                continue;
+            }
+            let (command, expected) = text.split_once("=>").unwrap_or((text, ""));
+            let command = command.trim();
+            let expected = expected.split(',').map(str::trim).collect::<Vec<_>>().join(", ");
+            let failure = |fault| ScenarioFailure { line, command: command.to_owned(), fault };
+            let found =
+                self.line(command).map_err(|why| failure(ScenarioFault::Unreadable(why)))?;
+            let found = found.join(", ");
+            if found != expected {
+                return Err(failure(ScenarioFault::Different { expected, found }));
+            }
+            each(line, command, &found);
+            played += 1;
             self.engine.check_invariants();
             self.books.check(&self.engine);
-            assert_eq!(self.engine.state_hash(), self.engine.state_hash_slow(), "after: {line}");
+            assert_eq!(self.engine.state_hash(), self.engine.state_hash_slow(), "after: {text}");
             self.engine = restored(&self.engine);
         }
+        Ok(played)
     }
 
     /// The engine, to look at.
@@ -194,197 +285,230 @@ impl World {
         }
     }
 
-    fn line(&mut self, asked: &str) -> Vec<String> {
-        let words: Vec<_> = asked.split_whitespace().collect();
-        match words[0] {
-            "book" => return self.book(words[1]),
-            "balance" => {
-                return vec![scenario_money::tell_balance(&self.engine, words[1], words[2])];
+    fn line(&mut self, asked: &str) -> Read<Vec<String>> {
+        let all: Vec<_> = asked.split_whitespace().collect();
+        let mut words = Words { words: &all };
+        let mut rest = Words { words: &all };
+        let told = match rest.next()? {
+            "from" => {
+                rest.expect("nothing")?;
+                *self = Self::default();
+                Vec::new()
             }
-            "waiting" => return self.waiting(words[1]),
-            "pegs" => return self.pegs(words[1]),
-            "order" => return self.order(words[1]),
-            _ => {}
-        }
-        if words[0] == "time" {
-            self.time_ns = 1_000_000_000 * words[1].parse::<u64>().expect("seconds");
-        }
-        let command = self.command(&mut Words { words: &words });
-        let events = self.apply(command);
-        events.iter().map(|event| self.tell(&command, event)).collect()
+            "book" => self.book(rest.next()?)?,
+            "waiting" => self.waiting(rest.next()?)?,
+            "pegs" => self.pegs(rest.next()?)?,
+            "order" => self.order(rest.next()?)?,
+            "balance" => {
+                let (account, asset) = (rest.next()?, rest.next()?);
+                vec![scenario_money::tell_balance(&self.engine, account, asset)?]
+            }
+            verb => {
+                if verb == "time" {
+                    let seconds: u64 = rest.number()?;
+                    self.time_ns = seconds.checked_mul(1_000_000_000).ok_or("too late a time")?;
+                }
+                let command = self.command(&mut words)?;
+                rest = words;
+                rest.end()?;
+                let events = self.apply(command);
+                events.iter().map(|event| self.tell(&command, event)).collect()
+            }
+        };
+        rest.end()?;
+        Ok(told)
     }
 
-    fn command(&self, words: &mut Words<'_>) -> Command {
-        match words.next() {
+    fn command(&self, words: &mut Words<'_>) -> Read<Command> {
+        Ok(match words.next()? {
             "day" => {
-                let event = words.next();
+                let event = words.next()?;
                 let days = SystemEvent::ALL.iter().copied();
-                Command::System(days.into_iter().find(|it| day(*it) == event).expect(event))
+                let named = days.into_iter().find(|it| day(*it) == event);
+                Command::System(named.ok_or_else(|| unknown(event))?)
             }
             "time" => {
-                words.next();
+                words.next()?;
                 Command::Time
             }
             "instrument" => {
                 let mut add = AddInstrument {
-                    symbol: text(words.next()),
+                    symbol: text(words.next()?)?,
                     price_increment: Price(1),
                     round_lot: Quantity(1),
                 };
-                words.each(|word, words| match word {
-                    "increment" => add.price_increment = Price(words.number()),
-                    "lot" => add.round_lot = Quantity(words.number()),
-                    _ => panic!("{word}?"),
-                });
+                words.each(|word, words| {
+                    match word {
+                        "increment" => add.price_increment = Price(words.number()?),
+                        "lot" => add.round_lot = Quantity(words.number()?),
+                        _ => return Err(unknown(word)),
+                    }
+                    Ok(())
+                })?;
                 Command::AddInstrument(add)
             }
             "session" => {
                 let mut add = AddSession {
-                    username: text(words.next()),
+                    username: text(words.next()?)?,
                     firm: Firm::BLANK,
                     live_orders_max: 1_000,
                     self_match_prevention: SelfMatchPrevention::Off,
                 };
-                words.each(|word, words| match word {
-                    "firm" => add.firm = text(words.next()),
-                    "prevent" => add.self_match_prevention = words.prevention(),
-                    "max" => add.live_orders_max = words.number() as u32,
-                    _ => panic!("{word}?"),
-                });
+                words.each(|word, words| {
+                    match word {
+                        "firm" => add.firm = text(words.next()?)?,
+                        "prevent" => add.self_match_prevention = words.prevention()?,
+                        "max" => add.live_orders_max = words.number()?,
+                        _ => return Err(unknown(word)),
+                    }
+                    Ok(())
+                })?;
                 Command::AddSession(add)
             }
-            word @ ("buy" | "sell" | "short" | "exempt") => self.enter(side(word), words),
-            "replace" => self.replace(words),
+            word @ ("buy" | "sell" | "short" | "exempt") => self.enter(side(word)?, words)?,
+            "replace" => self.replace(words)?,
             "cancel" => {
-                let mut cancel = CancelOrder { key: self.key(words.next()), quantity: Quantity(0) };
-                words.each(|word, words| match word {
-                    "to" => cancel.quantity = Quantity(words.number()),
-                    _ => panic!("{word}?"),
-                });
+                let mut cancel =
+                    CancelOrder { key: self.key(words.next()?)?, quantity: Quantity(0) };
+                words.each(|word, words| {
+                    match word {
+                        "to" => cancel.quantity = Quantity(words.number()?),
+                        _ => return Err(unknown(word)),
+                    }
+                    Ok(())
+                })?;
                 Command::Cancel(cancel)
             }
             "modify" => {
-                let key = self.key(words.next());
-                let side = side(words.next());
-                assert_eq!(words.next(), "to");
-                Command::Modify(ModifyOrder { key, side, quantity: Quantity(words.number()) })
+                let key = self.key(words.next()?)?;
+                let side = side(words.next()?)?;
+                words.expect("to")?;
+                Command::Modify(ModifyOrder { key, side, quantity: Quantity(words.number()?) })
             }
             "mass-cancel" => {
                 let mut mass = MassCancel {
-                    key: self.key(words.next()),
-                    firm: text(words.next()),
+                    key: self.key(words.next()?)?,
+                    firm: text(words.next()?)?,
                     symbol: Symbol::BLANK,
                     side: None,
                     group_id: None,
                 };
-                words.each(|word, words| match word {
-                    "of" => mass.symbol = text(words.next()),
-                    "side" => mass.side = Some(side(words.next())),
-                    "group" => mass.group_id = Some(words.number() as u16),
-                    _ => panic!("{word}?"),
-                });
+                words.each(|word, words| {
+                    match word {
+                        "of" => mass.symbol = text(words.next()?)?,
+                        "side" => mass.side = Some(side(words.next()?)?),
+                        "group" => mass.group_id = Some(words.number()?),
+                        _ => return Err(unknown(word)),
+                    }
+                    Ok(())
+                })?;
                 Command::MassCancel(mass)
             }
             word @ ("enable" | "disable") => Command::SwitchEntry(EntrySwitch {
-                key: self.key(words.next()),
-                firm: text(words.next()),
+                key: self.key(words.next()?)?,
+                firm: text(words.next()?)?,
                 enabled: word == "enable",
             }),
             "cut-off" => Command::CancelOnDisconnect(CancelOnDisconnect {
-                session_id: self.session(words.next()),
+                session_id: self.session(words.next()?),
             }),
             "query" => {
-                let (session, channel) = channel(words.next());
+                let (session, channel) = channel(words.next()?)?;
                 Command::QueryAccount(AccountQuery { session_id: self.session(session), channel })
             }
             "phase" => {
-                let symbol = match words.next() {
+                let symbol = match words.next()? {
                     "all" => Symbol::BLANK,
-                    word => text(word),
+                    word => text(word)?,
                 };
-                let mut set = SetPhase::new(symbol, phase(words.next()));
-                words.each(|word, words| match word {
-                    "reason" => set.reason = text(words.next()),
-                    "release" => set.release_s = words.number() as u32,
-                    _ => panic!("{word}?"),
-                });
+                let mut set = SetPhase::new(symbol, phase(words.next()?)?);
+                words.each(|word, words| {
+                    match word {
+                        "reason" => set.reason = text(words.next()?)?,
+                        "release" => set.release_s = words.number()?,
+                        _ => return Err(unknown(word)),
+                    }
+                    Ok(())
+                })?;
                 Command::Venue(VenueCommand::SetPhase(set))
             }
             "configure" => {
-                let symbol = text(words.next());
-                let property = words.next();
-                let change = change(property, words.number());
+                let symbol = text(words.next()?)?;
+                let property = words.next()?;
+                let change = change(property, words.number()?)?;
                 let configure = ConfigureInstrument { symbol, change };
                 Command::Venue(VenueCommand::ConfigureInstrument(configure))
             }
             "remove" => {
-                let symbol = text(words.next());
+                let symbol = text(words.next()?)?;
                 Command::Venue(VenueCommand::RemoveInstrument(RemoveInstrument { symbol }))
             }
-            "supervise" => Command::Venue(VenueCommand::SupervisoryCancel(self.scope(words))),
+            "supervise" => Command::Venue(VenueCommand::SupervisoryCancel(self.scope(words)?)),
             word @ ("block" | "unblock") => {
-                let (scope, blocked) = (self.scope(words), word == "block");
+                let (scope, blocked) = (self.scope(words)?, word == "block");
                 Command::Venue(VenueCommand::BlockEntry(BlockEntry { scope, blocked }))
             }
             word @ ("kill" | "revive") => {
-                let (scope, blocked) = (self.scope(words), word == "kill");
+                let (scope, blocked) = (self.scope(words)?, word == "kill");
                 Command::Venue(VenueCommand::KillSwitch(BlockEntry { scope, blocked }))
             }
             "live-orders" => {
-                let session_id = self.session(words.next());
-                let live_orders_max = words.number() as u32;
+                let session_id = self.session(words.next()?);
+                let live_orders_max = words.number()?;
                 let set = LiveOrdersMax { session_id, live_orders_max };
                 Command::Venue(VenueCommand::SetLiveOrdersMax(set))
             }
-            "log-out" => Command::Venue(VenueCommand::LogOut(self.session(words.next()))),
+            "log-out" => Command::Venue(VenueCommand::LogOut(self.session(words.next()?))),
             "by" => {
-                let operator = match words.next() {
+                let operator = match words.next()? {
                     "-" => Text::BLANK,
-                    name => text(name),
+                    name => text(name)?,
                 };
-                let number = words.number();
-                let action = match self.command(words) {
+                let number = words.number()?;
+                let action = match self.command(words)? {
                     Command::Venue(command) => OperatorAction::Venue(command),
                     Command::Money(command) => OperatorAction::Money(command),
-                    other => panic!("no operator gives {other:?}"),
+                    _ => return Err("an operator gives no such command".into()),
                 };
                 Command::Operate(OperatorCommand { operator, number, action })
             }
             "break" => {
-                let trade_id = TradeId(words.number());
-                let reason = words.break_reason();
+                let trade_id = TradeId(words.number()?);
+                let reason = words.break_reason()?;
                 Command::Venue(VenueCommand::BreakTrade(BreakTrade { trade_id, reason }))
             }
             "correct" => {
-                let trade_id = TradeId(words.number());
-                let quantity = Quantity(words.number());
-                let (_, price) = words.price();
-                let reason = words.break_reason();
+                let trade_id = TradeId(words.number()?);
+                let quantity = Quantity(words.number()?);
+                let (_, price) = words.price()?;
+                let reason = words.break_reason()?;
                 let correct = CorrectTrade { trade_id, price, quantity, reason };
                 Command::Venue(VenueCommand::CorrectTrade(correct))
             }
             "refuse" => {
-                let key = self.key(words.next());
-                let reason = words.next();
+                let key = self.key(words.next()?)?;
+                let reason = words.next()?;
                 let reasons = RejectReason::ALL.iter().copied();
                 let reason = reasons.into_iter().find(|it| format!("{it:?}") == reason);
                 let mut client_order_id = ClientOrderId::BLANK;
-                words.each(|word, words| match word {
-                    "client" => client_order_id = text(words.next()),
-                    _ => panic!("{word}?"),
-                });
-                let reason = reason.expect("a reason");
+                words.each(|word, words| {
+                    match word {
+                        "client" => client_order_id = text(words.next()?)?,
+                        _ => return Err(unknown(word)),
+                    }
+                    Ok(())
+                })?;
+                let reason = reason.ok_or("not a reason to reject")?;
                 Command::Refuse(RefusedOrder { key, client_order_id, reason })
             }
-            verb => scenario_money::command(&self.engine, |name| self.session(name), verb, words)
-                .unwrap_or_else(|| panic!("{verb}?")),
-        }
+            verb => scenario_money::command(&self.engine, |name| self.session(name), verb, words)?,
+        })
     }
 
-    fn enter(&self, side: Side, words: &mut Words<'_>) -> Command {
-        let key = self.key(words.next());
-        let quantity = Quantity(words.number());
-        let (order_type, price) = words.price();
+    fn enter(&self, side: Side, words: &mut Words<'_>) -> Read<Command> {
+        let key = self.key(words.next()?)?;
+        let quantity = Quantity(words.number()?);
+        let (order_type, price) = words.price()?;
         let mut order = EnterOrder {
             key,
             side,
@@ -393,53 +517,59 @@ impl World {
             display: Display::Visible,
             quantity,
             price,
-            symbol: text("AAPL"),
+            symbol: text("AAPL")?,
             attributes: OrderAttributes::default(),
             conditions: Conditions::NONE,
             instructions: Instructions::NONE,
         };
-        words.each(|word, words| match word {
-            "of" => order.symbol = text(words.next()),
-            "ioc" => order.time_in_force = TimeInForce::ImmediateOrCancel,
-            "fok" => order.time_in_force = TimeInForce::FillOrKill,
-            "gtc" => order.time_in_force = TimeInForce::GoodTillCancel,
-            "for-auction" => order.time_in_force = TimeInForce::GoodForAuction,
-            "at-the-open" => order.time_in_force = TimeInForce::AtTheOpen,
-            "at-the-close" => order.time_in_force = TimeInForce::AtTheClose,
-            "attributable" => order.display = Display::Attributable,
-            "hidden" => order.display = Display::Hidden,
-            "firm" => order.attributes.firm = text(words.next()),
-            "group" => order.attributes.group_id = words.number() as u16,
-            "client" => order.attributes.client_order_id = text(words.next()),
-            "capacity" => {
-                let code = words.next().as_bytes()[0];
-                order.attributes.capacity = Capacity::from_code(code).expect("a capacity");
+        words.each(|word, words| {
+            match word {
+                "of" => order.symbol = text(words.next()?)?,
+                "ioc" => order.time_in_force = TimeInForce::ImmediateOrCancel,
+                "fok" => order.time_in_force = TimeInForce::FillOrKill,
+                "gtc" => order.time_in_force = TimeInForce::GoodTillCancel,
+                "for-auction" => order.time_in_force = TimeInForce::GoodForAuction,
+                "at-the-open" => order.time_in_force = TimeInForce::AtTheOpen,
+                "at-the-close" => order.time_in_force = TimeInForce::AtTheClose,
+                "attributable" => order.display = Display::Attributable,
+                "hidden" => order.display = Display::Hidden,
+                "firm" => order.attributes.firm = text(words.next()?)?,
+                "group" => order.attributes.group_id = words.number()?,
+                "client" => order.attributes.client_order_id = text(words.next()?)?,
+                "capacity" => {
+                    let code = words.next()?.as_bytes()[0];
+                    order.attributes.capacity =
+                        Capacity::from_code(code).ok_or("not the letter of a capacity")?;
+                }
+                "retail" => order.attributes.customer_type = CustomerType::Retail,
+                "located" => order.attributes.shares_located = true,
+                "broker" => order.attributes.locate_broker = text(words.next()?)?,
+                "prevent" => order.conditions.self_match_prevention = words.prevention()?,
+                "post-only" => order.conditions.post_only = true,
+                "minimum" => order.conditions.minimum_quantity = Lots(words.number()?),
+                "among" => order.conditions.self_match_group = text(words.next()?)?,
+                "until" => {
+                    order.time_in_force = TimeInForce::GoodTillTime;
+                    order.instructions.expires_s = words.number()?;
+                }
+                word => self.instruct(&mut order.instructions, word, words)?,
             }
-            "retail" => order.attributes.customer_type = CustomerType::Retail,
-            "located" => order.attributes.shares_located = true,
-            "broker" => order.attributes.locate_broker = text(words.next()),
-            "prevent" => order.conditions.self_match_prevention = words.prevention(),
-            "post-only" => order.conditions.post_only = true,
-            "minimum" => order.conditions.minimum_quantity = Lots(words.number() as u32),
-            "among" => order.conditions.self_match_group = text(words.next()),
-            "until" => {
-                order.time_in_force = TimeInForce::GoodTillTime;
-                order.instructions.expires_s = words.number() as u32;
-            }
-            word => self.instruct(&mut order.instructions, word, words),
-        });
-        Command::Enter(order)
+            Ok(())
+        })?;
+        Ok(Command::Enter(order))
     }
 
-    fn replace(&self, words: &mut Words<'_>) -> Command {
-        let original = self.key(words.next());
-        assert_eq!(words.next(), "by");
-        let key = self.key(words.next());
-        let unreadable = words.words.first() == Some(&"unreadable");
-        let terms = (!unreadable).then(|| {
-            let quantity = Quantity(words.number());
-            let (order_type, price) = words.price();
-            let mut terms = ReplaceTerms {
+    fn replace(&self, words: &mut Words<'_>) -> Read<Command> {
+        let original = self.key(words.next()?)?;
+        words.expect("by")?;
+        let key = self.key(words.next()?)?;
+        let mut terms = None;
+        if words.words.first() == Some(&"unreadable") {
+            words.next()?;
+        } else {
+            let quantity = Quantity(words.number()?);
+            let (order_type, price) = words.price()?;
+            let mut asked = ReplaceTerms {
                 side: None,
                 order_type,
                 time_in_force: TimeInForce::Day,
@@ -452,103 +582,116 @@ impl World {
                 conditions: ConditionChanges::NONE,
                 instructions: None,
             };
-            words.each(|word, words| match word {
-                "side" => terms.side = Some(side(words.next())),
-                "ioc" => terms.time_in_force = TimeInForce::ImmediateOrCancel,
-                "fok" => terms.time_in_force = TimeInForce::FillOrKill,
-                "gtc" => terms.time_in_force = TimeInForce::GoodTillCancel,
-                "at-the-close" => terms.time_in_force = TimeInForce::AtTheClose,
-                "for-auction" => terms.time_in_force = TimeInForce::GoodForAuction,
-                "attributable" => terms.display = Display::Attributable,
-                "hidden" => terms.display = Display::Hidden,
-                "client" => terms.client_order_id = text(words.next()),
-                "located" => terms.shares_located = true,
-                "broker" => terms.locate_broker = text(words.next()),
-                "prevent" => terms.conditions.self_match_prevention = Some(words.prevention()),
-                "post-only" => terms.conditions.post_only = Some(true),
-                "not-post-only" => terms.conditions.post_only = Some(false),
-                "minimum" => {
-                    terms.conditions.minimum_quantity = Some(Lots(words.number() as u32));
+            words.each(|word, words| {
+                match word {
+                    "side" => asked.side = Some(side(words.next()?)?),
+                    "ioc" => asked.time_in_force = TimeInForce::ImmediateOrCancel,
+                    "fok" => asked.time_in_force = TimeInForce::FillOrKill,
+                    "gtc" => asked.time_in_force = TimeInForce::GoodTillCancel,
+                    "at-the-close" => asked.time_in_force = TimeInForce::AtTheClose,
+                    "for-auction" => asked.time_in_force = TimeInForce::GoodForAuction,
+                    "attributable" => asked.display = Display::Attributable,
+                    "hidden" => asked.display = Display::Hidden,
+                    "client" => asked.client_order_id = text(words.next()?)?,
+                    "located" => asked.shares_located = true,
+                    "broker" => asked.locate_broker = text(words.next()?)?,
+                    "prevent" => asked.conditions.self_match_prevention = Some(words.prevention()?),
+                    "post-only" => asked.conditions.post_only = Some(true),
+                    "not-post-only" => asked.conditions.post_only = Some(false),
+                    "minimum" => {
+                        asked.conditions.minimum_quantity = Some(Lots(words.number()?));
+                    }
+                    "among" => asked.conditions.self_match_group = Some(text(words.next()?)?),
+                    "until" => {
+                        asked.time_in_force = TimeInForce::GoodTillTime;
+                        asked.instructions.get_or_insert_default().expires_s = words.number()?;
+                    }
+                    "good-till-time" => asked.time_in_force = TimeInForce::GoodTillTime,
+                    word => {
+                        let instructions = asked.instructions.get_or_insert_default();
+                        self.instruct(instructions, word, words)?;
+                    }
                 }
-                "among" => terms.conditions.self_match_group = Some(text(words.next())),
-                "until" => {
-                    terms.time_in_force = TimeInForce::GoodTillTime;
-                    terms.instructions.get_or_insert_default().expires_s = words.number() as u32;
-                }
-                "good-till-time" => terms.time_in_force = TimeInForce::GoodTillTime,
-                word => {
-                    let instructions = terms.instructions.get_or_insert_default();
-                    self.instruct(instructions, word, words);
-                }
-            });
-            terms
-        });
+                Ok(())
+            })?;
+            terms = Some(asked);
+        }
         let original_user_ref_num = original.user_ref_num;
-        Command::Replace(ReplaceOrder { original_user_ref_num, key, terms })
+        Ok(Command::Replace(ReplaceOrder { original_user_ref_num, key, terms }))
     }
 
-    fn scope(&self, words: &mut Words<'_>) -> Scope {
+    fn scope(&self, words: &mut Words<'_>) -> Read<Scope> {
         let mut scope = Scope::ALL;
-        words.each(|word, words| match word {
-            "session" => scope.session_id = self.session(words.next()),
-            "firm" => scope.firm = text(words.next()),
-            "of" => scope.symbol = text(words.next()),
-            "side" => scope.side = Some(side(words.next())),
-            "group" => scope.group_id = Some(words.number() as u16),
-            "account" => {
-                let known = self.engine.account_named(&text(words.next()));
-                // One that there is not has a number that there is not.
-                scope.account_id = known.map_or(AccountId(60_000), |known| known.account_id);
+        words.each(|word, words| {
+            match word {
+                "session" => scope.session_id = self.session(words.next()?),
+                "firm" => scope.firm = text(words.next()?)?,
+                "of" => scope.symbol = text(words.next()?)?,
+                "side" => scope.side = Some(side(words.next()?)?),
+                "group" => scope.group_id = Some(words.number()?),
+                "account" => {
+                    let known = self.engine.account_named(&text(words.next()?)?);
+                    // One that there is not has a number that there is not.
+                    scope.account_id = known.map_or(AccountId(60_000), |known| known.account_id);
+                }
+                _ => return Err(unknown(word)),
             }
-            _ => panic!("{word}?"),
-        });
-        scope
+            Ok(())
+        })?;
+        Ok(scope)
     }
 
     /// A word that says what an order is told.
-    fn instruct(&self, instructions: &mut Instructions, word: &str, words: &mut Words<'_>) {
+    fn instruct(
+        &self,
+        instructions: &mut Instructions,
+        word: &str,
+        words: &mut Words<'_>,
+    ) -> Read<()> {
         match word {
             "untold" => {}
             "all-or-none" => instructions.all_or_none = true,
             "slide" => instructions.slide = true,
-            "show" => instructions.shown_quantity = Lots(words.number() as u32),
-            "range" => instructions.shown_range = Lots(words.number() as u32),
+            "show" => instructions.shown_quantity = Lots(words.number()?),
+            "range" => instructions.shown_range = Lots(words.number()?),
             "stop" => {
                 instructions.pricing = Pricing::Stop;
-                instructions.trigger = Ticks(words.number() as u32);
+                instructions.trigger = Ticks(words.number()?);
             }
             "touch" => {
                 instructions.pricing = Pricing::TakeProfit;
-                instructions.trigger = Ticks(words.number() as u32);
+                instructions.trigger = Ticks(words.number()?);
             }
             "trail" => {
                 instructions.pricing = Pricing::TrailingStop;
-                instructions.offset = words.number() as i32;
+                instructions.offset = words.number()?;
             }
             "peg" => {
-                instructions.pricing = match words.next() {
+                instructions.pricing = match words.next()? {
                     "primary" => Pricing::PrimaryPeg,
                     "market" => Pricing::MarketPeg,
                     "midpoint" => Pricing::MidpointPeg,
-                    other => panic!("{other}?"),
+                    other => return Err(unknown(other)),
                 }
             }
-            "offset" => instructions.offset = words.next().parse().expect("ticks, up or down"),
-            "after" => instructions.parent = self.key(words.next()).user_ref_num,
-            "or" => instructions.partner = self.key(words.next()).user_ref_num,
-            _ => panic!("{word}?"),
+            "offset" => instructions.offset = words.parse("ticks, up or down")?,
+            "after" => instructions.parent = self.key(words.next()?)?.user_ref_num,
+            "or" => instructions.partner = self.key(words.next()?)?.user_ref_num,
+            _ => return Err(unknown(word)),
         }
+        Ok(())
     }
 
     /// `A1` or `A/3:7`.
-    fn key(&self, word: &str) -> OrderKey {
+    fn key(&self, word: &str) -> Read<OrderKey> {
+        let wrong = || format!("{word:?} is not a request like A1 or A/3:7");
         let (place, number) = match word.split_once(':') {
             Some(parts) => parts,
-            None => word.split_at(word.find(|it: char| it.is_ascii_digit()).expect("a number")),
+            None => word.split_at(word.find(|it: char| it.is_ascii_digit()).ok_or_else(wrong)?),
         };
-        let (session, channel) = channel(place);
-        let user_ref_num = number.parse().expect("a number");
-        OrderKey { session_id: self.session(session), channel, user_ref_num }
+        let (session, channel) = channel(place)?;
+        let user_ref_num = number.parse().map_err(|_| wrong())?;
+        Ok(OrderKey { session_id: self.session(session), channel, user_ref_num })
     }
 
     /// A session that was never added has a number that none has.
@@ -1054,35 +1197,42 @@ impl World {
         OrderId(self.order_id_last)
     }
 
-    fn book(&self, symbol: &str) -> Vec<String> {
-        let instrument = self.engine.instrument(&text(symbol)).expect("an instrument there is");
-        let book = self.engine.book(instrument.instrument_id).expect("it has a book");
+    fn book_of(&self, symbol: &str) -> Read<engine::BookView<'_>> {
+        let instrument =
+            self.engine.instrument(&text(symbol)?).ok_or("there is no such instrument")?;
+        Ok(self.engine.book(instrument.instrument_id).expect("each instrument has a book"))
+    }
+
+    fn book(&self, symbol: &str) -> Read<Vec<String>> {
+        let book = self.book_of(symbol)?;
         let lines = |side: &'static str, orders: Vec<engine::RestingOrder>| {
             orders.into_iter().map(move |order| {
                 format!("{side} {} {} @ {}", self.name(order.key), order.leaves, order.price)
             })
         };
-        lines("bid", book.bids().collect()).chain(lines("ask", book.asks().collect())).collect()
+        let bids = lines("bid", book.bids().collect());
+        Ok(bids.chain(lines("ask", book.asks().collect())).collect())
     }
 
     /// The orders that wait for a trigger.
-    fn waiting(&self, symbol: &str) -> Vec<String> {
-        let instrument = self.engine.instrument(&text(symbol)).expect("an instrument there is");
-        let book = self.engine.book(instrument.instrument_id).expect("it has a book");
-        book.waiting()
+    fn waiting(&self, symbol: &str) -> Read<Vec<String>> {
+        let book = self.book_of(symbol)?;
+        let told = book
+            .waiting()
             .map(|order| {
                 let side = side_word(order.side);
                 let trigger = order.instructions.trigger.0;
                 format!("{side} {} {} at {trigger}", self.name(order.key), order.leaves)
             })
-            .collect()
+            .collect();
+        Ok(told)
     }
 
     /// The orders that follow the market.
-    fn pegs(&self, symbol: &str) -> Vec<String> {
-        let instrument = self.engine.instrument(&text(symbol)).expect("an instrument there is");
-        let book = self.engine.book(instrument.instrument_id).expect("it has a book");
-        book.pegged()
+    fn pegs(&self, symbol: &str) -> Read<Vec<String>> {
+        let book = self.book_of(symbol)?;
+        let told = book
+            .pegged()
             .map(|order| {
                 let name = self.name(order.key);
                 let line = format!("{} {name} {}", side_word(order.side), order.leaves);
@@ -1091,12 +1241,13 @@ impl World {
                     Some(_) => format!("{line} waits"),
                 }
             })
-            .collect()
+            .collect();
+        Ok(told)
     }
 
-    fn order(&self, name: &str) -> Vec<String> {
-        let order = self.engine.order(self.key(name));
-        order
+    fn order(&self, name: &str) -> Read<Vec<String>> {
+        let order = self.engine.order(self.key(name)?);
+        let told = order
             .map(|order| {
                 let mut line = format!(
                     "{} {} of {} executed {} canceled {} firm {} capacity {}",
@@ -1128,55 +1279,87 @@ impl World {
                 line
             })
             .into_iter()
-            .collect()
+            .collect();
+        Ok(told)
     }
 }
 
+/// What is read from a scenario, or what is wrong with it.
+pub(super) type Read<T> = Result<T, String>;
+
+fn unknown(word: &str) -> String {
+    format!("{word:?} is not a word of the language here")
+}
+
 /// The words of a line that are still to be read.
-pub struct Words<'a> {
+pub(super) struct Words<'a> {
     words: &'a [&'a str],
 }
 
 impl<'a> Words<'a> {
-    pub fn next(&mut self) -> &'a str {
-        let (first, rest) = self.words.split_first().expect("one more word");
+    pub(super) fn next(&mut self) -> Read<&'a str> {
+        let (first, rest) = self.words.split_first().ok_or("a word is missing at the end")?;
         self.words = rest;
-        first
+        Ok(first)
     }
 
-    pub fn number(&mut self) -> u64 {
-        let word = self.next();
-        word.parse().unwrap_or_else(|_| panic!("{word} is not a number"))
+    fn end(&self) -> Read<()> {
+        match self.words.first() {
+            None => Ok(()),
+            Some(word) => Err(format!("{word:?} is a word too many")),
+        }
     }
 
-    fn break_reason(&mut self) -> BreakReason {
-        BreakReason::from_code(self.next().as_bytes()[0]).expect("its letter")
+    pub(super) fn expect(&mut self, word: &str) -> Read<()> {
+        match self.next()? {
+            found if found == word => Ok(()),
+            found => Err(format!("found {found:?}, expected {word:?}")),
+        }
     }
 
-    /// The letter of a self-match prevention.
-    fn prevention(&mut self) -> SelfMatchPrevention {
-        SelfMatchPrevention::from_code(self.next().as_bytes()[0]).expect("its letter")
+    pub(super) fn parse<T: FromStr>(&mut self, what: &str) -> Read<T> {
+        let word = self.next()?;
+        word.parse().map_err(|_| format!("found {word:?}, expected {what}"))
+    }
+
+    pub(super) fn number<T: FromStr>(&mut self) -> Read<T> {
+        self.parse("a number in its range")
+    }
+
+    fn break_reason(&mut self) -> Read<BreakReason> {
+        BreakReason::from_code(self.letter()?).ok_or_else(|| "not the letter of a reason".into())
+    }
+
+    fn prevention(&mut self) -> Read<SelfMatchPrevention> {
+        SelfMatchPrevention::from_code(self.letter()?)
+            .ok_or_else(|| "not the letter of a self-match prevention".into())
+    }
+
+    fn letter(&mut self) -> Read<u8> {
+        Ok(self.next()?.as_bytes()[0])
     }
 
     /// `@ 100`, `@ market` or `@ market-to-limit`.
-    fn price(&mut self) -> (OrderType, Price) {
-        assert_eq!(self.next(), "@");
-        if self.words.first() == Some(&"market") {
-            self.next();
-            return (OrderType::Market, Price::ZERO);
-        }
-        if self.words.first() == Some(&"market-to-limit") {
-            self.next();
-            return (OrderType::MarketToLimit, Price::ZERO);
-        }
-        (OrderType::Limit, Price(self.number()))
+    fn price(&mut self) -> Read<(OrderType, Price)> {
+        self.expect("@")?;
+        Ok(match self.words.first() {
+            Some(&"market") => self.next().map(|_| (OrderType::Market, Price::ZERO))?,
+            Some(&"market-to-limit") => {
+                self.next().map(|_| (OrderType::MarketToLimit, Price::ZERO))?
+            }
+            _ => (OrderType::Limit, Price(self.number()?)),
+        })
     }
 
-    pub fn each(&mut self, mut take: impl FnMut(&'a str, &mut Self)) {
-        while !self.words.is_empty() {
-            let word = self.next();
-            take(word, self);
+    pub(super) fn each(
+        &mut self,
+        mut take: impl FnMut(&'a str, &mut Self) -> Read<()>,
+    ) -> Read<()> {
+        while let Some((first, rest)) = self.words.split_first() {
+            self.words = rest;
+            take(first, self)?;
         }
+        Ok(())
     }
 }
 
@@ -1190,40 +1373,47 @@ const PHASES: [(&str, Phase); 7] = [
     ("closed", Phase::Closed),
 ];
 
-fn phase(word: &str) -> Phase {
-    PHASES.iter().find(|(name, _)| *name == word).expect("a phase").1
+fn phase(word: &str) -> Read<Phase> {
+    let named = PHASES.iter().find(|(name, _)| *name == word);
+    Ok(named.ok_or_else(|| unknown(word))?.1)
 }
 
 fn phase_word(phase: Phase) -> &'static str {
     PHASES.iter().find(|(_, it)| *it == phase).expect("each has a word").0
 }
 
-fn change(property: &str, value: u64) -> InstrumentChange {
-    match property {
+fn change(property: &str, value: u64) -> Read<InstrumentChange> {
+    let small = || u32::try_from(value).map_err(|_| format!("{value} is too large"));
+    Ok(match property {
         "increment" => InstrumentChange::PriceIncrement(Price(value)),
         "lot" => InstrumentChange::RoundLot(Quantity(value)),
         "reference" => InstrumentChange::ReferencePrice(Price(value)),
-        "static-band" => InstrumentChange::StaticBand(value as u32),
-        "dynamic-band" => InstrumentChange::DynamicBand(value as u32),
-        "pause" => InstrumentChange::PauseSeconds(value as u32),
-        "collar" => InstrumentChange::PriceCollar(value as u32),
+        "static-band" => InstrumentChange::StaticBand(small()?),
+        "dynamic-band" => InstrumentChange::DynamicBand(small()?),
+        "pause" => InstrumentChange::PauseSeconds(small()?),
+        "collar" => InstrumentChange::PriceCollar(small()?),
         "quantity-max" => InstrumentChange::QuantityMax(Quantity(value)),
         "notional-max" => InstrumentChange::NotionalMax(value),
-        "pro-rata" => InstrumentChange::Allocation(Allocation::ALL[value as usize]),
-        "time-share" => InstrumentChange::TimeShare(value as u32),
-        _ => panic!("{property}?"),
-    }
+        "pro-rata" => {
+            let allocation = Allocation::ALL.get(value as usize).ok_or("not an allocation")?;
+            InstrumentChange::Allocation(*allocation)
+        }
+        "time-share" => InstrumentChange::TimeShare(small()?),
+        _ => return Err(unknown(property)),
+    })
 }
 
-fn channel(place: &str) -> (&str, u8) {
-    match place.split_once('/') {
-        Some((session, channel)) => (session, channel.parse().expect("a channel")),
-        None => (place, 0),
-    }
+fn channel(place: &str) -> Read<(&str, u8)> {
+    let Some((session, channel)) = place.split_once('/') else { return Ok((place, 0)) };
+    let channel = channel.parse().map_err(|_| format!("{channel:?} is not a channel"))?;
+    Ok((session, channel))
 }
 
-pub fn text<const N: usize>(word: &str) -> Text<N> {
-    if word == "-" { Text::BLANK } else { Text::new(word).expect("short printable text") }
+pub(super) fn text<const N: usize>(word: &str) -> Read<Text<N>> {
+    match word {
+        "-" => Ok(Text::BLANK),
+        word => Text::new(word).ok_or_else(|| format!("{word:?} is longer than {N} characters")),
+    }
 }
 
 fn optional<const N: usize>(label: &str, text: &Text<N>) -> String {
@@ -1245,9 +1435,9 @@ fn conditions(conditions: &Conditions) -> String {
     line
 }
 
-fn side(word: &str) -> Side {
+fn side(word: &str) -> Read<Side> {
     let sides = Side::ALL.iter().copied();
-    sides.into_iter().find(|side| side_word(*side) == word).expect(word)
+    sides.into_iter().find(|side| side_word(*side) == word).ok_or_else(|| unknown(word))
 }
 
 fn side_word(side: Side) -> &'static str {

@@ -23,71 +23,74 @@ use market::{
     Transfer, Units, Withdraw,
 };
 
-use super::scenario::{Words, text};
+use super::scenario::{Read, Words, text};
 
-/// The command that a line about money asks for; `None` if it is not about money.
-pub fn command(
+/// The command that a line about money asks for.
+pub(super) fn command(
     engine: &Engine,
     session: impl Fn(&str) -> SessionId,
     verb: &str,
     words: &mut Words<'_>,
-) -> Option<Command> {
+) -> Read<Command> {
     let account = |name: &str| account_id(engine, name);
     let command = match verb {
         "asset" => MoneyCommand::AddAsset(AddAsset {
-            name: text(words.next()),
-            decimals: words.number() as u8,
+            name: text(words.next()?)?,
+            decimals: words.number()?,
         }),
-        "account" => MoneyCommand::AddAccount(AddAccount { name: text(words.next()) }),
+        "account" => MoneyCommand::AddAccount(AddAccount { name: text(words.next()?)? }),
         "assign" => MoneyCommand::AssignSession(AssignSession {
-            session_id: session(words.next()),
-            account_id: account(words.next()),
+            session_id: session(words.next()?),
+            account_id: account(words.next()?)?,
         }),
-        "terms" => MoneyCommand::SetTerms(terms(engine, words)),
+        "terms" => MoneyCommand::SetTerms(terms(engine, words)?),
         "fees" => MoneyCommand::SetFees(SetFees {
-            tier: words.number() as u8,
-            maker_ppm: words.next().parse().expect("a number"),
-            taker_ppm: words.number() as u32,
+            tier: words.number()?,
+            maker_ppm: words.number()?,
+            taker_ppm: words.number()?,
         }),
         "set" => {
-            let account_id = account(words.next());
-            let setting = words.next();
+            let account_id = account(words.next()?)?;
+            let setting = words.next()?;
             let settings = AccountSetting::ALL.iter().copied();
             let setting = settings.into_iter().find(|it| format!("{it:?}") == setting);
-            let value = amount(words.next());
+            let value = amount(words.next()?)?;
             let mut asset_id = AssetId(0);
-            words.each(|word, _| asset_id = self::asset_id(engine, word));
-            let setting = setting.expect("a setting");
+            words.each(|word, _| {
+                asset_id = self::asset_id(engine, word)?;
+                Ok(())
+            })?;
+            let setting = setting.ok_or("not a setting of an account")?;
             MoneyCommand::SetAccount(SetAccount { account_id, setting, asset_id, value })
         }
         "allow-undo" => MoneyCommand::AllowUndo,
         "stop" | "resume" => MoneyCommand::StopAccount(StopAccount {
-            account_id: account(words.next()),
+            account_id: account(words.next()?)?,
             stopped: verb == "stop",
         }),
         "deposit" => {
-            let account_id = account(words.next());
-            let (amount, asset_id) = (amount(words.next()), asset_id(engine, words.next()));
+            let account_id = account(words.next()?)?;
+            let (amount, asset_id) = (amount(words.next()?)?, asset_id(engine, words.next()?)?);
             MoneyCommand::Deposit(Deposit { account_id, asset_id, amount })
         }
         "withdraw" => {
-            let account_id = account(words.next());
-            let (amount, asset_id) = (amount(words.next()), asset_id(engine, words.next()));
+            let account_id = account(words.next()?)?;
+            let (amount, asset_id) = (amount(words.next()?)?, asset_id(engine, words.next()?)?);
             MoneyCommand::Withdraw(Withdraw { account_id, asset_id, amount })
         }
         "transfer" => {
-            let (from, to) = (account(words.next()), account(words.next()));
-            let (amount, asset_id) = (amount(words.next()), asset_id(engine, words.next()));
+            let (from, to) = (account(words.next()?)?, account(words.next()?)?);
+            let (amount, asset_id) = (amount(words.next()?)?, asset_id(engine, words.next()?)?);
             MoneyCommand::Transfer(Transfer { from, to, asset_id, amount })
         }
-        _ => return None,
+        _ => return Err(format!("{verb:?} is not a command")),
     };
-    Some(Command::Money(command))
+    Ok(Command::Money(command))
 }
 
-fn terms(engine: &Engine, words: &mut Words<'_>) -> SetTerms {
-    let symbol: Symbol = text(words.next());
-    let class = match words.next() {
+fn terms(engine: &Engine, words: &mut Words<'_>) -> Read<SetTerms> {
+    let symbol: Symbol = text(words.next()?)?;
+    let class = match words.next()? {
         "cash" => MoneyClass::Cash,
         "position" => MoneyClass::Position,
         _ => MoneyClass::None,
@@ -102,38 +105,44 @@ fn terms(engine: &Engine, words: &mut Words<'_>) -> SetTerms {
         quantity_max: Quantity(999_999),
     };
     if class != MoneyClass::None {
-        terms.base = asset_id(engine, words.next());
-        terms.quote = asset_id(engine, words.next());
+        terms.base = asset_id(engine, words.next()?)?;
+        terms.quote = asset_id(engine, words.next()?)?;
         (terms.base_units, terms.quote_numerator, terms.quote_denominator) = (1, 1, 1);
     }
-    words.each(|word, words| match word {
-        "units" => terms.base_units = words.number(),
-        "pay" => {
-            terms.quote_numerator = words.number();
-            assert_eq!(words.next(), "/");
-            terms.quote_denominator = words.number();
+    words.each(|word, words| {
+        match word {
+            "units" => terms.base_units = words.number()?,
+            "pay" => {
+                terms.quote_numerator = words.number()?;
+                words.expect("/")?;
+                terms.quote_denominator = words.number()?;
+            }
+            "max" => terms.quantity_max = Quantity(words.number()?),
+            _ => return Err(format!("{word:?} is not a term")),
         }
-        "max" => terms.quantity_max = Quantity(words.number()),
-        _ => panic!("{word}?"),
-    });
-    SetTerms { symbol, terms }
+        Ok(())
+    })?;
+    Ok(SetTerms { symbol, terms })
 }
 
 /// An account there is not has a number that none has; `-` is the venue itself.
-pub fn account_id(engine: &Engine, name: &str) -> AccountId {
+fn account_id(engine: &Engine, name: &str) -> Read<AccountId> {
     if name == "-" {
-        return AccountId::VENUE;
+        return Ok(AccountId::VENUE);
     }
-    engine.account_named(&text(name)).map_or(AccountId(u32::MAX), |account| account.account_id)
+    let known = engine.account_named(&text(name)?);
+    Ok(known.map_or(AccountId(u32::MAX), |account| account.account_id))
 }
 
 /// An asset there is not has a number that none has.
-pub fn asset_id(engine: &Engine, name: &str) -> AssetId {
-    engine.asset(&text(name)).map_or(AssetId(u16::MAX), |asset| asset.asset_id)
+fn asset_id(engine: &Engine, name: &str) -> Read<AssetId> {
+    let known = engine.asset(&text(name)?);
+    Ok(known.map_or(AssetId(u16::MAX), |asset| asset.asset_id))
 }
 
-fn amount(word: &str) -> Units {
-    Units::new(word.parse().unwrap_or_else(|_| panic!("{word} is not an amount")))
+fn amount(word: &str) -> Read<Units> {
+    let units: u128 = word.parse().map_err(|_| format!("{word:?} is not an amount in units"))?;
+    Ok(Units::new(units))
 }
 
 fn account_name(engine: &Engine, account_id: AccountId) -> String {
@@ -148,13 +157,13 @@ fn asset_name(engine: &Engine, asset_id: AssetId) -> Text<8> {
 }
 
 /// What an account has of an asset, and what of it is reserved.
-pub fn tell_balance(engine: &Engine, account: &str, asset: &str) -> String {
-    let balance = engine.balance(account_id(engine, account), asset_id(engine, asset));
-    let balance = balance.expect("an account and an asset there are");
-    format!("{} and {}", balance.available, balance.reserved)
+pub(super) fn tell_balance(engine: &Engine, account: &str, asset: &str) -> Read<String> {
+    let balance = engine.balance(account_id(engine, account)?, asset_id(engine, asset)?);
+    let balance = balance.ok_or("there is no such account, or no such asset")?;
+    Ok(format!("{} and {}", balance.available, balance.reserved))
 }
 
-pub fn tell_entry(engine: &Engine, entry: &LedgerEntry) -> String {
+pub(super) fn tell_entry(engine: &Engine, entry: &LedgerEntry) -> String {
     let from = account_name(engine, entry.from.account_id);
     let to = account_name(engine, entry.to.account_id);
     let what = format!("{} {}", entry.amount, asset_name(engine, entry.asset_id));
@@ -172,7 +181,7 @@ pub fn tell_entry(engine: &Engine, entry: &LedgerEntry) -> String {
     }
 }
 
-pub fn tell_money(
+pub(super) fn tell_money(
     engine: &Engine,
     session: impl Fn(SessionId) -> String,
     event: &MoneyEvent,
@@ -201,14 +210,14 @@ pub fn tell_money(
 
 /// What ledger entries alone say that each account has.
 #[derive(Default)]
-pub struct Books {
+pub(super) struct Books {
     places: BTreeMap<(AssetId, AccountId, Bucket), i128>,
     versions: BTreeMap<(AssetId, AccountId, bool), u64>,
 }
 
 impl Books {
     /// Enters a movement at both ends.
-    pub fn enter(&mut self, entry: &LedgerEntry) {
+    pub(super) fn enter(&mut self, entry: &LedgerEntry) {
         let amount = i128::try_from(entry.amount.get()).unwrap();
         assert!(0 < amount, "{entry:?} moves something");
         let LedgerEntry { asset_id, from, to, .. } = *entry;
@@ -232,7 +241,7 @@ impl Books {
     }
 
     /// Asserts that the engine says the same of each account, and that an asset is only moved.
-    pub fn check(&self, engine: &Engine) {
+    pub(super) fn check(&self, engine: &Engine) {
         for asset in engine.assets() {
             let at = |account_id, bucket| {
                 self.places.get(&(asset.asset_id, account_id, bucket)).copied().unwrap_or(0)

@@ -70,7 +70,7 @@ impl Drop for Venue {
 fn every_verb_has_help_with_an_example() {
     for verb in [
         "demo", "serve", "load", "feed", "journal", "recover", "at", "snapshot", "follow", "sim",
-        "kill", "bench", "man",
+        "kill", "bench", "man", "scenario",
     ] {
         let output = damrak(&[verb, "--help"]);
         let help = String::from_utf8_lossy(&output.stdout).into_owned();
@@ -386,6 +386,48 @@ fn with_rival(script: &str) -> Output {
     let book = ["bench", "book", "--flow", "A", "--divisor", "1000", "--engine", "matching"];
     let rivals = ["--runs", "3", "--json", "--rivals", rival.to_str().unwrap()];
     damrak(&[&book[..], &rivals[..]].concat())
+}
+
+/// The scenarios of the documentation hold; one that does not names file, line, what it expects and
+/// what happens; one that cannot be read is wrong usage.
+#[test]
+fn scenarios_are_played() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/scenarios");
+    let mut files: Vec<_> = fs::read_dir(&folder)
+        .unwrap()
+        .map(|entry| entry.unwrap().path().into_os_string().into_string().unwrap())
+        .collect();
+    files.sort();
+    assert!(files.len() > 5, "{files:?}");
+    let arguments: Vec<&str> =
+        ["scenario", "--json"].into_iter().chain(files.iter().map(String::as_str)).collect();
+    let output = damrak(&arguments);
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    let played: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(played["scenarios"].as_array().unwrap().len(), files.len());
+
+    let place = tempfile::tempdir().unwrap();
+    let path = place.path().join("wrong.scenario");
+    let play = |text: &str| {
+        fs::write(&path, text).unwrap();
+        let output = damrak(&["scenario", path.to_str().unwrap()]);
+        (output.status.code(), stderr(&output))
+    };
+    let (code, message) = play("# a comment\nbuy A1 1 @ 100 => accepted\n");
+    assert_eq!(code, Some(4), "{message}");
+    for part in ["wrong.scenario:2: buy A1 1 @ 100", "expected: accepted\n", "booked 1 @ 100"] {
+        assert!(message.contains(part), "{message}");
+    }
+    for (line, why) in [
+        ("buy A1 x @ 100", "found \"x\""),
+        ("dance A1", "not a command"),
+        ("cancel A1 to 1 2", "not a word"),
+        ("book AAPL MSFT", "a word too many"),
+        ("phase AAPL", "missing"),
+    ] {
+        let (code, message) = play(line);
+        assert!(code == Some(2) && message.contains(why), "{line}: {code:?} {message}");
+    }
 }
 
 /// The demo kills a venue in the middle of the load and finds everything again.
