@@ -14,8 +14,8 @@ use core::hint::select_unpredictable;
 use market::{Display, Instrument, Phase, Price, Quantity, Side};
 
 use crate::{
-    auction::{trading_status::Trading, uncross::AuctionSide},
-    order::{Order, PRICE_MAX, QUANTITY_MAX, Waits},
+    auction::{trading_status::TradingStatus, uncross::AuctionSide},
+    order::{ForAuction, Order, PRICE_MAX, QUANTITY_MAX},
     state::hash,
 };
 use ladder::{Ladder, NO_RANK};
@@ -46,11 +46,11 @@ pub(crate) struct Book {
     bids: BookSide,
     asks: BookSide,
     /// How the instrument is traded now.
-    pub(crate) trading: Trading,
+    pub(crate) trading: TradingStatus,
     /// True if orders follow its prices; for a while after the last of them, too.
     pub(crate) is_pegged: bool,
     /// True if orders wait outside until they can trade enough of what rests here.
-    pub(crate) has_patient: bool,
+    pub(crate) has_waiting_for_quantity: bool,
     /// Orders that are for an auction only, bids and asks; none before the first of them.
     auctions: Option<Box<[AuctionSide; 2]>>,
 }
@@ -87,9 +87,9 @@ impl Book {
             sharing: Sharing::PRICE_TIME,
             bids: BookSide::default(),
             asks: BookSide::default(),
-            trading: Trading::NEW,
+            trading: TradingStatus::NEW,
             is_pegged: false,
-            has_patient: false,
+            has_waiting_for_quantity: false,
             auctions: None,
         }
     }
@@ -126,8 +126,8 @@ impl Book {
 
     /// True if orders trade here as they come in, nothing bounds them, and none waits for what rests.
     #[inline]
-    pub(crate) fn is_plain(&self) -> bool {
-        self.trading.is_plain & !self.is_pegged & !self.has_patient
+    pub(crate) fn takes_fast_path(&self) -> bool {
+        self.trading.is_unrestricted & !self.is_pegged & !self.has_waiting_for_quantity
     }
 
     /// True if nothing rests here.
@@ -165,7 +165,7 @@ impl Book {
     /// Takes an order in, behind all others at its price.
     #[inline]
     pub(crate) fn add(&mut self, pool: &mut Pool, order: &Order) -> Slot {
-        if order.waits() != Waits::No {
+        if order.for_auction() != ForAuction::No {
             return self.add_for_auction(pool, order);
         }
         let rank = self.rank(order.side, order.price());
@@ -176,7 +176,7 @@ impl Book {
     #[inline]
     pub(crate) fn remove(&mut self, pool: &mut Pool, slot: Slot) {
         let order = &pool[slot].order;
-        if order.waits() != Waits::No {
+        if order.for_auction() != ForAuction::No {
             return self.remove_from_auction(pool, slot);
         }
         let (side, display) = (order.side, order.display);

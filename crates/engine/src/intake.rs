@@ -1,6 +1,6 @@
-//! A command comes in: whose it is, what the checks say of it, and which way it goes.
+//! The entry of a command: session, checks, class, and the way that it takes from there.
 //!
-//! Invariant: a command that is refused here has changed nothing but the number it used up.
+//! Invariant: a request that is rejected here has changed nothing but the number that it used up.
 
 pub(crate) mod cancel;
 pub(crate) mod check;

@@ -54,12 +54,12 @@ use book::{
     Book,
     pool::{Pool, Slot},
 };
-use contingent::{instructions::Standings, stop_book::Triggers};
-use intake::{name_index::Names, session::Sessions, trading_day::Day};
+use contingent::{instructions::Contingents, stop_book::Triggers};
+use intake::{name_index::NameIndex, session::Sessions, trading_day::TradingDay};
 use money::Money;
 use operator::{requests::Operators, trades::Trades};
 use state::hash::StateHash;
-use trading::iceberg::Reserves;
+use trading::iceberg::Icebergs;
 
 /// The state of the exchange, and the one way to change it.
 #[derive(Debug)]
@@ -70,31 +70,31 @@ pub struct Engine {
     timestamp: Timestamp,
     /// The kind of command that acts now, or [`CommandKind::Time`].
     cause: CommandKind,
-    day: Day,
+    day: TradingDay,
     sessions: Sessions,
     /// By instrument id, less 1.
     books: Vec<Book>,
-    /// What waits for trades, by instrument id, less 1.
+    /// Stop books, by instrument id, less 1.
     triggers: Vec<Triggers>,
-    symbols: Names,
+    symbols: NameIndex,
     /// The resting orders of all books.
     pool: Pool,
-    reserves: Reserves,
-    /// What some of the live orders are told.
-    standings: Standings,
+    icebergs: Icebergs,
+    /// The records of contingent orders.
+    contingents: Contingents,
     order_id_last: OrderId,
     trade_id_last: TradeId,
     orders_accepted: u64,
     money: Money,
     hash: StateHash,
-    /// What a mass cancel has found; empty between commands.
+    /// Orders that a command is about to cancel; empty between commands.
     found: Vec<Slot>,
-    /// What the venue does not take, sorted.
+    /// Scopes in which entry is blocked, sorted.
     blocks: Vec<Scope>,
     trades: Trades,
     operators: Operators,
-    /// How many auctions there were.
-    crosses: u64,
+    /// How many auctions were held.
+    auctions_held: u64,
     /// The instruments that have an auction now, sorted; it follows from their phases.
     auctions: Vec<InstrumentId>,
     /// The earliest moment for which one of them waits; [`u64::MAX`] is none.
@@ -104,10 +104,10 @@ pub struct Engine {
     scratch: Scratch,
 }
 
-/// Where events go, each as it happens.
+/// A receiver of events, each as it happens.
 ///
-/// A closure is one; a type of its own can have what it does written into the engine where most
-/// events come from, so that they are made where they stay.
+/// A closure is one. The methods of a type of its own are inlined where most events are made, so that
+/// an event is written straight into its slot.
 pub trait Emit {
     /// An event happened.
     fn emit(&mut self, event: Event);
@@ -128,14 +128,14 @@ impl Engine {
             sequence: Sequence::NONE,
             timestamp: Timestamp::default(),
             cause: CommandKind::Time,
-            day: Day::default(),
+            day: TradingDay::default(),
             sessions: Sessions::default(),
             books: Vec::new(),
             triggers: Vec::new(),
-            symbols: Names::default(),
+            symbols: NameIndex::default(),
             pool: Pool::new(),
-            reserves: Reserves::default(),
-            standings: Standings::default(),
+            icebergs: Icebergs::default(),
+            contingents: Contingents::default(),
             order_id_last: OrderId(0),
             trade_id_last: TradeId(0),
             orders_accepted: 0,
@@ -145,7 +145,7 @@ impl Engine {
             blocks: Vec::new(),
             trades: Trades::new(),
             operators: Operators::default(),
-            crosses: 0,
+            auctions_held: 0,
             auctions: Vec::new(),
             auctions_due_ns: u64::MAX,
             auctions_due: Vec::new(),
@@ -160,9 +160,9 @@ impl Engine {
         self.trades.reserve();
     }
 
-    /// Does what an input asks, and emits what came of it, in the order in which it happened.
+    /// Carries out an input and emits its events, in the order in which they happen.
     ///
-    /// Any command may come at any time: what cannot be done is answered or ignored by the rules.
+    /// Any command may come at any time; the rules say which is rejected and which is ignored.
     ///
     /// # Panics
     /// The sequence is not the next one, or the time is before that of the input before.
@@ -170,7 +170,7 @@ impl Engine {
         self.apply_to(input, emit);
     }
 
-    /// As [`apply`](Self::apply), for who says where events go by a type of its own.
+    /// As [`apply`](Self::apply), with a receiver of events that has a type of its own.
     ///
     /// # Panics
     /// As there.
@@ -178,8 +178,8 @@ impl Engine {
         self.take_up(input, emit);
         // Nothing else follows from what the fast path does.
         let is_done = match &input.command {
-            Command::Enter(order) => self.enter_plain(order, emit),
-            Command::Cancel(cancel) => self.cancel_plain(cancel, emit),
+            Command::Enter(order) => self.enter_fast(order, emit),
+            Command::Cancel(cancel) => self.cancel_fast(cancel, emit),
             _ => false,
         };
         if !is_done {

@@ -15,7 +15,7 @@ use crate::{
     AHEAD_MAX,
     book::{
         ladder::{Ladder, NO_RANK, Take},
-        pool::{Pool, Rest, Slot},
+        pool::{Pool, PoolOrder, Slot},
     },
     intake::prefetch::ORDERS_MIN,
 };
@@ -43,7 +43,7 @@ pub struct Matcher<P = u64> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct BookIndex(pub u32);
 
-/// Names a resting order, and after it no other: one that is done is not found. (An order is, 2³²
+/// NameIndex a resting order, and after it no other: one that is done is not found. (An order is, 2³²
 /// resting orders later, if it rests where this one did.)
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Handle {
@@ -71,7 +71,7 @@ pub struct NewOrder<P> {
 pub struct Entered {
     /// What did not trade at once.
     pub leaves: Quantity,
-    /// Names what rests of it; `None` if nothing does.
+    /// NameIndex what rests of it; `None` if nothing does.
     pub handle: Option<Handle>,
 }
 
@@ -132,7 +132,7 @@ struct Order<P> {
 
 const _: () = assert!(size_of::<crate::book::pool::Resting<Order<u64>>>() == 32);
 
-impl<P: Copy + Default> Rest for Order<P> {
+impl<P: Copy + Default> PoolOrder for Order<P> {
     fn vacant() -> Self {
         Self { leaves: 0, rank: 0, generation: 0, place: 0, payload: P::default() }
     }

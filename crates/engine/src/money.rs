@@ -31,7 +31,7 @@ use market::{
 };
 
 use crate::{
-    Emit, book::cross::Match, intake::name_index::Names, order::Order, state::hash::StateHash,
+    Emit, book::cross::Match, intake::name_index::NameIndex, order::Order, state::hash::StateHash,
 };
 use account::{Account, AssetLimits, Brief, TIER_COUNT};
 use balance::{Balance, Holding, Leg, Movement, Shift};
@@ -52,10 +52,10 @@ pub(crate) struct Money {
     accounts: Vec<Account>,
     /// By account id: of each what most orders ask, side by side.
     briefs: Vec<Brief>,
-    account_names: Names,
+    account_names: NameIndex,
     /// By asset id, less 1.
     holdings: Vec<Holding>,
-    asset_names: Names,
+    asset_names: NameIndex,
     /// By asset id, less 1, and account id; an asset for which none was ever set has none.
     limits: Vec<Vec<AssetLimits>>,
     /// By session id; sessions after the last have no account.
@@ -126,9 +126,9 @@ impl Default for Money {
             has_asset_limits: false,
             accounts: alloc::vec![Account::new(Text::BLANK)],
             briefs: alloc::vec![Brief::default()],
-            account_names: Names::default(),
+            account_names: NameIndex::default(),
             holdings: Vec::new(),
-            asset_names: Names::default(),
+            asset_names: NameIndex::default(),
             limits: Vec::new(),
             account_ids: Vec::new(),
             terms: Vec::new(),

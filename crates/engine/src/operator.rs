@@ -1,4 +1,4 @@
-//! What the venue itself does to instruments, to orders, and to trades that are over; and who told it to.
+//! Commands of the venue and of its operators: instruments, phases, supervisory cancels, busts.
 //!
 //! Invariant: a command that is declined has changed nothing.
 

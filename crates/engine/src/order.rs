@@ -6,7 +6,7 @@ use market::{
     Side, TimeInForce,
 };
 
-use crate::{book::pool::Rest, state::hash};
+use crate::{book::pool::PoolOrder, state::hash};
 
 /// The largest quantity of an order where the instrument has no terms, and the most that a chain of
 /// replaces may execute there, in lots.
@@ -21,8 +21,8 @@ pub const PRICE_MAX: Price = Price(1_999_999_900);
 
 /// What the book must know of an order while it trades or rests.
 ///
-/// What a participant says only to hear it back (its own name for the order, the locate) is told
-/// when the order is accepted and is not kept. A resting order has a limit, or waits for an auction.
+/// What is only echoed to the participant (its own name for the order, the locate) is in the event
+/// that the order is accepted, and is not kept. A resting order has a limit, or waits for an auction.
 /// Quantities and the price are held in 32 bits, which [`QUANTITY_LIMIT`] and [`PRICE_MAX`] fit.
 ///
 /// Invariant: leaves + executed + prevented <= quantity; what is missing was canceled.
@@ -62,19 +62,19 @@ pub(crate) struct Order {
     life: u8,
     /// Which way it trades. A modify may change the kind of sell.
     pub(crate) side: Side,
-    /// True if it rests and [`Reserves`](crate::trading::iceberg::Reserves) says what is shown of it.
-    pub(crate) is_reserve: bool,
+    /// True if it rests and [`Icebergs`](crate::trading::iceberg::Icebergs) says what is shown of it.
+    pub(crate) is_iceberg: bool,
     /// How long it lives; one that does not rest may still wait for its trigger.
     pub(crate) time_in_force: TimeInForce,
-    /// True if it is told more than its limit, or tied to an order that is; see
-    /// [`standing`](mod@crate::contingent::instructions).
-    pub(crate) is_instructed: bool,
+    /// True if it has a record of instructions, or is linked to an order that has; see
+    /// [`contingent`](mod@crate::contingent::instructions).
+    pub(crate) is_contingent: bool,
 }
 
 /// For which auction an order is, if it is for one only. Such an order rests beside the book.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(u8)]
-pub(crate) enum Waits {
+pub(crate) enum ForAuction {
     /// For none in particular.
     #[default]
     No = 0,
@@ -88,7 +88,7 @@ pub(crate) enum Waits {
     AsMarket = 4,
 }
 
-impl Waits {
+impl ForAuction {
     /// From the stored code.
     #[inline]
     pub(crate) fn from_code(code: u8) -> Option<Self> {
@@ -120,7 +120,7 @@ pub(crate) struct Kind(pub(crate) u64);
 impl Kind {
     /// True if it is for an auction only.
     #[inline]
-    pub(crate) fn waits(self) -> bool {
+    pub(crate) fn is_for_auction(self) -> bool {
         self.0 >> 52 & 0xF != 0
     }
 }
@@ -133,7 +133,7 @@ pub(crate) struct Progress {
     pub(crate) prevented: u32,
 }
 
-impl Rest for Order {
+impl PoolOrder for Order {
     fn vacant() -> Self {
         Self {
             order_id: OrderId(0),
@@ -153,9 +153,9 @@ impl Rest for Order {
             self_match_prevention: SelfMatchPrevention::SessionDefault,
             self_match_group: SelfMatchGroup::BLANK,
             life: life(false, TimeInForce::Day),
-            is_reserve: false,
+            is_iceberg: false,
             time_in_force: TimeInForce::Day,
-            is_instructed: false,
+            is_contingent: false,
         }
     }
 
@@ -182,7 +182,7 @@ pub(crate) struct OrderTerms {
     pub(crate) customer_type: CustomerType,
     pub(crate) conditions: Conditions,
     pub(crate) time_in_force: TimeInForce,
-    pub(crate) is_instructed: bool,
+    pub(crate) is_contingent: bool,
 }
 
 impl Order {
@@ -216,13 +216,13 @@ impl Order {
             self_match_prevention: terms.conditions.self_match_prevention,
             self_match_group: terms.conditions.self_match_group,
             life: life(terms.conditions.post_only, terms.time_in_force),
-            is_reserve: false,
+            is_iceberg: false,
             time_in_force: terms.time_in_force,
-            is_instructed: terms.is_instructed,
+            is_contingent: terms.is_contingent,
         }
     }
 
-    /// A new order as it was asked for, told nothing beyond its limit.
+    /// A new order as it was entered, without instructions.
     #[inline(always)]
     pub(crate) fn entered(
         asked: &EnterOrder,
@@ -246,7 +246,7 @@ impl Order {
             customer_type: asked.attributes.customer_type,
             conditions: asked.conditions,
             time_in_force: asked.time_in_force,
-            is_instructed: false,
+            is_contingent: false,
         })
     }
 
@@ -279,19 +279,19 @@ impl Order {
 
     /// For which auction it is, if it is for one only.
     #[inline]
-    pub(crate) fn waits(&self) -> Waits {
-        Waits::from_code(self.life >> 4).expect("only these are set")
+    pub(crate) fn for_auction(&self) -> ForAuction {
+        ForAuction::from_code(self.life >> 4).expect("only these are set")
     }
 
     /// From now on it is for this auction only, or for none in particular.
-    pub(crate) fn set_waits(&mut self, waits: Waits) {
+    pub(crate) fn set_for_auction(&mut self, waits: ForAuction) {
         self.life = self.life & 0xF | (waits as u8) << 4;
     }
 
     /// True for a live order that is not in the book with all of it, or is tied to something.
     #[inline]
-    pub(crate) fn is_told_more(&self) -> bool {
-        self.is_reserve | self.is_instructed
+    pub(crate) fn has_more_state(&self) -> bool {
+        self.is_iceberg | self.is_contingent
     }
 
     /// What kind of order it is, whatever the state hash takes of it but its names and numbers.
@@ -400,10 +400,10 @@ impl Order {
         }
     }
 
-    /// True if the feed tells of it while it rests.
+    /// True if the feed shows it while it rests.
     #[inline]
     pub(crate) fn is_displayed(&self) -> bool {
-        self.display.is_displayed() && self.waits() == Waits::No
+        self.display.is_displayed() && self.for_auction() == ForAuction::No
     }
 
     /// Trades some of what is open.
@@ -446,7 +446,7 @@ impl Order {
 }
 
 /// What an order that is for no auction in particular says of its life. Three bits tell lives apart,
-/// but for two auctions, which [`Waits`] tells apart.
+/// but for two auctions, which [`ForAuction`] tells apart.
 #[inline(always)]
 fn life(post_only: bool, time_in_force: TimeInForce) -> u8 {
     u8::from(post_only) | (time_in_force.code() & 7) << 1
@@ -531,7 +531,7 @@ mod tests {
             customer_type: CustomerType::SessionDefault,
             conditions: Conditions::NONE,
             time_in_force: TimeInForce::Day,
-            is_instructed: false,
+            is_contingent: false,
         };
         let mut orders = vec![Order::new(terms())];
         for step in 2..=255_u16 {

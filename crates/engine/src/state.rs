@@ -1,4 +1,4 @@
-//! The state as a whole: its hash, its snapshot, what can be seen of it, and what must hold of it.
+//! The state as a whole: its hash, its snapshot, its views, its invariants.
 //!
 //! Invariant: nothing here changes what the engine does with the next command.
 

@@ -1,3 +1,7 @@
+//! Amounts of money: price times quantity, in 128 bits.
+//!
+//! Invariant: sums and differences are checked; none wraps.
+
 use core::fmt;
 
 /// Money: ticks × lots, the notional of a price and a quantity.

@@ -1,3 +1,7 @@
+//! Commands: every request that may change state, as the sequencer and the journal have it.
+//!
+//! Invariant: a command has no pointer and no clock; with its sequence and time it decides all.
+
 use crate::{
     ClientOrderId, ConditionChanges, Conditions, Display, Firm, Instructions, MoneyCommand,
     OperatorCommand, OrderAttributes, OrderType, Price, Quantity, RejectReason,
@@ -165,7 +169,7 @@ pub struct EnterOrder {
     pub attributes: OrderAttributes,
     /// What it asks of the book beyond its terms.
     pub conditions: Conditions,
-    /// What it is told to do beyond trading at its limit.
+    /// Instructions beyond its limit.
     pub instructions: Instructions,
 }
 
@@ -255,7 +259,7 @@ pub struct ReplaceTerms {
     pub locate_broker: Firm,
     /// The conditions it names.
     pub conditions: ConditionChanges,
-    /// What the replacement is told; `None` is what the original was told.
+    /// The instructions of the replacement; `None` keeps those of the original.
     pub instructions: Option<Instructions>,
 }
 
@@ -330,6 +334,6 @@ pub struct RefusedOrder {
     pub key: OrderKey,
     /// The participant's name for it.
     pub client_order_id: ClientOrderId,
-    /// Why.
+    /// The reason that the edge found.
     pub reason: RejectReason,
 }

@@ -1,3 +1,5 @@
+//! Conditions of an order on the book: self-match prevention, post-only, minimum quantity.
+
 use crate::{Lots, SelfMatchGroup, order::code_enum};
 
 code_enum! {

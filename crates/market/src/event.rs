@@ -1,3 +1,8 @@
+//! Events: what the engine did with a command, for replies, market data and ledger.
+//!
+//! Invariant: an event has all that its encoders need; none refers to an event before it. With its
+//! cause it fits two cache lines.
+
 use crate::{
     Capacity, ClientOrderId, CommandKind, Conditions, Display, Firm, Instructions, Instrument,
     InstrumentId, LedgerEntry, Lots, MoneyEvent, OrderAttributes, OrderId, OrderKey, OrderType,
@@ -18,13 +23,13 @@ pub struct Output {
 
 const _: () = assert!(size_of::<Output>() <= 128, "an output fits two cache lines");
 
-/// All that may be answered or told, in the order in which it happened.
+/// Everything that the engine can do, in the order in which it happened.
 ///
 /// Order events go to the owner and, where the order was in the book, to the feed:
 /// `Accepted` (owner) · `Booked` (feed, if displayed) · `Traded` (both owners, feed) · `Canceled`, `Modified`,
 /// `Replaced` (owner, and feed where it knew the order).
 ///
-/// The kind stands first, so that who passes an event over looks at the front of it only.
+/// The kind is the first byte, so that a reader that skips an event loads the front of it only.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Event {
@@ -50,7 +55,7 @@ pub enum Event {
     Canceled(Canceled),
     /// An order's kind of sell was changed, or it was reduced by a modify.
     Modified(Modified),
-    /// The market traded at the trigger of an order that waited for it; it comes to the book.
+    /// The market traded at the trigger of an order that waited for it; it enters the book.
     Triggered(Triggered),
     /// The order that another one waited for is done; that one waits for it no more.
     Released(Released),
@@ -137,7 +142,7 @@ pub struct Accepted {
     pub order_id: OrderId,
     /// What it trades.
     pub instrument_id: InstrumentId,
-    /// Which way.
+    /// Buy, or one of the kinds of sell.
     pub side: Side,
     /// Limit or market.
     pub order_type: OrderType,
@@ -183,7 +188,7 @@ pub struct Replaced {
     pub order_id: OrderId,
     /// What it trades.
     pub instrument_id: InstrumentId,
-    /// Which way.
+    /// Buy, or one of the kinds of sell.
     pub side: Side,
     /// Limit or market.
     pub order_type: OrderType,
@@ -383,7 +388,7 @@ pub struct Modified {
     pub shown: Shown,
 }
 
-/// See [`Event::Triggered`]. What becomes of the order follows, as of one that was just accepted.
+/// See [`Event::Triggered`]. Its trades, or its rest in the book, follow as those of a new order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Triggered {
     /// The order, as its owner names it.
@@ -400,8 +405,8 @@ pub struct Triggered {
     pub price: Price,
 }
 
-/// See [`Event::Released`]. The order waits for its trigger now if it has one; else it comes to the
-/// book, and what becomes of it follows.
+/// See [`Event::Released`]. The order waits for its trigger now if it has one; else it enters
+/// the book, and its trades or its rest there follow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Released {
     /// The order, as its owner names it.
@@ -425,14 +430,14 @@ code_enum! {
         Refreshed = b'R',
         /// It was given another price: that which it follows, or one at which it does not trade.
         Repriced = b'P',
-        /// As much can trade at once as it waited for; it comes to the book.
+        /// As much can trade at once as it waited for; it enters the book.
         Ready = b'Q',
     }
 }
 
-/// See [`Event::Restated`]. A refreshed order stands behind all others at its price now. One that is
-/// repriced or ready is not in the book; what becomes of it follows, as of one that was just accepted,
-/// unless it has no price and waits.
+/// See [`Event::Restated`]. A refreshed order is behind all others at its price now. One that is
+/// repriced or ready is not in the book; its trades or its rest there follow as those of a new
+/// order, unless it has no price and waits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Restated {
     /// The order, as its owner names it.
@@ -445,7 +450,7 @@ pub struct Restated {
     pub instrument_id: InstrumentId,
     /// Which way it trades.
     pub side: Side,
-    /// Why.
+    /// What happened to it.
     pub reason: RestateReason,
     /// Its price from now on, in ticks; [`Price::ZERO`] if it has none at the moment and waits.
     pub price: Price,
@@ -497,8 +502,8 @@ pub struct AccountQueried {
 }
 
 impl Event {
-    /// The session that must be told, for events with one owner; `None` for a trade (it has two),
-    /// for what only the feed tells, and for what all are told.
+    /// The session that gets a reply, for events with one owner; `None` for a trade (it has two),
+    /// for events that only the feed publishes, and for those that go to every session.
     #[must_use]
     pub const fn session_id(&self) -> Option<SessionId> {
         match self {

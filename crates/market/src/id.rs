@@ -1,3 +1,7 @@
+//! Numbers that name things: sessions, instruments, orders, trades, accounts, assets, shards.
+//!
+//! Invariant: each kind has a type of its own, and is counted from 1; 0 is none.
+
 use core::fmt;
 
 macro_rules! id {

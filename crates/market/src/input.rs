@@ -1,3 +1,7 @@
+//! A command with its place and its time: the element of the input ring and of the journal.
+//!
+//! Invariant: it fits two cache lines.
+
 use crate::{Command, Sequence, Timestamp};
 
 /// A sequenced command: what the input ring carries and the journal keeps.

@@ -1,7 +1,11 @@
+//! Instructions of an order beyond its limit: triggers, pegs, icebergs, expiry, linked orders.
+//!
+//! Invariant: they take 32 bytes, and most orders have none.
+
 use crate::{Lots, OrderId, Price, SplitMix64, order::code_enum};
 
 code_enum! {
-    /// What decides an order's price and the moment at which it comes to the book. The codes are
+    /// What decides an order's price and the moment at which it enters the book. The codes are
     /// OUCH 5.0's price types where it has one.
     Pricing {
         /// Its own limit, or none; at once.
@@ -50,8 +54,8 @@ impl Ticks {
     }
 }
 
-/// What an order is told to do beyond trading at its limit and resting there. Most are told
-/// nothing: [`Instructions::NONE`].
+/// What an order does beyond trading at its limit and resting there. Most orders have none:
+/// [`Instructions::NONE`].
 ///
 /// Fields that the pricing has no use for are 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -118,14 +122,14 @@ impl Instructions {
         Self { shown_quantity: Lots::ZERO, shown_range: Lots::ZERO, ..self }
     }
 
-    /// True if it is told to wait for a trigger or another order before it comes to the book, or to be
-    /// there only while it has a price to follow.
+    /// True if the order waits for a trigger or another order before it enters the book, or is there
+    /// only while it has a price to follow.
     #[must_use]
-    pub const fn waits(&self) -> bool {
+    pub const fn waits_outside(&self) -> bool {
         self.pricing.is_triggered() || self.pricing.is_pegged() || self.parent != 0
     }
 
-    /// True if there is something that it is told.
+    /// True unless they are [`NONE`](Self::NONE).
     #[must_use]
     #[inline]
     pub fn is_some(&self) -> bool {
@@ -141,7 +145,7 @@ impl Instructions {
             parent,
             partner,
         } = *self;
-        // All at once, without a branch for each: most orders are told none of them.
+        // One test of all fields, without a branch for each: most orders have none.
         let flags = u32::from(pricing.code() ^ Pricing::Limit.code())
             | u32::from(all_or_none)
             | u32::from(slide);

@@ -1,3 +1,5 @@
+//! An instrument as it is added: its number, symbol, price increment and round lot.
+
 use crate::{InstrumentId, Price, Quantity, Symbol};
 
 /// What is traded. Prices of its orders are ticks, quantities are lots.

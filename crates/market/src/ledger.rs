@@ -1,3 +1,7 @@
+//! Events about money: movements between balances, and changes of accounts, assets and terms.
+//!
+//! Invariant: a movement names both of its ends, so that the movements alone give every balance.
+
 use crate::{
     AccountId, AssetId, InstrumentId, MoneyTerms, OrderId, SessionId, SetAccount, SetFees,
     StopAccount, Text, TradeId, Units, order::code_enum,

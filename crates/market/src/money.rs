@@ -1,3 +1,7 @@
+//! Commands about money: assets, accounts, terms, fees, limits, deposits, withdrawals, transfers.
+//!
+//! Invariant: amounts are whole units, never fractions.
+
 use core::fmt;
 
 use crate::{AccountId, AssetId, Quantity, SessionId, Symbol, Text, order::code_enum};

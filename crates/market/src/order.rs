@@ -1,3 +1,7 @@
+//! The words of an order: side, type, time in force, display, capacity, attributes.
+//!
+//! Invariant: the code of a value is stored in journals and snapshots, and never reused.
+
 use crate::{ClientOrderId, Firm, Quantity, Shown};
 
 macro_rules! code_enum {

@@ -1,9 +1,11 @@
+//! The trading status of an instrument: collecting orders, trading continuously, or neither.
+
 use crate::order::code_enum;
 
 code_enum! {
     /// What an instrument's market does now. The codes are stored in journals.
     Phase {
-        /// Orders are collected, and nothing is told of what they would trade.
+        /// Orders are collected, and no indication is published.
         PreOpen = 1,
         /// Orders are collected for the opening auction.
         OpeningAuction = 2,
@@ -27,7 +29,7 @@ impl Phase {
         matches!(self, Self::PreOpen) || self.is_auction()
     }
 
-    /// True if it ends with an auction, of whose price it is told meanwhile.
+    /// True if it ends with an auction, whose indicative price is published meanwhile.
     #[must_use]
     pub const fn is_auction(self) -> bool {
         matches!(self, Self::OpeningAuction | Self::VolatilityAuction | Self::ClosingAuction)

@@ -1,3 +1,7 @@
+//! Prices, in ticks.
+//!
+//! Invariant: `Price × Quantity` is the one way to an [`Amount`].
+
 use core::{fmt, ops::Mul};
 
 use crate::{Amount, Quantity, Ticks};

@@ -1,3 +1,7 @@
+//! Quantities, in lots: 64 bits wide, and 32 where an order's are kept.
+//!
+//! Invariant: sums and differences are checked or saturate by name; none wraps.
+
 use core::fmt;
 
 /// A quantity, in lots of the instrument.

@@ -1,3 +1,7 @@
+//! The reasons for which an order is rejected.
+//!
+//! Invariant: their order is the precedence of the checks; their codes are stored and never reused.
+
 use crate::order::code_enum;
 
 code_enum! {

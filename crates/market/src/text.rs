@@ -1,3 +1,7 @@
+//! Short printable texts of a fixed length: symbols, firms, names.
+//!
+//! Invariant: printable ASCII, padded with blanks on the right.
+
 use core::{fmt, str::from_utf8};
 
 /// `N` bytes of printable ASCII, left-justified, padded with spaces on the right.

@@ -1,3 +1,5 @@
+//! Moments, in nanoseconds since the Unix epoch.
+
 /// Nanoseconds in a day of 24 hours.
 pub const NANOS_PER_DAY: u64 = 86_400 * 1_000_000_000;
 

@@ -377,7 +377,7 @@ impl CommandFlow {
         }
         let rests = order.order_type == OrderType::Limit && order.time_in_force.may_rest();
         let is_for_auction = order.time_in_force.is_for_auction();
-        if rests || is_for_auction || order.instructions.waits() {
+        if rests || is_for_auction || order.instructions.waits_outside() {
             self.live.push(LiveOrder { key: order.key, instrument, side: order.side, quantity });
         }
         Command::Enter(order)
@@ -632,7 +632,7 @@ impl CommandFlow {
         let key = self.next_key_of(order.key.session_id, order.key.channel);
         let terms = self.terms(order);
         let rests = terms.order_type == OrderType::Limit && terms.time_in_force.may_rest();
-        let waits = terms.instructions.is_some_and(|it| it.waits());
+        let waits = terms.instructions.is_some_and(|it| it.waits_outside());
         if rests || waits || terms.time_in_force.is_for_auction() {
             self.live.push(LiveOrder { key, quantity: terms.quantity.0, ..order });
         }

@@ -1188,7 +1188,7 @@ fn is_offered(
     let for_auction = time_in_force.is_for_auction()
         && order_type != OrderType::MarketToLimit
         && !instructions.all_or_none
-        && !instructions.waits();
+        && !instructions.waits_outside();
     let rests = [TimeInForce::Day, TimeInForce::GoodTillCancel, TimeInForce::GoodTillTime]
         .contains(&time_in_force);
     let asks_for_quantity = instructions.all_or_none || conditions.minimum_quantity != Lots::ZERO;

@@ -1,8 +1,10 @@
-//! The phases of an instrument: which may follow which, and what each of them takes.
+//! The phases of an instrument: which may follow which, and which orders each accepts.
+//!
+//! Invariant: all functions here depend on their arguments alone.
 
 use market::{OrderType, Phase, RejectReason, TimeInForce};
 
-use crate::{intake::classify::OrderClass, order::Waits};
+use crate::{intake::classify::OrderClass, order::ForAuction};
 
 /// May an instrument go from one phase to the other?
 pub(crate) fn may_follow(from: Phase, to: Phase) -> bool {
@@ -51,30 +53,32 @@ pub(crate) fn auction_of(
     phase: Phase,
     type_in_book: OrderType,
     time_in_force: TimeInForce,
-) -> Waits {
+) -> ForAuction {
     match time_in_force {
-        TimeInForce::AtTheOpen => Waits::Open,
-        TimeInForce::AtTheClose => Waits::Close,
-        TimeInForce::GoodForAuction => Waits::Next,
-        _ if phase.collects() && type_in_book == OrderType::Market => Waits::AsMarket,
-        _ => Waits::No,
+        TimeInForce::AtTheOpen => ForAuction::Open,
+        TimeInForce::AtTheClose => ForAuction::Close,
+        TimeInForce::GoodForAuction => ForAuction::Next,
+        _ if phase.collects() && type_in_book == OrderType::Market => ForAuction::AsMarket,
+        _ => ForAuction::No,
     }
 }
 
 /// Does an order that is for one auction only take part in that at the end of this phase?
-pub(crate) fn takes_part(waits: Waits, phase: Phase) -> bool {
+pub(crate) fn takes_part(waits: ForAuction, phase: Phase) -> bool {
     match waits {
-        Waits::No | Waits::Next | Waits::AsMarket => true,
-        Waits::Open => matches!(phase, Phase::PreOpen | Phase::OpeningAuction),
-        Waits::Close => phase == Phase::ClosingAuction,
+        ForAuction::No | ForAuction::Next | ForAuction::AsMarket => true,
+        ForAuction::Open => matches!(phase, Phase::PreOpen | Phase::OpeningAuction),
+        ForAuction::Close => phase == Phase::ClosingAuction,
     }
 }
 
 /// Is an order over that is for one auction only, when an instrument gets to this phase?
-pub(crate) fn is_over(waits: Waits, phase: Phase) -> bool {
+pub(crate) fn is_over(waits: ForAuction, phase: Phase) -> bool {
     match phase {
-        Phase::Continuous => matches!(waits, Waits::Open | Waits::Next | Waits::AsMarket),
-        Phase::Closed => waits != Waits::No,
+        Phase::Continuous => {
+            matches!(waits, ForAuction::Open | ForAuction::Next | ForAuction::AsMarket)
+        }
+        Phase::Closed => waits != ForAuction::No,
         _ => false,
     }
 }

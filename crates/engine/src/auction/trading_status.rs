@@ -12,20 +12,20 @@ use crate::{
     state::hash,
 };
 
-/// Never.
+/// No moment.
 const NEVER_NS: u64 = u64::MAX;
 
-/// A whole.
+/// One, in millionths.
 const MILLION: u64 = 1_000_000;
 
 /// How an instrument is traded now.
 ///
-/// Invariant: `is_plain` says whether it is in continuous trading without bands and limits.
+/// Invariant: `is_unrestricted` says whether it is in continuous trading without bands and limits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Trading {
+pub(crate) struct TradingStatus {
     /// True if orders trade as they come in and nothing bounds them: the one thing that most
     /// orders look at.
-    pub(crate) is_plain: bool,
+    pub(crate) is_unrestricted: bool,
     /// True once the instrument is no more.
     pub(crate) is_removed: bool,
     pub(crate) phase: Phase,
@@ -56,14 +56,14 @@ pub(crate) struct Trading {
     pub(crate) indicates_ns: u64,
     /// How often the collar of a volatility auction was widened.
     pub(crate) extension: u32,
-    /// What was last told of the auction.
+    /// The last indication that was published.
     pub(crate) indicated: Indication,
 }
 
-impl Trading {
+impl TradingStatus {
     /// As an instrument is added: in continuous trading, without bounds.
     pub(crate) const NEW: Self = Self {
-        is_plain: true,
+        is_unrestricted: true,
         is_removed: false,
         phase: Phase::Continuous,
         static_band: 0,
@@ -95,7 +95,7 @@ impl Trading {
 
     /// Sees to its invariant after a change.
     pub(crate) fn settle(&mut self) {
-        self.is_plain = self.phase == Phase::Continuous
+        self.is_unrestricted = self.phase == Phase::Continuous
             && self.static_band == 0
             && self.dynamic_band == 0
             && self.price_collar == 0

@@ -21,7 +21,7 @@ use crate::{
         pool::{Pool, Slot},
     },
     operator::venue_commands::PhaseStep,
-    order::{Order, Waits},
+    order::{ForAuction, Order},
     trading::settlement::fill,
 };
 
@@ -39,27 +39,27 @@ pub(crate) struct AuctionSide {
 }
 
 impl AuctionSide {
-    fn ladder(&self, waits: Waits) -> &Ladder {
+    fn ladder(&self, waits: ForAuction) -> &Ladder {
         match waits {
-            Waits::Open => &self.open,
-            Waits::Close => &self.close,
-            Waits::Next | Waits::AsMarket => &self.next,
-            Waits::No => unreachable!("it is for no auction"),
+            ForAuction::Open => &self.open,
+            ForAuction::Close => &self.close,
+            ForAuction::Next | ForAuction::AsMarket => &self.next,
+            ForAuction::No => unreachable!("it is for no auction"),
         }
     }
 
-    fn ladder_mut(&mut self, waits: Waits) -> &mut Ladder {
+    fn ladder_mut(&mut self, waits: ForAuction) -> &mut Ladder {
         match waits {
-            Waits::Open => &mut self.open,
-            Waits::Close => &mut self.close,
-            Waits::Next | Waits::AsMarket => &mut self.next,
-            Waits::No => unreachable!("it is for no auction"),
+            ForAuction::Open => &mut self.open,
+            ForAuction::Close => &mut self.close,
+            ForAuction::Next | ForAuction::AsMarket => &mut self.next,
+            ForAuction::No => unreachable!("it is for no auction"),
         }
     }
 
     /// Those that take part in the auction at the end of a phase.
     fn taking_part(&self, phase: Phase) -> impl Iterator<Item = &Ladder> {
-        [Waits::Open, Waits::Close, Waits::Next]
+        [ForAuction::Open, ForAuction::Close, ForAuction::Next]
             .into_iter()
             .filter(move |waits| phases::takes_part(*waits, phase))
             .map(|waits| self.ladder(waits))
@@ -71,7 +71,7 @@ impl Book {
     #[cold]
     pub(crate) fn add_for_auction(&mut self, pool: &mut Pool, order: &Order) -> Slot {
         let rank = self.auction_rank(order);
-        self.auction_mut(order.side).ladder_mut(order.waits()).append(pool, rank, || *order)
+        self.auction_mut(order.side).ladder_mut(order.for_auction()).append(pool, rank, || *order)
     }
 
     /// Lets an order go that is for one auction only.
@@ -79,7 +79,7 @@ impl Book {
     pub(crate) fn remove_from_auction(&mut self, pool: &mut Pool, slot: Slot) {
         let order = pool[slot].order;
         let rank = self.auction_rank(&order);
-        self.auction_mut(order.side).ladder_mut(order.waits()).remove(pool, rank, slot);
+        self.auction_mut(order.side).ladder_mut(order.for_auction()).remove(pool, rank, slot);
     }
 
     /// The first order to trade of a side in the auction at the end of a phase.
@@ -102,7 +102,8 @@ impl Book {
     /// price.
     pub(crate) fn auction_levels(&self, side: Side) -> impl Iterator<Item = Slot> {
         let ladders = self.auction(side).into_iter().flat_map(|orders| {
-            [Waits::Open, Waits::Close, Waits::Next].map(|waits| orders.ladder(waits))
+            [ForAuction::Open, ForAuction::Close, ForAuction::Next]
+                .map(|waits| orders.ladder(waits))
         });
         ladders.flat_map(|ladder| levels(ladder, NO_RANK).map(|(_, oldest)| oldest))
     }
@@ -278,7 +279,7 @@ fn queue(pool: &Pool, oldest: Slot) -> impl Iterator<Item = Slot> {
 }
 
 impl Engine {
-    /// Has an auction take place, that of the phase which ends now, and tells of it.
+    /// Holds the auction of the phase that ends now, and emits its trades and its result.
     pub(crate) fn uncross(
         &mut self,
         instrument_id: InstrumentId,
@@ -336,7 +337,7 @@ impl Engine {
     /// What a resting order offers at a time: of a reserve order, what is shown.
     fn offered(&self, slot: Slot) -> Quantity {
         let order = &self.pool[slot].order;
-        if order.is_reserve { self.reserves.get(slot).shown.quantity() } else { order.leaves() }
+        if order.is_iceberg { self.icebergs.get(slot).shown.quantity() } else { order.leaves() }
     }
 
     /// Has two resting orders trade; that which was accepted first is the maker.
@@ -377,7 +378,7 @@ impl Engine {
         };
         self.money.settle(&met, self.trade_id_last, &mut self.hash, emit);
         for (slot, after) in slots.into_iter().zip([maker, taker]) {
-            if after.is_reserve && !after.is_done() {
+            if after.is_iceberg && !after.is_done() {
                 self.refresh_resting(slot, emit);
             }
         }
@@ -388,11 +389,11 @@ impl Engine {
         let before = self.pool[slot].order;
         let mut after = before;
         after.execute(quantity);
-        if after.is_reserve {
-            self.reserves.execute(slot, &after, quantity, &mut self.hash);
+        if after.is_iceberg {
+            self.icebergs.execute(slot, &after, quantity, &mut self.hash);
         }
-        if after.is_instructed {
-            self.execute_instructed(slot, &after);
+        if after.is_contingent {
+            self.execute_contingent(slot, &after);
         } else if after.is_done() {
             self.remove(slot);
         } else {
@@ -412,7 +413,7 @@ impl Engine {
         let mut after = before;
         after.order_id = self.next_order_id();
         self.hash.change(before.hash(), after.hash());
-        let shown = self.reserves.refresh(slot, before.order_id, &after, &mut self.hash);
+        let shown = self.icebergs.refresh(slot, before.order_id, &after, &mut self.hash);
         self.pool[slot].order = after;
         let book = &mut self.books[usize::from(after.instrument_id.0) - 1];
         book.move_last(&mut self.pool, slot);

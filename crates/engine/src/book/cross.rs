@@ -50,7 +50,7 @@ pub(crate) trait Settle {
 
     /// What an order offers at a time.
     fn offered(&self, slot: Slot, maker: &Order) -> Quantity {
-        if maker.is_reserve { self.shown(slot) } else { maker.leaves() }
+        if maker.is_iceberg { self.shown(slot) } else { maker.leaves() }
     }
 
     /// Gives a reserve order of which nothing is shown its next part, with another order id; false,
@@ -167,7 +167,7 @@ impl Book {
                 let mut quantity = maker.leaves().min(leaves);
                 match prevention(maker) {
                     None => {
-                        if maker.is_reserve {
+                        if maker.is_iceberg {
                             let part = shown(slot);
                             let behind = maker.leaves().saturating_sub(part);
                             reserve = reserve.checked_add(behind).expect("lots of a book");
@@ -261,7 +261,7 @@ impl BookSide {
             }
             Some(prevention) => prevent(prevention, maker, taker, quantity),
         }
-        let reserve = maker.is_reserve.then_some(slot);
+        let reserve = maker.is_iceberg.then_some(slot);
         settlement.settle(&Match {
             maker_before,
             maker,

@@ -11,10 +11,10 @@ use alloc::boxed::Box;
 
 use super::{
     level::{self, Level},
-    pool::{Neighbors, Pool, Rest, Slot},
+    pool::{Neighbors, Pool, PoolOrder, Slot},
     window::{STRIP_LEN, STRIPS_MAX, Window},
 };
-use crate::book::paged_map::Pages;
+use crate::book::paged_map::PagedMap;
 
 /// Strips of the first window: 1,024 ranks, 640 bytes.
 const STRIPS_MIN: usize = 16;
@@ -29,7 +29,7 @@ const TOUCHES_PER_STRIP: usize = 2;
 /// Far levels in a page: 768 bytes.
 const FAR_PAGE_LEN: usize = 62;
 
-type FarLevels = Pages<Level, FAR_PAGE_LEN>;
+type FarLevels = PagedMap<Level, FAR_PAGE_LEN>;
 
 /// Steps of the window, or levels that it moves, for each touch of a far level.
 const STEPS_PER_TOUCH: i32 = 4;
@@ -124,7 +124,7 @@ impl Ladder {
 
     /// Takes an order in, behind all others of its rank.
     #[inline(always)]
-    pub(crate) fn append<T: Rest>(
+    pub(crate) fn append<T: PoolOrder>(
         &mut self,
         pool: &mut Pool<T>,
         rank: u32,
@@ -142,7 +142,7 @@ impl Ladder {
     }
 
     /// Puts an order of a rank behind all others of it; it stays in its slot.
-    pub(crate) fn move_last<T: Rest>(&mut self, pool: &mut Pool<T>, rank: u32, slot: Slot) {
+    pub(crate) fn move_last<T: PoolOrder>(&mut self, pool: &mut Pool<T>, rank: u32, slot: Slot) {
         let order = pool[slot].order;
         self.remove(pool, rank, slot);
         let again = self.append(pool, rank, || order);
@@ -151,7 +151,7 @@ impl Ladder {
 
     /// Lets an order of a rank go.
     #[inline(always)]
-    pub(crate) fn remove<T: Rest>(&mut self, pool: &mut Pool<T>, rank: u32, slot: Slot) {
+    pub(crate) fn remove<T: PoolOrder>(&mut self, pool: &mut Pool<T>, rank: u32, slot: Slot) {
         let neighbors = pool.remove(slot);
         if !level::close_between(pool, neighbors) {
             self.close_end(pool, rank, slot, neighbors);
@@ -164,7 +164,7 @@ impl Ladder {
     /// # Panics
     /// There is no level.
     #[inline]
-    pub(crate) fn cross_best<T: Rest>(
+    pub(crate) fn cross_best<T: PoolOrder>(
         &mut self,
         pool: &mut Pool<T>,
         taker: &mut impl Take<T>,
@@ -234,7 +234,7 @@ impl Ladder {
 
     /// Takes an order in where there is no block, or no window.
     #[inline(never)]
-    fn append_elsewhere<T: Rest>(&mut self, pool: &mut Pool<T>, rank: u32, order: &T) -> Slot {
+    fn append_elsewhere<T: PoolOrder>(&mut self, pool: &mut Pool<T>, rank: u32, order: &T) -> Slot {
         if !self.window.covers(rank) {
             return self.append_far(pool, rank, order);
         }
@@ -244,7 +244,7 @@ impl Ladder {
 
     /// Closes the gap that an order at one of the ends of its queue has left.
     #[inline(never)]
-    fn close_end<T: Rest>(
+    fn close_end<T: PoolOrder>(
         &mut self,
         pool: &mut Pool<T>,
         rank: u32,
@@ -263,7 +263,7 @@ impl Ladder {
 
     #[cold]
     #[inline(never)]
-    fn append_far<T: Rest>(&mut self, pool: &mut Pool<T>, rank: u32, order: &T) -> Slot {
+    fn append_far<T: PoolOrder>(&mut self, pool: &mut Pool<T>, rank: u32, order: &T) -> Slot {
         if self.best_rank == NO_RANK {
             // Nothing rests here, so the window may be anywhere.
             let len = self.window.len().max(STRIPS_MIN);
@@ -294,7 +294,7 @@ impl Ladder {
 
     #[cold]
     #[inline(never)]
-    fn close_end_far<T: Rest>(
+    fn close_end_far<T: PoolOrder>(
         &mut self,
         pool: &mut Pool<T>,
         rank: u32,
@@ -489,7 +489,7 @@ mod tests {
             prevented: Quantity::ZERO,
             conditions: Conditions::NONE,
             time_in_force: TimeInForce::Day,
-            is_instructed: false,
+            is_contingent: false,
             instrument_id: InstrumentId(1),
             group_id: 0,
             firm: Firm::BLANK,

@@ -1,6 +1,6 @@
 //! A level: the orders at one price, oldest first.
 
-use super::pool::{Neighbors, Pool, Rest, Slot};
+use super::pool::{Neighbors, Pool, PoolOrder, Slot};
 
 /// The two ends of a queue whose links are in the orders themselves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,7 +23,7 @@ impl Level {
 
     /// Puts an order behind all others; its slot, and true if there were none.
     #[inline(always)]
-    pub(crate) fn append<T: Rest>(
+    pub(crate) fn append<T: PoolOrder>(
         &mut self,
         pool: &mut Pool<T>,
         make: impl FnOnce() -> T,
@@ -42,7 +42,7 @@ impl Level {
     /// Closes the gap that an order at one of the two ends has left; for one in between,
     /// [`close_between`] does not need the level.
     #[inline]
-    pub(crate) fn close_end<T: Rest>(
+    pub(crate) fn close_end<T: PoolOrder>(
         &mut self,
         pool: &mut Pool<T>,
         slot: Slot,
@@ -67,7 +67,7 @@ impl Level {
 /// Closes the gap that an order with others before and after it has left; false, and nothing is
 /// done, if it was at an end.
 #[inline]
-pub(crate) fn close_between<T: Rest>(pool: &mut Pool<T>, neighbors: Neighbors) -> bool {
+pub(crate) fn close_between<T: PoolOrder>(pool: &mut Pool<T>, neighbors: Neighbors) -> bool {
     let Neighbors { older, younger } = neighbors;
     let between = !older.is_none() && !younger.is_none();
     if between {

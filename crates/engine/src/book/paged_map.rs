@@ -7,14 +7,14 @@
 
 use alloc::{boxed::Box, vec::Vec};
 
-/// Values by key, ascending, up to `LEN` in a page. Pages that fall empty are used again.
+/// Values by key, ascending, up to `LEN` in a page. PagedMap that fall empty are used again.
 #[derive(Debug)]
-pub(crate) struct Pages<V, const LEN: usize> {
+pub(crate) struct PagedMap<V, const LEN: usize> {
     /// In the order of the keys.
     directory: Vec<Entry>,
     /// Each in a box, so that one more moves none of those there are.
     pages: Vec<Box<Page<V, LEN>>>,
-    /// Pages in use by none.
+    /// PagedMap in use by none.
     free: Vec<u32>,
     len: usize,
 }
@@ -36,13 +36,13 @@ struct Page<V, const LEN: usize> {
     values: [V; LEN],
 }
 
-impl<V, const LEN: usize> Default for Pages<V, LEN> {
+impl<V, const LEN: usize> Default for PagedMap<V, LEN> {
     fn default() -> Self {
         Self { directory: Vec::new(), pages: Vec::new(), free: Vec::new(), len: 0 }
     }
 }
 
-impl<V: Copy, const LEN: usize> Pages<V, LEN> {
+impl<V: Copy, const LEN: usize> PagedMap<V, LEN> {
     /// How many values there are.
     pub(crate) fn len(&self) -> usize {
         self.len
@@ -314,7 +314,7 @@ mod tests {
 
     use super::*;
 
-    type FarLevels = Pages<Level, PAGE_LEN>;
+    type FarLevels = PagedMap<Level, PAGE_LEN>;
     const PAGE_LEN: usize = 62;
     use crate::book::{level::Level, pool::Slot};
     use crate::random::Random;
@@ -359,7 +359,7 @@ mod tests {
         }
     }
 
-    /// Pages are in proportion to the levels there are, not to those there were.
+    /// PagedMap are in proportion to the levels there are, not to those there were.
     #[test]
     fn memory_follows_the_levels() {
         let mut far = FarLevels::default();

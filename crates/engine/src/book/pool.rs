@@ -4,7 +4,7 @@ use alloc::{boxed::Box, vec::Vec};
 
 use crate::order::Order;
 
-/// Names a slot of the pool.
+/// NameIndex a slot of the pool.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Slot(u32);
 
@@ -32,7 +32,7 @@ impl Slot {
 }
 
 /// What the book must be able to ask of a resting order.
-pub(crate) trait Rest: Copy {
+pub(crate) trait PoolOrder: Copy {
     /// What is in a slot that was never used: an order of which nothing is open.
     fn vacant() -> Self;
 
@@ -84,7 +84,7 @@ pub(crate) struct Pool<T = Order> {
     live_count: u32,
 }
 
-impl<T: Rest> Pool<T> {
+impl<T: PoolOrder> Pool<T> {
     /// Without slots.
     pub(crate) const fn new() -> Self {
         Self { chunks: Vec::new(), used: 0, free: Slot::NONE, live_count: 0 }

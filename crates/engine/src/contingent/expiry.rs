@@ -1,7 +1,9 @@
-//! Orders that expire at a moment: in whole seconds, all of one second in one list.
+//! Orders that expire: one list for each second.
+//!
+//! Invariant: every live good-till-time order is in the list of its second.
 
-use super::instructions::{List, StandingId, Standings};
-use crate::book::paged_map::Pages;
+use super::instructions::{ContingentId, Contingents, List};
+use crate::book::paged_map::PagedMap;
 
 const NANOS_PER_SECOND: u64 = 1_000_000_000;
 
@@ -9,14 +11,14 @@ const NANOS_PER_SECOND: u64 = 1_000_000_000;
 #[derive(Debug)]
 pub(crate) struct Expiries {
     /// The first order of each second since the epoch.
-    by_second: Pages<StandingId, 64>,
+    by_second: PagedMap<ContingentId, 64>,
     /// The earliest of them, in nanoseconds; [`u64::MAX`] is none.
     due_ns: u64,
 }
 
 impl Default for Expiries {
     fn default() -> Self {
-        Self { by_second: Pages::default(), due_ns: u64::MAX }
+        Self { by_second: PagedMap::default(), due_ns: u64::MAX }
     }
 }
 
@@ -28,16 +30,16 @@ impl Expiries {
     }
 
     /// The first order of those that expire first.
-    pub(crate) fn first(&self) -> Option<StandingId> {
+    pub(crate) fn first(&self) -> Option<ContingentId> {
         self.by_second.first().map(|(_, id)| id)
     }
 
-    /// A standing expires at the second that it is told.
-    pub(super) fn add(standings: &mut Standings, id: StandingId) {
-        let second = standings[id].instructions.expires_s;
-        let head = standings.expiries.by_second.get(second);
-        let first = standings.push(List::Expiry, head.unwrap_or(StandingId::NONE), id);
-        let Self { by_second, due_ns } = &mut standings.expiries;
+    /// Adds an order to the list of its second of expiry.
+    pub(super) fn add(contingents: &mut Contingents, id: ContingentId) {
+        let second = contingents[id].instructions.expires_s;
+        let head = contingents.expiries.by_second.get(second);
+        let first = contingents.push(List::Expiry, head.unwrap_or(ContingentId::NONE), id);
+        let Self { by_second, due_ns } = &mut contingents.expiries;
         match by_second.get_mut(second) {
             Some(head) => *head = first,
             None => by_second.insert(second, first),
@@ -46,11 +48,11 @@ impl Expiries {
     }
 
     /// It does not, any more.
-    pub(super) fn remove(standings: &mut Standings, id: StandingId) {
-        let second = standings[id].instructions.expires_s;
-        let head = standings.expiries.by_second.get(second).expect("it was added");
-        let first = standings.unlink(List::Expiry, head, id);
-        let Self { by_second, due_ns } = &mut standings.expiries;
+    pub(super) fn remove(contingents: &mut Contingents, id: ContingentId) {
+        let second = contingents[id].instructions.expires_s;
+        let head = contingents.expiries.by_second.get(second).expect("it was added");
+        let first = contingents.unlink(List::Expiry, head, id);
+        let Self { by_second, due_ns } = &mut contingents.expiries;
         match first.some() {
             Some(_) => *by_second.get_mut(second).expect("it was found above") = first,
             None => {
@@ -61,9 +63,9 @@ impl Expiries {
             by_second.first_key().map_or(u64::MAX, |second| u64::from(second) * NANOS_PER_SECOND);
     }
 
-    /// Asserts that lists are whole; says how many orders are in them.
-    pub(super) fn check(standings: &Standings) -> usize {
-        let Self { by_second, due_ns } = &standings.expiries;
+    /// Asserts that the lists are consistent; returns how many orders are in them.
+    pub(super) fn check(contingents: &Contingents) -> usize {
+        let Self { by_second, due_ns } = &contingents.expiries;
         by_second.check();
         let first = by_second.first_key().map(|second| u64::from(second) * NANOS_PER_SECOND);
         assert_eq!(*due_ns, first.unwrap_or(u64::MAX));
@@ -71,9 +73,9 @@ impl Expiries {
         for (second, head) in by_second.iter() {
             let mut next = head.some();
             while let Some(id) = next {
-                assert_eq!(standings[id].instructions.expires_s, second);
+                assert_eq!(contingents[id].instructions.expires_s, second);
                 count += 1;
-                next = standings.next(List::Expiry, id);
+                next = contingents.next(List::Expiry, id);
             }
         }
         count

@@ -1,8 +1,7 @@
-//! What live orders are told beyond resting at their limit, kept beside them: a trigger that they
-//! wait for, a moment at which they expire, other orders that they are tied to.
+//! The records of contingent orders, beside the orders: a trigger, an expiry, linked orders.
 //!
-//! Most orders are told nothing and have no [`Standing`]; one bit of theirs says so, and they pay
-//! for nothing here.
+//! Invariant: an order has a [`Contingent`] if and only if its bit `is_contingent` is set. Most orders
+//! have none, and pay for nothing here.
 
 use alloc::{boxed::Box, collections::VecDeque, vec::Vec};
 use core::ops::{Index, IndexMut};
@@ -11,33 +10,33 @@ use market::{Instructions, InstrumentId, Lots, OrderId, OrderKey, OrderType, Pri
 
 use super::expiry::Expiries;
 use crate::{
-    book::{paged_map::Pages, pool::Slot},
-    contingent::{minimum_quantity::Patients, pegs::Pegs},
+    book::{paged_map::PagedMap, pool::Slot},
+    contingent::{minimum_quantity::MinimumQuantityOrders, pegs::Pegs},
     order::Order,
     state::hash::{self, StateHash},
 };
 
-/// Names a standing.
+/// NameIndex a contingent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct StandingId(u32);
+pub(crate) struct ContingentId(u32);
 
-impl StandingId {
+impl ContingentId {
     pub(crate) const NONE: Self = Self(u32::MAX);
 
     pub(crate) fn is_none(self) -> bool {
         self == Self::NONE
     }
 
-    /// `None` for [`StandingId::NONE`].
+    /// `None` for [`ContingentId::NONE`].
     pub(crate) fn some(self) -> Option<Self> {
         (!self.is_none()).then_some(self)
     }
 }
 
-/// Where an order is that was told something.
+/// Where a contingent order is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum State {
-    /// On its way into the book, in no slot; or its standing is used by none.
+    /// On its way into the book, in no slot; or its contingent is used by none.
     Incoming,
     /// In the book.
     Resting,
@@ -55,9 +54,9 @@ pub(crate) enum State {
     ForQuantity,
 }
 
-/// What one order is told.
+/// The record of one contingent order.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Standing {
+pub(crate) struct Contingent {
     /// Where the order is, unless it is incoming or done.
     pub(crate) slot: Slot,
     pub(crate) key: OrderKey,
@@ -81,18 +80,18 @@ pub(crate) struct Standing {
     links: [Link; 3],
     pub(crate) trail: Trail,
     /// Only one of the two may execute.
-    pub(crate) partner_id: StandingId,
+    pub(crate) partner_id: ContingentId,
     /// For which it waits until that is done.
-    pub(crate) parent_id: StandingId,
+    pub(crate) parent_id: ContingentId,
     /// The first of those that wait for it.
-    pub(crate) children: StandingId,
+    pub(crate) children: ContingentId,
 }
 
 /// A place in a list.
 #[derive(Clone, Copy, Debug)]
 struct Link {
-    next: StandingId,
-    before: StandingId,
+    next: ContingentId,
+    before: ContingentId,
 }
 
 /// A place in a tree of trailing stops; see [`waiting`](mod@crate::contingent::stop_book).
@@ -100,20 +99,24 @@ struct Link {
 pub(crate) struct Trail {
     /// Of a root: the mark of its level.
     pub(crate) mark: u32,
-    pub(crate) parent: StandingId,
-    pub(crate) left: StandingId,
-    pub(crate) right: StandingId,
+    pub(crate) parent: ContingentId,
+    pub(crate) left: ContingentId,
+    pub(crate) right: ContingentId,
 }
 
 impl Trail {
-    pub(crate) const ALONE: Self =
-        Self { mark: 0, parent: StandingId::NONE, left: StandingId::NONE, right: StandingId::NONE };
+    pub(crate) const ALONE: Self = Self {
+        mark: 0,
+        parent: ContingentId::NONE,
+        left: ContingentId::NONE,
+        right: ContingentId::NONE,
+    };
 }
 
-/// In which of its lists a standing is meant.
+/// In which of its lists a contingent is meant.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum List {
-    /// Those with one trigger; those that follow the prices of one book; or, of a standing that is
+    /// Those with one trigger; those that follow the prices of one book; or, of a contingent that is
     /// used by none, the free ones.
     Trigger,
     /// Those that expire at one moment.
@@ -122,8 +125,8 @@ pub(crate) enum List {
     Family,
 }
 
-impl Standing {
-    /// That of an order that was just told.
+impl Contingent {
+    /// The record of an order that just became contingent.
     pub(crate) fn new(
         order: &Order,
         instructions: Instructions,
@@ -143,11 +146,11 @@ impl Standing {
             has_executed: false,
             is_noted: false,
             executed: Quantity::ZERO,
-            links: [Link { next: StandingId::NONE, before: StandingId::NONE }; 3],
+            links: [Link { next: ContingentId::NONE, before: ContingentId::NONE }; 3],
             trail: Trail::ALONE,
-            partner_id: StandingId::NONE,
-            parent_id: StandingId::NONE,
-            children: StandingId::NONE,
+            partner_id: ContingentId::NONE,
+            parent_id: ContingentId::NONE,
+            children: ContingentId::NONE,
         }
     }
 
@@ -162,25 +165,27 @@ impl Standing {
             && matches!(self.state, State::Resting | State::ForReference)
     }
 
-    /// False if it rests like one that was never told anything: what it shows is said with its reserve.
-    pub(crate) fn is_told(&self) -> bool {
+    /// False if it rests like an order without instructions; the shown part is in [`Iceberg`].
+    ///
+    /// [`Iceberg`]: crate::trading::iceberg::Iceberg
+    pub(crate) fn has_instructions(&self) -> bool {
         !self.is_resting() || self.instructions.without_shown().is_some()
     }
 
-    /// What an order came in with is of no account once it rests and is told nothing any more: no snapshot
-    /// has it, so neither has what it is told next.
+    /// Clears the entry-time fields of an order that rests without instructions. Snapshots omit them, so
+    /// keeping them would change the state hash after a restore.
     pub(crate) fn forget(&mut self) {
-        if !self.is_told() {
+        if !self.has_instructions() {
             self.instructions = Instructions::NONE;
             self.order_type = OrderType::Limit;
             self.minimum_quantity = Lots::ZERO;
         }
     }
 
-    /// Its element of the state hash; 0 if it is told nothing.
+    /// Its element of the state hash; 0 without instructions.
     fn hash(&self) -> u64 {
         match self.state {
-            State::Resting if !self.is_told() => 0,
+            State::Resting if !self.has_instructions() => 0,
             State::Resting
             | State::ForParent
             | State::ForTrigger
@@ -190,9 +195,9 @@ impl Standing {
         }
     }
 
-    /// What the order is told, with what it will come in, and where it is meanwhile.
+    /// The element of its instructions, its entry terms and its state.
     fn element(&self) -> u64 {
-        let Standing { key, instructions, .. } = self;
+        let Contingent { key, instructions, .. } = self;
         hash::mix([
             hash::CONTINGENT,
             u64::from(key.session_id.0) << 40
@@ -212,128 +217,128 @@ impl Standing {
         ])
     }
 
-    /// As [`hash`](Self::hash), for those who add it up from nothing.
+    /// As [`hash`](Self::hash), for the sum over the whole state.
     pub(crate) fn hash_slow(&self) -> u64 {
         self.hash()
     }
 }
 
-/// Standings in a chunk, so that growing by one moves none.
+/// Contingents in a chunk, so that growing by one moves none.
 const CHUNK_LEN: usize = 256;
 
-/// All standings, by id and by the slot of their order.
+/// All contingents, by id and by the slot of their order.
 #[derive(Debug)]
-pub(crate) struct Standings {
-    chunks: Vec<Box<[Standing; CHUNK_LEN]>>,
+pub(crate) struct Contingents {
+    chunks: Vec<Box<[Contingent; CHUNK_LEN]>>,
     used: usize,
-    free: StandingId,
+    free: ContingentId,
     /// Those whose order is in a slot.
-    by_slot: Pages<StandingId, 256>,
+    by_slot: PagedMap<ContingentId, 256>,
     pub(crate) expiries: Expiries,
     /// Orders that have executed or are done in this command, in that order; see
     /// [`links`](mod@crate::contingent::linked).
-    noted: VecDeque<StandingId>,
+    noted: VecDeque<ContingentId>,
     /// Orders that were triggered in this command, in the order in which they come in, each with
     /// the order id it had then and the trigger that was met.
-    pub(crate) triggered: VecDeque<(StandingId, OrderId, u32)>,
+    pub(crate) triggered: VecDeque<(ContingentId, OrderId, u32)>,
     /// What waited for an order that is done; empty between commands.
-    pub(crate) family: Vec<StandingId>,
+    pub(crate) family: Vec<ContingentId>,
     pub(crate) pegs: Pegs,
-    pub(crate) patients: Patients,
+    pub(crate) minimum_quantity_orders: MinimumQuantityOrders,
 }
 
-impl Default for Standings {
+impl Default for Contingents {
     fn default() -> Self {
         Self {
             chunks: Vec::new(),
             used: 0,
-            free: StandingId::NONE,
-            by_slot: Pages::default(),
+            free: ContingentId::NONE,
+            by_slot: PagedMap::default(),
             expiries: Expiries::default(),
             noted: VecDeque::new(),
             triggered: VecDeque::new(),
             family: Vec::new(),
             pegs: Pegs::default(),
-            patients: Patients::default(),
+            minimum_quantity_orders: MinimumQuantityOrders::default(),
         }
     }
 }
 
-impl Standings {
-    /// Keeps what an incoming order is told.
-    pub(crate) fn add(&mut self, standing: Standing) -> StandingId {
+impl Contingents {
+    /// Adds the record of an incoming order.
+    pub(crate) fn add(&mut self, contingent: Contingent) -> ContingentId {
         let id = match self.free.some() {
             Some(free) => {
                 self.free = self[free].links[List::Trigger as usize].next;
                 free
             }
-            None => self.add_fresh(standing),
+            None => self.add_fresh(contingent),
         };
-        self[id] = standing;
-        if standing.instructions.expires_s != 0 {
+        self[id] = contingent;
+        if contingent.instructions.expires_s != 0 {
             Expiries::add(self, id);
         }
         id
     }
 
-    /// The standing of the order in a slot.
-    pub(crate) fn find(&self, slot: Slot) -> Option<StandingId> {
+    /// The contingent of the order in a slot.
+    pub(crate) fn find(&self, slot: Slot) -> Option<ContingentId> {
         self.by_slot.get(slot.to_bits())
     }
 
-    /// The standing of the order in a slot.
+    /// The contingent of the order in a slot.
     ///
     /// # Panics
-    /// The order is told nothing.
-    pub(crate) fn of(&self, slot: Slot) -> StandingId {
-        self.find(slot).expect("an order that says it was told something was")
+    /// The order is not contingent.
+    pub(crate) fn of(&self, slot: Slot) -> ContingentId {
+        self.find(slot).expect("a contingent order has a record")
     }
 
     /// Its order is in a slot now.
-    pub(crate) fn settle(
+    pub(crate) fn place(
         &mut self,
-        id: StandingId,
+        id: ContingentId,
         slot: Slot,
         state: State,
         hash: &mut StateHash,
     ) {
-        let standing = &mut self[id];
-        standing.slot = slot;
-        standing.state = state;
-        hash.add(standing.hash());
+        let contingent = &mut self[id];
+        contingent.slot = slot;
+        contingent.state = state;
+        hash.add(contingent.hash());
         self.by_slot.insert(slot.to_bits(), id);
         if self[id].follows_market() {
             self.add_peg(id);
         }
     }
 
-    /// Its order is in no slot any more, whatever becomes of it.
-    pub(crate) fn lift(&mut self, id: StandingId, hash: &mut StateHash) {
+    /// Its order leaves its slot.
+    pub(crate) fn lift(&mut self, id: ContingentId, hash: &mut StateHash) {
         if self[id].follows_market() {
             self.remove_peg(id);
         }
-        let standing = &mut self[id];
-        hash.remove(standing.hash());
-        standing.state = State::Incoming;
-        let slot = core::mem::replace(&mut standing.slot, Slot::NONE);
+        let contingent = &mut self[id];
+        hash.remove(contingent.hash());
+        contingent.state = State::Incoming;
+        let slot = core::mem::replace(&mut contingent.slot, Slot::NONE);
         self.by_slot.remove(slot.to_bits());
     }
 
-    /// Changes what an order is told, or its name.
+    /// Changes a record, and the state hash with it.
     pub(crate) fn change(
         &mut self,
-        id: StandingId,
+        id: ContingentId,
         hash: &mut StateHash,
-        change: impl FnOnce(&mut Standing),
+        change: impl FnOnce(&mut Contingent),
     ) {
-        let standing = &mut self[id];
-        let before = standing.hash();
-        change(standing);
-        hash.change(before, standing.hash());
+        let contingent = &mut self[id];
+        let before = contingent.hash();
+        change(contingent);
+        hash.change(before, contingent.hash());
     }
 
     /// The order, which is in no slot, expires at this second from now on; 0 is never.
-    pub(crate) fn expire_at(&mut self, id: StandingId, expires_s: u32) {
+    pub(crate) fn expire_at(&mut self, id: ContingentId, expires_s: u32) {
         if self[id].instructions.expires_s != 0 {
             Expiries::remove(self, id);
         }
@@ -344,25 +349,25 @@ impl Standings {
     }
 
     /// The order, which is in no slot any more, is done; it has executed so much in all.
-    pub(crate) fn finish(&mut self, id: StandingId, executed: Quantity) {
+    pub(crate) fn finish(&mut self, id: ContingentId, executed: Quantity) {
         if self[id].instructions.expires_s != 0 {
             Expiries::remove(self, id);
         }
-        let standing = &mut self[id];
-        standing.state = State::Done;
-        standing.executed = executed;
-        let is_tied = !standing.partner_id.is_none()
-            || !standing.parent_id.is_none()
-            || !standing.children.is_none();
+        let contingent = &mut self[id];
+        contingent.state = State::Done;
+        contingent.executed = executed;
+        let is_tied = !contingent.partner_id.is_none()
+            || !contingent.parent_id.is_none()
+            || !contingent.children.is_none();
         if is_tied {
             self.note(id);
-        } else if !standing.is_noted {
+        } else if !contingent.is_noted {
             self.let_go(id);
         }
     }
 
     /// Some of the order has executed.
-    pub(crate) fn execute(&mut self, id: StandingId) {
+    pub(crate) fn execute(&mut self, id: ContingentId) {
         if !self[id].partner_id.is_none() {
             self[id].has_executed = true;
             self.note(id);
@@ -370,7 +375,7 @@ impl Standings {
     }
 
     /// What happened to the order may mean something for others.
-    pub(crate) fn note(&mut self, id: StandingId) {
+    pub(crate) fn note(&mut self, id: ContingentId) {
         if !self[id].is_noted {
             self[id].is_noted = true;
             self.noted.push_back(id);
@@ -378,7 +383,7 @@ impl Standings {
     }
 
     /// The first order to which something happened.
-    pub(crate) fn next_noted(&mut self) -> Option<StandingId> {
+    pub(crate) fn next_noted(&mut self) -> Option<ContingentId> {
         let id = self.noted.pop_front()?;
         self[id].is_noted = false;
         Some(id)
@@ -390,31 +395,36 @@ impl Standings {
         !self.noted.is_empty()
             || !self.triggered.is_empty()
             || self.pegs.is_pending()
-            || self.patients.is_pending()
+            || self.minimum_quantity_orders.is_pending()
     }
 
-    /// No order is told this any more.
-    pub(crate) fn let_go(&mut self, id: StandingId) {
+    /// Frees a record.
+    pub(crate) fn let_go(&mut self, id: ContingentId) {
         let free = self.free;
-        let standing = &mut self[id];
-        standing.state = State::Incoming;
-        standing.links[List::Trigger as usize].next = free;
+        let contingent = &mut self[id];
+        contingent.state = State::Incoming;
+        contingent.links[List::Trigger as usize].next = free;
         self.free = id;
     }
 
-    /// Those whose order is in a slot, in no order that means anything.
-    pub(crate) fn iter(&self) -> impl Iterator<Item = StandingId> {
+    /// The records of live orders, in no particular order.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = ContingentId> {
         self.by_slot.iter().map(|(_, id)| id)
     }
 
     /// The next one of a list.
-    pub(crate) fn next(&self, list: List, id: StandingId) -> Option<StandingId> {
+    pub(crate) fn next(&self, list: List, id: ContingentId) -> Option<ContingentId> {
         self[id].links[list as usize].next.some()
     }
 
     /// Puts one in front of a list.
-    pub(crate) fn push(&mut self, list: List, head: StandingId, id: StandingId) -> StandingId {
-        self[id].links[list as usize] = Link { next: head, before: StandingId::NONE };
+    pub(crate) fn push(
+        &mut self,
+        list: List,
+        head: ContingentId,
+        id: ContingentId,
+    ) -> ContingentId {
+        self[id].links[list as usize] = Link { next: head, before: ContingentId::NONE };
         if let Some(head) = head.some() {
             self[head].links[list as usize].before = id;
         }
@@ -422,7 +432,12 @@ impl Standings {
     }
 
     /// Takes one out of a list; the head that it has then.
-    pub(crate) fn unlink(&mut self, list: List, head: StandingId, id: StandingId) -> StandingId {
+    pub(crate) fn unlink(
+        &mut self,
+        list: List,
+        head: ContingentId,
+        id: ContingentId,
+    ) -> ContingentId {
         let Link { next, before } = self[id].links[list as usize];
         if let Some(next) = next.some() {
             self[next].links[list as usize].before = before;
@@ -440,19 +455,19 @@ impl Standings {
     pub(crate) fn check(&self) {
         assert!(!self.is_pending(), "all has followed from the command");
         self.by_slot.check();
-        self.patients.check();
+        self.minimum_quantity_orders.check();
         let mut expiring = 0;
         let mut following = 0;
         for (slot, id) in self.by_slot.iter() {
-            let standing = &self[id];
-            assert_eq!(standing.slot, Slot::from_bits(slot));
-            assert!(!standing.has_executed && !standing.is_noted, "{standing:?}");
+            let contingent = &self[id];
+            assert_eq!(contingent.slot, Slot::from_bits(slot));
+            assert!(!contingent.has_executed && !contingent.is_noted, "{contingent:?}");
             assert!(
-                !matches!(standing.state, State::Incoming | State::Triggered | State::Done),
-                "{standing:?}"
+                !matches!(contingent.state, State::Incoming | State::Triggered | State::Done),
+                "{contingent:?}"
             );
-            following += usize::from(standing.follows_market());
-            expiring += usize::from(standing.instructions.expires_s != 0);
+            following += usize::from(contingent.follows_market());
+            expiring += usize::from(contingent.instructions.expires_s != 0);
         }
         assert_eq!(Expiries::check(self), expiring, "each order expires once");
         assert_eq!(self.check_pegs(), following, "each order that follows a book is in its list");
@@ -462,31 +477,31 @@ impl Standings {
             free_count += 1;
             free = self[id].links[List::Trigger as usize].next;
         }
-        assert_eq!(free_count + self.by_slot.len(), self.used, "a standing is used or free");
+        assert_eq!(free_count + self.by_slot.len(), self.used, "a contingent is used or free");
     }
 
     #[cold]
-    fn add_fresh(&mut self, standing: Standing) -> StandingId {
-        let id = StandingId(u32::try_from(self.used).expect("no more than orders"));
+    fn add_fresh(&mut self, contingent: Contingent) -> ContingentId {
+        let id = ContingentId(u32::try_from(self.used).expect("no more than orders"));
         assert!(!id.is_none(), "the last number is none");
         if self.used == self.chunks.len() * CHUNK_LEN {
-            self.chunks.push(Box::new([standing; CHUNK_LEN]));
+            self.chunks.push(Box::new([contingent; CHUNK_LEN]));
         }
         self.used += 1;
         id
     }
 }
 
-impl Index<StandingId> for Standings {
-    type Output = Standing;
+impl Index<ContingentId> for Contingents {
+    type Output = Contingent;
 
-    fn index(&self, id: StandingId) -> &Standing {
+    fn index(&self, id: ContingentId) -> &Contingent {
         &self.chunks[id.0 as usize / CHUNK_LEN][id.0 as usize % CHUNK_LEN]
     }
 }
 
-impl IndexMut<StandingId> for Standings {
-    fn index_mut(&mut self, id: StandingId) -> &mut Standing {
+impl IndexMut<ContingentId> for Contingents {
+    fn index_mut(&mut self, id: ContingentId) -> &mut Contingent {
         &mut self.chunks[id.0 as usize / CHUNK_LEN][id.0 as usize % CHUNK_LEN]
     }
 }

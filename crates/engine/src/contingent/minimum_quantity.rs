@@ -1,5 +1,5 @@
-//! Patient orders: limit orders that trade so many lots at once, or none yet. They are live outside
-//! the book until that many can trade, and then come in like orders that were just accepted.
+//! Minimum-quantity orders: limit orders that trade at least so many lots at once, or none yet. They
+//! wait outside the book until that many can trade, and then enter it like new orders.
 //!
 //! Whether one can come in is asked when it was accepted, and when a command is done and all else
 //! that follows from it, of all that wait in an instrument in which an order came to rest or of
@@ -21,7 +21,7 @@ use market::{
 use crate::{
     Engine,
     book::{Book, cross::Reach},
-    contingent::instructions::{Standing, StandingId, State},
+    contingent::instructions::{Contingent, ContingentId, State},
     order::Order,
     trading::self_match,
 };
@@ -46,16 +46,16 @@ pub(crate) fn waits_for_quantity(
         && time_in_force.may_rest()
 }
 
-/// The patient orders of all books that wait.
+/// The minimum-quantity orders of all books that wait.
 #[derive(Debug, Default)]
-pub(crate) struct Patients {
+pub(crate) struct MinimumQuantityOrders {
     /// By instrument id, less 1; in instruments after the last none ever waited.
     books: Vec<Waiting>,
     /// Instruments in which something happened in this command that they wait for, in that order.
     noted: VecDeque<InstrumentId>,
     /// Those of one such instrument that are still to be looked at, the oldest first, each with the
     /// order id that it had then.
-    line: VecDeque<(StandingId, OrderId)>,
+    line: VecDeque<(ContingentId, OrderId)>,
     /// True while either of these has something.
     is_pending: bool,
 }
@@ -64,11 +64,11 @@ pub(crate) struct Patients {
 #[derive(Debug, Default)]
 struct Waiting {
     /// By order id.
-    ids: Vec<StandingId>,
+    ids: Vec<ContingentId>,
     is_noted: bool,
 }
 
-impl Patients {
+impl MinimumQuantityOrders {
     /// Something happened in an instrument that orders wait for.
     #[cold]
     fn note(&mut self, instrument_id: InstrumentId) {
@@ -87,14 +87,14 @@ impl Patients {
     }
 
     /// The next order to look at.
-    fn next(&mut self) -> Option<(StandingId, OrderId)> {
+    fn next(&mut self) -> Option<(ContingentId, OrderId)> {
         let next = self.line.pop_front();
         self.is_pending = next.is_some() || !self.noted.is_empty();
         next
     }
 
     /// An order waits, the youngest of all, and how many do so then.
-    fn add(&mut self, instrument_id: InstrumentId, id: StandingId) {
+    fn add(&mut self, instrument_id: InstrumentId, id: ContingentId) {
         let index = usize::from(instrument_id.0) - 1;
         if self.books.len() <= index {
             self.books.resize_with(index + 1, Waiting::default);
@@ -105,7 +105,7 @@ impl Patients {
     }
 
     /// An order waits no more; true if it was the last one of its instrument.
-    fn remove(&mut self, instrument_id: InstrumentId, id: StandingId) -> bool {
+    fn remove(&mut self, instrument_id: InstrumentId, id: ContingentId) -> bool {
         let ids = &mut self.books[usize::from(instrument_id.0) - 1].ids;
         let place = ids.iter().position(|it| *it == id).expect("it waits here");
         ids.remove(place);
@@ -113,7 +113,7 @@ impl Patients {
     }
 
     /// Those of an instrument, by order id.
-    pub(crate) fn of(&self, instrument_id: InstrumentId) -> &[StandingId] {
+    pub(crate) fn of(&self, instrument_id: InstrumentId) -> &[ContingentId] {
         let waiting = self.books.get(usize::from(instrument_id.0) - 1);
         waiting.map_or(&[], |waiting| &waiting.ids)
     }
@@ -128,55 +128,64 @@ impl Patients {
 impl Engine {
     /// An order came to rest in an instrument, or it is traded otherwise from now on.
     #[inline]
-    pub(crate) fn note_patients(&mut self, instrument_id: InstrumentId) {
-        if self.book_at(instrument_id).has_patient {
-            self.standings.patients.note(instrument_id);
+    pub(crate) fn note_minimum_quantity(&mut self, instrument_id: InstrumentId) {
+        if self.book_at(instrument_id).has_waiting_for_quantity {
+            self.contingents.minimum_quantity_orders.note(instrument_id);
         }
     }
 
-    /// A patient order that is in no slot, and cannot come in, waits.
+    /// A minimum-quantity order that is in no slot, and cannot come in, waits.
     pub(crate) fn wait_for_quantity(
         &mut self,
         order: Order,
-        id: StandingId,
+        id: ContingentId,
         emit: &mut dyn FnMut(Event),
     ) {
-        if self.standings.patients.of(order.instrument_id).len() == WAITING_MAX {
+        if self.contingents.minimum_quantity_orders.of(order.instrument_id).len() == WAITING_MAX {
             self.cancel_at_once(&order, CancelReason::ImmediateOrCancel, emit);
-            return self.standings.finish(id, order.executed());
+            return self.contingents.finish(id, order.executed());
         }
         self.hold(order, id, State::ForQuantity);
-        self.add_patient(order.instrument_id, id);
+        self.add_waiting_for_quantity(order.instrument_id, id);
     }
 
     /// The order, which is held, is found from now on when something happens that it waits for.
-    fn add_patient(&mut self, instrument_id: InstrumentId, id: StandingId) {
-        self.standings.patients.add(instrument_id, id);
-        self.books[usize::from(instrument_id.0) - 1].has_patient = true;
+    fn add_waiting_for_quantity(&mut self, instrument_id: InstrumentId, id: ContingentId) {
+        self.contingents.minimum_quantity_orders.add(instrument_id, id);
+        self.books[usize::from(instrument_id.0) - 1].has_waiting_for_quantity = true;
     }
 
-    /// As [`add_patient`](Self::add_patient), for one that was restored; false if there are too many,
-    /// or it is no patient order.
-    pub(crate) fn restore_patient(&mut self, instrument_id: InstrumentId, id: StandingId) -> bool {
-        let Standing { order_type, minimum_quantity, instructions, slot, .. } = self.standings[id];
+    /// As [`add_waiting_for_quantity`](Self::add_waiting_for_quantity), for one that was restored; false if there are too many,
+    /// or it is no minimum-quantity order.
+    pub(crate) fn restore_waiting_for_quantity(
+        &mut self,
+        instrument_id: InstrumentId,
+        id: ContingentId,
+    ) -> bool {
+        let Contingent { order_type, minimum_quantity, instructions, slot, .. } =
+            self.contingents[id];
         let life = self.pool[slot].order.time_in_force;
-        let fits = self.standings.patients.of(instrument_id).len() < WAITING_MAX
+        let fits = self.contingents.minimum_quantity_orders.of(instrument_id).len() < WAITING_MAX
             && waits_for_quantity(order_type, life, minimum_quantity, &instructions);
         if fits {
-            self.add_patient(instrument_id, id);
+            self.add_waiting_for_quantity(instrument_id, id);
         }
         fits
     }
 
-    /// A patient order leaves its place outside the book.
-    pub(crate) fn remove_patient(&mut self, instrument_id: InstrumentId, id: StandingId) {
-        if self.standings.patients.remove(instrument_id, id) {
-            self.books[usize::from(instrument_id.0) - 1].has_patient = false;
+    /// A minimum-quantity order leaves its place outside the book.
+    pub(crate) fn remove_waiting_for_quantity(
+        &mut self,
+        instrument_id: InstrumentId,
+        id: ContingentId,
+    ) {
+        if self.contingents.minimum_quantity_orders.remove(instrument_id, id) {
+            self.books[usize::from(instrument_id.0) - 1].has_waiting_for_quantity = false;
         }
     }
 
-    /// Can a patient order, which is in no book, trade as much at once as it asks for?
-    pub(crate) fn has_enough(&self, order: &Order, id: StandingId) -> bool {
+    /// Can a minimum-quantity order, which is in no book, trade as much at once as it asks for?
+    pub(crate) fn has_enough(&self, order: &Order, id: ContingentId) -> bool {
         let book = self.book_of(order);
         let limit = Some(order.price());
         if book.trading.phase != Phase::Continuous
@@ -197,31 +206,31 @@ impl Engine {
                 let is_own = self_match::is_own(&self.sessions, prevention, order, maker);
                 is_own.then_some(prevention)
             },
-            |slot| self.reserves.get(slot).shown.quantity(),
+            |slot| self.icebergs.get(slot).shown.quantity(),
         )
     }
 
     /// So much an order is to trade at once, of what is open of it now.
-    pub(crate) fn minimum_of(&self, order: &Order, id: StandingId) -> Quantity {
-        let Standing { minimum_quantity, instructions, .. } = &self.standings[id];
+    pub(crate) fn minimum_of(&self, order: &Order, id: ContingentId) -> Quantity {
+        let Contingent { minimum_quantity, instructions, .. } = &self.contingents[id];
         match instructions.all_or_none {
             true => order.leaves(),
             false => minimum_quantity.quantity().min(order.leaves()),
         }
     }
 
-    /// Looks at the next patient order for which something happened, and brings it in if it can
+    /// Looks at the next minimum-quantity order for which something happened, and brings it in if it can
     /// trade enough; or at none.
-    pub(crate) fn follow_patients(&mut self, emit: &mut dyn FnMut(Event)) {
-        let patients = &mut self.standings.patients;
-        if patients.line.is_empty()
-            && let Some(instrument_id) = patients.noted.pop_front()
+    pub(crate) fn follow_minimum_quantity(&mut self, emit: &mut dyn FnMut(Event)) {
+        let minimum_quantity_orders = &mut self.contingents.minimum_quantity_orders;
+        if minimum_quantity_orders.line.is_empty()
+            && let Some(instrument_id) = minimum_quantity_orders.noted.pop_front()
         {
             self.line_up(instrument_id);
         }
-        let Some((id, order_id)) = self.standings.patients.next() else { return };
-        let Standing { state, slot, .. } = self.standings[id];
-        if state != State::ForQuantity || self.standings[id].order_id != order_id {
+        let Some((id, order_id)) = self.contingents.minimum_quantity_orders.next() else { return };
+        let Contingent { state, slot, .. } = self.contingents[id];
+        if state != State::ForQuantity || self.contingents[id].order_id != order_id {
             return;
         }
         if !self.has_enough(&self.pool[slot].order, id) {
@@ -235,24 +244,25 @@ impl Engine {
 
     /// Those of an instrument are to be looked at.
     fn line_up(&mut self, instrument_id: InstrumentId) {
-        let mut line = mem::take(&mut self.standings.patients.line);
-        let waiting = &mut self.standings.patients.books[usize::from(instrument_id.0) - 1];
+        let mut line = mem::take(&mut self.contingents.minimum_quantity_orders.line);
+        let waiting =
+            &mut self.contingents.minimum_quantity_orders.books[usize::from(instrument_id.0) - 1];
         waiting.is_noted = false;
-        let ids = self.standings.patients.of(instrument_id).iter();
-        line.extend(ids.map(|id| (*id, self.standings[*id].order_id)));
-        self.standings.patients.line = line;
+        let ids = self.contingents.minimum_quantity_orders.of(instrument_id).iter();
+        line.extend(ids.map(|id| (*id, self.contingents[*id].order_id)));
+        self.contingents.minimum_quantity_orders.line = line;
     }
 
-    /// Asserts what holds of the patient orders of a book; says how many they are.
-    pub(crate) fn check_patients(&self, book: &Book) -> usize {
+    /// Asserts the invariants of the minimum-quantity orders of a book; returns how many they are.
+    pub(crate) fn check_minimum_quantity(&self, book: &Book) -> usize {
         let instrument_id = book.instrument().instrument_id;
-        let ids = self.standings.patients.of(instrument_id);
-        assert_eq!(book.has_patient, !ids.is_empty());
+        let ids = self.contingents.minimum_quantity_orders.of(instrument_id);
+        assert_eq!(book.has_waiting_for_quantity, !ids.is_empty());
         assert!(ids.len() <= WAITING_MAX);
-        assert!(ids.is_sorted_by_key(|id| self.standings[*id].order_id));
+        assert!(ids.is_sorted_by_key(|id| self.contingents[*id].order_id));
         for id in ids {
-            let Standing { state, slot, order_type, minimum_quantity, instructions, .. } =
-                &self.standings[*id];
+            let Contingent { state, slot, order_type, minimum_quantity, instructions, .. } =
+                &self.contingents[*id];
             let order = &self.pool[*slot].order;
             assert_eq!((*state, order.instrument_id), (State::ForQuantity, instrument_id));
             let life = order.time_in_force;

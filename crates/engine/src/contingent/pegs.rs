@@ -24,7 +24,7 @@ use market::{
 use crate::{
     Engine,
     book::Book,
-    contingent::instructions::{List, Standing, StandingId, Standings, State},
+    contingent::instructions::{Contingent, ContingentId, Contingents, List, State},
     intake::classify::EntryTerms,
     order::Order,
 };
@@ -37,17 +37,17 @@ pub(crate) struct Pegs {
     /// Instruments in whose book something happened in this command, the first one on top.
     touched: BinaryHeap<Reverse<InstrumentId>>,
     /// Orders of one instrument that are to be moved, the oldest last.
-    queue: Vec<(OrderId, StandingId)>,
+    queue: Vec<(OrderId, ContingentId)>,
     /// Which instrument that is.
     moving: InstrumentId,
     /// Orders whose market stops; empty but while it does.
-    leaving: Vec<(OrderId, StandingId)>,
+    leaving: Vec<(OrderId, ContingentId)>,
 }
 
 /// The pegged orders of a book.
 #[derive(Clone, Copy, Debug)]
 struct PegBook {
-    head: StandingId,
+    head: ContingentId,
     /// What each of them follows, unless it is in line to be moved; `None` if not all follow one.
     reference: Option<Reference>,
     is_touched: bool,
@@ -68,10 +68,10 @@ impl Reference {
     const NONE: Self = Self { bid: None, ask: None, low: Price::ZERO, high: Price::ZERO };
 
     /// The price that an order has by this, if it has one.
-    fn price(&self, book: &Book, side: Side, standing: &Standing) -> Option<Price> {
+    fn price(&self, book: &Book, side: Side, contingent: &Contingent) -> Option<Price> {
         let increment = book.instrument().price_increment.0;
         let (own, other) = if side.is_buy() { (self.bid, self.ask) } else { (self.ask, self.bid) };
-        let followed = match standing.instructions.pricing {
+        let followed = match contingent.instructions.pricing {
             Pricing::PrimaryPeg => own?,
             Pricing::MarketPeg => other?,
             _ => {
@@ -80,10 +80,10 @@ impl Reference {
                 Price(steps * increment)
             }
         };
-        let moved = followed.0 as i64 + i64::from(standing.instructions.offset);
+        let moved = followed.0 as i64 + i64::from(contingent.instructions.offset);
         let lowest = book.price_lowest();
         let moved = Price(moved.max(lowest.0 as i64) as u64).min(book.price_highest());
-        let limit = standing.limit;
+        let limit = contingent.limit;
         Some(match side.is_buy() {
             true if limit == Price::ZERO => moved.min(self.high),
             true => moved.min(self.high).min(limit),
@@ -93,7 +93,7 @@ impl Reference {
 }
 
 impl PegBook {
-    const EMPTY: Self = Self { head: StandingId::NONE, reference: None, is_touched: false };
+    const EMPTY: Self = Self { head: ContingentId::NONE, reference: None, is_touched: false };
 }
 
 impl Default for Pegs {
@@ -117,9 +117,9 @@ impl Pegs {
         &mut self.books[index]
     }
 
-    fn head(&self, instrument_id: InstrumentId) -> StandingId {
+    fn head(&self, instrument_id: InstrumentId) -> ContingentId {
         let book = self.books.get(usize::from(instrument_id.0) - 1);
-        book.map_or(StandingId::NONE, |book| book.head)
+        book.map_or(ContingentId::NONE, |book| book.head)
     }
 
     fn reference(&self, instrument_id: InstrumentId) -> Option<Reference> {
@@ -154,9 +154,9 @@ impl Pegs {
     }
 }
 
-impl Standings {
+impl Contingents {
     /// A pegged order is in the book from now on, or waits for a price.
-    pub(crate) fn add_peg(&mut self, id: StandingId) {
+    pub(crate) fn add_peg(&mut self, id: ContingentId) {
         let instrument_id = self[id].instrument_id;
         let head = self.pegs.head(instrument_id);
         let first = self.push(List::Trigger, head, id);
@@ -166,7 +166,7 @@ impl Standings {
     }
 
     /// It is so no more.
-    pub(crate) fn remove_peg(&mut self, id: StandingId) {
+    pub(crate) fn remove_peg(&mut self, id: ContingentId) {
         let instrument_id = self[id].instrument_id;
         let head = self.pegs.head(instrument_id);
         let first = self.unlink(List::Trigger, head, id);
@@ -175,12 +175,15 @@ impl Standings {
 
     /// The pegged orders of an instrument that are in the book or wait for a price, in no order that
     /// means anything.
-    pub(crate) fn pegs_of(&self, instrument_id: InstrumentId) -> impl Iterator<Item = StandingId> {
+    pub(crate) fn pegs_of(
+        &self,
+        instrument_id: InstrumentId,
+    ) -> impl Iterator<Item = ContingentId> {
         let first = self.pegs.head(instrument_id).some();
         core::iter::successors(first, |id| self.next(List::Trigger, *id))
     }
 
-    /// Asserts that lists are whole and that nothing is left to do; says how many orders are in them.
+    /// Asserts that lists are whole and that nothing is left to do; returns how many orders are in them.
     pub(crate) fn check_pegs(&self) -> usize {
         let Pegs { books, touched, queue, leaving, .. } = &self.pegs;
         assert!(touched.is_empty() && queue.is_empty() && leaving.is_empty());
@@ -204,7 +207,7 @@ impl Engine {
     #[inline]
     pub(crate) fn touch(&mut self, instrument_id: InstrumentId) {
         if self.books[usize::from(instrument_id.0) - 1].is_pegged {
-            self.standings.pegs.touch(instrument_id);
+            self.contingents.pegs.touch(instrument_id);
         }
     }
 
@@ -231,17 +234,17 @@ impl Engine {
     }
 
     /// The price that a pegged order has by what there is to follow now; `None` if there is nothing.
-    pub(crate) fn price_by_reference(&self, side: Side, id: StandingId) -> Option<Price> {
-        let standing = &self.standings[id];
-        let book = self.book_at(standing.instrument_id);
-        self.reference(standing.instrument_id).price(book, side, standing)
+    pub(crate) fn price_by_reference(&self, side: Side, id: ContingentId) -> Option<Price> {
+        let contingent = &self.contingents[id];
+        let book = self.book_at(contingent.instrument_id);
+        self.reference(contingent.instrument_id).price(book, side, contingent)
     }
 
     /// A pegged order that is in no slot, and has no price yet, comes in or begins to wait.
     pub(crate) fn begin_pegged(
         &mut self,
         order: Order,
-        id: StandingId,
+        id: ContingentId,
         emit: &mut dyn FnMut(Event),
     ) {
         let Some(price) = self.price_by_reference(order.side, id) else {
@@ -249,7 +252,7 @@ impl Engine {
         };
         if !self.money.may_follow(&order, price) {
             self.cancel_at_once(&order, CancelReason::Unpaid, emit);
-            return self.standings.finish(id, order.executed());
+            return self.contingents.finish(id, order.executed());
         }
         let order = self.restate(order, id, price, emit);
         self.come_in_pegged(order, id, emit);
@@ -260,7 +263,7 @@ impl Engine {
     fn restate(
         &mut self,
         mut order: Order,
-        id: StandingId,
+        id: ContingentId,
         price: Price,
         emit: &mut dyn FnMut(Event),
     ) -> Order {
@@ -273,42 +276,42 @@ impl Engine {
     }
 
     /// A pegged order that has a price trades and rests. If that stops the market, it waits.
-    fn come_in_pegged(&mut self, mut order: Order, id: StandingId, emit: &mut dyn FnMut(Event)) {
-        let instructions = self.standings[id].instructions;
+    fn come_in_pegged(&mut self, mut order: Order, id: ContingentId, emit: &mut dyn FnMut(Event)) {
+        let instructions = self.contingents[id].instructions;
         let terms =
             EntryTerms { order_type: OrderType::Limit, minimum_quantity: Lots::ZERO, instructions };
         let executed_before = order.executed();
         let rested = self.trade_or_rest(&mut order, &terms, emit);
         if executed_before < order.executed() {
-            self.standings.execute(id);
+            self.contingents.execute(id);
         }
         if let Some(slot) = rested {
-            self.standings.settle(id, slot, State::Resting, &mut self.hash);
+            self.contingents.place(id, slot, State::Resting, &mut self.hash);
             return self.compare_reference(&order, id);
         }
         if order.is_done() || self.trading(order.instrument_id).phase == Phase::Continuous {
-            return self.standings.finish(id, order.executed());
+            return self.contingents.finish(id, order.executed());
         }
         let order = self.restate(order, id, Price::ZERO, emit);
         self.wait_for_reference(order, id);
     }
 
     /// A pegged order without a price waits outside the book.
-    fn wait_for_reference(&mut self, order: Order, id: StandingId) {
+    fn wait_for_reference(&mut self, order: Order, id: ContingentId) {
         self.hold(order, id, State::ForReference);
         self.compare_reference(&order, id);
     }
 
     /// A pegged order is where it is now by what there was to follow when it came. If that is not what
     /// the others follow, all are to be looked at.
-    fn compare_reference(&mut self, order: &Order, id: StandingId) {
+    fn compare_reference(&mut self, order: &Order, id: ContingentId) {
         self.books[usize::from(order.instrument_id.0) - 1].is_pegged = true;
-        let standing = &self.standings[id];
+        let contingent = &self.contingents[id];
         let book = self.book_of(order);
-        let reference = self.standings.pegs.reference(order.instrument_id);
-        let followed = reference.map(|it| it.price(book, order.side, standing));
+        let reference = self.contingents.pegs.reference(order.instrument_id);
+        let followed = reference.map(|it| it.price(book, order.side, contingent));
         if followed.is_none_or(|price| price.unwrap_or(Price::ZERO) != order.price()) {
-            self.standings.pegs.book_mut(order.instrument_id).reference = None;
+            self.contingents.pegs.book_mut(order.instrument_id).reference = None;
         }
     }
 
@@ -322,34 +325,34 @@ impl Engine {
         if !self.book_at(instrument_id).is_pegged {
             return;
         }
-        let mut leaving = core::mem::take(&mut self.standings.pegs.leaving);
-        let pegs = self.standings.pegs_of(instrument_id).map(|id| (id, &self.standings[id]));
-        let resting = pegs.filter(|(_, standing)| standing.is_resting());
-        leaving.extend(resting.map(|(id, standing)| (standing.order_id, id)));
+        let mut leaving = core::mem::take(&mut self.contingents.pegs.leaving);
+        let pegs = self.contingents.pegs_of(instrument_id).map(|id| (id, &self.contingents[id]));
+        let resting = pegs.filter(|(_, contingent)| contingent.is_resting());
+        leaving.extend(resting.map(|(id, contingent)| (contingent.order_id, id)));
         leaving.sort_unstable_by_key(|(order_id, _)| *order_id);
         for (_, id) in leaving.drain(..) {
-            let order = self.take(self.standings[id].slot);
+            let order = self.take(self.contingents[id].slot);
             let order = self.restate(order, id, Price::ZERO, emit);
             self.wait_for_reference(order, id);
         }
-        self.standings.pegs.leaving = leaving;
+        self.contingents.pegs.leaving = leaving;
     }
 
     /// Moves the next pegged order that has to be, or does nothing if none has.
     pub(crate) fn follow_reference(&mut self, emit: &mut dyn FnMut(Event)) {
-        while let Some(instrument_id) = self.standings.pegs.next_touched() {
+        while let Some(instrument_id) = self.contingents.pegs.next_touched() {
             let reference = self.reference(instrument_id);
-            let book = self.standings.pegs.book_mut(instrument_id);
+            let book = self.contingents.pegs.book_mut(instrument_id);
             // Orders that this reference moves are in line already.
             if book.reference != Some(reference) {
                 book.reference = Some(reference);
                 self.find_moved(instrument_id, &reference);
             }
         }
-        let Some((order_id, id)) = self.standings.pegs.queue.pop() else { return };
-        let Standing { slot, state, .. } = self.standings[id];
+        let Some((order_id, id)) = self.contingents.pegs.queue.pop() else { return };
+        let Contingent { slot, state, .. } = self.contingents[id];
         let is_live = matches!(state, State::Resting | State::ForReference);
-        if !is_live || self.standings[id].order_id != order_id {
+        if !is_live || self.contingents[id].order_id != order_id {
             return;
         }
         let order = self.pool[slot].order;
@@ -370,29 +373,29 @@ impl Engine {
 
     /// Puts the orders of an instrument in line whose price by a reference is another one.
     fn find_moved(&mut self, instrument_id: InstrumentId, reference: &Reference) {
-        let mut queue = core::mem::take(&mut self.standings.pegs.queue);
+        let mut queue = core::mem::take(&mut self.contingents.pegs.queue);
         queue.clear();
-        let is_pegged = self.standings.pegs_of(instrument_id).next().is_some();
+        let is_pegged = self.contingents.pegs_of(instrument_id).next().is_some();
         self.books[usize::from(instrument_id.0) - 1].is_pegged = is_pegged;
         let book = self.book_at(instrument_id);
-        for id in self.standings.pegs_of(instrument_id) {
-            let standing = &self.standings[id];
-            let order = &self.pool[standing.slot].order;
-            let price = reference.price(book, order.side, standing).unwrap_or(Price::ZERO);
+        for id in self.contingents.pegs_of(instrument_id) {
+            let contingent = &self.contingents[id];
+            let order = &self.pool[contingent.slot].order;
+            let price = reference.price(book, order.side, contingent).unwrap_or(Price::ZERO);
             if price != order.price() {
-                queue.push((standing.order_id, id));
+                queue.push((contingent.order_id, id));
             }
         }
         queue.sort_unstable_by_key(|(order_id, _)| Reverse(*order_id));
-        self.standings.pegs.queue = queue;
-        self.standings.pegs.moving = instrument_id;
+        self.contingents.pegs.queue = queue;
+        self.contingents.pegs.moving = instrument_id;
     }
 
     /// Orders that were restored have the prices that they are to have.
     pub(crate) fn restore_references(&mut self) {
-        while let Some(instrument_id) = self.standings.pegs.next_touched() {
+        while let Some(instrument_id) = self.contingents.pegs.next_touched() {
             let reference = self.reference(instrument_id);
-            self.standings.pegs.book_mut(instrument_id).reference = Some(reference);
+            self.contingents.pegs.book_mut(instrument_id).reference = Some(reference);
             self.books[usize::from(instrument_id.0) - 1].is_pegged = true;
         }
     }

@@ -1,4 +1,4 @@
-//! Orders that wait outside the book until the market trades at their trigger.
+//! The stop book: orders that wait outside the book until the market trades at their trigger.
 //!
 //! Half of them wait for the market to fall (sells that stop, buys that take a profit), half for it
 //! to rise. In each half orders with one trigger are a list, and the lists are sorted by trigger,
@@ -27,8 +27,8 @@ use alloc::{boxed::Box, vec::Vec};
 use market::{InstrumentId, OrderId, Pricing, Side};
 
 use crate::{
-    book::paged_map::Pages,
-    contingent::instructions::{List, Standing, StandingId, Standings, State, Trail},
+    book::paged_map::PagedMap,
+    contingent::instructions::{Contingent, ContingentId, Contingents, List, State, Trail},
     state::hash::{self, StateHash},
 };
 
@@ -44,7 +44,7 @@ pub(crate) struct Triggers {
     low: u32,
     high: u32,
     /// None before the first order that waits: in most books none ever does.
-    halves: Option<Box<[Half; 2]>>,
+    halves: Option<Box<[StopSide; 2]>>,
 }
 
 /// For what an order waits.
@@ -59,20 +59,20 @@ pub(crate) enum Move {
 /// Orders that wait for one direction. Both maps are by keys of which the least is first to be
 /// reached, see [`Move::trigger_key`] and [`Move::mark_key`].
 #[derive(Debug, Default)]
-struct Half {
+struct StopSide {
     /// By trigger: orders with a fixed one, and of each level the nearest.
-    nearest: Pages<StandingId, 64>,
+    nearest: PagedMap<ContingentId, 64>,
     /// By mark.
-    levels: Pages<Level, 64>,
+    levels: PagedMap<TrailingLevel, 64>,
 }
 
 /// Trailing stops with one mark.
 #[derive(Clone, Copy, Debug)]
-struct Level {
+struct TrailingLevel {
     /// Of its tree; it knows the mark.
-    root: StandingId,
+    root: ContingentId,
     /// The order with the least distance.
-    nearest: StandingId,
+    nearest: ContingentId,
     /// Sum of [`trailing_order_hash`] of its orders.
     sum: u64,
 }
@@ -116,7 +116,7 @@ impl Move {
     }
 
     /// The mark with which a trailing stop begins: that from which its distance leads to the
-    /// trigger that it is told, or the last trade if that is nearer or it is told none.
+    /// trigger that was entered, or the last trade if that is nearer or none was entered.
     fn mark_key_first(self, trigger: u32, distance: u32, last: u32) -> u32 {
         let told = match (self, trigger) {
             (_, 0) => 0,
@@ -155,20 +155,20 @@ impl Triggers {
     }
 
     /// The trigger that an order would begin to wait with, if the last trade met it already.
-    pub(crate) fn met(&self, side: Side, standing: &Standing) -> Option<u32> {
+    pub(crate) fn met(&self, side: Side, contingent: &Contingent) -> Option<u32> {
         if self.last == 0 {
             return None;
         }
-        let toward = Move::of(side, standing.instructions.pricing);
-        let key = self.first_trigger_key(toward, standing);
+        let toward = Move::of(side, contingent.instructions.pricing);
+        let key = self.first_trigger_key(toward, contingent);
         (key <= toward.trigger_key(self.last)).then(|| toward.trigger(key))
     }
 
-    fn first_trigger_key(&self, toward: Move, standing: &Standing) -> u32 {
-        let trigger = standing.instructions.trigger.0;
-        match standing.instructions.pricing {
+    fn first_trigger_key(&self, toward: Move, contingent: &Contingent) -> u32 {
+        let trigger = contingent.instructions.trigger.0;
+        match contingent.instructions.pricing {
             Pricing::TrailingStop => {
-                let distance = distance(standing);
+                let distance = distance(contingent);
                 let mark_key = toward.mark_key_first(trigger, distance, self.last);
                 toward.trigger_key_of_mark(mark_key, distance)
             }
@@ -179,19 +179,19 @@ impl Triggers {
     /// An order waits from now on.
     pub(crate) fn add(
         &mut self,
-        standings: &mut Standings,
+        contingents: &mut Contingents,
         hash: &mut StateHash,
         side: Side,
-        id: StandingId,
+        id: ContingentId,
     ) {
-        let toward = Move::of(side, standings[id].instructions.pricing);
-        let trigger_key = self.first_trigger_key(toward, &standings[id]);
-        if standings[id].instructions.pricing == Pricing::TrailingStop {
-            let trigger = standings[id].instructions.trigger.0;
-            let mark_key = toward.mark_key_first(trigger, distance(&standings[id]), self.last);
-            self.add_trailing(standings, hash, toward, id, mark_key);
+        let toward = Move::of(side, contingents[id].instructions.pricing);
+        let trigger_key = self.first_trigger_key(toward, &contingents[id]);
+        if contingents[id].instructions.pricing == Pricing::TrailingStop {
+            let trigger = contingents[id].instructions.trigger.0;
+            let mark_key = toward.mark_key_first(trigger, distance(&contingents[id]), self.last);
+            self.add_trailing(contingents, hash, toward, id, mark_key);
         } else {
-            self.half_mut(toward).list(standings, trigger_key, id);
+            self.side_mut(toward).list(contingents, trigger_key, id);
         }
         self.narrow();
     }
@@ -199,39 +199,39 @@ impl Triggers {
     /// A trailing stop waits with this mark from now on.
     fn add_trailing(
         &mut self,
-        standings: &mut Standings,
+        contingents: &mut Contingents,
         hash: &mut StateHash,
         toward: Move,
-        id: StandingId,
+        id: ContingentId,
         mark_key: u32,
     ) {
-        standings[id].trail = Trail::ALONE;
-        let sum = trailing_order_hash(standings[id].order_id);
+        contingents[id].trail = Trail::ALONE;
+        let sum = trailing_order_hash(contingents[id].order_id);
         let instrument_id = self.instrument_id;
-        let half = self.half_mut(toward);
-        half.join(standings, toward, mark_key, Level { root: id, nearest: id, sum });
+        let half = self.side_mut(toward);
+        half.join(contingents, toward, mark_key, TrailingLevel { root: id, nearest: id, sum });
         hash.add(trailing_level_hash(instrument_id, toward as u8, mark_key).wrapping_mul(sum));
     }
 
     /// An order waits no more.
     pub(crate) fn remove(
         &mut self,
-        standings: &mut Standings,
+        contingents: &mut Contingents,
         hash: &mut StateHash,
         side: Side,
-        id: StandingId,
+        id: ContingentId,
     ) {
-        let toward = Move::of(side, standings[id].instructions.pricing);
+        let toward = Move::of(side, contingents[id].instructions.pricing);
         let instrument_id = self.instrument_id;
-        let half = self.half_mut(toward);
-        if standings[id].instructions.pricing == Pricing::TrailingStop {
-            let mark_key = half.remove_trailing(standings, toward, id);
-            let sum = trailing_order_hash(standings[id].order_id);
+        let half = self.side_mut(toward);
+        if contingents[id].instructions.pricing == Pricing::TrailingStop {
+            let mark_key = half.remove_trailing(contingents, toward, id);
+            let sum = trailing_order_hash(contingents[id].order_id);
             let level = trailing_level_hash(instrument_id, toward as u8, mark_key);
             hash.remove(level.wrapping_mul(sum));
         } else {
-            let trigger_key = toward.trigger_key(standings[id].instructions.trigger.0);
-            half.unlist(standings, trigger_key, id);
+            let trigger_key = toward.trigger_key(contingents[id].instructions.trigger.0);
+            half.unlist(contingents, trigger_key, id);
         }
         self.narrow();
     }
@@ -242,7 +242,7 @@ impl Triggers {
     #[inline]
     pub(crate) fn trade(
         &mut self,
-        standings: &mut Standings,
+        contingents: &mut Contingents,
         hash: &mut StateHash,
         first: u32,
         last: u32,
@@ -251,9 +251,9 @@ impl Triggers {
         if !is_quiet(first) || !is_quiet(last) {
             // Prices between the two go one way. They trigger nothing that one of the ends does not,
             // and move no mark beyond where an end moves it.
-            self.pass(standings, hash, first);
+            self.pass(contingents, hash, first);
             if last != first {
-                self.pass(standings, hash, last);
+                self.pass(contingents, hash, last);
             }
         }
         if last != self.last {
@@ -265,12 +265,12 @@ impl Triggers {
     }
 
     #[cold]
-    fn pass(&mut self, standings: &mut Standings, hash: &mut StateHash, price: u32) {
+    fn pass(&mut self, contingents: &mut Contingents, hash: &mut StateHash, price: u32) {
         let instrument_id = self.instrument_id;
         for toward in [Move::Fall, Move::Rise] {
-            let half = self.half_mut(toward);
-            half.move_levels(standings, hash, instrument_id, toward, price);
-            half.trigger(standings, hash, instrument_id, toward, price);
+            let half = self.side_mut(toward);
+            half.move_levels(contingents, hash, instrument_id, toward, price);
+            half.trigger(contingents, hash, instrument_id, toward, price);
         }
         self.narrow();
     }
@@ -280,7 +280,7 @@ impl Triggers {
         let Some(halves) = &self.halves else { return };
         let [fall, rise] = &**halves;
         let nearest =
-            |half: &Half, toward: Move| half.nearest.first_key().map(|it| toward.trigger(it));
+            |half: &StopSide, toward: Move| half.nearest.first_key().map(|it| toward.trigger(it));
         let fall_trigger = nearest(fall, Move::Fall).unwrap_or(0);
         let rise_trigger = nearest(rise, Move::Rise).unwrap_or(u32::MAX);
         // A mark is moved by the first price beyond it.
@@ -290,42 +290,42 @@ impl Triggers {
         self.high = rise_trigger.min(fall_mark);
     }
 
-    fn half_mut(&mut self, toward: Move) -> &mut Half {
+    fn side_mut(&mut self, toward: Move) -> &mut StopSide {
         &mut self.halves.get_or_insert_default()[toward as usize]
     }
 
     /// The trigger and, of a trailing stop, the mark with which an order waits, in ticks.
     pub(crate) fn trigger_of(
         &self,
-        standings: &Standings,
+        contingents: &Contingents,
         side: Side,
-        id: StandingId,
+        id: ContingentId,
     ) -> (u32, u32) {
-        let instructions = &standings[id].instructions;
+        let instructions = &contingents[id].instructions;
         let toward = Move::of(side, instructions.pricing);
         if instructions.pricing != Pricing::TrailingStop {
             return (instructions.trigger.0, 0);
         }
-        let mark = standings[root_of(standings, id)].trail.mark;
-        let trigger_key = toward.trigger_key_of_mark(mark, distance(&standings[id]));
+        let mark = contingents[root_of(contingents, id)].trail.mark;
+        let trigger_key = toward.trigger_key_of_mark(mark, distance(&contingents[id]));
         (toward.trigger(trigger_key), mark)
     }
 
     /// As [`add`](Self::add), of one that waited before, with the mark that it had.
     pub(crate) fn restore(
         &mut self,
-        standings: &mut Standings,
+        contingents: &mut Contingents,
         hash: &mut StateHash,
         side: Side,
-        id: StandingId,
+        id: ContingentId,
         mark: u32,
     ) {
-        if standings[id].instructions.pricing == Pricing::TrailingStop {
+        if contingents[id].instructions.pricing == Pricing::TrailingStop {
             let toward = Move::of(side, Pricing::TrailingStop);
-            self.add_trailing(standings, hash, toward, id, mark);
+            self.add_trailing(contingents, hash, toward, id, mark);
             self.narrow();
         } else {
-            self.add(standings, hash, side, id);
+            self.add(contingents, hash, side, id);
         }
     }
 
@@ -339,7 +339,7 @@ impl Triggers {
 
     /// The orders that wait here: those for a fall before those for a rise, in each the nearest
     /// first, then by order id. Costs time in proportion to them all.
-    pub(crate) fn iter(&self, standings: &Standings) -> Vec<StandingId> {
+    pub(crate) fn iter(&self, contingents: &Contingents) -> Vec<ContingentId> {
         let mut found = Vec::new();
         let halves = self.halves.iter().flat_map(|halves| halves.iter());
         for (half, toward) in halves.zip([Move::Fall, Move::Rise]) {
@@ -347,16 +347,16 @@ impl Triggers {
             for (trigger_key, head) in half.nearest.iter() {
                 let mut next = head.some();
                 while let Some(id) = next {
-                    if standings[id].instructions.pricing != Pricing::TrailingStop {
-                        found.push((trigger_key, standings[id].order_id, id));
+                    if contingents[id].instructions.pricing != Pricing::TrailingStop {
+                        found.push((trigger_key, contingents[id].order_id, id));
                     }
-                    next = standings.next(List::Trigger, id);
+                    next = contingents.next(List::Trigger, id);
                 }
             }
             for (mark, level) in half.levels.iter() {
-                for id in level.orders(standings) {
-                    let trigger_key = toward.trigger_key_of_mark(mark, distance(&standings[id]));
-                    found.push((trigger_key, standings[id].order_id, id));
+                for id in level.orders(contingents) {
+                    let trigger_key = toward.trigger_key_of_mark(mark, distance(&contingents[id]));
+                    found.push((trigger_key, contingents[id].order_id, id));
                 }
             }
             found[from..].sort_by_key(|(trigger_key, order_id, _)| (*trigger_key, *order_id));
@@ -365,14 +365,14 @@ impl Triggers {
     }
 
     /// What this adds to the state hash.
-    pub(crate) fn hash_slow(&self, standings: &Standings) -> u64 {
+    pub(crate) fn hash_slow(&self, contingents: &Contingents) -> u64 {
         let mut sum = self.hash();
         let halves = self.halves.iter().flat_map(|halves| halves.iter());
         for (half, toward) in halves.zip([Move::Fall, Move::Rise]) {
             for (mark, level) in half.levels.iter() {
                 let element = trailing_level_hash(self.instrument_id, toward as u8, mark);
-                for id in level.orders(standings) {
-                    let order = trailing_order_hash(standings[id].order_id);
+                for id in level.orders(contingents) {
+                    let order = trailing_order_hash(contingents[id].order_id);
                     sum = sum.wrapping_add(element.wrapping_mul(order));
                 }
             }
@@ -380,13 +380,13 @@ impl Triggers {
         sum
     }
 
-    /// Asserts that lists, levels and heaps are whole; says how many orders wait.
-    pub(crate) fn check(&self, standings: &Standings) -> usize {
+    /// Asserts that lists, levels and heaps are whole; returns how many orders wait.
+    pub(crate) fn check(&self, contingents: &Contingents) -> usize {
         assert_eq!(self.hash, self.hash(), "the hash of the last price is kept");
         let Some(halves) = &self.halves else { return 0 };
         let mut count = 0;
         for (half, toward) in halves.iter().zip([Move::Fall, Move::Rise]) {
-            count += half.check(standings, toward);
+            count += half.check(contingents, toward);
         }
         if self.last != 0 {
             assert!(self.low < self.last && self.last < self.high, "{} is quiet", self.last);
@@ -395,11 +395,11 @@ impl Triggers {
     }
 }
 
-impl Half {
+impl StopSide {
     /// Puts an order into the list of its trigger.
-    fn list(&mut self, standings: &mut Standings, trigger_key: u32, id: StandingId) {
-        let head = self.nearest.get(trigger_key).unwrap_or(StandingId::NONE);
-        let first = standings.push(List::Trigger, head, id);
+    fn list(&mut self, contingents: &mut Contingents, trigger_key: u32, id: ContingentId) {
+        let head = self.nearest.get(trigger_key).unwrap_or(ContingentId::NONE);
+        let first = contingents.push(List::Trigger, head, id);
         match self.nearest.get_mut(trigger_key) {
             Some(head) => *head = first,
             None => self.nearest.insert(trigger_key, first),
@@ -407,9 +407,9 @@ impl Half {
     }
 
     /// Takes an order out of the list of its trigger.
-    fn unlist(&mut self, standings: &mut Standings, trigger_key: u32, id: StandingId) {
+    fn unlist(&mut self, contingents: &mut Contingents, trigger_key: u32, id: ContingentId) {
         let head = self.nearest.get(trigger_key).expect("it was listed");
-        let first = standings.unlink(List::Trigger, head, id);
+        let first = contingents.unlink(List::Trigger, head, id);
         match first.some() {
             Some(_) => *self.nearest.get_mut(trigger_key).expect("it was found above") = first,
             None => {
@@ -419,64 +419,75 @@ impl Half {
     }
 
     /// Puts the nearest order of a level into the list of its trigger.
-    fn list_nearest(&mut self, standings: &mut Standings, toward: Move, mark: u32, id: StandingId) {
-        let trigger_key = toward.trigger_key_of_mark(mark, distance(&standings[id]));
-        self.list(standings, trigger_key, id);
+    fn list_nearest(
+        &mut self,
+        contingents: &mut Contingents,
+        toward: Move,
+        mark: u32,
+        id: ContingentId,
+    ) {
+        let trigger_key = toward.trigger_key_of_mark(mark, distance(&contingents[id]));
+        self.list(contingents, trigger_key, id);
     }
 
     fn unlist_nearest(
         &mut self,
-        standings: &mut Standings,
+        contingents: &mut Contingents,
         toward: Move,
         mark: u32,
-        id: StandingId,
+        id: ContingentId,
     ) {
-        let trigger_key = toward.trigger_key_of_mark(mark, distance(&standings[id]));
-        self.unlist(standings, trigger_key, id);
+        let trigger_key = toward.trigger_key_of_mark(mark, distance(&contingents[id]));
+        self.unlist(contingents, trigger_key, id);
     }
 
     /// Adds a tree, whose nearest order is in no list, to the level of a mark.
-    fn join(&mut self, standings: &mut Standings, toward: Move, mark: u32, new: Level) {
+    fn join(&mut self, contingents: &mut Contingents, toward: Move, mark: u32, new: TrailingLevel) {
         let joined = match self.levels.get(mark) {
             None => {
                 self.levels.insert(mark, new);
-                self.list_nearest(standings, toward, mark, new.nearest);
+                self.list_nearest(contingents, toward, mark, new.nearest);
                 new
             }
             Some(level) => {
-                let joined = level.join(standings, new);
+                let joined = level.join(contingents, new);
                 *self.levels.get_mut(mark).expect("it was found above") = joined;
                 if joined.nearest != level.nearest {
-                    self.unlist_nearest(standings, toward, mark, level.nearest);
-                    self.list_nearest(standings, toward, mark, joined.nearest);
+                    self.unlist_nearest(contingents, toward, mark, level.nearest);
+                    self.list_nearest(contingents, toward, mark, joined.nearest);
                 }
                 joined
             }
         };
-        standings[joined.root].trail.mark = mark;
+        contingents[joined.root].trail.mark = mark;
     }
 
     /// Takes a trailing stop out; the mark that it had.
-    fn remove_trailing(&mut self, standings: &mut Standings, toward: Move, id: StandingId) -> u32 {
-        let mark = standings[root_of(standings, id)].trail.mark;
+    fn remove_trailing(
+        &mut self,
+        contingents: &mut Contingents,
+        toward: Move,
+        id: ContingentId,
+    ) -> u32 {
+        let mark = contingents[root_of(contingents, id)].trail.mark;
         let mut level = self.levels.get(mark).expect("a root knows the mark of its level");
-        let rest = detach(standings, id);
+        let rest = detach(contingents, id);
         if level.root == id {
             level.root = rest;
         }
-        level.sum = level.sum.wrapping_sub(trailing_order_hash(standings[id].order_id));
+        level.sum = level.sum.wrapping_sub(trailing_order_hash(contingents[id].order_id));
         let was_nearest = level.nearest == id;
         if was_nearest {
-            self.unlist_nearest(standings, toward, mark, id);
+            self.unlist_nearest(contingents, toward, mark, id);
         }
         if level.root.is_none() {
             self.levels.remove(mark);
             return mark;
         }
-        standings[level.root].trail.mark = mark;
+        contingents[level.root].trail.mark = mark;
         if was_nearest {
-            level.nearest = leftmost(standings, level.root);
-            self.list_nearest(standings, toward, mark, level.nearest);
+            level.nearest = leftmost(contingents, level.root);
+            self.list_nearest(contingents, toward, mark, level.nearest);
         }
         *self.levels.get_mut(mark).expect("it was found above") = level;
         mark
@@ -485,19 +496,19 @@ impl Half {
     /// Levels whose mark a price passes move on to it.
     fn move_levels(
         &mut self,
-        standings: &mut Standings,
+        contingents: &mut Contingents,
         hash: &mut StateHash,
         instrument_id: InstrumentId,
         toward: Move,
         price: u32,
     ) {
         let mark_to = toward.mark_key(price);
-        let mut moved: Option<Level> = None;
+        let mut moved: Option<TrailingLevel> = None;
         while let Some((mark, level)) = self.levels.first()
             && mark < mark_to
         {
             self.levels.remove(mark);
-            self.unlist_nearest(standings, toward, mark, level.nearest);
+            self.unlist_nearest(contingents, toward, mark, level.nearest);
             let element = |mark| trailing_level_hash(instrument_id, toward as u8, mark);
             hash.change(
                 element(mark).wrapping_mul(level.sum),
@@ -505,47 +516,47 @@ impl Half {
             );
             moved = Some(match moved {
                 None => level,
-                Some(other) => other.join(standings, level),
+                Some(other) => other.join(contingents, level),
             });
         }
         if let Some(level) = moved {
-            self.join(standings, toward, mark_to, level);
+            self.join(contingents, toward, mark_to, level);
         }
     }
 
     /// Puts in line what a price triggers.
     fn trigger(
         &mut self,
-        standings: &mut Standings,
+        contingents: &mut Contingents,
         hash: &mut StateHash,
         instrument_id: InstrumentId,
         toward: Move,
         price: u32,
     ) {
         let reached = toward.trigger_key(price);
-        let from = standings.triggered.len();
+        let from = contingents.triggered.len();
         while let Some((trigger_key, id)) = self.nearest.first()
             && trigger_key <= reached
         {
-            if standings[id].instructions.pricing == Pricing::TrailingStop {
-                let mark = self.remove_trailing(standings, toward, id);
+            if contingents[id].instructions.pricing == Pricing::TrailingStop {
+                let mark = self.remove_trailing(contingents, toward, id);
                 let level = trailing_level_hash(instrument_id, toward as u8, mark);
-                hash.remove(level.wrapping_mul(trailing_order_hash(standings[id].order_id)));
+                hash.remove(level.wrapping_mul(trailing_order_hash(contingents[id].order_id)));
             } else {
-                self.unlist(standings, trigger_key, id);
+                self.unlist(contingents, trigger_key, id);
             }
-            standings.change(id, hash, |standing| standing.state = State::Triggered);
-            let order_id = standings[id].order_id;
-            standings.triggered.push_back((id, order_id, toward.trigger(trigger_key)));
+            contingents.change(id, hash, |contingent| contingent.state = State::Triggered);
+            let order_id = contingents[id].order_id;
+            contingents.triggered.push_back((id, order_id, toward.trigger(trigger_key)));
         }
-        let triggered = standings.triggered.make_contiguous();
+        let triggered = contingents.triggered.make_contiguous();
         triggered[from..].sort_unstable_by_key(|(_, order_id, trigger)| {
             (toward.trigger_key(*trigger), *order_id)
         });
     }
 
-    /// Asserts that lists, levels and heaps are whole; says how many orders wait.
-    fn check(&self, standings: &Standings, toward: Move) -> usize {
+    /// Asserts that lists, levels and heaps are whole; returns how many orders wait.
+    fn check(&self, contingents: &Contingents, toward: Move) -> usize {
         self.nearest.check();
         self.levels.check();
         let mut count = 0;
@@ -553,38 +564,38 @@ impl Half {
         for (trigger_key, head) in self.nearest.iter() {
             let mut next = head.some();
             while let Some(id) = next {
-                let standing = &standings[id];
-                assert_eq!(standing.state, State::ForTrigger, "{standing:?}");
-                if standing.instructions.pricing == Pricing::TrailingStop {
-                    let mark = standings[root_of(standings, id)].trail.mark;
+                let contingent = &contingents[id];
+                assert_eq!(contingent.state, State::ForTrigger, "{contingent:?}");
+                if contingent.instructions.pricing == Pricing::TrailingStop {
+                    let mark = contingents[root_of(contingents, id)].trail.mark;
                     assert_eq!(self.levels.get(mark).map(|level| level.nearest), Some(id));
-                    let key = toward.trigger_key_of_mark(mark, distance(standing));
-                    assert_eq!(key, trigger_key, "{standing:?}");
+                    let key = toward.trigger_key_of_mark(mark, distance(contingent));
+                    assert_eq!(key, trigger_key, "{contingent:?}");
                     nearest += 1;
                 } else {
-                    let key = toward.trigger_key(standing.instructions.trigger.0);
-                    assert_eq!(key, trigger_key, "{standing:?}");
+                    let key = toward.trigger_key(contingent.instructions.trigger.0);
+                    assert_eq!(key, trigger_key, "{contingent:?}");
                     count += 1;
                 }
-                next = standings.next(List::Trigger, id);
+                next = contingents.next(List::Trigger, id);
             }
         }
         assert_eq!(nearest, self.levels.len(), "each level waits with its nearest order");
         for (mark, level) in self.levels.iter() {
-            let root = &standings[level.root].trail;
+            let root = &contingents[level.root].trail;
             assert!(root.parent.is_none() && root.mark == mark);
-            assert_eq!(level.nearest, leftmost(standings, level.root));
+            assert_eq!(level.nearest, leftmost(contingents, level.root));
             let mut sum = 0_u64;
-            for id in level.orders(standings) {
-                let standing = &standings[id];
-                assert_eq!(standing.state, State::ForTrigger, "{standing:?}");
-                sum = sum.wrapping_add(trailing_order_hash(standing.order_id));
+            for id in level.orders(contingents) {
+                let contingent = &contingents[id];
+                assert_eq!(contingent.state, State::ForTrigger, "{contingent:?}");
+                sum = sum.wrapping_add(trailing_order_hash(contingent.order_id));
                 count += 1;
-                let Trail { left, right, .. } = standing.trail;
-                for child in [left, right].into_iter().filter_map(StandingId::some) {
-                    assert_eq!(standings[child].trail.parent, id);
-                    assert!(priority(standings, id) >= priority(standings, child), "a heap");
-                    let is_before = place(standings, child) < place(standings, id);
+                let Trail { left, right, .. } = contingent.trail;
+                for child in [left, right].into_iter().filter_map(ContingentId::some) {
+                    assert_eq!(contingents[child].trail.parent, id);
+                    assert!(priority(contingents, id) >= priority(contingents, child), "a heap");
+                    let is_before = place(contingents, child) < place(contingents, id);
                     assert_eq!(is_before, child == left, "a search tree");
                 }
             }
@@ -595,140 +606,144 @@ impl Half {
 }
 
 /// How far a trailing stop stays behind, in ticks.
-fn distance(standing: &Standing) -> u32 {
-    standing.instructions.offset.unsigned_abs()
+fn distance(contingent: &Contingent) -> u32 {
+    contingent.instructions.offset.unsigned_abs()
 }
 
-impl Level {
+impl TrailingLevel {
     /// Its orders, each before those below it.
-    fn orders(self, standings: &Standings) -> Vec<StandingId> {
+    fn orders(self, contingents: &Contingents) -> Vec<ContingentId> {
         let mut orders: Vec<_> = self.root.some().into_iter().collect();
         let mut next = 0;
         while let Some(&id) = orders.get(next) {
-            orders.extend(standings[id].trail.left.some());
-            orders.extend(standings[id].trail.right.some());
+            orders.extend(contingents[id].trail.left.some());
+            orders.extend(contingents[id].trail.right.some());
             next += 1;
         }
         orders
     }
 
     /// One level of two.
-    fn join(self, standings: &mut Standings, other: Self) -> Self {
-        let nearest = match place(standings, self.nearest) < place(standings, other.nearest) {
+    fn join(self, contingents: &mut Contingents, other: Self) -> Self {
+        let nearest = match place(contingents, self.nearest) < place(contingents, other.nearest) {
             true => self.nearest,
             false => other.nearest,
         };
-        let root = union(standings, self.root, other.root);
-        standings[root].trail.parent = StandingId::NONE;
+        let root = union(contingents, self.root, other.root);
+        contingents[root].trail.parent = ContingentId::NONE;
         Self { root, nearest, sum: self.sum.wrapping_add(other.sum) }
     }
 }
 
 /// Where an order is in the tree of its level, from left to right.
-fn place(standings: &Standings, id: StandingId) -> (u32, OrderId) {
-    (distance(&standings[id]), standings[id].order_id)
+fn place(contingents: &Contingents, id: ContingentId) -> (u32, OrderId) {
+    (distance(&contingents[id]), contingents[id].order_id)
 }
 
 /// What balances a tree: no order is below one with a lower one.
-fn priority(standings: &Standings, id: StandingId) -> u64 {
-    hash::fold(standings[id].order_id.0)
+fn priority(contingents: &Contingents, id: ContingentId) -> u64 {
+    hash::fold(contingents[id].order_id.0)
 }
 
-fn root_of(standings: &Standings, id: StandingId) -> StandingId {
+fn root_of(contingents: &Contingents, id: ContingentId) -> ContingentId {
     let mut root = id;
-    while let Some(parent) = standings[root].trail.parent.some() {
+    while let Some(parent) = contingents[root].trail.parent.some() {
         root = parent;
     }
     root
 }
 
-fn leftmost(standings: &Standings, root: StandingId) -> StandingId {
+fn leftmost(contingents: &Contingents, root: ContingentId) -> ContingentId {
     let mut leftmost = root;
-    while let Some(left) = standings[leftmost].trail.left.some() {
+    while let Some(left) = contingents[leftmost].trail.left.some() {
         leftmost = left;
     }
     leftmost
 }
 
-fn set_left(standings: &mut Standings, id: StandingId, left: StandingId) {
-    standings[id].trail.left = left;
+fn set_left(contingents: &mut Contingents, id: ContingentId, left: ContingentId) {
+    contingents[id].trail.left = left;
     if let Some(left) = left.some() {
-        standings[left].trail.parent = id;
+        contingents[left].trail.parent = id;
     }
 }
 
-fn set_right(standings: &mut Standings, id: StandingId, right: StandingId) {
-    standings[id].trail.right = right;
+fn set_right(contingents: &mut Contingents, id: ContingentId, right: ContingentId) {
+    contingents[id].trail.right = right;
     if let Some(right) = right.some() {
-        standings[right].trail.parent = id;
+        contingents[right].trail.parent = id;
     }
 }
 
 /// One tree of two, whatever their orders are; its root, whose parent is still to be set.
-fn union(standings: &mut Standings, one: StandingId, other: StandingId) -> StandingId {
+fn union(contingents: &mut Contingents, one: ContingentId, other: ContingentId) -> ContingentId {
     let (Some(one), Some(other)) = (one.some(), other.some()) else {
         return if one.is_none() { other } else { one };
     };
-    let (root, below) = match priority(standings, one) >= priority(standings, other) {
+    let (root, below) = match priority(contingents, one) >= priority(contingents, other) {
         true => (one, other),
         false => (other, one),
     };
-    let (before, after) = split(standings, below, place(standings, root));
-    let left = union(standings, standings[root].trail.left, before);
-    let right = union(standings, standings[root].trail.right, after);
-    set_left(standings, root, left);
-    set_right(standings, root, right);
+    let (before, after) = split(contingents, below, place(contingents, root));
+    let left = union(contingents, contingents[root].trail.left, before);
+    let right = union(contingents, contingents[root].trail.right, after);
+    set_left(contingents, root, left);
+    set_right(contingents, root, right);
     root
 }
 
 /// Two trees of one: those before a place, and those after it. The parents of their roots are still
 /// to be set.
 fn split(
-    standings: &mut Standings,
-    root: StandingId,
+    contingents: &mut Contingents,
+    root: ContingentId,
     at: (u32, OrderId),
-) -> (StandingId, StandingId) {
+) -> (ContingentId, ContingentId) {
     if root.is_none() {
         return (root, root);
     }
-    if place(standings, root) < at {
-        let (before, after) = split(standings, standings[root].trail.right, at);
-        set_right(standings, root, before);
+    if place(contingents, root) < at {
+        let (before, after) = split(contingents, contingents[root].trail.right, at);
+        set_right(contingents, root, before);
         (root, after)
     } else {
-        let (before, after) = split(standings, standings[root].trail.left, at);
-        set_left(standings, root, after);
+        let (before, after) = split(contingents, contingents[root].trail.left, at);
+        set_left(contingents, root, after);
         (before, root)
     }
 }
 
 /// One tree of two, all orders of the first before all of the second; its root, whose parent is
 /// still to be set.
-fn concatenate(standings: &mut Standings, one: StandingId, other: StandingId) -> StandingId {
+fn concatenate(
+    contingents: &mut Contingents,
+    one: ContingentId,
+    other: ContingentId,
+) -> ContingentId {
     let (Some(one), Some(other)) = (one.some(), other.some()) else {
         return if one.is_none() { other } else { one };
     };
-    if priority(standings, one) >= priority(standings, other) {
-        let right = concatenate(standings, standings[one].trail.right, other);
-        set_right(standings, one, right);
+    if priority(contingents, one) >= priority(contingents, other) {
+        let right = concatenate(contingents, contingents[one].trail.right, other);
+        set_right(contingents, one, right);
         one
     } else {
-        let left = concatenate(standings, one, standings[other].trail.left);
-        set_left(standings, other, left);
+        let left = concatenate(contingents, one, contingents[other].trail.left);
+        set_left(contingents, other, left);
         other
     }
 }
 
 /// Takes an order out of its tree and puts what is below it in its place; the root of that.
-fn detach(standings: &mut Standings, id: StandingId) -> StandingId {
-    let Trail { parent, left, right, .. } = standings[id].trail;
-    standings[id].trail = Trail::ALONE;
-    let rest = concatenate(standings, left, right);
+fn detach(contingents: &mut Contingents, id: ContingentId) -> ContingentId {
+    let Trail { parent, left, right, .. } = contingents[id].trail;
+    contingents[id].trail = Trail::ALONE;
+    let rest = concatenate(contingents, left, right);
     if let Some(rest) = rest.some() {
-        standings[rest].trail.parent = parent;
+        contingents[rest].trail.parent = parent;
     }
     if let Some(parent) = parent.some() {
-        let trail = &mut standings[parent].trail;
+        let trail = &mut contingents[parent].trail;
         let side = if trail.left == id { &mut trail.left } else { &mut trail.right };
         *side = rest;
     }

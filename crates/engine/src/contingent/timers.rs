@@ -1,5 +1,5 @@
-//! What time alone brings about: it happens at the first input that is not before its moment,
-//! before that input acts. So it is the sequenced time that counts, and a replay does the same.
+//! Timed effects: expiries and the ends of auctions. Each happens at the first input at or after its
+//! moment, before that input acts: sequenced time decides, so a replay does the same.
 //!
 //! A module that waits for a moment keeps its own earliest one and says it in O(1). To add one:
 //! name it in [`Engine::due_ns`], and give it a branch in [`Engine::pass_time`], which must leave
@@ -14,7 +14,7 @@ use market::{CancelReason, CommandKind, Event, TimeInForce, Timestamp};
 
 use crate::{Engine, book::pool::Slot, contingent::instructions::List};
 
-/// Never.
+/// No moment.
 const NEVER_NS: u64 = u64::MAX;
 
 impl Engine {
@@ -33,7 +33,7 @@ impl Engine {
         self.cause = CommandKind::Time;
         while self.is_due() {
             let due_ns = self.due_ns();
-            if self.standings.expiries.due_ns() == due_ns {
+            if self.contingents.expiries.due_ns() == due_ns {
                 self.expire_first(emit);
             } else {
                 self.pass_auctions(due_ns, emit);
@@ -52,17 +52,17 @@ impl Engine {
     /// The earliest of the moments of all modules.
     #[inline]
     fn due_ns(&self) -> u64 {
-        self.auctions_due_ns.min(self.standings.expiries.due_ns())
+        self.auctions_due_ns.min(self.contingents.expiries.due_ns())
     }
 
     /// The orders whose moment is the earliest expire, by order id.
     #[cold]
     fn expire_first(&mut self, emit: &mut dyn FnMut(Event)) {
         let mut found = mem::take(&mut self.found);
-        let mut next = self.standings.expiries.first();
+        let mut next = self.contingents.expiries.first();
         while let Some(id) = next {
-            found.push(self.standings[id].slot);
-            next = self.standings.next(List::Expiry, id);
+            found.push(self.contingents[id].slot);
+            next = self.contingents.next(List::Expiry, id);
         }
         self.cancel_by_age(found, CancelReason::Expired, emit);
     }

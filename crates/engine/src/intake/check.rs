@@ -9,7 +9,7 @@ use market::{
 };
 
 use super::classify::{OrderClass, Proposal};
-use crate::{Engine, auction::phases, book::Book, order::QUANTITY_LIMIT, order::Waits};
+use crate::{Engine, auction::phases, book::Book, order::ForAuction, order::QUANTITY_LIMIT};
 
 impl Engine {
     /// May this firm enter such orders here and now? The instrument that they are for, if so.
@@ -62,8 +62,9 @@ impl Engine {
         side: Side,
         class: &OrderClass,
     ) -> Result<(), RejectReason> {
-        let is_bounded =
-            !side.is_buy() || class.type_in_book == OrderType::Limit || class.auction == Waits::No;
+        let is_bounded = !side.is_buy()
+            || class.type_in_book == OrderType::Limit
+            || class.auction == ForAuction::No;
         if is_bounded || self.money.terms(instrument_id).is_none() {
             return Ok(());
         }
@@ -138,7 +139,7 @@ fn combination(asked: &Proposal, class: &OrderClass) -> Result<(), RejectReason>
     let is_market_to_limit = *order_type == OrderType::MarketToLimit;
     // A contingent order comes to the book, not to an auction.
     let is_contingent_for_auction = time_in_force.is_for_auction()
-        && (is_market_to_limit || instructions.waits() || instructions.all_or_none);
+        && (is_market_to_limit || instructions.waits_outside() || instructions.all_or_none);
     // The limit of market-to-limit comes from a trade, which would be of a part only.
     let is_split = instructions.all_or_none && is_market_to_limit && time_in_force.may_rest();
     let is_odd_peg =

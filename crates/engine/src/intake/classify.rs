@@ -16,7 +16,7 @@ use crate::{
     book::pool::Slot,
     contingent::minimum_quantity::waits_for_quantity,
     intake::check,
-    order::{Order, OrderTerms, Waits},
+    order::{ForAuction, Order, OrderTerms},
 };
 
 /// An order as it would be if it was accepted. A replacement has here what it keeps of its original.
@@ -51,7 +51,7 @@ pub(crate) struct OrderClass {
     /// A pegged order is a limit order in the book.
     pub(crate) type_in_book: OrderType,
     /// The auction that it is for, if it is for one only.
-    pub(crate) auction: Waits,
+    pub(crate) auction: ForAuction,
     /// It waits outside the book until its minimum can trade at once.
     pub(crate) waits_for_quantity: bool,
     /// It must trade when it comes in, which it cannot while orders are collected.
@@ -181,9 +181,9 @@ impl Proposal {
             customer_type: self.customer_type,
             conditions: self.conditions,
             time_in_force: self.time_in_force,
-            is_instructed: class.is_contingent,
+            is_contingent: class.is_contingent,
         });
-        order.set_waits(class.auction);
+        order.set_for_auction(class.auction);
         order
     }
 }
@@ -210,10 +210,10 @@ impl Engine {
 
 /// An order for one auction only stays one, unless the replace names another life than the day.
 fn keep_auction(original: &Order, terms: ReplaceTerms) -> ReplaceTerms {
-    let time_in_force = match (terms.time_in_force, original.waits()) {
-        (TimeInForce::Day, Waits::Open) => TimeInForce::AtTheOpen,
-        (TimeInForce::Day, Waits::Close) => TimeInForce::AtTheClose,
-        (TimeInForce::Day, Waits::Next) => TimeInForce::GoodForAuction,
+    let time_in_force = match (terms.time_in_force, original.for_auction()) {
+        (TimeInForce::Day, ForAuction::Open) => TimeInForce::AtTheOpen,
+        (TimeInForce::Day, ForAuction::Close) => TimeInForce::AtTheClose,
+        (TimeInForce::Day, ForAuction::Next) => TimeInForce::GoodForAuction,
         (named, _) => named,
     };
     ReplaceTerms { time_in_force, ..terms }

@@ -1,15 +1,17 @@
 //! From the number that a participant gave an order to the slot in which it rests.
 //!
-//! Numbers only ever rise, and most orders do not live long. So the number itself says where to look,
+//! ClientOrderIndex only ever rise, and most orders do not live long. So the number itself says where to look,
 //! in a table of the latest orders that is two to four times as long as orders are live; an order that
 //! lives until its place is wanted by a younger one moves to a sorted map.
 //!
-//! A table that is to be longer is taken empty, and what is in the shorter one follows by and by, where
-//! the next orders come: so no order waits for all of it.
+//! The table grows incrementally: each insert migrates a few old entries, so that no order pays for
+//! a rehash.
+//!
+//! Invariant: a live order is found under its number, and no other is.
 
 use alloc::{boxed::Box, vec};
 
-use crate::book::{paged_map::Pages, pool::Slot};
+use crate::book::{paged_map::PagedMap, pool::Slot};
 
 /// Places of the first table: 256 bytes.
 const LATEST_LEN_MIN: usize = 32;
@@ -32,7 +34,7 @@ const PAGE_LEN: usize = 254;
 /// is in the map; or it is in the table before, at the place that is its number modulo that length, and
 /// the run that its place in the table is in did not follow yet.
 #[derive(Debug, Default)]
-pub(crate) struct Numbers {
+pub(crate) struct ClientOrderIndex {
     /// The length is 0 or a power of two. A place is a [`Place`] as bits.
     latest: Box<[u64]>,
     /// What is not there; none before something is not.
@@ -47,7 +49,7 @@ pub(crate) struct Numbers {
 #[derive(Debug, Default)]
 struct Elder {
     /// Those that outlived their place.
-    moved: Pages<Slot, PAGE_LEN>,
+    moved: PagedMap<Slot, PAGE_LEN>,
     /// The table before, while something is in it.
     before: Box<[u64]>,
     /// How many live orders are in it.
@@ -125,7 +127,7 @@ impl Elder {
     }
 }
 
-impl Numbers {
+impl ClientOrderIndex {
     /// The slot of a live order.
     #[inline(always)]
     pub(crate) fn find(&self, number: u32) -> Option<Slot> {
@@ -301,7 +303,7 @@ mod tests {
     fn agrees_with_a_sorted_map() {
         for seed in 1..=12_u64 {
             let mut random = Random(seed);
-            let mut numbers = Numbers::default();
+            let mut numbers = ClientOrderIndex::default();
             let mut map: BTreeMap<u32, Slot> = BTreeMap::new();
             let mut number = 0;
             for step in 0..30_000_u32 {
@@ -335,7 +337,7 @@ mod tests {
     /// Where all orders stay, tables grow under them: each is found meanwhile, and nearly all follow.
     #[test]
     fn orders_follow_into_a_longer_table() {
-        let mut numbers = Numbers::default();
+        let mut numbers = ClientOrderIndex::default();
         let (mut lens, mut awaited) = (alloc::vec![0], 0);
         for number in 1..=60_000 {
             numbers.append(number, Slot::from_bits(number));
@@ -359,7 +361,7 @@ mod tests {
     /// One order in a thousand stays; memory is in proportion to those that stayed.
     #[test]
     fn memory_follows_the_live_orders() {
-        let mut numbers = Numbers::default();
+        let mut numbers = ClientOrderIndex::default();
         for number in 1..=1_000_000 {
             numbers.append(number, Slot::from_bits(number));
             if number % 1_000 != 0 {

@@ -109,17 +109,17 @@ impl Engine {
         let was_booked = self.is_booked(slot);
         let rests_at_once = self.rests_at_once(asked, class);
         self.consume(asked.key);
-        let standing_id =
-            (original.is_instructed || class.is_contingent).then(|| self.standing_of(slot));
+        let contingent_id =
+            (original.is_contingent || class.is_contingent).then(|| self.contingent_of(slot));
         self.take(slot);
         let mut replacement = asked.order(self.next_order_id(), class);
-        replacement.is_instructed = standing_id.is_some();
+        replacement.is_contingent = contingent_id.is_some();
         if asked.instructions.pricing.is_pegged() {
             replacement.set_price(Price::ZERO);
         }
         let in_place = was_booked && rests_at_once && self.shown_alike(&original, &replacement);
         let terms = asked.terms();
-        if let Some(id) = standing_id {
+        if let Some(id) = contingent_id {
             self.rename(id, &replacement, &terms, asked.price);
         }
         let client_order_id = replace.client_order_id();
@@ -145,14 +145,14 @@ impl Engine {
         }));
         self.release(&original, original.leaves(), Quantity::ZERO, emit);
         self.reserve(&replacement, &terms, walked, emit);
-        match standing_id {
+        match contingent_id {
             None if in_place => {
                 self.add(&mut replacement, &asked.instructions);
             }
             None => {
                 self.trade_and_rest(replacement, &terms, emit);
             }
-            Some(id) if in_place => self.rest_instructed(replacement, id),
+            Some(id) if in_place => self.rest_contingent(replacement, id),
             Some(id) => self.begin(replacement, id, emit),
         }
     }

@@ -5,8 +5,8 @@
 //! Invariant: a plain order becomes what it would have become on the long way
 //! ([`Engine::enter`], [`Engine::cancel`]), event for event. Whoever adds something that orders
 //! could be told, or that could happen to them, makes what has to do with it not plain here
-//! ([`asks_for_more`], [`Order::is_told_more`](crate::order::Order::is_told_more),
-//! [`Book::is_plain`](crate::book::Book::is_plain)) or adds it here as well.
+//! ([`asks_for_more`], [`Order::has_more_state`](crate::order::Order::has_more_state),
+//! [`Book::takes_fast_path`](crate::book::Book::takes_fast_path)) or adds it here as well.
 
 use market::{
     Accepted, Booked, CancelOrder, CancelReason, Canceled, CommandKind, Conditions, Display,
@@ -38,7 +38,7 @@ impl Engine {
     /// Enters an order if it is plain, and if nothing is to be said against it; else nothing is
     /// done.
     #[inline(always)]
-    pub(crate) fn enter_plain(
+    pub(crate) fn enter_fast(
         &mut self,
         order: &EnterOrder,
         emit: &mut (impl Emit + ?Sized),
@@ -52,7 +52,7 @@ impl Engine {
         let Self { sessions, books, pool, money, hash, .. } = self;
         let Some(session) = sessions.get_mut(key.session_id) else { return false };
         let book = &mut books[usize::from(number) - 1];
-        if !session.takes_plain(key) || !book.is_plain() {
+        if !session.takes_fast_path(key) || !book.takes_fast_path() {
             return false;
         }
         let EnterOrder { side, price, quantity, .. } = *order;
@@ -66,7 +66,7 @@ impl Engine {
             }
         }
 
-        session.consume_plain(key, hash);
+        session.consume_fast(key, hash);
         self.order_id_last.0 += 1;
         let order_id = self.order_id_last;
         self.orders_accepted += 1;
@@ -90,13 +90,13 @@ impl Engine {
         // The only life of a plain order that does not rest.
         let may_rest = order.time_in_force != TimeInForce::ImmediateOrCancel;
         if book.opposite(order.side).best_rank() <= ranks.worst || !may_rest {
-            self.trade_plain(order, order_id, instrument_id, emit);
+            self.trade_fast(order, order_id, instrument_id, emit);
             return true;
         }
         let order = Order::entered(order, order_id, instrument_id, Display::Visible);
         let slot = book.side_mut(side).displayed.append(pool, ranks.own, || order);
         hash.add(order.hash());
-        session.add_live_plain(key, slot);
+        session.add_live_fast(key, slot);
         if let Some(held) = &held {
             money.add_live_held(held);
         }
@@ -114,7 +114,7 @@ impl Engine {
 
     /// Trades a plain order as far as it goes; what is left rests if it may.
     #[inline(never)]
-    fn trade_plain(
+    fn trade_fast(
         &mut self,
         order: &EnterOrder,
         order_id: OrderId,
@@ -131,7 +131,7 @@ impl Engine {
             self.cancel_at_once(&order, CancelReason::ImmediateOrCancel, emit);
         } else {
             let slot = self.rest(&order);
-            self.sessions.owner_mut(order.key).add_live_plain(order.key, slot);
+            self.sessions.owner_mut(order.key).add_live_fast(order.key, slot);
             self.money.add_live(order.key.session_id);
             emit(Event::Booked(Booked {
                 order_id: order.order_id,
@@ -148,7 +148,7 @@ impl Engine {
 
     /// Cancels all of a live order that is plain; else nothing is done.
     #[inline(always)]
-    pub(crate) fn cancel_plain(
+    pub(crate) fn cancel_fast(
         &mut self,
         cancel: &CancelOrder,
         emit: &mut (impl Emit + ?Sized),
@@ -159,10 +159,10 @@ impl Engine {
         }
         let Self { sessions, books, pool, money, hash, .. } = self;
         let Some(session) = sessions.get_mut(key.session_id) else { return false };
-        let Some(slot) = session.find_plain(key) else { return false };
+        let Some(slot) = session.find_fast(key) else { return false };
         let order = &pool[slot].order;
         let kind = order.kind();
-        if order.is_told_more() || kind.waits() {
+        if order.has_more_state() || kind.is_for_auction() {
             return false;
         }
         let instrument_id = order.instrument_id;
@@ -176,7 +176,7 @@ impl Engine {
         hash.remove(order.hash_of_kind(kind));
         let rank = book.rank(side, price);
         book.side_mut(side).ladder_mut(display).remove(pool, rank, slot);
-        session.remove_live_plain(key);
+        session.remove_live_fast(key);
         emit.emit(Event::Canceled(Canceled {
             key,
             order_id,

@@ -1,4 +1,6 @@
-//! From a printed name to the number given to it: symbols to instruments, usernames to sessions.
+//! From a name to its number: symbols to instruments, usernames to sessions.
+//!
+//! Invariant: the same table on every machine; a name has one number.
 
 use alloc::{vec, vec::Vec};
 
@@ -6,17 +8,17 @@ use market::Text;
 
 use crate::state::hash;
 
-/// Names of up to eight characters and their numbers, from 1.
+/// NameIndex of up to eight characters and their numbers, from 1.
 ///
 /// An open-addressed table, at most half full, with a fixed hash: the same on every machine.
 #[derive(Debug, Default)]
-pub(crate) struct Names {
+pub(crate) struct NameIndex {
     /// Name and number; number 0 is a free place. The length is 0 or a power of two.
     places: Vec<(u64, u16)>,
     len: usize,
 }
 
-impl Names {
+impl NameIndex {
     /// The number of a name.
     #[inline]
     pub(crate) fn find<const N: usize>(&self, name: &Text<N>) -> Option<u16> {
@@ -90,7 +92,7 @@ mod tests {
     /// Every name added and not removed is found with its own number, and no other is.
     #[test]
     fn finds_what_was_added_and_not_removed() {
-        let mut names = Names::default();
+        let mut names = NameIndex::default();
         let symbol = |number: u16| Symbol::new(&format!("S{number}")).unwrap();
         assert_eq!(names.find(&symbol(1)), None);
         for number in 1..=2_000 {

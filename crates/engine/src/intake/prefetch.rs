@@ -132,7 +132,7 @@ impl Engine {
     }
 }
 
-impl<T: crate::book::pool::Rest> crate::book::pool::Pool<T> {
+impl<T: crate::book::pool::PoolOrder> crate::book::pool::Pool<T> {
     /// Looks at what is in some slots, then at their neighbors.
     #[inline]
     pub(crate) fn look_at(&self, slots: &[Slot; AHEAD_MAX]) {

@@ -1,14 +1,16 @@
-//! Sessions: whose orders are live, which numbers are used, and who may enter orders.
+//! Sessions: their live orders, their used numbers, and the firms that may enter orders.
+//!
+//! Invariant: a number is used once, and numbers of a channel only rise.
 
 use alloc::{boxed::Box, vec::Vec};
 use core::iter;
 
 use market::{AddSession, Firm, OrderKey, SelfMatchPrevention, SessionId, Text};
 
-use super::client_order_index::Numbers;
+use super::client_order_index::ClientOrderIndex;
 use crate::{
     book::pool::Slot,
-    intake::name_index::Names,
+    intake::name_index::NameIndex,
     state::hash::{self, StateHash},
 };
 
@@ -19,7 +21,7 @@ pub const FIRMS_DISABLED_MAX: usize = 256;
 #[derive(Debug, Default)]
 pub(crate) struct Sessions {
     sessions: Vec<Session>,
-    usernames: Names,
+    usernames: NameIndex,
 }
 
 impl Sessions {
@@ -32,7 +34,7 @@ impl Sessions {
         self.usernames.add(&add.username, session_id);
         self.sessions.push(Session {
             own: Channel::new(SessionId(session_id), 0),
-            rest: Box::new(Rest {
+            details: Box::new(SessionDetails {
                 username: add.username,
                 firm: add.firm,
                 live_orders_max: add.live_orders_max,
@@ -87,7 +89,7 @@ impl Sessions {
 pub struct Session {
     /// Channel 0, the session's own, which is mostly the only one.
     own: Channel,
-    rest: Box<Rest>,
+    details: Box<SessionDetails>,
     /// How many more live orders it may have; below 0 after its maximum was lowered.
     room: i32,
     session_id: SessionId,
@@ -106,7 +108,7 @@ fn bound(live_orders_max: u32) -> i32 {
 
 /// What most orders do not ask of a session.
 #[derive(Debug)]
-struct Rest {
+struct SessionDetails {
     username: Text<6>,
     firm: Firm,
     live_orders_max: u32,
@@ -123,12 +125,16 @@ struct Channel {
     hash_key: u64,
     /// What it makes of the last number.
     hash: u64,
-    live: Numbers,
+    live: ClientOrderIndex,
 }
 
 impl Channel {
     fn new(session_id: SessionId, channel: u8) -> Self {
-        Self { hash_key: channel_key(session_id, channel), hash: 0, live: Numbers::default() }
+        Self {
+            hash_key: channel_key(session_id, channel),
+            hash: 0,
+            live: ClientOrderIndex::default(),
+        }
     }
 }
 
@@ -153,19 +159,19 @@ impl Session {
     /// The name it logs in with.
     #[must_use]
     pub fn username(&self) -> &Text<6> {
-        &self.rest.username
+        &self.details.username
     }
 
     /// The firm it belongs to.
     #[must_use]
     pub fn firm(&self) -> Firm {
-        self.rest.firm
+        self.details.firm
     }
 
     /// How many live orders it may have at a time.
     #[must_use]
     pub fn live_orders_max(&self) -> u32 {
-        self.rest.live_orders_max
+        self.details.live_orders_max
     }
 
     /// What happens where an order that says nothing about it would meet one of its own.
@@ -178,7 +184,7 @@ impl Session {
     /// How many live orders it has.
     #[must_use]
     pub fn live_orders(&self) -> u32 {
-        (bound(self.rest.live_orders_max) - self.room) as u32
+        (bound(self.details.live_orders_max) - self.room) as u32
     }
 
     /// The last number used on each channel that was ever used, by channel.
@@ -196,27 +202,28 @@ impl Session {
     /// The firms that may not enter orders here, sorted.
     #[must_use]
     pub fn firms_disabled(&self) -> &[Firm] {
-        &self.rest.firms_disabled
+        &self.details.firms_disabled
     }
 
     /// The firm that is meant by one as entered: blank is the session's own.
     #[must_use]
     #[inline]
     pub fn resolve(&self, firm: Firm) -> Firm {
-        if firm.is_blank() { self.rest.firm } else { firm }
+        if firm.is_blank() { self.details.firm } else { firm }
     }
 
     /// True if the firm may enter orders here.
     #[must_use]
     #[inline]
     pub fn may_enter(&self, firm: Firm) -> bool {
-        !self.is_restricted || self.rest.firms_disabled.binary_search(&self.resolve(firm)).is_err()
+        !self.is_restricted
+            || self.details.firms_disabled.binary_search(&self.resolve(firm)).is_err()
     }
 
     /// How many live orders it may have from now on; those that it has stay.
     pub(crate) fn set_live_orders_max(&mut self, live_orders_max: u32) {
         let live = self.live_orders();
-        self.rest.live_orders_max = live_orders_max;
+        self.details.live_orders_max = live_orders_max;
         self.room = bound(live_orders_max) - live as i32;
     }
 
@@ -251,19 +258,19 @@ impl Session {
     /// True if a number on the session's own channel may be that of one more order, whatever its
     /// firm.
     #[inline]
-    pub(crate) fn takes_plain(&self, key: OrderKey) -> bool {
+    pub(crate) fn takes_fast_path(&self, key: OrderKey) -> bool {
         self.own.live.last < key.user_ref_num && !self.is_restricted && !self.is_full()
     }
 
-    /// Uses a number up that [`takes_plain`](Self::takes_plain) has found good.
+    /// Uses a number up that [`takes_fast_path`](Self::takes_fast_path) has found good.
     #[inline(always)]
-    pub(crate) fn consume_plain(&mut self, key: OrderKey, hash: &mut StateHash) {
+    pub(crate) fn consume_fast(&mut self, key: OrderKey, hash: &mut StateHash) {
         self.own.consume(key.user_ref_num, hash);
     }
 
     /// An order of the session's own channel rests now.
     #[inline(always)]
-    pub(crate) fn add_live_plain(&mut self, key: OrderKey, slot: Slot) {
+    pub(crate) fn add_live_fast(&mut self, key: OrderKey, slot: Slot) {
         self.own.live.append(key.user_ref_num, slot);
         self.room -= 1;
     }
@@ -296,13 +303,13 @@ impl Session {
 
     /// As [`find`](Self::find), of the session's own channel.
     #[inline(always)]
-    pub(crate) fn find_plain(&self, key: OrderKey) -> Option<Slot> {
+    pub(crate) fn find_fast(&self, key: OrderKey) -> Option<Slot> {
         self.own.live.find(key.user_ref_num)
     }
 
     /// As [`remove_live`](Self::remove_live), of the session's own channel.
     #[inline(always)]
-    pub(crate) fn remove_live_plain(&mut self, key: OrderKey) {
+    pub(crate) fn remove_live_fast(&mut self, key: OrderKey) {
         self.own.live.remove(key.user_ref_num);
         self.room += 1;
     }
@@ -322,7 +329,7 @@ impl Session {
     pub(crate) fn switch_entry(&mut self, firm: Firm, enabled: bool, hash: &mut StateHash) -> bool {
         let firm = self.resolve(firm);
         let element = firm_disabled_hash(self.session_id, firm);
-        let firms_disabled = &mut self.rest.firms_disabled;
+        let firms_disabled = &mut self.details.firms_disabled;
         match (firms_disabled.binary_search(&firm), enabled) {
             (Ok(place), true) => {
                 firms_disabled.remove(place);
@@ -353,7 +360,7 @@ impl Session {
 
     /// Asserts that counts and indexes agree.
     pub(crate) fn check(&self) {
-        let Rest { others, firms_disabled, live_orders_max, .. } = &*self.rest;
+        let SessionDetails { others, firms_disabled, live_orders_max, .. } = &*self.details;
         assert!(others.is_sorted_by(|one, other| one.0 < other.0));
         assert!(others.iter().all(|(number, _)| 0 < *number));
         assert!(firms_disabled.is_sorted_by(|one, other| one < other));
@@ -374,7 +381,7 @@ impl Session {
 
     /// Those that were ever used, by channel number.
     fn channels(&self) -> impl Iterator<Item = (u8, &Channel)> {
-        let others = self.rest.others.iter().map(|(number, channel)| (*number, channel));
+        let others = self.details.others.iter().map(|(number, channel)| (*number, channel));
         iter::once((0, &self.own)).chain(others).filter(|(_, channel)| 0 < channel.live.last)
     }
 
@@ -383,7 +390,7 @@ impl Session {
         if channel == 0 {
             return Some(&self.own);
         }
-        let others = &self.rest.others;
+        let others = &self.details.others;
         let place = others.binary_search_by_key(&channel, |(number, _)| *number).ok()?;
         Some(&others[place].1)
     }
@@ -393,14 +400,14 @@ impl Session {
         if channel == 0 {
             return &mut self.own;
         }
-        let others = &mut self.rest.others;
+        let others = &mut self.details.others;
         let place = others.binary_search_by_key(&channel, |(number, _)| *number);
         &mut others[place.expect("an order's channel was used when it was entered")].1
     }
 
     /// A channel other than 0, from now on one that is used.
     fn open_channel(&mut self, channel: u8) -> &mut Channel {
-        let others = &mut self.rest.others;
+        let others = &mut self.details.others;
         let place = match others.binary_search_by_key(&channel, |(number, _)| *number) {
             Ok(place) => place,
             Err(place) => {

@@ -9,7 +9,7 @@ use market::{
 
 use crate::{
     Engine,
-    auction::trading_status::Trading,
+    auction::trading_status::TradingStatus,
     book::{Book, instrument_hash},
     contingent::stop_book::Triggers,
     order::{PRICE_MAX, QUANTITY_MAX},
@@ -48,7 +48,7 @@ impl Engine {
         self.books.push(Book::new(instrument));
         self.triggers.push(Triggers::new(instrument.instrument_id));
         self.hash.add(instrument_hash(&instrument));
-        self.hash.add(Trading::NEW.hash(instrument.instrument_id));
+        self.hash.add(TradingStatus::NEW.hash(instrument.instrument_id));
         emit(Event::InstrumentAdded(instrument));
     }
 

@@ -1,17 +1,19 @@
-//! The parts of the day: which is now, and whether orders may be entered in it.
+//! The parts of the trading day, and whether orders may be entered in the present one.
+//!
+//! Invariant: the day only goes forward.
 
 use market::SystemEvent;
 
 /// The day so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Day {
+pub(crate) struct TradingDay {
     /// The last system event; `None` before the first.
     last: Option<SystemEvent>,
     /// Whether it is in system hours.
     is_open: bool,
 }
 
-impl Day {
+impl TradingDay {
     /// Goes on to the part that `event` begins; false if that part, or a later one, has begun
     /// already. Parts may be left out.
     pub(crate) fn advance(&mut self, event: SystemEvent) -> bool {

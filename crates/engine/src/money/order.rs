@@ -9,7 +9,7 @@ use crate::{
     Engine,
     book::cross::Reach,
     intake::classify::{EntryTerms, OrderClass, Proposal},
-    order::{Order, Waits},
+    order::{ForAuction, Order},
     trading::self_match,
 };
 
@@ -40,7 +40,7 @@ impl Engine {
         };
         let mut walked = 0;
         let walk = |terms: &Terms| {
-            if !asked.instructions.waits() {
+            if !asked.instructions.waits_outside() {
                 let incoming = asked.order(OrderId(0), class);
                 walked = self.walk(&incoming, rests(asked.order_type, asked.time_in_force), terms);
             }
@@ -61,7 +61,7 @@ impl Engine {
         emit: &mut dyn FnMut(Event),
     ) {
         if self.money.is_used() {
-            let is_walked = terms.order_type.is_priceless() && !order.is_instructed;
+            let is_walked = terms.order_type.is_priceless() && !order.is_contingent;
             let walked = if is_walked { walked } else { 0 };
             self.money.reserve(order, walked, &mut self.hash, emit);
         }
@@ -123,12 +123,12 @@ impl Engine {
             let is_own = self_match::is_own(&self.sessions, prevention, order, maker);
             is_own.then_some(prevention)
         };
-        let shown = |slot| self.reserves.get(slot).shown.quantity();
+        let shown = |slot| self.icebergs.get(slot).shown.quantity();
         // All that trades at one price is counted as one trade: it costs no less than its parts.
         let mut cost = 0;
         let mut at = (Price::ZERO, Quantity::ZERO);
         // One that is collected trades nothing now.
-        if order.waits() != Waits::No {
+        if order.for_auction() != ForAuction::No {
             return 0;
         }
         let Some(limit) = self.within_band(order, None) else { return 0 };

@@ -1,4 +1,6 @@
-//! The latest trades, kept so that they can be undone.
+//! The latest trades, kept so that they can be busted or corrected.
+//!
+//! Invariant: a trade is busted at most once.
 
 use alloc::vec::Vec;
 

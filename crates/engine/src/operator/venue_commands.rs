@@ -12,7 +12,7 @@ use market::{
 
 use crate::{
     Engine, HeldSetting,
-    auction::{phases, trading_status::Trading},
+    auction::{phases, trading_status::TradingStatus},
     book::{Book, instrument_hash, pool::Slot},
     order::{Order, PRICE_MAX, QUANTITY_MAX},
     state::hash,
@@ -78,7 +78,7 @@ impl Engine {
         if set.symbol.is_blank() {
             for number in 1..=self.books.len() {
                 let instrument_id = InstrumentId(number as u16);
-                let Trading { phase, is_removed, .. } = *self.trading(instrument_id);
+                let TradingStatus { phase, is_removed, .. } = *self.trading(instrument_id);
                 if !is_removed && phases::may_follow(phase, set.phase) {
                     self.change_phase(instrument_id, &step, emit);
                 }
@@ -110,7 +110,7 @@ impl Engine {
         let book = self.book_at(instrument_id);
         for side in [Side::Buy, Side::Sell] {
             for oldest in book.auction_levels(side) {
-                if phases::is_over(self.pool[oldest].order.waits(), to) {
+                if phases::is_over(self.pool[oldest].order.for_auction(), to) {
                     found.extend(crate::state::view::queue(self, oldest));
                 }
             }
@@ -142,10 +142,10 @@ impl Engine {
             let has_end = pause_s != 0;
             trading.is_scheduled = is_scheduled;
             trading.phase = to;
-            trading.ends_ns = if has_end { pause_ends_ns } else { Trading::NEW.ends_ns };
-            trading.indicates_ns = Trading::NEW.indicates_ns;
+            trading.ends_ns = if has_end { pause_ends_ns } else { TradingStatus::NEW.ends_ns };
+            trading.indicates_ns = TradingStatus::NEW.indicates_ns;
             trading.extension = 0;
-            trading.indicated = Trading::NEW.indicated;
+            trading.indicated = TradingStatus::NEW.indicated;
         });
         if to == Phase::Continuous {
             self.book_at(instrument_id).check_not_crossed();
@@ -162,7 +162,7 @@ impl Engine {
             self.suspend_pegs(instrument_id, emit);
         }
         self.touch(instrument_id);
-        self.note_patients(instrument_id);
+        self.note_minimum_quantity(instrument_id);
     }
 
     fn configure(
@@ -202,7 +202,7 @@ impl Engine {
         book.set_instrument(instrument);
         book.sharing = trading.sharing();
         self.touch(instrument_id);
-        self.note_patients(instrument_id);
+        self.note_minimum_quantity(instrument_id);
         let changed = InstrumentChanged { instrument_id, change };
         emit(Event::Venue(VenueEvent::InstrumentChanged(changed)));
         Ok(())
@@ -218,7 +218,8 @@ impl Engine {
         self.supervisory_cancel(&scope, emit)?;
         self.symbols.remove(&remove.symbol);
         self.change_trading(instrument_id, |trading| {
-            *trading = Trading { phase: Phase::Closed, is_removed: true, ..Trading::NEW };
+            *trading =
+                TradingStatus { phase: Phase::Closed, is_removed: true, ..TradingStatus::NEW };
         });
         emit(Event::Venue(VenueEvent::InstrumentRemoved(instrument_id)));
         Ok(())
@@ -426,7 +427,7 @@ impl Engine {
     }
 
     /// How an instrument is traded now.
-    pub(crate) fn trading(&self, instrument_id: InstrumentId) -> &Trading {
+    pub(crate) fn trading(&self, instrument_id: InstrumentId) -> &TradingStatus {
         &self.book_at(instrument_id).trading
     }
 
@@ -434,7 +435,7 @@ impl Engine {
     pub(crate) fn change_trading(
         &mut self,
         instrument_id: InstrumentId,
-        change: impl FnOnce(&mut Trading),
+        change: impl FnOnce(&mut TradingStatus),
     ) {
         let trading = &mut self.books[usize::from(instrument_id.0) - 1].trading;
         let before = trading.hash(instrument_id);
@@ -446,8 +447,11 @@ impl Engine {
     /// The number of an auction as a whole, from the series of the trades.
     pub(crate) fn next_cross_id(&mut self) -> TradeId {
         self.trade_id_last.0 += 1;
-        self.hash.change(auctions_held_hash(self.crosses), auctions_held_hash(self.crosses + 1));
-        self.crosses += 1;
+        self.hash.change(
+            auctions_held_hash(self.auctions_held),
+            auctions_held_hash(self.auctions_held + 1),
+        );
+        self.auctions_held += 1;
         self.trade_id_last
     }
 }

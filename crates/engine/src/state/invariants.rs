@@ -1,17 +1,17 @@
-//! What must hold of the whole state, found out by walking all of it: for tests and the simulator.
+//! The invariants of the whole state, checked by a walk over all of it: for tests and the simulator.
 
 use market::{InstrumentId, OrderId, Phase, Price, SessionId, Side};
 
 use crate::{
     BookView, Engine,
     book::instrument_hash,
-    contingent::instructions::{StandingId, State},
+    contingent::instructions::{ContingentId, State},
     intake::session::{channel_hash, channel_key, firm_disabled_hash},
     operator::{
         requests::Operators,
         venue_commands::{auctions_held_hash, block_hash},
     },
-    order::Waits,
+    order::ForAuction,
     state::{hash::StateHash, view::queue},
 };
 
@@ -37,7 +37,7 @@ impl Engine {
         self.blocks.iter().for_each(|block| sum.add(block_hash(block)));
         self.operators.last.iter().for_each(|last| sum.add(last.hash()));
         self.operators.held.iter().for_each(|setting| sum.add(setting.hash()));
-        sum.add(auctions_held_hash(self.crosses));
+        sum.add(auctions_held_hash(self.auctions_held));
         self.trades.hash_slow(&mut sum);
         for book in &self.books {
             let view = BookView { engine: self, book };
@@ -45,8 +45,8 @@ impl Engine {
                 for slot in view.levels(side).flat_map(|(_, oldest)| queue(self, oldest)) {
                     let order = &self.pool[slot].order;
                     sum.add(order.hash());
-                    if order.is_reserve {
-                        sum.add(self.reserves.get(slot).hash(order.order_id));
+                    if order.is_iceberg {
+                        sum.add(self.icebergs.get(slot).hash(order.order_id));
                     }
                 }
                 for slot in book.auction_levels(side).flat_map(|oldest| queue(self, oldest)) {
@@ -55,15 +55,15 @@ impl Engine {
             }
         }
         self.money.add_hashes(&mut sum);
-        for id in self.standings.iter() {
-            let standing = &self.standings[id];
-            sum.add(standing.hash_slow());
-            if !standing.is_resting() {
-                sum.add(self.pool[standing.slot].order.hash());
+        for id in self.contingents.iter() {
+            let contingent = &self.contingents[id];
+            sum.add(contingent.hash_slow());
+            if !contingent.is_resting() {
+                sum.add(self.pool[contingent.slot].order.hash());
             }
         }
         for triggers in &self.triggers {
-            sum.add(triggers.hash_slow(&self.standings));
+            sum.add(triggers.hash_slow(&self.contingents));
         }
         self.hash_with(sum)
     }
@@ -97,13 +97,13 @@ impl Engine {
         assert_eq!(live_count, live, "a session knows each of its orders");
         let live = self.sessions.iter().flat_map(|session| session.iter_live());
         self.money.check_orders(live.map(|(_, slot)| &self.pool[slot].order));
-        let reserves = self
+        let icebergs = self
             .sessions
             .iter()
             .flat_map(|it| it.iter_live())
             .map(|(_, slot)| slot)
-            .filter(|slot| self.pool[*slot].order.is_reserve);
-        assert_eq!(reserves.count(), self.reserves.len(), "each reserve order has its part");
+            .filter(|slot| self.pool[*slot].order.is_iceberg);
+        assert_eq!(icebergs.count(), self.icebergs.len(), "each reserve order has its part");
         assert!(self.found.is_empty() && self.auctions_due.is_empty());
         self.trades.check();
         assert!(self.blocks.is_sorted_by(|one, other| one < other), "{:?}", self.blocks);
@@ -130,7 +130,9 @@ impl Engine {
             for oldest in view.book.auction_levels(side) {
                 let first = self.pool[oldest].order;
                 let may_wait = match trading.phase {
-                    Phase::Continuous => matches!(first.waits(), Waits::Close | Waits::Next),
+                    Phase::Continuous => {
+                        matches!(first.for_auction(), ForAuction::Close | ForAuction::Next)
+                    }
                     Phase::Closed => false,
                     _ => true,
                 };
@@ -139,14 +141,17 @@ impl Engine {
                 for slot in queue(self, oldest) {
                     let order = &self.pool[slot].order;
                     order.check();
-                    assert!(!order.is_done() && order.waits() != Waits::No, "{order:?}");
-                    assert!(!order.is_reserve && self.shown(slot).is_zero(), "{order:?}");
+                    assert!(!order.is_done() && order.for_auction() != ForAuction::No, "{order:?}");
+                    assert!(!order.is_iceberg && self.shown(slot).is_zero(), "{order:?}");
                     assert_eq!(
                         (order.instrument_id, order.price()),
                         (instrument_id, first.price())
                     );
                     assert_eq!(order.side.is_buy(), side.is_buy());
-                    assert_eq!(order.waits().time_in_force(), first.waits().time_in_force());
+                    assert_eq!(
+                        order.for_auction().time_in_force(),
+                        first.for_auction().time_in_force()
+                    );
                     assert!(order_id_older < order.order_id, "{order:?} is younger");
                     order_id_older = order.order_id;
                     order_count += 1;
@@ -157,58 +162,65 @@ impl Engine {
         order_count
     }
 
-    /// Asserts what holds of orders that are told more than their limit; says how many of them wait.
+    /// Asserts the invariants of contingent orders; returns how many wait outside the book.
     fn check_standings(&self) -> usize {
-        self.standings.check();
+        self.contingents.check();
         let mut held_count = 0;
         let mut for_trigger_count = 0;
         let mut for_reference_count = 0;
         let mut for_quantity_count = 0;
-        for id in self.standings.iter() {
-            let standing = &self.standings[id];
-            let order = &self.pool[standing.slot].order;
-            assert!(order.is_instructed && order.key == standing.key && !order.is_done());
-            held_count += usize::from(standing.state == State::ForParent);
-            for_trigger_count += usize::from(standing.state == State::ForTrigger);
-            for_reference_count += usize::from(standing.state == State::ForReference);
-            assert_eq!(standing.instrument_id, order.instrument_id);
-            if standing.instructions.pricing.is_pegged() {
-                assert!(self.book_of(order).is_pegged || standing.state == State::ForParent);
-                assert!(!order.display.is_displayed() && order.waits() == Waits::No, "{order:?}");
-                let price = match standing.state {
+        for id in self.contingents.iter() {
+            let contingent = &self.contingents[id];
+            let order = &self.pool[contingent.slot].order;
+            assert!(order.is_contingent && order.key == contingent.key && !order.is_done());
+            held_count += usize::from(contingent.state == State::ForParent);
+            for_trigger_count += usize::from(contingent.state == State::ForTrigger);
+            for_reference_count += usize::from(contingent.state == State::ForReference);
+            assert_eq!(contingent.instrument_id, order.instrument_id);
+            if contingent.instructions.pricing.is_pegged() {
+                assert!(self.book_of(order).is_pegged || contingent.state == State::ForParent);
+                assert!(
+                    !order.display.is_displayed() && order.for_auction() == ForAuction::No,
+                    "{order:?}"
+                );
+                let price = match contingent.state {
                     State::ForParent => None,
                     _ => self.price_by_reference(order.side, id),
                 };
                 assert_eq!(order.price(), price.unwrap_or(Price::ZERO), "{order:?} follows");
-                assert_eq!(standing.is_resting(), price.is_some(), "{standing:?}");
+                assert_eq!(contingent.is_resting(), price.is_some(), "{contingent:?}");
             } else {
-                assert!(standing.limit == Price::ZERO && standing.state != State::ForReference);
+                assert!(contingent.limit == Price::ZERO && contingent.state != State::ForReference);
             }
-            for_quantity_count += usize::from(standing.state == State::ForQuantity);
-            assert_eq!(standing.state == State::ForParent, !standing.parent_id.is_none());
+            for_quantity_count += usize::from(contingent.state == State::ForQuantity);
+            assert_eq!(contingent.state == State::ForParent, !contingent.parent_id.is_none());
             let number =
-                |it: StandingId| it.some().map_or(0, |it| self.standings[it].key.user_ref_num);
-            assert_eq!(standing.instructions.parent, number(standing.parent_id));
-            assert_eq!(standing.instructions.partner, number(standing.partner_id));
-            if let Some(partner_id) = standing.partner_id.some() {
-                assert_eq!(self.standings[partner_id].partner_id, id, "two are partners");
+                |it: ContingentId| it.some().map_or(0, |it| self.contingents[it].key.user_ref_num);
+            assert_eq!(contingent.instructions.parent, number(contingent.parent_id));
+            assert_eq!(contingent.instructions.partner, number(contingent.partner_id));
+            if let Some(partner_id) = contingent.partner_id.some() {
+                assert_eq!(self.contingents[partner_id].partner_id, id, "two are partners");
             }
-            if standing.instructions.expires_s != 0 {
-                let expires_ns = u64::from(standing.instructions.expires_s) * 1_000_000_000;
-                assert!(self.timestamp.0 < expires_ns, "{standing:?} has expired");
+            if contingent.instructions.expires_s != 0 {
+                let expires_ns = u64::from(contingent.instructions.expires_s) * 1_000_000_000;
+                assert!(self.timestamp.0 < expires_ns, "{contingent:?} has expired");
             }
-            if !matches!(standing.state, State::ForTrigger | State::ForParent) {
-                assert!(!standing.instructions.pricing.is_triggered(), "{standing:?} waits");
+            if !matches!(contingent.state, State::ForTrigger | State::ForParent) {
+                assert!(!contingent.instructions.pricing.is_triggered(), "{contingent:?} waits");
             }
-            if !standing.is_resting() {
+            if !contingent.is_resting() {
                 order.check();
             }
         }
         let triggers = self.triggers.iter();
-        let triggered = triggers.map(|triggers| triggers.check(&self.standings)).sum();
+        let triggered = triggers.map(|triggers| triggers.check(&self.contingents)).sum();
         assert_eq!(for_trigger_count, triggered, "what waits for a trigger is found by it");
-        let patients = self.books.iter().map(|book| self.check_patients(book)).sum();
-        assert_eq!(for_quantity_count, patients, "what waits for quantity is found by its book");
+        let minimum_quantity_orders =
+            self.books.iter().map(|book| self.check_minimum_quantity(book)).sum();
+        assert_eq!(
+            for_quantity_count, minimum_quantity_orders,
+            "what waits for quantity is found by its book"
+        );
         held_count + for_trigger_count + for_reference_count + for_quantity_count
     }
 
@@ -229,12 +241,12 @@ impl Engine {
                 assert_eq!(order.display.is_displayed(), !shown.is_zero(), "{order:?}");
                 assert!(
                     shown <= order.leaves()
-                        && (order.is_reserve || displayed == (shown == order.leaves()))
+                        && (order.is_iceberg || displayed == (shown == order.leaves()))
                 );
                 assert_eq!(order.instrument_id, instrument_id);
                 assert!(self.is_booked(slot), "{order:?} does not wait");
                 assert_eq!(order.side.is_buy(), side.is_buy());
-                assert_eq!((order.price(), order.waits()), (price, Waits::No));
+                assert_eq!((order.price(), order.for_auction()), (price, ForAuction::No));
                 assert_eq!(order.display.is_displayed(), displayed);
                 assert!(order_id_older < order.order_id, "{order:?} is younger");
                 assert_eq!(Some(resting.older).filter(|slot| !slot.is_none()), older);

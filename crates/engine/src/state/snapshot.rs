@@ -5,7 +5,7 @@
 //! state came about, and a restored engine goes on with the same events.
 //!
 //! The bytes come in sections, each of whole records, so that neither side needs the whole in
-//! memory; who stores them gives each a checksum. The last section holds the state hash, and what
+//! memory; the store gives each a checksum. The last section holds the state hash, and what
 //! was restored must have it.
 //!
 //! A module with state of its own adds a [`Section`], writes it in [`Engine::snapshot`] and reads it
@@ -26,16 +26,16 @@ use market::{
 
 use crate::{
     BookView, Engine, HeldSetting, OPERATORS_MAX,
-    auction::trading_status::Trading,
+    auction::trading_status::TradingStatus,
     book::pool::Slot,
-    contingent::instructions::{Standing, StandingId, State},
+    contingent::instructions::{Contingent, ContingentId, State},
     operator::{
         requests::LastCommand,
         venue_commands::{BLOCKS_MAX, auctions_held_hash, block_hash},
     },
-    order::{Order, OrderTerms, PRICE_MAX, Waits},
+    order::{ForAuction, Order, OrderTerms, PRICE_MAX},
     state::view::queue,
-    trading::iceberg::Reserve,
+    trading::iceberg::Iceberg,
 };
 
 /// About how many bytes of records a section has.
@@ -163,7 +163,7 @@ impl Engine {
             out.u64(engine.order_id_last.0);
             out.u64(engine.trade_id_last.0);
             out.u64(engine.orders_accepted);
-            out.u64(engine.crosses);
+            out.u64(engine.auctions_held);
         });
         out.section(Section::Instruments, self.books.iter(), |out, book| {
             let instrument = book.instrument();
@@ -207,11 +207,11 @@ impl Engine {
             out.u16(triggers.instrument_id().0);
             out.u32(triggers.last());
         });
-        let is_waiting = |id: &StandingId| !self.standings[*id].is_resting();
-        let mut waiting: Vec<_> = self.standings.iter().filter(is_waiting).collect();
-        waiting.sort_unstable_by_key(|id| self.standings[*id].order_id);
+        let is_waiting = |id: &ContingentId| !self.contingents[*id].is_resting();
+        let mut waiting: Vec<_> = self.contingents.iter().filter(is_waiting).collect();
+        waiting.sort_unstable_by_key(|id| self.contingents[*id].order_id);
         out.section(Section::Waiting, waiting.into_iter(), |out, id| {
-            self.write_order(out, self.standings[id].slot);
+            self.write_order(out, self.contingents[id].slot);
         });
         out.section(Section::Trades, self.trades.iter(), |out, (trade, is_broken)| {
             write_trade(out, &trade, is_broken);
@@ -224,31 +224,32 @@ impl Engine {
 }
 
 impl Engine {
-    /// An order, and after it what it is told, if it is told something.
+    /// An order, and after it its instructions, if it has any.
     fn write_order(&self, out: &mut Records, slot: Slot) {
         let order = &self.pool[slot].order;
         write_order(out, order);
-        out.flag(order.is_reserve);
-        if order.is_reserve {
-            let Reserve { shown, shown_quantity, shown_range } = self.reserves.get(slot);
+        out.flag(order.is_iceberg);
+        if order.is_iceberg {
+            let Iceberg { shown, shown_quantity, shown_range } = self.icebergs.get(slot);
             out.u32(shown.0);
             out.u32(shown_quantity.0);
             out.u32(shown_range.0);
         }
-        let told = self.standings.find(slot).filter(|id| self.standings[*id].is_told());
+        let told =
+            self.contingents.find(slot).filter(|id| self.contingents[*id].has_instructions());
         out.flag(told.is_some());
         let Some(id) = told else { return };
-        let standing = &self.standings[id];
-        out.u8(standing.order_type.code());
-        out.u32(standing.minimum_quantity.0);
-        out.instructions(&standing.instructions);
-        let mark = match standing.state {
+        let contingent = &self.contingents[id];
+        out.u8(contingent.order_type.code());
+        out.u32(contingent.minimum_quantity.0);
+        out.instructions(&contingent.instructions);
+        let mark = match contingent.state {
             State::ForTrigger => {
                 let triggers = &self.triggers[usize::from(order.instrument_id.0) - 1];
-                triggers.trigger_of(&self.standings, order.side, id).1
+                triggers.trigger_of(&self.contingents, order.side, id).1
             }
             // Of one that follows the market, its limit; else 0.
-            _ => standing.limit.0 as u32,
+            _ => contingent.limit.0 as u32,
         };
         out.u32(mark);
     }
@@ -272,7 +273,7 @@ fn write_order(out: &mut Records, order: &Order) {
     out.u8(order.self_match_prevention.code());
     out.text(&order.self_match_group);
     out.flag(order.post_only());
-    out.u8(order.waits() as u8);
+    out.u8(order.for_auction() as u8);
     out.u8(order.time_in_force.code());
 }
 
@@ -334,7 +335,7 @@ fn write_held(out: &mut Records, setting: &HeldSetting) {
     }
 }
 
-fn write_trading(out: &mut Records, trading: &Trading) {
+fn write_trading(out: &mut Records, trading: &TradingStatus) {
     out.u8(trading.phase.code());
     out.flag(trading.is_removed);
     out.u32(trading.static_band);
@@ -357,9 +358,9 @@ fn write_trading(out: &mut Records, trading: &Trading) {
     out.flag(trading.indicated.imbalance_is_buy);
 }
 
-fn read_trading(from: &mut ByteReader<'_>) -> Result<Trading, DecodeError> {
-    let mut trading = Trading {
-        is_plain: false,
+fn read_trading(from: &mut ByteReader<'_>) -> Result<TradingStatus, DecodeError> {
+    let mut trading = TradingStatus {
+        is_unrestricted: false,
         phase: from.code("phase", Phase::from_code)?,
         is_removed: from.flag("is removed")?,
         static_band: from.u32()?,
@@ -536,7 +537,7 @@ impl Restoration {
         engine.money.restore_issued()?;
         engine.refresh_auctions();
         let tied = |field| Section::Waiting.field(field);
-        let told: Vec<_> = engine.standings.iter().collect();
+        let told: Vec<_> = engine.contingents.iter().collect();
         for id in told {
             engine.restore_links(id).map_err(tied)?;
         }
@@ -562,9 +563,9 @@ impl Restoration {
         engine.order_id_last = OrderId(from.u64()?);
         engine.trade_id_last = TradeId(from.u64()?);
         engine.orders_accepted = from.u64()?;
-        engine.crosses = from.u64()?;
-        engine.hash.add(auctions_held_hash(engine.crosses));
-        if engine.trade_id_last.0 < engine.crosses {
+        engine.auctions_held = from.u64()?;
+        engine.hash.add(auctions_held_hash(engine.auctions_held));
+        if engine.trade_id_last.0 < engine.auctions_held {
             return Err(DecodeError::Field("auctions"));
         }
         if engine.order_id_last.0 < engine.orders_accepted {
@@ -733,11 +734,11 @@ impl Restoration {
             post_only: from.flag("post only")?,
             minimum_quantity: Lots::ZERO,
         };
-        let waits = from.code("auction", Waits::from_code)?;
+        let waits = from.code("auction", ForAuction::from_code)?;
         let time_in_force = from.code("time in force", TimeInForce::from_code)?;
         let reserve = match from.flag("reserve")? {
             false => None,
-            true => Some(Reserve {
+            true => Some(Iceberg {
                 shown: Lots(from.u32()?),
                 shown_quantity: Lots(from.u32()?),
                 shown_range: Lots(from.u32()?),
@@ -761,7 +762,7 @@ impl Restoration {
         let book = usize::from(instrument_id.0).checked_sub(1).and_then(|it| engine.books.get(it));
         let book = book.ok_or(DecodeError::Field("instrument"))?;
         let priced = match is_resting {
-            true => price != Price::ZERO || waits == Waits::No,
+            true => price != Price::ZERO || waits == ForAuction::No,
             false => told.is_some_and(|(it, _, told, _)| {
                 it == OrderType::Limit && !told.pricing.is_pegged()
             }),
@@ -776,7 +777,7 @@ impl Restoration {
         if order_id == OrderId(0) || engine.order_id_last < order_id {
             return Err(DecodeError::Field("order id"));
         }
-        let in_order = book.trading.phase == Phase::Continuous && waits == Waits::No;
+        let in_order = book.trading.phase == Phase::Continuous && waits == ForAuction::No;
         if is_resting && in_order && book.would_cross(side, Some(price)) {
             return Err(DecodeError::Field("price"));
         }
@@ -796,15 +797,15 @@ impl Restoration {
             customer_type,
             conditions,
             time_in_force,
-            is_instructed: told.is_some(),
+            is_contingent: told.is_some(),
         });
         order.reduce(canceled);
-        order.is_reserve = reserve.is_some();
-        order.set_waits(waits);
+        order.is_iceberg = reserve.is_some();
+        order.set_for_auction(waits);
         let parts = reserve.is_none_or(|it| {
             let shown = it.shown.quantity();
             display.is_displayed()
-                && waits == Waits::No
+                && waits == ForAuction::No
                 && !shown.is_zero()
                 && shown <= order.leaves()
                 && it.shown_quantity != Lots::ZERO
@@ -824,7 +825,7 @@ impl Restoration {
         }
         // Those for an auction stand together whether they are displayed or not.
         let level = |it: &Order| {
-            let auction = it.waits().time_in_force();
+            let auction = it.for_auction().time_in_force();
             let displayed = auction.is_none() && it.display.is_displayed();
             (it.instrument_id, it.side.is_buy(), it.price(), displayed, auction)
         };
@@ -835,14 +836,14 @@ impl Restoration {
         engine.money.restore_order(&order)?;
         let slot = engine.rest(&order);
         if let Some(reserve) = reserve {
-            engine.reserves.insert(slot, &order, reserve, &mut engine.hash);
+            engine.icebergs.insert(slot, &order, reserve, &mut engine.hash);
         }
         self.elder = Some(slot);
         self.live.push((key, slot));
         self.tell(slot, told, is_resting).map_err(DecodeError::Field)
     }
 
-    /// What the order in a slot is told; the field that cannot be.
+    /// The instructions of the order in a slot; the field that is not valid.
     fn tell(
         &mut self,
         slot: Slot,
@@ -877,7 +878,10 @@ impl Restoration {
             OrderType::Limit => engine.book_of(&order).is_price(limit),
             _ => limit == Price::ZERO,
         };
-        if is_pegged && (!limit_fits || order.display.is_displayed() || order.waits() != Waits::No)
+        if is_pegged
+            && (!limit_fits
+                || order.display.is_displayed()
+                || order.for_auction() != ForAuction::No)
         {
             return Err("limit");
         }
@@ -888,16 +892,18 @@ impl Restoration {
         {
             return Err("offset");
         }
-        let mut standing = Standing::new(&order, instructions, order_type, minimum_quantity);
-        standing.limit = limit;
-        let Engine { standings, triggers, hash, .. } = engine;
-        let id = standings.add(standing);
+        let mut contingent = Contingent::new(&order, instructions, order_type, minimum_quantity);
+        contingent.limit = limit;
+        let Engine { contingents, triggers, hash, .. } = engine;
+        let id = contingents.add(contingent);
         if state == State::ForTrigger {
             let triggers = &mut triggers[usize::from(order.instrument_id.0) - 1];
-            triggers.restore(standings, hash, order.side, id, mark);
+            triggers.restore(contingents, hash, order.side, id, mark);
         }
-        standings.settle(id, slot, state, hash);
-        if state == State::ForQuantity && !engine.restore_patient(order.instrument_id, id) {
+        contingents.place(id, slot, state, hash);
+        if state == State::ForQuantity
+            && !engine.restore_waiting_for_quantity(order.instrument_id, id)
+        {
             return Err("quantity");
         }
         Ok(())

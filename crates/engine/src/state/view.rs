@@ -80,7 +80,7 @@ pub struct RestingOrder {
     pub shown: Quantity,
     /// How long it lives.
     pub time_in_force: TimeInForce,
-    /// What it is told beyond its limit, with its trigger as it is now; that of a trailing stop that
+    /// Its instructions, with the trigger as it is now; that of a trailing stop that
     /// has seen no trade is one that no price reaches.
     pub instructions: Instructions,
     /// For what it waits, if it is not in the book.
@@ -142,7 +142,7 @@ impl Engine {
         Counters {
             orders_accepted: self.orders_accepted,
             orders_replaced: self.order_id_last.0 - self.orders_accepted,
-            trades: self.trade_id_last.0 - self.crosses,
+            trades: self.trade_id_last.0 - self.auctions_held,
             orders_live: self.pool.live_count(),
         }
     }
@@ -220,14 +220,14 @@ impl Engine {
 
     fn resting(&self, slot: Slot) -> RestingOrder {
         let order = &self.pool[slot].order;
-        let standing_id = self.standings.find(slot);
-        let standing = standing_id.map(|id| &self.standings[id]);
+        let contingent_id = self.contingents.find(slot);
+        let contingent = contingent_id.map(|id| &self.contingents[id]);
         let mut instructions = self.kept(slot, order.display);
-        if let Some((id, standing)) = standing_id.zip(standing)
-            && standing.state == State::ForTrigger
+        if let Some((id, contingent)) = contingent_id.zip(contingent)
+            && contingent.state == State::ForTrigger
         {
             let triggers = &self.triggers[usize::from(order.instrument_id.0) - 1];
-            let (trigger, _) = triggers.trigger_of(&self.standings, order.side, id);
+            let (trigger, _) = triggers.trigger_of(&self.contingents, order.side, id);
             instructions.trigger = Ticks(trigger);
         }
         RestingOrder {
@@ -236,7 +236,7 @@ impl Engine {
             instrument_id: order.instrument_id,
             side: order.side,
             price: order.price(),
-            limit: standing.map(|it| it.limit).filter(|limit| *limit != Price::ZERO),
+            limit: contingent.map(|it| it.limit).filter(|limit| *limit != Price::ZERO),
             quantity: order.quantity(),
             leaves: order.leaves(),
             executed: order.executed(),
@@ -251,11 +251,11 @@ impl Engine {
             self_match_prevention: order.self_match_prevention,
             self_match_group: order.self_match_group,
             post_only: order.post_only(),
-            auction: order.waits().time_in_force(),
+            auction: order.for_auction().time_in_force(),
             shown: if self.is_booked(slot) { self.shown(slot) } else { Quantity::ZERO },
             time_in_force: order.time_in_force,
             instructions,
-            waits_for: standing.and_then(|standing| match standing.state {
+            waits_for: contingent.and_then(|contingent| match contingent.state {
                 State::ForParent => Some(WaitsFor::Parent),
                 State::ForTrigger => Some(WaitsFor::Trigger),
                 State::ForReference => Some(WaitsFor::Reference),
@@ -319,24 +319,24 @@ impl<'a> BookView<'a> {
         let engine = self.engine;
         let instrument_id = self.instrument().instrument_id;
         let triggers = &engine.triggers[usize::from(instrument_id.0) - 1];
-        let ids = triggers.iter(&engine.standings).into_iter();
-        ids.map(|id| engine.resting(engine.standings[id].slot))
+        let ids = triggers.iter(&engine.contingents).into_iter();
+        ids.map(|id| engine.resting(engine.contingents[id].slot))
     }
 
     /// The orders that follow the market, in the book and waiting for a price, by order id. Costs time
     /// in proportion to them all.
     pub fn pegged(&self) -> impl Iterator<Item = RestingOrder> + use<'a> {
         let engine = self.engine;
-        let mut ids: Vec<_> = engine.standings.pegs_of(self.instrument().instrument_id).collect();
-        ids.sort_unstable_by_key(|id| engine.standings[*id].order_id);
-        ids.into_iter().map(|id| engine.resting(engine.standings[id].slot))
+        let mut ids: Vec<_> = engine.contingents.pegs_of(self.instrument().instrument_id).collect();
+        ids.sort_unstable_by_key(|id| engine.contingents[*id].order_id);
+        ids.into_iter().map(|id| engine.resting(engine.contingents[id].slot))
     }
 
     /// The orders that wait until they can trade enough at once, by order id.
     pub fn patient(&self) -> impl Iterator<Item = RestingOrder> + use<'a> {
         let engine = self.engine;
-        let ids = engine.standings.patients.of(self.instrument().instrument_id);
-        ids.iter().map(|id| engine.resting(engine.standings[*id].slot))
+        let ids = engine.contingents.minimum_quantity_orders.of(self.instrument().instrument_id);
+        ids.iter().map(|id| engine.resting(engine.contingents[*id].slot))
     }
 
     /// Price of the last trade of the continuous market, if there was one.

@@ -1,20 +1,22 @@
-//! Reserve orders: shown in part, with the rest behind it.
+//! Icebergs: orders that show a part of their quantity; the rest is their reserve.
 //!
-//! What is shown of such an order stands here, by its slot, so that the slots of all others need no
-//! room for it. An order offers what is shown; once that is used up the next part is shown, under a
-//! new order id and behind all others at its price.
+//! The shown part is kept here by slot, so that the slots of other orders need no room for it. An
+//! iceberg offers its shown part; once that is used up the next part is shown, under a new order id
+//! and behind all others at its price.
+//!
+//! Invariant: the shown part is from 1 to the open lots, but for the moment before a refresh.
 
 use market::{Instructions, Lots, OrderId, Quantity, Shown};
 
 use crate::{
-    book::{paged_map::Pages, pool::Slot},
+    book::{paged_map::PagedMap, pool::Slot},
     order::Order,
     state::hash::{self, StateHash},
 };
 
 /// What is shown of a reserve order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Reserve {
+pub(crate) struct Iceberg {
     /// Shown now; from 1 to what is open.
     pub(crate) shown: Lots,
     /// As instructed.
@@ -23,15 +25,15 @@ pub(crate) struct Reserve {
     pub(crate) shown_range: Lots,
 }
 
-impl Reserve {
+impl Iceberg {
     /// The element of the state hash of what is shown of the order with this id.
     pub(crate) fn hash(&self, order_id: OrderId) -> u64 {
-        let Reserve { shown, shown_quantity, shown_range } = *self;
+        let Iceberg { shown, shown_quantity, shown_range } = *self;
         let parts = u64::from(shown.0) | u64::from(shown_quantity.0) << 32;
         hash::mix([hash::ICEBERG, order_id.0, parts, u64::from(shown_range.0)])
     }
 
-    /// What the order was told.
+    /// The instructions that it was entered with.
     pub(crate) fn instructions(&self) -> Instructions {
         let Self { shown_quantity, shown_range, .. } = *self;
         Instructions { shown_quantity, shown_range, ..Instructions::NONE }
@@ -40,16 +42,16 @@ impl Reserve {
 
 /// The reserve orders of all books.
 #[derive(Debug, Default)]
-pub(crate) struct Reserves {
-    by_slot: Pages<Reserve, 64>,
+pub(crate) struct Icebergs {
+    by_slot: PagedMap<Iceberg, 64>,
 }
 
-impl Reserves {
+impl Icebergs {
     /// What is shown of an order.
     ///
     /// # Panics
     /// It is no reserve order.
-    pub(crate) fn get(&self, slot: Slot) -> Reserve {
+    pub(crate) fn get(&self, slot: Slot) -> Iceberg {
         self.by_slot.get(slot.to_bits()).expect("a reserve order has its part here")
     }
 
@@ -68,7 +70,7 @@ impl Reserves {
     ) -> Quantity {
         let shown = instructions.shown_quantity.min(leaves(order));
         let Instructions { shown_quantity, shown_range, .. } = *instructions;
-        self.insert(slot, order, Reserve { shown, shown_quantity, shown_range }, hash);
+        self.insert(slot, order, Iceberg { shown, shown_quantity, shown_range }, hash);
         shown.quantity()
     }
 
@@ -77,7 +79,7 @@ impl Reserves {
         &mut self,
         slot: Slot,
         order: &Order,
-        reserve: Reserve,
+        reserve: Iceberg,
         hash: &mut StateHash,
     ) {
         hash.add(reserve.hash(order.order_id));
@@ -135,7 +137,7 @@ impl Reserves {
         hash.add(reserve.hash(order_id));
     }
 
-    fn get_mut(&mut self, slot: Slot) -> &mut Reserve {
+    fn get_mut(&mut self, slot: Slot) -> &mut Iceberg {
         self.by_slot.get_mut(slot.to_bits()).expect("a reserve order has its part here")
     }
 }

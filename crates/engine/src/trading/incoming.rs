@@ -10,11 +10,11 @@ use market::{
 use super::{self_match, settlement::Settlement};
 use crate::{
     Emit, Engine,
-    auction::trading_status::Trading,
+    auction::trading_status::TradingStatus,
     book::{cross::Reach, pool::Slot},
     intake::classify::EntryTerms,
     operator::venue_commands::PhaseStep,
-    order::{Order, Waits},
+    order::{ForAuction, Order},
 };
 
 /// What became of an incoming order.
@@ -44,8 +44,8 @@ impl Engine {
         terms: &EntryTerms,
         emit: &mut dyn FnMut(Event),
     ) -> Option<Slot> {
-        let Trading { is_plain, phase, .. } = self.book_of(order).trading;
-        if !is_plain && phase.collects() || order.waits() != Waits::No {
+        let TradingStatus { is_unrestricted, phase, .. } = self.book_of(order).trading;
+        if !is_unrestricted && phase.collects() || order.for_auction() != ForAuction::No {
             return Some(self.rest_and_tell(order, &terms.instructions, emit));
         }
         let limit = match terms.order_type {
@@ -62,7 +62,7 @@ impl Engine {
             _ => terms.minimum_quantity.quantity(),
         };
         // Beyond a band nothing trades; `None` is nothing at all.
-        let within = if is_plain { Some(limit) } else { self.within_band(order, limit) };
+        let within = if is_unrestricted { Some(limit) } else { self.within_band(order, limit) };
         let reaches = || within.is_some_and(|limit| self.reaches_minimum(order, limit, minimum));
         if !minimum.is_zero() && !reaches() {
             self.cancel_at_once(order, CancelReason::ImmediateOrCancel, emit);
@@ -72,7 +72,7 @@ impl Engine {
             Some(limit) if crosses => self.trade(order, limit, emit),
             _ => None,
         };
-        if !is_plain {
+        if !is_unrestricted {
             self.keep_price_last(order, price_last);
         }
         if order.is_done() {
@@ -157,7 +157,7 @@ impl Engine {
                 let is_own = self_match::is_own(&self.sessions, prevention, order, maker);
                 is_own.then_some(prevention)
             },
-            |slot| self.reserves.get(slot).shown.quantity(),
+            |slot| self.icebergs.get(slot).shown.quantity(),
         )
     }
 
@@ -173,8 +173,8 @@ impl Engine {
             sessions,
             books,
             pool,
-            reserves,
-            standings,
+            icebergs,
+            contingents,
             money,
             order_id_last,
             trade_id_last,
@@ -187,8 +187,8 @@ impl Engine {
         let mut settlement = Settlement {
             prevention,
             sessions,
-            reserves,
-            standings,
+            icebergs,
+            contingents,
             money,
             order_id_last,
             trade_id_last,

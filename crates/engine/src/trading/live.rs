@@ -1,4 +1,4 @@
-//! A live order comes to rest, changes and leaves; all that refers to it changes with it.
+//! Live orders: how one comes to rest, changes and leaves, with everything that refers to it.
 //!
 //! Invariant: book, session, money, iceberg and state hash agree on which orders are live.
 
@@ -8,7 +8,7 @@ use crate::{
     Engine,
     book::{Book, pool::Slot},
     intake::session::Sessions,
-    order::{Order, Waits},
+    order::{ForAuction, Order},
 };
 
 impl Engine {
@@ -19,12 +19,13 @@ impl Engine {
         order: &mut Order,
         instructions: &Instructions,
     ) -> (Slot, Quantity) {
-        order.is_reserve = instructions.shown_quantity != Lots::ZERO && order.waits() == Waits::No;
+        order.is_iceberg =
+            instructions.shown_quantity != Lots::ZERO && order.for_auction() == ForAuction::No;
         let slot = self.rest(order);
         self.sessions.owner_mut(order.key).add_live(order.key, slot);
         self.money.add_live(order.key.session_id);
-        let shown = match order.is_reserve {
-            true => self.reserves.add(slot, order, instructions, &mut self.hash),
+        let shown = match order.is_iceberg {
+            true => self.icebergs.add(slot, order, instructions, &mut self.hash),
             false => order.shown_whole(),
         };
         (slot, shown)
@@ -40,26 +41,26 @@ impl Engine {
         }
         self.hash.add(order.hash());
         self.touch(order.instrument_id);
-        self.note_patients(order.instrument_id);
+        self.note_minimum_quantity(order.instrument_id);
         slot
     }
 
     /// A live order is done; as it was then.
     #[inline]
     pub(crate) fn remove(&mut self, slot: Slot) -> Order {
-        if self.pool[slot].order.is_instructed {
-            let id = self.standings.of(slot);
+        if self.pool[slot].order.is_contingent {
+            let id = self.contingents.of(slot);
             let order = self.take(slot);
-            self.standings.finish(id, order.executed());
+            self.contingents.finish(id, order.executed());
             return order;
         }
         self.take(slot)
     }
 
-    /// A live order leaves its place, in the book or outside, whatever becomes of it.
+    /// A live order leaves its place in the book or outside.
     pub(crate) fn take(&mut self, slot: Slot) -> Order {
         let order = self.pool[slot].order;
-        if !order.is_instructed || self.lift(slot, &order) {
+        if !order.is_contingent || self.lift(slot, &order) {
             let book = &mut self.books[usize::from(order.instrument_id.0) - 1];
             book.remove(&mut self.pool, slot);
             self.touch(order.instrument_id);
@@ -69,8 +70,8 @@ impl Engine {
         self.sessions.owner_mut(order.key).remove_live(order.key);
         self.money.remove_live(order.key.session_id);
         self.hash.remove(order.hash());
-        if order.is_reserve {
-            self.reserves.remove(slot, &order, &mut self.hash);
+        if order.is_iceberg {
+            self.icebergs.remove(slot, &order, &mut self.hash);
         }
         order
     }
@@ -80,8 +81,8 @@ impl Engine {
     #[inline]
     pub(crate) fn change(&mut self, slot: Slot, after: Order) -> Shown {
         let before = &self.pool[slot].order;
-        let shown = match before.is_reserve {
-            true => self.reserves.reduce(slot, &after, &mut self.hash),
+        let shown = match before.is_iceberg {
+            true => self.icebergs.reduce(slot, &after, &mut self.hash),
             false if !self.is_booked(slot) => Shown::NONE,
             false => after.shown_since(before.leaves()),
         };
@@ -98,27 +99,27 @@ impl Engine {
     /// Lots of a resting order that the feed shows.
     pub(crate) fn shown(&self, slot: Slot) -> Quantity {
         let order = &self.pool[slot].order;
-        match order.is_reserve {
-            true => self.reserves.get(slot).shown.quantity(),
+        match order.is_iceberg {
+            true => self.icebergs.get(slot).shown.quantity(),
             false => order.shown_whole(),
         }
     }
 
-    /// What an order is told that is shown like this: what the replacement is told of which the
-    /// replace says nothing.
+    /// The instructions that a replacement keeps where the replace names none, if it is shown like this.
     pub(crate) fn kept(&self, slot: Slot, display: Display) -> Instructions {
-        let standing = self.standings.find(slot).map(|id| &self.standings[id]);
-        let told = standing.map_or(Instructions::NONE, |standing| standing.instructions);
+        let contingent = self.contingents.find(slot).map(|id| &self.contingents[id]);
+        let told = contingent.map_or(Instructions::NONE, |contingent| contingent.instructions);
         // 26.7: nothing is shown of one that rests beside the book.
-        let is_beside = self.pool[slot].order.waits() != Waits::No && self.is_booked(slot);
+        let is_beside =
+            self.pool[slot].order.for_auction() != ForAuction::No && self.is_booked(slot);
         if !display.is_displayed() || is_beside {
             return told.without_shown();
         }
-        if !self.pool[slot].order.is_reserve {
+        if !self.pool[slot].order.is_iceberg {
             return told;
         }
         let Instructions { shown_quantity, shown_range, .. } =
-            self.reserves.get(slot).instructions();
+            self.icebergs.get(slot).instructions();
         Instructions { shown_quantity, shown_range, ..told }
     }
 
@@ -151,7 +152,7 @@ impl Engine {
 #[inline]
 pub(crate) fn attribution(sessions: &Sessions, order: &Order) -> Firm {
     match order.display {
-        _ if order.waits() != Waits::No => Firm::BLANK,
+        _ if order.for_auction() != ForAuction::No => Firm::BLANK,
         Display::Attributable => sessions.owner(order.key).resolve(order.firm),
         Display::Visible | Display::Hidden => Firm::BLANK,
     }

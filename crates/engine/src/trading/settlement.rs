@@ -11,13 +11,13 @@ use crate::{
         cross::{Match, Settle},
         pool::Slot,
     },
-    contingent::instructions::Standings,
+    contingent::instructions::Contingents,
     intake::session::Sessions,
     money::Money,
     operator::trades::Trades,
     order::Order,
     state::hash::StateHash,
-    trading::{iceberg::Reserves, live::attribution, self_match},
+    trading::{iceberg::Icebergs, live::attribution, self_match},
 };
 
 /// What the engine keeps beside the book while orders meet there.
@@ -25,9 +25,9 @@ pub(crate) struct Settlement<'a, E: ?Sized> {
     /// Of the incoming order.
     pub(crate) prevention: SelfMatchPrevention,
     pub(crate) sessions: &'a mut Sessions,
-    pub(crate) reserves: &'a mut Reserves,
+    pub(crate) icebergs: &'a mut Icebergs,
     pub(crate) money: &'a mut Money,
-    pub(crate) standings: &'a mut Standings,
+    pub(crate) contingents: &'a mut Contingents,
     pub(crate) order_id_last: &'a mut OrderId,
     pub(crate) trade_id_last: &'a mut TradeId,
     pub(crate) trades: &'a mut Trades,
@@ -42,7 +42,7 @@ pub(crate) struct Settlement<'a, E: ?Sized> {
 impl<E: Emit + ?Sized> Settle for Settlement<'_, E> {
     #[inline]
     fn is_plain(&self, _: &Order, maker: &Order) -> bool {
-        self.prevention == SelfMatchPrevention::Off && !maker.is_reserve && !maker.is_instructed
+        self.prevention == SelfMatchPrevention::Off && !maker.is_iceberg && !maker.is_contingent
     }
 
     fn prevention(&self, taker: &Order, maker: &Order) -> Option<SelfMatchPrevention> {
@@ -54,11 +54,11 @@ impl<E: Emit + ?Sized> Settle for Settlement<'_, E> {
     fn settle(&mut self, met: &Match<'_>) {
         let Match { maker, .. } = met;
         let shown = match met.reserve {
-            Some(slot) => self.settle_reserve(slot, met),
+            Some(slot) => self.execute_iceberg(slot, met),
             None => Shown::NONE,
         };
-        if maker.is_instructed {
-            self.meet_instructed(maker, met.prevention.is_none());
+        if maker.is_contingent {
+            self.meet_contingent(maker, met.prevention.is_none());
         }
         self.progress(met);
         match met.prevention {
@@ -74,11 +74,11 @@ impl<E: Emit + ?Sized> Settle for Settlement<'_, E> {
     }
 
     fn shown(&self, slot: Slot) -> Quantity {
-        self.reserves.get(slot).shown.quantity()
+        self.icebergs.get(slot).shown.quantity()
     }
 
     fn refresh(&mut self, slot: Slot, maker: &mut Order) -> bool {
-        if self.reserves.get(slot).shown != Lots::ZERO {
+        if self.icebergs.get(slot).shown != Lots::ZERO {
             return false;
         }
         self.order_id_last.0 += 1;
@@ -86,7 +86,7 @@ impl<E: Emit + ?Sized> Settle for Settlement<'_, E> {
         let order_id_before = before.order_id;
         maker.order_id = *self.order_id_last;
         self.hash.change(before.hash(), maker.hash());
-        let shown = self.reserves.refresh(slot, order_id_before, maker, self.hash);
+        let shown = self.icebergs.refresh(slot, order_id_before, maker, self.hash);
         self.emit.emit(Event::Restated(Restated {
             key: maker.key,
             order_id_before,
@@ -149,26 +149,26 @@ impl<E: Emit + ?Sized> Settlement<'_, E> {
 
     /// A resting order that is told more than its limit met another, and is in its slot still.
     #[cold]
-    fn meet_instructed(&mut self, maker: &Order, has_executed: bool) {
+    fn meet_contingent(&mut self, maker: &Order, has_executed: bool) {
         let slot = self.sessions.owner(maker.key).find(maker.key).expect("it rests");
-        let id = self.standings.of(slot);
+        let id = self.contingents.of(slot);
         if has_executed {
-            self.standings.execute(id);
+            self.contingents.execute(id);
         }
         if maker.is_done() {
-            self.standings.lift(id, self.hash);
-            self.standings.finish(id, maker.executed());
+            self.contingents.lift(id, self.hash);
+            self.contingents.finish(id, maker.executed());
         }
     }
 
     /// What became of the shown part of a reserve order that met another.
-    fn settle_reserve(&mut self, slot: Slot, met: &Match<'_>) -> Shown {
+    fn execute_iceberg(&mut self, slot: Slot, met: &Match<'_>) -> Shown {
         let shown = match met.prevention {
-            None => self.reserves.execute(slot, met.maker, met.quantity, self.hash),
-            Some(_) => self.reserves.reduce(slot, met.maker, self.hash),
+            None => self.icebergs.execute(slot, met.maker, met.quantity, self.hash),
+            Some(_) => self.icebergs.reduce(slot, met.maker, self.hash),
         };
         if met.maker.is_done() {
-            self.reserves.remove(slot, met.maker, self.hash);
+            self.icebergs.remove(slot, met.maker, self.hash);
         }
         shown
     }
@@ -195,7 +195,7 @@ impl<E: Emit + ?Sized> Settlement<'_, E> {
                 price: met.maker.price(),
                 booked,
                 shown: match booked {
-                    true if order.is_reserve => reserve,
+                    true if order.is_iceberg => reserve,
                     true => order.shown_since(leaves_before),
                     false => Shown::NONE,
                 },

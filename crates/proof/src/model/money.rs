@@ -327,7 +327,7 @@ impl Model {
         if order.order_type == OrderType::Limit {
             return cost(terms, order.price, order.leaves());
         }
-        if order.instructions.waits() {
+        if order.instructions.waits_outside() {
             return 0;
         }
         let mut rehearsal = self.clone();
