@@ -28,9 +28,10 @@ use crate::harness::{
 
 const LOOPBACK: SocketAddr = SocketAddr::V4(SocketAddrV4::new(Ipv4Addr::LOCALHOST, 0));
 
-/// Repeats `step` until it says that it is done, for some ten seconds at most.
+/// Repeats `step` until it returns true. It gives up after a quarter of an hour at the earliest, which
+/// no machine needs: other threads and the kernel may take their time.
 fn until(what: &str, mut step: impl FnMut() -> bool) {
-    for _ in 0..100_000 {
+    for _ in 0..10_000_000 {
         if step() {
             return;
         }
@@ -169,13 +170,18 @@ fn a_stuck_client_over_tcp_is_cut_off() {
         }
     }
     assert!(harness.count().replies_sent < 100_000, "the sockets took everything");
-    for number in 1..=10 {
+    // The kernel may take a little more for the stuck one later on, from which its time counts anew.
+    let mut number = 0;
+    while harness.count().slow_closed == 0 {
+        number += 1;
         harness.now_ns += SECOND;
         other.client.send(&enter(number), START);
         other.until(&mut harness, "reply", |client| replies(&client.seen).len() == number as usize);
+        harness.turn();
+        let count = harness.count();
+        assert_eq!(count.connections + count.slow_closed, 2, "it ended for another reason");
     }
-    harness.turn();
-    assert_eq!(harness.count().slow_closed, 1);
+    assert!(10 <= number, "cut off after {number} s");
     until("the end", || {
         stuck.read();
         stuck.ended
@@ -371,16 +377,21 @@ fn losses_are_counted() {
     let options = UdpOptions { receive_buffer_bytes: 4096, datagram_bytes_max: 100 };
     let mut receiver = Udp::bind(LOOPBACK, &options).unwrap();
     let sender = UdpSocket::bind(LOOPBACK).unwrap();
+    let mut sent = 0;
     for number in 0..1000_u16 {
         sender.send_to(&number.to_be_bytes(), receiver.address()).unwrap();
+        sent += 1;
     }
+    // The kernel reports with each datagram how many it had dropped before, and may deliver late.
     let mut received = 0;
-    while receiver.receive(&mut |_, _| received += 1).unwrap() > 0 {}
-    assert!(0 < received && received < 1000);
-    // The kernel tells with each datagram how many it had dropped before.
-    sender.send_to(b"one more", receiver.address()).unwrap();
-    until("it", || receiver.receive(&mut |_, _| {}).unwrap() == 1);
-    assert_eq!(receiver.losses().read().dropped, 1000 - received);
+    until("all are received or counted", || {
+        sender.send_to(b"one more", receiver.address()).unwrap();
+        sent += 1;
+        while receiver.receive(&mut |_, _| received += 1).unwrap() > 0 {}
+        received + receiver.losses().read().dropped == sent
+    });
+    let dropped = receiver.losses().read().dropped;
+    assert!(0 < dropped && dropped < 1000, "{dropped}");
 
     sender.send_to(&[0; 101], receiver.address()).unwrap();
     let mut delivered = 0;
@@ -517,7 +528,7 @@ fn sockets_and_doorbells_wake_a_parked_thread() {
             woke.send((events.len(), datagrams)).unwrap();
         }
     });
-    let woken = || wait_to_wake.recv_timeout(Duration::from_secs(60)).expect("it wakes");
+    let woken = || wait_to_wake.recv_timeout(Duration::from_secs(3600)).expect("it wakes");
 
     unparker.unpark();
     go.send(()).unwrap();
