@@ -52,7 +52,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     let ends = Ends::find(arguments)?;
     let mut first = None;
     let mut second = None;
-    recovery::replay_folder(
+    let replay = recovery::replay_folder(
         &arguments.directory,
         &mut |input, engine| {
             if input.sequence.0 == ends.first {
@@ -64,6 +64,14 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
         },
         &mut |_| {},
     )?;
+    if let Some(symbol) = symbol {
+        let known: Vec<_> = replay.engine.instruments().map(|it| it.symbol).collect();
+        if !known.contains(&symbol) {
+            let known: Vec<_> = known.iter().map(Symbol::as_str).collect();
+            return Err(Failure::usage(format!("there is no instrument {symbol} in the journal"))
+                .hint(format!("it has {}", known.join(" "))));
+        }
+    }
     let missing = || Failure::usage("the journal has no such sequence");
     let first = first.ok_or_else(missing)?;
     match (ends.second, second) {

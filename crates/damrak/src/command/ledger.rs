@@ -119,11 +119,15 @@ enum Format {
 /// For a store that was added, moved or restored while the venue was down. It can be stopped at
 /// any time, and goes on there.
 #[derive(Debug, Args)]
-#[command(after_help = "Example:\n  damrak ledger catch-up --config venue.toml")]
+#[command(after_help = "Examples:\n  damrak ledger catch-up --config venue.toml\n  \
+                        damrak ledger catch-up --config venue.toml --journal backup/journal")]
 struct CatchUp {
     /// Configuration file, which says where ledger and journal are.
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
+    /// The folder of the journal to read, in place of the one in the configuration.
+    #[arg(long, value_name = "FOLDER")]
+    journal: Option<PathBuf>,
     /// Print one JSON object.
     #[arg(long)]
     json: bool,
@@ -357,10 +361,10 @@ fn catch_up(arguments: &CatchUp) -> Result<(), Failure> {
         .map_err(|error| failure(&error))?
         .map_or(0, |position| position.sequence.0);
     let mut commits = 0_u64;
-    let source =
-        query::catch_up(&mut *store, &config.journal.directory, u64::MAX, &mut |_| commits += 1)
-            .map_err(|error| failure(&error))?;
-    let (sequence, seconds) = (source.engine().sequence().0, clock.since_start().as_secs_f64());
+    let directory = arguments.journal.as_ref().unwrap_or(&config.journal.directory);
+    let follower = query::catch_up(&mut *store, directory, u64::MAX, &mut |_| commits += 1)
+        .map_err(|error| failure(&error))?;
+    let (sequence, seconds) = (follower.sequence(), clock.since_start().as_secs_f64());
     if arguments.json {
         return print_json(&json!({
             "schema": "damrak/ledger-catch-up/1",

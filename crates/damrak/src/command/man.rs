@@ -1,7 +1,8 @@
-use std::io;
+//! `damrak man`: the manual pages, made from the same text as `--help`.
 
 use clap::Command;
 
+use super::output::print_line;
 use venue::failure::Failure;
 
 /// Print the manual page of damrak, or of one of its verbs.
@@ -17,9 +18,10 @@ pub struct Arguments {
 
 /// Prints the page, in roff.
 pub fn run(arguments: &Arguments, cli: &Command) -> Result<(), Failure> {
-    clap_mangen::Man::new(page(&arguments.verbs, cli)?)
-        .render(&mut io::stdout())
-        .map_err(|error| Failure::runtime(format!("cannot write the page: {error}")))
+    let mut text = Vec::new();
+    let rendered = clap_mangen::Man::new(page(&arguments.verbs, cli)?).render(&mut text);
+    rendered.map_err(|error| Failure::runtime(format!("cannot make the page: {error}")))?;
+    print_line(String::from_utf8_lossy(&text).trim_end())
 }
 
 /// What the page is about, named as its page is: `damrak-bench-book`.

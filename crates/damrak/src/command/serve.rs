@@ -158,7 +158,7 @@ fn announce(running: &Running, config: &Config, json: bool) -> Result<(), Failur
         ))?;
     }
     for passed_over in started["recovered"]["passed_over"].as_array().into_iter().flatten() {
-        eprintln!("note: a snapshot is of no use: {}", text(passed_over));
+        eprintln!("note: snapshot ignored: {}", text(passed_over));
     }
     let cut = &started["recovered"]["torn_tail"];
     if cut.is_object() {

@@ -111,7 +111,9 @@ fn make(arguments: &Make) -> Result<(), Failure> {
     let sequence = follower.engine().sequence().0;
     let directory = arguments.directory.display();
     if sequence == 0 {
-        return Err(Failure::environment(format!("{directory} holds no input to make one of")));
+        return Err(Failure::environment(format!(
+            "{directory}: the journal is empty, so there is nothing to write as a snapshot"
+        )));
     }
     if let Some(at) = arguments.at.filter(|at| *at != sequence) {
         return Err(Failure::usage(format!(

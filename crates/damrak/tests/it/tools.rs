@@ -138,6 +138,20 @@ fn tools_agree() {
     );
 }
 
+/// A reader that goes away ends a page quietly.
+#[test]
+fn a_page_ends_quietly() {
+    let mut child = Command::new(env!("CARGO_BIN_EXE_damrak"))
+        .args(["man", "serve"])
+        .stdout(std::process::Stdio::piped())
+        .stderr(std::process::Stdio::piped())
+        .spawn()
+        .expect("damrak runs");
+    drop(child.stdout.take());
+    let output = child.wait_with_output().unwrap();
+    assert_eq!((output.status.code(), stderr(&output)), (Some(0), String::new()));
+}
+
 /// The state at a sequence is the one of a journal that ends there; what changed between two is what
 /// is in the one and not in the other.
 #[test]
@@ -156,6 +170,10 @@ fn the_past_is_there() {
     assert!(come > 0 && difference["from"]["state_hash"] == early["state_hash"]);
     assert_eq!(damrak(&["at", path, "--sequence", "99999"]).status.code(), Some(2));
     assert_eq!(damrak(&["at", path, "--time", "today"]).status.code(), Some(2));
+    let unknown = damrak(&["at", path, "--symbol", "NOSUCH"]);
+    assert_eq!(unknown.status.code(), Some(2));
+    assert!(stderr(&unknown).contains("no instrument NOSUCH"), "{}", stderr(&unknown));
+    assert!(stderr(&unknown).contains("hint: it has "), "{}", stderr(&unknown));
 
     // A journal that is cut there has the same state.
     let cut = json(&["journal", "cut", path, "--to", "400", "--json"]);

@@ -121,7 +121,7 @@ impl StoreError {
     pub fn moved(found: Option<StorePosition>, batch: &Batch) -> Self {
         let found = found.map_or(Sequence::NONE, |position| position.sequence);
         let what = format!(
-            "the store goes up to input {found}, and not to {}: somebody else writes into it",
+            "the ledger store is at input {found}, expected {}: another process writes to it",
             batch.after
         );
         Self { kind: StoreErrorKind::Moved, what }
