@@ -84,6 +84,11 @@ const STEPS: &[Step] = &[
     },
     Step { name: "interop", shows: "clients and decoders of others understand us", run: interop },
     Step {
+        name: "operator",
+        shows: "operators command a running venue, by key or by socket, each command once under kill -9",
+        run: operator,
+    },
+    Step {
         name: "ledger",
         shows: "whoever is killed, PostgreSQL and SQLite have what the journal says",
         run: ledger,
@@ -532,6 +537,13 @@ fn interop() -> Result<Outcome, String> {
         command.arg("--require-all");
     }
     passes(&mut command)
+}
+
+/// Halt, resume, bust, cancel, limit, deposit and kill switch, by `damrak ctl` and by HTTP.
+fn operator() -> Result<Outcome, String> {
+    let mut command = Command::new(cargo());
+    command.args(["test", "--release", "--locked", "--package", "damrak", "--test", "it"]);
+    passes(command.args(FEATURES).args(["--", "operator::", "program::examples"]))
 }
 
 /// Kills of each store in this run, and orders in its journal; docs/ledger.md has the command for

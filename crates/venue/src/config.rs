@@ -510,6 +510,12 @@ impl Default for Config {
     }
 }
 
+/// Is it a participant as the default configuration and the examples have it?
+fn is_example(username: &str, password: &str) -> bool {
+    let number = username.to_ascii_lowercase().strip_prefix("user").map(str::to_owned);
+    number.is_some_and(|number| password.strip_prefix("password") == Some(&*number))
+}
+
 impl Default for LedgerConfig {
     fn default() -> Self {
         Self {
@@ -664,6 +670,17 @@ impl Config {
                 }
                 (None, None) => {
                     return Err(format!("participant {username} has neither password nor udp"));
+                }
+                (Some(password), None)
+                    if !self.order_entry.address.ip().is_loopback()
+                        && is_example(&participant.username, password) =>
+                {
+                    return Err(format!(
+                        "participant {username} has the password of the examples, which everybody \
+                         knows, and other machines reach order_entry.address {}: choose another \
+                         password, or an address of 127.0.0.1",
+                        self.order_entry.address
+                    ));
                 }
                 (Some(password), None) => {
                     Text::<10>::new(password).filter(|text| !text.is_blank()).ok_or_else(|| {

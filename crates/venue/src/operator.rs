@@ -5,6 +5,7 @@
 //! a repetition is the core's and not the desk's; what the desk keeps may be lost at any time.
 
 mod dry_run;
+pub(crate) mod reload;
 mod request;
 
 use std::{
@@ -24,7 +25,7 @@ use ring::{Builder, Consumer, Cursor, Producer};
 use serde_json::{Value, json};
 
 use crate::clock::SystemClock;
-pub use dry_run::current_state;
+pub(crate) use dry_run::current_state;
 pub use request::{Directory, Instruments, OperatorRequest, OperatorVerb, Orders};
 
 /// Slots of the ring of the venue's own commands, and of that of results.
@@ -132,8 +133,8 @@ impl Desk {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Gives a command of the venue itself, which is no operator's; false if there is no room for it.
-    pub fn submit(&self, command: Command) -> bool {
+    /// Gives a command of the configuration, which is no operator's; false if there is no room for it.
+    pub(crate) fn submit(&self, command: Command) -> bool {
         let mut inner = self.lock();
         let received = inner.clock.now();
         inner.ends.commands.try_publish(Submission { received, command }).is_ok()

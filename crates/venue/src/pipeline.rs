@@ -124,6 +124,8 @@ pub struct Gauges {
     checkpoints: LossyConsumer<Checkpoint>,
     checkpoint: Checkpoint,
     durable: Arc<Cursor>,
+    /// How far the venue is in stopping; see [`gateway::DRAIN_REFUSES`].
+    pub drain: Arc<AtomicGauge>,
     /// Of the journal.
     pub journal: Arc<JournalFigures>,
     /// Of order entry over TCP.
@@ -246,6 +248,10 @@ where
         to_market_data,
         Arc::clone(&durable),
     );
+    let drain = Arc::new(AtomicGauge::new(0));
+    order_entry.set_drain(Arc::clone(&drain));
+    order_entry_udp.set_drain(Arc::clone(&drain));
+    market_data.set_drain(Arc::clone(&drain));
     if let Some(sink) = (edges.operator_events)() {
         order_entry.set_operator_events(sink);
     }
@@ -307,6 +313,7 @@ where
         checkpoints: checkpoint_tap,
         checkpoint,
         durable: Arc::clone(&durable),
+        drain,
         journal: Arc::default(),
         order_entry: order_entry.counters(),
         order_entry_udp: order_entry_udp.counters(),

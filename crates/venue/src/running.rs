@@ -21,7 +21,10 @@ use crate::{
     config::{Config, DurabilityConfig, GroupConfig, MethodName, Wait},
     failure::Failure,
     ledger::store::Location,
-    operator::Desk,
+    operator::{
+        Desk, current_state,
+        reload::{self, ReloadPlan},
+    },
     pipeline::{self, Edges, Gauges, Recovered},
     sockets::{Addresses, Sockets},
     stage::{Checkpoint, Whims},
@@ -35,6 +38,15 @@ const PARK_MAX: Duration = Duration::from_millis(20);
 /// The longest sleep of the follower where a ledger is kept: nothing wakes it, so this bounds how late rows are
 /// read.
 const LEDGER_PARK_MAX: Duration = Duration::from_millis(5);
+
+/// How long a stop waits for the answers to what was taken.
+const ANSWERED_WITHIN: Duration = Duration::from_secs(2);
+
+/// How long a stop waits for clients to take the end of their session.
+const ENDED_WITHIN: Duration = Duration::from_millis(500);
+
+/// So often in a row the rings must be found empty: a parked thread comes round in between.
+const DRAIN_LOOKS: u32 = 15;
 
 /// A venue that runs.
 pub struct Running {
@@ -175,6 +187,22 @@ impl Running {
         &self.desk
     }
 
+    /// Takes up of a new configuration what may change while the venue runs: limits and fees of
+    /// accounts, whether they are stopped, and the live orders of participants. Returns what
+    /// changes and what needs a restart, a line each. Reads the journal, and so takes a while.
+    ///
+    /// # Errors
+    /// The configuration contradicts the journal, or too many commands wait. Nothing, or not all of
+    /// it, has changed then.
+    pub fn reload(&self, old: &Config, new: &Config) -> Result<Vec<String>, Failure> {
+        let engine = current_state(&old.journal.directory, self.gauges.durable().0)?;
+        let ReloadPlan { commands, lines } = reload::plan(old, new, &engine)?;
+        match commands.into_iter().all(|command| self.desk.submit(command)) {
+            true => Ok(lines),
+            false => Err(Failure::runtime("too many commands wait; reload again")),
+        }
+    }
+
     /// The figures of now, as `damrak serve --json` prints them.
     pub fn status(&mut self) -> Value {
         self.document("status")
@@ -185,6 +213,8 @@ impl Running {
     /// # Errors
     /// An agent had failed.
     pub fn stop(mut self) -> Result<Value, Failure> {
+        // Before the last figures: commands of operators end with it.
+        self.drain();
         let figures = self.document("stopped");
         let failed = |failure: ring::AgentFailure| {
             Failure::runtime(format!("the venue stopped: {failure}"))
@@ -199,6 +229,34 @@ impl Running {
             follower.join().map_err(failed)?;
         }
         Ok(figures)
+    }
+
+    /// Has the gateways take nothing more, waits until what they took is answered, and has them end their
+    /// sessions. A client that takes nothing, or an agent that has failed, is not waited for.
+    fn drain(&mut self) {
+        self.gauges.drain.set(gateway::DRAIN_REFUSES);
+        self.wait(ANSWERED_WITHIN, |it| {
+            // Two looks: what has left one ring may not be in the next yet.
+            it.gauges.rings().iter().all(|ring| ring.occupancy == 0)
+        });
+        self.gauges.drain.set(gateway::DRAIN_ENDS);
+        self.wait(ENDED_WITHIN, |it| {
+            let named = it.gauges.order_entry.read().named();
+            named.iter().all(|(name, count)| *name != "connections" || *count == 0)
+        });
+    }
+
+    /// Waits until something holds for some looks on end, or the time is over.
+    fn wait(&mut self, within: Duration, mut holds: impl FnMut(&mut Self) -> bool) {
+        const LOOK_INTERVAL: Duration = Duration::from_millis(2);
+        let mut times = 0;
+        for _ in 0..within.as_millis() / LOOK_INTERVAL.as_millis() {
+            times = if holds(self) { times + 1 } else { 0 };
+            if times == DRAIN_LOOKS || self.stopped() {
+                return;
+            }
+            thread::sleep(LOOK_INTERVAL);
+        }
     }
 
     fn document(&mut self, event: &str) -> Value {

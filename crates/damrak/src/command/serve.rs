@@ -1,6 +1,6 @@
 use std::{
     io::{self, IsTerminal},
-    path::PathBuf,
+    path::{Path, PathBuf},
     sync::{
         Arc,
         atomic::{AtomicBool, Ordering},
@@ -12,7 +12,7 @@ use std::{
 use clap::Args;
 use os::memory;
 use serde_json::Value;
-use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2};
 
 use super::output::{grouped, print_json, print_line};
 use venue::{
@@ -29,7 +29,7 @@ const LOOK_INTERVAL: Duration = Duration::from_millis(20);
 ///
 /// Without a configuration: loopback only, three instruments, three participants by password
 /// (user01/password01 to user03/password03) and one by UDP, the journal in ./damrak-data. Stops
-/// at SIGTERM or Ctrl-C; what was acknowledged is in the journal, and the next start goes on.
+/// at SIGTERM, SIGQUIT or Ctrl-C; what was acknowledged is in the journal, and the next start goes on.
 #[derive(Debug, Args)]
 #[command(
     after_help = "Examples:\n  damrak serve\n  damrak serve --config venue.toml --status 1s\n  \
@@ -64,7 +64,8 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     }
     memory::keep_ready().map_err(Failure::environment)?;
     let stop = Arc::new(AtomicBool::new(false));
-    for signal in [SIGTERM, SIGINT] {
+    let signals = Signals::catch()?;
+    for signal in [SIGTERM, SIGINT, SIGQUIT] {
         // A second signal ends the process at once.
         signal_hook::flag::register_conditional_shutdown(signal, 130, Arc::clone(&stop))
             .and_then(|_| signal_hook::flag::register(signal, Arc::clone(&stop)))
@@ -84,13 +85,27 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
 
     let status_every = arguments.status.map(|span| span.0);
     let mut status_due = status_every.unwrap_or(Duration::MAX);
+    let mut config = config;
     while !stop.load(Ordering::Relaxed) && !running.stopped() {
         thread::sleep(LOOK_INTERVAL);
+        if Signals::take(&signals.reload) {
+            reload(&running, &mut config, arguments.config.as_deref());
+        }
+        if Signals::take(&signals.unused) {
+            eprintln!("note: SIGUSR2 does nothing; SIGUSR1 prints figures, SIGHUP reloads");
+        }
+        if Signals::take(&signals.figures) {
+            let status = running.status();
+            if arguments.json { print_json(&status)? } else { print_line(&status_line(&status))? }
+        }
         if clock.since_start() >= status_due {
             status_due += status_every.unwrap_or(Duration::MAX);
             let status = running.status();
             if arguments.json { print_json(&status)? } else { print_line(&status_line(&status))? }
         }
+    }
+    if Signals::take(&signals.quit) {
+        eprintln!("note: SIGQUIT stops the venue, as SIGTERM does");
     }
     let last = running.stop()?;
     if arguments.json {
@@ -101,6 +116,58 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
             grouped(last["sequence"].as_u64().unwrap_or(0)),
             config.journal.directory.display(),
         ))
+    }
+}
+
+/// What signals ask for, beside to stop.
+struct Signals {
+    /// SIGHUP.
+    reload: Arc<AtomicBool>,
+    /// SIGUSR1.
+    figures: Arc<AtomicBool>,
+    /// SIGUSR2.
+    unused: Arc<AtomicBool>,
+    /// SIGQUIT, which stops as well.
+    quit: Arc<AtomicBool>,
+}
+
+impl Signals {
+    fn catch() -> Result<Self, Failure> {
+        let catch = |signal| {
+            let flag = Arc::new(AtomicBool::new(false));
+            signal_hook::flag::register(signal, Arc::clone(&flag))
+                .map(|_| flag)
+                .map_err(|error| Failure::environment(format!("cannot catch signals: {error}")))
+        };
+        Ok(Self {
+            reload: catch(SIGHUP)?,
+            figures: catch(SIGUSR1)?,
+            unused: catch(SIGUSR2)?,
+            quit: catch(SIGQUIT)?,
+        })
+    }
+
+    /// True once for each time that it came, or for several times together.
+    fn take(flag: &AtomicBool) -> bool {
+        flag.swap(false, Ordering::Relaxed)
+    }
+}
+
+/// Reads the configuration again and takes up what may change. A bad file changes nothing.
+fn reload(running: &Running, config: &mut Config, path: Option<&Path>) {
+    let Some(path) = path else {
+        return eprintln!("note: SIGHUP: there is no configuration file to reload");
+    };
+    let read = Config::read(path);
+    match read.and_then(|new| running.reload(config, &new).map(|lines| (new, lines))) {
+        Ok((new, lines)) => {
+            eprintln!("note: {} was reloaded", path.display());
+            for line in lines {
+                eprintln!("note: {line}");
+            }
+            *config = new;
+        }
+        Err(failure) => eprintln!("{failure}\nnote: nothing was reloaded; the venue goes on"),
     }
 }
 

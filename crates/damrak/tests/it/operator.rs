@@ -139,6 +139,9 @@ fn commands_by_the_socket() {
     assert_eq!(deposit["effect"]["movements"], 1);
     let (code, _, said) = ctl(&journal, &["withdraw", "ALICE", "EUR", "9999999"]);
     assert!(code == Some(1) && said.contains("less available"), "{said}");
+    done(&["log-out", "user01"]);
+    seller.hear_the_end();
+    let mut seller = Participant::login(&running, 1, 1);
     done(&["kill", "--session", "user02"]);
     done(&["revive", "--session", "user02"]);
     done(&["auction", "MSFT", "--release", "3600"]);
@@ -155,8 +158,11 @@ fn commands_by_the_socket() {
         let (code, _, said) = ctl(&journal, arguments);
         assert!(code == Some(2) && said.contains(words), "{arguments:?}: {code:?} {said}");
     }
-    drop((seller, buyer));
-    running.stop().unwrap();
+    // A stop ends the sessions, so that clients know that it is no failure.
+    let stopping = thread::spawn(move || running.stop().unwrap());
+    seller.hear_the_end();
+    buyer.hear_the_end();
+    stopping.join().unwrap();
     let (code, _, said) = ctl(&journal, &["resume", "--all"]);
     assert!(code == Some(3) && said.contains("no venue runs"), "{code:?} {said}");
 
@@ -270,4 +276,40 @@ fn commands_are_carried_out_once_under_kill_9() {
     let state = recovery::replay_folder(&journal, &mut |_, _| (), &mut |_| ()).unwrap().engine;
     let available = state.balance(AccountId(1), AssetId(1)).unwrap().available;
     assert_eq!(available, 100_000_000 + i128::from(ROUNDS / 6) * 100);
+}
+
+/// No signal but SIGTERM, SIGINT and SIGQUIT ends a venue: SIGUSR1 prints figures, SIGUSR2 nothing, and
+/// SIGHUP takes up what may change of the configuration, but not of a bad one.
+#[test]
+fn signals_do_not_end_a_venue() {
+    let folder = tempfile::tempdir().unwrap();
+    let journal = folder.path().join("journal");
+    let settings = settings();
+    let path = program::config(folder.path(), &settings);
+    let (mut venue, _) = Venue::start(&path, &[]);
+    let pid = venue.child.id().to_string();
+    let signal = |name: &str| {
+        assert!(Command::new("kill").args([name, &pid]).status().unwrap().success());
+    };
+    // The figures come after what was asked for before them.
+    let settled = |venue: &mut Venue| {
+        signal("-USR1");
+        assert_eq!(venue.next()["event"], "status");
+    };
+    signal("-USR2");
+    settled(&mut venue);
+    let name = "name = \"ALICE\"";
+    for (more, expected) in [("live_orders_max = 7", 7), ("no_such_key = 1", 7)] {
+        program::config(folder.path(), &settings.replace(name, &format!("{name}\n{more}")));
+        signal("-HUP");
+        settled(&mut venue);
+        // Commands of the desk are taken in their order, so this one comes after the reload's.
+        let (code, _, said) = ctl(&journal, &["cancel", "--all"]);
+        assert_eq!(code, Some(0), "{said}");
+        let state = recovery::replay_folder(&journal, &mut |_, _| (), &mut |_| ()).unwrap().engine;
+        assert_eq!(state.account(AccountId(1)).unwrap().live_orders_max, expected);
+    }
+    signal("-QUIT");
+    assert_eq!(venue.next()["event"], "stopped");
+    assert_eq!(venue.child.wait().unwrap().code(), Some(0));
 }

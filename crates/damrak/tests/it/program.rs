@@ -52,7 +52,7 @@ impl Venue {
         (venue, started)
     }
 
-    fn next(&mut self) -> Value {
+    pub(crate) fn next(&mut self) -> Value {
         let line = self.lines.next().expect("the venue prints").unwrap();
         serde_json::from_str(&line).unwrap_or_else(|error| panic!("{line}: {error}"))
     }
@@ -459,4 +459,27 @@ fn the_demo_finds_everything_again() {
     }
     assert!(summary["feed_gaps"].is_u64(), "{summary}");
     assert!(out.join("summary.json").exists());
+}
+
+/// Participants of the examples have passwords that everybody knows, so others must not reach them.
+#[test]
+fn examples_are_not_for_others() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("venue.toml");
+    let path = path.to_str().unwrap();
+    for (address, password, code) in [
+        ("0.0.0.0:26400", "password01", 2),
+        ("0.0.0.0:26400", "another", 0),
+        ("127.0.0.1:26400", "password01", 0),
+    ] {
+        let text = format!(
+            "[order_entry]\naddress = {address:?}\n[[participants]]\nusername = \"user01\"\n\
+             password = {password:?}\nfirm = \"FIRM\"\n"
+        );
+        fs::write(path, text).unwrap();
+        let output = damrak(&["serve", "--check", "--config", path]);
+        let said = stderr(&output);
+        assert_eq!(output.status.code(), Some(code), "{said}");
+        assert_eq!(said.contains("choose another password"), code == 2, "{said}");
+    }
 }

@@ -76,6 +76,11 @@ impl Participant {
         self.client.flush().unwrap();
     }
 
+    /// Waits until the venue has ended the session.
+    pub(crate) fn hear_the_end(&mut self) {
+        self.until(|participant| participant.client.state() == ClientState::Ended);
+    }
+
     pub(crate) fn types(&self) -> String {
         self.heard.iter().map(|message| message[0] as char).collect()
     }
