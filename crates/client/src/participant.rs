@@ -67,8 +67,8 @@ pub enum ClientError {
     /// The replies over UDP do not belong together.
     #[error("the replies do not belong together")]
     Replies(#[source] moldudp64::ReceiveError),
-    /// The venue refused the login.
-    #[error("the venue refused the login: {0:?}")]
+    /// The venue rejected the login.
+    #[error("login rejected: {0}")]
     Rejected(soupbintcp::LoginRejectReason),
     /// Not logged in, or not any more.
     #[error("not logged in")]

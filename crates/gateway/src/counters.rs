@@ -1,3 +1,7 @@
+//! The figures of the gateways: each counted by one agent, read by any thread.
+//!
+//! Invariant: a figure has one writer; the figures of one reading are not all of the same instant.
+
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// A number that one agent counts up and anyone may read.

@@ -1,3 +1,7 @@
+//! User names and passwords, and the check of a login.
+//!
+//! Invariant: a password is never printed, and the time of a check says nothing about it.
+
 use std::{fmt, hint::black_box};
 
 use market::Text;

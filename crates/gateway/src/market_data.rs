@@ -1,3 +1,7 @@
+//! The feed: outputs in, ITCH in MoldUDP64 packets out, and repeats for whoever asks.
+//!
+//! Invariant: a message leaves only when its cause is durable, and has the same number for ever.
+
 use std::{net::SocketAddr, sync::Arc};
 
 use market::Output;

@@ -1,3 +1,7 @@
+//! What gateways need of a network, so that a simulation can take its place.
+//!
+//! Invariant: no call waits. What cannot be done now is reported as a result.
+
 use std::{fmt, io, net::SocketAddr};
 
 /// Streams of bytes, many at a time: TCP, or what stands for it in a simulation.

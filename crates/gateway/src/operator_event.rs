@@ -1,3 +1,7 @@
+//! What gateways report to the operator: logins, rejected logins, closed connections, bad messages.
+//!
+//! Invariant: an event names the user or the address it is about, and no password.
+
 use std::{fmt, net::SocketAddr};
 
 use market::Text;
@@ -174,11 +178,16 @@ impl fmt::Display for CloseReason {
         match self {
             Self::Logout => write!(f, "logged out"),
             Self::Gone => write!(f, "connection ended"),
-            Self::Silent => write!(f, "nothing heard for too long"),
-            Self::Slow => write!(f, "took nothing for too long"),
-            Self::FellBehind => write!(f, "fell behind what is kept"),
-            Self::TooManyMalformed => write!(f, "too many malformed messages"),
-            Self::Violation(violation) => write!(f, "session protocol broken: {violation}"),
+            Self::Silent => write!(
+                f,
+                "closed: nothing received in time (receive_timeout; login_timeout before the login)"
+            ),
+            Self::Slow => write!(f, "closed: took no bytes for too long (slow_client_timeout)"),
+            Self::FellBehind => {
+                write!(f, "closed: the replies it has to be sent are no longer kept (reply_store)")
+            }
+            Self::TooManyMalformed => write!(f, "closed: too many malformed messages"),
+            Self::Violation(violation) => write!(f, "protocol error: {violation}"),
             Self::GatewayClosed => write!(f, "the venue is shutting down"),
             Self::ByOperator => write!(f, "logged out by an operator"),
         }
@@ -188,11 +197,13 @@ impl fmt::Display for CloseReason {
 impl fmt::Display for LoginFault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Credentials => write!(f, "wrong user or password"),
+            Self::Credentials => write!(f, "wrong user name or password"),
             Self::ShutOut => write!(f, "too many bad logins from there"),
-            Self::NoSuchSession => write!(f, "no session of that name"),
-            Self::NotYetAdded(username) => write!(f, "{username} is not on the exchange yet"),
-            Self::AlreadyConnected(username) => write!(f, "{username} is connected already"),
+            Self::NoSuchSession => write!(f, "there is no session of that name"),
+            Self::NotYetAdded(username) => {
+                write!(f, "{username} has not been added to the exchange yet")
+            }
+            Self::AlreadyConnected(username) => write!(f, "{username} is logged in already"),
             Self::RepliesDropped(username, first) => {
                 write!(f, "{username} asked for replies no longer kept; the oldest is {first}")
             }

@@ -1,3 +1,8 @@
+//! Order entry over TCP: OUCH in SoupBinTCP packets in, submissions out; replies back.
+//!
+//! Invariant: a reply leaves only when its cause is durable; a client that is slow, silent or broken
+//! costs no other client anything; no connection is read while the submissions ring is full.
+
 mod bad_logins;
 mod connection;
 
@@ -394,49 +399,66 @@ impl<N: StreamNetwork> OrderEntry<N> {
                 self.counters.stalls.add(1);
                 return Served::Again;
             }
-            match connection.server.next() {
-                Ok(Some(happening)) => {
-                    *work += 1;
-                    match happening {
-                        ServerHappening::Login(request) => {
-                            let login = self.log_in(connection.address, &request, now_ns);
-                            self.answer_login(connection, login, now_ns);
-                        }
-                        ServerHappening::Message(message) => {
-                            let Stage::Live(user) = connection.stage else {
-                                unreachable!("messages come after the login was accepted")
-                            };
-                            if let Err(fault) = self.submit(user, message, now_ns) {
-                                self.answer_malformed(connection, user, fault, now_ns);
-                            }
-                        }
-                        ServerHappening::Logout => return Served::Close(CloseReason::Logout),
-                    }
-                    if matches!(connection.stage, Stage::Closing { .. }) {
-                        return Served::Again;
-                    }
-                }
-                Ok(None) => match connection.read(&mut self.network, &mut self.buffer) {
-                    ReadOutcome::Bytes(count) => {
-                        *work += 1;
-                        self.counters.bytes_in.add(count as u64);
-                        if let Err(violation) =
-                            connection.server.receive(&self.buffer[..count], now_ns)
-                        {
-                            self.break_off(connection, &violation.to_string(), now_ns);
-                            return Served::Again;
-                        }
-                    }
-                    ReadOutcome::Nothing => return Served::Idle,
-                    ReadOutcome::Ended => return Served::Close(CloseReason::Gone),
-                },
-                Err(violation) => {
-                    self.break_off(connection, &violation.to_string(), now_ns);
-                    return Served::Again;
-                }
+            if let Some(served) = self.take_packet(connection, now_ns, work) {
+                return served;
             }
         }
         Served::Again
+    }
+
+    /// Takes the next packet, or reads if none is whole; the ring has a slot. Returns what is left of
+    /// the connection where it has to stop.
+    #[inline]
+    fn take_packet(
+        &mut self,
+        connection: &mut Connection,
+        now_ns: u64,
+        work: &mut usize,
+    ) -> Option<Served> {
+        let happening = match connection.server.next() {
+            Ok(Some(happening)) => happening,
+            Ok(None) => return self.read(connection, now_ns, work),
+            Err(violation) => {
+                self.break_off(connection, &violation.to_string(), now_ns);
+                return Some(Served::Again);
+            }
+        };
+        *work += 1;
+        match happening {
+            ServerHappening::Login(request) => {
+                let login = self.log_in(connection.address, &request, now_ns);
+                self.answer_login(connection, login, now_ns);
+            }
+            ServerHappening::Message(message) => {
+                let Stage::Live(user) = connection.stage else {
+                    unreachable!("messages come after the login was accepted")
+                };
+                if let Err(fault) = self.submit(user, message, now_ns) {
+                    self.answer_malformed(connection, user, fault, now_ns);
+                }
+            }
+            ServerHappening::Logout => return Some(Served::Close(CloseReason::Logout)),
+        }
+        matches!(connection.stage, Stage::Closing { .. }).then_some(Served::Again)
+    }
+
+    /// Reads once, and returns what is left of the connection where it has to stop.
+    fn read(
+        &mut self,
+        connection: &mut Connection,
+        now_ns: u64,
+        work: &mut usize,
+    ) -> Option<Served> {
+        let count = match connection.read(&mut self.network, &mut self.buffer) {
+            ReadOutcome::Bytes(count) => count,
+            ReadOutcome::Nothing => return Some(Served::Idle),
+            ReadOutcome::Ended => return Some(Served::Close(CloseReason::Gone)),
+        };
+        *work += 1;
+        self.counters.bytes_in.add(count as u64);
+        let violation = connection.server.receive(&self.buffer[..count], now_ns).err()?;
+        self.break_off(connection, &violation.to_string(), now_ns);
+        Some(Served::Again)
     }
 
     /// Submits one OUCH message; the ring has a slot.

@@ -1,3 +1,8 @@
+//! Order entry over UDP: OUCH in datagrams in, submissions out; replies back in MoldUDP64 packets.
+//!
+//! Invariant: a reply leaves only when its cause is durable; nothing is received while the
+//! submissions ring is full.
+
 use std::{
     collections::{BTreeMap, VecDeque},
     net::SocketAddr,

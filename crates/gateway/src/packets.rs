@@ -1,3 +1,7 @@
+//! MoldUDP64 packets of stored messages.
+//!
+//! Invariant: a packet has whole messages with consecutive numbers, and fits a usual network whole.
+
 use wire::moldudp64::{HEADER_LEN, PACKET_LEN_DEFAULT, Packetizer};
 
 use crate::replay_store::{Missing, ReplayStore};

@@ -1,3 +1,7 @@
+//! Sleeping until a socket is readable or another thread wakes this one.
+//!
+//! Invariant: a wake-up that comes before the sleep is kept.
+
 use std::{io, os::fd::AsFd, os::fd::OwnedFd, sync::Arc, time::Duration};
 
 use os::{EventFd, PollSet};

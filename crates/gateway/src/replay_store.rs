@@ -1,3 +1,8 @@
+//! Numbered streams of messages in memory, kept so that they can be sent again.
+//!
+//! Invariant: a message that is kept is found by its number, byte for byte; the newest of each stream
+//! is always kept; the bytes stay near their bound.
+
 use std::collections::VecDeque;
 
 use crate::streams::MessageStore;

@@ -1,3 +1,5 @@
+//! What gateways hand to the sequencer.
+
 use market::{Command, Timestamp};
 
 /// A command on its way from a gateway to the sequencer, which gives it its place and time.

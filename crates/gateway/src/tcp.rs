@@ -1,3 +1,7 @@
+//! TCP on a real machine: one listener and its connections, by epoll.
+//!
+//! Invariant: the id of a connection that was closed never means another one.
+
 use std::{
     io::{self, Read, Write},
     net::{Shutdown, SocketAddr, TcpListener, TcpStream},

@@ -1,3 +1,7 @@
+//! UDP on a real machine: up to 64 datagrams in one system call.
+//!
+//! Invariant: a datagram is delivered whole or counted as lost.
+
 use std::{
     io,
     net::{IpAddr, Ipv4Addr, SocketAddr, SocketAddrV4, UdpSocket},

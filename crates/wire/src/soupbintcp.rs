@@ -238,7 +238,7 @@ impl fmt::Debug for LoginRequest {
     }
 }
 
-/// Why a login was not accepted.
+/// Why a login was rejected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum LoginRejectReason {
@@ -263,6 +263,17 @@ impl LoginRejectReason {
             b'S' => Some(Self::SessionNotAvailable),
             _ => None,
         }
+    }
+}
+
+impl fmt::Display for LoginRejectReason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::NotAuthorized => "wrong user name or password",
+            Self::SessionNotAvailable => {
+                "the user is logged in already, or the session or reply number is not available"
+            }
+        })
     }
 }
 
@@ -296,7 +307,7 @@ impl fmt::Display for Violation {
             }
             Self::Empty => f.write_str("a packet has length 0"),
             Self::UnknownType(code) => {
-                write!(f, "no packet from this side has type '{}'", code.escape_ascii())
+                write!(f, "packet type '{}' is not allowed from this side", code.escape_ascii())
             }
             Self::OutOfPlace(code) => {
                 write!(f, "packet '{}' may not come now", code.escape_ascii())

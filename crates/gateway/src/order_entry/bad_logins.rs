@@ -1,3 +1,7 @@
+//! Addresses with too many bad logins, and until when they are shut out.
+//!
+//! Invariant: its memory is bounded, whatever addresses come.
+
 use std::{
     collections::{BTreeMap, VecDeque},
     net::IpAddr,

@@ -1,3 +1,7 @@
+//! One connection: its stage, its session protocol, and its place in the reply stream.
+//!
+//! Invariant: it holds no replies of its own beyond what its outgoing buffer has room for.
+
 use std::{io, net::SocketAddr};
 
 use wire::soupbintcp::Server;

@@ -147,7 +147,7 @@ fn last_words_arrive_over_tcp() {
     client.stream.write_all(b"\x00\x01?").unwrap();
     client.stream.write_all(&[b'x'; 10_000]).unwrap();
     client.until(&mut harness, "end", |client| client.ended);
-    let text = "no packet from this side has type '?'".to_owned();
+    let text = "packet type '?' is not allowed from this side".to_owned();
     assert_eq!(client.seen.last(), Some(&Seen::Debug(text)));
 }
 
