@@ -1,3 +1,6 @@
+//! `damrak at`: the books after a sequence or at a time, and the difference between two. Replays the journal and changes
+//! nothing.
+
 use std::{collections::BTreeMap, convert::Infallible, path::PathBuf};
 
 use clap::Args;

@@ -1,3 +1,5 @@
+//! `damrak ledger`: questions to the ledger of a venue, its export, its repair from the journal, and its check.
+
 use std::{
     fs::{self, File},
     io::{self, BufWriter, Write},
@@ -24,8 +26,8 @@ use venue::{
 
 /// Ask the ledger: balances, orders, fills, movements.
 ///
-/// It is read from the store that the configuration names. Where it names none, and where another
-/// process has the store open, the answer is computed from the journal: it is the same, and later.
+/// Reads the store that the configuration names. If it names none, or another process has the store open, the
+/// answer is computed from the journal, which takes longer and gives the same rows.
 /// Amounts in JSON and files are in the smallest units of their asset, prices in ten-thousandths.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  damrak ledger balances\n  \
@@ -38,10 +40,10 @@ pub struct Arguments {
 
 #[derive(Debug, Subcommand)]
 enum Verb {
-    /// What accounts have: available, reserved, and how many movements there were.
+    /// Balances of accounts: available, reserved, and the number of movements.
     Balances(Ask),
     Orders(Orders),
-    /// What was traded, as each side sees it, oldest first.
+    /// Fills, one for each side of a trade, oldest first.
     Fills(Ask),
     /// Every movement of money, oldest first.
     History(Ask),
@@ -55,7 +57,7 @@ struct Place {
     /// Configuration file, which says where ledger and journal are.
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
-    /// Compute it from the journal in this folder, whatever the configuration says.
+    /// Use the journal in this folder, whatever the configuration says.
     #[arg(long, value_name = "FOLDER")]
     journal: Option<PathBuf>,
 }
@@ -67,7 +69,7 @@ struct Ask {
     /// Only of the account with this name.
     #[arg(long, value_name = "NAME")]
     account: Option<String>,
-    /// At most so many rows: the last ones.
+    /// Only this many rows, the last ones.
     #[arg(long, value_name = "COUNT")]
     last: Option<usize>,
     /// Print one JSON object.
@@ -75,12 +77,12 @@ struct Ask {
     json: bool,
 }
 
-/// The orders that are live, or all there ever were.
+/// Live orders, or all orders.
 #[derive(Debug, Args)]
 struct Orders {
     #[command(flatten)]
     ask: Ask,
-    /// Also those that are filled, canceled or replaced.
+    /// Also filled, canceled and replaced orders.
     #[arg(long)]
     all: bool,
 }
@@ -116,8 +118,8 @@ enum Format {
 
 /// Bring the store to the end of the journal, and make it if there is none.
 ///
-/// For a store that was added, moved or restored while the venue was down. It can be stopped at
-/// any time, and goes on there.
+/// For a store that was added, moved or restored while the venue was down. It may be interrupted at any time, and
+/// goes on from there.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  damrak ledger catch-up --config venue.toml\n  \
                         damrak ledger catch-up --config venue.toml --journal backup/journal")]

@@ -29,7 +29,7 @@ enum Verb {
     Verify(Verify),
 }
 
-/// Replay a journal and write what it comes to as a snapshot.
+/// Replay a journal and write its state as a snapshot.
 ///
 /// May run beside the venue that writes the journal, and changes nothing of it. Begins with the
 /// newest snapshot that can be used. Older snapshots stay.
@@ -39,13 +39,13 @@ enum Verb {
 struct Make {
     /// The folder of the journal.
     directory: PathBuf,
-    /// The last input that is in it; without it, the last of the journal.
+    /// The last input of the snapshot [default: the last of the journal].
     #[arg(long, value_name = "SEQUENCE")]
     at: Option<u64>,
-    /// So many bytes of replies are in it, and of the feed.
+    /// Keep this many bytes of replies, and as many of the feed.
     #[arg(long, value_name = "BYTES", default_value = "64MiB")]
     replies: Bytes,
-    /// Use no older snapshot.
+    /// Replay from the first input, and use no older snapshot.
     #[arg(long)]
     from_the_first: bool,
     /// Print one JSON object.
