@@ -4,7 +4,7 @@ use market::{
     AccountId, CancelReason, Event, OrderId, OrderType, Price, Quantity, RejectReason, TimeInForce,
 };
 
-use super::{Asked, terms::Terms};
+use super::{check::Asked, terms::Terms};
 use crate::{
     Engine,
     book::cross::Reach,
