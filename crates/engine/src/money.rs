@@ -25,22 +25,17 @@ mod snapshot;
 mod invariants;
 
 use alloc::vec::Vec;
-use core::hint::select_unpredictable;
 
-use market::{
-    AccountId, AssetId, Event, InstrumentId, OrderId, Price, Quantity, SessionId, Side, Text,
-    Timestamp, TradeId,
-};
+use market::{AccountId, AssetId, InstrumentId, SessionId, Side, Text, Timestamp};
 
-use crate::{Emit, intake::name_index::NameIndex, order::Order, state::hash::StateHash};
-use account::{Account, AssetLimits, Brief, TIER_COUNT};
-use balance::{Balance, Holding, Movement, Shift};
+use crate::{intake::name_index::NameIndex, state::hash::StateHash};
+use account::{Account, AssetLimits, HotAccount, TIER_COUNT};
+use balance::{Balance, Holding};
 use fees::Fees;
-use reserve::Held;
 use terms::Terms;
 use undo::Undo;
 
-pub(crate) use reserve::DoneOrder;
+pub(crate) use reserve::Claim;
 
 /// All that is known of money.
 #[derive(Debug)]
@@ -54,7 +49,7 @@ pub(crate) struct Money {
     /// By account id; the first is the venue's own.
     accounts: Vec<Account>,
     /// By account id: of each what most orders ask, side by side.
-    briefs: Vec<Brief>,
+    hot: Vec<HotAccount>,
     account_names: NameIndex,
     /// By asset id, less 1.
     holdings: Vec<Holding>,
@@ -80,7 +75,7 @@ impl Default for Money {
             has_fees: false,
             has_asset_limits: false,
             accounts: alloc::vec![Account::new(Text::BLANK)],
-            briefs: alloc::vec![Brief::default()],
+            hot: alloc::vec![HotAccount::default()],
             account_names: NameIndex::default(),
             holdings: Vec::new(),
             asset_names: NameIndex::default(),
@@ -117,9 +112,9 @@ impl Money {
     pub(crate) fn note_account(&mut self, account_id: AccountId, hash: &mut StateHash) {
         let account = &mut self.accounts[account_id.0 as usize];
         account.rehash(account_id, hash);
-        let brief = &mut self.briefs[account_id.0 as usize];
-        brief.fee_tier = account.fee_tier;
-        brief.is_limited = account.is_limited();
+        let hot = &mut self.hot[account_id.0 as usize];
+        hot.fee_tier = account.fee_tier;
+        hot.is_limited = account.is_limited();
     }
 
     /// An account asks for an order.
@@ -130,9 +125,6 @@ impl Money {
         timestamp: Timestamp,
         hash: &mut StateHash,
     ) {
-        if !self.is_used {
-            return;
-        }
         let account_id = self.account_id(session_id);
         if account_id == AccountId::VENUE {
             return;
@@ -143,33 +135,27 @@ impl Money {
         }
     }
 
-    /// What was held for an order is held for one that rests.
-    #[inline(always)]
-    pub(crate) fn add_live_held(&mut self, held: &Held) {
-        self.briefs[held.account_id.0 as usize].live_orders += 1;
-    }
-
     /// An order of a session became live.
     #[inline]
     pub(crate) fn add_live(&mut self, session_id: SessionId) {
-        if !self.is_used {
-            return;
-        }
         let account_id = self.account_id(session_id);
         if account_id != AccountId::VENUE {
-            self.briefs[account_id.0 as usize].live_orders += 1;
+            self.add_live_of(account_id);
         }
     }
 
+    /// An order of an account became live.
+    #[inline(always)]
+    pub(crate) fn add_live_of(&mut self, account_id: AccountId) {
+        self.hot[account_id.0 as usize].live_orders += 1;
+    }
+
     /// An order of a session is live no more.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn remove_live(&mut self, session_id: SessionId) {
-        if !self.is_used {
-            return;
-        }
         let account_id = self.account_id(session_id);
         if account_id != AccountId::VENUE {
-            self.briefs[account_id.0 as usize].live_orders -= 1;
+            self.hot[account_id.0 as usize].live_orders -= 1;
         }
     }
 
@@ -184,15 +170,20 @@ impl Money {
         fetch: impl Fn(*const u8),
     ) {
         let Some(terms) = self.terms(instrument_id) else { return };
-        let asset_id = paid_with(terms, side);
+        let asset_id = terms.reserved_asset(side);
         let balance = self.balance(asset_id, self.account_id(session_id));
         fetch(core::ptr::from_ref(balance).cast());
     }
 
     /// What an account has of an asset.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn balance(&self, asset_id: AssetId, account_id: AccountId) -> &Balance {
         self.holdings[usize::from(asset_id.0) - 1].balance(account_id)
+    }
+
+    #[inline(always)]
+    fn holding_mut(&mut self, asset_id: AssetId) -> &mut Holding {
+        &mut self.holdings[usize::from(asset_id.0) - 1]
     }
 
     /// What an account may do with an asset.
@@ -201,60 +192,4 @@ impl Money {
         let of_asset = &self.limits[usize::from(asset_id.0) - 1];
         of_asset.get(account_id.0 as usize).copied().unwrap_or_default()
     }
-
-    /// Live orders could bring in more or less of what is limited.
-    #[inline]
-    fn count_buying(&mut self, terms: &Terms, order: &Order, before: Quantity, after: Quantity) {
-        if terms.is_position() && order.side.is_buy() {
-            let account_id = self.account_id(order.key.session_id);
-            let holding = &mut self.holdings[usize::from(terms.0.base.0) - 1];
-            holding.change_buying(account_id, terms.goods(before), terms.goods(after));
-        }
-    }
-
-    /// Moves an amount between the two buckets of an account, unless it is nothing.
-    #[inline(always)]
-    fn shift(
-        &mut self,
-        asset_id: AssetId,
-        shift: &Shift,
-        hash: &mut StateHash,
-        emit: &mut (impl Emit + ?Sized),
-    ) {
-        if shift.amount == 0 {
-            return;
-        }
-        let holding = &mut self.holdings[usize::from(asset_id.0) - 1];
-        let entry = holding.shift(shift);
-        holding.rehash(shift.account_id, hash);
-        emit.emit(Event::Ledger(entry));
-    }
-
-    /// Carries out a movement, unless it is of nothing; what it touches is to be rehashed.
-    fn post(&mut self, asset_id: AssetId, movement: &Movement, emit: &mut dyn FnMut(Event)) {
-        if movement.amount == 0 {
-            return;
-        }
-        let holding = &mut self.holdings[usize::from(asset_id.0) - 1];
-        let entry = holding.apply(movement);
-        emit(Event::Ledger(entry));
-    }
 }
-
-/// True for an order to buy whose limit is not known, so that a walk told what it holds.
-#[inline]
-fn is_market_buy(order: &Order) -> bool {
-    order.price() == Price::ZERO && order.side.is_buy()
-}
-
-/// What an order of this side pays with, or delivers.
-#[inline]
-fn paid_with(terms: &Terms, side: Side) -> AssetId {
-    select_unpredictable(side.is_buy(), terms.0.quote, terms.0.base)
-}
-
-/// Of no order.
-const NO_ORDER: OrderId = OrderId(0);
-
-/// Of no trade.
-const NO_TRADE: TradeId = TradeId(0);

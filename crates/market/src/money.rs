@@ -4,7 +4,7 @@
 
 use core::fmt;
 
-use crate::{AccountId, AssetId, Quantity, SessionId, Symbol, Text, order::code_enum};
+use crate::{AccountId, AssetId, Price, Quantity, SessionId, Symbol, Text, order::code_enum};
 
 /// An amount of an asset, in its smallest units.
 ///
@@ -155,6 +155,24 @@ impl MoneyTerms {
             quote_denominator: 0,
             quantity_max,
         }
+    }
+
+    /// Units of the quote asset that `quantity` lots cost at `price`, rounded down.
+    ///
+    /// # Panics
+    /// These are the terms of an instrument that is not paid for; or the product has more than 128
+    /// bits, which it never has of a price and a quantity that an order may have.
+    #[must_use]
+    #[inline(always)]
+    pub fn quote_amount(&self, price: Price, quantity: Quantity) -> u128 {
+        (price * quantity).units(self.quote_numerator, self.quote_denominator)
+    }
+
+    /// Units of the base asset in so many lots.
+    #[must_use]
+    #[inline(always)]
+    pub fn base_amount(&self, quantity: Quantity) -> u128 {
+        quantity.units(self.base_units)
     }
 }
 

@@ -15,7 +15,7 @@ use crate::{Amount, Quantity, Ticks};
 pub struct Price(pub u64);
 
 impl Price {
-    /// Nothing: the price of a market order, which has none.
+    /// 0 ticks: the price of an order that has none, a market order.
     pub const ZERO: Self = Self(0);
 
     /// The same price in 32 bits.
@@ -29,7 +29,7 @@ impl Price {
     }
 }
 
-/// What `quantity` lots cost at this price; cannot overflow.
+/// The notional of `quantity` lots at this price; cannot overflow.
 impl Mul<Quantity> for Price {
     type Output = Amount;
 

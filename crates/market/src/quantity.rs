@@ -12,6 +12,13 @@ impl Quantity {
     /// No lots.
     pub const ZERO: Self = Self(0);
 
+    /// Units of an asset in so many lots, with this many units in each; cannot overflow.
+    #[must_use]
+    #[inline]
+    pub fn units(self, units_per_lot: u64) -> u128 {
+        u128::from(self.0) * u128::from(units_per_lot)
+    }
+
     /// Sum, or `None` where it does not fit.
     #[must_use]
     pub const fn checked_add(self, other: Self) -> Option<Self> {
@@ -53,7 +60,7 @@ impl Quantity {
     }
 }
 
-/// A quantity of which less must be known, in 32 bits: all that the wire can say.
+/// A quantity as the wire carries it, in 32 bits.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Lots(pub u32);
 
@@ -61,7 +68,7 @@ impl Lots {
     /// No lots.
     pub const ZERO: Self = Self(0);
 
-    /// The quantity that it is.
+    /// The same quantity, 64 bits wide.
     #[must_use]
     pub const fn quantity(self) -> Quantity {
         Quantity(self.0 as u64)

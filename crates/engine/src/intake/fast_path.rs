@@ -13,7 +13,7 @@ use market::{
     EnterOrder, Event, Firm, Instructions, InstrumentId, OrderId, OrderType, Quantity, TimeInForce,
 };
 
-use crate::{Emit, Engine, money::DoneOrder, order::Order};
+use crate::{Emit, Engine, money::Claim, order::Order};
 
 /// True if an order asks for more than to trade at its limit, and to rest or not.
 #[inline]
@@ -57,18 +57,20 @@ impl Engine {
         }
         let EnterOrder { side, price, quantity, .. } = *order;
         let Some(ranks) = book.ranks(side, quantity, price) else { return false };
-        // After its terms: what an order costs is reckoned of a price and a quantity that it may have.
-        let mut held = None;
+        let order_id = OrderId(self.order_id_last.0 + 1);
+        // After its terms: only an allowed price and quantity have a cost.
+        let mut reserved = None;
         if money.is_used() {
-            held = money.hold_plain(key.session_id, instrument_id, (side, price, quantity), hash);
-            if held.is_none() {
+            let session_id = key.session_id;
+            let claim = Claim { session_id, instrument_id, order_id, side, price };
+            reserved = money.reserve_fast(&claim, quantity, hash);
+            if reserved.is_none() {
                 return false;
             }
         }
 
         session.consume_fast(key, hash);
-        self.order_id_last.0 += 1;
-        let order_id = self.order_id_last;
+        self.order_id_last = order_id;
         self.orders_accepted += 1;
         emit.emit(Event::Accepted(Accepted {
             key,
@@ -84,8 +86,9 @@ impl Engine {
             conditions: order.conditions,
             instructions: Instructions::NONE,
         }));
-        if let Some(held) = held {
-            emit.emit(Event::Ledger(held.entry(order_id)));
+        let account_id = reserved.map(|entry| entry.to.account_id);
+        if let Some(entry) = reserved {
+            emit.emit(Event::Ledger(entry));
         }
         // The only life of a plain order that does not rest.
         let may_rest = order.time_in_force != TimeInForce::ImmediateOrCancel;
@@ -97,8 +100,8 @@ impl Engine {
         let slot = book.side_mut(side).displayed.append(pool, ranks.own, || order);
         hash.add(order.hash());
         session.add_live_fast(key, slot);
-        if let Some(held) = &held {
-            money.add_live_held(held);
+        if let Some(account_id) = account_id {
+            money.add_live_of(account_id);
         }
         emit.emit(Event::Booked(Booked {
             order_id,
@@ -188,10 +191,10 @@ impl Engine {
             reason: CancelReason::User,
             cause: CommandKind::Cancel,
         }));
-        if money.is_used() {
-            let order = DoneOrder { order_id, side, price, leaves };
-            money.release_plain(key.session_id, instrument_id, &order, hash, emit);
-        }
+        let session_id = key.session_id;
+        money.remove_live(session_id);
+        let claim = Claim { session_id, instrument_id, order_id, side, price };
+        money.release(&claim, leaves, Quantity::ZERO, hash, emit);
         true
     }
 }

@@ -81,10 +81,8 @@ impl Engine {
                     fetch(ptr::from_ref(neighbor).cast());
                 }
             }
-            if self.money.is_used() {
-                let Order { key, instrument_id, side, .. } = resting.order;
-                self.money.fetch(key.session_id, instrument_id, side, fetch);
-            }
+            let Order { key, instrument_id, side, .. } = resting.order;
+            self.money.fetch(key.session_id, instrument_id, side, fetch);
             if let Lead::Trades(_) = lead
                 && let Some(session) = self.sessions.get(resting.order.key.session_id)
             {
@@ -114,10 +112,7 @@ impl Engine {
     fn lead_of(&self, order: &EnterOrder, fetch: impl Fn(*const u8) + Copy) -> Option<Lead<'_>> {
         self.sessions.get(order.key.session_id)?.fetch(order.key, fetch);
         let number = self.symbols.find(&order.symbol)?;
-        if self.money.is_used() {
-            let (session_id, instrument_id) = (order.key.session_id, InstrumentId(number));
-            self.money.fetch(session_id, instrument_id, order.side, fetch);
-        }
+        self.money.fetch(order.key.session_id, InstrumentId(number), order.side, fetch);
         let book = &self.books[usize::from(number) - 1];
         let ranks = book.ranks(order.side, order.quantity, order.price)?;
         let opposite = &book.opposite(order.side).displayed;

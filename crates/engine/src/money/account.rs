@@ -36,14 +36,14 @@ pub(crate) struct Account {
 
 const _: () = assert!(size_of::<Account>() == 64, "an account is one cache line");
 
-/// What a plain order asks of an account, which has no line of its own.
+/// The hot fields of an account: those that most orders and trades ask, eight accounts to a line.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Brief {
+pub(crate) struct HotAccount {
     /// How many live orders its sessions have.
     pub(crate) live_orders: u32,
-    /// As the account has it.
+    /// A copy of the account's.
     pub(crate) fee_tier: u8,
-    /// As [`Account::is_limited`] says.
+    /// A copy of what [`Account::is_limited`] returns.
     pub(crate) is_limited: bool,
 }
 

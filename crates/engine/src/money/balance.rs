@@ -1,10 +1,17 @@
-//! What each account has of one asset, and how it moves.
+//! Balances of one asset, and the one way to change them.
+//!
+//! [`Holding::post`] applies a movement to both of its ends and returns the ledger entry that reports
+//! it. [`Holding::close`] ends the movements of a step: it brings the state hash up to date and checks
+//! that the asset is conserved.
+//!
+//! Invariant: the sum of all balances, counted from what each balance gains and loses, is what was
+//! issued, counted from what came in and went out. Every step that moves money compares the two.
 
 use alloc::vec::Vec;
 
 use market::{
-    AccountId, Asset, AssetId, Bucket, Event, LedgerEntry, LedgerKind, LedgerPlace, OrderId,
-    TradeId, Units,
+    AccountId, Asset, AssetId, Bucket, LedgerEntry, LedgerKind, LedgerPlace, OrderId, TradeId,
+    Units,
 };
 
 use super::hash;
@@ -13,7 +20,11 @@ use crate::state::hash::StateHash;
 /// The most of one asset that there may be, in units.
 pub(crate) const ISSUED_MAX: u128 = 1 << 120;
 
-/// What one account has of one asset: one cache line.
+/// The order and the trade of a movement that has none.
+pub(super) const NO_ORDER: OrderId = OrderId(0);
+pub(super) const NO_TRADE: TradeId = TradeId(0);
+
+/// What one account has of one asset, in units: one cache line.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(align(64))]
 pub(crate) struct Balance {
@@ -37,7 +48,7 @@ impl Balance {
         self.available + self.reserved.cast_signed()
     }
 
-    /// Brings the state hash up to what it is after a movement.
+    /// Brings the state hash up to what the account has now.
     #[inline(always)]
     fn rehash(&mut self, asset_id: AssetId, account_id: AccountId, hash: &mut StateHash) {
         let after = hash::balance(asset_id, account_id, self.available, self.version);
@@ -45,42 +56,60 @@ impl Balance {
         self.hash = after;
     }
 
+    /// Takes an amount out of a bucket. Returns by how much the account has more since: what the
+    /// bucket lost, read from the bucket.
     #[inline(always)]
-    fn take(&mut self, bucket: Bucket, amount: u128) {
+    fn debit(&mut self, bucket: Bucket, amount: u128) -> i128 {
         match bucket {
-            Bucket::Available => self.available -= amount.cast_signed(),
-            Bucket::Reserved => {
-                let left = self.reserved.checked_sub(amount);
-                self.reserved = left.expect("an order never costs more than it reserved");
+            Bucket::Available => {
+                let before = self.available;
+                self.available = before - amount.cast_signed();
+                self.available - before
             }
-            Bucket::Outside => unreachable!("what is outside is in no balance"),
+            Bucket::Reserved => {
+                let before = self.reserved;
+                let left = before.checked_sub(amount);
+                self.reserved = left.expect("an order never costs more than it reserved");
+                self.reserved.cast_signed() - before.cast_signed()
+            }
+            Bucket::Outside => unreachable!("no balance has what is outside"),
         }
     }
 
+    /// Puts an amount into a bucket. Returns by how much the account has more since.
     #[inline(always)]
-    fn give(&mut self, bucket: Bucket, amount: u128) {
+    fn credit(&mut self, bucket: Bucket, amount: u128) -> i128 {
         match bucket {
-            Bucket::Available => self.available += amount.cast_signed(),
-            Bucket::Reserved => self.reserved += amount,
-            Bucket::Outside => unreachable!("what is outside is in no balance"),
+            Bucket::Available => {
+                let before = self.available;
+                self.available = before + amount.cast_signed();
+                self.available - before
+            }
+            Bucket::Reserved => {
+                let before = self.reserved;
+                self.reserved = before + amount;
+                self.reserved.cast_signed() - before.cast_signed()
+            }
+            Bucket::Outside => unreachable!("no balance has what is outside"),
         }
     }
 }
 
 /// One asset, and what each account has of it.
-///
-/// Invariant: what is issued is what all accounts have together.
 #[derive(Debug)]
 pub(crate) struct Holding {
     asset: Asset,
     /// By account id.
     balances: Vec<Balance>,
-    /// What came in and has not gone out.
+    /// What came in and has not gone out, in units; at most [`ISSUED_MAX`].
     issued: u128,
     /// How many movements came in or went out.
     version: u64,
-    /// What all accounts have together.
+    /// What all accounts have together, in units: the sum of what each balance gained and lost.
     held: i128,
+    /// A planted fault: each credit gives so many units too much.
+    #[cfg(test)]
+    pub(crate) minted: u128,
 }
 
 /// Where an amount goes from and to, and why.
@@ -89,122 +118,42 @@ pub(crate) struct Movement {
     pub(crate) kind: LedgerKind,
     pub(crate) from: (AccountId, Bucket),
     pub(crate) to: (AccountId, Bucket),
+    /// In units; more than 0.
     pub(crate) amount: u128,
     pub(crate) order_id: OrderId,
     pub(crate) trade_id: TradeId,
 }
 
-/// What an account holds for an order, or does not need any more: as a reservation or a release.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Shift {
-    pub(crate) kind: LedgerKind,
-    pub(crate) account_id: AccountId,
-    pub(crate) amount: u128,
-    pub(crate) order_id: OrderId,
-    pub(crate) trade_id: TradeId,
-}
-
-/// What of one asset a trade moves between its two accounts, and from and to the venue's. Amounts
-/// are below [`Leg::AMOUNT_MAX`].
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Leg {
-    pub(crate) asset_id: AssetId,
-    pub(crate) payer: AccountId,
-    pub(crate) receiver: AccountId,
-    /// From what the payer reserved to the receiver.
-    pub(crate) amount: u64,
-    /// What the payer reserved beside it, and may use again.
-    pub(crate) back: u64,
-    /// From the receiver to the venue.
-    pub(crate) fee: u64,
-    /// From the venue to the payer.
-    pub(crate) rebate: u64,
-}
-
-/// How often what a trade moves of one asset was moved before.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Versions {
-    payer: u64,
-    receiver: u64,
-    venue: u64,
-}
-
-impl Leg {
-    /// Sums of some of them are no more than a word holds.
-    pub(crate) const AMOUNT_MAX: u128 = 1 << 62;
-
-    /// The payer pays.
+impl Movement {
+    /// Reserves an amount for an order.
     #[inline(always)]
-    pub(crate) fn pays(&self, since: Versions, order_id: OrderId, trade_id: TradeId) -> Event {
-        Event::Ledger(LedgerEntry {
-            kind: LedgerKind::Settle,
-            asset_id: self.asset_id,
-            amount: Units::new(self.amount.into()),
-            from: place(self.payer, Bucket::Reserved, since.payer + 1),
-            to: place(self.receiver, Bucket::Available, since.receiver + 1),
+    pub(super) fn reserve(account_id: AccountId, amount: u128, order_id: OrderId) -> Self {
+        Self {
+            kind: LedgerKind::Reserve,
+            from: (account_id, Bucket::Available),
+            to: (account_id, Bucket::Reserved),
+            amount,
             order_id,
-            trade_id,
-        })
+            trade_id: NO_TRADE,
+        }
     }
 
-    /// The payer may use again what it held beside it.
+    /// Releases an amount that was reserved for an order.
     #[inline(always)]
-    pub(crate) fn gives_back(
-        &self,
-        since: Versions,
-        order_id: OrderId,
-        trade_id: TradeId,
-    ) -> Event {
-        let version = since.payer + 2;
-        Event::Ledger(LedgerEntry {
+    pub(super) fn release(account_id: AccountId, amount: u128, order_id: OrderId) -> Self {
+        Self {
             kind: LedgerKind::Release,
-            asset_id: self.asset_id,
-            amount: Units::new(self.back.into()),
-            from: place(self.payer, Bucket::Reserved, version),
-            to: place(self.payer, Bucket::Available, version),
+            from: (account_id, Bucket::Reserved),
+            to: (account_id, Bucket::Available),
+            amount,
             order_id,
-            trade_id,
-        })
+            trade_id: NO_TRADE,
+        }
     }
-
-    /// The receiver pays its fee.
-    #[inline(always)]
-    pub(crate) fn charges(&self, since: Versions, order_id: OrderId, trade_id: TradeId) -> Event {
-        Event::Ledger(LedgerEntry {
-            kind: LedgerKind::Fee,
-            asset_id: self.asset_id,
-            amount: Units::new(self.fee.into()),
-            from: place(self.receiver, Bucket::Available, since.receiver + 2),
-            to: place(AccountId::VENUE, Bucket::Available, since.venue + 1),
-            order_id,
-            trade_id,
-        })
-    }
-
-    /// The payer is paid its rebate.
-    #[inline(always)]
-    pub(crate) fn rebates(&self, since: Versions, order_id: OrderId, trade_id: TradeId) -> Event {
-        let payer_version = since.payer + 2 + u64::from(self.back != 0);
-        let venue_version = since.venue + 1 + u64::from(self.fee != 0);
-        Event::Ledger(LedgerEntry {
-            kind: LedgerKind::Rebate,
-            asset_id: self.asset_id,
-            amount: Units::new(self.rebate.into()),
-            from: place(AccountId::VENUE, Bucket::Available, venue_version),
-            to: place(self.payer, Bucket::Available, payer_version),
-            order_id,
-            trade_id,
-        })
-    }
-}
-
-#[inline(always)]
-fn place(account_id: AccountId, bucket: Bucket, version: u64) -> LedgerPlace {
-    LedgerPlace { account_id, bucket, version }
 }
 
 impl Holding {
-    /// Nobody has any of it.
+    /// A new asset, of which no account has any.
     pub(crate) fn new(asset: Asset, account_count: usize) -> Self {
         Self {
             asset,
@@ -212,15 +161,16 @@ impl Holding {
             issued: 0,
             version: 0,
             held: 0,
+            #[cfg(test)]
+            minted: 0,
         }
     }
 
-    /// What it is.
     pub(crate) fn asset(&self) -> &Asset {
         &self.asset
     }
 
-    /// What came in and has not gone out.
+    /// What came in and has not gone out, in units.
     pub(crate) fn issued(&self) -> u128 {
         self.issued
     }
@@ -230,23 +180,22 @@ impl Holding {
         self.version
     }
 
-    /// One more account, with nothing.
+    /// Adds an account, which has nothing.
     pub(crate) fn add_account(&mut self) {
         self.balances.push(Balance::default());
     }
 
-    /// What an account has.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn balance(&self, account_id: AccountId) -> &Balance {
         &self.balances[account_id.0 as usize]
     }
 
-    /// What each account has, by account id.
+    /// All balances, by account id.
     pub(crate) fn balances(&self) -> &[Balance] {
         &self.balances
     }
 
-    /// Live orders could bring in so much more, or less, than before.
+    /// Live orders could bring in so much after, and so much before.
     #[inline]
     pub(crate) fn change_buying(&mut self, account_id: AccountId, before: u128, after: u128) {
         let buying = &mut self.balances[account_id.0 as usize].buying;
@@ -254,31 +203,23 @@ impl Holding {
         *buying = others + after;
     }
 
-    /// Moves an amount, which is more than nothing, and says so. The balances that it touches must be
-    /// [`rehash`](Self::rehash)ed before the command is over.
+    /// Applies a movement to both of its ends; the entry that reports it. The step that it belongs to
+    /// ends with [`close`](Self::close).
     #[inline(always)]
-    pub(crate) fn apply(&mut self, movement: &Movement) -> LedgerEntry {
-        let Movement { from, to, amount, .. } = *movement;
-        // Two buckets of one balance move at once.
-        let stays = from.1 != Bucket::Outside && to.1 != Bucket::Outside;
-        let is_one = stays && from.0 == to.0;
-        let mut from_version = self.take(from, amount, !is_one);
-        let to_version = self.give(to, amount);
-        if is_one {
-            from_version = to_version;
-        }
-        if !stays {
-            self.held += if from.1 == Bucket::Outside { amount } else { 0 }.cast_signed();
-            self.held -= if to.1 == Bucket::Outside { amount } else { 0 }.cast_signed();
-            assert!(self.held == self.issued.cast_signed(), "{:?} is conserved", self.asset);
-        }
-        self.entry(movement, from_version, to_version)
-    }
-
-    /// What is told of a movement.
-    #[inline(always)]
-    fn entry(&self, movement: &Movement, from_version: u64, to_version: u64) -> LedgerEntry {
+    pub(crate) fn post(&mut self, movement: &Movement) -> LedgerEntry {
         let Movement { kind, from, to, amount, order_id, trade_id } = *movement;
+        let stays = from.1 != Bucket::Outside && to.1 != Bucket::Outside;
+        let (from_version, to_version) = if stays && from.0 == to.0 {
+            // Two buckets of one balance change at once.
+            let balance = &mut self.balances[from.0.0 as usize];
+            let gained = balance.debit(from.1, amount) + balance.credit(to.1, amount);
+            balance.version += 1;
+            let version = balance.version;
+            self.held += gained;
+            (version, version)
+        } else {
+            (self.debit(from, amount), self.credit(to, amount))
+        };
         LedgerEntry {
             kind,
             asset_id: self.asset.asset_id,
@@ -290,86 +231,33 @@ impl Holding {
         }
     }
 
-    /// Moves what a trade moves of it, where payer, receiver and venue are three; says how often
-    /// that was moved before.
+    /// Ends the movements of a step, which touched the balances of these accounts: brings the state
+    /// hash up to date, and checks that the asset is conserved.
+    ///
+    /// # Panics
+    /// Accounts hold more, or less, than was issued.
     #[inline(always)]
-    pub(crate) fn settle(&mut self, leg: &Leg, hash: &mut StateHash) -> Versions {
-        let Leg { asset_id, amount, back, fee, rebate, .. } = *leg;
-        let payer = &mut self.balances[leg.payer.0 as usize];
-        let payer_version = payer.version;
-        let left = payer.reserved.checked_sub(u128::from(amount + back));
-        payer.reserved = left.expect("an order never costs more than it reserved");
-        payer.available += i128::from(back + rebate);
-        payer.version += 1 + u64::from(back != 0) + u64::from(rebate != 0);
-        payer.rehash(asset_id, leg.payer, hash);
-        let receiver = &mut self.balances[leg.receiver.0 as usize];
-        let receiver_version = receiver.version;
-        receiver.available += i128::from(amount - fee);
-        receiver.version += 1 + u64::from(fee != 0);
-        receiver.rehash(asset_id, leg.receiver, hash);
-        let venue = &mut self.balances[AccountId::VENUE.0 as usize];
-        let venue_version = venue.version;
-        if fee | rebate != 0 {
-            venue.available += i128::from(fee) - i128::from(rebate);
-            venue.version += u64::from(fee != 0) + u64::from(rebate != 0);
-            venue.rehash(asset_id, AccountId::VENUE, hash);
+    pub(crate) fn close<const N: usize>(&mut self, touched: [AccountId; N], hash: &mut StateHash) {
+        let asset_id = self.asset.asset_id;
+        for account_id in touched {
+            let balance = &mut self.balances[account_id.0 as usize];
+            // One end of a movement of 0 was not touched.
+            if balance.version != 0 {
+                balance.rehash(asset_id, account_id, hash);
+            }
         }
-        Versions { payer: payer_version, receiver: receiver_version, venue: venue_version }
+        assert!(
+            self.held == self.issued.cast_signed(),
+            "{:?}: accounts hold {}, {} were issued",
+            self.asset,
+            self.held,
+            self.issued
+        );
     }
 
-    /// Holds an amount for an order; how many movements have touched the balance since. `None`, and
-    /// nothing is done, if less is available, or nothing is to be held.
+    /// Takes an amount from one end of a movement; the version of that end since.
     #[inline(always)]
-    pub(crate) fn hold(
-        &mut self,
-        account_id: AccountId,
-        amount: u128,
-        hash: &mut StateHash,
-    ) -> Option<u64> {
-        let balance = &mut self.balances[account_id.0 as usize];
-        if amount == 0 || balance.available < amount.cast_signed() {
-            return None;
-        }
-        balance.available -= amount.cast_signed();
-        balance.reserved += amount;
-        balance.version += 1;
-        balance.rehash(self.asset.asset_id, account_id, hash);
-        Some(balance.version)
-    }
-
-    /// Moves an amount, which is more than nothing, between the two buckets of a balance, and says so;
-    /// as for [`apply`](Self::apply).
-    #[inline(always)]
-    pub(crate) fn shift(&mut self, shift: &Shift) -> LedgerEntry {
-        let Shift { kind, account_id, amount, order_id, trade_id } = *shift;
-        let (from, to) = match kind {
-            LedgerKind::Reserve => (Bucket::Available, Bucket::Reserved),
-            _ => (Bucket::Reserved, Bucket::Available),
-        };
-        let balance = &mut self.balances[account_id.0 as usize];
-        balance.take(from, amount);
-        balance.give(to, amount);
-        balance.version += 1;
-        let version = balance.version;
-        LedgerEntry {
-            kind,
-            asset_id: self.asset.asset_id,
-            amount: Units::new(amount),
-            from: LedgerPlace { account_id, bucket: from, version },
-            to: LedgerPlace { account_id, bucket: to, version },
-            order_id,
-            trade_id,
-        }
-    }
-
-    /// Takes an amount from where it is; says how many movements have touched that.
-    #[inline(always)]
-    fn take(
-        &mut self,
-        (account_id, bucket): (AccountId, Bucket),
-        amount: u128,
-        is_counted: bool,
-    ) -> u64 {
+    fn debit(&mut self, (account_id, bucket): (AccountId, Bucket), amount: u128) -> u64 {
         if bucket == Bucket::Outside {
             self.issued += amount;
             self.version += 1;
@@ -377,42 +265,34 @@ impl Holding {
             return self.version;
         }
         let balance = &mut self.balances[account_id.0 as usize];
-        balance.take(bucket, amount);
-        balance.version += u64::from(is_counted);
+        self.held += balance.debit(bucket, amount);
+        balance.version += 1;
         balance.version
     }
 
-    /// Gives an amount to where it is to be; says how many movements have touched that.
+    /// Gives an amount to one end of a movement; the version of that end since.
     #[inline(always)]
-    fn give(&mut self, (account_id, bucket): (AccountId, Bucket), amount: u128) -> u64 {
+    fn credit(&mut self, (account_id, bucket): (AccountId, Bucket), amount: u128) -> u64 {
         if bucket == Bucket::Outside {
             let left = self.issued.checked_sub(amount);
             self.issued = left.expect("what goes out came in");
             self.version += 1;
             return self.version;
         }
+        #[cfg(test)]
+        let amount = amount + self.minted;
         let balance = &mut self.balances[account_id.0 as usize];
-        balance.give(bucket, amount);
+        self.held += balance.credit(bucket, amount);
         balance.version += 1;
         balance.version
     }
 
-    /// Brings the state hash up to what an account has now.
-    #[inline(always)]
-    pub(crate) fn rehash(&mut self, account_id: AccountId, hash: &mut StateHash) {
-        let asset_id = self.asset.asset_id;
-        let balance = &mut self.balances[account_id.0 as usize];
-        let after = element(balance, asset_id, account_id);
-        hash.change(balance.hash, after);
-        balance.hash = after;
-    }
-
-    /// A restored asset has come in and gone out so often.
+    /// Restores how often the asset came in or went out.
     pub(crate) fn restore_version(&mut self, version: u64) {
         self.version = version;
     }
 
-    /// An account had so much; `None` if there is no such account, or it cannot have.
+    /// Restores what an account has; `None` if there is no such account, or it cannot have so much.
     pub(crate) fn restore_balance(
         &mut self,
         account_id: AccountId,
@@ -432,27 +312,27 @@ impl Holding {
         Some(())
     }
 
-    /// An order of an account holds so much; `None` if all of them could not.
+    /// Restores what an order of an account holds; `None` if accounts would hold too much.
     pub(crate) fn restore_reserved(&mut self, account_id: AccountId, amount: u128) -> Option<()> {
         self.held = self.held.checked_add(amount.cast_signed())?;
         self.balances[account_id.0 as usize].reserved += amount;
         Some(())
     }
 
-    /// What all have together is what came in; `None` if that cannot be.
+    /// Restores what was issued: what all accounts have together; `None` if that cannot be.
     pub(crate) fn restore_issued(&mut self) -> Option<()> {
         self.issued = u128::try_from(self.held).ok().filter(|issued| *issued <= ISSUED_MAX)?;
         Some(())
     }
 
-    /// Asserts that the sum is that of the balances, and that of what came in.
+    /// Asserts that the sum of all balances, added up anew, is what was counted and what was issued.
     pub(crate) fn check(&self) {
         let held: i128 = self.balances.iter().map(Balance::position).sum();
         assert_eq!(held, self.held, "{:?}", self.asset);
         assert_eq!(held, self.issued.cast_signed(), "{:?}", self.asset);
     }
 
-    /// Adds the elements of the state hash that balances are, computed anew.
+    /// Adds the elements of all balances to the state hash, computed anew.
     pub(crate) fn add_hashes(&self, sum: &mut StateHash) {
         for (balance, account_id) in self.balances.iter().zip(0..) {
             sum.add(element(balance, self.asset.asset_id, AccountId(account_id)));
@@ -460,8 +340,8 @@ impl Holding {
     }
 }
 
-/// The element of the state hash that a balance is; none before it is first touched. What is
-/// reserved follows from the live orders.
+/// The element of a balance in the state hash; 0 before it is first touched. What is reserved
+/// follows from the live orders.
 #[inline(always)]
 fn element(balance: &Balance, asset_id: AssetId, account_id: AccountId) -> u64 {
     if balance.version == 0 {

@@ -2,7 +2,7 @@
 
 use market::{AccountId, AssetId, InstrumentId, Price, Quantity, RejectReason, SessionId, Side};
 
-use super::{Money, account::AssetLimits, paid_with, terms::Terms};
+use super::{Money, account::AssetLimits, terms::Terms};
 use crate::order::Order;
 
 /// An order that asks to be accepted.
@@ -46,21 +46,21 @@ impl Money {
         walk: impl FnOnce(&Terms) -> u128,
     ) -> Result<(), RejectReason> {
         let account = &self.accounts[account_id.0 as usize];
-        let brief = &self.briefs[account_id.0 as usize];
+        let hot = &self.hot[account_id.0 as usize];
         // Most accounts have no limits, and most orders are not short sales.
         if let (Some(terms), Some(limit)) = (terms, asked.limit)
             && !self.has_asset_limits
-            && !brief.is_limited
+            && !hot.is_limited
             && matches!(asked.side, Side::Buy | Side::Sell)
         {
-            let asset_id = paid_with(terms, asked.side);
+            let asset_id = terms.reserved_asset(asked.side);
             let needed = terms.reservation(asked.side, limit, asked.leaves);
             return self.check_available(asset_id, account_id, needed, freed(terms, asked));
         }
         let limits = terms.map_or(AssetLimits::default(), |it| self.limits(it.0.base, account_id));
         // An order to sell costs nothing, but what it could bring may not be too much.
         let cost = terms.map_or(0, |terms| match asked.limit {
-            Some(limit) => terms.cost(limit, asked.leaves),
+            Some(limit) => terms.0.quote_amount(limit, asked.leaves),
             None => walk(terms),
         });
 
@@ -87,7 +87,7 @@ impl Money {
             }
         }
         if account.live_orders_max != 0
-            && account.live_orders_max <= brief.live_orders
+            && account.live_orders_max <= hot.live_orders
             && asked.original.is_none()
         {
             return Err(RejectReason::TooManyOrders);
@@ -112,12 +112,12 @@ impl Money {
         limits: &AssetLimits,
     ) -> Result<(), RejectReason> {
         let freed = freed(terms, asked);
-        let goods = terms.goods(asked.leaves);
+        let base_amount = terms.0.base_amount(asked.leaves);
         let base = self.balance(terms.0.base, account_id);
         if asked.side.is_buy() {
             if terms.is_position() && limits.position_max != 0 {
-                let freed = asked.original.map_or(0, |order| terms.goods(order.leaves()));
-                let buying = base.buying - freed + goods;
+                let freed = asked.original.map_or(0, |order| terms.0.base_amount(order.leaves()));
+                let buying = base.buying - freed + base_amount;
                 if limits.position_max.cast_signed() < base.position() + buying.cast_signed() {
                     return Err(RejectReason::PositionLimit);
                 }
@@ -125,9 +125,9 @@ impl Money {
             return self.check_available(terms.0.quote, account_id, cost, freed);
         }
         if asked.side == Side::Sell {
-            return self.check_available(terms.0.base, account_id, goods, freed);
+            return self.check_available(terms.0.base, account_id, base_amount, freed);
         }
-        let left = base.available + freed.cast_signed() - goods.cast_signed();
+        let left = base.available + freed.cast_signed() - base_amount.cast_signed();
         if left < -limits.short_max.cast_signed() {
             return Err(RejectReason::PositionLimit);
         }
@@ -168,7 +168,7 @@ impl Money {
         let Some(terms) = self.terms(order.instrument_id) else { return true };
         let held = |price| terms.reservation(order.side, price, order.leaves());
         let account_id = self.account_id(order.key.session_id);
-        let available = self.balance(paid_with(terms, order.side), account_id).available;
+        let available = self.balance(terms.reserved_asset(order.side), account_id).available;
         // What is available of something that may be short is below 0, and nothing is needed.
         held(price) <= held(order.price())
             || (held(price) - held(order.price())).cast_signed() <= available

@@ -10,9 +10,8 @@ use market::{
 };
 
 use super::{
-    NO_ORDER, NO_TRADE,
-    account::{Account, AssetLimits, Brief, TIER_COUNT},
-    balance::{Holding, ISSUED_MAX, Movement},
+    account::{Account, AssetLimits, HotAccount, TIER_COUNT},
+    balance::{Holding, ISSUED_MAX, Movement, NO_ORDER, NO_TRADE},
     fees::Fees,
     hash,
     terms::{NO_TERMS, Terms},
@@ -89,7 +88,7 @@ impl Engine {
         money.is_used = true;
         money.account_names.add(&add.name, number);
         money.accounts.push(Account::new(add.name));
-        money.briefs.push(Brief::default());
+        money.hot.push(HotAccount::default());
         money.note_account(account_id, &mut self.hash);
         for holding in &mut money.holdings {
             holding.add_account();
@@ -305,14 +304,12 @@ impl Engine {
         emit: &mut dyn FnMut(Event),
     ) {
         let movement = Movement { kind, from, to, amount, order_id: NO_ORDER, trade_id: NO_TRADE };
-        let money = &mut self.money;
-        let holding = &money.holdings[usize::from(asset_id.0) - 1];
+        let holding = self.money.holding_mut(asset_id);
         let before = hash::asset(holding.asset(), holding.version());
-        money.post(asset_id, &movement, emit);
-        let holding = &mut money.holdings[usize::from(asset_id.0) - 1];
-        holding.rehash(from.0, &mut self.hash);
-        holding.rehash(to.0, &mut self.hash);
+        let entry = holding.post(&movement);
+        holding.close([from.0, to.0], &mut self.hash);
         self.hash.change(before, hash::asset(holding.asset(), holding.version()));
+        emit(Event::Ledger(entry));
     }
 }
 

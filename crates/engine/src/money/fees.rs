@@ -42,27 +42,37 @@ impl Fees {
     }
 }
 
+/// Below this a whole times the parts of a million fits a word.
+const SMALL: u128 = 1 << 44;
+
 /// So many millionths, rounded down.
+#[inline]
 fn part_down(whole: u128, ppm: u32) -> u128 {
+    if whole < SMALL {
+        return u128::from(whole as u64 * u64::from(ppm) / u64::from(MILLION));
+    }
     part(whole, ppm).0
 }
 
 /// So many millionths, rounded up.
+#[inline]
 fn part_up(whole: u128, ppm: u32) -> u128 {
+    if whole < SMALL {
+        let most_below_one = u64::from(MILLION) - 1;
+        return u128::from((whole as u64 * u64::from(ppm) + most_below_one) / u64::from(MILLION));
+    }
     let (part, is_rounded) = part(whole, ppm);
     part + u128::from(is_rounded)
 }
 
-/// So many millionths, rounded down, and whether they were. Never overflows, for it is taken of the
-/// millions and of the rest.
+/// So many millionths of any whole, rounded down, and whether they were: taken of the millions and of
+/// the rest, so that no product overflows.
+#[inline(never)]
 fn part(whole: u128, ppm: u32) -> (u128, bool) {
-    if ppm == 0 {
-        return (0, false);
-    }
     if let Ok(whole) = u64::try_from(whole) {
         let (million, ppm) = (u64::from(MILLION), u64::from(ppm));
         let rest = whole % million * ppm;
-        return (u128::from(whole / million * ppm + rest / million), !rest.is_multiple_of(million));
+        return ((whole / million * ppm + rest / million).into(), !rest.is_multiple_of(million));
     }
     let (million, ppm) = (u128::from(MILLION), u128::from(ppm));
     let rest = whole % million * ppm;

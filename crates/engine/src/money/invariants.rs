@@ -18,18 +18,18 @@ impl Money {
             live[account_id.0 as usize] += 1;
             let Some(terms) = self.terms(order.instrument_id) else { continue };
             assert!(account_id != AccountId::VENUE, "{order:?} is somebody's");
-            let asset_id = super::paid_with(terms, order.side);
+            let asset_id = terms.reserved_asset(order.side);
             let amount = terms.reservation(order.side, order.price(), order.leaves());
             held.entry((asset_id, account_id)).or_default().0 += amount;
             if terms.is_position() && order.side.is_buy() {
-                let goods = terms.goods(order.leaves());
-                held.entry((terms.0.base, account_id)).or_default().1 += goods;
+                let amount = terms.0.base_amount(order.leaves());
+                held.entry((terms.0.base, account_id)).or_default().1 += amount;
             }
         }
-        assert_eq!(self.accounts.len(), self.briefs.len());
-        for ((account, brief), live) in self.accounts.iter().zip(&self.briefs).zip(live).skip(1) {
-            assert_eq!(brief.live_orders, live, "{account:?}");
-            let kept = (brief.fee_tier, brief.is_limited);
+        assert_eq!(self.accounts.len(), self.hot.len());
+        for ((account, hot), live) in self.accounts.iter().zip(&self.hot).zip(live).skip(1) {
+            assert_eq!(hot.live_orders, live, "{account:?}");
+            let kept = (hot.fee_tier, hot.is_limited);
             assert_eq!(kept, (account.fee_tier, account.is_limited()), "{account:?}");
         }
         for holding in &self.holdings {

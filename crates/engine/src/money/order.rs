@@ -4,7 +4,7 @@ use market::{
     AccountId, CancelReason, Event, OrderId, OrderType, Price, Quantity, RejectReason, TimeInForce,
 };
 
-use super::{check::Asked, terms::Terms};
+use super::{check::Asked, reserve::Claim, terms::Terms};
 use crate::{
     Engine,
     book::cross::Reach,
@@ -16,19 +16,11 @@ use crate::{
 impl Engine {
     /// May the account have this order, new or instead of its original? What it would cost or bring
     /// now, if it has no limit and comes to the book at once.
-    #[inline]
     pub(crate) fn check_money(
         &self,
         asked: &Proposal,
         class: &OrderClass,
     ) -> Result<u128, RejectReason> {
-        if !self.money.is_used() {
-            return Ok(0);
-        }
-        self.check_paid(asked, class)
-    }
-
-    fn check_paid(&self, asked: &Proposal, class: &OrderClass) -> Result<u128, RejectReason> {
         let book = self.book_at(asked.instrument_id);
         let order = Asked {
             session_id: asked.key.session_id,
@@ -52,7 +44,6 @@ impl Engine {
 
     /// An accepted order holds what it could cost or deliver: without a limit what the walk of its
     /// check found, and if it is contingent nothing until it comes in.
-    #[inline]
     pub(crate) fn reserve(
         &mut self,
         order: &Order,
@@ -60,11 +51,9 @@ impl Engine {
         walked: u128,
         emit: &mut dyn FnMut(Event),
     ) {
-        if self.money.is_used() {
-            let is_walked = terms.order_type.is_priceless() && !order.is_contingent;
-            let walked = if is_walked { walked } else { 0 };
-            self.money.reserve(order, walked, &mut self.hash, emit);
-        }
+        let is_walked = terms.order_type.is_priceless() && !order.is_contingent;
+        let walked = if is_walked { walked } else { 0 };
+        self.money.reserve(order, walked, &mut self.hash, emit);
     }
 
     /// An order without a limit comes in that holds nothing so far, and holds what it will pay; false
@@ -83,8 +72,8 @@ impl Engine {
         self.money.reserve_market(order, walked, &mut self.hash, emit)
     }
 
-    /// An order gives back what it does not need, with so many open lots fewer.
-    #[inline]
+    /// Releases what an order does not need with fewer open lots.
+    #[inline(never)]
     pub(crate) fn release(
         &mut self,
         order: &Order,
@@ -92,7 +81,7 @@ impl Engine {
         after: Quantity,
         emit: &mut dyn FnMut(Event),
     ) {
-        self.money.release(order, before, after, &mut self.hash, emit);
+        self.money.release(&Claim::from(order), before, after, &mut self.hash, emit);
     }
 
     /// Cancels all live orders of an account, by session, channel and number.
@@ -136,16 +125,16 @@ impl Engine {
         let reach = Reach::all(limit);
         let leaves = book.walk(&self.pool, order, reach, prevention, shown, |price, quantity| {
             if price != at.0 {
-                cost += terms.cost(at.0, at.1);
+                cost += terms.0.quote_amount(at.0, at.1);
                 at = (price, Quantity::ZERO);
             }
             at.1 = Quantity(at.1.0 + quantity.0);
             true
         });
-        cost += terms.cost(at.0, at.1);
+        cost += terms.0.quote_amount(at.0, at.1);
         let is_stopped = limit.is_some_and(|limit| book.goes_beyond(order.side, limit));
         if rests && !(is_stopped && book.trading.pause_s == 0) {
-            cost += terms.cost(at.0, leaves);
+            cost += terms.0.quote_amount(at.0, leaves);
         }
         cost
     }

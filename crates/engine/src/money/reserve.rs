@@ -1,104 +1,86 @@
-//! What orders hold of balances: reserved when they are accepted, released when they need less.
+//! Reservations: what orders hold of balances while they are open.
+//!
+//! What an order holds is a function of its side, limit and open lots ([`Terms::reservation`]), so
+//! nothing of it is stored beside the order. An order to buy without a limit is the exception: a
+//! walk over the book says what it will pay, and `market_reserved` is what is left of that.
+//!
+//! Invariant: reserved is the sum of what the live orders hold. Every reservation and every release
+//! is one [`Movement`] within an account, posted by [`Money::post_within`].
+
+use core::mem;
 
 use market::{
-    AccountId, AssetId, Bucket, Event, InstrumentId, LedgerEntry, LedgerKind, LedgerPlace,
-    MoneyClass, OrderId, Price, Quantity, SessionId, Side, Units,
+    AccountId, AssetId, Event, InstrumentId, LedgerEntry, MoneyClass, OrderId, Price, Quantity,
+    SessionId, Side,
 };
 
-use super::{Money, NO_TRADE, balance::Shift, is_market_buy, paid_with};
+use super::{Money, balance::Movement, terms::Terms};
 use crate::{Emit, order::Order, state::hash::StateHash};
 
-/// A plain order that is done, with what it held something for.
-pub(crate) struct DoneOrder {
+/// What of an order decides what it holds, besides its open lots.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Claim {
+    pub(crate) session_id: SessionId,
+    pub(crate) instrument_id: InstrumentId,
     pub(crate) order_id: OrderId,
     pub(crate) side: Side,
+    /// [`Price::ZERO`] is no limit.
     pub(crate) price: Price,
-    pub(crate) leaves: Quantity,
 }
 
-/// What was held for an order that comes in.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Held {
-    asset_id: AssetId,
-    pub(super) account_id: AccountId,
-    amount: u128,
-    /// Of the balance, since then.
-    version: u64,
-}
-
-impl Held {
-    /// As it is told, once the order is accepted.
+impl From<&Order> for Claim {
     #[inline(always)]
-    pub(crate) fn entry(self, order_id: OrderId) -> LedgerEntry {
-        let Self { asset_id, account_id, amount, version } = self;
-        LedgerEntry {
-            kind: LedgerKind::Reserve,
-            asset_id,
-            amount: Units::new(amount),
-            from: LedgerPlace { account_id, bucket: Bucket::Available, version },
-            to: LedgerPlace { account_id, bucket: Bucket::Reserved, version },
-            order_id,
-            trade_id: NO_TRADE,
+    fn from(order: &Order) -> Self {
+        Self {
+            session_id: order.key.session_id,
+            instrument_id: order.instrument_id,
+            order_id: order.order_id,
+            side: order.side,
+            price: order.price(),
         }
+    }
+}
+
+impl Claim {
+    /// True for an order to buy without a limit, so that a walk said what it holds.
+    #[inline(always)]
+    pub(super) fn is_market_buy(&self) -> bool {
+        self.price == Price::ZERO && self.side.is_buy()
     }
 }
 
 impl Money {
-    /// Holds what an order of these terms could cost or deliver, if its account may have it and is
-    /// not to be looked at any closer; `None`, and nothing is done, if not.
+    /// Reserves what a new order could cost or deliver, on the fast path. Returns the entry that
+    /// reports it; `None`, with no effect, if the account has limits or too little, or the order is
+    /// one that only the full checks can judge.
     #[inline(always)]
-    pub(crate) fn hold_plain(
+    pub(crate) fn reserve_fast(
         &mut self,
-        session_id: SessionId,
-        instrument_id: InstrumentId,
-        (side, price, quantity): (Side, Price, Quantity),
+        claim: &Claim,
+        leaves: Quantity,
         hash: &mut StateHash,
-    ) -> Option<Held> {
-        let account_id = self.account_id(session_id);
-        let terms = self.terms.get(usize::from(instrument_id.0) - 1)?;
+    ) -> Option<LedgerEntry> {
+        let account_id = self.account_id(claim.session_id);
+        let terms = self.terms.get(usize::from(claim.instrument_id.0) - 1)?;
         if account_id == AccountId::VENUE
             || !matches!(terms.0.class, MoneyClass::Cash)
-            || !matches!(side, Side::Buy | Side::Sell)
+            || !matches!(claim.side, Side::Buy | Side::Sell)
             || self.has_asset_limits
-            || self.briefs[account_id.0 as usize].is_limited
+            || self.hot[account_id.0 as usize].is_limited
         {
             return None;
         }
-        let amount = terms.reservation(side, price, quantity);
-        let asset_id = paid_with(terms, side);
-        let holding = &mut self.holdings[usize::from(asset_id.0) - 1];
-        let version = holding.hold(account_id, amount, hash)?;
-        Some(Held { asset_id, account_id, amount, version })
+        let amount = terms.reservation(claim.side, claim.price, leaves);
+        let asset_id = terms.reserved_asset(claim.side);
+        if amount == 0 || self.balance(asset_id, account_id).available < amount.cast_signed() {
+            return None;
+        }
+        let movement = Movement::reserve(account_id, amount, claim.order_id);
+        Some(self.post_within(asset_id, &movement, hash))
     }
 
-    /// A plain order is done, and all that is held for it is given back.
-    #[inline(always)]
-    pub(crate) fn release_plain(
-        &mut self,
-        session_id: SessionId,
-        instrument_id: InstrumentId,
-        order: &DoneOrder,
-        hash: &mut StateHash,
-        emit: &mut (impl Emit + ?Sized),
-    ) {
-        let account_id = self.account_id(session_id);
-        if account_id != AccountId::VENUE {
-            self.briefs[account_id.0 as usize].live_orders -= 1;
-        }
-        let Some(&terms) = self.terms(instrument_id) else { return };
-        let DoneOrder { order_id, side, price, leaves } = *order;
-        if terms.is_position() && side.is_buy() {
-            let holding = &mut self.holdings[usize::from(terms.0.base.0) - 1];
-            holding.change_buying(account_id, terms.goods(leaves), 0);
-        }
-        let amount = terms.reservation(side, price, leaves);
-        let asset_id = paid_with(&terms, side);
-        let kind = LedgerKind::Release;
-        let shift = Shift { kind, account_id, amount, order_id, trade_id: NO_TRADE };
-        self.shift(asset_id, &shift, hash, emit);
-    }
-
-    /// Holds what an accepted order could cost or deliver; `walk` as for [`check`](Self::check).
+    /// Reserves what an accepted order could cost or deliver: of an order to buy without a limit,
+    /// what a walk over the book says that it will pay.
     pub(crate) fn reserve(
         &mut self,
         order: &Order,
@@ -107,21 +89,19 @@ impl Money {
         emit: &mut dyn FnMut(Event),
     ) {
         let Some(&terms) = self.terms(order.instrument_id) else { return };
-        let account_id = self.account_id(order.key.session_id);
-        let amount = if is_market_buy(order) {
-            assert!(self.market_reserved == 0, "one order comes in at a time");
-            self.market_reserved = walk;
-            walk
-        } else {
-            terms.reservation(order.side, order.price(), order.leaves())
-        };
-        let asset_id = paid_with(&terms, order.side);
-        self.count_buying(&terms, order, Quantity::ZERO, order.leaves());
-        self.shift(asset_id, &hold(LedgerKind::Reserve, account_id, amount, order), hash, emit);
+        let claim = Claim::from(order);
+        self.count_buying(&terms, &claim, Quantity::ZERO, order.leaves());
+        if claim.is_market_buy() {
+            return self.reserve_walk(&terms, &claim, walk, hash, emit);
+        }
+        let amount = terms.reservation(order.side, order.price(), order.leaves());
+        let account_id = self.account_id(claim.session_id);
+        let movement = Movement::reserve(account_id, amount, order.order_id);
+        self.hold(terms.reserved_asset(order.side), &movement, hash, emit);
     }
 
-    /// Holds what an order to buy without a limit will pay, when it comes in after it was accepted;
-    /// false, and nothing is done, if less is available.
+    /// Reserves what an order to buy without a limit will pay, when it comes in after it was
+    /// accepted; false, with no effect, if less is available.
     pub(crate) fn reserve_market(
         &mut self,
         order: &Order,
@@ -134,14 +114,27 @@ impl Money {
         if self.balance(terms.0.quote, account_id).available < walk.cast_signed() {
             return false;
         }
-        assert!(self.market_reserved == 0, "one order comes in at a time");
-        self.market_reserved = walk;
-        self.shift(terms.0.quote, &hold(LedgerKind::Reserve, account_id, walk, order), hash, emit);
+        self.reserve_walk(&terms, &Claim::from(order), walk, hash, emit);
         true
     }
 
-    /// An order has another price, and holds what it needs with that. [`Price::ZERO`] is none, with
-    /// which an order to buy holds nothing.
+    fn reserve_walk(
+        &mut self,
+        terms: &Terms,
+        claim: &Claim,
+        walk: u128,
+        hash: &mut StateHash,
+        emit: &mut dyn FnMut(Event),
+    ) {
+        assert!(self.market_reserved == 0, "one order comes in at a time");
+        self.market_reserved = walk;
+        let account_id = self.account_id(claim.session_id);
+        let movement = Movement::reserve(account_id, walk, claim.order_id);
+        self.hold(terms.0.quote, &movement, hash, emit);
+    }
+
+    /// Reserves or releases the difference when an order gets another price. [`Price::ZERO`] is no
+    /// price, with which an order to buy holds nothing.
     pub(crate) fn follow_price(
         &mut self,
         before: &Order,
@@ -153,98 +146,122 @@ impl Money {
         let account_id = self.account_id(after.key.session_id);
         let held = |order: &Order| terms.reservation(order.side, order.price(), order.leaves());
         let (before, needed) = (held(before), held(after));
-        let kind = if needed < before { LedgerKind::Release } else { LedgerKind::Reserve };
-        let asset_id = paid_with(&terms, after.side);
-        let amount = before.abs_diff(needed);
-        self.shift(asset_id, &hold(kind, account_id, amount, after), hash, emit);
+        let movement = match before <= needed {
+            true => Movement::reserve(account_id, needed - before, after.order_id),
+            false => Movement::release(account_id, before - needed, after.order_id),
+        };
+        self.hold(terms.reserved_asset(after.side), &movement, hash, emit);
     }
 
-    /// Gives back what an order does not need with so many open lots fewer, or with another limit.
-    #[inline]
+    /// Releases what an order does not need with fewer open lots.
+    #[inline(always)]
     pub(crate) fn release(
         &mut self,
-        order: &Order,
+        claim: &Claim,
         before: Quantity,
         after: Quantity,
         hash: &mut StateHash,
-        emit: &mut dyn FnMut(Event),
+        emit: &mut (impl Emit + ?Sized),
     ) {
-        if self.is_used {
-            self.release_paid(order, before, after, hash, emit);
-        }
-    }
-
-    #[inline(never)]
-    fn release_paid(
-        &mut self,
-        order: &Order,
-        before: Quantity,
-        after: Quantity,
-        hash: &mut StateHash,
-        emit: &mut dyn FnMut(Event),
-    ) {
-        let Some(&terms) = self.terms(order.instrument_id) else { return };
-        let account_id = self.account_id(order.key.session_id);
-        self.count_buying(&terms, order, before, after);
-        let amount = if !is_market_buy(order) {
-            let held = |leaves| terms.reservation(order.side, order.price(), leaves);
+        let Some(&terms) = self.terms(claim.instrument_id) else { return };
+        self.count_buying(&terms, claim, before, after);
+        let amount = if !claim.is_market_buy() {
+            let held = |leaves| terms.reservation(claim.side, claim.price, leaves);
             held(before) - held(after)
         } else if after.is_zero() {
-            core::mem::take(&mut self.market_reserved)
+            mem::take(&mut self.market_reserved)
         } else {
             return;
         };
-        let asset_id = paid_with(&terms, order.side);
-        self.shift(asset_id, &hold(LedgerKind::Release, account_id, amount, order), hash, emit);
+        let account_id = self.account_id(claim.session_id);
+        let movement = Movement::release(account_id, amount, claim.order_id);
+        self.hold(terms.reserved_asset(claim.side), &movement, hash, emit);
     }
 
-    /// An order that came in without a limit is executed in full: what rounding left is released.
+    /// Releases what rounding left of the walk, when an order without a limit is executed in full.
     pub(crate) fn finish_market(
         &mut self,
         order: &Order,
         hash: &mut StateHash,
         emit: &mut dyn FnMut(Event),
     ) {
-        let amount = core::mem::take(&mut self.market_reserved);
-        if amount == 0 {
-            return;
+        if self.market_reserved != 0 {
+            self.release_walk(order, 0, hash, emit);
         }
-        let Some(&terms) = self.terms(order.instrument_id) else { return };
-        let account_id = self.account_id(order.key.session_id);
-        self.shift(
-            terms.0.quote,
-            &hold(LedgerKind::Release, account_id, amount, order),
-            hash,
-            emit,
-        );
     }
 
-    /// An order that came in without a limit was given one, and rests.
+    /// Releases what an order without a limit does not need when it gets one, and rests.
     pub(crate) fn rest_market(
         &mut self,
         order: &Order,
         hash: &mut StateHash,
         emit: &mut dyn FnMut(Event),
     ) {
-        let held = core::mem::take(&mut self.market_reserved);
-        let Some(&terms) = self.terms(order.instrument_id) else { return };
-        if !order.side.is_buy() {
-            return;
+        if let Some(terms) = self.terms(order.instrument_id)
+            && order.side.is_buy()
+        {
+            let needed = terms.0.quote_amount(order.price(), order.leaves());
+            self.release_walk(order, needed, hash, emit);
         }
-        let account_id = self.account_id(order.key.session_id);
-        let needed = terms.cost(order.price(), order.leaves());
-        let amount = held.checked_sub(needed).expect("the walk counted what would rest");
-        self.shift(
-            terms.0.quote,
-            &hold(LedgerKind::Release, account_id, amount, order),
-            hash,
-            emit,
-        );
     }
-}
 
-/// An amount that is held for an order, or is not any more.
-#[inline]
-pub(super) fn hold(kind: LedgerKind, account_id: AccountId, amount: u128, order: &Order) -> Shift {
-    Shift { kind, account_id, amount, order_id: order.order_id, trade_id: NO_TRADE }
+    /// Releases what is left of a walk, but for what is still needed.
+    fn release_walk(
+        &mut self,
+        order: &Order,
+        needed: u128,
+        hash: &mut StateHash,
+        emit: &mut dyn FnMut(Event),
+    ) {
+        let left = mem::take(&mut self.market_reserved).checked_sub(needed);
+        let amount = left.expect("the walk counted what would rest");
+        let Some(&terms) = self.terms(order.instrument_id) else { return };
+        let account_id = self.account_id(order.key.session_id);
+        let movement = Movement::release(account_id, amount, order.order_id);
+        self.hold(terms.0.quote, &movement, hash, emit);
+    }
+
+    /// Live orders could bring in more or less of an asset whose position is limited.
+    #[inline(always)]
+    pub(super) fn count_buying(
+        &mut self,
+        terms: &Terms,
+        claim: &Claim,
+        before: Quantity,
+        after: Quantity,
+    ) {
+        if terms.is_position() && claim.side.is_buy() {
+            let account_id = self.account_id(claim.session_id);
+            let (before, after) = (terms.0.base_amount(before), terms.0.base_amount(after));
+            self.holding_mut(terms.0.base).change_buying(account_id, before, after);
+        }
+    }
+
+    /// Posts a movement within one account, and reports it; nothing if it is of 0.
+    #[inline(always)]
+    fn hold(
+        &mut self,
+        asset_id: AssetId,
+        movement: &Movement,
+        hash: &mut StateHash,
+        emit: &mut (impl Emit + ?Sized),
+    ) {
+        if movement.amount != 0 {
+            emit.emit(Event::Ledger(self.post_within(asset_id, movement, hash)));
+        }
+    }
+
+    /// Posts a movement within one account; the entry that reports it.
+    #[inline(always)]
+    fn post_within(
+        &mut self,
+        asset_id: AssetId,
+        movement: &Movement,
+        hash: &mut StateHash,
+    ) -> LedgerEntry {
+        let holding = self.holding_mut(asset_id);
+        let entry = holding.post(movement);
+        holding.close([movement.from.0], hash);
+        entry
+    }
 }

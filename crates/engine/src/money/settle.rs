@@ -1,18 +1,111 @@
 //! Settlement: what a trade moves between buyer, seller and venue.
+//!
+//! Invariant: [`TradeTerms::legs`] is the one place that reckons it. A trade posts these legs one by
+//! one; a trade that is undone, or corrected, moves the difference of the same legs.
 
-use market::{AccountId, Bucket, Event, LedgerKind, Quantity, TradeId};
+use market::{AccountId, Bucket, Event, LedgerKind, MoneyTerms, OrderId, Price, Quantity, TradeId};
 
 use super::{
     Money,
-    balance::{Leg, Movement, Shift},
-    is_market_buy,
-    reserve::hold,
+    balance::{Holding, Movement},
+    fees::Fees,
+    reserve::Claim,
     terms::Terms,
 };
-use crate::{Emit, book::cross::Match, state::hash::StateHash};
+use crate::{Emit, book::cross::Match, order::Order, state::hash::StateHash};
+
+// The parties of a trade, as indexes.
+pub(super) const BUYER: usize = 0;
+pub(super) const SELLER: usize = 1;
+pub(super) const VENUE: usize = 2;
+
+// The assets of a trade, as indexes.
+pub(super) const QUOTE: usize = 0;
+pub(super) const BASE: usize = 1;
+
+/// By what a trade is settled.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct TradeTerms {
+    pub(super) terms: MoneyTerms,
+    pub(super) taker_fees: Fees,
+    pub(super) maker_fees: Fees,
+}
+
+/// One transfer of a trade: an amount of one asset goes from one party to another.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct TransferLeg {
+    pub(super) kind: LedgerKind,
+    pub(super) asset: usize,
+    pub(super) from: usize,
+    pub(super) to: usize,
+    /// In units; 0 if there is nothing to transfer.
+    pub(super) amount: u128,
+}
+
+impl TradeTerms {
+    /// What a trade moves, in the order in which it is posted: payment, what the buyer held beside
+    /// it and does not need, delivery, the taker's fee, the maker's rebate, the maker's fee.
+    #[inline(always)]
+    pub(super) fn legs(
+        &self,
+        taker_is_buy: bool,
+        price: Price,
+        quantity: Quantity,
+        freed: impl FnOnce(u128) -> u128,
+    ) -> [TransferLeg; 6] {
+        let paid = self.terms.quote_amount(price, quantity);
+        let delivered = self.terms.base_amount(quantity);
+        let (taker, maker) = if taker_is_buy { (BUYER, SELLER) } else { (SELLER, BUYER) };
+        // A party pays fees out of what it receives: a buyer of the base asset, a seller of the quote.
+        let (to_taker, taken, to_maker, made) = if taker_is_buy {
+            (BASE, delivered, QUOTE, paid)
+        } else {
+            (QUOTE, paid, BASE, delivered)
+        };
+        let leg = |kind, asset, from, to, amount| TransferLeg { kind, asset, from, to, amount };
+        [
+            leg(LedgerKind::Settle, QUOTE, BUYER, SELLER, paid),
+            leg(LedgerKind::Release, QUOTE, BUYER, BUYER, freed(paid)),
+            leg(LedgerKind::Settle, BASE, SELLER, BUYER, delivered),
+            leg(LedgerKind::Fee, to_taker, taker, VENUE, self.taker_fees.of_taker(taken)),
+            leg(LedgerKind::Rebate, to_taker, VENUE, maker, self.maker_fees.rebate_of_maker(taken)),
+            leg(LedgerKind::Fee, to_maker, maker, VENUE, self.maker_fees.of_maker(made)),
+        ]
+    }
+}
+
+/// Between whom a trade moves something.
+struct Parties {
+    accounts: [AccountId; 3],
+    orders: [OrderId; 2],
+    trade_id: TradeId,
+}
+
+impl Parties {
+    /// Posts one leg, unless it is of 0, and reports it.
+    #[inline(always)]
+    fn post(&self, leg: &TransferLeg, holding: &mut Holding, emit: &mut (impl Emit + ?Sized)) {
+        if leg.amount == 0 {
+            return;
+        }
+        let is_reserved = matches!(leg.kind, LedgerKind::Settle | LedgerKind::Release);
+        let entry = holding.post(&Movement {
+            kind: leg.kind,
+            from: (
+                self.accounts[leg.from],
+                if is_reserved { Bucket::Reserved } else { Bucket::Available },
+            ),
+            to: (self.accounts[leg.to], Bucket::Available),
+            amount: leg.amount,
+            order_id: self.orders[if leg.from == VENUE { leg.to } else { leg.from }],
+            trade_id: self.trade_id,
+        });
+        emit.emit(Event::Ledger(entry));
+    }
+}
 
 impl Money {
-    /// Pays for a trade, delivers what was bought, and charges both.
+    /// Settles a trade: the buyer pays, the seller delivers, both pay their fees.
     #[inline]
     pub(crate) fn settle(
         &mut self,
@@ -21,9 +114,7 @@ impl Money {
         hash: &mut StateHash,
         emit: &mut (impl Emit + ?Sized),
     ) {
-        if self.is_used
-            && let Some(&terms) = self.terms(met.taker.instrument_id)
-        {
+        if let Some(&terms) = self.terms(met.taker.instrument_id) {
             self.settle_paid(&terms, met, trade_id, hash, emit);
         }
     }
@@ -37,192 +128,216 @@ impl Money {
         emit: &mut (impl Emit + ?Sized),
     ) {
         let Match { taker, maker, price, quantity, .. } = *met;
-        let taker_buys = taker.side.is_buy();
-        let (buyer, seller) = if taker_buys { (taker, maker) } else { (maker, taker) };
-        let leaves_before = Quantity(buyer.leaves().0 + quantity.0);
+        let taker_is_buy = taker.side.is_buy();
+        let (buyer, seller) = if taker_is_buy { (taker, maker) } else { (maker, taker) };
         let buyer_id = self.account_id(buyer.key.session_id);
         let seller_id = self.account_id(seller.key.session_id);
-        let cost = terms.cost(price, quantity);
-        let goods = terms.goods(quantity);
-        let freed = if is_market_buy(buyer) {
-            self.market_reserved =
-                self.market_reserved.checked_sub(cost).expect("the walk counted this trade");
-            cost
-        } else if buyer.price() == price && terms.is_exact() {
-            cost
-        } else {
-            terms.cost(buyer.price(), leaves_before) - terms.cost(buyer.price(), buyer.leaves())
-        };
-        self.count_buying(terms, buyer, leaves_before, buyer.leaves());
-        let improvement = freed.checked_sub(cost).expect("no trade is beyond the buyer's limit");
-
-        let is_of_two = buyer_id != seller_id
-            && buyer_id != AccountId::VENUE
-            && seller_id != AccountId::VENUE
-            && terms.0.base != terms.0.quote;
-        let is_moderate = cost != 0 && goods != 0 && (freed | goods) < Leg::AMOUNT_MAX;
-        if !is_of_two || !is_moderate {
-            let amounts = Amounts { cost, goods, improvement };
-            let emit = &mut |event| emit.emit(event);
-            return self.settle_one_by_one(terms, met, trade_id, &amounts, hash, emit);
-        }
-
-        let (cost, goods) = (cost as u64, goods as u64);
-        let (mut fee_taker, mut rebate, mut fee_maker) = (0, 0, 0);
         let is_charged = self.has_fees && !terms.is_position();
-        if is_charged {
-            let fees = |it: AccountId| &self.fees[usize::from(self.briefs[it.0 as usize].fee_tier)];
-            let (taker_id, maker_id) =
-                if taker_buys { (buyer_id, seller_id) } else { (seller_id, buyer_id) };
-            let (to_taker, to_maker) = if taker_buys { (goods, cost) } else { (cost, goods) };
-            let maker_fees = fees(maker_id);
-            fee_taker = fees(taker_id).of_taker(to_taker.into()) as u64;
-            rebate = maker_fees.rebate_of_maker(to_taker.into()) as u64;
-            fee_maker = maker_fees.of_maker(to_maker.into()) as u64;
-        }
-        let paid = Leg {
-            asset_id: terms.0.quote,
-            payer: buyer_id,
-            receiver: seller_id,
-            amount: cost,
-            back: improvement as u64,
-            fee: if taker_buys { fee_maker } else { fee_taker },
-            rebate: if taker_buys { 0 } else { rebate },
+        let fees = |it| if is_charged { self.fees_of(it) } else { Fees::default() };
+        let (taker_fees, maker_fees) = match taker_is_buy {
+            true => (fees(buyer_id), fees(seller_id)),
+            false => (fees(seller_id), fees(buyer_id)),
         };
-        let bought = Leg {
-            asset_id: terms.0.base,
-            payer: seller_id,
-            receiver: buyer_id,
-            amount: goods,
-            back: 0,
-            fee: if taker_buys { fee_taker } else { fee_maker },
-            rebate: if taker_buys { rebate } else { 0 },
+        let trade_terms = TradeTerms { terms: terms.0, taker_fees, maker_fees };
+        let legs = trade_terms.legs(taker_is_buy, price, quantity, |paid| {
+            self.free(terms, buyer, price, quantity, paid)
+        });
+
+        let [quote, base] = [terms.0.quote, terms.0.base].map(|it| usize::from(it.0) - 1);
+        let holdings = self.holdings.get_disjoint_mut([quote, base]);
+        let [quote, base] = holdings.expect("terms name two assets");
+        let parties = Parties {
+            accounts: [buyer_id, seller_id, AccountId::VENUE],
+            orders: [buyer.order_id, seller.order_id],
+            trade_id,
         };
-        // All that moves first, then all that is told of it.
-        let paid_before = self.holdings[usize::from(terms.0.quote.0) - 1].settle(&paid, hash);
-        let bought_before = self.holdings[usize::from(terms.0.base.0) - 1].settle(&bought, hash);
-        emit.emit(paid.pays(paid_before, buyer.order_id, trade_id));
-        if paid.back != 0 {
-            emit.emit(paid.gives_back(paid_before, buyer.order_id, trade_id));
-        }
-        emit.emit(bought.pays(bought_before, seller.order_id, trade_id));
+        let [pays, frees, delivers, taker_pays, maker_gets, maker_pays] = &legs;
+        parties.post(pays, quote, emit);
+        parties.post(frees, quote, emit);
+        parties.post(delivers, base, emit);
         if is_charged {
-            let (to_taker, taker_before, to_maker, maker_before) = match taker_buys {
-                true => (&bought, bought_before, &paid, paid_before),
-                false => (&paid, paid_before, &bought, bought_before),
-            };
-            if fee_taker != 0 {
-                emit.emit(to_taker.charges(taker_before, taker.order_id, trade_id));
-            }
-            if rebate != 0 {
-                emit.emit(to_taker.rebates(taker_before, maker.order_id, trade_id));
-            }
-            if fee_maker != 0 {
-                emit.emit(to_maker.charges(maker_before, maker.order_id, trade_id));
-            }
+            let [to_taker, to_maker] =
+                if taker_is_buy { [&mut *base, &mut *quote] } else { [&mut *quote, &mut *base] };
+            parties.post(taker_pays, to_taker, emit);
+            parties.post(maker_gets, to_taker, emit);
+            parties.post(maker_pays, to_maker, emit);
+            quote.close([buyer_id, seller_id, AccountId::VENUE], hash);
+            base.close([buyer_id, seller_id, AccountId::VENUE], hash);
+        } else {
+            quote.close([buyer_id, seller_id], hash);
+            base.close([buyer_id, seller_id], hash);
         }
     }
 
-    /// As [`settle_paid`](Self::settle_paid), one movement after the other: where one account is on
-    /// both sides, or something is too little to be moved.
-    #[cold]
-    fn settle_one_by_one(
+    /// A trade takes lots from the order of its buyer, and so from what that holds. Returns what it
+    /// held for them beside what they cost, in units.
+    #[inline(always)]
+    fn free(
         &mut self,
         terms: &Terms,
-        met: &Match<'_>,
-        trade_id: TradeId,
-        amounts: &Amounts,
-        hash: &mut StateHash,
-        emit: &mut dyn FnMut(Event),
-    ) {
-        let Match { taker, maker, .. } = *met;
-        let (buyer, seller) = if taker.side.is_buy() { (taker, maker) } else { (maker, taker) };
-        let buyer_id = self.account_id(buyer.key.session_id);
-        let seller_id = self.account_id(seller.key.session_id);
-        let Amounts { cost, goods, improvement } = *amounts;
-        let pays = Movement {
-            kind: LedgerKind::Settle,
-            from: (buyer_id, Bucket::Reserved),
-            to: (seller_id, Bucket::Available),
-            amount: cost,
-            order_id: buyer.order_id,
-            trade_id,
-        };
-        let keeps = Shift { trade_id, ..hold(LedgerKind::Release, buyer_id, improvement, buyer) };
-        let delivers = Movement {
-            from: (seller_id, Bucket::Reserved),
-            to: (buyer_id, Bucket::Available),
-            amount: goods,
-            order_id: seller.order_id,
-            ..pays
-        };
-        self.post(terms.0.quote, &pays, emit);
-        if improvement != 0 {
-            let entry = self.holdings[usize::from(terms.0.quote.0) - 1].shift(&keeps);
-            emit(Event::Ledger(entry));
+        buyer: &Order,
+        price: Price,
+        quantity: Quantity,
+        paid: u128,
+    ) -> u128 {
+        let leaves_before = Quantity(buyer.leaves().0 + quantity.0);
+        let claim = Claim::from(buyer);
+        self.count_buying(terms, &claim, leaves_before, buyer.leaves());
+        if claim.is_market_buy() {
+            let left = self.market_reserved.checked_sub(paid);
+            self.market_reserved = left.expect("the walk counted this trade");
+            return 0;
         }
-        self.post(terms.0.base, &delivers, emit);
-        if self.has_fees && !terms.is_position() {
-            self.charge(terms, met, trade_id, (cost, goods), hash, emit);
+        if buyer.price() == price && terms.is_exact() {
+            return 0;
         }
-        for asset_id in [terms.0.quote, terms.0.base] {
-            let holding = &mut self.holdings[usize::from(asset_id.0) - 1];
-            holding.rehash(buyer_id, hash);
-            holding.rehash(seller_id, hash);
-        }
+        let held = |leaves| terms.0.quote_amount(buyer.price(), leaves);
+        let freed = held(leaves_before) - held(buyer.leaves());
+        freed.checked_sub(paid).expect("no trade is beyond the buyer's limit")
     }
 
-    /// Charges both orders of a trade a part of what they received, and pays rebates.
-    fn charge(
-        &mut self,
-        terms: &Terms,
-        met: &Match<'_>,
-        trade_id: TradeId,
-        (cost, goods): (u128, u128),
-        hash: &mut StateHash,
-        emit: &mut dyn FnMut(Event),
-    ) {
-        let Match { taker, maker, .. } = *met;
-        let bought = (terms.0.base, goods);
-        let paid = (terms.0.quote, cost);
-        let (to_taker, to_maker) =
-            if taker.side.is_buy() { (bought, paid) } else { (paid, bought) };
-        let taker_id = self.account_id(taker.key.session_id);
-        let maker_id = self.account_id(maker.key.session_id);
-        let taker_fees = self.fees[usize::from(self.briefs[taker_id.0 as usize].fee_tier)];
-        let maker_fees = self.fees[usize::from(self.briefs[maker_id.0 as usize].fee_tier)];
-        let venue = (AccountId::VENUE, Bucket::Available);
-        let fee = |account_id, amount, order_id| Movement {
-            kind: LedgerKind::Fee,
-            from: (account_id, Bucket::Available),
-            to: venue,
-            amount,
-            order_id,
-            trade_id,
-        };
-        let (asset_id, amount) = to_taker;
-        self.post(asset_id, &fee(taker_id, taker_fees.of_taker(amount), taker.order_id), emit);
-        let rebate = Movement {
-            kind: LedgerKind::Rebate,
-            from: venue,
-            to: (maker_id, Bucket::Available),
-            amount: maker_fees.rebate_of_maker(amount),
-            order_id: maker.order_id,
-            trade_id,
-        };
-        self.post(asset_id, &rebate, emit);
-        let (asset_id, amount) = to_maker;
-        self.post(asset_id, &fee(maker_id, maker_fees.of_maker(amount), maker.order_id), emit);
-        for asset_id in [terms.0.quote, terms.0.base] {
-            self.holdings[usize::from(asset_id.0) - 1].rehash(AccountId::VENUE, hash);
-        }
+    /// The fees of an account, by its tier.
+    #[inline]
+    fn fees_of(&self, account_id: AccountId) -> Fees {
+        self.fees[usize::from(self.hot[account_id.0 as usize].fee_tier)]
     }
 }
 
-/// What a trade moves.
-struct Amounts {
-    cost: u128,
-    goods: u128,
-    /// What the buyer held for it, less what it cost.
-    improvement: u128,
+#[cfg(test)]
+mod tests {
+    //! The conservation check is real: an engine whose settlement is broken stops at the next command
+    //! that moves money.
+
+    use market::{
+        AccountId, AddAccount, AddAsset, AddInstrument, AddSession, AssetId, AssignSession,
+        Command, Deposit, EnterOrder, Firm, Input, MoneyClass, MoneyCommand, MoneyTerms, OrderKey,
+        OrderType, Price, Quantity, SelfMatchPrevention, SessionId, SetTerms, Side, Symbol,
+        SystemEvent, Text, TimeInForce, Timestamp, Units,
+    };
+
+    use crate::Engine;
+
+    /// Two accounts, each with enough of both assets for the orders below.
+    struct Venue {
+        engine: Engine,
+        events: usize,
+    }
+
+    impl Venue {
+        fn new() -> Self {
+            let mut venue = Self { engine: Engine::new(), events: 0 };
+            let symbol = Symbol::new("AAPL").expect("four letters");
+            for event in [SystemEvent::StartOfMessages, SystemEvent::StartOfSystemHours] {
+                venue.apply(Command::System(event));
+            }
+            let (price_increment, round_lot) = (Price(1), Quantity(1));
+            venue.apply(Command::AddInstrument(AddInstrument {
+                symbol,
+                price_increment,
+                round_lot,
+            }));
+            for name in ["USD", "AAPL"] {
+                let name = Text::new(name).expect("a short name");
+                venue.money(MoneyCommand::AddAsset(AddAsset { name, decimals: 0 }));
+            }
+            let terms = MoneyTerms {
+                class: MoneyClass::Cash,
+                base: AssetId(2),
+                quote: AssetId(1),
+                base_units: 1,
+                quote_numerator: 1,
+                quote_denominator: 1,
+                quantity_max: Quantity(1_000),
+            };
+            venue.money(MoneyCommand::SetTerms(SetTerms { symbol, terms }));
+            for number in 1..=2 {
+                let (session_id, account_id) = (SessionId(number), AccountId(number.into()));
+                let username = if number == 1 { "BUYER" } else { "SELLER" };
+                venue.apply(Command::AddSession(AddSession {
+                    username: Text::new(username).expect("a short name"),
+                    firm: Firm::new("FIRM").expect("four letters"),
+                    live_orders_max: 10,
+                    self_match_prevention: SelfMatchPrevention::Off,
+                }));
+                let name = Text::new(username).expect("a short name");
+                venue.money(MoneyCommand::AddAccount(AddAccount { name }));
+                venue.money(MoneyCommand::AssignSession(AssignSession { session_id, account_id }));
+                for asset_id in [AssetId(1), AssetId(2)] {
+                    let amount = Units::new(1_000);
+                    let deposit = Deposit { account_id, asset_id, amount };
+                    venue.money(MoneyCommand::Deposit(deposit));
+                }
+            }
+            venue
+        }
+
+        fn apply(&mut self, command: Command) {
+            let sequence = self.engine.sequence.next();
+            let input = Input { sequence, timestamp: Timestamp(sequence.0), command };
+            self.engine.apply(&input, &mut |_| self.events += 1);
+        }
+
+        fn money(&mut self, command: MoneyCommand) {
+            self.apply(Command::Money(command));
+        }
+
+        /// Sells 5 lots to the buyer at 10 ticks.
+        fn trade(&mut self) {
+            for (number, side) in [(2, Side::Sell), (1, Side::Buy)] {
+                let key = OrderKey { session_id: SessionId(number), channel: 0, user_ref_num: 1 };
+                self.apply(Command::Enter(EnterOrder {
+                    key,
+                    side,
+                    order_type: OrderType::Limit,
+                    time_in_force: TimeInForce::Day,
+                    display: market::Display::Visible,
+                    quantity: Quantity(5),
+                    price: Price(10),
+                    symbol: Symbol::new("AAPL").expect("four letters"),
+                    attributes: market::OrderAttributes::default(),
+                    conditions: market::Conditions::NONE,
+                    instructions: market::Instructions::NONE,
+                }));
+            }
+        }
+    }
+
+    /// What the planted faults below break holds without them.
+    #[test]
+    fn a_trade_conserves_both_assets() {
+        let mut venue = Venue::new();
+        venue.trade();
+        let of = |account: u32, asset: u16| {
+            venue.engine.balance(AccountId(account), AssetId(asset)).expect("it has one").available
+        };
+        assert_eq!((of(1, 1), of(2, 1), of(1, 2), of(2, 2)), (950, 1_050, 1_005, 995));
+        venue.engine.check_invariants();
+    }
+
+    #[test]
+    #[should_panic = "accounts hold 2001, 2000 were issued"]
+    fn a_settlement_that_makes_a_unit_is_found() {
+        let mut venue = Venue::new();
+        venue.engine.money.holdings[0].minted = 1;
+        venue.trade();
+    }
+
+    #[test]
+    #[should_panic = "accounts hold 1001, 1000 were issued"]
+    fn a_deposit_that_makes_a_unit_is_found() {
+        let mut venue = Venue::new();
+        let withdraw = |account| market::Withdraw {
+            account_id: AccountId(account),
+            asset_id: AssetId(1),
+            amount: Units::new(1_000),
+        };
+        venue.money(MoneyCommand::Withdraw(withdraw(1)));
+        venue.money(MoneyCommand::Withdraw(withdraw(2)));
+        venue.engine.money.holdings[0].minted = 1;
+        venue.money(MoneyCommand::Deposit(Deposit {
+            account_id: AccountId(1),
+            asset_id: AssetId(1),
+            amount: Units::new(1_000),
+        }));
+    }
 }

@@ -14,6 +14,7 @@ use super::{
     account::{AssetLimits, TIER_COUNT},
     fees::Fees,
     hash,
+    reserve::Claim,
     terms::NO_TERMS,
     undo::{Changed, Was},
 };
@@ -152,10 +153,10 @@ impl Money {
             return Err(nobody);
         }
         let amount = terms.reservation(order.side, order.price(), order.leaves());
-        let asset_id = super::paid_with(&terms, order.side);
+        let asset_id = terms.reserved_asset(order.side);
         let holding = &mut self.holdings[usize::from(asset_id.0) - 1];
         holding.restore_reserved(account_id, amount).ok_or(nobody)?;
-        self.count_buying(&terms, order, Quantity::ZERO, order.leaves());
+        self.count_buying(&terms, &Claim::from(order), Quantity::ZERO, order.leaves());
         Ok(())
     }
 

@@ -18,7 +18,13 @@ use market::{
     PastTrade, Price, Quantity, SessionId, TradeId, VenueDeclineReason,
 };
 
-use super::{Money, balance::Movement, fees::Fees, hash, terms::Terms};
+use super::{
+    Money,
+    balance::Movement,
+    fees::Fees,
+    hash,
+    settle::{BASE, BUYER, QUOTE, SELLER, TradeTerms, VENUE},
+};
 use crate::{Engine, operator::trades::Trades, state::hash::StateHash};
 
 /// By what trades that can be undone are reckoned.
@@ -104,50 +110,29 @@ impl Undo {
     }
 }
 
-/// By what one trade is reckoned.
+/// By what one trade was settled, or would be now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Basis {
-    /// Without the largest quantity.
-    terms: MoneyTerms,
+    /// Without the largest quantity, and the fees without those that the trade does not pay: what
+    /// moves nothing is left out, so that a change of it is no other basis.
+    by: TradeTerms,
     taker_id: AccountId,
     maker_id: AccountId,
-    /// Without those of a maker.
-    taker_fees: Fees,
-    /// Without those of a taker.
-    maker_fees: Fees,
 }
-
-// Who gives and gets, and of what.
-const BUYER: usize = 0;
-const SELLER: usize = 1;
-const VENUE: usize = 2;
-const QUOTE: usize = 0;
-const BASE: usize = 1;
 
 /// What buyer, seller and venue get, of the quote and of the base asset; below 0 they give it. The
 /// sum of each asset is 0.
-type Moved = [[i128; 3]; 2];
+type Net = [[i128; 3]; 2];
 
 impl Basis {
-    /// What so many lots at this price move.
-    fn moved(&self, taker_is_buy: bool, price: Price, quantity: Quantity) -> Moved {
-        let terms = Terms(self.terms);
-        let (cost, goods) = (terms.cost(price, quantity), terms.goods(quantity));
-        let mut moved = [[0; 3]; 2];
-        let mut give = |asset: usize, from: usize, to: usize, amount: u128| {
-            moved[asset][from] -= amount.cast_signed();
-            moved[asset][to] += amount.cast_signed();
-        };
-        give(QUOTE, BUYER, SELLER, cost);
-        give(BASE, SELLER, BUYER, goods);
-        let bought = (BUYER, BASE, goods);
-        let sold = (SELLER, QUOTE, cost);
-        let ((taker, to_taker, taken), (maker, to_maker, made)) =
-            if taker_is_buy { (bought, sold) } else { (sold, bought) };
-        give(to_taker, taker, VENUE, self.taker_fees.of_taker(taken));
-        give(to_taker, VENUE, maker, self.maker_fees.rebate_of_maker(taken));
-        give(to_maker, maker, VENUE, self.maker_fees.of_maker(made));
-        moved
+    /// The net of what so many lots at this price move.
+    fn net(&self, taker_is_buy: bool, price: Price, quantity: Quantity) -> Net {
+        let mut net = [[0; 3]; 2];
+        for leg in self.by.legs(taker_is_buy, price, quantity, |_| 0) {
+            net[leg.asset][leg.from] -= leg.amount.cast_signed();
+            net[leg.asset][leg.to] += leg.amount.cast_signed();
+        }
+        net
     }
 }
 
@@ -156,7 +141,7 @@ impl Basis {
 pub(crate) struct Return {
     basis: Basis,
     accounts: [AccountId; 3],
-    moved: Moved,
+    net: Net,
 }
 
 impl Money {
@@ -184,36 +169,37 @@ impl Money {
         }
         let Some(basis) = basis else { return Ok(None) };
         let Basis { taker_id, maker_id, .. } = basis;
-        let before = basis.moved(trade.taker_is_buy, trade.price, trade.quantity);
+        let before = basis.net(trade.taker_is_buy, trade.price, trade.quantity);
         let after = instead.map_or([[0; 3]; 2], |(price, quantity)| {
-            basis.moved(trade.taker_is_buy, price, quantity)
+            basis.net(trade.taker_is_buy, price, quantity)
         });
         let (buyer_id, seller_id) =
             if trade.taker_is_buy { (taker_id, maker_id) } else { (maker_id, taker_id) };
-        let mut moved = before;
+        let mut net = before;
         for asset in [QUOTE, BASE] {
-            for who in [BUYER, SELLER, VENUE] {
-                moved[asset][who] = after[asset][who] - before[asset][who];
+            for party in [BUYER, SELLER, VENUE] {
+                net[asset][party] = after[asset][party] - before[asset][party];
             }
             if buyer_id == seller_id {
-                moved[asset][BUYER] += core::mem::take(&mut moved[asset][SELLER]);
+                net[asset][BUYER] += core::mem::take(&mut net[asset][SELLER]);
             }
         }
-        let planned = Return { basis, accounts: [buyer_id, seller_id, AccountId::VENUE], moved };
+        let planned = Return { basis, accounts: [buyer_id, seller_id, AccountId::VENUE], net };
         self.check_return(&planned)?;
         Ok(Some(planned))
     }
 
     /// Has everybody available what is to be given? What may be short may be so after it as well.
     fn check_return(&self, planned: &Return) -> Result<(), VenueDeclineReason> {
-        let Return { basis, accounts, moved } = planned;
-        for (asset, asset_id) in [(QUOTE, basis.terms.quote), (BASE, basis.terms.base)] {
-            for who in [BUYER, SELLER, VENUE] {
-                let may_be_short = asset == BASE && basis.terms.class == MoneyClass::Position;
-                let limits = self.limits(asset_id, accounts[who]);
+        let Return { basis, accounts, net } = planned;
+        let terms = &basis.by.terms;
+        for (asset, asset_id) in [(QUOTE, terms.quote), (BASE, terms.base)] {
+            for party in [BUYER, SELLER, VENUE] {
+                let may_be_short = asset == BASE && terms.class == MoneyClass::Position;
+                let limits = self.limits(asset_id, accounts[party]);
                 let short_max = if may_be_short { limits.short_max.cast_signed() } else { 0 };
-                let left = self.balance(asset_id, accounts[who]).available + moved[asset][who];
-                if moved[asset][who] < 0 && left < -short_max {
+                let left = self.balance(asset_id, accounts[party]).available + net[asset][party];
+                if net[asset][party] < 0 && left < -short_max {
                     return Err(VenueDeclineReason::InsufficientBalance);
                 }
             }
@@ -231,32 +217,34 @@ impl Money {
         hash: &mut StateHash,
         emit: &mut dyn FnMut(Event),
     ) {
-        let Return { basis, accounts, mut moved } = *planned;
+        let Return { basis, accounts, mut net } = *planned;
         let (maker, taker) = (trade.maker.order_id, trade.taker.order_id);
         let orders = if trade.taker_is_buy { [taker, maker] } else { [maker, taker] };
-        for (asset, asset_id) in [(QUOTE, basis.terms.quote), (BASE, basis.terms.base)] {
-            let left = &mut moved[asset];
+        let terms = &basis.by.terms;
+        for (asset, asset_id) in [(QUOTE, terms.quote), (BASE, terms.base)] {
+            let holding = self.holding_mut(asset_id);
+            let left = &mut net[asset];
             for from in [BUYER, SELLER, VENUE] {
                 for to in [BUYER, SELLER, VENUE] {
                     let amount = left[to].min(-left[from]).max(0);
+                    if amount == 0 {
+                        continue;
+                    }
                     left[from] += amount;
                     left[to] -= amount;
-                    let movement = Movement {
+                    let entry = holding.post(&Movement {
                         kind,
                         from: (accounts[from], Bucket::Available),
                         to: (accounts[to], Bucket::Available),
                         amount: amount.unsigned_abs(),
-                        order_id: orders[if from == VENUE { to.min(SELLER) } else { from }],
+                        order_id: orders[if from == VENUE { to } else { from }],
                         trade_id: trade.trade_id,
-                    };
-                    self.post(asset_id, &movement, emit);
+                    });
+                    emit(Event::Ledger(entry));
                 }
             }
             assert!(*left == [0; 3], "what is given is got: {planned:?}");
-            let holding = &mut self.holdings[usize::from(asset_id.0) - 1];
-            for account_id in accounts {
-                holding.rehash(account_id, hash);
-            }
+            holding.close(accounts, hash);
         }
     }
 
@@ -293,11 +281,12 @@ impl Money {
             });
             fees.unwrap_or(self.fees[usize::from(tier)])
         };
-        // What moves nothing is left out, so that another one of it is no change.
-        let taker_fees = Fees { maker_ppm: 0, ..fees(taker_id) };
-        let maker_fees = Fees { taker_ppm: 0, ..fees(maker_id) };
-        let terms = MoneyTerms { quantity_max: Quantity::ZERO, ..terms };
-        Some(Basis { terms, taker_id, maker_id, taker_fees, maker_fees })
+        let by = TradeTerms {
+            terms: MoneyTerms { quantity_max: Quantity::ZERO, ..terms },
+            taker_fees: Fees { maker_ppm: 0, ..fees(taker_id) },
+            maker_fees: Fees { taker_ppm: 0, ..fees(maker_id) },
+        };
+        Some(Basis { by, taker_id, maker_id })
     }
 }
 

@@ -2,7 +2,7 @@
 
 use market::{AccountId, Asset, AssetId, InstrumentId, MoneyClass, MoneyTerms, SessionId, Text};
 
-use super::account::{Account, AssetLimits, Brief};
+use super::account::{Account, AssetLimits, HotAccount};
 use crate::{Engine, RestingOrder};
 
 /// What may be asked of an account. Limits of 0 are none.
@@ -71,8 +71,8 @@ impl Engine {
 
     /// All accounts, by number; the first is the venue's own.
     pub fn accounts(&self) -> impl ExactSizeIterator<Item = AccountState> {
-        let all = self.money.accounts.iter().zip(&self.money.briefs).enumerate();
-        all.map(|(index, (account, brief))| state(index, account, brief))
+        let all = self.money.accounts.iter().zip(&self.money.hot).enumerate();
+        all.map(|(index, (account, hot))| state(index, account, hot))
     }
 
     /// An account.
@@ -80,7 +80,7 @@ impl Engine {
     pub fn account(&self, account_id: AccountId) -> Option<AccountState> {
         let index = account_id.0 as usize;
         let account = self.money.accounts.get(index)?;
-        Some(state(index, account, &self.money.briefs[index]))
+        Some(state(index, account, &self.money.hot[index]))
     }
 
     /// The account of a printed name.
@@ -152,13 +152,13 @@ impl Engine {
     }
 }
 
-fn state(index: usize, account: &Account, brief: &Brief) -> AccountState {
+fn state(index: usize, account: &Account, hot: &HotAccount) -> AccountState {
     AccountState {
         account_id: AccountId(index as u32),
         name: account.name,
         fee_tier: account.fee_tier,
         stopped: account.stopped,
-        live_orders: brief.live_orders,
+        live_orders: hot.live_orders,
         live_orders_max: account.live_orders_max,
         order_quantity_max: account.order_quantity_max,
         orders_per_second_max: account.orders_per_second_max,

@@ -189,7 +189,7 @@ impl Engine {
             sessions,
             icebergs,
             contingents,
-            money,
+            money: money.is_used().then_some(money),
             order_id_last,
             trade_id_last,
             trades,

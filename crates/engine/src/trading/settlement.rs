@@ -13,7 +13,7 @@ use crate::{
     },
     contingent::instructions::Contingents,
     intake::session::Sessions,
-    money::Money,
+    money::{Claim, Money},
     operator::trades::Trades,
     order::Order,
     state::hash::StateHash,
@@ -26,7 +26,8 @@ pub(crate) struct Settlement<'a, E: ?Sized> {
     pub(crate) prevention: SelfMatchPrevention,
     pub(crate) sessions: &'a mut Sessions,
     pub(crate) icebergs: &'a mut Icebergs,
-    pub(crate) money: &'a mut Money,
+    /// `None` where nothing is paid for.
+    pub(crate) money: Option<&'a mut Money>,
     pub(crate) contingents: &'a mut Contingents,
     pub(crate) order_id_last: &'a mut OrderId,
     pub(crate) trade_id_last: &'a mut TradeId,
@@ -111,7 +112,9 @@ impl<E: Emit + ?Sized> Settlement<'_, E> {
         let Match { maker_before, maker, .. } = met;
         if maker.is_done() {
             self.sessions.owner_mut(maker.key).remove_live(maker.key);
-            self.money.remove_live(maker.key.session_id);
+            if let Some(money) = &mut self.money {
+                money.remove_live(maker.key.session_id);
+            }
             self.hash.remove(maker.hash_before(*maker_before));
         } else {
             self.hash
@@ -140,10 +143,10 @@ impl<E: Emit + ?Sized> Settlement<'_, E> {
         };
         self.trades.add(&traded, self.hash);
         self.emit.emit(Event::Traded(traded));
-        if self.money.is_used() {
+        if let Some(money) = &mut self.money {
             // Made again, so that what is not paid for needs none in memory.
             let met = Match { ..*met };
-            self.money.settle(&met, *self.trade_id_last, self.hash, self.emit);
+            money.settle(&met, *self.trade_id_last, self.hash, self.emit);
         }
     }
 
@@ -202,7 +205,10 @@ impl<E: Emit + ?Sized> Settlement<'_, E> {
                 prevention,
             }));
             let emit = &mut |event| self.emit.emit(event);
-            self.money.release(order, leaves_before, order.leaves(), self.hash, emit);
+            if let Some(money) = &mut self.money {
+                let claim = Claim::from(order);
+                money.release(&claim, leaves_before, order.leaves(), self.hash, emit);
+            }
         }
     }
 }
