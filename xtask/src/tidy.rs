@@ -35,6 +35,11 @@ pub const RULES: &[Rule] = &[
         find: no_unsafe,
     },
     Rule { name: "no_std", says: "market, wire and engine know no std", find: no_std },
+    Rule {
+        name: "amount",
+        says: "price × quantity is the one way to an amount, and market and engine check overflow",
+        find: amount,
+    },
     Rule { name: "clock", says: "only venue/clock.rs reads time", find: clock },
     Rule { name: "words", says: "a thing has the name the glossary gives it", find: words },
     Rule { name: "finished", says: "nothing is left for later", find: finished },
@@ -136,6 +141,13 @@ const UNSAFE_ALLOWED_IN_TESTS: &str = "/tests/allocation.rs";
 
 const NO_STD: &[&str] = &["crates/market", "crates/wire", "crates/engine"];
 const CLOCK: &str = "crates/venue/src/clock.rs";
+
+/// Packages whose arithmetic panics on overflow also in a release.
+const OVERFLOW_CHECKED: &[&str] = &["damrak-market", "damrak-engine"];
+/// Where a price meets a quantity.
+const AMOUNT: &str = "crates/market/src/price.rs";
+const PRICE_NAMES: &[&str] = &["price", "limit", "best", "bid", "ask"];
+const QUANTITY_NAMES: &[&str] = &["quantity", "leaves", "lots", "executed", "volume"];
 
 /// Words which the glossary has a better one for.
 const AVOIDED: &[(&str, &str)] = &[
@@ -353,6 +365,55 @@ fn no_std(repository: &Repository) -> Vec<Finding> {
 /// What stands before the tests of a file, which end it.
 fn before_tests(code: &str) -> &str {
     code.find("#[cfg(test)]\nmod ").map_or(code, |start| &code[..start])
+}
+
+/// Reads the release profile; in the other profiles cargo checks overflow by itself.
+fn amount(repository: &Repository) -> Vec<Finding> {
+    let manifest = repository.files.get("Cargo.toml").map_or("", String::as_str);
+    let mut findings = Vec::new();
+    for package in OVERFLOW_CHECKED {
+        let section = format!("\n[profile.release.package.{package}]\n");
+        let lines = manifest.split_once(&section).map_or("", |(_, rest)| rest).lines();
+        let mut section = lines.take_while(|line| !line.starts_with('['));
+        if !section.any(|line| line.trim() == "overflow-checks = true") {
+            let message = format!("a release does not check overflow in `{package}`");
+            findings.push(Finding::new("Cargo.toml", 0, message));
+        }
+    }
+    for (path, text) in repository.sources().filter(|(path, _)| *path != AMOUNT) {
+        for (index, line) in code_of(text).lines().enumerate() {
+            let products = line.match_indices(" * ").map(|(at, sign)| {
+                let (left, right) = (&line[..at], &line[at + sign.len()..]);
+                (bare_numbers(left).last(), bare_numbers(right).next())
+            });
+            let names = |it: &str, all: &[&str]| {
+                parts_of(it).iter().any(|part| all.contains(&part.as_str()))
+            };
+            let is_amount =
+                |one: &str, other: &str| names(one, PRICE_NAMES) && names(other, QUANTITY_NAMES);
+            for (left, right) in products {
+                if let (Some(left), Some(right)) = (left, right)
+                    && (is_amount(left, right) || is_amount(right, left))
+                {
+                    let message = format!("`{left}.0 * {right}.0`: multiply the types");
+                    findings.push(Finding::new(path, index + 1, message));
+                }
+            }
+        }
+    }
+    findings
+}
+
+/// The names in a piece of a line whose bare number it takes, as `price` in `u128::from(price.0)`.
+fn bare_numbers(piece: &str) -> impl Iterator<Item = &str> {
+    piece.match_indices(".0").filter_map(|(end, _)| {
+        let before = piece[..end].trim_end_matches("()");
+        let start =
+            before.rfind(|it: char| !it.is_alphanumeric() && it != '_').map_or(0, |it| it + 1);
+        let follows = piece[end + 2..].chars().next();
+        let is_field = follows.is_none_or(|it| !it.is_alphanumeric() && it != '.');
+        (is_field && start < before.len()).then_some(&before[start..])
+    })
 }
 
 fn clock(repository: &Repository) -> Vec<Finding> {
@@ -575,7 +636,13 @@ mod tests {
             manifest.push_str(&format!("    \"{folder}\",\n"));
             files.insert(format!("{folder}/src/lib.rs"), "//! What.\n#![no_std]\n".into());
         }
-        files.insert("Cargo.toml".into(), manifest + "]\nexclude = [\"fuzz\"]\n");
+        manifest.push_str("]\nexclude = [\"fuzz\"]\n");
+        for package in OVERFLOW_CHECKED {
+            manifest.push_str(&format!(
+                "\n[profile.release.package.{package}]\noverflow-checks = true\n"
+            ));
+        }
+        files.insert("Cargo.toml".into(), manifest);
         let members = LAYERS.iter().map(|(_, name, known)| Member {
             name: (*name).into(),
             dependencies: known
@@ -625,8 +692,20 @@ mod tests {
             has_benches: false,
         });
         let swapped = clean().files["Cargo.toml"].replace("crates/wire", "crates/rope");
+        let unchecked = clean().files["Cargo.toml"].replacen("checks = true", "checks = false", 1);
         let engine = "crates/engine/src/book.rs";
         vec![
+            ("amount", with("Cargo.toml", &unchecked), ("Cargo.toml", 0)),
+            (
+                "amount",
+                with(engine, "fn f() {\n    let a = price.0 * order.leaves().0;\n}"),
+                (engine, 2),
+            ),
+            (
+                "amount",
+                with(engine, "let a = u128::from(lots.0) * u128::from(price_away.0);"),
+                (engine, 1),
+            ),
             ("layers", knowing("damrak-engine", "damrak-wire"), ("crates/engine/Cargo.toml", 0)),
             ("layers", knowing("damrak-ring", "damrak-market"), ("crates/ring/Cargo.toml", 0)),
             ("layers", stranger, ("Cargo.toml", 0)),

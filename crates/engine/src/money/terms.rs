@@ -6,12 +6,7 @@ use core::hint::select_unpredictable;
 
 use market::{AssetId, MoneyClass, MoneyTerms, Price, Quantity, Side};
 
-use crate::order::{PRICE_MAX, QUANTITY_LIMIT, QUANTITY_MAX};
-
-/// What the largest order could cost, in units: what it adds to any balance never overflows.
-const COST_MAX: u128 = PRICE_MAX.0 as u128 * QUANTITY_LIMIT.0 as u128 * u64::MAX as u128;
-
-const _: () = assert!(COST_MAX < 1 << 126);
+use crate::order::QUANTITY_MAX;
 
 /// The terms of an instrument for which none were set.
 pub(crate) const NO_TERMS: MoneyTerms = MoneyTerms::unpaid(QUANTITY_MAX);
@@ -56,5 +51,26 @@ impl Terms {
         let numerator = select_unpredictable(buys, quote_numerator, base_units);
         let denominator = select_unpredictable(buys, quote_denominator, 1);
         (price * leaves).units(numerator, denominator)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::order::{PRICE_MAX, QUANTITY_LIMIT};
+
+    /// The largest order at the largest terms fits, and so does what it adds to any balance.
+    #[test]
+    fn the_largest_order_has_a_cost() {
+        let terms = MoneyTerms {
+            class: MoneyClass::Cash,
+            base_units: u64::MAX,
+            quote_numerator: u64::MAX,
+            quote_denominator: 1,
+            ..MoneyTerms::unpaid(QUANTITY_LIMIT)
+        };
+        for side in [Side::Buy, Side::Sell] {
+            assert!(Terms(terms).reservation(side, PRICE_MAX, QUANTITY_LIMIT) < 1 << 126);
+        }
     }
 }

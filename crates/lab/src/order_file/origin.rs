@@ -8,7 +8,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use market::{OrderType, Side, Text, TimeInForce};
+use market::{OrderType, Price, Quantity, Side, Text, TimeInForce};
 
 use super::{
     balances::OpeningBalance,
@@ -214,14 +214,14 @@ impl OriginReplay {
         if order.side.is_buy() {
             self.cost(order.price, order.leaves)
         } else {
-            u128::from(order.leaves) * u128::from(self.terms.base_units_per_lot())
+            Quantity(order.leaves).units(self.terms.base_units_per_lot())
         }
     }
 
     /// What so many lots cost, rounded down.
     fn cost(&self, price: u64, quantity: u64) -> u128 {
-        let (times, divided_by) = self.terms.quote_units_per_tick_lot();
-        u128::from(price) * u128::from(quantity) * u128::from(times) / u128::from(divided_by)
+        let (numerator, denominator) = self.terms.quote_units_per_tick_lot();
+        (Price(price) * Quantity(quantity)).units(numerator, denominator)
     }
 
     fn balance(&mut self, participant: Text<6>, is_base: bool) -> &mut OriginBalance {

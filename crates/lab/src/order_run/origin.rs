@@ -47,11 +47,11 @@ struct Incoming {
 impl Terms {
     /// What so many lots cost, rounded down.
     fn cost(&self, price: Price, quantity: Quantity) -> u128 {
-        (price * quantity).get() * u128::from(self.numerator) / u128::from(self.denominator)
+        (price * quantity).units(self.numerator, self.denominator)
     }
 
     fn base(&self, quantity: Quantity) -> u128 {
-        u128::from(quantity.0) * u128::from(self.base_units)
+        quantity.units(self.base_units)
     }
 }
 

@@ -130,13 +130,12 @@ impl ReporterSink {
             trade;
         let place = usize::from(*number) - 1;
         let units = &self.units[place];
-        let lots = u128::from(quantity.0) * u128::from(units.base);
+        let lots = quantity.units(units.base);
         let counts = &mut self.counts.instruments[place];
         counts.trades += 1;
         counts.self_trades += u64::from(taker.key.session_id == maker.key.session_id);
         counts.volume += lots;
-        counts.notional += (*price * *quantity).get() * u128::from(units.numerator)
-            / u128::from(units.denominator);
+        counts.notional += (*price * *quantity).units(units.numerator, units.denominator);
 
         let (taker, maker) = (taker.key.user_ref_num, maker.key.user_ref_num);
         self.line.clear();

@@ -233,7 +233,7 @@ fn write_book(parts: &Parts<'_>, out: Option<&Path>) -> Result<String, Failure> 
         for RestingOrder { key, side, price, leaves, .. } in orders {
             let (order_id, side) = (key.user_ref_num, if side.is_buy() { "buy" } else { "sell" });
             let name = names[usize::from(key.session_id.0) - 1];
-            let units = u128::from(leaves.0) * u128::from(terms.base_units_per_lot());
+            let units = leaves.units(terms.base_units_per_lot());
             if names_symbol {
                 let symbol = terms.symbol;
                 lines.push(format_args!("{order_id},{name},{side},{price},{units},{symbol}"))?;

@@ -236,7 +236,7 @@ impl Model {
             cost_fits = cost <= limit(OrderNotionalMax, terms.quote);
             let freed = original.map_or(0, |it| it.held);
             let has = |asset_id| self.balance(account_id, asset_id);
-            let goods = leaves * i128::from(terms.base_units);
+            let base_amount = leaves * i128::from(terms.base_units);
             if order.side == Side::Buy {
                 // 43.4: of all orders in that asset, whatever the instrument.
                 let buying: i128 = own
@@ -248,12 +248,13 @@ impl Model {
                     .sum();
                 let (available, reserved) = has(terms.base);
                 position_fits = !is_position
-                    || limit(PositionMax, terms.base) >= available + reserved + buying + goods;
+                    || limit(PositionMax, terms.base)
+                        >= available + reserved + buying + base_amount;
                 balance_fits = has(terms.quote).0 + freed >= cost;
             } else if is_short {
-                position_fits = has(terms.base).0 + freed - goods >= -short_max;
+                position_fits = has(terms.base).0 + freed - base_amount >= -short_max;
             } else {
-                balance_fits = has(terms.base).0 + freed >= goods;
+                balance_fits = has(terms.base).0 + freed >= base_amount;
             }
         }
         // 44.2
@@ -467,20 +468,27 @@ impl Model {
         let [buyer_id, seller_id] =
             [&*buyer, &*seller].map(|order| self.money.owner(order.key.session_id));
         let paid = cost(&terms, price, quantity);
-        let goods = i128::from(quantity.0) * i128::from(terms.base_units);
+        let base_amount = terms.base_amount(quantity).cast_signed();
 
         buyer.held -= paid;
         let ends = [(buyer_id, Bucket::Reserved), (seller_id, Bucket::Available)];
         let kind = LedgerKind::Settle;
         events.extend(self.money.post(kind, terms.quote, ends, paid, buyer.order_id, trade_id));
         let (seller_order_id, mut payer) = (seller.order_id, *buyer);
-        seller.held -= goods;
+        seller.held -= base_amount;
         if payer.order_type == OrderType::Limit {
             self.give_back(&mut payer, trade_id, events);
         }
         *(if is_bought { &mut *taker } else { &mut maker }) = payer;
         let ends = [(seller_id, Bucket::Reserved), (buyer_id, Bucket::Available)];
-        events.extend(self.money.post(kind, terms.base, ends, goods, seller_order_id, trade_id));
+        events.extend(self.money.post(
+            kind,
+            terms.base,
+            ends,
+            base_amount,
+            seller_order_id,
+            trade_id,
+        ));
         self.orders[place] = maker;
 
         // 46.4
@@ -492,8 +500,8 @@ impl Model {
         let (_, taker_ppm) = self.money.fees_of(taker_id);
         let (maker_ppm, _) = self.money.fees_of(maker_id);
         let (to_taker, to_maker) = match is_bought {
-            true => ((terms.base, goods), (terms.quote, paid)),
-            false => ((terms.quote, paid), (terms.base, goods)),
+            true => ((terms.base, base_amount), (terms.quote, paid)),
+            false => ((terms.quote, paid), (terms.base, base_amount)),
         };
         let venue = (AccountId(0), Bucket::Available);
         let up = |amount: i128, ppm: i128| (amount * ppm + 999_999).div_euclid(1_000_000);
@@ -696,9 +704,7 @@ impl ModelMoney {
 
 /// 40.5
 fn cost(terms: &MoneyTerms, price: Price, quantity: Quantity) -> i128 {
-    let amount = u128::from(price.0) * u128::from(quantity.0);
-    let units = amount * u128::from(terms.quote_numerator) / u128::from(terms.quote_denominator);
-    i128::try_from(units).expect("no product is too large")
+    i128::try_from(terms.quote_amount(price, quantity)).expect("no product is too large")
 }
 
 /// What an order needs to hold for what is open of it; one without a limit keeps what it has.

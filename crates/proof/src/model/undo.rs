@@ -42,24 +42,21 @@ impl Reckoned {
     /// What a trade moves at this price. (40.5, 42.3, 46)
     fn got(&self, trade: &PastTrade, price: Price, quantity: Quantity) -> Got {
         let MoneyTerms { base, quote, .. } = self.terms;
-        let lots = u128::from(quantity.0);
-        let numerator = u128::from(self.terms.quote_numerator);
-        let denominator = u128::from(self.terms.quote_denominator);
-        let paid = (u128::from(price.0) * lots * numerator / denominator).cast_signed();
-        let goods = (lots * u128::from(self.terms.base_units)).cast_signed();
+        let paid = self.terms.quote_amount(price, quantity).cast_signed();
+        let delivered = self.terms.base_amount(quantity).cast_signed();
         let (buyer, seller) =
             if trade.taker_is_buy { (self.taker, self.maker) } else { (self.maker, self.taker) };
         let mut changes = vec![
             (quote, buyer, -paid),
             (quote, seller, paid),
-            (base, seller, -goods),
-            (base, buyer, goods),
+            (base, seller, -delivered),
+            (base, buyer, delivered),
         ];
         let mut charge = |asset_id, account_id, amount: i128| {
             changes.push((asset_id, account_id, -amount));
             changes.push((asset_id, AccountId(0), amount));
         };
-        let bought = (base, goods);
+        let bought = (base, delivered);
         let sold = (quote, paid);
         let (by_taker, by_maker) = if trade.taker_is_buy { (bought, sold) } else { (sold, bought) };
         let fee = |amount: i128, ppm: i128| (amount * ppm + 999_999).div_euclid(1_000_000);

@@ -843,7 +843,7 @@ impl Model {
             return Some(RejectReason::QuantityAboveLimit);
         }
         let each = if order_type == OrderType::Limit { price.0 } else { market.reference };
-        let notional = u128::from(each) * u128::from(quantity);
+        let notional = (Price(each) * Quantity(quantity)).get();
         if market.notional_max > 0 && notional > u128::from(market.notional_max) {
             return Some(RejectReason::NotionalAboveLimit);
         }
