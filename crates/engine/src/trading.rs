@@ -6,4 +6,4 @@ pub(crate) mod iceberg;
 pub(crate) mod incoming;
 pub(crate) mod live;
 pub(crate) mod self_match;
-pub(crate) mod settlement;
+pub(crate) mod on_match;

@@ -22,7 +22,7 @@ use crate::{
     },
     operator::venue_commands::PhaseStep,
     order::{ForAuction, Order},
-    trading::settlement::fill,
+    trading::on_match::fill,
 };
 
 /// An auction is looked at each time a second of the clock begins.

@@ -31,19 +31,19 @@ pub(crate) struct Match<'a> {
     pub(crate) reserve: Option<Slot>,
 }
 
-/// Who tells the book which orders may trade, and is told what became of them.
-pub(crate) trait Settle {
+/// The book's callback: says which orders may trade, and does what follows when two match.
+pub(crate) trait OnMatch {
     /// True if these two simply trade; where it is not plain, [`Book::cross`] looks closer.
     fn is_plain(&self, taker: &Order, maker: &Order) -> bool;
 
     /// What happens instead of a trade of these two; `None` if they trade.
     fn prevention(&self, taker: &Order, maker: &Order) -> Option<SelfMatchPrevention>;
 
-    /// Two orders met.
-    fn settle(&mut self, met: &Match<'_>);
+    /// Two orders matched: they traded, or were prevented from it.
+    fn matched(&mut self, met: &Match<'_>);
 
-    /// As [`settle`](Self::settle), of two that are [plain](Self::is_plain), which traded.
-    fn settle_plain(&mut self, met: &Match<'_>);
+    /// As [`matched`](Self::matched), of two that are [plain](Self::is_plain), which traded.
+    fn matched_plain(&mut self, met: &Match<'_>);
 
     /// What a reserve order offers at a time.
     fn shown(&self, slot: Slot) -> Quantity;
@@ -77,25 +77,25 @@ impl Reach {
 /// An incoming order on its way through the other side.
 pub(super) struct Crossing<'a, S> {
     pub(super) taker: &'a mut Order,
-    pub(super) settlement: &'a mut S,
+    pub(super) effects: &'a mut S,
 }
 
-impl<S: Settle> Take<Order> for Crossing<'_, S> {
+impl<S: OnMatch> Take<Order> for Crossing<'_, S> {
     #[inline]
     fn is_plain(&self, maker: &Order) -> bool {
-        self.settlement.is_plain(self.taker, maker)
+        self.effects.is_plain(self.taker, maker)
     }
 
     #[inline]
     fn trade(&mut self, maker: &mut Order) -> bool {
-        let Self { taker, settlement } = self;
+        let Self { taker, effects } = self;
         let maker_before = maker.progress();
         let taker_leaves_before = taker.leaves();
         let quantity = maker.leaves().min(taker_leaves_before);
         maker.execute(quantity);
         taker.execute(quantity);
         let prevention = None;
-        settlement.settle_plain(&Match {
+        effects.matched_plain(&Match {
             maker_before,
             maker,
             taker_leaves_before,
@@ -208,12 +208,12 @@ impl Book {
         pool: &mut Pool,
         taker: &mut Order,
         limit: Option<Price>,
-        settlement: &mut impl Settle,
+        effects: &mut impl OnMatch,
     ) {
         let rank_worst = limit.map_or(NO_RANK - 1, |price| self.rank_opposite(taker.side, price));
         let sharing = self.sharing;
         let makers = self.opposite_mut(taker.side);
-        let mut crossing = Crossing { taker, settlement };
+        let mut crossing = Crossing { taker, effects };
         while makers.best_rank() <= rank_worst && !crossing.taker.is_done() {
             if sharing.is_pro_rata() && makers.share_out(pool, &mut crossing, sharing) {
                 continue;
@@ -230,7 +230,7 @@ impl BookSide {
     /// that is more than a trade between the two is here, out of the way of those that just trade.
     #[cold]
     #[inline(never)]
-    fn meet(&mut self, pool: &mut Pool, crossing: &mut Crossing<'_, impl Settle>) {
+    fn meet(&mut self, pool: &mut Pool, crossing: &mut Crossing<'_, impl OnMatch>) {
         let slot = self.best_oldest();
         self.meet_at(pool, crossing, slot, None);
     }
@@ -239,18 +239,18 @@ impl BookSide {
     pub(super) fn meet_at(
         &mut self,
         pool: &mut Pool,
-        crossing: &mut Crossing<'_, impl Settle>,
+        crossing: &mut Crossing<'_, impl OnMatch>,
         slot: Slot,
         share: Option<Quantity>,
     ) {
         let maker = &mut pool[slot].order;
-        let Crossing { taker, settlement } = crossing;
-        let prevention = settlement.prevention(taker, maker);
+        let Crossing { taker, effects } = crossing;
+        let prevention = effects.prevention(taker, maker);
         let maker_before = maker.progress();
         let taker_leaves_before = taker.leaves();
         // All of an order is kept from its own, whatever is shown of it.
         let offered = match prevention {
-            None => share.unwrap_or_else(|| settlement.offered(slot, maker)),
+            None => share.unwrap_or_else(|| effects.offered(slot, maker)),
             Some(_) => maker.leaves(),
         };
         let quantity = offered.min(taker_leaves_before);
@@ -262,7 +262,7 @@ impl BookSide {
             Some(prevention) => prevent(prevention, maker, taker, quantity),
         }
         let reserve = maker.is_iceberg.then_some(slot);
-        settlement.settle(&Match {
+        effects.matched(&Match {
             maker_before,
             maker,
             taker_leaves_before,
@@ -275,7 +275,7 @@ impl BookSide {
         let (display, rank) = (maker.display, self.best_rank());
         if pool[slot].order.is_done() {
             self.ladder_mut(display).remove(pool, rank, slot);
-        } else if reserve.is_some() && settlement.refresh(slot, &mut pool[slot].order) {
+        } else if reserve.is_some() && effects.refresh(slot, &mut pool[slot].order) {
             self.ladder_mut(display).move_last(pool, rank, slot);
         }
     }

@@ -8,7 +8,7 @@ use market::Quantity;
 
 use super::{
     BookSide,
-    cross::{Crossing, Settle},
+    cross::{Crossing, OnMatch},
     pool::Pool,
 };
 
@@ -85,7 +85,7 @@ impl BookSide {
     pub(super) fn share_out(
         &mut self,
         pool: &mut Pool,
-        crossing: &mut Crossing<'_, impl Settle>,
+        crossing: &mut Crossing<'_, impl OnMatch>,
         sharing: Sharing,
     ) -> bool {
         let oldest = self.best_oldest();
@@ -97,11 +97,11 @@ impl BookSide {
         let mut slot = oldest;
         while !slot.is_none() {
             let maker = &pool[slot].order;
-            if crossing.settlement.prevention(crossing.taker, maker).is_some() {
+            if crossing.effects.prevention(crossing.taker, maker).is_some() {
                 self.meet_at(pool, crossing, slot, None);
                 return true;
             }
-            offered += crossing.settlement.offered(slot, maker).0;
+            offered += crossing.effects.offered(slot, maker).0;
             youngest = slot;
             slot = pool[slot].younger;
         }
@@ -115,7 +115,7 @@ impl BookSide {
         let mut in_proportion = 0;
         let mut slot = oldest;
         while !slot.is_none() {
-            let offered = crossing.settlement.offered(slot, &pool[slot].order).0;
+            let offered = crossing.effects.offered(slot, &pool[slot].order).0;
             in_proportion += rehearsal.take(offered).1;
             slot = pool[slot].younger;
         }
@@ -124,7 +124,7 @@ impl BookSide {
         let mut slot = oldest;
         loop {
             let (younger, is_last) = (pool[slot].younger, slot == youngest);
-            let offered = crossing.settlement.offered(slot, &pool[slot].order).0;
+            let offered = crossing.effects.offered(slot, &pool[slot].order).0;
             let (share, _) = shares.take(offered);
             if share > 0 {
                 self.meet_at(pool, crossing, slot, Some(Quantity(share)));

@@ -7,7 +7,7 @@ use market::{
     TimeInForce,
 };
 
-use super::{self_match, settlement::Settlement};
+use super::{on_match::MatchEffects, self_match};
 use crate::{
     Emit, Engine,
     auction::trading_status::TradingStatus,
@@ -184,7 +184,7 @@ impl Engine {
         } = self;
         let book = &mut books[usize::from(order.instrument_id.0) - 1];
         let prevention = self_match::meant(sessions, order);
-        let mut settlement = Settlement {
+        let mut effects = MatchEffects {
             prevention,
             sessions,
             icebergs,
@@ -198,8 +198,8 @@ impl Engine {
             price_first: Price::ZERO,
             price_last: Price::ZERO,
         };
-        book.cross(pool, order, limit, &mut settlement);
-        let (first, last) = (settlement.price_first, settlement.price_last);
+        book.cross(pool, order, limit, &mut effects);
+        let (first, last) = (effects.price_first, effects.price_last);
         self.touch(order.instrument_id);
         let has_traded = last != Price::ZERO;
         if has_traded {

@@ -1,4 +1,7 @@
-//! What follows for everything beside the book when an incoming order meets those that rest there.
+//! The book's match callback: what happens outside the book when two orders meet in it.
+//!
+//! The book calls [`MatchEffects`] once for each match; sessions, icebergs, contingent orders, trades, money
+//! and the state hash follow here. What a trade moves is settled in `money::settle`.
 
 use market::{
     Event, Fill, Lots, OrderId, Price, Quantity, RestateReason, Restated, SelfMatchPrevented,
@@ -8,7 +11,7 @@ use market::{
 use crate::{
     Emit,
     book::{
-        cross::{Match, Settle},
+        cross::{Match, OnMatch},
         pool::Slot,
     },
     contingent::instructions::Contingents,
@@ -20,8 +23,8 @@ use crate::{
     trading::{iceberg::Icebergs, live::attribution, self_match},
 };
 
-/// What the engine keeps beside the book while orders meet there.
-pub(crate) struct Settlement<'a, E: ?Sized> {
+/// What a match changes outside the book.
+pub(crate) struct MatchEffects<'a, E: ?Sized> {
     /// Of the incoming order.
     pub(crate) prevention: SelfMatchPrevention,
     pub(crate) sessions: &'a mut Sessions,
@@ -40,7 +43,7 @@ pub(crate) struct Settlement<'a, E: ?Sized> {
     pub(crate) price_last: Price,
 }
 
-impl<E: Emit + ?Sized> Settle for Settlement<'_, E> {
+impl<E: Emit + ?Sized> OnMatch for MatchEffects<'_, E> {
     #[inline]
     fn is_plain(&self, _: &Order, maker: &Order) -> bool {
         self.prevention == SelfMatchPrevention::Off && !maker.is_iceberg && !maker.is_contingent
@@ -52,7 +55,7 @@ impl<E: Emit + ?Sized> Settle for Settlement<'_, E> {
     }
 
     #[inline(never)]
-    fn settle(&mut self, met: &Match<'_>) {
+    fn matched(&mut self, met: &Match<'_>) {
         let Match { maker, .. } = met;
         let shown = match met.reserve {
             Some(slot) => self.execute_iceberg(slot, met),
@@ -69,7 +72,7 @@ impl<E: Emit + ?Sized> Settle for Settlement<'_, E> {
     }
 
     #[inline(always)]
-    fn settle_plain(&mut self, met: &Match<'_>) {
+    fn matched_plain(&mut self, met: &Match<'_>) {
         self.progress(met);
         self.tell_traded(met);
     }
@@ -105,7 +108,7 @@ impl<E: Emit + ?Sized> Settle for Settlement<'_, E> {
     }
 }
 
-impl<E: Emit + ?Sized> Settlement<'_, E> {
+impl<E: Emit + ?Sized> MatchEffects<'_, E> {
     /// A resting order has come further, or is done.
     #[inline(always)]
     fn progress(&mut self, met: &Match<'_>) {
