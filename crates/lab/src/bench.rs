@@ -371,7 +371,7 @@ impl Row {
     /// The middle one of the runs, in nanoseconds an operation.
     #[must_use]
     pub fn median(&self) -> f64 {
-        middle(&self.ns_per_op)
+        median(&self.ns_per_op)
     }
 
     /// How many times as long the other takes: the middle one of the ratios of the runs that stood
@@ -379,7 +379,7 @@ impl Row {
     #[must_use]
     pub fn ratio_of(&self, other: &Self) -> f64 {
         let pairs = self.ns_per_op.iter().zip(&other.ns_per_op);
-        middle(&pairs.map(|(own, other)| other / own).collect::<Vec<_>>())
+        median(&pairs.map(|(own, other)| other / own).collect::<Vec<_>>())
     }
 
     fn add(&mut self, ns_per_op: f64, instructions: Option<f64>, tally: Tally, agrees: bool) {
@@ -467,7 +467,9 @@ pub fn summary(
     })
 }
 
-fn middle(numbers: &[f64]) -> f64 {
+/// The figure in the middle, or the mean of the two there; not a number if there are none.
+#[must_use]
+pub fn median(numbers: &[f64]) -> f64 {
     let mut sorted = numbers.to_vec();
     sorted.sort_unstable_by(f64::total_cmp);
     match sorted.len() {

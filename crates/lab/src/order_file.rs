@@ -7,7 +7,6 @@
 //! Invariant: no float. A decimal number is taken exactly, or not at all; a file is read in
 //! constant memory, however long it is.
 
-mod decimal;
 mod error;
 mod table;
 mod instruments;
@@ -18,9 +17,16 @@ pub mod generate;
 pub mod origin;
 
 pub use balances::{BalanceFile, OpeningBalance};
-pub use decimal::decimal_text;
 pub use error::FileError;
 pub use instruments::{AssetTerms, InstrumentTerms, Instruments};
 pub use row::{OrderFile, Place, Request, Row};
 pub use table::Progress;
 pub use write::FileWriter;
+
+/// The most decimals that a price, a quantity or an asset may have.
+const DECIMALS_MAX: u8 = 12;
+
+/// Units as a decimal number: 8,490,712 with two decimals is `84907.12`.
+fn decimal_text(units: u64, decimals: u8) -> String {
+    market::DecimalText { units: units.into(), decimals }.to_string()
+}

@@ -1,5 +1,7 @@
 //! Chance from a seed: the same on every machine and in every version.
 
+use market::SplitMix64;
+
 /// A generator of random numbers: xoshiro256**, its state filled from the seed by SplitMix64.
 ///
 /// For tests and load, where all that counts is that it is fast, spread evenly and repeatable.
@@ -12,8 +14,8 @@ impl Rng {
     /// The generator of a seed. Each seed, 0 included, gives its own sequence.
     #[must_use]
     pub fn new(seed: u64) -> Self {
-        let mut seed = seed;
-        Self { state: [(); 4].map(|()| split_mix(&mut seed)) }
+        let mut words = SplitMix64::new(seed);
+        Self { state: [(); 4].map(|()| words.next_u64()) }
     }
 
     /// Any 64-bit number.
@@ -59,13 +61,6 @@ impl Rng {
     pub fn pick<'a, T>(&mut self, items: &'a [T]) -> &'a T {
         &items[self.below(items.len() as u64) as usize]
     }
-}
-
-fn split_mix(seed: &mut u64) -> u64 {
-    *seed = seed.wrapping_add(0x9E37_79B9_7F4A_7C15);
-    let word = (*seed ^ (*seed >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-    let word = (word ^ (word >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-    word ^ (word >> 31)
 }
 
 #[cfg(test)]

@@ -1,3 +1,5 @@
+//! The verb `bench`: measures the core, the journal, the pipeline and recovery, and prints tables or JSON.
+
 mod recovery;
 
 use std::{env, path::PathBuf};
@@ -56,17 +58,17 @@ enum What {
     damrak bench book --divisor 10 --engine engine --runs 1\n  \
     damrak bench book --rivals bench/rivals/target/rivals-rust --rivals bench/rivals/target/rivals-java")]
 struct BookArguments {
-    /// Which flows, comma-separated. `shapes` are books that no flow has, of ten million orders: what
-    /// they take of memory, how long adding one may pause, and how much slower a shape is.
+    /// Flows, comma-separated. `shapes` are extreme books of up to ten million orders: their memory, the
+    /// longest pause of an add, and how much slower than usual they are.
     #[arg(long, value_delimiter = ',', default_values = ["A", "B", "C"])]
     flow: Vec<String>,
-    /// The flows follow from it; the published hashes are those of 1.
+    /// Seed of the flows; the published hashes are those of seed 1.
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// Only one part in so many of the operations of a flow.
+    /// Divide the number of operations of each flow by this.
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..))]
     divisor: u64,
-    /// How often each engine gets each flow.
+    /// Runs of each engine on each flow; engines take turns.
     #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u64).range(1..=1000))]
     runs: u64,
     /// Only these engines, comma-separated: matching, engine, engine-balances, model-btree, null.
@@ -92,13 +94,13 @@ struct BookArguments {
 #[command(after_help = "Examples:\n  damrak bench journal\n  \
     damrak bench journal --folder /mnt/fast/bench --commits 2000 --json")]
 struct JournalArguments {
-    /// Where to write; made, and removed afterwards. It should lie on the disk in question.
+    /// Folder for the files, on the disk to measure; made, and removed afterwards.
     #[arg(long, value_name = "FOLDER", default_value = "bench-journal")]
     folder: PathBuf,
     /// Commits of each kind in each round.
     #[arg(long, default_value_t = 300, value_parser = clap::value_parser!(u64).range(10..))]
     commits: u64,
-    /// How often the bare loop and the writer take turns.
+    /// Number of rounds; in each, the bare loop and the writer take turns.
     #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u64).range(1..))]
     rounds: u64,
     /// Print one JSON object.
@@ -108,11 +110,10 @@ struct JournalArguments {
 
 /// Measure an order file through the whole pipeline, in every layout.
 ///
-/// Source, sequencer, journal, core, ledger and a taker of events, in process: each command has a
-/// slot of each ring and a record of the journal to itself, and what an agent has in a turn is shown
-/// to the next at once. `core` is the core alone on the same commands, in CPU time of its thread; the
-/// layouts are in wall time. The percentiles are of commands that are sent one at a time, each
-/// when all is taken that came of the one before. Exit code 4 if a layout comes to another state.
+/// Source, sequencer, journal, core, ledger and a consumer of events, in one process. Each command has
+/// its own slot in each ring and its own journal record; batches are published per turn. `core` is the
+/// core alone on the same commands, in CPU time of its thread; layouts are in wall time. Percentiles
+/// are of single commands, each sent when all events of the one before were consumed. Exit code 4 if a layout comes to another state.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  damrak bench pipeline\n  \
     damrak bench pipeline --layout single,edge --runs 5 --json\n  \
@@ -121,29 +122,29 @@ struct PipelineArguments {
     /// Folders with orders.csv.gz and balances_init.csv; without any, a generated look-alike.
     #[arg(value_name = "FOLDER")]
     folders: Vec<PathBuf>,
-    /// In which layouts, comma-separated.
+    /// Layouts, comma-separated.
     #[arg(long, value_delimiter = ',', default_values = ["single", "edge", "halves", "pipeline"])]
     layout: Vec<String>,
-    /// How often, the layouts in turn.
+    /// Runs of each layout; layouts take turns.
     #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u64).range(1..=1000))]
     runs: u64,
     /// New orders of the generated file; 3 cancels for 10 of them come on top.
     #[arg(long, default_value_t = 1_000_000, value_parser = clap::value_parser!(u64).range(1..))]
     orders: u64,
-    /// The generated file follows from it.
+    /// Seed of the generated file.
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// What is promised of a command before what came of it is told.
+    /// How durable a command must be before its result is published.
     #[arg(long, value_enum, default_value_t = DurabilityName::Written)]
     durability: DurabilityName,
-    /// How a thread waits that has nothing to do; adaptive suits the number of cores.
+    /// What an idle thread does.
     #[arg(long, value_enum, default_value_t = WaitName::Adaptive)]
     wait: WaitName,
-    /// Where journals go while a run lasts; the system's folder for such things if not said.
+    /// Folder for the journals while a run lasts [default: the temporary folder].
     #[arg(long, value_name = "FOLDER")]
     scratch: Option<PathBuf>,
-    /// How many slots the rings of submissions, inputs and outputs have, powers of two; by the
-    /// number of threads if not said.
+    /// Slots of the rings of submissions, inputs and outputs, powers of two [default: by the number of
+    /// threads].
     #[arg(long, value_name = "SLOTS", value_delimiter = ',', num_args = 1)]
     rings: Vec<usize>,
     /// Print one JSON object.
@@ -166,8 +167,8 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
 fn journal(arguments: &JournalArguments) -> Result<(), Failure> {
     if arguments.folder.exists() {
         let folder = arguments.folder.display();
-        return Err(Failure::usage(format!("{folder} is there already"))
-            .hint("name a folder that is not: it is removed afterwards"));
+        return Err(Failure::usage(format!("{folder} exists already"))
+            .hint("name a new folder: it is removed afterwards"));
     }
     let started = Environment::now();
     let options = JournalOptions { commits: arguments.commits, rounds: arguments.rounds };
@@ -388,7 +389,7 @@ fn slots(numbers: &[usize]) -> Result<Option<RingSlots>, Failure> {
 
 fn pipeline_table(report: &Report) -> String {
     let rate = |figures: &[f64]| {
-        let (best, median) = (pipeline::best(figures), pipeline::median(figures));
+        let (best, median) = (pipeline::best(figures), bench::median(figures));
         format!("{:>12}{:>12}", grouped(best as u64), grouped(median as u64))
     };
     let mut text = format!(
@@ -411,7 +412,7 @@ fn pipeline_table(report: &Report) -> String {
             "\n  {:<24}{}{:>10.0}{:>10}{:>10}{:>10}  ",
             row.layout,
             rate(&row.commands_per_second),
-            pipeline::median(&row.cpu_ns_per_command),
+            bench::median(&row.cpu_ns_per_command),
             duration(row.percentile(500)),
             duration(row.percentile(990)),
             duration(row.percentile(999)),

@@ -1,3 +1,5 @@
+//! The verb `feed`: a subscriber that rebuilds the books and reports what got lost.
+
 use std::{
     fs::File,
     io::{BufWriter, Write},
@@ -24,8 +26,9 @@ const PAUSE: Duration = Duration::from_micros(200);
 
 /// Join a venue's feed, rebuild its books and report what got lost.
 ///
-/// Begins with message 1, which it asks the re-request server for. Runs until interrupted, or for
-/// --for. Exit code 4 if the feed contradicts itself or messages are missing at the end.
+/// Starts at message 1 and requests what it missed from the re-request server. Runs until
+/// interrupted, for the time of --for, or with --until-caught-up. Exit code 4 if the feed contradicts
+/// itself or messages are missing at the end.
 #[derive(Debug, Args)]
 #[command(
     after_help = "Examples:\n  damrak feed\n  damrak feed --for 5s --json --record feed.itch\n  \
@@ -35,13 +38,13 @@ pub struct Arguments {
     /// The multicast group, or the local address a unicast feed is sent to.
     #[arg(long, value_name = "ADDRESS", default_value = "239.10.10.10:26477")]
     group: SocketAddr,
-    /// The interface to hear the group on.
+    /// Interface to join the group on.
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1")]
     interface: Ipv4Addr,
-    /// Where lost messages are asked for; `none` to ask nobody.
+    /// Re-request server for lost messages, or `none`.
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:26478")]
     re_request: String,
-    /// The first message wanted; with a number above 1 the books are not complete.
+    /// First message; with a number above 1 no books are built.
     #[arg(long, default_value_t = 1)]
     from: u64,
     /// Stop after this long, like 10s.
@@ -162,7 +165,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
         return Err(Failure::verification(error));
     }
     if report.datagrams == 0 {
-        return Err(Failure::runtime(format!("nothing came in from {}", config.feed))
+        return Err(Failure::runtime(format!("no packet arrived from {}", config.feed))
             .hint("is the venue running? `damrak serve` prints where its feed goes"));
     }
     if report.missing > 0 {

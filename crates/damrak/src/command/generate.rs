@@ -1,3 +1,5 @@
+//! The verb `generate`: order files from a seed.
+
 use std::{
     io,
     path::{Path, PathBuf},
@@ -12,32 +14,33 @@ use venue::failure::Failure;
 
 /// Write an order file from a seed.
 ///
-/// The same profile, seed and number of orders give the same rows on every machine: nothing in
-/// them depends on a float. Profiles: `origin` (one instrument, a deep and wide book, 3 cancels
-/// for 10 orders, sellers run dry), `calm` (one instrument, a narrow book, no rejects), `many` (a
-/// hundred instruments, every action and order type). docs/order-files.md has the columns.
+/// The same profile, seed and number of orders give the same rows on every machine. Profiles:
+/// `origin` (one instrument, a deep and wide book, 3 cancels for 10 orders, sellers run dry), `calm`
+/// (one instrument, a narrow book, no rejects), `many` (a hundred instruments, every action and order
+/// type), `told` (as `many`, with stop, pegged, iceberg and linked orders). docs/order-files.md has the
+/// columns.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  \
     damrak generate --orders 1000000 --out orders.csv.gz --balances balances.csv\n  \
     damrak generate --profile many --seed 7 --out orders.csv --balances balances.csv \
     --instruments instruments.csv")]
 pub struct Arguments {
-    /// What kind of market: origin, calm, many.
+    /// Kind of market: origin, calm, many, told.
     #[arg(long, default_value = "origin")]
     profile: String,
-    /// Every row follows from it.
+    /// Seed of all rows.
     #[arg(long, default_value_t = 1)]
     seed: u64,
     /// New orders; cancels and modifies come on top.
     #[arg(long, default_value_t = 100_000, value_parser = clap::value_parser!(u64).range(1..=u64::from(u32::MAX)))]
     orders: u64,
-    /// Where the orders go; gzipped if it ends with .gz.
+    /// Write the orders to this file; gzipped if its name ends in .gz.
     #[arg(long, value_name = "FILE")]
     out: PathBuf,
-    /// Where it goes what participants own before the first order.
+    /// Write opening balances to this file.
     #[arg(long, value_name = "FILE")]
     balances: Option<PathBuf>,
-    /// Where it goes in which units each instrument counts.
+    /// Write the instruments (units, decimals) to this file.
     #[arg(long, value_name = "FILE")]
     instruments: Option<PathBuf>,
     /// Print one JSON object.
@@ -74,7 +77,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
         }));
     }
     print_line(&format!(
-        "{}: {} rows, of them {} orders and {} cancels, of profile {} and seed {seed}",
+        "{}: {} rows ({} orders, {} cancels), profile {}, seed {seed}",
         arguments.out.display(),
         grouped(written.rows),
         grouped(written.orders),

@@ -1,3 +1,5 @@
+//! The verb `load`: open-loop load on a venue over the wire.
+
 use std::{
     fs,
     net::SocketAddr,
@@ -9,14 +11,15 @@ use std::{
 };
 
 use clap::Args;
+use client::participant::ClientError;
 use lab::{
     latency::Percentiles,
-    load::{LoadOptions, LoadReport, LoadSession, LoadSymbol, Progress},
+    load::{FailureReason, LoadError, LoadOptions, LoadReport, LoadSession, LoadSymbol, Progress},
     schedule::Arrivals,
 };
 use market::{Price, Symbol};
 use serde_json::{Value, json};
-use wire::soupbintcp::LoginRequest;
+use wire::soupbintcp::{LoginRejectReason, LoginRequest};
 
 use super::output::{duration, grouped, print_json, print_line};
 use venue::{
@@ -27,8 +30,8 @@ use venue::{
 
 /// Send OUCH load to a venue and measure its answers.
 ///
-/// Open loop: each request has a time at which it is due, whatever became of those before it, and
-/// latency counts from that time. So a stall shows in every request that had to wait for it.
+/// Open loop: each request is due at a fixed time, whether or not those before it were answered, and
+/// latency counts from that time. A stall shows in every request that had to wait for it.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  damrak load --rate 50k/s --for 10s\n  \
     damrak load --session user01:password01 --session user02:password02 --rate 1k/s\n  \
@@ -43,34 +46,34 @@ pub struct Arguments {
     /// Order entry over UDP.
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:26401")]
     to_udp: SocketAddr,
-    /// A session over UDP, by the local address the venue knows it by; may be repeated.
+    /// A session over UDP, named by its local address; may be repeated.
     #[arg(long, value_name = "LOCAL ADDRESS")]
     udp: Vec<SocketAddr>,
-    /// Most requests in a datagram; those that are due together share one.
+    /// Most requests in a datagram; requests that are due together share one.
     #[arg(long, default_value_t = 1)]
     pack: usize,
     /// Requests of all sessions together.
     #[arg(long, default_value = "10k/s")]
     rate: Rate,
-    /// How long.
+    /// Duration.
     #[arg(long = "for", value_name = "TIME", default_value = "10s")]
     duration: Span,
     /// Requests at random times (Poisson) instead of evenly spread.
     #[arg(long)]
     poisson: bool,
-    /// What to trade, comma-separated.
-    #[arg(long, value_delimiter = ',', default_values = ["AAPL", "MSFT", "NVDA"])]
+    /// Symbols to trade, comma-separated: AAPL,MSFT.
+    #[arg(long, value_delimiter = ',', default_value = "AAPL,MSFT,NVDA")]
     symbols: Vec<String>,
-    /// Where prices begin, in currency.
+    /// Price around which orders begin, in currency.
     #[arg(long, default_value = "150.00")]
     price: Decimal,
-    /// Prices are multiples of it, in currency.
+    /// Price increment, in currency.
     #[arg(long, default_value = "0.01")]
     price_increment: Decimal,
-    /// Threads; sessions are spread over them.
+    /// Number of threads; sessions are spread over them.
     #[arg(long, default_value_t = 1)]
     threads: usize,
-    /// The mix of requests follows from it.
+    /// Seed of the requests.
     #[arg(long, default_value_t = 1)]
     seed: u64,
     /// Write the percentile distributions (.hgrm) into this folder.
@@ -107,10 +110,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
             let _ = print_line(&progress_line(progress));
         }
     })
-    .map_err(|error| {
-        Failure::runtime(anyhow::Error::new(error).context("no load"))
-            .hint("is the venue running, and does it know these sessions? see `damrak serve`")
-    })?;
+    .map_err(|error| not_begun(arguments, error))?;
     if let Some(folder) = &arguments.out {
         write_distributions(folder, &report)?;
     }
@@ -128,7 +128,30 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
         Ok(())
     } else {
         let reasons: Vec<_> = report.failures.iter().map(ToString::to_string).collect();
-        Err(Failure::runtime(format!("not every session lasted: {}", reasons.join("; "))))
+        Err(Failure::runtime(format!("connections lost: {}", reasons.join("; "))))
+    }
+}
+
+/// Why the load did not begin, with the name of the session.
+fn not_begun(arguments: &Arguments, error: LoadError) -> Failure {
+    let LoadError::Session { session, source } = error else { return Failure::runtime(error) };
+    let named = |text: &String| text.split(':').next().unwrap_or_default().to_owned();
+    let user = match (arguments.session.get(session), arguments.session.is_empty()) {
+        (Some(text), _) => named(text),
+        (None, true) if arguments.udp.is_empty() => "user01".to_owned(),
+        _ => format!("session {session}"),
+    };
+    match source {
+        FailureReason::Client(ClientError::Rejected(LoginRejectReason::NotAuthorized)) => {
+            Failure::runtime(format!("{user}: wrong user name or password"))
+        }
+        FailureReason::Client(ClientError::Rejected(LoginRejectReason::SessionNotAvailable)) => {
+            Failure::runtime(format!("{user} is logged in already"))
+        }
+        source => {
+            Failure::runtime(anyhow::Error::new(source).context(format!("cannot use {user}")))
+                .hint("is the venue running? `damrak serve` prints its addresses")
+        }
     }
 }
 

@@ -8,7 +8,7 @@ use std::{
 
 use clap::{Args, ValueEnum};
 use journal::Durability;
-use lab::order_file::{Progress, decimal_text};
+use lab::order_file::Progress;
 use os::memory;
 use ring::IdleStrategy;
 
@@ -289,7 +289,8 @@ impl Bar {
         self.is_drawn = true;
         let done = progress.read().min(progress.len());
         let full = (done * WIDTH / progress.len()) as usize;
-        let percent = decimal_text(done * 1000 / progress.len(), 1);
+        let per_mille = u128::from(done * 1000 / progress.len());
+        let percent = market::DecimalText { units: per_mille, decimals: 1 };
         // A terminal that cannot be written to is nothing to stop for.
         let _ = write!(
             io::stderr(),

@@ -1,3 +1,5 @@
+//! The verb `sim`: simulated venues from seeds, on several threads, and the smallest failing run.
+
 use std::{
     cell::Cell,
     collections::BTreeMap,
@@ -14,7 +16,7 @@ use clap::Args;
 use proof::agreement;
 use serde_json::json;
 
-use super::output::{grouped, print_json, print_line};
+use super::output::{counted, grouped, print_json, print_line};
 use proof::sim::{self, FaultKind, FaultSet, Hits, Options, Summary, Violation};
 use venue::{clock::SystemClock, failure::Failure};
 
@@ -24,8 +26,8 @@ const MODEL_COMMANDS: u64 = 100_000;
 
 /// Simulate a whole venue, its clients, network, disk and clock in one thread, from a seed.
 ///
-/// Messages are delayed, lost, repeated, reordered and cut, clients and stages get stuck, the disk
-/// fails, fills and lies, the venue is killed, with and without the power, and recovers. Afterwards
+/// Messages are delayed, lost, repeated, reordered and cut; clients and stages stall; the disk fails,
+/// fills and lies; the venue is killed, with and without a power cut, and recovers. Afterwards
 /// every input is compared with a slow and obvious model, every stream a client collected with what
 /// follows from the journal, and the book from the feed with the engine's. Exit code 4, the seed and
 /// the commands that show it, as few as can be found, if anything differs.
@@ -37,36 +39,36 @@ pub struct Arguments {
     /// The first seed.
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// How many seeds.
+    /// Number of seeds.
     #[arg(long, default_value_t = 1, conflicts_with = "forever")]
     seeds: u64,
-    /// Go on until interrupted or until something is found.
+    /// Run until interrupted or until a seed fails.
     #[arg(long)]
     forever: bool,
-    /// Turns of the venue with clients sending, for each seed; 20000 if not given. With `--model`,
-    /// commands of each profile; 100000 if not given.
+    /// Turns of the venue for each seed while clients send [default: 20000]. With --model, commands of
+    /// each profile [default: 100000].
     #[arg(long)]
     ticks: Option<u64>,
-    /// Only these may go wrong, of those that a seed chooses from.
+    /// Allow only these kinds of faults.
     #[arg(long, value_delimiter = ',', value_name = "KIND", conflicts_with = "without_faults")]
     faults: Vec<FaultKind>,
-    /// Break nothing: no loss, no cut, no kill.
+    /// No faults: no loss, no cut, no kill.
     #[arg(long)]
     without_faults: bool,
-    /// Only give the commands with these numbers, as a failure names them.
+    /// Send only the commands with these numbers; a failure prints them.
     #[arg(long, value_delimiter = ',', value_name = "NUMBER")]
     commands: Vec<u64>,
-    /// Seeds that run at a time; as many as there are cores if not given. What they come to is the
-    /// same.
+    /// Seeds that run at the same time [default: number of cores]. Results do not depend on it.
     #[arg(long)]
     threads: Option<NonZero<usize>>,
-    /// Print what all seeds come to together, and not each of them.
+    /// Print only the totals of all seeds.
     #[arg(long)]
     quiet: bool,
-    /// Do not look for fewer commands that show what a seed shows.
+    /// Do not shrink a failing run.
     #[arg(long)]
     as_found: bool,
-    /// Compare the core with the model alone: so many seeds of each profile, and what they met.
+    /// Only compare engine and model: --seeds runs of each profile, and how often each kind of answer
+    /// occurred.
     #[arg(long, conflicts_with_all = ["forever", "faults", "without_faults", "commands", "as_found"])]
     model: bool,
     /// Print one JSON object a seed, or with `--quiet` one for all.
@@ -172,7 +174,7 @@ fn say_the_seed_of_a_panic() {
     let usual = panic::take_hook();
     panic::set_hook(Box::new(move |what| {
         if let Some((seed, ticks)) = RUNNING.get() {
-            eprintln!("panic: `damrak sim --seed {seed} --ticks {ticks}` shows it again");
+            eprintln!("panic: reproduce with `damrak sim --seed {seed} --ticks {ticks}`");
         }
         usual(what);
     }));
@@ -182,7 +184,7 @@ fn say_the_seed_of_a_panic() {
 fn explain(arguments: &Arguments, violation: Violation) -> Failure {
     let options = arguments.options(violation.seed);
     if arguments.as_found {
-        let hint = format!("`{}` shows it again", invocation(&options));
+        let hint = format!("reproduce with `{}`", invocation(&options));
         return Failure::verification(violation).hint(hint);
     }
     let first = violation.to_string();
@@ -190,7 +192,7 @@ fn explain(arguments: &Arguments, violation: Violation) -> Failure {
     let mut text = first;
     let commands = sim::commands(&smallest.options);
     text.push_str(&format!(
-        "\nOf {} runs, the smallest that shows something has {} ticks and {} commands:\n{}",
+        "\nThe smallest of {} failing or passing runs that still fails has {} ticks and {} commands:\n{}",
         smallest.tries + 1,
         smallest.options.ticks,
         commands.len(),
@@ -203,7 +205,7 @@ fn explain(arguments: &Arguments, violation: Violation) -> Failure {
     if commands.len() > SHOWN_MAX {
         text.push_str(&format!("\n       and {} more", commands.len() - SHOWN_MAX));
     }
-    Failure::verification(text).hint(format!("`{}` shows it again", invocation(&smallest.options)))
+    Failure::verification(text).hint(format!("reproduce with `{}`", invocation(&smallest.options)))
 }
 
 /// The command line that runs it.
@@ -258,8 +260,8 @@ fn model(arguments: &Arguments) -> Result<(), Failure> {
         return Ok(());
     }
     let never =
-        format!("{} kinds of answers were never seen: {}", missing.len(), missing.join("; "));
-    Err(Failure::verification(never).hint("more --seeds meet more"))
+        format!("{} kinds of answers never occurred: {}", missing.len(), missing.join("; "));
+    Err(Failure::verification(never).hint("run more --seeds"))
 }
 
 /// What all seeds come to.
@@ -321,10 +323,10 @@ impl Total {
 
     fn lines(&self, seconds: f64) -> String {
         let mut lines = format!(
-            "{} seeds: {} inputs, {} orders, {} trades, {} ledger entries, {} replies, {} \
-             messages of the feed, {} kills ({} with the power), {} starts from a snapshot: all \
-             equal, {seconds:.1} s",
-            grouped(self.seeds),
+            "{}: {} inputs, {} orders, {} trades, {} ledger entries, {} replies, {} feed \
+             messages, {} kills ({} with a power cut), {} starts from a snapshot: no difference, \
+             {seconds:.1} s",
+            counted(self.seeds, "seed"),
             grouped(self.inputs),
             grouped(self.orders),
             grouped(self.trades),
@@ -341,10 +343,10 @@ impl Total {
             words.collect::<Vec<_>>().join(", ")
         };
         let after = killed_after.iter().map(|(name, count)| format!("{name} {}", grouped(*count)));
-        lines.push_str(&format!("\nfaults: {}", named(faults)));
-        lines.push_str(&format!("\nchosen otherwise: {}", named(whims)));
-        lines.push_str(&format!("\nkilled after: {}", after.collect::<Vec<_>>().join(", ")));
-        lines.push_str(&format!("\nstarts on a damaged disk: {}", named(damaged_starts)));
+        lines.push_str(&format!("\nfaults injected: {}", named(faults)));
+        lines.push_str(&format!("\nscheduling choices varied: {}", named(whims)));
+        lines.push_str(&format!("\nkilled right after: {}", after.collect::<Vec<_>>().join(", ")));
+        lines.push_str(&format!("\nstarts on a damaged journal: {}", named(damaged_starts)));
         lines
     }
 }
@@ -382,7 +384,7 @@ fn figures(summary: &Summary) -> serde_json::Value {
 fn line(summary: &Summary) -> String {
     format!(
         "seed {}: {} inputs, {} orders, {} trades, {} replies over {} connections, {} kills ({} \
-         with the power), {} starts from a snapshot, state {:016x}: all equal",
+         with a power cut), {} starts from a snapshot, state {:016x}: no difference",
         summary.seed,
         grouped(summary.inputs),
         grouped(summary.orders),

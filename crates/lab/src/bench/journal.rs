@@ -274,7 +274,7 @@ fn costs(folder: &Path, clock: SystemClock) -> Result<JournalCosts, Failure> {
             ns.push(core_thread(&place, with_journal == 1, clock)?);
         }
     }
-    let [core_ns_without, core_ns_with] = core_ns.map(|ns| super::middle(&ns));
+    let [core_ns_without, core_ns_with] = core_ns.map(|ns| super::median(&ns));
     Ok(JournalCosts {
         written_append_ns,
         written_record_ns,

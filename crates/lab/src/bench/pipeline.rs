@@ -379,14 +379,6 @@ pub fn best(figures: &[f64]) -> f64 {
     figures.iter().copied().fold(0.0, f64::max)
 }
 
-/// The figure in the middle.
-#[must_use]
-pub fn median(figures: &[f64]) -> f64 {
-    let mut sorted = figures.to_vec();
-    sorted.sort_by(f64::total_cmp);
-    sorted.get(sorted.len() / 2).copied().unwrap_or(0.0)
-}
-
 /// As `damrak bench pipeline --json` prints it.
 #[must_use]
 pub fn summary(reports: &[Report], options: &Options, environment: &Value) -> Value {
@@ -406,7 +398,7 @@ pub fn summary(reports: &[Report], options: &Options, environment: &Value) -> Va
                 "threads": row.threads,
                 "commands_per_second": best(&row.commands_per_second).round(),
                 "commands_per_second_runs": rates(&row.commands_per_second),
-                "cpu_ns_per_command": median(&row.cpu_ns_per_command),
+                "cpu_ns_per_command": super::median(&row.cpu_ns_per_command),
                 "ns_per_command": {
                     "p50": row.percentile(500),
                     "p99": row.percentile(990),

@@ -448,19 +448,19 @@ impl CostRow {
     /// Inputs a second, the middle one of the runs.
     #[must_use]
     pub fn rate(&self) -> f64 {
-        super::middle(&self.inputs_per_s)
+        super::median(&self.inputs_per_s)
     }
 
     /// See [`p999_ns`](Self::p999_ns), the middle one of the runs.
     #[must_use]
     pub fn p999(&self) -> f64 {
-        super::middle(&self.p999_ns.iter().map(|ns| *ns as f64).collect::<Vec<_>>())
+        super::median(&self.p999_ns.iter().map(|ns| *ns as f64).collect::<Vec<_>>())
     }
 }
 
 fn figures(seconds: &[f64]) -> Value {
     let best = seconds.iter().copied().fold(f64::INFINITY, f64::min);
-    json!({"best": best, "median": super::middle(seconds), "runs": seconds})
+    json!({"best": best, "median": super::median(seconds), "runs": seconds})
 }
 
 #[cfg(test)]

@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use market::Side;
+use market::{Side, SplitMix64};
 
 use super::{Flow, FlowName, Operation, OperationKind, Tally, USERS};
 
@@ -12,16 +12,12 @@ const MID: i64 = 50_000;
 /// As far as a market wanders from there, in ticks.
 const WANDER_MAX: i64 = 5_000;
 
-/// The generator of the WLF1 flows (SplitMix64); other flows use [`proof::rng::Rng`].
-struct Random(u64);
+/// The generator of the WLF1 flows; other flows use [`proof::rng::Rng`].
+struct Random(SplitMix64);
 
 impl Random {
     fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let mut word = self.0;
-        word = (word ^ (word >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        word = (word ^ (word >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        word ^ (word >> 31)
+        self.0.next_u64()
     }
 
     fn below(&mut self, bound: u64) -> u64 {
@@ -315,7 +311,7 @@ pub(super) fn generate(name: FlowName, seed: u64, divisor: u64) -> (Flow, Tally)
         FlowName::B => (2, 1_300_000 / divisor, 0, 0),
         FlowName::C => (100, 2_000_000 / divisor, 100_000, 100_000),
     };
-    let mut random = Random(seed ^ 0xA5A5_5A5A_1234_0000);
+    let mut random = Random(SplitMix64::new(seed ^ 0xA5A5_5A5A_1234_0000));
     // Zipf's law in integers: the symbol k is traded 1/k as often as the first.
     let weights: Vec<u64> = (1..=symbols).map(|rank| 1_000_000 / rank).collect();
     let weight: u64 = weights.iter().sum();

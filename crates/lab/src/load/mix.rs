@@ -1,3 +1,5 @@
+//! The mix of requests: adds, cancels, replaces and crossing orders around a wandering price.
+
 use market::{Price, Quantity, Side, Symbol, TimeInForce};
 use wire::ouch::MessageBuffer;
 

@@ -1,3 +1,5 @@
+//! Counts and latencies of a load run, as text.
+
 use std::{collections::BTreeMap, fmt};
 
 use super::FailureReason;

@@ -1,3 +1,5 @@
+//! One session of the load, over TCP or UDP: opening, sending, polling.
+
 use std::{
     sync::atomic::{AtomicBool, Ordering},
     thread,

@@ -1,3 +1,5 @@
+//! Load on a fake venue, with faults. Time goes on with the turns of that venue.
+
 use std::{
     net::{Ipv4Addr, UdpSocket},
     sync::{Mutex, atomic::Ordering},

@@ -1,3 +1,7 @@
+//! The requests of one session: which wait for an answer, which orders are live.
+//!
+//! Invariant: every request is answered, superfluous or unanswered, and counted once.
+
 use std::collections::{BTreeMap, VecDeque};
 
 use market::CancelReason;

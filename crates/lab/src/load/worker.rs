@@ -1,3 +1,7 @@
+//! One thread of the load: sends what is due on its sessions and takes the answers.
+//!
+//! Invariant: every loop ends by the clock, whatever the venue does.
+
 use std::{
     hint, mem,
     sync::{

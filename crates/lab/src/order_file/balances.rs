@@ -1,3 +1,7 @@
+//! Reads a file of opening balances.
+//!
+//! Invariant: amounts are whole units of their asset.
+
 use std::{io::Read, path::Path};
 
 use market::{Symbol, Text};

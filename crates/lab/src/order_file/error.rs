@@ -1,3 +1,5 @@
+//! What is wrong with a file of rows: file, line, column, found, expected.
+
 use std::{error::Error, fmt, io};
 
 /// A file that cannot be read, or says something that makes no sense; names the place.

@@ -9,7 +9,7 @@ use std::io::{self, Write};
 use market::{Side, Symbol};
 
 use super::{
-    decimal::decimal_text,
+    decimal_text,
     instruments::{AssetTerms, InstrumentTerms, Instruments},
 };
 use proof::rng::Rng;

@@ -1,9 +1,11 @@
+//! Instruments of an order file: their assets and decimals, from a file or the default.
+
 use std::{collections::BTreeMap, path::Path};
 
 use market::{AssetId, Symbol};
 
 use super::{
-    decimal::DECIMALS_MAX,
+    DECIMALS_MAX,
     error::FileError,
     table::{Column, Table},
 };

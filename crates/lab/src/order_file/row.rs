@@ -1,14 +1,17 @@
+//! Reads an order file row by row into requests in ticks and lots.
+//!
+//! Invariant: a row is read exactly as it is written, or is an error with its line and column.
+
 use std::{io::Read, path::Path};
 
 use market::{
     CancelOrder, Command, ConditionChanges, Conditions, Display, EnterOrder, Instructions, Lots,
     ModifyOrder, OrderAttributes, OrderKey, OrderType, Price, Pricing, Quantity, ReplaceOrder,
     ReplaceTerms, SelfMatchGroup, SelfMatchPrevention, SessionId, Side, Symbol, Text, Ticks,
-    TimeInForce,
+    TimeInForce, parse_decimal,
 };
 
 use super::{
-    decimal,
     error::FileError,
     instruments::{InstrumentTerms, Instruments},
     table::{Column, Progress, Table},
@@ -376,12 +379,9 @@ impl OrderFile {
         let wrong_offset = || table.wrong(OFFSET, expected);
         let offset = match table.field(OFFSET) {
             Some(field) => {
-                let distance = decimal::parse(
-                    field.strip_prefix('-').unwrap_or(field),
-                    instrument.price_decimals,
-                );
-                let distance = distance.and_then(|ticks| i32::try_from(ticks).ok());
-                let distance = distance.ok_or_else(wrong_offset)?;
+                let distance = field.strip_prefix('-').unwrap_or(field);
+                let distance: i32 = parse_decimal(distance, instrument.price_decimals)
+                    .map_err(|_| wrong_offset())?;
                 if field.starts_with('-') { -distance } else { distance }
             }
             None => 0,
@@ -496,7 +496,7 @@ impl OrderFile {
     }
 
     fn decimal(&self, column: usize, decimals: u8) -> Result<u64, FileError> {
-        let number = self.table.field(column).and_then(|field| decimal::parse(field, decimals));
+        let number = self.table.field(column).and_then(|field| parse_decimal(field, decimals).ok());
         number.ok_or_else(|| {
             let expected = format!("a decimal number from 0 with at most {decimals} decimals");
             self.table.wrong(column, expected)

@@ -1,3 +1,5 @@
+//! Writes a file of rows, gzipped if its name ends in `.gz`.
+
 use std::{
     fs::File,
     io::{self, BufWriter, Write},

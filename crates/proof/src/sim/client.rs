@@ -1,3 +1,5 @@
+//! A simulated client over TCP or UDP that remembers every message it received.
+
 use std::net::SocketAddr;
 
 use crate::rng::Rng;

@@ -1,3 +1,5 @@
+//! Damages the journal of a simulated venue and checks that a start notices.
+
 use std::{collections::BTreeMap, io::ErrorKind};
 
 use journal::{Crash, CrashStorage, Durability, Fault, Kind, Operation, Options, Storage};
@@ -208,7 +210,10 @@ impl Disk {
         if let Err(refusal) = &complete
             && !(refusal.is_corruption && refusal.what.contains("byte "))
         {
-            return Err(format!("a damaged disk is refused as if well: {}", refusal.what));
+            return Err(format!(
+                "a damaged disk was rejected without reporting corruption: {}",
+                refusal.what
+            ));
         }
         let options = Options {
             durability: Durability::from(config.journal.durability),
@@ -220,7 +225,9 @@ impl Disk {
         let judged = match &resumed {
             Err(failure) if failure.exit_code == ExitCode::Verification => Judged::Refused,
             Err(failure) => {
-                return Err(format!("a damaged disk is refused as if well: {failure}"));
+                return Err(format!(
+                    "a damaged disk was rejected without reporting corruption: {failure}"
+                ));
             }
             Ok(recovery) => {
                 let (sequence, hash) = (recovery.engine.sequence().0, recovery.engine.state_hash());

@@ -1,3 +1,5 @@
+//! Kinds of faults, how often each occurs in a run, and how often it did.
+
 use std::{collections::BTreeMap, str::FromStr};
 
 use crate::rng::Rng;

@@ -1,3 +1,5 @@
+//! Finds a smaller run that still fails: fewer ticks, faults and commands.
+
 use std::collections::BTreeSet;
 
 use super::{Options, Violation, run};

@@ -1,3 +1,7 @@
+//! One simulated venue with its clients, network, disk and clock, and the checks at its end.
+//!
+//! Invariant: everything that happens follows from the seed.
+
 use std::{
     collections::BTreeSet,
     fmt,

@@ -1,3 +1,5 @@
+//! Engine and model agree on seeded commands of every profile.
+
 use std::thread;
 
 use engine::Engine;

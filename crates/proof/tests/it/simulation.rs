@@ -1,3 +1,5 @@
+//! The simulator holds on seeds with faults and without.
+
 use proof::sim::{self, FaultKind, FaultSet, Options};
 
 fn check(seed: u64, ticks: u64, faults: FaultSet) -> sim::Summary {

@@ -1,3 +1,5 @@
+//! The verb `bench recovery`: starts from snapshots, and what a snapshot costs meanwhile.
+
 use std::{
     env, fs,
     path::{Path, PathBuf},
@@ -12,28 +14,28 @@ use venue::failure::Failure;
 
 /// Measure a start from a snapshot, and what a snapshot costs the core meanwhile.
 ///
-/// Writes a journal of so many resting orders into a new folder, replays it, makes a snapshot and
-/// opens the journal from it: beside a bare read of the same bytes, all from the page cache. Then a
-/// core with its journal (policy `written`) turns over a book, with and without a follower that makes
-/// snapshots all the time, run by run. Exit code 4 if the states differ.
+/// Writes a journal of resting orders into a new folder, replays it, makes a snapshot, and starts from
+/// it; a bare read of the same bytes is measured beside it, all from the page cache. Then a core with
+/// its journal (durability `written`) enters and cancels orders, with and without a follower that makes
+/// snapshots all the time. Exit code 4 if the states differ.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  damrak bench recovery\n  \
     damrak bench recovery --orders 1000000,10000000 --runs 5 --json\n  \
     damrak bench recovery --orders 100000 --inputs 0")]
 pub struct Arguments {
-    /// How many orders rest, comma-separated.
+    /// Numbers of resting orders, comma-separated.
     #[arg(long, value_delimiter = ',', default_values_t = [1_000_000])]
     orders: Vec<u64>,
-    /// Inputs of a run of the second measurement; 0 leaves it out.
+    /// Inputs of a run of the second measurement; 0 skips it.
     #[arg(long, default_value_t = 4_000_000)]
     inputs: u64,
-    /// Orders that rest in the second measurement.
+    /// Resting orders in the second measurement.
     #[arg(long, default_value_t = 100_000)]
     book: u64,
-    /// How often each is measured.
+    /// Runs of each measurement.
     #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u64).range(1..=1000))]
     runs: u64,
-    /// Where the files go; they are removed. Without it, the folder for temporary files.
+    /// Folder for the files, which are removed afterwards [default: the temporary folder].
     #[arg(long, value_name = "FOLDER")]
     folder: Option<PathBuf>,
     /// Print one JSON object.
@@ -57,7 +59,9 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
     })?;
     match agrees {
         true => Ok(()),
-        false => Err(Failure::verification("a start from a snapshot came to another state")),
+        false => {
+            Err(Failure::verification("a start from a snapshot has another state than the replay"))
+        }
     }
 }
 

@@ -1,3 +1,5 @@
+//! The subscriber of the demo: a thread that follows the feed and rebuilds the books.
+
 use std::{
     net::{Ipv4Addr, SocketAddr},
     sync::{
