@@ -20,7 +20,7 @@ mod serve;
 mod sim;
 mod snapshot;
 
-use std::ffi::OsString;
+use std::{ffi::OsString, path::Path};
 
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 
@@ -104,4 +104,14 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> Result<(), Failure>
         Verb::Bench(arguments) => bench::run(&arguments),
         Verb::Man(arguments) => man::run(&arguments, &Cli::command()),
     }
+}
+
+/// Refuses a folder that does not exist, before anything looks into it: every verb with the same
+/// words and exit code.
+fn existing_folder(path: &Path) -> Result<(), Failure> {
+    if path.is_dir() {
+        return Ok(());
+    }
+    let what = if path.exists() { "not a folder" } else { "no such folder" };
+    Err(Failure::usage(format!("{what}: {}", path.display())).hint("name the journal's folder"))
 }

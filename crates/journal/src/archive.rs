@@ -54,6 +54,12 @@ pub fn archive_segments_before(storage: &mut dyn Storage, sequence: u64) -> io::
     Ok(segments.len())
 }
 
+/// True for the name of an archived segment.
+pub(crate) fn is_archive(name: &str) -> bool {
+    let segment = name.strip_suffix(EXTENSION);
+    segment.is_some_and(|name| matches!(read_name(name), Name::Segment(_)))
+}
+
 /// Length and hash of what is not compressed.
 type Content = (u64, u128);
 

@@ -359,13 +359,14 @@ impl DamageKind {
                 "give the file its own name, or restore the folder from a copy".to_owned()
             }
             Self::WatermarkMissing | Self::WatermarkDamaged | Self::WatermarkForeign { .. } => {
-                "restore it from a copy of the folder, or accept what is there with `damrak journal \
-                 cut`"
+                "restore it from a copy of the folder, or accept the records that are there with \
+                 `damrak journal cut`; a backup that was interrupted has none: make it again"
                     .to_owned()
             }
             _ => format!(
-                "restore the folder from a copy (sequence {sequence} cannot be had here), or give \
-                 up what follows with `damrak journal cut`"
+                "restore the folder from a copy that has sequence {sequence}, or truncate the \
+                 journal with `damrak journal cut`; if this folder was copied while its venue \
+                 was running, copy it again with `damrak journal backup`"
             ),
         }
     }

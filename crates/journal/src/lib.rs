@@ -28,10 +28,12 @@ mod truncate;
 mod follow;
 mod retention;
 mod archive;
+mod backup;
 mod snapshot;
 mod error;
 
 pub use archive::{WithArchives, archive_segments_before};
+pub use backup::{Backup, BackupError, backup};
 pub use error::{
     AppendError, BadRecord, BoxError, Damage, DamageKind, HeaderFault, OpenError, VerifyError,
 };
@@ -50,5 +52,5 @@ pub use snapshot::{
 };
 pub use storage::{Access, Folder, Lock, Method, Storage, StorageFile};
 pub use testing::{Crash, CrashStorage, Fault, Operation, Stopped};
-pub use truncate::{Truncated, truncate};
+pub use truncate::{Truncated, Truncation};
 pub use writer::{Durability, Writer};

@@ -804,6 +804,12 @@ fn decode_both(head: &[u8]) -> [Result<SegmentHeader, HeaderFault>; 2] {
 }
 
 impl Report {
+    /// The first sequence of the first segment that was read; 0 if there is none.
+    #[must_use]
+    pub fn first_segment(&self) -> u64 {
+        self.segments.first().map_or(0, |segment| segment.first_sequence)
+    }
+
     pub(crate) fn add_segment(&mut self, header: &SegmentHeader) {
         if self.segment_count == 0 {
             self.journal_id = Some(header.journal_id);

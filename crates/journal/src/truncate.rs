@@ -1,99 +1,154 @@
-//! Giving up the end of a journal on purpose: what an operator decides where opening refuses.
+//! Truncates a journal: what an operator decides where opening refuses.
 //!
-//! Nothing is thrown away: what is cut is put aside in the folder, under names that opening does not
-//! look at.
+//! Invariant: nothing is thrown away. What is cut off goes into files of the same folder that
+//! opening ignores; whenever this is interrupted, what is left is a beginning of the journal.
 
 use std::{convert::Infallible, io, path::PathBuf};
 
 use crate::{
+    backup::copy_range,
     error::{OpenError, ReadError},
     record::Record,
-    recovery::{self, Range, failed, list_ours, lock, read},
+    recovery::{self, End, Range, failed, list_ours, lock, read},
     segment::{SEGMENT_HEADER_LEN, file_name},
     storage::{ASIDE, Access, Storage, WATERMARK_FILE},
     watermark::{self, Found, Watermark, WatermarkValue},
 };
 
-/// What a cut came to.
+/// A truncation that was worked out and not done yet. It holds the lock of the journal.
+pub struct Truncation {
+    storage: Box<dyn Storage>,
+    segments: Vec<u64>,
+    watermark: Found,
+    journal_id: u64,
+    /// Where the last batch ends that is kept; `None` where none is.
+    end: Option<End>,
+    /// The last sequence that is kept; 0 is none.
+    pub last_sequence: u64,
+    /// The last sequence that verifies.
+    pub readable_sequence: u64,
+    /// How many inputs are given up that can be read, or that were on the medium once.
+    pub given_up: u64,
+    /// What is wrong with the journal; `None` if it is healthy and would open as it is.
+    pub damage: Option<String>,
+}
+
+/// What a truncation has left.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Truncated {
-    /// The last sequence that is there now.
+    /// The last sequence of the journal now; 0 is none.
     pub last_sequence: u64,
-    /// The files that what followed was put into.
+    /// The files that hold what was cut off.
     pub aside: Vec<PathBuf>,
-    /// What was wrong behind it, if that is why it ends there.
-    pub because: Option<String>,
 }
 
-/// Gives up all batches that go beyond `last`, and whatever is wrong behind them; without `last`, all
-/// that cannot be had. The watermark says so from then on, and the journal can be opened.
-///
-/// # Errors
-/// The journal is held, cannot be read or written, or has something wrong before `last`.
-pub fn truncate(mut storage: Box<dyn Storage>, last: Option<u64>) -> Result<Truncated, OpenError> {
-    let place = storage.place();
-    let segments = list_ours(&mut *storage)?;
-    if segments.is_empty() {
-        return Err(OpenError::NotAJournal { path: place, found: "no segment".to_owned() });
-    }
-    lock(&mut *storage)?;
-    let found =
-        watermark::read(&mut *storage).map_err(failed("read", &place.join(WATERMARK_FILE)))?;
-    let journal_id = recovery::identity(&mut *storage).unwrap_or(0);
-    // What the watermark says is what is given up.
-    let without_watermark = match found {
-        Found::Unknown(version) => Found::Unknown(version),
-        _ => Found::Value(WatermarkValue { journal_id, sequence: 0, count: 0 }, None),
-    };
-
-    let mut because = None;
-    let all = Range { from: segments[0], until: u64::MAX };
-    let mut accept = |_: Record<'_>| Ok::<(), Infallible>(());
-    let end_of_all = match read(&mut *storage, &segments, without_watermark, all, &mut accept) {
-        Ok((report, _)) => report.last_sequence,
-        Err(ReadError::Damaged(damage)) if damage.is_corruption() => {
-            because = Some(damage.to_string());
-            damage.sequence.saturating_sub(1)
+impl Truncation {
+    /// Works out what is kept: all whole batches up to `last`, or without it, up to the first
+    /// damage. Changes nothing.
+    ///
+    /// # Errors
+    /// Another process has the journal, it cannot be read, or it is damaged before `last`.
+    pub fn plan(mut storage: Box<dyn Storage>, last: Option<u64>) -> Result<Self, OpenError> {
+        let place = storage.place();
+        let segments = list_ours(&mut *storage)?;
+        if segments.is_empty() {
+            return Err(OpenError::NotAJournal { path: place, found: "no segment".to_owned() });
         }
-        Err(error) => return Err(error.into()),
-    };
-    let until = last.unwrap_or(end_of_all).min(end_of_all);
-    let range = Range { until, ..all };
-    let (last_sequence, end) = if until < segments[0] {
-        (0, None)
-    } else {
-        let (report, end) = read(&mut *storage, &segments, without_watermark, range, &mut accept)?;
-        (report.last_sequence, end)
-    };
+        lock(&mut *storage)?;
+        let path = place.join(WATERMARK_FILE);
+        let watermark = watermark::read(&mut *storage).map_err(failed("read", &path))?;
+        let journal_id = recovery::identity(&mut *storage).unwrap_or(0);
+        // What the watermark promises is what is given up.
+        let no_promise = match watermark {
+            Found::Unknown(version) => Found::Unknown(version),
+            _ => Found::Value(WatermarkValue { journal_id, sequence: 0, count: 0 }, None),
+        };
 
-    // First the watermark, which would refuse what is left; then from the end, so that what is left is
-    // the beginning whenever this is interrupted.
-    Watermark::create(&mut *storage, journal_id, last_sequence, found)
-        .map_err(failed("write", &place.join(WATERMARK_FILE)))?;
-    let mut aside = Vec::new();
-    let kept = end.as_ref().map_or(0, |end| end.first_sequence);
-    for first_sequence in segments.iter().rev().filter(|it| **it > kept) {
-        let name = file_name(*first_sequence);
-        let other = put_aside(&mut *storage, &name, 0).map_err(failed("put aside", &place))?;
-        storage.remove(&name).map_err(failed("remove", &place.join(&name)))?;
-        aside.push(place.join(other));
+        let all = Range { from: segments[0], until: u64::MAX };
+        let mut accept = |_: Record<'_>| Ok::<(), Infallible>(());
+        let read_all = read(&mut *storage, &segments, no_promise, all, &mut accept);
+        let (readable_sequence, mut damage) = match read_all {
+            Ok((report, _)) => (report.last_sequence, None),
+            Err(ReadError::Damaged(damage)) if damage.is_corruption() => {
+                (damage.sequence.saturating_sub(1), Some(damage.to_string()))
+            }
+            Err(error) => return Err(error.into()),
+        };
+        let promised = match watermark {
+            Found::Value(value, _) if value.journal_id == journal_id => value.sequence,
+            Found::Value(..) => {
+                damage.get_or_insert("the watermark is of another journal".to_owned());
+                0
+            }
+            _ => {
+                damage.get_or_insert("the watermark is missing or damaged".to_owned());
+                0
+            }
+        };
+        if readable_sequence < promised {
+            damage.get_or_insert(format!(
+                "the journal ends with sequence {readable_sequence}, below its watermark {promised}"
+            ));
+        }
+        let until = last.unwrap_or(readable_sequence).min(readable_sequence);
+        let range = Range { until, ..all };
+        let (last_sequence, end) = if until < segments[0] {
+            (0, None)
+        } else {
+            let (report, end) = read(&mut *storage, &segments, no_promise, range, &mut accept)?;
+            (report.last_sequence, end)
+        };
+        assert!(last_sequence <= until, "{last_sequence} is kept, {until} was asked for");
+        let given_up = readable_sequence.max(promised) - last_sequence;
+        Ok(Self {
+            storage,
+            segments,
+            watermark,
+            journal_id,
+            end,
+            last_sequence,
+            readable_sequence,
+            given_up,
+            damage,
+        })
     }
-    if let Some(end) = end.filter(|end| end.offset < end.file_len) {
-        let name = file_name(end.first_sequence);
-        let other =
-            put_aside(&mut *storage, &name, end.offset).map_err(failed("put aside", &place))?;
-        let truncated = storage.open(&name, Access::Write).and_then(|mut file| {
-            file.truncate(end.offset.max(SEGMENT_HEADER_LEN))?;
-            file.sync()
-        });
-        truncated.map_err(failed("truncate", &place.join(&name)))?;
-        aside.push(place.join(other));
+
+    /// Truncates the journal. It can be opened then, and goes on after `last_sequence`.
+    ///
+    /// # Errors
+    /// The journal cannot be written. What is left is a beginning of it.
+    pub fn apply(self) -> Result<Truncated, OpenError> {
+        let Self { mut storage, segments, watermark, journal_id, end, last_sequence, .. } = self;
+        let place = storage.place();
+        // The watermark first: it would refuse what is left. Then from the end backwards.
+        Watermark::create(&mut *storage, journal_id, last_sequence, watermark)
+            .map_err(failed("write", &place.join(WATERMARK_FILE)))?;
+        let mut aside = Vec::new();
+        let kept = end.as_ref().map_or(0, |end| end.first_sequence);
+        for first_sequence in segments.iter().rev().filter(|it| **it > kept) {
+            let name = file_name(*first_sequence);
+            let other = put_aside(&mut *storage, &name, 0).map_err(failed("put aside", &place))?;
+            storage.remove(&name).map_err(failed("remove", &place.join(&name)))?;
+            aside.push(place.join(other));
+        }
+        if let Some(end) = end.filter(|end| end.offset < end.file_len) {
+            assert!(end.offset >= SEGMENT_HEADER_LEN, "a segment that is kept keeps its header");
+            let name = file_name(end.first_sequence);
+            let other =
+                put_aside(&mut *storage, &name, end.offset).map_err(failed("put aside", &place))?;
+            let truncated = storage.open(&name, Access::Write).and_then(|mut file| {
+                file.truncate(end.offset)?;
+                file.sync()
+            });
+            truncated.map_err(failed("truncate", &place.join(&name)))?;
+            aside.push(place.join(other));
+        }
+        storage.sync_folder().map_err(failed("sync", &place))?;
+        Ok(Truncated { last_sequence, aside })
     }
-    storage.sync_folder().map_err(failed("sync", &place))?;
-    Ok(Truncated { last_sequence, aside, because })
 }
 
-/// Copies what a file has from `offset` on into one whose name is free, and gives that name.
+/// Copies what a file has from `offset` on into a file with a free name; returns the name.
 fn put_aside(storage: &mut dyn Storage, name: &str, offset: u64) -> io::Result<String> {
     let stem = name.trim_end_matches(".damrak");
     let names = storage.list()?;
@@ -103,16 +158,7 @@ fn put_aside(storage: &mut dyn Storage, name: &str, offset: u64) -> io::Result<S
     let free = free.expect("numbers do not end");
     let mut from = storage.open(name, Access::Read)?;
     let mut to = storage.create(&free)?;
-    let mut chunk = vec![0; 1 << 20];
-    let mut at = offset;
-    loop {
-        let len = from.read_at(at, &mut chunk)?;
-        if len == 0 {
-            break;
-        }
-        to.write_at(at - offset, &chunk[..len])?;
-        at += len as u64;
-    }
+    copy_range(&mut *from, offset, u64::MAX, &mut *to)?;
     to.sync()?;
     storage.sync_folder()?;
     Ok(free)

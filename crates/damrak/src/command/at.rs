@@ -46,6 +46,7 @@ pub struct Arguments {
 
 /// Runs `damrak at`.
 pub fn run(arguments: &Arguments) -> Result<(), Failure> {
+    super::existing_folder(&arguments.directory)?;
     let symbol = match &arguments.symbol {
         None => None,
         Some(text) => Some(Symbol::new(text).ok_or_else(|| {

@@ -1,3 +1,5 @@
+//! `damrak follow`: reads a journal while its venue writes it, and answers questions.
+
 use std::{
     io::{self, BufRead},
     path::PathBuf,
@@ -17,7 +19,10 @@ use market::{InstrumentId, Symbol};
 use serde_json::{Value, json};
 use signal_hook::consts::{SIGINT, SIGTERM};
 
-use super::output::{grouped, price, print_json, print_line};
+use super::{
+    existing_folder,
+    output::{grouped, price, print_json, print_line},
+};
 use venue::{
     clock::SystemClock, config::Span, failure::Failure, follower::Follower, stage::Checkpoint,
 };
@@ -40,7 +45,7 @@ const STEP: usize = 8192;
                         damrak follow damrak-data --status 1s\n  \
                         damrak follow demo-out/journal --status 250ms --for 10s --json")]
 pub struct Arguments {
-    /// The folder of the journal; it need not be there yet.
+    /// The folder of the journal, which may still be empty.
     directory: PathBuf,
     /// Print a line of figures this often, and go on when standard input ends.
     #[arg(long, value_name = "TIME")]
@@ -58,6 +63,7 @@ pub struct Arguments {
 
 /// Runs `damrak follow`.
 pub fn run(arguments: &Arguments) -> Result<(), Failure> {
+    existing_folder(&arguments.directory)?;
     let clock = SystemClock::start();
     let stop = Arc::new(AtomicBool::new(false));
     for signal in [SIGTERM, SIGINT] {
@@ -73,6 +79,11 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     };
     for error in follower.passed_over() {
         eprintln!("note: {error}");
+    }
+    if follower.engine().sequence().0 == 0
+        && journal::first_sequence(&mut *folder.second()).is_ok_and(|first| first.is_none())
+    {
+        eprintln!("note: {} has no journal yet: waiting", arguments.directory.display());
     }
     let questions = questions();
     let mut status_due = Duration::ZERO;

@@ -1,3 +1,6 @@
+//! `damrak journal`: verify, inspect, replay, export, back up and truncate a journal.
+
+mod backup;
 mod cut;
 mod export;
 mod inspect;
@@ -8,14 +11,18 @@ use std::path::PathBuf;
 use clap::{Args, Subcommand};
 use serde_json::json;
 
-use super::output::{grouped, print_json, print_line};
+use super::{
+    existing_folder,
+    output::{grouped, print_json, print_line},
+};
 use venue::{clock::SystemClock, failure::Failure, recovery, stage::Checkpoint};
 
-/// Look into a journal, and cut what is wrong with it.
+/// Verify, inspect, export, back up or truncate a journal.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  damrak journal verify damrak-data\n  \
                         damrak journal inspect damrak-data\n  \
-                        damrak journal export damrak-data --format csv")]
+                        damrak journal export damrak-data --format csv\n  \
+                        damrak journal backup damrak-data /backup/2026-11-22")]
 pub struct Arguments {
     #[command(subcommand)]
     verb: Verb,
@@ -27,14 +34,14 @@ enum Verb {
     Inspect(inspect::Inspect),
     Replay(replay::Replay),
     Export(export::Export),
+    Backup(backup::Arguments),
     Cut(cut::Cut),
 }
 
-/// Read a whole journal, replay it through the core and print what it comes to.
+/// Verify a whole journal: read every record, replay it through the core, compare the checkpoints.
 ///
-/// Changes nothing, and may run beside the venue that writes it. Exit code 4 if a record is
-/// corrupt, or the replay comes to another state than the journal says; a torn tail is reported,
-/// and is not an error.
+/// Changes nothing, and may run while the venue writes. Exit code 4 if a record is corrupt or the
+/// replayed state differs from a checkpoint. A torn tail is reported and is not an error.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  damrak journal verify damrak-data\n  \
                         damrak journal verify demo-out/journal --json")]
@@ -53,11 +60,13 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
         Verb::Inspect(arguments) => inspect::run(arguments),
         Verb::Replay(arguments) => replay::run(arguments),
         Verb::Export(arguments) => export::run(arguments),
+        Verb::Backup(arguments) => backup::run(arguments),
         Verb::Cut(arguments) => cut::run(arguments),
     }
 }
 
 fn verify(arguments: &Verify) -> Result<(), Failure> {
+    existing_folder(&arguments.directory)?;
     let clock = SystemClock::start();
     let replay = recovery::replay_folder(&arguments.directory, &mut |_, _| {}, &mut |_| {})?;
     let seconds = clock.since_start().as_secs_f64();
@@ -95,8 +104,8 @@ fn verify(arguments: &Verify) -> Result<(), Failure> {
     ))?;
     if let Some(cut) = &report.torn_tail {
         print_line(&format!(
-            "torn tail: {} bytes from offset {} of {} are a record that was never finished; the \
-             next start cuts them off",
+            "torn tail: {} bytes from offset {} of {} are a batch that was never finished; the next \
+             start truncates them",
             cut.byte_count,
             cut.offset,
             cut.path.display(),

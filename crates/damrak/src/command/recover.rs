@@ -1,10 +1,15 @@
+//! `damrak recover`: recovery alone, as a start of the venue does it.
+
 use std::path::PathBuf;
 
 use clap::Args;
 use journal::{Durability, Folder, Options};
 use serde_json::json;
 
-use super::output::{grouped, print_json, print_line};
+use super::{
+    existing_folder,
+    output::{grouped, print_json, print_line},
+};
 use venue::{
     clock::SystemClock,
     failure::Failure,
@@ -17,10 +22,9 @@ const HISTORY_BYTES: usize = 1 << 20;
 
 /// Recover a journal as a start of the venue does, and stop.
 ///
-/// Takes the lock, begins with the newest snapshot that can be used, replays what follows, cuts a torn
-/// tail, brings what was written to the disk, and marks what
-/// must be there from now on. Prints the sequence numbers, the state hash and the seconds. Exit code
-/// 4 if the journal is corrupt; then nothing was changed.
+/// Takes the lock, begins with the newest usable snapshot, replays what follows, truncates a torn
+/// tail, syncs the journal to disk and updates its watermark. Prints the sequence numbers, the state
+/// hash and the seconds. Exit code 4 if the journal is corrupt; then nothing was changed.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  damrak recover damrak-data\n  \
                         damrak recover damrak-data --json")]
@@ -34,11 +38,7 @@ pub struct Arguments {
 
 /// Runs `damrak recover`.
 pub fn run(arguments: &Arguments) -> Result<(), Failure> {
-    if !arguments.directory.is_dir() {
-        let path = arguments.directory.display();
-        return Err(Failure::environment(format!("there is no folder {path}"))
-            .hint("name the journal's folder"));
-    }
+    existing_folder(&arguments.directory)?;
     let clock = SystemClock::start();
     let folder = Folder::new(&arguments.directory);
     if journal::identity(&mut Folder::new(&arguments.directory)).is_none() {
@@ -82,7 +82,10 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     }
     if let Some(cut) = &report.torn_tail {
         let path = cut.path.display();
-        print_line(&format!("cut: {} bytes from {path}, byte {}", cut.byte_count, cut.offset))?;
+        print_line(&format!(
+            "torn tail truncated: {} bytes from {path}, byte {}",
+            cut.byte_count, cut.offset
+        ))?;
     }
     if let Some(sequence) = began_with {
         let (sequence, replayed) = (grouped(sequence), grouped(replayed));

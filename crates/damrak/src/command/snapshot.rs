@@ -1,10 +1,15 @@
+//! `damrak snapshot`: make, list and verify snapshots of a journal.
+
 use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand};
 use journal::{Folder, SnapshotError, SnapshotHeader, Storage};
 use serde_json::{Value, json};
 
-use super::output::{grouped, print_json, print_line};
+use super::{
+    existing_folder,
+    output::{grouped, print_json, print_line},
+};
 use venue::{
     clock::SystemClock, config::Bytes, failure::Failure, follower::Follower, recovery,
     snapshot::VenueState,
@@ -94,6 +99,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
 }
 
 fn make(arguments: &Make) -> Result<(), Failure> {
+    existing_folder(&arguments.directory)?;
     let clock = SystemClock::start();
     let folder = Folder::new(&arguments.directory);
     let mut files = folder.second();
@@ -169,6 +175,7 @@ fn found(files: &mut dyn Storage, directory: &Path) -> Result<Vec<Found>, Failur
 }
 
 fn list(arguments: &List) -> Result<(), Failure> {
+    existing_folder(&arguments.directory)?;
     let mut files = Folder::new(&arguments.directory);
     let found = found(&mut files, &arguments.directory)?;
     if arguments.json {
@@ -212,6 +219,7 @@ fn figures(found: &Found, more: &[(&str, Value)]) -> Value {
 }
 
 fn verify(arguments: &Verify) -> Result<(), Failure> {
+    existing_folder(&arguments.directory)?;
     let clock = SystemClock::start();
     let folder = Folder::new(&arguments.directory);
     let mut files = folder.second();
@@ -281,8 +289,11 @@ fn verify(arguments: &Verify) -> Result<(), Failure> {
             "bad": bad,
             "seconds": clock.since_start().as_secs_f64(),
         }))?;
-    } else if found.is_empty() {
-        print_line("no snapshot")?;
+    }
+    if found.is_empty() {
+        let directory = arguments.directory.display();
+        return Err(Failure::environment(format!("{directory} has no snapshot to verify"))
+            .hint("`damrak snapshot make` makes one"));
     }
     match bad {
         0 => Ok(()),

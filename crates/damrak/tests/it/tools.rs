@@ -230,3 +230,80 @@ fn damage_can_be_cut() {
     assert!(100 < kept && kept < last, "{cut}");
     assert_eq!(json(&["recover", path, "--json"])["last_sequence"], kept);
 }
+
+/// A folder that does not exist is exit code 2 with the same words, whatever is asked of it.
+#[test]
+fn a_missing_folder_is_named() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("nosuch");
+    let path = path.to_str().unwrap();
+    let copy = folder.path().join("copy");
+    for arguments in [
+        &["journal", "verify", path][..],
+        &["journal", "inspect", path],
+        &["journal", "export", path],
+        &["journal", "replay", path],
+        &["journal", "cut", path, "--at-damage"],
+        &["journal", "backup", path, copy.to_str().unwrap()],
+        &["recover", path],
+        &["snapshot", "make", path],
+        &["snapshot", "list", path],
+        &["snapshot", "verify", path],
+        &["follow", path],
+        &["at", path],
+    ] {
+        let output = damrak(arguments);
+        assert_eq!(output.status.code(), Some(2), "{arguments:?}");
+        assert!(stderr(&output).contains(&format!("no such folder: {path}")), "{arguments:?}");
+    }
+    assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0, "nothing was made");
+    // A folder without what is asked for is not a success either.
+    let empty = folder.path().to_str().unwrap();
+    for arguments in [&["journal", "verify", empty][..], &["snapshot", "verify", empty]] {
+        assert_eq!(damrak(arguments).status.code(), Some(3), "{arguments:?}");
+    }
+}
+
+/// A healthy journal is truncated only with --force, and says what that gives up and why there.
+#[test]
+fn a_healthy_journal_is_cut_by_force_only() {
+    let folder = tempfile::tempdir().unwrap();
+    let (last, _) = journal(folder.path());
+    let path = folder.path().to_str().unwrap();
+    let output = damrak(&["journal", "cut", path]);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(stderr(&output).contains("--to SEQUENCE or --at-damage"), "{}", stderr(&output));
+
+    let asked = (last / 2).to_string();
+    let output = damrak(&["journal", "cut", path, "--to", &asked]);
+    assert_eq!(output.status.code(), Some(2));
+    let text = stderr(&output);
+    assert!(text.contains("the journal is healthy") && text.contains("--force"), "{text}");
+    assert_eq!(json(&["journal", "verify", path, "--json"])["last_sequence"], last);
+
+    let cut = json(&["journal", "cut", path, "--to", &asked, "--force", "--json"]);
+    let kept = cut["last_sequence"].as_u64().unwrap();
+    assert!(kept <= last / 2, "{cut}");
+    assert_eq!(cut["given_up"], last - kept, "{cut}");
+    assert_eq!(json(&["recover", path, "--json"])["last_sequence"], kept);
+    // What is given up is nothing: no force is needed.
+    let output = damrak(&["journal", "cut", path, "--to", &asked]);
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+}
+
+/// A backup has the state of its journal, and is not made over anything.
+#[test]
+fn a_backup_has_the_state() {
+    let folder = tempfile::tempdir().unwrap();
+    let source = folder.path().join("journal");
+    let (last, hash) = journal(&source);
+    let copy = folder.path().join("copy");
+    let (source, copy) = (source.to_str().unwrap(), copy.to_str().unwrap());
+    let made = json(&["journal", "backup", source, copy, "--json"]);
+    assert_eq!((&made["inputs"], &made["last_sequence"]), (&last.into(), &last.into()));
+    let recovered = json(&["recover", copy, "--json"]);
+    assert_eq!(recovered["state_hash"], format!("{hash:016x}"));
+    let again = damrak(&["journal", "backup", source, copy]);
+    assert_eq!(again.status.code(), Some(2));
+    assert!(stderr(&again).contains("is not empty"), "{}", stderr(&again));
+}

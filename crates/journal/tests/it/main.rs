@@ -3,6 +3,7 @@
 mod support;
 
 mod append;
+mod backup;
 mod recovery;
 mod room;
 mod lock;

@@ -1,11 +1,20 @@
 //! Giving up the end of a journal on purpose.
 
-use journal::{CrashStorage, Durability, Truncated, truncate};
+use journal::{CrashStorage, Durability, OpenError, Truncated, Truncation};
 
 use crate::support::{
     End, Place, What, append, inputs, on_both, open, options, records, spots, verify, write,
     write_as,
 };
+
+fn truncate(
+    storage: Box<dyn journal::Storage>,
+    last: Option<u64>,
+) -> Result<(Option<String>, u64, Truncated), OpenError> {
+    let plan = Truncation::plan(storage, last)?;
+    let (damage, given_up) = (plan.damage.clone(), plan.given_up);
+    Ok((damage, given_up, plan.apply()?))
+}
 
 /// After any sequence: what is left is what was there, it is marked, and the journal goes on. What
 /// was cut is put aside.
@@ -14,10 +23,10 @@ fn cut_after_any_sequence() {
     for last in 0..=31 {
         on_both!(|place| {
             write(place, 30);
-            let given_up = truncate(place.storage(), Some(last)).unwrap();
+            let (damage, given_up, truncated) = truncate(place.storage(), Some(last)).unwrap();
             let kept = last.min(30);
-            assert_eq!((given_up.last_sequence, given_up.because), (kept, None));
-            assert!(kept == 30 || !given_up.aside.is_empty());
+            assert_eq!((truncated.last_sequence, given_up, damage), (kept, 30 - kept, None));
+            assert!(kept == 30 || !truncated.aside.is_empty());
             let (mut writer, replayed, report) =
                 open(place.storage(), &options(Durability::Written)).unwrap();
             assert_eq!((replayed, report.watermark), (records(kept), kept));
@@ -36,7 +45,9 @@ fn cut_after_any_sequence() {
 fn batches_are_whole() {
     on_both!(|place| {
         write_as(place, Durability::Written, 30, 3, End::Peace);
-        let Truncated { last_sequence, .. } = truncate(place.storage(), Some(14)).unwrap();
+        let (_, given_up, Truncated { last_sequence, .. }) =
+            truncate(place.storage(), Some(14)).unwrap();
+        assert_eq!(given_up, 30 - last_sequence);
         let ends = spots(place).into_iter().filter(|spot| spot.what == What::Seal);
         assert_eq!(last_sequence, ends.map(|spot| spot.sequence).max().unwrap());
         assert!((12..=14).contains(&last_sequence));
@@ -56,11 +67,13 @@ fn cut_at_the_damage() {
             }
             place.change(&spot.name, |bytes| bytes[spot.start as usize + 17] ^= 1);
             assert!(open(place.storage(), &options(Durability::Written)).is_err());
-            let given_up = truncate(place.storage(), None).unwrap();
-            assert_eq!(given_up.last_sequence, spot.sequence - 1);
+            let (damage, given_up, truncated) = truncate(place.storage(), None).unwrap();
+            assert_eq!(truncated.last_sequence, spot.sequence - 1);
+            // The watermark promised all 30.
+            assert_eq!(given_up, 31 - spot.sequence);
+            let damage = damage.expect("it is damaged");
             if spot.sequence < 30 {
-                let because = given_up.because.unwrap();
-                assert!(because.contains(&format!("byte {}", spot.start)), "{because}");
+                assert!(damage.contains(&format!("byte {}", spot.start)), "{damage}");
             }
             let (_, kept, _) = open(place.storage(), &options(Durability::Written)).unwrap();
             assert_eq!(kept, records(spot.sequence - 1));
@@ -75,7 +88,9 @@ fn a_lost_mark_is_made_again() {
         on_both!(|place| {
             write(place, 30);
             place.set_bytes("watermark", damage.clone());
-            assert_eq!(truncate(place.storage(), None).unwrap().last_sequence, 30);
+            let (damage, given_up, truncated) = truncate(place.storage(), None).unwrap();
+            assert_eq!((truncated.last_sequence, given_up), (30, 0));
+            assert!(damage.unwrap().contains("watermark"));
             let (kept, report) = verify(place.storage()).unwrap();
             assert_eq!((kept, report.watermark), (records(30), 30));
         });

@@ -1,50 +1,94 @@
+//! `damrak journal cut`: truncates a journal. A healthy one only with `--force`.
+
 use std::path::PathBuf;
 
 use clap::Args;
-use journal::Folder;
+use journal::{Folder, Truncation};
 use serde_json::json;
 
-use crate::command::output::{grouped, print_json, print_line};
+use crate::command::{
+    existing_folder,
+    output::{grouped, print_json, print_line},
+};
 use venue::{failure::Failure, recovery::open_failure};
 
-/// Give up the end of a journal, so that a venue can start on what is before.
+/// Truncate a journal, so that a venue can start from what is left.
 ///
-/// Only whole batches are kept, and the mark says from then on that no more must be there. What is
-/// cut is put aside in the folder, in files whose names begin with `cut-`; nothing is thrown away.
-/// Take a copy of the folder before. This gives up what may have been acknowledged.
+/// Keeps whole batches only. What is cut off goes into files of the same folder whose names begin
+/// with `cut-`; nothing is thrown away. This may give up acknowledged inputs: a healthy journal is
+/// truncated only with --force. Back up the folder first.
 #[derive(Debug, Args)]
-#[command(after_help = "Examples:\n  damrak journal cut damrak-data --to 1000000\n  \
-                        damrak journal cut damrak-data --at-damage")]
+#[command(after_help = "Examples:\n  damrak journal cut damrak-data --at-damage\n  \
+                        damrak journal cut damrak-data --to 1000000 --force")]
 pub struct Cut {
-    /// The folder of the journal; no venue may have it.
+    /// The folder of the journal; no venue may be running on it.
     directory: PathBuf,
     /// Keep the batches that end at this sequence or before.
-    #[arg(long, value_name = "SEQUENCE", required_unless_present = "at_damage")]
+    #[arg(long, value_name = "SEQUENCE", conflicts_with = "at_damage")]
     to: Option<u64>,
-    /// Keep all that can be had: up to the first thing that is wrong, or to the end.
-    #[arg(long, conflicts_with = "to")]
+    /// Keep everything before the first damaged record.
+    #[arg(long)]
     at_damage: bool,
+    /// Give up inputs of a healthy journal.
+    #[arg(long)]
+    force: bool,
     /// Print one JSON object.
     #[arg(long)]
     json: bool,
 }
 
 pub fn run(arguments: &Cut) -> Result<(), Failure> {
+    if arguments.to.is_none() && !arguments.at_damage {
+        return Err(Failure::usage("say where to truncate: --to SEQUENCE or --at-damage"));
+    }
+    existing_folder(&arguments.directory)?;
     let folder = Box::new(Folder::new(&arguments.directory));
-    let given_up = journal::truncate(folder, arguments.to).map_err(|error| open_failure(&error))?;
+    let plan = Truncation::plan(folder, arguments.to).map_err(|error| open_failure(&error))?;
+    let inside = arguments.to.filter(|to| plan.last_sequence < *to.min(&plan.readable_sequence));
+    let (last, given_up) = (plan.last_sequence, plan.given_up);
+    let why = inside.map_or(String::new(), |to| {
+        format!(
+            "; sequence {} is inside a batch that begins with {}, and a batch is kept whole or not \
+             at all",
+            grouped(to),
+            grouped(last + 1),
+        )
+    });
+    if plan.damage.is_none() && given_up > 0 && !arguments.force {
+        return Err(Failure::usage(format!(
+            "the journal is healthy: truncating it after sequence {} would give up {}{why}",
+            grouped(last),
+            inputs(given_up),
+        ))
+        .hint("--force truncates it all the same"));
+    }
+    let damage = plan.damage.clone();
+    let truncated = plan.apply().map_err(|error| open_failure(&error))?;
     if arguments.json {
         return print_json(&json!({
             "schema": "damrak/journal-cut/1",
-            "last_sequence": given_up.last_sequence,
-            "aside": given_up.aside,
-            "because": given_up.because,
+            "last_sequence": truncated.last_sequence,
+            "given_up": given_up,
+            "aside": truncated.aside,
+            "because": damage,
         }));
     }
-    if let Some(because) = &given_up.because {
-        print_line(&format!("what was wrong: {because}"))?;
+    if let Some(damage) = &damage {
+        print_line(&format!("damage: {damage}"))?;
     }
-    for path in &given_up.aside {
-        print_line(&format!("put aside: {}", path.display()))?;
+    for path in &truncated.aside {
+        print_line(&format!("cut off: {}", path.display()))?;
     }
-    print_line(&format!("the journal ends with sequence {}", grouped(given_up.last_sequence)))
+    let given_up = match given_up {
+        0 => "nothing was given up".to_owned(),
+        count => format!("{} given up", inputs(count)),
+    };
+    print_line(&format!("the journal ends with sequence {}, {given_up}{why}", grouped(last)))
+}
+
+fn inputs(count: u64) -> String {
+    match count {
+        1 => "1 input that may have been acknowledged".to_owned(),
+        count => format!("{} inputs that may have been acknowledged", grouped(count)),
+    }
 }

@@ -1,3 +1,5 @@
+//! `damrak journal export`: the records of a journal as text.
+
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
@@ -6,7 +8,10 @@ use serde_json::json;
 
 use super::replay::kind;
 use crate::{
-    command::output::{print_json, print_line},
+    command::{
+        existing_folder,
+        output::{print_json, print_line},
+    },
     plain,
 };
 use venue::{
@@ -49,6 +54,7 @@ enum Format {
 }
 
 pub fn run(arguments: &Export) -> Result<(), Failure> {
+    existing_folder(&arguments.directory)?;
     if arguments.format == Format::Csv {
         print_line("sequence,timestamp,kind,fields,payload")?;
     }

@@ -1,18 +1,22 @@
+//! `damrak journal inspect`: the segments of a journal, without replaying it.
+
 use std::{convert::Infallible, path::PathBuf};
 
 use clap::Args;
 use serde_json::json;
 
-use crate::command::output::{grouped, print_json, print_line};
+use crate::command::{
+    existing_folder,
+    output::{grouped, print_json, print_line},
+};
 use venue::{
     failure::Failure,
     recovery::{folder_with_archives, verify_failure},
 };
 
-/// Print what a journal consists of: its segments, its mark, what is damaged.
+/// Print the segments of a journal, its watermark, and what is damaged.
 ///
-/// Verifies every byte and changes nothing; the core is not asked what the records say. Exit code 4
-/// if something is corrupt.
+/// Verifies every byte and changes nothing; does not replay. Exit code 4 if something is corrupt.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  damrak journal inspect damrak-data\n  \
                         damrak journal inspect damrak-data --json")]
@@ -25,6 +29,7 @@ pub struct Inspect {
 }
 
 pub fn run(arguments: &Inspect) -> Result<(), Failure> {
+    existing_folder(&arguments.directory)?;
     let mut folder = folder_with_archives(&arguments.directory);
     let report = journal::verify(&mut folder, &mut |_| Ok::<(), Infallible>(()))
         .map_err(|error| verify_failure(&error))?;
@@ -67,11 +72,14 @@ pub fn run(arguments: &Inspect) -> Result<(), Failure> {
         }));
     }
     print_line(&format!(
-        "journal {:016x}: last sequence {}, all up to {} must be there, opened {} times",
+        "journal {:016x}: last sequence {}, durable to {}, opened {}",
         report.journal_id.unwrap_or(0),
         grouped(report.last_sequence),
         grouped(report.watermark),
-        report.epoch,
+        match report.epoch {
+            1 => "once".to_owned(),
+            times => format!("{times} times"),
+        },
     ))?;
     print_line(&format!(
         "{:<28}{:>7}{:>14}{:>10}{:>12}{:>8}{:>14}  chain",

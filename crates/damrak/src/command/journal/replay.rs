@@ -1,10 +1,15 @@
+//! `damrak journal replay`: every event that a journal leads to.
+
 use std::path::PathBuf;
 
 use clap::Args;
 use serde_json::json;
 
 use crate::{
-    command::output::{grouped, print_json, print_line},
+    command::{
+        existing_folder,
+        output::{grouped, print_json, print_line},
+    },
     plain,
 };
 use venue::{clock::SystemClock, failure::Failure, recovery, stage::Checkpoint};
@@ -32,6 +37,7 @@ pub struct Replay {
 }
 
 pub fn run(arguments: &Replay) -> Result<(), Failure> {
+    existing_folder(&arguments.directory)?;
     let clock = SystemClock::start();
     let mut printed = Ok(());
     let mut event_count = 0_u64;
