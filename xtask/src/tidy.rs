@@ -34,6 +34,12 @@ pub const RULES: &[Rule] = &[
                in the allocators with which tests count allocations",
         find: no_unsafe,
     },
+    Rule {
+        name: "threads",
+        says: "on the order path threads meet in rings only; the files with channels and locks are \
+               listed",
+        find: threads,
+    },
     Rule { name: "no_std", says: "market, wire and engine know no std", find: no_std },
     Rule {
         name: "amount",
@@ -138,6 +144,27 @@ const UNSAFE_ALLOWED: &[&str] = &[
     "bench/mebench/tests/abi.rs",
 ];
 const UNSAFE_ALLOWED_IN_TESTS: &str = "/tests/allocation.rs";
+
+/// The crates that an order passes: there, threads share data through rings and cursors.
+const ORDER_PATH: &[&str] = &[
+    "crates/market/",
+    "crates/wire/",
+    "crates/engine/",
+    "crates/journal/",
+    "crates/gateway/",
+    "crates/venue/",
+];
+/// Their files that may use channels and locks, and for what.
+const CHANNELS_AND_LOCKS: &[(&str, &str)] = &[
+    ("crates/journal/src/segment_preparer.rs", "work that the writer does not wait for"),
+    ("crates/journal/src/testing.rs", "a disk in memory, for tests and the simulator"),
+    ("crates/gateway/src/fake.rs", "a network in memory, for tests and the simulator"),
+    ("crates/venue/src/stage/engine.rs", "the hand-off of the engine when it has stopped"),
+    ("crates/venue/src/stage/whim.rs", "perturbations, in the simulator"),
+    ("crates/venue/src/admin", "requests over HTTP"),
+    ("crates/venue/src/operator.rs", "commands of operators, from the admin API to the sequencer"),
+    ("crates/venue/src/ledger/", "the store of the ledger"),
+];
 
 const NO_STD: &[&str] = &["crates/market", "crates/wire", "crates/engine"];
 const CLOCK: &str = "crates/venue/src/clock.rs";
@@ -334,6 +361,25 @@ fn no_unsafe(repository: &Repository) -> Vec<Finding> {
             let lets_in = || words_of(lines[line - 1]).any(|(_, w)| w == "allow" || w == "expect");
             if word == "unsafe" || (word == "unsafe_code" && lets_in()) {
                 findings.push(Finding::new(path, line, "unsafe code has no place here"));
+            }
+        }
+    }
+    findings
+}
+
+fn threads(repository: &Repository) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    for (path, text) in repository.sources() {
+        if !ORDER_PATH.iter().any(|folder| path.starts_with(folder))
+            || CHANNELS_AND_LOCKS.iter().any(|(allowed, _)| path.starts_with(allowed))
+        {
+            continue;
+        }
+        let code = code_of(text);
+        for (line, word) in words_of(before_tests(&code)) {
+            if ["mpsc", "Mutex", "RwLock", "Condvar"].contains(&word) {
+                let message = format!("{word}: threads meet in rings here");
+                findings.push(Finding::new(path, line, message));
             }
         }
     }
@@ -712,6 +758,12 @@ mod tests {
             ("journey", with("Cargo.toml", &swapped), ("Cargo.toml", 0)),
             ("unsafe", with(engine, "\nfn f() { unsafe {} }"), (engine, 2)),
             ("unsafe", with(engine, "#[allow(unsafe_code)]"), (engine, 1)),
+            ("threads", with(engine, "\nuse std::sync::mpsc;"), (engine, 2)),
+            (
+                "threads",
+                with("crates/journal/src/writer.rs", "fn f(it: &std::sync::Mutex<u8>) {}"),
+                ("crates/journal/src/writer.rs", 1),
+            ),
             (
                 "unsafe",
                 with("bench/mebench/src/participant.rs", "unsafe {}"),
