@@ -48,10 +48,10 @@ fn the_table_is_the_documents() {
     let text = fs::read_to_string(folder.join("../../docs/journal.md")).unwrap();
     let rows: Vec<Vec<&str>> = text
         .lines()
-        .filter_map(|line| line.strip_prefix('|')?.strip_suffix('|'))
+        .skip_while(|line| !line.starts_with("| row |"))
+        .skip(2)
+        .map_while(|line| line.strip_prefix('|')?.strip_suffix('|'))
         .map(|line| line.split('|').map(str::trim).collect())
-        .skip_while(|cells: &Vec<&str>| cells[0] != "row")
-        .filter(|cells| cells.len() == 4 && cells[0].parse::<u8>().is_ok())
         .collect();
     let corrupt = |corrupt| match corrupt {
         None => "",
