@@ -49,7 +49,7 @@ struct Work {
     watermark: Watermark,
     preparing: Option<Preparing>,
     zeros: Buffer,
-    /// Commits do not sync, so blocks that are task_receiver and not written yet do as well as zeros. Where
+    /// Commits do not sync, so blocks that are allocated and not written yet do as well as zeros. Where
     /// they do, the first sync of such a block would have to say that it is written now.
     allocates: bool,
 }
@@ -63,6 +63,7 @@ struct Preparing {
 impl Preparing {
     /// How much of it is there, in 256ths.
     fn progress(&self) -> u64 {
+        assert!(self.offset <= self.bytes, "{} of {} bytes", self.offset, self.bytes);
         self.offset * 256 / self.bytes.max(1)
     }
 }
@@ -70,6 +71,7 @@ impl Preparing {
 impl Work {
     /// Begins to make the next segment, of so many bytes.
     fn prepare(&mut self, bytes: u64) -> io::Result<()> {
+        assert!(self.preparing.is_none(), "one segment is prepared at a time");
         let mut file = self.storage.create(PREPARED_FILE)?;
         let allocated = if self.allocates && bytes > 0 { file.allocate(bytes) } else { Ok(false) };
         let synced = allocated.and_then(|is_there| {
@@ -98,6 +100,7 @@ impl Work {
             let zeros = &self.zeros.bytes()[..len as usize];
             preparing.file.write_synced(preparing.offset, zeros)?;
             preparing.offset += len;
+            assert!(preparing.offset <= preparing.bytes, "{} bytes of zeros", preparing.offset);
             return Ok(None);
         }
         Ok(self.preparing.take().map(|prepared| prepared.file))
@@ -114,6 +117,8 @@ impl Work {
     /// next one, their names. Then the watermark says so.
     fn sync_ended(&mut self, ended_segment: EndedSegment) -> Result<u64, Failed> {
         let EndedSegment { mut ended, ended_name, next_name, sequence } = ended_segment;
+        assert!(ended_name < next_name, "{ended_name} ends before {next_name}");
+        assert!(self.watermark.sequence() <= sequence, "the watermark is behind {sequence}");
         ended.sync().map_err(|source| self.failed("sync", &ended_name, source))?;
         drop(ended);
         let next = self.storage.open(&next_name, Access::Write);
@@ -327,11 +332,14 @@ impl SegmentPreparer {
         }
     }
 
-    /// A commit has done with all up to `sequence`; goes on with what is prepared inline.
+    /// A commit has done with all up to `sequence`; goes on with what is being prepared.
     pub(crate) fn committed(&mut self, sequence: u64) {
         match self {
             Self::Inline(inline) => inline.step(),
             Self::Background(background) => {
+                // Relaxed: only this thread stores it.
+                let before = background.shared.committed.load(Ordering::Relaxed);
+                assert!(before <= sequence, "{sequence} after {before}");
                 // Pairs with the Acquire of the thread: the file's bytes are written before.
                 background.shared.committed.store(sequence, Ordering::Release);
             }
@@ -341,13 +349,14 @@ impl SegmentPreparer {
     /// Tells how far the writer is in the second half of the current segment, in 256ths: the next one
     /// is to be ready in time.
     pub(crate) fn is_at(&mut self, progress: u64) {
+        assert!(progress <= 256, "{progress} of 256 parts");
         if let Self::Background(background) = self {
             // Relaxed: a late look makes a pause too many, or one too few.
             background.shared.progress.store(progress, Ordering::Relaxed);
         }
     }
 
-    /// What there is to hear, if anything.
+    /// The next thing that was done, if there is one.
     pub(crate) fn next_outcome(&mut self) -> Option<Outcome> {
         match self {
             Self::Inline(inline) => inline.outcomes.pop(),
@@ -355,7 +364,7 @@ impl SegmentPreparer {
                 if let Some(outcome) = background.kept.pop() {
                     return Some(outcome);
                 }
-                // Relaxed: the channel tasks what is in it, and a late look is soon enough.
+                // Relaxed: the channel orders what is in it, and a late look is soon enough.
                 if !background.shared.has_outcomes.load(Ordering::Relaxed) {
                     return None;
                 }
@@ -393,9 +402,9 @@ impl Inline {
 }
 
 impl Background {
-    fn ask(&self, order: Task) {
-        // A thread that ended has outcome_sender why; the writer hears it at its next commit.
-        let _ = self.tasks.send(order);
+    fn ask(&self, task: Task) {
+        // A thread that ended has said why; the writer learns it at its next commit.
+        let _ = self.tasks.send(task);
     }
 }
 
@@ -484,7 +493,8 @@ impl Thread {
         let current = self.shared.current();
         // Pairs with the Release of the writer. Read while the current segment cannot change.
         let sequence = self.shared.committed.load(Ordering::Acquire);
-        if current.unsynced_count > 0 || sequence == self.work.watermark.sequence() {
+        // Behind the watermark, where a segment has ended since the last commit.
+        if current.unsynced_count > 0 || sequence <= self.work.watermark.sequence() {
             return Ok(());
         }
         let name = current.name.clone();

@@ -1,8 +1,9 @@
-//! Reading beside the venue that writes.
+//! A journal and its threads: reading while the venue writes, and the segment preparer.
 
 use std::{
     sync::atomic::{AtomicBool, Ordering},
     thread,
+    time::Duration,
 };
 
 use journal::{Durability, SEGMENT_HEADER_LEN};
@@ -60,4 +61,34 @@ fn a_reader_beside_the_writer_sees_a_prefix() {
             assert!(!all_is_written || last_sequence == COUNT, "{report:?}");
         }
     });
+}
+
+/// A commit that comes long after its segment began (a slow disk) finds the segment preparer alive:
+/// the watermark, moved when the segment ended, is ahead of the last commit meanwhile.
+#[test]
+fn a_late_commit_after_a_segment_has_ended() {
+    let folder = tempdir().unwrap();
+    let mut options = options(Durability::Written);
+    options.segment_bytes = SEGMENT_HEADER_LEN + 100_000;
+    let background = Box::new(journal::Folder::new(folder.path()));
+    let (mut writer, _, _) = open(background, &options).unwrap();
+    let mut sequence = 0;
+    while folder.segments().len() < 3 {
+        sequence += 1;
+        append(&mut writer, sequence).unwrap();
+        if folder.segments().len() < 2 {
+            writer.commit().unwrap();
+            thread::sleep(Duration::from_micros(100)); // the next segment is prepared meanwhile
+        } else if sequence % 3_000 == 0 {
+            writer.commit().unwrap();
+            thread::sleep(Duration::from_millis(20));
+        }
+    }
+    // Longer than the preparer takes between two looks at what was committed.
+    thread::sleep(Duration::from_millis(1_200));
+    writer.commit().unwrap();
+    writer.sync().unwrap();
+    drop(writer);
+    let (kept, report) = verify(folder.storage()).unwrap();
+    assert_eq!((kept.len() as u64, report.watermark), (sequence, sequence));
 }
