@@ -39,6 +39,7 @@ pub fn archive_segments_before(storage: &mut dyn Storage, sequence: u64) -> io::
         for left in [&unfinished, &archive].into_iter().filter(|name| is_there(name)) {
             storage.remove(left)?; // of an attempt that a crash has ended: the segment is still there
         }
+        assert!(*first_sequence < sequence, "{segment} is not needed");
         let written = pack(storage, &segment, &unfinished)?;
         if unpack(storage, &unfinished, &mut |_| {})? != written {
             return Err(io::Error::new(
@@ -74,6 +75,7 @@ fn pack(storage: &mut dyn Storage, from: &str, to: &str) -> io::Result<Content> 
         if read == 0 {
             break;
         }
+        assert!(read <= chunk.len(), "{read} bytes were read into a chunk");
         hash.update(&chunk[..read]);
         encoder.write_all(&chunk[..read])?;
         offset += read as u64;
@@ -163,6 +165,7 @@ impl Storage for WithArchives {
         names.extend(archived);
         names.sort();
         names.dedup(); // a crash may leave a segment beside its archive
+        assert!(names.is_sorted_by(|one, next| one < next), "names are listed in order, once");
         Ok(names)
     }
 

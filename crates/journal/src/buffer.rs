@@ -13,6 +13,7 @@ pub(crate) struct Buffer {
 
 impl Buffer {
     pub(crate) fn with_capacity(capacity: usize) -> Self {
+        assert!(capacity.is_multiple_of(BLOCK_LEN), "{capacity} bytes are not whole blocks");
         let bytes = vec![0; capacity + BLOCK_LEN].into_boxed_slice();
         let start = bytes.as_ptr().align_offset(BLOCK_LEN);
         assert!(start < BLOCK_LEN, "bytes can be aligned");
@@ -22,6 +23,7 @@ impl Buffer {
     pub(crate) fn zeroed(len: usize) -> Self {
         let mut buffer = Self::with_capacity(len);
         buffer.end = buffer.start + len;
+        assert!(buffer.len() == len && buffer.end <= buffer.bytes.len(), "the zeros fit");
         buffer
     }
 
@@ -49,6 +51,8 @@ impl Buffer {
     pub(crate) fn extend(&mut self, len: usize) -> &mut [u8] {
         let begin = self.end;
         self.end += len;
+        // Also the bound of the slice: one check for both.
+        assert!(self.end <= self.bytes.len(), "{len} bytes more than the capacity");
         &mut self.bytes[begin..self.end]
     }
 
@@ -58,6 +62,7 @@ impl Buffer {
 
     /// Adds zeros up to a length that is a multiple of this.
     pub(crate) fn pad(&mut self, alignment: usize) {
+        assert!(alignment.is_power_of_two() && alignment <= BLOCK_LEN, "{alignment}");
         let len = self.len();
         self.extend(len.next_multiple_of(alignment) - len).fill(0);
     }

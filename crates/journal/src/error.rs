@@ -1,4 +1,4 @@
-//! What can go wrong, one enum an operation; each says where, and what to do.
+//! Errors: one enum for each operation. Each message says what was found, where, and what to do.
 
 use std::{
     io::{self, ErrorKind},
@@ -9,7 +9,7 @@ use thiserror::Error;
 
 use crate::segment::FORMAT_VERSION;
 
-/// An error of the one who replays.
+/// An error of the caller that replays.
 pub type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
 /// Why a journal was not opened. Nothing that verified was changed.
@@ -33,7 +33,7 @@ pub enum OpenError {
     Locked {
         /// The folder.
         path: PathBuf,
-        /// Who has it, as far as it is known.
+        /// The process that has it, as far as it is known.
         holder: String,
     },
     /// The folder holds something else. Nothing was written into it.
@@ -51,7 +51,7 @@ pub enum OpenError {
     #[error(transparent)]
     Damaged(#[from] Box<Damage>),
     /// The record is whole, and the one who replays does not accept what it says.
-    #[error("{}, byte {offset}: the record with sequence {sequence} is refused", .path.display())]
+    #[error("{}, byte {offset}: the record with sequence {sequence} does not replay", .path.display())]
     Refused {
         /// The segment.
         path: PathBuf,
@@ -100,7 +100,7 @@ pub enum VerifyError {
     #[error(transparent)]
     Damaged(#[from] Box<Damage>),
     /// The record is whole, and the one who visits does not accept what it says.
-    #[error("{}, byte {offset}: the record with sequence {sequence} is refused", .path.display())]
+    #[error("{}, byte {offset}: the record with sequence {sequence} does not replay", .path.display())]
     Refused {
         /// The segment.
         path: PathBuf,
@@ -130,7 +130,7 @@ impl VerifyError {
 pub enum AppendError {
     /// Storage failed. It is not tried again: a second sync may succeed without the bytes.
     #[error(
-        "cannot {doing} {}; records after sequence {durable} may be lost; {}",
+        "cannot {doing} {}; unacknowledged records after sequence {durable} may be lost; {}",
         .path.display(), advice(.source)
     )]
     Storage {
@@ -192,7 +192,7 @@ impl Damage {
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum DamageKind {
     /// The record does not verify, and records that do come after it.
-    #[error("{fault}, and the journal goes on with sequence {later_sequence}")]
+    #[error("{fault}, and sequence {later_sequence} follows it")]
     BadRecord {
         /// What is wrong with it.
         fault: BadRecord,
@@ -202,7 +202,9 @@ pub enum DamageKind {
         later_offset: Option<u64>,
     },
     /// The record does not verify, and the watermark says that it must be there.
-    #[error("{fault}, and the watermark says that all up to sequence {marked} must be there")]
+    #[error(
+        "{fault}, though the watermark says that everything up to sequence {marked} was written"
+    )]
     BadEnd {
         /// What is wrong with it.
         fault: BadRecord,
@@ -211,7 +213,8 @@ pub enum DamageKind {
     },
     /// The journal ends too soon: the end of a segment, or whole segments, are missing.
     #[error(
-        "the journal ends here, and the watermark says that all up to sequence {marked} must be there"
+        "the journal ends here, though the watermark says that everything up to sequence {marked} was \
+         written"
     )]
     EndMissing {
         /// The least sequence that must be there.
@@ -226,7 +229,7 @@ pub enum DamageKind {
         found: u64,
     },
     /// The record verifies and is of another batch than the one it stands in.
-    #[error("a record stands here of a batch that begins with {found}, not {expected}")]
+    #[error("this record belongs to the batch that begins with {found}, expected batch {expected}")]
     OtherBatch {
         /// The first sequence of the batch that is read.
         expected: u64,
@@ -243,10 +246,10 @@ pub enum DamageKind {
     },
     /// All records of a batch verify, and together with what came before they are others than those
     /// that were written.
-    #[error("the records before this place are not those that the chain names")]
+    #[error("the chain does not match the records before this place")]
     ChainBroken,
     /// The record verifies and is of a kind or version that is not known here.
-    #[error("a record has kind {kind} and version {version}, which this program does not know")]
+    #[error("a record has kind {kind} and version {version}, which this build does not know")]
     UnknownRecord {
         /// Its kind.
         kind: u16,
@@ -262,7 +265,7 @@ pub enum DamageKind {
         found: u64,
     },
     /// The segment begins before the one before it ends.
-    #[error("the segment begins with sequence {found}, which the one before it has as well")]
+    #[error("the segment begins with sequence {found}, which is also in the one before it")]
     OverlappingSegment {
         /// What the segment's name says.
         found: u64,
@@ -277,13 +280,13 @@ pub enum DamageKind {
     },
     /// The first copy of the header verifies, and the file ends before the second one does, though
     /// another segment follows.
-    #[error("the segment ends within its header, and the journal goes on in the next one")]
+    #[error("the segment ends within its header, and another segment follows")]
     HeaderCutShort,
     /// Both copies of the header verify and they differ.
     #[error("the two copies of the segment's header contradict each other")]
     HeaderContradicts,
     /// The segment was written by another version of this program.
-    #[error("the segment has format version {0}, and this program reads version {FORMAT_VERSION}")]
+    #[error("the segment has format version {0}, and this build reads version {FORMAT_VERSION}")]
     UnknownVersion(u32),
     /// The segment is of another journal.
     #[error("the segment is of journal {found:016x}, and this is journal {expected:016x}")]
@@ -296,8 +299,8 @@ pub enum DamageKind {
     /// The segment is of an earlier life of this journal: what came before it then is not what
     /// comes before it now.
     #[error(
-        "the segment is stale: its epoch is {found} after {previous}, and the records before it \
-         are not those that it follows"
+        "the segment is stale: epoch {found} after epoch {previous}, and it does not continue the \
+         records before it"
     )]
     StaleSegment {
         /// The epoch of the segment before it.
@@ -324,10 +327,10 @@ pub enum DamageKind {
         found: u64,
     },
     /// The file has the extension of a segment and is not named as one.
-    #[error("the file is not named as a segment is")]
+    #[error("the file ends in .damrak and does not have the name of a segment")]
     Misnamed,
     /// The journal has segments, and not the watermark.
-    #[error("the file `watermark`, which says what must be there, is missing")]
+    #[error("the file `watermark` is missing")]
     WatermarkMissing,
     /// Neither copy of the watermark verifies.
     #[error("both copies of the watermark are damaged")]
@@ -384,10 +387,10 @@ pub enum BadRecord {
         available: u64,
     },
     /// No payload is that long.
-    #[error("the record says that its payload takes {0} bytes")]
+    #[error("the record claims a payload of {0} bytes")]
     Length(u32),
     /// The checksum is not that of its bytes.
-    #[error("the record has checksum {stored:08x} and its bytes have {computed:08x}")]
+    #[error("the record has checksum {stored:08x}, its bytes have {computed:08x}")]
     Checksum {
         /// What it says.
         stored: u32,
@@ -395,7 +398,7 @@ pub enum BadRecord {
         computed: u32,
     },
     /// The checksum is right, and the kind or version is not known here.
-    #[error("the record has kind {kind} and version {version}, which are not known")]
+    #[error("the record has the unknown kind {kind}, version {version}")]
     Unknown {
         /// What it says.
         kind: u16,
@@ -424,7 +427,7 @@ pub enum HeaderFault {
     Version(u32),
 }
 
-/// What reading may meet, whoever reads.
+/// Errors of reading, for every reader.
 #[derive(Debug)]
 pub(crate) enum ReadError {
     Storage { doing: &'static str, path: PathBuf, source: io::Error },

@@ -96,6 +96,7 @@ impl Follower {
                 }
             }
         }
+        assert!(shown <= limit, "{shown} of {limit} records");
         Ok(shown)
     }
 
@@ -140,6 +141,7 @@ impl Follower {
         if current.shown == current.reader.record_count() {
             return Ok(false);
         }
+        assert!(current.shown < current.reader.record_count(), "it was read");
         let (offset, record) = current.reader.record(current.shown);
         current.shown += 1;
         if record.sequence >= self.from && (record.kind == Kind::Input || self.with_checkpoints) {
@@ -157,6 +159,7 @@ impl Follower {
 
     /// Opens the segment to begin with; false if there is none yet.
     fn begin(&mut self) -> Result<bool, VerifyError> {
+        assert!(self.current.is_none(), "it begins once");
         let segments = self.list()?;
         if segments.is_empty() {
             return Ok(false);
@@ -171,6 +174,7 @@ impl Follower {
     /// Moves on to the segment after the one that was read to its end; false if there is none yet.
     fn next_segment(&mut self) -> Result<bool, VerifyError> {
         let next = self.report.last_sequence + 1;
+        assert!(self.current.is_some(), "a segment was read");
         let current = self.current.as_ref().expect("one was read");
         let is_empty = next == current.first_sequence;
         if is_empty {

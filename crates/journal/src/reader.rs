@@ -66,6 +66,8 @@ impl SegmentReader {
         last_timestamp: u64,
     ) -> Self {
         assert!(len >= SEGMENT_HEADER_LEN, "the header was read");
+        assert!(header.alignment.is_power_of_two(), "{header:?}");
+        assert!(last_sequence + 1 == header.first_sequence, "{header:?} after {last_sequence}");
         let seed = record::seed(&header);
         Self {
             file,
@@ -114,6 +116,7 @@ impl SegmentReader {
 
     /// One of them, and where it lies.
     pub(crate) fn record(&self, index: usize) -> (u64, Record<'_>) {
+        assert!(index < self.places.len(), "record {index} of {}", self.places.len());
         let (offset, len) = self.places[index];
         let start = usize::try_from(offset - self.chunk_offset).expect("in the chunk");
         let bytes = &self.chunk[start..start + len];
@@ -191,6 +194,8 @@ impl SegmentReader {
                     if sealed != Some(chain) {
                         return Ok(Next::Wrong(offset, DamageKind::ChainBroken));
                     }
+                    assert!(self.offset < end && end <= self.len, "byte {end} of {}", self.len);
+                    assert!(self.last_sequence <= sequence && self.last_timestamp <= timestamp);
                     self.move_on(end, chain, sequence, timestamp);
                     return Ok(Next::Batch);
                 }
@@ -203,6 +208,7 @@ impl SegmentReader {
     /// Skips the zeros between two batches; the place of the first that is none.
     fn padding_fault(&mut self) -> io::Result<Option<u64>> {
         let next = self.offset.next_multiple_of(u64::from(self.header.alignment)).min(self.len);
+        assert!(self.offset <= next, "byte {} lies behind the end", self.offset);
         let padding_len = usize::try_from(next - self.offset).expect("below a block");
         self.load(self.offset, padding_len)?;
         let place = self.loaded(self.offset, padding_len).iter().position(|byte| *byte != 0);
@@ -268,6 +274,7 @@ impl SegmentReader {
     /// batch rather than one of the same: it tells damage from a torn tail. A sequence that the
     /// segment has no room for is passed over, so that chance does not find records in garbage.
     pub(crate) fn find_after(&mut self, bad: u64) -> io::Result<Option<Later>> {
+        assert!(self.offset <= bad && bad <= self.len, "byte {bad} of {}", self.len);
         let first = self.header.first_sequence;
         let record_count_max = self.len / RECORD_HEADER_LEN as u64 + 1;
         let batch_first = self.last_sequence + 1;
@@ -345,6 +352,7 @@ impl SegmentReader {
 
     fn load_from(&mut self, from: u64, offset: u64, len: usize) -> io::Result<()> {
         let end = offset + len as u64;
+        assert!(from <= offset && end <= self.len, "bytes {from} to {end} of {}", self.len);
         let loaded_end = self.chunk_offset + self.chunk.len() as u64;
         if self.chunk_offset <= from && end <= loaded_end {
             return Ok(());
@@ -360,6 +368,7 @@ impl SegmentReader {
         let had = self.chunk.len();
         let wanted = (self.len - from).min((CHUNK_LEN as u64).max(end - from));
         self.chunk.resize(usize::try_from(wanted).expect("some chunks"), 0);
+        assert!(self.chunk_offset + self.chunk.len() as u64 >= end, "the chunk reaches byte {end}");
         read_exact_at(&mut *self.file, from + had as u64, &mut self.chunk[had..])
     }
 }

@@ -106,6 +106,7 @@ impl<'a> Entry<'a> {
     /// Writes the record to `bytes`, which are as many as it [takes](encoded_len).
     pub(crate) fn encode(&self, seed: u32, bytes: &mut [u8]) {
         let Self { class, nth, sequence, timestamp, payload } = *self;
+        assert!(payload.len() <= PAYLOAD_LEN_MAX, "a payload of {} bytes", payload.len());
         bytes[RECORD_HEADER_LEN..][..payload.len()].copy_from_slice(payload);
         Head { class, nth, sequence, timestamp }.complete(seed, payload.len(), bytes);
     }

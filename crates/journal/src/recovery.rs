@@ -166,6 +166,7 @@ pub fn open<E: Into<BoxError>>(
     remove_prepared(&mut *storage)?;
 
     let journal_id = report.journal_id.unwrap_or(options.journal_id_if_new);
+    assert!(report.watermark <= report.last_sequence, "reading refuses less than was promised");
     let watermark = Watermark::create(&mut *storage, journal_id, report.last_sequence, watermark)
         .map_err(failed("write", &place.join(WATERMARK_FILE)))?;
     let first_sequence = report.last_sequence + 1;
@@ -252,6 +253,7 @@ impl End {
     /// Leaves nothing behind the last record: neither zeros, nor a segment without records, since
     /// the next one will have its name.
     fn tidy(&self, storage: &mut dyn Storage) -> Result<(), ReadError> {
+        assert!(SEGMENT_HEADER_LEN <= self.offset, "a segment ends behind its header");
         let name = file_name(self.first_sequence);
         let path = storage.place().join(&name);
         let done = if self.is_empty {
@@ -362,6 +364,7 @@ fn remove_prepared(storage: &mut dyn Storage) -> Result<(), ReadError> {
 }
 
 fn remove_tail(storage: &mut dyn Storage, tail: &TornTail) -> Result<(), ReadError> {
+    assert!(tail.offset == 0 || tail.offset >= SEGMENT_HEADER_LEN, "{tail:?} spares the header");
     let name = tail.path.file_name().and_then(OsStr::to_str).expect("the name of a segment");
     let done = if tail.offset == 0 {
         storage.remove(name).and_then(|()| storage.sync_folder())
@@ -392,7 +395,10 @@ impl From<u64> for Range {
 /// Where in the list the segment stands that has the record `from`, or should have it; the first if
 /// it is none's.
 pub(crate) fn index_of(segments: &[u64], from: u64) -> usize {
-    segments.partition_point(|first_sequence| *first_sequence <= from).saturating_sub(1)
+    let index =
+        segments.partition_point(|first_sequence| *first_sequence <= from).saturating_sub(1);
+    assert!(segments.is_empty() || index < segments.len(), "{index} of {segments:?}");
+    index
 }
 
 /// Reads the segments from the one on that has the record `range.from`. What is returned beside the
@@ -424,6 +430,7 @@ fn read_segments(
     Range { from, until }: Range,
     show: &mut Show<'_>,
 ) -> Result<(Report, Option<End>), ReadError> {
+    assert!(segments.is_sorted_by(|one, next| one < next), "{segments:?} are in order");
     let mut report = Report::default();
     let watermark_path = storage.place().join(WATERMARK_FILE);
     let damaged_watermark = |kind| {
@@ -693,6 +700,7 @@ impl Segment {
                         });
                     }
                     self.show(&reader, report, show)?;
+                    assert!(report.last_sequence == reader.last_sequence(), "all of it was shown");
                     report.byte_count += reader.offset() - start;
                     told.batch_count += 1;
                     is_empty = report.last_sequence < self.first_sequence;
@@ -724,6 +732,10 @@ impl Segment {
                 (Verdict::Truncate, Some(_)) if failpoint(Failpoint::Torn) => {}
                 (Verdict::Truncate, Some(_)) => {
                     let byte_count = self.file_len - reader.offset();
+                    assert!(
+                        report.watermark <= report.last_sequence,
+                        "a torn tail was never promised"
+                    );
                     let (path, offset) = (self.path.clone(), reader.offset());
                     report.torn_tail = Some(TornTail { path, offset, byte_count });
                 }
@@ -751,6 +763,11 @@ impl Segment {
                     return Err(self.damage(offset, expected, kind));
                 }
             }
+            assert!(
+                reader.offset() <= self.file_len,
+                "{} ends within the file",
+                self.path.display()
+            );
             report.segments.push(SegmentReport {
                 last_sequence: report.last_sequence,
                 record_count: report.record_count - record_count,
@@ -815,7 +832,9 @@ impl Report {
             self.journal_id = Some(header.journal_id);
             self.created = header.created;
         }
-        self.epoch = self.epoch.max(header.epoch);
+        assert!(self.journal_id.is_none_or(|id| id == header.journal_id), "{header:?} is ours");
+        assert!(self.epoch <= header.epoch, "{header:?} after epoch {}", self.epoch);
+        self.epoch = header.epoch;
         self.segment_count += 1;
         self.byte_count += SEGMENT_HEADER_LEN;
     }
@@ -828,6 +847,8 @@ impl Report {
             }
             Kind::Input => self.record_count += 1,
         }
+        assert!(record.sequence > self.last_sequence, "{record:?} after {}", self.last_sequence);
+        assert!(record.timestamp >= self.last_timestamp, "{record:?} goes back in time");
         if self.first_sequence == 0 {
             self.first_sequence = record.sequence;
         }

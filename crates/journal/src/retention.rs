@@ -21,7 +21,11 @@ pub fn segments_before(storage: &mut dyn Storage, sequence: u64) -> io::Result<V
     let segments = list_segments(storage)?;
     let ends = segments.iter().skip(1);
     let before = segments.iter().zip(ends).filter(|(_, next)| **next <= sequence);
-    Ok(before.map(|(first, _)| *first).collect())
+    let before: Vec<u64> = before.map(|(first, _)| *first).collect();
+    // A start needs a segment to go on from: the last one is never among them.
+    assert!(before.len() < segments.len().max(1), "{before:?} of {segments:?}");
+    assert!(before.iter().all(|first| *first < sequence), "{before:?} end before {sequence}");
+    Ok(before)
 }
 
 /// Removes these segments, the oldest first, so that whatever happens there is no hole; says how

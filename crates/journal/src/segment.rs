@@ -55,6 +55,7 @@ impl SegmentHeader {
         storage: &mut dyn Storage,
         bytes: u64,
     ) -> io::Result<Box<dyn StorageFile>> {
+        assert!(self.first_sequence > 0, "sequences begin at 1");
         let mut file = storage.create(&file_name(self.first_sequence))?;
         let mut zeros = crate::buffer::Buffer::zeroed(ZEROS_LEN);
         let mut offset = SEGMENT_HEADER_LEN;
@@ -76,15 +77,20 @@ impl SegmentHeader {
         scratch: &mut crate::buffer::Buffer,
     ) -> io::Result<()> {
         let block = self.encode();
+        // What recovery will read must be what is meant.
+        assert!(Self::decode(&block) == Ok(*self), "{self:?} does not read as it is written");
         scratch.clear();
         scratch.put(&block);
         scratch.put(&block);
+        assert!(scratch.len() as u64 == SEGMENT_HEADER_LEN, "two copies are a header");
         let written = file.write_at(0, scratch.bytes());
         scratch.clear();
         written
     }
 
     fn encode(&self) -> [u8; BLOCK_LEN] {
+        assert!(self.alignment.is_power_of_two(), "batches at multiples of {}", self.alignment);
+        assert!(self.epoch > 0, "openings are counted from 1");
         let mut block = [0; BLOCK_LEN];
         block[..8].copy_from_slice(&MAGIC);
         block[8..12].copy_from_slice(&FORMAT_VERSION.to_le_bytes());

@@ -81,6 +81,7 @@ impl SnapshotHeader {
         bytes[56..64].copy_from_slice(&self.created.to_le_bytes());
         let checksum = header_checksum(&bytes);
         bytes[12..16].copy_from_slice(&checksum.to_le_bytes());
+        assert!(Self::decode(&bytes).is_ok_and(|read| read == *self), "{self:?} reads as written");
         bytes
     }
 
@@ -173,6 +174,7 @@ pub fn snapshots(storage: &mut dyn Storage) -> io::Result<Vec<u64>> {
     };
     let mut sequences: Vec<u64> = names.iter().filter_map(|name| sequence_of(name)).collect();
     sequences.sort_unstable_by(|a, b| b.cmp(a));
+    assert!(sequences.is_sorted_by(|one, next| one > next), "a name is there once");
     Ok(sequences)
 }
 
@@ -188,6 +190,7 @@ fn sequence_of(name: &str) -> Option<u64> {
 /// The folder cannot be listed, or a file not be removed.
 pub fn remove_snapshots_but(storage: &mut dyn Storage, kept: usize) -> io::Result<usize> {
     let names = storage.list()?;
+    assert!(kept > 0, "the newest snapshot is kept");
     let old = snapshots(storage)?.into_iter().skip(kept).map(snapshot_file_name);
     let unfinished = names.into_iter().filter(|name| name.ends_with(UNFINISHED));
     let mut count = 0;
@@ -218,22 +221,22 @@ pub struct SnapshotError {
 #[derive(Debug, Error)]
 pub enum SnapshotFault {
     /// Storage failed.
-    #[error("cannot read it: {0}")]
+    #[error("cannot be read: {0}")]
     Storage(io::Error),
     /// The file ends before it does.
-    #[error("it is cut short")]
+    #[error("the file is too short")]
     Short,
     /// It does not begin as every snapshot does.
-    #[error("it is no snapshot")]
+    #[error("not a snapshot file")]
     Magic,
     /// Its first bytes are not what was written.
-    #[error("its header has a wrong checksum")]
+    #[error("the header has a wrong checksum")]
     HeaderChecksum,
     /// It was written by another version of this program.
-    #[error("it has format version {0}, and this program reads version {SNAPSHOT_VERSION}")]
+    #[error("format version {0}, this build reads version {SNAPSHOT_VERSION}")]
     Version(u32),
     /// It is of another journal.
-    #[error("it is of journal {found:016x}, and this is journal {expected:016x}")]
+    #[error("made of journal {found:016x}, this is journal {expected:016x}")]
     Foreign {
         /// This one.
         expected: u64,
@@ -241,25 +244,25 @@ pub enum SnapshotFault {
         found: u64,
     },
     /// It has another sequence than its name says.
-    #[error("it is of sequence {0}, and its name says otherwise")]
+    #[error("made at sequence {0}, the file name says otherwise")]
     Misnamed(u64),
     /// A section is not what was written, or is in the wrong place.
     #[error("a section is damaged")]
     Section,
     /// The whole is not what was written.
-    #[error("its sections do not come to what its end says")]
+    #[error("the sections do not match the end")]
     End,
     /// There are bytes after the end.
-    #[error("bytes follow its end")]
+    #[error("bytes follow the end")]
     TooLong,
     /// It verifies, and the one who takes it up does not accept what it says.
-    #[error("it is refused: {0}")]
+    #[error("the state cannot be restored: {0}")]
     Refused(BoxError),
     /// The journal ends before it.
-    #[error("the journal ends with sequence {0}, before it")]
+    #[error("the journal ends before it, with sequence {0}")]
     AfterTheEnd(u64),
     /// The journal has another record at its sequence.
-    #[error("the journal has another record at sequence {0}")]
+    #[error("the journal has a different record at sequence {0}")]
     OtherHistory(u64),
 }
 

@@ -264,6 +264,12 @@ impl Folder {
         }
     }
 
+    /// Names are plain: nothing outside of the folder is ever touched.
+    fn path_of(&self, name: &str) -> PathBuf {
+        assert!(!name.is_empty() && !name.contains('/') && name != "..", "{name} is no plain name");
+        self.path.join(name)
+    }
+
     fn file(&self, options: &mut OpenOptions, name: &str) -> io::Result<Box<dyn StorageFile>> {
         let is_journal = matches!(read_name(name), Name::Segment(_))
             || is_beside(name) && !name.starts_with(ASIDE);
@@ -274,7 +280,7 @@ impl Folder {
         }
         // Before the file, so that none is left behind where there is no io_uring.
         let uring = method.is_by_uring().then(Uring::new).transpose()?;
-        let file = options.open(self.path.join(name))?;
+        let file = options.open(self.path_of(name))?;
         Ok(Box::new(FolderFile { file, is_durable: method == Method::Direct, uring }))
     }
 }
@@ -328,6 +334,7 @@ impl Storage for Folder {
         }
         file.set_len(0)?;
         writeln!(file, "process {}", std::process::id())?;
+        assert!(self.lock.is_none(), "a folder is locked once");
         self.lock = Some(Held(file));
         Ok(Lock::Taken)
     }
@@ -339,7 +346,7 @@ impl Storage for Folder {
     fn open(&mut self, name: &str, access: Access) -> io::Result<Box<dyn StorageFile>> {
         match access {
             Access::Read => {
-                let file = File::open(self.path.join(name))?;
+                let file = File::open(self.path_of(name))?;
                 Ok(Box::new(FolderFile { file, is_durable: false, uring: None }))
             }
             Access::Write => self.file(OpenOptions::new().read(true).write(true), name),
@@ -347,11 +354,11 @@ impl Storage for Folder {
     }
 
     fn remove(&mut self, name: &str) -> io::Result<()> {
-        fs::remove_file(self.path.join(name))
+        fs::remove_file(self.path_of(name))
     }
 
     fn rename(&mut self, from: &str, to: &str) -> io::Result<()> {
-        fs::rename(self.path.join(from), self.path.join(to))
+        fs::rename(self.path_of(from), self.path_of(to))
     }
 
     fn sync_folder(&mut self) -> io::Result<()> {
@@ -405,6 +412,7 @@ impl StorageFile for FolderFile {
                 Err(error) => return Err(error),
             }
         }
+        assert!(filled <= buffer.len(), "{filled} bytes were read into {}", buffer.len());
         Ok(filled)
     }
 
@@ -420,11 +428,13 @@ impl StorageFile for FolderFile {
                 return Ok(());
             }
         }
+        assert!(written <= bytes.len(), "{written} bytes were written of {}", bytes.len());
         self.write_at(offset + written as u64, &bytes[written..])?;
         if self.is_durable { Ok(()) } else { self.sync() }
     }
 
     fn allocate(&mut self, len: u64) -> io::Result<bool> {
+        assert!(len > 0, "the system refuses to allocate nothing");
         loop {
             match rustix::fs::fallocate(&self.file, FallocateFlags::empty(), 0, len) {
                 Ok(()) => return Ok(true),
@@ -437,7 +447,10 @@ impl StorageFile for FolderFile {
 
     fn next_written(&mut self, offset: u64) -> io::Result<Option<u64>> {
         match rustix::fs::seek(&self.file, SeekFrom::Data(offset)) {
-            Ok(place) => Ok(Some(place)),
+            Ok(place) => {
+                assert!(place >= offset, "byte {place} is searched from {offset} on");
+                Ok(Some(place))
+            }
             Err(Errno::NXIO) => Ok(None),
             Err(Errno::INVAL | Errno::OPNOTSUPP | Errno::NOSYS) => Ok(Some(offset)),
             Err(error) => Err(error.into()),

@@ -79,6 +79,7 @@ pub(crate) fn read(storage: &mut dyn Storage) -> io::Result<Found> {
     let mut bytes = vec![0; 2 * BLOCK_LEN];
     let len = file.read_at(0, &mut bytes)?;
     bytes.truncate(len);
+    assert!(len <= 2 * BLOCK_LEN, "{len} bytes were read into two blocks");
     let (first, second) = bytes.split_at(len.min(BLOCK_LEN));
     Ok(match [WatermarkValue::decode(first), WatermarkValue::decode(second)] {
         [Ok(first), Ok(second)] => {
@@ -134,8 +135,10 @@ impl Watermark {
         if self.is_twice && self.said.sequence == sequence {
             return Ok(());
         }
+        let count = self.said.count;
         self.write(sequence)?;
         self.write(sequence)?;
+        assert!(self.said.count == count + 2, "one write for each copy");
         self.is_twice = true;
         Ok(())
     }
@@ -147,8 +150,15 @@ impl Watermark {
         self.said = WatermarkValue { sequence, count: self.said.count + 1, ..self.said };
         self.is_twice = false;
         self.block.clear();
-        self.block.put(&self.said.encode());
+        let block = self.said.encode();
+        assert!(
+            WatermarkValue::decode(&block) == Ok(self.said),
+            "{:?} reads as written",
+            self.said
+        );
+        self.block.put(&block);
         let offset = self.said.count % 2 * BLOCK_LEN as u64;
+        assert!(self.block.len() == BLOCK_LEN, "one copy is one block");
         self.file.write_synced(offset, self.block.bytes())
     }
 }

@@ -123,6 +123,9 @@ impl Writer {
         tail: Tail,
     ) -> io::Result<Self> {
         let header = tail.header;
+        assert!(header.first_sequence == tail.last_sequence + 1, "{header:?} goes on");
+        assert!(header.alignment as usize == durability.alignment(), "{header:?}");
+        assert!(tail.watermark.sequence() == tail.last_sequence, "what was replayed is synced");
         let block = durability.alignment() as u64;
         let segment_bytes = segment_bytes.next_multiple_of(block);
         let limit = segment_bytes.min(FIRST_SEGMENT_BYTES);
@@ -318,6 +321,9 @@ impl Writer {
             self.preparer.is_at((self.offset - self.limit / 2).min(half) * 256 / half);
         }
         self.take_outcomes()?;
+        let [synced, written, appended] =
+            [self.synced_sequence, self.written_sequence, self.appended_sequence];
+        assert!(synced <= written && written <= appended, "{synced} {written} {appended}");
         Ok(self.durable())
     }
 
@@ -330,14 +336,15 @@ impl Writer {
         self.write(false)
     }
 
-    /// Brings all that was appended to the medium, whatever the policy, and moves the watermark to it: it must be
-    /// there: the last call of a venue that stops in peace.
+    /// Brings all that was appended to the medium, whatever the policy, and moves the watermark to
+    /// its end: the last call of a venue that stops cleanly.
     ///
     /// # Errors
     /// As [`commit`](Self::commit).
     pub fn sync(&mut self) -> Result<(), AppendError> {
         self.check()?;
         self.write(true)?;
+        assert!(self.synced_sequence == self.appended_sequence, "all is on the medium");
         if let Err(failed) = self.preparer.watermark(self.synced_sequence) {
             return Err(self.poison(failed.doing, failed.path, failed.source));
         }
@@ -398,6 +405,7 @@ impl Writer {
     /// Ends the segment and begins the next one, if that is ready; if it is not, the current one
     /// becomes longer. All that was appended has been written.
     fn begin_segment(&mut self) -> Result<(), AppendError> {
+        assert!(self.buffer.is_empty() && self.written_sequence == self.appended_sequence);
         self.ask_for_next();
         self.preparer.finish();
         self.take_outcomes()?;
@@ -408,7 +416,7 @@ impl Writer {
         let next = std::mem::replace(&mut self.next, NextSegment::NotYet);
         let NextSegment::Ready(mut file) = next else { unreachable!("it was ready") };
         // Where commits sync, all but the last segment are on the medium, and the header of that
-        // one is before a record follows it. Background that is done while the writer goes on.
+        // one is before a record follows it. Elsewhere that is done while the writer goes on.
         let waits = self.durability == Durability::Synced || !self.preparer.is_background();
         if waits {
             self.sync_file()?;
@@ -419,6 +427,7 @@ impl Writer {
             chain: self.chain,
             ..self.header
         };
+        assert!(header.first_sequence > self.header.first_sequence, "the one before has an input");
         let name = file_name(header.first_sequence);
         let begun = header
             .write(&mut *file, &mut self.scratch)
@@ -448,10 +457,18 @@ impl Writer {
         if self.buffer.is_empty() {
             return if synced { self.sync_file() } else { Ok(()) };
         }
+        let alignment = self.header.alignment as usize;
+        assert!(self.offset.is_multiple_of(alignment as u64), "a batch at byte {}", self.offset);
+        assert!(self.buffer.len() <= RECORDS_LEN_MAX, "the seal fits as well");
         let chain = chain_after(&self.chain, self.buffer.bytes());
         self.put(Class::Seal, self.appended_sequence, self.last_timestamp, &chain);
-        self.buffer.pad(self.header.alignment as usize);
+        self.buffer.pad(alignment);
         let bytes = self.buffer.bytes();
+        assert!(
+            bytes.len() <= BUFFER_LEN && bytes.len().is_multiple_of(alignment),
+            "{}",
+            bytes.len()
+        );
         let written = if synced {
             self.file.write_synced(self.offset, bytes)
         } else {
@@ -472,6 +489,7 @@ impl Writer {
     }
 
     fn sync_file(&mut self) -> Result<(), AppendError> {
+        assert!(self.synced_sequence <= self.written_sequence, "{}", self.synced_sequence);
         if self.synced_sequence == self.written_sequence {
             return Ok(());
         }
@@ -487,14 +505,17 @@ impl Writer {
         while let Some(outcome) = self.preparer.next_outcome() {
             match outcome {
                 Outcome::Prepared(file) => {
+                    assert!(matches!(self.next, NextSegment::Coming), "it was asked for once");
                     self.next = NextSegment::Ready(file);
                     self.no_room = None;
                 }
                 Outcome::NoRoom(error) => {
+                    assert!(matches!(self.next, NextSegment::Coming), "it was asked for once");
                     self.next = NextSegment::NoRoom;
                     self.no_room = Some(error);
                 }
                 Outcome::Synced(sequence) => {
+                    assert!(sequence <= self.written_sequence, "{sequence} was never written");
                     self.synced_sequence = self.synced_sequence.max(sequence);
                 }
                 Outcome::Moved => {}
@@ -516,6 +537,7 @@ impl Writer {
     }
 
     fn poison(&mut self, doing: &'static str, path: PathBuf, source: io::Error) -> AppendError {
+        assert!(self.poisoned.is_none(), "the first failure is the last thing done");
         let durable = self.confirmed();
         self.poisoned = Some(format!("cannot {doing} {}: {source}", path.display()));
         AppendError::Storage { doing, path, durable, source }

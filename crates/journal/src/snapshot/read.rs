@@ -1,3 +1,7 @@
+//! Reads snapshots: forward, each section after it has verified.
+//!
+//! Invariant: a snapshot that was read without error is the file that was written, all of it.
+
 use std::io::{self, ErrorKind};
 
 use xxhash_rust::xxh3::Xxh3;
@@ -137,6 +141,7 @@ impl Source {
                 (code, range) => show((offset, code, &self.chunk[range]))?,
             }
             nth += 1;
+            assert!(self.section_count == u64::from(nth), "each section is counted once");
         }
     }
 
@@ -180,12 +185,15 @@ impl Source {
     }
 
     fn pass(&mut self, range: Range) {
+        assert!(range.end <= self.chunk.len(), "{range:?} was loaded");
+        assert!(range.len().is_multiple_of(ALIGNMENT), "{range:?} ends at a multiple of 8");
         self.offset += range.len() as u64;
         self.hash.update(&self.chunk[range]);
     }
 
     /// Brings the next `len` bytes into the chunk and says where in it they lie.
     fn load(&mut self, len: usize) -> Result<Range, SnapshotFault> {
+        assert!(self.offset <= self.len, "byte {} of {}", self.offset, self.len);
         if self.len - self.offset < len as u64 {
             return Err(SnapshotFault::Short);
         }
@@ -205,6 +213,7 @@ impl Source {
                 }
             })?;
         }
+        assert!(start + len <= self.chunk.len(), "{len} bytes were loaded");
         Ok(start..start + len)
     }
 }

@@ -1,3 +1,7 @@
+//! Writes a snapshot under another name, syncs it, then renames it.
+//!
+//! Invariant: a file with the name of a snapshot was whole on the medium when it got it.
+
 use std::io;
 
 use xxhash_rust::xxh3::Xxh3;
@@ -109,6 +113,9 @@ impl<'a> SnapshotWriter<'a> {
         self.put(bytes);
         self.put(padding);
         self.section_count += 1;
+        let written = self.file_len + self.buffer.len() as u64;
+        let is_aligned = written.is_multiple_of(ALIGNMENT as u64);
+        assert!(self.failed.is_some() || is_aligned, "a section ends at byte {written}");
     }
 
     fn put(&mut self, bytes: &[u8]) {
@@ -124,6 +131,7 @@ impl<'a> SnapshotWriter<'a> {
     fn write(&mut self) -> io::Result<()> {
         let file = self.file.as_mut().expect("it was made, or nothing is tried");
         file.write_at(self.file_len, &self.buffer)?;
+        assert!(self.buffer.len() <= BUFFER_LEN, "{} bytes were gathered", self.buffer.len());
         self.file_len += self.buffer.len() as u64;
         self.buffer.clear();
         if self.file_len - self.synced_len >= SYNC_LEN {
@@ -134,6 +142,7 @@ impl<'a> SnapshotWriter<'a> {
 
     fn sync(&mut self) -> io::Result<()> {
         self.file.as_mut().expect("it was made, or nothing is tried").sync()?;
+        assert!(self.synced_len <= self.file_len, "a snapshot only grows");
         self.synced_len = self.file_len;
         Ok(())
     }
