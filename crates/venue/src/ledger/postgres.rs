@@ -5,7 +5,7 @@
 
 use std::{fmt::Write, future::Future, io::Cursor, pin::pin, time::Duration};
 
-use futures_util::{SinkExt, StreamExt};
+use futures::{SinkExt, StreamExt};
 use market::Sequence;
 use tokio::{runtime::Runtime, time::timeout};
 use tokio_postgres::{Client, Config, NoTls, SimpleQueryMessage, config::Host};
