@@ -73,14 +73,14 @@ impl State {
         found
     }
 
-    fn operator(&self, door: Door, headers: &HeaderMap) -> Result<OperatorName, Response> {
+    fn operator(&self, door: Door, headers: &HeaderMap) -> Result<OperatorName, Box<Response>> {
         let text = |name: &str| headers.get(name).and_then(|value| value.to_str().ok());
         match door {
             Door::Socket => {
                 let name = text("damrak-operator").unwrap_or("");
                 OperatorName::new(name).filter(|name| !name.is_blank()).ok_or_else(|| {
                     let what = format!("operator {name:?} is not 1 to 16 printable characters");
-                    error(StatusCode::BAD_REQUEST, "bad_operator", &what)
+                    Box::new(error(StatusCode::BAD_REQUEST, "bad_operator", &what))
                 })
             }
             Door::Address => {
@@ -96,7 +96,7 @@ impl State {
                     let mut response = error(StatusCode::UNAUTHORIZED, "unauthorized", what);
                     let bearer = HeaderValue::from_static("Bearer");
                     response.headers_mut().insert(header::WWW_AUTHENTICATE, bearer);
-                    response
+                    Box::new(response)
                 })
             }
         }
@@ -166,7 +166,7 @@ pub(super) fn router(state: Arc<State>, door: Door) -> Router {
             get(move |Extracted(state): Extracted<Arc<State>>, headers: HeaderMap| async move {
                 let operator = match state.operator(door, &headers) {
                     Ok(operator) => operator,
-                    Err(response) => return response,
+                    Err(response) => return *response,
                 };
                 let body = json!({
                     "schema": "damrak/operator-last/1",
@@ -245,7 +245,7 @@ fn pairs(query: &str) -> Result<BTreeMap<String, String>, String> {
 async fn operate(state: Arc<State>, door: Door, headers: HeaderMap, body: Bytes) -> Response {
     let operator = match state.operator(door, &headers) {
         Ok(operator) => operator,
-        Err(response) => return response,
+        Err(response) => return *response,
     };
     let request: OperatorRequest = match serde_json::from_slice(&body) {
         Ok(request) => request,
