@@ -1,7 +1,7 @@
-//! `Amount`, the product of a price and a quantity, and what it is in units of an asset.
+//! `Amount`, the product of a price and a quantity, and its conversion to units of an asset.
 //!
-//! Invariant: [`Price`](crate::Price) × [`Quantity`](crate::Quantity) is the one way to an amount, and
-//! no arithmetic here wraps: what does not fit is `None` or a panic, also in a release.
+//! Invariant: [`Price`](crate::Price) × [`Quantity`](crate::Quantity) is the only way to make an
+//! amount. Arithmetic never wraps: an overflow is `None` or a panic, in release builds too.
 
 use core::fmt;
 
@@ -37,7 +37,7 @@ impl Amount {
         if denominator == 1 { product } else { quotient(product, denominator) }
     }
 
-    /// Sum, or `None` where it does not fit.
+    /// Sum; `None` on overflow.
     #[must_use]
     pub const fn checked_add(self, other: Self) -> Option<Self> {
         match self.0.checked_add(other.0) {
@@ -46,7 +46,7 @@ impl Amount {
         }
     }
 
-    /// Difference, or `None` where `other` is larger.
+    /// Difference; `None` if `other` is larger.
     #[must_use]
     pub const fn checked_sub(self, other: Self) -> Option<Self> {
         match self.0.checked_sub(other.0) {

@@ -1,8 +1,7 @@
-//! Values as bytes: little-endian, without padding. Journal records and snapshots both use it, so
-//! that a value has one encoding.
+//! Byte encoding of values: little-endian, without padding. Journal records and snapshots share it.
 //!
-//! What [`ByteWriter`] writes [`ByteReader`] reads back, and bytes that no writer wrote are an
-//! error: a value has exactly one encoding.
+//! Invariant: each value has exactly one encoding. [`ByteReader`] reads what [`ByteWriter`] writes,
+//! and rejects any other bytes.
 
 use core::fmt;
 
@@ -11,16 +10,16 @@ use crate::{
     Quantity, Scope, SelfMatchPrevention, SessionId, Side, Text, Ticks, Units,
 };
 
-/// Bytes that are not what they should be.
+/// Why bytes could not be decoded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DecodeError {
-    /// They end too early.
+    /// The bytes end before the value is complete.
     Short,
-    /// They go on after the command.
+    /// Bytes follow the end of the command.
     Long,
-    /// No command has this kind.
+    /// Unknown command kind.
     Kind(u8),
-    /// The field with this name has a value that it cannot have.
+    /// The named field has an invalid value.
     Field(&'static str),
 }
 
@@ -37,13 +36,13 @@ impl fmt::Display for DecodeError {
 
 impl core::error::Error for DecodeError {}
 
-/// Which optional fields of a [`Scope`] follow.
+/// Flag bits: the optional fields of a [`Scope`] that follow.
 const SCOPE_GROUP: u8 = 1;
 const SCOPE_ACCOUNT: u8 = 2;
 
-/// A place that bytes are appended to.
+/// A sink for encoded bytes.
 pub trait ByteWriter {
-    /// Appends these bytes.
+    /// Appends these bytes unchanged.
     fn put<const N: usize>(&mut self, bytes: &[u8; N]);
 
     /// Appends one byte.
@@ -51,32 +50,32 @@ pub trait ByteWriter {
         self.put(&[value]);
     }
 
-    /// Appends two bytes.
+    /// Appends a `u16` in two bytes.
     fn u16(&mut self, value: u16) {
         self.put(&value.to_le_bytes());
     }
 
-    /// Appends four bytes.
+    /// Appends a `u32` in four bytes.
     fn u32(&mut self, value: u32) {
         self.put(&value.to_le_bytes());
     }
 
-    /// Appends four bytes.
+    /// Appends an `i32` in four bytes.
     fn i32(&mut self, value: i32) {
         self.put(&value.to_le_bytes());
     }
 
-    /// Appends eight bytes.
+    /// Appends a `u64` in eight bytes.
     fn u64(&mut self, value: u64) {
         self.put(&value.to_le_bytes());
     }
 
-    /// Appends sixteen bytes.
+    /// Appends a `u128` in sixteen bytes.
     fn u128(&mut self, value: u128) {
         self.put(&value.to_le_bytes());
     }
 
-    /// Appends a byte: 0 or 1.
+    /// Appends a flag as one byte: 0 or 1.
     fn flag(&mut self, value: bool) {
         self.u8(u8::from(value));
     }
@@ -155,7 +154,7 @@ pub trait ByteWriter {
     }
 }
 
-/// Bytes that are read from the front.
+/// Reads values from the front of a byte slice.
 #[derive(Debug)]
 pub struct ByteReader<'a>(&'a [u8]);
 
@@ -170,13 +169,13 @@ impl<'a> ByteReader<'a> {
         Self(bytes)
     }
 
-    /// True if all bytes were read.
+    /// True if no bytes are left.
     #[must_use]
     pub const fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// Reads `N` bytes as they are.
+    /// Reads `N` bytes unchanged.
     pub fn take<const N: usize>(&mut self) -> Result<[u8; N], DecodeError> {
         let (taken, rest) = self.0.split_first_chunk::<N>().ok_or(DecodeError::Short)?;
         self.0 = rest;
@@ -219,7 +218,7 @@ impl<'a> ByteReader<'a> {
         Text::from_bytes(self.take()?).ok_or(DecodeError::Field(name))
     }
 
-    /// Reads one byte: the code of a `T`.
+    /// Reads one byte: the stored code of a `T`.
     pub fn code<T>(
         &mut self,
         name: &'static str,
@@ -228,7 +227,7 @@ impl<'a> ByteReader<'a> {
         from_code(self.u8()?).ok_or(DecodeError::Field(name))
     }
 
-    /// Reads one byte whose bits say what follows; bits outside `known` are an error.
+    /// Reads one byte of flags; bits outside `known` are an error.
     pub fn bits(&mut self, name: &'static str, known: u8) -> Result<u8, DecodeError> {
         match self.u8()? {
             bits if bits & !known == 0 => Ok(bits),

@@ -1,8 +1,10 @@
 //! Commands as bytes: the payload of a journal record. The byte map is in docs/journal.md.
 //!
-//! One leading kind byte, then the fields. A command has exactly one encoding; what most orders do
-//! not say takes no bytes. To add a command, give it the next free number in `kind`, a branch in
-//! `encode` and one in `decode`, and a row in the byte map.
+//! A command is one kind byte and then its fields. Fields that most orders leave out take no bytes.
+//! To add a command: take the next free number in `kind`, add a branch to `encode` and to `decode`,
+//! and add a row to the byte map.
+//!
+//! Invariant: a command has exactly one encoding.
 
 mod money;
 mod operator;
@@ -17,10 +19,10 @@ use crate::{
     bytes::{ByteReader, ByteWriter, DecodeError},
 };
 
-/// The first byte of every command. A new command takes the next free number; none is ever
-/// renumbered or used again.
+/// The first byte of every command. A new command takes the next free number; numbers are never
+/// changed or reused.
 mod kind {
-    // Of participants and the day.
+    // Commands of participants, and of the trading day.
     pub(super) const SYSTEM: u8 = 1;
     pub(super) const TIME: u8 = 2;
     pub(super) const ADD_INSTRUMENT: u8 = 3;
@@ -35,7 +37,7 @@ mod kind {
     pub(super) const CANCEL_ON_DISCONNECT: u8 = 12;
     pub(super) const REFUSE: u8 = 13;
 
-    // Of the venue.
+    // Commands of the venue.
     pub(super) const SET_PHASE: u8 = 14;
     pub(super) const CONFIGURE_INSTRUMENT: u8 = 15;
     pub(super) const REMOVE_INSTRUMENT: u8 = 16;
@@ -44,7 +46,7 @@ mod kind {
     pub(super) const BREAK_TRADE: u8 = 19;
     pub(super) const CORRECT_TRADE: u8 = 20;
 
-    // About money.
+    // Commands about money.
     pub(super) const ADD_ASSET: u8 = 21;
     pub(super) const ADD_ACCOUNT: u8 = 22;
     pub(super) const ASSIGN_SESSION: u8 = 23;
@@ -57,7 +59,7 @@ mod kind {
     pub(super) const TRANSFER: u8 = 30;
     pub(super) const ALLOW_UNDO: u8 = 31;
 
-    // Of operators.
+    // Commands of operators.
     pub(super) const KILL_SWITCH: u8 = 32;
     pub(super) const SET_LIVE_ORDERS_MAX: u8 = 33;
     pub(super) const LOG_OUT: u8 = 34;
@@ -68,7 +70,7 @@ impl Command {
     /// The longest encoded command, in bytes.
     pub const ENCODED_LEN_MAX: usize = 112;
 
-    /// Writes the command to the front of `buffer` and returns its length in bytes.
+    /// Encodes the command at the start of `buffer` and returns its length in bytes.
     pub fn encode(&self, buffer: &mut [u8; Self::ENCODED_LEN_MAX]) -> usize {
         let mut out = Writer { buffer, len: 0 };
         match self {
@@ -142,10 +144,10 @@ impl Command {
         out.len
     }
 
-    /// Reads a command that [`encode`](Self::encode) wrote; `bytes` is exactly that command.
+    /// Decodes a command. `bytes` must be exactly the output of [`encode`](Self::encode).
     ///
     /// # Errors
-    /// The bytes are not a command. A command that is returned encodes to exactly these bytes.
+    /// The bytes are not a command. Encoding the returned command gives the same bytes again.
     pub fn decode(bytes: &[u8]) -> Result<Self, DecodeError> {
         let mut bytes = ByteReader::new(bytes);
         let command = match bytes.u8()? {
@@ -207,7 +209,7 @@ impl Command {
     }
 }
 
-/// The front of a buffer as it fills.
+/// The filled part of a buffer.
 struct Writer<'a> {
     buffer: &'a mut [u8; Command::ENCODED_LEN_MAX],
     len: usize,
@@ -221,25 +223,25 @@ impl ByteWriter for Writer<'_> {
     }
 }
 
-/// Which groups of an order or a replace follow its terms: bits of the flag byte. A group is
-/// written only where it says something, so that a command has one encoding.
+/// Bits of the flag byte: the groups that follow the terms of an order or a replace. A group with
+/// default values is left out, so a command has one encoding.
 mod has {
     pub(super) const CLIENT_ORDER_ID: u8 = 1;
-    /// Of an order: all attributes but the client order id. Of a replace: the locate.
+    /// Order: all attributes but the client order id. Replace: the locate.
     pub(super) const ATTRIBUTES: u8 = 2;
     pub(super) const CONDITIONS: u8 = 4;
     pub(super) const INSTRUCTIONS: u8 = 8;
-    /// Of a replace: its terms. Without them the edge has refused it, and nothing follows.
+    /// Replace: its terms. Without this bit the edge has rejected the terms, and nothing follows.
     pub(super) const TERMS: u8 = 16;
 }
 
-/// Which conditions a replace names: bits of the first byte of the group.
+/// Bits of the first byte of the group: the conditions that a replace names.
 mod names {
     pub(super) const SELF_MATCH_PREVENTION: u8 = 1;
     pub(super) const SELF_MATCH_GROUP: u8 = 2;
     pub(super) const POST_ONLY: u8 = 4;
     pub(super) const MINIMUM_QUANTITY: u8 = 8;
-    /// With `POST_ONLY`: the order is to be post-only.
+    /// With `POST_ONLY`: the replacement is post-only.
     pub(super) const IS_POST_ONLY: u8 = 16;
 }
 
@@ -422,7 +424,7 @@ impl ByteReader<'_> {
         })
     }
 
-    /// Reads a group if it is there. One that is there says something.
+    /// Reads a group if its flag is set. A group with default values is an error.
     fn group<T: PartialEq>(
         &mut self,
         is_there: bool,
@@ -440,7 +442,7 @@ impl ByteReader<'_> {
         self.text("client order id")
     }
 
-    /// All but the client order id.
+    /// All attributes but the client order id.
     fn attributes(&mut self) -> Result<OrderAttributes, DecodeError> {
         Ok(OrderAttributes {
             client_order_id: ClientOrderId::BLANK,
@@ -830,7 +832,7 @@ mod tests {
     }
 
     proptest! {
-        /// Every command comes back from its bytes, and from no fewer and no more of them.
+        /// Each command round-trips through its bytes; one byte less or one more is an error.
         #[test]
         fn commands_come_back(command in command()) {
             let mut buffer = [0; Command::ENCODED_LEN_MAX];
@@ -844,8 +846,8 @@ mod tests {
             }
         }
 
-        /// Bytes that were never written are an error, never a panic, and what is read is
-        /// written back the same.
+        /// Arbitrary bytes give an error or a command that encodes to the same bytes, never a
+        /// panic.
         #[test]
         fn random_bytes_are_an_error_or_themselves(bytes in proptest::collection::vec(any::<u8>(), 0..=112)) {
             if let Ok(command) = Command::decode(&bytes) {
@@ -862,8 +864,7 @@ mod tests {
         buffer[..len].to_vec()
     }
 
-    /// Kinds are numbered from 1 without gaps: the first that is unknown is the next free one, and
-    /// so are all after it.
+    /// Kinds are numbered from 1 without gaps; every number after the last is unknown.
     #[test]
     fn kinds_have_no_gaps() {
         let is_known = |kind: u8| !matches!(Command::decode(&[kind]), Err(DecodeError::Kind(found)) if found == kind);
@@ -944,7 +945,7 @@ mod tests {
         instructions: Instructions::NONE,
     };
 
-    /// A plain order takes 37 bytes, 51 with the client's id: what it does not say is not there.
+    /// A plain order takes 37 bytes, and 51 with a client order id: default fields are left out.
     #[test]
     fn golden_enter_order() {
         let mut order = EnterOrder { symbol: Symbol::new("AAPL").unwrap(), ..ENTER };
@@ -963,7 +964,7 @@ mod tests {
         assert_eq!(bytes(&Command::Enter(order)), expected);
     }
 
-    /// A group that says nothing must not be there.
+    /// A group with default values is an error.
     #[test]
     fn an_empty_group_is_an_error() {
         let mut order = bytes(&Command::Enter(ENTER));
@@ -974,7 +975,7 @@ mod tests {
         assert_eq!(Command::decode(&order), Err(DecodeError::Field("flags")));
     }
 
-    /// A command without fields is its kind.
+    /// A command without fields is one byte.
     #[test]
     fn golden_time() {
         assert_eq!(bytes(&Command::Time), [2]);

@@ -1,6 +1,7 @@
-//! Commands: every request that may change state, as the sequencer and the journal have it.
+//! Commands: every request that may change state, in the form that is sequenced and journaled.
 //!
-//! Invariant: a command has no pointer and no clock; with its sequence and time it decides all.
+//! Invariant: a command has no pointer and no clock. State, sequence, time and command decide the
+//! result.
 
 use crate::{
     ClientOrderId, ConditionChanges, Conditions, Display, Firm, Instructions, MoneyCommand,
@@ -13,49 +14,50 @@ use crate::{
 /// OUCH 5.0, section "UserRefNum": numbers strictly increase within (port, UserRefIdx).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct OrderKey {
-    /// Whose it is.
+    /// The session that entered the order.
     pub session_id: SessionId,
     /// Order-flow channel within the session (OUCH UserRefIdx); 0 is the session's own.
     pub channel: u8,
-    /// The number on that channel, from 1.
+    /// The participant's number on that channel, from 1.
     pub user_ref_num: u32,
 }
 
-/// All that may be asked. Every one of them is sequenced and journaled before it acts.
+/// A request that may change state. Every command is sequenced and journaled before it acts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Command {
-    /// The day goes on to its next part.
+    /// Starts the next part of the trading day.
     System(SystemEvent),
-    /// Adds an instrument to what is traded.
+    /// Adds an instrument.
     AddInstrument(AddInstrument),
-    /// Adds a session, from which orders may come.
+    /// Adds a session.
     AddSession(AddSession),
     /// Enters an order.
     Enter(EnterOrder),
-    /// Replaces an order by one that loses its priority.
+    /// Replaces an order by a new one, which loses priority.
     Replace(ReplaceOrder),
-    /// Reduces an order, or cancels it.
+    /// Reduces or cancels an order.
     Cancel(CancelOrder),
-    /// Changes an order's kind of sell or reduces it.
+    /// Changes an order's kind of sell, or reduces it.
     Modify(ModifyOrder),
-    /// Cancels many orders.
+    /// Cancels all orders that match a firm and more.
     MassCancel(MassCancel),
-    /// Forbids or allows a firm to enter orders.
+    /// Disables or enables order entry for a firm.
     SwitchEntry(EntrySwitch),
-    /// Asks for the next usable number. A command, so that its answer has a place in the stream.
+    /// Asks for the next usable number. It is a command so that its answer has a place in the
+    /// stream.
     QueryAccount(AccountQuery),
-    /// An order that the edge could not read as one; it is answered in its turn.
+    /// An order that the gateway could not decode. It is rejected in sequence.
     Refuse(RefusedOrder),
-    /// Cancels all orders of a session, because it was cut off.
+    /// Cancels all orders of a disconnected session.
     CancelOnDisconnect(CancelOnDisconnect),
-    /// Something about money.
+    /// A command about money.
     Money(MoneyCommand),
-    /// Time has passed, and nothing else came: what is due by now happens. The exchange's own
-    /// command, not a participant's.
+    /// Time has passed without another command: all that is due by now happens. Only the venue
+    /// itself makes this command.
     Time,
-    /// Something that only the venue itself may ask.
+    /// A command of the venue; participants cannot give it.
     Venue(VenueCommand),
-    /// A command of an operator, who is named with it.
+    /// A command of a named operator.
     Operate(OperatorCommand),
 }
 
@@ -63,7 +65,7 @@ pub enum Command {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(u8)]
 pub enum CommandKind {
-    /// [`Command::System`]: so is the end of the day.
+    /// [`Command::System`], which includes the end of the day.
     System,
     /// [`Command::AddInstrument`].
     AddInstrument,
@@ -89,7 +91,7 @@ pub enum CommandKind {
     CancelOnDisconnect,
     /// [`Command::Money`].
     Money,
-    /// Time that passed, whichever command it passed with: expiries and the ends of auctions.
+    /// Passing time, with any command: expiries and the ends of auctions.
     Time,
     /// [`Command::Venue`].
     Venue,
@@ -98,7 +100,7 @@ pub enum CommandKind {
 }
 
 impl Command {
-    /// Its kind.
+    /// The kind of this command.
     #[must_use]
     pub const fn kind(&self) -> CommandKind {
         match self {
@@ -136,47 +138,47 @@ pub struct AddInstrument {
 /// See [`Command::AddSession`]. The engine numbers sessions in the order of addition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AddSession {
-    /// The name it logs in with; unique, not blank.
+    /// Login name; unique, not blank.
     pub username: Text<6>,
-    /// The firm it belongs to, taken where an order names none.
+    /// The session's firm, used where an order names none.
     pub firm: Firm,
-    /// How many live orders it may have at a time.
+    /// Maximum number of live orders.
     pub live_orders_max: u32,
-    /// For orders that name none; never [`SelfMatchPrevention::SessionDefault`].
+    /// Default for orders that name none; never [`SelfMatchPrevention::SessionDefault`].
     pub self_match_prevention: SelfMatchPrevention,
 }
 
 /// See [`Command::Enter`]. OUCH 5.0, Enter Order (`O`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct EnterOrder {
-    /// Its name; ignored unless above the channel's last number.
+    /// The order's name; ignored unless its number is above the channel's last one.
     pub key: OrderKey,
-    /// Which way it trades.
+    /// Buy, or a kind of sell.
     pub side: Side,
     /// Limit, market or market to limit.
     pub order_type: OrderType,
-    /// How long it lives.
+    /// Time in force.
     pub time_in_force: TimeInForce,
-    /// How it is shown.
+    /// Displayed, attributed or hidden.
     pub display: Display,
-    /// Lots asked for, 1 to 999,999.
+    /// Quantity in lots, 1 to 999,999 unless the instrument's terms allow more.
     pub quantity: Quantity,
     /// Limit in ticks; [`Price::ZERO`] for a market order.
     pub price: Price,
-    /// What to trade.
+    /// The instrument.
     pub symbol: Symbol,
-    /// What it carries along.
+    /// Attributes, which the book does not use.
     pub attributes: OrderAttributes,
-    /// What it asks of the book beyond its terms.
+    /// Conditions on the book: self-match prevention, post-only, minimum quantity.
     pub conditions: Conditions,
-    /// Instructions beyond its limit.
+    /// Instructions beyond the limit: trigger, peg, iceberg, expiry, linked orders.
     pub instructions: Instructions,
 }
 
 impl EnterOrder {
     /// A displayed limit order for the day, for the session's own firm.
     ///
-    /// What else an order may say is changed by its field:
+    /// Set other fields with struct update syntax:
     ///
     /// ```
     /// # use market::*;
@@ -209,7 +211,7 @@ impl EnterOrder {
         }
     }
 
-    /// A market order: it trades at any price, and what does not trade at once is canceled.
+    /// A market order: it trades at any price, and the rest is canceled.
     #[must_use]
     pub fn market(key: OrderKey, side: Side, symbol: Symbol, quantity: Quantity) -> Self {
         let order_type = OrderType::Market;
@@ -220,46 +222,46 @@ impl EnterOrder {
 /// See [`Command::Replace`]. OUCH 5.0, Replace Order Request (`U`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ReplaceOrder {
-    /// Number of the live order, on the same session and channel as `key`.
+    /// Number of the live order, on the session and channel of `key`.
     pub original_user_ref_num: u32,
     /// The replacement's name.
     pub key: OrderKey,
-    /// The new terms; `None` where the edge could not accept them, which cancels the original.
+    /// The new terms; `None` if the gateway rejected them, which cancels the original.
     pub terms: Option<ReplaceTerms>,
 }
 
 impl ReplaceOrder {
-    /// The participant's name for the replacement; blank where the edge could not accept the terms.
+    /// The client order id of the replacement; blank if the gateway rejected the terms.
     #[must_use]
     pub fn client_order_id(&self) -> ClientOrderId {
         self.terms.map_or(ClientOrderId::BLANK, |terms| terms.client_order_id)
     }
 }
 
-/// The new terms of a replaced order; what they leave out, the original keeps.
+/// The new terms of a replaced order. The original keeps the terms that are left out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ReplaceTerms {
-    /// Another kind of sell, for an order that sells.
+    /// Another kind of sell; only for an order that sells.
     pub side: Option<Side>,
     /// Limit or market.
     pub order_type: OrderType,
-    /// How long the replacement lives.
+    /// Time in force of the replacement.
     pub time_in_force: TimeInForce,
-    /// How the replacement is shown.
+    /// Display of the replacement.
     pub display: Display,
     /// Lots for the whole chain, executed ones included, 1 to 999,999.
     pub quantity: Quantity,
     /// Limit in ticks; [`Price::ZERO`] for a market order.
     pub price: Price,
-    /// The participant's name for the replacement.
+    /// The client order id of the replacement.
     pub client_order_id: ClientOrderId,
-    /// Shares to sell short are located; not kept from the original.
+    /// Shares to sell short are located. Not inherited from the original.
     pub shares_located: bool,
-    /// Broker that located them; not kept from the original.
+    /// Broker that located the shares. Not inherited from the original.
     pub locate_broker: Firm,
-    /// The conditions it names.
+    /// The conditions to change.
     pub conditions: ConditionChanges,
-    /// The instructions of the replacement; `None` keeps those of the original.
+    /// Instructions of the replacement; `None` keeps those of the original.
     pub instructions: Option<Instructions>,
 }
 
@@ -268,8 +270,8 @@ pub struct ReplaceTerms {
 pub struct CancelOrder {
     /// The order.
     pub key: OrderKey,
-    /// The new intended size of the order over its life, in lots: a ceiling on what may still
-    /// execute in all, not a number to remove. 0 cancels all that is open.
+    /// The intended quantity of the order over its life, in lots: a ceiling on all its executions,
+    /// not a number to remove. 0 cancels all open lots.
     pub quantity: Quantity,
 }
 
@@ -278,25 +280,26 @@ pub struct CancelOrder {
 pub struct ModifyOrder {
     /// The order.
     pub key: OrderKey,
-    /// The side it shall have: any kind of sell for an order that sells, or the side it has.
+    /// The new side: any kind of sell for an order that sells, else its present side.
     pub side: Side,
-    /// The new intended size over its life, in lots; an increase is ignored; 0 cancels all.
+    /// The intended quantity over its life, in lots. An increase is ignored; 0 cancels all open
+    /// lots.
     pub quantity: Quantity,
 }
 
 /// See [`Command::MassCancel`]. OUCH 5.0, Mass Cancel Request (`C`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MassCancel {
-    /// Number of the request; ignored unless above the channel's last number. The orders of every
-    /// channel of the session are meant.
+    /// Number of the request; ignored unless above the channel's last number. It covers the orders
+    /// of all channels of the session.
     pub key: OrderKey,
-    /// Orders of this firm.
+    /// The firm of the orders.
     pub firm: Firm,
-    /// Orders of this instrument; blank is all.
+    /// The instrument of the orders; blank is all.
     pub symbol: Symbol,
-    /// Orders of exactly this side, if given.
+    /// The exact side of the orders, if given.
     pub side: Option<Side>,
-    /// Orders of this group, if given; group 0 is the orders without one.
+    /// The group of the orders, if given; group 0 is the orders without a group.
     pub group_id: Option<u16>,
 }
 
@@ -305,7 +308,7 @@ pub struct MassCancel {
 pub struct EntrySwitch {
     /// Number of the request; ignored unless above the channel's last number.
     pub key: OrderKey,
-    /// The firm whose orders on this session are meant.
+    /// The firm whose orders on this session are blocked or allowed.
     pub firm: Firm,
     /// True to allow, false to forbid.
     pub enabled: bool,
@@ -314,26 +317,26 @@ pub struct EntrySwitch {
 /// See [`Command::QueryAccount`]. OUCH 5.0, Account Query Request (`Q`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AccountQuery {
-    /// Who asks.
+    /// The session that asks.
     pub session_id: SessionId,
-    /// For which channel.
+    /// The channel.
     pub channel: u8,
 }
 
 /// See [`Command::CancelOnDisconnect`]. The exchange's own command, not a participant's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CancelOnDisconnect {
-    /// Whose connection is gone. The orders of every channel are meant.
+    /// The disconnected session; orders of all its channels are canceled.
     pub session_id: SessionId,
 }
 
 /// See [`Command::Refuse`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RefusedOrder {
-    /// The name it would have had; ignored unless above the channel's last number.
+    /// The name of the undecoded order; ignored unless its number is above the channel's last one.
     pub key: OrderKey,
-    /// The participant's name for it.
+    /// The participant's client order id.
     pub client_order_id: ClientOrderId,
-    /// The reason that the edge found.
+    /// The reason found by the gateway.
     pub reason: RejectReason,
 }

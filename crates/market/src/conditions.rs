@@ -3,23 +3,23 @@
 use crate::{Lots, SelfMatchGroup, order::code_enum};
 
 code_enum! {
-    /// What happens instead of a trade where an order would meet one of its own. The incoming
-    /// order's decides. The codes are OUCH 5.0's AIQ strategies, and two of ours for cancel both.
+    /// The action where an order would trade with one of its own. The incoming order's value
+    /// decides. The codes are OUCH 5.0's AIQ strategies, and two of ours to cancel both.
     ///
-    /// The upper-case ones act among the orders of one firm that its own sessions enter, the
-    /// lower-case ones among all orders of the sessions of one firm.
+    /// Upper-case codes compare orders entered for one firm by that firm's sessions; lower-case
+    /// codes compare all orders of the sessions of one firm.
     SelfMatchPrevention {
-        /// What the session was added with.
+        /// The default that the session was added with.
         SessionDefault = b'*',
-        /// Nothing: they trade.
+        /// Off: the orders trade.
         Off = b'N',
-        /// Cancels what is left of the incoming order.
+        /// Cancels the open lots of the incoming order.
         CancelNewest = b'W',
-        /// Cancels the resting order; the incoming one goes on.
+        /// Cancels the resting order; the incoming order continues.
         CancelOldest = b'O',
-        /// Cancels both.
+        /// Cancels both orders.
         CancelBoth = b'B',
-        /// Takes from both what they would have traded.
+        /// Reduces both orders by the lots that would have traded.
         DecrementBoth = b'D',
         /// As [`CancelNewest`](Self::CancelNewest), among all orders of the firm's sessions.
         CancelNewestOfSessions = b'w',
@@ -33,25 +33,25 @@ code_enum! {
 }
 
 impl SelfMatchPrevention {
-    /// True if it acts whatever firm the orders were entered for, so long as the sessions are of
-    /// one firm.
+    /// True if it compares all orders of the sessions of one firm, whatever firm they were entered
+    /// for.
     #[must_use]
     pub const fn is_of_sessions(self) -> bool {
         self.code().is_ascii_lowercase()
     }
 }
 
-/// What an order asks of the book beyond its terms.
+/// Conditions of an order on the book, beyond its terms.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Conditions {
-    /// What happens where it would meet one of its own.
+    /// Self-match prevention.
     pub self_match_prevention: SelfMatchPrevention,
-    /// Orders are its own only if they have the same group; blank is a group like any other.
+    /// Self-match group: only orders of the same group are its own. Blank is a group too.
     pub self_match_group: SelfMatchGroup,
-    /// True for an order that is canceled rather than traded when it comes in.
+    /// Post-only: canceled if it would trade when it comes in.
     pub post_only: bool,
-    /// It trades at least so many lots at once, or none at all; a limit order that may rest waits
-    /// outside the book until it can. 0 is none.
+    /// Minimum quantity, in lots: the order trades at least this much at once, or not at all. A
+    /// limit order that may rest waits outside the book until it can. 0 is none.
     pub minimum_quantity: Lots,
 }
 
@@ -71,7 +71,7 @@ impl Default for Conditions {
     }
 }
 
-/// The conditions that a replace names; the others stay those of the original.
+/// The conditions that a replace changes; the others keep the values of the original.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ConditionChanges {
     /// See [`Conditions::self_match_prevention`].
@@ -85,7 +85,7 @@ pub struct ConditionChanges {
 }
 
 impl ConditionChanges {
-    /// No condition is named.
+    /// No change.
     pub const NONE: Self = Self {
         self_match_prevention: None,
         self_match_group: None,
@@ -93,7 +93,7 @@ impl ConditionChanges {
         minimum_quantity: None,
     };
 
-    /// The conditions of a replacement of an order that had these.
+    /// The conditions of a replacement, given those of its original.
     #[must_use]
     pub fn apply(self, original: Conditions) -> Conditions {
         Conditions {

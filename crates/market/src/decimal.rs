@@ -1,7 +1,7 @@
-//! Decimal numbers as text: read into whole numbers of a smallest unit, and written back.
+//! Decimal numbers in text: parsed into whole units, and printed.
 //!
-//! Invariant: exact both ways. What cannot be held exactly is an error; nothing is rounded, guessed
-//! or cut off.
+//! Invariant: exact both ways. A number that cannot be represented is an error; nothing is rounded
+//! or truncated.
 
 use core::fmt;
 
@@ -11,7 +11,7 @@ use core::fmt;
 /// The text is digits, or digits, a point and digits. Zeros beyond the last decimal are allowed.
 ///
 /// # Errors
-/// The text is something else, is finer than a unit, or is more than `T` holds. The error quotes it.
+/// The text is not such a number, has too many decimals, or overflows `T`. The error quotes it.
 pub fn parse_decimal<T: TryFrom<u128>>(text: &str, decimals: u8) -> Result<T, DecimalError<'_>> {
     let error = |fault| DecimalError { text, decimals, fault };
     let (whole, fraction) = match text.split_once('.') {
@@ -38,25 +38,25 @@ pub fn parse_decimal<T: TryFrom<u128>>(text: &str, decimals: u8) -> Result<T, De
     T::try_from(units).map_err(|_| error(DecimalFault::TooLarge))
 }
 
-/// Why a text is not a number of units: it says what was found and what is expected.
+/// A text that is not a valid number of units; prints the text and the fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DecimalError<'a> {
-    /// What was found.
+    /// The text.
     pub text: &'a str,
-    /// The most decimals that it may have.
+    /// The most decimals allowed.
     pub decimals: u8,
-    /// What is wrong with it.
+    /// The fault.
     pub fault: DecimalFault,
 }
 
-/// What is wrong with a decimal number.
+/// A fault of a decimal number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DecimalFault {
-    /// It is not digits, nor digits, a point and digits.
+    /// Not digits, nor digits, a point and digits.
     NoNumber,
-    /// It has more decimals than allowed, and not only zeros.
+    /// More decimals than allowed, beyond zeros.
     TooFine,
-    /// It is more than the type holds.
+    /// Larger than the type allows.
     TooLarge,
 }
 
@@ -76,12 +76,12 @@ impl fmt::Display for DecimalError<'_> {
 
 impl core::error::Error for DecimalError<'_> {}
 
-/// Units written as a decimal number: 8,490,712 units with two decimals are `84907.12`.
+/// Prints units as a decimal number: 8,490,712 units with two decimals are `84907.12`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DecimalText {
-    /// How many units.
+    /// The number of units.
     pub units: u128,
-    /// 10 to this power units make one; at most 38.
+    /// The number of decimals; at most 38.
     pub decimals: u8,
 }
 
@@ -104,7 +104,7 @@ mod tests {
 
     use super::*;
 
-    /// A whole number of units is read exactly, however it is written.
+    /// Whole numbers of units parse exactly, in every notation allowed.
     #[test]
     fn numbers_are_exact() {
         let read = |text, decimals| parse_decimal::<u64>(text, decimals).unwrap();
@@ -120,7 +120,7 @@ mod tests {
         assert_eq!(parse_decimal("340282366920938463463374607431768211455", 0), Ok(u128::MAX));
     }
 
-    /// Everything else is an error with the text in it: nothing is rounded, guessed or cut off.
+    /// Any other text is an error that quotes it.
     #[test]
     fn nothing_is_rounded_or_guessed() {
         let none = [
@@ -147,7 +147,7 @@ mod tests {
         assert_eq!(error.to_string(), "\"five\" is not a whole number");
     }
 
-    /// A number that is written is read as the same one.
+    /// A printed number parses to itself.
     #[test]
     fn text_goes_both_ways() {
         for (units, decimals, text) in

@@ -1,7 +1,7 @@
-//! Events: what the engine did with a command, for replies, market data and ledger.
+//! Events: the results of commands, for replies, market data and the ledger.
 //!
-//! Invariant: an event has all that its encoders need; none refers to an event before it. With its
-//! cause it fits two cache lines.
+//! Invariant: an event contains all that its encoders need, and refers to no earlier event. With
+//! its cause it fits two cache lines.
 
 use crate::{
     Capacity, ClientOrderId, CommandKind, Conditions, Display, Firm, Instructions, Instrument,
@@ -13,17 +13,17 @@ use crate::{
 /// An event with the input that caused it: what the output ring carries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Output {
-    /// Sequence of the input.
+    /// Sequence of the input that caused the event.
     pub cause: Sequence,
-    /// Time of the input.
+    /// Time of that input.
     pub timestamp: Timestamp,
-    /// What happened.
+    /// The event.
     pub event: Event,
 }
 
 const _: () = assert!(size_of::<Output>() <= 128, "an output fits two cache lines");
 
-/// Everything that the engine can do, in the order in which it happened.
+/// A fact that the engine states, in the order in which it happened.
 ///
 /// Order events go to the owner and, where the order was in the book, to the feed:
 /// `Accepted` (owner) · `Booked` (feed, if displayed) · `Traded` (both owners, feed) · `Canceled`, `Modified`,
@@ -33,7 +33,7 @@ const _: () = assert!(size_of::<Output>() <= 128, "an output fits two cache line
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Event {
-    /// The day went on to its next part.
+    /// The next part of the trading day began.
     System(SystemEvent),
     /// An instrument was added.
     InstrumentAdded(Instrument),
@@ -41,37 +41,37 @@ pub enum Event {
     SessionAdded(SessionAdded),
     /// An order was accepted; the first event of an order.
     Accepted(Accepted),
-    /// An order was not accepted; its number is used up.
+    /// An order was rejected; its number is used up.
     Rejected(Rejected),
-    /// An order was replaced by another, or its replacement was accepted to trade first.
+    /// An order was replaced, or its replacement was accepted and trades first.
     Replaced(Replaced),
-    /// An order, or what is left of an incoming one, rests in the book now.
+    /// An order, or the open rest of an incoming one, now rests in the book.
     Booked(Booked),
-    /// An incoming order traded with a resting one, or in an auction two resting ones.
+    /// An incoming order traded with a resting one, or two resting orders traded in an auction.
     Traded(Traded),
-    /// An incoming order met one of its own, and lots were taken from one of the two instead.
+    /// Self-match prevention removed lots from one of two orders instead of a trade.
     SelfMatchPrevented(SelfMatchPrevented),
     /// An order was reduced or canceled.
     Canceled(Canceled),
-    /// An order's kind of sell was changed, or it was reduced by a modify.
+    /// A modify changed an order's kind of sell, or reduced it.
     Modified(Modified),
-    /// The market traded at the trigger of an order that waited for it; it enters the book.
+    /// The market traded at the trigger of a contingent order, which now enters the book.
     Triggered(Triggered),
-    /// The order that another one waited for is done; that one waits for it no more.
+    /// The parent of a child order is done; the child is released.
     Released(Released),
-    /// The exchange gave an order another place, and another order id with it.
+    /// The venue gave an order a new place in the book, and a new order id.
     Restated(Restated),
-    /// A mass cancel was taken up; the `Canceled` of each order follow.
+    /// A mass cancel was accepted; the `Canceled` of each order follow.
     MassCanceled(MassCanceled),
-    /// Order entry was forbidden or allowed.
+    /// Order entry was disabled or enabled.
     EntrySwitched(EntrySwitched),
     /// The answer to an account query.
     AccountQueried(AccountQueried),
-    /// An amount moved.
+    /// A movement of money.
     Ledger(LedgerEntry),
-    /// Something else about money.
+    /// Another event about money.
     Money(MoneyEvent),
-    /// Something the venue itself did.
+    /// An event of the venue itself.
     Venue(VenueEvent),
 }
 
@@ -96,37 +96,37 @@ code_enum! {
 /// See [`Event::SessionAdded`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SessionAdded {
-    /// Its number, from 1.
+    /// Number of the session, from 1.
     pub session_id: SessionId,
-    /// The name it logs in with.
+    /// Login name.
     pub username: Text<6>,
-    /// The firm it belongs to.
+    /// The session's firm.
     pub firm: Firm,
-    /// True if order entry was open at that moment, so that its stream begins with the start of
-    /// the day.
+    /// True if order entry was open at that moment: the session's stream then begins with the start
+    /// of the day.
     pub system_hours: bool,
 }
 
-/// How many lots of a resting order the feed shows, before and after something happened to it.
+/// Lots of a resting order that the feed shows, before and after a change.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Shown {
-    /// Shown so far; 0 if the feed does not know the order.
+    /// Shown before; 0 if the order is not on the feed.
     pub before: Lots,
-    /// Shown from now on; 0 if the order leaves the feed.
+    /// Shown after; 0 if the order leaves the feed.
     pub after: Lots,
 }
 
 impl Shown {
-    /// The feed does not know the order.
+    /// The order is not on the feed.
     pub const NONE: Self = Self { before: Lots::ZERO, after: Lots::ZERO };
 
-    /// True if the feed knew the order.
+    /// True if the order was on the feed.
     #[must_use]
     pub fn is_known(self) -> bool {
         self.before != Lots::ZERO
     }
 
-    /// Lots that the feed must take away; 0 if there is nothing to tell.
+    /// Lots that the feed removes; 0 if nothing changes there.
     #[must_use]
     pub fn removed(self) -> Quantity {
         self.before.quantity().saturating_sub(self.after.quantity())
@@ -136,23 +136,23 @@ impl Shown {
 /// See [`Event::Accepted`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Accepted {
-    /// As its owner names it.
+    /// The owner's name for the order.
     pub key: OrderKey,
-    /// As the exchange names it.
+    /// The venue's name for the order.
     pub order_id: OrderId,
-    /// What it trades.
+    /// The instrument.
     pub instrument_id: InstrumentId,
     /// Buy, or one of the kinds of sell.
     pub side: Side,
     /// Limit or market.
     pub order_type: OrderType,
-    /// How long it lives.
+    /// Time in force.
     pub time_in_force: TimeInForce,
-    /// How it is shown.
+    /// Display.
     pub display: Display,
-    /// Lots asked for; all of them are open.
+    /// Quantity in lots; all of it is open.
     pub quantity: Lots,
-    /// Limit; 0 for a market order.
+    /// Limit in ticks; 0 for a market order.
     pub price: Ticks,
     /// Attributes, as entered.
     pub attributes: OrderAttributes,
@@ -165,11 +165,11 @@ pub struct Accepted {
 /// See [`Event::Rejected`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rejected {
-    /// The number that is used up.
+    /// The number that was used up.
     pub key: OrderKey,
     /// The first check that failed.
     pub reason: RejectReason,
-    /// The participant's name for the order.
+    /// The participant's client order id.
     pub client_order_id: ClientOrderId,
     /// The kind of command that was rejected.
     pub cause: CommandKind,
@@ -178,49 +178,49 @@ pub struct Rejected {
 /// See [`Event::Replaced`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Replaced {
-    /// The replacement, as its owner names it.
+    /// The owner's name for the replacement.
     pub key: OrderKey,
-    /// The order that is no more, on the same session and channel.
+    /// The number of the replaced order, on the same session and channel.
     pub original_user_ref_num: u32,
-    /// Its order id.
+    /// The order id of the original.
     pub original_order_id: OrderId,
-    /// The replacement's order id.
+    /// The order id of the replacement.
     pub order_id: OrderId,
-    /// What it trades.
+    /// The instrument.
     pub instrument_id: InstrumentId,
     /// Buy, or one of the kinds of sell.
     pub side: Side,
     /// Limit or market.
     pub order_type: OrderType,
-    /// How long the replacement lives.
+    /// Time in force of the replacement.
     pub time_in_force: TimeInForce,
-    /// How the replacement is shown.
+    /// Display of the replacement.
     pub display: Display,
-    /// True if the replacement rests with these terms at once, so that the feed says Replace.
-    /// False if the original leaves the book first; then `Traded` and `Booked` may follow.
+    /// True if the replacement rests with these terms at once, so that the feed sends Replace.
+    /// False if the original leaves the book first; `Traded` and `Booked` may then follow.
     pub in_place: bool,
-    /// True if the feed knew the original.
+    /// True if the original was on the feed.
     pub original_displayed: bool,
-    /// Open lots of the replacement: those of the chain less what it executed before.
+    /// Open lots of the replacement: the quantity of the chain less what it executed before.
     pub leaves: Lots,
-    /// Limit; 0 for a market order.
+    /// Limit in ticks; 0 for a market order.
     pub price: Ticks,
-    /// The participant's name for the replacement.
+    /// The client order id of the replacement.
     pub client_order_id: ClientOrderId,
-    /// The firm it was entered for; blank is the session's own.
+    /// The firm it was entered for; blank is the session's own firm.
     pub firm: Firm,
-    /// For whom the firm acts.
+    /// Capacity: for whom the firm acts.
     pub capacity: Capacity,
-    /// Conditions: those that the replace named, and those that stayed of the original.
+    /// Conditions: those that the replace named, and the others of the original.
     pub conditions: Conditions,
     /// Instructions: those that the replace named, or those of the original.
     pub instructions: Instructions,
 }
 
 impl Replaced {
-    /// Open lots that the feed shows of the replacement where it rests at once; else 0.
+    /// Lots of the replacement that the feed shows if it rests at once; else 0.
     ///
-    /// A replacement that rests in place is displayed, and not for an auction only.
+    /// A replacement that rests in place is displayed, and is not for an auction only.
     #[must_use]
     pub fn shown(&self) -> Lots {
         match (self.in_place, self.instructions.shown_quantity) {
@@ -236,86 +236,86 @@ impl Replaced {
 pub struct Booked {
     /// The order.
     pub order_id: OrderId,
-    /// In which book.
+    /// The instrument.
     pub instrument_id: InstrumentId,
-    /// On which side.
+    /// Side of the book.
     pub side: Side,
-    /// At which price.
+    /// Price in ticks.
     pub price: Price,
     /// Open lots.
     pub leaves: Quantity,
-    /// Those of them that the feed is to show; 0 if it is not to know the order.
+    /// Lots that the feed shows; 0 if the order is not on the feed.
     pub shown: Quantity,
-    /// The firm under whose name it is shown; blank if without a name.
+    /// The firm that the feed shows; blank if unattributed.
     pub attribution: Firm,
 }
 
 /// A trade as one of its two orders sees it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Fill {
-    /// The order, as its owner names it.
+    /// The owner's name for the order.
     pub key: OrderKey,
-    /// The order, as the exchange names it.
+    /// The venue's name for the order.
     pub order_id: OrderId,
-    /// Still open, in lots; 0 if that was the last of it.
+    /// Open lots after the trade; 0 if the order is filled.
     pub leaves: Quantity,
 }
 
 /// See [`Event::Traded`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Traded {
-    /// The trade.
+    /// Number of the trade.
     pub trade_id: TradeId,
-    /// What was traded.
+    /// The instrument.
     pub instrument_id: InstrumentId,
     /// Side of the taker.
     pub taker_side: Side,
-    /// The maker's price; in an auction, the auction's.
+    /// The maker's price; for a trade of an auction, the auction price.
     pub price: Price,
     /// Lots traded; at least 1.
     pub quantity: Quantity,
-    /// True if the feed knew the maker.
+    /// True if the maker was on the feed.
     pub maker_displayed: bool,
     /// The resting order, which adds liquidity.
     pub maker: Fill,
-    /// The incoming order, which removes it.
+    /// The incoming order, which removes liquidity.
     pub taker: Fill,
-    /// Which auction it was part of; then both orders rested, the maker for longer.
+    /// The auction that the trade belongs to. Both orders rested then; the maker rested longer.
     pub auction: Option<AuctionTrade>,
 }
 
 /// A trade in an auction, at the auction's price.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AuctionTrade {
-    /// Which auction.
+    /// The auction.
     pub phase: Phase,
-    /// True if the feed knew the taker.
+    /// True if the taker was on the feed.
     pub taker_displayed: bool,
 }
 
-/// See [`Event::SelfMatchPrevented`]. Where both orders lose lots there are two, the resting
+/// See [`Event::SelfMatchPrevented`]. Where both orders lose lots there are two events, the resting
 /// order's first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SelfMatchPrevented {
-    /// The order that loses lots, as its owner names it.
+    /// The owner's name for the order that loses lots.
     pub key: OrderKey,
-    /// The order, as the exchange names it.
+    /// The venue's name for that order.
     pub order_id: OrderId,
-    /// In which instrument.
+    /// The instrument.
     pub instrument_id: InstrumentId,
     /// Lots removed now; at least 1.
     pub quantity: Quantity,
-    /// Still open, in lots; 0 if the order is done.
+    /// Open lots after the event; 0 if the order is done.
     pub leaves: Quantity,
     /// Lots that would have traded; at least 1, at most `quantity`.
     pub prevented: Quantity,
-    /// At which price they would have.
+    /// The price of the prevented trade, in ticks.
     pub price: Price,
     /// True for the resting order; false for the incoming one.
     pub booked: bool,
-    /// What the feed shows of it.
+    /// What the feed shows of the order.
     pub shown: Shown,
-    /// What was done; neither off nor the session's default.
+    /// The strategy applied; neither off nor the session's default.
     pub prevention: SelfMatchPrevention,
 }
 
@@ -323,24 +323,26 @@ code_enum! {
     /// Why an order was reduced or canceled. The codes are those of OUCH 5.0, but for
     /// [`Linked`](Self::Linked) and [`Unpaid`](Self::Unpaid).
     CancelReason {
-        /// Its owner asked.
+        /// The owner asked for it.
         User = b'U',
-        /// It was immediate-or-cancel, or a market order, and this was left; all of it where less
-        /// than its minimum could trade.
+        /// The open rest of an immediate-or-cancel or market order, or all of an order whose
+        /// minimum could not trade.
         ImmediateOrCancel = b'I',
-        /// It was post-only and would have traded when it came in.
+        /// A post-only order would have traded when it came in.
         PostOnly = b'G',
-        /// The exchange did.
+        /// The venue canceled it.
         Supervisory = b'S',
-        /// It would have traded at a price too far away.
+        /// The next trade would have been outside the price bands.
         Collar = b'K',
-        /// Its time was over: the moment till which it was good, or the auction that it was for.
+        /// Its time in force ended: the expiry time of a GTT order, or its auction.
         Expired = b'T',
-        /// It was for the day, and the day is over.
+        /// The day of a day order is over.
         EndOfDay = b'E',
-        /// An order that it is tied to executed, was triggered, or executed less than it.
+        /// A linked order executed or was triggered, or the parent executed less than the child's
+        /// quantity.
         Linked = b'L',
-        /// It had no limit and had waited, and its account had less than it would have cost.
+        /// A contingent order without a limit came in, and its account had too little available to
+        /// pay.
         Unpaid = b'M',
     }
 }
@@ -348,119 +350,119 @@ code_enum! {
 /// See [`Event::Canceled`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Canceled {
-    /// The order, as its owner names it.
+    /// The owner's name for the order.
     pub key: OrderKey,
-    /// The order, as the exchange names it.
+    /// The venue's name for the order.
     pub order_id: OrderId,
-    /// In which instrument.
+    /// The instrument.
     pub instrument_id: InstrumentId,
     /// Lots removed now; at least 1.
     pub quantity: Quantity,
-    /// Still open, in lots; 0 if the order is done.
+    /// Open lots after the event; 0 if the order is done.
     pub leaves: Quantity,
     /// True if it rested in the book.
     pub booked: bool,
-    /// What the feed shows of it.
+    /// What the feed shows of the order.
     pub shown: Shown,
-    /// Which rule canceled it.
+    /// The reason.
     pub reason: CancelReason,
-    /// The kind of command during which it happened: a replace that cancels its original has
-    /// reason [`CancelReason::User`] like a cancel, and a mass cancel has so, too.
+    /// The kind of the command that caused it. The reason of a replace that cancels its original,
+    /// and of a mass cancel, is [`CancelReason::User`] as for a cancel.
     pub cause: CommandKind,
 }
 
 /// See [`Event::Modified`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Modified {
-    /// The order, as its owner names it.
+    /// The owner's name for the order.
     pub key: OrderKey,
-    /// The order, as the exchange names it.
+    /// The venue's name for the order.
     pub order_id: OrderId,
-    /// In which instrument.
+    /// The instrument.
     pub instrument_id: InstrumentId,
-    /// The side it has now.
+    /// The new side.
     pub side: Side,
-    /// Lots removed by it; may be 0.
+    /// Lots removed by the modify; may be 0.
     pub quantity: Quantity,
-    /// Still open, in lots; 0 if the order is done.
+    /// Open lots after the event; 0 if the order is done.
     pub leaves: Quantity,
-    /// What the feed shows of it.
+    /// What the feed shows of the order.
     pub shown: Shown,
 }
 
-/// See [`Event::Triggered`]. Its trades, or its rest in the book, follow as those of a new order.
+/// See [`Event::Triggered`]. Its trades, or its `Booked`, follow as for a new order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Triggered {
-    /// The order, as its owner names it.
+    /// The owner's name for the order.
     pub key: OrderKey,
-    /// The order, as the exchange named it so far.
+    /// Its order id before the event.
     pub order_id_before: OrderId,
-    /// As the exchange names it from now on.
+    /// Its new order id.
     pub order_id: OrderId,
-    /// In which instrument.
+    /// The instrument.
     pub instrument_id: InstrumentId,
-    /// Its trigger at that moment, in ticks.
+    /// The trigger that was reached, in ticks.
     pub trigger: Price,
-    /// The limit with which it comes, in ticks; [`Price::ZERO`] if it has none.
+    /// The limit with which it enters the book, in ticks; [`Price::ZERO`] if it has none.
     pub price: Price,
 }
 
-/// See [`Event::Released`]. The order waits for its trigger now if it has one; else it enters
-/// the book, and its trades or its rest there follow.
+/// See [`Event::Released`]. An order with a trigger now waits for that; any other enters the book,
+/// and its trades or its `Booked` follow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Released {
-    /// The order, as its owner names it.
+    /// The owner's name for the order.
     pub key: OrderKey,
-    /// The order, as the exchange named it so far.
+    /// Its order id before the event.
     pub order_id_before: OrderId,
-    /// As the exchange names it from now on.
+    /// Its new order id.
     pub order_id: OrderId,
-    /// In which instrument.
+    /// The instrument.
     pub instrument_id: InstrumentId,
-    /// Number of the order that it waited for, on the same session and channel.
+    /// Number of the parent, on the same session and channel.
     pub parent: u32,
-    /// Open lots: no more than the parent executed.
+    /// Open lots: at most what the parent executed.
     pub leaves: Quantity,
 }
 
 code_enum! {
     /// Why an order was restated.
     RestateReason {
-        /// The shown part of a reserve order was used up, and the next one is shown.
+        /// The shown part of an iceberg was filled, and the next part is shown.
         Refreshed = b'R',
-        /// It was given another price: that which it follows, or one at which it does not trade.
+        /// Its price changed: it is pegged, or its price slid.
         Repriced = b'P',
-        /// As much can trade at once as it waited for; it enters the book.
+        /// Its minimum quantity can trade now; it enters the book.
         Ready = b'Q',
     }
 }
 
-/// See [`Event::Restated`]. A refreshed order is behind all others at its price now. One that is
-/// repriced or ready is not in the book; its trades or its rest there follow as those of a new
-/// order, unless it has no price and waits.
+/// See [`Event::Restated`]. A refreshed order is now behind all others at its price. A repriced or
+/// ready order is outside the book; its trades or its `Booked` follow as for a new order, unless it
+/// has no price and waits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Restated {
-    /// The order, as its owner names it.
+    /// The owner's name for the order.
     pub key: OrderKey,
-    /// As the exchange named it so far.
+    /// Its order id before the event.
     pub order_id_before: OrderId,
-    /// As the exchange names it from now on.
+    /// Its new order id.
     pub order_id: OrderId,
-    /// In which instrument.
+    /// The instrument.
     pub instrument_id: InstrumentId,
-    /// Which way it trades.
+    /// Buy, or a kind of sell.
     pub side: Side,
-    /// What happened to it.
+    /// The reason.
     pub reason: RestateReason,
-    /// Its price from now on, in ticks; [`Price::ZERO`] if it has none at the moment and waits.
+    /// Its new price, in ticks; [`Price::ZERO`] if it has no price and waits.
     pub price: Price,
     /// Open lots.
     pub leaves: Quantity,
-    /// Those of them that the feed is to show; 0 if it is not to know the order.
+    /// Lots that the feed shows; 0 if the order is not on the feed.
     pub shown: Quantity,
-    /// How it is shown.
+    /// Display.
     pub display: Display,
-    /// The firm under whose name it is shown; blank if without a name.
+    /// The firm that the feed shows; blank if unattributed.
     pub attribution: Firm,
 }
 
@@ -469,13 +471,13 @@ pub struct Restated {
 pub struct MassCanceled {
     /// Number of the request.
     pub key: OrderKey,
-    /// As asked.
+    /// Firm, as in the request.
     pub firm: Firm,
-    /// As asked; blank is all.
+    /// Instrument, as in the request; blank is all.
     pub symbol: Symbol,
-    /// As asked.
+    /// Side, as in the request.
     pub side: Option<Side>,
-    /// As asked.
+    /// Group, as in the request.
     pub group_id: Option<u16>,
 }
 
@@ -484,20 +486,20 @@ pub struct MassCanceled {
 pub struct EntrySwitched {
     /// Number of the request.
     pub key: OrderKey,
-    /// As asked.
+    /// Firm, as in the request.
     pub firm: Firm,
-    /// True if allowed now.
+    /// True if order entry is enabled now.
     pub enabled: bool,
 }
 
 /// See [`Event::AccountQueried`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AccountQueried {
-    /// Who asked.
+    /// The session that asked.
     pub session_id: SessionId,
-    /// For which channel.
+    /// The channel.
     pub channel: u8,
-    /// The least number that would be taken.
+    /// The lowest number that the channel accepts.
     pub next_user_ref_num: u32,
 }
 

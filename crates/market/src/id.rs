@@ -1,6 +1,6 @@
-//! Numbers that name things: sessions, instruments, orders, trades, accounts, assets, shards.
+//! Identifiers: sessions, instruments, orders, trades, accounts, assets, shards.
 //!
-//! Invariant: each kind has a type of its own, and is counted from 1; 0 is none.
+//! Invariant: each kind has its own type and counts from 1; 0 is none.
 
 use core::fmt;
 
@@ -51,20 +51,20 @@ id! {
 }
 
 id! {
-    /// Whose money and orders, from 1 in the order of addition. 0 is the venue itself.
+    /// An account, the owner of money and orders, from 1 in the order of addition. 0 is the venue.
     AccountId(u32)
 }
 
 impl AccountId {
-    /// The venue's own: its revenue, and its end of what comes in and goes out.
+    /// The venue's own account: its revenue, and the other end of deposits and withdrawals.
     pub const VENUE: Self = Self(0);
 }
 
 impl Sequence {
-    /// Before the first.
+    /// Before the first input.
     pub const NONE: Self = Self(0);
 
-    /// The one after.
+    /// The next sequence.
     #[must_use]
     pub const fn next(self) -> Self {
         Self(self.0 + 1)

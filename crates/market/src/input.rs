@@ -1,4 +1,4 @@
-//! A command with its place and its time: the element of the input ring and of the journal.
+//! A command with its sequence and time: the element of the input ring and of the journal.
 //!
 //! Invariant: it fits two cache lines.
 
@@ -6,15 +6,15 @@ use crate::{Command, Sequence, Timestamp};
 
 /// A sequenced command: what the input ring carries and the journal keeps.
 ///
-/// Its place and time are given once, by the sequencer; everything after is a function of the
+/// The sequencer gives each input its sequence and time, once. All later state is a function of the
 /// inputs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Input {
-    /// Its place in the log.
+    /// Sequence in the log.
     pub sequence: Sequence,
-    /// Its time; never before that of the input before it.
+    /// Time; never before that of the previous input.
     pub timestamp: Timestamp,
-    /// What is asked.
+    /// The command.
     pub command: Command,
 }
 

@@ -1,95 +1,94 @@
 //! Instructions of an order beyond its limit: triggers, pegs, icebergs, expiry, linked orders.
 //!
-//! Invariant: they take 32 bytes, and most orders have none.
+//! Invariant: they take 32 bytes. Most orders have none.
 
 use crate::{Lots, OrderId, Price, SplitMix64, order::code_enum};
 
 code_enum! {
-    /// What decides an order's price and the moment at which it enters the book. The codes are
+    /// The source of an order's price, and the moment at which it enters the book. The codes are
     /// OUCH 5.0's price types where it has one.
     Pricing {
-        /// Its own limit, or none; at once.
+        /// Its own limit, or none; it enters at once.
         Limit = b'L',
-        /// Waits until the market trades at its trigger or worse for it: above for a buy.
+        /// Stop: waits until the market trades at its trigger or worse for it (at or above it for a
+        /// buy).
         Stop = b'S',
-        /// Waits until the market trades at its trigger or better for it: below for a buy.
+        /// Take profit: waits until the market trades at its trigger or better for it (at or below
+        /// it for a buy).
         TakeProfit = b'T',
-        /// A stop whose trigger follows the market at a distance, never back.
+        /// Trailing stop: its trigger follows the market at a distance, and never moves back.
         TrailingStop = b'F',
-        /// Follows the best displayed price of its own side.
+        /// Primary peg: follows the best displayed price of its own side.
         PrimaryPeg = b'R',
-        /// Follows the best displayed price of the other side.
+        /// Market peg: follows the best displayed price of the other side.
         MarketPeg = b'P',
-        /// Follows the middle between the best displayed bid and ask.
+        /// Midpoint peg: follows the middle of the best displayed bid and ask.
         MidpointPeg = b'M',
     }
 }
 
 impl Pricing {
-    /// True if the order waits outside the book for a price.
+    /// True if the order waits outside the book for a trigger.
     #[must_use]
     pub const fn is_triggered(self) -> bool {
         matches!(self, Self::Stop | Self::TakeProfit | Self::TrailingStop)
     }
 
-    /// True if the order's price follows the market.
+    /// True if the order is pegged.
     #[must_use]
     pub const fn is_pegged(self) -> bool {
         matches!(self, Self::PrimaryPeg | Self::MarketPeg | Self::MidpointPeg)
     }
 }
 
-/// A price in 32 bits, in ticks: every limit that an order may have fits.
+/// A price in 32 bits, in ticks: every order limit fits.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Ticks(pub u32);
 
 impl Ticks {
-    /// No ticks.
+    /// 0 ticks.
     pub const ZERO: Self = Self(0);
 
-    /// The price that it is.
+    /// The same price in 64 bits.
     #[must_use]
     pub const fn price(self) -> Price {
         Price(self.0 as u64)
     }
 }
 
-/// What an order does beyond trading at its limit and resting there. Most orders have none:
-/// [`Instructions::NONE`].
+/// Terms of an order beyond its limit. Most orders have none: [`Instructions::NONE`].
 ///
-/// Fields that the pricing has no use for are 0.
+/// Fields that the pricing does not use are 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Instructions {
-    /// What decides its price and its moment.
+    /// The source of its price and of the moment at which it enters the book.
     pub pricing: Pricing,
-    /// True if it trades as a whole at once or not at all; a limit order that may rest waits outside
-    /// the book until it can.
+    /// All-or-none: the order trades as a whole at once or not at all. A limit order that may rest
+    /// waits outside the book until it can.
     pub all_or_none: bool,
-    /// True if, where it is post-only and may rest and would trade, it is given the nearest price at
-    /// which it does not, rather than canceled.
+    /// Price sliding: a post-only order that may rest takes the nearest price at which it does not
+    /// trade, instead of being canceled.
     pub slide: bool,
-    /// The price at which an order that waits is triggered; 0 for a trailing stop that begins at
-    /// its distance from the last trade.
+    /// The trigger, in ticks; 0 for a trailing stop whose first trigger is at its distance from the
+    /// last trade.
     pub trigger: Ticks,
-    /// Distance of a trailing stop from the market, in ticks, above 0; or what a pegged order adds
-    /// to the price that it follows, positive is up.
+    /// Trailing stop: distance from the market, in ticks, above 0. Pegged order: offset from the
+    /// price that it follows, in ticks; positive is up.
     pub offset: i32,
-    /// Lots of a reserve order that are shown at a time; 0 shows all.
+    /// Iceberg: lots shown at a time; 0 shows all.
     pub shown_quantity: Lots,
-    /// By how much a refreshed part may differ from that, up or down; 0 is not at all.
+    /// Iceberg: the largest random deviation of a refreshed part, in lots, up or down; 0 is none.
     pub shown_range: Lots,
-    /// Seconds since the Unix epoch at which a good-till-time order expires; 0 for any other.
+    /// GTT: expiry, in seconds since the Unix epoch; 0 for any other order.
     pub expires_s: u32,
-    /// Number of the order, on the same session and channel, whose executions this one waits for;
-    /// 0 is none.
+    /// OTO: number of the parent, on the same session and channel; 0 is none.
     pub parent: u32,
-    /// Number of the order, on the same session and channel, of which only one of the two may
-    /// execute; 0 is none.
+    /// OCO: number of the partner, on the same session and channel; 0 is none.
     pub partner: u32,
 }
 
 impl Instructions {
-    /// Nothing beyond the limit.
+    /// No instructions.
     pub const NONE: Self = Self {
         pricing: Pricing::Limit,
         all_or_none: false,
@@ -103,10 +102,10 @@ impl Instructions {
         partner: 0,
     };
 
-    /// Lots of a reserve order that are shown next, when its order id has become this and so many
-    /// are open: the shown quantity, up to the range more or less, from 1 to what is open.
+    /// The next shown part of an iceberg, in lots, given its new order id and its open lots: the
+    /// shown quantity plus or minus the range, from 1 to all open lots.
     ///
-    /// Which of these is drawn from order id and open lots alone, so that a replay draws the same.
+    /// The part is drawn from order id and open lots alone, so that a replay draws the same.
     #[must_use]
     pub fn next_shown(&self, order_id: OrderId, leaves: Lots) -> Lots {
         let (middle, range) = (u64::from(self.shown_quantity.0), u64::from(self.shown_range.0));
@@ -116,14 +115,14 @@ impl Instructions {
         Lots(shown as u32)
     }
 
-    /// All but what is shown of it.
+    /// The instructions without the shown quantity and its range.
     #[must_use]
     pub const fn without_shown(self) -> Self {
         Self { shown_quantity: Lots::ZERO, shown_range: Lots::ZERO, ..self }
     }
 
-    /// True if the order waits for a trigger or another order before it enters the book, or is there
-    /// only while it has a price to follow.
+    /// True if the order waits for a trigger or a parent before it enters the book, or is pegged
+    /// and in the book only while it has a price to follow.
     #[must_use]
     pub const fn waits_outside(&self) -> bool {
         self.pricing.is_triggered() || self.pricing.is_pegged() || self.parent != 0
@@ -145,7 +144,7 @@ impl Instructions {
             parent,
             partner,
         } = *self;
-        // One test of all fields, without a branch for each: most orders have none.
+        // One test of all fields without a branch for each: most orders have none.
         let flags = u32::from(pricing.code() ^ Pricing::Limit.code())
             | u32::from(all_or_none)
             | u32::from(slide);
@@ -172,7 +171,7 @@ const _: () = assert!(size_of::<Instructions>() == 32, "they fit beside an order
 mod tests {
     use super::*;
 
-    /// Each part within the range is drawn, none outside it, and never more than is open.
+    /// Every part within the range is drawn, none outside it, and never more than the open lots.
     #[test]
     fn shown_parts_are_within_their_range() {
         let reserve =

@@ -1,43 +1,43 @@
 //! Events about money: movements between balances, and changes of accounts, assets and terms.
 //!
-//! Invariant: a movement names both of its ends, so that the movements alone give every balance.
+//! Invariant: a movement names both of its ends. The movements alone give every balance.
 
 use crate::{
     AccountId, AssetId, InstrumentId, MoneyTerms, OrderId, SessionId, SetAccount, SetFees,
     StopAccount, Text, TradeId, Units, order::code_enum,
 };
 
-/// What is told of money beside its movements.
+/// An event about money other than a movement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MoneyEvent {
     /// An asset was added.
     AssetAdded(Asset),
     /// An account was added.
     AccountAdded(AccountAdded),
-    /// A session's orders are an account's from now on.
+    /// A session was assigned to an account.
     SessionAssigned(SessionAssigned),
-    /// What orders in an instrument cost was set.
+    /// The payment terms of an instrument were set.
     TermsSet(TermsSet),
-    /// What trades cost was set.
+    /// Fees were set.
     FeesSet(SetFees),
-    /// A limit, or another property, of an account was set.
+    /// A limit or another setting of an account was set.
     AccountSet(SetAccount),
-    /// An account was stopped, and the `Canceled` of each of its orders follow; or it may go on.
+    /// An account was stopped, and the `Canceled` of each of its orders follow; or it was resumed.
     AccountStopped(StopAccount),
-    /// A command about money was not carried out.
+    /// A command about money was declined.
     Declined(Declined),
-    /// Trades that are paid for can be undone, those after it was first told.
+    /// Paid trades can be undone from here on; it takes effect once.
     UndoAllowed,
 }
 
-/// What is owned. Amounts of it are counted in its smallest units.
+/// An asset that accounts own. Amounts are in its smallest units.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Asset {
     /// Its number, from 1.
     pub asset_id: AssetId,
-    /// Its printed name, unique.
+    /// Printed name; unique.
     pub name: Text<8>,
-    /// How many of its digits stand behind the point where it is printed.
+    /// Number of decimals where it is printed.
     pub decimals: u8,
 }
 
@@ -46,56 +46,56 @@ pub struct Asset {
 pub struct AccountAdded {
     /// Its number, from 1.
     pub account_id: AccountId,
-    /// Its printed name, unique.
+    /// Printed name; unique.
     pub name: Text<8>,
 }
 
 /// See [`MoneyEvent::SessionAssigned`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SessionAssigned {
-    /// Whose orders.
+    /// The session.
     pub session_id: SessionId,
-    /// Whose they are; [`AccountId::VENUE`] is nobody's.
+    /// The account; [`AccountId::VENUE`] is none.
     pub account_id: AccountId,
 }
 
 /// See [`MoneyEvent::TermsSet`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TermsSet {
-    /// Of which instrument.
+    /// The instrument.
     pub instrument_id: InstrumentId,
-    /// As asked.
+    /// The terms.
     pub terms: MoneyTerms,
 }
 
 code_enum! {
-    /// Why a command about money was not carried out.
+    /// Why a command about money was declined.
     DeclineReason {
         /// A name is blank or taken.
         InvalidName = 1,
-        /// There are as many as there can be.
+        /// The table is full.
         TooMany = 2,
-        /// No such account.
+        /// Unknown account.
         UnknownAccount = 3,
-        /// No such asset.
+        /// Unknown asset.
         UnknownAsset = 4,
-        /// No such instrument.
+        /// Unknown instrument.
         UnknownInstrument = 5,
-        /// No such session.
+        /// Unknown session.
         UnknownSession = 6,
-        /// The terms of an instrument contradict themselves.
+        /// The terms of an instrument are inconsistent.
         InvalidTerms = 7,
-        /// A fee out of range, or a rebate above what is paid for it.
+        /// A fee out of range, or a rebate above the fee that funds it.
         InvalidFees = 8,
-        /// A value that the setting cannot have.
+        /// The setting does not allow this value.
         InvalidValue = 9,
-        /// Orders that it concerns are live.
+        /// The change concerns live orders.
         OrdersLive = 10,
-        /// An amount of 0, or one that goes from an account to itself.
+        /// The amount is 0, or both ends are the same account.
         InvalidAmount = 11,
-        /// More than is available.
+        /// The amount is above the available balance.
         InsufficientBalance = 12,
-        /// There would be more of the asset than can be counted.
+        /// The total of the asset would exceed its maximum.
         TooMuch = 13,
     }
 }
@@ -105,22 +105,22 @@ code_enum! {
 pub struct Declined {
     /// The first check that failed.
     pub reason: DeclineReason,
-    /// The movement that was declined; `None` for a command that moves nothing.
+    /// The movement that was declined; `None` for a command without one.
     pub movement: Option<LedgerKind>,
-    /// The account that it names, the first if there are two; else [`AccountId::VENUE`].
+    /// The account of the command, the first if there are two; else [`AccountId::VENUE`].
     pub account_id: AccountId,
-    /// The asset that it names; else none.
+    /// The asset of the command; else none.
     pub asset_id: AssetId,
 }
 
 code_enum! {
-    /// Where an amount is.
+    /// A bucket: where an amount is.
     Bucket {
-        /// Free: of an account, or as revenue of the venue.
+        /// Available: free funds of an account, or revenue of the venue.
         Available = b'A',
-        /// Held for a live order of an account.
+        /// Reserved for a live order of an account.
         Reserved = b'R',
-        /// Not here: the outside world, of the venue's own number.
+        /// Outside the venue; the account is then the venue's.
         Outside = b'O',
     }
 }
@@ -128,56 +128,57 @@ code_enum! {
 /// One end of a movement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LedgerPlace {
-    /// Whose.
+    /// The account.
     pub account_id: AccountId,
-    /// Where.
+    /// The bucket.
     pub bucket: Bucket,
-    /// How many movements have touched this account's balance in this asset, this one included;
-    /// from outside and to it, how many there were of the asset.
+    /// Version: the number of movements of this account's balance in this asset, this one included.
+    /// For the outside, the number of movements in and out of the asset.
     pub version: u64,
 }
 
 code_enum! {
-    /// Why an amount moved.
+    /// The kind of a movement.
     LedgerKind {
-        /// It came in.
+        /// Deposit.
         Deposit = b'D',
-        /// It went out.
+        /// Withdrawal.
         Withdrawal = b'W',
-        /// From one account to another.
+        /// Transfer between accounts.
         Transfer = b'T',
-        /// Held for an order.
+        /// Reserved for an order.
         Reserve = b'R',
-        /// An order does not need it any more.
+        /// Released: an order no longer needs it.
         Release = b'L',
-        /// A trade was paid for, or delivered.
+        /// Settled: a trade was paid or delivered.
         Settle = b'S',
-        /// The venue charged a trade.
+        /// Fee for a trade.
         Fee = b'F',
-        /// The venue paid for a resting order that was traded with.
+        /// Rebate to the maker of a trade.
         Rebate = b'B',
-        /// A trade was undone, and what it moved goes back.
+        /// A trade was undone; its movements are returned.
         Undo = b'U',
-        /// A trade took the place of another, and the difference moves.
+        /// A trade was corrected; the difference moves.
         Correct = b'C',
     }
 }
 
-/// One movement of one asset: double entry, for it says both ends. What caused it is the
-/// [`Output`](crate::Output)'s cause. The movements alone give all balances.
+/// One movement of one asset, by double entry: it names both ends. Its cause is that of the
+/// [`Output`](crate::Output). The movements alone give all balances.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LedgerEntry {
-    /// Why.
+    /// The kind of movement.
     pub kind: LedgerKind,
-    /// Of what.
+    /// The asset.
     pub asset_id: AssetId,
-    /// How much; at least 1.
+    /// Amount in units; at least 1.
     pub amount: Units,
-    /// Where it was.
+    /// The end that gives.
     pub from: LedgerPlace,
-    /// Where it is.
+    /// The end that receives.
     pub to: LedgerPlace,
-    /// The order that reserves, releases, pays, delivers, is charged or is rewarded; 0 if none.
+    /// The order that reserves, releases, pays, delivers, or pays a fee or receives a rebate; 0 if
+    /// none.
     pub order_id: OrderId,
     /// The trade; 0 if none.
     pub trade_id: TradeId,

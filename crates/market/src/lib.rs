@@ -1,10 +1,10 @@
-//! The words of the exchange: what may be asked, what may be answered, and in which units.
+//! The vocabulary of the exchange: commands, events, identifiers and units.
 //!
-//! Start at [`Command`] (all that may be asked) and [`Event`] (all that may be answered or told),
-//! then [`Input`], a command that has been given its place and time.
+//! Start at [`Command`] (every request) and [`Event`] (every result), then [`Input`], a command
+//! with its sequence and time.
 //!
 //! Architecture invariant: no dependency, no I/O, no clock, no float. Quantities and prices are
-//! integers, arithmetic on them is checked, and [`Price`] × [`Quantity`] is the one way to get an
+//! integers, arithmetic on them is checked, and [`Price`] × [`Quantity`] is the only way to make an
 //! [`Amount`].
 #![no_std]
 #![forbid(unsafe_code)]

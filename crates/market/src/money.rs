@@ -8,7 +8,7 @@ use crate::{AccountId, AssetId, Price, Quantity, SessionId, Symbol, Text, order:
 
 /// An amount of an asset, in its smallest units.
 ///
-/// Two words rather than one of 128 bits, so that what holds it needs no wider alignment.
+/// Two 64-bit words rather than a `u128`, so that containing types need no wider alignment.
 #[derive(Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Units {
     high: u64,
@@ -16,16 +16,16 @@ pub struct Units {
 }
 
 impl Units {
-    /// Nothing.
+    /// 0 units.
     pub const ZERO: Self = Self::new(0);
 
-    /// So many.
+    /// A number of units.
     #[must_use]
     pub const fn new(units: u128) -> Self {
         Self { high: (units >> 64) as u64, low: units as u64 }
     }
 
-    /// The bare number.
+    /// The number of units.
     #[must_use]
     pub const fn get(self) -> u128 {
         (self.high as u128) << 64 | self.low as u128
@@ -44,32 +44,33 @@ impl fmt::Display for Units {
     }
 }
 
-/// What may be asked about money: who has it, what it is, what orders cost, who may spend how much.
+/// A command about money: assets, accounts, payment terms, fees, limits and movements.
 ///
-/// Each is carried out as a whole and told, or [`Declined`](crate::Declined) and changes nothing.
+/// Each is carried out in full and reported by events, or changes nothing and is
+/// [`Declined`](crate::Declined).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MoneyCommand {
-    /// Adds an asset, of which accounts can have some.
+    /// Adds an asset.
     AddAsset(AddAsset),
-    /// Adds an account, which can have some of each asset.
+    /// Adds an account.
     AddAccount(AddAccount),
-    /// Says whose orders those of a session are.
+    /// Assigns a session to an account.
     AssignSession(AssignSession),
-    /// Says what orders in an instrument cost.
+    /// Sets the payment terms of an instrument.
     SetTerms(SetTerms),
-    /// Says what trades cost.
+    /// Sets the fees of a tier.
     SetFees(SetFees),
-    /// Sets one limit, or another property, of an account.
+    /// Sets a limit or another setting of an account.
     SetAccount(SetAccount),
-    /// The kill switch: stops an account and cancels its orders, or lets it go on.
+    /// The kill switch: stops an account and cancels its orders, or resumes it.
     StopAccount(StopAccount),
-    /// Something comes in from the outside world.
+    /// Moves an amount in from outside.
     Deposit(Deposit),
-    /// Something goes out to the outside world.
+    /// Moves an amount out.
     Withdraw(Withdraw),
-    /// Something goes from one account to another.
+    /// Moves an amount between accounts.
     Transfer(Transfer),
-    /// Trades that are paid for can be undone, those from now on.
+    /// Allows that paid trades are undone, from this input on.
     AllowUndo,
 }
 
@@ -78,7 +79,7 @@ pub enum MoneyCommand {
 pub struct AddAsset {
     /// Printed name; unique, not blank.
     pub name: Text<8>,
-    /// How many of its digits stand behind the point where it is printed; informs.
+    /// Number of decimals where it is printed; informational.
     pub decimals: u8,
 }
 
@@ -89,61 +90,61 @@ pub struct AddAccount {
     pub name: Text<8>,
 }
 
-/// See [`MoneyCommand::AssignSession`]. Only while no order of the session is live.
+/// See [`MoneyCommand::AssignSession`]. Only while the session has no live order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AssignSession {
-    /// Whose orders.
+    /// The session.
     pub session_id: SessionId,
-    /// Whose they are from now on; [`AccountId::VENUE`] is nobody's, as at first.
+    /// Its new account; [`AccountId::VENUE`], the initial value, is none.
     pub account_id: AccountId,
 }
 
 code_enum! {
-    /// How orders in an instrument are paid for.
+    /// How orders in an instrument are paid for: the class of its terms.
     MoneyClass {
-        /// Not here: nothing is checked and nothing moves.
+        /// No payment: nothing is checked and nothing moves.
         None = b'N',
-        /// Spot: what an order may cost, or deliver, is reserved in full.
+        /// Cash: the full cost, or the full delivery, of an order is reserved.
         Cash = b'C',
-        /// With limits: buying power is reserved, and what is sold may be held or, as far as the
-        /// account's limit goes, sold short.
+        /// Position: buying power is reserved. The account sells what it holds, and sells short up
+        /// to its limit.
         Position = b'P',
     }
 }
 
-/// See [`MoneyCommand::SetTerms`]. Only while no order of the instrument is live.
+/// See [`MoneyCommand::SetTerms`]. Only while the instrument has no live order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SetTerms {
-    /// Of which instrument.
+    /// The instrument.
     pub symbol: Symbol,
     /// The terms.
     pub terms: MoneyTerms,
 }
 
-/// What orders in an instrument cost.
+/// The payment terms of an instrument.
 ///
-/// What is paid for lots at a price is ticks × lots × numerator / denominator units of the quote
-/// asset, rounded down. With a denominator of 1 nothing is ever rounded.
+/// The cost of a quantity at a price is ticks × lots × numerator ÷ denominator units of the quote
+/// asset, rounded down. With a denominator of 1 there is no rounding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MoneyTerms {
-    /// How they are paid for.
+    /// The class.
     pub class: MoneyClass,
-    /// What is traded; none where there is no class.
+    /// The asset that is traded; none without a class.
     pub base: AssetId,
-    /// What is paid with; another than `base`, none where there is no class.
+    /// The asset that pays; differs from `base`; none without a class.
     pub quote: AssetId,
-    /// Units of the base asset in a lot; at least 1, 0 where there is no class.
+    /// Units of the base asset in a lot; at least 1; 0 without a class.
     pub base_units: u64,
-    /// At least 1, 0 where there is no class.
+    /// Numerator of the cost; at least 1; 0 without a class.
     pub quote_numerator: u64,
-    /// At least 1, 0 where there is no class.
+    /// Denominator of the cost; at least 1; 0 without a class.
     pub quote_denominator: u64,
-    /// The largest quantity of an order here, in lots; at least 1, at most 2²⁸ − 1.
+    /// The largest quantity of an order, in lots; from 1 to 2²⁸ − 1.
     pub quantity_max: Quantity,
 }
 
 impl MoneyTerms {
-    /// Nothing is paid for; an order is for so many lots at most.
+    /// Terms without payment, with this largest quantity of an order.
     #[must_use]
     pub const fn unpaid(quantity_max: Quantity) -> Self {
         Self {
@@ -157,18 +158,18 @@ impl MoneyTerms {
         }
     }
 
-    /// Units of the quote asset that `quantity` lots cost at `price`, rounded down.
+    /// The cost of `quantity` lots at `price`, in units of the quote asset, rounded down.
     ///
     /// # Panics
-    /// These are the terms of an instrument that is not paid for; or the product has more than 128
-    /// bits, which it never has of a price and a quantity that an order may have.
+    /// The terms have no class, or the product exceeds 128 bits, which no allowed price and
+    /// quantity do.
     #[must_use]
     #[inline(always)]
     pub fn quote_amount(&self, price: Price, quantity: Quantity) -> u128 {
         (price * quantity).units(self.quote_numerator, self.quote_denominator)
     }
 
-    /// Units of the base asset in so many lots.
+    /// Units of the base asset in a quantity.
     #[must_use]
     #[inline(always)]
     pub fn base_amount(&self, quantity: Quantity) -> u128 {
@@ -176,43 +177,43 @@ impl MoneyTerms {
     }
 }
 
-/// See [`MoneyCommand::SetFees`]. Parts per million of what is received.
+/// See [`MoneyCommand::SetFees`]. Fees are in parts per million of what the party receives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SetFees {
-    /// Of accounts of this tier, 0 to 15.
+    /// The tier, 0 to 15.
     pub tier: u8,
-    /// Of resting orders; below 0 it is a rebate, never above what any incoming order pays.
+    /// Fee of makers, in ppm. Below 0 it is a rebate, at most the lowest taker fee.
     pub maker_ppm: i32,
-    /// Of incoming orders.
+    /// Fee of takers, in ppm.
     pub taker_ppm: u32,
 }
 
 code_enum! {
-    /// What can be set of an account. A limit of 0 is none, unless it says otherwise.
+    /// A setting of an account. A limit of 0 is no limit, unless stated otherwise.
     AccountSetting {
-        /// Which fees it pays, 0 to 15.
+        /// Fee tier, 0 to 15.
         FeeTier = b'T',
         /// The largest quantity of an order, in lots.
         OrderQuantityMax = b'Q',
-        /// The most that an order may cost, in units of this quote asset.
+        /// The largest notional of an order, in units of this quote asset.
         OrderNotionalMax = b'N',
-        /// How many live orders it may have, on all its sessions.
+        /// Maximum number of live orders, over all its sessions.
         LiveOrdersMax = b'O',
-        /// How many new orders and replaces it may ask for in a second.
+        /// Maximum number of new orders and replaces in a second.
         OrdersPerSecondMax = b'R',
-        /// How far through the best price of the other side a limit may be, in parts per million of
+        /// The furthest that a limit may be through the best price of the other side, in ppm of
         /// that price.
         PriceAwayMax = b'F',
-        /// How much of this asset it may hold and be about to buy, in units, where it is traded
-        /// with limits.
+        /// The largest position in this asset, open buy orders included, in units; only where the
+        /// asset is traded with class position.
         PositionMax = b'P',
-        /// How much of this asset it may be short, in units; 0 is nothing: it may not sell short.
+        /// The largest short position in this asset, in units; 0 allows no short sale.
         ShortMax = b'S',
     }
 }
 
 impl AccountSetting {
-    /// True if it is set for one asset.
+    /// True if the setting is per asset.
     #[must_use]
     pub const fn is_of_asset(self) -> bool {
         matches!(self, Self::OrderNotionalMax | Self::PositionMax | Self::ShortMax)
@@ -222,57 +223,57 @@ impl AccountSetting {
 /// See [`MoneyCommand::SetAccount`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SetAccount {
-    /// Of which account.
+    /// The account.
     pub account_id: AccountId,
-    /// What.
+    /// The setting.
     pub setting: AccountSetting,
-    /// For which asset, where it is of one.
+    /// The asset, if the setting is per asset.
     pub asset_id: AssetId,
-    /// To what.
+    /// The new value.
     pub value: Units,
 }
 
 /// See [`MoneyCommand::StopAccount`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StopAccount {
-    /// Which.
+    /// The account.
     pub account_id: AccountId,
-    /// True to stop it, false to let it go on.
+    /// True stops it, false resumes it.
     pub stopped: bool,
 }
 
 /// See [`MoneyCommand::Deposit`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Deposit {
-    /// To whom; [`AccountId::VENUE`] is the venue's own revenue.
+    /// The receiver; [`AccountId::VENUE`] is the venue's own revenue.
     pub account_id: AccountId,
-    /// Of what.
+    /// The asset.
     pub asset_id: AssetId,
-    /// How much; at least 1.
+    /// Amount in units; at least 1.
     pub amount: Units,
 }
 
 /// See [`MoneyCommand::Withdraw`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Withdraw {
-    /// From whom; [`AccountId::VENUE`] is the venue's own revenue.
+    /// The giver; [`AccountId::VENUE`] is the venue's own revenue.
     pub account_id: AccountId,
-    /// Of what.
+    /// The asset.
     pub asset_id: AssetId,
-    /// How much; at least 1, at most what is available.
+    /// Amount in units; at least 1, at most the available balance.
     pub amount: Units,
 }
 
 /// See [`MoneyCommand::Transfer`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Transfer {
-    /// From whom.
+    /// The giver.
     pub from: AccountId,
-    /// To whom; another.
+    /// The receiver; another account.
     pub to: AccountId,
-    /// Of what.
+    /// The asset.
     pub asset_id: AssetId,
-    /// How much; at least 1, at most what is available.
+    /// Amount in units; at least 1, at most the available balance.
     pub amount: Units,
 }
 

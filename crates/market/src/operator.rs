@@ -1,7 +1,7 @@
 //! Commands of operators: who gave one, under which number, and with which result.
 //!
-//! Invariant: an operator's number is carried out at most once. A repetition is answered with what the
-//! first one gave.
+//! Invariant: each command number of an operator is carried out at most once. A repetition gets the
+//! result of the first.
 
 use crate::{
     DeclineReason, MoneyCommand, Sequence, Text, TradeId, VenueCommand, VenueDeclineReason,
@@ -15,7 +15,7 @@ pub type OperatorName = Text<16>;
 pub struct OperatorCommand {
     /// The operator; not blank.
     pub operator: OperatorName,
-    /// The operator's own number of the command, from 1; carried out only if above the last one.
+    /// The operator's own number for the command, from 1; carried out only if above the last one.
     pub number: u64,
     /// The command.
     pub action: OperatorAction,
@@ -24,9 +24,9 @@ pub struct OperatorCommand {
 /// The commands that an operator may give.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OperatorAction {
-    /// About instruments, orders, trades and sessions.
+    /// A command about instruments, orders, trades or sessions.
     Venue(VenueCommand),
-    /// About accounts and money.
+    /// A command about accounts and money.
     Money(MoneyCommand),
 }
 
@@ -35,11 +35,11 @@ pub enum OperatorAction {
 pub struct OperatorResult {
     /// The operator.
     pub operator: OperatorName,
-    /// The operator's number of the command.
+    /// The operator's number for the command.
     pub number: u64,
-    /// The input that carried the command out, or declined it: for a repetition the earlier one.
+    /// The input that carried out or declined the command; for a repetition, the earlier input.
     pub sequence: Sequence,
-    /// True if the command was carried out, or declined, by an earlier input.
+    /// True for a repetition: an earlier input carried out or declined the command.
     pub repeated: bool,
     /// Done or declined.
     pub outcome: OperatorOutcome,
@@ -48,14 +48,14 @@ pub struct OperatorResult {
 /// Whether a command was carried out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OperatorOutcome {
-    /// It was carried out, with this effect.
+    /// The command was carried out, with this effect.
     Done(OperatorEffect),
-    /// It was not carried out and changed nothing.
+    /// The command was declined and changed nothing.
     Declined(OperatorDecline),
 }
 
-/// What a command changed, in numbers. Effects that follow from these, such as a linked order that is
-/// canceled with its partner, are not counted.
+/// Counts of what a command changed. Indirect effects, such as a partner canceled with its linked
+/// order, are not counted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct OperatorEffect {
     /// Orders canceled in full.
@@ -77,8 +77,9 @@ pub enum OperatorDecline {
     Venue(VenueDeclineReason),
     /// A command about accounts or money.
     Money(DeclineReason),
-    /// The operator has used this number for another command, or a higher number; the last one is given.
+    /// The operator used this number for another command, or has used a higher one; the last number
+    /// is given.
     NumberUsed(u64),
-    /// There are as many operators as there may be, or the name is blank.
+    /// The maximum number of operators is reached, or the name is blank.
     TooManyOperators,
 }

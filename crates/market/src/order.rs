@@ -1,6 +1,6 @@
-//! The words of an order: side, type, time in force, display, capacity, attributes.
+//! Order fields: side, type, time in force, display, capacity, attributes.
 //!
-//! Invariant: the code of a value is stored in journals and snapshots, and never reused.
+//! Invariant: stored codes of values go into journals and snapshots, and are never reused.
 
 use crate::{ClientOrderId, Firm, Quantity, Shown};
 
@@ -15,13 +15,13 @@ macro_rules! code_enum {
             /// Every value, in declaration order.
             pub const ALL: &[Self] = &[$(Self::$variant,)*];
 
-            /// The stored code: stable, never reused.
+            /// The stored code; stable, never reused.
             #[must_use]
             pub const fn code(self) -> u8 {
                 self as u8
             }
 
-            /// From the stored code.
+            /// The value of a stored code, if there is one.
             #[must_use]
             pub const fn from_code(code: u8) -> Option<Self> {
                 match code {
@@ -35,15 +35,15 @@ macro_rules! code_enum {
 pub(crate) use code_enum;
 
 code_enum! {
-    /// Which way an order trades. The codes are those of OUCH 5.0.
+    /// The side of an order. The codes are those of OUCH 5.0.
     Side {
-        /// Buys.
+        /// Buy.
         Buy = b'B',
-        /// Sells what is held.
+        /// Sell long.
         Sell = b'S',
-        /// Sells short.
+        /// Sell short.
         SellShort = b'T',
-        /// Sells short, exempt from the price test.
+        /// Sell short exempt: exempt from the price test.
         SellShortExempt = b'E',
     }
 }
@@ -57,34 +57,34 @@ impl Side {
 }
 
 code_enum! {
-    /// How an order is priced.
+    /// Order type: how an order is priced.
     OrderType {
-        /// Trades at its price or better.
+        /// Limit: trades at its price or better.
         Limit = b'L',
-        /// Trades at any price; what does not trade at once is canceled.
+        /// Market: trades at any price; the rest is canceled.
         Market = b'M',
-        /// Trades at any price; what does not trade at once becomes a limit order at the last price
-        /// it traded at.
+        /// Market to limit: trades at any price; the rest becomes a limit order at the price of its
+        /// last trade.
         MarketToLimit = b'K',
     }
 }
 
 code_enum! {
-    /// How long an order lives. The codes are those of OUCH 5.0 where it has one, else FIX's.
+    /// Time in force. The codes are those of OUCH 5.0 where it has one, else FIX's.
     TimeInForce {
-        /// Until filled, canceled or the end of the day.
+        /// Day: until filled, canceled or the end of the day.
         Day = b'0',
-        /// Until filled or canceled, on later days too.
+        /// GTC: until filled or canceled, on later days too.
         GoodTillCancel = b'1',
-        /// For the opening auction only.
+        /// On open: for the opening auction only.
         AtTheOpen = b'2',
-        /// Immediate or cancel: trades what it can at once, the rest is canceled.
+        /// IOC: trades what it can at once; the rest is canceled.
         ImmediateOrCancel = b'3',
-        /// Trades all of it at once, or nothing.
+        /// FOK: trades all at once, or nothing.
         FillOrKill = b'4',
-        /// Until filled, canceled or the time that its instructions say.
+        /// GTT: until filled, canceled or the expiry in its instructions.
         GoodTillTime = b'6',
-        /// For the closing auction only.
+        /// On close: for the closing auction only.
         AtTheClose = b'7',
         /// For the next auction only.
         GoodForAuction = b'B',
@@ -92,19 +92,19 @@ code_enum! {
 }
 
 code_enum! {
-    /// How an order is shown. The codes are those of OUCH 5.0.
+    /// Display of an order on the feed. The codes are those of OUCH 5.0.
     Display {
-        /// Shown without a name.
+        /// Displayed without attribution.
         Visible = b'Y',
-        /// Shown under its firm's name.
+        /// Attributed: displayed under its firm's name.
         Attributable = b'A',
-        /// Not at all, and behind all that are shown at its price.
+        /// Hidden; it trades after all displayed orders at its price.
         Hidden = b'N',
     }
 }
 
 impl OrderType {
-    /// True if it is entered without a price.
+    /// True if the order has no limit on entry.
     #[must_use]
     pub const fn is_priceless(self) -> bool {
         matches!(self, Self::Market | Self::MarketToLimit)
@@ -112,7 +112,7 @@ impl OrderType {
 }
 
 impl TimeInForce {
-    /// True if what does not trade at once may rest in the continuous market.
+    /// True if the open rest may stay in the book in continuous trading.
     #[must_use]
     pub const fn may_rest(self) -> bool {
         matches!(self, Self::Day | Self::GoodTillCancel | Self::GoodTillTime)
@@ -126,16 +126,16 @@ impl TimeInForce {
 }
 
 impl Display {
-    /// True if the feed tells of an order while it rests.
+    /// True if a resting order with this display is on the feed.
     #[must_use]
     pub const fn is_displayed(self) -> bool {
         !matches!(self, Self::Hidden)
     }
 
-    /// What the feed shows of an order shown in full that had, and has, so many lots open.
+    /// What the feed shows of a fully displayed order, given its open lots before and after.
     ///
     /// # Panics
-    /// Either is beyond 32 bits.
+    /// A quantity exceeds 32 bits.
     #[must_use]
     #[inline]
     pub fn shown(self, before: Quantity, after: Quantity) -> Shown {
@@ -147,21 +147,21 @@ impl Display {
 }
 
 code_enum! {
-    /// For whom the firm acts. The codes are those of OUCH 5.0.
+    /// Capacity: for whom the firm acts. The codes are those of OUCH 5.0.
     Capacity {
-        /// For a customer.
+        /// Agency: for a customer.
         Agency = b'A',
-        /// For itself.
+        /// Principal: for itself.
         Principal = b'P',
-        /// For a customer, as principal.
+        /// Riskless principal: for a customer, with a principal trade.
         Riskless = b'R',
-        /// Otherwise.
+        /// Other.
         Other = b'O',
     }
 }
 
 code_enum! {
-    /// Whether the customer is retail. The codes are those of OUCH 5.0.
+    /// Customer type: retail or not. The codes are those of OUCH 5.0.
     CustomerType {
         /// The default of the session.
         SessionDefault = b' ',
@@ -172,22 +172,22 @@ code_enum! {
     }
 }
 
-/// What an order carries along without the book looking at it; echoed to its owner.
+/// Attributes of an order: the book ignores them, and replies echo them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OrderAttributes {
-    /// The participant's name for the order.
+    /// The participant's client order id.
     pub client_order_id: ClientOrderId,
-    /// The firm it is entered for; blank is the session's own.
+    /// The firm it is entered for; blank is the session's own firm.
     pub firm: Firm,
-    /// For whom the firm acts.
+    /// Capacity: for whom the firm acts.
     pub capacity: Capacity,
     /// Whether the customer is retail.
     pub customer_type: CustomerType,
     /// Group for mass cancel; 0 is none.
     pub group_id: u16,
-    /// Shares to sell short are located.
+    /// True if shares to sell short are located.
     pub shares_located: bool,
-    /// Broker that located them; blank is none.
+    /// Broker that located the shares; blank is none.
     pub locate_broker: Firm,
 }
 

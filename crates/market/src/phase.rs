@@ -3,21 +3,22 @@
 use crate::order::code_enum;
 
 code_enum! {
-    /// What an instrument's market does now. The codes are stored in journals.
+    /// The trading status of an instrument. The codes are stored in journals.
     Phase {
-        /// Orders are collected, and no indication is published.
+        /// Orders are collected; no indication is published.
         PreOpen = 1,
         /// Orders are collected for the opening auction.
         OpeningAuction = 2,
-        /// Orders trade as they come in.
+        /// Continuous trading: orders trade as they come in.
         Continuous = 3,
-        /// Orders are collected, because the price would have moved too far.
+        /// Volatility auction: orders are collected, because the next trade would have been outside
+        /// the price bands.
         VolatilityAuction = 4,
-        /// No order is taken; what rests may be canceled.
+        /// Halted: no orders are accepted; resting orders may be canceled.
         Halted = 5,
         /// Orders are collected for the closing auction.
         ClosingAuction = 6,
-        /// No order is taken until the next pre-open; what rests may be canceled.
+        /// Closed: no orders are accepted until the next pre-open; resting orders may be canceled.
         Closed = 7,
     }
 }
@@ -29,7 +30,7 @@ impl Phase {
         matches!(self, Self::PreOpen) || self.is_auction()
     }
 
-    /// True if it ends with an auction, whose indicative price is published meanwhile.
+    /// True if the phase ends with an auction; its indication is published meanwhile.
     #[must_use]
     pub const fn is_auction(self) -> bool {
         matches!(self, Self::OpeningAuction | Self::VolatilityAuction | Self::ClosingAuction)

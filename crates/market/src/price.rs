@@ -1,6 +1,6 @@
 //! Prices, in ticks.
 //!
-//! Invariant: `Price × Quantity` is the one way to an [`Amount`].
+//! Invariant: `Price × Quantity` is the only way to make an [`Amount`].
 
 use core::{fmt, ops::Mul};
 
@@ -8,20 +8,20 @@ use crate::{Amount, Quantity, Ticks};
 
 /// A price, in ticks.
 ///
-/// One tick is the smallest step the instrument's price scale can write: with the four decimals of
-/// OUCH and ITCH, 1/10,000 of the quote currency. An instrument may allow only multiples of its
+/// One tick is the smallest price step: with the four decimals of OUCH and ITCH, 1/10,000 of the
+/// quote currency. An instrument may allow only multiples of its
 /// [`price_increment`](crate::Instrument::price_increment).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Price(pub u64);
 
 impl Price {
-    /// 0 ticks: the price of an order that has none, a market order.
+    /// 0 ticks: the price of an order without a limit.
     pub const ZERO: Self = Self(0);
 
     /// The same price in 32 bits.
     ///
     /// # Panics
-    /// It does not fit; the limit of every order does.
+    /// The price exceeds 32 bits; every order limit fits.
     #[must_use]
     #[inline]
     pub fn ticks(self) -> Ticks {

@@ -1,20 +1,20 @@
-//! Numbers that look random and follow from a seed: the same on every machine, in every version.
+//! A seeded random number generator: the same numbers on every machine and in every version.
 //!
-//! The parts of an iceberg are drawn with it, so its numbers are part of what a journal means and
-//! never change. It keeps no secret: whoever knows one number knows the next.
+//! Invariant: its numbers never change. The parts of an iceberg are drawn with it, so a journal
+//! depends on them. It is not for secrets: each number reveals the next.
 
 /// SplitMix64, the generator of Steele, Lea and Flood: 64 bits of state, a period of 2^64.
 #[derive(Clone, Debug)]
 pub struct SplitMix64(u64);
 
 impl SplitMix64 {
-    /// The generator of this seed. Each seed, 0 included, has its own sequence.
+    /// The generator of a seed. Each seed, 0 included, has its own sequence.
     #[must_use]
     pub const fn new(seed: u64) -> Self {
         Self(seed)
     }
 
-    /// Any 64-bit number.
+    /// The next 64-bit number.
     pub const fn next_u64(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
         let mixed = self.0;
@@ -23,7 +23,7 @@ impl SplitMix64 {
         mixed ^ (mixed >> 31)
     }
 
-    /// Any number below `bound`, as even as the remainder of 64 bits is.
+    /// The next number below `bound`; the bias is below `bound` ÷ 2⁶⁴.
     ///
     /// # Panics
     /// `bound` is 0.
@@ -36,7 +36,7 @@ impl SplitMix64 {
 mod tests {
     use super::*;
 
-    /// The sequence of seed 1234567, as the generator's authors publish it.
+    /// The sequence of seed 1234567 as the generator's authors publish it.
     #[test]
     fn the_sequence_is_the_published_one() {
         let mut random = SplitMix64::new(1_234_567);

@@ -1,90 +1,89 @@
-//! The reasons for which an order is rejected.
+//! The reasons for rejecting an order.
 //!
 //! Invariant: their order is the precedence of the checks; their codes are stored and never reused.
 
 use crate::order::code_enum;
 
 code_enum! {
-    /// Why an order is not accepted, in the order in which the checks are made.
+    /// Why an order was rejected, in the order of the checks.
     ///
     /// The codes are stored in journals: never renumbered, never reused. `wire` maps them to OUCH.
     RejectReason {
         /// The market is not open for orders.
         MarketClosed = 1,
-        /// The firm may not enter orders on this session.
+        /// Order entry is disabled for the firm on this session.
         EntryDisabled = 2,
-        /// No such side.
+        /// Unknown side.
         InvalidSide = 3,
-        /// No such instrument.
+        /// Unknown instrument.
         InvalidSymbol = 4,
         /// Quantity outside 1 to 999,999.
         InvalidQuantity = 5,
         /// Price 0, or not a multiple of the instrument's price increment.
         InvalidPrice = 6,
-        /// Not a way in which an order can be shown here.
+        /// A display that the venue does not offer.
         InvalidDisplay = 7,
-        /// A minimum quantity is not offered here.
+        /// The venue does not offer a minimum quantity for this order.
         InvalidMinimumQuantity = 8,
-        /// A displayed part (reserve) is not offered here.
+        /// The venue does not offer a displayed part (iceberg) for this order.
         InvalidMaxFloor = 9,
-        /// No such price type, or an offset that an order which follows the market cannot have.
+        /// Unknown price type, or an offset that a pegged order cannot have.
         InvalidPegType = 10,
-        /// An order of this type or life cannot follow the market.
+        /// An order of this type or time in force cannot be pegged.
         PeggingNotAllowed = 11,
-        /// Only the continuous market is offered here.
+        /// Only continuous trading is offered for this order.
         InvalidCrossOrder = 12,
-        /// Intermarket sweeps are not offered here.
+        /// Intermarket sweeps are not offered.
         SweepNotAllowed = 13,
-        /// No such self-match prevention.
+        /// Unknown self-match prevention.
         InvalidSelfMatchPrevention = 14,
-        /// A field or an option that is unknown or not offered here.
+        /// A field or an option that is unknown or not offered.
         NotSupported = 15,
-        /// The session has as many live orders as it may have.
+        /// The session has its maximum number of live orders.
         TooManyOrders = 16,
-        /// The replaced order's own rules forbid it.
+        /// The rules of the replaced order forbid the replacement.
         ReplaceNotAllowed = 17,
-        /// The venue takes no such orders for now.
+        /// The venue has blocked such orders.
         EntryBlocked = 20,
         /// The instrument is halted.
         Halted = 21,
         /// The instrument is closed.
         InstrumentClosed = 22,
-        /// The instrument's phase does not take an order of this type and life.
+        /// The phase of the instrument does not accept this order type and time in force.
         NotInPhase = 23,
-        /// More lots than an order in this instrument may have.
+        /// The quantity exceeds the instrument's maximum.
         QuantityAboveLimit = 24,
-        /// The order could cost more than one in this instrument may.
+        /// The notional exceeds the instrument's maximum.
         NotionalAboveLimit = 25,
-        /// The limit is further through the reference price than one may be.
+        /// The limit is outside the price collar.
         PriceOutsideCollar = 26,
         /// Orders in this instrument are paid for, and the session has no account.
         NoAccount = 40,
-        /// The account may not sell short here.
+        /// The account may not sell short in this instrument.
         ShortSaleNotAllowed = 41,
-        /// The limit is further through the best price than the account may go.
+        /// The limit is further through the best price than the account allows.
         PriceTooFar = 42,
-        /// More lots than the account may ask for at a time.
+        /// The quantity exceeds the account's maximum for an order.
         OrderQuantityLimit = 43,
-        /// The order could cost more than one of the account may.
+        /// The notional exceeds the account's maximum for an order.
         OrderNotionalLimit = 44,
-        /// The account has asked for too much this second.
+        /// The account has used up its order rate for this second.
         OrderRateLimit = 45,
-        /// The account would hold more of it, or be short of more, than it may.
+        /// The order could take the account beyond its position limit, long or short.
         PositionLimit = 46,
-        /// The account has less available than the order could cost or deliver.
+        /// The account has too little available for the cost or the delivery.
         InsufficientBalance = 47,
         /// The account is stopped.
         AccountStopped = 48,
-        /// The venue has no room to record more orders.
+        /// The journal has no room for more orders.
         NoRoom = 50,
-        /// The venue cannot record orders as fast as they come.
+        /// The journal is too slow for the present load.
         TooSlow = 51,
-        /// A trigger or a distance that an order of its pricing cannot have, or one that it has no
-        /// use for.
+        /// A trigger or a distance that is invalid for, or not used by, the order's pricing.
         InvalidTrigger = 70,
-        /// A good-till-time order whose time has come already, or none that has a time.
+        /// A GTT order whose expiry has passed or is missing, or an expiry on another order.
         InvalidExpiry = 71,
-        /// An order that cannot wait for the one it names, or not be one of two with it.
+        /// The order cannot be linked to the order that it names.
         InvalidLink = 72,
     }
 }

@@ -6,7 +6,7 @@ use core::{fmt, str::from_utf8};
 
 /// `N` bytes of printable ASCII, left-justified, padded with spaces on the right.
 ///
-/// That is the form in which OUCH and ITCH carry alpha fields, so the wire form is the stored form.
+/// OUCH and ITCH carry alpha fields in this form, so the stored form is the wire form.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Text<const N: usize>([u8; N]);
 
@@ -14,16 +14,16 @@ pub struct Text<const N: usize>([u8; N]);
 pub type Symbol = Text<8>;
 /// The identifier of a firm (MPID on the feed).
 pub type Firm = Text<4>;
-/// Among which of a firm's orders self-match prevention acts (OUCH AIQGroupID).
+/// Self-match group: limits self-match prevention to orders of one group (OUCH AIQGroupID).
 pub type SelfMatchGroup = Text<2>;
-/// The participant's own name for an order (OUCH ClOrdID); not checked for uniqueness.
+/// The participant's client order id (OUCH ClOrdID); not checked for uniqueness.
 pub type ClientOrderId = Text<14>;
 
 impl<const N: usize> Text<N> {
-    /// All spaces.
+    /// All blanks.
     pub const BLANK: Self = Self([b' '; N]);
 
-    /// From text of at most `N` printable ASCII characters; `None` otherwise.
+    /// The text, padded; `None` unless it is at most `N` printable ASCII characters.
     #[must_use]
     pub fn new(text: &str) -> Option<Self> {
         let mut bytes = [b' '; N];
@@ -31,25 +31,25 @@ impl<const N: usize> Text<N> {
         Self::from_bytes(bytes)
     }
 
-    /// From the padded form; `None` if a byte is not printable ASCII.
+    /// A text from its padded form; `None` if a byte is not printable ASCII.
     #[must_use]
     pub fn from_bytes(bytes: [u8; N]) -> Option<Self> {
         bytes.iter().all(|byte| (b' '..=b'~').contains(byte)).then_some(Self(bytes))
     }
 
-    /// The padded form.
+    /// The padded bytes.
     #[must_use]
     pub const fn as_bytes(&self) -> &[u8; N] {
         &self.0
     }
 
-    /// Without the padding.
+    /// The text without the padding.
     #[must_use]
     pub fn as_str(&self) -> &str {
         from_utf8(&self.0).expect("only printable ASCII gets in").trim_end_matches(' ')
     }
 
-    /// True if nothing but padding.
+    /// True if it is all padding.
     #[must_use]
     pub fn is_blank(&self) -> bool {
         self.0 == [b' '; N]
@@ -78,7 +78,7 @@ impl<const N: usize> fmt::Debug for Text<N> {
 mod tests {
     use super::*;
 
-    /// Text keeps its wire form and refuses what the wire may not carry.
+    /// A text keeps its wire form, and rejects bytes that the wire may not carry.
     #[test]
     fn padded_both_ways() {
         let symbol = Symbol::new("AAPL").unwrap();

@@ -1,30 +1,30 @@
-//! The venue's own commands, which no participant can give, and what is told of them.
+//! Commands of the venue, which participants cannot give, and the events that report them.
 
 use crate::{
     AccountId, Firm, InstrumentId, OperatorResult, OrderId, OrderKey, Phase, Price, Quantity,
     SessionId, Side, Symbol, Text, TradeId, order::code_enum,
 };
 
-/// What the venue itself may ask.
+/// A command of the venue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum VenueCommand {
-    /// An instrument, or each that can, goes on to a phase.
+    /// Moves an instrument, or every instrument that allows it, to a phase.
     SetPhase(SetPhase),
     /// Changes a property of an instrument.
     ConfigureInstrument(ConfigureInstrument),
-    /// Cancels an instrument's orders and gives its symbol back.
+    /// Cancels an instrument's orders and frees its symbol.
     RemoveInstrument(RemoveInstrument),
     /// Cancels all orders of a scope.
     SupervisoryCancel(Scope),
-    /// Forbids new orders of a scope, or allows them again.
+    /// Blocks new orders of a scope, or removes that block.
     BlockEntry(BlockEntry),
-    /// Undoes a trade.
+    /// Busts a trade: undoes it.
     BreakTrade(BreakTrade),
-    /// Undoes a trade and puts another in its place.
+    /// Corrects a trade: undoes it and replaces it by another.
     CorrectTrade(CorrectTrade),
     /// The kill switch: blocks a scope and cancels its orders, or removes that block.
     KillSwitch(BlockEntry),
-    /// Changes how many live orders a session may have.
+    /// Changes the maximum number of live orders of a session.
     SetLiveOrdersMax(LiveOrdersMax),
     /// Ends the connection of a session, which may log in again.
     LogOut(SessionId),
@@ -33,19 +33,19 @@ pub enum VenueCommand {
 /// See [`VenueCommand::SetPhase`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SetPhase {
-    /// The instrument; blank is every instrument that may go there from where it is.
+    /// The instrument; blank is every instrument whose phase allows the change.
     pub symbol: Symbol,
-    /// Where it goes.
+    /// The new phase.
     pub phase: Phase,
-    /// The reason that the feed gives, such as `T1`; blank is none.
+    /// The reason on the feed, such as `T1`; blank is none.
     pub reason: Text<4>,
-    /// The phase, an auction, ends by itself after so many seconds; 0 is not, but for the pause of a
-    /// volatility auction.
+    /// If the phase is an auction: seconds until it ends. 0 is no end, except for a volatility
+    /// auction, which then has its configured duration.
     pub release_s: u32,
 }
 
 impl SetPhase {
-    /// Without a reason, and without an end.
+    /// No reason and no end.
     #[must_use]
     pub const fn new(symbol: Symbol, phase: Phase) -> Self {
         Self { symbol, phase, reason: Text::BLANK, release_s: 0 }
@@ -57,48 +57,49 @@ impl SetPhase {
 pub struct ConfigureInstrument {
     /// The instrument.
     pub symbol: Symbol,
-    /// What is new about it.
+    /// The property and its new value.
     pub change: InstrumentChange,
 }
 
 /// A property of an instrument and its new value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum InstrumentChange {
-    /// Limit prices must be a multiple of it, in ticks; only while no order rests.
+    /// The price increment, in ticks; changes only while no order rests.
     PriceIncrement(Price),
     /// The round lot, in lots.
     RoundLot(Quantity),
-    /// What static band, price collar and auctions refer to, in ticks; 0 is none. Each auction
-    /// sets it too.
+    /// The reference price of static band, price collar and auctions, in ticks; 0 is none. Each
+    /// auction also sets it.
     ReferencePrice(Price),
-    /// So far from the reference price continuous trading goes, in millionths of it; 0 is as far as
-    /// it likes.
+    /// Static band: the largest distance of continuous trading from the reference price, in ppm of
+    /// it; 0 is none.
     StaticBand(u32),
-    /// So far from the last price continuous trading goes, in millionths of it; 0 is as far as it
-    /// likes.
+    /// Dynamic band: the largest distance of continuous trading from the last price, in ppm of it;
+    /// 0 is none.
     DynamicBand(u32),
-    /// How long the volatility auction lasts that comes when trading would go further, in seconds;
-    /// 0 is none, and what would trade further is canceled.
+    /// Duration of the volatility auction that starts when a trade would leave a band, in seconds.
+    /// With 0 there is no auction: the rest of the order is canceled.
     PauseSeconds(u32),
-    /// So far through the reference price a limit may be, in millionths of it; 0 is any.
+    /// Price collar: the furthest that a limit may be through the reference price, in ppm of it; 0
+    /// is none.
     PriceCollar(u32),
-    /// The most lots of an order; 0 is any.
+    /// The largest quantity of an order, in lots; 0 is no maximum.
     QuantityMax(Quantity),
-    /// The most an order may cost, in ticks times lots; 0 is any.
+    /// The largest notional of an order, in ticks × lots; 0 is no maximum.
     NotionalMax(u64),
-    /// How what trades is shared among the orders of a price.
+    /// The allocation among the orders at one price.
     Allocation(Allocation),
-    /// Where that is pro rata, how much goes to the oldest first all the same, in millionths; at
-    /// most 1,000,000.
+    /// The time share: the part of a pro-rata allocation that goes to the oldest order first, in
+    /// ppm; at most 1,000,000.
     TimeShare(u32),
 }
 
 code_enum! {
-    /// How what trades is shared among the orders of a price. The codes are stored in journals.
+    /// The allocation among the orders at one price. The codes are stored in journals.
     Allocation {
-        /// The order that has rested longest first.
+        /// Price-time: the oldest order first.
         PriceTime = b'T',
-        /// In proportion to what each displayed order offers.
+        /// Pro rata: in proportion to what each displayed order offers.
         ProRata = b'P',
     }
 }
@@ -110,25 +111,25 @@ pub struct RemoveInstrument {
     pub symbol: Symbol,
 }
 
-/// Which orders are meant: those for which everything holds that is named.
+/// The orders that a command applies to: those that match every given field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Scope {
-    /// Of this session; 0 is any.
+    /// The session; 0 is any.
     pub session_id: SessionId,
-    /// For this firm; blank is any.
+    /// The firm; blank is any.
     pub firm: Firm,
-    /// In this instrument; blank is any.
+    /// The instrument; blank is any.
     pub symbol: Symbol,
-    /// Of exactly this side.
+    /// The exact side, if given.
     pub side: Option<Side>,
-    /// Of this group; group 0 is the orders without one.
+    /// The group, if given; group 0 is the orders without a group.
     pub group_id: Option<u16>,
-    /// Of this account; the venue's is any.
+    /// The account; the venue's is any.
     pub account_id: AccountId,
 }
 
 impl Scope {
-    /// Everything.
+    /// All orders.
     pub const ALL: Self = Self {
         session_id: SessionId(0),
         firm: Firm::BLANK,
@@ -139,34 +140,34 @@ impl Scope {
     };
 }
 
-/// See [`VenueCommand::SetLiveOrdersMax`]. Orders that are live already stay.
+/// See [`VenueCommand::SetLiveOrdersMax`]. Orders that are already live stay.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LiveOrdersMax {
     /// The session.
     pub session_id: SessionId,
-    /// How many live orders it may have from now on; 0 is none.
+    /// The new maximum number of live orders; 0 allows none.
     pub live_orders_max: u32,
 }
 
 /// See [`VenueCommand::BlockEntry`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BlockEntry {
-    /// Whose orders, and which.
+    /// The scope of orders.
     pub scope: Scope,
-    /// True to forbid, false to allow what exactly this scope forbade.
+    /// True blocks the scope, false removes the block of exactly this scope.
     pub blocked: bool,
 }
 
 code_enum! {
     /// Why a trade was undone. The codes are those of OUCH 5.0.
     BreakReason {
-        /// It was clearly a mistake.
+        /// Clearly erroneous.
         Erroneous = b'E',
         /// Both sides agreed.
         Consent = b'C',
         /// The venue decided.
         Supervisory = b'S',
-        /// Another market did.
+        /// Another market undid it.
         External = b'X',
     }
 }
@@ -176,7 +177,7 @@ code_enum! {
 pub struct BreakTrade {
     /// The trade.
     pub trade_id: TradeId,
-    /// Why.
+    /// The reason.
     pub reason: BreakReason,
 }
 
@@ -185,38 +186,38 @@ pub struct BreakTrade {
 pub struct CorrectTrade {
     /// The trade.
     pub trade_id: TradeId,
-    /// What it should have been at, in ticks.
+    /// The corrected price, in ticks.
     pub price: Price,
-    /// How many lots it should have been; at least 1, at most what it was.
+    /// The corrected quantity, in lots; at least 1, at most that of the trade.
     pub quantity: Quantity,
-    /// Why.
+    /// The reason.
     pub reason: BreakReason,
 }
 
-/// What is told of the venue's own doings.
+/// An event of the venue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum VenueEvent {
-    /// An instrument went on to another phase.
+    /// An instrument changed its phase.
     PhaseChanged(PhaseChanged),
-    /// What an auction would trade if it ended now.
+    /// The indication: what an auction would trade if it ended now.
     Indicated(Indicated),
-    /// Between these prices a volatility auction may end.
+    /// The price range in which a volatility auction may end.
     CollarSet(CollarSet),
-    /// An auction is over; its trades were told before.
+    /// An auction ended; the events of its trades came before.
     Uncrossed(Uncrossed),
-    /// An instrument has a new property.
+    /// A property of an instrument changed.
     InstrumentChanged(InstrumentChanged),
-    /// An instrument is no more; its orders were canceled before.
+    /// An instrument was removed; the `Canceled` of its orders came before.
     InstrumentRemoved(InstrumentId),
-    /// New orders were forbidden or allowed.
+    /// A scope was blocked, or its block removed.
     EntryBlocked(BlockEntry),
-    /// A trade was undone.
+    /// A trade was busted.
     TradeBroken(TradeBroken),
-    /// A trade was undone, and this one is in its place.
+    /// A trade was corrected.
     TradeCorrected(TradeCorrected),
-    /// A session may have another number of live orders.
+    /// The maximum number of live orders of a session changed.
     LiveOrdersMaxSet(LiveOrdersMax),
-    /// The connection of a session is to end.
+    /// The connection of a session must end.
     LoggedOut(SessionId),
     /// A command of an operator was carried out or declined.
     Operated(OperatorResult),
@@ -227,11 +228,11 @@ pub enum VenueEvent {
 code_enum! {
     /// Why an instrument's phase changed.
     PhaseCause {
-        /// The venue asked.
+        /// By a command of the venue.
         Command = b'C',
-        /// The price would have moved too far.
+        /// A trade would have left the price bands.
         Band = b'B',
-        /// The time of a volatility auction was over.
+        /// The time of an auction was over.
         Time = b'T',
     }
 }
@@ -239,117 +240,117 @@ code_enum! {
 /// See [`VenueEvent::PhaseChanged`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PhaseChanged {
-    /// Which instrument's.
+    /// The instrument.
     pub instrument_id: InstrumentId,
-    /// Where it was.
+    /// The old phase.
     pub from: Phase,
-    /// Where it is.
+    /// The new phase.
     pub to: Phase,
-    /// Why.
+    /// The reason.
     pub cause: PhaseCause,
-    /// The venue's own words for it, as the feed gives them; blank is none.
+    /// The venue's text for the feed; blank is none.
     pub reason: Text<4>,
 }
 
 /// See [`VenueEvent::Indicated`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Indication {
-    /// The auction price; [`Price::ZERO`] if nothing would trade.
+    /// The auction price, in ticks; [`Price::ZERO`] if nothing would trade.
     pub price: Price,
-    /// What would trade, in lots.
+    /// Lots that would trade.
     pub paired: Quantity,
-    /// What would be left over at that price, in lots; where nothing would trade, of all orders.
+    /// The imbalance: lots left over at that price, or of all orders where nothing would trade.
     pub imbalance: Quantity,
-    /// True if what is left over would buy.
+    /// True if the imbalance is on the buy side.
     pub imbalance_is_buy: bool,
 }
 
 /// See [`VenueEvent::Indicated`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Indicated {
-    /// Of which instrument.
+    /// The instrument.
     pub instrument_id: InstrumentId,
-    /// Which auction.
+    /// The auction.
     pub phase: Phase,
-    /// What it would come to.
+    /// The indication.
     pub indication: Indication,
-    /// The reference price; [`Price::ZERO`] is none.
+    /// The reference price, in ticks; [`Price::ZERO`] is none.
     pub reference_price: Price,
 }
 
 /// See [`VenueEvent::CollarSet`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CollarSet {
-    /// Of which instrument.
+    /// The instrument.
     pub instrument_id: InstrumentId,
-    /// From which it is reckoned.
+    /// The reference price of the collar, in ticks.
     pub reference_price: Price,
-    /// The lowest price at which the auction ends by itself.
+    /// The lowest price at which the auction ends automatically, in ticks.
     pub low: Price,
-    /// The highest.
+    /// The highest such price, in ticks.
     pub high: Price,
-    /// How often it was widened.
+    /// How often the collar was widened.
     pub extension: u32,
 }
 
 /// See [`VenueEvent::Uncrossed`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Uncrossed {
-    /// In which instrument.
+    /// The instrument.
     pub instrument_id: InstrumentId,
-    /// Which auction.
+    /// The auction.
     pub phase: Phase,
-    /// The number of the whole, from the series of the trades.
+    /// Number of the whole auction trade, from the same series as trade ids.
     pub trade_id: TradeId,
-    /// At which all of it traded; [`Price::ZERO`] if nothing did.
+    /// The price of all its trades, in ticks; [`Price::ZERO`] if nothing traded.
     pub price: Price,
-    /// Lots traded in all; may be 0.
+    /// Lots traded in total; may be 0.
     pub quantity: Quantity,
 }
 
 /// See [`VenueEvent::InstrumentChanged`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct InstrumentChanged {
-    /// Which instrument.
+    /// The instrument.
     pub instrument_id: InstrumentId,
-    /// What is new about it.
+    /// The property and its new value.
     pub change: InstrumentChange,
 }
 
-/// An order's part in a trade that is over.
+/// An order's part in a past trade.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Party {
-    /// The order, as its owner names it.
+    /// The owner's name for the order.
     pub key: OrderKey,
-    /// The order, as the exchange names it.
+    /// The venue's name for the order.
     pub order_id: OrderId,
 }
 
-/// A trade that is over.
+/// A past trade.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PastTrade {
     /// Its number.
     pub trade_id: TradeId,
-    /// What was traded.
+    /// The instrument.
     pub instrument_id: InstrumentId,
     /// True if the taker bought.
     pub taker_is_buy: bool,
-    /// At which price.
+    /// Price in ticks.
     pub price: Price,
-    /// How many lots.
+    /// Quantity in lots.
     pub quantity: Quantity,
-    /// The order that rested, or that rested longer.
+    /// The maker: the order that rested, or that rested longer.
     pub maker: Party,
-    /// The other one.
+    /// The taker.
     pub taker: Party,
 }
 
 /// See [`VenueEvent::TradeBroken`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TradeBroken {
-    /// The trade, as it was.
+    /// The trade before it was undone.
     pub trade: PastTrade,
-    /// Why.
+    /// The reason.
     pub reason: BreakReason,
 }
 
@@ -358,38 +359,39 @@ pub struct TradeBroken {
 pub struct TradeCorrected {
     /// The number of the trade that was undone.
     pub broken: TradeId,
-    /// The one in its place.
+    /// The corrected trade.
     pub trade: PastTrade,
-    /// Why.
+    /// The reason.
     pub reason: BreakReason,
 }
 
 code_enum! {
-    /// Why a command of the venue was not carried out.
+    /// Why a command of the venue was declined.
     VenueDeclineReason {
-        /// No such instrument.
+        /// Unknown instrument.
         UnknownInstrument = 1,
-        /// An instrument does not go from where it is to that phase.
+        /// The instrument's phase does not allow the change.
         PhaseNotNext = 2,
-        /// A value that the property cannot have.
+        /// The property does not allow this value.
         InvalidValue = 3,
-        /// Orders that it concerns are live.
+        /// The change concerns live orders.
         OrdersLive = 4,
-        /// No such trade, one that was undone, or one that is too old.
+        /// Unknown trade, one that was undone already, or one that is too old.
         UnknownTrade = 5,
         /// No such block.
         UnknownBlock = 6,
-        /// There are as many blocks as there may be, or that one is there.
+        /// The maximum number of blocks is reached, or this block exists.
         TooManyBlocks = 7,
-        /// No such session.
+        /// Unknown session.
         UnknownSession = 8,
-        /// No such account.
+        /// Unknown account.
         UnknownAccount = 9,
-        /// The trade was paid for and delivered before such trades could be undone.
+        /// The trade is final: it was paid for before the venue allowed that such trades are
+        /// undone.
         PaidFor = 40,
-        /// Who has to give back what the trade moved has too little available.
+        /// A party that must give back has too little available.
         InsufficientBalance = 41,
-        /// The trade was reckoned by other terms, accounts or fees than hold now.
+        /// The trade was settled by other terms, accounts or fees than hold now.
         TermsChanged = 42,
     }
 }
@@ -397,6 +399,6 @@ code_enum! {
 /// See [`VenueEvent::Declined`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct VenueDecline {
-    /// Why.
+    /// The reason.
     pub reason: VenueDeclineReason,
 }

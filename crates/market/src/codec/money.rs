@@ -1,4 +1,4 @@
-//! The commands about money as bytes.
+//! Commands about money as bytes. Invariant: each has exactly one encoding.
 
 use super::{Writer, kind};
 use crate::{
@@ -72,7 +72,7 @@ impl Writer<'_> {
 }
 
 impl ByteReader<'_> {
-    /// A command about money of this kind, if it is one of these.
+    /// The command about money of this kind; `None` if the kind is not one of these.
     pub(super) fn money(&mut self, kind: u8) -> Result<MoneyCommand, DecodeError> {
         Ok(match kind {
             kind::ADD_ASSET => {
@@ -132,7 +132,7 @@ mod tests {
         Units,
     };
 
-    /// The commands about money, byte by byte.
+    /// The encoding of each command about money.
     #[test]
     fn golden_money() {
         let check = |command, expected: &[u8]| {

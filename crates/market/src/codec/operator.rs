@@ -1,4 +1,5 @@
-//! Commands of operators as bytes: name, number, then the command as it is written by itself.
+//! Commands of operators as bytes: name, number, then the encoded command. Invariant: each has
+//! exactly one encoding.
 
 use super::{Writer, kind};
 use crate::{

@@ -1,4 +1,4 @@
-//! The venue's own commands as bytes.
+//! Commands of the venue as bytes. Invariant: each has exactly one encoding.
 
 use super::{Writer, kind};
 use crate::{
@@ -97,7 +97,7 @@ fn property_and_value(change: &InstrumentChange) -> (u8, u64) {
 }
 
 impl ByteReader<'_> {
-    /// The venue's command of this kind; `None` if the kind is none of these.
+    /// The venue command of this kind; `None` if the kind is not one of these.
     pub(super) fn venue(&mut self, kind: u8) -> Result<Option<VenueCommand>, DecodeError> {
         Ok(Some(match kind {
             kind::SET_PHASE => VenueCommand::SetPhase(SetPhase {
