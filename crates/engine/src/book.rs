@@ -1,4 +1,4 @@
-//! The book of one instrument: both sides of it, and what rests there.
+//! The book of one instrument: bids and asks, displayed, hidden and for auctions.
 
 pub(crate) mod pool;
 pub(crate) mod level;
@@ -22,13 +22,12 @@ use ladder::{Ladder, NO_RANK};
 use pool::{Pool, Slot};
 use sharing::Sharing;
 
-/// Both sides of one instrument, each with its displayed and its hidden orders.
+/// Both sides of one instrument, each with displayed and hidden orders.
 ///
-/// A price is known to a ladder by its rank, counted in price increments: from 0 up for the ask
-/// side, from the highest price down for the bid side, so that the lower rank is the better price.
+/// A ladder addresses a price by its rank in price increments: asks count up from 0, bids count
+/// down from the highest price. The lower rank is always the better price.
 ///
-/// Invariant: after a command the best bid is below the best ask, if the instrument is in
-/// continuous trading.
+/// Invariant: after a command in continuous trading the best bid is below the best ask.
 #[derive(Debug)]
 pub(crate) struct Book {
     instrument: Instrument,
@@ -41,34 +40,34 @@ pub(crate) struct Book {
     increment_inverse: u64,
     /// The number of the highest price, in increments.
     number_max: u32,
-    /// How what trades at a price is shared.
+    /// The allocation among the orders at one price.
     pub(crate) sharing: Sharing,
     bids: BookSide,
     asks: BookSide,
-    /// How the instrument is traded now.
+    /// The trading status.
     pub(crate) trading: TradingStatus,
-    /// True if orders follow its prices; for a while after the last of them, too.
+    /// True if pegged orders follow this book; may stay true for a while after the last one.
     pub(crate) is_pegged: bool,
-    /// True if orders wait outside until they can trade enough of what rests here.
+    /// True if minimum-quantity orders wait for this book.
     pub(crate) has_waiting_for_quantity: bool,
-    /// Orders that are for an auction only, bids and asks; none before the first of them.
+    /// Orders for an auction only, bids and asks; `None` before the first.
     auctions: Option<Box<[AuctionSide; 2]>>,
 }
 
-/// A limit, as the two sides count it.
+/// The two ranks of a limit.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Ranks {
-    /// Among the orders of its own side.
+    /// Rank on its own side.
     pub(crate) own: u32,
-    /// The worst at which it meets an order of the other side.
+    /// The worst rank that it matches on the other side.
     pub(crate) worst: u32,
 }
 
-/// One side. At one price all displayed orders trade before all hidden ones.
+/// One side. At each price all displayed orders trade before all hidden ones.
 #[derive(Debug, Default)]
 pub(crate) struct BookSide {
     pub(crate) displayed: Ladder,
-    /// None before the first of them: in most books there never is one.
+    /// Hidden orders; `None` before the first, as in most books.
     pub(crate) hidden: Option<Box<Ladder>>,
 }
 
@@ -94,10 +93,10 @@ impl Book {
         }
     }
 
-    /// Takes another increment or round lot.
+    /// Changes price increment and round lot.
     ///
     /// # Panics
-    /// Orders rest here, and the increment is another one.
+    /// The increment changes while orders rest.
     pub(crate) fn set_instrument(&mut self, instrument: Instrument) {
         if instrument.price_increment == self.instrument.price_increment {
             self.instrument = instrument;
@@ -108,12 +107,12 @@ impl Book {
         *self = Self { trading, quantity_max, ..Self::new(instrument) };
     }
 
-    /// What is traded here.
+    /// The instrument.
     pub(crate) fn instrument(&self) -> &Instrument {
         &self.instrument
     }
 
-    /// The largest quantity of an order here.
+    /// The largest quantity of an order, in lots.
     #[inline]
     pub(crate) fn quantity_max(&self) -> Quantity {
         self.quantity_max
@@ -124,20 +123,21 @@ impl Book {
         self.quantity_max = quantity_max;
     }
 
-    /// True if orders trade here as they come in, nothing bounds them, and none waits for what rests.
+    /// True if the book takes the fast path: continuous trading without bounds, and no order waits
+    /// for it.
     #[inline]
     pub(crate) fn takes_fast_path(&self) -> bool {
         self.trading.is_unrestricted & !self.is_pegged & !self.has_waiting_for_quantity
     }
 
-    /// True if nothing rests here.
+    /// True if no order rests here.
     pub(crate) fn is_empty(&self) -> bool {
         let [bid, ask] = [&self.bids, &self.asks].map(BookSide::best_rank);
         let for_auction = || [Side::Buy, Side::Sell].map(|it| self.auction_levels(it).next());
         bid == NO_RANK && ask == NO_RANK && for_auction() == [None, None]
     }
 
-    /// True for a price that a limit order may have here.
+    /// True if a limit order may have this price.
     #[inline]
     pub(crate) fn is_price(&self, price: Price) -> bool {
         Price::ZERO < price
@@ -145,24 +145,24 @@ impl Book {
             && self.number(price) * self.increment == price.0 as u32
     }
 
-    /// The lowest price that a limit order may have here.
+    /// The lowest price of a limit order.
     pub(crate) fn price_lowest(&self) -> Price {
         self.instrument.price_increment
     }
 
-    /// The highest price that a limit order may have here.
+    /// The highest price of a limit order.
     pub(crate) fn price_highest(&self) -> Price {
         self.price(Side::Sell, self.number_max)
     }
 
-    /// True if an order with this limit would meet another at once. `None` is any price.
+    /// True if an order with this limit would trade at once. A `None` limit is any price.
     #[inline]
     pub(crate) fn would_cross(&self, side: Side, limit: Option<Price>) -> bool {
         let rank_worst = limit.map_or(NO_RANK - 1, |price| self.rank_opposite(side, price));
         self.opposite(side).best_rank() <= rank_worst
     }
 
-    /// Takes an order in, behind all others at its price.
+    /// Adds an order behind all others at its price.
     #[inline]
     pub(crate) fn add(&mut self, pool: &mut Pool, order: &Order) -> Slot {
         if order.for_auction() != ForAuction::No {
@@ -172,7 +172,7 @@ impl Book {
         self.side_mut(order.side).ladder_mut(order.display).append(pool, rank, || *order)
     }
 
-    /// Lets an order go.
+    /// Removes an order.
     #[inline]
     pub(crate) fn remove(&mut self, pool: &mut Pool, slot: Slot) {
         let order = &pool[slot].order;
@@ -184,13 +184,13 @@ impl Book {
         self.side_mut(side).ladder_mut(display).remove(pool, rank, slot);
     }
 
-    /// Does something rest on the side that an order meets, beyond this limit of it?
+    /// True if an order rests on the other side beyond this limit.
     pub(crate) fn goes_beyond(&self, side: Side, limit: Price) -> bool {
         let place = 2 * (u64::from(self.rank_opposite(side, limit)) + 1);
         self.opposite(side).level_at_or_after(place).is_some()
     }
 
-    /// Puts an order behind all others at its price; it stays in its slot.
+    /// Moves an order behind all others at its price; it keeps its slot.
     pub(crate) fn move_last(&mut self, pool: &mut Pool, slot: Slot) {
         let order = &pool[slot].order;
         let (side, display) = (order.side, order.display);
@@ -208,8 +208,8 @@ impl Book {
         self.price_best(Side::Sell, self.asks.best_rank())
     }
 
-    /// The nearest price at which an order of this side, which would meet another, meets none; `None`
-    /// if there is no such price.
+    /// Price sliding: the nearest price at which an order of this side does not trade; `None` if
+    /// there is none.
     pub(crate) fn price_beside_opposite(&self, side: Side) -> Option<Price> {
         let number = match side.is_buy() {
             true => self.number(self.best_ask()?).checked_sub(1)?,
@@ -219,16 +219,15 @@ impl Book {
         is_price.then(|| self.price(Side::Sell, number))
     }
 
-    /// The best displayed price of the side that an order of this side meets.
+    /// The best displayed price of the other side.
     pub(crate) fn best_opposite_displayed(&self, side: Side) -> Option<Price> {
         let rank = self.opposite(side).displayed.best_rank();
         let opposite = if side.is_buy() { Side::Sell } else { Side::Buy };
         self.price_best(opposite, rank)
     }
 
-    /// The first level of a side, its price and its oldest order, that is not before `place`, with
-    /// the place after it. Places go by price, and at one price from displayed to hidden; 0 is the
-    /// first.
+    /// The first level of a side at or after `place`: its price, its oldest order and the next
+    /// place. Places go by price, displayed before hidden; 0 is the first.
     pub(crate) fn level_at_or_after(&self, side: Side, place: u64) -> Option<(u64, Price, Slot)> {
         let (at, slot) = self.side(side).level_at_or_after(place)?;
         Some((at + 1, self.price(side, BookSide::rank(at)), slot))
@@ -243,7 +242,7 @@ impl Book {
         assert!(!crossed, "{} is crossed", self.instrument.symbol);
     }
 
-    /// Asserts what holds within the ladders.
+    /// Checks the invariants of the ladders.
     pub(crate) fn check(&self) {
         if self.trading.phase == Phase::Continuous {
             self.check_not_crossed();
@@ -272,7 +271,7 @@ impl Book {
         select_unpredictable(side.is_buy(), &mut self.bids, &mut self.asks)
     }
 
-    /// The orders of a side that are for an auction only, if there ever was one.
+    /// The auction-only orders of a side; `None` before the first.
     pub(crate) fn auction(&self, side: Side) -> Option<&AuctionSide> {
         self.auctions.as_ref().map(|sides| &sides[usize::from(!side.is_buy())])
     }
@@ -281,7 +280,7 @@ impl Book {
         &mut self.auctions.get_or_insert_default()[usize::from(!side.is_buy())]
     }
 
-    /// A price in increments, rounded down: exact for numbers of 32 bits.
+    /// A price in increments, rounded down; exact for 32-bit prices.
     #[inline]
     fn number(&self, price: Price) -> u32 {
         if self.increment_inverse == 0 {
@@ -290,15 +289,14 @@ impl Book {
         ((u128::from(self.increment_inverse) * u128::from(price.0)) >> 64) as u32
     }
 
-    /// The rank of a price among the orders of a side.
+    /// The rank of a price on its own side.
     #[inline]
     pub(crate) fn rank(&self, side: Side, price: Price) -> u32 {
         let number = self.number(price);
         select_unpredictable(side.is_buy(), self.number_max - number, number)
     }
 
-    /// Where an order stands on either side; `None` if it has a quantity or a price that none may
-    /// have here.
+    /// The ranks of an order; `None` if its quantity or price is not allowed here.
     #[inline(always)]
     pub(crate) fn ranks(&self, side: Side, quantity: Quantity, price: Price) -> Option<Ranks> {
         if self.quantity_max.0 <= quantity.0.wrapping_sub(1) {
@@ -318,15 +316,14 @@ impl Book {
         })
     }
 
-    /// The rank of a price among the orders that a side meets.
+    /// The worst rank of the other side that a price matches.
     #[inline]
     fn rank_opposite(&self, side: Side, price: Price) -> u32 {
         let number = self.number(price);
         if side.is_buy() { number } else { self.number_max - number }
     }
 
-    /// The lowest price of the increment that is not below another; the highest of all, if that
-    /// is below it.
+    /// The lowest allowed price at or above this one; the highest allowed price if that is lower.
     pub(crate) fn price_at_or_above(&self, price: Price) -> Price {
         let number = self.number(price);
         let below = Price(u64::from(number) * u64::from(self.increment));
@@ -334,7 +331,7 @@ impl Book {
         Price(u64::from(number.min(self.number_max)) * u64::from(self.increment))
     }
 
-    /// The highest price of the increment that is not above another; [`Price::ZERO`] may be it.
+    /// The highest multiple of the increment at or below this price; may be [`Price::ZERO`].
     pub(crate) fn price_at_or_below(&self, price: Price) -> Price {
         Price(u64::from(self.number(price).min(self.number_max)) * u64::from(self.increment))
     }
@@ -351,14 +348,14 @@ impl Book {
 }
 
 impl BookSide {
-    /// The rank of the best level; [`NO_RANK`] without one.
+    /// The rank of the best level; [`NO_RANK`] if there is none.
     #[inline]
     pub(crate) fn best_rank(&self) -> u32 {
         let displayed = self.displayed.best_rank();
         self.hidden.as_ref().map_or(displayed, |hidden| displayed.min(hidden.best_rank()))
     }
 
-    /// The ladder that has the first order to trade of all; without one, either.
+    /// The ladder with the first order to trade; either one if the side is empty.
     #[inline]
     fn best_ladder_mut(&mut self) -> &mut Ladder {
         match &mut self.hidden {
@@ -367,15 +364,15 @@ impl BookSide {
         }
     }
 
-    /// The first order to trade of all.
+    /// The first order to trade.
     ///
     /// # Panics
-    /// There is none.
+    /// The side is empty.
     fn best_oldest(&mut self) -> Slot {
         self.best_ladder_mut().best_oldest()
     }
 
-    /// The orders that are displayed or hidden as this one is.
+    /// The ladder of displayed or of hidden orders, as this order needs.
     #[inline]
     pub(crate) fn ladder_mut(&mut self, display: Display) -> &mut Ladder {
         if display.is_displayed() {
@@ -385,7 +382,7 @@ impl BookSide {
         }
     }
 
-    /// Asserts what holds within the ladders.
+    /// Checks the invariants of the ladders.
     fn check(&self) {
         self.displayed.check();
         if let Some(hidden) = &self.hidden {
@@ -393,7 +390,7 @@ impl BookSide {
         }
     }
 
-    /// The first level that is not before `place`: its place, and its oldest order.
+    /// The first level at or after `place`: its place and its oldest order.
     fn level_at_or_after(&self, place: u64) -> Option<(u64, Slot)> {
         let displayed = self.displayed.at_or_after(Self::rank(place + 1));
         let hidden = self.hidden.as_ref().and_then(|it| it.at_or_after(Self::rank(place)));
@@ -402,13 +399,13 @@ impl BookSide {
         displayed.into_iter().chain(hidden).min_by_key(|(place, _)| *place)
     }
 
-    /// The rank of a place.
+    /// The rank at a place.
     fn rank(place: u64) -> u32 {
         u32::try_from(place / 2).expect("ranks are counted in 32 bits")
     }
 }
 
-/// The element of the state hash that an instrument is.
+/// The instrument's element of the state hash.
 pub(crate) fn instrument_hash(instrument: &Instrument) -> u64 {
     hash::mix([
         hash::INSTRUMENT,

@@ -1,10 +1,12 @@
-//! The deterministic core: a sequenced command goes in, events come out, the same on every replay.
+//! The deterministic core: applies sequenced commands and emits events, identically on every
+//! replay.
 //!
-//! Start at [`Engine::apply`]; the folders stand in the order of an order's life: `intake`, `book`,
-//! `trading`, `contingent`, `auction`, `money`; then `operator` and `state`. The rules are in docs/rules.md.
+//! Start at [`Engine::apply`]. The folders follow the life of an order: `intake`, `book`,
+//! `trading`, `contingent`, `auction`, `money`; then `operator` and `state`. The rules are in
+//! docs/rules.md.
 //!
-//! Architecture invariant: no I/O, clock, thread, randomness or float, and nothing whose order
-//! differs from run to run. `#![no_std]` keeps it so. Once warm, an order allocates nothing.
+//! Architecture invariant: no I/O, clock, thread, randomness or float, and no iteration order that
+//! differs between runs. `#![no_std]` enforces it. After warm-up, an order allocates nothing.
 #![no_std]
 #![forbid(unsafe_code)]
 #![deny(clippy::float_arithmetic)]
@@ -61,18 +63,18 @@ use operator::{requests::Operators, trades::Trades};
 use state::hash::StateHash;
 use trading::iceberg::Icebergs;
 
-/// The state of the exchange, and the one way to change it.
+/// The state of the exchange; [`Engine::apply`] is the only way to change it.
 #[derive(Debug)]
 pub struct Engine {
-    /// Of the last input.
+    /// Sequence of the last input.
     sequence: Sequence,
-    /// Of the last input.
+    /// Time of the last input.
     timestamp: Timestamp,
-    /// The kind of command that acts now, or [`CommandKind::Time`].
+    /// The kind of the current command, or [`CommandKind::Time`].
     cause: CommandKind,
     day: TradingDay,
     sessions: Sessions,
-    /// By instrument id, less 1.
+    /// Books, by instrument id less 1.
     books: Vec<Book>,
     /// Stop books, by instrument id, less 1.
     triggers: Vec<Triggers>,
@@ -87,29 +89,29 @@ pub struct Engine {
     orders_accepted: u64,
     money: Money,
     hash: StateHash,
-    /// Orders that a command is about to cancel; empty between commands.
+    /// Orders that the current command will cancel; empty between commands.
     found: Vec<Slot>,
-    /// Scopes in which entry is blocked, sorted.
+    /// Blocked scopes, sorted.
     blocks: Vec<Scope>,
     trades: Trades,
     operators: Operators,
-    /// How many auctions were held.
+    /// Number of auctions held.
     auctions_held: u64,
-    /// The instruments that have an auction now, sorted; it follows from their phases.
+    /// Instruments with an auction in progress, sorted; derived from their phases.
     auctions: Vec<InstrumentId>,
-    /// The earliest moment for which one of them waits; [`u64::MAX`] is none.
+    /// The earliest moment that one of them waits for; [`u64::MAX`] is none.
     auctions_due_ns: u64,
-    /// Those of them that are due; empty between commands.
+    /// The auctions that are due; empty between commands.
     auctions_due: Vec<InstrumentId>,
     scratch: Scratch,
 }
 
-/// A receiver of events, each as it happens.
+/// Receives events as they happen.
 ///
-/// A closure is one. The methods of a type of its own are inlined where most events are made, so that
-/// an event is written straight into its slot.
+/// A closure is an `Emit`. A type of its own has its methods inlined at the most frequent call
+/// sites, so that an event is written straight into its slot.
 pub trait Emit {
-    /// An event happened.
+    /// Receives an event.
     fn emit(&mut self, event: Event);
 }
 
@@ -121,7 +123,7 @@ impl<F: FnMut(Event) + ?Sized> Emit for F {
 }
 
 impl Engine {
-    /// Before the first input: no instrument, no session, closed.
+    /// An engine before the first input: no instruments, no sessions, closed.
     #[must_use]
     pub fn new() -> Self {
         Self {
@@ -153,30 +155,30 @@ impl Engine {
         }
     }
 
-    /// Takes memory for so many live orders in all, and for the trades that are kept, and writes to
-    /// it, so that none of it is asked of the system while there are no more.
+    /// Allocates and touches memory for this many live orders in total, and for the kept trades.
+    /// The engine allocates no more while live orders stay within it.
     pub fn reserve_memory(&mut self, orders: usize) {
         self.pool.reserve(orders);
         self.trades.reserve();
     }
 
-    /// Carries out an input and emits its events, in the order in which they happen.
+    /// Applies an input and emits its events, in the order in which they happen.
     ///
-    /// Any command may come at any time; the rules say which is rejected and which is ignored.
+    /// Any command may come at any time: the rules define what is rejected and what is ignored.
     ///
     /// # Panics
-    /// The sequence is not the next one, or the time is before that of the input before.
+    /// The sequence is not the next one, or the time is before that of the previous input.
     pub fn apply(&mut self, input: &Input, emit: &mut impl FnMut(Event)) {
         self.apply_to(input, emit);
     }
 
-    /// As [`apply`](Self::apply), with a receiver of events that has a type of its own.
+    /// As [`apply`](Self::apply), with a concrete [`Emit`] type.
     ///
     /// # Panics
-    /// As there.
+    /// As [`apply`](Self::apply).
     pub fn apply_to(&mut self, input: &Input, emit: &mut impl Emit) {
         self.take_up(input, emit);
-        // Nothing else follows from what the fast path does.
+        // The fast path has no effects on other orders.
         let is_done = match &input.command {
             Command::Enter(order) => self.enter_fast(order, emit),
             Command::Cancel(cancel) => self.cancel_fast(cancel, emit),
@@ -187,18 +189,18 @@ impl Engine {
         }
     }
 
-    /// As [`apply`](Self::apply), without the [fast path](mod@intake::fast_path): for the tests that
-    /// show that both give the same events and the same state.
+    /// As [`apply`](Self::apply), without the [fast path](mod@intake::fast_path). Tests use it to
+    /// show that both paths give the same events and the same state.
     ///
     /// # Panics
-    /// As there.
+    /// As [`apply`](Self::apply).
     #[doc(hidden)]
     pub fn apply_on_general_path(&mut self, input: &Input, emit: &mut impl FnMut(Event)) {
         self.take_up(input, emit);
         self.apply_any(&input.command, emit);
     }
 
-    /// It is the next input, and its time has come.
+    /// Accepts the sequence and time of the next input.
     #[inline(always)]
     fn take_up(&mut self, input: &Input, emit: &mut impl Emit) {
         assert!(input.sequence == self.sequence.next(), "{} then {input:?}", self.sequence);
@@ -210,7 +212,8 @@ impl Engine {
         }
     }
 
-    /// Does what a command asks that is not [plain](mod@intake::fast_path), and what follows from it.
+    /// Applies a command that the [fast path](mod@intake::fast_path) did not take, and its effects
+    /// on other orders.
     #[inline(never)]
     fn apply_any(&mut self, command: &Command, emit: &mut dyn FnMut(Event)) {
         self.cause = command.kind();

@@ -1,10 +1,12 @@
-//! Matching alone: books, price and time, and nothing else. The core of the exchange is built of the
-//! same pool, levels and ladders; who wants an exchange begins at [`Engine`](crate::Engine), who has
-//! one begins here, at [`Matcher`].
+//! Matching alone: books with price-time priority, without checks, sessions or money. For a whole
+//! exchange start at [`Engine`](crate::Engine); to embed only the matching start at [`Matcher`].
+//! Both use the same pool, levels and ladders.
 //!
-//! An order that rests is named by a [`Handle`], which says where it is, so that nothing is searched
-//! to cancel it; what else is to be known of it is its payload, which comes back with each of its
-//! trades. Examples: `cargo run -p damrak-engine --example matching_only`.
+//! A [`Handle`] names a resting order and its place, so a cancel searches nothing. Each order has a
+//! payload, which its trades and its cancel return. Example: `cargo run -p damrak-engine --example
+//! matching_only`.
+//!
+//! Invariant: a handle names its order while that rests, and no order afterwards.
 
 use alloc::vec::Vec;
 use core::iter;
@@ -20,67 +22,67 @@ use crate::{
     intake::prefetch::ORDERS_MIN,
 };
 
-/// The highest limit price, in ticks of whatever the caller counts in; the lowest is 0.
+/// The highest limit price, in the caller's ticks; the lowest is 0.
 pub const LIMIT_MAX: Price = Price(RANK_FLIP as u64);
 
 /// The largest quantity of an order, in lots; the smallest is 1.
 pub const LOTS_MAX: Quantity = Quantity(u32::MAX as u64);
 
-/// A price flipped in these bits counts down from [`LIMIT_MAX`].
+/// XOR with this mask turns a bid price into a rank: the highest price gets rank 0.
 const RANK_FLIP: u32 = (1 << 31) - 1;
 
-/// Books of orders with a payload each: 32 bytes for an order with 8 of payload.
+/// Books of orders with a payload each. A resting order takes 32 bytes with a payload of 8.
 #[derive(Debug)]
 pub struct Matcher<P = u64> {
     books: Vec<Sides>,
     /// The resting orders of all books.
     pool: Pool<Order<P>>,
-    /// How many orders ever rested, modulo 2³².
+    /// Number of orders that ever rested, modulo 2³².
     rested: u32,
 }
 
-/// One book of a [`Matcher`], in the order of their addition, from 0.
+/// The index of a book of a [`Matcher`], from 0 in the order of addition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct BookIndex(pub u32);
 
-/// NameIndex a resting order, and after it no other: one that is done is not found. (An order is, 2³²
-/// resting orders later, if it rests where this one did.)
+/// Names a resting order; once that is done, it names none. Exception: after 2³² more resting
+/// orders the name may repeat in the same slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Handle {
     slot: u32,
     generation: u32,
 }
 
-/// An order that comes in.
+/// An incoming order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NewOrder<P> {
-    /// Which way it trades; all kinds of sell are one.
+    /// Buy or sell; all kinds of sell are equal.
     pub side: Side,
-    /// It trades at this price or better; at most [`LIMIT_MAX`].
+    /// Limit price; at most [`LIMIT_MAX`].
     pub limit: Price,
-    /// From 1 to [`LOTS_MAX`].
+    /// Quantity in lots, from 1 to [`LOTS_MAX`].
     pub quantity: Quantity,
-    /// True if what does not trade at once rests, false if it is gone.
+    /// True if the open rest may rest; false discards it.
     pub rests: bool,
-    /// What the caller wants to know of it.
+    /// The caller's data, returned with each trade.
     pub payload: P,
 }
 
-/// What became of an order that came in.
+/// The result of an incoming order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Entered {
-    /// What did not trade at once.
+    /// Lots that did not trade at once.
     pub leaves: Quantity,
-    /// NameIndex what rests of it; `None` if nothing does.
+    /// Handle of the resting part; `None` if nothing rests.
     pub handle: Option<Handle>,
 }
 
-/// A trade of the order that comes in with a resting one, at the price of the latter.
+/// A trade between the incoming order and a resting one, at the resting order's price.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Trade<P> {
     /// Payload of the resting order.
     pub maker: P,
-    /// What is still open of the resting order; 0 if it is done.
+    /// Open lots of the resting order after the trade; 0 if it is done.
     pub maker_leaves: Quantity,
     /// Limit of the resting order.
     pub price: Price,
@@ -91,22 +93,22 @@ pub struct Trade<P> {
 /// A resting order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RestingOrder<P> {
-    /// Where it rests.
+    /// Its handle.
     pub book: BookIndex,
-    /// Which way it trades: [`Side::Buy`] or [`Side::Sell`].
+    /// [`Side::Buy`] or [`Side::Sell`].
     pub side: Side,
-    /// Its limit.
+    /// Its limit price.
     pub price: Price,
-    /// What is open of it; at least 1.
+    /// Open lots; at least 1.
     pub leaves: Quantity,
-    /// As it was entered with.
+    /// Its payload.
     pub payload: P,
 }
 
-/// Why an order was not taken; nothing has changed.
+/// Why an order was refused; the matcher is unchanged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Refused {
-    /// There is no such book.
+    /// Unknown book.
     Book,
     /// The limit is above [`LIMIT_MAX`].
     Limit,
@@ -118,14 +120,14 @@ pub enum Refused {
 #[derive(Debug, Default)]
 struct Sides([Ladder; 2]);
 
-/// A resting order as it is held.
+/// A resting order as stored.
 #[derive(Clone, Copy, Debug)]
 struct Order<P> {
-    /// 0 once it is done.
+    /// Open lots; 0 once it is done.
     leaves: u32,
     rank: u32,
     generation: u32,
-    /// Twice the index of the book, and 1 more for an ask.
+    /// Twice the index of the book, plus 1 for an ask.
     place: u32,
     payload: P,
 }
@@ -143,10 +145,10 @@ impl<P: Copy + Default> PoolOrder for Order<P> {
     }
 }
 
-/// An order on its way through the other side.
+/// An incoming order while it crosses the other side.
 struct Taker<E> {
     leaves: u32,
-    /// What flips the rank of a maker into its price.
+    /// Mask that turns the rank of a maker into its price.
     flip: u32,
     emit: E,
 }
@@ -173,7 +175,7 @@ impl<P: Copy + Default, E: FnMut(&Trade<P>)> Take<Order<P>> for Taker<E> {
 }
 
 impl<P: Copy + Default> Matcher<P> {
-    /// Without books.
+    /// A matcher without books.
     #[must_use]
     pub const fn new() -> Self {
         Self { books: Vec::new(), pool: Pool::new(), rested: 0 }
@@ -182,7 +184,7 @@ impl<P: Copy + Default> Matcher<P> {
     /// Adds an empty book.
     ///
     /// # Panics
-    /// There are 2³¹ of them.
+    /// There are 2³¹ books already.
     pub fn add_book(&mut self) -> BookIndex {
         let index = u32::try_from(self.books.len()).ok().filter(|index| index >> 31 == 0);
         let index = index.expect("a book fits in memory, so that many do not");
@@ -190,17 +192,17 @@ impl<P: Copy + Default> Matcher<P> {
         BookIndex(index)
     }
 
-    /// Takes memory for so many resting orders in all, and writes to it, so that none is taken while
-    /// there are no more.
+    /// Allocates and touches memory for this many resting orders in total; the pool allocates no
+    /// more while there are at most this many.
     pub fn reserve(&mut self, orders: usize) {
         self.pool.reserve(orders);
     }
 
-    /// Trades an order with what rests on the other side, best price first and the oldest first at
-    /// each; what is left rests behind all others at its price, if it may.
+    /// Matches an order against the other side in price-time priority. The open rest, if it may
+    /// rest, goes behind all others at its price.
     ///
     /// # Errors
-    /// The order cannot be taken; nothing has changed then.
+    /// The order is invalid; the matcher is unchanged.
     #[inline(always)]
     pub fn enter(
         &mut self,
@@ -243,7 +245,7 @@ impl<P: Copy + Default> Matcher<P> {
         Ok(Entered { leaves: quantity, handle: Some(handle) })
     }
 
-    /// Takes a resting order out of its book; as it was, or `None` if it is done.
+    /// Cancels a resting order and returns it; `None` if it is done.
     #[inline(always)]
     pub fn cancel(&mut self, handle: Handle) -> Option<RestingOrder<P>> {
         let slot = self.find(handle)?;
@@ -255,9 +257,9 @@ impl<P: Copy + Default> Matcher<P> {
         Some(canceled.resting())
     }
 
-    /// Looks at what is needed to cancel these orders, then to enter orders at these prices, all at
-    /// once, so that memory brings it side by side; up to [`AHEAD_MAX`] in all.
-    /// Changes nothing; it pays where the orders are more than the caches hold.
+    /// Prefetches what canceling these orders, and then entering orders at these prices, will
+    /// touch: up to [`AHEAD_MAX`] in total. Changes nothing. It pays when the orders exceed the
+    /// caches.
     #[inline]
     pub fn look_ahead(
         &self,
@@ -276,7 +278,7 @@ impl<P: Copy + Default> Matcher<P> {
         enters: impl IntoIterator<Item = (BookIndex, Side, Price)>,
     ) {
         let canceled = cancels.into_iter().map(|handle| Slot::from_bits(handle.slot));
-        // Each order that trades takes a level away, perhaps, so the one after it meets the next.
+        // Each incoming order may use up a level, so the one after it meets the next.
         let mut met = (BookIndex(u32::MAX), 0, 0);
         let met = enters.into_iter().map(|(book, side, limit)| {
             let Some(Sides(ladders)) = self.books.get(book.0 as usize) else { return Slot::NONE };
@@ -298,8 +300,8 @@ impl<P: Copy + Default> Matcher<P> {
         self.pool.look_at(&slots);
     }
 
-    /// Takes some lots from a resting order, which keeps its priority unless nothing is left: then it
-    /// is done. As it is now, with nothing open if it is done; `None` if it was before.
+    /// Takes lots from a resting order, which keeps its priority. Returns the order after it, done
+    /// if nothing is open; `None` if it was done before.
     pub fn reduce(&mut self, handle: Handle, quantity: Quantity) -> Option<RestingOrder<P>> {
         let slot = self.find(handle)?;
         let order = &mut self.pool[slot].order;
@@ -318,8 +320,8 @@ impl<P: Copy + Default> Matcher<P> {
         self.find(handle).map(|slot| self.pool[slot].order.resting())
     }
 
-    /// The order that rests in a slot, if one does. Who knows its orders by their payload keeps no
-    /// more of a handle than [`slot`](Handle::slot), and looks here whether the order is still that one.
+    /// The order that rests in a slot, if there is one. A caller that identifies orders by payload
+    /// can store only [`slot`](Handle::slot), and check here that the slot still holds its order.
     #[must_use]
     #[inline]
     pub fn resting_in(&self, slot: u32) -> Option<(Handle, RestingOrder<P>)> {
@@ -337,7 +339,7 @@ impl<P: Copy + Default> Matcher<P> {
         (rank != NO_RANK).then(|| Price((rank ^ flip(own)).into()))
     }
 
-    /// The orders of a side of a book: best price first, oldest first at each.
+    /// The orders of a side of a book, in price-time priority.
     pub fn orders(
         &self,
         book: BookIndex,
@@ -354,7 +356,7 @@ impl<P: Copy + Default> Matcher<P> {
         levels.flat_map(|oldest| self.queue(oldest)).map(|slot| self.pool[slot].order.resting())
     }
 
-    /// What is open in all at a price of a side of a book.
+    /// Total open lots at a price of a side of a book.
     #[must_use]
     pub fn depth_at(&self, book: BookIndex, side: Side, price: Price) -> Quantity {
         let own = usize::from(!side.is_buy());
@@ -368,13 +370,13 @@ impl<P: Copy + Default> Matcher<P> {
         Quantity(slots.map(|slot| u64::from(self.pool[slot].order.leaves)).sum())
     }
 
-    /// How many orders rest.
+    /// Number of resting orders.
     #[must_use]
     pub fn live_count(&self) -> usize {
         self.pool.live_count() as usize
     }
 
-    /// All memory taken, in bytes.
+    /// Memory allocated, in bytes.
     #[must_use]
     pub fn memory(&self) -> usize {
         let ladders = self.books.iter().flat_map(|sides| &sides.0);
@@ -383,10 +385,10 @@ impl<P: Copy + Default> Matcher<P> {
             + ladders.map(Ladder::memory).sum::<usize>()
     }
 
-    /// Asserts what holds after every call: books, queues and counts agree.
+    /// Checks that books, queues and counts agree.
     ///
     /// # Panics
-    /// Something does not hold, which is a fault of this module.
+    /// An invariant does not hold, which is a fault of this module.
     pub fn check_invariants(&self) {
         let mut order_count = 0;
         for (index, Sides(ladders)) in (0..).zip(&self.books) {
@@ -421,7 +423,7 @@ impl<P: Copy + Default> Matcher<P> {
     }
 }
 
-/// Trades with all that is no worse than a rank, until nothing is open; what is open then.
+/// Trades with every level at this rank or better until the order is filled; returns the open lots.
 #[inline(never)]
 fn cross<P: Copy + Default>(
     makers: &mut Ladder,
@@ -442,19 +444,20 @@ impl<P: Copy + Default> Default for Matcher<P> {
 }
 
 impl Handle {
-    /// As a number, for whoever keeps it elsewhere.
+    /// The handle as a number, for storage outside.
     #[must_use]
     pub const fn to_bits(self) -> u64 {
         (self.slot as u64) << 32 | self.generation as u64
     }
 
-    /// Where the order rests: half of the handle. What rests there, [`Matcher::resting_in`] says.
+    /// The slot: half of the handle. [`Matcher::resting_in`] returns the order in it.
     #[must_use]
     pub const fn slot(self) -> u32 {
         self.slot
     }
 
-    /// From such a number. Any number may be tried: what names no order finds none.
+    /// The handle of such a number. Any number is allowed; a number that no order has finds
+    /// nothing.
     #[must_use]
     pub const fn from_bits(bits: u64) -> Self {
         Self { slot: (bits >> 32) as u32, generation: bits as u32 }
@@ -475,7 +478,7 @@ impl<P: Copy> Order<P> {
     }
 }
 
-/// What makes a rank of a price: bids count down, asks count up.
+/// The mask that turns a price into a rank: bids count down, asks count up.
 #[inline]
 fn flip(own: usize) -> u32 {
     if own == 0 { RANK_FLIP } else { 0 }
@@ -558,7 +561,7 @@ mod tests {
         matcher.check_invariants();
     }
 
-    /// What cannot be is refused, and nothing changes; the ends of what can be are taken.
+    /// Orders out of range are refused without effect; the limits of the range are accepted.
     #[test]
     fn bounds_of_price_and_quantity() {
         let mut matcher = matcher();
@@ -579,7 +582,7 @@ mod tests {
         matcher.check_invariants();
     }
 
-    /// Over random orders in several books, wherever the prices go, trades and books are those of
+    /// Over random orders in several books and at any prices, trades and books equal those of
     /// sorted maps.
     #[test]
     fn agrees_with_sorted_maps() {

@@ -1,13 +1,13 @@
-//! Money: whose orders are whose, what they cost, and who has what. The order of things is that of
-//! an order's life: checked, reserved, settled with each trade, released when it needs no more.
+//! Money: accounts, payment terms and balances. The steps follow an order's life: check, reserve,
+//! settle with each trade, release the rest.
 //!
-//! What an order holds is a function of its side, limit and open lots alone, so nothing of it is
-//! kept beside the order, and whatever makes those lots fewer says by how much less it holds. A
-//! market order has no limit: what it will pay is found by walking the book before it trades.
+//! What an order holds is a function of its side, limit and open lots, so it is not stored. Each
+//! change of the open lots releases the difference. A market order has no limit: a walk over the
+//! book finds its cost before it trades.
 //!
-//! Invariant: reserved is the sum of what the live orders hold; what a trade costs never exceeds
-//! what the buyer's order held for those lots; sums of an asset change only by what comes in or
-//! goes out.
+//! Invariant: reserved is the sum of what the live orders hold; the cost of a trade never exceeds
+//! what the buyer's order held for its lots; the sum of an asset changes only by deposits and
+//! withdrawals.
 
 mod order;
 mod check;
@@ -37,34 +37,34 @@ use undo::Undo;
 
 pub(crate) use reserve::Claim;
 
-/// All that is known of money.
+/// Accounts, assets, terms, fees and balances.
 #[derive(Debug)]
 pub(crate) struct Money {
-    /// True once there is an asset or an account; before, nothing here has anything to do.
+    /// True once there is an asset or an account; before that, money is off.
     is_used: bool,
-    /// True if a trade can cost anybody a fee.
+    /// True if a trade can have a fee.
     has_fees: bool,
-    /// True once a limit of an asset was set for any account.
+    /// True once a per-asset limit was set for any account.
     has_asset_limits: bool,
-    /// By account id; the first is the venue's own.
+    /// By account id; index 0 is the venue's own.
     accounts: Vec<Account>,
-    /// By account id: of each what most orders ask, side by side.
+    /// By account id: the fields that most orders read, packed.
     hot: Vec<HotAccount>,
     account_names: NameIndex,
     /// By asset id, less 1.
     holdings: Vec<Holding>,
     asset_names: NameIndex,
-    /// By asset id, less 1, and account id; an asset for which none was ever set has none.
+    /// By asset id less 1, then account id; empty for an asset without any limit.
     limits: Vec<Vec<AssetLimits>>,
-    /// By session id; sessions after the last have no account.
+    /// The account of each session, by session id; later sessions have none.
     account_ids: Vec<AccountId>,
-    /// By instrument id, less 1; instruments after the last are not paid for.
+    /// By instrument id less 1; later instruments are not paid for.
     terms: Vec<Terms>,
-    /// By tier.
+    /// By fee tier.
     fees: [Fees; TIER_COUNT],
-    /// By what trades that can be undone are reckoned.
+    /// What is needed to undo trades.
     undo: Undo,
-    /// What an incoming order to buy that has no limit holds; 0 between commands.
+    /// What the incoming market order to buy holds; 0 between commands.
     market_reserved: u128,
 }
 
@@ -90,13 +90,13 @@ impl Default for Money {
 }
 
 impl Money {
-    /// False as long as there is neither an asset nor an account.
+    /// False while there is neither an asset nor an account.
     #[inline]
     pub(crate) fn is_used(&self) -> bool {
         self.is_used
     }
 
-    /// Whose the orders of a session are; [`AccountId::VENUE`] is nobody's.
+    /// The account of a session; [`AccountId::VENUE`] is none.
     #[inline]
     pub(crate) fn account_id(&self, session_id: SessionId) -> AccountId {
         self.account_ids.get(usize::from(session_id.0)).copied().unwrap_or(AccountId::VENUE)
@@ -108,7 +108,7 @@ impl Money {
         self.terms.get(usize::from(instrument_id.0) - 1).filter(|terms| terms.is_paid())
     }
 
-    /// Something of an account has changed that is not counted.
+    /// Updates the state hash after a change of an account.
     pub(crate) fn note_account(&mut self, account_id: AccountId, hash: &mut StateHash) {
         let account = &mut self.accounts[account_id.0 as usize];
         account.rehash(account_id, hash);
@@ -117,7 +117,7 @@ impl Money {
         hot.is_limited = account.is_limited();
     }
 
-    /// An account asks for an order.
+    /// Counts an order of an account against its rate.
     #[inline]
     pub(crate) fn count_asked(
         &mut self,
@@ -135,7 +135,7 @@ impl Money {
         }
     }
 
-    /// An order of a session became live.
+    /// Counts a new live order of a session.
     #[inline]
     pub(crate) fn add_live(&mut self, session_id: SessionId) {
         let account_id = self.account_id(session_id);
@@ -144,13 +144,13 @@ impl Money {
         }
     }
 
-    /// An order of an account became live.
+    /// Counts a new live order of an account.
     #[inline(always)]
     pub(crate) fn add_live_of(&mut self, account_id: AccountId) {
         self.hot[account_id.0 as usize].live_orders += 1;
     }
 
-    /// An order of a session is live no more.
+    /// Counts a live order of a session that is done.
     #[inline(always)]
     pub(crate) fn remove_live(&mut self, session_id: SessionId) {
         let account_id = self.account_id(session_id);
@@ -159,8 +159,8 @@ impl Money {
         }
     }
 
-    /// Has memory bring the balance with which an order of a session is paid for; see
-    /// [`ahead`](mod@crate::intake::prefetch).
+    /// Prefetches the balance that pays for an order of a session; see
+    /// [`prefetch`](mod@crate::intake::prefetch).
     #[inline]
     pub(crate) fn fetch(
         &self,
@@ -175,7 +175,7 @@ impl Money {
         fetch(core::ptr::from_ref(balance).cast());
     }
 
-    /// What an account has of an asset.
+    /// The balance of an account in an asset.
     #[inline(always)]
     pub(crate) fn balance(&self, asset_id: AssetId, account_id: AccountId) -> &Balance {
         self.holdings[usize::from(asset_id.0) - 1].balance(account_id)
@@ -186,7 +186,7 @@ impl Money {
         &mut self.holdings[usize::from(asset_id.0) - 1]
     }
 
-    /// What an account may do with an asset.
+    /// The limits of an account for an asset.
     #[inline]
     pub(crate) fn limits(&self, asset_id: AssetId, account_id: AccountId) -> AssetLimits {
         let of_asset = &self.limits[usize::from(asset_id.0) - 1];

@@ -1,26 +1,28 @@
-//! Checks of an order before it is accepted: limits of its account, and what it has.
+//! Money checks before an order is accepted: the limits of its account, and its balance.
+//!
+//! Invariant: a check changes nothing.
 
 use market::{AccountId, AssetId, InstrumentId, Price, Quantity, RejectReason, SessionId, Side};
 
 use super::{Money, account::AssetLimits, terms::Terms};
 use crate::order::Order;
 
-/// An order that asks to be accepted.
+/// An order to check.
 pub(crate) struct Asked<'a> {
     pub(crate) session_id: SessionId,
     pub(crate) instrument_id: InstrumentId,
     pub(crate) side: Side,
-    /// `None` is any price.
+    /// Limit; `None` is any price.
     pub(crate) limit: Option<Price>,
-    /// What would be open of it.
+    /// Its open lots, if accepted.
     pub(crate) leaves: Quantity,
-    /// The order that it replaces, and whose reservation it takes over.
+    /// The order that it replaces, whose reservation it takes over.
     pub(crate) original: Option<&'a Order>,
 }
 
 impl Money {
-    /// May the session have this order? `best` says the best displayed price of the other side, and
-    /// `walk` what the order would cost if it has no limit.
+    /// Checks an order of a session. `best` returns the best displayed price of the other side;
+    /// `walk` returns the cost of an order without a limit.
     #[inline]
     pub(crate) fn check(
         &self,
@@ -36,7 +38,7 @@ impl Money {
         self.check_account(account_id, terms, asked, best, walk)
     }
 
-    /// May the account have this order? The checks stand in the order of precedence of the rules.
+    /// Checks an order of an account, in the order of precedence of the rules.
     fn check_account(
         &self,
         account_id: AccountId,
@@ -58,7 +60,7 @@ impl Money {
             return self.check_available(asset_id, account_id, needed, freed(terms, asked));
         }
         let limits = terms.map_or(AssetLimits::default(), |it| self.limits(it.0.base, account_id));
-        // An order to sell costs nothing, but what it could bring may not be too much.
+        // A sell order has no cost; its proceeds may still be limited.
         let cost = terms.map_or(0, |terms| match asked.limit {
             Some(limit) => terms.0.quote_amount(limit, asked.leaves),
             None => walk(terms),
@@ -102,7 +104,8 @@ impl Money {
         Ok(())
     }
 
-    /// Has the account what an order could cost or deliver, and may it have what it could bring?
+    /// Checks that the account has the cost or the delivery available, and may hold what it would
+    /// receive.
     fn check_balance(
         &self,
         asked: &Asked<'_>,
@@ -134,7 +137,7 @@ impl Money {
         Ok(())
     }
 
-    /// Has the account so much available, what is freed included?
+    /// True if the account has this much available, counting what would be freed.
     #[inline]
     fn check_available(
         &self,
@@ -150,7 +153,7 @@ impl Money {
         Ok(())
     }
 
-    /// May a live order to sell become one of this side?
+    /// True if the account allows a live sell order to become one of this side.
     pub(crate) fn may_become(&self, order: &Order, side: Side) -> bool {
         let Some(terms) = self.terms(order.instrument_id) else { return true };
         let account_id = self.account_id(order.key.session_id);
@@ -163,25 +166,25 @@ impl Money {
         }
     }
 
-    /// Has the account what an order would hold with another price?
+    /// True if the account can pay for the order at another price.
     pub(crate) fn may_follow(&self, order: &Order, price: Price) -> bool {
         let Some(terms) = self.terms(order.instrument_id) else { return true };
         let held = |price| terms.reservation(order.side, price, order.leaves());
         let account_id = self.account_id(order.key.session_id);
         let available = self.balance(terms.reserved_asset(order.side), account_id).available;
-        // What is available of something that may be short is below 0, and nothing is needed.
+        // The available balance of an asset sold short is below 0; then nothing is needed.
         held(price) <= held(order.price())
             || (held(price) - held(order.price())).cast_signed() <= available
     }
 }
 
-/// What the order that is replaced holds.
+/// What the replaced order holds.
 #[inline]
 fn freed(terms: &Terms, asked: &Asked<'_>) -> u128 {
     asked.original.map_or(0, |order| terms.reservation(order.side, order.price(), order.leaves()))
 }
 
-/// Is a limit further through the best price of the other side than so many millionths of it?
+/// True if a limit is further through the best price of the other side than this many ppm of it.
 fn is_too_far(side: Side, limit: Price, best: Price, away_max: u32) -> bool {
     let through =
         if side.is_buy() { limit.0.saturating_sub(best.0) } else { best.0.saturating_sub(limit.0) };

@@ -1,4 +1,5 @@
-//! Where money meets the life of an order: what the engine asks of it, one call at each step.
+//! Money in the life of an order: one call for each step that the engine takes. Invariant: each
+//! step that changes open lots changes the reservation with them.
 
 use market::{
     AccountId, CancelReason, Event, OrderId, OrderType, Price, Quantity, RejectReason, TimeInForce,
@@ -14,8 +15,8 @@ use crate::{
 };
 
 impl Engine {
-    /// May the account have this order, new or instead of its original? What it would cost or bring
-    /// now, if it has no limit and comes to the book at once.
+    /// Checks that the account may have this new order or replacement. If it has no limit and
+    /// enters the book at once, also returns its cost or proceeds now.
     pub(crate) fn check_money(
         &self,
         asked: &Proposal,
@@ -42,8 +43,8 @@ impl Engine {
         Ok(walked)
     }
 
-    /// An accepted order holds what it could cost or deliver: without a limit what the walk of its
-    /// check found, and if it is contingent nothing until it comes in.
+    /// Reserves for an accepted order. Without a limit it holds the cost that its check found, or
+    /// nothing while it is contingent.
     pub(crate) fn reserve(
         &mut self,
         order: &Order,
@@ -56,8 +57,8 @@ impl Engine {
         self.money.reserve(order, walked, &mut self.hash, emit);
     }
 
-    /// An order without a limit comes in that holds nothing so far, and holds what it will pay; false
-    /// if less is available.
+    /// Reserves the cost of a contingent order without a limit as it enters the book; false if too
+    /// little is available.
     pub(crate) fn reserve_walk(
         &mut self,
         order: &Order,
@@ -72,7 +73,7 @@ impl Engine {
         self.money.reserve_market(order, walked, &mut self.hash, emit)
     }
 
-    /// Releases what an order does not need with fewer open lots.
+    /// Releases what fewer open lots no longer need.
     #[inline(never)]
     pub(crate) fn release(
         &mut self,
@@ -104,8 +105,8 @@ impl Engine {
         self.found = found;
     }
 
-    /// What an order without a limit would cost if it came in now, with what would rest of it, if
-    /// it does, at the price of its last trade; of an order to sell, what it would bring.
+    /// The cost of a buy order without a limit if it entered the book now, including its rest at
+    /// the price of its last trade; for a sell order, its proceeds.
     fn walk(&self, order: &Order, rests: bool, terms: &Terms) -> u128 {
         let prevention = self_match::meant(&self.sessions, order);
         let prevention = |maker: &Order| {
@@ -113,10 +114,10 @@ impl Engine {
             is_own.then_some(prevention)
         };
         let shown = |slot| self.icebergs.get(slot).shown.quantity();
-        // All that trades at one price is counted as one trade: it costs no less than its parts.
+        // The lots at one price count as one trade, which costs no less than its parts.
         let mut cost = 0;
         let mut at = (Price::ZERO, Quantity::ZERO);
-        // One that is collected trades nothing now.
+        // A collected order does not trade now.
         if order.for_auction() != ForAuction::No {
             return 0;
         }
@@ -140,7 +141,7 @@ impl Engine {
     }
 }
 
-/// Does what is left of an order without a limit rest?
+/// True if the rest of an order without a limit would rest.
 fn rests(order_type: OrderType, time_in_force: TimeInForce) -> bool {
     order_type == OrderType::MarketToLimit && time_in_force.may_rest()
 }

@@ -1,15 +1,14 @@
-//! Trades that were paid for, when they are undone or corrected: what they moved goes back, or the
-//! difference moves.
+//! Busts and corrections of paid trades: the movements are returned, or the difference moves.
 //!
-//! What a trade moved is kept nowhere. It is reckoned again by what held when it was made: that is
-//! what holds now, but for what was changed since, and of that the value before is kept for as long
-//! as a trade that was reckoned by it.
+//! The movements of a trade are not stored. They are calculated again from the terms, accounts and
+//! fees of its time: those of now, except where one changed since. The old value of a change is
+//! kept while a kept trade needs it.
 //!
-//! Each of the two accounts and the venue has one amount of each asset to give or to get, so nobody
-//! needs more than that, and no balance is lower in between than it is at the end.
+//! Each of the two accounts and the venue gives or receives one net amount of each asset. So no
+//! party needs more than that, and no balance is lower in between than at the end.
 //!
-//! Invariant: until the venue allows it nothing is kept here, so a journal from before there was any
-//! of this comes to the same states.
+//! Invariant: until the venue allows it nothing is kept here, so an older journal replays to the
+//! same states.
 
 use alloc::vec::Vec;
 
@@ -27,37 +26,37 @@ use super::{
 };
 use crate::{Engine, operator::trades::Trades, state::hash::StateHash};
 
-/// By what trades that can be undone are reckoned.
+/// The values needed to undo trades.
 #[derive(Debug, Default)]
 pub(crate) struct Undo {
-    /// Those after this one can be undone; `None`: none that is paid for.
+    /// Paid trades after this one can be undone; `None`: none can.
     pub(super) since: Option<TradeId>,
-    /// What held before it was changed, the first change first.
+    /// Old values of changed settings, in the order of the changes.
     pub(super) changed: Vec<Changed>,
 }
 
-/// What held until it was changed.
+/// The old value of a setting.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Changed {
-    /// The last trade that was reckoned by it.
+    /// The last trade that was settled with it.
     pub(crate) until: TradeId,
     pub(crate) was: Was,
 }
 
-/// Something by which trades are reckoned.
+/// A setting that affects settlement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Was {
     Terms(InstrumentId, MoneyTerms),
-    /// Whose the orders of a session were.
+    /// The account of a session.
     Owner(SessionId, AccountId),
-    /// Of a tier.
+    /// The fees of a tier.
     Fees(u8, Fees),
-    /// The tier of an account.
+    /// The fee tier of an account.
     Tier(AccountId, u8),
 }
 
 impl Was {
-    /// Is it the same thing, whatever it was?
+    /// True if both are the same setting, with any values.
     pub(super) fn is_of(&self, other: &Self) -> bool {
         match (self, other) {
             (Self::Terms(a, _), Self::Terms(b, _)) => a == b,
@@ -70,19 +69,19 @@ impl Was {
 }
 
 impl Undo {
-    /// May this trade be undone if it was paid for?
+    /// True if this trade may be undone, if it was paid for.
     fn covers(&self, trade_id: TradeId) -> bool {
         self.since.is_some_and(|since| since < trade_id)
     }
 
-    /// What held when a trade was made, if it was changed since.
+    /// The old value of a setting when a trade was made, if it changed since.
     fn find<T>(&self, trade_id: TradeId, of: impl Fn(&Was) -> Option<T>) -> Option<T> {
         let later = self.changed.iter().filter(|changed| trade_id <= changed.until);
         later.map(|changed| &changed.was).find_map(of)
     }
 
-    /// Something was changed. Kept is what it was, unless no trade was reckoned by that; what only
-    /// trades needed that are no longer kept is forgotten.
+    /// Records a change: keeps the old value if a trade was settled with it, and drops values that
+    /// only trades no longer kept needed.
     fn note(&mut self, was: Was, trades: &Trades, hash: &mut StateHash) {
         let until = trades.last_id();
         if !self.covers(until) {
@@ -103,29 +102,29 @@ impl Undo {
         }
     }
 
-    /// Asserts that changes stand in their order and are of trades that can be undone.
+    /// Checks that changes are in order and belong to trades that can be undone.
     pub(super) fn check(&self) {
         assert!(self.changed.iter().all(|it| self.covers(it.until)), "{self:?}");
         assert!(self.changed.is_sorted_by_key(|it| it.until), "{self:?}");
     }
 }
 
-/// By what one trade was settled, or would be now.
+/// The terms, accounts and fees that settle a trade.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Basis {
-    /// Without the largest quantity, and the fees without those that the trade does not pay: what
-    /// moves nothing is left out, so that a change of it is no other basis.
+    /// Without the largest quantity and the fees that this trade does not pay: a change of those
+    /// does not change the movements.
     by: TradeTerms,
     taker_id: AccountId,
     maker_id: AccountId,
 }
 
-/// What buyer, seller and venue get, of the quote and of the base asset; below 0 they give it. The
-/// sum of each asset is 0.
+/// The net amounts of buyer, seller and venue, in the quote and in the base asset; below 0 the
+/// party gives. The amounts of each asset sum to 0.
 type Net = [[i128; 3]; 2];
 
 impl Basis {
-    /// The net of what so many lots at this price move.
+    /// The net of the movements of this many lots at this price.
     fn net(&self, taker_is_buy: bool, price: Price, quantity: Quantity) -> Net {
         let mut net = [[0; 3]; 2];
         for leg in self.by.legs(taker_is_buy, price, quantity, |_| 0) {
@@ -136,7 +135,7 @@ impl Basis {
     }
 }
 
-/// What is to move so that a trade comes to nothing, or to something else.
+/// The net movements that undo or correct a trade.
 #[derive(Debug)]
 pub(crate) struct Return {
     basis: Basis,
@@ -145,7 +144,7 @@ pub(crate) struct Return {
 }
 
 impl Money {
-    /// May a trade be undone? One that was paid for only since the venue allowed it.
+    /// True if a trade may be undone; a paid trade only if it is after the venue's permission.
     pub(crate) fn check_final(&self, trade: &PastTrade) -> Result<(), VenueDeclineReason> {
         if self.undo.covers(trade.trade_id) || self.terms(trade.instrument_id).is_none() {
             return Ok(());
@@ -153,8 +152,8 @@ impl Money {
         Err(VenueDeclineReason::PaidFor)
     }
 
-    /// What is to move so that a trade is undone, or is at another price and quantity; `None` is
-    /// nothing.
+    /// Plans the movements that undo a trade, or change its price and quantity; `None` if nothing
+    /// moves.
     pub(crate) fn plan_return(
         &self,
         trade: &PastTrade,
@@ -189,7 +188,8 @@ impl Money {
         Ok(Some(planned))
     }
 
-    /// Has everybody available what is to be given? What may be short may be so after it as well.
+    /// True if each party that gives has enough available. A party that may be short may be so
+    /// afterwards.
     fn check_return(&self, planned: &Return) -> Result<(), VenueDeclineReason> {
         let Return { basis, accounts, net } = planned;
         let terms = &basis.by.terms;
@@ -207,8 +207,8 @@ impl Money {
         Ok(())
     }
 
-    /// Moves what was planned: for each asset from buyer, seller and venue, in this order, to whoever
-    /// gets something, in the same.
+    /// Posts the planned movements: for each asset from the givers to the receivers, both in the
+    /// order buyer, seller, venue.
     pub(crate) fn carry_out(
         &mut self,
         planned: &Return,
@@ -248,7 +248,7 @@ impl Money {
         }
     }
 
-    /// By what a trade was reckoned when that one was made, or would be now; `None` if not at all.
+    /// The terms, accounts and fees of a trade at its time, or now; `None` if it was not paid for.
     fn basis(&self, trade: &PastTrade, made: Option<TradeId>) -> Option<Basis> {
         let made = made.unwrap_or(TradeId(u64::MAX));
         let terms = self.undo.find(made, |was| match was {
@@ -291,20 +291,20 @@ impl Money {
 }
 
 impl Engine {
-    /// Trades that are paid for can be undone from now on; said again, it changes nothing.
+    /// Allows that paid trades are undone from now on; a repetition has no effect.
     pub(super) fn allow_undo(&mut self, emit: &mut dyn FnMut(Event)) {
         let since = self.money.undo.since.unwrap_or(self.trades.last_id());
         self.set_undo(since);
         emit(Event::Money(MoneyEvent::UndoAllowed));
     }
 
-    /// Trades after this one can be undone.
+    /// The last trade that is final; later ones can be undone.
     pub(super) fn set_undo(&mut self, since: TradeId) {
         let before = self.money.undo.since.replace(since);
         self.hash.change(hash::undo(before), hash::undo(Some(since)));
     }
 
-    /// Something was changed by which trades are reckoned.
+    /// Records a change of a setting that affects settlement.
     pub(super) fn note_changed(&mut self, was: Was) {
         self.money.undo.note(was, &self.trades, &mut self.hash);
     }
