@@ -1,6 +1,7 @@
 //! Contingent orders: live outside the book, or tied to a condition while they rest in it.
 //!
-//! Invariant: what a condition brings about happens after the command that met it, before the next.
+//! Invariant: the effects of a met condition happen after the command that met it, and before the
+//! next.
 
 pub(crate) mod expiry;
 pub(crate) mod instructions;

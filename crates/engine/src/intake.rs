@@ -1,6 +1,6 @@
-//! The entry of a command: session, checks, class, and the way that it takes from there.
+//! Command intake: session, checks, order class, and the path into the book.
 //!
-//! Invariant: a request that is rejected here has changed nothing but the number that it used up.
+//! Invariant: a request that is rejected here changes nothing but its used number.
 
 pub(crate) mod cancel;
 pub(crate) mod check;

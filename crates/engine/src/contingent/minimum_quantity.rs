@@ -1,14 +1,14 @@
-//! Minimum-quantity orders: limit orders that trade at least so many lots at once, or none yet. They
-//! wait outside the book until that many can trade, and then enter it like new orders.
+//! Minimum-quantity orders: limit orders that trade at least their minimum at once, or nothing yet.
+//! They wait outside the book until the minimum can trade, and then enter it like new orders.
 //!
-//! Whether one can come in is asked when it was accepted, and when a command is done and all else
-//! that follows from it, of all that wait in an instrument in which an order came to rest or of
-//! which the phase or the terms changed, one after the other by age (see
-//! [`follow`](crate::contingent::linked)). That ends, for each that comes in waits no more.
+//! The engine tests whether one can enter when it is accepted, and again after a command with all
+//! its effects. Then it tests all those of each instrument where an order came to rest, or the
+//! phase or terms changed, one by one in order of age (see [`follow`](crate::contingent::linked)).
+//! Invariant: this ends, because an order that enters waits no more.
 //!
-//! A participant could make others pay for orders that wait and never come in. So [`WAITING_MAX`]
-//! may wait in an instrument, and of the other side the first [`COUNTED_MAX`] orders count; and an
-//! instrument in which none waits pays for nothing.
+//! A participant could make others pay for orders that wait and never enter. So at most
+//! [`WAITING_MAX`] may wait in an instrument, and each test counts at most [`COUNTED_MAX`] orders
+//! of the other side. An instrument where none waits pays nothing.
 
 use alloc::{collections::VecDeque, vec::Vec};
 use core::mem;
@@ -26,14 +26,14 @@ use crate::{
     trading::self_match,
 };
 
-/// So many orders wait in an instrument at most.
+/// The most orders that may wait in an instrument.
 const WAITING_MAX: usize = 64;
 
-/// So many orders of the other side count at most for what can trade at once.
+/// The most orders of the other side that count for a minimum.
 const COUNTED_MAX: usize = 128;
 
-/// Does an order with a minimum wait outside the book until it can trade so much at once? Others
-/// with a minimum are canceled if they cannot.
+/// True if a minimum-quantity order waits outside the book until it can trade; any other is
+/// canceled.
 #[inline]
 pub(crate) fn waits_for_quantity(
     order_type: OrderType,
@@ -46,21 +46,21 @@ pub(crate) fn waits_for_quantity(
         && time_in_force.may_rest()
 }
 
-/// The minimum-quantity orders of all books that wait.
+/// The waiting minimum-quantity orders of all books.
 #[derive(Debug, Default)]
 pub(crate) struct MinimumQuantityOrders {
-    /// By instrument id, less 1; in instruments after the last none ever waited.
+    /// By instrument id less 1; later instruments never had any.
     books: Vec<Waiting>,
-    /// Instruments in which something happened in this command that they wait for, in that order.
+    /// Instruments to test after this command, in the order in which they changed.
     noted: VecDeque<InstrumentId>,
-    /// Those of one such instrument that are still to be looked at, the oldest first, each with the
-    /// order id that it had then.
+    /// The orders of one such instrument that are still to test, oldest first, each with its order
+    /// id at that time.
     line: VecDeque<(ContingentId, OrderId)>,
-    /// True while either of these has something.
+    /// True while one of these two is not empty.
     is_pending: bool,
 }
 
-/// Those of one instrument.
+/// The waiting orders of one instrument.
 #[derive(Debug, Default)]
 struct Waiting {
     /// By order id.
@@ -69,7 +69,7 @@ struct Waiting {
 }
 
 impl MinimumQuantityOrders {
-    /// Something happened in an instrument that orders wait for.
+    /// Marks an instrument whose waiting orders may be able to trade.
     #[cold]
     fn note(&mut self, instrument_id: InstrumentId) {
         let waiting = &mut self.books[usize::from(instrument_id.0) - 1];
@@ -80,20 +80,20 @@ impl MinimumQuantityOrders {
         }
     }
 
-    /// True if orders are to be looked at.
+    /// True if there are orders to test.
     #[inline]
     pub(crate) fn is_pending(&self) -> bool {
         self.is_pending
     }
 
-    /// The next order to look at.
+    /// The next order to test.
     fn next(&mut self) -> Option<(ContingentId, OrderId)> {
         let next = self.line.pop_front();
         self.is_pending = next.is_some() || !self.noted.is_empty();
         next
     }
 
-    /// An order waits, the youngest of all, and how many do so then.
+    /// Adds the youngest waiting order; returns how many wait.
     fn add(&mut self, instrument_id: InstrumentId, id: ContingentId) {
         let index = usize::from(instrument_id.0) - 1;
         if self.books.len() <= index {
@@ -104,7 +104,7 @@ impl MinimumQuantityOrders {
         ids.push(id);
     }
 
-    /// An order waits no more; true if it was the last one of its instrument.
+    /// Removes a waiting order; true if it was the last one of its instrument.
     fn remove(&mut self, instrument_id: InstrumentId, id: ContingentId) -> bool {
         let ids = &mut self.books[usize::from(instrument_id.0) - 1].ids;
         let place = ids.iter().position(|it| *it == id).expect("it waits here");
@@ -112,13 +112,13 @@ impl MinimumQuantityOrders {
         ids.is_empty()
     }
 
-    /// Those of an instrument, by order id.
+    /// The waiting orders of an instrument, by order id.
     pub(crate) fn of(&self, instrument_id: InstrumentId) -> &[ContingentId] {
         let waiting = self.books.get(usize::from(instrument_id.0) - 1);
         waiting.map_or(&[], |waiting| &waiting.ids)
     }
 
-    /// Asserts that nothing is left to do.
+    /// Checks that nothing is left to test.
     pub(crate) fn check(&self) {
         assert!(self.noted.is_empty() && self.line.is_empty() && !self.is_pending);
         assert!(self.books.iter().all(|waiting| !waiting.is_noted));
@@ -126,7 +126,7 @@ impl MinimumQuantityOrders {
 }
 
 impl Engine {
-    /// An order came to rest in an instrument, or it is traded otherwise from now on.
+    /// Marks an instrument where an order came to rest, or the trading status changed.
     #[inline]
     pub(crate) fn note_minimum_quantity(&mut self, instrument_id: InstrumentId) {
         if self.book_at(instrument_id).has_waiting_for_quantity {
@@ -134,7 +134,7 @@ impl Engine {
         }
     }
 
-    /// A minimum-quantity order that is in no slot, and cannot come in, waits.
+    /// Makes a minimum-quantity order wait, which has no slot and cannot enter.
     pub(crate) fn wait_for_quantity(
         &mut self,
         order: Order,
@@ -149,14 +149,14 @@ impl Engine {
         self.add_waiting_for_quantity(order.instrument_id, id);
     }
 
-    /// The order, which is held, is found from now on when something happens that it waits for.
+    /// Indexes a waiting order, so that changes of its instrument find it.
     fn add_waiting_for_quantity(&mut self, instrument_id: InstrumentId, id: ContingentId) {
         self.contingents.minimum_quantity_orders.add(instrument_id, id);
         self.books[usize::from(instrument_id.0) - 1].has_waiting_for_quantity = true;
     }
 
-    /// As [`add_waiting_for_quantity`](Self::add_waiting_for_quantity), for one that was restored; false if there are too many,
-    /// or it is no minimum-quantity order.
+    /// As [`add_waiting_for_quantity`](Self::add_waiting_for_quantity), for a restored order; false
+    /// if the maximum is reached or it has no minimum quantity.
     pub(crate) fn restore_waiting_for_quantity(
         &mut self,
         instrument_id: InstrumentId,
@@ -173,7 +173,7 @@ impl Engine {
         fits
     }
 
-    /// A minimum-quantity order leaves its place outside the book.
+    /// Removes a minimum-quantity order from its place outside the book.
     pub(crate) fn remove_waiting_for_quantity(
         &mut self,
         instrument_id: InstrumentId,
@@ -184,7 +184,7 @@ impl Engine {
         }
     }
 
-    /// Can a minimum-quantity order, which is in no book, trade as much at once as it asks for?
+    /// True if a minimum-quantity order, which is in no book, can trade its minimum now.
     pub(crate) fn has_enough(&self, order: &Order, id: ContingentId) -> bool {
         let book = self.book_of(order);
         let limit = Some(order.price());
@@ -210,7 +210,7 @@ impl Engine {
         )
     }
 
-    /// So much an order is to trade at once, of what is open of it now.
+    /// The minimum of an order, in lots, at most what is open.
     pub(crate) fn minimum_of(&self, order: &Order, id: ContingentId) -> Quantity {
         let Contingent { minimum_quantity, instructions, .. } = &self.contingents[id];
         match instructions.all_or_none {
@@ -219,8 +219,7 @@ impl Engine {
         }
     }
 
-    /// Looks at the next minimum-quantity order for which something happened, and brings it in if it can
-    /// trade enough; or at none.
+    /// Tests the next marked minimum-quantity order, if any, and enters it if it can trade enough.
     pub(crate) fn follow_minimum_quantity(&mut self, emit: &mut dyn FnMut(Event)) {
         let minimum_quantity_orders = &mut self.contingents.minimum_quantity_orders;
         if minimum_quantity_orders.line.is_empty()
@@ -242,7 +241,7 @@ impl Engine {
         self.come_in(order, id, emit);
     }
 
-    /// Those of an instrument are to be looked at.
+    /// Marks the orders of an instrument for a test.
     fn line_up(&mut self, instrument_id: InstrumentId) {
         let mut line = mem::take(&mut self.contingents.minimum_quantity_orders.line);
         let waiting =
@@ -253,7 +252,7 @@ impl Engine {
         self.contingents.minimum_quantity_orders.line = line;
     }
 
-    /// Asserts the invariants of the minimum-quantity orders of a book; returns how many they are.
+    /// Checks the invariants of the minimum-quantity orders of a book; returns how many there are.
     pub(crate) fn check_minimum_quantity(&self, book: &Book) -> usize {
         let instrument_id = book.instrument().instrument_id;
         let ids = self.contingents.minimum_quantity_orders.of(instrument_id);

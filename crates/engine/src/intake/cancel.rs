@@ -1,6 +1,6 @@
-//! Cancels and modifies: of one order, of many, of a part.
+//! Cancels and modifies: of one order or of many, in full or in part.
 //!
-//! Invariant: an order that loses lots releases at once what they were reserved for.
+//! Invariant: an order that loses lots releases their reservation at once.
 
 use alloc::vec::Vec;
 use core::mem;
@@ -84,13 +84,13 @@ impl Engine {
         self.found = found;
     }
 
-    /// A live order by its owner's name for it.
+    /// The live order with this key.
     #[inline]
     pub(crate) fn find(&self, key: OrderKey) -> Option<Slot> {
         self.sessions.get(key.session_id)?.find(key)
     }
 
-    /// The live orders that a mass cancel means, by channel and number.
+    /// The live orders that match a mass cancel, by channel and number.
     pub(crate) fn find_all(&self, mass: &MassCancel, found: &mut Vec<Slot>) {
         let session = self.sessions.owner(mass.key);
         let instrument_id = self.symbols.find(&mass.symbol).map(InstrumentId);
@@ -105,7 +105,7 @@ impl Engine {
         found.sort_unstable_by_key(|slot| self.pool[*slot].order.key);
     }
 
-    /// Cancels all that is left of an order that does not rest.
+    /// Cancels the open lots of an order that does not rest.
     pub(crate) fn cancel_at_once(
         &mut self,
         order: &Order,
@@ -126,7 +126,7 @@ impl Engine {
         self.release(order, order.leaves(), Quantity::ZERO, emit);
     }
 
-    /// Cancels all that is open of a resting order.
+    /// Cancels all open lots of a resting order.
     pub(crate) fn cancel_all(
         &mut self,
         slot: Slot,
@@ -136,7 +136,7 @@ impl Engine {
         self.cancel_some(slot, self.pool[slot].order.leaves(), reason, emit);
     }
 
-    /// Cancels some of what is open of a resting order.
+    /// Cancels some open lots of a resting order.
     #[inline(never)]
     pub(crate) fn cancel_some(
         &mut self,

@@ -1,4 +1,5 @@
-//! The checks of an order, new or a replacement, in the order of precedence of their reject reasons.
+//! The checks of an order, new or a replacement, in the order of precedence of their reject
+//! reasons.
 //!
 //! Invariant: a check changes nothing. The terms of new orders and of replacements pass one list,
 //! [`Engine::check_terms`].
@@ -12,7 +13,7 @@ use super::classify::{OrderClass, Proposal};
 use crate::{Engine, auction::phases, book::Book, order::ForAuction, order::QUANTITY_LIMIT};
 
 impl Engine {
-    /// May this firm enter such orders here and now? The instrument that they are for, if so.
+    /// Checks that this firm may enter such orders in this instrument now; returns the instrument.
     pub(crate) fn check_entry(
         &self,
         key: OrderKey,
@@ -33,7 +34,7 @@ impl Engine {
         Ok(InstrumentId(number))
     }
 
-    /// Are the terms of an order allowed, and possible now?
+    /// Checks that the terms of an order are allowed and possible now.
     pub(crate) fn check_terms(
         &self,
         asked: &Proposal,
@@ -54,8 +55,8 @@ impl Engine {
         book.trading.limits(asked.side, asked.order_type, asked.quantity, asked.price)
     }
 
-    /// An order to buy that is collected without a price could cost any amount, so it is rejected
-    /// where orders are paid for.
+    /// Rejects a buy order without a limit that would be collected, where orders are paid for: its
+    /// cost has no bound.
     pub(crate) fn check_bounded(
         &self,
         instrument_id: InstrumentId,
@@ -83,7 +84,7 @@ fn quantity_and_price(book: &Book, asked: &Proposal) -> Result<(), RejectReason>
     if price_allowed { Ok(()) } else { Err(RejectReason::InvalidPrice) }
 }
 
-/// A pegged order is hidden.
+/// Checks that a pegged order is hidden.
 fn display(asked: &Proposal) -> Result<(), RejectReason> {
     if asked.instructions.pricing.is_pegged() && asked.display.is_displayed() {
         return Err(RejectReason::InvalidDisplay);
@@ -91,7 +92,8 @@ fn display(asked: &Proposal) -> Result<(), RejectReason> {
     Ok(())
 }
 
-/// A minimum is no more than what is open, and of an order that trades when it comes in.
+/// Checks a minimum quantity: at most the open lots, and only where the order may trade when it
+/// comes in.
 fn minimum_quantity(asked: &Proposal) -> Result<(), RejectReason> {
     let minimum = asked.conditions.minimum_quantity;
     let rests = asked.time_in_force.is_for_auction()
@@ -103,8 +105,8 @@ fn minimum_quantity(asked: &Proposal) -> Result<(), RejectReason> {
     Ok(())
 }
 
-/// An iceberg is at most this many times its shown quantity, which bounds how often an incoming order
-/// meets refreshed parts of it.
+/// The largest quantity of an iceberg, as a multiple of its shown quantity. It bounds how many
+/// refreshed parts an incoming order can meet.
 const ICEBERG_FACTOR_MAX: u64 = 100;
 
 fn iceberg(asked: &Proposal) -> Result<(), RejectReason> {
@@ -117,7 +119,8 @@ fn iceberg(asked: &Proposal) -> Result<(), RejectReason> {
     if !is_iceberg || allowed { Ok(()) } else { Err(RejectReason::InvalidMaxFloor) }
 }
 
-/// The offset of a pegged order is whole increments, and it may rest and has no trigger.
+/// Checks a pegged order: its offset is a multiple of the increment, it may rest, and it has no
+/// trigger.
 fn peg(book: &Book, asked: &Proposal) -> Result<(), RejectReason> {
     let Instructions { pricing, offset, trigger, .. } = asked.instructions;
     if !pricing.is_pegged() {
@@ -133,14 +136,14 @@ fn peg(book: &Book, asked: &Proposal) -> Result<(), RejectReason> {
     Ok(())
 }
 
-/// Combinations of life, conditions and instructions that the venue does not offer.
+/// Checks the combination of time in force, conditions and instructions.
 fn combination(asked: &Proposal, class: &OrderClass) -> Result<(), RejectReason> {
     let Proposal { order_type, time_in_force, instructions, .. } = asked;
     let is_market_to_limit = *order_type == OrderType::MarketToLimit;
-    // A contingent order comes to the book, not to an auction.
+    // A contingent order enters the book, never an auction.
     let is_contingent_for_auction = time_in_force.is_for_auction()
         && (is_market_to_limit || instructions.waits_outside() || instructions.all_or_none);
-    // The limit of market-to-limit comes from a trade, which would be of a part only.
+    // A market-to-limit order gets its limit from a trade, which would be partial.
     let is_split = instructions.all_or_none && is_market_to_limit && time_in_force.may_rest();
     let is_odd_peg =
         instructions.pricing.is_pegged() && (instructions.all_or_none || instructions.slide);
@@ -151,7 +154,7 @@ fn combination(asked: &Proposal, class: &OrderClass) -> Result<(), RejectReason>
     Ok(())
 }
 
-/// An order has a moment of expiry, in the future, if and only if it is good till a time.
+/// Checks that an order has an expiry, in the future, if and only if it is GTT.
 fn expiry(asked: &Proposal, now: Timestamp) -> Result<(), RejectReason> {
     let expires_s = asked.instructions.expires_s;
     let allowed = match asked.time_in_force {
@@ -161,7 +164,7 @@ fn expiry(asked: &Proposal, now: Timestamp) -> Result<(), RejectReason> {
     if allowed { Ok(()) } else { Err(RejectReason::InvalidExpiry) }
 }
 
-/// Trigger and distance are those that the pricing needs, and no others.
+/// Checks that trigger and distance are those that the pricing uses.
 fn trigger(book: &Book, asked: &Proposal) -> Result<(), RejectReason> {
     let Instructions { pricing, trigger, offset, .. } = asked.instructions;
     let has_trigger = trigger != Ticks::ZERO;
@@ -169,7 +172,7 @@ fn trigger(book: &Book, asked: &Proposal) -> Result<(), RejectReason> {
         Pricing::Stop | Pricing::TakeProfit => book.is_price(trigger.price()) && offset == 0,
         Pricing::TrailingStop => {
             let distance = Price(offset.max(0) as u64);
-            // The limit of one keeps its distance to the trigger that was entered.
+            // The limit of a trailing stop keeps its distance to the trigger as entered.
             book.is_price(distance)
                 && (!has_trigger || book.is_price(trigger.price()))
                 && (has_trigger || asked.order_type != OrderType::Limit)
@@ -181,7 +184,7 @@ fn trigger(book: &Book, asked: &Proposal) -> Result<(), RejectReason> {
     if allowed { Ok(()) } else { Err(RejectReason::InvalidTrigger) }
 }
 
-/// May an order go from one side to the other? Only from one kind of sell to another, or nowhere.
+/// True if an order may change its side: from one kind of sell to another, or not at all.
 pub(crate) fn side_change(from: Side, to: Side) -> bool {
     from.is_buy() == to.is_buy()
 }

@@ -1,8 +1,7 @@
-//! A new order and a replacement as one thing, the [`Proposal`], and what kind of order it is, its
-//! [`OrderClass`].
+//! New orders and replacements in one form, the [`Proposal`], and their [`OrderClass`].
 //!
-//! Invariant: the class is decided once, from the terms of an order and the phase of its instrument.
-//! The checks, the reservation and the way into the book ask the class, and decide nothing again.
+//! Invariant: the class is decided once, from the order's terms and the instrument's phase. Checks,
+//! reservation and the path into the book use it.
 
 use market::{
     Capacity, Conditions, CustomerType, Display, EnterOrder, Firm, Instructions, InstrumentId,
@@ -19,7 +18,7 @@ use crate::{
     order::{ForAuction, Order, OrderTerms},
 };
 
-/// An order as it would be if it was accepted. A replacement has here what it keeps of its original.
+/// An order that is not accepted yet. A replacement already contains what it keeps of its original.
 pub(crate) struct Proposal {
     pub(crate) key: OrderKey,
     pub(crate) instrument_id: InstrumentId,
@@ -27,11 +26,11 @@ pub(crate) struct Proposal {
     pub(crate) order_type: OrderType,
     pub(crate) time_in_force: TimeInForce,
     pub(crate) display: Display,
-    /// Limit; [`Price::ZERO`] without one.
+    /// Limit in ticks; [`Price::ZERO`] without one.
     pub(crate) price: Price,
-    /// Lots for the whole chain.
+    /// Quantity of the whole chain, in lots.
     pub(crate) quantity: Quantity,
-    /// Lots that its originals executed.
+    /// Lots executed by its originals.
     executed: Quantity,
     /// Lots that its originals lost to self-match prevention.
     prevented: Quantity,
@@ -45,22 +44,22 @@ pub(crate) struct Proposal {
     pub(crate) original: Option<Slot>,
 }
 
-/// What decides an order's way: through the book now, into an auction, or to wait outside.
+/// The class of an order: which path it takes into the book.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct OrderClass {
-    /// A pegged order is a limit order in the book.
+    /// Has a price in the book; a pegged order counts as a limit order.
     pub(crate) type_in_book: OrderType,
     /// The auction that it is for, if it is for one only.
     pub(crate) auction: ForAuction,
-    /// It waits outside the book until its minimum can trade at once.
+    /// Waits outside the book until its minimum can trade.
     pub(crate) waits_for_quantity: bool,
-    /// It must trade when it comes in, which it cannot while orders are collected.
+    /// Must trade when it comes in, which is impossible while orders are collected.
     pub(crate) acts_at_once: bool,
-    /// It has a record of instructions beside the order.
+    /// Has a record of instructions beside the order.
     pub(crate) is_contingent: bool,
 }
 
-/// How an order comes in, beyond what the [`Order`] itself holds.
+/// The entry terms of an order that the [`Order`] itself does not store.
 pub(crate) struct EntryTerms {
     pub(crate) order_type: OrderType,
     pub(crate) minimum_quantity: Lots,
@@ -68,7 +67,7 @@ pub(crate) struct EntryTerms {
 }
 
 impl EntryTerms {
-    /// The class of an order with these terms that comes in during a phase.
+    /// The class of an order with these terms in this phase.
     pub(crate) fn class(&self, phase: Phase, time_in_force: TimeInForce) -> OrderClass {
         let Self { order_type, minimum_quantity, instructions } = self;
         let is_pegged = instructions.pricing.is_pegged();
@@ -122,7 +121,7 @@ impl Proposal {
         terms: &ReplaceTerms,
         instructions: Instructions,
     ) -> Self {
-        // A minimum is not kept: it was for the original to reach.
+        // A minimum applies to the original only.
         let minimum_quantity = terms.conditions.minimum_quantity.unwrap_or_default();
         let kept = terms.conditions.apply(original.conditions());
         Self {
@@ -146,12 +145,12 @@ impl Proposal {
         }
     }
 
-    /// Lots that it would have open; 0 if its originals used up the quantity.
+    /// Its open lots if accepted; 0 if its originals used up the quantity.
     pub(crate) fn leaves(&self) -> Quantity {
         self.quantity.saturating_sub(Quantity(self.executed.0 + self.prevented.0))
     }
 
-    /// How it comes in.
+    /// Its entry terms.
     pub(crate) fn terms(&self) -> EntryTerms {
         EntryTerms {
             order_type: self.order_type,
@@ -160,10 +159,10 @@ impl Proposal {
         }
     }
 
-    /// The order under an order id.
+    /// The order, with this order id.
     ///
     /// # Panics
-    /// It was not checked: it has a number that no order may have, or nothing open.
+    /// The proposal was not checked: a value is out of range, or no lots are open.
     pub(crate) fn order(&self, order_id: OrderId, class: &OrderClass) -> Order {
         let mut order = Order::new(OrderTerms {
             order_id,
@@ -189,8 +188,8 @@ impl Proposal {
 }
 
 impl Engine {
-    /// The replacement that is asked for, with its class; `None` if it could not go on under these
-    /// terms, or without them.
+    /// The requested replacement and its class; `None` if the original must not be replaced on
+    /// these terms, or there are none.
     pub(crate) fn propose_replacement(
         &self,
         slot: Slot,
@@ -208,7 +207,7 @@ impl Engine {
     }
 }
 
-/// An order for one auction only stays one, unless the replace names another life than the day.
+/// An auction-only order stays one, unless the replace names a time in force other than day.
 fn keep_auction(original: &Order, terms: ReplaceTerms) -> ReplaceTerms {
     let time_in_force = match (terms.time_in_force, original.for_auction()) {
         (TimeInForce::Day, ForAuction::Open) => TimeInForce::AtTheOpen,

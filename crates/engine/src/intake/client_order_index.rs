@@ -1,13 +1,13 @@
-//! From the number that a participant gave an order to the slot in which it rests.
+//! Finds the slot of a live order by the participant's number for it.
 //!
-//! ClientOrderIndex only ever rise, and most orders do not live long. So the number itself says where to look,
-//! in a table of the latest orders that is two to four times as long as orders are live; an order that
-//! lives until its place is wanted by a younger one moves to a sorted map.
+//! Numbers of a channel only rise, and most orders are short-lived. So the number itself is the
+//! index, modulo the length, into a table of the latest orders, two to four times as long as the
+//! number of live orders. An older order whose place a younger one takes moves to a sorted map.
 //!
-//! The table grows incrementally: each insert migrates a few old entries, so that no order pays for
-//! a rehash.
+//! The table grows incrementally: each insert migrates a few old entries, so no order pays for a
+//! rehash.
 //!
-//! Invariant: a live order is found under its number, and no other is.
+//! Invariant: a live order is found under its number, and under no other.
 
 use alloc::{boxed::Box, vec};
 
@@ -19,46 +19,46 @@ const LATEST_LEN_MIN: usize = 32;
 /// The most places: 1 MiB.
 const LATEST_LEN_MAX: usize = 1 << 17;
 
-/// So many places follow at a time; no table is shorter.
+/// Places in a run, the unit of migration; no table is shorter.
 const RUN_LEN: usize = 32;
 
-/// So many runs follow in their order with each that an order comes to.
+/// Runs migrated in order with each insert.
 const RUNS_SWEPT: usize = 2;
 
-/// Orders in a page of those that moved: 2 KiB.
+/// Orders in a page of the sorted map: 2 KiB.
 const PAGE_LEN: usize = 254;
 
 /// The live orders of one channel by number.
 ///
-/// Invariant: a live order is in the table, at the place that is its number modulo the length; or it
-/// is in the map; or it is in the table before, at the place that is its number modulo that length, and
-/// the run that its place in the table is in did not follow yet.
+/// Invariant: a live order is in one of three places. In the table, at its number modulo the
+/// length; in the sorted map; or in the previous table, at its number modulo that length, while the
+/// run of its place has not migrated.
 #[derive(Debug, Default)]
 pub(crate) struct ClientOrderIndex {
-    /// The length is 0 or a power of two. A place is a [`Place`] as bits.
+    /// The length is 0 or a power of two. Each word is a [`Place`].
     latest: Box<[u64]>,
-    /// What is not there; none before something is not.
+    /// Orders outside the table; `None` before the first.
     elder: Option<Box<Elder>>,
-    /// How many places have a live order.
+    /// Number of live orders in the table.
     latest_live: u32,
     /// The last number used; 0 before the first.
     pub(crate) last: u32,
 }
 
-/// The live orders that are not in the table.
+/// Live orders outside the table.
 #[derive(Debug, Default)]
 struct Elder {
-    /// Those that outlived their place.
+    /// Orders whose place a younger order took.
     moved: PagedMap<Slot, PAGE_LEN>,
-    /// The table before, while something is in it.
+    /// The previous table, until it is empty.
     before: Box<[u64]>,
-    /// How many live orders are in it.
+    /// Number of live orders in the previous table.
     before_live: u32,
-    /// Runs of the table before this one have followed, whatever numbers came.
+    /// Runs migrated so far in order.
     runs_swept: usize,
 }
 
-/// The last order whose number led here; without a slot once it is done or has moved.
+/// The last order at this place; without a slot once it is done or has moved.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Place {
     number: u32,
@@ -68,8 +68,8 @@ struct Place {
 impl Place {
     const EMPTY: Self = Self { number: 0, slot: Slot::NONE };
 
-    /// What follows here is still in the table before: no order has the number 0. All 0, so that a new
-    /// table is what memory is at first, and no time is spent to write it.
+    /// The run of this place has not migrated from the previous table: no order has number 0. All
+    /// zero, so that fresh memory is a valid table and need not be written.
     const AWAITED: u64 = 0;
 
     #[inline(always)]
@@ -98,7 +98,7 @@ impl Elder {
         self.moved.len() + self.before_live as usize
     }
 
-    /// Where a number is in the table before, if it is there.
+    /// The index in the previous table of a number, if it is there.
     fn place_before(&self, number: u32) -> Option<usize> {
         let index = number as usize & self.before.len().wrapping_sub(1);
         let place = Place::from_bits(*self.before.get(index)?);
@@ -138,7 +138,7 @@ impl ClientOrderIndex {
         self.elder.as_ref()?.find(number)
     }
 
-    /// Has memory bring where a number leads.
+    /// Prefetches the place of a number.
     #[inline]
     pub(crate) fn fetch(&self, number: u32, fetch: impl Fn(*const u8)) {
         if let Some(place) = self.latest.get(self.place(number)) {
@@ -146,7 +146,7 @@ impl ClientOrderIndex {
         }
     }
 
-    /// Adds an order whose number is above all before.
+    /// Adds an order; its number is above all earlier ones.
     #[inline(always)]
     pub(crate) fn append(&mut self, number: u32, slot: Slot) {
         let mut index = self.place(number);
@@ -161,7 +161,7 @@ impl ClientOrderIndex {
     /// Removes a live order.
     ///
     /// # Panics
-    /// It is not there.
+    /// No live order has this number.
     #[inline(always)]
     pub(crate) fn remove(&mut self, number: u32) {
         let index = self.place(number);
@@ -174,14 +174,14 @@ impl ClientOrderIndex {
         }
     }
 
-    /// The live orders, in no order that means anything.
+    /// The live orders, in no particular order.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (u32, Slot)> {
         let elder =
             self.elder.iter().flat_map(|elder| live(&elder.before).chain(elder.moved.iter()));
         live(&self.latest).chain(elder)
     }
 
-    /// Asserts that each order is where it is looked for and that counts agree.
+    /// Checks that each order is found and that counts agree.
     pub(crate) fn check(&self) {
         let live = |places: &[u64]| -> vec::Vec<(usize, u32)> {
             let places = places.iter().map(|bits| Place::from_bits(*bits).live()).enumerate();
@@ -205,13 +205,13 @@ impl ClientOrderIndex {
         }
     }
 
-    /// Where a number leads; outside the table as long as there is none.
+    /// The index of a number; out of range while there is no table.
     #[inline]
     fn place(&self, number: u32) -> usize {
         number as usize & self.latest.len().wrapping_sub(1)
     }
 
-    /// Frees the place of a number, and says which that is then.
+    /// Frees the place of a number and returns its index.
     #[cold]
     #[inline(never)]
     fn make_room(&mut self, number: u32) -> usize {
@@ -238,7 +238,7 @@ impl ClientOrderIndex {
         index
     }
 
-    /// Takes a longer table, if orders are enough for it and all of the table before has followed.
+    /// Grows the table if it has too few places and the previous one has fully migrated.
     fn grow(&mut self) {
         let len = self.latest.len();
         let live = self.latest_live as usize + self.elder.as_ref().map_or(0, |elder| elder.len());
@@ -253,7 +253,7 @@ impl ClientOrderIndex {
         elder.runs_swept = 0;
     }
 
-    /// Has some runs follow, in their order: numbers with gaps might never come to theirs.
+    /// Migrates some runs in order, since numbers with gaps may never reach them.
     fn sweep(&mut self) {
         for _ in 0..RUNS_SWEPT {
             let Some(elder) = &mut self.elder else { return };
@@ -267,7 +267,7 @@ impl ClientOrderIndex {
         }
     }
 
-    /// Has a run of places follow from the table before, unless it has already.
+    /// Migrates a run from the previous table, once.
     fn follow(&mut self, run: usize) {
         let Self { latest, elder: Some(elder), latest_live, .. } = self else { return };
         let (len, len_before) = (latest.len(), elder.before.len());
@@ -297,8 +297,8 @@ mod tests {
     use super::*;
     use crate::random::Random;
 
-    /// With gaps or without, whichever orders are done first, the numbers found are those of a
-    /// sorted map.
+    /// For numbers with or without gaps, and any order of removal, the index finds what a sorted
+    /// map finds.
     #[test]
     fn agrees_with_a_sorted_map() {
         for seed in 1..=12_u64 {
@@ -334,7 +334,8 @@ mod tests {
         }
     }
 
-    /// Where all orders stay, tables grow under them: each is found meanwhile, and nearly all follow.
+    /// If every order stays live the tables grow: each order is still found, and nearly all
+    /// migrate.
     #[test]
     fn orders_follow_into_a_longer_table() {
         let mut numbers = ClientOrderIndex::default();

@@ -1,6 +1,6 @@
-//! A new order and a replacement, from the command to the order that trades and rests.
+//! New orders and replacements: from the command to an order that trades and rests.
 //!
-//! Invariant: an order that is accepted has passed every check, and holds what it may cost.
+//! Invariant: an accepted order has passed every check, and holds what it may cost.
 
 use market::{
     Accepted, CancelReason, ClientOrderId, EnterOrder, Event, OrderAttributes, OrderKey, OrderType,
@@ -14,7 +14,7 @@ use crate::Engine;
 struct Admitted {
     asked: Proposal,
     class: OrderClass,
-    /// What it would cost or bring now, where it has no limit.
+    /// The cost or proceeds now of an order without a limit.
     walked: u128,
 }
 
@@ -54,7 +54,7 @@ impl Engine {
         self.trade_and_rest(incoming, &terms, emit);
     }
 
-    /// All checks of a new order, in the order of precedence of their reasons.
+    /// All checks of a new order, in the order of precedence.
     #[inline]
     fn admit(&self, order: &EnterOrder) -> Result<Admitted, RejectReason> {
         let EnterOrder { key, side, symbol, attributes, .. } = order;
@@ -95,7 +95,7 @@ impl Engine {
         }
     }
 
-    /// An order gives way to its replacement, which passed every check.
+    /// Replaces an order; the replacement has passed every check.
     fn give_way(
         &mut self,
         replace: &ReplaceOrder,
@@ -157,7 +157,7 @@ impl Engine {
         }
     }
 
-    /// Would a replacement rest as it is, without a trade and without waiting for something?
+    /// True if a replacement would rest at once, without a trade or a condition to wait for.
     fn rests_at_once(&self, asked: &Proposal, class: &OrderClass) -> bool {
         let book = self.book_at(asked.instrument_id);
         asked.order_type == OrderType::Limit
@@ -167,7 +167,7 @@ impl Engine {
             && !class.waits_for_quantity
     }
 
-    /// A replace is rejected; its original stays.
+    /// Rejects a replace; the original stays.
     fn reject_replace(
         &mut self,
         replace: &ReplaceOrder,
@@ -178,15 +178,15 @@ impl Engine {
         self.reject(replace.key, reason, replace.client_order_id(), emit);
     }
 
-    /// Uses a number up; false, and nothing is done, if the session is unknown or the number is
-    /// not above the last.
+    /// Uses up a number. Returns false, with no effect, if the session is unknown or the number is
+    /// not above the channel's last one.
     #[inline]
     pub(crate) fn consume(&mut self, key: OrderKey) -> bool {
         let session = self.sessions.get_mut(key.session_id);
         session.is_some_and(|session| session.consume(key, &mut self.hash))
     }
 
-    /// An order, or another request, is rejected.
+    /// Rejects an order or another request.
     pub(crate) fn reject(
         &self,
         key: OrderKey,

@@ -1,12 +1,11 @@
-//! Plain orders: a limit, shown, for the day or at once, in an instrument that just trades, from a
-//! session that may enter orders. Most orders are, so they have a short way of their own: all that
-//! could be unusual is asked first, and what follows has no branch for it.
+//! Fast path for the common order: a displayed limit order, day or IOC, in unrestricted continuous
+//! trading, from a session with order entry enabled; and for its cancel. All unusual cases are
+//! excluded first, so the rest has no branches for them.
 //!
-//! Invariant: a plain order becomes what it would have become on the long way
-//! ([`Engine::enter`], [`Engine::cancel`]), event for event. Whoever adds something that orders
-//! could be told, or that could happen to them, makes what has to do with it not plain here
+//! Invariant: the fast path emits the same events, and leaves the same state, as the general path
+//! ([`Engine::enter`], [`Engine::cancel`]). A new order feature must either be excluded here
 //! ([`asks_for_more`], [`Order::has_more_state`](crate::order::Order::has_more_state),
-//! [`Book::takes_fast_path`](crate::book::Book::takes_fast_path)) or adds it here as well.
+//! [`Book::takes_fast_path`](crate::book::Book::takes_fast_path)) or be added here too.
 
 use market::{
     Accepted, Booked, CancelOrder, CancelReason, Canceled, CommandKind, Conditions, Display,
@@ -15,7 +14,7 @@ use market::{
 
 use crate::{Emit, Engine, money::Claim, order::Order};
 
-/// True if an order asks for more than to trade at its limit, and to rest or not.
+/// True if an order has conditions, instructions or terms that only the general path supports.
 #[inline]
 fn asks_for_more(order: &EnterOrder) -> bool {
     let Conditions { self_match_prevention: _, self_match_group: _, post_only, minimum_quantity } =
@@ -24,7 +23,7 @@ fn asks_for_more(order: &EnterOrder) -> bool {
         order.time_in_force,
         TimeInForce::Day | TimeInForce::GoodTillCancel | TimeInForce::ImmediateOrCancel
     );
-    // One test of all of them: none is likely.
+    // One test of all fields: none of them is likely.
     let told = u32::from(order.key.channel)
         | u32::from(order.order_type.code() ^ OrderType::Limit.code())
         | u32::from(order.display.code() ^ Display::Visible.code())
@@ -35,8 +34,8 @@ fn asks_for_more(order: &EnterOrder) -> bool {
 }
 
 impl Engine {
-    /// Enters an order if it is plain, and if nothing is to be said against it; else nothing is
-    /// done.
+    /// Enters a plain limit order that passes every check. Returns false, with no effect, for any
+    /// other.
     #[inline(always)]
     pub(crate) fn enter_fast(
         &mut self,
@@ -58,7 +57,7 @@ impl Engine {
         let EnterOrder { side, price, quantity, .. } = *order;
         let Some(ranks) = book.ranks(side, quantity, price) else { return false };
         let order_id = OrderId(self.order_id_last.0 + 1);
-        // After its terms: only an allowed price and quantity have a cost.
+        // After the checks of its terms: only an allowed price and quantity have a cost.
         let mut reserved = None;
         if money.is_used() {
             let session_id = key.session_id;
@@ -90,7 +89,7 @@ impl Engine {
         if let Some(entry) = reserved {
             emit.emit(Event::Ledger(entry));
         }
-        // The only life of a plain order that does not rest.
+        // IOC, the only plain time in force that does not rest.
         let may_rest = order.time_in_force != TimeInForce::ImmediateOrCancel;
         if book.opposite(order.side).best_rank() <= ranks.worst || !may_rest {
             self.trade_fast(order, order_id, instrument_id, emit);
@@ -115,7 +114,7 @@ impl Engine {
         true
     }
 
-    /// Trades a plain order as far as it goes; what is left rests if it may.
+    /// Trades a plain order; the open rest goes into the book if it may.
     #[inline(never)]
     fn trade_fast(
         &mut self,
@@ -149,7 +148,7 @@ impl Engine {
         self.follow(emit);
     }
 
-    /// Cancels all of a live order that is plain; else nothing is done.
+    /// Cancels a live plain order in full. Returns false, with no effect, for any other.
     #[inline(always)]
     pub(crate) fn cancel_fast(
         &mut self,

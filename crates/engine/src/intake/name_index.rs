@@ -1,6 +1,6 @@
-//! From a name to its number: symbols to instruments, usernames to sessions.
+//! Finds numbers by name: instruments by symbol, sessions by username.
 //!
-//! Invariant: the same table on every machine; a name has one number.
+//! Invariant: a name has one number, and the table is the same on every machine.
 
 use alloc::{vec, vec::Vec};
 
@@ -8,12 +8,12 @@ use market::Text;
 
 use crate::state::hash;
 
-/// NameIndex of up to eight characters and their numbers, from 1.
+/// Names of up to eight characters and their numbers, from 1.
 ///
-/// An open-addressed table, at most half full, with a fixed hash: the same on every machine.
+/// An open-addressed table, at most half full, with a fixed hash.
 #[derive(Debug, Default)]
 pub(crate) struct NameIndex {
-    /// Name and number; number 0 is a free place. The length is 0 or a power of two.
+    /// Names and numbers; number 0 marks a free place. The length is 0 or a power of two.
     places: Vec<(u64, u16)>,
     len: usize,
 }
@@ -31,7 +31,7 @@ impl NameIndex {
         }
     }
 
-    /// Adds a name that is not there yet.
+    /// Adds a new name.
     pub(crate) fn add<const N: usize>(&mut self, name: &Text<N>, number: u16) {
         assert!(number != 0 && self.find(name).is_none(), "{name} is added once, from 1");
         if self.places.len() < 2 * (self.len + 1) {
@@ -43,14 +43,14 @@ impl NameIndex {
         self.len += 1;
     }
 
-    /// Takes a name out that is there; it may be added again.
+    /// Removes a name that is in the table; it may be added again.
     pub(crate) fn remove<const N: usize>(&mut self, name: &Text<N>) {
         assert!(self.find(name).is_some(), "{name} is there");
         let mask = self.places.len() - 1;
         let mut place = self.place(hash::word(name));
         self.places[place] = (0, 0);
         self.len -= 1;
-        // Those after it may have their place further on only because of it.
+        // Later entries may be displaced because of this one.
         place = (place + 1) & mask;
         while self.places[place].1 != 0 {
             let (word, number) = core::mem::take(&mut self.places[place]);
@@ -60,7 +60,7 @@ impl NameIndex {
         }
     }
 
-    /// Where the name is, or the free place where it would be.
+    /// The place of the name, or the free place where it belongs.
     #[inline]
     fn place(&self, word: u64) -> usize {
         let mask = self.places.len() - 1;

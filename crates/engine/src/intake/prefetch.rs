@@ -1,8 +1,8 @@
-//! Looking ahead: a batch of inputs is read before any of them acts, and what they will need is looked
-//! at all at once, so that memory brings it side by side. One input by itself waits for its session,
-//! then for the order, then for that order's neighbors, one after the other.
+//! Prefetch: reads a batch of inputs before the first is applied, and touches the memory that they
+//! will need, so that the cache misses overlap. Without it each input waits for its session, then
+//! the order, then the order's neighbors.
 //!
-//! Nothing here changes anything, and nothing depends on whether it was called.
+//! Invariant: prefetching changes nothing, and no result depends on it.
 
 use core::{hint::black_box, ptr};
 
@@ -18,28 +18,27 @@ use crate::{
     order::Order,
 };
 
-/// So many inputs, or orders, are looked at together; those after them are not.
+/// The most inputs, or orders, to prefetch for together; later ones are ignored.
 pub const AHEAD_MAX: usize = 16;
 
-/// With fewer live orders all of it is in the cache, and looking ahead only takes time.
+/// With fewer live orders the state fits the cache, and prefetching only costs time.
 pub(crate) const ORDERS_MIN: u32 = 1 << 14;
 
-/// What a command leads to, as far as can be said without looking at what may be far away.
+/// What a command will touch, as far as it is known without a cache miss.
 #[derive(Clone, Copy)]
 enum Lead<'a> {
     Nowhere,
-    /// An order of its own that it names.
+    /// The participant's own order that it names.
     Number(&'a Session, OrderKey),
-    /// The level where it will rest, behind the youngest of it.
+    /// The level where it will rest, for its youngest order.
     Rests(&'a Level),
-    /// The level with which it will trade, the oldest first.
+    /// The level that it will trade with, from the oldest order on.
     Trades(&'a Level),
 }
 
 impl Engine {
-    /// Has memory bring what the next inputs will need; up to [`AHEAD_MAX`] of them. To be called
-    /// before they are [applied](Self::apply), by who has them already. `fetch` asks memory for the
-    /// line of an address, and does not wait for it.
+    /// Prefetches for the next inputs, up to [`AHEAD_MAX`]; to call before they are
+    /// [applied](Self::apply). `fetch` prefetches the cache line of an address and does not wait.
     #[inline]
     pub fn look_ahead<'a>(
         &self,
@@ -57,7 +56,7 @@ impl Engine {
         inputs: impl IntoIterator<Item = &'a Input>,
         fetch: impl Fn(*const u8) + Copy,
     ) {
-        // In three rounds, so that what the next one looks at is there when it comes.
+        // Three rounds, so that each round finds what the one before it fetched.
         let mut leads = [Lead::Nowhere; AHEAD_MAX];
         for (input, lead) in inputs.into_iter().zip(&mut leads) {
             *lead = self.lead(&input.command, fetch);
@@ -128,7 +127,7 @@ impl Engine {
 }
 
 impl<T: crate::book::pool::PoolOrder> crate::book::pool::Pool<T> {
-    /// Looks at what is in some slots, then at their neighbors.
+    /// Touches these slots, then their neighbors.
     #[inline]
     pub(crate) fn look_at(&self, slots: &[Slot; AHEAD_MAX]) {
         let none = Neighbors { older: Slot::NONE, younger: Slot::NONE };
@@ -166,8 +165,7 @@ mod tests {
         Command::Enter(EnterOrder::limit(key, side, symbol, Quantity(10), Price(price)))
     }
 
-    /// Whatever the next commands are, and whatever they name, looking at what they need changes
-    /// nothing.
+    /// Whatever the next commands are and name, prefetching changes nothing.
     #[test]
     fn looking_ahead_changes_nothing() {
         let mut engine = Engine::new();

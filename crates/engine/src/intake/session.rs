@@ -1,6 +1,6 @@
-//! Sessions: their live orders, their used numbers, and the firms that may enter orders.
+//! Sessions: live orders, used numbers, and the firms with disabled order entry.
 //!
-//! Invariant: a number is used once, and numbers of a channel only rise.
+//! Invariant: a number is used once, and the numbers of a channel only rise.
 
 use alloc::{boxed::Box, vec::Vec};
 use core::iter;
@@ -14,7 +14,7 @@ use crate::{
     state::hash::{self, StateHash},
 };
 
-/// For so many firms at most a session may forbid order entry at a time.
+/// The most firms with disabled order entry in a session.
 pub const FIRMS_DISABLED_MAX: usize = 256;
 
 /// All sessions, numbered from 1 in the order of addition.
@@ -25,7 +25,7 @@ pub(crate) struct Sessions {
 }
 
 impl Sessions {
-    /// Adds a session; `None` if it cannot be: no name, a name that is taken, or 65,535 already.
+    /// Adds a session; `None` if the name is blank or taken, or there are 65,535 sessions.
     pub(crate) fn add(&mut self, add: &AddSession) -> Option<&Session> {
         if add.username.is_blank() || self.usernames.find(&add.username).is_some() {
             return None;
@@ -52,13 +52,13 @@ impl Sessions {
         self.sessions.last()
     }
 
-    /// A session, if there is one of that number.
+    /// The session of this number.
     #[inline]
     pub(crate) fn get(&self, session_id: SessionId) -> Option<&Session> {
         self.sessions.get(usize::from(session_id.0).wrapping_sub(1))
     }
 
-    /// A session, to change, if there is one of that number.
+    /// The session of this number, mutable.
     #[inline]
     pub(crate) fn get_mut(&mut self, session_id: SessionId) -> Option<&mut Session> {
         self.sessions.get_mut(usize::from(session_id.0).wrapping_sub(1))
@@ -70,60 +70,60 @@ impl Sessions {
         self.get(key.session_id).expect("a live order's session exists for ever")
     }
 
-    /// The session of a live order, to change.
+    /// The session of a live order, mutable.
     #[inline(always)]
     pub(crate) fn owner_mut(&mut self, key: OrderKey) -> &mut Session {
         self.get_mut(key.session_id).expect("a live order's session exists for ever")
     }
 
-    /// All, by number.
+    /// All sessions, by number.
     pub(crate) fn iter(&self) -> core::slice::Iter<'_, Session> {
         self.sessions.iter()
     }
 }
 
-/// A logged-in identity that outlives its connections, and its live orders. What an order asks of
-/// it is in one cache line.
+/// A participant's identity and its live orders; it outlives its connections. The fields that an
+/// order reads are in one cache line.
 #[derive(Debug)]
 #[repr(align(64))]
 pub struct Session {
-    /// Channel 0, the session's own, which is mostly the only one.
+    /// Channel 0, the session's own; most sessions use no other.
     own: Channel,
     details: Box<SessionDetails>,
     /// How many more live orders it may have; below 0 after its maximum was lowered.
     room: i32,
     session_id: SessionId,
-    /// Never the session's default, for it is that.
+    /// Default self-match prevention; never the session's default.
     self_match_prevention: SelfMatchPrevention,
-    /// True if there is a firm that may not enter orders here.
+    /// True if order entry is disabled for a firm.
     is_restricted: bool,
 }
 
 const _: () = assert!(size_of::<Session>() == 64, "a session is one cache line");
 
-/// The maximum of live orders that counts: no core has room for more than 2³¹ − 1.
+/// The maximum of live orders in effect: the pool cannot hold more than 2³¹ − 1.
 fn bound(live_orders_max: u32) -> i32 {
     live_orders_max.min(i32::MAX as u32) as i32
 }
 
-/// What most orders do not ask of a session.
+/// The fields that most orders do not read.
 #[derive(Debug)]
 struct SessionDetails {
     username: Text<6>,
     firm: Firm,
     live_orders_max: u32,
-    /// Channels beside its own that were ever used, by number.
+    /// Used channels other than 0, by number.
     others: Vec<(u8, Channel)>,
-    /// Firms that may not enter orders here, sorted; never blank unless the session's own is.
+    /// Firms with disabled order entry, sorted; never blank unless the session's own firm is.
     firms_disabled: Vec<Firm>,
 }
 
-/// One order flow within a session: its numbers rise by themselves.
+/// A channel: its numbers rise independently of the others.
 #[derive(Debug)]
 struct Channel {
-    /// What [`channel_hash`] makes of session and channel.
+    /// [`channel_hash`] of session and channel.
     hash_key: u64,
-    /// What it makes of the last number.
+    /// The hash of the last number.
     hash: u64,
     live: ClientOrderIndex,
 }
@@ -139,7 +139,7 @@ impl Channel {
 }
 
 impl Channel {
-    /// Uses a number up, which is above the last.
+    /// Uses up a number, which is above the last.
     #[inline(always)]
     fn consume(&mut self, user_ref_num: u32, hash: &mut StateHash) {
         self.live.last = user_ref_num;
@@ -156,38 +156,38 @@ impl Session {
         self.session_id
     }
 
-    /// The name it logs in with.
+    /// Its login name.
     #[must_use]
     pub fn username(&self) -> &Text<6> {
         &self.details.username
     }
 
-    /// The firm it belongs to.
+    /// Its firm.
     #[must_use]
     pub fn firm(&self) -> Firm {
         self.details.firm
     }
 
-    /// How many live orders it may have at a time.
+    /// Its maximum number of live orders.
     #[must_use]
     pub fn live_orders_max(&self) -> u32 {
         self.details.live_orders_max
     }
 
-    /// What happens where an order that says nothing about it would meet one of its own.
+    /// Default self-match prevention of its orders.
     #[must_use]
     #[inline]
     pub fn self_match_prevention(&self) -> SelfMatchPrevention {
         self.self_match_prevention
     }
 
-    /// How many live orders it has.
+    /// Its number of live orders.
     #[must_use]
     pub fn live_orders(&self) -> u32 {
         (bound(self.details.live_orders_max) - self.room) as u32
     }
 
-    /// The last number used on each channel that was ever used, by channel.
+    /// The last number used on each channel, by channel.
     pub fn user_ref_nums_last(&self) -> impl Iterator<Item = (u8, u32)> {
         self.channels().map(|(number, channel)| (number, channel.live.last))
     }
@@ -199,20 +199,20 @@ impl Session {
         self.channel(channel).map_or(0, |channel| channel.live.last)
     }
 
-    /// The firms that may not enter orders here, sorted.
+    /// The firms with disabled order entry, sorted.
     #[must_use]
     pub fn firms_disabled(&self) -> &[Firm] {
         &self.details.firms_disabled
     }
 
-    /// The firm that is meant by one as entered: blank is the session's own.
+    /// The firm as entered; blank means the session's own firm.
     #[must_use]
     #[inline]
     pub fn resolve(&self, firm: Firm) -> Firm {
         if firm.is_blank() { self.details.firm } else { firm }
     }
 
-    /// True if the firm may enter orders here.
+    /// True if order entry is enabled for the firm.
     #[must_use]
     #[inline]
     pub fn may_enter(&self, firm: Firm) -> bool {
@@ -220,14 +220,14 @@ impl Session {
             || self.details.firms_disabled.binary_search(&self.resolve(firm)).is_err()
     }
 
-    /// How many live orders it may have from now on; those that it has stay.
+    /// Sets the maximum number of live orders; existing orders stay.
     pub(crate) fn set_live_orders_max(&mut self, live_orders_max: u32) {
         let live = self.live_orders();
         self.details.live_orders_max = live_orders_max;
         self.room = bound(live_orders_max) - live as i32;
     }
 
-    /// True if one more order could make too many.
+    /// True if one more order could exceed the maximum.
     #[inline]
     pub(crate) fn is_full(&self) -> bool {
         self.room <= 0
@@ -238,7 +238,7 @@ impl Session {
         self.user_ref_num_last(key.channel) < key.user_ref_num
     }
 
-    /// Uses a number up; false, and nothing is done, if it is not above the last.
+    /// Uses up a number. Returns false, with no effect, if it is not above the last.
     #[inline]
     pub(crate) fn consume(&mut self, key: OrderKey, hash: &mut StateHash) -> bool {
         if key.user_ref_num == 0 {
@@ -255,27 +255,26 @@ impl Session {
         true
     }
 
-    /// True if a number on the session's own channel may be that of one more order, whatever its
-    /// firm.
+    /// True if this number on channel 0 may enter an order of any firm.
     #[inline]
     pub(crate) fn takes_fast_path(&self, key: OrderKey) -> bool {
         self.own.live.last < key.user_ref_num && !self.is_restricted && !self.is_full()
     }
 
-    /// Uses a number up that [`takes_fast_path`](Self::takes_fast_path) has found good.
+    /// Uses up a number that [`takes_fast_path`](Self::takes_fast_path) accepted.
     #[inline(always)]
     pub(crate) fn consume_fast(&mut self, key: OrderKey, hash: &mut StateHash) {
         self.own.consume(key.user_ref_num, hash);
     }
 
-    /// An order of the session's own channel rests now.
+    /// Adds a resting order of channel 0.
     #[inline(always)]
     pub(crate) fn add_live_fast(&mut self, key: OrderKey, slot: Slot) {
         self.own.live.append(key.user_ref_num, slot);
         self.room -= 1;
     }
 
-    /// Has memory bring where a number of the session's own channel stands, or will.
+    /// Prefetches the place of a number of channel 0.
     #[inline]
     pub(crate) fn fetch(&self, key: OrderKey, fetch: impl Fn(*const u8)) {
         self.own.live.fetch(key.user_ref_num, fetch);
@@ -287,34 +286,34 @@ impl Session {
         self.channel(key.channel)?.live.find(key.user_ref_num)
     }
 
-    /// An order of this session rests now.
+    /// Adds a resting order of this session.
     #[inline]
     pub(crate) fn add_live(&mut self, key: OrderKey, slot: Slot) {
         self.channel_mut(key.channel).live.append(key.user_ref_num, slot);
         self.room -= 1;
     }
 
-    /// An order of this session is done.
+    /// Removes an order of this session that is done.
     #[inline]
     pub(crate) fn remove_live(&mut self, key: OrderKey) {
         self.channel_mut(key.channel).live.remove(key.user_ref_num);
         self.room += 1;
     }
 
-    /// As [`find`](Self::find), of the session's own channel.
+    /// As [`find`](Self::find), for channel 0.
     #[inline(always)]
     pub(crate) fn find_fast(&self, key: OrderKey) -> Option<Slot> {
         self.own.live.find(key.user_ref_num)
     }
 
-    /// As [`remove_live`](Self::remove_live), of the session's own channel.
+    /// As [`remove_live`](Self::remove_live), for channel 0.
     #[inline(always)]
     pub(crate) fn remove_live_fast(&mut self, key: OrderKey) {
         self.own.live.remove(key.user_ref_num);
         self.room += 1;
     }
 
-    /// The live orders, in no order that means anything.
+    /// The live orders, in no particular order.
     pub(crate) fn iter_live(&self) -> impl Iterator<Item = (OrderKey, Slot)> {
         self.channels().flat_map(move |(channel, it)| {
             it.live.iter().map(move |(user_ref_num, slot)| {
@@ -324,8 +323,8 @@ impl Session {
         })
     }
 
-    /// Forbids or allows a firm to enter orders; false, and nothing is done, if as many as may be
-    /// are forbidden already.
+    /// Disables or enables order entry for a firm. Returns false, with no effect, if the maximum
+    /// number of firms is disabled already.
     pub(crate) fn switch_entry(&mut self, firm: Firm, enabled: bool, hash: &mut StateHash) -> bool {
         let firm = self.resolve(firm);
         let element = firm_disabled_hash(self.session_id, firm);
@@ -346,7 +345,8 @@ impl Session {
         true
     }
 
-    /// Its element of the state hash, as it was added; what it does later are elements of their own.
+    /// The session's element of the state hash, as it was added; later changes have their own
+    /// elements.
     pub(crate) fn hash(&self) -> u64 {
         hash::mix([
             hash::SESSION,
@@ -358,7 +358,7 @@ impl Session {
         ])
     }
 
-    /// Asserts that counts and indexes agree.
+    /// Checks that counts and indexes agree.
     pub(crate) fn check(&self) {
         let SessionDetails { others, firms_disabled, live_orders_max, .. } = &*self.details;
         assert!(others.is_sorted_by(|one, other| one.0 < other.0));
@@ -379,7 +379,7 @@ impl Session {
         assert_eq!(self.iter_live().count(), self.live_orders() as usize);
     }
 
-    /// Those that were ever used, by channel number.
+    /// Used channels other than 0, by number.
     fn channels(&self) -> impl Iterator<Item = (u8, &Channel)> {
         let others = self.details.others.iter().map(|(number, channel)| (*number, channel));
         iter::once((0, &self.own)).chain(others).filter(|(_, channel)| 0 < channel.live.last)
@@ -405,7 +405,7 @@ impl Session {
         &mut others[place.expect("an order's channel was used when it was entered")].1
     }
 
-    /// A channel other than 0, from now on one that is used.
+    /// A channel other than 0, which is now in use.
     fn open_channel(&mut self, channel: u8) -> &mut Channel {
         let others = &mut self.details.others;
         let place = match others.binary_search_by_key(&channel, |(number, _)| *number) {
@@ -419,18 +419,18 @@ impl Session {
     }
 }
 
-/// A channel of a session: a part of its element that never changes.
+/// A channel of a session: the constant part of its element.
 pub(crate) fn channel_key(session_id: SessionId, channel: u8) -> u64 {
     hash::mix([hash::CHANNEL, u64::from(session_id.0), u64::from(channel)])
 }
 
-/// The last number used on a channel; a channel never used is no element.
+/// The last number used on a channel; an unused channel has no element.
 #[inline]
 pub(crate) fn channel_hash(key: u64, user_ref_num_last: u32) -> u64 {
     if user_ref_num_last == 0 { 0 } else { hash::fold_pair(key, u64::from(user_ref_num_last)) }
 }
 
-/// A firm that may not enter orders on a session.
+/// A firm with disabled order entry on a session.
 pub(crate) fn firm_disabled_hash(session_id: SessionId, firm: Firm) -> u64 {
     hash::mix([hash::FIRM_DISABLED, u64::from(session_id.0), hash::word(&firm)])
 }

@@ -1,7 +1,7 @@
-//! Requests of a session that are about no order of its own: entry on and off, the next number, and
-//! orders that could not be read.
+//! Requests of a session that are about no particular order: enable and disable entry, account
+//! queries, undecoded orders.
 //!
-//! Invariant: each uses up its number, if it has one, and is answered once.
+//! Invariant: each request uses up its number, if it has one, and is answered once.
 
 use market::{
     AccountQueried, AccountQuery, ClientOrderId, EntrySwitch, EntrySwitched, Event, RefusedOrder,

@@ -1,4 +1,4 @@
-//! The venue is set up: the parts of the day, instruments, sessions.
+//! Venue setup: parts of the day, instruments, sessions.
 //!
 //! Invariant: instruments and sessions are numbered from 1 in the order of addition.
 

@@ -1,21 +1,21 @@
-//! The parts of the trading day, and whether orders may be entered in the present one.
+//! The parts of the trading day; they decide whether order entry is open.
 //!
-//! Invariant: the day only goes forward.
+//! Invariant: the day only moves forward.
 
 use market::SystemEvent;
 
-/// The day so far.
+/// The present part of the day.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct TradingDay {
     /// The last system event; `None` before the first.
     last: Option<SystemEvent>,
-    /// Whether it is in system hours.
+    /// True during system hours.
     is_open: bool,
 }
 
 impl TradingDay {
-    /// Goes on to the part that `event` begins; false if that part, or a later one, has begun
-    /// already. Parts may be left out.
+    /// Starts the part of `event`. Returns false, with no effect, if that part or a later one has
+    /// begun. Parts may be skipped.
     pub(crate) fn advance(&mut self, event: SystemEvent) -> bool {
         let forward = self.last.is_none_or(|last| part(last) < part(event));
         if forward {
@@ -31,19 +31,19 @@ impl TradingDay {
         self.last
     }
 
-    /// True if the hours of the system have ended.
+    /// True if system hours have ended.
     pub(crate) fn is_over(self) -> bool {
         self.last.is_some_and(|last| part(SystemEvent::EndOfSystemHours) <= part(last))
     }
 
-    /// True if orders may be entered: from the start of system hours to their end.
+    /// True if order entry is open: from the start of system hours to their end.
     #[inline]
     pub(crate) fn is_open(self) -> bool {
         self.is_open
     }
 }
 
-/// The place of a part in the day.
+/// The position of a part in the day.
 #[inline]
 fn part(event: SystemEvent) -> u8 {
     match event {
