@@ -1,6 +1,6 @@
 //! How an instrument trades: its phase, its bands and limits, and the auctions between phases.
 //!
-//! Invariant: all trades of an uncrossing have one price.
+//! Invariant: all trades of an auction have one price.
 
 mod bands;
 pub(crate) mod phases;

@@ -1,4 +1,4 @@
-//! An incoming order meets those that rest: what follows from each match beside the book.
+//! An incoming order meets resting ones: the effects of each match outside the book.
 //!
 //! Invariant: self-match prevention is decided before lots trade, and money moves with each trade.
 

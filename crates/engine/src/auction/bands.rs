@@ -1,14 +1,14 @@
-//! Price bands: how far continuous trading may go before it stops.
+//! Price bands: the limits of continuous trading.
 //!
-//! Invariant: no trade of continuous trading is outside the bands that hold when it happens.
+//! Invariant: no trade of continuous trading is outside the bands in force at that moment.
 
 use market::Price;
 
 use crate::{Engine, order::Order};
 
 impl Engine {
-    /// The limit to which an order trades now, its own or the end of the band; `None` if not even
-    /// the best price of the other side is in the band.
+    /// The limit of an order within the bands; `None` if even the best price of the other side is
+    /// outside them.
     #[cold]
     pub(crate) fn within_band(&self, order: &Order, limit: Option<Price>) -> Option<Option<Price>> {
         let book = self.book_of(order);

@@ -1,4 +1,4 @@
-//! The phases of an instrument: which may follow which, and which orders each accepts.
+//! The phases of an instrument: allowed changes, and the orders that each phase accepts.
 //!
 //! Invariant: all functions here depend on their arguments alone.
 
@@ -6,7 +6,7 @@ use market::{OrderType, Phase, RejectReason, TimeInForce};
 
 use crate::{intake::classify::OrderClass, order::ForAuction};
 
-/// May an instrument go from one phase to the other?
+/// True if an instrument may go from one phase to the other.
 pub(crate) fn may_follow(from: Phase, to: Phase) -> bool {
     use Phase::*;
     match from {
@@ -20,12 +20,12 @@ pub(crate) fn may_follow(from: Phase, to: Phase) -> bool {
     }
 }
 
-/// Does an auction take place between the two?
+/// True if an auction takes place between the two phases.
 pub(crate) fn uncrosses(from: Phase, to: Phase) -> bool {
     to == Phase::Continuous || (from, to) == (Phase::ClosingAuction, Phase::Closed)
 }
 
-/// Is a phase one in which orders are taken at all?
+/// True if a phase accepts any orders.
 pub(crate) fn is_open(phase: Phase) -> Result<(), RejectReason> {
     match phase {
         Phase::Halted => Err(RejectReason::Halted),
@@ -34,7 +34,7 @@ pub(crate) fn is_open(phase: Phase) -> Result<(), RejectReason> {
     }
 }
 
-/// Does a phase that takes orders take one of this class and life?
+/// True if an open phase accepts an order of this class and time in force.
 pub(crate) fn takes(
     phase: Phase,
     time_in_force: TimeInForce,
@@ -48,7 +48,7 @@ pub(crate) fn takes(
     Ok(())
 }
 
-/// The auction that an order is for that comes in now, if it is for one only.
+/// The auction of an auction-only order that comes in now.
 pub(crate) fn auction_of(
     phase: Phase,
     type_in_book: OrderType,
@@ -63,7 +63,7 @@ pub(crate) fn auction_of(
     }
 }
 
-/// Does an order that is for one auction only take part in that at the end of this phase?
+/// True if an auction-only order takes part in the auction at the end of this phase.
 pub(crate) fn takes_part(waits: ForAuction, phase: Phase) -> bool {
     match waits {
         ForAuction::No | ForAuction::Next | ForAuction::AsMarket => true,
@@ -72,7 +72,7 @@ pub(crate) fn takes_part(waits: ForAuction, phase: Phase) -> bool {
     }
 }
 
-/// Is an order over that is for one auction only, when an instrument gets to this phase?
+/// True if an auction-only order expires when an instrument enters this phase.
 pub(crate) fn is_over(waits: ForAuction, phase: Phase) -> bool {
     match phase {
         Phase::Continuous => {

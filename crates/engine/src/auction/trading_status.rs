@@ -1,5 +1,4 @@
-//! How an instrument is traded now: its phase, how far its price may go, and what its orders may
-//! ask.
+//! The trading status of an instrument: its phase, its price bands, and the limits of its orders.
 
 use market::{
     Allocation, Indication, InstrumentChange, InstrumentId, OrderType, Phase, Price, Quantity,
@@ -12,47 +11,46 @@ use crate::{
     state::hash,
 };
 
-/// No moment.
+/// No time.
 const NEVER_NS: u64 = u64::MAX;
 
-/// One, in millionths.
+/// One, in ppm.
 const MILLION: u64 = 1_000_000;
 
-/// How an instrument is traded now.
+/// The trading status of an instrument.
 ///
-/// Invariant: `is_unrestricted` says whether it is in continuous trading without bands and limits.
+/// Invariant: `is_unrestricted` is true exactly in continuous trading without bands and limits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct TradingStatus {
-    /// True if orders trade as they come in and nothing bounds them: the one thing that most
-    /// orders look at.
+    /// True in continuous trading without any bound; the only field that most orders read.
     pub(crate) is_unrestricted: bool,
-    /// True once the instrument is no more.
+    /// True once the instrument was removed.
     pub(crate) is_removed: bool,
     pub(crate) phase: Phase,
-    /// Millionths of the reference price; 0 is none.
+    /// Static band, in ppm of the reference price; 0 is none.
     pub(crate) static_band: u32,
-    /// Millionths of the last price; 0 is none.
+    /// Dynamic band, in ppm of the last price; 0 is none.
     pub(crate) dynamic_band: u32,
-    /// Seconds; 0 is none.
+    /// Duration of a volatility auction, in seconds; 0 is no auction.
     pub(crate) pause_s: u32,
-    /// Millionths of the reference price; 0 is none.
+    /// Price collar, in ppm of the reference price; 0 is none.
     pub(crate) price_collar: u32,
-    /// Lots; 0 is any.
+    /// Largest quantity of an order, in lots; 0 is no maximum.
     pub(crate) quantity_max: u32,
-    /// Ticks times lots; 0 is any.
+    /// Largest notional of an order, in ticks × lots; 0 is no maximum.
     pub(crate) notional_max: u64,
     pub(crate) allocation: Allocation,
-    /// Millionths, where the allocation is pro rata.
+    /// Time share of a pro-rata allocation, in ppm.
     pub(crate) time_share: u32,
-    /// [`Price::ZERO`] is none.
+    /// Reference price; [`Price::ZERO`] is none.
     pub(crate) reference_price: Price,
-    /// Kept only where a dynamic band needs it; [`Price::ZERO`] before the first trade.
+    /// Last price, kept only for a dynamic band; [`Price::ZERO`] before the first trade.
     pub(crate) price_last: Price,
-    /// When an auction ends by itself; [`NEVER_NS`] if not.
+    /// When the auction ends; [`NEVER_NS`] if it has no end.
     pub(crate) ends_ns: u64,
-    /// True if that moment is an operator's, so that the auction ends then at any price.
+    /// True if an operator set that end, so that the auction ends then at any price.
     pub(crate) is_scheduled: bool,
-    /// When the auction is looked at next; [`NEVER_NS`] without one.
+    /// When the next indication is due; [`NEVER_NS`] without an auction.
     pub(crate) indicates_ns: u64,
     /// How often the collar of a volatility auction was widened.
     pub(crate) extension: u32,
@@ -61,7 +59,7 @@ pub(crate) struct TradingStatus {
 }
 
 impl TradingStatus {
-    /// As an instrument is added: in continuous trading, without bounds.
+    /// The status of a new instrument: continuous trading without bounds.
     pub(crate) const NEW: Self = Self {
         is_unrestricted: true,
         is_removed: false,
@@ -88,12 +86,12 @@ impl TradingStatus {
         },
     };
 
-    /// The earliest moment for which it waits; [`u64::MAX`] if for none.
+    /// The earliest time that it waits for; [`u64::MAX`] if none.
     pub(crate) fn due_ns(&self) -> u64 {
         self.ends_ns.min(self.indicates_ns)
     }
 
-    /// Sees to its invariant after a change.
+    /// Restores the invariant after a change.
     pub(crate) fn settle(&mut self) {
         self.is_unrestricted = self.phase == Phase::Continuous
             && self.static_band == 0
@@ -103,7 +101,7 @@ impl TradingStatus {
             && self.notional_max == 0;
     }
 
-    /// How what trades at a price is shared.
+    /// The allocation at a price.
     pub(crate) fn sharing(&self) -> Sharing {
         match self.allocation {
             Allocation::PriceTime => Sharing::PRICE_TIME,
@@ -111,8 +109,7 @@ impl TradingStatus {
         }
     }
 
-    /// Takes over a change that does not concern the book; false if it has a value that it cannot
-    /// have.
+    /// Applies a property that does not concern the book; false if the value is invalid.
     pub(crate) fn configure(&mut self, change: &InstrumentChange) -> bool {
         match *change {
             InstrumentChange::PriceIncrement(_) | InstrumentChange::RoundLot(_) => {}
@@ -149,7 +146,7 @@ impl TradingStatus {
         true
     }
 
-    /// The lowest and the highest price at which continuous trading may go on.
+    /// The lowest and the highest price of continuous trading.
     pub(crate) fn band(&self) -> Option<(Price, Price)> {
         let of_reference = around(self.reference_price, self.static_band);
         let price_last =
@@ -161,14 +158,14 @@ impl TradingStatus {
         }
     }
 
-    /// The lowest and the highest price at which a volatility auction may end by itself: the
-    /// static band, widened by itself with each extension.
+    /// The collar of a volatility auction: the lowest and the highest price at which it ends
+    /// automatically. It is the static band, widened by its own width with each extension.
     pub(crate) fn collar(&self) -> Option<(Price, Price)> {
         let ppm = u64::from(self.static_band) * (u64::from(self.extension) + 1);
         around(self.reference_price, u32::try_from(ppm).unwrap_or(u32::MAX))
     }
 
-    /// Is an order within what one may ask in this instrument?
+    /// True if an order is within the limits of this instrument.
     pub(crate) fn limits(
         &self,
         side: Side,
@@ -193,7 +190,7 @@ impl TradingStatus {
         Ok(())
     }
 
-    /// As an element of the state.
+    /// Its element of the state hash.
     pub(crate) fn hash(&self, instrument_id: InstrumentId) -> u64 {
         let Indication { price, paired, imbalance, imbalance_is_buy } = self.indicated;
         hash::mix([
@@ -219,8 +216,7 @@ impl TradingStatus {
     }
 }
 
-/// The prices that are at most so many millionths away from one; `None` without a price or a
-/// bound.
+/// The prices at most this many ppm away from a price; `None` without a price or a bound.
 fn around(price: Price, millionths: u32) -> Option<(Price, Price)> {
     if price == Price::ZERO || millionths == 0 {
         return None;

@@ -1,7 +1,9 @@
-//! The auction: orders that were collected, all that can trade at one price, at once.
+//! Auctions: all orders that can trade at one price trade at once.
 //!
-//! Whoever looks at an auction goes over the levels that could trade in it, never over prices: a
-//! price at which nobody asks for anything is not looked at.
+//! The auction price is searched over the levels that could trade, never over prices: a price
+//! without an order costs nothing.
+//!
+//! Invariant: all trades of an auction have one price.
 
 use alloc::vec::Vec;
 use core::mem;
@@ -25,12 +27,11 @@ use crate::{
     trading::on_match::fill,
 };
 
-/// An auction is looked at each time a second of the clock begins.
+/// Indications are computed when a second of the clock begins.
 const INDICATION_NS: u64 = 1_000_000_000;
 
-/// The orders of one side that are for an auction only, by which it is. They are not on the feed,
-/// and trade in no other phase. At rank 0 are those without a price; the others are one below the
-/// rank of their price.
+/// The auction-only orders of one side, by auction. They are not on the feed, and trade in no other
+/// phase. Rank 0 has those without a price; the others are one below the rank of their price.
 #[derive(Debug, Default)]
 pub(crate) struct AuctionSide {
     open: Ladder,
@@ -57,7 +58,7 @@ impl AuctionSide {
         }
     }
 
-    /// Those that take part in the auction at the end of a phase.
+    /// The ladders that take part in the auction at the end of a phase.
     fn taking_part(&self, phase: Phase) -> impl Iterator<Item = &Ladder> {
         [ForAuction::Open, ForAuction::Close, ForAuction::Next]
             .into_iter()
@@ -67,14 +68,14 @@ impl AuctionSide {
 }
 
 impl Book {
-    /// Puts an order that is for one auction only behind all others of that auction at its price.
+    /// Adds an auction-only order behind all others of its auction and price.
     #[cold]
     pub(crate) fn add_for_auction(&mut self, pool: &mut Pool, order: &Order) -> Slot {
         let rank = self.auction_rank(order);
         self.auction_mut(order.side).ladder_mut(order.for_auction()).append(pool, rank, || *order)
     }
 
-    /// Lets an order go that is for one auction only.
+    /// Removes an auction-only order.
     #[cold]
     pub(crate) fn remove_from_auction(&mut self, pool: &mut Pool, slot: Slot) {
         let order = pool[slot].order;
@@ -82,11 +83,11 @@ impl Book {
         self.auction_mut(order.side).ladder_mut(order.for_auction()).remove(pool, rank, slot);
     }
 
-    /// The first order to trade of a side in the auction at the end of a phase.
+    /// The first order of a side in the auction at the end of a phase.
     fn first_in_auction(&self, pool: &Pool, side: Side, phase: Phase) -> Option<Slot> {
         let ladder = |ladder: &Ladder, class, shift| {
             let (rank, level) = ladder.at_or_after(0)?;
-            // Of one class and price there may be two queues, which are one by time.
+            // Orders of one class and price may be in two queues, which merge by time.
             let order_id = if class == 2 { pool[level.oldest].order.order_id } else { OrderId(0) };
             Some(((rank + shift, class, order_id), level.oldest))
         };
@@ -98,8 +99,7 @@ impl Book {
         firsts.min_by_key(|(place, _)| *place).map(|(_, slot)| slot)
     }
 
-    /// The oldest order of each level of the orders for an auction only, by auction and then by
-    /// price.
+    /// The oldest auction-only order of each level, by auction and then by price.
     pub(crate) fn auction_levels(&self, side: Side) -> impl Iterator<Item = Slot> {
         let ladders = self.auction(side).into_iter().flat_map(|orders| {
             [ForAuction::Open, ForAuction::Close, ForAuction::Next]
@@ -108,7 +108,7 @@ impl Book {
         ladders.flat_map(|ladder| levels(ladder, NO_RANK).map(|(_, oldest)| oldest))
     }
 
-    /// Asserts what holds within the ladders.
+    /// Checks the invariants of the ladders.
     pub(crate) fn check_auction(&self) {
         for side in [Side::Buy, Side::Sell] {
             if let Some(orders) = self.auction(side) {
@@ -132,7 +132,7 @@ fn levels(ladder: &Ladder, rank_worst: u32) -> impl Iterator<Item = (u32, Slot)>
     })
 }
 
-/// Orders of one price, of one of the ladders that take part.
+/// Orders of one price in one of the ladders that take part.
 #[derive(Clone, Copy, Debug)]
 struct Level {
     /// As in [`AuctionSide`].
@@ -140,7 +140,7 @@ struct Level {
     leaves: u64,
 }
 
-/// What would buy and what would sell at a price.
+/// Lots that would buy and would sell at a price.
 #[derive(Clone, Copy, Debug)]
 struct Point {
     price: Price,
@@ -158,7 +158,7 @@ impl Point {
     }
 }
 
-/// Room to look at an auction; nothing of it is kept.
+/// Scratch memory to compute an auction; empty between calls.
 #[derive(Debug, Default)]
 pub(crate) struct Scratch {
     bids: Vec<Level>,
@@ -167,7 +167,7 @@ pub(crate) struct Scratch {
 }
 
 impl Scratch {
-    /// What the auction at the end of a phase would come to now.
+    /// The indication of the auction at the end of a phase.
     fn look(&mut self, book: &Book, pool: &Pool, phase: Phase, reference: Price) -> Indication {
         collect(book, pool, Side::Buy, phase, &mut self.bids);
         collect(book, pool, Side::Sell, phase, &mut self.asks);
@@ -181,7 +181,7 @@ impl Scratch {
         }
     }
 
-    /// Reckons up what would trade at each price that somebody named, lowest first.
+    /// Adds up the lots that would trade at each price of an order, lowest first.
     fn measure(&mut self, book: &Book, reference: Price) {
         let Self { bids, asks, points, .. } = self;
         let price = |side, level: &Level| {
@@ -216,13 +216,13 @@ impl Scratch {
     }
 }
 
-/// The levels of a side that could trade in the auction at the end of a phase, first to trade
-/// first: those at the best price of the other side or better, and all if an order there has none.
+/// The levels of a side that could trade in the auction at the end of a phase, in priority order:
+/// those at the best price of the other side or better, or all if an order there has no price.
 fn collect(book: &Book, pool: &Pool, side: Side, phase: Phase, found: &mut Vec<Level>) {
     found.clear();
     let Some(rank_worst) = rank_worst(book, side, phase) else { return };
     let mut add = |ladder: &Ladder, shift| {
-        // Every rank of a price is far below the last number.
+        // Every rank of a price is far below the maximum.
         let levels = levels(ladder, rank_worst - shift);
         found.extend(levels.map(|(rank, oldest)| {
             let leaves = queue(pool, oldest).map(|slot| pool[slot].order.leaves().0).sum();
@@ -239,8 +239,8 @@ fn collect(book: &Book, pool: &Pool, side: Side, phase: Phase, found: &mut Vec<L
     found.sort_unstable_by_key(|level| level.rank);
 }
 
-/// The worst rank of a side that could trade, as in [`AuctionSide`]; `None` if there is nobody to
-/// trade with.
+/// The worst rank of a side that could trade, as in [`AuctionSide`]; `None` if the other side is
+/// empty.
 fn rank_worst(book: &Book, side: Side, phase: Phase) -> Option<u32> {
     let other = if side.is_buy() { Side::Sell } else { Side::Buy };
     let orders = book.auction(other);
@@ -253,8 +253,8 @@ fn rank_worst(book: &Book, side: Side, phase: Phase) -> Option<u32> {
     (best != NO_RANK).then(|| book.rank(side, book.price(other, best)) + 1)
 }
 
-/// The price of the auction: most lots, then least left over, then where what is left over presses
-/// to, then nearest to the reference price.
+/// The auction price: most lots, then the smallest imbalance, then in the direction of the
+/// imbalance, then nearest to the reference price.
 fn choose(points: &mut Vec<Point>, reference: Price) -> Option<Point> {
     let volume = points.iter().map(Point::volume).max().filter(|volume| *volume > 0)?;
     points.retain(|point| point.volume() == volume);
@@ -266,7 +266,7 @@ fn choose(points: &mut Vec<Point>, reference: Price) -> Option<Point> {
     if points.iter().all(|point| point.demand < point.supply) {
         return points.first().copied();
     }
-    // Of two equally near the last, which is the higher.
+    // Of two equally near prices the last one, the higher.
     let distance = |point: &Point| point.price.0.abs_diff(reference.0);
     points.iter().copied().rev().min_by_key(distance)
 }
@@ -279,7 +279,7 @@ fn queue(pool: &Pool, oldest: Slot) -> impl Iterator<Item = Slot> {
 }
 
 impl Engine {
-    /// Holds the auction of the phase that ends now, and emits its trades and its result.
+    /// Uncrosses the auction of the phase that ends now; emits its trades and its result.
     pub(crate) fn uncross(
         &mut self,
         instrument_id: InstrumentId,
@@ -311,7 +311,7 @@ impl Engine {
         })));
     }
 
-    /// Has so many lots trade at one price, the first to trade of each side with each other.
+    /// Trades this many lots at one price, in priority order on both sides.
     fn pair(
         &mut self,
         instrument_id: InstrumentId,
@@ -334,13 +334,13 @@ impl Engine {
         }
     }
 
-    /// What a resting order offers at a time: of a reserve order, what is shown.
+    /// Lots that a resting order offers at a time: for an iceberg, its shown part.
     fn offered(&self, slot: Slot) -> Quantity {
         let order = &self.pool[slot].order;
         if order.is_iceberg { self.icebergs.get(slot).shown.quantity() } else { order.leaves() }
     }
 
-    /// Has two resting orders trade; that which was accepted first is the maker.
+    /// Trades two resting orders; the one accepted first is the maker.
     fn trade_in_auction(
         &mut self,
         mut slots: [Slot; 2],
@@ -384,7 +384,7 @@ impl Engine {
         }
     }
 
-    /// Executes lots of a resting order, which leaves if that was all; as it is then.
+    /// Executes lots of a resting order, and removes it if filled; returns it after the trade.
     fn execute_resting(&mut self, slot: Slot, quantity: Quantity) -> Order {
         let before = self.pool[slot].order;
         let mut after = before;
@@ -403,8 +403,7 @@ impl Engine {
         after
     }
 
-    /// Shows the next part of a reserve order, behind all others at its price, if nothing of it is
-    /// shown.
+    /// Shows the next part of an iceberg, behind all others at its price, if no part is shown.
     fn refresh_resting(&mut self, slot: Slot, emit: &mut dyn FnMut(Event)) {
         if !self.offered(slot).is_zero() {
             return;
@@ -432,7 +431,7 @@ impl Engine {
         }));
     }
 
-    /// Tells what an auction would come to, if that is new.
+    /// Publishes the indication of an auction, if it changed.
     pub(crate) fn indicate(
         &mut self,
         instrument_id: InstrumentId,
@@ -460,8 +459,8 @@ impl Engine {
         }
     }
 
-    /// The moment has come at which an auction ends by itself: it does, unless it is a volatility
-    /// auction whose end nobody scheduled, and would at a price outside its collar.
+    /// Ends an auction whose time is over. A volatility auction without an operator's end is
+    /// extended instead if its price would be outside the collar.
     fn end_or_extend(&mut self, instrument_id: InstrumentId, emit: &mut dyn FnMut(Event)) {
         let trading = *self.trading(instrument_id);
         let mut scratch = mem::take(&mut self.scratch);
@@ -485,7 +484,7 @@ impl Engine {
         self.tell_collar(instrument_id, emit);
     }
 
-    /// Tells between which prices a volatility auction may end by itself, if it is bound to any.
+    /// Publishes the collar of a volatility auction, if it has one.
     pub(crate) fn tell_collar(&self, instrument_id: InstrumentId, emit: &mut dyn FnMut(Event)) {
         let trading = self.trading(instrument_id);
         if let Some((low, high)) = trading.collar() {
@@ -499,13 +498,13 @@ impl Engine {
         }
     }
 
-    /// So many seconds from now.
+    /// The time this many seconds from now.
     pub(crate) fn after_seconds(&self, seconds: u32) -> u64 {
         self.timestamp.0.saturating_add(u64::from(seconds) * INDICATION_NS)
     }
 
-    /// Does what is due in auctions at a moment: those end that are to, and the others are looked
-    /// at, each by instrument.
+    /// Carries out what is due in auctions, by instrument: ends those whose time is over, and
+    /// publishes the indications of the others.
     #[cold]
     pub(crate) fn pass_auctions(&mut self, due_ns: u64, emit: &mut dyn FnMut(Event)) {
         let mut due = mem::take(&mut self.auctions_due);
@@ -521,7 +520,7 @@ impl Engine {
         self.refresh_auctions();
     }
 
-    /// Sees which instruments have an auction now, and for which moment they wait.
+    /// Finds the instruments in an auction, and the earliest time that they wait for.
     pub(crate) fn refresh_auctions(&mut self) {
         let mut auctions = mem::take(&mut self.auctions);
         auctions.retain(|id| self.trading(*id).phase.is_auction());

@@ -1,4 +1,4 @@
-//! Orders that expire: one list for each second.
+//! Expiries of GTT orders: one list for each second.
 //!
 //! Invariant: every live good-till-time order is in the list of its second.
 
@@ -7,7 +7,7 @@ use crate::book::paged_map::PagedMap;
 
 const NANOS_PER_SECOND: u64 = 1_000_000_000;
 
-/// The moments at which orders expire. Adding and removing cost a search among the moments.
+/// Expiry times. Adding and removing cost a search among them.
 #[derive(Debug)]
 pub(crate) struct Expiries {
     /// The first order of each second since the epoch.
@@ -34,7 +34,7 @@ impl Expiries {
         self.by_second.first().map(|(_, id)| id)
     }
 
-    /// Adds an order to the list of its second of expiry.
+    /// Adds an order to the list of its second.
     pub(super) fn add(contingents: &mut Contingents, id: ContingentId) {
         let second = contingents[id].instructions.expires_s;
         let head = contingents.expiries.by_second.get(second);
@@ -47,7 +47,7 @@ impl Expiries {
         *due_ns = (*due_ns).min(u64::from(second) * NANOS_PER_SECOND);
     }
 
-    /// It does not, any more.
+    /// Removes an order from the list of its second.
     pub(super) fn remove(contingents: &mut Contingents, id: ContingentId) {
         let second = contingents[id].instructions.expires_s;
         let head = contingents.expiries.by_second.get(second).expect("it was added");
@@ -63,7 +63,7 @@ impl Expiries {
             by_second.first_key().map_or(u64::MAX, |second| u64::from(second) * NANOS_PER_SECOND);
     }
 
-    /// Asserts that the lists are consistent; returns how many orders are in them.
+    /// Checks that the lists are consistent; returns how many orders are in them.
     pub(super) fn check(contingents: &Contingents) -> usize {
         let Self { by_second, due_ns } = &contingents.expiries;
         by_second.check();

@@ -1,7 +1,7 @@
 //! The records of contingent orders, beside the orders: a trigger, an expiry, linked orders.
 //!
-//! Invariant: an order has a [`Contingent`] if and only if its bit `is_contingent` is set. Most orders
-//! have none, and pay for nothing here.
+//! Invariant: an order has a [`Contingent`] record if and only if its bit `is_contingent` is set.
+//! Most orders have none, and pay for nothing here.
 
 use alloc::{boxed::Box, collections::VecDeque, vec::Vec};
 use core::ops::{Index, IndexMut};
@@ -16,7 +16,7 @@ use crate::{
     state::hash::{self, StateHash},
 };
 
-/// NameIndex a contingent.
+/// The index of a contingent record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct ContingentId(u32);
 
@@ -36,7 +36,7 @@ impl ContingentId {
 /// Where a contingent order is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum State {
-    /// On its way into the book, in no slot; or its contingent is used by none.
+    /// Entering, in no slot; or the record is unused.
     Incoming,
     /// In the book.
     Resting,
@@ -44,60 +44,60 @@ pub(crate) enum State {
     ForParent,
     /// Outside the book, until the market trades at its trigger.
     ForTrigger,
-    /// Triggered by this command; its turn to come in is near.
+    /// Triggered by this command, and about to enter.
     Triggered,
-    /// No more; what that means for orders tied to it is still to happen.
+    /// Done; its effects on linked orders are still to come.
     Done,
-    /// Outside the book, until there is a price that it can follow.
+    /// Outside the book, until its peg has a price.
     ForReference,
-    /// Outside the book, until it can trade as much at once as it asks for.
+    /// Outside the book, until its minimum can trade.
     ForQuantity,
 }
 
 /// The record of one contingent order.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Contingent {
-    /// Where the order is, unless it is incoming or done.
+    /// The order's slot, unless it is incoming or done.
     pub(crate) slot: Slot,
     pub(crate) key: OrderKey,
-    /// As long as it waits it keeps this; of a resting order it is that of its last entry.
+    /// The conditions of a waiting order; for a resting order, those of its last entry.
     pub(crate) order_id: OrderId,
-    /// Parent and partner as their owner names them now; 0 once they are gone.
+    /// Parent and partner by their owner's present numbers; 0 once they are done.
     pub(crate) instructions: Instructions,
-    /// With what it is to come in.
+    /// The entry terms that it will have.
     pub(crate) order_type: OrderType,
     pub(crate) minimum_quantity: Lots,
     pub(crate) instrument_id: InstrumentId,
-    /// Beyond which an order that follows the market never goes; [`Price::ZERO`] is none.
+    /// The limit of a pegged order; [`Price::ZERO`] is none.
     pub(crate) limit: Price,
     pub(crate) state: State,
-    /// True if it has executed since its links were followed last.
+    /// True if it executed since its links were last followed.
     pub(crate) has_executed: bool,
-    /// True while it is in line for its links to be followed.
+    /// True while it is queued for its links to be followed.
     is_noted: bool,
-    /// Executed by its whole chain, once it is done.
+    /// Executed by the whole chain, once it is done.
     pub(crate) executed: Quantity,
     links: [Link; 3],
     pub(crate) trail: Trail,
-    /// Only one of the two may execute.
+    /// The OCO partner.
     pub(crate) partner_id: ContingentId,
-    /// For which it waits until that is done.
+    /// The OTO parent, while that is live.
     pub(crate) parent_id: ContingentId,
-    /// The first of those that wait for it.
+    /// The first of its OTO children.
     pub(crate) children: ContingentId,
 }
 
-/// A place in a list.
+/// Links of a list.
 #[derive(Clone, Copy, Debug)]
 struct Link {
     next: ContingentId,
     before: ContingentId,
 }
 
-/// A place in a tree of trailing stops; see [`waiting`](mod@crate::contingent::stop_book).
+/// Links in a tree of trailing stops; see [`stop_book`](mod@crate::contingent::stop_book).
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Trail {
-    /// Of a root: the mark of its level.
+    /// The mark of the level; only in a root.
     pub(crate) mark: u32,
     pub(crate) parent: ContingentId,
     pub(crate) left: ContingentId,
@@ -113,15 +113,14 @@ impl Trail {
     };
 }
 
-/// In which of its lists a contingent is meant.
+/// Which of its lists is meant.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum List {
-    /// Those with one trigger; those that follow the prices of one book; or, of a contingent that is
-    /// used by none, the free ones.
+    /// The list of a trigger, of the pegged orders of a book, or of the unused records.
     Trigger,
-    /// Those that expire at one moment.
+    /// The list of an expiry.
     Expiry,
-    /// Those that wait for one parent.
+    /// The list of the children of a parent.
     Family,
 }
 
@@ -159,13 +158,13 @@ impl Contingent {
         self.state == State::Resting
     }
 
-    /// True if its price follows the market now, or is about to when there is one.
+    /// True if the order is pegged and in the book, or waits for a price.
     fn follows_market(&self) -> bool {
         self.instructions.pricing.is_pegged()
             && matches!(self.state, State::Resting | State::ForReference)
     }
 
-    /// False if it rests like an order without instructions; the shown part is in [`Iceberg`].
+    /// False if it rests like an order without instructions; its shown part is in [`Iceberg`].
     ///
     /// [`Iceberg`]: crate::trading::iceberg::Iceberg
     pub(crate) fn has_instructions(&self) -> bool {
@@ -195,7 +194,7 @@ impl Contingent {
         }
     }
 
-    /// The element of its instructions, its entry terms and its state.
+    /// The element of its instructions, entry terms and state.
     fn element(&self) -> u64 {
         let Contingent { key, instructions, .. } = self;
         hash::mix([
@@ -208,7 +207,7 @@ impl Contingent {
                 | u64::from(instructions.slide) << 16
                 | u64::from(self.order_type.code()) << 24
                 | (self.state as u64) << 32,
-            // What has a trigger has no limit beside its price.
+            // An order with a trigger has its limit in its price.
             (u64::from(instructions.trigger.0) | self.limit.0) << 32
                 | u64::from(instructions.offset as u32),
             u64::from(instructions.shown_quantity.0) << 32 | u64::from(instructions.shown_range.0),
@@ -217,31 +216,31 @@ impl Contingent {
         ])
     }
 
-    /// As [`hash`](Self::hash), for the sum over the whole state.
+    /// As [`hash`](Self::hash), for the hash calculated anew.
     pub(crate) fn hash_slow(&self) -> u64 {
         self.hash()
     }
 }
 
-/// Contingents in a chunk, so that growing by one moves none.
+/// Records in a chunk; growing by a chunk moves none.
 const CHUNK_LEN: usize = 256;
 
-/// All contingents, by id and by the slot of their order.
+/// All records, by id and by the slot of their order.
 #[derive(Debug)]
 pub(crate) struct Contingents {
     chunks: Vec<Box<[Contingent; CHUNK_LEN]>>,
     used: usize,
     free: ContingentId,
-    /// Those whose order is in a slot.
+    /// Records whose order is in a slot.
     by_slot: PagedMap<ContingentId, 256>,
     pub(crate) expiries: Expiries,
-    /// Orders that have executed or are done in this command, in that order; see
-    /// [`links`](mod@crate::contingent::linked).
+    /// Orders that executed or were done in this command, in that order; see
+    /// [`linked`](mod@crate::contingent::linked).
     noted: VecDeque<ContingentId>,
-    /// Orders that were triggered in this command, in the order in which they come in, each with
-    /// the order id it had then and the trigger that was met.
+    /// Orders triggered in this command, in the order of entry, each with its order id at that time
+    /// and the trigger that was reached.
     pub(crate) triggered: VecDeque<(ContingentId, OrderId, u32)>,
-    /// What waited for an order that is done; empty between commands.
+    /// Children of a done parent; empty between commands.
     pub(crate) family: Vec<ContingentId>,
     pub(crate) pegs: Pegs,
     pub(crate) minimum_quantity_orders: MinimumQuantityOrders,
@@ -281,12 +280,12 @@ impl Contingents {
         id
     }
 
-    /// The contingent of the order in a slot.
+    /// The record of the order in a slot.
     pub(crate) fn find(&self, slot: Slot) -> Option<ContingentId> {
         self.by_slot.get(slot.to_bits())
     }
 
-    /// The contingent of the order in a slot.
+    /// The record of the order in a slot.
     ///
     /// # Panics
     /// The order is not contingent.
@@ -294,7 +293,7 @@ impl Contingents {
         self.find(slot).expect("a contingent order has a record")
     }
 
-    /// Its order is in a slot now.
+    /// Puts the record's order into a slot.
     pub(crate) fn place(
         &mut self,
         id: ContingentId,
@@ -312,7 +311,7 @@ impl Contingents {
         }
     }
 
-    /// Its order leaves its slot.
+    /// Takes the record's order out of its slot.
     pub(crate) fn lift(&mut self, id: ContingentId, hash: &mut StateHash) {
         if self[id].follows_market() {
             self.remove_peg(id);
@@ -337,7 +336,7 @@ impl Contingents {
         hash.change(before, contingent.hash());
     }
 
-    /// The order, which is in no slot, expires at this second from now on; 0 is never.
+    /// Sets the expiry, in seconds since the epoch, of an order without a slot; 0 is never.
     pub(crate) fn expire_at(&mut self, id: ContingentId, expires_s: u32) {
         if self[id].instructions.expires_s != 0 {
             Expiries::remove(self, id);
@@ -348,7 +347,7 @@ impl Contingents {
         }
     }
 
-    /// The order, which is in no slot any more, is done; it has executed so much in all.
+    /// Marks an order without a slot as done, and its total executed lots.
     pub(crate) fn finish(&mut self, id: ContingentId, executed: Quantity) {
         if self[id].instructions.expires_s != 0 {
             Expiries::remove(self, id);
@@ -366,7 +365,7 @@ impl Contingents {
         }
     }
 
-    /// Some of the order has executed.
+    /// Marks an order as executed in part.
     pub(crate) fn execute(&mut self, id: ContingentId) {
         if !self[id].partner_id.is_none() {
             self[id].has_executed = true;
@@ -374,7 +373,7 @@ impl Contingents {
         }
     }
 
-    /// What happened to the order may mean something for others.
+    /// Queues an order, so that its links are followed.
     pub(crate) fn note(&mut self, id: ContingentId) {
         if !self[id].is_noted {
             self[id].is_noted = true;
@@ -382,14 +381,14 @@ impl Contingents {
         }
     }
 
-    /// The first order to which something happened.
+    /// The first queued order.
     pub(crate) fn next_noted(&mut self) -> Option<ContingentId> {
         let id = self.noted.pop_front()?;
         self[id].is_noted = false;
         Some(id)
     }
 
-    /// True if something is still to follow from what happened in this command.
+    /// True if effects of this command are still to come.
     #[inline]
     pub(crate) fn is_pending(&self) -> bool {
         !self.noted.is_empty()
@@ -412,12 +411,12 @@ impl Contingents {
         self.by_slot.iter().map(|(_, id)| id)
     }
 
-    /// The next one of a list.
+    /// The next record of a list.
     pub(crate) fn next(&self, list: List, id: ContingentId) -> Option<ContingentId> {
         self[id].links[list as usize].next.some()
     }
 
-    /// Puts one in front of a list.
+    /// Adds a record in front of a list.
     pub(crate) fn push(
         &mut self,
         list: List,
@@ -431,7 +430,7 @@ impl Contingents {
         id
     }
 
-    /// Takes one out of a list; the head that it has then.
+    /// Removes a record from a list; returns the new head.
     pub(crate) fn unlink(
         &mut self,
         list: List,
@@ -451,7 +450,7 @@ impl Contingents {
         }
     }
 
-    /// Asserts that indexes agree and that nothing is left of a command.
+    /// Checks that indexes agree and that no effect is pending.
     pub(crate) fn check(&self) {
         assert!(!self.is_pending(), "all has followed from the command");
         self.by_slot.check();

@@ -1,11 +1,11 @@
-//! Linked orders (OCO, OTO), how contingent orders wait outside the book, and how they enter it.
+//! Linked orders (OCO, OTO); how contingent orders wait outside the book and enter it.
 //!
-//! Effects of a command on other orders happen when the command is done, in [`Engine::follow`], in
-//! this order: orders linked to those that executed or are done, triggered orders, pegged orders,
-//! minimum-quantity orders. The effects of each come before the next.
+//! Effects of a command on other orders happen after the command, in [`Engine::follow`], in this
+//! order: orders linked to those that executed or are done, triggered orders, pegged orders,
+//! minimum-quantity orders. All effects of one order come before the next order.
 //!
-//! Invariant: this ends. Every order that enters the book here waited before, and no effect enters a
-//! new order; why pegged orders come to rest is in [`pegs`](mod@crate::contingent::pegs).
+//! Invariant: this ends. An order that enters the book here was waiting before, and no effect adds
+//! a new order; [`pegs`](mod@crate::contingent::pegs) shows why pegged orders settle.
 
 use core::mem;
 
@@ -24,21 +24,21 @@ use crate::{
     order::{ForAuction, Order},
 };
 
-/// One leg of an OCO: of the two only one may execute.
+/// One leg of an OCO: only one of the two partners may execute.
 struct OcoLeg {
     side: Side,
-    /// True if it waits for a trigger.
+    /// True if it has a trigger.
     waits: bool,
     order_type: OrderType,
     price: Price,
 }
 
 impl OcoLeg {
-    /// Can it be made sure that one command never executes both?
+    /// True if one command can never execute both partners.
     ///
-    /// Where one of them waits for a trigger it is not in the book, and when it is triggered the
-    /// other one is canceled. Two that are both in the book must be on its two sides, for an order
-    /// that comes in meets one side only, and must not meet each other.
+    /// A partner with a trigger is outside the book, and triggering it cancels the other. Two
+    /// partners in the book must be on opposite sides, because an incoming order meets one side
+    /// only, and their prices must not cross.
     fn excludes(&self, other: &Self) -> bool {
         let are_limits = [self.order_type, other.order_type] == [OrderType::Limit; 2];
         let are_apart = match (self.side.is_buy(), other.side.is_buy()) {
@@ -51,8 +51,8 @@ impl OcoLeg {
 }
 
 impl Engine {
-    /// May a new order wait for the one that it names, and be one of two with the other that it
-    /// names? May a replacement take the place of its original beside its partner?
+    /// Checks that a new order may have the parent and the partner that it names, or that a
+    /// replacement may keep its original's partner.
     pub(crate) fn check_links(&self, asked: &Proposal) -> Result<(), RejectReason> {
         let Instructions { parent, partner, pricing, .. } = asked.instructions;
         let leg = OcoLeg {
@@ -95,7 +95,7 @@ impl Engine {
         Ok(())
     }
 
-    /// What a live order is to a partner.
+    /// The OCO leg of a live order.
     fn oco_leg(&self, slot: Slot, order: &Order) -> OcoLeg {
         let contingent = self.contingents.find(slot).map(|id| &self.contingents[id]);
         let is_pegged = contingent.is_some_and(|it| it.instructions.pricing.is_pegged());
@@ -108,12 +108,12 @@ impl Engine {
                 _ if order.price() == Price::ZERO => OrderType::Market,
                 _ => OrderType::Limit,
             },
-            // No price that one has which follows the market is beyond its limit.
+            // The price of a pegged order is never beyond its limit.
             price: contingent.filter(|_| is_pegged).map_or(order.price(), |it| it.limit),
         }
     }
 
-    /// A contingent order was accepted.
+    /// Accepts a contingent order.
     pub(crate) fn enter_contingent(
         &mut self,
         mut order: Order,
@@ -128,7 +128,7 @@ impl Engine {
             order.set_price(Price::ZERO);
         }
         let id = self.contingents.add(contingent);
-        // One without a limit icebergs when it comes in.
+        // An order without a limit reserves when it enters the book.
         self.reserve(&order, terms, 0, emit);
         let key = |number| OrderKey { user_ref_num: number, ..order.key };
         if instructions.parent != 0 {
@@ -148,7 +148,7 @@ impl Engine {
         self.begin(order, id, emit);
     }
 
-    /// The record of a live order, which becomes contingent if it was not.
+    /// The record of a live order; adds one if the order was not contingent.
     pub(crate) fn contingent_of(&mut self, slot: Slot) -> ContingentId {
         let order = &mut self.pool[slot].order;
         if order.is_contingent {
@@ -163,7 +163,7 @@ impl Engine {
         id
     }
 
-    /// A contingent order that is in no slot waits or enters the book, as its instructions say.
+    /// A contingent order without a slot waits or enters the book, as its instructions say.
     pub(crate) fn begin(&mut self, order: Order, id: ContingentId, emit: &mut dyn FnMut(Event)) {
         let contingent = &self.contingents[id];
         if !contingent.parent_id.is_none() {
@@ -185,9 +185,9 @@ impl Engine {
         }
     }
 
-    /// An order waits outside the book: live, and in a slot, but in no queue.
+    /// Makes an order wait outside the book: live and in a slot, but in no queue.
     pub(crate) fn hold(&mut self, mut order: Order, id: ContingentId, state: State) {
-        // For which auction it is, if for one, is decided when it comes in.
+        // Its auction, if any, is decided when it enters.
         order.set_for_auction(ForAuction::No);
         let slot = self.pool.add(|| order, Slot::NONE);
         self.sessions.owner_mut(order.key).add_live(order.key, slot);
@@ -196,7 +196,7 @@ impl Engine {
         self.contingents.place(id, slot, state, &mut self.hash);
     }
 
-    /// An order whose condition holds trades and rests like any other.
+    /// An order whose condition is met trades and rests like any other.
     pub(crate) fn come_in(
         &mut self,
         mut order: Order,
@@ -209,12 +209,12 @@ impl Engine {
         let class = terms.class(phase, order.time_in_force);
         order.set_for_auction(class.auction);
         if phases::takes(phase, order.time_in_force, &class).is_err() {
-            // Only a pause that this command brought about can be in its way.
+            // Only a pause started by this command can prevent it.
             self.cancel_at_once(&order, CancelReason::ImmediateOrCancel, emit);
             return self.contingents.finish(id, order.executed());
         }
         if class.auction != ForAuction::No {
-            // Nothing is shown of an order for an auction, nor of what replaces it.
+            // Nothing is shown of an auction-only order, nor of its replacement.
             self.contingents[id].instructions = instructions.without_shown();
         }
         if self.check_bounded(order.instrument_id, order.side, &class).is_err() {
@@ -229,7 +229,7 @@ impl Engine {
             if !self.has_enough(&order, id) {
                 return self.wait_for_quantity(order, id, emit);
             }
-            // What is left of it when it has traded so much rests like any other.
+            // After it has traded its minimum, the open rest is a normal order.
             self.contingents[id].minimum_quantity = Lots::ZERO;
             terms.minimum_quantity = Lots::ZERO;
         } else if instructions.all_or_none {
@@ -249,8 +249,8 @@ impl Engine {
         }
     }
 
-    /// Price sliding: a post-only order that would trade gets the nearest price at which it does not,
-    /// if there is one and it may rest there.
+    /// Price sliding: a post-only order that would trade gets the nearest price at which it does
+    /// not, if there is one and it may rest there.
     fn slide_price(
         &mut self,
         order: &mut Order,
@@ -271,7 +271,7 @@ impl Engine {
         self.money.follow_price(&before, order, &mut self.hash, emit);
     }
 
-    /// The market traded at the trigger of an order, which is in no slot.
+    /// Triggers an order without a slot: the market traded at its trigger.
     fn come_in_triggered(
         &mut self,
         mut order: Order,
@@ -281,7 +281,7 @@ impl Engine {
     ) {
         let Contingent { order_type, instructions: told, .. } = self.contingents[id];
         if told.pricing == Pricing::TrailingStop && order_type == OrderType::Limit {
-            // Its limit keeps its distance to the trigger, within the prices that there are.
+            // Its limit keeps its distance to the trigger, within the allowed prices.
             let moved = i64::from(trigger) - i64::from(told.trigger.0);
             let book = self.book_of(&order);
             let price = (order.price().0 as i64 + moved)
@@ -305,15 +305,14 @@ impl Engine {
         self.come_in(order, id, emit);
     }
 
-    /// Gives an order that waited a new order id, as that of one that came just now: priority is the
-    /// order of the ids.
+    /// Gives an order that waited a new order id, because the order of ids is time priority.
     pub(crate) fn renumber(&mut self, order: &mut Order, id: ContingentId) -> OrderId {
         let order_id = self.next_order_id();
         self.contingents[id].order_id = order_id;
         mem::replace(&mut order.order_id, order_id)
     }
 
-    /// A contingent order leaves its place; true if that was in the book.
+    /// Removes a contingent order from its place; true if that was in the book.
     pub(crate) fn lift(&mut self, slot: Slot, order: &Order) -> bool {
         let id = self.contingents.of(slot);
         let state = self.contingents[id].state;
@@ -328,7 +327,7 @@ impl Engine {
         state == State::Resting
     }
 
-    /// A contingent order that rests has executed in an auction; it leaves if that was all.
+    /// A resting contingent order executed in an auction; removes it if it is filled.
     pub(crate) fn execute_contingent(&mut self, slot: Slot, after: &Order) {
         let id = self.contingents.of(slot);
         self.contingents.execute(id);
@@ -339,8 +338,7 @@ impl Engine {
         }
     }
 
-    /// True if an order of an instrument waits outside the book. Costs time in proportion to all
-    /// contingent orders.
+    /// True if an order of an instrument waits outside the book. Costs O(contingent orders).
     pub(crate) fn has_waiting(&self, instrument_id: InstrumentId) -> bool {
         self.contingents.iter().map(|id| &self.contingents[id]).any(|contingent| {
             let order = &self.pool[contingent.slot].order;
@@ -354,8 +352,8 @@ impl Engine {
             || self.contingents[self.contingents.of(slot)].is_resting()
     }
 
-    /// The market traded in an instrument, at the first of these prices, at the last, and perhaps at
-    /// others between them that go one way.
+    /// Reports trades of an instrument to its stop book: the first price, the last, and possibly
+    /// others between them that move in one direction.
     #[inline]
     pub(crate) fn note_trades(&mut self, instrument_id: InstrumentId, first: Price, last: Price) {
         let triggers = &mut self.triggers[usize::from(instrument_id.0) - 1];
@@ -363,7 +361,7 @@ impl Engine {
         triggers.trade(&mut self.contingents, &mut self.hash, first, last);
     }
 
-    /// Does all that follows for other orders from what has happened.
+    /// Carries out all effects of the last command on other orders.
     #[inline]
     pub(crate) fn follow(&mut self, emit: &mut dyn FnMut(Event)) {
         if self.contingents.is_pending() {
@@ -388,7 +386,7 @@ impl Engine {
         }
     }
 
-    /// An order that was triggered comes in, unless it is no more.
+    /// Enters a triggered order, unless it is done.
     fn follow_trigger(
         &mut self,
         id: ContingentId,
@@ -403,7 +401,7 @@ impl Engine {
         }
     }
 
-    /// What it means for orders tied to it that an order has executed or is done.
+    /// The effects on linked orders when an order has executed or is done.
     fn follow_links(&mut self, id: ContingentId, emit: &mut dyn FnMut(Event)) {
         if mem::take(&mut self.contingents[id].has_executed) {
             self.cancel_partner(id, emit);
@@ -431,8 +429,8 @@ impl Engine {
         self.contingents.let_go(id);
     }
 
-    /// The parent of an order is done, and has executed so much: so much of the order is no longer
-    /// held.
+    /// The parent is done: releases as much of the child as the parent executed, and cancels the
+    /// rest.
     fn release_held(
         &mut self,
         id: ContingentId,
@@ -442,7 +440,7 @@ impl Engine {
     ) {
         let slot = self.contingents[id].slot;
         let phase = self.trading(self.pool[slot].order.instrument_id).phase;
-        // Its partner may have executed in the same command, and what follows from that be next.
+        // Its partner may have executed in the same command, with effects that come next.
         let partner_id = self.contingents[id].partner_id.some();
         let is_too_late = partner_id.is_some_and(|it| self.contingents[it].has_executed);
         let is_open = self.day.is_open() && phases::is_open(phase).is_ok();
@@ -466,10 +464,10 @@ impl Engine {
         self.begin(order, id, emit);
     }
 
-    /// The partner of an order that has executed or was triggered is canceled, if it is live.
+    /// Cancels the live partner of an order that executed or was triggered.
     fn cancel_partner(&mut self, id: ContingentId, emit: &mut dyn FnMut(Event)) {
         let Some(partner_id) = self.contingents[id].partner_id.some() else { return };
-        // If it has executed as well, what that means for this one is still to happen.
+        // If the partner executed too, its effects on this order are still to come.
         if !self.contingents[partner_id].has_executed {
             self.untie_partner(id);
         }
@@ -487,7 +485,7 @@ impl Engine {
         }
     }
 
-    /// Unlinks an order and its partner from each other.
+    /// Unlinks an order and its partner.
     fn untie_partner(&mut self, id: ContingentId) {
         let Some(partner_id) = self.contingents[id].partner_id.some() else { return };
         for id in [id, partner_id] {
@@ -498,7 +496,7 @@ impl Engine {
         }
     }
 
-    /// An order waits for no other any more.
+    /// Unlinks an order from its parent.
     fn untie_parent(&mut self, id: ContingentId) {
         let Some(parent_id) = self.contingents[id].parent_id.some() else { return };
         let children = self.contingents[parent_id].children;
@@ -509,8 +507,8 @@ impl Engine {
         });
     }
 
-    /// The instructions of a replacement: those that the replace names, or those of the original; links
-    /// stay. `None` if the replace names links.
+    /// The instructions of a replacement: those that the replace names, or those of the original.
+    /// Links are kept; `None` if the replace names links.
     pub(crate) fn instructions_of_replacement(
         &self,
         slot: Slot,
@@ -527,7 +525,7 @@ impl Engine {
         Some(new)
     }
 
-    /// A replacement takes over the contingent of its original, which is in no slot.
+    /// A replacement takes over the record of its original, which has no slot.
     pub(crate) fn rename(
         &mut self,
         id: ContingentId,
@@ -559,8 +557,8 @@ impl Engine {
         }
     }
 
-    /// Ties an order, which was restored, to those that it names; the field that names no order it
-    /// can be tied to.
+    /// Links a restored order to the orders that it names; the error is the field that names no
+    /// valid order.
     pub(crate) fn restore_links(&mut self, id: ContingentId) -> Result<(), &'static str> {
         let Contingent { key, instructions, partner_id, .. } = self.contingents[id];
         let find = |engine: &Self, number| {
@@ -585,7 +583,7 @@ impl Engine {
         Ok(())
     }
 
-    /// An order waits for another from now on.
+    /// Links an order to its parent.
     fn adopt(&mut self, parent_id: ContingentId, id: ContingentId) {
         let children = self.contingents[parent_id].children;
         self.contingents[parent_id].children = self.contingents.push(List::Family, children, id);

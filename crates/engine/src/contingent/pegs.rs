@@ -1,17 +1,17 @@
 //! Pegged orders: their price follows the best displayed prices of their book.
 //!
-//! A pegged order is hidden, and only displayed prices are followed, so that none follows another.
-//! In the book it has a price like any order; while there is nothing to follow it has none, and
-//! waits outside. When a command is done, and all else that follows from it, each pegged order whose
-//! price is not what it would be now gets that, one after the other by order id: it comes in again,
-//! trades and rests (see [`follow`](crate::contingent::linked)).
+//! A pegged order is hidden and follows displayed prices only, so no pegged order follows another.
+//! In the book it has a price like any order; without a price to follow it waits outside. After a
+//! command with all its other effects, each pegged order whose price is out of date is repriced,
+//! one by one by order id: it enters again, trades and rests (see
+//! [`follow`](crate::contingent::linked)).
 //!
-//! That ends. As long as nothing trades, displayed prices stay as they are, for what is moved is
-//! hidden, and each order is moved at most once; and each trade leaves fewer lots that are open.
+//! Invariant: this ends. Without a trade displayed prices stay, because only hidden orders move,
+//! and each moves at most once; and each trade leaves fewer open lots.
 //!
-//! An instrument knows its pegged orders by a list, and what they followed last. A command that
-//! changes that costs a look at each of them; one that does not costs a comparison, and in a book
-//! without any the test of a flag.
+//! An instrument keeps a list of its pegged orders and their last reference prices. A command that
+//! changes the reference costs a look at each of them; any other costs one comparison; in a book
+//! without pegged orders it costs the test of a flag.
 
 use alloc::{collections::BinaryHeap, vec::Vec};
 use core::cmp::Reverse;
@@ -32,15 +32,15 @@ use crate::{
 /// The pegged orders of all books.
 #[derive(Debug)]
 pub(crate) struct Pegs {
-    /// By instrument id, less 1; instruments after the last have none.
+    /// By instrument id less 1; later instruments have none.
     books: Vec<PegBook>,
-    /// Instruments in whose book something happened in this command, the first one on top.
+    /// Instruments whose book changed in this command; the first is on top.
     touched: BinaryHeap<Reverse<InstrumentId>>,
-    /// Orders of one instrument that are to be moved, the oldest last.
+    /// Orders of one instrument that must move, oldest last.
     queue: Vec<(OrderId, ContingentId)>,
-    /// Which instrument that is.
+    /// That instrument.
     moving: InstrumentId,
-    /// Orders whose market stops; empty but while it does.
+    /// Orders whose market stops; empty at all other times.
     leaving: Vec<(OrderId, ContingentId)>,
 }
 
@@ -48,18 +48,18 @@ pub(crate) struct Pegs {
 #[derive(Clone, Copy, Debug)]
 struct PegBook {
     head: ContingentId,
-    /// What each of them follows, unless it is in line to be moved; `None` if not all follow one.
+    /// The reference of all its orders that are not queued; `None` if they differ.
     reference: Option<Reference>,
     is_touched: bool,
 }
 
-/// What pegged orders follow.
+/// The reference of pegged orders.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Reference {
-    /// Best displayed prices; `None` where there is none, or nothing is traded now.
+    /// Best displayed prices; `None` if there is none, or the instrument does not trade now.
     bid: Option<Price>,
     ask: Option<Price>,
-    /// The lowest and the highest price at which trading may go on.
+    /// The lowest and the highest price of continuous trading.
     low: Price,
     high: Price,
 }
@@ -67,7 +67,7 @@ struct Reference {
 impl Reference {
     const NONE: Self = Self { bid: None, ask: None, low: Price::ZERO, high: Price::ZERO };
 
-    /// The price that an order has by this, if it has one.
+    /// The price of an order by this reference, if there is one.
     fn price(&self, book: &Book, side: Side, contingent: &Contingent) -> Option<Price> {
         let increment = book.instrument().price_increment.0;
         let (own, other) = if side.is_buy() { (self.bid, self.ask) } else { (self.ask, self.bid) };
@@ -126,7 +126,7 @@ impl Pegs {
         self.books.get(usize::from(instrument_id.0) - 1)?.reference
     }
 
-    /// Something happened in a book.
+    /// Marks a book as changed.
     fn touch(&mut self, instrument_id: InstrumentId) {
         let book = self.book_mut(instrument_id);
         if !book.is_touched {
@@ -135,14 +135,14 @@ impl Pegs {
         }
     }
 
-    /// True if an order may have to be moved.
+    /// True if an order may have to move.
     #[inline]
     pub(crate) fn is_pending(&self) -> bool {
         !self.touched.is_empty() || !self.queue.is_empty()
     }
 
-    /// The next instrument in which orders may have to be moved, and no longer; `None` while there
-    /// are orders in line that nothing has happened to since they were found.
+    /// Removes and returns the next marked instrument; `None` while queued orders remain and
+    /// nothing has changed since they were found.
     fn next_touched(&mut self) -> Option<InstrumentId> {
         let &Reverse(instrument_id) = self.touched.peek()?;
         if !self.queue.is_empty() && instrument_id != self.moving {
@@ -155,17 +155,17 @@ impl Pegs {
 }
 
 impl Contingents {
-    /// A pegged order is in the book from now on, or waits for a price.
+    /// Adds a pegged order that is in the book, or waits for a price.
     pub(crate) fn add_peg(&mut self, id: ContingentId) {
         let instrument_id = self[id].instrument_id;
         let head = self.pegs.head(instrument_id);
         let first = self.push(List::Trigger, head, id);
         self.pegs.book_mut(instrument_id).head = first;
-        // It may have traded on its way in.
+        // It may have traded as it entered.
         self.pegs.touch(instrument_id);
     }
 
-    /// It is so no more.
+    /// Removes a pegged order.
     pub(crate) fn remove_peg(&mut self, id: ContingentId) {
         let instrument_id = self[id].instrument_id;
         let head = self.pegs.head(instrument_id);
@@ -173,8 +173,8 @@ impl Contingents {
         self.pegs.book_mut(instrument_id).head = first;
     }
 
-    /// The pegged orders of an instrument that are in the book or wait for a price, in no order that
-    /// means anything.
+    /// The pegged orders of an instrument, in the book or waiting for a price, in no particular
+    /// order.
     pub(crate) fn pegs_of(
         &self,
         instrument_id: InstrumentId,
@@ -183,7 +183,8 @@ impl Contingents {
         core::iter::successors(first, |id| self.next(List::Trigger, *id))
     }
 
-    /// Asserts that lists are whole and that nothing is left to do; returns how many orders are in them.
+    /// Checks that lists are consistent and nothing is pending; returns how many orders are in
+    /// them.
     pub(crate) fn check_pegs(&self) -> usize {
         let Pegs { books, touched, queue, leaving, .. } = &self.pegs;
         assert!(touched.is_empty() && queue.is_empty() && leaving.is_empty());
@@ -203,7 +204,7 @@ impl Contingents {
 }
 
 impl Engine {
-    /// What pegged orders are to follow may have changed in a book.
+    /// Marks a book whose reference may have changed.
     #[inline]
     pub(crate) fn touch(&mut self, instrument_id: InstrumentId) {
         if self.books[usize::from(instrument_id.0) - 1].is_pegged {
@@ -211,7 +212,7 @@ impl Engine {
         }
     }
 
-    /// It may have in all of them.
+    /// Marks all books.
     pub(crate) fn touch_all(&mut self) {
         for number in 1..=self.books.len() {
             self.touch(InstrumentId(number as u16));
@@ -233,14 +234,14 @@ impl Engine {
         }
     }
 
-    /// The price that a pegged order has by what there is to follow now; `None` if there is nothing.
+    /// The price of a pegged order by the present reference; `None` if there is none.
     pub(crate) fn price_by_reference(&self, side: Side, id: ContingentId) -> Option<Price> {
         let contingent = &self.contingents[id];
         let book = self.book_at(contingent.instrument_id);
         self.reference(contingent.instrument_id).price(book, side, contingent)
     }
 
-    /// A pegged order that is in no slot, and has no price yet, comes in or begins to wait.
+    /// Enters a new pegged order, which has no slot or price yet, or makes it wait.
     pub(crate) fn begin_pegged(
         &mut self,
         order: Order,
@@ -258,8 +259,7 @@ impl Engine {
         self.come_in_pegged(order, id, emit);
     }
 
-    /// A pegged order that is in no slot has another price, [`Price::ZERO`] for none, and a new order
-    /// id.
+    /// Reprices a pegged order without a slot, to [`Price::ZERO`] for none, with a new order id.
     fn restate(
         &mut self,
         mut order: Order,
@@ -275,7 +275,7 @@ impl Engine {
         order
     }
 
-    /// A pegged order that has a price trades and rests. If that stops the market, it waits.
+    /// A pegged order with a price trades and rests; if that stops the market, it waits.
     fn come_in_pegged(&mut self, mut order: Order, id: ContingentId, emit: &mut dyn FnMut(Event)) {
         let instructions = self.contingents[id].instructions;
         let terms =
@@ -296,14 +296,14 @@ impl Engine {
         self.wait_for_reference(order, id);
     }
 
-    /// A pegged order without a price waits outside the book.
+    /// Makes a pegged order without a price wait outside the book.
     fn wait_for_reference(&mut self, order: Order, id: ContingentId) {
         self.hold(order, id, State::ForReference);
         self.compare_reference(&order, id);
     }
 
-    /// A pegged order is where it is now by what there was to follow when it came. If that is not what
-    /// the others follow, all are to be looked at.
+    /// Records the reference by which an order was priced. If it differs from that of the others,
+    /// all of them are tested.
     fn compare_reference(&mut self, order: &Order, id: ContingentId) {
         self.books[usize::from(order.instrument_id.0) - 1].is_pegged = true;
         let contingent = &self.contingents[id];
@@ -315,8 +315,8 @@ impl Engine {
         }
     }
 
-    /// An instrument does not trade continuously any more: its pegged orders leave the book and wait,
-    /// by order id.
+    /// Continuous trading ended: the pegged orders of an instrument leave the book and wait, by
+    /// order id.
     pub(crate) fn suspend_pegs(
         &mut self,
         instrument_id: InstrumentId,
@@ -338,12 +338,12 @@ impl Engine {
         self.contingents.pegs.leaving = leaving;
     }
 
-    /// Moves the next pegged order that has to be, or does nothing if none has.
+    /// Moves the next pegged order that must move, if any.
     pub(crate) fn follow_reference(&mut self, emit: &mut dyn FnMut(Event)) {
         while let Some(instrument_id) = self.contingents.pegs.next_touched() {
             let reference = self.reference(instrument_id);
             let book = self.contingents.pegs.book_mut(instrument_id);
-            // Orders that this reference moves are in line already.
+            // Orders that this reference moves are queued already.
             if book.reference != Some(reference) {
                 book.reference = Some(reference);
                 self.find_moved(instrument_id, &reference);
@@ -371,7 +371,7 @@ impl Engine {
         }
     }
 
-    /// Puts the orders of an instrument in line whose price by a reference is another one.
+    /// Queues the orders of an instrument whose price differs by a reference.
     fn find_moved(&mut self, instrument_id: InstrumentId, reference: &Reference) {
         let mut queue = core::mem::take(&mut self.contingents.pegs.queue);
         queue.clear();
@@ -391,7 +391,7 @@ impl Engine {
         self.contingents.pegs.moving = instrument_id;
     }
 
-    /// Orders that were restored have the prices that they are to have.
+    /// Marks restored orders as correctly priced.
     pub(crate) fn restore_references(&mut self) {
         while let Some(instrument_id) = self.contingents.pegs.next_touched() {
             let reference = self.reference(instrument_id);

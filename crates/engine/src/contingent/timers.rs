@@ -1,11 +1,10 @@
-//! Timed effects: expiries and the ends of auctions. Each happens at the first input at or after its
-//! moment, before that input acts: sequenced time decides, so a replay does the same.
+//! Timed effects: expiries and the ends of auctions. Invariant: each happens at the first input at
+//! or after its time, before that input acts. Sequenced time decides, so a replay does the same.
 //!
-//! A module that waits for a moment keeps its own earliest one and says it in O(1). To add one:
-//! name it in [`Engine::due_ns`], and give it a branch in [`Engine::pass_time`], which must leave
-//! that moment later than it was, or gone. The engine stage tells the sequencer what
-//! [`Engine::due`] says, and the sequencer lets time pass ([`Command::Time`](market::Command)) if
-//! nothing else comes by then.
+//! Each module with timers keeps its own earliest time, in O(1). To add a timer: name it in
+//! [`Engine::due_ns`], and give it a branch in [`Engine::pass_time`] that removes that time or
+//! makes it later. The engine stage passes [`Engine::due`] on to the sequencer, which makes a
+//! [`Command::Time`](market::Command) if no other command comes by then.
 
 use alloc::vec::Vec;
 use core::mem;
@@ -14,20 +13,19 @@ use market::{CancelReason, CommandKind, Event, TimeInForce, Timestamp};
 
 use crate::{Engine, book::pool::Slot, contingent::instructions::List};
 
-/// No moment.
+/// No time.
 const NEVER_NS: u64 = u64::MAX;
 
 impl Engine {
-    /// The next moment at which something happens even if nothing is asked; `None` if nothing
-    /// waits for one.
+    /// The time of the next timed effect; `None` if there is none.
     #[must_use]
     pub fn due(&self) -> Option<Timestamp> {
         let due_ns = self.due_ns();
         (due_ns != NEVER_NS).then_some(Timestamp(due_ns))
     }
 
-    /// Does what is due by now, in the order of the moments at which it was, each time with all that
-    /// follows from it.
+    /// Carries out all effects that are due, in the order of their times, each with its own
+    /// effects.
     #[cold]
     pub(crate) fn pass_time(&mut self, emit: &mut dyn FnMut(Event)) {
         self.cause = CommandKind::Time;
@@ -43,19 +41,19 @@ impl Engine {
         assert!(self.timestamp.0 < self.due_ns(), "what was due has happened");
     }
 
-    /// Has a moment come for which something waits?
+    /// True if a timed effect is due.
     #[inline]
     pub(crate) fn is_due(&self) -> bool {
         self.due_ns() <= self.timestamp.0
     }
 
-    /// The earliest of the moments of all modules.
+    /// The earliest time of all modules.
     #[inline]
     fn due_ns(&self) -> u64 {
         self.auctions_due_ns.min(self.contingents.expiries.due_ns())
     }
 
-    /// The orders whose moment is the earliest expire, by order id.
+    /// Expires the orders with the earliest expiry, by order id.
     #[cold]
     fn expire_first(&mut self, emit: &mut dyn FnMut(Event)) {
         let mut found = mem::take(&mut self.found);
@@ -67,7 +65,7 @@ impl Engine {
         self.cancel_by_age(found, CancelReason::Expired, emit);
     }
 
-    /// The day is over: orders for it are canceled, by order id.
+    /// End of day: cancels day orders, by order id.
     pub(crate) fn end_day(&mut self, emit: &mut dyn FnMut(Event)) {
         use TimeInForce::{GoodTillCancel, GoodTillTime};
         let mut found = mem::take(&mut self.found);
@@ -79,7 +77,7 @@ impl Engine {
         self.cancel_by_age(found, CancelReason::EndOfDay, emit);
     }
 
-    /// Cancels orders that were found, by order id.
+    /// Cancels these orders, by order id.
     fn cancel_by_age(
         &mut self,
         mut found: Vec<Slot>,

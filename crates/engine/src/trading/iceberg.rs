@@ -1,10 +1,10 @@
 //! Icebergs: orders that show a part of their quantity; the rest is their reserve.
 //!
-//! The shown part is kept here by slot, so that the slots of other orders need no room for it. An
-//! iceberg offers its shown part; once that is used up the next part is shown, under a new order id
-//! and behind all others at its price.
+//! The shown part is stored here by slot, so that other orders need no room for it. An iceberg
+//! offers its shown part; once that is filled the next part is shown, under a new order id and
+//! behind all others at its price.
 //!
-//! Invariant: the shown part is from 1 to the open lots, but for the moment before a refresh.
+//! Invariant: the shown part is from 1 to the open lots, except just before a refresh.
 
 use market::{Instructions, Lots, OrderId, Quantity, Shown};
 
@@ -14,53 +14,53 @@ use crate::{
     state::hash::{self, StateHash},
 };
 
-/// What is shown of a reserve order.
+/// The shown part of an iceberg.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Iceberg {
-    /// Shown now; from 1 to what is open.
+    /// Lots shown now; from 1 to the open lots.
     pub(crate) shown: Lots,
-    /// As instructed.
+    /// Shown quantity, as instructed.
     pub(crate) shown_quantity: Lots,
-    /// As instructed.
+    /// Its range, as instructed.
     pub(crate) shown_range: Lots,
 }
 
 impl Iceberg {
-    /// The element of the state hash of what is shown of the order with this id.
+    /// The state hash element of the shown part of the order with this id.
     pub(crate) fn hash(&self, order_id: OrderId) -> u64 {
         let Iceberg { shown, shown_quantity, shown_range } = *self;
         let parts = u64::from(shown.0) | u64::from(shown_quantity.0) << 32;
         hash::mix([hash::ICEBERG, order_id.0, parts, u64::from(shown_range.0)])
     }
 
-    /// The instructions that it was entered with.
+    /// The instructions of the order.
     pub(crate) fn instructions(&self) -> Instructions {
         let Self { shown_quantity, shown_range, .. } = *self;
         Instructions { shown_quantity, shown_range, ..Instructions::NONE }
     }
 }
 
-/// The reserve orders of all books.
+/// The icebergs of all books.
 #[derive(Debug, Default)]
 pub(crate) struct Icebergs {
     by_slot: PagedMap<Iceberg, 64>,
 }
 
 impl Icebergs {
-    /// What is shown of an order.
+    /// Lots shown of an order.
     ///
     /// # Panics
-    /// It is no reserve order.
+    /// It is not an iceberg.
     pub(crate) fn get(&self, slot: Slot) -> Iceberg {
         self.by_slot.get(slot.to_bits()).expect("a reserve order has its part here")
     }
 
-    /// How many there are.
+    /// Number of icebergs.
     pub(crate) fn len(&self) -> usize {
         self.by_slot.len()
     }
 
-    /// An order rests now as it is instructed; says how much of it is shown.
+    /// Adds an iceberg as instructed; returns the lots shown.
     pub(crate) fn add(
         &mut self,
         slot: Slot,
@@ -74,7 +74,7 @@ impl Icebergs {
         shown.quantity()
     }
 
-    /// An order rests now of which so much is shown.
+    /// Adds an iceberg with this many lots shown.
     pub(crate) fn insert(
         &mut self,
         slot: Slot,
@@ -86,13 +86,13 @@ impl Icebergs {
         self.by_slot.insert(slot.to_bits(), reserve);
     }
 
-    /// An order rests no more.
+    /// Removes an order that no longer rests.
     pub(crate) fn remove(&mut self, slot: Slot, order: &Order, hash: &mut StateHash) {
         let reserve = self.by_slot.remove(slot.to_bits());
         hash.remove(reserve.hash(order.order_id));
     }
 
-    /// Lots were taken from an order, from what is not shown first.
+    /// Takes lots from an order, first from its reserve.
     pub(crate) fn reduce(&mut self, slot: Slot, order: &Order, hash: &mut StateHash) -> Shown {
         let before = self.get(slot).shown;
         let after = before.min(leaves(order));
@@ -100,7 +100,7 @@ impl Icebergs {
         Shown { before, after }
     }
 
-    /// Lots that are shown of an order were traded.
+    /// Takes traded lots from the shown part.
     pub(crate) fn execute(
         &mut self,
         slot: Slot,
@@ -115,7 +115,7 @@ impl Icebergs {
         Shown { before, after }
     }
 
-    /// The next part of an order is shown, which has a new order id; says how much that is.
+    /// Shows the next part of an order under its new order id; returns the lots shown.
     pub(crate) fn refresh(
         &mut self,
         slot: Slot,
@@ -142,7 +142,7 @@ impl Icebergs {
     }
 }
 
-/// What is open of an order.
+/// The open lots of an order.
 fn leaves(order: &Order) -> Lots {
     Lots(order.leaves().0 as u32)
 }

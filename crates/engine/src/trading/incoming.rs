@@ -1,6 +1,6 @@
-//! An incoming order trades as far as it goes and may; what is left rests, or is canceled.
+//! An incoming order trades as far as it may; the open rest stays in the book or is canceled.
 //!
-//! Invariant: an order is done, resting or canceled when this is over.
+//! Invariant: afterwards the order is done, resting or canceled.
 
 use market::{
     Booked, CancelReason, Event, Instructions, OrderType, Phase, PhaseCause, Price, Quantity,
@@ -17,16 +17,16 @@ use crate::{
     order::{ForAuction, Order},
 };
 
-/// What became of an incoming order.
+/// The result of an incoming order.
 pub(crate) struct CameIn {
-    /// Executed so far by its whole chain.
+    /// Lots executed so far by its whole chain.
     pub(crate) executed: Quantity,
-    /// Where it rests, if it does.
+    /// Its slot, if it rests.
     pub(crate) rested: Option<Slot>,
 }
 
 impl Engine {
-    /// Trades an order as far as it goes and may; what is left rests, or is canceled if it may not.
+    /// Trades an order; the open rest goes into the book, or is canceled if it may not rest.
     pub(crate) fn trade_and_rest(
         &mut self,
         mut order: Order,
@@ -37,7 +37,7 @@ impl Engine {
         CameIn { executed: order.executed(), rested }
     }
 
-    /// As [`trade_and_rest`](Self::trade_and_rest); the slot in which it rests, if it does.
+    /// As [`trade_and_rest`](Self::trade_and_rest); returns the slot of the resting order.
     pub(crate) fn trade_or_rest(
         &mut self,
         order: &mut Order,
@@ -61,7 +61,7 @@ impl Engine {
             TimeInForce::FillOrKill => order.leaves(),
             _ => terms.minimum_quantity.quantity(),
         };
-        // Beyond a band nothing trades; `None` is nothing at all.
+        // No trade is beyond a band; `None` allows no trade at all.
         let within = if is_unrestricted { Some(limit) } else { self.within_band(order, limit) };
         let reaches = || within.is_some_and(|limit| self.reaches_minimum(order, limit, minimum));
         if !minimum.is_zero() && !reaches() {
@@ -118,7 +118,7 @@ impl Engine {
         rested
     }
 
-    /// An order rests from now on; where.
+    /// Adds an order to the book; returns its slot.
     #[inline]
     pub(crate) fn rest_and_tell(
         &mut self,
@@ -139,7 +139,7 @@ impl Engine {
         slot
     }
 
-    /// Would an incoming order trade at least its minimum at once?
+    /// True if an incoming order would trade its minimum at once.
     #[inline(never)]
     pub(crate) fn reaches_minimum(
         &self,
@@ -161,7 +161,7 @@ impl Engine {
         )
     }
 
-    /// Trades an order as far as it goes; the price of its last trade, if it had one.
+    /// Trades an order; returns the price of its last trade.
     #[inline(never)]
     pub(crate) fn trade(
         &mut self,

@@ -1,4 +1,4 @@
-//! Live orders: how one comes to rest, changes and leaves, with everything that refers to it.
+//! Live orders: adding, changing and removing one, with everything that refers to it.
 //!
 //! Invariant: book, session, money, iceberg and state hash agree on which orders are live.
 
@@ -12,7 +12,7 @@ use crate::{
 };
 
 impl Engine {
-    /// An order rests now, and its session knows it; where, and how much of it is shown.
+    /// Adds a resting order to the book and its session; returns its slot and the lots shown.
     #[inline]
     pub(crate) fn add(
         &mut self,
@@ -31,7 +31,7 @@ impl Engine {
         (slot, shown)
     }
 
-    /// An order rests now.
+    /// Adds a resting order.
     #[inline(never)]
     pub(crate) fn rest(&mut self, order: &Order) -> Slot {
         let book = &mut self.books[usize::from(order.instrument_id.0) - 1];
@@ -45,7 +45,7 @@ impl Engine {
         slot
     }
 
-    /// A live order is done; as it was then.
+    /// Removes a done order; returns its last state.
     #[inline]
     pub(crate) fn remove(&mut self, slot: Slot) -> Order {
         if self.pool[slot].order.is_contingent {
@@ -57,7 +57,7 @@ impl Engine {
         self.take(slot)
     }
 
-    /// A live order leaves its place in the book or outside.
+    /// Removes a live order from its place in the book or outside.
     pub(crate) fn take(&mut self, slot: Slot) -> Order {
         let order = self.pool[slot].order;
         if !order.is_contingent || self.lift(slot, &order) {
@@ -76,8 +76,8 @@ impl Engine {
         order
     }
 
-    /// A resting order keeps its place with less open or another kind of sell; or, with nothing
-    /// open, rests no more. Says what is shown of it.
+    /// Reduces a resting order in place, or changes its kind of sell; removes it if no lots are
+    /// open. Returns what the feed shows of it.
     #[inline]
     pub(crate) fn change(&mut self, slot: Slot, after: Order) -> Shown {
         let before = &self.pool[slot].order;
@@ -105,11 +105,11 @@ impl Engine {
         }
     }
 
-    /// The instructions that a replacement keeps where the replace names none, if it is shown like this.
+    /// The instructions that a replacement with this display keeps if the replace names none.
     pub(crate) fn kept(&self, slot: Slot, display: Display) -> Instructions {
         let contingent = self.contingents.find(slot).map(|id| &self.contingents[id]);
         let told = contingent.map_or(Instructions::NONE, |contingent| contingent.instructions);
-        // 26.7: nothing is shown of one that rests beside the book.
+        // Rule 26.7: nothing is shown of an order that rests beside the book.
         let is_beside =
             self.pool[slot].order.for_auction() != ForAuction::No && self.is_booked(slot);
         if !display.is_displayed() || is_beside {
@@ -134,13 +134,13 @@ impl Engine {
         &self.books[usize::from(order.instrument_id.0) - 1]
     }
 
-    /// The firm under whose name an order is shown; blank if without a name.
+    /// The firm that the feed shows for an order; blank if unattributed.
     #[inline]
     pub(crate) fn attribution(&self, order: &Order) -> Firm {
         attribution(&self.sessions, order)
     }
 
-    /// Are both on the feed, and under one name or none?
+    /// True if both are on the feed with the same attribution.
     pub(crate) fn shown_alike(&self, one: &Order, other: &Order) -> bool {
         one.is_displayed()
             && other.is_displayed()
@@ -148,7 +148,7 @@ impl Engine {
     }
 }
 
-/// The firm under whose name an order is shown; blank if without a name.
+/// The firm that the feed shows for an order; blank if unattributed.
 #[inline]
 pub(crate) fn attribution(sessions: &Sessions, order: &Order) -> Firm {
     match order.display {

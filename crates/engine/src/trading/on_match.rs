@@ -1,7 +1,9 @@
 //! The book's match callback: what happens outside the book when two orders meet in it.
 //!
-//! The book calls [`MatchEffects`] once for each match; sessions, icebergs, contingent orders, trades, money
-//! and the state hash follow here. What a trade moves is settled in `money::settle`.
+//! The book calls [`MatchEffects`] once for each match, which updates sessions, icebergs,
+//! contingent orders, kept trades, money and the state hash. `money::settle` settles the trade.
+//!
+//! Invariant: all of these agree with the book after each match.
 
 use market::{
     Event, Fill, Lots, OrderId, Price, Quantity, RestateReason, Restated, SelfMatchPrevented,
@@ -23,13 +25,13 @@ use crate::{
     trading::{iceberg::Icebergs, live::attribution, self_match},
 };
 
-/// What a match changes outside the book.
+/// The state outside the book that a match changes.
 pub(crate) struct MatchEffects<'a, E: ?Sized> {
-    /// Of the incoming order.
+    /// The session of the incoming order.
     pub(crate) prevention: SelfMatchPrevention,
     pub(crate) sessions: &'a mut Sessions,
     pub(crate) icebergs: &'a mut Icebergs,
-    /// `None` where nothing is paid for.
+    /// `None` if the instrument is not paid for.
     pub(crate) money: Option<&'a mut Money>,
     pub(crate) contingents: &'a mut Contingents,
     pub(crate) order_id_last: &'a mut OrderId,
@@ -37,9 +39,9 @@ pub(crate) struct MatchEffects<'a, E: ?Sized> {
     pub(crate) trades: &'a mut Trades,
     pub(crate) hash: &'a mut StateHash,
     pub(crate) emit: &'a mut E,
-    /// Of the incoming order's first trade; [`Price::ZERO`] before it.
+    /// Price of the incoming order's first trade; [`Price::ZERO`] before it.
     pub(crate) price_first: Price,
-    /// Of the incoming order's last trade; [`Price::ZERO`] before the first.
+    /// Price of the incoming order's last trade; [`Price::ZERO`] before the first.
     pub(crate) price_last: Price,
 }
 
@@ -109,7 +111,7 @@ impl<E: Emit + ?Sized> OnMatch for MatchEffects<'_, E> {
 }
 
 impl<E: Emit + ?Sized> MatchEffects<'_, E> {
-    /// A resting order has come further, or is done.
+    /// Updates a resting order that traded or lost lots, or is done.
     #[inline(always)]
     fn progress(&mut self, met: &Match<'_>) {
         let Match { maker_before, maker, .. } = met;
@@ -125,7 +127,7 @@ impl<E: Emit + ?Sized> MatchEffects<'_, E> {
         }
     }
 
-    /// Two orders traded.
+    /// Records a trade of two orders.
     #[inline(always)]
     fn tell_traded(&mut self, met: &Match<'_>) {
         let Match { maker, taker, quantity, .. } = met;
@@ -147,13 +149,13 @@ impl<E: Emit + ?Sized> MatchEffects<'_, E> {
         self.trades.add(&traded, self.hash);
         self.emit.emit(Event::Traded(traded));
         if let Some(money) = &mut self.money {
-            // Made again, so that what is not paid for needs none in memory.
+            // Built again here, so that trades without payment need none in memory.
             let met = Match { ..*met };
             money.settle(&met, *self.trade_id_last, self.hash, self.emit);
         }
     }
 
-    /// A resting order that is told more than its limit met another, and is in its slot still.
+    /// Updates a resting order with instructions after a match, while it is still in its slot.
     #[cold]
     fn meet_contingent(&mut self, maker: &Order, has_executed: bool) {
         let slot = self.sessions.owner(maker.key).find(maker.key).expect("it rests");
@@ -167,7 +169,7 @@ impl<E: Emit + ?Sized> MatchEffects<'_, E> {
         }
     }
 
-    /// What became of the shown part of a reserve order that met another.
+    /// Updates the shown part of an iceberg after a match.
     fn execute_iceberg(&mut self, slot: Slot, met: &Match<'_>) -> Shown {
         let shown = match met.prevention {
             None => self.icebergs.execute(slot, met.maker, met.quantity, self.hash),
@@ -179,7 +181,8 @@ impl<E: Emit + ?Sized> MatchEffects<'_, E> {
         shown
     }
 
-    /// Tells each order that lost lots, the resting one first; of a reserve order so much is shown.
+    /// Emits an event for each order that lost lots, the resting one first, with the shown lots of
+    /// an iceberg.
     #[inline(never)]
     fn tell_prevented(&mut self, met: &Match<'_>, reserve: Shown, prevention: SelfMatchPrevention) {
         let orders = [
@@ -216,7 +219,7 @@ impl<E: Emit + ?Sized> MatchEffects<'_, E> {
     }
 }
 
-/// A trade as this order sees it.
+/// The fill of one order.
 #[inline]
 pub(crate) fn fill(order: &Order) -> Fill {
     Fill { key: order.key, order_id: order.order_id, leaves: order.leaves() }

@@ -1,11 +1,12 @@
-//! Self-match prevention: which orders are a participant's own, and what is to be done where they
-//! meet.
+//! Self-match prevention: which orders are a participant's own, and what happens when they meet.
+//!
+//! Invariant: depends on the two orders and their sessions alone.
 
 use market::SelfMatchPrevention;
 
 use crate::{intake::session::Sessions, order::Order};
 
-/// What is meant where an incoming order meets its own; never the session's default.
+/// The strategy of an incoming order, with the session's default filled in.
 #[inline]
 pub(crate) fn meant(sessions: &Sessions, taker: &Order) -> SelfMatchPrevention {
     match taker.self_match_prevention {
@@ -14,7 +15,7 @@ pub(crate) fn meant(sessions: &Sessions, taker: &Order) -> SelfMatchPrevention {
     }
 }
 
-/// May these two not trade, if this is what is meant?
+/// True if this strategy prevents a trade of these two orders.
 #[inline]
 pub(crate) fn is_own(
     sessions: &Sessions,
@@ -28,7 +29,7 @@ pub(crate) fn is_own(
         && (prevention.is_of_sessions() || are_for_one_firm(sessions, taker, maker))
 }
 
-/// Are their sessions one session, or of one firm?
+/// True if both sessions are the same or of one firm.
 fn are_of_one_firm(sessions: &Sessions, one: &Order, other: &Order) -> bool {
     if one.key.session_id == other.key.session_id {
         return true;
@@ -37,7 +38,7 @@ fn are_of_one_firm(sessions: &Sessions, one: &Order, other: &Order) -> bool {
     !firm.is_blank() && firm == sessions.owner(other.key).firm()
 }
 
-/// Were they entered for one firm?
+/// True if both orders were entered for one firm.
 fn are_for_one_firm(sessions: &Sessions, one: &Order, other: &Order) -> bool {
     sessions.owner(one.key).resolve(one.firm) == sessions.owner(other.key).resolve(other.firm)
 }
