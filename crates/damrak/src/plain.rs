@@ -1,12 +1,12 @@
-//! What `{:?}` says, as JSON: every command and event can be exported with the names that the code
-//! has for its fields, also those that are added later.
+//! Converts `Debug` output to JSON, so that every command and event, also a future one, can be
+//! exported with the field names of the code.
 
 use std::fmt::Debug;
 
 use serde_json::{Map, Value};
 
-/// A value as its `Debug` shows it: structs as objects, a tuple of one as what is in it, a variant
-/// with something in it as an object with its name as the only key.
+/// A value as JSON: a struct as an object, a tuple of one as its field, a variant with fields as an
+/// object with the variant's name as the only key.
 #[must_use]
 pub fn json(value: &impl Debug) -> Value {
     let text = format!("{value:?}");
@@ -94,7 +94,7 @@ impl Reader<'_> {
         let end = end.map_or(rest.len(), |(at, _)| at + 1);
         self.at += end;
         let quoted = &rest[..end];
-        // Debug escapes as JSON does, but for what no text of ours has.
+        // Debug and JSON escape alike all characters that occur here.
         serde_json::from_str(quoted).unwrap_or_else(|_| quoted.trim_matches('"').to_owned())
     }
 
@@ -109,7 +109,7 @@ impl Reader<'_> {
         let rest = &self.text[self.at..];
         let is_end = |letter: char| !(letter.is_alphanumeric() || "_-.+".contains(letter));
         let len = rest.find(is_end).unwrap_or(rest.len());
-        // A letter that is not expected is passed over, so that reading ends.
+        // An unexpected character is skipped, so that parsing ends.
         let len = if len == 0 { rest.chars().next().map_or(0, char::len_utf8) } else { len };
         self.at += len;
         rest[..len].to_owned()
@@ -139,7 +139,7 @@ impl Reader<'_> {
     }
 }
 
-/// Wrappers that say nothing which the field does not.
+/// Wrapper types whose name adds nothing to the field's.
 const WRAPPERS: &[&str] = &[
     "Some",
     "Price",
@@ -192,7 +192,7 @@ mod tests {
         text: &'static str,
     }
 
-    /// Structs, wrappers, lists and words become what a reader of JSON expects.
+    /// Structs, wrappers, lists and words become plain JSON.
     #[test]
     fn debug_becomes_json() {
         let example = Example {

@@ -15,7 +15,7 @@ use venue::{failure::Failure, recovery};
 
 /// Print the books as they were after a sequence or at a time, or what changed between two.
 ///
-/// The journal is replayed; nothing is changed, and a venue may be writing it. A time is a number of
+/// Replays the journal and changes nothing; the venue may be running. A time is a number of
 /// nanoseconds since 1970, or like 2026-11-22T09:30:00.25Z.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  damrak at damrak-data --sequence 1000 --symbol AAPL\n  \
@@ -24,16 +24,16 @@ use venue::{failure::Failure, recovery};
 pub struct Arguments {
     /// The folder of the journal.
     directory: PathBuf,
-    /// After this input; the last one if neither this nor a time is given.
+    /// After this input [default: the last one].
     #[arg(long)]
     sequence: Option<u64>,
-    /// After the last input that is not later than this.
+    /// After the last input at or before this time.
     #[arg(long, conflicts_with = "sequence", value_parser = time)]
     time: Option<u64>,
-    /// Print what changed from there to here: after this input.
+    /// Print the changes up to this input.
     #[arg(long, value_name = "SEQUENCE")]
     and: Option<u64>,
-    /// Print what changed from there to here: after the last input that is not later than this.
+    /// Print the changes up to the last input at or before this time.
     #[arg(long, value_name = "TIME", conflicts_with = "and", value_parser = time)]
     and_time: Option<u64>,
     /// Only the book of this instrument.
@@ -85,7 +85,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     }
 }
 
-/// Between which inputs.
+/// The sequence, and the second one of a difference.
 struct Ends {
     first: u64,
     second: Option<u64>,
@@ -132,7 +132,7 @@ struct Picture {
     state_hash: u64,
     /// By symbol and order id.
     orders: BTreeMap<(String, u64), RestingOrder>,
-    /// In the order in which they trade: symbol, then bids, then asks.
+    /// In priority order: by symbol, bids before asks.
     books: Vec<(String, Vec<RestingOrder>, Vec<RestingOrder>)>,
 }
 
@@ -296,7 +296,7 @@ fn time(text: &str) -> Result<u64, String> {
 mod tests {
     use super::*;
 
-    /// Times are read as they are written everywhere, and nothing else is.
+    /// Valid times are parsed; everything else is an error.
     #[test]
     fn times_are_read() {
         assert_eq!(time("17"), Ok(17));

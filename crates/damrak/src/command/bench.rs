@@ -48,10 +48,10 @@ enum What {
 ///
 /// The flows A (one symbol, 10,000 live orders), B (two symbols, a growing book) and C (a hundred
 /// symbols, 100,000 live orders) go through each engine in one process and one thread; figures are
-/// CPU time of that thread. Engines take turns, run by run. `matching` is the book of the core by
-/// itself; `engine` is the core with sessions, numbers, events and state hash, `engine-balances` the
+/// CPU time of that thread. Engines take turns, run by run. `matching` is the book of the core
+/// alone; `engine` is the core with sessions, numbers, events and state hash, `engine-balances` the
 /// same with an account, balances and fees for each user; `model-btree` is a plain book of sorted
-/// maps; `null` does nothing. Exit code 4 if an engine makes other trades than it must.
+/// maps; `null` does nothing. Exit code 4 if the trades of an engine differ from the expected ones.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  damrak bench book\n  \
     damrak bench book --flow A,C --runs 11 --json\n  \
@@ -83,7 +83,7 @@ struct BookArguments {
     json: bool,
 }
 
-/// Measure what the journal costs, beside a bare loop that does the same writes.
+/// Measure the cost of the journal, and a bare loop that does the same writes.
 ///
 /// In one run and in turns: a loop that writes blocks into a file of zeros, each on the disk before
 /// the next, and the journal's writer under `synced` with batches as long; by the page cache and
@@ -113,7 +113,7 @@ struct JournalArguments {
 /// Source, sequencer, journal, core, ledger and a consumer of events, in one process. Each command has
 /// its own slot in each ring and its own journal record; batches are published per turn. `core` is the
 /// core alone on the same commands, in CPU time of its thread; layouts are in wall time. Percentiles
-/// are of single commands, each sent when all events of the one before were consumed. Exit code 4 if a layout comes to another state.
+/// are of single commands, each sent when all events of the one before were consumed. Exit code 4 if the state of a layout differs.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  damrak bench pipeline\n  \
     damrak bench pipeline --layout single,edge --runs 5 --json\n  \
@@ -137,7 +137,7 @@ struct PipelineArguments {
     /// How durable a command must be before its result is published.
     #[arg(long, value_enum, default_value_t = DurabilityName::Written)]
     durability: DurabilityName,
-    /// What an idle thread does.
+    /// How an idle thread waits.
     #[arg(long, value_enum, default_value_t = WaitName::Adaptive)]
     wait: WaitName,
     /// Folder for the journals while a run lasts [default: the temporary folder].
@@ -154,7 +154,7 @@ struct PipelineArguments {
 
 /// Runs `damrak bench`.
 pub fn run(arguments: &Arguments) -> Result<(), Failure> {
-    // As a venue does.
+    // As in a venue.
     memory::keep_ready().map_err(Failure::environment)?;
     match &arguments.what {
         What::Book(arguments) => book(arguments),
@@ -173,7 +173,7 @@ fn journal(arguments: &JournalArguments) -> Result<(), Failure> {
     let started = Environment::now();
     let options = JournalOptions { commits: arguments.commits, rounds: arguments.rounds };
     let measured = bench::journal::measure(&arguments.folder, &options, SystemClock::start());
-    // What is left of a run that failed is removed as well; a failure here changes no figure.
+    // The files of a failed run are removed too; an error here changes no figure.
     let _ = std::fs::remove_dir_all(&arguments.folder);
     let (rows, skipped, costs) = measured?;
     let environment = Environment::now().since(&started);

@@ -1,4 +1,4 @@
-//! `damrak ctl`: commands of an operator to a running venue, by the socket in its journal's folder.
+//! `damrak ctl`: commands of an operator to a running venue, through the socket in its journal's folder.
 
 use std::{
     env,
@@ -19,7 +19,7 @@ use venue::{
 
 use super::output::{print_json, print_line};
 
-/// How long an answer may take: longer than the venue takes to give one up.
+/// How long an answer may take: longer than the venue's own limit.
 const ANSWER_WITHIN: Duration = Duration::from_secs(40);
 
 /// The longest answer, in bytes.
@@ -27,9 +27,9 @@ const ANSWER_BYTES_MAX: u64 = 1 << 20;
 
 /// Give a command to a running venue: halt, resume, cancel, bust, limits, money, kill switch.
 ///
-/// The command goes into the venue's log under the operator's name and a number, and the answer comes
-/// when it is as durable as configured. A number is carried out once: if the answer was lost, repeat the
-/// command under the same number, also after a restart, and the first result comes again.
+/// The venue journals the command under the operator's name and a number, and answers when the command
+/// is as durable as configured. Each number is carried out once: if the answer is lost, repeat the
+/// command under the same number, also after a restart, and the venue returns the first result.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  damrak ctl halt AAPL --reason T1\n  \
                         damrak ctl resume AAPL\n  \
@@ -46,7 +46,7 @@ pub struct Arguments {
     /// Your name in the journal, up to 16 characters [default: your user name].
     #[arg(long, global = true, value_name = "NAME")]
     operator: Option<String>,
-    /// The number of the command; without it, your last number and 1.
+    /// The number of the command [default: your last number plus 1].
     #[arg(long, global = true)]
     number: Option<u64>,
     /// Show the result without carrying the command out.
@@ -63,12 +63,12 @@ pub struct Arguments {
 struct Which {
     /// The instrument.
     symbol: Option<String>,
-    /// Every instrument that may go there.
+    /// Every instrument whose phase allows it.
     #[arg(long)]
     all: bool,
 }
 
-/// The orders for which everything holds that is named.
+/// The orders that match every given option.
 #[derive(Clone, Debug, Args)]
 #[group(required = true, multiple = true)]
 struct Meant {
@@ -122,30 +122,30 @@ enum Verb {
         #[arg(long)]
         reason: Option<String>,
     },
-    /// Go on to continuous trading, with an auction of the orders collected meanwhile.
+    /// Resume continuous trading, after an auction of the collected orders.
     Resume {
         #[command(flatten)]
         which: Which,
     },
-    /// Begin an auction, and say when it ends by itself.
+    /// Begin an auction.
     Auction {
         #[command(flatten)]
         which: Which,
         /// opening, closing or volatility.
         #[arg(long, default_value = "opening")]
         kind: String,
-        /// It ends by itself after so many seconds [default: only by `release`].
+        /// Seconds until the auction ends [default: no limit, ended by `release`].
         #[arg(long, value_name = "SECONDS", default_value_t = 0, hide_default_value = true)]
         release: u32,
         /// Up to four characters for the feed.
         #[arg(long)]
         reason: Option<String>,
     },
-    /// End an auction now: trading goes on.
+    /// End an auction now and resume trading.
     Release {
         #[command(flatten)]
         which: Which,
-        /// End a closing auction: the instrument is closed.
+        /// End a closing auction, and close the instrument.
         #[arg(long)]
         close: bool,
     },
@@ -156,7 +156,7 @@ enum Verb {
         /// static_band_ppm, dynamic_band_ppm, reference_price, pause, price_collar_ppm, quantity_max,
         /// notional_max, price_increment or round_lot.
         property: String,
-        /// Its value; prices in currency, the pause in seconds, 0 is none.
+        /// The new value: prices in currency, the pause in seconds; 0 removes it.
         value: String,
     },
     /// Bust a trade.
@@ -167,7 +167,7 @@ enum Verb {
         #[arg(long, default_value = "supervisory")]
         reason: String,
     },
-    /// Bust a trade and put another in its place.
+    /// Bust a trade and replace it by a corrected one.
     Correct {
         /// The number of the trade.
         trade: u64,
@@ -186,12 +186,12 @@ enum Verb {
         #[command(flatten)]
         meant: Meant,
     },
-    /// Kill switch: cancel orders and take no new ones of the kind.
+    /// Kill switch: cancel matching orders and reject new ones.
     Kill {
         #[command(flatten)]
         meant: Meant,
     },
-    /// Reset the kill switch for exactly that scope.
+    /// Reset the kill switch of exactly this scope.
     Revive {
         #[command(flatten)]
         meant: Meant,
@@ -203,28 +203,28 @@ enum Verb {
         /// live_orders_max; of an account also fee_tier, order_quantity_max, orders_per_second_max,
         /// price_away_max_ppm, order_notional_max, position_max or short_max.
         setting: String,
-        /// The new value; 0 is none.
+        /// The new value; 0 removes the limit.
         value: String,
         /// The asset, for order_notional_max, position_max and short_max.
         #[arg(long)]
         asset: Option<String>,
     },
-    /// Add to what an account has.
+    /// Deposit into an account.
     Deposit {
         /// The account.
         account: String,
         /// The asset.
         asset: String,
-        /// How much, like 1000.50.
+        /// The amount, such as 1000.50.
         amount: String,
     },
-    /// Take from what an account has available.
+    /// Withdraw from the available balance of an account.
     Withdraw {
         /// The account.
         account: String,
         /// The asset.
         asset: String,
-        /// How much, like 1000.50.
+        /// The amount, such as 1000.50.
         amount: String,
     },
     /// End the connection of a session; it may log in again.
@@ -318,13 +318,13 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
         .hint("give another name with --operator NAME"));
     }
     let door = Door { socket: socket_path(&arguments.journal), operator };
-    // Before the command is given, so that it can be repeated whatever happens.
+    // The number is chosen before the command is sent, so that the command can be repeated.
     let number = match arguments.number {
         Some(number) => number,
         None => {
             let (status, last) = door.exchange("GET", "/operator/last", "")?;
             let last = last["number"].as_u64().filter(|_| status == 200);
-            last.ok_or_else(|| Failure::runtime("the venue does not tell your last number"))? + 1
+            last.ok_or_else(|| Failure::runtime("the venue did not report your last number"))? + 1
         }
     };
     let request = OperatorRequest {
@@ -390,7 +390,7 @@ struct Door {
 }
 
 impl Door {
-    /// One request, and the status and the body of its answer.
+    /// Sends one request, and returns the status and the body of the answer.
     fn exchange(&self, method: &str, path: &str, body: &str) -> Result<(u16, Value), Failure> {
         let mut stream = UnixStream::connect(&self.socket).map_err(|error| self.closed(&error))?;
         let head = format!(
@@ -424,7 +424,7 @@ impl Door {
     }
 }
 
-/// The status and the body of an answer that ends with its connection.
+/// Parses an answer that ends with its connection into status and body.
 fn parse(bytes: &[u8]) -> Option<(u16, Value)> {
     let mut headers = [httparse::EMPTY_HEADER; 32];
     let mut head = httparse::Response::new(&mut headers);
@@ -436,7 +436,7 @@ fn parse(bytes: &[u8]) -> Option<(u16, Value)> {
 mod tests {
     use super::*;
 
-    /// An answer that is not all there is none.
+    /// An incomplete answer is not parsed.
     #[test]
     fn cut_answers_are_none() {
         let whole = b"HTTP/1.1 409 Conflict\r\ncontent-length: 9\r\n\r\n{\"a\":\"b\"}";

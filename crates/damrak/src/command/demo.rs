@@ -1,4 +1,4 @@
-//! The verb `demo`: one crash trial, with everything that a venue has, told step by step.
+//! `damrak demo`: one crash trial of a whole venue, with a line of progress for each step.
 
 mod subscriber;
 
@@ -32,16 +32,16 @@ use venue::{
     failure::Failure,
 };
 
-/// A stream is complete when it has all that it should, and nothing more came for this long.
+/// A stream is complete when it has all expected messages and none came for this long after them.
 const QUIET_NS: u64 = 500_000_000;
 
-/// How long the subscriber may take to get what it missed.
+/// How long the subscriber may take to recover missed messages.
 const CATCH_UP_MAX: Duration = Duration::from_secs(120);
 
 /// The demo is short, so its venue makes snapshots often.
 const SNAPSHOT_INPUTS: u64 = 50_000;
 
-/// Watch a venue at work, see it killed, and see that nothing is lost.
+/// Run a venue under load, kill it, and check that nothing is lost.
 ///
 /// Starts a venue on free loopback ports, lets seeded participants trade over TCP and UDP, kills it
 /// with SIGKILL in the middle of the load, and starts it again on the same journal. Then checks that
@@ -60,7 +60,7 @@ pub struct Arguments {
     /// Seed of the orders.
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// Folder for the files; what an earlier demo left there is removed.
+    /// Folder for the files; files of an earlier demo are removed.
     #[arg(long, value_name = "FOLDER", default_value = "demo-out")]
     out: PathBuf,
     /// Print one JSON object at the end; progress goes to stderr.
@@ -86,7 +86,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     let heard = Heard::new(&stage.participants);
     let options = stage.participants.load(&venue, &heard, arguments.rate.0, arguments.seed)?;
     let mut progress = |made: &lab::load::Progress<'_>| {
-        // A reader that went away is no reason to end the load.
+        // A closed pipe does not end the load.
         let _ = tell(arguments, &progress_line(made, venue.status().as_ref(), &subscriber));
     };
     let kill = || venue.kill();
@@ -106,7 +106,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
 
     drop(venue);
 
-    // What must be there now follows from the journal alone.
+    // From here on the expected state follows from the journal alone.
     let replayed = replay(&stage.journal, &killed.state_hashes)?;
     let (replay, derived) = (&replayed.replay, &replayed.derived);
 
@@ -229,7 +229,7 @@ struct Stage {
 }
 
 impl Stage {
-    /// Empties the folder of what an earlier demo left, and writes the configuration.
+    /// Removes the files of an earlier demo, and writes the configuration.
     fn prepare(arguments: &Arguments) -> Result<Self, Failure> {
         let out = arguments.out.clone();
         prepare_folder(&out, "demo", || ())?;
@@ -253,8 +253,8 @@ impl Stage {
         Ok(stage)
     }
 
-    /// Writes the addresses that the venue has found into its configuration, so that it comes back
-    /// where it was.
+    /// Writes the bound addresses of the venue into its configuration, so that the restart uses the
+    /// same ones.
     fn fix_addresses(&self, venue: &VenueProcess) -> Result<(), Failure> {
         self.write_config(
             venue.address("order_entry")?,

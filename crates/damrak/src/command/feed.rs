@@ -1,4 +1,4 @@
-//! The verb `feed`: a subscriber that rebuilds the books and reports what got lost.
+//! `damrak feed`: a subscriber that rebuilds the books and reports lost messages.
 
 use std::{
     fs::File,
@@ -21,12 +21,12 @@ use wire::moldudp64::ReceiverLimits;
 use super::output::{grouped, price, print_json, print_line};
 use venue::{clock::SystemClock, config::Span, failure::Failure};
 
-/// How long to sleep when nothing came.
+/// Sleep after a turn without packets.
 const PAUSE: Duration = Duration::from_micros(200);
 
-/// Join a venue's feed, rebuild its books and report what got lost.
+/// Join a venue's feed, rebuild its books and report lost messages.
 ///
-/// Starts at message 1 and requests what it missed from the re-request server. Runs until
+/// Starts at message 1 and requests missed messages from the re-request server. Runs until
 /// interrupted, for the time of --for, or with --until-caught-up. Exit code 4 if the feed contradicts
 /// itself or messages are missing at the end.
 #[derive(Debug, Args)]
@@ -64,10 +64,10 @@ pub struct Arguments {
     json: bool,
 }
 
-/// Where a feed comes in: a group, or an address of our own.
+/// The source of a feed: a multicast group, or a local unicast address.
 ///
 /// # Errors
-/// It is an IPv6 group, which this machine's feed never is.
+/// The address is an IPv6 group; the feed is IPv4.
 pub(super) fn source(group: SocketAddr, interface: Ipv4Addr) -> Result<FeedSource, Failure> {
     match group {
         SocketAddr::V4(group) if group.ip().is_multicast() => {

@@ -30,16 +30,16 @@ use venue::{
 /// How long it sleeps when the journal has nothing new.
 const PAUSE: Duration = Duration::from_millis(2);
 
-/// Inputs taken up before questions are looked at.
+/// Inputs applied between two looks for questions.
 const STEP: usize = 8192;
 
-/// Read along with a journal and answer questions about its state.
+/// Follow a journal and answer questions about its state.
 ///
-/// Reads the journal of a venue that runs, or of one that does not, verifies every record, and keeps
-/// a state of its own. It takes no lock, changes nothing, and never takes over. Questions come line by
-/// line on standard input and are answered with what the journal has by then: `counters`, `book
-/// SYMBOL [LEVELS]`, `orders USERNAME`, `instruments`. It ends with its input, or with --status when it
-/// is interrupted. Exit code 4 at the first record that is not what was written, with its sequence.
+/// Reads the journal of a venue, running or not, verifies every record, and keeps a second copy of the
+/// state. It takes no lock and changes nothing. It reads questions from standard input, one a line,
+/// and answers from the journal so far: `counters`, `book
+/// SYMBOL [LEVELS]`, `orders USERNAME`, `instruments`. It ends with its input; with --status,
+/// when it is interrupted. Exit code 4 at the first corrupt record, with its sequence.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  echo 'book AAPL' | damrak follow damrak-data\n  \
                         damrak follow damrak-data --status 1s\n  \
@@ -47,13 +47,13 @@ const STEP: usize = 8192;
 pub struct Arguments {
     /// The folder of the journal, which may still be empty.
     directory: PathBuf,
-    /// Print a line of figures this often, and go on when standard input ends.
+    /// Print a line of figures this often, and continue when standard input ends.
     #[arg(long, value_name = "TIME")]
     status: Option<Span>,
     /// Stop after this long.
     #[arg(long = "for", value_name = "TIME")]
     duration: Option<Span>,
-    /// Begin with the first record, whatever snapshots there are.
+    /// Begin with the first record instead of a snapshot.
     #[arg(long)]
     from_the_first: bool,
     /// Print every answer as a JSON object.

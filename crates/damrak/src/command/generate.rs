@@ -1,4 +1,4 @@
-//! The verb `generate`: order files from a seed.
+//! `damrak generate`: order files from a seed.
 
 use std::{
     io,
@@ -31,7 +31,7 @@ pub struct Arguments {
     /// Seed of all rows.
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// New orders; cancels and modifies come on top.
+    /// Number of new orders; cancels and modifies are extra.
     #[arg(long, default_value_t = 100_000, value_parser = clap::value_parser!(u64).range(1..=u64::from(u32::MAX)))]
     orders: u64,
     /// Write the orders to this file; gzipped if its name ends in .gz.

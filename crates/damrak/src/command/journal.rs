@@ -104,7 +104,7 @@ fn verify(arguments: &Verify) -> Result<(), Failure> {
     ))?;
     if let Some(cut) = &report.torn_tail {
         print_line(&format!(
-            "torn tail: {} bytes from offset {} of {} are a batch that was never finished; the next \
+            "torn tail: {} bytes from offset {} of {} are an unfinished batch; the next \
              start truncates them",
             cut.byte_count,
             cut.offset,

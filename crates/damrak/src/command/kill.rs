@@ -1,4 +1,4 @@
-//! The verb `kill`: crash trials, one kill after the other on the same journal.
+//! `damrak kill`: crash trials, one kill after the other on the same journal.
 
 mod disk;
 
@@ -22,7 +22,7 @@ use disk::Disk;
 
 use venue::{clock::SystemClock, config::Rate, failure::Failure};
 
-/// Kills on one journal, before a new one is begun: every check replays it from its first record.
+/// Kills per journal, before a new one begins: every check replays the journal from its first record.
 const KILLS_PER_JOURNAL: u64 = 20;
 
 /// The kill comes at a random moment of this time.
@@ -34,16 +34,16 @@ const PARTICIPANTS: Participants = Participants {
     symbols: &["AAPL", "MSFT"],
 };
 
-/// Kill a venue under load again and again, and look for acknowledged orders that are gone.
+/// Kill a venue under load repeatedly, and check that no acknowledged order is lost.
 ///
 /// Starts a venue, lets participants trade, kills it with SIGKILL at a random moment, and starts it
 /// again on the same journal. The participants keep every reply they received. After each kill the
-/// journal is replayed: every reply must be in the stream that follows from it, byte for byte; every
-/// state hash that the venue printed must be that of the replay; and the venue must come back in that
+/// journal is replayed: every reply must be in the reply stream of the replay, byte for byte; every
+/// state hash that the venue printed must equal that of the replay; and the venue must start in that
 /// state. Exit code 4 if not; the folder then stays as it is.
 ///
-/// With --power-cuts the journal is on a disk of its own (ext4 in a file, which needs root), and that
-/// disk loses its power right before the kill: what was not on the medium is gone.
+/// With --power-cuts the journal is on a test disk (ext4 in a file, which needs root). That disk
+/// loses its power right before the kill: all bytes that were not on the medium are lost.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  damrak kill --times 20\n  \
                         damrak kill --times 500 --durability synced --json\n  \
@@ -65,7 +65,7 @@ pub struct Arguments {
     /// expected to find lost replies (exit code 4): a test of the test.
     #[arg(long)]
     power_cuts: bool,
-    /// Folder for the journals; what an earlier run left there is removed.
+    /// Folder for the journals; files of an earlier run are removed.
     #[arg(long, value_name = "FOLDER", default_value = "kill-out")]
     out: PathBuf,
     /// Print one JSON object at the end.
@@ -167,7 +167,7 @@ fn one_journal(
     let method = if tally.journals.is_multiple_of(2) { "buffered" } else { "auto" };
     write_config(&config, &journal, durability, method)?;
     let heard = Heard::new(&PARTICIPANTS);
-    // Of the last replay: the venue must come back with it.
+    // The state hash of the last replay: the venue must start with it.
     let mut expected: Option<(u64, String)> = None;
     for kill in 0..=KILLS_PER_JOURNAL {
         let venue = VenueProcess::start(&config, &log)?;
@@ -238,7 +238,7 @@ fn trade_and_kill(
         None => venue.kill(),
         Some(disk) => {
             disk.cut_power()?;
-            // Whatever the venue does for a moment with a disk that is gone, it must not matter.
+            // Between the power cut and the kill the venue may behave in any way.
             thread::sleep(Duration::from_micros(rng.below(20_000)));
             venue.kill_if_it_runs()
         }
@@ -269,7 +269,7 @@ fn write_config(
 mod tests {
     use super::*;
 
-    /// The configuration that is written is one that a venue takes.
+    /// The written configuration is valid.
     #[test]
     fn the_configuration_is_sound() {
         let folder = tempfile::tempdir().unwrap();

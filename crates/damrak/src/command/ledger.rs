@@ -1,4 +1,4 @@
-//! `damrak ledger`: questions to the ledger of a venue, its export, its repair from the journal, and its check.
+//! `damrak ledger`: queries, export, catch-up from the journal, and verification of a venue's ledger.
 
 use std::{
     fs::{self, File},
@@ -24,7 +24,7 @@ use venue::{
     },
 };
 
-/// Ask the ledger: balances, orders, fills, movements.
+/// Query the ledger: balances, orders, fills, movements.
 ///
 /// Reads the store that the configuration names. If it names none, or another process has the store open, the
 /// answer is computed from the journal, which takes longer and gives the same rows.
@@ -54,10 +54,10 @@ enum Verb {
 
 #[derive(Debug, Args)]
 struct Place {
-    /// Configuration file, which says where ledger and journal are.
+    /// Configuration file with the places of ledger and journal.
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
-    /// Use the journal in this folder, whatever the configuration says.
+    /// Use the journal in this folder instead of the configured one.
     #[arg(long, value_name = "FOLDER")]
     journal: Option<PathBuf>,
 }
@@ -66,10 +66,10 @@ struct Place {
 struct Ask {
     #[command(flatten)]
     place: Place,
-    /// Only of the account with this name.
+    /// Only rows of the account with this name.
     #[arg(long, value_name = "NAME")]
     account: Option<String>,
-    /// Only this many rows, the last ones.
+    /// Only the last rows, this many.
     #[arg(long, value_name = "COUNT")]
     last: Option<usize>,
     /// Print one JSON object.
@@ -112,19 +112,19 @@ struct Export {
 enum Format {
     /// Comma-separated values, with a line of names.
     Csv,
-    /// A JSON object a line, as --json prints a row: with names beside numbers, and amounts as text.
+    /// One JSON object per line, as --json prints a row: with names beside numbers, and amounts as text.
     Jsonl,
 }
 
-/// Bring the store to the end of the journal, and make it if there is none.
+/// Bring the store to the end of the journal; create it if it does not exist.
 ///
-/// For a store that was added, moved or restored while the venue was down. It may be interrupted at any time, and
-/// goes on from there.
+/// For a store that was added, moved or restored while the venue was down. It may be interrupted at any time;
+/// the next run continues.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  damrak ledger catch-up --config venue.toml\n  \
                         damrak ledger catch-up --config venue.toml --journal backup/journal")]
 struct CatchUp {
-    /// Configuration file, which says where ledger and journal are.
+    /// Configuration file with the places of ledger and journal.
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
     /// The folder of the journal to read, in place of the one in the configuration.
@@ -135,17 +135,17 @@ struct CatchUp {
     json: bool,
 }
 
-/// Check that the ledger is right.
+/// Verify the ledger.
 ///
-/// Its entries alone must give its balances, with every version once; and every table must be,
-/// row by row, what follows from the journal, the balances of the engine included. Exit code 4 if
-/// not.
+/// The entries alone must give the balances, with every version once. Every table must equal, row by
+/// row, the one that follows from the journal, and the balances must equal the engine's. Exit code 4
+/// if not.
 #[derive(Debug, Args)]
 #[command(after_help = "Example:\n  damrak ledger verify --config venue.toml")]
 struct Verify {
     #[command(flatten)]
     place: Place,
-    /// Only look whether its entries give its balances; do not read the journal.
+    /// Only check that the entries give the balances; do not read the journal.
     #[arg(long)]
     alone: bool,
     /// Print one JSON object.
@@ -166,7 +166,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     }
 }
 
-/// The columns that people see of each table.
+/// The columns of each table in the printed list.
 const BALANCES: &[&str] = &["account_id", "asset_id", "available", "reserved", "version"];
 const ORDERS: &[&str] = &[
     "order_id",
@@ -211,7 +211,7 @@ impl Place {
         read_config(self.config.as_ref())
     }
 
-    /// What to ask.
+    /// The ledger to query.
     fn open(&self) -> Result<Ledger, Failure> {
         let config = self.config()?;
         let directory = self.journal.as_ref().unwrap_or(&config.journal.directory);
@@ -219,7 +219,7 @@ impl Place {
         if let Some(location) = location {
             if !location.exists() {
                 return Err(Failure::usage(format!("there is no ledger store {location}"))
-                    .hint("`damrak ledger catch-up` makes it from the journal"));
+                    .hint("`damrak ledger catch-up` creates it from the journal"));
             }
             match location.open().and_then(Ledger::new) {
                 Ok(ledger) => return Ok(ledger),
@@ -227,7 +227,7 @@ impl Place {
                     if error.kind == StoreErrorKind::Unavailable
                         && config.ledger.store == LedgerStoreName::Embedded =>
                 {
-                    eprintln!("note: {error}; this is computed from the journal");
+                    eprintln!("note: {error}; the answer is computed from the journal");
                 }
                 Err(error) => return Err(failure(&error)),
             }
@@ -254,7 +254,7 @@ fn list(ask: &Ask, verb: &str, table: Table, live: bool, shown: &[&str]) -> Resu
         None => None,
         Some(name) => Some(ledger.names().account(name).ok_or_else(|| {
             Failure::usage(format!("the ledger has no account {name:?}"))
-                .hint("names are those of the configuration, upper and lower case apart")
+                .hint("names are those of the configuration and are case-sensitive")
         })?),
     };
     let sequence = ledger.sequence().map_err(|error| failure(&error))?;
@@ -287,7 +287,7 @@ fn list(ask: &Ask, verb: &str, table: Table, live: bool, shown: &[&str]) -> Resu
     print_line(&format!("{} rows, up to input {sequence}", grouped(rows.len() as u64)))
 }
 
-/// Prints lines of cells below each other; the first are headings.
+/// Prints a table with aligned columns; the first line has the headings.
 fn print_table(lines: Vec<Vec<String>>) -> Result<(), Failure> {
     let columns = lines.first().map_or(0, Vec::len);
     let widths: Vec<_> = (0..columns)
@@ -392,7 +392,7 @@ fn verify(arguments: &Verify) -> Result<(), Failure> {
     })?;
     if !location.exists() {
         return Err(Failure::usage(format!("there is no ledger store {location}"))
-            .hint("`damrak ledger catch-up` makes it from the journal"));
+            .hint("`damrak ledger catch-up` creates it from the journal"));
     }
     let clock = SystemClock::start();
     let mut store = location.open().map_err(|error| failure(&error))?;

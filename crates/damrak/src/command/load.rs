@@ -1,4 +1,4 @@
-//! The verb `load`: open-loop load on a venue over the wire.
+//! `damrak load`: open-loop load on a venue over the wire.
 
 use std::{
     fs,
@@ -106,7 +106,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     let clock = SystemClock::start();
     let report = lab::load::run(&options, &clock, &stop, &mut |progress| {
         if !arguments.json {
-            // A reader that goes away ends the process; the load needs no more from this.
+            // A closed pipe ends the process, so an error needs no handling here.
             let _ = print_line(&progress_line(progress));
         }
     })
@@ -182,7 +182,7 @@ fn sessions(arguments: &Arguments) -> Result<Vec<LoadSession>, Failure> {
 /// Symbols to trade around a price.
 ///
 /// # Errors
-/// One of them is no symbol.
+/// A name is not a valid symbol.
 pub(super) fn symbols(
     names: &[String],
     price: Decimal,
@@ -204,7 +204,7 @@ pub(super) fn symbols(
 /// Writes `order-to-ack.hgrm` and `order-to-ack-sent.hgrm`.
 ///
 /// # Errors
-/// They cannot be written.
+/// A file cannot be written.
 pub(super) fn write_distributions(folder: &PathBuf, report: &LoadReport) -> Result<(), Failure> {
     fs::create_dir_all(folder)
         .and_then(|()| {

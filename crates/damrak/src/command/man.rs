@@ -12,7 +12,7 @@ use venue::failure::Failure;
                         damrak man bench book | man -l -"
 )]
 pub struct Arguments {
-    /// The verb, and the verb under it if it has some; all of damrak if left out.
+    /// The verb, and its subverb if it has one [default: damrak itself].
     verbs: Vec<String>,
 }
 
@@ -24,7 +24,7 @@ pub fn run(arguments: &Arguments, cli: &Command) -> Result<(), Failure> {
     print_line(String::from_utf8_lossy(&text).trim_end())
 }
 
-/// What the page is about, named as its page is: `damrak-bench-book`.
+/// The subject of the page, with the name of its page: `damrak-bench-book`.
 fn page(verbs: &[String], cli: &Command) -> Result<Command, Failure> {
     let mut found = cli;
     let mut name = cli.get_name().to_string();
@@ -54,7 +54,7 @@ mod tests {
         page(&verbs, &cli()).map(|page| page.get_name().to_string())
     }
 
-    /// A page is found for damrak, each verb, and each verb under one.
+    /// Damrak, each verb and each subverb have a page.
     #[test]
     fn every_verb_has_a_page() {
         assert_eq!(named(&[]).unwrap(), "damrak");
@@ -62,7 +62,7 @@ mod tests {
         assert_eq!(named(&["bench", "book"]).unwrap(), "damrak-bench-book");
     }
 
-    /// A verb that does not exist is named, with where to look.
+    /// The error for an unknown verb names it, and the place of the list.
     #[test]
     fn unknown_verb_is_an_error() {
         let error = named(&["bench", "bok"]).unwrap_err().to_string();

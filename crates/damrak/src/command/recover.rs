@@ -1,4 +1,4 @@
-//! `damrak recover`: recovery alone, as a start of the venue does it.
+//! `damrak recover`: the recovery of a start, without the venue.
 
 use std::path::PathBuf;
 
@@ -17,19 +17,19 @@ use venue::{
     stage::Checkpoint,
 };
 
-/// What is kept of what was said; nobody asks for it here.
+/// Bytes of messages to keep: none, since no client connects here.
 const HISTORY_BYTES: usize = 1 << 20;
 
 /// Recover a journal as a start of the venue does, and stop.
 ///
-/// Takes the lock, begins with the newest usable snapshot, replays what follows, truncates a torn
+/// Takes the lock, begins with the newest usable snapshot, replays the inputs after it, truncates a torn
 /// tail, syncs the journal to disk and updates its watermark. Prints the sequence numbers, the state
 /// hash and the seconds. Exit code 4 if the journal is corrupt; then nothing was changed.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  damrak recover damrak-data\n  \
                         damrak recover damrak-data --json")]
 pub struct Arguments {
-    /// The folder of the journal; no venue may have it.
+    /// The folder of the journal; no venue may be running on it.
     directory: PathBuf,
     /// Print one JSON object.
     #[arg(long)]
@@ -42,7 +42,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     let clock = SystemClock::start();
     let folder = Folder::new(&arguments.directory);
     if journal::identity(&mut Folder::new(&arguments.directory)).is_none() {
-        // What is there is judged without making anything.
+        // The folder must exist: this verb creates nothing.
         recovery::replay_folder(&arguments.directory, &mut |_, _| {}, &mut |_| {})?;
     }
     let options =

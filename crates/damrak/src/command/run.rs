@@ -1,3 +1,7 @@
+//! `damrak run`: an order file through the whole pipeline, and its results.
+//!
+//! Invariant: the results depend on the file alone, never on the layout.
+
 use std::{
     fs,
     io::{self, IsTerminal, Write},
@@ -19,15 +23,15 @@ use venue::{clock::SystemClock, failure::Failure};
 /// How often the bar is drawn.
 const BAR_INTERVAL: Duration = Duration::from_millis(200);
 
-/// So many books are told one by one; of more, only the sums.
+/// Up to this many books are printed one by one; of more, only the totals.
 const BOOKS_TOLD: usize = 5;
 
 /// Drive an order file through the whole pipeline.
 ///
-/// Sequencer, journal, engine, ledger: everything of a venue but its sockets, as fast as it goes.
-/// Tells what became of the orders, and the SHA-256 of trades, of the final book and of the
-/// balances, line by line. The results are the same in every layout. docs/order-files.md has the
-/// columns of the files, the lines that are hashed, and what the rounding is about.
+/// Runs the sequencer, journal, engine and ledger of a venue at full speed, without sockets. Prints
+/// counts of orders and trades, and the SHA-256 of the trades, of the final book and of the balances.
+/// The results are the same in every layout. docs/order-files.md describes the columns of the files,
+/// the hashed lines and the rounding.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  \
     damrak generate --out orders.csv.gz --balances balances.csv\n  \
@@ -38,28 +42,28 @@ pub struct Arguments {
     /// The orders, as CSV, gzipped or not.
     #[arg(value_name = "ORDERS")]
     orders: PathBuf,
-    /// What participants own before the first order; without it nothing is paid for.
+    /// Opening balances of participants; without them orders are not paid for.
     #[arg(long, value_name = "FILE")]
     balances: Option<PathBuf>,
-    /// In which units each instrument counts; without it there is one, BTC_USDT.
+    /// Units and decimals of each instrument; without this file the only one is BTC_USDT.
     #[arg(long, value_name = "FILE")]
     instruments: Option<PathBuf>,
     /// Which agents share threads: auto, single, edge, halves, pipeline, or groups of agents.
     #[arg(long, value_name = "NAME", default_value = "auto")]
     layout: Grouping,
-    /// How a thread waits that has nothing to do; adaptive suits the number of cores.
+    /// How an idle thread waits; adaptive depends on the number of cores.
     #[arg(long, value_enum, default_value_t = WaitName::Adaptive)]
     wait: WaitName,
-    /// What is promised of a command before what came of it is told.
+    /// Durability that a command must reach before its result is published.
     #[arg(long, value_enum, default_value_t = DurabilityName::Written)]
     durability: DurabilityName,
     /// Keep the journal in this folder, which must not hold one yet; otherwise it is removed.
     #[arg(long, value_name = "FOLDER")]
     journal: Option<PathBuf>,
-    /// Write trades.csv, book.csv, balances.csv and ledger.csv there.
+    /// Write trades.csv, book.csv, balances.csv and ledger.csv into this folder.
     #[arg(long, value_name = "FOLDER")]
     out: Option<PathBuf>,
-    /// How balances are told: as they are, or as the origin's rounding would have left them.
+    /// Report balances as they are, or as the rounding of the origin would have left them.
     #[arg(long, value_enum, default_value_t = Rounding::None)]
     rounding: Rounding,
     /// Print one JSON object.
@@ -70,9 +74,9 @@ pub struct Arguments {
 /// See [`Arguments::rounding`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum Rounding {
-    /// As they are: nothing is ever stranded.
+    /// Exact balances: every unused reservation is released.
     None,
-    /// With what the origin leaves reserved for ever.
+    /// Balances with the amounts that the origin never releases.
     Origin,
 }
 
@@ -93,7 +97,7 @@ pub(super) enum DurabilityName {
 }
 
 impl WaitName {
-    /// In the words of the rings; `None` is by the number of cores and threads.
+    /// The idle strategy of the rings; `None` depends on the number of cores and threads.
     pub(super) fn idle(self) -> Option<IdleStrategy> {
         match self {
             Self::Adaptive => None,
@@ -104,7 +108,7 @@ impl WaitName {
 }
 
 impl DurabilityName {
-    /// In the words of the journal.
+    /// The durability of the journal.
     pub(super) fn durability(self) -> Durability {
         match self {
             Self::None => Durability::None,
@@ -261,13 +265,13 @@ impl JournalFolder {
 impl Drop for JournalFolder {
     fn drop(&mut self) {
         if self.is_passing {
-            // Nobody waits for it: if it cannot be removed, the system's own cleaning does it.
+            // Best effort: the system cleans its temporary folder.
             let _ = fs::remove_dir_all(&self.path);
         }
     }
 }
 
-/// A bar on stderr, if that is a terminal and there is something to wait for.
+/// A progress bar on stderr, if that is a terminal and the run takes long enough.
 struct Bar {
     is_drawn: bool,
     is_terminal: bool,
@@ -291,7 +295,7 @@ impl Bar {
         let full = (done * WIDTH / progress.len()) as usize;
         let per_mille = u128::from(done * 1000 / progress.len());
         let percent = market::DecimalText { units: per_mille, decimals: 1 };
-        // A terminal that cannot be written to is nothing to stop for.
+        // An error of the terminal does not stop the run.
         let _ = write!(
             io::stderr(),
             "\r[{:<width$}] {percent:>5} %",

@@ -1,4 +1,4 @@
-//! The verb `scenario`: plays scenarios and says where one fails.
+//! `damrak scenario`: runs scenarios and reports the first difference of each.
 
 use std::{fs, path::PathBuf};
 
@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use super::output::{counted, print_json, print_line};
 use venue::failure::Failure;
 
-/// Play scenarios: commands to an exchange, each with the events that must follow.
+/// Run scenarios: commands to an exchange, each with its expected events.
 ///
 /// A scenario is a text file. Each line has a command and, after `=>`, every event that it causes:
 ///
@@ -18,9 +18,9 @@ use venue::failure::Failure;
 ///
 /// It begins in an open market with the instruments AAPL and MSFT and the sessions A, B and C. The
 /// language is explained in docs/scenarios.md. After each line the engine's invariants are checked,
-/// its state hash is computed anew, and the next line goes to an engine restored from a snapshot.
-/// Exit code 4 if another event happens than a line says, with file, line, expected and found; exit
-/// code 2 if a line cannot be read.
+/// its state hash is computed from scratch, and the next line goes to an engine restored from a snapshot.
+/// Exit code 4 if an event differs from the expected one, with file, line, expected and found; exit
+/// code 2 if a line cannot be parsed.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  damrak scenario docs/scenarios/stop.scenario\n  \
                         damrak scenario docs/scenarios/*.scenario --json\n  \

@@ -1,3 +1,7 @@
+//! `damrak serve`: runs a venue until a signal, and prints its start, its figures and its end.
+//!
+//! Invariant: the verb only configures, starts and stops; [`venue`] does the work.
+
 use std::{
     io::{self, IsTerminal},
     path::{Path, PathBuf},
@@ -25,11 +29,11 @@ use venue::{
 /// How often the main thread looks for a signal or a failed agent.
 const LOOK_INTERVAL: Duration = Duration::from_millis(20);
 
-/// Run a venue until it is told to stop.
+/// Run a venue until it is stopped.
 ///
 /// Without a configuration: loopback only, three instruments, three participants by password
 /// (user01/password01 to user03/password03) and one by UDP, the journal in ./damrak-data. Stops
-/// at SIGTERM, SIGQUIT or Ctrl-C; what was acknowledged is in the journal, and the next start goes on.
+/// at SIGTERM, SIGQUIT or Ctrl-C; every acknowledged command is in the journal, and the next start recovers it.
 #[derive(Debug, Args)]
 #[command(
     after_help = "Examples:\n  damrak serve\n  damrak serve --config venue.toml --status 1s\n  \
@@ -60,7 +64,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
         None => Config::default(),
     };
     if arguments.check {
-        return print_line("the configuration is sound");
+        return print_line("the configuration is valid");
     }
     memory::keep_ready().map_err(Failure::environment)?;
     let stop = Arc::new(AtomicBool::new(false));
@@ -74,7 +78,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     if arguments.until_stdin_ends {
         let stop = Arc::clone(&stop);
         thread::spawn(move || {
-            // An error ends it as well: then there is nobody to say anything either.
+            // A read error counts as the end of the input.
             let _ = io::copy(&mut io::stdin(), &mut io::sink());
             stop.store(true, Ordering::Relaxed);
         });
@@ -112,14 +116,14 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
         print_json(&last)
     } else {
         print_line(&format!(
-            "stopped after {} inputs; all that was acknowledged is in {}",
+            "stopped after {} inputs; every acknowledged command is in {}",
             grouped(last["sequence"].as_u64().unwrap_or(0)),
             config.journal.directory.display(),
         ))
     }
 }
 
-/// What signals ask for, beside to stop.
+/// Signals with a purpose other than an immediate stop.
 struct Signals {
     /// SIGHUP.
     reload: Arc<AtomicBool>,
@@ -147,13 +151,13 @@ impl Signals {
         })
     }
 
-    /// True once for each time that it came, or for several times together.
+    /// True once for each arrival of the signal; arrivals between two calls count as one.
     fn take(flag: &AtomicBool) -> bool {
         flag.swap(false, Ordering::Relaxed)
     }
 }
 
-/// Reads the configuration again and takes up what may change. A bad file changes nothing.
+/// Reloads the configuration and applies the settings that may change. An invalid file changes nothing.
 fn reload(running: &Running, config: &mut Config, path: Option<&Path>) {
     let Some(path) = path else {
         return eprintln!("note: SIGHUP: there is no configuration file to reload");
@@ -167,7 +171,7 @@ fn reload(running: &Running, config: &mut Config, path: Option<&Path>) {
             }
             *config = new;
         }
-        Err(failure) => eprintln!("{failure}\nnote: nothing was reloaded; the venue goes on"),
+        Err(failure) => eprintln!("{failure}\nnote: nothing was reloaded; the venue continues"),
     }
 }
 
@@ -230,8 +234,8 @@ fn announce(running: &Running, config: &Config, json: bool) -> Result<(), Failur
     let cut = &started["recovered"]["torn_tail"];
     if cut.is_object() {
         print_line(&format!(
-            "  torn tail        {} bytes from offset {} of {} were a record that was never \
-             finished; they are cut off",
+            "  torn tail        {} bytes from offset {} of {} were an unfinished record and \
+             were truncated",
             cut["bytes"],
             cut["offset"],
             text(&cut["path"]),

@@ -1,4 +1,4 @@
-//! The verb `sim`: simulated venues from seeds, on several threads, and the smallest failing run.
+//! `damrak sim`: simulated venues from seeds, on several threads, and the smallest failing run.
 
 use std::{
     cell::Cell,
@@ -20,7 +20,7 @@ use super::output::{counted, grouped, print_json, print_line};
 use proof::sim::{self, FaultKind, FaultSet, Hits, Options, Summary, Violation};
 use venue::{clock::SystemClock, failure::Failure};
 
-/// Turns of a seed, and commands of a seed of the model, if nothing else is said.
+/// Default turns of a seed, and default commands of a seed with --model.
 const TICKS: u64 = 20_000;
 const MODEL_COMMANDS: u64 = 100_000;
 
@@ -29,8 +29,8 @@ const MODEL_COMMANDS: u64 = 100_000;
 /// Messages are delayed, lost, repeated, reordered and cut; clients and stages stall; the disk fails,
 /// fills and lies; the venue is killed, with and without a power cut, and recovers. Afterwards
 /// every input is compared with a slow and obvious model, every stream a client collected with what
-/// follows from the journal, and the book from the feed with the engine's. Exit code 4, the seed and
-/// the commands that show it, as few as can be found, if anything differs.
+/// follows from the journal, and the book from the feed with the engine's. If anything differs, prints
+/// the seed and the fewest commands that reproduce the failure; exit code 4.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  damrak sim --seed 7\n  damrak sim --seeds 1000 --ticks 3000 \
                         --quiet\n  damrak sim --seed 7 --faults loss,kill,torn-write\n  damrak sim \
@@ -119,8 +119,8 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Runs the seeds on some threads and prints what they come to in the order of the seeds, up to the
-/// first that shows something.
+/// Runs the seeds on several threads and prints their results in the order of the seeds, up to the
+/// first failure.
 fn simulate(
     arguments: &Arguments,
     seeds: u64,
@@ -169,7 +169,7 @@ thread_local! {
     static RUNNING: Cell<Option<(u64, u64)>> = const { Cell::new(None) };
 }
 
-/// Where a panic ends the process, nothing else says which seed it was.
+/// Prints the seed of a panic: a panic that ends the process leaves no other trace of it.
 fn say_the_seed_of_a_panic() {
     let usual = panic::take_hook();
     panic::set_hook(Box::new(move |what| {
@@ -180,7 +180,7 @@ fn say_the_seed_of_a_panic() {
     }));
 }
 
-/// What was found, and how to see it again.
+/// The failure, and the command that reproduces it.
 fn explain(arguments: &Arguments, violation: Violation) -> Failure {
     let options = arguments.options(violation.seed);
     if arguments.as_found {
@@ -219,7 +219,7 @@ fn invocation(options: &Options) -> String {
     }
     if let Some(commands) = &options.commands {
         let numbers: Vec<_> = commands.iter().map(u64::to_string).collect();
-        // A command line must name one; this one there never is.
+        // The option needs a value; this value never occurs.
         let numbers = if numbers.is_empty() { "0".to_owned() } else { numbers.join(",") };
         line.push_str(&format!(" --commands {numbers}"));
     }
@@ -264,7 +264,7 @@ fn model(arguments: &Arguments) -> Result<(), Failure> {
     Err(Failure::verification(never).hint("run more --seeds"))
 }
 
-/// What all seeds come to.
+/// Totals of all seeds.
 #[derive(Default)]
 struct Total {
     seeds: u64,

@@ -1,4 +1,4 @@
-//! The verb `bench recovery`: starts from snapshots, and what a snapshot costs meanwhile.
+//! `damrak bench recovery`: the time of a start from a snapshot, and the cost of making one.
 
 use std::{
     env, fs,
@@ -12,7 +12,7 @@ use super::super::output::{duration, grouped, print_json, print_line};
 use lab::bench::{environment::Environment, recovery};
 use venue::failure::Failure;
 
-/// Measure a start from a snapshot, and what a snapshot costs the core meanwhile.
+/// Measure a start from a snapshot, and the cost of snapshots to the running core.
 ///
 /// Writes a journal of resting orders into a new folder, replays it, makes a snapshot, and starts from
 /// it; a bare read of the same bytes is measured beside it, all from the page cache. Then a core with
@@ -60,7 +60,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
     match agrees {
         true => Ok(()),
         false => {
-            Err(Failure::verification("a start from a snapshot has another state than the replay"))
+            Err(Failure::verification("the state after a start from a snapshot differs from the state after the replay"))
         }
     }
 }

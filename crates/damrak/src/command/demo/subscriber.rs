@@ -28,14 +28,14 @@ pub struct Subscriber {
     thread: JoinHandle<()>,
 }
 
-/// What it has heard.
+/// Its state so far.
 #[derive(Default)]
 pub struct Heard {
     /// The books rebuilt.
     pub book: FeedBook,
-    /// The first thing that was wrong.
+    /// The first error.
     pub error: Option<String>,
-    /// What was counted.
+    /// Its counters.
     pub report: FeedReceiverReport,
 }
 
@@ -43,7 +43,7 @@ impl Subscriber {
     /// Joins the feed from its first message on.
     ///
     /// # Errors
-    /// A socket cannot be had.
+    /// A socket cannot be opened.
     pub fn start(
         feed: SocketAddr,
         re_request: SocketAddr,
@@ -90,7 +90,7 @@ impl Subscriber {
         )
     }
 
-    /// Waits until so many messages have been heard; says whether they were.
+    /// Waits until this many messages were received; false at the time limit.
     pub fn catch_up(&self, messages: u64, at_most: Duration) -> bool {
         let pause = Duration::from_millis(10);
         for _ in 0..at_most.as_millis() / pause.as_millis() {
@@ -104,7 +104,7 @@ impl Subscriber {
         false
     }
 
-    /// Stops listening, and gives what it heard.
+    /// Stops the thread, and returns its state.
     pub fn stop(self) -> Heard {
         self.stop.store(true, Ordering::Relaxed);
         self.thread.join().expect("the listener does not panic");
@@ -112,7 +112,7 @@ impl Subscriber {
     }
 }
 
-/// One turn; gives how many messages came.
+/// One turn; returns the number of messages received.
 fn listen(receiver: &mut FeedReceiver, state: &Mutex<Heard>, clock: SystemClock) -> usize {
     let mut heard = state.lock().expect("nobody panics with it");
     let Heard { book, error, report } = &mut *heard;

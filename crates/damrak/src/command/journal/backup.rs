@@ -14,9 +14,9 @@ use venue::{clock::SystemClock, failure::Failure, recovery::verify_failure};
 
 /// Copy a journal into a new folder, also while its venue runs.
 ///
-/// The copy holds every whole batch that was there, the newest snapshots and the archived segments.
+/// The copy holds every whole batch of the journal, the newest snapshots and the archived segments.
 /// It is synced and verified, and a venue starts from it. The journal is only read, without its
-/// lock. A backup that is interrupted is not taken for a journal: remove it and make it again.
+/// lock. An interrupted backup cannot be used as a journal: remove it and start again.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  damrak journal backup damrak-data /backup/2026-11-22\n  \
                         damrak journal backup damrak-data /backup/2026-11-22 --json")]

@@ -12,10 +12,10 @@ use crate::command::{
 };
 use venue::{failure::Failure, recovery::open_failure};
 
-/// Truncate a journal, so that a venue can start from what is left.
+/// Truncate a journal, so that a venue can start from the rest.
 ///
-/// Keeps whole batches only. What is cut off goes into files of the same folder whose names begin
-/// with `cut-`; nothing is thrown away. This may give up acknowledged inputs: a healthy journal is
+/// Keeps whole batches only. The rest moves into files of the same folder whose names begin with
+/// `cut-`; no byte is lost. This may give up acknowledged inputs: a healthy journal is
 /// truncated only with --force. Back up the folder first.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  damrak journal cut damrak-data --at-damage\n  \
@@ -39,7 +39,7 @@ pub struct Cut {
 
 pub fn run(arguments: &Cut) -> Result<(), Failure> {
     if arguments.to.is_none() && !arguments.at_damage {
-        return Err(Failure::usage("say where to truncate: --to SEQUENCE or --at-damage"));
+        return Err(Failure::usage("where to truncate is missing: give --to SEQUENCE or --at-damage"));
     }
     existing_folder(&arguments.directory)?;
     let folder = Box::new(Folder::new(&arguments.directory));
@@ -77,7 +77,7 @@ pub fn run(arguments: &Cut) -> Result<(), Failure> {
         print_line(&format!("damage: {damage}"))?;
     }
     for path in &truncated.aside {
-        print_line(&format!("cut off: {}", path.display()))?;
+        print_line(&format!("moved to: {}", path.display()))?;
     }
     let given_up = match given_up {
         0 => "nothing was given up".to_owned(),

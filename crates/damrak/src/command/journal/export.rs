@@ -22,8 +22,8 @@ use venue::{
 
 /// Print the records of a journal, one a line.
 ///
-/// Each with its sequence, its time in nanoseconds since 1970, what it is, its fields under the names
-/// of the code, and its bytes in hexadecimal. Exit code 4 if a record is corrupt.
+/// Each line has the sequence, the time in nanoseconds since 1970, the kind of the record, its fields
+/// under the names of the code, and its bytes in hexadecimal. Exit code 4 if a record is corrupt.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  damrak journal export damrak-data\n  \
                         damrak journal export damrak-data --format csv --from 10 --to 20\n  \
@@ -31,13 +31,13 @@ use venue::{
 pub struct Export {
     /// The folder of the journal.
     directory: PathBuf,
-    /// How a line is written.
+    /// The format of the lines.
     #[arg(long, value_enum, default_value_t = Format::Json)]
     format: Format,
-    /// Records before it are left out.
+    /// The first sequence to print.
     #[arg(long, default_value_t = 1, value_name = "SEQUENCE")]
     from: u64,
-    /// Records after it are left out.
+    /// The last sequence to print.
     #[arg(long, default_value_t = u64::MAX, value_name = "SEQUENCE", hide_default_value = true)]
     to: u64,
     /// Also print checkpoints: the state hashes between the inputs.

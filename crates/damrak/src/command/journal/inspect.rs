@@ -14,7 +14,7 @@ use venue::{
     recovery::{folder_with_archives, verify_failure},
 };
 
-/// Print the segments of a journal, its watermark, and what is damaged.
+/// Print the segments of a journal, its watermark, and any damage.
 ///
 /// Verifies every byte and changes nothing; does not replay. Exit code 4 if something is corrupt.
 #[derive(Debug, Args)]

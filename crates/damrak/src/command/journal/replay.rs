@@ -1,4 +1,4 @@
-//! `damrak journal replay`: every event that a journal leads to.
+//! `damrak journal replay`: every event that follows from a journal.
 
 use std::path::PathBuf;
 
@@ -14,11 +14,11 @@ use crate::{
 };
 use venue::{clock::SystemClock, failure::Failure, recovery, stage::Checkpoint};
 
-/// Replay a journal through the core and print every event it leads to.
+/// Replay a journal through the core and print every event.
 ///
 /// One JSON object a line: the sequence of the cause, its time in nanoseconds since 1970, and the
-/// event as the core says it. The last line says what all of it comes to, and how fast. Exit code 4
-/// if a record is corrupt or a state differs.
+/// event. The last line has the totals, the state hash and the speed. Exit code 4 if a record is
+/// corrupt or a state differs.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  damrak journal replay damrak-data --from 100 --to 120\n  \
                         damrak journal replay damrak-data --quiet")]

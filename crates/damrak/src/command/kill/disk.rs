@@ -11,7 +11,7 @@ use venue::failure::Failure;
 /// Bytes of the disk: a journal of a run takes a small part of it.
 const DISK_BYTES: u64 = 512 << 20;
 
-/// A disk of one's own whose power can be cut: ext4 in a file, mounted in a folder.
+/// A test disk whose power can be cut: ext4 in a file, mounted in a folder.
 pub struct Disk {
     image: PathBuf,
     place: PathBuf,
@@ -19,10 +19,10 @@ pub struct Disk {
 }
 
 impl Disk {
-    /// Makes one in this folder, where none is, and mounts it.
+    /// Makes the disk in this folder and mounts it.
     ///
     /// # Errors
-    /// This machine or this user cannot: it takes root, loop devices and `mkfs.ext4`.
+    /// The disk needs root, loop devices and `mkfs.ext4`.
     pub fn make(folder: &Path) -> Result<Self, Failure> {
         let folder = folder.canonicalize().map_err(|error| unable("a folder", &error))?;
         let (image, place) = (folder.join("disk.ext4"), folder.join("disk"));
@@ -41,19 +41,19 @@ impl Disk {
         &self.place
     }
 
-    /// Cuts the power: from now on nothing can be read or written, and what was not on the medium is
-    /// gone.
+    /// Cuts the power: from now on every read and write fails, and all bytes that were not on the
+    /// medium are lost.
     ///
     /// # Errors
-    /// It cannot be cut.
+    /// The system call failed.
     pub fn cut_power(&self) -> Result<(), Failure> {
         os::cut_power(&self.place).map_err(|error| unable("a power cut", &error))
     }
 
-    /// Gives the power back: mounts it anew. Nobody has a file of it open.
+    /// Restores the power: mounts the disk again. No file on it may be open.
     ///
     /// # Errors
-    /// It cannot be mounted.
+    /// The mount failed.
     pub fn restart(&mut self) -> Result<(), Failure> {
         called(Command::new("umount").arg(&self.place))?;
         self.is_mounted = false;
@@ -75,7 +75,7 @@ impl Drop for Disk {
     }
 }
 
-/// Unmounts what a run that was killed has left mounted in this folder, if it has.
+/// Unmounts the disk that a killed run left mounted in this folder, if there is one.
 pub fn release_left(folder: &Path) {
     let place = folder.join("disk");
     if place.is_dir() {
@@ -83,7 +83,7 @@ pub fn release_left(folder: &Path) {
     }
 }
 
-/// What cannot be unmounted stays, and whoever removes the folder is told then.
+/// Best effort: if the disk stays mounted, removing the folder fails later.
 fn release(place: &Path) {
     let _ = Command::new("umount")
         .arg(place)
