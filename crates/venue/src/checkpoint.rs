@@ -1,5 +1,5 @@
-//! What Damrak writes between inputs: the hash of the state every so many of them, so that a replay
-//! that comes to another state stops where it first does.
+//! Checkpoints: state hashes in the journal, at a fixed interval of inputs. A replay compares them and
+//! stops at the first difference.
 
 use std::{collections::VecDeque, sync::OnceLock};
 
@@ -24,7 +24,7 @@ pub struct StateHash {
 }
 
 impl StateHash {
-    /// How many bytes it takes.
+    /// The length of its encoding, in bytes.
     pub const ENCODED_LEN: usize = 33;
     const KIND: u8 = 1;
 
@@ -55,8 +55,8 @@ impl StateHash {
     }
 }
 
-/// Tells programs apart that count states differently: the hash of one small, fixed state. A hash
-/// that another kind of program recorded is not compared.
+/// Identifies the hash function of a program: the hash of one small, fixed state. A hash with another
+/// fingerprint is not compared.
 #[must_use]
 pub fn fingerprint() -> u64 {
     static FINGERPRINT: OnceLock<u64> = OnceLock::new();
@@ -84,7 +84,7 @@ pub fn fingerprint() -> u64 {
     })
 }
 
-/// A replay came to another state than the venue had.
+/// The state of a replay differs from the state that the venue recorded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Difference {
     /// After this input; all hashes before it are equal.
@@ -98,13 +98,13 @@ pub struct Difference {
 /// Compares a replay with the hashes in its journal.
 #[derive(Debug, Default)]
 pub struct HashCheck {
-    /// At which multiples hashes are to come; 0 is none.
+    /// The interval of the expected checkpoints, in inputs; 0 is none.
     every: u64,
-    /// Hashes of the replay whose notes have not come yet.
+    /// Hashes of the replay whose checkpoints have not been read yet.
     kept: VecDeque<(u64, u64)>,
-    /// How many were compared, and found equal.
+    /// Checkpoints that were compared and are equal.
     pub equal_count: u64,
-    /// How many could not be compared: of another kind of program, or of a state that was not seen.
+    /// Checkpoints that could not be compared: of another kind of program, or of a state that was not replayed.
     pub unknown_count: u64,
 }
 
@@ -175,8 +175,8 @@ mod tests {
         assert_eq!(StateHash::decode(&[2; 33]), None);
     }
 
-    /// A hash is compared with that of its own sequence, also when it comes later; the first that
-    /// differs is told with its sequence.
+    /// A hash is compared with that of its own sequence, also when it comes later; the first difference
+    /// is reported with its sequence.
     #[test]
     fn the_first_difference_is_told() {
         let mut check = HashCheck::default();
@@ -192,7 +192,7 @@ mod tests {
         assert_eq!(difference.replayed, engine_at(6).state_hash());
     }
 
-    /// What another kind of program recorded is counted, and not compared.
+    /// A checkpoint with another fingerprint is counted, and not compared.
     #[test]
     fn other_programs_are_not_compared() {
         let mut check = HashCheck::default();

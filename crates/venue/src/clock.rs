@@ -5,9 +5,9 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use market::Timestamp;
 
-/// Unix time that never goes back: read once at the start, carried on by the monotonic clock.
+/// Unix time that never goes back: read once at the start, then advanced by the monotonic clock.
 ///
-/// So a step of the wall clock does not reach a running venue; it is seen at the next start.
+/// A step of the wall clock does not affect a running venue until its next start.
 #[derive(Clone, Copy, Debug)]
 pub struct SystemClock {
     started: Instant,
@@ -18,7 +18,7 @@ impl SystemClock {
     /// A clock that starts at the present Unix time.
     ///
     /// # Panics
-    /// The machine's clock stands before 1970 or after 2554.
+    /// The machine's clock is before 1970 or after 2554.
     #[must_use]
     pub fn start() -> Self {
         let unix = SystemTime::now().duration_since(UNIX_EPOCH).expect("the clock is after 1970");
@@ -34,7 +34,7 @@ impl SystemClock {
         self.started_unix_ns + self.since_start().as_nanos() as u64
     }
 
-    /// Now, in the words of the market.
+    /// Now, as a timestamp.
     #[must_use]
     pub fn now(&self) -> Timestamp {
         Timestamp(self.now_ns())

@@ -1,4 +1,4 @@
-//! How a command ends: its exit code, and what to say when it did not go well.
+//! The end of a command: its exit code, and for a failure the error and a hint.
 
 use std::fmt;
 
@@ -18,14 +18,14 @@ pub enum ExitCode {
     Verification = 4,
 }
 
-/// A command that could not do what was asked: what was wrong, and what to do about it.
+/// A failed command: the error, and a hint for the user.
 #[derive(Debug)]
 pub struct Failure {
     /// How the process ends.
     pub exit_code: ExitCode,
-    /// What was wrong, and where.
+    /// The error, with its place.
     pub what: String,
-    /// What to do, if there is something to do.
+    /// A remedy, if there is one.
     pub hint: Option<String>,
 }
 
@@ -55,7 +55,7 @@ impl Failure {
         Self { exit_code, what: format!("{what:#}"), hint: None }
     }
 
-    /// With what to do about it.
+    /// Adds a remedy.
     #[must_use]
     pub fn hint(mut self, hint: impl fmt::Display) -> Self {
         self.hint = Some(hint.to_string());

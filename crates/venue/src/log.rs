@@ -3,11 +3,11 @@
 //! A venue asks for places in the log and takes what has one, in order; books, replies and feeds
 //! follow from that alone. Here the log is kept by this process: [`LocalLog`] gives places at once, and
 //! the journal makes them last. A log that several machines agree on is another implementation, by a
-//! consensus engine that exists; the venue does not elect anybody.
+//! consensus engine that exists; the venue holds no elections.
 
 use market::{Command, Input, Sequence, Timestamp};
 
-/// What this process is to the log.
+/// The role of this process in the log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Role {
     /// Commands may be appended here.
@@ -25,26 +25,26 @@ pub struct Place {
     pub timestamp: Timestamp,
 }
 
-/// Who gives commands their places and times.
+/// The log: gives commands their places and times.
 pub trait SequencedLog: Send {
-    /// What this process is now. It may change between two turns, never within one.
+    /// The role of this process now. It may change between two turns, never within one.
     fn role(&self) -> Role;
 
-    /// How many commands can be appended now.
+    /// The number of commands that can be appended now.
     fn room(&self) -> usize;
 
-    /// Asks for a place for a command that was received at a moment; the place, if it has it at once:
+    /// Asks for a place for a command that was received at a moment. Returns the place if it is known at once:
     /// it is then not given by [`next`](Self::next). Only a leader may, and only as far as there is [`room`](Self::room).
     ///
-    /// What is appended need not get a place: a leader that is one no more forgets it. Nobody was told
-    /// anything of it then.
+    /// An appended command need not get a place: a leader that loses its role forgets it. No reply was
+    /// sent for such a command.
     fn append(&mut self, command: &Command, received: Timestamp) -> Option<Place>;
 
-    /// The next command that has got its place since. Of all that are given, here and there, sequences
-    /// rise by 1 and timestamps never fall.
+    /// The next command with its place. Over all places, from this call and from `append`, sequences rise
+    /// by 1 and timestamps never fall.
     fn next(&mut self) -> Option<Input>;
 
-    /// The time of the last command that was given with its place.
+    /// The timestamp of the last sequenced command.
     fn last_timestamp(&self) -> Timestamp;
 }
 
@@ -56,7 +56,7 @@ pub struct LocalLog {
 }
 
 impl LocalLog {
-    /// Goes on after this place and time.
+    /// Continues after this place and time.
     #[must_use]
     pub fn new(last_sequence: Sequence, last_timestamp: Timestamp) -> Self {
         Self { sequence: last_sequence, timestamp: last_timestamp }

@@ -1,4 +1,4 @@
-//! The wiring: which agent writes which ring, and who reads it. Read this first.
+//! The wiring: the writer and the readers of each ring. Read this first.
 //!
 //! ```text
 //! order entry ─────▶ submissions ─────▶ ┐            ┌─▶ journaler ─▶ durable cursor
@@ -11,8 +11,8 @@
 //!
 //! journal ─▶ follower ─▶ snapshots, ledger
 //!
-//! engine ─▶ the moment for which it waits ─▶ sequencer, which lets time pass if nothing comes
-//! journaler ─▶ why it takes no orders now ─▶ sequencer, which makes refusals of new ones
+//! engine ─▶ time of its next timed action ─▶ sequencer, which appends the time if no command comes
+//! journaler ─▶ reason of load shedding ─▶ sequencer, which refuses new orders
 //! ```
 
 use std::{collections::BTreeMap, sync::Arc};
@@ -48,7 +48,7 @@ use crate::{
 /// Slots of the ring of checkpoints; it is lossy, so more would only hold older ones.
 const CHECKPOINT_SLOTS: usize = 64;
 
-/// Who writes a ring or a cursor, and who reads it: the picture above as a table.
+/// The (writer, reader) pairs of rings and cursors: the picture above as a table.
 pub const READ_BY: &[(AgentName, AgentName)] = &[
     (AgentName::OrderEntry, AgentName::Sequencer),
     (AgentName::OrderEntryUdp, AgentName::Sequencer),
@@ -62,7 +62,7 @@ pub const READ_BY: &[(AgentName, AgentName)] = &[
     (AgentName::Engine, AgentName::MarketData),
 ];
 
-/// The edges of a venue: sockets, or what stands for them in a simulation.
+/// The edges of a venue: sockets, or their substitutes in a simulation.
 pub struct Networks<S, D> {
     /// OUCH over SoupBinTCP.
     pub order_entry: S,
@@ -74,13 +74,13 @@ pub struct Networks<S, D> {
     pub re_request: D,
 }
 
-/// What the edges have to know beside their sockets.
+/// Settings of the edges, beside their sockets.
 pub struct Edges {
     /// Where the feed goes.
     pub feed_destination: std::net::SocketAddr,
     /// Takes operator events; called on the threads of the gateways.
     pub operator_events: fn() -> Option<OperatorEventSink>,
-    /// What the stages choose where any choice must do: none but in a simulation.
+    /// Perturbations of the stages: none except in a simulation.
     pub whims: Whims,
 }
 
@@ -88,16 +88,16 @@ pub struct Edges {
 pub struct Venue {
     /// Every agent, to be grouped by a layout.
     pub agents: BTreeMap<AgentName, Box<dyn Agent>>,
-    /// The ledger as it can be asked for, where one is kept.
+    /// The readable ledger, if one is kept.
     pub admin: Option<Sources>,
-    /// What can be read of it while it runs.
+    /// Its figures, readable while it runs.
     pub gauges: Gauges,
-    /// Reads the journal along for snapshots and the ledger, if the configuration asks for one of them. It has
-    /// no place in a layout: it waits for disk and store, and nothing waits for it.
+    /// Follows the journal for snapshots and the ledger, if the configuration asks for one of them. It is not
+    /// part of a layout: it waits for disk and store, and nothing waits for it.
     pub follower: Option<Box<dyn Agent>>,
     /// Where the commands of operators go in, and their results come out.
     pub desk: DeskEnds,
-    /// What the journal held.
+    /// The recovered state.
     pub recovered: Recovered,
 }
 
@@ -106,11 +106,11 @@ pub struct Venue {
 pub struct Recovered {
     /// The identity of the journal.
     pub journal_id: u64,
-    /// What was read.
+    /// The figures of the replay.
     pub report: Report,
     /// The state after it.
     pub checkpoint: Checkpoint,
-    /// The snapshot that was begun with, if there was one.
+    /// The snapshot at which the replay began, if there was one.
     pub snapshot: Option<SnapshotSummary>,
     /// Newer snapshots that could not be used, and why.
     pub passed_over: Vec<SnapshotError>,
@@ -118,7 +118,7 @@ pub struct Recovered {
     pub changes: Vec<String>,
 }
 
-/// What can be read of a running venue without disturbing it.
+/// Figures of a running venue; reading them does not disturb it.
 pub struct Gauges {
     rings: Vec<Monitor>,
     checkpoints: LossyConsumer<Checkpoint>,
@@ -175,8 +175,8 @@ pub fn stream_session(journal_id: u64) -> [u8; 10] {
         .expect("ten digits are ten bytes")
 }
 
-/// Wires a venue, replays its journal through it, and adds to both what the configuration has and
-/// the journal has not.
+/// Wires a venue, replays its journal through it, and adds the instruments, participants and settings
+/// that the configuration has and the journal lacks.
 ///
 /// `files` is the folder of `storage` once more, for snapshots. `journal_id` and `now_ns` make a new
 /// journal, if there is none.
@@ -333,7 +333,7 @@ where
     .refusing(Arc::clone(&journal_figures.refusing))
     .with_whims(edges.whims.clone());
     let hash_every = config.journal.state_hash_every;
-    // Where nobody takes operator events, as in a simulation, nobody is alarmed either.
+    // Without a consumer of operator events, as in a simulation, there are no alarms.
     let alarm: fn(&str) =
         if (edges.operator_events)().is_some() { |what| eprintln!("{what}") } else { |_| {} };
     let slow_ns = config.journal.slow.0.as_nanos() as u64;
@@ -383,7 +383,7 @@ fn ledger(
     };
     LedgerWriter::new(writer, journaled).map_err(|error: StoreError| {
         Failure::usage(format!("ledger: {error}"))
-            .hint(format!("move {access} away, or name another: it is made from the journal"))
+            .hint(format!("move {access} away, or name another: it is rebuilt from the journal"))
     })
 }
 

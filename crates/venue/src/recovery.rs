@@ -1,4 +1,6 @@
-//! From a journal back to the state: replay, and what the configuration must still add to it.
+//! Recovery: replays the journal, then adds the settings that the configuration has and the journal lacks.
+//!
+//! Invariant: the state follows from the journal alone, and equals every state hash recorded in it.
 
 pub(crate) mod choose;
 
@@ -91,7 +93,7 @@ pub fn replay(
     Ok(Replay { engine: state.engine, report, hashes, snapshot })
 }
 
-/// A journal that was opened for writing, and what it came to.
+/// A journal that was opened for writing, and the state after it.
 pub struct Recovery {
     /// The state after its last record.
     pub engine: Engine,
@@ -105,7 +107,7 @@ pub struct Recovery {
     pub passed_over: Vec<SnapshotError>,
 }
 
-/// What the gateways must know of the time before the start, in this order.
+/// Messages and outputs from before the start, for the gateways, in this order.
 pub enum Past<'a> {
     /// The messages in the snapshot that recovery begins with: at most once, first.
     Messages(&'a MessageArchive),
@@ -142,8 +144,8 @@ fn open(
 }
 
 /// Opens the journal of `storage` for writing, after replaying it through an engine: from the newest
-/// snapshot in `snapshots` that can be used, or from the first record. `take` is told what the edges
-/// must know.
+/// snapshot in `snapshots` that can be used, or from the first record. `take` receives the
+/// messages and outputs that the edges need.
 ///
 /// # Errors
 /// It cannot be read, is in use, is foreign or is corrupt, or leads to another state than it says.
@@ -158,7 +160,7 @@ pub fn resume(
         choose(&*storage, snapshots, Age::Newest, u64::MAX, Some(archive_bytes))?;
     let (mut snapshot, mut replica) = (None, Replica::default());
     if let Some((summary, mut state)) = found {
-        // The gateways keep messages themselves from here on.
+        // From here on the gateways keep the messages.
         let archive = state.archive.take().expect("messages were asked for");
         take(Past::Messages(&archive));
         (snapshot, replica.state) = (Some(summary), state);
@@ -174,18 +176,18 @@ pub fn resume(
     Ok(Recovery { engine: replica.state.engine, writer, report, snapshot, passed_over })
 }
 
-/// The input that a record says.
+/// The input in a record.
 pub fn decode(record: &Record<'_>) -> Result<Input, NotReplayed> {
     snapshot::input_of(record.sequence, record.timestamp, record.payload)
         .map_err(NotReplayed::NotACommand)
 }
 
-/// Why a record that is whole was not taken up.
+/// Why a whole record was not applied.
 #[derive(Debug)]
 pub enum NotReplayed {
     /// It was written by another program or another version.
     NotACommand(NotACommand),
-    /// The state that it names is not the one it leads to.
+    /// The replayed state differs from the recorded one.
     OtherState(Difference),
 }
 
@@ -224,9 +226,8 @@ pub fn verify_failure(error: &VerifyError) -> Failure {
     }
 }
 
-/// Adds to journal and state what the configuration has and they have not, before anybody else
-/// can ask for something. `each` is called with every output. Says in words what of the journal's
-/// settings was changed.
+/// Adds to journal and state the settings that the configuration has and they lack, before any client
+/// connects. Calls `each` with every output. Returns the changed settings, in words.
 ///
 /// # Errors
 /// The configuration contradicts the journal, or the journal cannot be written.
@@ -273,17 +274,17 @@ pub fn complete(
     Ok(changes)
 }
 
-/// What a journal lacks of a configuration.
+/// The settings of a configuration that a journal lacks.
 #[derive(Debug, Default)]
 pub struct Bootstrap {
     /// In this order.
     pub commands: Vec<Command>,
-    /// Which of its settings they change, in words.
+    /// The settings that they change, in words.
     pub changes: Vec<String>,
 }
 
-/// The commands that make the state what the configuration says: all of it for a new journal,
-/// what was added since for an old one.
+/// The commands that bring the state to the configuration: all settings for a new journal, the
+/// additions and changes for an existing one.
 ///
 /// # Errors
 /// The configuration contradicts the journal.
@@ -291,7 +292,7 @@ pub fn bootstrap(config: &Config, engine: &Engine) -> Result<Bootstrap, Failure>
     let mut commands = Vec::new();
     let phase = engine.system_event();
     if matches!(phase, Some(SystemEvent::EndOfMessages)) {
-        return Err(Failure::usage("the day of this journal is over")
+        return Err(Failure::usage("the trading day of this journal has ended")
             .hint("set journal.directory to a new folder"));
     }
     if phase.is_none() {
@@ -366,7 +367,7 @@ pub fn bootstrap(config: &Config, engine: &Engine) -> Result<Bootstrap, Failure>
         config::money_plan(config, engine).map_err(|what| contradiction(&what))?;
     commands.extend(money.into_iter().map(Command::Money));
     changes.append(&mut live_orders);
-    // Nobody is connected when a venue starts.
+    // No client is connected when a venue starts.
     for participant in config.participants.iter().filter(|row| row.cancel_on_disconnect) {
         let username = participant.username().map_err(Failure::usage)?;
         let known = engine.sessions().find(|known| *known.username() == username);
@@ -386,7 +387,7 @@ pub fn bootstrap(config: &Config, engine: &Engine) -> Result<Bootstrap, Failure>
     Ok(Bootstrap { commands, changes })
 }
 
-/// Says whose the orders of sessions are, where a participant names an account.
+/// Assigns sessions to accounts, where a participant names one.
 fn assign(
     config: &Config,
     engine: &Engine,
@@ -398,7 +399,7 @@ fn assign(
     for participant in &config.participants {
         let username = participant.username().map_err(Failure::usage)?;
         let known = engine.sessions().find(|known| *known.username() == username);
-        // One that is added here gets the next number.
+        // A new account gets the next number.
         session_count += usize::from(known.is_none());
         let number = known.map_or(session_count, |known| known.session_id().0.into());
         let session_id = SessionId(u16::try_from(number).map_err(Failure::usage)?);

@@ -1,4 +1,6 @@
-//! A venue on real sockets, files and threads.
+//! A venue on real sockets, files and threads: start, figures, reload and stop.
+//!
+//! Invariant: a stop waits for the replies to all taken commands, up to a limit, before it ends sessions.
 
 use std::{
     num::NonZero,
@@ -39,19 +41,19 @@ const PARK_MAX: Duration = Duration::from_millis(20);
 /// read.
 const LEDGER_PARK_MAX: Duration = Duration::from_millis(5);
 
-/// How long a stop waits for the answers to what was taken.
+/// How long a stop waits for the replies to commands already taken.
 const ANSWERED_WITHIN: Duration = Duration::from_secs(2);
 
 /// How long a stop waits for clients to take the end of their session.
 const ENDED_WITHIN: Duration = Duration::from_millis(500);
 
-/// So often in a row the rings must be found empty: a parked thread comes round in between.
+/// Consecutive looks that must find the rings empty; a parked thread runs between two looks.
 const DRAIN_LOOKS: u32 = 15;
 
 /// A venue that runs.
 pub struct Running {
     threads: ring::Running,
-    /// Apart from the others, so that they never wake it.
+    /// The follower; separate, since the groups never wake it.
     follower: Option<ring::Running>,
     admin: Admin,
     desk: Desk,
@@ -163,19 +165,19 @@ pub fn start(config: &Config, clock: SystemClock) -> Result<Running, Failure> {
 }
 
 impl Running {
-    /// What there is to know about the start, as `damrak serve --json` prints it.
+    /// The report of the start, as `damrak serve --json` prints it.
     #[must_use]
     pub fn started(&self) -> &Value {
         &self.started
     }
 
-    /// What the user should know: a fallback that was taken, a buffer that was not granted.
+    /// Notes for the user: a fallback that was taken, a buffer that was not granted.
     #[must_use]
     pub fn notices(&self) -> &[String] {
         &self.notices
     }
 
-    /// True once an agent has failed, so that the threads end by themselves.
+    /// True once an agent has failed; the threads then end on their own.
     #[must_use]
     pub fn stopped(&self) -> bool {
         self.threads.stopped() || self.follower.as_ref().is_some_and(ring::Running::stopped)
@@ -187,9 +189,9 @@ impl Running {
         &self.desk
     }
 
-    /// Takes up of a new configuration what may change while the venue runs: limits and fees of
-    /// accounts, whether they are stopped, and the live orders of participants. Returns what
-    /// changes and what needs a restart, a line each. Reads the journal, and so takes a while.
+    /// Applies the settings of a new configuration that may change while the venue runs: limits, fees and
+    /// the kill switch of accounts, and the live orders of participants. Returns the changes, and the
+    /// settings that need a restart, a line each. Reads the journal, and so takes a while.
     ///
     /// # Errors
     /// The configuration contradicts the journal, or too many commands wait. Nothing, or not all of
@@ -218,7 +220,7 @@ impl Running {
         let figures = self.document("stopped");
         let failed = |failure: ring::AgentFailure| {
             Failure::runtime(format!("the venue stopped: {failure}"))
-                .hint("nothing was acknowledged that is not in the journal")
+                .hint("every acknowledged command is in the journal")
         };
         self.admin.stop();
         self.threads.stop();
@@ -231,12 +233,12 @@ impl Running {
         Ok(figures)
     }
 
-    /// Has the gateways take nothing more, waits until what they took is answered, and has them end their
-    /// sessions. A client that takes nothing, or an agent that has failed, is not waited for.
+    /// Stops the intake of the gateways, waits until all taken commands are answered, and ends the
+    /// sessions. Does not wait for a client that reads nothing, or for a failed agent.
     fn drain(&mut self) {
         self.gauges.drain.set(gateway::DRAIN_REFUSES);
         self.wait(ANSWERED_WITHIN, |it| {
-            // Two looks: what has left one ring may not be in the next yet.
+            // Two looks: an entry that left one ring may not be in the next one yet.
             it.gauges.rings().iter().all(|ring| ring.occupancy == 0)
         });
         self.gauges.drain.set(gateway::DRAIN_ENDS);
@@ -246,7 +248,7 @@ impl Running {
         });
     }
 
-    /// Waits until something holds for some looks on end, or the time is over.
+    /// Waits until a condition holds for several looks in a row, or the time is over.
     fn wait(&mut self, within: Duration, mut holds: impl FnMut(&mut Self) -> bool) {
         const LOOK_INTERVAL: Duration = Duration::from_millis(2);
         let mut times = 0;
@@ -298,14 +300,13 @@ impl Running {
     }
 }
 
-/// A thread that mostly sleeps, that nothing wakes, and that lets the others go first where there are not
-/// enough cores.
+/// A thread of low priority that mostly sleeps and that nothing wakes.
 fn aside(agent: Box<dyn ring::Agent>, park_max: Duration) -> Group {
     let idle = IdleStrategy::Backoff { spins: 0, yields: 0, park_max };
     Group {
         on_start: Some(Box::new(|| {
             if let Err(error) = os::lower_priority() {
-                eprintln!("note: the follower has the priority of the venue: {error}");
+                eprintln!("note: the follower runs at the normal priority: {error}");
             }
         })),
         ..Group::new("damrak-follower", vec![agent], idle)
@@ -390,7 +391,7 @@ pub fn pin_at_start(core: usize) -> Box<dyn FnOnce() + Send> {
     })
 }
 
-/// Tries the core on a thread of its own, so that a wrong one is told before anything starts.
+/// Tries to pin a separate thread to the core, so that a wrong number is reported before the start.
 pub fn check_core(core: usize) -> Result<(), Failure> {
     let tried = thread::spawn(move || os::pin_to_core(core)).join();
     tried.expect("pinning does not panic").map_err(|error| {
@@ -415,14 +416,14 @@ fn idle_strategy(wait: Wait, threads: usize, cores: usize) -> IdleStrategy {
 }
 
 /// Prints operator events to stderr, at most so many in all that a flood of them cannot fill
-/// a disk: what is beyond is only counted, in the figures of the gateways.
+/// a disk: further events are only counted, in the figures of the gateways.
 fn stderr_operator_events() -> Option<OperatorEventSink> {
     const EVENTS_PRINTED_MAX: u64 = 10_000;
     static PRINTED: AtomicU64 = AtomicU64::new(0);
     Some(Box::new(|event| match PRINTED.fetch_add(1, Ordering::Relaxed) {
         printed if printed < EVENTS_PRINTED_MAX => eprintln!("{event}"),
         EVENTS_PRINTED_MAX => {
-            eprintln!("note: no more events of sessions are printed; see --status")
+            eprintln!("note: further session events are only counted; see --status")
         }
         _ => {}
     }))

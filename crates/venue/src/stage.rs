@@ -18,5 +18,5 @@ pub use sequencer::Sequencer;
 pub use snapshots::{SnapshotFigures, SnapshotPlan, Snapshots};
 pub use whim::{Draw, Whim, Whims};
 
-/// How much one stage takes up in one turn, so that the others of its thread get theirs.
+/// The most that one stage takes in one turn, so that the others of its thread get theirs.
 const TURN_LIMIT: usize = 1024;

@@ -17,7 +17,7 @@ use venue::{
     stage::Checkpoint,
 };
 
-/// Bytes of messages to keep: none, since no client connects here.
+/// Bytes of messages to keep: few, since no client connects here.
 const HISTORY_BYTES: usize = 1 << 20;
 
 /// Recover a journal as a start of the venue does, and stop.

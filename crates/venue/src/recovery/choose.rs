@@ -10,11 +10,11 @@ use crate::{failure::Failure, snapshot::VenueState};
 /// The first snapshot that can be used.
 pub(crate) struct Choice {
     pub(crate) found: Option<(SnapshotSummary, VenueState)>,
-    /// Those tried before it, and why they cannot.
+    /// The snapshots tried before it, and why they cannot be used.
     pub(crate) passed_over: Vec<SnapshotError>,
 }
 
-/// Which snapshots are tried first.
+/// The order in which snapshots are tried.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Age {
     Newest,
@@ -50,7 +50,7 @@ pub(crate) fn choose(
     Ok(Choice { found: None, passed_over })
 }
 
-/// Looks whether the journal has the record that a snapshot ends with.
+/// Checks whether the journal has the record that a snapshot ends with.
 ///
 /// # Errors
 /// The journal ends before the snapshot, has another record there, or cannot be read.

@@ -1,3 +1,7 @@
+//! The engine's stage: applies inputs to the core and publishes its events.
+//!
+//! Invariant: the next input is applied only after all events of the one before are in the output ring.
+
 use std::{
     mem,
     sync::{Arc, Mutex, PoisonError},
@@ -18,9 +22,9 @@ const CHECKPOINT_INTERVAL_NS: u64 = 50_000_000;
 
 /// Runs the core: inputs in, events out.
 ///
-/// One input may cause more events than the output ring has slots. What has no room waits in the
-/// outbox, and the next input is taken only when the outbox has gone out, so that the stage never
-/// waits inside a turn. The outbox is bounded by the events of one input.
+/// One input may cause more events than the output ring has slots. Events without room wait in the
+/// outbox, and the stage takes the next input only when the outbox is empty, so it never waits inside
+/// a turn. The outbox is bounded by the events of one input.
 pub struct EngineStage {
     inputs: Consumer<Input>,
     engine: Engine,
@@ -31,7 +35,7 @@ pub struct EngineStage {
     checkpoints: Producer<Checkpoint>,
     checkpoint_due_ns: u64,
     checkpointed: Sequence,
-    /// The moment for which the engine waits, for the sequencer; [`u64::MAX`] is none.
+    /// The time of the engine's next timed action, for the sequencer, in ns; [`u64::MAX`] is none.
     due: Arc<AtomicGauge>,
     /// Events of inputs up to here are in the ring.
     applied: Option<Arc<Cursor>>,
@@ -44,7 +48,7 @@ pub struct EngineStage {
     whims: Whims,
 }
 
-/// Where a stage leaves its engine when it is closed, for who wants to look at its last state.
+/// Where a stage leaves its engine when it closes, so that a test can read the last state.
 pub type EngineHeir = Arc<Mutex<Option<Engine>>>;
 
 /// The state of the core at a sequence, for monitoring and for comparing with a replay.
@@ -83,7 +87,7 @@ impl Words for Checkpoint {
 }
 
 impl Checkpoint {
-    /// Of this engine, now.
+    /// The state of this engine now.
     #[must_use]
     pub fn of(engine: &Engine) -> Self {
         let counters = engine.counters();
@@ -98,7 +102,7 @@ impl Checkpoint {
 }
 
 impl EngineStage {
-    /// Goes on from the state of `engine`, and keeps `due` up to date from now on.
+    /// A stage that continues from the state of `engine` and keeps `due` up to date.
     #[must_use]
     pub fn new(
         inputs: Consumer<Input>,
@@ -137,7 +141,7 @@ impl EngineStage {
         self
     }
 
-    /// Says from now on up to which input all events are in the ring: not every input has some.
+    /// Publishes in `applied` the last input whose events are all in the ring; some inputs cause none.
     #[must_use]
     pub fn telling(mut self, applied: Arc<Cursor>) -> Self {
         applied.set(self.engine.sequence().0);
@@ -152,7 +156,7 @@ impl EngineStage {
         self
     }
 
-    /// Chooses now and then as they say.
+    /// Lets a simulation perturb the stage.
     #[must_use]
     pub fn with_whims(mut self, whims: Whims) -> Self {
         self.whims = whims;
@@ -166,7 +170,7 @@ impl EngineStage {
         self
     }
 
-    /// Publishes what the ring has room for; true if nothing is left.
+    /// Publishes as many events as the ring has room for; true if the outbox is empty then.
     fn send(outputs: &mut Producer<Output>, outbox: &mut Vec<Output>, sent: &mut usize) -> bool {
         if outbox.is_empty() {
             return true;
@@ -199,7 +203,7 @@ impl EngineStage {
     }
 }
 
-/// The way of an input's events into the ring, and of those it has no room for into the outbox.
+/// Puts an input's events into the ring, and those without room into the outbox.
 struct Outgoing<'a, 'b> {
     cause: Sequence,
     timestamp: Timestamp,
@@ -209,7 +213,7 @@ struct Outgoing<'a, 'b> {
 }
 
 impl Emit for Outgoing<'_, '_> {
-    // A part of whoever tells an event, which is then written once, where it will be read.
+    // Inlined into the caller, so that an event is written once, into its slot.
     #[inline(always)]
     fn emit(&mut self, event: Event) {
         let Self { cause, timestamp, .. } = *self;
@@ -221,8 +225,8 @@ impl Emit for Outgoing<'_, '_> {
     }
 }
 
-/// Applies a command of an operator, and gives its result to the desk. The desk waits for fewer than
-/// the ring has slots, so one without room is one that nobody waits for.
+/// Applies a command of an operator, and gives its result to the desk. The desk waits for fewer results
+/// than the ring has slots, so a result without room has no waiter and is dropped.
 #[cold]
 fn operate(
     engine: &mut Engine,
@@ -247,7 +251,7 @@ fn keep(outbox: &mut Vec<Output>, output: Output) {
     outbox.push(output);
 }
 
-/// The moment for which the engine waits; [`u64::MAX`] is none.
+/// The time of the engine's next timed action, in ns; [`u64::MAX`] is none.
 fn due_ns(engine: &Engine) -> u64 {
     engine.due().map_or(u64::MAX, |due| due.0)
 }
@@ -268,7 +272,7 @@ impl Agent for EngineStage {
         let keeps = self.whims.strike(Whim::KeptEvents);
         let mut work = 0;
         loop {
-            // What some of them need is brought from memory side by side.
+            // Prefetches the memory that these inputs need, in parallel.
             engine.look_ahead(inputs.peek(AHEAD_MAX), ring::fetch);
             let limit = AHEAD_MAX.min(most - work);
             let mut batch = outputs.batch();
@@ -296,7 +300,7 @@ impl Agent for EngineStage {
             }
         }
         self.due.set(due_ns(&self.engine));
-        debug_assert_eq!(*sent, 0, "what is in the outbox now was put there in this turn");
+        debug_assert_eq!(*sent, 0, "all events in the outbox are of this turn");
         if let Some(applied) = self.applied.as_ref().filter(|_| self.outbox.is_empty()) {
             applied.set(self.engine.sequence().0);
         }

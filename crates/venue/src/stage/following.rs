@@ -1,6 +1,6 @@
-//! The thread beside the venue: one follower of the journal, which feeds snapshots and the ledger.
+//! The follower's thread: reads the journal, and feeds snapshots and the ledger.
 //!
-//! Invariant: it takes from the venue only what is in the journal, and the venue never waits for it. A record
+//! Invariant: it uses only records of the journal, and the venue never waits for it. A record
 //! that does not verify, or that does not lead to the state that the journal names, stops the venue.
 
 use std::sync::Arc;
@@ -26,7 +26,7 @@ pub struct Following {
     storage: Box<dyn Storage>,
     /// The journal has all inputs up to here.
     journaled: Arc<AtomicGauge>,
-    /// Made when it is first needed, and made anew where the ledger is behind it.
+    /// Created on first use, and again if the ledger is behind it.
     follower: Option<Follower>,
     snapshots: Option<Snapshots>,
     ledger: Option<LedgerWriter>,
@@ -46,7 +46,7 @@ impl Following {
         Self { storage, journaled, follower: None, snapshots, ledger, whims }
     }
 
-    /// Chooses now and then as they say.
+    /// Lets a simulation perturb the stage.
     #[must_use]
     pub fn with_whims(mut self, whims: Whims) -> Self {
         self.whims = whims;
@@ -109,7 +109,7 @@ impl Agent for Following {
         let position = self.ledger.as_mut().and_then(|it| it.position(journaled, now_ns));
         let whims = &self.whims;
         let target = self.snapshots.as_mut().and_then(|it| it.target(journaled, now_ns, whims));
-        // A ledger takes all there is; a snapshot alone only what it needs.
+        // A ledger takes every input; a snapshot alone only the inputs that it needs.
         let until = match (position, target) {
             (Some(_), _) => journaled,
             (None, Some(target)) => target,

@@ -1,3 +1,7 @@
+//! The journaler's stage: writes inputs to the journal in group commits.
+//!
+//! Invariant: the durable cursor never passes an input that is less durable than configured.
+
 use std::{collections::VecDeque, sync::Arc};
 
 use journal::Writer;
@@ -10,8 +14,8 @@ use crate::checkpoint::{self, StateHash};
 /// Inputs written by one commit at most; bounds the time of a turn.
 const COMMIT_LIMIT: usize = 4096;
 
-/// Writes inputs to the journal: all that wait by one write, and by one sync where the policy
-/// asks for it, and then says up to where they are durable.
+/// Writes all waiting inputs to the journal by one write, and one sync where the policy asks for it,
+/// and then moves the durable cursor.
 pub struct Journaler {
     inputs: Consumer<Input>,
     writer: Writer,
@@ -26,19 +30,19 @@ pub struct Journaler {
     whims: Whims,
 }
 
-/// The state hashes that are to be noted.
+/// The state hashes to be recorded.
 struct Hashes {
     checkpoints: LossyConsumer<Checkpoint>,
     every: u64,
-    /// Those of inputs that are not in the journal yet: the core may be ahead of it.
+    /// Hashes of inputs that are not in the journal yet: the core may be ahead of it.
     waiting: VecDeque<Checkpoint>,
 }
 
-/// State hashes that wait at most; of more, the oldest are not noted.
+/// State hashes that may wait; beyond that the oldest are dropped.
 const WAITING_MAX: usize = 64;
 
 impl Journaler {
-    /// Takes up from the ring what follows the last record of `writer`. With `unconditional`,
+    /// A stage that takes the inputs after the last record of `writer`. With `unconditional`,
     /// replies do not wait and the durable cursor is left alone.
     #[must_use]
     pub fn new(
@@ -60,14 +64,14 @@ impl Journaler {
         }
     }
 
-    /// Chooses now and then as they say.
+    /// Lets a simulation perturb the stage.
     #[must_use]
     pub fn with_whims(mut self, whims: Whims) -> Self {
         self.whims = whims;
         self
     }
 
-    /// Says from now on up to which input the journal has been committed, whatever the policy.
+    /// Publishes the last input that the journal has committed, whatever the policy.
     #[must_use]
     pub fn telling(mut self, journaled: Arc<AtomicGauge>) -> Self {
         journaled.set(self.writer.last_sequence());
@@ -75,8 +79,7 @@ impl Journaler {
         self
     }
 
-    /// Notes the state hashes of inputs whose sequence is a multiple of `every`, beside the inputs;
-    /// 0 is none.
+    /// Records the state hash after each input whose sequence is a multiple of `every`; 0 is none.
     #[must_use]
     pub fn noting(mut self, checkpoints: LossyConsumer<Checkpoint>, every: u64) -> Self {
         let waiting = VecDeque::with_capacity(WAITING_MAX);
@@ -84,14 +87,14 @@ impl Journaler {
         self
     }
 
-    /// Has new orders refused while the disk is full or slow.
+    /// Rejects new orders while the disk is full or slow.
     #[must_use]
     pub fn relieved_by(mut self, relief: Relief) -> Self {
         self.relief = Some(relief);
         self
     }
 
-    /// Puts in the journal what is known of the state after inputs that are in it.
+    /// Records the known state hashes of inputs that are in the journal.
     fn note_hashes(&mut self) -> Result<(), AgentError> {
         let Some(Hashes { checkpoints, every, waiting }) = &mut self.hashes else { return Ok(()) };
         checkpoints.poll(WAITING_MAX, |checkpoint| {
@@ -167,8 +170,8 @@ impl Agent for Journaler {
     }
 
     fn close(&mut self) {
-        // What the rings held was drained before: a last hash may have come. Everything is brought to the medium, and marked.
-        // A failure here has no reply to hold back, and the next start finds out what is there.
+        // The rings were drained before: a last hash may have come. Syncs everything and moves the watermark.
+        // After a failure here no reply is withheld, and the next start reads the true end of the journal.
         let _ = self.note_hashes();
         let _ = self.writer.sync();
     }

@@ -1,20 +1,24 @@
+//! Load shedding: rejects new orders while the journal's disk is full or too slow.
+//!
+//! Invariant: cancels are always taken while the current segment has room.
+
 use std::sync::Arc;
 
 use journal::{AppendError, Writer};
 use market::RejectReason;
 use ring::AtomicGauge;
 
-/// How often room for the journal's next segment is looked for, where there was none.
+/// Interval between two tries to allocate the next segment on a full disk, in nanoseconds.
 const TRY_INTERVAL_NS: u64 = 1_000_000_000;
 
-/// What can be read of the journal's troubles, and what the sequencer goes by.
+/// The state of load shedding: figures for monitoring, and the reason for the sequencer.
 #[derive(Debug)]
 pub struct JournalFigures {
     /// Code of the reason for which new orders are refused; 0 is none.
     pub refusing: Arc<AtomicGauge>,
-    /// How often refusing began.
+    /// How often load shedding began.
     pub alarms: AtomicGauge,
-    /// The longest that an input has waited until the journaler took it, in nanoseconds.
+    /// The longest wait of an input for the journaler, in nanoseconds.
     pub wait_ns_max: AtomicGauge,
 }
 
@@ -29,33 +33,33 @@ impl Default for JournalFigures {
 }
 
 impl JournalFigures {
-    /// The reason for which new orders are refused, if they are.
+    /// The reason why new orders are rejected now; `None` while they are accepted.
     #[must_use]
     pub fn reason(&self) -> Option<RejectReason> {
         u8::try_from(self.refusing.get()).ok().and_then(RejectReason::from_code)
     }
 }
 
-/// Decides when the venue takes no new orders, since its disk is full or slow, and when it does again.
+/// Decides when the venue rejects new orders because its disk is full or slow, and when it accepts them again.
 ///
-/// What is left of the current segment is kept for what must be taken: cancels above all. How long
-/// inputs waited says how slow the disk is, since one commit takes all that wait.
+/// The rest of the current segment is kept for the inputs that must be taken: cancels above all. The
+/// wait of the oldest input measures the disk, since one commit takes all waiting inputs.
 pub struct Relief {
     figures: Arc<JournalFigures>,
-    /// Inputs that waited longer are too many; 0 is never.
+    /// A longer wait begins load shedding, in nanoseconds; 0 is never.
     slow_ns: u64,
     try_again_ns: u64,
     alarm: fn(&str),
 }
 
 impl Relief {
-    /// Tells `figures` what to refuse, and `alarm` why.
+    /// Puts the reason into `figures`, and its explanation into `alarm`.
     #[must_use]
     pub fn new(figures: Arc<JournalFigures>, slow_ns: u64, alarm: fn(&str)) -> Self {
         Self { figures, slow_ns, try_again_ns: 0, alarm }
     }
 
-    /// After each turn: `wait_ns` is how long the oldest input waited that was taken in it, if one was.
+    /// Call after each turn: `wait_ns` is the wait of the oldest input taken in it, `None` if there was none.
     ///
     /// # Errors
     /// The journal has failed.
@@ -94,7 +98,7 @@ impl Relief {
         if writer.no_room().is_some() {
             return Some(RejectReason::NoRoom);
         }
-        // Once it was too slow, it must be twice as fast to be fast enough.
+        // Hysteresis: load shedding ends only when the wait is at most half the limit.
         let was_slow = before == Some(RejectReason::TooSlow);
         let slow_ns = if was_slow { self.slow_ns / 2 } else { self.slow_ns };
         let is_slow = self.slow_ns > 0 && wait_ns.is_some_and(|wait_ns| wait_ns > slow_ns);
@@ -116,10 +120,10 @@ impl Relief {
         }
         let why = match writer.no_room() {
             Some(error) => format!(
-                "there is no room for the next segment of the journal ({error}); free some space"
+                "the journal's disk has no room for the next segment ({error}); free some space"
             ),
             None => format!(
-                "commands wait more than {} ms for the journal; look after its disk",
+                "commands wait more than {} ms for the journal; check its disk",
                 self.slow_ns / 1_000_000
             ),
         };
@@ -153,7 +157,7 @@ mod tests {
         (writer, Relief::new(Arc::clone(&figures), 2 * S, |_| {}), figures)
     }
 
-    /// Without room for the next segment orders are refused, and are not once it was made, though
+    /// Orders are rejected without room for the next segment, and accepted once it is allocated, even if
     /// nothing is written meanwhile.
     #[test]
     fn a_full_disk_refuses_until_there_is_room() {
@@ -180,8 +184,7 @@ mod tests {
         assert_eq!((figures.reason(), figures.alarms.get()), (None, 1));
     }
 
-    /// Commands that waited too long have new orders refused, until they wait for half of it at most,
-    /// or none waits.
+    /// A wait above the limit begins load shedding; it ends at half the limit, or when no command waits.
     #[test]
     fn a_slow_disk_refuses_until_it_is_not() {
         let storage = CrashStorage::new();

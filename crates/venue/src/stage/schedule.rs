@@ -1,16 +1,20 @@
+//! The daily schedule: commands that change phases at set times of the day, in UTC.
+//!
+//! Invariant: each command is given at most once a day, and none of a day before the start.
+
 use market::{Command, NANOS_PER_DAY, Timestamp, VenueCommand};
 
 /// Commands that the venue gives at a time of each day, in UTC.
 pub struct Schedule {
     /// Nanoseconds after midnight, earliest first.
     entries: Vec<(u64, VenueCommand)>,
-    /// Everything that was due by then was given.
+    /// Every command due by this time was given, ns since the Unix epoch.
     given_ns: u64,
 }
 
 impl Schedule {
-    /// Goes on after `last`, the time of the last input, but not with what was due on days before
-    /// `now_ns`.
+    /// Continues after `last`, the time of the last input. Skips commands that were due before the day
+    /// of `now_ns`.
     #[must_use]
     pub fn new(mut entries: Vec<(u64, VenueCommand)>, last: Timestamp, now_ns: u64) -> Self {
         entries.sort_by_key(|(at_ns, _)| *at_ns);
@@ -18,12 +22,12 @@ impl Schedule {
         Self { entries, given_ns: last.0.max(midnight_ns.saturating_sub(1)) }
     }
 
-    /// All commands that are due by now and were not given yet, in their order.
+    /// Commands due by now and not given yet, in order.
     pub fn due(&mut self, now_ns: u64, mut give: impl FnMut(Command)) -> usize {
         if self.entries.is_empty() || now_ns <= self.given_ns {
             return 0;
         }
-        // No more than a day of them at a time, however long nobody asked.
+        // At most one day of commands per call, however long ago the last call was.
         self.given_ns = self.given_ns.max(now_ns.saturating_sub(NANOS_PER_DAY));
         let mut count = 0;
         let mut day_ns = self.given_ns - self.given_ns % NANOS_PER_DAY;
@@ -41,7 +45,7 @@ impl Schedule {
         count
     }
 
-    /// How many commands a day has.
+    /// The number of commands a day.
     #[must_use]
     pub fn per_day(&self) -> usize {
         self.entries.len()

@@ -1,3 +1,7 @@
+//! The sequencer's stage: gives each command its sequence and its timestamp.
+//!
+//! Invariant: sequences have no gap, and timestamps never go back.
+
 use std::sync::Arc;
 
 use gateway::Submission;
@@ -10,23 +14,23 @@ use crate::log::{LocalLog, Place, Role, SequencedLog};
 /// Gives each command its place and time, by the log: the only place where that happens.
 ///
 /// The time of an input is the time its bytes were received, or that of the input before it if
-/// that is later, so that time never goes back. If nothing comes by the moment for which the engine
-/// waits, it lets time pass: an input that asks nothing ([`Command::Time`]).
+/// that is later, so that time never goes back. If no command comes by the time of the engine's next
+/// timed action, the sequencer adds an input that only carries the time ([`Command::Time`]).
 ///
-/// Where the log is led elsewhere, nothing is taken from the gateways, and what has its place comes from
-/// the log alone.
+/// Where another process leads the log, the sequencer takes nothing from the gateways; sequenced
+/// commands come from the log alone.
 ///
-/// While the journal cannot take orders, what comes is made a [`Command::Refuse`] if it is a new order
-/// or a replace, and that is what is recorded: nobody after the sequencer knows of the journal's state.
+/// During load shedding a new order or replace becomes a [`Command::Refuse`], and that is recorded: no
+/// stage after the sequencer depends on the state of the journal.
 pub struct Sequencer<L = LocalLog> {
     sources: Vec<Consumer<Submission>>,
     inputs: Producer<Input>,
     log: L,
-    /// The moment for which the engine waits, in nanoseconds; [`u64::MAX`] is none.
+    /// The time of the engine's next timed action, in nanoseconds; [`u64::MAX`] is none.
     due: Arc<AtomicGauge>,
-    /// The moment for which time was asked to pass and has not yet; 0 is none.
+    /// The time of a [`Command::Time`] that was appended and is not sequenced yet, in ns; 0 is none.
     asked_ns: u64,
-    /// Which source is asked first; goes round, so that none is favoured.
+    /// The source that is read first; rotates, so that no source is favoured.
     turn: usize,
     /// True if the last turn found or left the ring of inputs full.
     is_full: bool,
@@ -37,7 +41,7 @@ pub struct Sequencer<L = LocalLog> {
 }
 
 impl<L: SequencedLog> Sequencer<L> {
-    /// Goes on where the log is.
+    /// Continues at the end of the log.
     #[must_use]
     pub fn new(
         log: L,
@@ -59,7 +63,7 @@ impl<L: SequencedLog> Sequencer<L> {
         }
     }
 
-    /// Refuses new orders and replaces for the reason whose code stands there; 0 is none.
+    /// Rejects new orders and replaces for the reason whose code is in `refusing`; 0 is none.
     #[must_use]
     pub fn refusing(mut self, reason: Arc<AtomicGauge>) -> Self {
         self.refusing = Some(reason);
@@ -160,7 +164,7 @@ impl<L: SequencedLog> Agent for Sequencer<L> {
                 work += 1;
             }
         } else {
-            // Whoever leads now lets time pass.
+            // The new leader appends the time.
             self.asked_ns = 0;
         }
         self.is_full = room == given;

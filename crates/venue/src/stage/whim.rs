@@ -1,27 +1,31 @@
+//! Perturbations: places where a simulation chooses in place of a stage.
+//!
+//! Invariant: every choice is correct; a perturbation changes timing and never results.
+
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// Where a stage may choose, and any choice must do.
+/// A place where a stage may choose, and every choice is correct.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Whim {
-    /// The sequencer takes up less than it could.
+    /// The sequencer takes fewer commands than it could.
     ShortSequencerTurn,
-    /// The sequencer asks another source first.
+    /// The sequencer reads another source first.
     OtherSourceFirst,
     /// The journaler commits fewer inputs than there are.
     ShortCommit,
     /// The journaler hands a batch on before the commit does.
     EarlyFlush,
-    /// The journaler notes a state hash a turn later.
+    /// The journaler records a state hash a turn later.
     LateNote,
-    /// The core takes up fewer inputs than there are.
+    /// The core takes fewer inputs than there are.
     ShortEngineTurn,
     /// The core finds no room for its events and keeps them.
     KeptEvents,
-    /// The core publishes its state before it is time to.
+    /// The core publishes a checkpoint early.
     EarlyCheckpoint,
-    /// A snapshot is made before it is time to.
+    /// A snapshot is made early.
     EarlySnapshot,
-    /// The one who makes a snapshot reads less than it could.
+    /// The follower reads fewer records than it could.
     ShortSnapshotTurn,
 }
 

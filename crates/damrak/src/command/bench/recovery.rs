@@ -60,7 +60,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
     match agrees {
         true => Ok(()),
         false => {
-            Err(Failure::verification("the state after a start from a snapshot differs from the state after the replay"))
+            Err(Failure::verification("the state from a snapshot differs from that of the replay"))
         }
     }
 }

@@ -39,7 +39,9 @@ pub struct Cut {
 
 pub fn run(arguments: &Cut) -> Result<(), Failure> {
     if arguments.to.is_none() && !arguments.at_damage {
-        return Err(Failure::usage("where to truncate is missing: give --to SEQUENCE or --at-damage"));
+        return Err(Failure::usage(
+            "where to truncate is missing: give --to SEQUENCE or --at-damage",
+        ));
     }
     existing_folder(&arguments.directory)?;
     let folder = Box::new(Folder::new(&arguments.directory));
