@@ -1,4 +1,4 @@
-//! Matching without an exchange around it: `cargo run -p damrak-engine --example matching_only`
+//! The matcher alone, without an exchange: `cargo run -p damrak-engine --example matching_only`
 
 use engine::matcher::{Matcher, NewOrder};
 use market::{Price, Quantity, Side};

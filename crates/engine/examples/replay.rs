@@ -1,4 +1,4 @@
-//! The core and a journal, and nothing else of the venue: replays a folder and prints what it comes to.
+//! Engine and journal, without the rest of the venue: replays a folder and prints the final state.
 //!
 //! `cargo run -p damrak-engine --example replay -- damrak-data`
 

@@ -1,4 +1,4 @@
-//! The core by itself: an instrument, a session, two orders that trade.
+//! The engine alone: one instrument, one session, two orders that trade.
 //!
 //! `cargo run -p damrak-engine --example two_orders`
 

@@ -1,6 +1,6 @@
 //! Commands of the venue and of its operators: instruments, phases, supervisory cancels, busts.
 //!
-//! Invariant: a command that is declined has changed nothing.
+//! Invariant: a declined command changes nothing.
 
 pub(crate) mod requests;
 pub(crate) mod trades;

@@ -1,4 +1,4 @@
-//! An order, as the engine holds it.
+//! An order as the engine stores it. Invariant: leaves + executed + prevented <= quantity.
 
 use market::{
     Capacity, Conditions, CustomerType, Display, EnterOrder, Firm, InstrumentId, Lots, OrderId,
@@ -9,8 +9,7 @@ use market::{
 use crate::{book::pool::PoolOrder, state::hash};
 
 /// The largest quantity of an order where the instrument has no terms, and the most that a chain of
-/// replaces may execute there, in lots.
-/// OUCH 5.0, section 1.
+/// replaces may execute there, in lots. OUCH 5.0, section 1.
 pub const QUANTITY_MAX: Quantity = Quantity(999_999);
 
 /// The largest quantity that any instrument's terms may allow, in lots.
@@ -19,63 +18,64 @@ pub const QUANTITY_LIMIT: Quantity = Quantity((1 << 28) - 1);
 /// The highest limit price, in ticks: 199,999.9900. OUCH 5.0, section 1.
 pub const PRICE_MAX: Price = Price(1_999_999_900);
 
-/// What the book must know of an order while it trades or rests.
+/// The fields of an order that the book needs while it trades or rests.
 ///
-/// What is only echoed to the participant (its own name for the order, the locate) is in the event
-/// that the order is accepted, and is not kept. A resting order has a limit, or waits for an auction.
-/// Quantities and the price are held in 32 bits, which [`QUANTITY_LIMIT`] and [`PRICE_MAX`] fit.
+/// Fields that are only echoed to the participant (client order id, locate) are in `Accepted` and
+/// are not stored. A resting order has a limit, or waits for an auction. Quantities and the price
+/// take 32 bits, which [`QUANTITY_LIMIT`] and [`PRICE_MAX`] fit.
 ///
-/// Invariant: leaves + executed + prevented <= quantity; what is missing was canceled.
+/// Invariant: leaves + executed + prevented <= quantity; the rest was canceled.
 ///
-/// Fields stand so that those which the state hash takes together are loaded together.
+/// Fields that the state hash reads together are adjacent, so that they are loaded together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(C)]
 pub(crate) struct Order {
-    /// As the exchange names it. Within a level a lower id is an older order: an id is given in
-    /// the command in which the order is booked, and a replacement gets a new one.
+    /// The venue's name. Within a level a lower id is an older order: the id is given by the
+    /// command that books the order, and a replacement gets a new one.
     pub(crate) order_id: OrderId,
-    /// As its owner names it.
+    /// The owner's name.
     pub(crate) key: OrderKey,
     price: u32,
     quantity: u32,
     leaves: u32,
     executed: u32,
     prevented: u32,
-    /// As entered; blank is the session's own.
+    /// The firm as entered; blank is the session's own firm.
     pub(crate) firm: Firm,
-    /// What it trades.
+    /// The instrument.
     pub(crate) instrument_id: InstrumentId,
     /// Group for mass cancel; 0 is none.
     pub(crate) group_id: u16,
-    /// Only orders of the same group are its own.
+    /// Self-match group: only orders of the same group are its own.
     pub(crate) self_match_group: SelfMatchGroup,
-    /// How it is shown.
+    /// Display.
     pub(crate) display: Display,
-    /// For whom the firm acts.
+    /// Capacity: for whom the firm acts.
     pub(crate) capacity: Capacity,
-    /// Whether the customer is retail.
+    /// Customer type: retail or not.
     pub(crate) customer_type: CustomerType,
-    /// What happens where it comes in and meets one of its own, as entered.
+    /// Self-match prevention as entered.
     pub(crate) self_match_prevention: SelfMatchPrevention,
-    /// Whether it may trade when it comes in, how long it lives and for which auction it is, as the
-    /// state hash takes them: one bit, three and four.
+    /// Post-only, time in force and auction, in the bits of the state hash: one bit, three and
+    /// four.
     life: u8,
-    /// Which way it trades. A modify may change the kind of sell.
+    /// The side. A modify may change the kind of sell.
     pub(crate) side: Side,
-    /// True if it rests and [`Icebergs`](crate::trading::iceberg::Icebergs) says what is shown of it.
+    /// True if it is a resting iceberg; [`Icebergs`](crate::trading::iceberg::Icebergs) has the
+    /// shown part.
     pub(crate) is_iceberg: bool,
-    /// How long it lives; one that does not rest may still wait for its trigger.
+    /// Time in force; an order outside the book may still wait for its trigger.
     pub(crate) time_in_force: TimeInForce,
-    /// True if it has a record of instructions, or is linked to an order that has; see
+    /// True if it has a record of instructions, or is linked to an order that has one; see
     /// [`contingent`](mod@crate::contingent::instructions).
     pub(crate) is_contingent: bool,
 }
 
-/// For which auction an order is, if it is for one only. Such an order rests beside the book.
+/// The auction of an auction-only order, which rests beside the book.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(u8)]
 pub(crate) enum ForAuction {
-    /// For none in particular.
+    /// Not auction-only.
     #[default]
     No = 0,
     /// For the opening auction.
@@ -102,7 +102,7 @@ impl ForAuction {
         })
     }
 
-    /// The life of an order for that auction.
+    /// The time in force of an order for that auction.
     pub(crate) fn time_in_force(self) -> Option<TimeInForce> {
         match self {
             Self::No => None,
@@ -113,19 +113,19 @@ impl ForAuction {
     }
 }
 
-/// What kind of order one is, in a word that is loaded at once.
+/// The kind of an order, in one word that is loaded at once.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Kind(pub(crate) u64);
 
 impl Kind {
-    /// True if it is for an auction only.
+    /// True if it is auction-only.
     #[inline]
     pub(crate) fn is_for_auction(self) -> bool {
         self.0 >> 52 & 0xF != 0
     }
 }
 
-/// What trading changes of an [`Order`], in lots.
+/// The fields of an [`Order`] that trading changes, in lots.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Progress {
     pub(crate) leaves: u32,
@@ -165,7 +165,7 @@ impl PoolOrder for Order {
     }
 }
 
-/// The fields of an [`Order`] with no invariant between them.
+/// The fields of an [`Order`] that no invariant ties together.
 pub(crate) struct OrderTerms {
     pub(crate) order_id: OrderId,
     pub(crate) key: OrderKey,
@@ -186,11 +186,11 @@ pub(crate) struct OrderTerms {
 }
 
 impl Order {
-    /// An order of which `executed` lots were executed, and `prevented` lots prevented from it,
-    /// before, under the names it replaces.
+    /// An order whose originals executed `executed` lots, and lost `prevented` lots to self-match
+    /// prevention.
     ///
     /// # Panics
-    /// `executed + prevented < quantity` does not hold, or a number is larger than the checks let in.
+    /// `executed + prevented < quantity` does not hold, or a number is out of range.
     #[inline(always)]
     pub(crate) fn new(terms: OrderTerms) -> Self {
         assert!(terms.price <= PRICE_MAX && terms.quantity <= QUANTITY_LIMIT, "checked before");
@@ -222,7 +222,7 @@ impl Order {
         }
     }
 
-    /// A new order as it was entered, without instructions.
+    /// A new order as entered, without instructions.
     #[inline(always)]
     pub(crate) fn entered(
         asked: &EnterOrder,
@@ -250,7 +250,7 @@ impl Order {
         })
     }
 
-    /// That it goes on, hidden or outside the book, under the id and at the price that it has now.
+    /// The restatement of an order, hidden or outside the book, with its present id and price.
     pub(crate) fn restated_unseen(
         &self,
         order_id_before: OrderId,
@@ -271,30 +271,30 @@ impl Order {
         }
     }
 
-    /// True if it may not trade when it comes in.
+    /// True if it is post-only.
     #[inline]
     pub(crate) fn post_only(&self) -> bool {
         self.life & 1 != 0
     }
 
-    /// For which auction it is, if it is for one only.
+    /// Its auction, if it is auction-only.
     #[inline]
     pub(crate) fn for_auction(&self) -> ForAuction {
         ForAuction::from_code(self.life >> 4).expect("only these are set")
     }
 
-    /// From now on it is for this auction only, or for none in particular.
+    /// Makes it an order for this auction only, or for none.
     pub(crate) fn set_for_auction(&mut self, waits: ForAuction) {
         self.life = self.life & 0xF | (waits as u8) << 4;
     }
 
-    /// True for a live order that is not in the book with all of it, or is tied to something.
+    /// True for a live order that is an iceberg or has a contingent record.
     #[inline]
     pub(crate) fn has_more_state(&self) -> bool {
         self.is_iceberg | self.is_contingent
     }
 
-    /// What kind of order it is, whatever the state hash takes of it but its names and numbers.
+    /// Its kind: all fields of the state hash but names and numbers.
     #[inline(always)]
     pub(crate) fn kind(&self) -> Kind {
         let [one, other] = *self.self_match_group.as_bytes();
@@ -316,52 +316,51 @@ impl Order {
         Price(u64::from(self.price))
     }
 
-    /// Gives it the limit at which it rests; a market-to-limit order has none when it is entered.
+    /// Sets the limit at which it rests; a market-to-limit order is entered without one.
     #[inline]
     pub(crate) fn set_price(&mut self, price: Price) {
         assert!(price <= PRICE_MAX, "a price at which orders rest");
         self.price = price.0 as u32;
     }
 
-    /// Asked for, in lots, with what was executed and prevented of the orders it replaced.
+    /// Quantity in lots, with what its originals executed and lost to self-match prevention.
     #[inline]
     pub(crate) fn quantity(&self) -> Quantity {
         Quantity(u64::from(self.quantity))
     }
 
-    /// Still open, in lots; 0 once done.
+    /// Open lots; 0 once done.
     #[inline]
     pub(crate) fn leaves(&self) -> Quantity {
         Quantity(u64::from(self.leaves))
     }
 
-    /// Traded so far, in lots, by this order and those it replaced.
+    /// Lots traded, by this order and its originals.
     #[inline]
     pub(crate) fn executed(&self) -> Quantity {
         Quantity(u64::from(self.executed))
     }
 
-    /// Taken away so far by cancels and modifies, in lots.
+    /// Lots removed by cancels and modifies.
     #[inline]
     pub(crate) fn canceled(&self) -> Quantity {
         Quantity(u64::from(self.quantity - self.leaves - self.executed - self.prevented))
     }
 
-    /// Taken away so far instead of trades with its own, in lots, from this order and those it
-    /// replaced.
+    /// Lots removed by self-match prevention, from this order and its originals.
     #[inline]
     pub(crate) fn prevented(&self) -> Quantity {
         Quantity(u64::from(self.prevented))
     }
 
-    /// How far it has come.
+    /// Its progress.
     #[inline]
     pub(crate) fn progress(&self) -> Progress {
         let Self { leaves, executed, prevented, .. } = *self;
         Progress { leaves, executed, prevented }
     }
 
-    /// Its conditions, as entered or kept; without a minimum, which a resting order never has.
+    /// Its conditions as entered or kept; without a minimum, which a resting order never has.
     #[inline]
     pub(crate) fn conditions(&self) -> Conditions {
         Conditions {
@@ -372,27 +371,27 @@ impl Order {
         }
     }
 
-    /// True once nothing is open.
+    /// True if no lots are open.
     #[inline]
     pub(crate) fn is_done(&self) -> bool {
         self.leaves == 0
     }
 
-    /// How many open lots an intended quantity leaves no room for: what was executed counts against
-    /// it, and it never gives lots back. OUCH 5.0, section 3.
+    /// The open lots beyond an intended quantity: executed lots count against it, and it never
+    /// restores lots. OUCH 5.0, section 3.
     #[inline]
     pub(crate) fn excess(&self, intended: Quantity) -> Quantity {
         let room = intended.saturating_sub(self.executed());
         self.leaves().saturating_sub(room)
     }
 
-    /// Lots that the feed shows of it while it rests, if it is no reserve order.
+    /// Lots that the feed shows while it rests, unless it is an iceberg.
     #[inline]
     pub(crate) fn shown_whole(&self) -> Quantity {
         if self.is_displayed() { self.leaves() } else { Quantity::ZERO }
     }
 
-    /// What the feed shows of it now, and did when so many lots were open, if it is no reserve order.
+    /// What the feed shows now, and showed with this many open lots, unless it is an iceberg.
     pub(crate) fn shown_since(&self, leaves_before: Quantity) -> Shown {
         match self.is_displayed() {
             true => self.display.shown(leaves_before, self.leaves()),
@@ -406,7 +405,7 @@ impl Order {
         self.display.is_displayed() && self.for_auction() == ForAuction::No
     }
 
-    /// Trades some of what is open.
+    /// Executes some open lots.
     ///
     /// # Panics
     /// `0 < quantity <= leaves` does not hold.
@@ -417,7 +416,7 @@ impl Order {
         self.executed += lots(quantity);
     }
 
-    /// Takes away some of what is open; `quantity` may be 0.
+    /// Cancels some open lots; `quantity` may be 0.
     ///
     /// # Panics
     /// `quantity <= leaves` does not hold.
@@ -427,7 +426,7 @@ impl Order {
         self.leaves -= lots(quantity);
     }
 
-    /// Takes away some of what is open instead of trading it.
+    /// Removes some open lots instead of trading them.
     ///
     /// # Panics
     /// `0 < quantity <= leaves` does not hold.
@@ -438,47 +437,47 @@ impl Order {
         self.prevented += lots(quantity);
     }
 
-    /// Asserts the invariant.
+    /// Checks the invariant.
     #[inline]
     pub(crate) fn check(&self) {
         assert!(self.leaves + self.executed + self.prevented <= self.quantity, "{self:?}");
     }
 }
 
-/// What an order that is for no auction in particular says of its life. Three bits tell lives apart,
-/// but for two auctions, which [`ForAuction`] tells apart.
+/// The part of an order's time in force that does not name an auction. Three bits, with
+/// [`ForAuction`], distinguish all values.
 #[inline(always)]
 fn life(post_only: bool, time_in_force: TimeInForce) -> u8 {
     u8::from(post_only) | (time_in_force.code() & 7) << 1
 }
 
-/// A quantity of an order as it is held.
+/// A quantity of an order as stored.
 #[inline]
 fn lots(quantity: Quantity) -> u32 {
     u32::try_from(quantity.0).expect("no more than QUANTITY_LIMIT of any order is ever spoken of")
 }
 
 impl Order {
-    /// Its element of the state hash while it rests: what it is and how far it has come.
+    /// Its element of the state hash while it rests.
     #[inline(always)]
     pub(crate) fn hash(&self) -> u64 {
         self.hash_before(self.progress())
     }
 
-    /// As [`hash`](Self::hash), when it had come so far.
+    /// As [`hash`](Self::hash), at this progress.
     #[inline]
     pub(crate) fn hash_before(&self, progress: Progress) -> u64 {
         self.hash_identity(self.kind()).wrapping_add(self.hash_progress(progress))
     }
 
-    /// As [`hash`](Self::hash), of which the kind is known already.
+    /// As [`hash`](Self::hash), of a known kind.
     #[inline(always)]
     pub(crate) fn hash_of_kind(&self, kind: Kind) -> u64 {
         self.hash_identity(kind).wrapping_add(self.hash_progress(self.progress()))
     }
 
-    /// What never changes while an order rests but by a modify. Quantity is part of it, so that what is
-    /// canceled follows from what is open and what was executed.
+    /// The constant part of a resting order, but for a modify. It includes the quantity, so the
+    /// canceled lots follow from the open and the executed ones.
     #[inline(always)]
     fn hash_identity(&self, kind: Kind) -> u64 {
         let key = &self.key;
@@ -494,7 +493,8 @@ impl Order {
         hash::fold_pair(named ^ terms, owner)
     }
 
-    /// What a trade, its prevention or a cancel changes: a part by itself, so that a trade mixes little.
+    /// The part that trades, prevention and cancels change; separate, so that a trade hashes
+    /// little.
     #[inline]
     pub(crate) fn hash_progress(&self, progress: Progress) -> u64 {
         let Progress { leaves, executed, prevented } = progress;
@@ -511,8 +511,8 @@ mod tests {
 
     use super::*;
 
-    /// Orders that differ in one field only, and by little, have different hashes; so have orders on
-    /// their way from open to executed or canceled.
+    /// Orders that differ slightly in one field have different hashes; so have orders at different
+    /// progress.
     #[test]
     fn orders_that_differ_have_different_hashes() {
         let terms = || OrderTerms {
@@ -578,7 +578,7 @@ mod tests {
         orders.push(Order::new(OrderTerms { customer_type: CustomerType::Retail, ..terms() }));
         let hashes: BTreeSet<u64> = orders.iter().map(Order::hash).collect();
         assert_eq!(hashes.len(), orders.len());
-        // Sums of two of them differ as well: what one gains is not what another loses.
+        // Sums of two hashes differ too: one order's gain does not cancel another's loss.
         let few = &orders[..300];
         let mut sums = BTreeSet::new();
         for (index, one) in few.iter().enumerate() {

@@ -1,10 +1,10 @@
-//! Seeded chance for the tests beside the code.
+//! Seeded random numbers for the unit tests. Invariant: a seed always gives the same numbers.
 
 /// SplitMix64.
 pub(crate) struct Random(pub(crate) u64);
 
 impl Random {
-    /// Any number below `bound`.
+    /// The next number below `bound`.
     pub(crate) fn below(&mut self, bound: u64) -> u64 {
         self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
         let mut word = self.0;

@@ -1,4 +1,4 @@
-//! The state as a whole: its hash, its snapshot, its views, its invariants.
+//! The state as a whole: hash, snapshot, views, invariants.
 //!
 //! Invariant: nothing here changes what the engine does with the next command.
 

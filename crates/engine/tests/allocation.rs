@@ -66,10 +66,10 @@ struct Flow {
     /// Entered and not canceled; some of them are filled.
     live: Vec<OrderKey>,
     live_max: usize,
-    /// Of a hundred orders that rest, how many follow the market.
+    /// Percentage of resting orders that are pegged.
     pegs_percent: u64,
-    /// True if every other order is told something: to wait for a trigger, an order or enough, to
-    /// expire, to show a part, to slide.
+    /// True if every other order has instructions: a trigger, a parent, a minimum, an expiry, a
+    /// shown quantity, or price sliding.
     tells: bool,
 }
 
@@ -389,7 +389,7 @@ fn warm_allocations(pegs_percent: u64, tells: bool, set_up: impl Fn(&mut Venue))
     set_up(&mut venue);
     venue.apply(Command::System(SystemEvent::StartOfSystemHours));
 
-    // Fewer of those that are told something come to the books, and these grow while they do.
+    // Fewer orders with instructions enter the books, which grow meanwhile.
     let warm_up = if tells { 1_200_000 } else { 400_000 };
     for _ in 0..warm_up {
         venue.apply(flow.next());

@@ -1,4 +1,5 @@
-//! The cross: an incoming order against the resting orders it meets.
+//! Crossing: an incoming order against the resting orders that it meets. Invariant: price-time
+//! priority, displayed before hidden.
 
 use core::iter;
 
@@ -11,70 +12,71 @@ use super::{
 };
 use crate::order::{Order, Progress};
 
-/// An incoming order met a resting one, as the book sees it.
+/// A match of an incoming and a resting order, as the book sees it.
 pub(crate) struct Match<'a> {
-    /// How far the resting order had come before it.
+    /// The resting order's progress before the match.
     pub(crate) maker_before: Progress,
-    /// The resting order after it; if it is done it leaves the book.
+    /// The resting order after the match; if it is done it leaves the book.
     pub(crate) maker: &'a Order,
-    /// What was open of the incoming order before it.
+    /// Open lots of the incoming order before the match.
     pub(crate) taker_leaves_before: Quantity,
-    /// The incoming order after it.
+    /// The incoming order after the match.
     pub(crate) taker: &'a Order,
-    /// At which price they met: the maker's, or in an auction its own.
+    /// The price of the match: the maker's, or the auction's.
     pub(crate) price: Price,
-    /// Lots traded; or that would have, if it was prevented.
+    /// Lots traded, or prevented from trading.
     pub(crate) quantity: Quantity,
-    /// What was done instead of a trade.
+    /// The self-match prevention applied instead of a trade.
     pub(crate) prevention: Option<SelfMatchPrevention>,
-    /// Where the resting order is, if it is a reserve order.
+    /// The slot of the resting order, if it is an iceberg.
     pub(crate) reserve: Option<Slot>,
 }
 
-/// The book's callback: says which orders may trade, and does what follows when two match.
+/// The book's callback: decides which orders may trade, and carries out the effects of a match.
 pub(crate) trait OnMatch {
-    /// True if these two simply trade; where it is not plain, [`Book::cross`] looks closer.
+    /// True if these two orders trade without special cases; otherwise [`Book::cross`] takes the
+    /// full path.
     fn is_plain(&self, taker: &Order, maker: &Order) -> bool;
 
-    /// What happens instead of a trade of these two; `None` if they trade.
+    /// The self-match prevention of these two orders; `None` if they trade.
     fn prevention(&self, taker: &Order, maker: &Order) -> Option<SelfMatchPrevention>;
 
-    /// Two orders matched: they traded, or were prevented from it.
+    /// Two orders matched: they traded, or self-match prevention applied.
     fn matched(&mut self, met: &Match<'_>);
 
-    /// As [`matched`](Self::matched), of two that are [plain](Self::is_plain), which traded.
+    /// As [`matched`](Self::matched), for two [plain](Self::is_plain) orders, which traded.
     fn matched_plain(&mut self, met: &Match<'_>);
 
-    /// What a reserve order offers at a time.
+    /// Lots that an iceberg offers at a time.
     fn shown(&self, slot: Slot) -> Quantity;
 
-    /// What an order offers at a time.
+    /// Lots that an order offers at a time.
     fn offered(&self, slot: Slot, maker: &Order) -> Quantity {
         if maker.is_iceberg { self.shown(slot) } else { maker.leaves() }
     }
 
-    /// Gives a reserve order of which nothing is shown its next part, with another order id; false,
-    /// and nothing is done, if some is shown.
+    /// Shows the next part of an iceberg whose shown part is filled, under a new order id. Returns
+    /// false, with no effect, if lots are still shown.
     fn refresh(&mut self, slot: Slot, maker: &mut Order) -> bool;
 }
 
-/// How far one looks for trades that an order would have.
+/// How far to search for the possible trades of an order.
 #[derive(Clone, Copy)]
 pub(crate) struct Reach {
-    /// At which price it would trade at worst; `None` is any.
+    /// The worst price to search; `None` is any.
     pub(crate) limit: Option<Price>,
-    /// With how many orders at most.
+    /// The most orders to search.
     pub(crate) orders_max: usize,
 }
 
 impl Reach {
-    /// As far as the limit goes.
+    /// Up to the limit of the order.
     pub(crate) fn all(limit: Option<Price>) -> Self {
         Self { limit, orders_max: usize::MAX }
     }
 }
 
-/// An incoming order on its way through the other side.
+/// An incoming order while it crosses the other side.
 pub(super) struct Crossing<'a, S> {
     pub(super) taker: &'a mut Order,
     pub(super) effects: &'a mut S,
@@ -110,8 +112,8 @@ impl<S: OnMatch> Take<Order> for Crossing<'_, S> {
 }
 
 impl Book {
-    /// Would `taker` trade at least so many lots with orders so far away? Walks no further than
-    /// it takes to know.
+    /// True if `taker` would trade at least this many lots within the range. Walks no further than
+    /// needed.
     pub(crate) fn would_trade(
         &self,
         pool: &Pool,
@@ -129,8 +131,8 @@ impl Book {
         missing.is_zero()
     }
 
-    /// Tells of the trades that `taker` would have with orders so far away, price and quantity,
-    /// for as long as more is asked for; says how much would then be open of it.
+    /// Calls back with price and quantity of each possible trade of `taker` within the range, while
+    /// the callback asks for more; returns the lots that would stay open.
     pub(crate) fn walk(
         &self,
         pool: &Pool,
@@ -153,10 +155,10 @@ impl Book {
         {
             let counted = || level_queue(pool, oldest).take(orders_left);
             let mut met = 0;
-            // What is not shown of reserve orders trades after all that is.
+            // The reserves of icebergs trade after all shown lots.
             let mut reserve = Quantity::ZERO;
             let is_shared = self.sharing.is_pro_rata() && pool[oldest].order.display.is_displayed();
-            // Where a level is shared out, its own are met first.
+            // Under pro-rata allocation a level's own orders are met first.
             let own = is_shared
                 .then(|| counted().filter(|slot| prevention(&pool[*slot].order).is_some()));
             let others =
@@ -201,8 +203,8 @@ impl Book {
         leaves
     }
 
-    /// Trades `taker` against the other side: best price first, at each the displayed orders before
-    /// the hidden ones, and of those the oldest first, until nothing of it is open or the next price is beyond `limit`. `None` is any price.
+    /// Matches `taker` against the other side, until it is filled or the next price is beyond
+    /// `limit` (`None` is any price): best price first, displayed before hidden, oldest first.
     pub(crate) fn cross(
         &mut self,
         pool: &mut Pool,
@@ -226,8 +228,8 @@ impl Book {
 }
 
 impl BookSide {
-    /// An incoming order meets the first order of all, and what becomes of them is not plain: all
-    /// that is more than a trade between the two is here, out of the way of those that just trade.
+    /// Matches an incoming order with the first resting order in the full path, which is kept apart
+    /// from the plain one.
     #[cold]
     #[inline(never)]
     fn meet(&mut self, pool: &mut Pool, crossing: &mut Crossing<'_, impl OnMatch>) {
@@ -235,7 +237,7 @@ impl BookSide {
         self.meet_at(pool, crossing, slot, None);
     }
 
-    /// An incoming order meets one of the best level, and trades no more with it than its share.
+    /// Matches an incoming order with one of the best level, up to its share.
     pub(super) fn meet_at(
         &mut self,
         pool: &mut Pool,
@@ -248,7 +250,7 @@ impl BookSide {
         let prevention = effects.prevention(taker, maker);
         let maker_before = maker.progress();
         let taker_leaves_before = taker.leaves();
-        // All of an order is kept from its own, whatever is shown of it.
+        // Self-match prevention covers all lots of an order, shown or not.
         let offered = match prevention {
             None => share.unwrap_or_else(|| effects.offered(slot, maker)),
             Some(_) => maker.leaves(),
@@ -281,14 +283,14 @@ impl BookSide {
     }
 }
 
-/// The orders of a level from one on, oldest first.
+/// The orders of a level from this one on, oldest first.
 fn level_queue(pool: &Pool, oldest: Slot) -> impl Iterator<Item = Slot> {
     iter::successors(Some(oldest), |slot| {
         Some(pool[*slot].younger).filter(|younger| !younger.is_none())
     })
 }
 
-/// Takes from the two orders what the prevention says; `quantity` would have traded.
+/// Applies self-match prevention to both orders; `quantity` would have traded.
 fn prevent(
     prevention: SelfMatchPrevention,
     maker: &mut Order,

@@ -1,10 +1,12 @@
 //! A ladder: one side of a book, by price.
 //!
-//! A price is known here by its *rank*, which is the lower the better it is, so both sides are one
-//! code. Levels around the market are in a window, found by their rank; all others are far levels,
-//! found by a search. The window follows the market lazily: where far levels are touched it takes a
-//! step, and goes on only when as many were touched as the step had levels to move. So no order ever
-//! waits for more than two strips of levels, and a market which jumps to and fro never makes the
+//! A price is addressed by its *rank*; the lower rank is the better price, so both sides share one
+//! implementation. Levels near the market are in a window, indexed by rank; the others are far
+//! levels, found by binary search. The window follows the market lazily: each access to a far level
+//! moves it some steps, as many as the accesses have paid for. So no order waits for more than two
+//! strips of levels, and a market that jumps to and fro costs no more work than its orders.
+//!
+//! Invariant: each level is in the window or among the far levels, never in both.
 //! window work more than the orders did.
 
 use alloc::boxed::Box;
@@ -19,11 +21,11 @@ use crate::book::paged_map::PagedMap;
 /// Strips of the first window: 1,024 ranks, 640 bytes.
 const STRIPS_MIN: usize = 16;
 
-/// Strips that a window grows to because the market goes to and fro, however few levels there are:
-/// 65,536 ranks, 40 KiB. Beyond, there are no more strips than twice the levels.
+/// Strips that a window may grow to in a market that moves to and fro, with any number of levels:
+/// 65,536 ranks, 40 KiB. A larger window has at most two strips for each level.
 const STRIPS_WANDERING: usize = 1024;
 
-/// So often, for each strip of the window, far levels are touched before it grows for that reason.
+/// Accesses to far levels, for each strip of the window, before it grows for that reason.
 const TOUCHES_PER_STRIP: usize = 2;
 
 /// Far levels in a page: 768 bytes.
@@ -31,45 +33,45 @@ const FAR_PAGE_LEN: usize = 62;
 
 type FarLevels = PagedMap<Level, FAR_PAGE_LEN>;
 
-/// Steps of the window, or levels that it moves, for each touch of a far level.
+/// Steps of the window, or moved levels, for each access to a far level.
 const STEPS_PER_TOUCH: i32 = 4;
 
-/// Worse than every rank of a price.
+/// Above every rank of a price.
 pub(crate) const NO_RANK: u32 = u32::MAX;
 
-/// One side of a book. What most orders need of it is in the first of two cache lines.
+/// One side of a book. The fields that most orders need are in the first of two cache lines.
 #[derive(Debug)]
 #[repr(C, align(64))]
 pub(crate) struct Ladder {
-    /// The least rank that has a level; [`NO_RANK`] without one.
+    /// The lowest rank with a level; [`NO_RANK`] if there is none.
     best_rank: u32,
     window: Window,
-    /// The levels that the window does not cover; none before the first.
+    /// Levels outside the window; `None` before the first.
     far: Option<Box<Far>>,
 }
 
 /// An incoming order, as a ladder sees it.
 pub(crate) trait Take<T> {
-    /// True if it simply trades with this one: as much as is open of both, at once.
+    /// True if it trades with this order without special cases, for all lots that both have open.
     fn is_plain(&self, maker: &T) -> bool;
 
-    /// Trades with a resting order for which [`is_plain`](Self::is_plain) holds: takes from both
-    /// what is open of both. True if nothing is open of itself then, which must be so if something
-    /// is of the resting one.
+    /// Trades with a resting order for which [`is_plain`](Self::is_plain) holds, for all lots that
+    /// both have open. Returns true if the incoming order is filled, which it must be if the
+    /// resting one is not.
     fn trade(&mut self, maker: &mut T) -> bool;
 }
 
 const _: () = assert!(size_of::<Ladder>() == 128, "two cache lines");
 
-/// What a ladder has beside its window.
+/// The parts of a ladder beside its window.
 #[derive(Debug, Default)]
 struct Far {
     levels: FarLevels,
-    /// The first strip that the window is to cover.
+    /// The first strip that the window should cover.
     wanted: u32,
-    /// Steps that the window may still take; below 0 as long as it took too many.
+    /// Steps that the window may still take; below 0 while it has taken too many.
     steps: i32,
-    /// How often a far level was touched since the window grew.
+    /// Accesses to far levels since the window last grew.
     touches: usize,
 }
 
@@ -80,16 +82,16 @@ impl Default for Ladder {
 }
 
 impl Ladder {
-    /// The rank of the best level; [`NO_RANK`] without one.
+    /// The rank of the best level; [`NO_RANK`] if there is none.
     #[inline]
     pub(crate) fn best_rank(&self) -> u32 {
         self.best_rank
     }
 
-    /// The first order to trade of all.
+    /// The first order to trade.
     ///
     /// # Panics
-    /// There is none.
+    /// The ladder is empty.
     #[inline]
     pub(crate) fn best_oldest(&self) -> Slot {
         if self.window.covers(self.best_rank) {
@@ -99,19 +101,19 @@ impl Ladder {
         far.expect("the best level is somewhere").1.oldest
     }
 
-    /// The level of a rank, if that is in the window.
+    /// The level of a rank, if the window has it.
     #[inline]
     pub(crate) fn level_in_block(&self, rank: u32) -> Option<&Level> {
         self.window.level_in_block(rank)
     }
 
-    /// The last order of a rank, if that is in the window.
+    /// The last order of a rank, if the window has it.
     #[inline]
     pub(crate) fn youngest(&self, rank: u32) -> Option<Slot> {
         Some(self.window.level_in_block(rank)?.youngest)
     }
 
-    /// The best level whose rank is not below `rank`: with the rank after the last one, the next.
+    /// The best level at or after `rank`; passing the rank after it returns the next one.
     pub(crate) fn at_or_after(&self, rank: u32) -> Option<(u32, Level)> {
         let near = self.window.rank_at_or_after(rank).map(|at| (at, self.window.level(at)));
         let far = self.far.as_ref().and_then(|far| far.levels.at_or_after(rank));
@@ -122,7 +124,7 @@ impl Ladder {
         }
     }
 
-    /// Takes an order in, behind all others of its rank.
+    /// Adds an order behind all others of its rank.
     #[inline(always)]
     pub(crate) fn append<T: PoolOrder>(
         &mut self,
@@ -141,7 +143,7 @@ impl Ladder {
         slot
     }
 
-    /// Puts an order of a rank behind all others of it; it stays in its slot.
+    /// Moves an order behind all others of its rank; it keeps its slot.
     pub(crate) fn move_last<T: PoolOrder>(&mut self, pool: &mut Pool<T>, rank: u32, slot: Slot) {
         let order = pool[slot].order;
         self.remove(pool, rank, slot);
@@ -149,7 +151,7 @@ impl Ladder {
         assert!(again == slot, "the slot that was freed last is used first");
     }
 
-    /// Lets an order of a rank go.
+    /// Removes an order of a rank.
     #[inline(always)]
     pub(crate) fn remove<T: PoolOrder>(&mut self, pool: &mut Pool<T>, rank: u32, slot: Slot) {
         let neighbors = pool.remove(slot);
@@ -158,11 +160,11 @@ impl Ladder {
         }
     }
 
-    /// Has the orders of the best level trade, oldest first, until nothing is open of the incoming
-    /// one, the level is empty, or the next is not plain; true in that last case.
+    /// Trades with the orders of the best level, oldest first, until the incoming order is filled,
+    /// the level is empty, or the next order is not plain; returns true in that last case.
     ///
     /// # Panics
-    /// There is no level.
+    /// The ladder is empty.
     #[inline]
     pub(crate) fn cross_best<T: PoolOrder>(
         &mut self,
@@ -207,13 +209,13 @@ impl Ladder {
         stopped
     }
 
-    /// What its memory is, in bytes.
+    /// Memory allocated, in bytes.
     pub(crate) fn memory(&self) -> usize {
         let far = self.far.as_ref().map_or(0, |far| size_of::<Far>() + far.levels.memory());
         self.window.memory() + far
     }
 
-    /// A level of the window has no orders any more.
+    /// Removes an empty level of the window.
     #[inline]
     fn vacate(&mut self, rank: u32) {
         self.window.vacate(rank);
@@ -222,7 +224,7 @@ impl Ladder {
         }
     }
 
-    /// The best rank, given that there is none below `rank`.
+    /// The best rank, which is at least `rank`.
     #[inline]
     fn best_after(&self, rank: u32) -> u32 {
         let near = self.window.rank_at_or_after(rank).unwrap_or(NO_RANK);
@@ -232,7 +234,7 @@ impl Ladder {
         }
     }
 
-    /// Takes an order in where there is no block, or no window.
+    /// Adds an order whose rank has no block, or without a window.
     #[inline(never)]
     fn append_elsewhere<T: PoolOrder>(&mut self, pool: &mut Pool<T>, rank: u32, order: &T) -> Slot {
         if !self.window.covers(rank) {
@@ -242,7 +244,7 @@ impl Ladder {
         self.append(pool, rank, || *order)
     }
 
-    /// Closes the gap that an order at one of the ends of its queue has left.
+    /// Closes the gap of an order that left one end of its queue.
     #[inline(never)]
     fn close_end<T: PoolOrder>(
         &mut self,
@@ -265,7 +267,7 @@ impl Ladder {
     #[inline(never)]
     fn append_far<T: PoolOrder>(&mut self, pool: &mut Pool<T>, rank: u32, order: &T) -> Slot {
         if self.best_rank == NO_RANK {
-            // Nothing rests here, so the window may be anywhere.
+            // The ladder is empty, so the window may start anywhere.
             let len = self.window.len().max(STRIPS_MIN);
             if self.window.len() < len {
                 self.window.grow(len);
@@ -319,7 +321,7 @@ impl Ladder {
         self.touch_far();
     }
 
-    /// Lets the window take some steps, because a far level was touched.
+    /// Moves the window some steps, because a far level was accessed.
     fn touch_far(&mut self) {
         let best = self.best_rank;
         if best == NO_RANK {
@@ -353,7 +355,7 @@ impl Ladder {
         }
     }
 
-    /// Asserts what holds between the parts.
+    /// Checks that the parts agree.
     pub(crate) fn check(&self) {
         self.window.check();
         assert_eq!(self.best_rank, self.best_after(0));
@@ -366,14 +368,14 @@ impl Ladder {
     }
 }
 
-/// The first strip of a window of `len` strips with this best rank: an eighth of it is for better
-/// ones.
+/// The first strip of a window of `len` strips around this best rank: one eighth of it covers
+/// better ranks.
 fn first_wanted(best: u32, len: usize) -> u32 {
     (best / STRIP_LEN).saturating_sub(len as u32 / 8)
 }
 
-/// Takes the window a step nearer to the strips that it is to cover, from `wanted` on: over all
-/// that is empty, or over one strip with levels. How many levels moved; `None` if it is there.
+/// Moves the window one step towards the strips from `wanted` on: past all empty strips, or past
+/// one strip with levels. Returns the number of moved levels; `None` if the window is there.
 fn step(window: &mut Window, far: &mut FarLevels, wanted: u32) -> Option<i32> {
     let wanted_end = wanted + window.len() as u32;
     let (first, end) = (window.first(), window.end());
@@ -387,7 +389,7 @@ fn step(window: &mut Window, far: &mut FarLevels, wanted: u32) -> Option<i32> {
         return join_more(window, far, wanted);
     };
     if wanted_end < end {
-        // What is too far behind leaves.
+        // Strips behind the wanted ones leave.
         if last_full + 1 == end {
             return Some(leave(window, far, last_full, first, last_full));
         }
@@ -395,7 +397,7 @@ fn step(window: &mut Window, far: &mut FarLevels, wanted: u32) -> Option<i32> {
         return Some(0);
     }
     if first < wanted {
-        // What is too far before leaves.
+        // Strips beyond the wanted ones leave.
         if first_full == first {
             return Some(leave(window, far, first, first + 1, end));
         }
@@ -405,7 +407,7 @@ fn step(window: &mut Window, far: &mut FarLevels, wanted: u32) -> Option<i32> {
     join_more(window, far, wanted)
 }
 
-/// Covers more of the wanted strips, where none beyond them is covered.
+/// Extends the window to more of the wanted strips; nothing beyond them is covered.
 fn join_more(window: &mut Window, far: &mut FarLevels, wanted: u32) -> Option<i32> {
     let wanted_end = wanted + window.len() as u32;
     let (first, end) = (window.first(), window.end());
@@ -426,13 +428,13 @@ fn join_more(window: &mut Window, far: &mut FarLevels, wanted: u32) -> Option<i3
     None
 }
 
-/// Covers more strips or fewer, in none of which levels are.
+/// Changes the coverage by empty strips.
 fn cover(window: &mut Window, first: u32, end: u32) -> i32 {
     window.cover(first, end);
     0
 }
 
-/// The levels of a strip join the window, which covers it then.
+/// Moves the levels of a strip into the window.
 fn join(window: &mut Window, far: &mut FarLevels, strip: u32, first: u32, end: u32) -> i32 {
     window.cover(first, end);
     let mut moved = 0;
@@ -450,7 +452,7 @@ fn join(window: &mut Window, far: &mut FarLevels, strip: u32, first: u32, end: u
     moved
 }
 
-/// The levels of a strip leave the window, which does not cover it then.
+/// Moves the levels of a strip out of the window.
 fn leave(window: &mut Window, far: &mut FarLevels, strip: u32, first: u32, end: u32) -> i32 {
     let mut moved = 0;
     window.clear(strip, |rank, level| {
@@ -515,8 +517,7 @@ mod tests {
         walked
     }
 
-    /// Wherever the market goes, slowly or in jumps, the ladder has the orders and the queues that
-    /// a sorted map has.
+    /// For slow and jumping markets, the ladder has the orders and queues of a sorted map.
     #[test]
     fn agrees_with_a_sorted_map_wherever_the_market_goes() {
         for seed in 1..=12_u64 {
@@ -558,7 +559,7 @@ mod tests {
         }
     }
 
-    /// A market that goes away takes the window along, so that its levels are found by their rank.
+    /// The window follows a market that moves away, so that levels are found by rank.
     #[test]
     fn window_follows_the_market() {
         let mut pool: Pool = Pool::new();
@@ -577,8 +578,8 @@ mod tests {
         assert!(ladder.window.len() <= 64, "{} strips for 20 orders", ladder.window.len());
     }
 
-    /// A market that goes from one end of the prices to the other, or jumps between two far places with
-    /// each order, leaves a window as large as one that wanders may have, and nothing else behind.
+    /// A market that crosses all prices, or alternates between two far prices, leaves at most the
+    /// maximum window and nothing else.
     #[test]
     fn memory_does_not_follow_the_price_range() {
         for jumps in [false, true] {
@@ -611,7 +612,8 @@ mod tests {
         }
     }
 
-    /// Orders alone at their prices, side by side or far apart, in any order: memory follows them.
+    /// Single orders at their prices, adjacent or far apart, in any order: memory is in proportion
+    /// to them.
     #[test]
     fn memory_follows_the_levels() {
         for (apart, bytes_max) in [(1, 20), (1_000, 250)] {

@@ -1,27 +1,27 @@
-//! A level: the orders at one price, oldest first.
+//! A level: the orders at one price, oldest first. Invariant: both ends are set, or none.
 
 use super::pool::{Neighbors, Pool, PoolOrder, Slot};
 
-/// The two ends of a queue whose links are in the orders themselves.
+/// The ends of a queue; the links are in the orders themselves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Level {
-    /// First to trade.
+    /// The first to trade.
     pub(crate) oldest: Slot,
-    /// Last to trade.
+    /// The last to trade.
     pub(crate) youngest: Slot,
 }
 
 impl Level {
-    /// Without orders.
+    /// An empty level.
     pub(crate) const EMPTY: Self = Self { oldest: Slot::NONE, youngest: Slot::NONE };
 
-    /// True if it has no order.
+    /// True if it has no orders.
     #[inline]
     pub(crate) fn is_empty(&self) -> bool {
         self.oldest.is_none()
     }
 
-    /// Puts an order behind all others; its slot, and true if there were none.
+    /// Adds an order behind all others; returns its slot, and true if the level was empty.
     #[inline(always)]
     pub(crate) fn append<T: PoolOrder>(
         &mut self,
@@ -39,8 +39,8 @@ impl Level {
         (slot, false)
     }
 
-    /// Closes the gap that an order at one of the two ends has left; for one in between,
-    /// [`close_between`] does not need the level.
+    /// Closes the gap of an order that left one of the ends; [`close_between`] does the others
+    /// without the level.
     #[inline]
     pub(crate) fn close_end<T: PoolOrder>(
         &mut self,
@@ -64,8 +64,8 @@ impl Level {
     }
 }
 
-/// Closes the gap that an order with others before and after it has left; false, and nothing is
-/// done, if it was at an end.
+/// Closes the gap of an order that left between two others. Returns false, with no effect, if it
+/// was at an end.
 #[inline]
 pub(crate) fn close_between<T: PoolOrder>(pool: &mut Pool<T>, neighbors: Neighbors) -> bool {
     let Neighbors { older, younger } = neighbors;

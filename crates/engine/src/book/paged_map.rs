@@ -1,28 +1,30 @@
-//! A sorted map in pages: what is not where it is looked for first. The levels outside the window
-//! of a ladder, by rank; the live orders that a session entered long ago, by number.
+//! A sorted map in pages, for entries that miss the fast index: levels outside the window of a
+//! ladder, by rank; long-lived orders of a session, by number.
 //!
-//! Finding is a binary search over the first keys of the pages and one in a page; adding and
-//! removing move at most a page. So an order a million prices away costs a little more than one at
-//! the touch, and memory is in proportion to what is there.
+//! A lookup is a binary search over the first keys of the pages and one within a page; adding and
+//! removing move at most one page. So an order far from the market costs little more than one at
+//! the best price, and memory is in proportion to the entries.
+//!
+//! Invariant: keys ascend, and a page in use is never empty.
 
 use alloc::{boxed::Box, vec::Vec};
 
-/// Values by key, ascending, up to `LEN` in a page. PagedMap that fall empty are used again.
+/// Values by key, ascending, up to `LEN` in a page. Empty pages are reused.
 #[derive(Debug)]
 pub(crate) struct PagedMap<V, const LEN: usize> {
-    /// In the order of the keys.
+    /// Pages in key order.
     directory: Vec<Entry>,
-    /// Each in a box, so that one more moves none of those there are.
+    /// Boxed, so that a new page moves none.
     pages: Vec<Box<Page<V, LEN>>>,
-    /// PagedMap in use by none.
+    /// Unused pages.
     free: Vec<u32>,
     len: usize,
 }
 
-/// A page's place in the order of the keys.
+/// The position of a page in key order.
 #[derive(Clone, Copy, Debug)]
 struct Entry {
-    /// The first key in it.
+    /// The page's first key.
     first: u32,
     page: u32,
 }
@@ -43,32 +45,32 @@ impl<V, const LEN: usize> Default for PagedMap<V, LEN> {
 }
 
 impl<V: Copy, const LEN: usize> PagedMap<V, LEN> {
-    /// How many values there are.
+    /// Number of values.
     pub(crate) fn len(&self) -> usize {
         self.len
     }
 
-    /// How many pages are or were in use.
+    /// Number of pages, used or unused.
     #[cfg(test)]
     pub(crate) fn page_count(&self) -> usize {
         self.pages.len()
     }
 
-    /// The least key that has a value.
+    /// The lowest key.
     pub(crate) fn first_key(&self) -> Option<u32> {
         self.directory.first().map(|entry| entry.first)
     }
 
-    /// The value of the least key.
+    /// The value of the lowest key.
     pub(crate) fn first(&self) -> Option<(u32, V)> {
         let page = &self.pages[self.directory.first()?.page as usize];
         Some((page.keys[0], page.values[0]))
     }
 
-    /// The first value whose key is not below `key`.
+    /// The first value at or after `key`.
     #[inline]
     pub(crate) fn at_or_after(&self, key: u32) -> Option<(u32, V)> {
-        // Who follows a market asks for the first of all.
+        // A caller that follows the market asks for the first value.
         match self.directory.first() {
             Some(entry) if entry.first < key => self.after_first(key),
             _ => self.first(),
@@ -87,14 +89,14 @@ impl<V: Copy, const LEN: usize> PagedMap<V, LEN> {
         None
     }
 
-    /// The last key below `key` that has a value.
+    /// The last key below `key`.
     pub(crate) fn last_before(&self, key: u32) -> Option<u32> {
         let place = self.directory.partition_point(|entry| entry.first < key).checked_sub(1)?;
         let page = self.page(place);
         Some(page.keys[page.index(key) - 1])
     }
 
-    /// What its memory is, in bytes.
+    /// Memory allocated, in bytes.
     pub(crate) fn memory(&self) -> usize {
         self.directory.capacity() * size_of::<Entry>()
             + self.pages.len() * size_of::<Page<V, LEN>>()
@@ -109,7 +111,7 @@ impl<V: Copy, const LEN: usize> PagedMap<V, LEN> {
         Some(page.values[index])
     }
 
-    /// The value of a key, to change.
+    /// The value of a key, mutable.
     pub(crate) fn get_mut(&mut self, key: u32) -> Option<&mut V> {
         let place = self.place(key)?;
         let page = &mut self.pages[self.directory[place].page as usize];
@@ -117,7 +119,7 @@ impl<V: Copy, const LEN: usize> PagedMap<V, LEN> {
         Some(&mut page.values[index])
     }
 
-    /// Adds a value at a key that has none.
+    /// Adds a value; the key has none yet.
     pub(crate) fn insert(&mut self, key: u32, value: V) {
         let mut place = match self.place(key) {
             Some(place) => place,
@@ -162,7 +164,7 @@ impl<V: Copy, const LEN: usize> PagedMap<V, LEN> {
         })
     }
 
-    /// Asserts that keys ascend and that counts agree.
+    /// Checks that keys ascend and that counts agree.
     pub(crate) fn check(&self) {
         let mut len = 0;
         let mut last = None;
@@ -179,10 +181,10 @@ impl<V: Copy, const LEN: usize> PagedMap<V, LEN> {
         assert_eq!(self.directory.len() + self.free.len(), self.pages.len());
     }
 
-    /// The place of the page that has a key, or would have it; `None` if it is before all.
+    /// The position of the page for a key; `None` if the key is before all pages.
     #[inline]
     fn place(&self, key: u32) -> Option<usize> {
-        // Most are at one of the ends.
+        // Most keys are at one of the ends.
         if self.directory.last()?.first <= key {
             return Some(self.directory.len() - 1);
         }
@@ -200,7 +202,7 @@ impl<V: Copy, const LEN: usize> PagedMap<V, LEN> {
         &mut self.pages[self.directory[place].page as usize]
     }
 
-    /// The place of the page for a key before all others.
+    /// The position of the page for a key before all others.
     fn open_front(&mut self, key: u32, value: V) -> usize {
         if self.directory.is_empty() {
             let page = self.take_page(value);
@@ -209,10 +211,10 @@ impl<V: Copy, const LEN: usize> PagedMap<V, LEN> {
         0
     }
 
-    /// Makes room in a full page; says which of the two is now for `key`.
+    /// Splits a full page; returns the page for `key`.
     fn split(&mut self, place: usize, key: u32, value: V) -> usize {
         let taken = self.take_page(value);
-        // What only ever grows at its end leaves full pages behind.
+        // A map that only grows at its end leaves full pages behind.
         let last = place + 1 == self.directory.len() && self.page(place).keys[LEN - 1] < key;
         let from = if last { LEN } else { LEN / 2 };
         let [page, upper] = self
@@ -226,8 +228,8 @@ impl<V: Copy, const LEN: usize> PagedMap<V, LEN> {
         if key < first { place } else { place + 1 }
     }
 
-    /// Joins the page with a neighbor, if what is in both fills no more than half of one: it leaves
-    /// room, so that the page does not split again at once.
+    /// Joins a page with a neighbor if both fill at most half a page, so that the result does not
+    /// split again at once.
     fn merge(&mut self, place: usize) {
         for left in [place.saturating_sub(1), place] {
             let right = left + 1;
@@ -251,7 +253,7 @@ impl<V: Copy, const LEN: usize> PagedMap<V, LEN> {
         }
         let page = u32::try_from(self.pages.len()).expect("pages are fewer than prices");
         self.pages.push(Box::new(Page { len: 0, keys: [0; LEN], values: [filler; LEN] }));
-        // Room for every page, so that closing one never allocates.
+        // Capacity for every page, so that freeing one never allocates.
         self.free.reserve(self.pages.len());
         page
     }
@@ -267,7 +269,7 @@ impl<V: Copy, const LEN: usize> Page<V, LEN> {
         &self.keys[..self.len]
     }
 
-    /// Where a key is, or would be.
+    /// The index of a key, or where it belongs.
     #[inline]
     fn index(&self, key: u32) -> usize {
         let keys = self.keys();
@@ -278,7 +280,7 @@ impl<V: Copy, const LEN: usize> Page<V, LEN> {
         }
     }
 
-    /// Where a key is that has a value.
+    /// The index of a key that has a value.
     #[inline]
     fn find(&self, key: u32) -> Option<usize> {
         let index = self.index(key);
@@ -299,7 +301,7 @@ impl<V: Copy, const LEN: usize> Page<V, LEN> {
         self.len -= 1;
     }
 
-    /// Adds what the other page has from an index on, all of it behind what this one has.
+    /// Appends the other page's values from an index on; all of them are above this page's.
     fn append(&mut self, other: &Self, from: usize) {
         let len = self.len + other.len - from;
         self.keys[self.len..len].copy_from_slice(&other.keys[from..other.len]);
@@ -323,7 +325,7 @@ mod tests {
         Level { oldest: Slot::from_bits(slot), youngest: Slot::NONE }
     }
 
-    /// Any adds and removes leave what a sorted map has, found from any rank.
+    /// After any adds and removes, lookups equal those of a sorted map.
     #[test]
     fn agrees_with_a_sorted_map() {
         for seed in 1..=8 {
@@ -332,7 +334,7 @@ mod tests {
             let mut map = BTreeMap::new();
             for step in 0..20_000_u32 {
                 let rank = random.below(if seed < 5 { 600 } else { 1_000_000 }) as u32;
-                // Grows for a while, then shrinks, so that pages split and merge.
+                // Grows for a while, then shrinks, so that pages split and join.
                 let grow = if step / 4_000 % 2 == 0 { 70 } else { 30 };
                 if random.below(100) < grow {
                     if map.insert(rank, level(step)).is_none() {
@@ -359,7 +361,7 @@ mod tests {
         }
     }
 
-    /// PagedMap are in proportion to the levels there are, not to those there were.
+    /// The number of pages is in proportion to the present levels, not to past ones.
     #[test]
     fn memory_follows_the_levels() {
         let mut far = FarLevels::default();

@@ -1,10 +1,11 @@
-//! The pool: where resting orders live, each in a slot of its own.
+//! The pool: storage of all resting orders, each in its own slot. Invariant: an order never moves
+//! while it rests.
 
 use alloc::{boxed::Box, vec::Vec};
 
 use crate::order::Order;
 
-/// NameIndex a slot of the pool.
+/// The index of a slot of the pool.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Slot(u32);
 
@@ -18,29 +19,29 @@ impl Slot {
         self == Self::NONE
     }
 
-    /// As a number; slots are counted from 0 in the order of their first use.
+    /// The slot as a number, from 0 in the order of first use.
     #[inline]
     pub(crate) fn to_bits(self) -> u32 {
         self.0
     }
 
-    /// The slot of a number, which need not be one that was ever used.
+    /// The slot with this number, which may never have been used.
     #[inline]
     pub(crate) fn from_bits(bits: u32) -> Self {
         Self(bits)
     }
 }
 
-/// What the book must be able to ask of a resting order.
+/// What the pool requires of an order type.
 pub(crate) trait PoolOrder: Copy {
-    /// What is in a slot that was never used: an order of which nothing is open.
+    /// The value of a slot that was never used: an order without open lots.
     fn vacant() -> Self;
 
-    /// What is open of it, in lots; at least 1 while it rests.
+    /// Open lots; at least 1 while it rests.
     fn leaves(&self) -> u32;
 }
 
-/// A resting order and its place in the queue of its level.
+/// A resting order and its links in the queue of its level.
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
 pub(crate) struct Resting<T = Order> {
@@ -54,49 +55,49 @@ pub(crate) struct Resting<T = Order> {
 
 const _: () = assert!(size_of::<Resting>() == 64, "a resting order is one cache line");
 
-/// The orders before and after one in its queue.
+/// The neighbors of an order in its queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Neighbors {
     pub(crate) older: Slot,
     pub(crate) younger: Slot,
 }
 
-/// Slots in a chunk: 64 KiB of orders, so that growing by one takes microseconds and moves none.
+/// Slots in a chunk: 64 KiB of orders. Adding a chunk takes microseconds and moves no order.
 const CHUNK_LEN: usize = 1024;
 
-/// Slots that begin with a cache line, so that none of 64 or 32 bytes lies across two.
+/// Slots aligned to a cache line, so that slots of 64 or 32 bytes never straddle two lines.
 #[derive(Debug)]
 #[repr(C, align(64))]
 struct Chunk<T>([Resting<T>; CHUNK_LEN]);
 
 /// All resting orders of all books.
 ///
-/// A slot freed last is used first, while it is still in the cache. There is room for the most
-/// orders that ever rested at a time, and no more.
+/// The slot freed last is reused first, while it is in the cache. The capacity is the most orders
+/// that ever rested at a time.
 #[derive(Debug)]
 pub(crate) struct Pool<T = Order> {
-    /// No chunk ever moves.
+    /// Chunks never move.
     chunks: Vec<Box<Chunk<T>>>,
-    /// How many slots were ever used; those after it are in no list.
+    /// Number of slots ever used; later ones are in no list.
     used: usize,
-    /// Head of the list of free slots.
+    /// Head of the free list.
     free: Slot,
     live_count: u32,
 }
 
 impl<T: PoolOrder> Pool<T> {
-    /// Without slots.
+    /// A pool without slots.
     pub(crate) const fn new() -> Self {
         Self { chunks: Vec::new(), used: 0, free: Slot::NONE, live_count: 0 }
     }
 
-    /// How many orders rest.
+    /// Number of resting orders.
     pub(crate) fn live_count(&self) -> u32 {
         self.live_count
     }
 
-    /// Takes an order in, as the last one of a queue, behind `older`; that it comes after it, the
-    /// other is not told yet. It is made where it stays.
+    /// Adds an order at the end of a queue, behind `older`, whose link the caller must set. The
+    /// order is built in place.
     #[inline(always)]
     pub(crate) fn add(&mut self, make: impl FnOnce() -> T, older: Slot) -> Slot {
         if self.free.is_none() {
@@ -114,7 +115,7 @@ impl<T: PoolOrder> Pool<T> {
         slot
     }
 
-    /// Lets an order go; the neighbors that it had in its queue.
+    /// Removes an order; returns its neighbors in the queue.
     #[inline]
     pub(crate) fn remove(&mut self, slot: Slot) -> Neighbors {
         let free = self.free;
@@ -126,31 +127,30 @@ impl<T: PoolOrder> Pool<T> {
         neighbors
     }
 
-    /// What is in a slot, if there is one of that number; nothing is open of an order that is not
-    /// there.
+    /// The order in a slot, if the slot exists; a free slot has an order without open lots.
     #[inline]
     pub(crate) fn get(&self, slot: Slot) -> Option<&Resting<T>> {
         let chunk = self.chunks.get(slot.0 as usize / CHUNK_LEN)?;
         Some(&chunk.0[slot.0 as usize % CHUNK_LEN])
     }
 
-    /// Has room for so many orders in all, with memory that was written to, so that the operating
-    /// system has given it.
+    /// Allocates and touches memory for this many orders in total, so that the operating system has
+    /// mapped it.
     pub(crate) fn reserve(&mut self, orders: usize) {
         while self.chunks.len() * CHUNK_LEN < orders {
             self.add_chunk();
         }
     }
 
-    /// How many slots there are, in use or free.
+    /// Number of slots, used or free.
     pub(crate) fn slot_count(&self) -> usize {
         self.used
     }
 
-    /// How many slots are in the free list.
+    /// Number of slots in the free list.
     ///
     /// # Panics
-    /// The list goes round in a circle.
+    /// The free list is cyclic.
     pub(crate) fn free_count(&self) -> usize {
         let mut count = 0;
         let mut slot = self.free;
@@ -162,7 +162,7 @@ impl<T: PoolOrder> Pool<T> {
         count
     }
 
-    /// What the memory of the slots is, in bytes.
+    /// Memory of the slots, in bytes.
     pub(crate) fn memory(&self) -> usize {
         self.chunks.len() * size_of::<Chunk<T>>() + self.chunks.capacity() * size_of::<usize>()
     }

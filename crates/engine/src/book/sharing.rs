@@ -1,8 +1,10 @@
-//! Pro rata: what trades at a price is shared among the orders there in proportion to what each
-//! offers.
+//! Pro-rata allocation: trades at a price are shared among its displayed orders in proportion to
+//! their offered lots.
 //!
-//! A part of it, the time share, goes to the oldest first all the same; what rounding leaves goes to
-//! the oldest, too. Hidden orders trade behind, by time. Sharing one level out walks it three times.
+//! The time share goes to the oldest orders first, and so does the rounding rest. Hidden orders
+//! trade last, by time. Sharing out a level walks it three times.
+//!
+//! Invariant: all lots are shared out, and no order gets more than it offers.
 
 use market::Quantity;
 
@@ -12,51 +14,51 @@ use super::{
     pool::Pool,
 };
 
-/// All, in millionths.
+/// All, in ppm.
 const ALL_PPM: u32 = 1_000_000;
 
-/// How what trades at a price is shared.
+/// The allocation at a price.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Sharing {
-    /// What goes to the oldest first, in millionths; [`ALL_PPM`] is price and time.
+    /// The time share, in ppm; [`ALL_PPM`] is price-time.
     time_ppm: u32,
 }
 
 impl Sharing {
-    /// The oldest first.
+    /// Price-time: the oldest order first.
     pub(crate) const PRICE_TIME: Self = Self { time_ppm: ALL_PPM };
 
-    /// In proportion, but for so many millionths.
+    /// Pro rata, with this time share in ppm.
     ///
     /// # Panics
-    /// They are more than a million.
+    /// The time share is above 1,000,000.
     pub(crate) fn pro_rata(time_ppm: u32) -> Self {
         assert!(time_ppm <= ALL_PPM, "{time_ppm} millionths");
         Self { time_ppm }
     }
 
-    /// True if not all goes to the oldest first.
+    /// True if the allocation is pro rata.
     #[inline]
     pub(crate) fn is_pro_rata(self) -> bool {
         self.time_ppm != ALL_PPM
     }
 }
 
-/// What is still to be shared out of a quantity that is less than a level offers.
+/// The lots still to be shared out, when fewer trade than a level offers.
 #[derive(Clone, Copy, Debug)]
 struct Shares {
-    /// For the oldest first.
+    /// For the oldest orders first.
     time: u64,
-    /// For all in proportion.
+    /// For all orders in proportion.
     pro_rata: u64,
-    /// What the level offers beyond the part for the oldest.
+    /// Lots that the level offers beyond the time share.
     offered_behind: u64,
-    /// What rounding leaves, for the oldest first.
+    /// The rounding rest, for the oldest orders first.
     left: u64,
 }
 
 impl Shares {
-    /// Splits a quantity that is less than what is offered in all.
+    /// Splits a quantity below the total offered.
     fn new(quantity: u64, offered: u64, sharing: Sharing) -> Self {
         assert!(quantity < offered, "a level that is taken whole is not shared out");
         let time = u128::from(quantity) * u128::from(sharing.time_ppm) / u128::from(ALL_PPM);
@@ -64,7 +66,7 @@ impl Shares {
         Self { time, pro_rata: quantity - time, offered_behind: offered - time, left: 0 }
     }
 
-    /// The share of the next order, the oldest first, and what of it was in proportion.
+    /// The share of the next order, oldest first, and its pro-rata part.
     fn take(&mut self, offered: u64) -> (u64, u64) {
         let time = self.time.min(offered);
         self.time -= time;
@@ -78,8 +80,8 @@ impl Shares {
 }
 
 impl BookSide {
-    /// Shares what is open of an incoming order out among the displayed orders of the best price;
-    /// false, and nothing is done, where price and time give the same.
+    /// Shares the open lots of an incoming order among the displayed orders of the best price.
+    /// Returns false, with no effect, where price-time gives the same.
     #[cold]
     #[inline(never)]
     pub(super) fn share_out(
@@ -153,7 +155,7 @@ mod tests {
         offers.iter().map(|&offered| shares.take(offered).0).collect()
     }
 
-    /// In proportion, the rest of the division to the oldest; with a time share that first.
+    /// Pro rata, with the rounding rest to the oldest; a time share comes first.
     #[test]
     fn shares_are_in_proportion() {
         assert_eq!(shares(50, 0, &[10, 30, 60]), [5, 15, 30]);
@@ -163,7 +165,7 @@ mod tests {
         assert_eq!(shares(50, 999_999, &[10, 30, 60]), [10, 30, 10]);
     }
 
-    /// Whatever is offered, all is shared out and nobody trades more than offered.
+    /// For any offers, all lots are shared out, and no order trades more than it offers.
     #[test]
     fn all_is_shared_out() {
         let mut random = crate::random::Random(7);

@@ -1,31 +1,32 @@
-//! The window of a ladder: the levels around the market, each found by its rank alone.
+//! The window of a ladder: the levels near the market, each indexed by its rank. Invariant: the
+//! bits of a strip say exactly which of its levels have orders.
 //!
-//! Ranks are grouped by 64 into strips. The window has a ring of strips, so that following the
-//! market moves nothing but the levels of the strips that come and go; a strip has a bit for each
-//! level and blocks of 16 levels, which are there only while one of them has orders. So a price
-//! range in which nothing rests takes less than a byte a price, and the next level with orders is
-//! found with three counts of zero bits, wherever in the window it is.
+//! Ranks are grouped by 64 into strips, which form a ring: following the market moves only the
+//! levels of strips that enter or leave. A strip has one bit for each level, and blocks of 16
+//! levels, allocated only while one of them has orders. So an empty price range takes less than a
+//! byte for each price, and three counts of zero bits find the next level with orders anywhere in
+//! the window.
 
 use alloc::{boxed::Box, vec, vec::Vec};
 
 use super::level::Level;
 
-/// Ranks of a strip, one a bit of a word.
+/// Ranks in a strip, one for each bit of a word.
 pub(crate) const STRIP_LEN: u32 = 64;
 
-/// The most strips a window has: a million ranks. Twice as many are taken and filled in about 100 µs.
+/// The most strips of a window: a million ranks. Allocating twice as many takes about 100 µs.
 pub(crate) const STRIPS_MAX: usize = 256 * 64;
 
-/// Levels of a block: 128 bytes.
+/// Levels in a block: 128 bytes.
 const BLOCK_LEN: usize = 16;
 
-/// Blocks of a strip.
+/// Blocks in a strip.
 const BLOCKS: usize = STRIP_LEN as usize / BLOCK_LEN;
 
-/// A bit for each level of the first block.
+/// The bits of the first block's levels.
 const BLOCK_BITS: u64 = (1 << BLOCK_LEN) - 1;
 
-/// So many levels one after the other.
+/// A block of adjacent levels.
 #[derive(Debug)]
 struct Block(Box<Levels>);
 
@@ -36,53 +37,53 @@ struct Levels([Level; BLOCK_LEN]);
 
 const _: () = assert!(size_of::<Levels>() == 128);
 
-/// Levels of the strips from `first` to `first + covered - 1`.
+/// The levels of the strips from `first` to `first + covered - 1`.
 #[derive(Debug, Default)]
 #[repr(C)]
 pub(crate) struct Window {
-    /// A rank divided by [`STRIP_LEN`] is its strip.
+    /// The strip of a rank is the rank divided by [`STRIP_LEN`].
     first: u32,
     covered: u32,
-    /// By number of the strip, modulo the length, which is 0 or a power of two.
+    /// Strips by number modulo the length, which is 0 or a power of two.
     strips: Vec<Strip>,
-    /// A bit for each word of `summary`: 1 if it is not 0.
+    /// One bit for each word of `summary`: 1 if the word is not 0.
     top: Vec<u64>,
     level_count: u32,
-    /// How many blocks there are, the spare ones included.
+    /// Number of blocks, spare ones included.
     block_count: u32,
-    /// A bit for each of `strips`: 1 if it has orders.
+    /// One bit for each of `strips`: 1 if it has orders.
     summary: Vec<u64>,
-    /// Blocks without orders, to be used again.
+    /// Blocks without orders, for reuse.
     spare: Vec<Block>,
 }
 
-/// So many ranks one after the other.
+/// A strip of adjacent ranks.
 #[derive(Debug, Default)]
 struct Strip {
-    /// A bit for each level: 1 if it has orders.
+    /// One bit for each level: 1 if it has orders.
     occupied: u64,
-    /// Each there as long as one of its levels has orders.
+    /// Each block exists while one of its levels has orders.
     blocks: [Option<Block>; BLOCKS],
 }
 
 impl Window {
-    /// How many strips it has room for.
+    /// Capacity in strips.
     #[inline]
     pub(crate) fn len(&self) -> usize {
         self.strips.len()
     }
 
-    /// How many levels have orders.
+    /// Number of levels with orders.
     pub(crate) fn level_count(&self) -> usize {
         self.level_count as usize
     }
 
-    /// The first strip that it covers.
+    /// The first covered strip.
     pub(crate) fn first(&self) -> u32 {
         self.first
     }
 
-    /// The strip after the last one that it covers.
+    /// The strip after the last covered one.
     pub(crate) fn end(&self) -> u32 {
         self.first + self.covered
     }
@@ -93,7 +94,7 @@ impl Window {
         (rank / STRIP_LEN).wrapping_sub(self.first) < self.covered
     }
 
-    /// The level of a rank that is covered and has orders.
+    /// The level of a covered rank with orders.
     #[inline]
     pub(crate) fn level_mut(&mut self, rank: u32) -> &mut Level {
         let strip = self.strip(rank / STRIP_LEN);
@@ -101,7 +102,7 @@ impl Window {
         &mut block.expect("a level with orders is in a block").0.0[place(rank)]
     }
 
-    /// The level of a rank that is covered and has orders.
+    /// The level of a covered rank with orders, mutable.
     #[inline]
     pub(crate) fn level(&self, rank: u32) -> Level {
         let strip = self.strip(rank / STRIP_LEN);
@@ -109,9 +110,9 @@ impl Window {
         block.expect("a level with orders is in a block").0.0[place(rank)]
     }
 
-    /// The level of a rank, with orders or without, if it is covered and in a block. One that gets
-    /// its first order is then to be [`fill`](Self::fill)ed, one that loses its last
-    /// [`vacate`](Self::vacate)d.
+    /// The level of a rank that is covered and in a block, with or without orders. The caller must
+    /// [`fill`](Self::fill) a level that gets its first order, and [`vacate`](Self::vacate) one
+    /// that loses its last.
     #[inline(always)]
     pub(crate) fn level_in_block_mut(&mut self, rank: u32) -> Option<&mut Level> {
         if !self.covers(rank) {
@@ -122,7 +123,7 @@ impl Window {
         Some(&mut block.0.0[place(rank)])
     }
 
-    /// The level of a rank, with orders or without, if it is covered and in a block.
+    /// The level of a rank that is covered and in a block, with or without orders.
     #[inline]
     pub(crate) fn level_in_block(&self, rank: u32) -> Option<&Level> {
         if !self.covers(rank) {
@@ -133,14 +134,14 @@ impl Window {
         Some(&block.0.0[place(rank)])
     }
 
-    /// Puts a block where a rank is that is covered and in no block.
+    /// Adds the block of a covered rank that has none.
     #[cold]
     #[inline(never)]
     pub(crate) fn add_block(&mut self, rank: u32) {
         let Self { strips, spare, block_count, .. } = self;
         let added = spare.pop().unwrap_or_else(|| {
             *block_count += 1;
-            // Room for every block, so that to let one go never allocates.
+            // Capacity for every block, so that freeing one never allocates.
             spare.reserve(*block_count as usize);
             Block(Box::new(Levels([Level::EMPTY; BLOCK_LEN])))
         });
@@ -150,7 +151,7 @@ impl Window {
         *place = Some(added);
     }
 
-    /// Notes that the level of a rank has orders now.
+    /// Marks the level of a rank as having orders.
     #[inline]
     pub(crate) fn fill(&mut self, rank: u32) {
         let strip = self.strip(rank / STRIP_LEN);
@@ -163,7 +164,7 @@ impl Window {
         self.level_count += 1;
     }
 
-    /// Notes that the level of a rank has no orders any more.
+    /// Marks the level of a rank as empty.
     #[inline]
     pub(crate) fn vacate(&mut self, rank: u32) {
         let index = self.strip(rank / STRIP_LEN);
@@ -183,7 +184,7 @@ impl Window {
         self.level_count -= 1;
     }
 
-    /// The least rank from `rank` on whose level has orders.
+    /// The lowest rank with orders, at or after `rank`.
     #[inline]
     pub(crate) fn rank_at_or_after(&self, rank: u32) -> Option<u32> {
         let from = rank.max(self.first * STRIP_LEN);
@@ -200,7 +201,7 @@ impl Window {
         Some(number * STRIP_LEN + bits.trailing_zeros())
     }
 
-    /// The first strip from `number` on that has orders.
+    /// The first strip with orders, at or after `number`.
     pub(crate) fn strip_at_or_after(&self, number: u32) -> Option<u32> {
         let number = number.max(self.first);
         if self.level_count == 0 || number.wrapping_sub(self.first) >= self.covered {
@@ -208,12 +209,12 @@ impl Window {
         }
         let from = self.strip(number);
         let found = self.index_at_or_after(from).or_else(|| self.index_at_or_after(0))?;
-        // Strips stand in a circle, so one found before `from` comes after all that stand behind it.
+        // Strips form a ring, so one found before `from` comes after all those behind it.
         let number = number + self.distance(from, found);
         (number - self.first < self.covered).then_some(number)
     }
 
-    /// The last strip that has orders.
+    /// The last strip with orders.
     pub(crate) fn strip_last(&self) -> Option<u32> {
         if self.level_count == 0 {
             return None;
@@ -224,7 +225,7 @@ impl Window {
         Some(self.end() - 1 - self.distance(found, last))
     }
 
-    /// Has room for `len` strips, which are no fewer than before: no level moves.
+    /// Grows the capacity to `len` strips; no level moves.
     pub(crate) fn grow(&mut self, len: usize) {
         assert!(self.len() <= len && len <= STRIPS_MAX && len.is_power_of_two(), "{len} strips");
         let strips = (0..len).map(|_| Strip::default()).collect();
@@ -243,15 +244,15 @@ impl Window {
         }
     }
 
-    /// Covers the strips from `first` to `end - 1`, of which those that it covered so far and those
-    /// alone may have orders.
+    /// Covers the strips from `first` to `end - 1`. Only strips that were covered before may have
+    /// orders.
     pub(crate) fn cover(&mut self, first: u32, end: u32) {
         assert!(first <= end && (end - first) as usize <= self.len(), "{first} to {end}");
         self.first = first;
         self.covered = end - first;
     }
 
-    /// Takes the levels out of a strip.
+    /// Removes and returns the levels of a strip.
     pub(crate) fn clear(&mut self, number: u32, mut leave: impl FnMut(u32, Level)) {
         let index = self.strip(number);
         while self.strips[index].occupied != 0 {
@@ -262,7 +263,7 @@ impl Window {
         }
     }
 
-    /// What its memory is, in bytes.
+    /// Memory allocated, in bytes.
     pub(crate) fn memory(&self) -> usize {
         self.strips.capacity() * size_of::<Strip>()
             + (self.summary.capacity() + self.top.capacity()) * size_of::<u64>()
@@ -270,7 +271,7 @@ impl Window {
             + self.spare.capacity() * size_of::<Block>()
     }
 
-    /// Asserts that bits, counts and levels agree.
+    /// Checks that bits, counts and levels agree.
     pub(crate) fn check(&self) {
         assert!(self.covered as usize <= self.len());
         let mut level_count = 0;
@@ -297,18 +298,18 @@ impl Window {
         }
     }
 
-    /// Where a strip is.
+    /// The index of a strip.
     #[inline]
     fn strip(&self, number: u32) -> usize {
         number as usize & self.strips.len().wrapping_sub(1)
     }
 
-    /// How many strips come after `from` until `to`, in the circle.
+    /// The distance from strip `from` to `to` in the ring.
     fn distance(&self, from: usize, to: usize) -> u32 {
         (to.wrapping_sub(from) & self.strips.len().wrapping_sub(1)) as u32
     }
 
-    /// Notes that a strip has orders.
+    /// Marks a strip as having orders.
     #[inline]
     fn mark(&mut self, index: usize) {
         self.summary[index / 64] |= 1 << (index % 64);
@@ -336,7 +337,7 @@ impl Window {
     }
 }
 
-/// The first bit from a place on that is 1.
+/// The first 1 bit at or after a position.
 fn at_or_after(words: &[u64], from: usize) -> Option<usize> {
     let mut word = from / 64;
     let mut bits = *words.get(word)? & (!0 << (from % 64));
@@ -347,7 +348,7 @@ fn at_or_after(words: &[u64], from: usize) -> Option<usize> {
     Some(word * 64 + bits.trailing_zeros() as usize)
 }
 
-/// The last bit before a place that is 1.
+/// The last 1 bit before a position.
 fn before(words: &[u64], end: usize) -> Option<usize> {
     let last = end.checked_sub(1)?;
     let mut word = last / 64;
@@ -359,13 +360,13 @@ fn before(words: &[u64], end: usize) -> Option<usize> {
     Some(word * 64 + 63 - bits.leading_zeros() as usize)
 }
 
-/// Which block of its strip has a rank.
+/// The block of a rank within its strip.
 #[inline]
 fn block(rank: u32) -> usize {
     rank as usize / BLOCK_LEN % BLOCKS
 }
 
-/// Where in its block a rank is.
+/// The index of a rank within its block.
 #[inline]
 fn place(rank: u32) -> usize {
     rank as usize % BLOCK_LEN

@@ -2,7 +2,7 @@
 //! They wait outside the book until the minimum can trade, and then enter it like new orders.
 //!
 //! The engine tests whether one can enter when it is accepted, and again after a command with all
-//! its effects. Then it tests all those of each instrument where an order came to rest, or the
+//! its effects. Then it tests all those of each instrument where an order was booked, or the
 //! phase or terms changed, one by one in order of age (see [`follow`](crate::contingent::linked)).
 //! Invariant: this ends, because an order that enters waits no more.
 //!
@@ -126,7 +126,7 @@ impl MinimumQuantityOrders {
 }
 
 impl Engine {
-    /// Marks an instrument where an order came to rest, or the trading status changed.
+    /// Marks an instrument where an order was booked, or the trading status changed.
     #[inline]
     pub(crate) fn note_minimum_quantity(&mut self, instrument_id: InstrumentId) {
         if self.book_at(instrument_id).has_waiting_for_quantity {

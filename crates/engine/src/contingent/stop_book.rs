@@ -1,26 +1,28 @@
 //! The stop book: orders that wait outside the book until the market trades at their trigger.
 //!
-//! Half of them wait for the market to fall (sells that stop, buys that take a profit), half for it
-//! to rise. In each half orders with one trigger are a list, and the lists are sorted by trigger,
-//! so that adding, removing and triggering one costs a search among the triggers, and a trade that
-//! reaches no trigger costs one comparison with the nearest on each side.
+//! Half of the orders wait for the market to fall (sell stops, take-profit buys), half for it to
+//! rise. In each half, the orders with one trigger form a list, and a map sorts the lists by
+//! trigger. Adding, removing or triggering an order costs a search of the map; a trade that reaches
+//! no trigger costs one comparison with the nearest trigger on each side.
 //!
 //! The trigger of a trailing stop follows the best price so far, its *mark*, at a distance. Orders
-//! of one mark are a *level*: a tree by distance, of which only the order with the least stands in
-//! the sorted lists, for none of the others can be triggered before it. A trade beyond some marks
-//! moves these levels to its own price by joining their trees. So no trade walks the orders that
-//! trail:
+//! with one mark form a *level*: a tree sorted by distance. Only the order with the least distance
+//! is in the sorted lists, because no other can be triggered before it. A trade beyond some marks
+//! moves their levels to its own price by joining their trees. So no trade walks all trailing
+//! orders:
 //!
 //! - a tree is a treap, balanced by a hash of the order id: adding, removing and finding the mark of
 //!   an order cost O(log n);
-//! - joining trees of m and n orders, m the fewer, costs O(m log(n / m)). An order is among the
-//!   fewer at most log n times in its life, and each time the tree that it is in grows by the factor
-//!   n / m, so all joins together cost O(log n) for each order that ever came;
-//! - the level that moved, taken out of the lists and put in again, costs O(log n) for the trade
-//!   that moved it, and so does each order that is triggered.
+//! - joining trees of m and n orders, with m the fewer, costs O(m log(n / m)). An order is in the
+//!   smaller tree at most log n times in its life, and each time its tree grows by the factor
+//!   n / m. So all joins together cost O(log n) for each order ever added;
+//! - moving a level in the sorted lists costs O(log n) for the trade that moves it; each triggered
+//!   order costs the same.
 //!
-//! The state hash has for each level one product of what its mark and its orders are, so that moving
-//! a level touches none of its orders there either.
+//! The state hash has one product for each level, of its mark and its orders, so moving a level
+//! does not touch the hash of each order.
+//!
+//! Invariant: of each level exactly the nearest order is in the sorted lists.
 
 use alloc::{boxed::Box, vec::Vec};
 
@@ -32,22 +34,22 @@ use crate::{
     state::hash::{self, StateHash},
 };
 
-/// What trades trigger in one book.
+/// The triggers of one book.
 #[derive(Debug)]
 pub(crate) struct Triggers {
     instrument_id: InstrumentId,
-    /// Price of the last trade of the continuous market, in ticks; 0 before the first.
+    /// Price of the last trade of continuous trading, in ticks; 0 before the first.
     last: u32,
-    /// Its element of the state hash, but for what waits.
+    /// Its element of the state hash, without the waiting orders.
     hash: u64,
-    /// A trade between these two, above the first and below the second, changes nothing here.
+    /// A trade at a price strictly between these two changes nothing here.
     low: u32,
     high: u32,
-    /// None before the first order that waits: in most books none ever does.
+    /// `None` before the first waiting order: in most books there never is one.
     halves: Option<Box<[StopSide; 2]>>,
 }
 
-/// For what an order waits.
+/// The direction that an order waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Move {
     /// A trade at its trigger or below.
@@ -56,29 +58,29 @@ pub(crate) enum Move {
     Rise = 1,
 }
 
-/// Orders that wait for one direction. Both maps are by keys of which the least is first to be
-/// reached, see [`Move::trigger_key`] and [`Move::mark_key`].
+/// The waiting orders of one direction. In both maps the least key is reached first; see
+/// [`Move::trigger_key`] and [`Move::mark_key`].
 #[derive(Debug, Default)]
 struct StopSide {
-    /// By trigger: orders with a fixed one, and of each level the nearest.
+    /// By trigger: orders with a fixed trigger, and the nearest order of each level.
     nearest: PagedMap<ContingentId, 64>,
     /// By mark.
     levels: PagedMap<TrailingLevel, 64>,
 }
 
-/// Trailing stops with one mark.
+/// The trailing stops of one mark.
 #[derive(Clone, Copy, Debug)]
 struct TrailingLevel {
-    /// Of its tree; it knows the mark.
+    /// The root of its tree; it stores the mark.
     root: ContingentId,
     /// The order with the least distance.
     nearest: ContingentId,
-    /// Sum of [`trailing_order_hash`] of its orders.
+    /// Sum of [`trailing_order_hash`] over its orders.
     sum: u64,
 }
 
 impl Move {
-    /// For what an order of this side waits that has this pricing.
+    /// The direction of an order with this side and pricing.
     pub(crate) fn of(side: Side, pricing: Pricing) -> Self {
         match (side.is_buy(), pricing) {
             (true, Pricing::TakeProfit) => Self::Fall,
@@ -88,8 +90,8 @@ impl Move {
         }
     }
 
-    /// Of two triggers the one that is reached first has the lower key; a price reaches all whose
-    /// key is not above its own.
+    /// The key of a trigger: the trigger reached first has the lower key, and a price reaches all
+    /// keys up to its own.
     fn trigger_key(self, price: u32) -> u32 {
         match self {
             Self::Fall => !price,
@@ -97,8 +99,8 @@ impl Move {
         }
     }
 
-    /// Of two marks the one that is passed first has the lower key; a price passes all whose key is
-    /// below its own. 0 is the mark of those that have seen no trade.
+    /// The key of a mark: the mark passed first has the lower key, and a price passes all keys
+    /// below its own. 0 is the mark before the first trade.
     fn mark_key(self, price: u32) -> u32 {
         match self {
             Self::Fall => price,
@@ -106,8 +108,8 @@ impl Move {
         }
     }
 
-    /// The trigger at a distance from a mark, as a key. From the mark of those that have seen no
-    /// trade it is one that no price reaches.
+    /// The key of the trigger at a distance from a mark; from the mark before the first trade, a
+    /// key that no price reaches.
     fn trigger_key_of_mark(self, mark_key: u32, distance: u32) -> u32 {
         match self {
             Self::Fall => self.trigger_key(mark_key.saturating_sub(distance)),
@@ -115,8 +117,8 @@ impl Move {
         }
     }
 
-    /// The mark with which a trailing stop begins: that from which its distance leads to the
-    /// trigger that was entered, or the last trade if that is nearer or none was entered.
+    /// The first mark of a trailing stop: the price at its distance from the entered trigger, or
+    /// the last trade if that is nearer or no trigger was entered.
     fn mark_key_first(self, trigger: u32, distance: u32, last: u32) -> u32 {
         let told = match (self, trigger) {
             (_, 0) => 0,
@@ -134,12 +136,12 @@ impl Move {
 }
 
 impl Triggers {
-    /// Before the first trade, with nothing that waits.
+    /// A stop book before the first trade, without orders.
     pub(crate) fn new(instrument_id: InstrumentId) -> Self {
         Self { instrument_id, last: 0, hash: 0, low: 0, high: u32::MAX, halves: None }
     }
 
-    /// In which instrument.
+    /// The instrument.
     pub(crate) fn instrument_id(&self) -> InstrumentId {
         self.instrument_id
     }
@@ -149,12 +151,12 @@ impl Triggers {
         self.last
     }
 
-    /// Its element of the state hash, but for what waits.
+    /// Its element of the state hash, without the waiting orders.
     pub(crate) fn hash(&self) -> u64 {
         if self.last == 0 { 0 } else { last_trade_hash(self.instrument_id, self.last) }
     }
 
-    /// The trigger that an order would begin to wait with, if the last trade met it already.
+    /// The trigger of a new order, if the last trade already reached it.
     pub(crate) fn met(&self, side: Side, contingent: &Contingent) -> Option<u32> {
         if self.last == 0 {
             return None;
@@ -176,7 +178,7 @@ impl Triggers {
         }
     }
 
-    /// An order waits from now on.
+    /// Adds a waiting order.
     pub(crate) fn add(
         &mut self,
         contingents: &mut Contingents,
@@ -196,7 +198,7 @@ impl Triggers {
         self.narrow();
     }
 
-    /// A trailing stop waits with this mark from now on.
+    /// Adds a waiting trailing stop with this mark.
     fn add_trailing(
         &mut self,
         contingents: &mut Contingents,
@@ -213,7 +215,7 @@ impl Triggers {
         hash.add(trailing_level_hash(instrument_id, toward as u8, mark_key).wrapping_mul(sum));
     }
 
-    /// An order waits no more.
+    /// Removes a waiting order.
     pub(crate) fn remove(
         &mut self,
         contingents: &mut Contingents,
@@ -236,9 +238,9 @@ impl Triggers {
         self.narrow();
     }
 
-    /// The market has traded, at the first of these prices, at the last and perhaps at others
-    /// between them, in their order. What it triggers is in line to come in: what waited for a fall
-    /// first, the trigger that was nearest first, and of one trigger by order id.
+    /// Reports trades: at the first of these prices, at the last, and possibly at others between
+    /// them, in order. Queues the triggered orders for entry: those for a fall first, nearest
+    /// trigger first, then by order id.
     #[inline]
     pub(crate) fn trade(
         &mut self,
@@ -249,8 +251,8 @@ impl Triggers {
     ) {
         let is_quiet = |price| self.low < price && price < self.high;
         if !is_quiet(first) || !is_quiet(last) {
-            // Prices between the two go one way. They trigger nothing that one of the ends does not,
-            // and move no mark beyond where an end moves it.
+            // Prices between the two move in one direction. They trigger no order, and move no
+            // mark, that the two ends do not.
             self.pass(contingents, hash, first);
             if last != first {
                 self.pass(contingents, hash, last);
@@ -275,7 +277,7 @@ impl Triggers {
         self.narrow();
     }
 
-    /// Finds again between which prices nothing happens.
+    /// Updates the price range in which nothing happens.
     fn narrow(&mut self) {
         let Some(halves) = &self.halves else { return };
         let [fall, rise] = &**halves;
@@ -283,7 +285,7 @@ impl Triggers {
             |half: &StopSide, toward: Move| half.nearest.first_key().map(|it| toward.trigger(it));
         let fall_trigger = nearest(fall, Move::Fall).unwrap_or(0);
         let rise_trigger = nearest(rise, Move::Rise).unwrap_or(u32::MAX);
-        // A mark is moved by the first price beyond it.
+        // The first price beyond a mark moves it.
         let fall_mark = fall.levels.first_key().map_or(u32::MAX, |mark| mark.saturating_add(1));
         let rise_mark = rise.levels.first_key().map_or(0, |key| (!key).saturating_sub(1));
         self.low = fall_trigger.max(rise_mark);
@@ -294,7 +296,7 @@ impl Triggers {
         &mut self.halves.get_or_insert_default()[toward as usize]
     }
 
-    /// The trigger and, of a trailing stop, the mark with which an order waits, in ticks.
+    /// The trigger of an order and, for a trailing stop, its mark, in ticks.
     pub(crate) fn trigger_of(
         &self,
         contingents: &Contingents,
@@ -311,7 +313,7 @@ impl Triggers {
         (toward.trigger(trigger_key), mark)
     }
 
-    /// As [`add`](Self::add), of one that waited before, with the mark that it had.
+    /// As [`add`](Self::add), for a restored order with its former mark.
     pub(crate) fn restore(
         &mut self,
         contingents: &mut Contingents,
@@ -329,7 +331,7 @@ impl Triggers {
         }
     }
 
-    /// The market traded last at this price, as it was.
+    /// Restores the price of the last trade.
     pub(crate) fn restore_last(&mut self, hash: &mut StateHash, last: u32) {
         let before = self.hash;
         self.last = last;
@@ -337,8 +339,8 @@ impl Triggers {
         hash.change(before, self.hash);
     }
 
-    /// The orders that wait here: those for a fall before those for a rise, in each the nearest
-    /// first, then by order id. Costs time in proportion to them all.
+    /// The waiting orders: those for a fall before those for a rise, nearest trigger first, then by
+    /// order id. Costs O(waiting orders).
     pub(crate) fn iter(&self, contingents: &Contingents) -> Vec<ContingentId> {
         let mut found = Vec::new();
         let halves = self.halves.iter().flat_map(|halves| halves.iter());
@@ -364,7 +366,7 @@ impl Triggers {
         found.into_iter().map(|(_, _, id)| id).collect()
     }
 
-    /// What this adds to the state hash.
+    /// Its part of the state hash.
     pub(crate) fn hash_slow(&self, contingents: &Contingents) -> u64 {
         let mut sum = self.hash();
         let halves = self.halves.iter().flat_map(|halves| halves.iter());
@@ -380,7 +382,7 @@ impl Triggers {
         sum
     }
 
-    /// Asserts that lists, levels and heaps are whole; returns how many orders wait.
+    /// Checks that lists, levels and trees are consistent; returns how many orders wait.
     pub(crate) fn check(&self, contingents: &Contingents) -> usize {
         assert_eq!(self.hash, self.hash(), "the hash of the last price is kept");
         let Some(halves) = &self.halves else { return 0 };
@@ -396,7 +398,7 @@ impl Triggers {
 }
 
 impl StopSide {
-    /// Puts an order into the list of its trigger.
+    /// Adds an order to the list of its trigger.
     fn list(&mut self, contingents: &mut Contingents, trigger_key: u32, id: ContingentId) {
         let head = self.nearest.get(trigger_key).unwrap_or(ContingentId::NONE);
         let first = contingents.push(List::Trigger, head, id);
@@ -406,7 +408,7 @@ impl StopSide {
         }
     }
 
-    /// Takes an order out of the list of its trigger.
+    /// Removes an order from the list of its trigger.
     fn unlist(&mut self, contingents: &mut Contingents, trigger_key: u32, id: ContingentId) {
         let head = self.nearest.get(trigger_key).expect("it was listed");
         let first = contingents.unlink(List::Trigger, head, id);
@@ -418,7 +420,7 @@ impl StopSide {
         }
     }
 
-    /// Puts the nearest order of a level into the list of its trigger.
+    /// Adds the nearest order of a level to the list of its trigger.
     fn list_nearest(
         &mut self,
         contingents: &mut Contingents,
@@ -462,7 +464,7 @@ impl StopSide {
         contingents[joined.root].trail.mark = mark;
     }
 
-    /// Takes a trailing stop out; the mark that it had.
+    /// Removes a trailing stop; returns its mark.
     fn remove_trailing(
         &mut self,
         contingents: &mut Contingents,
@@ -493,7 +495,7 @@ impl StopSide {
         mark
     }
 
-    /// Levels whose mark a price passes move on to it.
+    /// Moves the levels whose mark a price passes to that price.
     fn move_levels(
         &mut self,
         contingents: &mut Contingents,
@@ -524,7 +526,7 @@ impl StopSide {
         }
     }
 
-    /// Puts in line what a price triggers.
+    /// Queues the orders that a price triggers.
     fn trigger(
         &mut self,
         contingents: &mut Contingents,
@@ -555,7 +557,7 @@ impl StopSide {
         });
     }
 
-    /// Asserts that lists, levels and heaps are whole; returns how many orders wait.
+    /// Checks that lists, levels and trees are consistent; returns how many orders wait.
     fn check(&self, contingents: &Contingents, toward: Move) -> usize {
         self.nearest.check();
         self.levels.check();
@@ -605,13 +607,13 @@ impl StopSide {
     }
 }
 
-/// How far a trailing stop stays behind, in ticks.
+/// The distance of a trailing stop, in ticks.
 fn distance(contingent: &Contingent) -> u32 {
     contingent.instructions.offset.unsigned_abs()
 }
 
 impl TrailingLevel {
-    /// Its orders, each before those below it.
+    /// The orders of a tree, each before those below it.
     fn orders(self, contingents: &Contingents) -> Vec<ContingentId> {
         let mut orders: Vec<_> = self.root.some().into_iter().collect();
         let mut next = 0;
@@ -623,7 +625,7 @@ impl TrailingLevel {
         orders
     }
 
-    /// One level of two.
+    /// Joins two levels.
     fn join(self, contingents: &mut Contingents, other: Self) -> Self {
         let nearest = match place(contingents, self.nearest) < place(contingents, other.nearest) {
             true => self.nearest,
@@ -635,12 +637,12 @@ impl TrailingLevel {
     }
 }
 
-/// Where an order is in the tree of its level, from left to right.
+/// The sort key of an order in the tree of its level.
 fn place(contingents: &Contingents, id: ContingentId) -> (u32, OrderId) {
     (distance(&contingents[id]), contingents[id].order_id)
 }
 
-/// What balances a tree: no order is below one with a lower one.
+/// The heap priority of a treap: no order is below one with a lower priority.
 fn priority(contingents: &Contingents, id: ContingentId) -> u64 {
     hash::fold(contingents[id].order_id.0)
 }
@@ -675,7 +677,7 @@ fn set_right(contingents: &mut Contingents, id: ContingentId, right: ContingentI
     }
 }
 
-/// One tree of two, whatever their orders are; its root, whose parent is still to be set.
+/// Joins two trees of any orders; returns the root, whose parent the caller sets.
 fn union(contingents: &mut Contingents, one: ContingentId, other: ContingentId) -> ContingentId {
     let (Some(one), Some(other)) = (one.some(), other.some()) else {
         return if one.is_none() { other } else { one };
@@ -692,8 +694,8 @@ fn union(contingents: &mut Contingents, one: ContingentId, other: ContingentId) 
     root
 }
 
-/// Two trees of one: those before a place, and those after it. The parents of their roots are still
-/// to be set.
+/// Splits a tree into the orders before a place and those after it; the caller sets the parents of
+/// both roots.
 fn split(
     contingents: &mut Contingents,
     root: ContingentId,
@@ -713,8 +715,8 @@ fn split(
     }
 }
 
-/// One tree of two, all orders of the first before all of the second; its root, whose parent is
-/// still to be set.
+/// Joins two trees, where all orders of the first come before those of the second; returns the
+/// root, whose parent the caller sets.
 fn concatenate(
     contingents: &mut Contingents,
     one: ContingentId,
@@ -734,7 +736,7 @@ fn concatenate(
     }
 }
 
-/// Takes an order out of its tree and puts what is below it in its place; the root of that.
+/// Removes an order from its tree; returns the root of the subtree that replaces it.
 fn detach(contingents: &mut Contingents, id: ContingentId) -> ContingentId {
     let Trail { parent, left, right, .. } = contingents[id].trail;
     contingents[id].trail = Trail::ALONE;
@@ -755,8 +757,8 @@ fn last_trade_hash(instrument_id: InstrumentId, price: u32) -> u64 {
     hash::mix([hash::LAST_TRADE, u64::from(instrument_id.0), u64::from(price)])
 }
 
-/// What a mark of trailing stops is to an order that has it: the element of the order is the product
-/// of this and of [`trailing_order_hash`], so that of many with one mark it is a product with a sum.
+/// The hash factor of a mark: the element of an order is the product of this and
+/// [`trailing_order_hash`], so a level costs one product of a sum.
 fn trailing_level_hash(instrument_id: InstrumentId, toward: u8, mark_key: u32) -> u64 {
     hash::mix([
         hash::TRAILING_LEVEL,
@@ -766,7 +768,7 @@ fn trailing_level_hash(instrument_id: InstrumentId, toward: u8, mark_key: u32) -
     ]) | 1
 }
 
-/// A trailing stop, whatever its mark; see [`trailing_level_hash`].
+/// A trailing stop without its mark; see [`trailing_level_hash`].
 fn trailing_order_hash(order_id: OrderId) -> u64 {
     hash::mix([hash::TRAILING_LEVEL, order_id.0])
 }

@@ -1,4 +1,5 @@
-//! An account: what it may do.
+//! An account: its limits, and what it used of them. Invariant: its hash element is up to date
+//! after each change.
 
 use market::{
     AccountId, AccountSetting, DecodeError, RejectReason, Text, Timestamp,
@@ -11,10 +12,10 @@ use crate::state::{hash::StateHash, snapshot::Records};
 /// Nanoseconds in a second.
 const SECOND_NS: u64 = 1_000_000_000;
 
-/// How many fee tiers there are.
+/// Number of fee tiers.
 pub(crate) const TIER_COUNT: usize = 16;
 
-/// What an account may do, and what it has done this second. Limits of 0 are none.
+/// Limits of an account, and its orders of the present second. Limits of 0 are none.
 #[derive(Clone, Copy, Debug)]
 #[repr(align(64))]
 pub(crate) struct Account {
@@ -24,9 +25,9 @@ pub(crate) struct Account {
     pub(crate) order_quantity_max: u32,
     pub(crate) live_orders_max: u32,
     pub(crate) orders_per_second_max: u32,
-    /// In parts per million.
+    /// In ppm.
     pub(crate) price_away_max: u32,
-    /// How many orders it has asked for in `second`; counted only while there is a limit.
+    /// Orders asked for in `second`; counted only while there is a limit.
     asked: u32,
     /// In seconds since the Unix epoch.
     second: u64,
@@ -36,19 +37,19 @@ pub(crate) struct Account {
 
 const _: () = assert!(size_of::<Account>() == 64, "an account is one cache line");
 
-/// The hot fields of an account: those that most orders and trades ask, eight accounts to a line.
+/// The hot fields of an account, read by most orders and trades: eight accounts to a cache line.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct HotAccount {
-    /// How many live orders its sessions have.
+    /// Live orders of its sessions.
     pub(crate) live_orders: u32,
     /// A copy of the account's.
     pub(crate) fee_tier: u8,
-    /// A copy of what [`Account::is_limited`] returns.
+    /// A copy of [`Account::is_limited`].
     pub(crate) is_limited: bool,
 }
 
 impl Account {
-    /// Without limits.
+    /// An account without limits.
     pub(crate) fn new(name: Text<8>) -> Self {
         Self {
             name,
@@ -64,7 +65,7 @@ impl Account {
         }
     }
 
-    /// Sets what is not of an asset; false, and nothing is done, if it cannot have this value.
+    /// Changes a setting that is not per asset; false, with no effect, if the value is invalid.
     pub(crate) fn set(&mut self, setting: AccountSetting, value: u128) -> bool {
         let Ok(value) = u32::try_from(value) else { return false };
         match setting {
@@ -84,7 +85,7 @@ impl Account {
         true
     }
 
-    /// It asks for an order; true if that is counted.
+    /// Counts an order against the rate; true if it was counted.
     pub(crate) fn count(&mut self, timestamp: Timestamp) -> bool {
         if self.orders_per_second_max == 0 {
             return false;
@@ -98,7 +99,7 @@ impl Account {
         true
     }
 
-    /// Has it asked for no more than it may in a second?
+    /// True if the account is within its order rate.
     pub(crate) fn check_rate(&self) -> Result<(), RejectReason> {
         if self.orders_per_second_max != 0 && self.asked > self.orders_per_second_max {
             return Err(RejectReason::OrderRateLimit);
@@ -106,7 +107,7 @@ impl Account {
         Ok(())
     }
 
-    /// True if any limit is set, or it is stopped.
+    /// True if the account has a limit or is stopped.
     pub(crate) fn is_limited(&self) -> bool {
         let limits = self.order_quantity_max
             | self.live_orders_max
@@ -115,14 +116,14 @@ impl Account {
         self.stopped || limits != 0
     }
 
-    /// Something of it has changed.
+    /// Updates its element of the state hash.
     pub(crate) fn rehash(&mut self, account_id: AccountId, hash: &mut StateHash) {
         let after = self.element(account_id);
         hash.change(self.hash, after);
         self.hash = after;
     }
 
-    /// Writes it as a record of a snapshot.
+    /// Writes it as a snapshot record.
     pub(crate) fn write(&self, out: &mut Records) {
         out.text(&self.name);
         out.u8(self.fee_tier);
@@ -151,7 +152,8 @@ impl Account {
         Ok(())
     }
 
-    /// Its element of the state hash. How many of its orders are live follows from these.
+    /// Its element of the state hash. The number of live orders is left out, because it follows
+    /// from the orders.
     pub(crate) fn element(&self, account_id: AccountId) -> u64 {
         hash::account(
             account_id,
@@ -168,12 +170,12 @@ impl Account {
     }
 }
 
-/// What an account may do with one asset, in units. Limits of 0 are none, but for the last.
+/// Limits of an account for one asset, in units. 0 is no limit, except for the last.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct AssetLimits {
     pub(crate) order_notional_max: u128,
     pub(crate) position_max: u128,
-    /// 0 is nothing.
+    /// 0 allows no short sale.
     pub(crate) short_max: u128,
 }
 
@@ -181,13 +183,13 @@ impl AssetLimits {
     /// The highest limit, in units.
     pub(crate) const MAX: u128 = 1 << 96;
 
-    /// True if none is above the highest.
+    /// True if no limit is above the maximum.
     pub(crate) fn are_allowed(&self) -> bool {
         let Self { order_notional_max, position_max, short_max } = *self;
         order_notional_max.max(position_max).max(short_max) <= Self::MAX
     }
 
-    /// Sets what is of an asset.
+    /// Changes a per-asset setting.
     pub(crate) fn set(&mut self, setting: AccountSetting, value: u128) {
         match setting {
             AccountSetting::OrderNotionalMax => self.order_notional_max = value,

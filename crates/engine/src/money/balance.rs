@@ -1,11 +1,11 @@
 //! Balances of one asset, and the one way to change them.
 //!
-//! [`Holding::post`] applies a movement to both of its ends and returns the ledger entry that reports
-//! it. [`Holding::close`] ends the movements of a step: it brings the state hash up to date and checks
-//! that the asset is conserved.
+//! [`Holding::post`] applies a movement to both of its ends and returns the ledger entry.
+//! [`Holding::close`] ends the movements of a step: it updates the state hash and checks that the
+//! asset is conserved.
 //!
-//! Invariant: the sum of all balances, counted from what each balance gains and loses, is what was
-//! issued, counted from what came in and went out. Every step that moves money compares the two.
+//! Invariant: the sum of all balances, counted from each balance's gains and losses, equals what
+//! was issued, counted from deposits and withdrawals. Each step that moves money compares the two.
 
 use alloc::vec::Vec;
 
@@ -17,24 +17,24 @@ use market::{
 use super::hash;
 use crate::state::hash::StateHash;
 
-/// The most of one asset that there may be, in units.
+/// The most units of one asset.
 pub(crate) const ISSUED_MAX: u128 = 1 << 120;
 
-/// The order and the trade of a movement that has none.
+/// Order and trade of a movement that belongs to none.
 pub(super) const NO_ORDER: OrderId = OrderId(0);
 pub(super) const NO_TRADE: TradeId = TradeId(0);
 
-/// What one account has of one asset, in units: one cache line.
+/// The balance of one account in one asset, in units: one cache line.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(align(64))]
 pub(crate) struct Balance {
-    /// Free. Below 0 only of what was sold short.
+    /// Available. Below 0 only for an asset sold short.
     pub(crate) available: i128,
-    /// Held for live orders: what all of them together could cost or deliver.
+    /// Reserved: the possible cost or delivery of all live orders.
     pub(crate) reserved: u128,
-    /// What live orders could bring in, where the account's position is limited.
+    /// Possible receipts of live orders; only where the account's position is limited.
     pub(crate) buying: u128,
-    /// How many movements have touched it.
+    /// Version: the number of movements.
     pub(crate) version: u64,
     /// Its element of the state hash.
     hash: u64,
@@ -43,12 +43,12 @@ pub(crate) struct Balance {
 const _: () = assert!(size_of::<Balance>() == 64, "a balance is one cache line");
 
 impl Balance {
-    /// All that the account has, or is short of.
+    /// Available and reserved; below 0 for a short position.
     pub(crate) fn position(&self) -> i128 {
         self.available + self.reserved.cast_signed()
     }
 
-    /// Brings the state hash up to what the account has now.
+    /// Updates its element of the state hash.
     #[inline(always)]
     fn rehash(&mut self, asset_id: AssetId, account_id: AccountId, hash: &mut StateHash) {
         let after = hash::balance(asset_id, account_id, self.available, self.version);
@@ -56,8 +56,7 @@ impl Balance {
         self.hash = after;
     }
 
-    /// Takes an amount out of a bucket. Returns by how much the account has more since: what the
-    /// bucket lost, read from the bucket.
+    /// Takes an amount out of a bucket. Returns the change of the balance, read from the bucket.
     #[inline(always)]
     fn debit(&mut self, bucket: Bucket, amount: u128) -> i128 {
         match bucket {
@@ -76,7 +75,7 @@ impl Balance {
         }
     }
 
-    /// Puts an amount into a bucket. Returns by how much the account has more since.
+    /// Puts an amount into a bucket. Returns the change of the balance, read from the bucket.
     #[inline(always)]
     fn credit(&mut self, bucket: Bucket, amount: u128) -> i128 {
         match bucket {
@@ -95,30 +94,30 @@ impl Balance {
     }
 }
 
-/// One asset, and what each account has of it.
+/// One asset and its balances.
 #[derive(Debug)]
 pub(crate) struct Holding {
     asset: Asset,
-    /// By account id.
+    /// Balances by account id.
     balances: Vec<Balance>,
-    /// What came in and has not gone out, in units; at most [`ISSUED_MAX`].
+    /// Deposits less withdrawals, in units; at most [`ISSUED_MAX`].
     issued: u128,
-    /// How many movements came in or went out.
+    /// Number of deposits and withdrawals.
     version: u64,
-    /// What all accounts have together, in units: the sum of what each balance gained and lost.
+    /// The sum of all balances, in units, counted from the gains and losses of each.
     held: i128,
-    /// A planted fault: each credit gives so many units too much.
+    /// A planted fault: each credit adds this many units too much.
     #[cfg(test)]
     pub(crate) minted: u128,
 }
 
-/// Where an amount goes from and to, and why.
+/// One movement: its kind, its ends and its amount.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Movement {
     pub(crate) kind: LedgerKind,
     pub(crate) from: (AccountId, Bucket),
     pub(crate) to: (AccountId, Bucket),
-    /// In units; more than 0.
+    /// Amount in units; more than 0.
     pub(crate) amount: u128,
     pub(crate) order_id: OrderId,
     pub(crate) trade_id: TradeId,
@@ -153,7 +152,7 @@ impl Movement {
 }
 
 impl Holding {
-    /// A new asset, of which no account has any.
+    /// A new asset; all balances are 0.
     pub(crate) fn new(asset: Asset, account_count: usize) -> Self {
         Self {
             asset,
@@ -170,17 +169,17 @@ impl Holding {
         &self.asset
     }
 
-    /// What came in and has not gone out, in units.
+    /// Deposits less withdrawals, in units.
     pub(crate) fn issued(&self) -> u128 {
         self.issued
     }
 
-    /// How many movements came in or went out.
+    /// Number of deposits and withdrawals.
     pub(crate) fn version(&self) -> u64 {
         self.version
     }
 
-    /// Adds an account, which has nothing.
+    /// Adds an account, with a balance of 0.
     pub(crate) fn add_account(&mut self) {
         self.balances.push(Balance::default());
     }
@@ -195,7 +194,7 @@ impl Holding {
         &self.balances
     }
 
-    /// Live orders could bring in so much after, and so much before.
+    /// Replaces the possible receipts of live orders of an account.
     #[inline]
     pub(crate) fn change_buying(&mut self, account_id: AccountId, before: u128, after: u128) {
         let buying = &mut self.balances[account_id.0 as usize].buying;
@@ -203,8 +202,8 @@ impl Holding {
         *buying = others + after;
     }
 
-    /// Applies a movement to both of its ends; the entry that reports it. The step that it belongs to
-    /// ends with [`close`](Self::close).
+    /// Applies a movement to both of its ends; returns the ledger entry. [`close`](Self::close)
+    /// must end the step.
     #[inline(always)]
     pub(crate) fn post(&mut self, movement: &Movement) -> LedgerEntry {
         let Movement { kind, from, to, amount, order_id, trade_id } = *movement;
@@ -231,17 +230,17 @@ impl Holding {
         }
     }
 
-    /// Ends the movements of a step, which touched the balances of these accounts: brings the state
-    /// hash up to date, and checks that the asset is conserved.
+    /// Ends the movements of a step for these accounts: updates the state hash, and checks that the
+    /// asset is conserved.
     ///
     /// # Panics
-    /// Accounts hold more, or less, than was issued.
+    /// The sum of the balances differs from what was issued.
     #[inline(always)]
     pub(crate) fn close<const N: usize>(&mut self, touched: [AccountId; N], hash: &mut StateHash) {
         let asset_id = self.asset.asset_id;
         for account_id in touched {
             let balance = &mut self.balances[account_id.0 as usize];
-            // One end of a movement of 0 was not touched.
+            // A movement of 0 leaves one end untouched.
             if balance.version != 0 {
                 balance.rehash(asset_id, account_id, hash);
             }
@@ -255,7 +254,7 @@ impl Holding {
         );
     }
 
-    /// Takes an amount from one end of a movement; the version of that end since.
+    /// Takes an amount from one end of a movement; returns that end's new version.
     #[inline(always)]
     fn debit(&mut self, (account_id, bucket): (AccountId, Bucket), amount: u128) -> u64 {
         if bucket == Bucket::Outside {
@@ -270,7 +269,7 @@ impl Holding {
         balance.version
     }
 
-    /// Gives an amount to one end of a movement; the version of that end since.
+    /// Gives an amount to one end of a movement; returns that end's new version.
     #[inline(always)]
     fn credit(&mut self, (account_id, bucket): (AccountId, Bucket), amount: u128) -> u64 {
         if bucket == Bucket::Outside {
@@ -287,12 +286,12 @@ impl Holding {
         balance.version
     }
 
-    /// Restores how often the asset came in or went out.
+    /// Restores the number of deposits and withdrawals.
     pub(crate) fn restore_version(&mut self, version: u64) {
         self.version = version;
     }
 
-    /// Restores what an account has; `None` if there is no such account, or it cannot have so much.
+    /// Restores a balance; `None` if there is no such account, or the amount is out of range.
     pub(crate) fn restore_balance(
         &mut self,
         account_id: AccountId,
@@ -312,20 +311,20 @@ impl Holding {
         Some(())
     }
 
-    /// Restores what an order of an account holds; `None` if accounts would hold too much.
+    /// Restores what an order holds; `None` if the sum would exceed the maximum.
     pub(crate) fn restore_reserved(&mut self, account_id: AccountId, amount: u128) -> Option<()> {
         self.held = self.held.checked_add(amount.cast_signed())?;
         self.balances[account_id.0 as usize].reserved += amount;
         Some(())
     }
 
-    /// Restores what was issued: what all accounts have together; `None` if that cannot be.
+    /// Restores the issued amount as the sum of all balances; `None` if it is out of range.
     pub(crate) fn restore_issued(&mut self) -> Option<()> {
         self.issued = u128::try_from(self.held).ok().filter(|issued| *issued <= ISSUED_MAX)?;
         Some(())
     }
 
-    /// Asserts that the sum of all balances, added up anew, is what was counted and what was issued.
+    /// Checks that the sum of all balances, computed anew, equals both counts.
     pub(crate) fn check(&self) {
         let held: i128 = self.balances.iter().map(Balance::position).sum();
         assert_eq!(held, self.held, "{:?}", self.asset);
@@ -340,8 +339,8 @@ impl Holding {
     }
 }
 
-/// The element of a balance in the state hash; 0 before it is first touched. What is reserved
-/// follows from the live orders.
+/// The state hash element of a balance; 0 before its first movement. The reserved part is left out,
+/// because it follows from the live orders.
 #[inline(always)]
 fn element(balance: &Balance, asset_id: AssetId, account_id: AccountId) -> u64 {
     if balance.version == 0 {

@@ -1,4 +1,5 @@
-//! The commands about money. Each is carried out as a whole, or declined and changes nothing.
+//! The commands about money. Invariant: each is carried out in full, or declined and changes
+//! nothing.
 
 use core::mem;
 
@@ -19,11 +20,11 @@ use super::{
 };
 use crate::{Engine, HeldSetting, order::QUANTITY_LIMIT};
 
-/// The most balances there may be: accounts, the venue's own included, times assets.
+/// The most balances: accounts, the venue's included, times assets.
 pub const BALANCES_MAX: usize = 1 << 24;
 
 impl Engine {
-    /// Does what is asked about money, or declines it.
+    /// Carries out a command about money, or declines it.
     pub(crate) fn money(&mut self, command: &MoneyCommand, emit: &mut dyn FnMut(Event)) {
         let done = match command {
             MoneyCommand::AddAsset(add) => self.add_asset(add, emit),
@@ -133,7 +134,7 @@ impl Engine {
         self.put_terms(InstrumentId(number), set.terms, emit)
     }
 
-    /// Sets the terms of an instrument, which need not have its symbol any more.
+    /// Sets the terms of an instrument, which may have been removed.
     pub(crate) fn put_terms(
         &mut self,
         instrument_id: InstrumentId,
@@ -171,7 +172,7 @@ impl Engine {
         }
         let mut all = self.money.fees;
         all[tier] = fees;
-        // A rebate is paid out of the fee of the incoming order, whichever that is.
+        // A rebate is paid out of the taker's fee, whatever the taker's tier.
         let rebate_ppm_max = all.iter().map(Fees::rebate_ppm).max().expect("there are tiers");
         let taker_ppm_min = all.iter().map(|fees| fees.taker_ppm).min().expect("there are tiers");
         if taker_ppm_min < rebate_ppm_max {
@@ -293,7 +294,7 @@ impl Engine {
         Ok(())
     }
 
-    /// Moves an amount for no order.
+    /// Posts a movement that belongs to no order.
     pub(super) fn move_whole(
         &mut self,
         kind: LedgerKind,
@@ -314,7 +315,7 @@ impl Engine {
 }
 
 impl super::Money {
-    /// Sets the fees of all tiers; says what they were.
+    /// Sets the fees of all tiers; returns the old ones.
     pub(super) fn replace_fees(&mut self, all: [Fees; TIER_COUNT]) -> [Fees; TIER_COUNT] {
         self.has_fees = all.iter().any(|fees| *fees != Fees::default());
         mem::replace(&mut self.fees, all)
@@ -332,7 +333,7 @@ impl super::Money {
         if index < self.holdings.len() { Ok(index) } else { Err(DeclineReason::UnknownAsset) }
     }
 
-    /// May so much of an asset come in?
+    /// True if this much of an asset may be deposited.
     pub(super) fn check_addition(
         &self,
         asset_id: AssetId,
@@ -380,7 +381,7 @@ impl super::Money {
     }
 }
 
-/// The account and the asset that a command names, and the movement that it asks for.
+/// The account and the asset that a command names, and its movement.
 fn concerned(command: &MoneyCommand) -> (AccountId, AssetId, Option<LedgerKind>) {
     let (nobody, nothing) = (AccountId::VENUE, AssetId(0));
     match command {

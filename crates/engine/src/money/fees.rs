@@ -1,51 +1,52 @@
-//! What the venue charges a trade, and what it pays for it.
+//! Fees and rebates of trades. Invariant: fees round up, rebates round down, and no product
+//! overflows.
 
-/// Parts in a whole.
+/// Millionths in one.
 const MILLION: u32 = 1_000_000;
 
-/// The fees of a tier, in parts per million of what is received.
+/// The fees of a tier, in ppm of what the party receives.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Fees {
-    /// Of resting orders; below 0 it is a rebate.
+    /// Fee of makers; below 0 it is a rebate.
     pub(crate) maker_ppm: i32,
-    /// Of incoming orders.
+    /// Fee of takers.
     pub(crate) taker_ppm: u32,
 }
 
 impl Fees {
-    /// True if no fee or rebate is more than the whole.
+    /// True if no fee or rebate exceeds the amount itself.
     pub(crate) fn are_parts(&self) -> bool {
         self.maker_ppm.unsigned_abs() <= MILLION && self.taker_ppm <= MILLION
     }
 
-    /// The rebate of resting orders, in parts per million.
+    /// The maker rebate, in ppm.
     pub(crate) fn rebate_ppm(&self) -> u32 {
         if self.maker_ppm < 0 { self.maker_ppm.unsigned_abs() } else { 0 }
     }
 
-    /// What an incoming order pays of what it receives, rounded up.
+    /// The taker's fee on what it receives, rounded up.
     #[inline]
     pub(crate) fn of_taker(&self, received: u128) -> u128 {
         part_up(received, self.taker_ppm)
     }
 
-    /// What a resting order pays of what it receives, rounded up.
+    /// The maker's fee on what it receives, rounded up.
     #[inline]
     pub(crate) fn of_maker(&self, received: u128) -> u128 {
         part_up(received, self.maker_ppm.max(0).unsigned_abs())
     }
 
-    /// What a resting order is paid of what the incoming one received, rounded down.
+    /// The maker's rebate on what the taker receives, rounded down.
     #[inline]
     pub(crate) fn rebate_of_maker(&self, received: u128) -> u128 {
         part_down(received, self.rebate_ppm())
     }
 }
 
-/// Below this a whole times the parts of a million fits a word.
+/// Below this, an amount times one million fits a word.
 const SMALL: u128 = 1 << 44;
 
-/// So many millionths, rounded down.
+/// This many ppm of an amount, rounded down.
 #[inline]
 fn part_down(whole: u128, ppm: u32) -> u128 {
     if whole < SMALL {
@@ -54,7 +55,7 @@ fn part_down(whole: u128, ppm: u32) -> u128 {
     part(whole, ppm).0
 }
 
-/// So many millionths, rounded up.
+/// This many ppm of an amount, rounded up.
 #[inline]
 fn part_up(whole: u128, ppm: u32) -> u128 {
     if whole < SMALL {
@@ -65,8 +66,8 @@ fn part_up(whole: u128, ppm: u32) -> u128 {
     part + u128::from(is_rounded)
 }
 
-/// So many millionths of any whole, rounded down, and whether they were: taken of the millions and of
-/// the rest, so that no product overflows.
+/// This many ppm of any amount, rounded down, and whether rounding changed it. The millions and the
+/// rest are multiplied apart, so that no product overflows.
 #[inline(never)]
 fn part(whole: u128, ppm: u32) -> (u128, bool) {
     if let Ok(whole) = u64::try_from(whole) {
@@ -83,7 +84,7 @@ fn part(whole: u128, ppm: u32) -> (u128, bool) {
 mod tests {
     use super::*;
 
-    /// Millionths of any whole are exact, and rounded as they say.
+    /// Ppm of any amount are exact, with the stated rounding.
     #[test]
     fn parts_are_exact() {
         for (whole, ppm, down, up) in [

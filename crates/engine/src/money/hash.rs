@@ -1,6 +1,7 @@
-//! The elements of the state hash that money is made of.
+//! The elements of money in the state hash.
 //!
-//! Invariant: what was never set or moved is no element, so that a venue without money has none.
+//! Invariant: a value that was never set or moved has no element, so a venue without money has
+//! none.
 
 use market::{AccountId, Asset, AssetId, InstrumentId, MoneyTerms, SessionId, Text, TradeId};
 
@@ -15,14 +16,14 @@ use crate::state::hash::{
     word,
 };
 
-/// An asset, and how many movements of it came in or went out.
+/// An asset, and its number of deposits and withdrawals.
 pub(crate) fn asset(asset: &Asset, version: u64) -> u64 {
     let id = u64::from(asset.asset_id.0) << 8 | u64::from(asset.decimals);
     mix([ASSET, id, word(&asset.name), version])
 }
 
-/// What an account has of an asset, after so many movements. What is reserved follows from the
-/// orders. A trade changes four of them, so it is one round.
+/// A balance and its version. The reserved part follows from the orders. A trade changes four
+/// balances, so this is a single round.
 #[inline(always)]
 pub(crate) fn balance(
     asset_id: AssetId,
@@ -36,13 +37,13 @@ pub(crate) fn balance(
     fold_pair(place.wrapping_mul(BALANCE) ^ low, version ^ high.rotate_left(40))
 }
 
-/// An account: what it may do and has done this second.
+/// An account: its limits, and its orders of the present second.
 pub(crate) fn account(account_id: AccountId, name: &Text<8>, words: [u64; 4]) -> u64 {
     let [a, b, c, d] = words;
     mix([ACCOUNT, u64::from(account_id.0), word(name), a, b, c, d])
 }
 
-/// Whose the orders of a session are; nobody's is no element.
+/// The account of a session; a session without one has no element.
 pub(crate) fn assignment(session_id: SessionId, account_id: AccountId) -> u64 {
     if account_id == AccountId::VENUE {
         return 0;
@@ -50,7 +51,7 @@ pub(crate) fn assignment(session_id: SessionId, account_id: AccountId) -> u64 {
     mix([ASSIGNMENT, u64::from(session_id.0), u64::from(account_id.0)])
 }
 
-/// What an account may do with an asset; without limits it is no element.
+/// The limits of an account for an asset; no element without limits.
 pub(crate) fn asset_limits(asset_id: AssetId, account_id: AccountId, limits: &AssetLimits) -> u64 {
     if *limits == AssetLimits::default() {
         return 0;
@@ -69,7 +70,7 @@ pub(crate) fn asset_limits(asset_id: AssetId, account_id: AccountId, limits: &As
     ])
 }
 
-/// What orders in an instrument cost; not to be paid for, and no larger than others, is no element.
+/// The payment terms of an instrument; no element for unpaid terms with the default quantity.
 pub(crate) fn terms(instrument_id: InstrumentId, terms: &MoneyTerms) -> u64 {
     if *terms == NO_TERMS {
         return 0;
@@ -86,7 +87,7 @@ pub(crate) fn terms(instrument_id: InstrumentId, terms: &MoneyTerms) -> u64 {
     ])
 }
 
-/// The fees of a tier; none are no element.
+/// The fees of a tier; no element without fees.
 pub(crate) fn fees(tier: usize, fees: &Fees) -> u64 {
     if *fees == Fees::default() {
         return 0;
@@ -95,15 +96,15 @@ pub(crate) fn fees(tier: usize, fees: &Fees) -> u64 {
     mix([FEES, tier as u64, ppm])
 }
 
-/// After which trade those that are paid for can be undone; before that is allowed, no element.
+/// The last final trade; no element before the venue allows that paid trades are undone.
 pub(crate) fn undo(since: Option<TradeId>) -> u64 {
     since.map_or(0, |since| mix([UNDO, since.0]))
 }
 
-/// What held until it was changed: its element while it was, with how long that was.
+/// The old value of a changed setting: its former element, with its last trade.
 pub(crate) fn changed(changed: &Changed) -> u64 {
     let (kind, was) = match &changed.was {
-        // Terms that are no element are some here.
+        // Default terms have no element as such, but have one here.
         Was::Terms(instrument_id, was) if *was == NO_TERMS => (0, u64::from(instrument_id.0)),
         Was::Terms(instrument_id, was) => (1, terms(*instrument_id, was)),
         Was::Owner(session_id, account_id) => {

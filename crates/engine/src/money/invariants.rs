@@ -1,4 +1,4 @@
-//! What must hold of money, found out by going through all of it.
+//! The invariants of money, checked by a walk over all of it: for tests and the simulator.
 
 use alloc::{collections::BTreeMap, vec};
 
@@ -8,8 +8,8 @@ use super::{Money, hash};
 use crate::{order::Order, state::hash::StateHash};
 
 impl Money {
-    /// Asserts that what is reserved, about to be bought and live is what these orders, all that
-    /// are live, hold, would bring and are; and that sums are those of the balances.
+    /// Checks that reservations, possible receipts and counts equal those of the live orders given,
+    /// and that asset sums equal those of the balances.
     pub(crate) fn check_orders<'a>(&self, orders: impl Iterator<Item = &'a Order>) {
         let mut live = vec![0; self.accounts.len()];
         let mut held: BTreeMap<(AssetId, AccountId), (u128, u128)> = BTreeMap::new();
@@ -46,13 +46,13 @@ impl Money {
         self.undo.check();
     }
 
-    /// Could an asset have been sold short? Only one that is, or was, traded with limits: one for
+    /// True if an asset may have been sold short: only if limits were set for it.
     /// which limits were set.
     fn may_be_short(&self, asset_id: AssetId) -> bool {
         !self.limits[usize::from(asset_id.0) - 1].is_empty()
     }
 
-    /// Adds all elements of the state hash that are of money, computed anew.
+    /// Adds all elements of money to the state hash, computed anew.
     pub(crate) fn add_hashes(&self, sum: &mut StateHash) {
         for (account, number) in self.accounts.iter().zip(0..).skip(1) {
             sum.add(account.element(AccountId(number)));

@@ -1,10 +1,10 @@
-//! Reservations: what orders hold of balances while they are open.
+//! Reservations: what open orders hold of balances.
 //!
 //! What an order holds is a function of its side, limit and open lots ([`Terms::reservation`]), so
-//! nothing of it is stored beside the order. An order to buy without a limit is the exception: a
-//! walk over the book says what it will pay, and `market_reserved` is what is left of that.
+//! it is not stored. Exception: for a buy order without a limit a walk over the book finds the
+//! cost, and `market_reserved` is what is left of it.
 //!
-//! Invariant: reserved is the sum of what the live orders hold. Every reservation and every release
+//! Invariant: reserved is the sum of what the live orders hold. Each reservation and each release
 //! is one [`Movement`] within an account, posted by [`Money::post_within`].
 
 use core::mem;
@@ -17,14 +17,14 @@ use market::{
 use super::{Money, balance::Movement, terms::Terms};
 use crate::{Emit, order::Order, state::hash::StateHash};
 
-/// What of an order decides what it holds, besides its open lots.
+/// The fields of an order, besides its open lots, that decide what it holds.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Claim {
     pub(crate) session_id: SessionId,
     pub(crate) instrument_id: InstrumentId,
     pub(crate) order_id: OrderId,
     pub(crate) side: Side,
-    /// [`Price::ZERO`] is no limit.
+    /// Limit in ticks; [`Price::ZERO`] is no limit.
     pub(crate) price: Price,
 }
 
@@ -42,7 +42,7 @@ impl From<&Order> for Claim {
 }
 
 impl Claim {
-    /// True for an order to buy without a limit, so that a walk said what it holds.
+    /// True for a buy order without a limit, whose cost a walk over the book finds.
     #[inline(always)]
     pub(super) fn is_market_buy(&self) -> bool {
         self.price == Price::ZERO && self.side.is_buy()
@@ -50,9 +50,9 @@ impl Claim {
 }
 
 impl Money {
-    /// Reserves what a new order could cost or deliver, on the fast path. Returns the entry that
-    /// reports it; `None`, with no effect, if the account has limits or too little, or the order is
-    /// one that only the full checks can judge.
+    /// Fast path: reserves for a new order and returns the ledger entry. Returns `None`, with no
+    /// effect, if the account has limits or too little available, or the order needs the full
+    /// checks.
     #[inline(always)]
     pub(crate) fn reserve_fast(
         &mut self,
@@ -79,8 +79,8 @@ impl Money {
         Some(self.post_within(asset_id, &movement, hash))
     }
 
-    /// Reserves what an accepted order could cost or deliver: of an order to buy without a limit,
-    /// what a walk over the book says that it will pay.
+    /// Reserves the possible cost or delivery of an accepted order; for a buy order without a
+    /// limit, the cost that a walk over the book finds.
     pub(crate) fn reserve(
         &mut self,
         order: &Order,
@@ -100,8 +100,8 @@ impl Money {
         self.hold(terms.reserved_asset(order.side), &movement, hash, emit);
     }
 
-    /// Reserves what an order to buy without a limit will pay, when it comes in after it was
-    /// accepted; false, with no effect, if less is available.
+    /// Reserves the cost of a contingent buy order without a limit as it enters the book; false,
+    /// with no effect, if too little is available.
     pub(crate) fn reserve_market(
         &mut self,
         order: &Order,
@@ -133,8 +133,8 @@ impl Money {
         self.hold(terms.0.quote, &movement, hash, emit);
     }
 
-    /// Reserves or releases the difference when an order gets another price. [`Price::ZERO`] is no
-    /// price, with which an order to buy holds nothing.
+    /// Reserves or releases the difference when an order's price changes. A buy order at
+    /// [`Price::ZERO`], no price, holds nothing.
     pub(crate) fn follow_price(
         &mut self,
         before: &Order,
@@ -153,7 +153,7 @@ impl Money {
         self.hold(terms.reserved_asset(after.side), &movement, hash, emit);
     }
 
-    /// Releases what an order does not need with fewer open lots.
+    /// Releases what fewer open lots no longer need.
     #[inline(always)]
     pub(crate) fn release(
         &mut self,
@@ -178,7 +178,7 @@ impl Money {
         self.hold(terms.reserved_asset(claim.side), &movement, hash, emit);
     }
 
-    /// Releases what rounding left of the walk, when an order without a limit is executed in full.
+    /// Releases the rounding rest of the walk when an order without a limit is filled.
     pub(crate) fn finish_market(
         &mut self,
         order: &Order,
@@ -190,7 +190,7 @@ impl Money {
         }
     }
 
-    /// Releases what an order without a limit does not need when it gets one, and rests.
+    /// Releases what an order without a limit no longer needs when it gets one and rests.
     pub(crate) fn rest_market(
         &mut self,
         order: &Order,
@@ -205,7 +205,7 @@ impl Money {
         }
     }
 
-    /// Releases what is left of a walk, but for what is still needed.
+    /// Releases the rest of a walk, except what is still needed.
     fn release_walk(
         &mut self,
         order: &Order,
@@ -221,7 +221,7 @@ impl Money {
         self.hold(terms.0.quote, &movement, hash, emit);
     }
 
-    /// Live orders could bring in more or less of an asset whose position is limited.
+    /// Updates what live orders could bring in of an asset with a position limit.
     #[inline(always)]
     pub(super) fn count_buying(
         &mut self,
@@ -237,7 +237,7 @@ impl Money {
         }
     }
 
-    /// Posts a movement within one account, and reports it; nothing if it is of 0.
+    /// Posts a movement within one account and emits it; a movement of 0 is skipped.
     #[inline(always)]
     fn hold(
         &mut self,
@@ -251,7 +251,7 @@ impl Money {
         }
     }
 
-    /// Posts a movement within one account; the entry that reports it.
+    /// Posts a movement within one account; returns its ledger entry.
     #[inline(always)]
     fn post_within(
         &mut self,

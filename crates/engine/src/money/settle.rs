@@ -1,7 +1,7 @@
-//! Settlement: what a trade moves between buyer, seller and venue.
+//! Settlement: the movements of a trade between buyer, seller and venue.
 //!
-//! Invariant: [`TradeTerms::legs`] is the one place that reckons it. A trade posts these legs one by
-//! one; a trade that is undone, or corrected, moves the difference of the same legs.
+//! Invariant: [`TradeTerms::legs`] is the only place that calculates them. A trade posts these legs
+//! one by one; undoing or correcting a trade moves the difference of the same legs.
 
 use market::{AccountId, Bucket, Event, LedgerKind, MoneyTerms, OrderId, Price, Quantity, TradeId};
 
@@ -23,7 +23,7 @@ pub(super) const VENUE: usize = 2;
 pub(super) const QUOTE: usize = 0;
 pub(super) const BASE: usize = 1;
 
-/// By what a trade is settled.
+/// The terms, accounts and fees that settle a trade.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct TradeTerms {
     pub(super) terms: MoneyTerms,
@@ -31,7 +31,7 @@ pub(super) struct TradeTerms {
     pub(super) maker_fees: Fees,
 }
 
-/// One transfer of a trade: an amount of one asset goes from one party to another.
+/// One transfer of a trade: an amount of one asset from one party to another.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct TransferLeg {
     pub(super) kind: LedgerKind,
@@ -43,8 +43,8 @@ pub(super) struct TransferLeg {
 }
 
 impl TradeTerms {
-    /// What a trade moves, in the order in which it is posted: payment, what the buyer held beside
-    /// it and does not need, delivery, the taker's fee, the maker's rebate, the maker's fee.
+    /// The legs of a trade in posting order: payment, the release of what the buyer held beyond it,
+    /// delivery, the taker's fee, the maker's rebate, the maker's fee.
     #[inline(always)]
     pub(super) fn legs(
         &self,
@@ -56,7 +56,8 @@ impl TradeTerms {
         let paid = self.terms.quote_amount(price, quantity);
         let delivered = self.terms.base_amount(quantity);
         let (taker, maker) = if taker_is_buy { (BUYER, SELLER) } else { (SELLER, BUYER) };
-        // A party pays fees out of what it receives: a buyer of the base asset, a seller of the quote.
+        // A party pays fees out of what it receives: the buyer in the base asset, the seller in the
+        // quote.
         let (to_taker, taken, to_maker, made) = if taker_is_buy {
             (BASE, delivered, QUOTE, paid)
         } else {
@@ -74,7 +75,7 @@ impl TradeTerms {
     }
 }
 
-/// Between whom a trade moves something.
+/// The parties of a trade.
 struct Parties {
     accounts: [AccountId; 3],
     orders: [OrderId; 2],
@@ -82,7 +83,7 @@ struct Parties {
 }
 
 impl Parties {
-    /// Posts one leg, unless it is of 0, and reports it.
+    /// Posts one leg and emits it; a leg of 0 is skipped.
     #[inline(always)]
     fn post(&self, leg: &TransferLeg, holding: &mut Holding, emit: &mut (impl Emit + ?Sized)) {
         if leg.amount == 0 {
@@ -169,8 +170,8 @@ impl Money {
         }
     }
 
-    /// A trade takes lots from the order of its buyer, and so from what that holds. Returns what it
-    /// held for them beside what they cost, in units.
+    /// Takes lots from the buyer's order. Returns what it held for them beyond their cost, in
+    /// units.
     #[inline(always)]
     fn free(
         &mut self,
@@ -196,7 +197,7 @@ impl Money {
         freed.checked_sub(paid).expect("no trade is beyond the buyer's limit")
     }
 
-    /// The fees of an account, by its tier.
+    /// The fees of an account's tier.
     #[inline]
     fn fees_of(&self, account_id: AccountId) -> Fees {
         self.fees[usize::from(self.hot[account_id.0 as usize].fee_tier)]
@@ -205,8 +206,8 @@ impl Money {
 
 #[cfg(test)]
 mod tests {
-    //! The conservation check is real: an engine whose settlement is broken stops at the next command
-    //! that moves money.
+    //! Tests that the conservation check works: an engine with a broken settlement stops at the
+    //! next command that moves money.
 
     use market::{
         AccountId, AddAccount, AddAsset, AddInstrument, AddSession, AssetId, AssignSession,
@@ -302,7 +303,7 @@ mod tests {
         }
     }
 
-    /// What the planted faults below break holds without them.
+    /// The cases that the planted faults below break hold without the faults.
     #[test]
     fn a_trade_conserves_both_assets() {
         let mut venue = Venue::new();

@@ -1,5 +1,5 @@
-//! Money as records of a snapshot, each with what it is in front. What is reserved is not written: it
-//! follows from the orders.
+//! Money as snapshot records, each with its kind in front. Invariant: reserved amounts are not
+//! written, because they follow from the orders.
 
 use alloc::vec::Vec;
 
@@ -34,7 +34,7 @@ const BALANCE: u8 = b'B';
 const UNDO: u8 = b'U';
 const CHANGED: u8 = b'H';
 
-// What it is that was changed.
+// The kinds of changed settings.
 const WAS_TERMS: u8 = b'T';
 const WAS_OWNER: u8 = b'S';
 const WAS_FEES: u8 = b'F';
@@ -48,9 +48,9 @@ pub(crate) enum Record {
     Fees(usize),
     Assignment(usize),
     Terms(usize),
-    /// Of an asset, and of an account.
+    /// Per account and asset.
     Limits(usize, usize),
-    /// Of an asset, and of an account.
+    /// Per account and asset.
     Balance(usize, usize),
     Undo(TradeId),
     Changed(Changed),
@@ -142,7 +142,7 @@ impl Money {
         }
     }
 
-    /// A resting order was restored: it holds what it holds.
+    /// Reserves for a restored resting order.
     pub(crate) fn restore_order(&mut self, order: &Order) -> Result<(), DecodeError> {
         let session_id = order.key.session_id;
         self.add_live(session_id);
@@ -160,7 +160,7 @@ impl Money {
         Ok(())
     }
 
-    /// All was restored: what there is of each asset is what all have together.
+    /// After the last record: sets the total of each asset to the sum of its balances.
     pub(crate) fn restore_issued(&mut self) -> Result<(), StateError> {
         let field = Section::Money.field("balance");
         self.holdings.iter_mut().try_for_each(|it| it.restore_issued().ok_or(field))
@@ -168,7 +168,7 @@ impl Money {
 }
 
 impl Engine {
-    /// Takes up one record.
+    /// Restores one record.
     pub(crate) fn restore_money(&mut self, from: &mut ByteReader<'_>) -> Result<(), DecodeError> {
         let kind = from.u8()?;
         match kind {
@@ -251,7 +251,7 @@ impl Engine {
         Ok(())
     }
 
-    /// Does what a record says by the command that did it then; `None` if it is declined.
+    /// Carries out the command of a record; `None` if it is declined.
     fn restore_by(&mut self, command: MoneyCommand) -> Option<()> {
         let mut done = true;
         self.money(&command, &mut |event| {
@@ -260,7 +260,7 @@ impl Engine {
         done.then_some(())
     }
 
-    /// Something was changed after a trade; `None` if it cannot have been.
+    /// Restores a changed setting; `None` if it is invalid.
     fn restore_changed(&mut self, changed: Changed) -> Option<()> {
         let is_known = match &changed.was {
             Was::Terms(instrument_id, terms) => {

@@ -1,6 +1,7 @@
-//! The terms of an instrument: what its orders cost or deliver, and so what they hold.
+//! Payment terms of an instrument: what its orders cost or deliver, and so what they hold.
 //!
-//! The arithmetic itself is [`MoneyTerms`]'; here it meets the side of an order.
+//! [`MoneyTerms`] does the arithmetic; this module applies it by side. Invariant: no allowed order
+//! overflows.
 
 use core::hint::select_unpredictable;
 
@@ -11,40 +12,40 @@ use crate::order::QUANTITY_MAX;
 /// The terms of an instrument for which none were set.
 pub(crate) const NO_TERMS: MoneyTerms = MoneyTerms::unpaid(QUANTITY_MAX);
 
-/// Terms as the engine asks them. The largest quantity of an order is the book's to know.
+/// Payment terms for the engine. The book has the largest quantity of an order.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Terms(pub(crate) MoneyTerms);
 
 impl Terms {
-    /// True where orders are paid for.
+    /// True if orders are paid for.
     #[inline]
     pub(crate) fn is_paid(&self) -> bool {
         self.0.class != MoneyClass::None
     }
 
-    /// True where what is bought is limited, and what is sold may be short.
+    /// True for class position: holdings are limited, and short sales possible.
     #[inline]
     pub(crate) fn is_position(&self) -> bool {
         self.0.class == MoneyClass::Position
     }
 
-    /// True if what lots cost together is what they cost one by one.
+    /// True if the cost of lots together equals the sum of their single costs.
     #[inline]
     pub(crate) fn is_exact(&self) -> bool {
         self.0.quote_denominator == 1
     }
 
-    /// The asset with which an order of this side pays, or which it delivers.
+    /// The asset that an order of this side pays with or delivers.
     #[inline]
     pub(crate) fn reserved_asset(&self, side: Side) -> AssetId {
         select_unpredictable(side.is_buy(), self.0.quote, self.0.base)
     }
 
-    /// What an order with a limit holds while so much of it is open, in units: what it could still
-    /// cost, or what it could still deliver.
+    /// What an order with a limit holds for this many open lots, in units: its possible cost or
+    /// delivery.
     #[inline(always)]
     pub(crate) fn reservation(&self, side: Side, price: Price, leaves: Quantity) -> u128 {
-        // Either side is as likely, so none is a branch: lots to deliver are lots at one tick.
+        // Both sides are equally likely, so there is no branch: a delivery is lots at one tick.
         let MoneyTerms { base_units, quote_numerator, quote_denominator, .. } = self.0;
         let buys = side.is_buy();
         let price = select_unpredictable(buys, price, Price(1));
@@ -59,7 +60,7 @@ mod tests {
     use super::*;
     use crate::order::{PRICE_MAX, QUANTITY_LIMIT};
 
-    /// The largest order at the largest terms fits, and so does what it adds to any balance.
+    /// The largest order at the largest terms fits, and so does its addition to any balance.
     #[test]
     fn the_largest_order_has_a_cost() {
         let terms = MoneyTerms {

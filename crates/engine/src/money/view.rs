@@ -1,51 +1,51 @@
-//! What can be seen of money from outside.
+//! A read-only view of money, for callers outside the engine.
 
 use market::{AccountId, Asset, AssetId, InstrumentId, MoneyClass, MoneyTerms, SessionId, Text};
 
 use super::account::{Account, AssetLimits, HotAccount};
 use crate::{Engine, RestingOrder};
 
-/// What may be asked of an account. Limits of 0 are none.
+/// Limits and state of an account. Limits of 0 are none.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AccountState {
     /// Its number; 0 is the venue itself.
     pub account_id: AccountId,
     /// Its printed name; the venue's is blank.
     pub name: Text<8>,
-    /// Which fees it pays.
+    /// Its fee tier.
     pub fee_tier: u8,
     /// True if the kill switch stopped it.
     pub stopped: bool,
-    /// How many live orders it has.
+    /// Number of live orders.
     pub live_orders: u32,
-    /// How many live orders it may have.
+    /// Maximum number of live orders.
     pub live_orders_max: u32,
-    /// The largest quantity of its orders, in lots.
+    /// Largest quantity of an order, in lots.
     pub order_quantity_max: u32,
-    /// How many orders it may ask for in a second.
+    /// Maximum number of orders in a second.
     pub orders_per_second_max: u32,
-    /// How far through the best price its limits may be, in parts per million.
+    /// The furthest that a limit may be through the best price, in ppm.
     pub price_away_max: u32,
 }
 
-/// What an account has of an asset, and what it may do with it.
+/// Balance and limits of an account in an asset.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AccountBalance {
-    /// Whose.
+    /// The account.
     pub account_id: AccountId,
-    /// Of what.
+    /// The asset.
     pub asset_id: AssetId,
-    /// Free; below 0 only of what was sold short.
+    /// Available units; below 0 only for an asset sold short.
     pub available: i128,
-    /// Held for live orders.
+    /// Reserved for live orders, in units.
     pub reserved: u128,
-    /// How many movements have touched it.
+    /// Version: the number of movements of this balance.
     pub version: u64,
-    /// The most that one order may cost; 0 is no limit.
+    /// Largest notional of an order, in units; 0 is no limit.
     pub order_notional_max: u128,
-    /// The most that may be held and about to be bought; 0 is no limit.
+    /// Largest position, open buy orders included, in units; 0 is no limit.
     pub position_max: u128,
-    /// How much may be sold short.
+    /// Largest short position, in units.
     pub short_max: u128,
 }
 
@@ -55,14 +55,14 @@ impl Engine {
         self.money.holdings.iter().map(|holding| holding.asset())
     }
 
-    /// The asset of a printed name.
+    /// The asset with this name.
     #[must_use]
     pub fn asset(&self, name: &Text<8>) -> Option<&Asset> {
         let number = self.money.asset_names.find(name)?;
         Some(self.money.holdings[usize::from(number) - 1].asset())
     }
 
-    /// How much there is of an asset: what came in and has not gone out.
+    /// Units of an asset in the venue: deposits less withdrawals.
     #[must_use]
     pub fn issued(&self, asset_id: AssetId) -> Option<u128> {
         let index = usize::from(asset_id.0).checked_sub(1)?;
@@ -83,19 +83,19 @@ impl Engine {
         Some(state(index, account, &self.money.hot[index]))
     }
 
-    /// The account of a printed name.
+    /// The account with this name.
     #[must_use]
     pub fn account_named(&self, name: &Text<8>) -> Option<AccountState> {
         self.account(AccountId(u32::from(self.money.account_names.find(name)?)))
     }
 
-    /// Whose the orders of a session are; `None` is nobody's.
+    /// The account of a session; `None` if it has none.
     #[must_use]
     pub fn account_of(&self, session_id: SessionId) -> Option<AccountId> {
         Some(self.money.account_id(session_id)).filter(|it| *it != AccountId::VENUE)
     }
 
-    /// What an account has of an asset; `None` if there is no such account or asset.
+    /// The balance of an account in an asset; `None` if there is no such account or asset.
     #[must_use]
     pub fn balance(&self, account_id: AccountId, asset_id: AssetId) -> Option<AccountBalance> {
         let holding = self.money.holdings.get(usize::from(asset_id.0).checked_sub(1)?)?;
@@ -114,7 +114,7 @@ impl Engine {
         })
     }
 
-    /// What an account has of each asset, by asset.
+    /// The balances of an account, by asset.
     pub fn balances(&self, account_id: AccountId) -> impl Iterator<Item = AccountBalance> {
         self.assets().filter_map(move |asset| self.balance(account_id, asset.asset_id))
     }
@@ -130,20 +130,19 @@ impl Engine {
         })
     }
 
-    /// What trades cost: parts per million of what is received, of the resting and of the incoming
-    /// order, by tier.
+    /// The maker and the taker fee of each tier, in ppm of what the party receives.
     #[must_use]
     pub fn fees(&self) -> [(i32, u32); 16] {
         self.money.fees.map(|fees| (fees.maker_ppm, fees.taker_ppm))
     }
 
-    /// True once trades that are paid for can be undone, those since then.
+    /// True once paid trades can be undone, from that moment on.
     #[must_use]
     pub fn undo_allowed(&self) -> bool {
         self.money.undo.since.is_some()
     }
 
-    /// What orders in an instrument cost; `None` where they are not paid for.
+    /// The payment terms of an instrument; `None` if it is not paid for.
     #[must_use]
     pub fn money_terms(&self, instrument_id: InstrumentId) -> Option<MoneyTerms> {
         let index = usize::from(instrument_id.0).checked_sub(1)?;

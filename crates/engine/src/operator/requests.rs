@@ -1,8 +1,8 @@
-//! The commands of operators: each number is carried out once, and a repetition is answered with the
-//! result of the first.
+//! Commands of operators: each number is carried out once, and a repetition gets the result of the
+//! first.
 //!
-//! Invariant: of each operator the last number is kept, with its result and with what it asked for; so
-//! the answer to a repetition is the same after a restart.
+//! Invariant: the last number of each operator is kept, with its result and a hash of its action,
+//! so a repetition gets the same answer after a restart.
 
 use alloc::vec::Vec;
 
@@ -14,7 +14,7 @@ use market::{
 
 use crate::{Engine, state::hash};
 
-/// There are at most so many operators.
+/// The most operators.
 pub const OPERATORS_MAX: usize = 256;
 
 /// The last command of an operator.
@@ -22,15 +22,15 @@ pub const OPERATORS_MAX: usize = 256;
 pub(crate) struct LastCommand {
     pub(crate) operator: OperatorName,
     pub(crate) number: u64,
-    /// Of the action; tells a repetition from another command under the same number.
+    /// A hash of the action, to distinguish a repetition from another command with the same number.
     pub(crate) fingerprint: u64,
-    /// The input that carried it out or declined it.
+    /// The input that carried out or declined it.
     pub(crate) sequence: Sequence,
     pub(crate) outcome: OperatorOutcome,
 }
 
 impl LastCommand {
-    /// As an element of the state.
+    /// Its element of the state hash.
     pub(crate) fn hash(&self) -> u64 {
         let Self { operator, number, fingerprint, sequence, outcome } = self;
         let [kind, a, b, c] = match outcome {
@@ -50,17 +50,17 @@ impl LastCommand {
     }
 }
 
-/// A setting that a configuration has as well.
+/// A setting that the configuration also has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum HeldSetting {
-    /// A limit, or the fee tier, of an account; the asset where the setting is of one.
+    /// A limit or the fee tier of an account, with the asset if the setting is per asset.
     Account(AccountId, AccountSetting, AssetId),
-    /// How many live orders a session may have.
+    /// The maximum number of live orders of a session.
     LiveOrdersMax(SessionId),
 }
 
 impl HeldSetting {
-    /// As an element of the state.
+    /// Its element of the state hash.
     pub(crate) fn hash(&self) -> u64 {
         let words = match self {
             Self::Account(account_id, setting, asset_id) => {
@@ -73,17 +73,17 @@ impl HeldSetting {
     }
 }
 
-/// Operators and what they have set.
+/// The operators, and the settings that they changed.
 #[derive(Debug, Default)]
 pub(crate) struct Operators {
-    /// By name.
+    /// Last commands, by operator name.
     pub(crate) last: Vec<LastCommand>,
-    /// The settings whose value is an operator's, sorted.
+    /// Settings whose present value is from an operator, sorted.
     pub(crate) held: Vec<HeldSetting>,
 }
 
 impl Engine {
-    /// The last command of an operator that was carried out or declined, as its result.
+    /// The result of the last command of an operator.
     #[must_use]
     pub fn operator_result(&self, operator: &OperatorName) -> Option<OperatorResult> {
         let last = self.operators.find(operator).ok()?;
@@ -91,19 +91,19 @@ impl Engine {
         Some(OperatorResult { operator, number, sequence, repeated: false, outcome })
     }
 
-    /// Every operator so far with the last number used, by name.
+    /// Every operator so far and its last used number, by name.
     pub fn operators(&self) -> impl Iterator<Item = (OperatorName, u64)> {
         self.operators.last.iter().map(|last| (last.operator, last.number))
     }
 
-    /// True if the value of a setting is one that an operator has set, so that a start does not take
-    /// the one of the configuration.
+    /// True if an operator set the present value of a setting; a start then ignores the configured
+    /// value.
     #[must_use]
     pub fn is_held(&self, setting: HeldSetting) -> bool {
         self.operators.held.binary_search(&setting).is_ok()
     }
 
-    /// Carries out the command of an operator, unless its number was used before, and emits the result.
+    /// Carries out an operator's command, unless its number was used before, and emits the result.
     #[cold]
     pub(crate) fn operate(&mut self, asked: &OperatorCommand, emit: &mut dyn FnMut(Event)) {
         let OperatorCommand { operator, number, action } = *asked;
@@ -144,7 +144,7 @@ impl Engine {
         emit(Event::Venue(VenueEvent::Operated(result)));
     }
 
-    /// Carries out an action, and counts its effect by its events.
+    /// Carries out an action; counts its effect by its events.
     fn carry_out(
         &mut self,
         action: &OperatorAction,
@@ -189,7 +189,7 @@ impl Engine {
         }
     }
 
-    /// The value of a setting is an operator's from now on.
+    /// Marks the value of a setting as an operator's.
     pub(crate) fn hold_setting(&mut self, setting: HeldSetting) {
         if let Err(place) = self.operators.held.binary_search(&setting) {
             self.operators.held.insert(place, setting);
@@ -197,7 +197,7 @@ impl Engine {
         }
     }
 
-    /// A setting has a new value, which is nobody's until an operator is known to have set it.
+    /// Marks the value of a setting as no operator's, until one is known to have set it.
     pub(crate) fn let_go_of(&mut self, setting: HeldSetting) {
         if let Ok(place) = self.operators.held.binary_search(&setting) {
             self.operators.held.remove(place);
@@ -212,7 +212,7 @@ impl Operators {
     }
 }
 
-/// The setting that an action sets, if a configuration has it as well.
+/// The setting that an action changes, if the configuration also has it.
 fn setting_of(action: &OperatorAction) -> Option<HeldSetting> {
     match action {
         OperatorAction::Money(MoneyCommand::SetAccount(set)) => {
@@ -225,7 +225,7 @@ fn setting_of(action: &OperatorAction) -> Option<HeldSetting> {
     }
 }
 
-/// Of all that an action says.
+/// A hash of all fields of an action.
 fn fingerprint(action: &OperatorAction) -> u64 {
     let command = match action {
         OperatorAction::Venue(command) => Command::Venue(*command),

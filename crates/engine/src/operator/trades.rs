@@ -10,15 +10,15 @@ use market::{
 
 use crate::state::hash::{self, StateHash};
 
-/// How many of the latest trades can be undone.
+/// The number of latest trades that can be undone.
 pub const TRADES_KEPT: usize = 1 << 16;
 
 /// The latest trades, by number.
 #[derive(Debug)]
 pub(crate) struct Trades {
-    /// Once full, a circle.
+    /// A circular buffer, once full.
     kept: Vec<Kept>,
-    /// Where the oldest is once it is full, and the next will be.
+    /// The index of the oldest once it is full, and of the next one.
     oldest: usize,
 }
 
@@ -35,26 +35,26 @@ struct Kept {
     instrument_id: InstrumentId,
     taker_is_buy: bool,
     is_broken: bool,
-    /// As an element of the state.
+    /// Its element of the state hash.
     hash: u64,
 }
 
 const _: () = assert!(size_of::<Kept>() == 64, "a trade is one cache line");
 
 impl Trades {
-    /// Without trades; what they will take is asked of the system at once, and used when they come.
+    /// No trades; memory is requested at once, and used as trades come.
     pub(crate) fn new() -> Self {
         Self { kept: Vec::with_capacity(TRADES_KEPT), oldest: 0 }
     }
 
-    /// Writes to the memory of trades to come.
+    /// Touches the memory of future trades.
     pub(crate) fn reserve(&mut self) {
         let len = self.kept.len();
         self.kept.resize(TRADES_KEPT, Kept::NONE);
         self.kept.truncate(len);
     }
 
-    /// Keeps a trade, in place of the oldest if there are enough.
+    /// Keeps a trade, in place of the oldest if the buffer is full.
     #[inline(always)]
     pub(crate) fn add(&mut self, traded: &Traded, hash: &mut StateHash) {
         self.keep(
@@ -75,7 +75,7 @@ impl Trades {
         );
     }
 
-    /// Keeps a trade that was told before, or takes the place of one that was undone.
+    /// Restores a kept trade, or keeps one in place of a trade that was undone.
     pub(crate) fn add_past(&mut self, trade: &PastTrade, is_broken: bool, hash: &mut StateHash) {
         self.keep(
             Kept {
@@ -95,7 +95,7 @@ impl Trades {
         );
     }
 
-    /// Undoes a trade, and says what it was; `None` if it is not kept or is undone already.
+    /// Marks a trade as undone and returns it; `None` if it is not kept or was undone already.
     pub(crate) fn break_trade(
         &mut self,
         trade_id: TradeId,
@@ -119,14 +119,14 @@ impl Trades {
         find(newer).or_else(|| find(older)).filter(|kept| !kept.is_broken).map(|kept| kept.past())
     }
 
-    /// The number of the latest; 0 before the first.
+    /// The id of the latest trade; 0 before the first.
     pub(crate) fn last_id(&self) -> TradeId {
         let latest = (self.oldest + self.kept.len()).checked_sub(1);
         let latest = latest.map(|place| &self.kept[place % self.kept.len()]);
         latest.map_or(TradeId(0), |kept| kept.trade_id)
     }
 
-    /// All that are kept, oldest first, with whether they are undone.
+    /// All kept trades, oldest first, and whether each was undone.
     pub(crate) fn iter(&self) -> impl ExactSizeIterator<Item = (PastTrade, bool)> {
         (0..self.kept.len()).map(|place| {
             let kept = &self.kept[(self.oldest + place) % self.kept.len()];
@@ -134,12 +134,12 @@ impl Trades {
         })
     }
 
-    /// What all that are kept add to the state hash.
+    /// The elements of all kept trades in the state hash.
     pub(crate) fn hash_slow(&self, hash: &mut StateHash) {
         self.kept.iter().for_each(|kept| hash.add(kept.element()));
     }
 
-    /// Asserts that they stand in the order of their numbers.
+    /// Checks that trade ids ascend.
     pub(crate) fn check(&self) {
         assert!(self.kept.len() <= TRADES_KEPT && self.oldest < TRADES_KEPT);
         let mut last = TradeId(0);
@@ -175,7 +175,7 @@ impl Trades {
 }
 
 impl Kept {
-    /// In the place of a trade to come. Not all 0, so that it is written.
+    /// A placeholder for a future trade. Not all 0, so that the memory is written.
     const NONE: Self = Self {
         trade_id: TradeId(u64::MAX),
         maker: OrderKey { session_id: SessionId(0), channel: 0, user_ref_num: 0 },

@@ -1,4 +1,5 @@
-//! The venue's own commands: what it does to instruments, to orders, and to trades that are over.
+//! Commands of the venue: on instruments, orders and past trades. Invariant: a declined command
+//! changes nothing.
 
 use core::mem;
 
@@ -18,7 +19,7 @@ use crate::{
     state::hash,
 };
 
-/// So many blocks there may be at a time.
+/// The most blocks at a time.
 pub const BLOCKS_MAX: usize = 256;
 
 /// A change of an instrument's phase.
@@ -26,21 +27,21 @@ pub const BLOCKS_MAX: usize = 256;
 pub(crate) struct PhaseStep {
     pub(crate) to: Phase,
     pub(crate) cause: PhaseCause,
-    /// For the feed; blank is none.
+    /// The reason on the feed; blank is none.
     pub(crate) reason: Text<4>,
-    /// An auction ends by itself after so many seconds, whatever its collar; 0 is not.
+    /// Seconds after which an auction ends, whatever its collar; 0 is no end.
     pub(crate) release_s: u32,
 }
 
 impl PhaseStep {
-    /// Without a reason, and without an end.
+    /// No reason and no end.
     pub(crate) const fn new(to: Phase, cause: PhaseCause) -> Self {
         Self { to, cause, reason: Text::BLANK, release_s: 0 }
     }
 }
 
 impl Engine {
-    /// Does what the venue asks, or says why not.
+    /// Carries out a command of the venue, or declines it.
     #[cold]
     pub(crate) fn venue(&mut self, command: &VenueCommand, emit: &mut dyn FnMut(Event)) {
         let done = match command {
@@ -93,8 +94,8 @@ impl Engine {
         Ok(())
     }
 
-    /// An instrument goes on to a phase: with an auction, if the phase that it leaves ends with
-    /// one, and without the orders that were for it only.
+    /// Moves an instrument to a phase: holds the auction, if the old phase ends with one, and
+    /// cancels the orders that were only for it.
     pub(crate) fn change_phase(
         &mut self,
         instrument_id: InstrumentId,
@@ -122,7 +123,7 @@ impl Engine {
         }
     }
 
-    /// An instrument is in another phase from now on, and nothing else has happened yet.
+    /// Changes the phase of an instrument, without further effects.
     pub(crate) fn enter_phase(
         &mut self,
         instrument_id: InstrumentId,
@@ -304,14 +305,14 @@ impl Engine {
         Ok(())
     }
 
-    /// A trade that can be undone.
+    /// The trade with this id, if it can be undone.
     fn find_past(&self, trade_id: TradeId) -> Result<PastTrade, VenueDeclineReason> {
         let trade = self.trades.find(trade_id).ok_or(VenueDeclineReason::UnknownTrade)?;
         self.money.check_final(&trade)?;
         Ok(trade)
     }
 
-    /// Blocks a scope, unless it is blocked, and cancels its orders; or removes that block.
+    /// Blocks a scope, once, and cancels its orders; or removes that block.
     fn kill_switch(
         &mut self,
         block: &BlockEntry,
@@ -351,7 +352,7 @@ impl Engine {
         Ok(())
     }
 
-    /// Cancels what was found, by session, channel and number.
+    /// Cancels these orders, by session, channel and number.
     pub(crate) fn cancel_found(
         &mut self,
         mut found: alloc::vec::Vec<Slot>,
@@ -365,7 +366,7 @@ impl Engine {
         self.found = found;
     }
 
-    /// Is an order taken that was entered so?
+    /// True if no block covers an order with these fields.
     pub(crate) fn check_blocks(
         &self,
         key: OrderKey,
@@ -426,12 +427,12 @@ impl Engine {
         &self.books[usize::from(instrument_id.0) - 1]
     }
 
-    /// How an instrument is traded now.
+    /// The trading status of an instrument.
     pub(crate) fn trading(&self, instrument_id: InstrumentId) -> &TradingStatus {
         &self.book_at(instrument_id).trading
     }
 
-    /// Changes how an instrument is traded.
+    /// Changes the trading status of an instrument.
     pub(crate) fn change_trading(
         &mut self,
         instrument_id: InstrumentId,
@@ -444,7 +445,7 @@ impl Engine {
         self.hash.change(before, trading.hash(instrument_id));
     }
 
-    /// The number of an auction as a whole, from the series of the trades.
+    /// The number of a whole auction, from the series of trade ids.
     pub(crate) fn next_cross_id(&mut self) -> TradeId {
         self.trade_id_last.0 += 1;
         self.hash.change(
@@ -456,7 +457,7 @@ impl Engine {
     }
 }
 
-/// Does a scope mean what is named in full?
+/// True if a scope covers orders with these fields.
 fn covers(scope: &Scope, asked: &Scope) -> bool {
     (scope.session_id == SessionId(0) || scope.session_id == asked.session_id)
         && (scope.firm.is_blank() || scope.firm == asked.firm)
@@ -466,7 +467,7 @@ fn covers(scope: &Scope, asked: &Scope) -> bool {
         && (scope.account_id == AccountId::VENUE || scope.account_id == asked.account_id)
 }
 
-/// Orders that the venue does not take.
+/// A blocked scope.
 pub(crate) fn block_hash(scope: &Scope) -> u64 {
     let words = [
         u64::from(scope.session_id.0)
@@ -483,7 +484,7 @@ pub(crate) fn block_hash(scope: &Scope) -> u64 {
     }
 }
 
-/// How many auctions there were.
+/// The number of auctions held.
 pub(crate) fn auctions_held_hash(count: u64) -> u64 {
     if count == 0 { 0 } else { hash::mix([hash::AUCTIONS_HELD, count]) }
 }

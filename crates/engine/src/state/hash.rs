@@ -1,50 +1,49 @@
 //! The state hash: equal where states are equal, kept up to date in O(1) per change.
 //!
-//! The state is taken as a set of elements (an instrument, how it is traded, a trade, a session,
-//! the last number of a channel, an order, a balance), each with a 64-bit hash of all its fields,
-//! which its own type makes. The sum of these does not depend on the order in which they came, and
-//! a change is one subtraction and one addition. What changes with each input (sequence, time,
-//! counters) is mixed in when the hash is asked for.
+//! The state is a set of elements (an instrument, a trading status, a trade, a session, the last
+//! number of a channel, an order, a balance). Each type computes a 64-bit hash of all its fields.
+//! The sum of these is independent of their order, and a change costs one subtraction and one
+//! addition. Sequence, time and counters, which change with each input, are mixed in on request.
 //!
-//! Invariant: this module knows no type of the engine, so that all of them can hash themselves.
+//! Invariant: this module depends on no type of the engine, so that every type can use it.
 //!
-//! Priority needs no element of its own: within a level it is the order of the order ids.
+//! Priority needs no element: within a level it is the order of the order ids.
 
 use market::Text;
 
-/// The sum over the elements of the state.
+/// The sum of the elements of the state.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct StateHash(u64);
 
 impl StateHash {
-    /// An element joins the state.
+    /// Adds an element.
     #[inline]
     pub(crate) fn add(&mut self, element: u64) {
         self.0 = self.0.wrapping_add(element);
     }
 
-    /// An element leaves the state.
+    /// Removes an element.
     #[inline]
     pub(crate) fn remove(&mut self, element: u64) {
         self.0 = self.0.wrapping_sub(element);
     }
 
-    /// An element changes.
+    /// Changes an element.
     #[inline]
     pub(crate) fn change(&mut self, before: u64, after: u64) {
         self.remove(before);
         self.add(after);
     }
 
-    /// The hash of the whole, with the words that change with each input.
+    /// The hash of the state, with the words that change with each input.
     pub(crate) fn finish(self, words: [u64; 6]) -> u64 {
         let [a, b, c, d, e, f] = words;
         mix([WHOLE, self.0, a, b, c, d, e, f])
     }
 }
 
-// The first word of each element says what it is, so that different elements differ. All of them
-// are here, so that no two are the same; what each element is made of stands beside its type.
+// The first word of each element identifies its type. All of them are here, so that they stay
+// unique; the other words are beside each type.
 const WHOLE: u64 = 0;
 pub(crate) const INSTRUMENT: u64 = 1;
 pub(crate) const SESSION: u64 = 2;
@@ -67,13 +66,13 @@ pub(crate) const FEES: u64 = 64;
 pub(crate) const ASSET_LIMITS: u64 = 65;
 pub(crate) const UNDO: u64 = 67;
 pub(crate) const CHANGED: u64 = 68;
-// Where an element is one round, its first word is multiplied with one of these instead: odd, and
-// random otherwise, so that nothing of one element can change places with that of another.
+// Elements of a single round multiply their first word by one of these instead: odd and otherwise
+// random, so that fields of different elements cannot cancel.
 pub(crate) const BALANCE: u64 = 0x9E6C_63D0_76CC_4765;
 pub(crate) const ORDER_IDENTITY: u64 = 0x5851_F42D_4C95_7F2D;
 pub(crate) const ORDER_PROGRESS: u64 = 0xE703_7ED1_A0B4_28DB;
 
-/// Up to eight characters as a number, which has as many bytes as they are.
+/// Up to eight characters as a number.
 #[inline]
 pub(crate) fn word<const N: usize>(text: &Text<N>) -> u64 {
     let mut bytes = [0; 8];
@@ -81,7 +80,7 @@ pub(crate) fn word<const N: usize>(text: &Text<N>) -> u64 {
     u64::from_le_bytes(bytes)
 }
 
-/// Bytes of any number.
+/// A hash of any bytes.
 pub(crate) fn bytes(bytes: &[u8]) -> u64 {
     let word = |chunk: &[u8]| {
         let mut word = [0; 8];
@@ -92,20 +91,20 @@ pub(crate) fn bytes(bytes: &[u8]) -> u64 {
     bytes.chunks(8).fold(start, |state, chunk| fold(state ^ word(chunk)))
 }
 
-/// A number whose bits each depend on every bit of the words.
+/// A hash of the words; each bit depends on every input bit.
 pub(crate) fn mix<const N: usize>(words: [u64; N]) -> u64 {
     let mixed = words.iter().fold(0x9FB2_1C65_1E98_DF25, |state, word| fold(state ^ word));
     fold(mixed ^ N as u64)
 }
 
-/// One round: the two halves of a 128-bit product, folded together.
+/// One round: the folded halves of a 128-bit product.
 #[inline]
 pub(crate) fn fold(word: u64) -> u64 {
     let product = u128::from(word) * 0xD6E8_FEB8_6659_FD93;
     (product as u64) ^ (product >> 64) as u64
 }
 
-/// One round for two words, each of which keeps the other from being 0.
+/// One round for two words; each keeps the other from being 0.
 #[inline]
 pub(crate) fn fold_pair(one: u64, other: u64) -> u64 {
     let product =
@@ -117,7 +116,7 @@ pub(crate) fn fold_pair(one: u64, other: u64) -> u64 {
 mod tests {
     use super::*;
 
-    /// A change of one bit in one word changes about half of the bits of the hash.
+    /// Changing one bit of a word changes about half of the hash bits.
     #[test]
     fn one_bit_changes_half_of_the_bits() {
         let words = [1, 2, 3, 4];
@@ -131,7 +130,7 @@ mod tests {
         }
     }
 
-    /// What joins and leaves again leaves no trace.
+    /// An element that joins and leaves again has no effect.
     #[test]
     fn sum_forgets_what_left() {
         let mut hash = StateHash::default();

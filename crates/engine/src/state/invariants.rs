@@ -1,4 +1,5 @@
-//! The invariants of the whole state, checked by a walk over all of it: for tests and the simulator.
+//! The invariants of the whole state, checked by a walk over all of it: for tests and the
+//! simulator.
 
 use market::{InstrumentId, OrderId, Phase, Price, SessionId, Side};
 
@@ -16,7 +17,7 @@ use crate::{
 };
 
 impl Engine {
-    /// What [`state_hash`](Self::state_hash) must be, from every element of the state.
+    /// The value that [`state_hash`](Self::state_hash) must have, computed from every element.
     #[must_use]
     pub fn state_hash_slow(&self) -> u64 {
         let mut sum = StateHash::default();
@@ -68,10 +69,10 @@ impl Engine {
         self.hash_with(sum)
     }
 
-    /// Asserts what holds after every command: books, queues, indexes and counts agree.
+    /// Checks the state after a command: books, queues, indexes and counts agree.
     ///
     /// # Panics
-    /// Something does not hold. That is a fault of the engine, never of a command.
+    /// An invariant does not hold, which is a fault of the engine, never of a command.
     pub fn check_invariants(&self) {
         let mut resting_count = 0;
         for book in &self.books {
@@ -118,7 +119,7 @@ impl Engine {
         assert!(self.timestamp.0 < self.auctions_due_ns, "what is due has happened");
     }
 
-    /// Asserts what holds of the orders that are for an auction only; says how many they are.
+    /// Checks the auction-only orders; returns how many there are.
     fn check_auction(&self, view: BookView<'_>) -> usize {
         let instrument_id = view.instrument().instrument_id;
         let trading = &view.book.trading;
@@ -162,7 +163,7 @@ impl Engine {
         order_count
     }
 
-    /// Asserts the invariants of contingent orders; returns how many wait outside the book.
+    /// Checks the contingent orders; returns how many are outside the book.
     fn check_standings(&self) -> usize {
         self.contingents.check();
         let mut held_count = 0;
@@ -224,7 +225,7 @@ impl Engine {
         held_count + for_trigger_count + for_reference_count + for_quantity_count
     }
 
-    /// Asserts what holds of the queues of one side; says how many orders are in them.
+    /// Checks the queues of one side; returns how many orders they have.
     fn check_side(&self, view: BookView<'_>, side: Side) -> usize {
         let instrument_id = view.instrument().instrument_id;
         let mut order_count = 0;

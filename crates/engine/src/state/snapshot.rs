@@ -1,16 +1,16 @@
-//! The whole state as bytes, and the state from them.
+//! Snapshots: the whole state as bytes, and an engine from such bytes.
 //!
-//! What is written is what the state *is*, not how it lies in memory: instruments, sessions, and
-//! the orders of each book in the order in which they would trade. So it does not depend on how the
-//! state came about, and a restored engine goes on with the same events.
+//! A snapshot contains the logical state, not its memory layout: instruments, sessions, and the
+//! orders of each book in priority order. So it does not depend on the history, and a restored
+//! engine emits the same events from there on.
 //!
-//! The bytes come in sections, each of whole records, so that neither side needs the whole in
-//! memory; the store gives each a checksum. The last section holds the state hash, and what
-//! was restored must have it.
+//! The bytes come in sections of whole records, so that writer and reader need not have all of it
+//! in memory; the store adds a checksum to each section. Invariant: the last section has the state
+//! hash, and the restored state must have the same.
 //!
-//! A module with state of its own adds a [`Section`], writes it in [`Engine::snapshot`] and reads it
-//! in [`Restoration::section`]; the model test goes on with restored engines, so nothing is
-//! forgotten.
+//! A module with state of its own adds a [`Section`], writes it in [`Engine::snapshot`] and reads
+//! it in [`Restoration::section`]. The model test continues with restored engines, so that it finds
+//! omissions.
 
 use alloc::vec::Vec;
 use core::fmt;
@@ -38,41 +38,41 @@ use crate::{
     trading::iceberg::Iceberg,
 };
 
-/// About how many bytes of records a section has.
+/// The approximate size of a section, in bytes.
 const SECTION_LEN: usize = 64 * 1024;
 
-/// What the records of a section are. The codes are stored: never renumbered, never reused.
+/// The kind of a section's records. The codes are stored: never renumbered, never reused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(u8)]
 pub enum Section {
-    /// Sequence, time, the day, what was counted; one record.
+    /// Sequence, time, part of the day, counters; one record.
     Exchange = 1,
-    /// Instruments, by number, each with how it is traded.
+    /// Instruments, by number, each with its trading status.
     Instruments = 2,
-    /// Sessions, by number, each with its channels and the firms that may not enter.
+    /// Sessions, by number, each with its channels and firms with disabled order entry.
     Sessions = 3,
     /// Assets, accounts, terms, fees, limits and balances.
     Money = 10,
-    /// Resting orders, by book: in the book by side and priority, then for an auction only.
+    /// Resting orders, by book: the book by side and priority, then the auction-only orders.
     Orders = 4,
     /// The trades that can be undone, by number.
     Trades = 20,
-    /// What the venue does not take.
+    /// Blocked scopes.
     Blocks = 21,
     /// The last command of each operator, by name.
     Operators = 22,
-    /// The settings that operators have set, in order.
+    /// Settings changed by operators, sorted.
     HeldSettings = 23,
-    /// The price of the last trade of each instrument that had one, by number.
+    /// The last price of each instrument that has one, by number.
     LastTrades = 40,
-    /// Orders that wait outside the book, in the order in which they were accepted.
+    /// Orders outside the book, in the order of acceptance.
     Waiting = 41,
-    /// The state hash and nothing after it; one record.
+    /// The state hash; one record, and the last.
     End = 255,
 }
 
 impl Section {
-    /// Every section, in the order in which they are written.
+    /// Every section, in writing order.
     pub const ALL: &[Self] = &[
         Self::Exchange,
         Self::Instruments,
@@ -88,7 +88,7 @@ impl Section {
         Self::End,
     ];
 
-    /// Its place among all.
+    /// Its position among all sections.
     fn place(self) -> usize {
         Self::ALL.iter().position(|section| *section == self).expect("each is one of all")
     }
@@ -99,7 +99,7 @@ impl Section {
         self as u8
     }
 
-    /// The error of a field of this section.
+    /// The error for an invalid field of this section.
     pub(crate) fn field(self, field: &'static str) -> StateError {
         StateError::Record { section: self, error: DecodeError::Field(field) }
     }
@@ -111,28 +111,28 @@ impl Section {
     }
 }
 
-/// Why bytes are not a state.
+/// Why bytes are not a snapshot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StateError {
-    /// A record is cut short, or has a field with a value that no state has.
+    /// A record is too short, or has an invalid field.
     Record {
-        /// The section that the record is in.
+        /// The section of the record.
         section: Section,
-        /// What is wrong with it.
+        /// The fault.
         error: DecodeError,
     },
-    /// A section is in the wrong place, or comes twice.
+    /// A section is out of order or repeated.
     Order {
         /// The section.
         section: Section,
     },
     /// The last section is missing.
     Unfinished,
-    /// The restored state has another hash than the snapshot says.
+    /// The restored state and the snapshot have different hashes.
     Hash {
-        /// As the snapshot says.
+        /// The hash in the snapshot.
         expected: u64,
-        /// Of the restored state.
+        /// The hash of the restored state.
         found: u64,
     },
 }
@@ -153,7 +153,7 @@ impl fmt::Display for StateError {
 impl core::error::Error for StateError {}
 
 impl Engine {
-    /// Emits the whole state, section by section. Costs time in proportion to it.
+    /// Emits the whole state, section by section. Costs O(state).
     pub fn snapshot(&self, emit: &mut impl FnMut(Section, &[u8])) {
         let mut out = Sections { emit, writer: Records::default() };
         out.section(Section::Exchange, [self].into_iter(), |out, engine| {
@@ -224,7 +224,7 @@ impl Engine {
 }
 
 impl Engine {
-    /// An order, and after it its instructions, if it has any.
+    /// An order, then its instructions, if any.
     fn write_order(&self, out: &mut Records, slot: Slot) {
         let order = &self.pool[slot].order;
         write_order(out, order);
@@ -248,7 +248,7 @@ impl Engine {
                 let triggers = &self.triggers[usize::from(order.instrument_id.0) - 1];
                 triggers.trigger_of(&self.contingents, order.side, id).1
             }
-            // Of one that follows the market, its limit; else 0.
+            // The limit of a pegged order; else 0.
             _ => contingent.limit.0 as u32,
         };
         out.u32(mark);
@@ -410,7 +410,7 @@ fn write_trade(out: &mut Records, trade: &PastTrade, is_broken: bool) {
     }
 }
 
-/// Bytes of the records of a section.
+/// The bytes of a section's records.
 #[derive(Debug, Default)]
 pub(crate) struct Records(Vec<u8>);
 
@@ -427,7 +427,7 @@ struct Sections<'a, E> {
 }
 
 impl<E: FnMut(Section, &[u8])> Sections<'_, E> {
-    /// Emits the records of one kind, in as many sections as they take; none for no record.
+    /// Emits the records of one kind, in as many sections as needed; none if there is no record.
     fn section<T>(
         &mut self,
         section: Section,
@@ -457,9 +457,9 @@ pub struct Restoration {
     engine: Engine,
     /// Sections come in the order of [`Section::ALL`].
     last: Option<Section>,
-    /// The orders so far by their owners' names for them.
+    /// The restored orders by key.
     live: Vec<(OrderKey, Slot)>,
-    /// The last of them, behind which the next one of its level rests.
+    /// The last restored order; the next one of its level follows it.
     elder: Option<Slot>,
     expected: u64,
 }
@@ -471,16 +471,16 @@ impl Default for Restoration {
 }
 
 impl Restoration {
-    /// Before the first section.
+    /// A restoration before the first section.
     #[must_use]
     pub fn new() -> Self {
         Self { engine: Engine::new(), last: None, live: Vec::new(), elder: None, expected: 0 }
     }
 
-    /// Takes a section up.
+    /// Restores a section.
     ///
     /// # Errors
-    /// The bytes are none that [`Engine::snapshot`] writes. What was restored is of no use then.
+    /// The bytes are not from [`Engine::snapshot`]; discard the restoration.
     pub fn section(&mut self, section: Section, bytes: &[u8]) -> Result<(), StateError> {
         let once = [Section::Exchange, Section::End].contains(&section);
         let fits = match self.last {
@@ -515,17 +515,17 @@ impl Restoration {
         Ok(())
     }
 
-    /// The engine, after the last section.
+    /// Returns the engine after the last section.
     ///
     /// # Errors
-    /// The last section is missing, two orders have one name, a session has more orders than it may,
-    /// or the state hash is another.
+    /// The last section is missing, two orders have one key, a session exceeds its maximum of
+    /// orders, or the state hash differs.
     pub fn finish(self) -> Result<Engine, StateError> {
         let Self { mut engine, last, mut live, expected, .. } = self;
         if last != Some(Section::End) {
             return Err(StateError::Unfinished);
         }
-        // The numbers of a session are only ever added in their order.
+        // Numbers of a session are added in ascending order.
         live.sort_unstable_by_key(|(key, _)| *key);
         if live.windows(2).any(|pair| pair[0].0 == pair[1].0) {
             return Err(Section::Orders.field("key"));
@@ -714,7 +714,7 @@ impl Restoration {
         Ok(())
     }
 
-    /// An order, in the book or outside.
+    /// Restores an order, in the book or outside.
     fn order(&mut self, from: &mut ByteReader<'_>, is_resting: bool) -> Result<(), DecodeError> {
         let order_id = OrderId(from.u64()?);
         let key = from.key()?;
@@ -823,7 +823,7 @@ impl Restoration {
             self.live.push((key, slot));
             return self.tell(slot, told, is_resting).map_err(DecodeError::Field);
         }
-        // Those for an auction stand together whether they are displayed or not.
+        // Auction-only orders are together, displayed or not.
         let level = |it: &Order| {
             let auction = it.for_auction().time_in_force();
             let displayed = auction.is_none() && it.display.is_displayed();
@@ -843,7 +843,7 @@ impl Restoration {
         self.tell(slot, told, is_resting).map_err(DecodeError::Field)
     }
 
-    /// The instructions of the order in a slot; the field that is not valid.
+    /// Restores the instructions of the order in a slot; the error is the invalid field.
     fn tell(
         &mut self,
         slot: Slot,

@@ -1,4 +1,5 @@
-//! What can be seen of the state from outside, without changing it.
+//! A read-only view of the state, for callers outside the engine. Invariant: a view changes
+//! nothing.
 
 use alloc::vec::Vec;
 use core::iter;
@@ -16,98 +17,98 @@ use crate::{
     state::hash::StateHash,
 };
 
-/// What has happened so far, in numbers.
+/// Counters since the first input.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counters {
     /// Orders accepted, without replacements.
     pub orders_accepted: u64,
-    /// Order ids given to orders that were accepted before: to replacements, to what a reserve order
-    /// shows next, and to orders that waited and come in.
+    /// New order ids of orders accepted before: replacements, refreshed icebergs, and contingent
+    /// orders that enter the book.
     pub orders_replaced: u64,
-    /// Trades; one that is corrected counts twice.
+    /// Trades; a corrected trade counts twice.
     pub trades: u64,
     /// Orders that rest or wait now.
     pub orders_live: u32,
 }
 
-/// A live order. leaves + executed + canceled + prevented == quantity.
+/// A live order. Invariant: leaves + executed + canceled + prevented == quantity.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RestingOrder {
-    /// As the exchange names it. At one price the lower id is first to trade, among the displayed
-    /// orders and then among the hidden ones.
+    /// The venue's name. At one price the lower id trades first, displayed orders before hidden
+    /// ones.
     pub order_id: OrderId,
-    /// As its owner names it.
+    /// The owner's name.
     pub key: OrderKey,
-    /// In which book.
+    /// The instrument.
     pub instrument_id: InstrumentId,
-    /// Which way it trades.
+    /// Buy, or a kind of sell.
     pub side: Side,
-    /// Limit, in ticks; of an order that follows the market the price that it has now, 0 if none.
+    /// Limit in ticks; for a pegged order its present price, 0 if it has none.
     pub price: Price,
-    /// Beyond which an order that follows the market never goes, if it was told.
+    /// The limit of a pegged order, if it has one.
     pub limit: Option<Price>,
-    /// Asked for, in lots, with what was executed and prevented of the orders it replaced.
+    /// Quantity in lots, with what its originals executed and lost to self-match prevention.
     pub quantity: Quantity,
-    /// Still open, in lots; at least 1.
+    /// Open lots; at least 1.
     pub leaves: Quantity,
-    /// Traded so far, in lots, by this order and those it replaced.
+    /// Lots traded, by this order and its originals.
     pub executed: Quantity,
-    /// Taken away so far, in lots, by cancels and modifies.
+    /// Lots removed by cancels and modifies.
     pub canceled: Quantity,
-    /// Taken away so far by self-match prevention, in lots, from this order and those it replaced.
+    /// Lots removed by self-match prevention, from this order and its originals.
     pub prevented: Quantity,
-    /// How it is shown.
+    /// Display.
     pub display: Display,
-    /// For which firm it was entered; never blank unless the session's own is.
+    /// The firm that it was entered for; never blank unless the session's own firm is.
     pub firm: Firm,
-    /// The firm under whose name it is shown; blank if without a name.
+    /// The firm that the feed shows; blank if unattributed.
     pub attribution: Firm,
-    /// For whom the firm acts.
+    /// Capacity: for whom the firm acts.
     pub capacity: Capacity,
-    /// Whether the customer is retail.
+    /// Customer type: retail or not.
     pub customer_type: CustomerType,
     /// Group for mass cancel; 0 is none.
     pub group_id: u16,
-    /// What happens where it comes in and meets one of its own, as entered.
+    /// Self-match prevention as entered.
     pub self_match_prevention: SelfMatchPrevention,
-    /// Only orders of the same group are its own.
+    /// Self-match group: only orders of the same group are its own.
     pub self_match_group: SelfMatchGroup,
-    /// True if it was not to trade when it came in.
+    /// True if it was entered post-only.
     pub post_only: bool,
-    /// If it is for an auction only, for which: at the open, at the close, or the next one.
+    /// The auction of an auction-only order: opening, closing or next.
     pub auction: Option<TimeInForce>,
-    /// Lots of it that the feed shows; 0 if it is hidden or for an auction only.
+    /// Lots that the feed shows; 0 if it is hidden or auction-only.
     pub shown: Quantity,
-    /// How long it lives.
+    /// Time in force.
     pub time_in_force: TimeInForce,
-    /// Its instructions, with the trigger as it is now; that of a trailing stop that
-    /// has seen no trade is one that no price reaches.
+    /// Its instructions, with the present trigger; for a trailing stop that has seen no trade, a
+    /// trigger that no price reaches.
     pub instructions: Instructions,
-    /// For what it waits, if it is not in the book.
+    /// Its condition, if it is outside the book.
     pub waits_for: Option<WaitsFor>,
 }
 
-/// Why a live order is not in the book.
+/// The condition of a live order outside the book.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WaitsFor {
-    /// For the end of another order.
+    /// Its parent must be done.
     Parent,
-    /// For a trade at its trigger.
+    /// The market must trade at its trigger.
     Trigger,
-    /// For a price that it can follow.
+    /// Its peg must have a price.
     Reference,
-    /// Until it can trade as much at once as it asks for.
+    /// Its minimum must be able to trade.
     Quantity,
 }
 
-/// All orders of one price, displayed and hidden.
+/// All orders at one price, displayed and hidden.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DepthLevel {
-    /// Their price, in ticks.
+    /// Price in ticks.
     pub price: Price,
-    /// What is open of them in all, in lots.
+    /// Total open lots.
     pub leaves: Quantity,
-    /// How many they are.
+    /// Number of orders.
     pub order_count: usize,
 }
 
@@ -130,13 +131,13 @@ impl Engine {
         self.day.last()
     }
 
-    /// True if orders may be entered.
+    /// True if order entry is open.
     #[must_use]
     pub fn is_open(&self) -> bool {
         self.day.is_open()
     }
 
-    /// What has happened so far, in numbers.
+    /// Counters since the first input.
     #[must_use]
     pub fn counters(&self) -> Counters {
         Counters {
@@ -152,7 +153,7 @@ impl Engine {
         self.books.iter().map(Book::instrument)
     }
 
-    /// The instrument of a printed name.
+    /// The instrument with this symbol.
     #[must_use]
     pub fn instrument(&self, symbol: &Symbol) -> Option<&Instrument> {
         let number = self.symbols.find(symbol)?;
@@ -164,23 +165,21 @@ impl Engine {
         self.sessions.iter()
     }
 
-    /// What the market of an instrument does now; `None` if there is no such instrument, or no
-    /// more.
+    /// The phase of an instrument; `None` if there is none with this id, or it was removed.
     #[must_use]
     pub fn phase(&self, instrument_id: InstrumentId) -> Option<Phase> {
         let book = self.books.get(usize::from(instrument_id.0).checked_sub(1)?)?;
         (!book.trading.is_removed).then_some(book.trading.phase)
     }
 
-    /// What static band, price collar and auctions of an instrument refer to;
-    /// [`Price::ZERO`] is nothing.
+    /// The reference price of static band, price collar and auctions; [`Price::ZERO`] is none.
     #[must_use]
     pub fn reference_price(&self, instrument_id: InstrumentId) -> Option<Price> {
         let book = self.books.get(usize::from(instrument_id.0).checked_sub(1)?)?;
         Some(book.trading.reference_price)
     }
 
-    /// The orders that the venue does not take.
+    /// The blocked scopes.
     #[must_use]
     pub fn blocks(&self) -> &[Scope] {
         &self.blocks
@@ -193,20 +192,20 @@ impl Engine {
         Some(BookView { engine: self, book })
     }
 
-    /// A live order by its owner's name for it, in the book or waiting; `None` if it is done.
+    /// The live order with this key, in the book or waiting; `None` if it is done.
     #[must_use]
     pub fn order(&self, key: OrderKey) -> Option<RestingOrder> {
         self.find(key).map(|slot| self.resting(slot))
     }
 
-    /// Equal for engines whose states are equal, however they came about, and for others only by
-    /// a chance of about 2⁻⁶⁴. Costs the same however large the state is.
+    /// The state hash: equal for engines with equal states, however reached. Different states
+    /// collide with a probability of about 2⁻⁶⁴. Costs O(1).
     #[must_use]
     pub fn state_hash(&self) -> u64 {
         self.hash_with(self.hash)
     }
 
-    /// The state hash, given the sum over the elements.
+    /// The state hash, given the sum of the elements.
     pub(crate) fn hash_with(&self, sum: StateHash) -> u64 {
         sum.finish([
             self.sequence.0,
@@ -266,7 +265,7 @@ impl Engine {
     }
 }
 
-/// A look at the book of one instrument.
+/// A view of the book of one instrument.
 #[derive(Clone, Copy, Debug)]
 pub struct BookView<'a> {
     pub(crate) engine: &'a Engine,
@@ -274,38 +273,35 @@ pub struct BookView<'a> {
 }
 
 impl<'a> BookView<'a> {
-    /// What is traded here.
+    /// The instrument.
     #[must_use]
     pub fn instrument(&self) -> &'a Instrument {
         self.book.instrument()
     }
 
-    /// The highest price that a resting order would buy at.
+    /// The best bid, displayed or hidden.
     #[must_use]
     pub fn best_bid(&self) -> Option<Price> {
         self.book.best_bid()
     }
 
-    /// The lowest price that a resting order would sell at.
+    /// The best ask, displayed or hidden.
     #[must_use]
     pub fn best_ask(&self) -> Option<Price> {
         self.book.best_ask()
     }
 
-    /// The orders that would buy: best price first, at each the displayed ones and then the
-    /// hidden ones, oldest first.
+    /// The bids in priority order: best price first, displayed before hidden, oldest first.
     pub fn bids(&self) -> impl Iterator<Item = RestingOrder> + use<'a> {
         self.orders(Side::Buy)
     }
 
-    /// The orders that would sell: best price first, at each the displayed ones and then the
-    /// hidden ones, oldest first.
+    /// The asks in priority order: best price first, displayed before hidden, oldest first.
     pub fn asks(&self) -> impl Iterator<Item = RestingOrder> + use<'a> {
         self.orders(Side::Sell)
     }
 
-    /// The orders that are for an auction only, those that would buy before those that would sell;
-    /// they are in neither of the lists above.
+    /// The auction-only orders, bids before asks; the lists above do not contain them.
     pub fn auction_orders(&self) -> impl Iterator<Item = RestingOrder> + use<'a> {
         let Self { engine, book } = *self;
         let sides = [Side::Buy, Side::Sell].into_iter();
@@ -313,8 +309,8 @@ impl<'a> BookView<'a> {
         oldest.flat_map(move |oldest| queue(engine, oldest).map(|slot| engine.resting(slot)))
     }
 
-    /// The orders that wait for a trigger: those for a fall before those for a rise, in each the
-    /// nearest to the market first, then by order id. Costs time in proportion to them all.
+    /// The orders that wait for a trigger: those for a fall before those for a rise, nearest
+    /// trigger first, then by order id. Costs O(waiting orders).
     pub fn waiting(&self) -> impl Iterator<Item = RestingOrder> + use<'a> {
         let engine = self.engine;
         let instrument_id = self.instrument().instrument_id;
@@ -323,8 +319,7 @@ impl<'a> BookView<'a> {
         ids.map(|id| engine.resting(engine.contingents[id].slot))
     }
 
-    /// The orders that follow the market, in the book and waiting for a price, by order id. Costs time
-    /// in proportion to them all.
+    /// The pegged orders, in the book or waiting for a price, by order id. Costs O(pegged orders).
     pub fn pegged(&self) -> impl Iterator<Item = RestingOrder> + use<'a> {
         let engine = self.engine;
         let mut ids: Vec<_> = engine.contingents.pegs_of(self.instrument().instrument_id).collect();
@@ -332,14 +327,14 @@ impl<'a> BookView<'a> {
         ids.into_iter().map(|id| engine.resting(engine.contingents[id].slot))
     }
 
-    /// The orders that wait until they can trade enough at once, by order id.
+    /// The waiting minimum-quantity orders, by order id.
     pub fn patient(&self) -> impl Iterator<Item = RestingOrder> + use<'a> {
         let engine = self.engine;
         let ids = engine.contingents.minimum_quantity_orders.of(self.instrument().instrument_id);
         ids.iter().map(|id| engine.resting(engine.contingents[*id].slot))
     }
 
-    /// Price of the last trade of the continuous market, if there was one.
+    /// Price of the last trade of continuous trading.
     #[must_use]
     pub fn last_price(&self) -> Option<Price> {
         let instrument_id = self.instrument().instrument_id;
@@ -347,12 +342,12 @@ impl<'a> BookView<'a> {
         (last != 0).then_some(Price(last.into()))
     }
 
-    /// The prices at which orders would buy, best first.
+    /// The bid levels, best first.
     pub fn bid_levels(&self) -> impl Iterator<Item = DepthLevel> + use<'a> {
         self.depth(Side::Buy)
     }
 
-    /// The prices at which orders would sell, best first.
+    /// The ask levels, best first.
     pub fn ask_levels(&self) -> impl Iterator<Item = DepthLevel> + use<'a> {
         self.depth(Side::Sell)
     }
@@ -384,8 +379,8 @@ impl<'a> BookView<'a> {
         })
     }
 
-    /// Price and oldest order of each level, best first, at one price the displayed orders and then
-    /// the hidden ones.
+    /// Price and oldest order of each level, best first; at one price displayed orders before
+    /// hidden ones.
     pub(crate) fn levels(&self, side: Side) -> impl Iterator<Item = (Price, Slot)> + use<'a> {
         let book = self.book;
         let mut place = 0;
@@ -397,7 +392,7 @@ impl<'a> BookView<'a> {
     }
 }
 
-/// The orders of a level from one on, oldest first.
+/// The orders of a level from this one on, oldest first.
 pub(crate) fn queue(engine: &Engine, oldest: Slot) -> impl Iterator<Item = Slot> {
     iter::successors(Some(oldest), |slot| {
         Some(engine.pool[*slot].younger).filter(|younger| !younger.is_none())

@@ -1,8 +1,8 @@
-//! Auctions and what is told of them: sections 27 and 28 of the rules.
+//! Auctions and the events that report them: sections 27 and 28 of the rules.
 
 use crate::scenario::check;
 
-/// Plays an opening auction of these orders, and says what comes of it.
+/// Runs an opening auction of these orders, and returns its result.
 #[track_caller]
 fn auction(orders: &str, comes_of_it: &str) {
     check(&format!(
@@ -240,8 +240,8 @@ fn auction_has_a_number_among_the_trades() {
     );
 }
 
-/// Rules 28.1, 28.2: what an auction would come to is told when it begins, and at the first input of
-/// each second if it is new.
+/// Rules 28.1, 28.2: an auction's indication is published when the auction begins, and at the first
+/// input of each second if it changed.
 #[test]
 fn indication_is_told_each_second_if_it_is_new() {
     check(

@@ -19,8 +19,8 @@ fn same_commands_give_the_same_state() {
     assert_eq!(one.engine().state_hash(), other.engine().state_hash());
 }
 
-/// Rules 1.2, 1.3: an order is accepted before anything else is told of it; orders and trades are
-/// numbered without gaps (which every scenario asserts), and so are instruments and sessions.
+/// Rules 1.2, 1.3: `Accepted` is the first event of an order. Orders, trades, instruments and
+/// sessions are numbered without gaps (every scenario asserts it for orders and trades).
 #[test]
 fn accepted_comes_first_and_ids_have_no_gaps() {
     check(

@@ -65,7 +65,7 @@ fn hidden_orders_can_be_changed() {
     );
 }
 
-/// Rule 16.5: a replace may hide an order or show it; the feed is told of neither as a replace.
+/// Rule 16.5: a replace may hide or show an order; on the feed neither is a Replace.
 #[test]
 fn replace_hides_and_shows() {
     check(

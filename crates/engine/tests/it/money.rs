@@ -155,8 +155,8 @@ fn amounts_come_and_go() {
     );
 }
 
-/// Rules 41.2, 41.3: there are never more than 2¹²⁰ units of an asset, and each movement is told
-/// with both ends and versions without gaps; the ledger gives all balances after each line of each
+/// Rules 41.2, 41.3: there are never more than 2¹²⁰ units of an asset. Each movement is an event
+/// with both ends, and versions without gaps; the ledger gives all balances after each line of each
 /// scenario.
 #[test]
 fn assets_have_a_bound() {

@@ -2,7 +2,7 @@
 
 use crate::money::check_paid;
 
-/// Rule 44.1: the checks are made in the order of the table, and the first that fails is told.
+/// Rule 44.1: the checks are made in the order of the table; the first that fails is the reason.
 #[test]
 fn account_checks_have_an_order() {
     check_paid(
@@ -147,8 +147,8 @@ fn limits_are_set_for_what_there_is() {
     );
 }
 
-/// Rules 45.1, 45.2: the kill switch cancels all live orders of all sessions of an account, and
-/// nothing new is accepted until it may go on; what was asked for before may be told again.
+/// Rules 45.1, 45.2: the kill switch cancels all live orders of all sessions of an account. No new
+/// order is accepted until the account is resumed; then the same request may be sent again.
 #[test]
 fn kill_switch_stops_an_account() {
     check_paid(

@@ -105,7 +105,7 @@ fn live_orders_max_changes() {
     assert!(!world.engine().is_held(setting), "it was set by no operator");
 }
 
-/// Rule 3.6: logging a session out is told, and changes nothing of its orders.
+/// Rule 3.6: logging a session out emits an event, and changes none of its orders.
 #[test]
 fn session_is_logged_out() {
     check(

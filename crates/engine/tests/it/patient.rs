@@ -21,8 +21,8 @@ fn it_waits_outside_the_book() {
     );
 }
 
-/// Rule 37.2: when enough can trade its owner is told and it comes in; what is left after a minimum
-/// rests.
+/// Rule 37.2: when enough can trade, its owner receives an event and the order enters; after the
+/// minimum the open rest goes into the book.
 #[test]
 fn it_comes_in() {
     check(
@@ -60,8 +60,8 @@ fn oldest_first() {
     );
 }
 
-/// Rule 37.3: a cancel makes nobody look, not even where it takes away what prevention would meet; an
-/// order that comes to rest in its instrument does, one in another does not.
+/// Rule 37.3: a cancel causes no test, not even of an order that prevention would meet. An order
+/// that rests in the same instrument does; one in another instrument does not.
 #[test]
 fn only_what_comes_to_rest_counts() {
     check(
@@ -193,8 +193,8 @@ fn all_or_none_at_once() {
     );
 }
 
-/// Rule 37.10: a replacement keeps all or none unless it is told otherwise, and never a minimum; it is
-/// not replaced in place.
+/// Rule 37.10: a replacement keeps all-or-none unless the replace names another value, and never
+/// keeps a minimum; it is not replaced in place.
 #[test]
 fn replacement_of_a_patient_order() {
     check(

@@ -13,8 +13,8 @@ fn check_in_market(scenario: &str) {
     check(&format!("{MARKET}{scenario}"));
 }
 
-/// Rules 36.1, 36.5: each kind follows the prices that it is told to, with its offset, and its owner is
-/// told the price that it comes in with.
+/// Rules 36.1, 36.5: each kind of peg follows its prices with its offset, and its owner receives
+/// the price at which it enters.
 #[test]
 fn each_kind_follows_its_prices() {
     check_in_market(
@@ -302,7 +302,7 @@ fn holds_what_its_price_costs() {
     );
 }
 
-/// Rule 36.11: a replacement is told what the replace says, or else what its original was told.
+/// Rule 36.11: a replacement has the instructions of the replace, or else those of its original.
 #[test]
 fn replaced() {
     check_in_market(

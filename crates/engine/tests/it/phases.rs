@@ -72,8 +72,8 @@ fn all_instruments_that_may_go_on() {
     );
 }
 
-/// Rules 25.3, 25.4: a halted or closed instrument takes no order and no replace, but every cancel;
-/// that the day is closed, or its firm forbidden, is told first.
+/// Rules 25.3, 25.4: a halted or closed instrument accepts no order and no replace, but every
+/// cancel; a closed day or a disabled firm is the first reject reason.
 #[test]
 fn halted_and_closed_instruments_take_cancels_only() {
     for (phase, reason) in [("halted", "Halted"), ("closed", "InstrumentClosed")] {

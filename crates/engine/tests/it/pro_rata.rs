@@ -37,7 +37,8 @@ fn time_share_goes_to_the_oldest() {
     );
 }
 
-/// Rule 38.3: whoever takes a price whole takes it by time; hidden orders are behind, by time.
+/// Rule 38.3: an order that takes a whole level takes it by time; hidden orders trade last, by
+/// time.
 #[test]
 fn price_taken_whole_is_taken_by_time() {
     check(

@@ -48,7 +48,7 @@ fn refreshed_part_goes_behind_the_others() {
     );
 }
 
-/// Rule 35.4: with a range the parts differ, by no more than it, and each is told with a new order id.
+/// Rule 35.4: with a range the parts differ by at most that, and each gets a new order id.
 #[test]
 fn parts_with_a_range_differ() {
     check(

@@ -131,7 +131,7 @@ fn trailing_stop_of_a_buy_follows_down() {
     );
 }
 
-/// Rule 20.6: the limit of a trailing stop keeps the distance to its trigger that it was told.
+/// Rule 20.6: the limit of a trailing stop keeps its distance to the trigger as entered.
 #[test]
 fn trailing_limit_keeps_its_distance() {
     check(
@@ -190,8 +190,8 @@ fn waiting_orders_are_live() {
     );
 }
 
-/// Rule 20.9: a replacement waits for what the replace says, or for what its original was told, anew;
-/// one that is told nothing comes in.
+/// Rule 20.9: a replacement waits as the replace says, or else as its original did, with a fresh
+/// mark; without instructions it enters the book.
 #[test]
 fn waiting_orders_are_replaced() {
     check(
