@@ -1,12 +1,14 @@
-//! Matching engines on the same flow: what an operation costs, and whether the trades are right.
+//! Matching engines on the same flow: time per operation, and whether the trades are right.
 //!
-//! Start at [`Contender`], the way an engine is driven, and [`measure`], which drives several in
-//! turn. Each engine gets the flow in its own words before the clock starts, because in a venue a
-//! command is decoded by somebody else; all of them write their trades into the same list, and the
-//! hash over it is taken after the clock has stopped.
+//! Start at [`Contender`], the interface of an engine, and [`measure`], which runs several engines in
+//! turn. The flow is translated into each engine's own operations before the clock starts, because a
+//! venue decodes commands elsewhere. All engines append their trades to the same list; the hash over
+//! that list is computed after the clock has stopped.
 //!
-//! [`mod@rivals`] lets the engines of others, in programs of their own, take their turns among ours.
-//! [`mod@pipeline`] measures something else: order files through rings, journal and ledger.
+//! [`mod@rivals`] runs third-party engines, each in its own process, in turn with ours.
+//! [`mod@pipeline`] runs order files through rings, journal and ledger.
+//!
+//! Invariant: only [`Contender::look_ahead`] and [`Contender::apply`] run while the clock does.
 
 pub mod balances;
 pub mod core;
@@ -32,37 +34,37 @@ use venue::clock::SystemClock;
 
 /// An engine under measurement.
 pub trait Contender: Sized {
-    /// One call of the engine, in its own words. An operation is one step or several.
+    /// One call of the engine, in its own types. An operation is one step or several.
     type Step;
 
-    /// As it is printed.
+    /// The printed name.
     const NAME: &'static str;
 
     /// An empty engine, ready for the symbols and users of this flow.
     fn new(flow: &Flow) -> Self;
 
-    /// Puts an operation into the engine's words.
+    /// Translates an operation into the engine's own steps.
     fn steps(&mut self, operation: &Operation, steps: &mut Vec<Self::Step>);
 
-    /// Looks at what the next steps will need, up to [`AHEAD_MAX`] of them: part of what is measured.
-    /// An engine that cannot look ahead does nothing.
+    /// Prefetches what the next steps need, up to [`AHEAD_MAX`] of them; this time is measured.
+    /// An engine without prefetching does nothing.
     fn look_ahead(&self, _steps: &[Self::Step]) {}
 
-    /// Does one step; this is what is measured.
+    /// Executes one step; this time is measured.
     fn apply(&mut self, step: &Self::Step, trades: &mut Vec<Trade>);
 
-    /// The flow's name for an order that a trade of this engine names.
+    /// The flow's id for an order id in a trade of this engine.
     fn flow_order_id(&self, order_id: u64) -> u64 {
         order_id
     }
 }
 
-/// A trade as an engine tells it.
+/// A trade as an engine reports it.
 #[derive(Clone, Copy, Debug)]
 pub struct Trade {
-    /// The resting order, as the engine names it.
+    /// The resting order, by the engine's id.
     pub maker: u64,
-    /// The incoming order, as the engine names it.
+    /// The incoming order, by the engine's id.
     pub taker: u64,
     /// Lots.
     pub quantity: u32,
@@ -70,7 +72,7 @@ pub struct Trade {
     pub price: u32,
 }
 
-/// How an engine is measured, whatever its words are.
+/// An engine to measure, independent of its types.
 #[derive(Clone, Copy, Debug)]
 pub struct Entrant {
     name: &'static str,
@@ -85,15 +87,15 @@ impl Entrant {
         Self { name: C::NAME, run: run::<C>, latency: latencies::<C> }
     }
 
-    /// As it is printed.
+    /// The printed name.
     #[must_use]
     pub const fn name(&self) -> &'static str {
         self.name
     }
 }
 
-/// Those that the program has in itself: the core's book alone, the whole core, a plain book to
-/// compare with, and the floor, which does nothing.
+/// The built-in engines: the core's book alone, the whole core, a `BTreeMap` book for comparison,
+/// and an empty engine, which gives the measurement's own cost.
 pub const ENTRANTS: [Entrant; 5] = [
     Entrant::of::<matching::Matching>(),
     Entrant::of::<core::Core>(),
@@ -109,31 +111,31 @@ pub struct Options {
     pub seed: u64,
     /// See [`Flow::generate`].
     pub divisor: u64,
-    /// How often each engine gets each flow, in turn with the others.
+    /// Runs of each engine on each flow, in turn with the others.
     pub runs: usize,
 }
 
 /// One engine on one flow.
 #[derive(Clone, Debug)]
 pub struct Row {
-    /// The engine.
+    /// The engine's printed name.
     pub engine: String,
-    /// CPU time of the thread for an operation, in nanoseconds, one number a run.
+    /// CPU time of the thread per operation, in nanoseconds, one value per run.
     pub ns_per_op: Vec<f64>,
-    /// Instructions outside the kernel for an operation, of the run that took the fewest; `None` where
-    /// the machine does not count them.
+    /// User-mode instructions per operation in the run with the fewest; `None` where the machine does
+    /// not count them.
     pub instructions_per_op: Option<f64>,
-    /// What came of the flow.
+    /// The trades that the engine made.
     pub tally: Tally,
-    /// Whether that is what had to come of it. The floor does nothing, so it is not asked.
+    /// Whether the tally equals the expected one; `None` for the empty engine, which makes no trades.
     pub agrees: Option<bool>,
-    /// Of an operation, measured one by one in a run of their own.
+    /// Percentiles of single operations, measured in separate runs.
     pub latency: Latency,
-    /// Whether it is the engine of others, in a program of its own.
+    /// True for a third-party engine in its own process.
     pub rival: bool,
 }
 
-/// Percentiles of the time of an operation, in nanoseconds, the timer's own included.
+/// Percentiles of the time of an operation in nanoseconds, reading the clock included.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Latency {
     /// Half of the operations took no longer.
@@ -142,14 +144,14 @@ pub struct Latency {
     pub p99_ns: u32,
     /// 999 in 1,000 took no longer.
     pub p999_ns: u32,
-    /// The slowest.
+    /// The maximum.
     pub max_ns: u32,
-    /// The same of all runs, where of each operation the shortest counts: without what the machine did
-    /// to one of them. Rivals have one run.
+    /// The same percentiles over the minimum of each operation across runs, which removes one-off
+    /// disturbances of the machine. Rivals have one run.
     pub least: Least,
 }
 
-/// Percentiles of the shortest time of each operation.
+/// Percentiles of the minimum time of each operation.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Least {
     /// Half of the operations took no longer.
@@ -158,25 +160,25 @@ pub struct Least {
     pub p999_ns: u32,
 }
 
-/// A flow and what every engine made of it.
+/// A flow and the results of every engine on it.
 #[derive(Clone, Debug)]
 pub struct FlowReport {
-    /// Which flow.
+    /// The flow.
     pub flow: FlowName,
     /// Operations measured in a run.
     pub operations: usize,
-    /// Operations before the clock.
+    /// Operations executed before the clock starts.
     pub prefill: usize,
-    /// What must come of it.
+    /// The expected trades.
     pub expected: Tally,
-    /// One an engine.
+    /// One row per engine.
     pub rows: Vec<Row>,
 }
 
-/// Single operations are timed in so many runs, or in fewer if there are fewer.
+/// Upper bound of the runs in which single operations are timed.
 const LATENCY_RUNS: usize = 5;
 
-/// What became of one run.
+/// The measurements of one run.
 struct Run {
     cpu_ns: u64,
     /// `None` where the machine does not count them.
@@ -184,8 +186,8 @@ struct Run {
     tally: Tally,
 }
 
-/// Drives every engine over a flow, and those of the programs at `rivals`: all in turn, so that what
-/// else the machine does disturbs them alike.
+/// Runs every engine and the rival programs at `rivals` over a flow, in turn, so that background
+/// load affects all of them alike.
 ///
 /// # Errors
 /// See [`RivalError`].
@@ -231,7 +233,7 @@ pub fn measure(
     Ok(FlowReport { flow: name, operations, prefill: flow.prefill, expected, rows })
 }
 
-/// What reading the clock twice takes, in nanoseconds: the median of many.
+/// Duration of two clock reads in nanoseconds: the median of many.
 #[must_use]
 pub fn timer_ns() -> u32 {
     let clock = SystemClock::start();
@@ -240,18 +242,18 @@ pub fn timer_ns() -> u32 {
     times[times.len() / 2]
 }
 
-/// The flow in the words of an engine.
+/// The flow translated for one engine.
 struct Prepared<C: Contender> {
     contender: C,
     steps: Vec<C::Step>,
-    /// Where the steps of each operation end.
+    /// The index after the last step of each operation.
     ends: Vec<usize>,
     prefill: usize,
     trades: Vec<Trade>,
 }
 
 impl<C: Contender> Prepared<C> {
-    /// The engine with the prefill in it.
+    /// A new engine with the prefill applied.
     fn new(flow: &Flow, expected: &Tally) -> Self {
         let mut contender = C::new(flow);
         let mut steps = Vec::with_capacity(flow.operations.len() * 21 / 20 + 64);
@@ -261,7 +263,7 @@ impl<C: Contender> Prepared<C> {
             ends.push(steps.len());
         }
         let prefill = flow.prefill.checked_sub(1).map_or(0, |last| ends[last]);
-        // Filled once, so that the run does not pay for the memory of the trades.
+        // Filled once in advance, so that the run does not pay page faults for the trades.
         let mut trades =
             vec![Trade { maker: 0, taker: 0, quantity: 0, price: 0 }; expected.trades as usize];
         trades.clear();
@@ -297,8 +299,8 @@ fn run<C: Contender>(flow: &Flow, expected: &Tally) -> Run {
     Run { cpu_ns, instructions, tally: prepared.tally() }
 }
 
-/// All that is measured, in a function of its own so that a profiler can be told to look at
-/// nothing else (bench/instructions.sh).
+/// The measured code, in its own function so that a profiler can be limited to it
+/// (bench/instructions.sh).
 #[inline(never)]
 fn measured_steps<C: Contender>(contender: &mut C, steps: &[C::Step], trades: &mut Vec<Trade>) {
     for batch in steps.chunks(AHEAD_MAX) {
@@ -310,7 +312,7 @@ fn measured_steps<C: Contender>(contender: &mut C, steps: &[C::Step], trades: &m
     black_box(trades);
 }
 
-/// The time of each operation in each of the runs.
+/// The times of each operation: of the last run, and the minimum of all runs.
 fn latencies<C: Contender>(
     flow: &Flow,
     expected: &Tally,
@@ -344,7 +346,7 @@ fn timed(clock: &SystemClock, work: impl FnOnce()) -> u32 {
     u32::try_from((clock.since_start() - started).as_nanos()).unwrap_or(u32::MAX)
 }
 
-/// Of the last run, and of the shortest of all.
+/// Percentiles of the last run, and of the minimum of all runs.
 fn percentiles(mut times: Vec<u32>, mut least: Vec<u32>) -> Latency {
     times.sort_unstable();
     least.sort_unstable();
@@ -362,20 +364,19 @@ fn percentiles(mut times: Vec<u32>, mut least: Vec<u32>) -> Latency {
 }
 
 impl Row {
-    /// The least disturbed run, in nanoseconds an operation.
+    /// The fastest run, in nanoseconds per operation.
     #[must_use]
     pub fn best(&self) -> f64 {
         self.ns_per_op.iter().copied().fold(f64::INFINITY, f64::min)
     }
 
-    /// The middle one of the runs, in nanoseconds an operation.
+    /// The median of the runs, in nanoseconds per operation.
     #[must_use]
     pub fn median(&self) -> f64 {
         median(&self.ns_per_op)
     }
 
-    /// How many times as long the other takes: the middle one of the ratios of the runs that stood
-    /// beside each other.
+    /// The median ratio of the other engine's time to this one's, over runs made next to each other.
     #[must_use]
     pub fn ratio_of(&self, other: &Self) -> f64 {
         let pairs = self.ns_per_op.iter().zip(&other.ns_per_op);
@@ -423,8 +424,7 @@ impl Latency {
 }
 
 impl FlowReport {
-    /// The fastest engine of others that makes the right trades: the one that takes the fewest times
-    /// as long as our first.
+    /// The third-party engine with the right trades and the lowest time relative to our first engine.
     #[must_use]
     pub fn best_rival(&self) -> Option<&Row> {
         let own = self.rows.first()?;
@@ -448,7 +448,7 @@ impl FlowReport {
     }
 }
 
-/// All of it as one JSON object, the same for our engines and for those of others.
+/// The whole report as one JSON object, the same for our engines and rivals.
 #[must_use]
 pub fn summary(
     reports: &[FlowReport],
@@ -467,7 +467,7 @@ pub fn summary(
     })
 }
 
-/// The figure in the middle, or the mean of the two there; not a number if there are none.
+/// The median: the middle value, or the mean of the two middle ones; NaN for an empty list.
 #[must_use]
 pub fn median(numbers: &[f64]) -> f64 {
     let mut sorted = numbers.to_vec();

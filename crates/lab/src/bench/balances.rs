@@ -1,4 +1,6 @@
 //! The core with money: each user has an account, and every order is paid for.
+//!
+//! Invariant: no order is rejected for lack of funds.
 
 use crate::comparison::{Flow, Operation};
 use market::{
@@ -8,14 +10,14 @@ use market::{
 
 use super::{Contender, Trade, core::Core};
 
-/// [`Core`], with cash terms for each instrument, fees, and enough of everything.
+/// [`Core`], with cash terms for each instrument, fees, and sufficient balances.
 ///
-/// Each order reserves, each trade moves money and goods and charges both, each cancel releases, and
-/// all of it is told.
+/// Each order reserves funds, each trade settles and charges both sides, each cancel releases, and
+/// every movement is an event.
 #[derive(Debug)]
 pub struct Balances(Core);
 
-/// More than any account could spend, in units.
+/// An opening balance that no account can spend, in units.
 const ENOUGH: u128 = 1 << 60;
 
 impl Contender for Balances {

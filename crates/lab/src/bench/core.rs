@@ -1,5 +1,5 @@
-//! The core as it runs in a venue: sessions, their numbers, every event into an outbox, the state
-//! hash. Only bytes, rings and the journal are left out.
+//! The core as a venue runs it: sessions, order numbers, every event into an outbox, the state hash.
+//! Only the protocols, the rings and the journal are left out.
 
 use crate::comparison::{Flow, Operation, OperationKind};
 use engine::{Emit, Engine};
@@ -13,19 +13,19 @@ use super::{Contender, Trade, matching::ORDERS_EXPECTED};
 
 /// The engine of the venue, a session for each user of the flow.
 ///
-/// A replace is a cancel and a new order, as the flow means it. Numbers of a session rise by one
-/// with each order it enters.
+/// A replace is a cancel and a new order, as the flow defines it. The order numbers of a session rise
+/// by one with each order it enters.
 #[derive(Debug)]
 pub struct Core {
     engine: Engine,
     outbox: Vec<Output>,
     sequence: Sequence,
     symbols: Vec<Symbol>,
-    /// By user: the last number used.
+    /// By user: the last order number used.
     numbers: Vec<u32>,
-    /// By order id of the flow: the number under which it was entered last.
+    /// By the flow's order id: the order number of its last entry.
     keys: Vec<u32>,
-    /// By order id of the exchange: the order id of the flow.
+    /// By the core's order id: the flow's order id.
     flow_order_ids: Vec<u64>,
 }
 
@@ -35,7 +35,7 @@ impl Core {
         Input { sequence: self.sequence, timestamp: Timestamp(self.sequence.0), command }
     }
 
-    /// Does what comes before the flow.
+    /// Applies a setup command before the flow.
     pub(super) fn add(&mut self, command: Command) {
         let input = self.input(command);
         self.engine.apply(&input, &mut |event| {
@@ -142,7 +142,7 @@ impl Contender for Core {
     }
 }
 
-/// Keeps the events of an input.
+/// Collects the events of an input.
 struct Kept<'a> {
     outbox: &'a mut Vec<Output>,
     trades: &'a mut Vec<Trade>,

@@ -1,32 +1,32 @@
-//! The machine that figures were taken on, as far as it says.
+//! The machine on which figures were measured, as far as the operating system reports it.
 
 use std::{fs, thread};
 
 use serde_json::{Value, json};
 
-/// What the machine is, and how busy it was at one moment.
+/// The machine's description, and its load at one moment.
 #[derive(Clone, Debug)]
 pub struct Environment {
     load_average: Option<f64>,
     processor_ticks: Option<ProcessorTicks>,
 }
 
-/// Since the machine started, over all cores, in ticks of the kernel.
+/// CPU time since boot, over all cores, in ticks of the kernel.
 #[derive(Clone, Copy, Debug)]
 struct ProcessorTicks {
     all: u64,
-    /// In which the machine beneath this one did something else.
+    /// Time that the hypervisor gave to other guests.
     stolen: u64,
 }
 
 impl Environment {
-    /// Now.
+    /// The counters now.
     #[must_use]
     pub fn now() -> Self {
         Self { load_average: load_average(), processor_ticks: processor_ticks() }
     }
 
-    /// The machine, and how busy it was from `started` until now. What it does not say is null.
+    /// The machine and its load from `started` until now. Unknown values are null.
     #[must_use]
     pub fn since(&self, started: &Self) -> Value {
         let stolen = self.processor_ticks.zip(started.processor_ticks).map(|(now, before)| {

@@ -1,4 +1,6 @@
-//! What the journal costs, beside a bare loop that does the same writes in the same run.
+//! The cost of the journal, compared with a bare loop of the same writes in the same run.
+//!
+//! Invariant: both sides write batches of the same length to the same folder, in turn.
 
 use std::{
     convert::Infallible,
@@ -22,63 +24,63 @@ use venue::{clock::SystemClock, failure::Failure, stage::Journaler};
 /// A payload as long as that of an order.
 const PAYLOAD: [u8; 63] = [7; 63];
 
-/// How many records fill a batch of 64 KiB, and one of 4 KiB, with the seal.
+/// Records per batch of 64 KiB and of 4 KiB, the seal included.
 const RECORDS_PER_BATCH: [(usize, usize); 2] = [(64 * 1024, 682), (4 * 1024, 42)];
 
-/// The bare loop goes round in a file of this length, zeroed before.
+/// Length of the bare loop's file, which is zeroed in advance and written in a circle.
 const BARE_BYTES: u64 = 64 << 20;
 
-/// How often the core is measured with a journal and without one, in turn.
+/// Runs of the core with a journal and without one, in turn.
 const CORE_RUNS: usize = 5;
 
 /// What to measure.
 #[derive(Clone, Copy, Debug)]
 pub struct JournalOptions {
-    /// Commits of each kind in each round.
+    /// Commits of each kind per round.
     pub commits: u64,
-    /// How often the bare loop and the writer take turns.
+    /// Rounds of the bare loop and the writer, in turn.
     pub rounds: u64,
 }
 
-/// One way of writing, at one length of a batch.
+/// One write method at one batch length.
 pub struct JournalRow {
-    /// How bytes reach the medium.
+    /// The write method.
     pub method: Method,
     /// Bytes of a batch.
     pub batch_bytes: usize,
-    /// Of the bare loop: a write that is on the medium when it returns.
+    /// The bare loop: writes that are on the medium when they return.
     pub bare: Side,
-    /// Of the writer: appending the records of a batch, and the commit.
+    /// The writer: appending the records of a batch, and the commit.
     pub writer: Side,
     /// The writer's commits alone.
     pub commit: Percentiles,
 }
 
-/// One of the two that are compared.
+/// One side of the comparison.
 pub struct Side {
-    /// Of each batch.
+    /// Time of each batch.
     pub latency: Percentiles,
-    /// Bytes a second that reached the medium.
+    /// Bytes per second that reached the medium.
     pub bytes_per_second: f64,
 }
 
-/// What the other policies and the way back cost.
+/// The cost of the other durabilities, and of reading a journal.
 pub struct JournalCosts {
-    /// `written`, batches of 64 records: CPU time of appending one, in nanoseconds.
+    /// `written`, batches of 64 records: CPU time of appending a record, in nanoseconds.
     pub written_append_ns: f64,
-    /// And with its part of the commit: all that it costs the thread of the journaler.
+    /// The same with the record's share of the commit: the whole cost on the journaler's thread.
     pub written_record_ns: f64,
-    /// CPU time of an order on the thread of the core, without a journal.
+    /// CPU time per order on the core's thread without a journal, in nanoseconds.
     pub core_ns_without: f64,
-    /// And beside a journaler under `written` on a thread of its own.
+    /// The same with a journaler (`written`) on another thread, in nanoseconds.
     pub core_ns_with: f64,
-    /// Records a second that are verified when a journal is read.
+    /// Records verified per second when a journal is read.
     pub verified_per_second: f64,
-    /// Bytes a second.
+    /// Bytes verified per second.
     pub verified_bytes_per_second: f64,
 }
 
-/// Measures in a folder that is made, and emptied, by the one who asks.
+/// Measures the journal in an existing empty folder; the caller removes what is left in it.
 ///
 /// # Errors
 /// The folder cannot be used.
@@ -118,7 +120,7 @@ pub fn measure(
     Ok((rows, skipped, costs))
 }
 
-/// What was measured of both, turn by turn.
+/// The measurements of both sides.
 #[derive(Default)]
 struct Turns {
     bare: Measured,
@@ -158,7 +160,7 @@ fn failed(error: impl std::fmt::Display) -> Failure {
 struct Bare {
     folder: PathBuf,
     file: Box<dyn StorageFile>,
-    /// Direct writes need memory at a multiple of a block.
+    /// Direct writes need block-aligned memory.
     memory: Vec<u8>,
     start: usize,
     batch_bytes: usize,
@@ -179,7 +181,7 @@ impl Bare {
         Ok(Self { folder, file, memory, start, batch_bytes, offset: 0 })
     }
 
-    /// The next block, which is on the medium when this returns.
+    /// Writes the next block; it is on the medium when this returns.
     fn write(&mut self) -> Result<(), Failure> {
         let block = &self.memory[self.start..self.start + self.batch_bytes];
         self.file.write_synced(self.offset, block).map_err(failed)?;
@@ -188,7 +190,7 @@ impl Bare {
     }
 }
 
-/// A journal, as the journaler writes it.
+/// A journal written as the journaler writes it.
 struct Own {
     folder: PathBuf,
     writer: Writer,
@@ -197,8 +199,8 @@ struct Own {
 }
 
 impl Own {
-    /// In the first half of a segment that has room for twice so many commits, so that no other is
-    /// made meanwhile.
+    /// Positions the writer in the first half of a segment with room for twice as many commits, so that
+    /// no segment is prepared during the measurement.
     fn new(
         folder: PathBuf,
         method: Method,
@@ -212,7 +214,7 @@ impl Own {
         let (writer, _) =
             journal::open(storage, &options, &mut |_| Ok::<(), Infallible>(())).map_err(failed)?;
         let mut own = Self { folder, writer, records, sequence: 0 };
-        // The first segment of a start is short. Half of it, then a pause while the next one is made.
+        // The first segment of a start is short: fill half of it, then pause while the next one is prepared.
         let mut written = 0;
         while journal::segments_before(&mut Folder::new(&own.folder), u64::MAX)
             .map_err(failed)?
@@ -237,8 +239,7 @@ impl Own {
     }
 }
 
-/// One commit after the other, the bare write and the writer's in turn: what disturbs one of them
-/// disturbs the other as well.
+/// Alternates the bare write and the writer's commit, so that background load affects both.
 fn take_turns(
     mut bare: Bare,
     mut own: Own,
@@ -285,8 +286,8 @@ fn costs(folder: &Path, clock: SystemClock) -> Result<JournalCosts, Failure> {
     })
 }
 
-/// CPU time of a record that is appended, and of one with its part of a commit; then records and
-/// bytes a second that are verified.
+/// CPU time of appending a record, and of a record with its share of a commit; records and bytes per
+/// second verified.
 fn written(folder: &Path, clock: SystemClock) -> Result<(f64, f64, (f64, f64)), Failure> {
     const RECORDS: u64 = 2_000_000;
     let options =
@@ -320,8 +321,8 @@ fn written(folder: &Path, clock: SystemClock) -> Result<(f64, f64, (f64, f64)), 
     Ok((append_ns as f64 / records, (append_ns + commit_ns) as f64 / records, verified))
 }
 
-/// CPU time that an order takes on the thread of the core, in nanoseconds: giving it its place and
-/// applying it. With a journal, a journaler on another thread takes every input from the same ring.
+/// CPU time per order on the core's thread, in nanoseconds: sequencing and applying. With a journal, a
+/// journaler on another thread takes every input from the same ring.
 fn core_thread(folder: &Path, with_journal: bool, clock: SystemClock) -> Result<f64, Failure> {
     const ORDERS: usize = 200_000;
     let mut flow = CommandFlow::new(7, Profile::default());
@@ -354,7 +355,7 @@ fn core_thread(folder: &Path, with_journal: bool, clock: SystemClock) -> Result<
     let mut engine = Engine::new();
     let mut core_ns = 0;
     for (batch, commands) in commands.chunks(64).enumerate() {
-        // Only waiting for room is not the core's: an engine waits for nothing here.
+        // Waiting for room is not counted as the core's time: in a venue the engine does not wait here.
         while inputs.free() < 64 {
             std::thread::yield_now();
         }

@@ -1,4 +1,6 @@
-//! The core's book by itself: matching only.
+//! The core's book alone: matching only.
+//!
+//! Invariant: no sessions, events or hash are part of what is measured.
 
 use crate::comparison::{Flow, Operation, OperationKind};
 use engine::matcher::{BookIndex, Handle, Matcher, NewOrder};
@@ -6,26 +8,26 @@ use market::{Price, Quantity};
 
 use super::{Contender, Trade};
 
-/// Room from the start: more orders than rest at a time in any flow.
+/// Initial capacity: more orders than rest at any time in any flow.
 pub(super) const ORDERS_EXPECTED: usize = 200_000;
 
-/// The books of the core without sessions, events and hash.
+/// The core's books without sessions, events and hash.
 ///
-/// A participant keeps the handle under which its order rests, so a table from the flow's order ids
+/// A participant keeps the handle of its resting order, so a table from the flow's order ids
 /// to handles is part of what is measured. A replace is a cancel and a new order.
 #[derive(Debug)]
 pub struct Matching {
     matcher: Matcher,
-    /// By order id of the flow.
+    /// By the flow's order id.
     handles: Vec<Handle>,
 }
 
-/// An operation in the words of the matcher.
+/// An operation in the types of the matcher.
 #[derive(Clone, Copy, Debug)]
 pub struct Step {
     book: BookIndex,
     kind: OperationKind,
-    /// The payload is the order id of the flow.
+    /// The payload is the flow's order id.
     order: NewOrder<u64>,
 }
 

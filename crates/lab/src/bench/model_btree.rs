@@ -1,4 +1,6 @@
-//! A plain book to compare with: sorted maps of queues, as one writes it in an hour.
+//! A simple book for comparison: sorted maps of queues.
+//!
+//! Invariant: its trades equal those of every other engine.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -7,8 +9,8 @@ use market::Side;
 
 use super::{Contender, Trade};
 
-/// Books of `BTreeMap` and `VecDeque`, and the orders in a table by their dense ids. No session, no
-/// event but trades.
+/// Books of `BTreeMap` and `VecDeque`, and a table of orders by their dense ids. No sessions, and no
+/// events other than trades.
 #[derive(Debug)]
 pub struct ModelBTree {
     books: Vec<Book>,

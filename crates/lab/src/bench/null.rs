@@ -1,4 +1,6 @@
-//! The floor: what driving costs if the engine does nothing.
+//! An empty engine: the cost of the measurement itself.
+//!
+//! Invariant: it makes no trades.
 
 use std::hint::black_box;
 

@@ -1,10 +1,12 @@
 //! An order file through the pipeline in every layout, and through the core alone.
 //!
-//! Start at [`measure`]. The commands are read before the clock starts. What is measured is a run
-//! as `damrak run` does it, with journal and ledger, but without files and the hashing of lines.
-//! A first run goes as fast as the rings take it, each command published by itself; a second one
-//! goes as fast up to the last commands, and then waits after each until all is taken that came of
-//! it, which says how long one command takes that meets nobody on its way.
+//! Start at [`measure`]. The commands are read before the clock starts. A measured run equals that of
+//! `damrak run`, with journal and ledger, but without result files and without hashing lines.
+//! The throughput run publishes commands as fast as the rings accept them. The latency run does the
+//! same up to the last commands, then waits for all results of a command before the next: the latency
+//! of a command in an idle pipeline.
+//!
+//! Invariant: every layout ends with the state hash of the core alone.
 
 use std::{
     fs,
@@ -29,27 +31,27 @@ use crate::order_run::{
 };
 use venue::{clock::SystemClock, failure::Failure};
 
-/// So many commands at the end of a file are timed one by one.
+/// Commands at the end of a file that are timed one by one.
 const ONE_AT_A_TIME: usize = 50_000;
 
 /// What to measure.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// In which layouts.
+    /// The layouts.
     pub layouts: Vec<(String, Grouping)>,
-    /// How often, the layouts in turn.
+    /// Runs of each layout, the layouts in turn.
     pub runs: usize,
-    /// What is promised of a command before what came of it is told.
+    /// How durable a command must be before its results are published.
     pub durability: Durability,
-    /// How a thread waits; by the number of cores and threads if not said.
+    /// What an idle thread does; `None` chooses by the number of cores and threads.
     pub idle: Option<IdleStrategy>,
-    /// Where journals go while a run lasts.
+    /// Folder for the journals of the runs.
     pub scratch: PathBuf,
-    /// Of the rings; by the number of threads if not said.
+    /// Ring capacities; `None` chooses by the number of threads.
     pub slots: Option<RingSlots>,
 }
 
-/// A file of orders, read.
+/// An order file in memory.
 pub struct Prepared {
     name: String,
     rows: Arc<[Command]>,
@@ -59,50 +61,50 @@ pub struct Prepared {
 /// One layout on one file.
 #[derive(Clone, Debug)]
 pub struct Row {
-    /// As it was asked for.
+    /// The layout's name, as requested.
     pub layout: String,
     /// Threads in it.
     pub threads: usize,
-    /// One figure a run.
+    /// One value per run.
     pub commands_per_second: Vec<f64>,
-    /// CPU time of all threads for a command, one figure a run.
+    /// CPU time of all threads per command in nanoseconds, one value per run.
     pub cpu_ns_per_command: Vec<f64>,
-    /// Of a command that meets nobody on its way, sorted.
+    /// Latencies of commands in an idle pipeline, sorted.
     pub times_ns: Vec<u64>,
     /// The largest batches and occupancies of the fastest run.
     pub rings: Vec<RingReport>,
-    /// After the last command.
+    /// State hash after the last command.
     pub state_hash: u64,
 }
 
 /// The core alone.
 #[derive(Clone, Debug)]
 pub struct CoreRow {
-    /// One figure a run.
+    /// One value per run.
     pub commands_per_second: Vec<f64>,
-    /// Events in all.
+    /// Number of events.
     pub events: u64,
-    /// After the last command.
+    /// State hash after the last command.
     pub state_hash: u64,
 }
 
-/// What came of a file.
+/// The results of a file.
 #[derive(Clone, Debug)]
 pub struct Report {
-    /// The file.
+    /// The file's name.
     pub name: String,
-    /// How many commands it is.
+    /// Number of commands.
     pub commands: usize,
     /// The core alone.
     pub core: CoreRow,
-    /// One a layout.
+    /// One row per layout.
     pub rows: Vec<Row>,
 }
 
 /// Reads `orders.csv.gz` and `balances_init.csv`, or `balances.csv`, of a folder.
 ///
 /// # Errors
-/// They cannot be read, or make no sense.
+/// A file cannot be read, or has an invalid row.
 pub fn prepare_folder(folder: &Path) -> Result<Prepared, Failure> {
     let either = |names: [&str; 2]| {
         let paths = names.map(|name| folder.join(name));
@@ -123,10 +125,10 @@ pub fn prepare_folder(folder: &Path) -> Result<Prepared, Failure> {
     Ok(Prepared { name: name.to_string_lossy().into_owned(), rows: all(rows)?, instruments })
 }
 
-/// Draws the look-alike of the origin's larger file from a seed.
+/// Generates a file with the shape of the origin's larger one from a seed.
 ///
 /// # Errors
-/// None but those of reading what was just written.
+/// Only errors of reading the generated file.
 pub fn prepare_generated(seed: u64, orders: u64) -> Result<Prepared, Failure> {
     let profile = Profile::from_name("origin").expect("there is one of that name");
     let instruments = profile.instruments();
@@ -167,11 +169,11 @@ fn all(mut rows: FileRows) -> Result<Arc<[Command]>, Failure> {
     }
 }
 
-/// Drives a file through the core and through the pipeline, the layouts in turn, so that what else
-/// the machine does disturbs them alike.
+/// Runs a file through the core and through the pipeline, the layouts in turn, so that background load
+/// affects all of them alike.
 ///
 /// # Errors
-/// A journal cannot be written, or layouts come to different states.
+/// A journal cannot be written, or layouts end in different states.
 pub fn measure(prepared: &Prepared, options: &Options) -> Result<Report, Failure> {
     let clock = SystemClock::start();
     let cores = thread::available_parallelism().map_or(1, NonZero::get);
@@ -203,7 +205,7 @@ pub fn measure(prepared: &Prepared, options: &Options) -> Result<Report, Failure
             row.state_hash = free.state_hash;
             if free.state_hash != core.state_hash {
                 return Err(Failure::verification(format!(
-                    "{}: layout {} comes to state {:016x}, and the core alone to {:016x}",
+                    "{}: layout {} ends with state {:016x}, but the core alone with {:016x}",
                     prepared.name, row.layout, free.state_hash, core.state_hash
                 )));
             }
@@ -253,7 +255,7 @@ fn core_alone(prepared: &Prepared, row: &mut CoreRow) {
     row.state_hash = engine.state_hash();
 }
 
-/// Keeps the events of an input.
+/// Collects the events of an input.
 struct Kept<'a> {
     outbox: &'a mut Vec<Output>,
     cause: Sequence,
@@ -268,7 +270,7 @@ impl Emit for Kept<'_> {
     }
 }
 
-/// Commands that are read already.
+/// Commands in memory.
 struct MemoryRows {
     rows: Arc<[Command]>,
     next: usize,
@@ -285,7 +287,7 @@ impl Rows for MemoryRows {
     }
 }
 
-/// Counts events, which stands for a gateway that looks at each.
+/// Counts events, in place of a gateway that reads each.
 #[derive(Default)]
 struct EventCount {
     trades: u64,
@@ -348,14 +350,14 @@ fn run(
     let rings = seen.monitors.iter().map(ring::Monitor::read).collect();
     threads.stop();
     let joined = threads.join();
-    // What is left of it is nothing but space.
+    // A folder that cannot be removed only takes space.
     let _ = fs::remove_dir_all(&journal);
     joined.map_err(|failure| Failure::runtime(format!("the run stopped: {failure}")))?;
     let ledger = take_out(seen.ledger);
     ledger.check().map_err(Failure::verification)?;
     let reporter = take_out(seen.reporter);
     let engine = order_run::recover_lock(&seen.heir).take();
-    let engine = engine.expect("the engine was left there when its stage was closed");
+    let engine = engine.expect("the engine stage returns its engine when it is closed");
     Ok(Run {
         seconds: (reporter.ended_ns - seen.ending.begun_ns()) as f64 / 1e9,
         cpu_ns,
@@ -365,7 +367,7 @@ fn run(
 }
 
 impl Row {
-    /// What so many in a thousand stayed at or below.
+    /// The value that `per_thousand` of the values do not exceed.
     #[must_use]
     pub fn percentile(&self, per_mille: usize) -> u64 {
         let last = self.times_ns.len().saturating_sub(1);

@@ -1,5 +1,7 @@
-//! How long a start takes, from a snapshot and by replay, beside a bare read of the same bytes; and
-//! what a snapshot in progress costs the core beside it.
+//! Startup time from a snapshot and by replay, compared with a bare read of the same bytes; and the
+//! cost of a running snapshot to the core.
+//!
+//! Invariant: both ways of starting give the same state hash.
 
 use std::{
     fs::File,
@@ -31,55 +33,55 @@ use venue::{
     stage::{Following, SnapshotPlan, Snapshots},
 };
 
-/// What the messages of a snapshot may take.
+/// Capacity of a snapshot's message archives.
 const ARCHIVE_BYTES: usize = 64 << 20;
 
-/// Instruments and sessions the orders are spread over.
+/// Instruments and sessions over which the orders are spread.
 const INSTRUMENTS: u64 = 100;
 const SESSIONS: u64 = 50;
 
-/// Inputs of a commit in the measurement of the cost.
+/// Inputs per commit in the cost measurement.
 const BATCH: u64 = 64;
 
-/// A start on a journal of so many resting orders.
+/// A start on a journal with a given number of resting orders.
 #[derive(Clone, Debug)]
 pub struct RestartRow {
-    /// Orders that rest.
+    /// Resting orders.
     pub orders: u64,
     /// Bytes of the journal.
     pub journal_bytes: u64,
     /// Bytes of the snapshot.
     pub snapshot_bytes: u64,
-    /// Seconds to open the journal from its snapshot, one number a run.
+    /// Seconds to open the journal from its snapshot, one value per run.
     pub restart_s: Vec<f64>,
-    /// Seconds to read the snapshot's bytes and do nothing with them.
+    /// Seconds to read the snapshot's bytes and discard them.
     pub bare_read_s: Vec<f64>,
     /// Seconds to replay the journal from its first record: read, verify, decode, apply.
     pub replay_s: f64,
-    /// Seconds that the core takes for the same commands from memory.
+    /// Seconds in which the core applies the same commands from memory.
     pub core_s: f64,
-    /// Seconds to write the snapshot, the last sync included.
+    /// Seconds to write the snapshot, including the last sync.
     pub write_s: f64,
-    /// The states are equal.
+    /// True if the states are equal.
     pub agrees: bool,
 }
 
-/// The core beside a snapshot in progress, and without one.
+/// The core with and without a snapshot in progress.
 #[derive(Clone, Debug)]
 pub struct CostRow {
-    /// True if a follower reads and writes meanwhile, all the time.
+    /// True if a follower reads the journal and writes snapshots during the whole run.
     pub with_snapshots: bool,
-    /// Inputs a second, one number a run.
+    /// Inputs per second, one value per run.
     pub inputs_per_s: Vec<f64>,
-    /// 999 in 1,000 commits of 64 inputs took no longer, in nanoseconds, one number a run.
+    /// 99.9 % of the commits of 64 inputs took at most this, in nanoseconds, one value per run.
     pub p999_ns: Vec<u64>,
-    /// Half of the commits took no longer.
+    /// Half of the commits took at most this.
     pub p50_ns: Vec<u64>,
     /// Snapshots made in all runs.
     pub snapshots: u64,
 }
 
-/// Measures starts on a journal of so many resting orders, in a folder that must be empty.
+/// Measures starts on a journal with `orders` resting orders, in an empty folder.
 ///
 /// # Errors
 /// The folder cannot be used.
@@ -152,7 +154,7 @@ pub fn restart(folder: &Path, orders: u64, runs: usize) -> Result<RestartRow, Fa
     })
 }
 
-/// Seconds of applying the commands of a journal of so many resting orders, without making them.
+/// Seconds to apply the commands of a journal with `orders` resting orders, without generating them.
 fn core_alone(orders: u64, clock: SystemClock) -> f64 {
     let (mut flow, mut engine) = (RestingFlow::new(), Engine::new());
     let last = orders + flow.setup_count();
@@ -177,8 +179,8 @@ fn core_alone(orders: u64, clock: SystemClock) -> f64 {
     seconds
 }
 
-/// Drives sequencing, journal (policy `written`) and core on one thread, as the layout `single` does,
-/// over a book of so many orders that come and go: without and with a follower that makes one snapshot
+/// Runs sequencing, journal (`written`) and core on one thread, as the layout `single` does, over a
+/// book of `orders` orders with constant turnover: without and with a follower that makes one snapshot
 /// after the other, run by run.
 ///
 /// # Errors
@@ -208,7 +210,7 @@ pub fn cost(folder: &Path, orders: u64, inputs: u64, runs: usize) -> Result<[Cos
     Ok(rows)
 }
 
-/// Seconds, the time of each commit, snapshots made.
+/// Returns the seconds, the time of each commit, and the number of snapshots.
 fn cost_run(
     place: &Path,
     orders: u64,
@@ -251,10 +253,10 @@ fn cost_run(
     let beside = with_snapshots.then(|| {
         let stop = Arc::clone(&stop);
         thread::spawn(move || -> Result<(), ring::AgentError> {
-            // As a venue does; without the right to, it only goes less aside.
+            // As in a venue. Without the permission the thread keeps its priority.
             let _ = os::lower_priority();
             loop {
-                // Asked first: what is due when the run ends is made, however few turns it had before.
+                // Read before the last turn, so that a snapshot that is due at the end is still made.
                 let is_last = stop.load(Ordering::Acquire);
                 if follower.do_work(clock.now_ns())? == 0 {
                     if is_last {
@@ -336,7 +338,7 @@ impl Payload {
     }
 }
 
-/// Orders that rest: buys below, sells above, spread over prices, instruments and sessions.
+/// Resting orders: buys below, sells above, spread over prices, instruments and sessions.
 struct RestingFlow {
     rng: Rng,
     setup: Vec<Command>,
@@ -370,7 +372,7 @@ impl RestingFlow {
         self.setup.len() as u64
     }
 
-    /// What makes the market, then one order after the other.
+    /// The commands that set up the market, then one order after the other.
     fn next(&mut self, sequence: u64) -> Command {
         match self.setup.get(sequence as usize - 1) {
             Some(command) => *command,
@@ -378,7 +380,7 @@ impl RestingFlow {
         }
     }
 
-    /// The oldest order goes, a new one comes, in turn: the book stays as large as it is.
+    /// Alternately cancels the oldest order and enters a new one: the size of the book is constant.
     fn turn_over(&mut self) -> Command {
         if (self.entered + self.canceled).is_multiple_of(2) {
             let key = key(self.canceled);
@@ -445,13 +447,13 @@ impl CostRow {
         })
     }
 
-    /// Inputs a second, the middle one of the runs.
+    /// Inputs per second, the median of the runs.
     #[must_use]
     pub fn rate(&self) -> f64 {
         super::median(&self.inputs_per_s)
     }
 
-    /// See [`p999_ns`](Self::p999_ns), the middle one of the runs.
+    /// See [`p999_ns`](Self::p999_ns); the median of the runs.
     #[must_use]
     pub fn p999(&self) -> f64 {
         super::median(&self.p999_ns.iter().map(|ns| *ns as f64).collect::<Vec<_>>())
@@ -467,8 +469,7 @@ fn figures(seconds: &[f64]) -> Value {
 mod tests {
     use super::*;
 
-    /// A start from the snapshot of the measurement comes to the state of the replay, and its orders
-    /// rest.
+    /// A start from the snapshot gives the state of the replay, and its orders rest.
     #[test]
     fn what_is_measured_is_right() {
         let folder = tempfile::tempdir().unwrap();
@@ -478,7 +479,7 @@ mod tests {
         assert!(row.snapshot_bytes > 2_000 * 40, "{row:?}");
     }
 
-    /// The book of the other measurement keeps its number of orders, and snapshots are made meanwhile.
+    /// The book of the cost measurement keeps its number of orders, and snapshots are made during the run.
     #[test]
     fn the_cost_is_that_of_snapshots() {
         let folder = tempfile::tempdir().unwrap();

@@ -1,19 +1,21 @@
-//! Engines of others in programs of their own, which take turns with ours.
+//! Third-party engines in processes of their own, which take turns with ours.
 //!
-//! A rival may be written in any language and needs nothing of ours. It is started with the path of
-//! a flow in its form on disk ([`crate::comparison::file`]), reads it, warms up, and says which engines it
-//! has; then it waits for a line, does what it says and answers with a line, until there are no more.
+//! A rival may be written in any language and needs none of our code. It is started with the path of
+//! a flow file ([`crate::comparison::file`]), reads it, warms up, and prints its engines; then it
+//! answers each line on standard input with one line, until the input ends.
 //!
 //! | on its standard input | on its standard output, one JSON object on one line |
 //! |---|---|
 //! | nothing yet | `{"engines": ["name", ...]}` |
-//! | `run I` | the flow through engine I: `{"ns_per_op": 51.5, "trades": 532132, "quantity": 20368852, "hash": "b9a3625869d9d0ff"}`, with `instructions_per_op` where it knows them |
-//! | `latency I` | once more, each operation by itself: `{"p50": 60, "p99": 371, "p999": 731, "max": 90210}` in nanoseconds |
+//! | `run I` | the flow through engine I: `{"ns_per_op": 51.5, "trades": 532132, "quantity": 20368852, "hash": "b9a3625869d9d0ff"}`, with `instructions_per_op` if it is known |
+//! | `latency I` | the same with each operation timed: `{"p50": 60, "p99": 371, "p999": 731, "max": 90210}` in nanoseconds |
 //!
-//! The prefill is not measured, and neither is putting the flow into the engine's words or taking the
-//! hash. While others have their turn the program only waits, so it disturbs nobody.
+//! The time of the prefill, of translating the flow and of the hash is not included. An idle program
+//! blocks on its input, so it does not disturb the others.
 //!
-//! Start at `Rivals::start`; [`serve`] is the other end for rivals in Rust, as bench/rivals is.
+//! Start at `Rivals::start`; [`serve`] is the rival's side for programs in Rust, such as bench/rivals.
+//!
+//! Invariant: a rival's trades are compared here, never by the rival.
 
 use std::{
     env, fs,
@@ -31,52 +33,52 @@ use venue::clock::SystemClock;
 /// Why a rival could not be measured.
 #[derive(Debug, thiserror::Error)]
 pub enum RivalError {
-    /// The flow could not be written for it.
+    /// The flow file cannot be written.
     #[error("cannot write the flow to {}: {source}", path.display())]
     Flow {
-        /// Where to.
+        /// Path of the file.
         path: PathBuf,
-        /// Why not.
+        /// The cause.
         source: io::Error,
     },
-    /// It could not be started.
+    /// The program cannot be started.
     #[error("cannot run {}: {source}", program.display())]
     Start {
-        /// Which program.
+        /// The program.
         program: PathBuf,
-        /// Why not.
+        /// The cause.
         source: io::Error,
     },
-    /// It ended before its turns were over; what it had to say is on standard error.
+    /// The program ended too early; its messages are on standard error.
     #[error("{} ended before it answered {question:?}", program.display())]
     Ended {
-        /// Which program.
+        /// The program.
         program: PathBuf,
-        /// What it was asked.
+        /// The request it received.
         question: String,
     },
-    /// It answered with something else.
+    /// The program gave an invalid answer.
     #[error("{} answered {question:?} with {answer:?}", program.display())]
     Answer {
-        /// Which program.
+        /// The program.
         program: PathBuf,
-        /// What it was asked.
+        /// The request it received.
         question: String,
-        /// What it answered.
+        /// Its answer.
         answer: String,
     },
 }
 
-/// Programs that have read a flow and wait for their turns.
+/// Running programs that have read a flow.
 #[derive(Debug)]
 pub(super) struct Rivals {
     programs: Vec<Program>,
-    /// Removed with the last of them.
+    /// Removed with the last program.
     _flow: FlowFile,
 }
 
 impl Rivals {
-    /// Gives the flow to each program, one after the other, and waits until it is warm.
+    /// Starts each program with the flow, one after the other, and waits until it is warm.
     pub(super) fn start(
         name: FlowName,
         flow: &Flow,
@@ -111,7 +113,7 @@ impl Rivals {
         self.each(Turn::from_json, "run")
     }
 
-    /// A turn of each engine in which every operation is timed by itself.
+    /// One turn of each engine in which every operation is timed.
     pub(super) fn latencies(&mut self) -> Result<Vec<Latency>, RivalError> {
         self.each(latency_from_json, "latency")
     }
@@ -132,7 +134,7 @@ impl Rivals {
 pub(super) struct Turn {
     pub ns_per_op: f64,
     pub instructions_per_op: Option<f64>,
-    /// Without the notional, which is not asked for.
+    /// Without the notional, which rivals do not report.
     pub tally: Tally,
 }
 
@@ -150,8 +152,7 @@ impl Turn {
         })
     }
 
-    /// Whether its trades are those that must come of the flow. The hash is compared here, so a rival
-    /// is not taken at its word.
+    /// Whether its trades equal the expected ones. The comparison is made here, not by the rival.
     pub(super) fn agrees(&self, expected: &Tally) -> bool {
         let told = |tally: &Tally| (tally.trades, tally.quantity, tally.hash);
         told(&self.tally) == told(expected)
@@ -165,18 +166,18 @@ fn latency_from_json(value: &Value) -> Option<Latency> {
     Some(Latency { p50_ns, p99_ns: number("p99")?, p999_ns, max_ns: number("max")?, least })
 }
 
-/// A flow on disk for as long as there are programs to read it.
+/// A flow file that is removed when the last program has ended.
 #[derive(Debug)]
 struct FlowFile(PathBuf);
 
 impl Drop for FlowFile {
     fn drop(&mut self) {
-        // Where no rival was asked for there is none; a file in the folder for such files harms nobody.
+        // Without rivals there is no file to remove.
         let _ = fs::remove_file(&self.0);
     }
 }
 
-/// A program of others that is running.
+/// A running rival.
 #[derive(Debug)]
 struct Program {
     path: PathBuf,
@@ -193,8 +194,8 @@ impl Program {
         let mut child = command
             .spawn()
             .map_err(|source| RivalError::Start { program: path.to_owned(), source })?;
-        let input = child.stdin.take().expect("its input was asked for");
-        let output = BufReader::new(child.stdout.take().expect("its output was asked for"));
+        let input = child.stdin.take().expect("stdin is piped");
+        let output = BufReader::new(child.stdout.take().expect("stdout is piped"));
         let mut program = Self { path: path.to_owned(), engines: Vec::new(), child, input, output };
         program.engines = program.answer("which engines", |value| {
             let names = value["engines"].as_array()?;
@@ -237,14 +238,14 @@ impl Program {
 
 impl Drop for Program {
     fn drop(&mut self) {
-        // It waits for its next turn and has nothing to put in order. If it has ended, that is as good.
+        // The program is idle and has nothing to save. If it has ended already, that is fine too.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
 }
 
-/// The other end, for a program of rivals in Rust: reads the flow at `path`, and answers on standard
-/// output what standard input asks of `entrants`.
+/// The rival's side of the protocol: reads the flow at `path`, and answers the requests on standard
+/// input with the measurements of `entrants`.
 ///
 /// # Errors
 /// The flow cannot be read, a line cannot be understood, or standard output cannot be written.
@@ -254,7 +255,7 @@ pub fn serve(path: &Path, entrants: &[Entrant]) -> Result<(), String> {
         .map_err(|error| format!("{}: {error}", path.display()))?;
     let operations = flow.split().1.len().max(1) as f64;
     let names: Vec<_> = entrants.iter().map(Entrant::name).collect();
-    // How many trades there will be, so that the memory they take is there before the clock starts.
+    // The number of trades, so that their memory is allocated before the clock starts.
     let first = entrants.first().ok_or("there are no engines")?;
     let expected = (first.run)(&flow, &Tally::default()).tally;
     say(&json!({ "engines": names }))?;
@@ -278,7 +279,7 @@ pub fn serve(path: &Path, entrants: &[Entrant]) -> Result<(), String> {
             Some(("latency", entrant)) => {
                 say(&(entrant.latency)(&flow, &expected, &clock, 1).to_json())?;
             }
-            _ => return Err(format!("cannot do {line:?}; it is run I or latency I")),
+            _ => return Err(format!("unknown request {line:?}; expected `run I` or `latency I`")),
         }
     }
     Ok(())

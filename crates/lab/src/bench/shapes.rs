@@ -1,8 +1,10 @@
-//! Books of shapes that no flow has: ten million resting orders, one price, a million prices, a
-//! market that crosses the whole price range.
+//! Books of extreme shapes: ten million resting orders, one price, a million prices, a market that
+//! moves across the whole price range.
 //!
-//! They answer whether memory follows the orders, whether growing ever pauses, and whether a shape
-//! makes the book slower by more than a few times. Times are CPU time of the thread.
+//! They show whether memory is proportional to the orders, whether growth causes pauses, and whether a
+//! shape slows the book down. Times are CPU time of the thread.
+//!
+//! Invariant: every shape is compared with the same normal book.
 
 use std::{fs, hint::black_box};
 
@@ -18,102 +20,102 @@ use os::{thread_cpu_ns, thread_page_faults};
 use proof::rng::Rng;
 use serde_json::{Value, json};
 
-/// Orders that rest in the largest shapes, before division.
+/// Resting orders in the largest shapes, before division.
 pub const ORDERS: u64 = 10_000_000;
 
-/// So many rest in the shape that the others are compared with.
+/// Resting orders in the shape that is the reference.
 const ORDERS_FEW: u64 = 10_000;
 
-/// From end to end there are so many prices in cents.
+/// Number of prices, in cents, over the whole range.
 const PRICES: u64 = 20_000_000;
 
 /// The middle of the prices of the shapes that have one.
 const MID: u64 = 1_000_000_000;
 
-/// What many resting orders take.
+/// Memory and time of many resting orders.
 #[derive(Clone, Debug)]
 pub struct Resting {
-    /// Who holds them.
+    /// What holds the orders.
     pub engine: &'static str,
-    /// How many rest.
+    /// Number of resting orders.
     pub orders: u64,
-    /// What they take, by order: of the books by themselves what these know of, of the whole core what
-    /// the process took; `None` where the system does not say.
+    /// Memory per order in bytes: what the books count themselves, or for the whole core the growth of the
+    /// process; `None` where the system does not report it.
     pub bytes_per_order: Option<f64>,
-    /// What adding them took, where memory is taken as they come.
+    /// Times of adding them while memory grows.
     pub growing: Adds,
-    /// The same where memory for all of them was taken before the first.
+    /// The same with memory reserved in advance.
     pub reserved: Adds,
-    /// To cancel any of them, looking ahead.
+    /// Nanoseconds to cancel a random order, with prefetching.
     pub cancel_ns: f64,
-    /// To cancel any of 10,000, looking ahead.
+    /// Nanoseconds to cancel one of 10,000 random orders, with prefetching.
     pub cancel_few_ns: f64,
-    /// To cancel any of them, each by itself.
+    /// Nanoseconds to cancel a random order, without prefetching.
     pub cancel_alone_ns: f64,
 }
 
-/// How long single orders take to be added, the timer's own time included. The same orders are added
-/// several times, each time to new memory, and of each order the shortest counts: what is long every
-/// time is ours, and what is long once is the machine's.
+/// Times of adding single orders, reading the clock included. The same orders are added several times,
+/// each time to new memory, and the minimum per order counts: a delay in every run is caused by the
+/// code, a delay in one run by the machine.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Adds {
-    /// No order takes longer, in nanoseconds.
+    /// The maximum, in nanoseconds.
     pub max_ns: u64,
-    /// All but one in a hundred thousand take no longer, in nanoseconds.
+    /// All but one in 100,000 take at most this, in nanoseconds.
     pub p99999_ns: u64,
-    /// So many take longer than [`PAUSE_NS`].
+    /// Orders that take longer than [`PAUSE_NS`].
     pub pauses: u64,
-    /// The longest that one took in any run, in nanoseconds.
+    /// The maximum over all runs, in nanoseconds.
     pub once_max_ns: u64,
-    /// So often one took longer than [`PAUSE_NS`] in any run.
+    /// Additions in all runs that took longer than [`PAUSE_NS`].
     pub once_pauses: u64,
-    /// So often the thread waited for the system to give it memory, in all runs.
+    /// Page faults in all runs.
     pub page_faults: u64,
 }
 
-/// An order that takes longer is a pause.
+/// An addition that takes longer is a pause, in nanoseconds.
 pub const PAUSE_NS: u64 = 100_000;
 
-/// So often the same orders are added.
+/// How often the same orders are added.
 const ADD_RUNS: usize = 3;
 
-/// What a shape costs.
+/// The cost of a shape.
 #[derive(Clone, Debug)]
 pub struct Shape {
-    /// As it is printed.
+    /// The printed name.
     pub name: &'static str,
-    /// Orders that came in.
+    /// Orders entered.
     pub orders: u64,
-    /// For an order that rests, and one or a cancel that takes it away.
+    /// Nanoseconds for an order that rests and for the order or cancel that removes it, per operation.
     pub ns_per_op: f64,
-    /// How many times that of orders near the market.
+    /// Ratio to orders near the market.
     pub ratio: f64,
 }
 
-/// A book that orders of one lot are added to.
+/// A book to which orders of one lot are added.
 trait Holder {
     const NAME: &'static str;
 
     fn new() -> Self;
 
-    /// Takes memory for so many orders.
+    /// Reserves memory for `orders` orders.
     fn reserve(&mut self, orders: u64);
 
-    /// Adds an order that meets none; what cancels it.
+    /// Adds an order that does not trade; returns the name by which it is canceled.
     fn add(&mut self, side: Side, price: u64) -> u64;
 
     fn cancel(&mut self, name: u64);
 
-    /// Looks at what is needed to cancel some orders, up to [`AHEAD_MAX`].
+    /// Prefetches what is needed to cancel some orders, up to [`AHEAD_MAX`].
     fn look_ahead(&self, names: &[u64]);
 
-    /// What it knows of its memory, in bytes.
+    /// Its memory in bytes, if it counts it.
     fn memory(&self) -> Option<u64> {
         None
     }
 }
 
-/// The books of the core by themselves.
+/// The core's books alone.
 struct Books {
     matcher: Matcher,
     book: BookIndex,
@@ -125,13 +127,13 @@ impl Books {
         NewOrder { side, limit, quantity, rests: true, payload: 0 }
     }
 
-    /// Looks at what orders with these limits will need.
+    /// Prefetches what orders with these limits need.
     fn look_ahead_of(&self, side: Side, limits: &[u64]) {
         let enters = limits.iter().map(|limit| (self.book, side, Price(*limit)));
         self.matcher.look_ahead([], enters);
     }
 
-    /// An order that trades with the best one of the other side.
+    /// Enters an order that trades with the best one of the other side.
     fn take(&mut self, side: Side) {
         let limit = if side.is_buy() { LIMIT_MAX.0 } else { 0 };
         let mut trades = 0;
@@ -179,7 +181,7 @@ impl Holder for Books {
 struct Whole {
     engine: Engine,
     symbol: Symbol,
-    /// By session: the last number used.
+    /// By session: the last order number used.
     numbers: Vec<u32>,
     next: usize,
 }
@@ -251,24 +253,24 @@ impl Holder for Whole {
     }
 }
 
-/// What cancels an order of this name as a whole.
+/// The command that cancels the whole of the order with this name.
 fn cancel(name: u64) -> Command {
     let session_id = SessionId((name >> 32) as u16);
     let key = OrderKey { session_id, channel: 0, user_ref_num: name as u32 };
     Command::Cancel(CancelOrder { key, quantity: Quantity::ZERO })
 }
 
-/// Lets so many orders rest in the core's books, and in the whole core.
+/// Measures `orders` resting orders in the core's books, and in the whole core.
 #[must_use]
 pub fn resting(orders: u64, seed: u64) -> Vec<Resting> {
-    // What the process took is asked where nothing was given back to it before.
+    // The whole core first: its memory is the growth of the process, before anything was freed.
     let whole = resting_in::<Whole>(orders, seed);
     vec![resting_in::<Books>(orders, seed), whole]
 }
 
 fn resting_in<H: Holder>(orders: u64, seed: u64) -> Resting {
     let mut rng = Rng::new(seed);
-    // Not 0, so that it is written to and not taken for memory of the orders.
+    // Not 0, so that the pages are allocated now and not counted as memory of the orders.
     let mut names = vec![u64::MAX; orders as usize];
     let before = resident_bytes();
     let mut holder = H::new();
@@ -304,7 +306,7 @@ fn resting_in<H: Holder>(orders: u64, seed: u64) -> Resting {
     }
 }
 
-/// Adds orders until each name is one.
+/// Adds one order per name.
 fn add_all<H: Holder>(holder: &mut H, names: &mut [u64], seed: u64) {
     let mut rng = Rng::new(seed);
     for name in names {
@@ -313,13 +315,13 @@ fn add_all<H: Holder>(holder: &mut H, names: &mut [u64], seed: u64) {
     }
 }
 
-/// What doing nothing takes as often: what of [`Adds`] is the machine's own.
+/// The times of the same loop without work: the part of [`Adds`] that the machine causes.
 #[must_use]
 pub fn nothing(orders: u64, seed: u64) -> Adds {
     adds(orders, seed, || (), |(), _, price| price)
 }
 
-/// How long adding each takes. All holders are kept, so that none uses the memory of the one before.
+/// The time of each addition. All holders are kept, so that none reuses the memory of another.
 fn adds<H>(
     orders: u64,
     seed: u64,
@@ -355,7 +357,7 @@ fn adds<H>(
     adds
 }
 
-/// Cancels orders, looking ahead; how long it took, in nanoseconds.
+/// Cancels orders with prefetching; returns the nanoseconds.
 fn cancel_all<H: Holder>(holder: &mut H, names: &[u64]) -> u64 {
     let started = thread_cpu_ns();
     for batch in names.chunks(AHEAD_MAX) {
@@ -367,7 +369,7 @@ fn cancel_all<H: Holder>(holder: &mut H, names: &[u64]) -> u64 {
     thread_cpu_ns() - started
 }
 
-/// What a cancel among few orders takes.
+/// Nanoseconds of a cancel among few orders.
 fn cancel_few<H: Holder>(rng: &mut Rng) -> f64 {
     let mut holder = H::new();
     let (mut cpu_ns, mut count) = (0, 0);
@@ -385,7 +387,7 @@ fn cancel_few<H: Holder>(rng: &mut Rng) -> f64 {
     cpu_ns as f64 / count as f64
 }
 
-/// Puts the core's books into each shape, with so many orders at most.
+/// Puts the core's books into each shape, with at most `orders` orders.
 #[must_use]
 pub fn shapes(orders: u64, seed: u64) -> Vec<Shape> {
     let prices = (orders / 10).max(1);
@@ -416,8 +418,8 @@ pub fn shapes(orders: u64, seed: u64) -> Vec<Shape> {
         .to_vec()
 }
 
-/// Fills a book with orders to sell, so many at a time, and has each taken; by order, of which there
-/// are `orders` in all.
+/// Fills a book with `at_a_time` sell orders, then trades with each, until `orders` orders are done;
+/// nanoseconds per order.
 fn filled_and_taken(at_a_time: u64, orders: u64, mut price: impl FnMut(u64) -> u64) -> f64 {
     let mut books = Books::new();
     let rounds = (orders / at_a_time).max(1);
@@ -444,13 +446,13 @@ fn filled_and_taken(at_a_time: u64, orders: u64, mut price: impl FnMut(u64) -> u
     (thread_cpu_ns() - started) as f64 / (rounds * at_a_time) as f64
 }
 
-/// A market that goes through so many prices: each order is canceled some orders later.
+/// A market that moves through `prices` prices: each order is canceled `at_a_time` orders later.
 fn driven(orders: u64, at_a_time: u64, prices: u64) -> f64 {
     let step = (prices / orders.max(1)).max(1);
     canceled_later(orders, at_a_time, |place| (place * step).min(LIMIT_MAX.0))
 }
 
-/// A market that jumps between two far places with every order.
+/// A market that alternates between two distant prices with every order.
 fn to_and_fro(orders: u64, at_a_time: u64) -> f64 {
     canceled_later(orders, at_a_time, |place| MID * (place % 2) + 1_000_000 + place % 100)
 }
@@ -469,7 +471,7 @@ fn canceled_later(orders: u64, at_a_time: u64, price: impl Fn(u64) -> u64) -> f6
     (thread_cpu_ns() - started) as f64 / orders.max(1) as f64
 }
 
-/// A side and a price on it, within a distance of the middle.
+/// A side and a price on it, within `distance` of the middle.
 fn near(rng: &mut Rng, distance: u64) -> (Side, u64) {
     let away = 1 + rng.below(distance);
     if rng.below(2) == 0 { (Side::Buy, MID - away) } else { (Side::Sell, MID + away) }
@@ -481,7 +483,7 @@ fn shuffle(names: &mut [u64], rng: &mut Rng) {
     }
 }
 
-/// What the process has in memory.
+/// Resident memory of the process.
 fn resident_bytes() -> Option<u64> {
     let status = fs::read_to_string("/proc/self/status").ok()?;
     let line = status.lines().find(|line| line.starts_with("VmRSS:"))?;
