@@ -886,8 +886,8 @@ pub fn missing(coverage: &Coverage) -> Vec<&'static str> {
     EXPECTED.lines().map(str::trim).filter(|name| !coverage.contains_key(*name)).collect()
 }
 
-/// Plays so many commands of each of these seeds of every profile, on as many threads; says what
-/// they met. What comes of it is the same on any number of threads.
+/// Plays the given number of commands for each seed of every profile, on as many threads; returns
+/// the coverage. The result is the same on any number of threads.
 ///
 /// # Errors
 /// Engine and model differ; the first run that shows it, in the order of profiles and seeds.
@@ -1142,7 +1142,7 @@ pub fn compare_books(engine: &Engine, model: &Model, place: &str) -> Result<(), 
     same("live orders", engine.counters().orders_live as usize, model.live_count(), place)
 }
 
-/// What an order is told, with its trigger as it is now; without one, where no price reaches it.
+/// An order's instructions, with its trigger as it is now; without a trigger where no price reaches it.
 fn told_now(order: &ModelOrder) -> Instructions {
     let mut told = order.instructions;
     if order.place == Place::Trigger {

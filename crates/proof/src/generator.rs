@@ -1,4 +1,4 @@
-//! Who asks for what: an endless stream of commands from a seed.
+//! Random commands: an endless stream from a seed.
 //!
 //! Start at [`CommandFlow`]. It keeps a light idea of what is live, so that most of what it asks
 //! makes sense, and asks on purpose for what does not: repetitions, stale numbers, orders of others,
@@ -864,7 +864,7 @@ impl CommandFlow {
                 round_lot: *self.rng.pick(&[Quantity::ZERO, Quantity(QUANTITY_MAX + 1)]),
                 ..instrument
             }),
-            // Some that can be added after all, of which nothing more is heard.
+            // Some valid instruments, which no later command uses.
             4 => Command::AddInstrument(AddInstrument {
                 symbol: text(&format!("L{}", self.rng.below(20))),
                 ..instrument

@@ -144,7 +144,7 @@ pub struct ModelOrder {
     pub attributes: OrderAttributes,
     /// Its conditions, as entered or kept.
     pub conditions: Conditions,
-    /// What it is told, as entered or kept.
+    /// Its instructions, as entered or kept.
     pub instructions: Instructions,
     /// Of a reserve order that rests, the lots that are shown now. (35.1)
     pub part: Option<u64>,
@@ -212,7 +212,7 @@ impl Model {
         Self::default()
     }
 
-    /// What comes of an input.
+    /// Applies an input; returns its events.
     pub fn apply(&mut self, input: &Input) -> Vec<Event> {
         let mut events = Vec::new();
         self.now_ns = input.timestamp.0;

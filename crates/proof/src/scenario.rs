@@ -151,7 +151,7 @@ pub struct World {
     /// Takes every command on the general path, and must agree.
     general: Engine,
     sessions: BTreeMap<String, SessionId>,
-    /// Every order of which it was told, done or not.
+    /// Every order that an event reported, done or not.
     told: BTreeMap<OrderKey, Told>,
     order_id_last: u64,
     trade_id_last: u64,
@@ -259,7 +259,7 @@ impl World {
         &self.engine
     }
 
-    /// Gives the engine a command, and says what came of it.
+    /// Applies a command to the engine; returns its events.
     pub fn apply(&mut self, command: Command) -> Vec<Event> {
         let input = Input {
             sequence: self.engine.sequence().next(),
@@ -641,7 +641,7 @@ impl World {
         Ok(scope)
     }
 
-    /// A word that says what an order is told.
+    /// Reads a word of the instructions of an order.
     fn instruct(
         &self,
         instructions: &mut Instructions,
@@ -894,7 +894,8 @@ impl World {
     fn tell_replaced(&mut self, replaced: &Replaced) -> String {
         let original_key =
             OrderKey { user_ref_num: replaced.original_user_ref_num, ..replaced.key };
-        let original = self.told.get_mut(&original_key).expect("it was told of");
+        let original =
+            self.told.get_mut(&original_key).expect("an event reported the order before");
         assert!(0 < original.leaves, "only a live order is replaced");
         assert_eq!(replaced.original_order_id, original.order_id);
         assert_eq!(replaced.original_displayed, original.displayed());
@@ -954,7 +955,7 @@ impl World {
 
     fn tell_booked(&mut self, booked: &Booked) -> String {
         let told = self.told.values_mut().find(|told| told.order_id == booked.order_id);
-        let told = told.expect("it was told of");
+        let told = told.expect("an event reported the order before");
         assert!(!told.booked, "an order is booked once");
         assert_eq!(told.leaves, booked.leaves.0);
         if told.price == Price::ZERO {
@@ -1009,7 +1010,7 @@ impl World {
 
     /// A resting order traded so many lots of those that the feed shows.
     fn take_shown(&mut self, key: OrderKey, quantity: Quantity, displayed: bool) {
-        let told = self.told.get_mut(&key).expect("it was told of");
+        let told = self.told.get_mut(&key).expect("an event reported the order before");
         assert_eq!(told.shown > 0, displayed);
         if displayed {
             told.shown = told.shown.checked_sub(quantity.0).expect("only what is shown");
@@ -1068,7 +1069,7 @@ impl World {
             true => restated.order_id,
             false => self.next_order_id(),
         };
-        let told = self.told.get_mut(&restated.key).expect("it was told of");
+        let told = self.told.get_mut(&restated.key).expect("an event reported the order before");
         assert_eq!((told.order_id, order_id), (restated.order_id_before, restated.order_id));
         assert_eq!((told.leaves, told.display), (restated.leaves.0, restated.display));
         told.order_id = order_id;
@@ -1139,7 +1140,7 @@ impl World {
     fn tell_triggered(&mut self, triggered: &Triggered) -> String {
         let name = self.name(triggered.key);
         assert_eq!(triggered.order_id, self.next_order_id());
-        let told = self.told.get_mut(&triggered.key).expect("it was told of");
+        let told = self.told.get_mut(&triggered.key).expect("an event reported the order before");
         assert!(!told.booked && told.leaves > 0, "it waited");
         assert_eq!(
             (told.order_id, told.instrument_id),
@@ -1159,7 +1160,7 @@ impl World {
         let parent = OrderKey { user_ref_num: released.parent, ..released.key };
         assert_eq!(self.told[&parent].leaves, 0, "it is done");
         assert_eq!(released.order_id, self.next_order_id());
-        let told = self.told.get_mut(&released.key).expect("it was told of");
+        let told = self.told.get_mut(&released.key).expect("an event reported the order before");
         assert!(!told.booked, "it waited");
         assert_eq!(
             (told.order_id, told.instrument_id, told.leaves),
@@ -1185,7 +1186,7 @@ impl World {
         quantity: Quantity,
         leaves: Quantity,
     ) -> &mut Told {
-        let told = self.told.get_mut(&key).expect("it was told of");
+        let told = self.told.get_mut(&key).expect("an event reported the order before");
         assert_eq!(told.order_id, order_id);
         told.leaves = told.leaves.checked_sub(quantity.0).expect("no more than is open");
         assert_eq!(told.leaves, leaves.0);

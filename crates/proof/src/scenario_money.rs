@@ -11,7 +11,7 @@
 //! ```
 //!
 //! Terms may carry `units N` (base units of a lot), `pay N / D` (quote units of a tick and lot) and
-//! `max N` (the largest quantity). A settlement is told as `settle FROM TO amount asset`.
+//! `max N` (the largest quantity). A settlement is written as `settle FROM TO amount asset`.
 
 use std::collections::BTreeMap;
 

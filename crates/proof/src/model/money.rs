@@ -405,7 +405,7 @@ impl Model {
         if more <= 0 {
             return self.give_back(order, TradeId(0), events);
         }
-        // What is told is what is added.
+        // The event reports only the addition.
         order.held = more;
         self.post_held(order, &terms, events);
         order.held = needed(order, &terms);

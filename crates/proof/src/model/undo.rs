@@ -244,7 +244,7 @@ impl Model {
                 let amount = change(&changes, to).min(-change(&changes, from));
                 *changes.entry((asset_id, from.0)).or_default() += amount;
                 *changes.entry((asset_id, to.0)).or_default() -= amount;
-                // The venue has no order: it is told with that of who gets it.
+                // The venue has no order: the entry names the receiver's order.
                 let order_id = if from.0 == AccountId(0) { to.1 } else { from.1 };
                 let ends = [(from.0, Bucket::Available), (to.0, Bucket::Available)];
                 let trade_id = trade.trade_id;

@@ -420,7 +420,7 @@ impl Model {
         }
     }
 
-    /// Who takes part on a side.
+    /// The orders of a side that take part in the auction.
     fn taking_part(&self, id: InstrumentId, side: Side, phase: Phase) -> Vec<ModelOrder> {
         self.orders
             .iter()
@@ -431,7 +431,7 @@ impl Model {
             .collect()
     }
 
-    /// What an auction would come to, by trying every price, and which rule decided it.
+    /// The auction's price and lots, found by trying every price, and the rule that decided.
     fn would_come_to(&self, id: InstrumentId, phase: Phase) -> (Indication, AuctionStep) {
         let [buys, sells] = [Side::Buy, Side::Sell].map(|side| self.taking_part(id, side, phase));
         let reference = self.market(id).reference;

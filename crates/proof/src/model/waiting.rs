@@ -204,7 +204,7 @@ impl Model {
         parent_fits && partner_fits
     }
 
-    /// What the replacement of an order is told, if it may be told that. (20.9, 21.6, 23.3, 35.7)
+    /// The instructions of a replacement, if they are allowed. (20.9, 21.6, 23.3, 35.7)
     pub(super) fn told_next(
         &self,
         original: &ModelOrder,

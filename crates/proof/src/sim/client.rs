@@ -171,7 +171,7 @@ impl TcpClient {
         self.connect_due_ns = now_ns + RECONNECT_NS;
     }
 
-    /// One turn: bytes move both ways, what arrives is heard, and who is not connected connects.
+    /// One turn: sends and receives bytes, reads what arrived, and connects if there is no connection.
     ///
     /// # Errors
     /// The venue broke the protocol.
@@ -246,7 +246,7 @@ impl TcpClient {
                         let expected = self.heard.len() as u64 + 1;
                         if next_sequence != expected {
                             return Err(broken(format!(
-                                "asked to go on at {expected}, was told {next_sequence}"
+                                "asked to resume at {expected}, but the venue resumes at {next_sequence}"
                             )));
                         }
                         connection.logged_in = true;

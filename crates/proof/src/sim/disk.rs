@@ -125,7 +125,7 @@ impl Disk {
     /// There is room again.
     pub fn recover_room(&mut self) {
         self.storage.set_capacity(None);
-        // What it made fail may be told later.
+        // An operation that failed for lack of room may be reported later.
         self.has_failed |= self.full_until.take().is_some();
     }
 

@@ -145,7 +145,7 @@ impl FromIterator<FaultKind> for FaultSet {
     }
 }
 
-/// What a damaged disk came to when the venue was started on it.
+/// The result of starting the venue on a damaged disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Judged {
     /// It was refused, with file and offset.
@@ -181,7 +181,7 @@ pub struct Hits {
     pub whims: BTreeMap<&'static str, u64>,
     /// Kills by the stage that had had the last turn.
     pub killed_after: BTreeMap<String, u64>,
-    /// Starts on a damaged disk by what came of them.
+    /// Starts on a damaged disk, by result.
     pub damaged_starts: BTreeMap<&'static str, u64>,
 }
 

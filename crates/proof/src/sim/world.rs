@@ -57,8 +57,8 @@ const START_NS: u64 = 1_767_346_200_000_000_000;
 /// everything that was said.
 const QUIET_NS: u64 = 4_000_000_000;
 
-/// So long at least, and at most, until nothing suffers any more from what broke before: both ends
-/// notice within 15 s that a connection is dead, and the client that is told so late logs in again.
+/// Least and longest time until a run has recovered from its faults: both ends notice within 15 s
+/// that a connection is dead, and a client that notices late logs in again.
 const MEND_NS: u64 = 16_000_000_000;
 const MEND_NS_MAX: u64 = 60_000_000_000;
 
@@ -89,7 +89,7 @@ impl Options {
     }
 }
 
-/// What a run that found nothing wrong came to.
+/// The counts of a run without findings.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Summary {
     /// The seed.
@@ -462,7 +462,7 @@ impl World {
         Ok(())
     }
 
-    /// The venue has come to an end, perhaps with the power, and is started again.
+    /// Restarts the venue after it has ended, perhaps by a power cut.
     fn restart(&mut self, stopped: Stopped) -> Result<(), String> {
         let after = match stopped {
             Stopped::Killed(name) | Stopped::Torn(name) => name,
@@ -524,8 +524,8 @@ impl World {
         self.tcp.iter().all(TcpClient::is_logged_in)
     }
 
-    /// Nothing that was heard may be missing from the journal. The configuration takes up what was
-    /// changed of instruments and limits, as an operator would.
+    /// Checks that every received reply is in the journal. The configuration adopts the changed
+    /// instruments and limits, as an operator would.
     fn audit_promises(&mut self) -> Result<(), String> {
         let mut derived = Derived::new();
         let replay =
@@ -566,8 +566,8 @@ impl World {
         self.tcp.iter().map(|client| &client.heard).chain(self.udp.iter().map(|c| &c.heard))
     }
 
-    /// The engine against the model, input by input, order by order and unit by unit, and everything
-    /// that was heard against what follows from the journal.
+    /// Compares the engine with the model, input by input, order by order and unit by unit, and every
+    /// received reply with the streams that follow from the journal.
     fn audit(&mut self) -> Result<Summary, String> {
         let mut model = Model::new();
         let mut modeled: Vec<Event> = Vec::new();
