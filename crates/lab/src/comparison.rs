@@ -1,10 +1,11 @@
-//! The flows WLF1: the same orders for every matching engine, with the trades that must come of
-//! them.
+//! The WLF1 flows: the same orders for every matching engine, with the trades that they must give.
 //!
-//! Three flows, each from a seed by integer arithmetic alone, so that their bytes are the same on
-//! every machine. What is canceled or replaced is always live, so an engine accepts every operation,
-//! and engines that match by price and time make the same trades: [`Tally`] says in one number
-//! whether they did. Start at [`Flow::generate`]; [`mod@file`] has the form on disk.
+//! Three flows, each computed from a seed by integer arithmetic, so that their bytes are the same on
+//! every machine. A canceled or replaced order is always live, so an engine accepts every operation,
+//! and engines with price-time priority make the same trades, which [`Tally`] compares by count, sums
+//! and hash. Start at [`Flow::generate`]; [`mod@file`] has the file format.
+//!
+//! Invariant: a flow and its trades depend on name, seed and divisor only.
 
 pub mod file;
 mod generate;
@@ -72,9 +73,9 @@ pub struct Operation {
     pub price: i64,
     /// Lots.
     pub quantity: u32,
-    /// Who asks: `order_id % 1000`.
+    /// The participant: `order_id % 1000`.
     pub user: u32,
-    /// Which symbol, from 0.
+    /// Index of the symbol, from 0.
     pub symbol: u16,
     /// What it does.
     pub kind: OperationKind,
@@ -82,7 +83,7 @@ pub struct Operation {
     pub side: Side,
 }
 
-/// What must come of a flow, or what came of it: the trades and a hash over them.
+/// The trades of a flow: counts, sums and a hash.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Tally {
     /// Trades.
@@ -91,7 +92,7 @@ pub struct Tally {
     pub quantity: u64,
     /// Price × quantity over the trades, modulo 2⁶⁴.
     pub notional: u64,
-    /// Over makers, takers, quantities and prices in the order of the trades.
+    /// Hash of makers, takers, quantities and prices in the order of the trades.
     pub hash: u64,
 }
 

@@ -32,20 +32,20 @@ use crate::{
 
 pub use process::{StateHashes, VenueProcess};
 
-/// Prices begin around 150.00, in steps of 0.01; in ticks.
+/// Initial price, 150.00, in ticks; prices move in steps of 0.01.
 const MID: Price = Price(1_500_000);
 const PRICE_INCREMENT: Price = Price(100);
 
-/// Load is asked for this long; the kill ends it before.
+/// Duration of the load; the kill ends it before.
 const LOAD_NS_MAX: u64 = 3_600_000_000_000;
 
-/// A session that hears nothing for so long has lost its venue. A kill is noticed at once.
+/// Silence after which a session has lost its venue. A kill is noticed at once.
 const SILENCE_NS_MAX: u64 = 60_000_000_000;
 
-/// How long participants wait for answers after the kill; there will be none.
+/// How long participants wait for answers after the kill; none will arrive.
 const GRACE_NS: u64 = 100_000_000;
 
-/// Who trades in a trial, and what.
+/// The participants and instruments of a trial.
 #[derive(Clone, Debug)]
 pub struct Participants {
     /// Users over SoupBinTCP. The password of the first is `password01`, and so on.
@@ -92,7 +92,7 @@ impl Participants {
         LoginRequest::new(self.tcp_users[index], &password(index)).expect("names fit their fields")
     }
 
-    /// Load by all of them on this venue, until it is killed; `heard` is told of every reply.
+    /// Runs load by all users on this venue until it is killed; `heard` is called for every reply.
     ///
     /// # Errors
     /// The venue did not print an address.
@@ -177,7 +177,7 @@ impl Heard {
         lost.filter(|(_, count)| *count > 0).collect()
     }
 
-    /// Forgets all of it.
+    /// Forgets all replies.
     pub fn clear(&self) {
         self.0.iter().for_each(|stream| stream.lock().expect("no observer panics").clear());
     }
@@ -192,8 +192,8 @@ pub struct Killed {
     pub state_hashes: StateHashes,
 }
 
-/// Lets participants trade. Once each of them has received something, waits for `trade_for`, kills the
-/// venue by `kill`, and lets the participants find out.
+/// Lets participants trade. Once each of them has received a reply, waits for `trade_for`, calls `kill`,
+/// and waits until the participants have noticed.
 ///
 /// # Errors
 /// The load ended before the kill, or `kill` failed.
@@ -281,11 +281,11 @@ pub fn hash_text(hash: u64) -> String {
     format!("{hash:016x}")
 }
 
-/// Makes an empty folder for the files of a verb. One that an earlier run of it made is emptied: it is
-/// known by a file `VERB.marker`.
+/// Makes an empty folder for the files of a verb. A folder of an earlier run is emptied; a file
+/// `VERB.marker` identifies it.
 ///
 /// # Errors
-/// It has files of others, or cannot be made.
+/// The folder holds other files, or cannot be made.
 pub fn prepare_folder(
     folder: &Path,
     verb: &str,

@@ -1,8 +1,8 @@
-//! What was measured: latencies in nanoseconds, their percentiles, and the files that hold them.
+//! Measured latencies in nanoseconds, their percentiles, and the files that hold them.
 //!
-//! Start at [`Latency`]. A run keeps two of them for the same answers, one counted from the time
-//! at which the request was due and one from the time at which it was sent; [`block`] prints them
-//! under each other, since only the first one includes what a stalled sender hides.
+//! Start at [`Latency`]. A run keeps two of them for the same answers: one from the time at which the
+//! request was due, one from the time at which it was sent. [`block`] prints both, because the second
+//! hides the delay of a stalled sender (coordinated omission).
 
 mod log;
 
@@ -12,7 +12,7 @@ use hdrhistogram::Histogram;
 
 pub use log::log_header;
 
-/// The longest latency that is told apart from longer ones, in nanoseconds: 60 s.
+/// The longest latency that the histogram distinguishes, in nanoseconds: 60 s.
 pub const LATENCY_NS_MAX: u64 = 60 * 1_000_000_000;
 
 /// Decimal digits to which a percentile is exact.
@@ -20,7 +20,7 @@ const DIGITS: u8 = 3;
 
 /// How many latencies of each length were seen: 1 ns to 60 s, to three digits.
 ///
-/// Longer ones count as 60 s; only [`Percentiles::max_ns`] still tells their length.
+/// Longer ones count as 60 s; only [`Percentiles::max_ns`] keeps their length.
 #[derive(Clone, Debug)]
 pub struct Latency {
     histogram: Histogram<u64>,
@@ -288,7 +288,7 @@ mod tests {
         assert_eq!(percentiles.count, 100_000);
     }
 
-    /// Nothing recorded is told as nothing, and cannot be taken for a latency of 0.
+    /// Without a recorded latency there are no figures, rather than a latency of 0.
     #[test]
     fn nothing_recorded_has_no_figures() {
         let percentiles = Latency::new().percentiles();

@@ -1,11 +1,11 @@
-//! Open-loop OUCH load: requests go out when they are due, whatever became of those before them.
+//! Open-loop OUCH load: requests go out when they are due, whether or not earlier ones were answered.
 //!
 //! Start at [`run`]. Latency is counted from the time at which a request was due: where the sender
 //! or the venue stalls, every request that had to wait shows it. The latency from the actual send
 //! is kept beside it, and is never the one to quote alone.
 //!
-//! Invariant: nothing here waits for ever. A venue that is silent, closes, or does not read costs
-//! its session, which is told with the reason; what is kept is bounded by the options.
+//! Invariant: no wait is endless. A venue that is silent, closes, or does not read ends its session,
+//! which the report lists with the reason; memory is bounded by the options.
 
 mod mix;
 mod report;
@@ -34,8 +34,8 @@ pub use report::{LoadCounts, LoadReport, Progress, SessionFailure, grouped};
 
 use session::Session;
 use worker::{Exchange, Worker};
-/// Is handed every sequenced message as it arrives: index of the session, stream sequence number,
-/// bytes. It is called on the threads that measure, so it should be quick.
+/// Called with every sequenced message as it arrives: index of the session, stream sequence number,
+/// bytes. It runs on the measuring threads, so it should be quick.
 pub type Observer = Arc<dyn Fn(usize, u64, &[u8]) + Send + Sync>;
 
 /// A session from which load comes.
@@ -71,40 +71,40 @@ pub struct LoadSymbol {
 /// What load to make.
 #[derive(Clone)]
 pub struct LoadOptions {
-    /// From whom; requests go round them.
+    /// The sessions; requests take turns over them.
     pub sessions: Vec<LoadSession>,
-    /// In what.
+    /// The symbols.
     pub symbols: Vec<LoadSymbol>,
     /// Requests a second, of all sessions together; at least 1.
     pub rate_per_second: u64,
     /// How the requests are spread over time.
     pub arrivals: Arrivals,
-    /// For how long requests are due, in nanoseconds.
+    /// The time during which requests become due, in nanoseconds.
     pub duration_ns: u64,
-    /// From which the mix, and Poisson arrivals, come.
+    /// Seed of the mix and of Poisson arrivals.
     pub seed: u64,
     /// Threads over which the sessions are spread; at least 1.
     pub threads: usize,
     /// The most requests in a datagram of a UDP session. Requests that are due together share one;
     /// none waits for another.
     pub requests_per_datagram: usize,
-    /// The most live orders that a session lets stand.
+    /// The most live orders of a session.
     pub live_orders_max: usize,
     /// The most requests of a session that may wait for answers; beyond, they are sent late.
     pub outstanding_max: usize,
-    /// A send counts as late from so many nanoseconds after it was due.
+    /// A request sent this many nanoseconds after it was due counts as late.
     pub late_ns: u64,
-    /// A session that waits for an answer and hears nothing for so long, in nanoseconds, is over.
+    /// A session that awaits an answer and receives nothing for this long, in nanoseconds, is over.
     pub silence_ns_max: u64,
     /// How long connecting and logging in may take, in nanoseconds.
     pub ready_ns_max: u64,
     /// How long to wait for the last answers, in nanoseconds.
     pub grace_ns: u64,
-    /// How often progress is told, in nanoseconds.
+    /// Interval of the progress reports, in nanoseconds.
     pub progress_ns: u64,
     /// Heartbeats and timeouts of TCP sessions.
     pub timers: Timers,
-    /// Is handed every message that arrives.
+    /// Called with every message that arrives.
     pub on_message: Option<Observer>,
 }
 
@@ -143,21 +143,21 @@ impl LoadOptions {
             symbol.price_increment.0 > 0 && symbol.mid.0 >= symbol.price_increment.0
         };
         let mistake = if self.sessions.is_empty() {
-            "there is no session"
+            "no session is given"
         } else if self.symbols.is_empty() {
-            "there is no symbol"
+            "no symbol is given"
         } else if !self.symbols.iter().all(is_sound) {
             "a symbol has no price increment, or a mid below it"
         } else if self.rate_per_second == 0 {
             "the rate is 0"
         } else if self.threads == 0 {
-            "there is no thread"
+            "the number of threads is 0"
         } else if self.requests_per_datagram == 0 {
-            "a datagram carries no request"
+            "the number of requests per datagram is 0"
         } else if self.outstanding_max == 0 {
-            "no request may wait for an answer"
+            "the number of outstanding requests is limited to 0"
         } else if self.progress_ns == 0 {
-            "progress is told without pause"
+            "the progress interval is 0"
         } else {
             return Ok(());
         };
@@ -168,19 +168,19 @@ impl LoadOptions {
 /// Why a load run did not begin.
 #[derive(Debug, thiserror::Error)]
 pub enum LoadError {
-    /// The options make no run.
-    #[error("no load to make: {0}")]
+    /// The options are invalid.
+    #[error("invalid load options: {0}")]
     Options(&'static str),
-    /// A session could not be had.
+    /// A session could not be opened.
     #[error("session {session} is not ready")]
     Session {
         /// Its index.
         session: usize,
-        /// Why.
+        /// The cause.
         source: FailureReason,
     },
-    /// It was asked to stop before all sessions were ready.
-    #[error("stopped before it began")]
+    /// The stop was requested before all sessions were ready.
+    #[error("stopped before the load began")]
     Stopped,
 }
 
@@ -199,21 +199,21 @@ pub enum FailureReason {
         /// For how long, in nanoseconds.
         silent_ns: u64,
     },
-    /// The venue sent what is not an OUCH message.
-    #[error("the venue sent what OUCH does not know")]
+    /// The venue sent an invalid OUCH message.
+    #[error("the venue sent an invalid OUCH message")]
     Malformed(#[from] ouch::Malformed),
-    /// It has no more numbers for orders.
+    /// The session has no order numbers left.
     #[error("the session's order numbers are used up")]
     NumbersUsedUp,
 }
 
-/// Runs load as `options` say, on the threads that they name; returns when all of it was sent and
-/// answered, or given up, or soon after `stop` became true.
+/// Runs the load of `options` on its threads. Returns when all requests are sent and answered or given
+/// up, or soon after `stop` became true.
 ///
-/// Each session first asks for the number of its next order, so a venue may have a history.
+/// Each session first asks for the number of its next order, so the venue may have a history.
 ///
 /// # Errors
-/// If it did not begin. What goes wrong later is told in [`LoadReport::failures`].
+/// The load could not begin. Later failures are in [`LoadReport::failures`].
 pub fn run(
     options: &LoadOptions,
     clock: &dyn Clock,
@@ -274,7 +274,7 @@ pub fn run(
     })
 }
 
-/// Tells progress once an interval is over and every worker handed over what it recorded in it.
+/// Reports progress once an interval is over and every worker has handed over its figures.
 struct Interval {
     start_ns: u64,
     since_ns: u64,

@@ -1,8 +1,8 @@
-//! Order files: what participants ask for, row by row, as text that other programs write and read.
+//! Order files: requests of participants as rows of text, exchanged with other programs.
 //!
-//! Start at [`OrderFile`], which reads rows; [`Instruments`] says in which units their prices and
-//! quantities are, [`BalanceFile`] what participants own before the first row. [`mod@generate`] writes
-//! such files from a seed, [`origin`] says what must come of plain ones. docs/order-files.md has every column.
+//! Start at [`OrderFile`], which reads rows; [`Instruments`] has the units of prices and quantities,
+//! [`BalanceFile`] the opening balances. [`mod@generate`] writes such files from a seed, [`origin`]
+//! computes the expected results of simple ones. docs/order-files.md has every column.
 //!
 //! Invariant: no float. A decimal number is taken exactly, or not at all; a file is read in
 //! constant memory, however long it is.

@@ -1,4 +1,4 @@
-//! An order file driven through the whole pipeline: everything of a venue but its sockets.
+//! Runs an order file through the whole pipeline: everything of a venue but its sockets.
 //!
 //! ```text
 //! source ─▶ submissions ─▶ sequencer ─▶ inputs ─┬▶ journaler ─▶ durable cursor
@@ -6,9 +6,10 @@
 //!                                                                     └▶ reporter
 //! ```
 //!
-//! Start at [`start`]. The source reads rows and submits them as fast as the rings take them; the
-//! ledger and the reporter take what is durable, as the gateways of a venue do. Nothing here
-//! depends on which agents share a thread: [`Grouping`] is a matter of speed.
+//! Start at [`start`]. The source reads rows and submits them as fast as the rings accept them; the
+//! ledger and the reporter read durable outputs, as the gateways of a venue do.
+//!
+//! Invariant: results do not depend on which agents share a thread; [`Grouping`] only changes the speed.
 
 mod grouping;
 mod source;
@@ -52,13 +53,13 @@ pub use taker::{Ending, Sink};
 use source::Source;
 use taker::Taker;
 
-/// When the first command of a file was received, and how long after it the next one: order and
-/// time are the same in every run. 2026-01-02 09:30 UTC.
+/// The time of reception of a file's first command: 2026-01-02 09:30 UTC. Each later command comes a
+/// fixed interval after the one before, so order and time are the same in every run.
 const START_NS: u64 = 1_767_346_200_000_000_000;
 const STEP_NS: u64 = 1_000;
 
-/// Who writes a ring or a cursor, and who reads it: the picture above as a table. The source reads
-/// how far the takers are where it waits for them.
+/// For each ring and cursor the writer and the reader: the picture above as a table. The source reads
+/// the readers' positions when it waits for them.
 const READ_BY: &[(OrdersAgent, OrdersAgent)] = &[
     (OrdersAgent::Source, OrdersAgent::Sequencer),
     (OrdersAgent::Sequencer, OrdersAgent::Journaler),
@@ -71,7 +72,7 @@ const READ_BY: &[(OrdersAgent, OrdersAgent)] = &[
     (OrdersAgent::Reporter, OrdersAgent::Source),
 ];
 
-/// A run is soon over: a larger segment, made ahead, would cost more than all that is written to it.
+/// A run is short: a larger preallocated segment would cost more than everything written to it.
 const SEGMENT_BYTES: u64 = 32 << 20;
 
 /// How many slots the rings have.
@@ -99,32 +100,32 @@ impl RingSlots {
     }
 }
 
-/// What to run, and how.
+/// The options of a run.
 #[derive(Clone, Debug)]
 pub struct RunOptions {
     /// The order file.
     pub orders: PathBuf,
-    /// What participants own; without it nothing is paid for.
+    /// Opening balances; without them orders need no money.
     pub balances: Option<PathBuf>,
-    /// Of which instruments; without it of the one of [`Instruments::default`].
+    /// The instruments; without a file the one of [`Instruments::default`].
     pub instruments: Option<PathBuf>,
     /// Which agents share threads.
     pub grouping: Grouping,
-    /// How a thread waits; by the number of cores and threads if not said.
+    /// What an idle thread does; `None` chooses by the number of cores and threads.
     pub idle: Option<IdleStrategy>,
-    /// What is promised of an input before what came of it is told.
+    /// How durable an input must be before its results are published.
     pub durability: Durability,
-    /// Where the journal goes, which must not be there yet.
+    /// The journal's folder, which must not exist yet.
     pub journal: PathBuf,
-    /// Where trades, book, balances and ledger go as files.
+    /// Folder for the files of trades, book, balances and ledger.
     pub out: Option<PathBuf>,
-    /// True if balances are told as the origin's rounding would have left them.
+    /// True to report balances as the origin's rounding would have left them.
     pub origin_rounding: bool,
-    /// Of the rings; by the number of threads if not said.
+    /// Ring capacities; `None` chooses by the number of threads.
     pub slots: Option<RingSlots>,
 }
 
-/// A run that goes on.
+/// A run in progress.
 pub struct Started {
     threads: ring::Running,
     seen: Seen<LedgerSink, ReporterSink>,
@@ -137,7 +138,7 @@ pub struct Started {
 /// Opens the files, wires the pipeline and launches its threads.
 ///
 /// # Errors
-/// A file cannot be read or makes no sense, or the journal cannot be made.
+/// A file cannot be read or has an invalid row, or the journal cannot be made.
 pub fn start(options: &RunOptions, clock: SystemClock) -> Result<Started, Failure> {
     let instruments = match &options.instruments {
         Some(path) => Instruments::read(path).map_err(|error| file_failure(&error))?,
@@ -195,10 +196,10 @@ impl Started {
         self.seen.ending.is_over() || self.threads.stopped()
     }
 
-    /// What came of it, once everything is done.
+    /// Waits for the end and returns the results.
     ///
     /// # Errors
-    /// A row makes no sense, the journal cannot be written, or the results contradict each other.
+    /// A row is invalid, the journal cannot be written, or the results contradict each other.
     pub fn finish(self, options: &RunOptions) -> Result<Results, Failure> {
         self.threads.stop();
         self.threads.join().map_err(|failure| match failure.error.downcast_ref::<FileError>() {
@@ -210,7 +211,7 @@ impl Started {
         results::gather(
             options,
             results::Parts {
-                engine: engine.expect("the engine was left there when its stage was closed"),
+                engine: engine.expect("the engine stage returns its engine when it is closed"),
                 ledger: take_out(ledger),
                 reporter: take_out(reporter),
                 begun_ns: ending.begun_ns(),
@@ -225,11 +226,11 @@ impl Started {
 
 /// How the agents are wired.
 pub struct Wiring {
-    /// What is promised of an input before what came of it is told.
+    /// How durable an input must be before its results are published.
     pub durability: Durability,
-    /// Where the journal goes, which must not be there yet.
+    /// The journal's folder, which must not exist yet.
     pub journal: PathBuf,
-    /// Of the rings.
+    /// Ring capacities.
     pub slots: RingSlots,
     /// When the source submits the next command.
     pub pace: Pace,
@@ -257,10 +258,10 @@ pub struct Seen<L, R> {
     pub reporter: Arc<Mutex<R>>,
 }
 
-/// Wires a pipeline around these rows and these two takers of events.
+/// Wires a pipeline around these rows and these two readers of events.
 ///
 /// # Errors
-/// The journal cannot be made, or is there already.
+/// The journal cannot be made, or exists already.
 pub fn wire<L: Sink, R: Sink>(
     wiring: Wiring,
     rows: Box<dyn Rows>,
@@ -289,10 +290,10 @@ pub fn wire<L: Sink, R: Sink>(
     let (engine, writer, report) = recovery::recover(storage, &options, &mut |_| ())?;
     if report.last_sequence > 0 {
         return Err(Failure::usage(format!(
-            "there is a journal in {} already",
+            "there is already a journal in {}"
             wiring.journal.display()
         ))
-        .hint("a run begins with an empty one; name another folder"));
+        .hint("a run needs an empty folder; name another one"));
     }
     let unconditional = wiring.durability == Durability::None;
     let durable = Arc::new(Cursor::new(if unconditional { u64::MAX } else { 0 }));
@@ -301,8 +302,8 @@ pub fn wire<L: Sink, R: Sink>(
     let heir = EngineHeir::default();
     let (ledger, reporter) = (Arc::new(Mutex::new(ledger)), Arc::new(Mutex::new(reporter)));
 
-    // The time of a run is that of its rows: the sequencer is told of no moment for which the
-    // engine waits, so that the clock of the machine changes nothing.
+    // The time of a run is the time of its rows: the sequencer receives no timer requests of the
+    // engine, so the machine's clock changes nothing.
     let sequencer = Sequencer::new(
         LocalLog::new(Sequence::NONE, Timestamp::default()),
         vec![to_sequencer],
@@ -338,7 +339,7 @@ pub fn wire<L: Sink, R: Sink>(
 /// A core is named that this process may not use.
 ///
 /// # Panics
-/// An agent stands in no group, or in two.
+/// An agent is in no group, or in two.
 pub fn launch(
     agents: Vec<(OrdersAgent, Box<dyn Agent>)>,
     grouping: &[AgentGroup],

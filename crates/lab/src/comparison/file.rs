@@ -30,13 +30,13 @@ pub enum FlowFileError {
     /// It cannot be read.
     #[error("cannot read the flow: {0}")]
     Read(#[from] io::Error),
-    /// It is something else.
-    #[error("this is no flow: it does not begin with WLF1")]
+    /// It is another kind of file.
+    #[error("not a flow file: it does not begin with WLF1")]
     Magic,
-    /// It is from another version.
-    #[error("version {0} of the format is not known; this reads version 1")]
+    /// It has another format version.
+    #[error("unknown format version {0}; this program reads version 1")]
     Version(u32),
-    /// A number of the header makes no sense.
+    /// A number in the header is out of range.
     #[error("the header says {field} = {value}, which cannot be")]
     Header {
         /// Which number.
@@ -44,7 +44,7 @@ pub enum FlowFileError {
         /// What it says.
         value: u64,
     },
-    /// A number of an operation makes no sense.
+    /// A number in an operation is out of range.
     #[error("operation {index} at byte {offset}: {field} = {value} cannot be")]
     Operation {
         /// Which operation, from 0.
@@ -56,18 +56,18 @@ pub enum FlowFileError {
         /// What it says.
         value: i128,
     },
-    /// It ends early.
+    /// The file is too short.
     #[error("the file ends within operation {index}; the header promises {count}")]
     Short {
         /// The first operation that is not whole, from 0.
         index: u64,
-        /// How many there should be.
+        /// Number of operations in the header.
         count: u64,
     },
-    /// It goes on after its end.
+    /// The file is too long.
     #[error("the file goes on after its {count} operations")]
     Long {
-        /// How many there should be.
+        /// Number of operations in the header.
         count: u64,
     },
 }
@@ -95,7 +95,7 @@ impl Flow {
         Ok(())
     }
 
-    /// Reads a flow from its form on disk; every number of it is checked.
+    /// Reads a flow file and checks every number in it.
     ///
     /// # Errors
     /// See [`FlowFileError`].

@@ -132,7 +132,7 @@ fn closed_connection_costs_one_session() {
     assert_eq!(report.counts.requests(), 2_000, "{report}");
 }
 
-/// A login that is refused, and an address where nobody is, are told before anything is sent.
+/// A rejected login and an address without a venue are errors before any request is sent.
 #[test]
 fn venue_that_cannot_be_had_is_told() {
     let (clock, venue) = start(Faults::default());

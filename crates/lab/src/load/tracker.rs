@@ -9,8 +9,8 @@ use wire::ouch::{Malformed, Outbound, decode_outbound};
 
 use super::LoadCounts;
 
-/// What one session asked and what became of it, without sockets: which requests wait for their
-/// answers, which orders are live.
+/// The requests of one session, without sockets: which of them await an answer, and which orders are
+/// live.
 ///
 /// A venue acts on a session's requests in their order and answers in that order, or not at all
 /// where the protocol says so. So an answer settles every request before it: an unanswered cancel
@@ -654,7 +654,7 @@ mod tests {
         assert_eq!((scene.counts.canceled, scene.counts.replies), (2, 2));
     }
 
-    /// A second answer, and an answer to what was never asked, are told apart from answers.
+    /// A second answer, and an answer without a request, are counted apart from answers.
     #[test]
     fn odd_answers_are_counted() {
         let mut scene = Scene::live(1);

@@ -159,8 +159,8 @@ impl<'a> Worker<'a> {
         }
     }
 
-    /// Logs out, and gives the venue a moment to close, so that whoever logs in next finds the
-    /// session free. The run is over, so what goes wrong now costs nothing.
+    /// Logs out, and gives the venue a moment to close, so that the next login finds the session free.
+    /// The run is over: failures here are ignored.
     fn say_goodbye(&mut self) {
         let now_ns = self.clock.now_ns();
         let mut sessions = mem::take(&mut self.sessions);
@@ -288,8 +288,8 @@ impl<'a> Worker<'a> {
     }
 }
 
-/// Where a worker and the thread that tells progress meet: on demand the worker hands over what it
-/// recorded, and goes on with what is cleared meanwhile. Nothing is merged on the worker's side.
+/// The exchange between a worker and the thread that reports progress: on request the worker hands over its
+/// figures and continues with cleared ones. The worker merges nothing.
 #[derive(Default)]
 pub(super) struct Exchange {
     /// Set by the asker, cleared by the worker; only changed while `window` is locked.

@@ -1,6 +1,6 @@
 //! Order files from a seed: the same bytes on every machine.
 //!
-//! Start at [`Profile`], which says what kind of market it is, and [`Profile::write_orders`].
+//! Start at [`Profile`], the kind of market, and [`Profile::write_orders`].
 //! Chance is [`Rng`]; bell curves are sums of twelve even draws, and powers of ten
 //! are products of square roots of ten in 60 binary places, so that nothing depends on a float.
 
@@ -205,7 +205,7 @@ impl Profile {
         let many = Self::many();
         Self {
             name: "told",
-            shows: "ten instruments; orders that wait, follow the market, show a part or are patient",
+            shows: "ten instruments; orders with triggers, pegs, shown quantities or minimum quantities",
             instruments: many.instruments[..10].to_vec(),
             participants: 40,
             told_per_mille: 300,
@@ -291,7 +291,7 @@ struct Live {
     quantity: u64,
 }
 
-/// What an order is told.
+/// The instructions of an order.
 struct Told {
     /// The fields of its columns.
     fields: String,
@@ -357,13 +357,13 @@ impl<'a, W: Write> Writer<'a, W> {
         writeln!(self.out, "{header}{more}")
     }
 
-    /// True if the rows have columns for what orders are told.
+    /// True if the rows have columns for instructions.
     fn is_told(&self) -> bool {
         self.profile.told_per_mille != 0
     }
 
-    /// What an order is told, if anything: the fields of the last columns, and whether it has a
-    /// limit and is hidden.
+    /// Draws an order's instructions, if any: the fields of the last columns, whether it has a limit, and
+    /// whether it is hidden.
     fn told(&mut self, listing: &Listing, side: Side, quantity: u64) -> Option<Told> {
         if !self.is_told() || !self.chance(self.profile.told_per_mille) {
             return None;

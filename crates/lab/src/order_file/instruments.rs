@@ -41,8 +41,8 @@ impl InstrumentTerms {
         10_u64.pow(u32::from(self.base.decimals - self.quantity_decimals))
     }
 
-    /// The units of the quote asset that price × quantity comes to, as a fraction: so many times
-    /// ticks × lots, divided by so many.
+    /// The value of ticks × lots in units of the quote asset, as a fraction: multiply by the first number,
+    /// divide by the second.
     #[must_use]
     pub fn quote_units_per_tick_lot(&self) -> (u64, u64) {
         let units = u32::from(self.quote.decimals);
@@ -103,7 +103,7 @@ impl Instruments {
     /// These, which have different symbols.
     ///
     /// # Panics
-    /// A symbol stands twice, or there is none.
+    /// A symbol is given twice, or there is none.
     #[must_use]
     pub fn of(terms: Vec<InstrumentTerms>) -> Self {
         let by_symbol: BTreeMap<_, _> =

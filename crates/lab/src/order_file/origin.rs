@@ -1,10 +1,10 @@
-//! What must come of an order file, told slowly: one book of sorted maps, one map of balances, one
-//! row after the other. It knows limit orders and cancels, and shares no code with the engine.
+//! The expected results of an order file, computed simply: one book of sorted maps, one map of
+//! balances, row by row. It supports limit orders and cancels, and shares no code with the engine.
 //!
-//! The rules are those by which the published results of such files came about: what a buyer
-//! reserves is rounded down, and so is what each trade costs, in the smallest unit of the quote
-//! asset. A buyer that trades below its limit gets the difference back, rounded down again, trade
-//! by trade; so parts of a unit that are reserved and never spent stay reserved for ever.
+//! Invariant: the rules are those of the published results of such files. The reservation of a buyer and
+//! the cost of each trade are rounded down to the smallest unit of the quote asset. A buyer that trades
+//! below its limit gets the difference back, rounded down again, trade by trade; so reserved fractions
+//! that are never spent stay reserved for ever.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -44,7 +44,7 @@ pub struct OriginOrder {
     pub leaves: u64,
 }
 
-/// Counts of what came of the rows.
+/// Counts of the results of the rows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct OriginCounts {
     /// New orders that were let in.
@@ -123,11 +123,11 @@ impl OriginReplay {
             Request::Cancel { order_id, quantity } if quantity.is_zero() => {
                 self.cancel(row.participant, *order_id);
             }
-            other => panic!("it knows nothing of {other:?}"),
+            other => panic!("the reference does not support {other:?}"),
         }
     }
 
-    /// What came of it so far.
+    /// The counts so far.
     #[must_use]
     pub fn counts(&self) -> OriginCounts {
         self.counts
@@ -155,7 +155,7 @@ impl OriginReplay {
         let is_plain = place.order_type == OrderType::Limit
             && place.time_in_force == TimeInForce::Day
             && matches!(place.side, Side::Buy | Side::Sell);
-        assert!(is_plain, "it knows nothing of {place:?}");
+        assert!(is_plain, "the reference does not support {place:?}");
         let mut order = OriginOrder {
             order_id: place.order_id,
             participant,

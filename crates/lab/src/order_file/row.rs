@@ -20,11 +20,11 @@ use super::{
 /// What a participant asks for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Row {
-    /// Where it stands in its file, from 1.
+    /// Its line in the file, from 1.
     pub line: u64,
-    /// Who asks.
+    /// The participant.
     pub participant: Text<6>,
-    /// For what.
+    /// The request.
     pub request: Request,
 }
 

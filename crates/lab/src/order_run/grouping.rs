@@ -75,8 +75,8 @@ pub enum Grouping {
     Single,
     /// The engine on one thread, all else on another.
     Edge,
-    /// All up to the journal on one thread, the engine and who reads its events on another: what most
-    /// is written of then stays with who wrote it.
+    /// Source, sequencer and journaler on one thread, the engine and its readers on another: most data
+    /// then stays in the cache of the core that wrote it.
     Halves,
     /// A thread for each.
     Pipeline,
@@ -138,14 +138,14 @@ impl FromStr for Grouping {
                     )
                 })?;
                 if !seen.insert(agent) {
-                    return Err(format!("{name} stands in two groups"));
+                    return Err(format!("{name} is in two groups"));
                 }
                 agents.push(agent);
             }
             groups.push(AgentGroup { agents, core });
         }
         match OrdersAgent::ALL.into_iter().find(|agent| !seen.contains(agent)) {
-            Some(missing) => Err(format!("{} stands in no group", missing.as_str())),
+            Some(missing) => Err(format!("{} is in no group", missing.as_str())),
             None => Ok(Self::Groups(groups)),
         }
     }
@@ -176,8 +176,8 @@ mod tests {
                 "both",
                 "`both` is neither a layout (auto, single, edge, halves, pipeline) nor an agent",
             ),
-            ("source|source", "source stands in two groups"),
-            ("source+sequencer", "journaler stands in no group"),
+            ("source|source", "source is in two groups"),
+            ("source+sequencer", "journaler is in no group"),
             ("source@x", "`x` is not a core"),
         ] {
             let error = text.parse::<Grouping>().unwrap_err();

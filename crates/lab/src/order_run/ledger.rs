@@ -1,4 +1,6 @@
-//! The balances, by the ledger entries alone.
+//! The balances, computed from the ledger entries alone.
+//!
+//! Invariant: each entry's version is the next one of its balance.
 
 use std::io::Write;
 

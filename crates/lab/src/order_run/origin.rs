@@ -1,9 +1,11 @@
 //! The balances as the origin's rounding leaves them.
 //!
-//! There each step is rounded down by itself: what a buyer reserves, what each trade costs, what a
-//! trade below the limit gives back, what a cancel gives back. What falls between stays reserved
-//! for ever. The sum of available and reserved is the same as ours; only its parts differ, which is
-//! why this is worked out here, from the events, and is no mode of the core.
+//! The reference system rounds each step down separately: a buyer's reservation, the cost of each
+//! trade, the amount returned by a trade below the limit, the amount returned by a cancel. The rounding
+//! differences stay reserved for ever.
+//!
+//! Invariant: the sum of available and reserved equals ours; only the split differs. So this is computed
+//! from the events, outside the engine.
 
 use std::collections::BTreeMap;
 
@@ -94,7 +96,7 @@ impl OriginRounding {
             }
             Event::Accepted(order) => {
                 if order.order_type != OrderType::Limit || order.time_in_force != TimeInForce::Day {
-                    return Err(unknown("an order that is no plain limit order"));
+                    return Err(unknown("an order that is not a plain limit order"));
                 }
                 let terms = self.terms_of(order.instrument_id);
                 let account = account(order.key.session_id);
@@ -175,10 +177,10 @@ fn account(session_id: SessionId) -> AccountId {
 
 fn lower(held: &mut u128, amount: u128) -> Result<(), AgentError> {
     let left = held.checked_sub(amount);
-    *held = left.ok_or_else(|| unknown("balances that are enough for us and not for it"))?;
+    *held = left.ok_or_else(|| unknown("an order that its rounding would reject"))?;
     Ok(())
 }
 
 fn unknown(what: &str) -> AgentError {
-    format!("--rounding origin: that page knows nothing of {what}").into()
+    format!("--rounding origin: the reference results do not cover {what}").into()
 }

@@ -1,4 +1,6 @@
-//! Counts what came of the orders, and writes the trades down.
+//! Counts the results of orders, and writes the trades to a file.
+//!
+//! Invariant: trades are hashed in the order in which they happened.
 
 use std::{collections::BTreeMap, fmt::Write as _, io::Write as _};
 
@@ -12,7 +14,7 @@ use sha2::{Digest, Sha256};
 
 use super::taker::Sink;
 
-/// What came of the orders, by kind.
+/// Counts of the results of orders, by kind.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
     /// New orders that were accepted.
@@ -89,7 +91,7 @@ impl ReporterSink {
         }
     }
 
-    /// What came of the orders so far.
+    /// The counts so far.
     #[must_use]
     pub fn counts(&self) -> &Counts {
         &self.counts

@@ -1,4 +1,6 @@
-//! What came of a run, and where it is written.
+//! The results of a run, and the files that hold them.
+//!
+//! Invariant: a run whose ledger, core and counts disagree has no results, only an error.
 
 use std::{
     cmp::Ordering,
@@ -65,7 +67,7 @@ pub(super) struct Parts<'a> {
     pub(super) grouping: String,
 }
 
-/// What came of a run.
+/// The results of a run.
 #[derive(Clone, Debug)]
 pub struct Results {
     /// Rows of orders, by kind.
@@ -76,7 +78,7 @@ pub struct Results {
     pub replaces: u64,
     /// Rows that modify.
     pub modifies: u64,
-    /// What came of them.
+    /// Counts of the requests' results.
     pub counts: Counts,
     /// By instrument.
     pub books: Vec<BookResult>,
@@ -117,7 +119,7 @@ pub struct BookResult {
     pub resting: usize,
 }
 
-/// Puts the parts together, writes the files that tell the end, and sees that all agrees.
+/// Puts the parts together, writes the final files, and checks that all parts agree.
 pub(super) fn gather(options: &RunOptions, mut parts: Parts<'_>) -> Result<Results, Failure> {
     let out = options.out.as_deref();
     let finished = parts.reporter.finish().and_then(|()| parts.ledger.finish());

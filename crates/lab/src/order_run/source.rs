@@ -20,8 +20,8 @@ use ring::{Agent, AgentError, Producer};
 use super::{recover_lock, submission, taker::Ending};
 use venue::clock::SystemClock;
 
-/// How many commands are submitted in a turn: few enough that what they cause stays in the caches
-/// of a core until the other agents of a thread have had their turn.
+/// Commands submitted per turn: few enough that their events stay in a core's caches until the other
+/// agents of the thread have had their turn.
 pub(super) const TURN_LIMIT: usize = 128;
 
 /// The largest quantity of an order in a file, in lots.
@@ -73,8 +73,8 @@ impl Counted {
 pub enum Pace {
     /// As soon as the rings have room, at most so many in a turn.
     Free,
-    /// From this number on only once all is taken that came of the one before; how long that took,
-    /// in nanoseconds, goes to the list.
+    /// From this number on, a command is submitted only when all results of the one before are taken;
+    /// the list receives the nanoseconds of each.
     OneAtATime {
         /// The commands before it are submitted freely.
         from: u64,

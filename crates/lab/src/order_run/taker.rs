@@ -1,4 +1,6 @@
-//! Those who take what the engine says, and how a run comes to its end.
+//! The readers of the engine's events, and the end of a run.
+//!
+//! Invariant: a reader takes only events whose inputs are durable.
 
 use std::sync::{
     Arc, Mutex,
@@ -13,7 +15,7 @@ use super::recover_lock;
 /// How many events are taken in a turn.
 const TURN_LIMIT: usize = 4096;
 
-/// What is made of the events.
+/// A reader's use of the events.
 pub trait Sink: Send + 'static {
     /// The next event.
     ///
@@ -21,7 +23,7 @@ pub trait Sink: Send + 'static {
     /// It cannot be written, or contradicts those before it.
     fn take(&mut self, output: &Output) -> Result<(), AgentError>;
 
-    /// All that came of the inputs up to this one is taken.
+    /// Called when all events of the inputs up to this one are taken.
     fn is_at(&mut self, sequence: u64, now_ns: u64) {
         let _ = (sequence, now_ns);
     }
@@ -149,7 +151,7 @@ impl Ending {
         self.last.load(Ordering::Acquire) // pairs with the Release in `set_last`
     }
 
-    /// What came of inputs up to here may be told.
+    /// The last input whose results may be published: applied and durable.
     #[must_use]
     pub fn settled(&self) -> u64 {
         self.applied.get().min(self.durable.get())

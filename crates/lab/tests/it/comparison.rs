@@ -1,4 +1,4 @@
-//! The flows WLF1: what they are made of, what comes of them, and their form on disk.
+//! The WLF1 flows: their composition, their trades, and their form on disk.
 
 use lab::comparison::{Flow, FlowName, OperationKind, Tally, file::FlowFileError};
 
@@ -51,7 +51,7 @@ fn file_is_read_back() {
     }
 }
 
-/// What is no flow is refused by what is wrong and where.
+/// An invalid file is refused with the fault and its place.
 #[test]
 fn broken_files_are_refused() {
     let (flow, _) = Flow::generate(FlowName::A, 1, 100_000);
@@ -64,8 +64,8 @@ fn broken_files_are_refused() {
         read(&bytes)
     };
     assert_eq!(read(b""), FlowFileError::Magic.to_string());
-    assert_eq!(changed(0, b'X'), "this is no flow: it does not begin with WLF1");
-    assert_eq!(changed(4, 9), "version 9 of the format is not known; this reads version 1");
+    assert_eq!(changed(0, b'X'), "not a flow file: it does not begin with WLF1");
+    assert_eq!(changed(4, 9), "unknown format version 9; this program reads version 1");
     assert!(read(&whole[..40]).contains("the header says length = 40"));
     assert_eq!(
         read(&whole[..whole.len() - 1]),
