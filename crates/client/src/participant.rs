@@ -269,8 +269,8 @@ pub fn collect_udp(
     }
 }
 
-/// Logs out and gives the venue a moment to close, so that whoever logs in next finds the session
-/// free.
+/// Logs out and gives the venue a moment to close the connection, so that the next login finds the
+/// session free.
 fn say_goodbye(client: &mut TcpClient, clock: &dyn Clock) -> Result<(), ClientError> {
     const GOODBYE_NS_MAX: u64 = 500_000_000;
     let start_ns = clock.now_ns();

@@ -1,3 +1,7 @@
+//! Order entry over TCP: one SoupBinTCP connection with one login.
+//!
+//! Invariant: nothing here blocks; sequenced messages reach the caller in order, each once.
+
 use std::{
     io::{self, Read, Write},
     net::{SocketAddr, TcpStream},

@@ -1,3 +1,7 @@
+//! Order entry over UDP: requests as plain datagrams, replies in MoldUDP64 packets.
+//!
+//! Invariant: replies reach the caller in order, each once; missing ones are requested again.
+
 use std::{
     io,
     net::{SocketAddr, UdpSocket},
@@ -423,7 +427,7 @@ mod tests {
         assert_eq!(socket.sent(), [b"\0\x03one\0\x03two"]);
     }
 
-    /// A client that was told nothing begins with the first reply that arrives.
+    /// A client without a start number begins with the first reply that arrives.
     #[test]
     fn live_client_leaves_history_alone() {
         let (mut client, socket) = client(None, 1);

@@ -1,3 +1,7 @@
+//! Books by order, built from the ITCH feed.
+//!
+//! Invariant: a message that contradicts the book is an error and changes nothing silently.
+
 use std::{collections::BTreeMap, error, fmt};
 
 use market::{Symbol, Text};
@@ -795,7 +799,7 @@ mod tests {
         assert_eq!(scene.book.message_count(), 6);
     }
 
-    /// The state of the day and of each instrument is what was told last.
+    /// The latest message gives the state of the day and of each instrument.
     #[test]
     fn states_are_kept() {
         let mut scene = Scene::new();

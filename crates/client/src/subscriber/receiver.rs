@@ -1,3 +1,7 @@
+//! Receives the feed's multicast datagrams and requests missing messages from the re-request server.
+//!
+//! Invariant: messages reach the caller in order, each once; a gap is never skipped silently.
+
 use std::{
     fmt, io,
     net::{IpAddr, Ipv4Addr, SocketAddr, SocketAddrV4, UdpSocket},
@@ -426,8 +430,8 @@ mod tests {
         assert_eq!(seen[2].1, b"three");
     }
 
-    /// What a heartbeat shows to be missing stays missing where nobody can be asked, and the stall
-    /// is told.
+    /// Without a re-request server, messages that a heartbeat shows to be missing stay missing, and the
+    /// receiver reports the stall.
     #[test]
     fn loss_is_told_where_nobody_can_be_asked() {
         let feed = FakeSocket::default();
