@@ -7,5 +7,5 @@ pub const DRAIN_REFUSES: u64 = 1;
 /// From this value on each session is ended as soon as its replies were sent.
 pub const DRAIN_ENDS: u64 = 2;
 
-/// How often the end of a session is told by datagrams, of which some may be lost.
+/// How many end-of-session packets a UDP session sends, since datagrams may be lost.
 pub(crate) const END_PACKETS: u32 = 3;

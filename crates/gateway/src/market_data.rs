@@ -1,6 +1,6 @@
-//! The feed: outputs in, ITCH in MoldUDP64 packets out, and repeats for whoever asks.
+//! The feed: encodes outputs as ITCH, sends them in MoldUDP64 packets, and answers re-requests.
 //!
-//! Invariant: a message leaves only when its cause is durable, and has the same number for ever.
+//! Invariant: a message leaves only when its cause is durable, and keeps its number for ever.
 
 use std::{net::SocketAddr, sync::Arc};
 
@@ -65,7 +65,7 @@ pub struct MarketData<N> {
     next_message: u64,
     /// `None` before the first packet.
     sent_ns: Option<u64>,
-    /// Requests of this turn: who asks, the first wanted, how many.
+    /// Re-requests of this turn: requester, first message, number of messages.
     asked: Vec<(SocketAddr, u64, u16)>,
     counters: Arc<MarketDataCounters>,
     /// How far the venue is in stopping; see [`DRAIN_REFUSES`](crate::DRAIN_REFUSES).

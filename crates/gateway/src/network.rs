@@ -4,16 +4,16 @@
 
 use std::{fmt, io, net::SocketAddr};
 
-/// Streams of bytes, many at a time: TCP, or what stands for it in a simulation.
+/// Many byte streams at a time: TCP, or its stand-in in a simulation.
 ///
-/// Readiness is told once, when it begins (edge-triggered): who is told `Readable` may read until
-/// [`io::ErrorKind::WouldBlock`], and is told again only for what arrives after that. A new
-/// connection is taken to be writable. Nothing here ever blocks.
+/// Readiness is edge-triggered: after `Readable` the caller may read until
+/// [`io::ErrorKind::WouldBlock`]; the next `Readable` reports only later bytes. A new connection is
+/// assumed writable. No method blocks.
 pub trait StreamNetwork {
     /// Appends what has happened since the last call to `events`; a bounded number of them.
     ///
     /// # Errors
-    /// The network as a whole is out of order. Failures of one connection are told by its `read`.
+    /// The network as a whole has failed. Failures of one connection are returned by its `read`.
     fn poll(&mut self, events: &mut Vec<NetworkEvent>) -> io::Result<()>;
 
     /// Reads what has arrived, at most `buffer`; 0 says the peer has finished.

@@ -6,7 +6,7 @@ use std::{fmt, net::SocketAddr};
 
 use market::Text;
 
-/// What a gateway has to say to who runs it. Not rate-limited here: whoever prints it should.
+/// A gateway's report to the operator. Not rate-limited here; the printer should do so.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum OperatorEvent {
     /// A session has a connection now.
@@ -31,7 +31,7 @@ pub enum OperatorEvent {
     LoginRejected {
         /// Where the connection comes from.
         address: SocketAddr,
-        /// Why. The client is told less.
+        /// The exact reason; the client receives a coarser one.
         reason: LoginFault,
     },
     /// A connection ended before it had logged in.
@@ -91,9 +91,9 @@ pub enum CloseReason {
     Logout,
     /// The client closed it, or the network broke it.
     Gone,
-    /// Nothing was heard for too long, or no login came.
+    /// Nothing arrived within the receive timeout, or no login came.
     Silent,
-    /// The client took nothing for too long.
+    /// The client read nothing within the send timeout.
     Slow,
     /// The replies it should be sent next are no longer kept.
     FellBehind,
@@ -110,7 +110,7 @@ pub enum CloseReason {
 /// Why a login was not accepted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LoginFault {
-    /// Unknown user or wrong password: nobody is told which.
+    /// Unknown user or wrong password: the reply does not distinguish them.
     Credentials,
     /// The address had too many bad logins.
     ShutOut,

@@ -640,8 +640,8 @@ impl<N: StreamNetwork> OrderEntry<N> {
         }
     }
 
-    /// From here on nothing is taken from the connection; its user may log in again at once.
-    /// The reason is told unless it has been.
+    /// From here on nothing is read from the connection, and its user may log in again at once.
+    /// Reports the reason once.
     fn begin_closing(
         &mut self,
         connection: &mut Connection,
@@ -768,7 +768,7 @@ impl<N: StreamNetwork> OrderEntry<N> {
         self.release(&connection, Some(reason));
     }
 
-    /// Takes the connection out of the count of its stage, and tells why unless that was told.
+    /// Takes the connection out of the count of its stage, and reports the reason once.
     fn release(&mut self, connection: &Connection, reason: Option<CloseReason>) {
         let address = connection.address;
         let event = match connection.stage {

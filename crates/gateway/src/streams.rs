@@ -397,7 +397,7 @@ mod tests {
         (1..store.next(stream)).map(|number| store.get(stream, number).unwrap().to_vec()).collect()
     }
 
-    /// Whoever's streams are kept, each has the same messages under the same numbers.
+    /// Each stream has the same messages under the same numbers, whichever other streams are kept.
     #[test]
     fn a_stream_does_not_depend_on_which_others_are_kept() {
         let outputs = outputs();

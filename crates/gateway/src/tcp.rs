@@ -42,7 +42,7 @@ pub struct Tcp {
     free: Vec<u32>,
     open: usize,
     connections_max: usize,
-    /// The listener may hold more connections: its readiness is told only once.
+    /// The listener may hold more connections: it reports readiness only once (edge-triggered).
     acceptable: bool,
     pause_polls: u32,
     counters: Arc<TcpCounters>,

@@ -58,7 +58,7 @@ impl Udp {
         Self::over(socket, options)
     }
 
-    /// A socket that sends to multicast groups by `interface`, and is heard on this machine too.
+    /// A socket that sends to multicast groups by `interface`; this machine receives the datagrams too.
     ///
     /// Datagrams by a loopback interface never leave the machine (TTL 0), others stay on the
     /// network they are sent to (TTL 1).

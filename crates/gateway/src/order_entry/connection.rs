@@ -61,9 +61,9 @@ pub(super) enum Stage {
     },
 }
 
-/// What came of reading.
+/// The result of a read.
 pub(super) enum ReadOutcome {
-    /// So many bytes.
+    /// This many bytes arrived.
     Bytes(usize),
     /// None for now.
     Nothing,

@@ -57,7 +57,7 @@ impl UdpBench {
                 return;
             }
         }
-        panic!("it never comes to rest");
+        panic!("the gateway never becomes idle");
     }
 
     /// The packets it has sent, by where they go.

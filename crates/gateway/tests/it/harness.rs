@@ -286,7 +286,7 @@ impl<N: StreamNetwork + Send> Harness<N> {
                 return;
             }
         }
-        panic!("it never comes to rest");
+        panic!("the gateway never becomes idle");
     }
 
     /// The gateway works until nothing is left, and the venue does not.
@@ -299,7 +299,7 @@ impl<N: StreamNetwork + Send> Harness<N> {
     }
 }
 
-/// What a client was told.
+/// A message that a client received.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Seen {
     Accepted(u64),

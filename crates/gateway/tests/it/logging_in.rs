@@ -48,7 +48,7 @@ fn a_refused_client_may_not_linger() {
     assert_eq!(harness.count().connections, 0);
 }
 
-/// A session has one connection: the second login is told so, and the first stays.
+/// A session has one connection: the second login is rejected, and the first stays.
 #[test]
 fn a_second_login_leaves_the_first_alone() {
     let mut harness = Harness::new();

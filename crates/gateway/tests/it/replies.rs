@@ -210,7 +210,7 @@ fn a_slow_reader_misses_nothing() {
     assert!(harness.network.is_open(slow.connection));
 }
 
-/// A client so far behind that its next reply was dropped is told and cut off.
+/// A client whose next reply was dropped from the store receives a debug packet and is cut off.
 #[test]
 fn a_client_that_falls_behind_the_store_is_cut_off() {
     let mut config = config();

@@ -138,7 +138,7 @@ fn a_session_over_tcp() {
     });
 }
 
-/// What breaks the protocol is told so before the connection ends, though it has more to say.
+/// A client that breaks the protocol receives the reason before the connection ends, even if it sends more.
 #[test]
 fn last_words_arrive_over_tcp() {
     let (mut harness, address) = tcp_bench(16, 1 << 20);
@@ -542,7 +542,7 @@ fn sockets_and_doorbells_wake_a_parked_thread() {
     go.send(()).unwrap();
     let mut client = TcpStream::connect(tcp_address).unwrap();
     assert_eq!(woken().0, 1);
-    // The connection is writable from the start, which is told once.
+    // The connection is writable from the start, which epoll reports once.
     go.send(()).unwrap();
     let _ = woken();
     go.send(()).unwrap();
