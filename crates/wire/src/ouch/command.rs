@@ -26,9 +26,9 @@ pub(super) const SECONDS_TO_LIVE_END: u32 = 86_400;
 /// formed but unknown are the engine's to check.
 ///
 /// # Errors
-/// If there is nothing to act on: the bytes are no message, the channel cannot be told, or a
-/// request about live orders is not understood in full. Nothing is used up then; the caller
-/// ignores the message and says so.
+/// No command follows: the bytes are not a message, the channel is ambiguous, or a request about
+/// live orders is not understood in full. No order number is used then; the caller ignores and
+/// reports the message.
 pub fn command(
     message: &[u8],
     session_id: SessionId,
@@ -252,8 +252,8 @@ struct Options {
 }
 
 impl Options {
-    /// Reads the appendage of an inbound message of this type. What cannot be accepted is kept as
-    /// the refusal; only a channel that cannot be told is an error.
+    /// Reads the appendage of an inbound message of this type. An unacceptable tag is kept as the
+    /// refusal; only an ambiguous channel is an error.
     fn read(
         appendage: Appendage<'_>,
         message_type: u8,
@@ -305,7 +305,7 @@ impl Options {
         if options.refusal.is_some() { Err(Malformed::Tag) } else { Ok(options) }
     }
 
-    /// What the order is told, of which a tag names something.
+    /// The order's instructions, created by the first tag that sets one.
     fn instruct(&mut self) -> &mut Instructions {
         self.instructions.get_or_insert_default()
     }

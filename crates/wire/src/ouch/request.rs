@@ -136,7 +136,7 @@ fn request_with(command: &Command, received: Option<Timestamp>) -> Option<Messag
     })
 }
 
-/// Can OUCH say that an order is of this type and life, and what it is told?
+/// True if OUCH can express this order type, life and instructions.
 fn sayable(
     order_type: OrderType,
     time_in_force: TimeInForce,

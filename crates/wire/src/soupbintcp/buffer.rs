@@ -38,7 +38,7 @@ impl Incoming {
         Ok(())
     }
 
-    /// Takes the next packet, if all of it arrived. A length above `length_max` is told at once.
+    /// Takes the next packet, once it is complete. A length above `length_max` is an error at once.
     pub(super) fn next(&mut self, length_max: u16) -> Result<Option<Packet>, Violation> {
         let unread = &self.bytes[self.taken..];
         let Some(header) = unread.first_chunk() else { return Ok(None) };

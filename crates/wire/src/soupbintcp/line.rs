@@ -37,7 +37,7 @@ impl Line {
         self.incoming.receive(bytes)
     }
 
-    /// Takes the next packet, if all of it arrived. A length above `length_max` is told at once.
+    /// Takes the next packet, once it is complete. A length above `length_max` is an error at once.
     pub(super) fn next(&mut self, length_max: u16) -> Result<Option<Packet>, Violation> {
         let packet = self.incoming.next(length_max)?;
         if packet.is_some() {

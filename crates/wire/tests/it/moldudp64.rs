@@ -95,7 +95,7 @@ fn holes_are_asked_for_until_filled() {
     assert_eq!((statistics.delivered, statistics.duplicates, statistics.pending), (6, 1, 0));
 }
 
-/// A receiver may be told to be patient with networks that change the order.
+/// A receiver may be configured to wait before it requests, for networks that reorder packets.
 #[test]
 fn patience_waits_before_asking() {
     let limits = ReceiverLimits { request_delay_ns: 10, ..ReceiverLimits::default() };

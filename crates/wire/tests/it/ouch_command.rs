@@ -205,7 +205,7 @@ fn fields_not_offered_are_refused() {
     check(ouch::EnterOrder { cl_ord_id: *b"\x80             ", ..enter() }, NotSupported);
 }
 
-/// Of several reasons the first in the order of the checks is told, be it a field's or a tag's.
+/// Of several reasons the reply has the first in the order of the checks, be it a field's or a tag's.
 #[test]
 fn first_reason_is_told() {
     let order = ouch::EnterOrder { side: b'?', cross_type: b'S', capacity: b'?', ..enter() };
@@ -272,7 +272,7 @@ fn pegged_orders_are_read() {
             [(Tag::PriceType, code), (Tag::PegOffset, &(-300_i32).to_be_bytes())];
         assert_eq!(entered(&with_tags(&enter(), &tags[..1])).instructions, told);
         let named = replaced(&with_tags(&replace(), &tags[..1])).terms.unwrap().instructions;
-        assert_eq!(named, Some(told), "what is named is told, also that it follows nothing");
+        assert_eq!(named, Some(told), "a named tag sets the instructions, also to no peg");
         match pricing.is_pegged() {
             true => {
                 let order = entered(&with_tags(&enter(), &tags));
@@ -346,7 +346,7 @@ fn tags_that_cannot_be_read_are_refused() {
     assert_eq!(refused(&side), RejectReason::NotSupported, "a side tag is not for Enter");
 }
 
-/// Where the channel cannot be told nothing is done: another channel's order has the same number.
+/// A message with an ambiguous channel is ignored: another channel's order has the same number.
 #[test]
 fn unclear_channel_is_malformed() {
     for elements in [&[2, 28, 5, 2, 28, 5][..], &[3, 28, 0, 5], &[1, 28]] {

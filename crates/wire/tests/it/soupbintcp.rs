@@ -99,7 +99,7 @@ fn unreadable_logins_are_violations() {
     }
 }
 
-/// Whatever breaks the rules is told and closes; nothing is guessed.
+/// Every violation is an error that closes the connection; the server guesses nothing.
 #[test]
 fn server_knows_violations() {
     let violated = |mut server: Server, bytes: &[u8]| {
@@ -277,7 +277,7 @@ fn done_connections_hear_nothing() {
     assert!(server.outgoing().is_empty());
 }
 
-/// What the server may not send, or not now, is told to the client.
+/// A packet that the server may not send, or not now, is an error of the client.
 #[test]
 fn client_knows_violations() {
     let violated = |mut client: Client, bytes: &[u8]| {

@@ -1,4 +1,4 @@
-//! What the venue itself does, as the feed and the owners of orders are told.
+//! Commands of the venue: their messages on the feed and to the owners of orders.
 
 use market::{
     AuctionTrade, BreakReason, ClientOrderId, CollarSet, Command, Event, Indicated, Indication,
@@ -13,7 +13,7 @@ use wire::{
 
 use crate::ouch_encoder::{fill, instrument, output};
 
-/// What the feed is told of an event, by an encoder that knows the instrument.
+/// The feed messages of an event, from an encoder that knows the instrument.
 fn feed(event: Event) -> Vec<Vec<u8>> {
     let mut encoder = itch::Encoder::new();
     let mut messages: Vec<Vec<u8>> = Vec::new();
@@ -22,7 +22,7 @@ fn feed(event: Event) -> Vec<Vec<u8>> {
     messages
 }
 
-/// What owners are told of an event.
+/// The replies that an event gives.
 fn replies(event: Event) -> Vec<(Recipient, Vec<u8>)> {
     let mut encoder = ouch::Encoder::new();
     let mut messages = Vec::new();
@@ -131,7 +131,7 @@ fn auction_is_the_liquidity_flag() {
     }
 }
 
-/// What an auction would come to is an imbalance message; how far from the reference price, a
+/// The indication of an auction is an imbalance message; its distance from the reference price is a
 /// letter.
 #[test]
 fn indication_is_an_imbalance() {
@@ -214,7 +214,7 @@ fn past_trade() -> PastTrade {
     }
 }
 
-/// A trade that is undone is told to both its owners and to the feed.
+/// A broken trade is reported to both its owners and on the feed.
 #[test]
 fn broken_trade_is_told() {
     let broken = TradeBroken { trade: past_trade(), reason: BreakReason::Erroneous };
