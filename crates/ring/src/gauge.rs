@@ -1,6 +1,6 @@
-//! A number that one thread sets and others look at.
+//! A number that one thread sets and other threads read.
 //!
-//! Invariant: it orders nothing; whoever needs to see other data by way of it needs a `Cursor`.
+//! Invariant: a gauge orders no other memory access; to publish other data use a `Cursor`.
 
 use crate::sync::{AtomicU64, Ordering};
 

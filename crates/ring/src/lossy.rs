@@ -10,7 +10,7 @@ use crate::{
     sync::{AtomicU64, Ordering, fence},
 };
 
-/// A reader that never holds the writer back: it may be lapped, and is told how much it missed.
+/// A reader that never blocks the writer: the writer may lap it, and it counts the values it missed.
 ///
 /// It cannot borrow a slot that may be overwritten under it. So the writer of a ring with lossy consumers
 /// stores each value a second time, as atomic words under a stamp, and a lossy consumer copies the words and
@@ -24,7 +24,7 @@ pub struct LossyConsumer<T> {
     words: Box<[u64]>,
 }
 
-/// What one poll of a lossy consumer came to.
+/// The result of one poll of a lossy consumer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LossyPoll {
     /// Values read.
