@@ -290,7 +290,7 @@ pub fn wire<L: Sink, R: Sink>(
     let (engine, writer, report) = recovery::recover(storage, &options, &mut |_| ())?;
     if report.last_sequence > 0 {
         return Err(Failure::usage(format!(
-            "there is already a journal in {}"
+            "there is already a journal in {}",
             wiring.journal.display()
         ))
         .hint("a run needs an empty folder; name another one"));
