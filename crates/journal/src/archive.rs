@@ -1,5 +1,6 @@
-//! Segments that are not needed for a start, compressed: still there for who wants to read from the
-//! first record.
+//! Archives: compressed segments that a start does not need, kept for readers from the first record.
+//!
+//! Invariant: a segment is removed only after its archive is on the medium and reads back unchanged.
 
 use std::{
     io::{self, ErrorKind, Read, Write},
@@ -15,16 +16,16 @@ use crate::{
     storage::{Access, Lock, Storage, StorageFile},
 };
 
-/// How the name of an archive ends, after that of its segment.
+/// The suffix of an archive's name, after the name of its segment.
 const EXTENSION: &str = ".lz4";
 
-/// While it is being written.
+/// The suffix of an archive that is being written.
 const UNFINISHED: &str = ".part";
 
 const CHUNK_LEN: usize = 1 << 20;
 
 /// Compresses the segments that end before the one that has the record `sequence`, the oldest first,
-/// and removes each when its archive is on the medium and reads back as it was; says how many.
+/// and removes each when its archive is on the medium and reads back unchanged; returns how many.
 ///
 /// # Errors
 /// A file cannot be read, written or removed, or does not read back: its segment is then still there.
@@ -61,7 +62,7 @@ pub(crate) fn is_archive(name: &str) -> bool {
     segment.is_some_and(|name| matches!(read_name(name), Name::Segment(_)))
 }
 
-/// Length and hash of what is not compressed.
+/// Length and hash of the uncompressed bytes.
 type Content = (u64, u128);
 
 fn pack(storage: &mut dyn Storage, from: &str, to: &str) -> io::Result<Content> {
@@ -132,13 +133,13 @@ impl Write for Sequential {
 }
 
 /// A folder in which archived segments are found under their own names, for reading: for
-/// [`verify`](crate::verify) and whoever else changes nothing. A segment is unpacked into memory.
+/// [`verify`](crate::verify) and other read-only users. A segment is unpacked into memory.
 pub struct WithArchives {
     storage: Box<dyn Storage>,
 }
 
 impl WithArchives {
-    /// What lies in `storage`, archives included.
+    /// The files in `storage`, archives included.
     #[must_use]
     pub fn new(storage: Box<dyn Storage>) -> Self {
         Self { storage }

@@ -1,4 +1,6 @@
-//! Bytes that begin at an address which storage can take directly.
+//! An aligned buffer, which direct I/O can write.
+//!
+//! Invariant: the buffer never grows, so it never moves.
 
 use crate::segment::BLOCK_LEN;
 
@@ -7,7 +9,7 @@ pub(crate) struct Buffer {
     /// Never grows, so it never moves.
     bytes: Box<[u8]>,
     start: usize,
-    /// Where the bytes that are in it end.
+    /// The end of the bytes in it.
     end: usize,
 }
 
@@ -40,13 +42,13 @@ impl Buffer {
         &self.bytes[self.start..self.end]
     }
 
-    /// The bytes behind the end, whatever they are; whoever writes there keeps within the capacity.
+    /// The bytes after the end, with any content; the caller writes within the capacity.
     #[inline]
     pub(crate) fn spare(&mut self) -> &mut [u8] {
         &mut self.bytes[self.end..]
     }
 
-    /// So many bytes behind the end are in it from now on.
+    /// Moves the end forward by this many bytes.
     #[inline]
     pub(crate) fn extend(&mut self, len: usize) -> &mut [u8] {
         let begin = self.end;

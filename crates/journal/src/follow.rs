@@ -1,4 +1,6 @@
-//! Reading a journal while another writes it: what is there is shown, then what comes.
+//! Follows a journal that another process writes: reads the existing records, then the new ones.
+//!
+//! Invariant: it takes no lock and changes nothing.
 
 use std::path::PathBuf;
 

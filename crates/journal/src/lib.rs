@@ -1,10 +1,10 @@
-//! The durable record: payloads go in with a sequence and a timestamp, and come back after a crash.
+//! The journal: stores payloads with a sequence and a timestamp, and returns them after a crash.
 //!
-//! Start at [`open`], which replays what is there and leaves a [`Writer`] at the tail; then
-//! `judgement`, the decision table of what damage means; then `record` and `segment`, the bytes,
+//! Start at [`open`], which replays the records and leaves a [`Writer`] at the tail; then
+//! `recovery_table`, the decision for each kind of damage; then `record` and `segment`, the bytes,
 //! whose map is in docs/journal.md. [`verify`] reads without changing anything.
 //!
-//! Architecture invariant: no clock and no randomness, and no knowledge of what a payload says. On
+//! Architecture invariant: no clock and no randomness, and no knowledge of payloads. On
 //! a folder of the file system one thread works ahead of the writer, which waits for it only where
 //! it must; elsewhere there is none, and the same calls give the same bytes. A sequence that
 //! [`Writer::commit`] returned is never lost and never changed, as far as its [`Durability`]

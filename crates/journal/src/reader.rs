@@ -1,4 +1,6 @@
-//! Batches of one segment, one after the other, by reads of some mebibytes.
+//! Reads the batches of one segment in order, in chunks of some mebibytes.
+//!
+//! Invariant: a batch is shown only after all of it has verified.
 
 use std::io::{self, ErrorKind};
 
@@ -25,17 +27,17 @@ pub(crate) struct SegmentReader {
     seed: u32,
     /// Where the next batch begins.
     offset: u64,
-    /// What the batches before it come to.
+    /// The chain over the batches before it.
     chain: Chain,
     last_sequence: u64,
     last_timestamp: u64,
     chunk: Vec<u8>,
     chunk_offset: u64,
-    /// Where the shown records of the batch that was read lie, and how long they are.
+    /// The offsets and lengths of the records of the last batch read.
     places: Vec<(u64, usize)>,
 }
 
-/// What lies at [`SegmentReader::offset`].
+/// The content at [`SegmentReader::offset`].
 pub(crate) enum Next {
     /// A whole batch, to be shown by [`SegmentReader::record`].
     Batch,
@@ -47,7 +49,7 @@ pub(crate) enum Next {
     Wrong(u64, DamageKind),
 }
 
-/// What is found behind a bad record.
+/// The content after a bad record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Later {
     pub(crate) sequence: u64,
@@ -89,17 +91,17 @@ impl SegmentReader {
         self.offset
     }
 
-    /// What the batches before [`offset`](Self::offset) come to.
+    /// The chain over the batches before [`offset`](Self::offset).
     pub(crate) fn chain(&self) -> Chain {
         self.chain
     }
 
-    /// What the batches before the segment come to.
+    /// The chain over the batches before the segment.
     pub(crate) fn first_chain(&self) -> Chain {
         self.header.chain
     }
 
-    /// Which opening made the segment.
+    /// The epoch of the segment: the opening that made it, counted from 1.
     pub(crate) fn epoch(&self) -> u64 {
         self.header.epoch
     }
@@ -109,12 +111,12 @@ impl SegmentReader {
         self.last_sequence
     }
 
-    /// How many records the batch has that was read last, the seal excluded.
+    /// The number of records in the last batch read, the seal excluded.
     pub(crate) fn record_count(&self) -> usize {
         self.places.len()
     }
 
-    /// One of them, and where it lies.
+    /// A record of that batch, and its offset in bytes.
     pub(crate) fn record(&self, index: usize) -> (u64, Record<'_>) {
         assert!(index < self.places.len(), "record {index} of {}", self.places.len());
         let (offset, len) = self.places[index];
@@ -205,7 +207,7 @@ impl SegmentReader {
         }
     }
 
-    /// Skips the zeros between two batches; the place of the first that is none.
+    /// Skips the zeros between two batches; returns the offset of the first other byte.
     fn padding_fault(&mut self) -> io::Result<Option<u64>> {
         let next = self.offset.next_multiple_of(u64::from(self.header.alignment)).min(self.len);
         assert!(self.offset <= next, "byte {} lies behind the end", self.offset);
@@ -249,7 +251,7 @@ impl SegmentReader {
         Ok(true)
     }
 
-    /// Looks whether the file has become longer, or shorter: true if there may be more to read now.
+    /// Checks whether the length of the file has changed: true if there may be more to read now.
     pub(crate) fn grow(&mut self) -> io::Result<bool> {
         let len = self.file.byte_count()?.max(self.offset);
         let grown = len > self.len;
@@ -314,7 +316,7 @@ impl SegmentReader {
         Entry::decode(self.seed, bytes)
     }
 
-    /// What a record here would have, unless it is plain that there is none.
+    /// The header of a record here; `None` if there cannot be one.
     fn sequence_at(&mut self, offset: u64) -> io::Result<Option<u64>> {
         let header = self.header_at(offset)?;
         Ok(header.is_known().then_some(header.sequence))
@@ -335,7 +337,7 @@ impl SegmentReader {
         Ok(Header::read(bytes.first_chunk().expect("that many were loaded")))
     }
 
-    /// Bytes that are in the chunk.
+    /// The number of bytes in the chunk.
     fn loaded(&self, offset: u64, len: usize) -> &[u8] {
         let start = usize::try_from(offset - self.chunk_offset).expect("in the chunk");
         &self.chunk[start..start + len]
@@ -373,7 +375,7 @@ impl SegmentReader {
     }
 }
 
-/// Fills the buffer with bytes that the file was seen to have.
+/// Fills the buffer with bytes that the file is known to have.
 pub(crate) fn read_exact_at(
     file: &mut dyn StorageFile,
     offset: u64,
@@ -386,7 +388,7 @@ pub(crate) fn read_exact_at(
     Ok(())
 }
 
-/// True if all bytes are 0: sixteen at a time, since this reads what was zeroed ahead.
+/// True if all bytes are 0: sixteen at a time, since long zeroed ranges pass here.
 pub(crate) fn are_zeros(bytes: &[u8]) -> bool {
     let (words, rest) = bytes.as_chunks::<16>();
     words.iter().all(|word| *word == [0; 16]) && rest.iter().all(|byte| *byte == 0)

@@ -3,7 +3,7 @@
 //!
 //! The checksum is CRC-32C over journal id, epoch and first sequence of the segment, and all of
 //! the record that follows the checksum. So a record that is stale, of another journal or in
-//! another segment does not verify, and there is no byte that may change unseen.
+//! another segment does not verify, and no byte can change unnoticed.
 
 use crate::{
     error::BadRecord,
@@ -23,38 +23,38 @@ pub(crate) const RECORD_LEN_MAX: usize = encoded_len(PAYLOAD_LEN_MAX);
 /// Records begin at multiples of this.
 pub(crate) const ALIGNMENT: usize = 8;
 
-/// What the batch before it comes to: 16 bytes.
+/// The length of the chain over all earlier batches, in bytes.
 pub(crate) const CHAIN_LEN: usize = 16;
 
 /// The record that ends a batch.
 pub(crate) const SEAL_LEN: usize = encoded_len(CHAIN_LEN);
 
-/// The version of what a record of any kind says, so far.
+/// The version of the payload of every kind of record, so far.
 const RECORD_VERSION: u16 = 1;
 
-/// What was recorded, with its place and time.
+/// A record: its payload, sequence and time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Record<'a> {
-    /// Whether it has a place of its own.
+    /// Whether it has a sequence of its own.
     pub kind: Kind,
-    /// Its place: from 1, without gaps. Of a note: that of the input before it, 0 if there is none.
+    /// Its sequence: from 1, without gaps. For a note, that of the input before it; 0 if there is none.
     pub sequence: u64,
     /// Its time, in ns since the Unix epoch; never before that of the record before it.
     pub timestamp: u64,
-    /// What it says; at most [`PAYLOAD_LEN_MAX`] bytes.
+    /// The payload; at most [`PAYLOAD_LEN_MAX`] bytes.
     pub payload: &'a [u8],
 }
 
-/// What a record is.
+/// The kind of a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// It has a sequence of its own.
     Input,
-    /// It says something about the inputs before it, and could be left out.
+    /// A note about the inputs before it; the state does not depend on it.
     Checkpoint,
 }
 
-/// What a record is to the journal itself.
+/// The kind of a record in the file, the journal's own kinds included.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Class {
     Shown(Kind),
@@ -78,24 +78,24 @@ impl Class {
     }
 }
 
-/// How many bytes a record with this payload takes.
+/// The length of a record with this payload, in bytes.
 #[must_use]
 pub const fn encoded_len(payload_len: usize) -> usize {
     RECORD_HEADER_LEN + payload_len.next_multiple_of(ALIGNMENT)
 }
 
-/// The checksum of nothing, for the records of one segment.
+/// The initial checksum for the records of one segment.
 pub(crate) fn seed(header: &SegmentHeader) -> u32 {
     let id = crc32c::crc32c(&header.journal_id.to_le_bytes());
     let epoch = crc32c::crc32c_append(id, &header.epoch.to_le_bytes());
     crc32c::crc32c_append(epoch, &header.first_sequence.to_le_bytes())
 }
 
-/// A record as it lies in a segment.
+/// A record in the layout of a segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Entry<'a> {
     pub(crate) class: Class,
-    /// How many inputs stand before it in its batch.
+    /// The number of inputs before it in its batch.
     pub(crate) nth: u32,
     pub(crate) sequence: u64,
     pub(crate) timestamp: u64,
@@ -137,7 +137,7 @@ impl<'a> Entry<'a> {
     }
 }
 
-/// What a record says beside its payload.
+/// The fields of a record beside its payload.
 pub(crate) struct Head {
     pub(crate) class: Class,
     pub(crate) nth: u32,
@@ -198,7 +198,7 @@ impl Header {
         Class::from_code(self.kind).is_some() && self.version == RECORD_VERSION
     }
 
-    /// How many bytes the record says it takes, of the `available` ones.
+    /// The length that the record claims, in bytes; an error if that is impossible or above `available`.
     pub(crate) fn encoded_len(&self, available: u64) -> Result<usize, BadRecord> {
         let payload_len = self.payload_len as usize;
         if payload_len > PAYLOAD_LEN_MAX {
@@ -212,8 +212,8 @@ impl Header {
     }
 }
 
-/// What all batches of a journal come to so far: xxHash3 of 128 bits over what came before and the
-/// bytes of the batch. It tells that a record is missing or is in the wrong place; it is no signature.
+/// The running hash of all batches of a journal: 128-bit xxHash3 over the chain before and the bytes of
+/// the batch. It detects a missing or misplaced record; it is not a signature.
 pub(crate) type Chain = [u8; CHAIN_LEN];
 
 /// The chain of a journal that has no batch yet.
@@ -270,7 +270,7 @@ mod tests {
         }
     }
 
-    /// No bit of a record may change unseen, those of the padding included.
+    /// A change of any bit of a record is found, padding included.
     #[test]
     fn every_bit_is_covered() {
         let bytes = encoded(3);
@@ -281,7 +281,7 @@ mod tests {
         }
     }
 
-    /// A kind or version of later is not taken for damage.
+    /// A kind or version of a later build is not reported as damage.
     #[test]
     fn what_is_not_known_is_not_damage() {
         let mut bytes = encoded(3);

@@ -1,5 +1,7 @@
-//! Opening a journal: what is there is replayed, a torn tail is cut, anything else that does not
-//! verify is refused. `judgement` has the decision table; here is what it is asked about.
+//! Opening a journal: replays all records, truncates a torn tail, and refuses any other damage.
+//! `recovery_table` has the decisions; this module finds the facts for them.
+//!
+//! Invariant: every replayed record is on the medium before it is read.
 
 use std::{
     ffi::OsStr,
@@ -30,8 +32,8 @@ pub struct Options {
     /// make it longer, if the next one is ready; it has at least one batch. The first one of each
     /// opening is made with 4 MiB at most.
     pub segment_bytes: u64,
-    /// The identity of the journal, if there is none yet. Two journals should not share one: by it
-    /// their records are told apart.
+    /// The identity of the journal, if there is none yet. Two journals should not share one: it
+    /// keeps their records apart.
     pub journal_id_if_new: u64,
     /// The time now, in ns since the Unix epoch; kept in the first segment of this opening and
     /// nowhere used.
@@ -55,7 +57,7 @@ impl Options {
     }
 }
 
-/// What a journal holds.
+/// The content of a journal.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Report {
     /// Its identity; `None` if there is no whole segment.
@@ -78,7 +80,7 @@ pub struct Report {
     pub segment_count: u64,
     /// How often the journal was opened for writing.
     pub epoch: u64,
-    /// The least sequence that must be there, as the watermark says; 0 without a watermark.
+    /// The sequence in the watermark: all records up to it must exist; 0 without a watermark.
     pub watermark: u64,
     /// Each of them, in order.
     pub segments: Vec<SegmentReport>,
@@ -89,7 +91,7 @@ pub struct Report {
     pub damaged_copies: Vec<DamagedCopy>,
 }
 
-/// What a segment holds.
+/// The content of a segment.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SegmentReport {
     /// The file.
@@ -110,7 +112,7 @@ pub struct SegmentReport {
     pub end: u64,
     /// How many bytes the file has.
     pub file_len: u64,
-    /// What all batches up to its end come to.
+    /// The chain over all batches up to its end.
     pub chain: [u8; 16],
 }
 
@@ -140,8 +142,8 @@ pub struct DamagedCopy {
 ///
 /// # Errors
 /// The folder is held, holds something else, cannot be read or written, or holds bytes that are
-/// neither the journal nor a torn tail of it; or `replay` failed. What was replayed until then is
-/// to be thrown away.
+/// neither the journal nor a torn tail of it; or `replay` failed. The caller must then discard the
+/// replayed state.
 pub fn open<E: Into<BoxError>>(
     mut storage: Box<dyn Storage>,
     options: &Options,
@@ -189,7 +191,7 @@ pub fn open<E: Into<BoxError>>(
 }
 
 /// Shows every record to `visit` in order and changes nothing, not even a torn tail. It takes no
-/// lock: beside a venue that writes, it sees what was written when it came to the last segment.
+/// lock: while a venue writes, it sees the records that were written when it reached the last segment.
 ///
 /// # Errors
 /// The folder holds no journal, cannot be read, or holds bytes that are neither the journal nor a
@@ -334,9 +336,8 @@ pub(crate) fn lock(storage: &mut dyn Storage) -> Result<(), OpenError> {
     }
 }
 
-/// What a killed process wrote may be in the page cache only. It is brought to the medium before
-/// it is acted on, or the next power cut would take back what this run has answered. What the watermark
-/// names is there.
+/// Syncs the records of a killed process, which may be in the page cache only. Otherwise the next power
+/// cut could remove records that this run has used. Records up to the watermark are on the medium already.
 fn bring_to_the_medium(
     storage: &mut dyn Storage,
     segments: &[u64],
@@ -377,7 +378,7 @@ fn remove_tail(storage: &mut dyn Storage, tail: &TornTail) -> Result<(), ReadErr
     done.map_err(failed("truncate the torn tail of", &tail.path))
 }
 
-/// What is read.
+/// The range of records to read.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Range {
     /// From the segment on that has this record; 0 is all.

@@ -1,4 +1,4 @@
-//! The recovery table: what opening a journal does about what it finds.
+//! The recovery table: the decision of an opening for each kind of damage.
 //!
 //! [`TABLE`] is the table of docs/journal.md as data. The two decisions that depend on several
 //! things at once are functions without I/O. A test compares the table with the document; others

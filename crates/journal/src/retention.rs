@@ -1,4 +1,6 @@
-//! Giving up the beginning of a journal, once snapshots have what it says.
+//! Retention: removes or archives the first segments of a journal, once snapshots cover them.
+//!
+//! Invariant: the segment with the record `sequence`, and every later one, stays.
 
 use std::io;
 

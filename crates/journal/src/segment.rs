@@ -21,15 +21,15 @@ pub const BLOCK_LEN: usize = 4096;
 const MAGIC: [u8; 8] = *b"DamrakJ\n";
 const EXTENSION: &str = ".damrak";
 
-/// What the header of a segment says.
+/// The header of a segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct SegmentHeader {
     pub(crate) journal_id: u64,
     pub(crate) first_sequence: u64,
     pub(crate) created: u64,
-    /// Which opening of the journal wrote it, counted from 1.
+    /// The epoch: the opening of the journal that wrote it, counted from 1.
     pub(crate) epoch: u64,
-    /// What the batches before it come to.
+    /// The chain over the batches before it.
     pub(crate) chain: Chain,
     /// Batches begin at multiples of it.
     pub(crate) alignment: u32,
@@ -77,7 +77,7 @@ impl SegmentHeader {
         scratch: &mut crate::buffer::Buffer,
     ) -> io::Result<()> {
         let block = self.encode();
-        // What recovery will read must be what is meant.
+        // Read back, since recovery depends on these bytes.
         assert!(Self::decode(&block) == Ok(*self), "{self:?} does not read as it is written");
         scratch.clear();
         scratch.put(&block);
@@ -105,8 +105,8 @@ impl SegmentHeader {
         block
     }
 
-    /// Reads one copy. Magic, version and checksum have the same place in every version, so that
-    /// an unknown version is told from damage.
+    /// Reads one copy. Magic, version and checksum have the same place in every version, so an unknown
+    /// version is not reported as damage.
     pub(crate) fn decode(block: &[u8]) -> Result<Self, HeaderFault> {
         let block: &[u8; BLOCK_LEN] = block.try_into().map_err(|_| HeaderFault::Short)?;
         let u32_at = |at| u32::from_le_bytes(*block[at..].first_chunk().expect("inside"));
@@ -135,7 +135,7 @@ impl SegmentHeader {
     }
 }
 
-/// How much is zeroed by one write.
+/// Bytes zeroed by one write.
 pub(crate) const ZEROS_LEN: usize = 1 << 20;
 
 /// The name of the segment whose first record has, or will have, this sequence.
@@ -144,14 +144,14 @@ pub fn file_name(first_sequence: u64) -> String {
     format!("{first_sequence:020}{EXTENSION}")
 }
 
-/// What a file is by its name.
+/// The kind of a file, by its name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Name {
     /// The segment that begins with this sequence.
     Segment(u64),
     /// It has the extension of a segment and is not named as one.
     Misnamed,
-    /// Nothing of ours.
+    /// A file that is not a segment.
     Foreign,
 }
 
@@ -197,7 +197,7 @@ mod tests {
         }
     }
 
-    /// A version that is not known is told from damage.
+    /// An unknown version is not reported as damage.
     #[test]
     fn unknown_version_is_not_damage() {
         let mut block = header().encode();
@@ -208,7 +208,7 @@ mod tests {
         assert_eq!(SegmentHeader::decode(&block), Err(HeaderFault::Version(3)));
     }
 
-    /// Names are told from one another, and a number written another way is not a name.
+    /// Each kind of name is recognized, and a number in another notation is not a name.
     #[test]
     fn names_are_exact() {
         assert_eq!(file_name(1), "00000000000000000001.damrak");

@@ -1,4 +1,4 @@
-//! The segment preparer keeps slow disk work off the writer: it creates the next segment, syncs
+//! The segment preparer takes slow disk work from the writer: it creates the next segment, syncs
 //! segments that have ended, and moves the watermark.
 //!
 //! In a folder of the file system it runs on a thread of its own, which meets the writer in two

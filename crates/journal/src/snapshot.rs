@@ -1,13 +1,13 @@
-//! Snapshots: what all records up to a sequence come to, in a file of its own, so that recovery
-//! need not begin at the first.
+//! Snapshots: the state after a sequence, in a file of its own, so that recovery need not begin at the
+//! first record.
 //!
-//! A snapshot is a list of *sections*, each a code and bytes that the journal does not look into.
-//! It is written under another name, synced, and only then gets its own: what has the name of a
-//! snapshot was whole when it got it. It is never needed for the truth, which is the journal's: one
-//! that is damaged, foreign, unknown or not of this journal's history is passed over, and told.
+//! A snapshot is a list of *sections*, each a code and bytes that the journal does not interpret. It is
+//! written under another name, synced and then renamed, so a file with the name of a snapshot was whole
+//! on the medium. The journal remains the record of truth: a snapshot that is damaged, foreign, unknown
+//! or not of this journal's history is skipped and reported.
 //!
-//! Start at [`SnapshotWriter`], then [`read_snapshot`]; `docs/journal.md` has the bytes, and the
-//! table of what makes a snapshot unusable.
+//! Start at [`SnapshotWriter`], then [`read_snapshot`]; `docs/snapshot.md` has the format, and
+//! the table of faults.
 
 mod write;
 mod read;
@@ -39,30 +39,30 @@ const SECTION_HEADER_LEN: usize = 16;
 /// Sections begin at multiples of this.
 const ALIGNMENT: usize = 8;
 
-/// The code of the last section, which says what all before it come to.
+/// The code of the last section, which has the totals and the hash of all sections before it.
 const END_CODE: u16 = u16::MAX;
 /// Sections, bytes, hash.
 const END_LEN: usize = 8 + 8 + 16;
 
-/// What a snapshot is of.
+/// The header of a snapshot.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SnapshotHeader {
     /// The identity of the journal.
     pub journal_id: u64,
-    /// The last record it has in it.
+    /// The sequence of the last record it covers.
     pub sequence: u64,
     /// The time of that record, in ns since the Unix epoch.
     pub timestamp: u64,
-    /// What that record says, by [`payload_checksum`]: so that a snapshot of another history of the
-    /// same journal is told from one of this.
+    /// The [`payload_checksum`] of that record: it detects a snapshot of another history of the same
+    /// journal.
     pub payload_checksum: u32,
-    /// The state, in a number; the journal does not look at it.
+    /// The state hash; the journal does not interpret it.
     pub state_hash: u64,
-    /// When it was made, in ns since the Unix epoch; nowhere used.
+    /// When it was made, in ns since the Unix epoch; informational.
     pub created: u64,
 }
 
-/// CRC-32C of what a record says.
+/// CRC-32C of a record's payload.
 #[must_use]
 pub fn payload_checksum(payload: &[u8]) -> u32 {
     crc32c::crc32c(payload)
@@ -85,8 +85,8 @@ impl SnapshotHeader {
         bytes
     }
 
-    /// Magic, version and checksum have the same place in every version, so that an unknown
-    /// version is told from damage.
+    /// Magic, version and checksum have the same place in every version, so an unknown version is not
+    /// reported as damage.
     fn decode(bytes: &[u8; HEADER_LEN]) -> Result<Self, SnapshotFault> {
         let u32_at = |at| u32::from_le_bytes(*bytes[at..].first_chunk().expect("inside"));
         let u64_at = |at| u64::from_le_bytes(*bytes[at..].first_chunk().expect("inside"));
@@ -126,7 +126,7 @@ struct SectionHeader {
     checksum: u32,
     len: u32,
     code: u16,
-    /// How many sections stand before it.
+    /// The number of sections before it.
     nth: u32,
 }
 
@@ -183,7 +183,7 @@ fn sequence_of(name: &str) -> Option<u64> {
     (snapshot_file_name(sequence) == name).then_some(sequence)
 }
 
-/// Removes all snapshots but the newest `kept`, and what never became one; says how many there
+/// Removes all snapshots but the newest `kept`, and unfinished ones; returns how many snapshots there
 /// were.
 ///
 /// # Errors
@@ -210,14 +210,14 @@ pub fn remove_snapshots_but(storage: &mut dyn Storage, kept: usize) -> io::Resul
 pub struct SnapshotError {
     /// The file.
     pub path: PathBuf,
-    /// Where in it, in bytes from its beginning.
+    /// The offset in the file, in bytes.
     pub offset: u64,
-    /// What is wrong.
+    /// The fault.
     #[source]
     pub fault: SnapshotFault,
 }
 
-/// What is wrong with a snapshot. The rows of the table in docs/journal.md.
+/// The faults of a snapshot: the rows of the table in docs/snapshot.md.
 #[derive(Debug, Error)]
 pub enum SnapshotFault {
     /// Storage failed.
@@ -226,10 +226,10 @@ pub enum SnapshotFault {
     /// The file ends before it does.
     #[error("the file is too short")]
     Short,
-    /// It does not begin as every snapshot does.
+    /// It does not begin with the magic bytes of a snapshot.
     #[error("not a snapshot file")]
     Magic,
-    /// Its first bytes are not what was written.
+    /// Its header does not verify.
     #[error("the header has a wrong checksum")]
     HeaderChecksum,
     /// It was written by another version of this program.
@@ -246,16 +246,16 @@ pub enum SnapshotFault {
     /// It has another sequence than its name says.
     #[error("made at sequence {0}, the file name says otherwise")]
     Misnamed(u64),
-    /// A section is not what was written, or is in the wrong place.
+    /// A section does not verify, or is in the wrong place.
     #[error("a section is damaged")]
     Section,
-    /// The whole is not what was written.
+    /// The hash of all sections is wrong.
     #[error("the sections do not match the end")]
     End,
     /// There are bytes after the end.
     #[error("bytes follow the end")]
     TooLong,
-    /// It verifies, and the one who takes it up does not accept what it says.
+    /// The file verifies, but the state in it cannot be restored.
     #[error("the state cannot be restored: {0}")]
     Refused(BoxError),
     /// The journal ends before it.

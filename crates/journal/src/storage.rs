@@ -1,4 +1,7 @@
-//! Where a journal lies: one flat folder of files. `Folder` is the real one.
+//! The storage of a journal: one flat folder of files. [`Folder`] is a folder of the file system.
+//!
+//! Invariant: bytes count as durable only after [`StorageFile::sync`], names only after
+//! [`Storage::sync_folder`].
 
 use std::{
     fs::{self, File, OpenOptions, TryLockError},
@@ -18,16 +21,16 @@ use crate::segment::{Name, read_name};
 /// The name of the file whose lock makes one process the only writer of a folder.
 pub(crate) const LOCK_FILE: &str = "lock";
 
-/// The name of the file that says what must be there; see [`watermark`](crate::watermark).
+/// The name of the watermark's file; see [`watermark`](crate::watermark).
 pub(crate) const WATERMARK_FILE: &str = "watermark";
 
-/// The name of the file that will be the next segment; worth nothing after a crash.
+/// The name of the file that will be the next segment; discarded after a crash.
 pub(crate) const PREPARED_FILE: &str = "prepared";
 
-/// How the name of a file begins on which a method is tried.
+/// The prefix of the files on which a write method is tried.
 const PROBE_FILE: &str = "probe-";
 
-/// How the names of files begin that were put aside by a cut.
+/// The prefix of the files that a truncation has moved aside.
 pub(crate) const ASIDE: &str = "cut-";
 
 /// True for the files of a journal that are no segments.
@@ -78,13 +81,13 @@ pub trait Storage: Send {
     /// Gives a file another name, which is not taken.
     ///
     /// # Errors
-    /// It has the name it had.
+    /// The rename failed; the file keeps its name.
     fn rename(&mut self, from: &str, to: &str) -> io::Result<()>;
 
     /// Returns once the names in the folder survive a power cut.
     ///
     /// # Errors
-    /// They may not; never to be tried again.
+    /// The names may be lost. Never try again.
     fn sync_folder(&mut self) -> io::Result<()>;
 
     /// The same folder once more, without the lock: for work that is done ahead of time.
@@ -97,10 +100,10 @@ pub trait Storage: Send {
 
 /// A file of a [`Storage`].
 pub trait StorageFile: Send {
-    /// How many bytes it has now.
+    /// The length now, in bytes.
     ///
     /// # Errors
-    /// It cannot be told.
+    /// The system call failed.
     fn byte_count(&mut self) -> io::Result<u64>;
 
     /// Reads from `offset` until the buffer is full or the file ends; says how many bytes it read.
@@ -138,7 +141,7 @@ pub trait StorageFile: Send {
     /// was allocated and never written need not be read for it, where the file system tells.
     ///
     /// # Errors
-    /// It cannot be told.
+    /// The system call failed.
     fn next_written(&mut self, offset: u64) -> io::Result<Option<u64>> {
         Ok(Some(offset))
     }
@@ -146,13 +149,13 @@ pub trait StorageFile: Send {
     /// Drops all from byte `len` on.
     ///
     /// # Errors
-    /// It is as long as it was.
+    /// The truncation failed; the file keeps its length.
     fn truncate(&mut self, len: u64) -> io::Result<()>;
 
     /// Returns once all its bytes survive a power cut.
     ///
     /// # Errors
-    /// They may not; never to be tried again, since the second try may succeed without the bytes.
+    /// The bytes may be lost. Never try again: a second sync may succeed without the bytes.
     fn sync(&mut self) -> io::Result<()>;
 }
 
@@ -165,16 +168,16 @@ pub enum Access {
     Write,
 }
 
-/// How [`Storage::lock`] went.
+/// The result of [`Storage::lock`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Lock {
     /// It is ours.
     Taken,
-    /// Another writer has it; the text says who, as far as it is known.
+    /// Another writer has it; the text names that writer, if known.
     HeldBy(String),
 }
 
-/// How bytes reach the medium.
+/// The method by which bytes reach the medium.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Method {
     /// Through the page cache; a sync is `fdatasync`.

@@ -1,8 +1,9 @@
-//! A folder in memory that knows what a crash leaves of it. For tests and the simulator: it does
-//! what it is told, and nothing by chance.
+//! A folder in memory that models the effect of a crash. For tests and the simulator.
 //!
-//! It can also be told to lie. Beside what a medium that lies has, it then keeps what a faithful one
-//! would have: a copy on another machine, from which [`CrashStorage::repair`] puts things right.
+//! Invariant: it is deterministic; every fault is requested by its caller.
+//!
+//! It can also lie about syncs. Beside the content of the lying medium it then keeps that of a faithful
+//! one, like a copy on another machine, from which [`CrashStorage::repair`] restores the folder.
 
 use std::{
     collections::BTreeMap,

@@ -1,7 +1,7 @@
-//! Truncates a journal: what an operator decides where opening refuses.
+//! Truncates a journal: an operator's decision where opening refuses.
 //!
-//! Invariant: nothing is thrown away. What is cut off goes into files of the same folder that
-//! opening ignores; whenever this is interrupted, what is left is a beginning of the journal.
+//! Invariant: no byte is deleted. The removed part moves into files of the same folder that opening
+//! ignores; after an interruption at any moment the rest is a prefix of the journal.
 
 use std::{convert::Infallible, io, path::PathBuf};
 

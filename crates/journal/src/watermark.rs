@@ -1,8 +1,8 @@
-//! The watermark: a file that says which records must be there. Without it, a journal whose end is
-//! missing looks like one that was shorter.
+//! The watermark: a file with the sequence up to which all records must exist. Without it, a journal
+//! that lost its end looks like a shorter one.
 //!
-//! It lies behind the records: what it names was on the medium before it was written. Two copies
-//! are written in turn, so that one is whole whenever the power goes.
+//! Invariant: every record up to the watermark was on the medium before the watermark was written. Two
+//! copies are written in turn, so that one is whole after a power cut at any moment.
 
 use std::io::{self, ErrorKind};
 
@@ -168,7 +168,7 @@ mod tests {
     use super::*;
     use crate::CrashStorage;
 
-    /// The later copy counts; where it is damaged the earlier one does, and that is told.
+    /// The later copy is used; if it is damaged, the earlier one is used and the damage is reported.
     #[test]
     fn the_later_copy_counts() {
         let storage = CrashStorage::new();

@@ -1,4 +1,6 @@
-//! Appending: records are gathered in one buffer and leave it by one write a batch.
+//! Appending: gathers records in one buffer, and writes each batch by one write.
+//!
+//! Invariant: after an error of storage every later call fails, so no record is confirmed by a retry.
 
 use std::{io, path::PathBuf};
 
@@ -16,7 +18,7 @@ use crate::{
     watermark::Watermark,
 };
 
-/// What a confirmed sequence survives.
+/// The failures that a confirmed record survives.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Durability {
     /// Nothing is promised: records are written when there are many, or when
@@ -41,8 +43,8 @@ impl Durability {
     }
 }
 
-/// The one writer of a journal; made by [`open`](crate::open). Dropping it gives the folder back
-/// and writes nothing: ask [`sync`](Self::sync) first.
+/// The one writer of a journal; made by [`open`](crate::open). Dropping it releases the
+/// folder and writes nothing: call [`sync`](Self::sync) first.
 pub struct Writer {
     /// Before `storage`, which holds the lock: its thread ends first.
     preparer: SegmentPreparer,
@@ -62,7 +64,7 @@ pub struct Writer {
 
     /// The batch that is gathered; without its seal.
     buffer: Buffer,
-    /// How many inputs it has.
+    /// The number of inputs in the batch.
     input_count: u32,
     scratch: Buffer,
 
@@ -78,7 +80,7 @@ pub struct Writer {
     poisoned: Option<String>,
 }
 
-/// What there is of the segment after the current one.
+/// The state of the segment after the current one.
 enum NextSegment {
     /// The current one is less than half full.
     NotYet,
@@ -115,7 +117,7 @@ pub(crate) struct Tail {
 }
 
 impl Writer {
-    /// Goes on after `tail`, all of which is on the medium, in a segment of its own.
+    /// Continues after `tail`, all of which is on the medium, in a segment of its own.
     pub(crate) fn new(
         mut storage: Box<dyn Storage>,
         durability: Durability,
@@ -379,15 +381,15 @@ impl Writer {
         self.durability
     }
 
-    /// Why there was no room for the next segment, until it is ready. What is left of the current one
-    /// is still written; who asks should take no more than must be taken.
+    /// Why there was no room for the next segment, until it is ready. The rest of the current segment can
+    /// still be written; the caller should append only inputs that it cannot reject.
     #[must_use]
     pub fn no_room(&self) -> Option<&io::Error> {
         self.no_room.as_ref()
     }
 
     /// Tries again to make room for the next segment, after there was none. A later
-    /// [`commit`](Self::commit), also of nothing, hears how that went.
+    /// [`commit`](Self::commit), also an empty one, takes the result.
     pub fn try_room_again(&mut self) {
         if matches!(self.next, NextSegment::NoRoom) {
             self.next = NextSegment::NotYet;
@@ -500,7 +502,7 @@ impl Writer {
         Ok(())
     }
 
-    /// Takes what the segment preparer has done since.
+    /// Takes the results of the segment preparer.
     fn take_outcomes(&mut self) -> Result<(), AppendError> {
         while let Some(outcome) = self.preparer.next_outcome() {
             match outcome {
@@ -543,7 +545,7 @@ impl Writer {
         AppendError::Storage { doing, path, durable, source }
     }
 
-    /// What the messages call durable.
+    /// The durable sequence in error messages.
     fn confirmed(&self) -> u64 {
         self.durable().min(self.written_sequence)
     }

@@ -1,7 +1,7 @@
 //! Many datagrams in one system call: recvmmsg(2), sendmmsg(2).
 //!
-//! Pointers for the kernel are made from what is borrowed right before the call that uses them, and
-//! are not used after it.
+//! Invariant: pointers for the kernel are made from live borrows right before the call that uses them,
+//! and are not used after it.
 
 use std::{
     io,

@@ -1,7 +1,7 @@
 //! The system calls that the standard library does not offer, behind functions that are safe to
 //! call, and an allocator of large pages ([`memory`]).
 //!
-//! Start at the functions of this page. Nothing here knows what it is used for.
+//! Start at the functions of this page. Nothing here depends on its use in an exchange.
 //!
 //! Architecture invariant: with `ring`, this is where unsafe code is; a safe function here cannot be
 //! called in a way that breaks memory.

@@ -1,4 +1,4 @@
-//! Power cuts, for tests of what a journal keeps.
+//! Power cuts: makes a file system fail as after a loss of power, for tests of the journal.
 
 use std::{fs::File, io, os::fd::AsRawFd, path::Path};
 

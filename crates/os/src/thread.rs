@@ -1,5 +1,5 @@
-//! What the calling thread may use, and what it has used: cores, priority, processor time, page
-//! faults, instructions.
+//! Resources of the calling thread: cores and priority, and the processor time, page faults and
+//! instructions that it has used.
 
 use std::{
     fs::File,

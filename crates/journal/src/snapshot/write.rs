@@ -36,7 +36,7 @@ pub struct SnapshotWriter<'a> {
 }
 
 impl<'a> SnapshotWriter<'a> {
-    /// Begins the file. An error is told by [`finish`](Self::finish).
+    /// Begins the file. [`finish`](Self::finish) returns any error.
     pub fn new(storage: &'a mut dyn Storage, header: SnapshotHeader) -> Self {
         let mut writer = Self {
             storage,
@@ -86,7 +86,7 @@ impl<'a> SnapshotWriter<'a> {
         let sequence = self.header.sequence;
         let name = snapshot_file_name(sequence);
         if self.storage.list()?.contains(&name) {
-            self.storage.remove(&name)?; // one that was of no use, or this would not be made
+            self.storage.remove(&name)?; // an unusable one, since otherwise no new one is made
         }
         self.storage.rename(&unfinished_name(sequence), &name)?;
         self.storage.sync_folder()?;
