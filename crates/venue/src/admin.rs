@@ -1,10 +1,10 @@
-//! What a venue answers by HTTP, beside it: questions about the ledger, and the commands of operators.
+//! The admin server of a venue: answers queries about the ledger, and takes commands of operators, by HTTP.
 //! One server answers at a TCP address and at a socket in the journal's folder, `operator.sock`.
 //!
-//! Start at [`Admin::start`], then `routes` (who may ask what), `answers` (the ledger).
+//! Start at [`Admin::start`], then `routes` (paths and keys), `answers` (the ledger).
 //!
-//! Invariant: it runs on threads of its own. Nothing here is waited for by an agent of the venue; all
-//! that it can do to the venue is to hand a command to the [desk](crate::operator).
+//! Invariant: it runs on threads of its own, and no agent of the venue waits for it. Its only way into
+//! the venue is a command to the [desk](crate::operator).
 
 mod answers;
 mod routes;
@@ -42,19 +42,19 @@ use crate::{
 };
 use routes::Door;
 
-/// Connections at a time, at each of the two doors; more are told to come again.
+/// Simultaneous connections per listener; further ones are answered with `busy`.
 const CONNECTIONS_MAX: usize = 32;
 
 /// The head of a request must be there after this long.
 const HEAD_WITHIN: Duration = Duration::from_secs(5);
 
-/// A connection lives no longer: one request, one answer. Above the time that a command may take.
+/// The longest life of a connection, one request and one answer; longer than a command may take.
 const CONNECTION_TIME_MAX: Duration = Duration::from_secs(30);
 
 /// The longest head of a request, in bytes.
 const HEAD_BYTES_MAX: usize = 8192;
 
-/// Threads for what reads files or waits for a store.
+/// Threads for work that reads files or waits for a store.
 const BLOCKING_THREADS_MAX: usize = 4;
 
 /// The longest path that the address of a socket has room for, in bytes.
@@ -69,7 +69,7 @@ pub struct Sources {
     pub gauges: Arc<LedgerGauges>,
 }
 
-/// What the server answers from.
+/// The sources of the answers.
 pub struct Served {
     /// The ledger, where one is kept.
     pub ledger: Option<Sources>,
@@ -84,7 +84,7 @@ pub struct Served {
 pub struct Listeners {
     tcp: Option<TcpListener>,
     socket: Option<(UnixListener, PathBuf)>,
-    /// What the user should know.
+    /// Notes for the user.
     pub notices: Vec<String>,
 }
 
@@ -116,8 +116,8 @@ impl Listeners {
     /// Listens at the socket in the journal's folder, which this venue holds now.
     ///
     /// Only the user that runs the venue can connect: the socket is made in a folder that no other
-    /// user can enter, and comes to its place with the permissions 0600. One that a killed venue has
-    /// left is replaced.
+    /// user can enter, and then moved into place with the permissions 0600. A socket left by a killed venue
+    /// is replaced.
     ///
     /// # Errors
     /// The folder cannot be written.
@@ -149,7 +149,7 @@ impl Listeners {
 }
 
 impl Admin {
-    /// Answers whoever connects.
+    /// Starts the server.
     ///
     /// # Errors
     /// The system has no thread or no descriptor left.
@@ -176,7 +176,7 @@ impl Admin {
                 }
                 let _ = stopped.await;
             });
-            // A store that does not answer is not waited for.
+            // Does not wait for a store that does not answer.
             runtime.shutdown_background();
         })?;
         Ok(Self { address, socket: path, stop, thread })
@@ -198,7 +198,7 @@ impl Admin {
     pub fn stop(self) {
         // If the thread is gone, it has stopped.
         let _ = self.stop.send(());
-        // It cannot panic but by a fault of ours, which it has told.
+        // A panic here is a bug, and its message has been printed.
         let _ = self.thread.join();
         if let Some(path) = self.socket {
             // What is left behind is replaced by the next start.
@@ -235,7 +235,7 @@ struct Doors {
     router: Router,
     busy: Router,
     room: Arc<Semaphore>,
-    /// For those that are told to come again.
+    /// Connections that are answered with `busy`.
     antechamber: Arc<Semaphore>,
 }
 
@@ -265,7 +265,7 @@ impl Doors {
                 .max_buf_size(HEAD_BYTES_MAX)
                 .keep_alive(false)
                 .serve_connection(TokioIo::new(stream), TowerToHyperService::new(router));
-            // Who goes away, or is too slow, is not waited for.
+            // Does not wait for a client that left or is too slow.
             let _ = tokio::time::timeout(CONNECTION_TIME_MAX, connection).await;
             drop(place);
         });

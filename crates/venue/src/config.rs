@@ -1,7 +1,7 @@
 //! Every setting of a venue in one struct, read from TOML and checked once.
 //!
-//! A key that is not known is an error with its line, its column and the nearest key that is.
-//! Without a file the defaults stand: loopback only, three instruments, four participants.
+//! An unknown key is an error with its line, its column and the nearest known key. Without a file the
+//! defaults apply: loopback only, three instruments, four participants.
 
 mod explain;
 mod journal;
@@ -37,9 +37,9 @@ use crate::failure::Failure;
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Config {
-    /// Where the journal lives and how durable it is.
+    /// The place and the durability of the journal.
     pub journal: JournalConfig,
-    /// How often the state is put into a file, so that a start need not replay the whole journal.
+    /// Snapshots of the state, so that a start need not replay the whole journal.
     pub snapshots: SnapshotsConfig,
     /// Order entry by OUCH 5.0 over SoupBinTCP.
     pub order_entry: OrderEntryConfig,
@@ -47,21 +47,21 @@ pub struct Config {
     pub order_entry_udp: OrderEntryUdpConfig,
     /// Market data by ITCH 5.0 over MoldUDP64.
     pub market_data: MarketDataConfig,
-    /// Where orders, trades and balances are kept for others to read.
+    /// The store of the ledger: orders, trades and balances for other programs.
     pub ledger: LedgerConfig,
-    /// Where balances, orders, fills and movements can be asked for by HTTP.
+    /// The admin API: queries and operator commands by HTTP.
     pub admin: AdminConfig,
-    /// Which agents share which thread.
+    /// The threads, and the agents on each.
     pub layout: LayoutConfig,
     /// How many slots the rings have.
     pub rings: RingsConfig,
-    /// What is traded. An instrument that was ever in the journal stays.
+    /// Instruments. One that was ever in the journal stays.
     pub instruments: Vec<InstrumentConfig>,
-    /// What is owned. Default none: nothing is paid for.
+    /// Assets. Default none: orders are not paid for.
     pub assets: Vec<AssetConfig>,
-    /// What trades cost. Default as in the journal, which is nothing at first.
+    /// Fees. Default as in the journal; none at first.
     pub fees: Vec<FeesConfig>,
-    /// Whose money.
+    /// Accounts, the owners of money.
     pub accounts: Vec<AccountConfig>,
     /// When phases change, every day; at most 60 rows. Default none: always continuous trading.
     pub schedule: Vec<ScheduleConfig>,
@@ -84,9 +84,9 @@ pub struct OrderEntryConfig {
     /// A connection that has not logged in after this long is closed. Default `5s`.
     pub login_timeout: Span,
     /// A client that takes nothing for this long while there is something to send is
-    /// disconnected; it can log in again and go on where it stopped. Default `10s`.
+    /// disconnected; it can log in again and continue where it stopped. Default `10s`.
     pub slow_client_timeout: Span,
-    /// Memory for the replies of all sessions; the oldest of the longest go first. Default `1GiB`.
+    /// Memory for the replies of all sessions; the oldest of the longest stream are dropped first. Default `1GiB`.
     pub reply_store: Bytes,
 }
 
@@ -96,7 +96,7 @@ pub struct OrderEntryConfig {
 pub struct OrderEntryUdpConfig {
     /// Where it receives; port 0 takes a free one. Default `127.0.0.1:26401`.
     pub address: SocketAddr,
-    /// Memory for the replies of all sessions; the oldest of the longest go first. Default `1GiB`.
+    /// Memory for the replies of all sessions; the oldest of the longest stream are dropped first. Default `1GiB`.
     pub reply_store: Bytes,
 }
 
@@ -112,9 +112,9 @@ pub struct MarketDataConfig {
     /// Where the feed goes instead if the interface carries no multicast; the venue says so at
     /// its start. Default `127.0.0.1` with the port of the group.
     pub unicast: Option<SocketAddr>,
-    /// Where lost messages can be asked for; port 0 takes a free one. Default `127.0.0.1:26478`.
+    /// The re-request server of lost messages; port 0 takes a free one. Default `127.0.0.1:26478`.
     pub re_request: SocketAddr,
-    /// Memory for messages that can be asked for again; the oldest go first. Default `64MiB`.
+    /// Memory for messages that can be re-requested; the oldest are dropped first. Default `64MiB`.
     pub store: Bytes,
 }
 
@@ -137,7 +137,7 @@ pub struct LedgerConfig {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum LedgerStoreName {
-    /// Nothing is kept; the journal has it all.
+    /// No ledger; the journal still has every input.
     #[default]
     None,
     /// A file of the embedded store.
@@ -194,9 +194,9 @@ pub struct AdminConfig {
     /// nowhere. Questions need no key: an address that others reach is an error unless `anybody` is
     /// true.
     pub address: Option<SocketAddr>,
-    /// True: the address need not be of this machine alone. Default false.
+    /// True: other machines may reach the address. Default false.
     pub anybody: bool,
-    /// Who may give commands there. Default nobody; `damrak ctl` on this machine needs none.
+    /// Operators with a key, who may give commands there. Default none; `damrak ctl` on this machine needs none.
     pub operators: Vec<OperatorConfig>,
 }
 
@@ -274,7 +274,7 @@ pub struct LayoutConfig {
     /// `auto` (default), `single` (all agents on one thread), `edge` (sequencer and engine on
     /// one, all else on another) or `pipeline` (a thread each). Not together with `groups`.
     pub name: Option<LayoutName>,
-    /// How a thread waits that has nothing to do: `adaptive` (default), `spin`, `yield`,
+    /// How an idle thread waits: `adaptive` (default), `spin`, `yield`,
     /// `backoff`. A group may say otherwise.
     pub wait: Wait,
     /// Free groups: each agent in exactly one.
@@ -399,7 +399,7 @@ pub struct InstrumentConfig {
     /// How it is traded from the start.
     #[serde(default)]
     pub trading: TradingConfig,
-    /// What its orders are paid with.
+    /// The payment terms of its orders.
     #[serde(default)]
     pub money: Option<InstrumentMoneyConfig>,
 }
@@ -426,11 +426,10 @@ pub struct ParticipantConfig {
     /// Live orders at a time, more are rejected. Default 100000.
     #[serde(default = "ParticipantConfig::default_live_orders")]
     pub live_orders_max: u32,
-    /// What happens where an order that says nothing about it would meet one of its own. Default
-    /// none.
+    /// Self-match prevention of orders that do not request their own. Default none.
     #[serde(default)]
     pub self_match_prevention: PreventionName,
-    /// Whose its orders are: the name of an account. Default as in the journal, nobody's at first.
+    /// The account of its orders, by name. Default as in the journal; none at first.
     #[serde(default)]
     pub account: Option<String>,
 }
@@ -453,7 +452,7 @@ pub enum PreventionName {
 }
 
 impl PreventionName {
-    /// In the words of the engine, among the orders of one firm.
+    /// As the engine's setting, among the orders of one firm.
     #[must_use]
     pub const fn prevention(self) -> SelfMatchPrevention {
         match self {
@@ -510,7 +509,7 @@ impl Default for Config {
     }
 }
 
-/// Is it a participant as the default configuration and the examples have it?
+/// True for a participant of the default configuration or of the examples.
 fn is_example(username: &str, password: &str) -> bool {
     let number = username.to_ascii_lowercase().strip_prefix("user").map(str::to_owned);
     number.is_some_and(|number| password.strip_prefix("password") == Some(&*number))
@@ -589,8 +588,8 @@ impl Config {
     /// Reads and checks a file.
     ///
     /// # Errors
-    /// The file cannot be read, is not TOML, has a key that is not known or a value that makes no
-    /// sense; the failure says where.
+    /// The file cannot be read, is not TOML, or has an unknown key or an invalid value; the failure has
+    /// the place.
     pub fn read(path: &Path) -> Result<Self, Failure> {
         let text = fs::read_to_string(path).map_err(|error| {
             Failure::usage(format!("cannot read the configuration {}: {error}", path.display()))
@@ -608,7 +607,7 @@ impl Config {
         Ok(config)
     }
 
-    /// What must hold between the settings.
+    /// Checks the settings against each other.
     fn check(&self) -> Result<(), String> {
         for (name, slots) in [
             ("submissions", self.rings.submissions),
@@ -676,8 +675,8 @@ impl Config {
                         && is_example(&participant.username, password) =>
                 {
                     return Err(format!(
-                        "participant {username} has the password of the examples, which everybody \
-                         knows, and other machines reach order_entry.address {}: choose another \
+                        "participant {username} has the password of the examples, which is \
+                         public, and other machines reach order_entry.address {}: choose another \
                          password, or an address of 127.0.0.1",
                         self.order_entry.address
                     ));
@@ -716,11 +715,11 @@ impl Config {
         let mut seen = BTreeSet::new();
         for agent in self.layout.groups.iter().flat_map(|group| &group.agents) {
             if !seen.insert(*agent) {
-                return Err(format!("layout.groups: {agent} stands in two groups"));
+                return Err(format!("layout.groups: {agent} is in two groups"));
             }
         }
         match AgentName::ALL.into_iter().find(|agent| !seen.contains(agent)) {
-            Some(missing) => Err(format!("layout.groups: {missing} stands in no group")),
+            Some(missing) => Err(format!("layout.groups: {missing} is in no group")),
             None => Ok(()),
         }
     }
@@ -824,7 +823,7 @@ mod tests {
         Config::parse(text, "venue.toml").unwrap_err().to_string()
     }
 
-    /// Without a word in the file, the defaults stand, and they are sound.
+    /// An empty file gives the defaults, and they are valid.
     #[test]
     fn empty_file_is_the_default() {
         let config = Config::parse("", "venue.toml").unwrap();
@@ -833,7 +832,7 @@ mod tests {
         assert_eq!(config.check(), Ok(()));
     }
 
-    /// A key that is not known is told with line, column and the nearest known one.
+    /// An unknown key is reported with line, column and the nearest known key.
     #[test]
     fn unknown_key_is_told_where_and_what_instead() {
         let message = failure("[journal]\ndurability = \"written\"\nsegmnet = \"1MiB\"\n");
@@ -841,7 +840,7 @@ mod tests {
         assert!(message.contains("did you mean `segment`?"), "{message}");
     }
 
-    /// A value that makes no sense is told where it stands.
+    /// An invalid value is reported with its key.
     #[test]
     fn wrong_values_are_told() {
         assert!(failure("[journal]\nsegment = \"12 apples\"").contains("venue.toml:2:11"));
@@ -856,12 +855,12 @@ mod tests {
     #[test]
     fn groups_hold_each_agent_once() {
         let message = failure("[[layout.groups]]\nagents = [\"engine\", \"engine\"]");
-        assert!(message.contains("engine stands in two groups"), "{message}");
+        assert!(message.contains("engine is in two groups"), "{message}");
         let message = failure("[[layout.groups]]\nagents = [\"engine\"]");
-        assert!(message.contains("order-entry stands in no group"), "{message}");
+        assert!(message.contains("order-entry is in no group"), "{message}");
     }
 
-    /// A ledger is only kept of a journal that is, in a store that is one.
+    /// A ledger needs a durable journal and a valid store.
     #[test]
     fn ledger_is_checked() {
         let message = failure("journal.durability = \"none\"\nledger.store = \"embedded\"");

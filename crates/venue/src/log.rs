@@ -1,4 +1,4 @@
-//! The one seam between a venue and whoever keeps its sequenced log.
+//! The seam between a venue and its sequenced log.
 //!
 //! A venue asks for places in the log and takes what has one, in order; books, replies and feeds
 //! follow from that alone. Here the log is kept by this process: [`LocalLog`] gives places at once, and

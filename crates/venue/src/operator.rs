@@ -37,7 +37,7 @@ const WAITING_MAX: usize = 64;
 /// How long a command may take until its result is durable.
 const DURABLE_WITHIN: Duration = Duration::from_secs(10);
 
-/// How often it is looked for a result.
+/// The interval between two looks for a result.
 const LOOK_INTERVAL: Duration = Duration::from_millis(1);
 
 /// A result on its way from the core to the desk.
@@ -57,7 +57,7 @@ pub struct DeskEnds {
     pub(crate) results: Consumer<Answered>,
     /// Results up to there may leave.
     pub(crate) durable: Arc<Cursor>,
-    /// What names mean.
+    /// The numbers of names.
     pub(crate) directory: Directory,
     /// The last number of each operator.
     pub(crate) numbers: BTreeMap<OperatorName, u64>,
@@ -82,11 +82,11 @@ pub(crate) fn rings() -> (Producer<Submission>, Consumer<Answered>, PipelineEnds
 /// Why a request has no result.
 #[derive(Debug)]
 pub enum DeskError {
-    /// It cannot be understood, or names something that there is not.
+    /// It is invalid, or names something unknown.
     Wrong(String),
-    /// So many commands wait that there is no room for it; it was not given.
+    /// Too many commands wait; this one was not submitted.
     Busy,
-    /// It was given, and its result is not known: to be repeated under the same number.
+    /// It was submitted, and its result is not known: repeat it under the same number.
     Unknown {
         /// The number under which it was given.
         number: u64,
@@ -172,7 +172,7 @@ impl Desk {
             return Ok(document(&result, true));
         }
         let ticket = self.lock().give(command)?;
-        // Asked for until it is there: the core rings at nobody's door for so rare a thing.
+        // Polls for the result: operator results are too rare for a doorbell.
         let looks = DURABLE_WITHIN.as_millis() / LOOK_INTERVAL.as_millis();
         for _ in 0..looks {
             if let Some(result) = self.lock().take(ticket) {
@@ -216,11 +216,11 @@ impl Inner {
             let Some(Answered { result, .. }) = held.take_if(|held| held.cause.0 <= durable) else {
                 return;
             };
-            // Those before the first ticket are of a replay, or of nobody.
+            // Results before the first ticket are of a replay or have no waiter.
             if let Some(ticket) = self.tickets.pop_front() {
                 self.answered.insert(ticket, result);
             }
-            // Of those who went away the oldest are forgotten.
+            // The oldest results without a waiter are dropped.
             while self.answered.len() > WAITING_MAX {
                 self.answered.pop_first();
             }
@@ -280,14 +280,18 @@ fn declined(decline: OperatorDecline) -> (String, String) {
                 Venue::UnknownInstrument => "there is no such instrument",
                 Venue::PhaseNotNext => "the instrument does not go from its phase to that one",
                 Venue::InvalidValue => "the property cannot have that value",
-                Venue::OrdersLive => "orders that it concerns are live",
-                Venue::UnknownTrade => "there is no such trade, or it is undone or too old",
-                Venue::UnknownBlock => "nothing is blocked by exactly that scope",
-                Venue::TooManyBlocks => "that scope is blocked, or 256 scopes are",
+                Venue::OrdersLive => "there are live orders that it would affect",
+                Venue::UnknownTrade => {
+                    "there is no such trade, or it was busted already or is too old"
+                }
+                Venue::UnknownBlock => "no kill switch is set for exactly that scope",
+                Venue::TooManyBlocks => {
+                    "the kill switch is set for that scope already, or for 256 scopes"
+                }
                 Venue::UnknownSession => "there is no such session",
                 Venue::UnknownAccount => "there is no such account",
-                Venue::PaidFor => "the trade was paid for before such trades could be undone",
-                Venue::InsufficientBalance => "an account has too little to give the trade back",
+                Venue::PaidFor => "the trade was paid for before paid trades could be busted",
+                Venue::InsufficientBalance => "an account's balance is too low to undo the trade",
                 Venue::TermsChanged => "terms, accounts or fees have changed since the trade",
             };
             (format!("{why:?}"), words.into())
@@ -295,7 +299,7 @@ fn declined(decline: OperatorDecline) -> (String, String) {
         OperatorDecline::Money(why) => {
             let words = match why {
                 Money::InvalidName => "the name is blank or taken",
-                Money::TooMany => "there are as many as there can be",
+                Money::TooMany => "the maximum number exists already",
                 Money::UnknownAccount => "there is no such account",
                 Money::UnknownAsset => "there is no such asset",
                 Money::UnknownInstrument => "there is no such instrument",
@@ -303,10 +307,10 @@ fn declined(decline: OperatorDecline) -> (String, String) {
                 Money::InvalidTerms => "the terms contradict themselves",
                 Money::InvalidFees => "a fee is out of range, or a rebate is above what is paid",
                 Money::InvalidValue => "the setting cannot have that value",
-                Money::OrdersLive => "orders that it concerns are live",
+                Money::OrdersLive => "there are live orders that it would affect",
                 Money::InvalidAmount => "the amount is 0",
-                Money::InsufficientBalance => "the account has less available than that",
-                Money::TooMuch => "there would be more of the asset than can be counted",
+                Money::InsufficientBalance => "the available balance of the account is too low",
+                Money::TooMuch => "the total of the asset would exceed its maximum",
             };
             (format!("{why:?}"), words.into())
         }

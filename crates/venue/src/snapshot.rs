@@ -18,7 +18,7 @@ use market::{Command, DecodeError, Input, Output, Sequence, Timestamp};
 pub struct VenueState {
     /// The core.
     pub engine: Engine,
-    /// The messages that the gateways have sent; `None` where nobody needs them.
+    /// The messages that the gateways have sent; `None` where they are not needed.
     pub archive: Option<MessageArchive>,
 }
 

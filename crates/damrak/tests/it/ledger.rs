@@ -262,7 +262,7 @@ fn a_changed_ledger_is_found_out() {
     rows.batch.after = Sequence(4_000);
     store.commit(JOURNAL_ID, &rows.batch).unwrap();
     let wrong = verify(&mut store, Some(&journal)).unwrap().wrong;
-    assert!(wrong.iter().any(|what| what.contains("is not what the journal says")), "{wrong:?}");
+    assert!(wrong.iter().any(|what| what.contains("differs from the journal")), "{wrong:?}");
     assert!(!verify(&mut store, None).unwrap().wrong.is_empty(), "the entries alone tell");
 }
 

@@ -1,4 +1,6 @@
-//! What there is to ask, and what is answered.
+//! Queries of the admin server, and their answers from the ledger.
+//!
+//! Invariant: `sequence` in an answer never exceeds the rows that it has.
 
 use std::{
     collections::BTreeMap,
@@ -19,11 +21,11 @@ use crate::ledger::{
     store::{Filter, LedgerStore, StoreError, StoreErrorKind},
 };
 
-/// Rows of an answer if it is not said how many, and at most.
+/// Rows of an answer: the default, and the maximum.
 const ROWS_DEFAULT: usize = 100;
 const ROWS_MAX: usize = 1000;
 
-/// What can be asked, as the first page tells it.
+/// The paths, as the first page lists them.
 const PLACES: &[&str] = &[
     "/status",
     "/assets",
@@ -38,10 +40,10 @@ const PLACES: &[&str] = &[
     "POST /operator",
 ];
 
-/// What stands after the question mark of a request.
+/// The query parameters of a request.
 type Query = BTreeMap<String, String>;
 
-/// A question.
+/// A query.
 pub(super) struct Asked {
     /// The last part of its path.
     pub(super) name: &'static str,
@@ -49,7 +51,7 @@ pub(super) struct Asked {
     pub(super) account: Option<String>,
 }
 
-/// Why a question has no answer.
+/// Why a query has no answer.
 pub(super) struct Wrong {
     pub(super) status: StatusCode,
     /// For programs.
@@ -64,7 +66,7 @@ impl Wrong {
     }
 }
 
-/// Answers one after the other.
+/// Answers queries, one at a time.
 pub(super) struct Answers {
     ledger: Option<Sources>,
     durable: Arc<Cursor>,
@@ -72,10 +74,10 @@ pub(super) struct Answers {
     opened: Mutex<Option<Box<dyn LedgerStore>>>,
 }
 
-/// Which rows.
+/// The rows to return.
 struct Page {
     table: Table,
-    /// What the answer is called.
+    /// The name of the answer.
     name: &'static str,
     live: bool,
     /// True if they come one after the other, so that the last ones can be asked for.
@@ -120,7 +122,7 @@ impl Answers {
         json!({ "schema": "damrak/admin-status/1", "durable": durable, "ledger": ledger })
     }
 
-    /// Rows of everybody, or of an account.
+    /// Rows of all accounts, or of one.
     fn rows(&self, query: &Query, account: Option<&str>, page: Page) -> Result<Json, Wrong> {
         let mut filter = filter(query, &page)?;
         let Some(sources) = &self.ledger else {
@@ -132,7 +134,7 @@ impl Answers {
             Some(store) => store,
             None => sources.ledger.open_to_read().map_err(|error| unavailable(&error))?,
         };
-        // What may be there without being told is told; what is told is there.
+        // The sequence is read first: rows after it may be in the answer, and none up to it is missing.
         let mut ledger = Ledger::new(store).map_err(|error| unavailable(&error))?;
         let sequence = ledger.sequence().map_err(|error| unavailable(&error))?;
         if let Some(name) = account {
@@ -175,7 +177,7 @@ impl Answers {
     }
 }
 
-/// Leaves so many rows, last first, and says before which place there are more.
+/// Keeps this many rows, last first, and returns the place before which there are more.
 fn cut(table: Table, rows: &mut Vec<Vec<Value>>, last: usize) -> Option<String> {
     if rows.len() <= last {
         return None;
@@ -222,7 +224,7 @@ fn filter(query: &Query, page: &Page) -> Result<Filter, Wrong> {
                 filter.before = Some(numbers.map_err(|_| wrong("a place, as `next` names it"))?);
             }
             _ => {
-                return Err(bad_query(format!("{} knows no `{name}`", page.name)));
+                return Err(bad_query(format!("{} has no parameter `{name}`", page.name)));
             }
         }
     }

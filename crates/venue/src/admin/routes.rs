@@ -1,4 +1,4 @@
-//! Who may ask what: paths, methods, keys.
+//! Routes of the admin server: paths, methods, keys.
 //!
 //! Invariant: at an address a command needs the key of an operator; at the socket, which only the user
 //! of the venue can open, the operator says who it is.
@@ -30,7 +30,7 @@ use crate::{
 /// The longest body of a request, in bytes.
 const BODY_BYTES_MAX: usize = 16 * 1024;
 
-/// Where the connection came in.
+/// The listener of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Door {
     /// At `admin.address`.
@@ -39,7 +39,7 @@ pub(super) enum Door {
     Socket,
 }
 
-/// What all requests share.
+/// State shared by all requests.
 pub(super) struct State {
     answers: Answers,
     desk: Desk,
@@ -109,7 +109,7 @@ pub(super) fn error(status: StatusCode, reason: &str, what: &str) -> Response {
     answer(status, &body)
 }
 
-/// A body of JSON, which nobody keeps.
+/// A JSON body that must not be cached.
 pub(super) fn answer(status: StatusCode, body: &Value) -> Response {
     let mut response = (status, Json(body)).into_response();
     let headers = response.headers_mut();
@@ -117,7 +117,7 @@ pub(super) fn answer(status: StatusCode, body: &Value) -> Response {
     response
 }
 
-/// Every request is told to come again.
+/// Answers every request with `busy`.
 pub(super) fn busy(most: usize) -> Router {
     Router::new().fallback(move || async move {
         let what = format!("{most} requests are being answered; try again");
@@ -125,7 +125,7 @@ pub(super) fn busy(most: usize) -> Router {
     })
 }
 
-/// All that there is to ask at a door.
+/// The routes of a listener.
 pub(super) fn router(state: Arc<State>, door: Door) -> Router {
     let checked = Arc::clone(&state);
     let of_account = |name: &'static str| {
@@ -177,7 +177,7 @@ pub(super) fn router(state: Arc<State>, door: Door) -> Router {
             }),
         )
         .fallback(|request: Request| async move {
-            let what = format!("there is no {}; / says what there is", request.uri().path());
+            let what = format!("there is no {}; / lists the paths", request.uri().path());
             error(StatusCode::NOT_FOUND, "unknown_path", &what)
         })
         .method_not_allowed_fallback(|method: Method| async move {
@@ -215,7 +215,7 @@ async fn ask(state: Arc<State>, asked: Asked, query: Option<String>) -> Response
         Ok(pairs) => pairs,
         Err(what) => return error(StatusCode::BAD_REQUEST, "bad_request", &what),
     };
-    // A store may take its time.
+    // A store may be slow.
     let answered = tokio::task::spawn_blocking(move || state.answers.answer(&asked, &pairs)).await;
     match answered {
         Ok(Ok(body)) => answer(StatusCode::OK, &body),
@@ -224,7 +224,7 @@ async fn ask(state: Arc<State>, asked: Asked, query: Option<String>) -> Response
     }
 }
 
-/// What stands after the question mark, decoded; each name once.
+/// The query parameters, decoded; each name once.
 fn pairs(query: &str) -> Result<BTreeMap<String, String>, String> {
     let mut pairs = BTreeMap::new();
     for pair in query.split('&').filter(|pair| !pair.is_empty()) {
@@ -251,7 +251,7 @@ async fn operate(state: Arc<State>, door: Door, headers: HeaderMap, body: Bytes)
         Ok(request) => request,
         Err(wrong) => return error(StatusCode::BAD_REQUEST, "bad_request", &wrong.to_string()),
     };
-    // On a task of its own: a command that was given is waited for, whoever goes away.
+    // On a separate task: a submitted command is awaited even if the client disconnects.
     let given = tokio::spawn(async move { state.desk.operate(operator, &request).await }).await;
     let (status, reason, what) = match given {
         Ok(Ok(body)) => {

@@ -1,4 +1,4 @@
-//! What is wrong with a configuration file, where, and what was probably meant.
+//! Errors of a configuration file: the fault, its place, and the nearest known name.
 
 use crate::failure::Failure;
 

@@ -1,4 +1,4 @@
-//! `[journal]` and `[snapshots]`: what is kept of a venue, how, and for how long.
+//! `[journal]` and `[snapshots]`: place, durability and retention of a venue's records.
 
 use std::{path::PathBuf, time::Duration};
 
@@ -44,7 +44,7 @@ pub struct SnapshotsConfig {
     /// can be asked for again after a start from it. Default `64MiB`.
     pub replies: Bytes,
     /// What happens to segments of the journal that both snapshots cover. `keep` (default): nothing.
-    /// `archive`: they are compressed, and still read by whoever reads from the first record.
+    /// `archive`: they are compressed; a reader from the first record still finds them.
     /// `remove`: they are removed.
     pub old_segments: OldSegments,
 }

@@ -1,4 +1,4 @@
-//! Assets, accounts and what orders cost, as settings; and the commands that a journal lacks of them.
+//! Settings of assets, accounts, fees and terms, and the commands that bring a journal to them.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -58,11 +58,11 @@ pub struct AccountConfig {
     pub live_orders_max: u32,
     /// New orders and replaces in a second. Default 0, any.
     pub orders_per_second_max: u32,
-    /// How far through the best price of the other side a limit may be, in millionths. Default 0, any.
+    /// How far through the best opposite price a limit may be, in millionths. Default 0, any.
     pub price_away_max_ppm: u32,
-    /// True: no order is taken, false: orders are. Default: as in the journal.
+    /// True: the kill switch rejects its orders; false: they are accepted. Default: as in the journal.
     pub stopped: Option<bool>,
-    /// What it begins with, by asset: deposited where no movement has touched its balance yet.
+    /// Opening balances by asset: deposited where no movement has touched the balance yet.
     pub opening: BTreeMap<String, String>,
     /// The most that an order may cost, by the asset that it is paid with. Default any.
     pub order_notional_max: BTreeMap<String, String>,
@@ -240,7 +240,7 @@ fn greatest_common_divisor(a: u128, b: u128) -> u128 {
     if b == 0 { a } else { greatest_common_divisor(b, a % b) }
 }
 
-/// What must hold between the settings about money.
+/// Checks the money settings against each other.
 pub(super) fn check(config: &Config) -> Result<(), String> {
     let mut decimals = Decimals::new();
     for asset in &config.assets {
@@ -319,12 +319,12 @@ fn tiers_of(rows: &[FeesConfig]) -> [(i32, u32); 16] {
     })
 }
 
-/// The commands that make money in the state what the configuration says.
+/// The commands that bring the money in the state to the configuration.
 #[derive(Debug, Default)]
 pub struct MoneyPlan {
     /// In this order.
     pub commands: Vec<MoneyCommand>,
-    /// What the journal had otherwise, in words.
+    /// The changed settings, in words.
     pub changes: Vec<String>,
 }
 
@@ -338,7 +338,7 @@ struct Numbers {
 /// What the journal lacks of assets, accounts, fees, terms and opening balances.
 ///
 /// # Errors
-/// The journal has it otherwise, and it cannot be changed.
+/// The journal contradicts the configuration in a setting that cannot change.
 pub fn money_plan(
     config: &Config,
     engine: &Engine,
@@ -405,7 +405,7 @@ impl MoneyPlan {
         }
         self.commands.push(MoneyCommand::AllowUndo);
         if has_assets {
-            self.changes.push("trades that are paid for can be undone, those from now on".into());
+            self.changes.push("paid trades can be busted, from now on".into());
         }
     }
 
@@ -467,12 +467,13 @@ impl MoneyPlan {
                 });
                 if has_orders {
                     return Err(format!(
-                        "instrument {symbol} is paid for otherwise in the journal, and has live \
+                        "instrument {symbol} has other payment terms in the journal, and has live \
                          orders"
                     ));
                 }
-                let was = if before.is_some() { "otherwise" } else { "not paid for" };
-                self.changes.push(format!("instrument {symbol}: money, it was {was}"));
+                let was = if before.is_some() { "different" } else { "none" };
+                self.changes
+                    .push(format!("instrument {symbol}: payment terms set, they were {was}"));
             }
             self.commands.push(MoneyCommand::SetTerms(SetTerms { symbol, terms }));
         }
@@ -573,7 +574,7 @@ impl MoneyPlan {
 mod tests {
     use super::*;
 
-    /// Amounts are taken exactly, or not at all.
+    /// An amount is read exactly, or is an error.
     #[test]
     fn amounts_are_exact() {
         assert_eq!(units("12.5", 2), Ok(1250));
@@ -627,7 +628,7 @@ mod tests {
         money = { class = \"cash\", base = \"XYZ\", quote = \"EUR\" }
     ";
 
-    /// What makes no sense is told with its key.
+    /// An invalid value is reported with its key.
     #[test]
     fn what_is_wrong_is_told_with_its_key() {
         Config::parse(SOUND, "it").expect("it is sound");

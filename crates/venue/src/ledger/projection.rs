@@ -1,4 +1,4 @@
-//! From events to rows: what the tables of the ledger say follows from the events alone.
+//! From events to rows: the tables of the ledger follow from the events alone.
 
 use std::collections::BTreeMap;
 

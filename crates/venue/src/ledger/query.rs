@@ -1,4 +1,4 @@
-//! What can be asked of a ledger, whichever store it is in.
+//! Queries of a ledger, in any store.
 
 use std::{collections::BTreeMap, path::Path};
 

@@ -1,5 +1,5 @@
-//! The tables of the ledger: each row a struct, each column said once. Every store, the exports
-//! and the queries take their columns from here; docs/ledger.md tells them to people.
+//! The tables of the ledger: each row a struct, each column defined once. Every store, the exports
+//! and the queries take their columns from here; docs/ledger.md describes them.
 
 use std::fmt;
 
@@ -89,7 +89,7 @@ pub struct Column {
     pub kind: Kind,
 }
 
-/// What can stand in a column.
+/// A type that a column can hold.
 trait Cell: Sized {
     const KIND: Kind;
     fn value(self) -> Value;
@@ -605,7 +605,7 @@ impl Table {
 mod tests {
     use super::*;
 
-    /// Every table is told in the documentation, with every column and every word.
+    /// The documentation describes every table, with every column and every word.
     #[test]
     fn documentation_names_every_column() {
         let page = include_str!("../../../../docs/ledger.md");

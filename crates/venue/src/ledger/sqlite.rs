@@ -17,7 +17,7 @@ use super::{
     store::{Filter, LedgerStore, StoreError, StorePosition, check_position},
 };
 
-/// How long a commit waits for somebody who reads.
+/// How long a commit waits for a reader.
 const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// See the module.

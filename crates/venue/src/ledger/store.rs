@@ -43,8 +43,8 @@ impl Filter {
 
 /// A store of the ledger's tables.
 ///
-/// Rows and position are committed together or not at all, so that whoever dies in between finds
-/// again what it left, and every input is in it once.
+/// Rows and position are committed together or not at all, so that after a
+/// crash the writer continues at the position, and the rows of every input are stored once.
 pub trait LedgerStore: Send {
     /// Up to where it goes; `None` while it has never had a row.
     ///
@@ -71,8 +71,7 @@ pub trait LedgerStore: Send {
         each: &mut dyn FnMut(&[Value]) -> bool,
     ) -> Result<(), StoreError>;
 
-    /// True if one who reads may keep it open between two questions, and the writer opens it again
-    /// all the same.
+    /// True if a reader may keep the store open between two queries while the writer opens it again.
     fn may_be_kept(&self) -> bool {
         true
     }
@@ -92,21 +91,21 @@ pub struct StoreError {
 pub enum StoreErrorKind {
     /// It is down, held by another process, full or slow: worth another try.
     Unavailable,
-    /// Somebody else has written into it: to be opened again.
+    /// Another process has written to it; open it again.
     Moved,
     /// It is of another journal, or of another version: trying again does not help.
     Foreign,
-    /// It holds what no ledger holds.
+    /// Its content is not a ledger.
     Corrupt,
 }
 
 impl StoreError {
-    /// Worth another try.
+    /// An error that may pass: worth another try.
     pub fn unavailable(what: impl fmt::Display) -> Self {
         Self { kind: StoreErrorKind::Unavailable, what: what.to_string() }
     }
 
-    /// It holds what no ledger holds.
+    /// Its content is not a ledger.
     pub fn corrupt(what: impl fmt::Display) -> Self {
         Self { kind: StoreErrorKind::Corrupt, what: what.to_string() }
     }
@@ -127,7 +126,7 @@ impl StoreError {
         Self { kind: StoreErrorKind::Moved, what }
     }
 
-    /// True if it may pass by itself.
+    /// True if a later try may succeed.
     #[must_use]
     pub const fn may_pass(&self) -> bool {
         matches!(self.kind, StoreErrorKind::Unavailable | StoreErrorKind::Moved)
@@ -235,7 +234,7 @@ impl Location {
     }
 }
 
-/// The way to one store, for whoever writes it and for those of this process who read it meanwhile.
+/// Access to one store, for its writer and for readers in the same process.
 #[derive(Clone, Debug)]
 pub struct Access {
     location: Location,
@@ -291,7 +290,7 @@ impl fmt::Display for Location {
         match self {
             Self::Embedded(path) => write!(f, "embedded {}", path.display()),
             Self::Sqlite(path) => write!(f, "sqlite {}", path.display()),
-            // A password in it is nobody's business.
+            // Without the password.
             Self::Postgres(url) => write!(f, "postgres {}", without_password(url)),
         }
     }

@@ -1,5 +1,5 @@
-//! Is a ledger right? Its entries alone must give its balances, and all of it must be what follows
-//! from the journal, the engine's own balances included.
+//! Verifies a ledger: its entries alone must give its balances, and every table must equal the one that
+//! follows from the journal, the engine's own balances included.
 
 use std::{collections::BTreeMap, path::Path};
 
@@ -59,9 +59,7 @@ pub fn verify(store: &mut dyn LedgerStore, journal: Option<&Path>) -> Result<Fin
         for table in Table::ALL {
             if digest(&mut expected, *table)? != findings.tables[table] {
                 let what = first_difference(store, &mut expected, *table)?;
-                findings
-                    .wrong
-                    .push(format!("{} is not what the journal says: {what}", table.name()));
+                findings.wrong.push(format!("{} differs from the journal: {what}", table.name()));
             }
         }
         engine_agrees(store, follower.engine(), &mut findings.wrong)?;

@@ -208,7 +208,7 @@ impl LedgerWriter {
             self.retry_ns = (self.retry_ns * 2).min(RETRY_NS_MAX);
         } else {
             self.given_up = true;
-            (self.config.notice)(&format!("{error}; the ledger is not written any more"));
+            (self.config.notice)(&format!("{error}; the venue no longer writes its ledger"));
         }
     }
 }

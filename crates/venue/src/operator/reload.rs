@@ -61,7 +61,7 @@ pub(crate) fn plan(old: &Config, new: &Config, engine: &Engine) -> Result<Reload
         }
     }
     if lines.is_empty() {
-        lines.push("nothing has changed".into());
+        lines.push("no setting has changed".into());
     }
     Ok(ReloadPlan { commands, lines })
 }

@@ -339,8 +339,8 @@ impl Instruments {
         match (&self.symbol, self.all) {
             (Some(symbol), false) => named_symbol(symbol),
             (None, true) => Ok(Symbol::BLANK),
-            (None, false) => Err("name an instrument, or say all".into()),
-            (Some(_), true) => Err("name an instrument or say all, not both".into()),
+            (None, false) => Err("name an instrument, or give all".into()),
+            (Some(_), true) => Err("name an instrument or give all, not both".into()),
         }
     }
 }
@@ -378,10 +378,10 @@ impl Orders {
         }
         match (scope == Scope::ALL, self.all) {
             (true, false) => {
-                Err("name a session, an account, a firm, an instrument or a side, or say all"
+                Err("name a session, an account, a firm, an instrument or a side, or give all"
                     .into())
             }
-            (false, true) => Err("name orders or say all, not both".into()),
+            (false, true) => Err("name orders or give all, not both".into()),
             _ => Ok(scope),
         }
     }
@@ -401,7 +401,7 @@ fn limit(
             asset_id: AssetId(0),
             value: Units::new(u128::from(decimal::<u32>(value, 0, "value")?)),
         }),
-        Some(_) => Err("that setting is of no asset".to_owned()),
+        Some(_) => Err("that setting takes no asset".to_owned()),
     };
     let of_asset = |setting| match asset {
         Some(asset) => {
@@ -409,7 +409,7 @@ fn limit(
             let value = Units::new(decimal(value, decimals, "value")?);
             Ok(SetAccount { account_id, setting, asset_id, value })
         }
-        None => Err("that setting is of an asset: name it".to_owned()),
+        None => Err("that setting needs an asset".to_owned()),
     };
     let set = match setting {
         "fee_tier" => of_account(AccountSetting::FeeTier),
