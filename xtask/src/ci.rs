@@ -19,14 +19,14 @@ use crate::{cargo, root, target_folder, tidy};
 
 mod twins;
 
-/// A step: its name, what it shows, and how.
+/// A step: its name, the property it shows, and its function.
 pub struct Step {
     name: &'static str,
     shows: &'static str,
     run: fn() -> Result<Outcome, String>,
 }
 
-/// What became of a step that did not fail.
+/// The result of a step that did not fail.
 enum Outcome {
     Passed,
     Skipped(String),
@@ -59,12 +59,12 @@ const STEPS: &[Step] = &[
     Step { name: "one-core", shows: "the demo completes on one core", run: one_core },
     Step {
         name: "kill",
-        shows: "nothing acknowledged is lost when the venue is killed under load",
+        shows: "no acknowledged order is lost when the venue is killed under load",
         run: kill,
     },
     Step {
         name: "power",
-        shows: "nothing acknowledged is lost when the power is cut under load",
+        shows: "no acknowledged order is lost when the power is cut under load",
         run: power,
     },
     Step {
@@ -74,12 +74,12 @@ const STEPS: &[Step] = &[
     },
     Step {
         name: "sim",
-        shows: "simulated venues survive all that can go wrong, and agree with the model",
+        shows: "simulated venues survive every injected fault, and agree with the model",
         run: sim,
     },
     Step {
         name: "orders",
-        shows: "public order files come to the published results in every layout",
+        shows: "public order files give the published results in every layout",
         run: orders,
     },
     Step { name: "interop", shows: "clients and decoders of others understand us", run: interop },
@@ -90,13 +90,13 @@ const STEPS: &[Step] = &[
     },
     Step {
         name: "ledger",
-        shows: "whoever is killed, PostgreSQL and SQLite have what the journal says",
+        shows: "under kills of venue and store, PostgreSQL and SQLite match the journal",
         run: ledger,
     },
 ];
 
-/// Beside the default features, which clippy looks at by themselves. Whatever builds the program asks
-/// for these, or it would be built twice.
+/// Features beside the default ones, which clippy checks separately. Every build of the program uses
+/// these, so that it is built once.
 const FEATURES: [&str; 2] = ["--features", "damrak/sqlite,damrak/postgres"];
 
 /// What the summary of a demo must at least say, and the percentiles within `latency_ns`.
@@ -373,15 +373,15 @@ fn builds() -> Result<Outcome, String> {
         println!("{state} {of}");
     }
     if let Some((of, state)) = states.iter().find(|(_, state)| *state != states[0].1) {
-        return Err(format!("{of} comes to {state}, not {}", states[0].1));
+        return Err(format!("{of} has state {state}, not {}", states[0].1));
     }
-    // The planted twin: a build that takes some inputs for the ones before them must be told apart.
+    // The planted twin: a build that applies some inputs twice must give another state.
     let mut twin = replay_with_checks(&["--features", "journal/failpoints"]);
     twin.arg(&journal).env("DAMRAK_FAILPOINT", "twice");
     let state = answers(&mut twin, Duration::from_secs(600))?["state_hash"].clone();
     println!("{state} with `twice` planted");
     if state == states[0].1 {
-        return Err("a build that takes inputs for others comes to the same".into());
+        return Err("a build that applies wrong inputs has the same state".into());
     }
     Ok(Passed)
 }
@@ -618,7 +618,7 @@ fn demo_in(folder: &str, mut command: Command) -> Result<Outcome, String> {
     Ok(Passed)
 }
 
-/// The summary has what is promised, and it says that all is well.
+/// Checks that the summary has every promised key, and that every check in it passed.
 fn check_demo(summary: &Value) -> Result<(), String> {
     if let Some(key) = DEMO_KEYS.iter().find(|key| summary[**key].is_null()) {
         return Err(format!("the summary has no `{key}`"));
