@@ -366,7 +366,7 @@ fn builds() -> Result<Outcome, String> {
         return Err(format!("that build had no checks: {summary}"));
     }
     states.push(("a build with all checks".to_owned(), summary["state_hash"].clone()));
-    for layout in ["single", "edge", "pipeline"] {
+    for layout in ["single", "core-alone", "entry-core", "pipeline"] {
         states.push((format!("layout {layout}"), opened_in(layout, &journal)?));
     }
     for (of, state) in &states {
@@ -411,7 +411,7 @@ fn opened_in(layout: &str, journal: &Path) -> Result<Value, String> {
     // As the demo had it, elsewhere.
     let config = folder.join("venue.toml");
     let demo = fs::read_to_string(work_folder("demo").join("demo-out/venue.toml"));
-    let mut text = format!("layout.name = {layout:?}\n");
+    let mut text = format!("layout.threads = {layout:?}\n");
     for line in demo.map_err(failed)?.lines() {
         text += &match line.split_once(" = ") {
             Some(("directory", _)) => format!("directory = {copy:?}\n"),
@@ -459,8 +459,8 @@ fn sim() -> Result<Outcome, String> {
 fn orders() -> Result<Outcome, String> {
     const LAYOUTS: [&str; 5] = [
         "single",
-        "edge",
-        "halves",
+        "engine-alone",
+        "entry-core",
         "pipeline",
         "source+ledger | sequencer+reporter | engine+journaler",
     ];

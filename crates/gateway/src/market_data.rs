@@ -242,7 +242,7 @@ impl<N: DatagramNetwork> MarketData<N> {
     }
 }
 
-impl<N: DatagramNetwork + Send> Agent for MarketData<N> {
+impl<N: DatagramNetwork + Send + 'static> Agent for MarketData<N> {
     fn name(&self) -> &str {
         "market data"
     }

@@ -798,7 +798,7 @@ impl<N: StreamNetwork> OrderEntry<N> {
     }
 }
 
-impl<N: StreamNetwork + Send> Agent for OrderEntry<N> {
+impl<N: StreamNetwork + Send + 'static> Agent for OrderEntry<N> {
     fn name(&self) -> &str {
         "order entry"
     }

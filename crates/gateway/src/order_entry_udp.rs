@@ -499,7 +499,7 @@ fn first_block(blocks: &[u8]) -> Option<(&[u8], &[u8])> {
     rest.split_at_checked(usize::from(u16::from_be_bytes(*length)))
 }
 
-impl<N: DatagramNetwork + Send> Agent for OrderEntryUdp<N> {
+impl<N: DatagramNetwork + Send + 'static> Agent for OrderEntryUdp<N> {
     fn name(&self) -> &str {
         "order entry udp"
     }

@@ -1,106 +1,80 @@
 //! Runs an order file through the whole pipeline: everything of a venue but its sockets.
 //!
 //! ```text
-//! source ─▶ submissions ─▶ sequencer ─▶ inputs ─┬▶ journaler ─▶ durable cursor
-//!                                               └▶ engine ─▶ outputs ─┬▶ ledger
-//!                                                                     └▶ reporter
+//! source ─▶ the chain of `venue::core` ─┬▶ ledger
+//!                                       └▶ reporter
 //! ```
 //!
-//! Start at [`start`]. The source reads rows and submits them as fast as the rings accept them; the
-//! ledger and the reporter read durable outputs, as the gateways of a venue do.
-//!
-//! Invariant: results do not depend on which agents share a thread; [`Grouping`] only changes the speed.
+//! Start at [`start`]. The source reads rows and submits them as fast as the rings take them; the
+//! ledger and the reporter take what is durable, as the gateways of a venue do. Nothing here
+//! depends on which agents share a thread: a [`Layout`] is a matter of speed.
 
-mod grouping;
 mod source;
-mod taker;
+mod output_consumer;
 mod ledger;
 mod origin;
 mod reporter;
 mod results;
 
-use std::{
-    collections::BTreeMap,
-    num::NonZero,
-    path::PathBuf,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-    thread,
-    time::Duration,
-};
+use std::{marker::PhantomData, path::PathBuf, sync::Arc, time::Duration};
 
 use crate::order_file::{BalanceFile, FileError, Instruments, OrderFile, Progress};
+use engine::Engine;
 use gateway::Submission;
 use journal::{Durability, Folder, Options};
-use market::{Input, Output, Sequence, Timestamp};
-use ring::{Agent, AtomicGauge, Builder, Cursor, Group, IdleStrategy, Monitor};
+use market::Timestamp;
+use ring::{Agent, AtomicGauge, Cursor, Monitor, Parker, RingReport, ThreadParker};
 
 use venue::{
     clock::SystemClock,
+    core::{Chain, Core, CoreOptions, RingSlots},
     failure::Failure,
-    log::LocalLog,
+    layout::{self, AgentGroup, AgentName, Agents, Layout, Machine, Wait, describe},
     recovery,
-    stage::{Checkpoint, EngineHeir, EngineStage, Journaler, Sequencer},
-    wake_targets,
+    stage::EngineStage,
+    wiring::Wiring,
 };
 
-pub use grouping::{AgentGroup, Grouping, OrdersAgent};
 pub use ledger::{Balance, LedgerSink};
+pub use output_consumer::Sink;
 pub use reporter::{Counts, InstrumentCounts, ReporterSink};
 pub use results::{BookResult, Files, Results};
 pub use source::{Counted, FileRows, Pace, Rows, Setup};
-pub use taker::{Ending, Sink};
 
+use output_consumer::OutputConsumer;
 use source::Source;
-use taker::Taker;
 
 /// The time of reception of a file's first command: 2026-01-02 09:30 UTC. Each later command comes a
 /// fixed interval after the one before, so order and time are the same in every run.
 const START_NS: u64 = 1_767_346_200_000_000_000;
 const STEP_NS: u64 = 1_000;
 
-/// For each ring and cursor the writer and the reader: the picture above as a table. The source reads
-/// the readers' positions when it waits for them.
-const READ_BY: &[(OrdersAgent, OrdersAgent)] = &[
-    (OrdersAgent::Source, OrdersAgent::Sequencer),
-    (OrdersAgent::Sequencer, OrdersAgent::Journaler),
-    (OrdersAgent::Sequencer, OrdersAgent::Engine),
-    (OrdersAgent::Journaler, OrdersAgent::Ledger),
-    (OrdersAgent::Journaler, OrdersAgent::Reporter),
-    (OrdersAgent::Engine, OrdersAgent::Ledger),
-    (OrdersAgent::Engine, OrdersAgent::Reporter),
-    (OrdersAgent::Ledger, OrdersAgent::Source),
-    (OrdersAgent::Reporter, OrdersAgent::Source),
-];
-
-/// A run is short: a larger preallocated segment would cost more than everything written to it.
+/// A run is soon over: a larger segment, made ahead, would cost more than all that is written to it.
 const SEGMENT_BYTES: u64 = 32 << 20;
 
-/// How many slots the rings have.
-#[derive(Clone, Copy, Debug)]
-pub struct RingSlots {
-    /// From the source to the sequencer.
-    pub submissions: usize,
-    /// From the sequencer to journaler and engine.
-    pub inputs: usize,
-    /// From the engine to ledger and reporter.
-    pub outputs: usize,
-}
-
-impl RingSlots {
-    /// For agents on so many threads. Those that share one take turns, and what one hands to the next
-    /// should still be in its cache: a ring that is longer than a turn only moves on through memory.
-    /// Threads of their own need room to run ahead of each other; two, no more than their caches hold.
-    #[must_use]
-    pub const fn of_threads(threads: usize) -> Self {
-        match threads {
-            1 => Self { submissions: 256, inputs: 256, outputs: 2048 },
-            2 => Self { submissions: 512, inputs: 512, outputs: 4096 },
-            _ => Self { submissions: 4096, inputs: 8192, outputs: 16_384 },
-        }
+/// Slots for agents on so many threads. Those that share one take turns, and what one hands to the
+/// next should still be in its cache: a ring that is longer than a turn only moves on through memory.
+/// Threads of their own need room to run ahead of each other; two, no more than their caches hold.
+#[must_use]
+pub fn slots_of_threads(threads: usize) -> RingSlots {
+    match threads {
+        1 => RingSlots { submissions: 256, inputs: 256, outputs: 2048 },
+        2 => RingSlots { submissions: 512, inputs: 512, outputs: 4096 },
+        _ => RingSlots::default(),
     }
 }
 
-/// The options of a run.
+/// The agents of a run, in the order in which an order passes them.
+pub const AGENTS: [AgentName; 6] = [
+    AgentName::Source,
+    AgentName::Sequencer,
+    AgentName::Journaler,
+    AgentName::Engine,
+    AgentName::Ledger,
+    AgentName::Reporter,
+];
+
+/// What to run, and how.
 #[derive(Clone, Debug)]
 pub struct RunOptions {
     /// The order file.
@@ -110,10 +84,10 @@ pub struct RunOptions {
     /// The instruments; without a file the one of [`Instruments::default`].
     pub instruments: Option<PathBuf>,
     /// Which agents share threads.
-    pub grouping: Grouping,
-    /// What an idle thread does; `None` chooses by the number of cores and threads.
-    pub idle: Option<IdleStrategy>,
-    /// How durable an input must be before its results are published.
+    pub layout: Layout,
+    /// What an idle thread does.
+    pub wait: Wait,
+    /// What is promised of an input before what came of it is told.
     pub durability: Durability,
     /// The journal's folder, which must not exist yet.
     pub journal: PathBuf,
@@ -127,12 +101,11 @@ pub struct RunOptions {
 
 /// A run in progress.
 pub struct Started {
-    threads: ring::Running,
-    seen: Seen<LedgerSink, ReporterSink>,
+    launched: Launched<LedgerSink, ReporterSink>,
     progress: Progress,
     counted: Arc<Counted>,
     instruments: Instruments,
-    grouping: String,
+    layout: String,
 }
 
 /// Opens the files, wires the pipeline and launches its threads.
@@ -164,13 +137,12 @@ pub fn start(options: &RunOptions, clock: SystemClock) -> Result<Started, Failur
 
     let counted = Arc::new(Counted::default());
     let rows = FileRows::new(Setup::new(instruments.clone(), has_money), balances, orders);
-    let cores = thread::available_parallelism().map_or(1, NonZero::get);
-    let grouping = options.grouping.groups(cores);
+    let groups = groups(&options.layout, options.durability)?;
     let wired = wire(
-        Wiring {
+        RunWiring {
             durability: options.durability,
             journal: options.journal.clone(),
-            slots: options.slots.unwrap_or(RingSlots::of_threads(grouping.len())),
+            slots: options.slots.unwrap_or_else(|| slots_of_threads(groups.len())),
             pace: Pace::Free,
         },
         Box::new(rows),
@@ -178,9 +150,18 @@ pub fn start(options: &RunOptions, clock: SystemClock) -> Result<Started, Failur
         (ledger, reporter),
         &clock,
     )?;
-    let names = grouping.iter().map(ToString::to_string).collect::<Vec<_>>().join(" | ");
-    let threads = launch(wired.agents, &grouping, options.idle, cores, clock)?;
-    Ok(Started { threads, seen: wired.seen, progress, counted, instruments, grouping: names })
+    let launched = wired.launch(&groups, options.wait, clock)?;
+    let layout = describe(&groups);
+    Ok(Started { launched, progress, counted, instruments, layout })
+}
+
+/// The groups of a layout for the agents of a run.
+///
+/// # Errors
+/// It has an agent that a run has not, or lacks one.
+pub fn groups(layout: &Layout, durability: Durability) -> Result<Vec<AgentGroup>, Failure> {
+    let machine = Machine::this(false, durability == Durability::Synced);
+    layout.groups(&AGENTS, machine).map_err(|what| Failure::usage(format!("--layout: {what}")))
 }
 
 impl Started {
@@ -193,7 +174,7 @@ impl Started {
     /// True once everything is done, or a thread has failed.
     #[must_use]
     pub fn is_over(&self) -> bool {
-        self.seen.ending.is_over() || self.threads.stopped()
+        self.launched.is_over()
     }
 
     /// Waits for the end and returns the results.
@@ -201,32 +182,21 @@ impl Started {
     /// # Errors
     /// A row is invalid, the journal cannot be written, or the results contradict each other.
     pub fn finish(self, options: &RunOptions) -> Result<Results, Failure> {
-        self.threads.stop();
-        self.threads.join().map_err(|failure| match failure.error.downcast_ref::<FileError>() {
-            Some(error) => file_failure(error),
-            None => Failure::runtime(format!("the run stopped: {failure}")),
-        })?;
-        let Seen { ending, heir, ledger, reporter, .. } = self.seen;
-        let engine = recover_lock(&heir).take();
         results::gather(
             options,
             results::Parts {
-                engine: engine.expect("the engine stage returns its engine when it is closed"),
-                ledger: take_out(ledger),
-                reporter: take_out(reporter),
-                begun_ns: ending.begun_ns(),
-                last: ending.last(),
+                ended: self.launched.finish()?,
                 counted: &self.counted,
                 instruments: self.instruments,
-                grouping: self.grouping,
+                layout: self.layout,
             },
         )
     }
 }
 
 /// How the agents are wired.
-pub struct Wiring {
-    /// How durable an input must be before its results are published.
+pub struct RunWiring {
+    /// Durability to reach before results are reported.
     pub durability: Durability,
     /// The journal's folder, which must not exist yet.
     pub journal: PathBuf,
@@ -238,132 +208,146 @@ pub struct Wiring {
 
 /// Agents that are wired to each other, and what can be seen of them from outside.
 pub struct Wired<L, R> {
-    /// In the order in which an order passes them.
-    pub agents: Vec<(OrdersAgent, Box<dyn Agent>)>,
-    /// What can be seen of them.
-    pub seen: Seen<L, R>,
+    agents: Agents,
+    wiring: Wiring,
+    ending: Ending,
+    sinks: PhantomData<(L, R)>,
 }
 
-/// What can be seen of the agents from outside.
-pub struct Seen<L, R> {
-    /// Of the rings of submissions, inputs and outputs.
-    pub monitors: Vec<Monitor>,
-    /// Says when all is done.
-    pub ending: Arc<Ending>,
-    /// Where the engine is left at the end.
-    pub heir: EngineHeir,
-    /// What the ledger makes of the events.
-    pub ledger: Arc<Mutex<L>>,
-    /// What the reporter makes of the events.
-    pub reporter: Arc<Mutex<R>>,
+/// How far a run is from its end.
+struct Ending {
+    /// The sequence of the last input; `u64::MAX` while it is not known.
+    last: Arc<AtomicGauge>,
+    /// All events of inputs up to here are taken, by reader.
+    taken: Vec<Arc<Cursor>>,
 }
 
-/// Wires a pipeline around these rows and these two readers of events.
+/// A run on its threads.
+pub struct Launched<L, R> {
+    threads: ring::Running,
+    monitors: Vec<Monitor>,
+    ending: Ending,
+    sinks: PhantomData<(L, R)>,
+}
+
+/// What is left of a run.
+pub struct Ended<L, R> {
+    /// After the last input.
+    pub engine: Engine,
+    /// The ledger's sink.
+    pub ledger: L,
+    /// The reporter's sink.
+    pub reporter: R,
+    /// When the first command was submitted.
+    pub begun_ns: u64,
+    /// The sequence of the last input.
+    pub last: u64,
+    /// See [`Pace::OneAtATime`].
+    pub times_ns: Vec<u64>,
+}
+
+/// Wires a core between these rows and the sinks of ledger and reporter.
 ///
 /// # Errors
 /// The journal cannot be made, or exists already.
 pub fn wire<L: Sink, R: Sink>(
-    wiring: Wiring,
+    wiring: RunWiring,
     rows: Box<dyn Rows>,
     counted: Arc<Counted>,
     (ledger, reporter): (L, R),
     clock: &SystemClock,
 ) -> Result<Wired<L, R>, Failure> {
-    let mut submissions = Builder::<Submission>::new("submissions", wiring.slots.submissions);
-    let to_sequencer = submissions.gating("sequencer");
-    let (submissions, submissions_monitor) = submissions.build();
-    let mut inputs = Builder::<Input>::new("inputs", wiring.slots.inputs);
-    let (to_journaler, to_engine) = (inputs.gating("journaler"), inputs.gating("engine"));
-    let (inputs, inputs_monitor) = inputs.build();
-    let mut outputs = Builder::<Output>::new("outputs", wiring.slots.outputs);
-    let (to_ledger, to_reporter) = (outputs.gating("ledger"), outputs.gating("reporter"));
-    let (outputs, outputs_monitor) = outputs.build();
-    let (checkpoints, _) = Builder::<Checkpoint>::new("checkpoints", 64).build();
-
+    use AgentName::{Ledger, Reporter, Source as SourceAgent};
+    let RunWiring { durability, journal, slots, pace } = wiring;
     let now_ns = clock.now_ns();
-    let options = Options {
-        durability: wiring.durability,
-        segment_bytes: SEGMENT_BYTES,
-        ..Options::new(now_ns, now_ns)
-    };
-    let storage = Box::new(Folder::new(&wiring.journal));
-    let (engine, writer, report) = recovery::recover(storage, &options, &mut |_| ())?;
+    let options =
+        Options { durability, segment_bytes: SEGMENT_BYTES, ..Options::new(now_ns, now_ns) };
+    let (engine, writer, report) =
+        recovery::recover(Box::new(Folder::new(&journal)), &options, &mut |_| ())?;
     if report.last_sequence > 0 {
-        return Err(Failure::usage(format!(
-            "there is already a journal in {}",
-            wiring.journal.display()
-        ))
-        .hint("a run needs an empty folder; name another one"));
+        return Err(Failure::usage(format!("there is a journal in {} already", journal.display()))
+            .hint("a run begins with an empty one; name another folder"));
     }
-    let unconditional = wiring.durability == Durability::None;
-    let durable = Arc::new(Cursor::new(if unconditional { u64::MAX } else { 0 }));
-    let applied = Arc::new(Cursor::new(0));
-    let ending = Arc::new(Ending::new(Arc::clone(&applied), Arc::clone(&durable), 2));
-    let heir = EngineHeir::default();
-    let (ledger, reporter) = (Arc::new(Mutex::new(ledger)), Arc::new(Mutex::new(reporter)));
-
-    // The time of a run is the time of its rows: the sequencer receives no timer requests of the
-    // engine, so the machine's clock changes nothing.
-    let sequencer = Sequencer::new(
-        LocalLog::new(Sequence::NONE, Timestamp::default()),
-        vec![to_sequencer],
-        inputs,
-        Arc::new(AtomicGauge::new(u64::MAX)),
-    );
-    let due = Arc::new(AtomicGauge::new(u64::MAX));
-    let engine = EngineStage::new(to_engine, engine, outputs, checkpoints, due)
-        .telling(applied)
-        .leaving_to(Arc::clone(&heir));
-    let ledger_taker = Taker::new("ledger", to_ledger, Arc::clone(&ledger), Arc::clone(&ending), 0);
-    let reporter_taker =
-        Taker::new("reporter", to_reporter, Arc::clone(&reporter), Arc::clone(&ending), 1);
-    let source = Source::new(rows, submissions, wiring.pace, Arc::clone(&ending), counted);
-    let agents: Vec<(OrdersAgent, Box<dyn Agent>)> = vec![
-        (OrdersAgent::Source, Box::new(source)),
-        (OrdersAgent::Sequencer, Box::new(sequencer)),
-        (
-            OrdersAgent::Journaler,
-            Box::new(Journaler::new(to_journaler, writer, durable, unconditional)),
-        ),
-        (OrdersAgent::Engine, Box::new(engine)),
-        (OrdersAgent::Ledger, Box::new(ledger_taker)),
-        (OrdersAgent::Reporter, Box::new(reporter_taker)),
-    ];
-    let monitors = vec![submissions_monitor, inputs_monitor, outputs_monitor];
-    Ok(Wired { agents, seen: Seen { monitors, ending, heir, ledger, reporter } })
+    let mut core = Core::new(slots);
+    let submissions = core.source("submissions", SourceAgent);
+    let (by_ledger, of_ledger) = core.cursor("taken by the ledger", Ledger, SourceAgent);
+    let (by_reporter, of_reporter) = core.cursor("taken by the reporter", Reporter, SourceAgent);
+    let taken = vec![of_ledger, of_reporter];
+    let last = Arc::new(AtomicGauge::new(u64::MAX));
+    let ending = Ending { last: Arc::clone(&last), taken: taken.clone() };
+    let source = Source::new(rows, submissions, pace, last, taken, counted);
+    let ledger = OutputConsumer::new(&mut core, Ledger, by_ledger, ledger);
+    let reporter = OutputConsumer::new(&mut core, Reporter, by_reporter, reporter);
+    // The time of a run is that of its rows, so the clock of the machine changes nothing.
+    let options = CoreOptions { has_clock: false, ..CoreOptions::new(durability) };
+    let Chain { mut agents, wiring, .. } = core.build(engine, writer, options);
+    agents.insert(SourceAgent, Box::new(source));
+    agents.insert(Ledger, Box::new(ledger));
+    agents.insert(Reporter, Box::new(reporter));
+    Ok(Wired { agents, wiring, ending, sinks: PhantomData })
 }
 
-/// Starts a thread for each group.
-///
-/// # Errors
-/// A core is named that this process may not use.
-///
-/// # Panics
-/// An agent is in no group, or in two.
-pub fn launch(
-    agents: Vec<(OrdersAgent, Box<dyn Agent>)>,
-    grouping: &[AgentGroup],
-    idle: Option<IdleStrategy>,
-    cores: usize,
-    clock: SystemClock,
-) -> Result<ring::Running, Failure> {
-    let mut agents: BTreeMap<_, _> = agents.into_iter().collect();
-    let idle = idle.unwrap_or_else(|| IdleStrategy::adaptive(grouping.len(), cores));
-    let members_of: Vec<_> = grouping.iter().map(|group| group.agents.as_slice()).collect();
-    let mut groups = Vec::new();
-    for (number, AgentGroup { agents: members, core }) in grouping.iter().enumerate() {
-        if let Some(core) = *core {
-            venue::running::check_core(core)?;
-        }
-        let members =
-            members.iter().map(|name| agents.remove(name).expect("each agent stands in one group"));
-        let mut launched = Group::new(format!("damrak-{number}"), members.collect(), idle);
-        launched.wake_targets = Some(wake_targets::of(number, &members_of, READ_BY));
-        launched.on_start = core.map(venue::running::pin_at_start);
-        groups.push(launched);
+impl<L: Sink, R: Sink> Wired<L, R> {
+    /// Starts a thread for each group.
+    ///
+    /// # Errors
+    /// A group names a core that this process may not use.
+    pub fn launch(
+        self,
+        groups: &[AgentGroup],
+        wait: Wait,
+        clock: SystemClock,
+    ) -> Result<Launched<L, R>, Failure> {
+        let Self { agents, wiring, ending, sinks } = self;
+        let parker = |_: &AgentGroup| Ok(Box::new(ThreadParker::default()) as Box<dyn Parker>);
+        let threads = layout::launch(agents, &wiring, groups, wait, Arc::new(clock), parker)?;
+        Ok(Launched { threads, monitors: wiring.monitors().to_vec(), ending, sinks })
     }
-    assert!(agents.is_empty(), "each agent stands in a group");
-    Ok(ring::launch(groups, Arc::new(clock)))
+}
+
+impl<L: Sink, R: Sink> Launched<L, R> {
+    /// True once everything is done, or a thread has failed.
+    #[must_use]
+    pub fn is_over(&self) -> bool {
+        let Ending { last, taken } = &self.ending;
+        let last = last.get();
+        taken.iter().all(|taken| taken.get() >= last) || self.threads.stopped()
+    }
+
+    /// The rings, since this was last asked.
+    #[must_use]
+    pub fn rings(&self) -> Vec<RingReport> {
+        self.monitors.iter().map(Monitor::read).collect()
+    }
+
+    /// Stops the threads, and takes what is left of the agents.
+    ///
+    /// # Errors
+    /// An agent failed: a row makes no sense, or the journal cannot be written.
+    pub fn finish(self) -> Result<Ended<L, R>, Failure> {
+        self.threads.stop();
+        let ended = self.threads.join();
+        let mut agents =
+            ended.map_err(|failure| match failure.error.downcast_ref::<FileError>() {
+                Some(error) => file_failure(error),
+                None => Failure::runtime(format!("the run stopped: {failure}")),
+            })?;
+        let source: Source = take(&mut agents);
+        let (engine, ledger, reporter): (EngineStage, OutputConsumer<L>, OutputConsumer<R>) =
+            (take(&mut agents), take(&mut agents), take(&mut agents));
+        Ok(Ended {
+            engine: engine.into_engine(),
+            ledger: ledger.into_sink(),
+            reporter: reporter.into_sink(),
+            begun_ns: source.begun_ns(),
+            last: source.submitted(),
+            times_ns: source.into_times_ns(),
+        })
+    }
+}
+
+fn take<A: Agent>(agents: &mut Vec<Box<dyn Agent>>) -> A {
+    *ring::take_agent(agents).expect("each agent of a run has ended")
 }
 
 /// How often the caller of a run looks whether it is over.
@@ -381,14 +365,4 @@ pub(crate) fn file_failure(error: &FileError) -> Failure {
         what.push_str(&format!(": {cause}"));
     }
     if error.is_corruption() { Failure::verification(what) } else { Failure::usage(what) }
-}
-
-pub(crate) fn recover_lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    // A panic of a thread is passed on by `join`, so nobody looks at what it left half done.
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-pub(crate) fn take_out<T>(shared: Arc<Mutex<T>>) -> T {
-    let mutex = Arc::into_inner(shared).expect("the agents are gone, and nobody else has it");
-    mutex.into_inner().unwrap_or_else(PoisonError::into_inner)
 }

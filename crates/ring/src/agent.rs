@@ -23,7 +23,7 @@ pub type AgentError = Box<dyn Error + Send + Sync>;
 ///
 /// Where it cannot go on (a full ring, a socket that takes no more) it keeps what it has and
 /// returns. Agents can thus share a thread in any number and order.
-pub trait Agent: Send {
+pub trait Agent: Any + Send {
     /// For people: in thread lists, figures and failures.
     fn name(&self) -> &str;
 
@@ -43,6 +43,12 @@ pub trait Agent: Send {
 
     /// The end: everything has stopped, perhaps because an agent failed, perhaps this one.
     fn close(&mut self) {}
+}
+
+impl fmt::Debug for dyn Agent {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
 }
 
 /// Where the time comes from.
@@ -222,7 +228,7 @@ pub fn launch(groups: Vec<Group>, clock: Arc<dyn Clock>) -> Running {
 
 /// Groups that run. Dropping it asks them to stop, and does not wait.
 pub struct Running {
-    threads: Vec<JoinHandle<()>>,
+    threads: Vec<JoinHandle<Vec<Box<dyn Agent>>>>,
     shared: Arc<Shared>,
 }
 
@@ -238,24 +244,27 @@ impl Running {
         self.shared.is_stopping()
     }
 
-    /// Waits until all groups have ended; does not ask them to.
+    /// Waits until all groups have ended; does not ask them to. Returns their agents, group by
+    /// group; [`take_agent`] finds one by its type.
     ///
     /// # Errors
     /// The first failure of an agent, or of starting a thread.
     ///
     /// # Panics
     /// With the panic of an agent, if one panicked; the others were stopped and closed.
-    pub fn join(mut self) -> Result<(), AgentFailure> {
+    pub fn join(mut self) -> Result<Vec<Box<dyn Agent>>, AgentFailure> {
+        let mut agents = Vec::new();
         let mut panicked: Option<Box<dyn Any + Send>> = None;
         for thread in mem::take(&mut self.threads) {
-            if let Err(payload) = thread.join() {
-                panicked.get_or_insert(payload);
+            match thread.join() {
+                Ok(ended) => agents.extend(ended),
+                Err(payload) => _ = panicked.get_or_insert(payload),
             }
         }
         if let Some(payload) = panicked {
             panic::resume_unwind(payload);
         }
-        self.shared.failure().take().map_or(Ok(()), Err)
+        self.shared.failure().take().map_or(Ok(agents), Err)
     }
 }
 
@@ -263,6 +272,13 @@ impl Drop for Running {
     fn drop(&mut self) {
         self.stop();
     }
+}
+
+/// Takes the first agent of this type out of those that have ended.
+pub fn take_agent<A: Agent>(agents: &mut Vec<Box<dyn Agent>>) -> Option<Box<A>> {
+    let place = agents.iter().position(|agent| (&**agent as &dyn Any).is::<A>())?;
+    let agent: Box<dyn Any> = agents.remove(place);
+    agent.downcast().ok()
 }
 
 /// What the groups of one launch have in common.
@@ -275,7 +291,7 @@ struct Shared {
 
 impl Shared {
     /// The life of a group's thread.
-    fn run(&self, index: usize, group: Group, clock: Arc<dyn Clock>) {
+    fn run(&self, index: usize, group: Group, clock: Arc<dyn Clock>) -> Vec<Box<dyn Agent>> {
         let _stop = StopAll(self);
         let Group { agents, idle, mut parker, wake_targets, on_start, name: _ } = group;
         if let Some(on_start) = on_start {
@@ -288,6 +304,7 @@ impl Shared {
             self.fail(failure);
         }
         runner.close();
+        runner.agents
     }
 
     /// Takes turns until all shall stop or an agent fails.

@@ -51,7 +51,9 @@ mod failpoint;
 #[doc(hidden)]
 pub mod failpoint;
 
-pub use agent::{Agent, AgentError, AgentFailure, Clock, Group, Runner, Running, launch};
+pub use agent::{
+    Agent, AgentError, AgentFailure, Clock, Group, Runner, Running, launch, take_agent,
+};
 pub use consumer::{Consumer, Flow};
 pub use cursor::Cursor;
 pub use fetch::fetch;

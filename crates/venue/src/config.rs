@@ -21,7 +21,7 @@ pub use units::{Bytes, Decimal, Rate, Span};
 
 use std::{
     collections::BTreeSet,
-    fmt, fs,
+    fs,
     net::{IpAddr, Ipv4Addr, SocketAddr},
     path::{Path, PathBuf},
     time::Duration,
@@ -31,7 +31,12 @@ use market::{Firm, OperatorName, Price, Quantity, SelfMatchPrevention, Symbol, T
 use serde::Deserialize;
 
 use self::explain::explain;
-use crate::failure::Failure;
+use crate::{
+    core::RingSlots,
+    failure::Failure,
+    layout::{Layout, Wait},
+    pipeline::AGENTS,
+};
 
 /// The settings of a venue. Field docs are the reference of the configuration file.
 #[derive(Clone, Debug, Deserialize)]
@@ -54,8 +59,8 @@ pub struct Config {
     /// The threads, and the agents on each.
     pub layout: LayoutConfig,
     /// How many slots the rings have.
-    pub rings: RingsConfig,
-    /// Instruments. One that was ever in the journal stays.
+    pub rings: RingSlots,
+    /// What is traded. An instrument that was ever in the journal stays.
     pub instruments: Vec<InstrumentConfig>,
     /// Assets. Default none: orders are not paid for.
     pub assets: Vec<AssetConfig>,
@@ -271,117 +276,15 @@ impl AdminConfig {
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct LayoutConfig {
-    /// `auto` (default), `single` (all agents on one thread), `edge` (sequencer and engine on
-    /// one, all else on another) or `pipeline` (a thread each). Not together with `groups`.
-    pub name: Option<LayoutName>,
-    /// How an idle thread waits: `adaptive` (default), `spin`, `yield`,
-    /// `backoff`. A group may say otherwise.
+    /// Which agents share threads. `auto` (default): by cores and durability. `single`: one thread.
+    /// `engine-alone`: the engine on a thread of its own. `core-alone`: sequencer and engine on a
+    /// thread of their own. `entry-core`: all up to the journal on one thread, the engine and the
+    /// readers of its events alone on another. `pipeline`: a thread for each agent. Or groups:
+    /// `order-entry+order-entry-udp+market-data | sequencer+engine@2:spin | journaler`, where `@2`
+    /// pins a thread to a core and `:spin` says how it waits.
+    pub threads: Layout,
+    /// What an idle thread does: `adaptive` (default), `spin`, `yield`, `backoff`.
     pub wait: Wait,
-    /// Free groups: each agent in exactly one.
-    pub groups: Vec<GroupConfig>,
-}
-
-/// See [`LayoutConfig::name`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum LayoutName {
-    /// By the number of cores.
-    Auto,
-    /// One thread.
-    Single,
-    /// Two threads.
-    Edge,
-    /// A thread for each agent.
-    Pipeline,
-}
-
-/// See [`LayoutConfig::wait`].
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Wait {
-    /// Backs off; how soon depends on the number of cores and threads.
-    #[default]
-    Adaptive,
-    /// Never gives the core away.
-    Spin,
-    /// Gives the core away, but never sleeps.
-    Yield,
-    /// Spins, then yields, then sleeps longer and longer.
-    Backoff,
-}
-
-/// `[[layout.groups]]`
-#[derive(Clone, Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct GroupConfig {
-    /// The agents that take turns on this thread, in this order.
-    pub agents: Vec<AgentName>,
-    /// The core the thread is pinned to, as the kernel numbers it.
-    pub core: Option<usize>,
-    /// How it waits.
-    pub wait: Option<Wait>,
-}
-
-/// The agents of a venue, in the order in which an order passes them.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum AgentName {
-    /// OUCH over SoupBinTCP, in and out.
-    OrderEntry,
-    /// OUCH over UDP, in and out.
-    OrderEntryUdp,
-    /// Gives each command its place and time.
-    Sequencer,
-    /// Writes inputs to the journal.
-    Journaler,
-    /// The core.
-    Engine,
-    /// The feed and its re-request server.
-    MarketData,
-}
-
-impl AgentName {
-    /// Every agent, in the order in which an order passes them.
-    pub const ALL: [Self; 6] = [
-        Self::OrderEntry,
-        Self::OrderEntryUdp,
-        Self::Sequencer,
-        Self::Journaler,
-        Self::Engine,
-        Self::MarketData,
-    ];
-
-    /// As the configuration names it.
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::OrderEntry => "order-entry",
-            Self::OrderEntryUdp => "order-entry-udp",
-            Self::Sequencer => "sequencer",
-            Self::Journaler => "journaler",
-            Self::Engine => "engine",
-            Self::MarketData => "market-data",
-        }
-    }
-}
-
-impl fmt::Display for AgentName {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(self.as_str())
-    }
-}
-
-/// `[rings]`: slots of each ring, a power of two. A full ring stops its writer, which keeps what
-/// it has; nothing is lost.
-#[derive(Clone, Debug, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-pub struct RingsConfig {
-    /// From each order-entry agent to the sequencer. Default 4096.
-    pub submissions: usize,
-    /// From the sequencer to journaler and engine. Default 8192.
-    pub inputs: usize,
-    /// From the engine to order entry and market data. Default 16384.
-    pub outputs: usize,
 }
 
 /// `[[instruments]]`
@@ -493,7 +396,7 @@ impl Default for Config {
             ledger: LedgerConfig::default(),
             admin: AdminConfig::default(),
             layout: LayoutConfig::default(),
-            rings: RingsConfig::default(),
+            rings: RingSlots::default(),
             assets: Vec::new(),
             fees: Vec::new(),
             accounts: Vec::new(),
@@ -555,12 +458,6 @@ impl Default for MarketDataConfig {
             re_request: loopback(26_478),
             store: Bytes(64 << 20),
         }
-    }
-}
-
-impl Default for RingsConfig {
-    fn default() -> Self {
-        Self { submissions: 4096, inputs: 8192, outputs: 16_384 }
     }
 }
 
@@ -702,51 +599,7 @@ impl Config {
         money::check(self)?;
         self.ledger.check(self.journal.durability)?;
         self.admin.check()?;
-        self.check_layout()
-    }
-
-    fn check_layout(&self) -> Result<(), String> {
-        if self.layout.groups.is_empty() {
-            return Ok(());
-        }
-        if self.layout.name.is_some() {
-            return Err("layout.name and layout.groups cannot both be given".into());
-        }
-        let mut seen = BTreeSet::new();
-        for agent in self.layout.groups.iter().flat_map(|group| &group.agents) {
-            if !seen.insert(*agent) {
-                return Err(format!("layout.groups: {agent} is in two groups"));
-            }
-        }
-        match AgentName::ALL.into_iter().find(|agent| !seen.contains(agent)) {
-            Some(missing) => Err(format!("layout.groups: {missing} is in no group")),
-            None => Ok(()),
-        }
-    }
-
-    /// The groups of agents, one thread each, on a machine with this many cores.
-    #[must_use]
-    pub fn groups(&self, cores: usize) -> Vec<GroupConfig> {
-        if !self.layout.groups.is_empty() {
-            return self.layout.groups.clone();
-        }
-        let journaler = [AgentName::Journaler];
-        let core = [AgentName::Sequencer, AgentName::Engine];
-        let is_synced = self.journal.durability == DurabilityConfig::Synced;
-        match self.layout.name.unwrap_or(LayoutName::Auto) {
-            LayoutName::Single => apart(&[]),
-            LayoutName::Edge => apart(&[&core]),
-            LayoutName::Pipeline => AgentName::ALL.iter().map(|agent| group(&[*agent])).collect(),
-            // One thread carries an order through without a hand-over. A second one pays only where
-            // it need not share its core with the clients or with the first. A journaler that syncs
-            // mostly sleeps, and lets the others gather the next group of commands meanwhile.
-            LayoutName::Auto => match (cores >= 8, is_synced) {
-                (false, false) => apart(&[]),
-                (false, true) => apart(&[&journaler]),
-                (true, false) => apart(&[&core]),
-                (true, true) => apart(&[&core, &journaler]),
-            },
-        }
+        self.layout.threads.check(&AGENTS).map_err(|what| format!("layout.threads: {what}"))
     }
 
     /// Where the feed goes if the interface carries no multicast.
@@ -756,17 +609,6 @@ impl Config {
             SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), self.market_data.group.port())
         })
     }
-}
-
-fn group(agents: &[AgentName]) -> GroupConfig {
-    GroupConfig { agents: agents.to_vec(), core: None, wait: None }
-}
-
-/// Each of these on a thread of its own, all other agents together on the first.
-fn apart(groups: &[&[AgentName]]) -> Vec<GroupConfig> {
-    let is_apart = |agent: &AgentName| groups.iter().any(|group| group.contains(agent));
-    let others: Vec<_> = AgentName::ALL.into_iter().filter(|agent| !is_apart(agent)).collect();
-    std::iter::once(group(&others)).chain(groups.iter().map(|agents| group(agents))).collect()
 }
 
 impl InstrumentConfig {
@@ -848,16 +690,8 @@ mod tests {
         assert!(failure("[[instruments]]\nsymbol = \"TOO LONG A NAME\"").contains("1 to 8"));
         let twice = "[[participants]]\nusername=\"a\"\npassword=\"b\"\nfirm=\"F\"\n".repeat(2);
         assert!(failure(&twice).contains("given twice"));
-        assert!(failure("[layout]\nname = \"sngle\"").contains("did you mean `single`?"));
-    }
-
-    /// Free groups hold each agent exactly once.
-    #[test]
-    fn groups_hold_each_agent_once() {
-        let message = failure("[[layout.groups]]\nagents = [\"engine\", \"engine\"]");
-        assert!(message.contains("engine is in two groups"), "{message}");
-        let message = failure("[[layout.groups]]\nagents = [\"engine\"]");
-        assert!(message.contains("order-entry is in no group"), "{message}");
+        assert!(failure("layout.threads = \"sngle\"").contains("`sngle` is neither a layout"));
+        assert!(failure("layout.threads = \"engine\"").contains("order-entry is in no group"));
     }
 
     /// A ledger needs a durable journal and a valid store.
@@ -874,22 +708,5 @@ mod tests {
         let message = failure("[ledger]\nstore = \"embedded\"\nqueue = 100");
         assert!(message.contains(":3:1: unknown field `queue`"), "{message}");
         assert!(message.contains("ledger.queue was removed"), "{message}");
-    }
-
-    /// Every layout names every agent once.
-    #[test]
-    fn layouts_are_complete() {
-        let durabilities = ["written", "synced"];
-        let names = ["auto", "single", "edge", "pipeline"];
-        for (name, durability) in names.iter().flat_map(|name| durabilities.map(|d| (name, d))) {
-            let text = format!("journal.durability = {durability:?}\nlayout.name = {name:?}");
-            let config = Config::parse(&text, "").unwrap();
-            for cores in [1, 2, 4, 16] {
-                let mut agents: Vec<_> =
-                    config.groups(cores).into_iter().flat_map(|group| group.agents).collect();
-                agents.sort_unstable();
-                assert_eq!(agents, AgentName::ALL);
-            }
-        }
     }
 }

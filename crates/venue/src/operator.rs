@@ -29,7 +29,7 @@ pub(crate) use dry_run::current_state;
 pub use request::{Directory, Instruments, OperatorRequest, OperatorVerb, Orders};
 
 /// Slots of the ring of the venue's own commands, and of that of results.
-const SLOTS: usize = 256;
+pub(crate) const SLOTS: usize = 256;
 
 /// Commands that may wait for their results at a time; fewer than slots, so a result always has room.
 const WAITING_MAX: usize = 64;
@@ -63,20 +63,11 @@ pub struct DeskEnds {
     pub(crate) numbers: BTreeMap<OperatorName, u64>,
 }
 
-/// The pipeline's ends of those rings.
-pub(crate) struct PipelineEnds {
-    pub(crate) commands: Consumer<Submission>,
-    pub(crate) results: Producer<Answered>,
-}
-
-/// Makes the two rings.
-pub(crate) fn rings() -> (Producer<Submission>, Consumer<Answered>, PipelineEnds) {
-    let mut commands = Builder::<Submission>::new("submissions venue", SLOTS);
-    let from_desk = commands.gating("sequencer");
+/// The ring of results, from the core to the desk.
+pub(crate) fn results() -> (Producer<Answered>, Consumer<Answered>) {
     let mut results = Builder::<Answered>::new("operator results", SLOTS);
     let to_desk = results.gating("operator desk");
-    let ends = PipelineEnds { commands: from_desk, results: results.build().0 };
-    (commands.build().0, to_desk, ends)
+    (results.build().0, to_desk)
 }
 
 /// Why a request has no result.

@@ -1,65 +1,53 @@
-//! The wiring: the writer and the readers of each ring. Read this first.
+//! The wiring of a venue: its gateways around the chain of [`crate::core`]. Read this first.
 //!
 //! ```text
-//! order entry ─────▶ submissions ─────▶ ┐            ┌─▶ journaler ─▶ durable cursor
-//! order entry udp ─▶ submissions udp ─▶ sequencer ─▶ inputs
-//!                                                    └─▶ engine ─▶ outputs ─▶ order entry
-//!                                                          │                ├▶ order entry udp
-//!                                                          ▼                └▶ market data
-//!                                                      checkpoints
-//!                                                       (lossy)
-//!
-//! journal ─▶ follower ─▶ snapshots, ledger
-//!
-//! engine ─▶ time of its next timed action ─▶ sequencer, which appends the time if no command comes
-//! journaler ─▶ reason of load shedding ─▶ sequencer, which refuses new orders
+//! order entry ─────▶ submissions ─────▶ ┌───────┐ ─▶ outputs ─▶ order entry
+//! order entry udp ─▶ submissions udp ─▶ │ chain │            ├▶ order entry udp
+//! operators ───────▶ submissions venue ▶└───────┘            └▶ market data
+//!                                           └─▶ journal ─▶ follower ─▶ snapshots, ledger
 //! ```
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::sync::Arc;
 
+use engine::Engine;
 use gateway::{
     Credentials, DatagramNetwork, MarketData, MarketDataConfig, MarketDataCounters,
     OperatorEventSink, OrderEntry, OrderEntryConfig, OrderEntryCounters, OrderEntryLimits,
-    OrderEntryUdp, OrderEntryUdpConfig, OrderEntryUdpCounters, StreamNetwork, Submission,
+    OrderEntryUdp, OrderEntryUdpConfig, OrderEntryUdpCounters, StreamNetwork,
 };
 use journal::{Durability, Options, Report, SnapshotError, SnapshotSummary, Storage};
-use market::{Input, Output, Sequence};
-use ring::{Agent, AtomicGauge, Builder, Cursor, LossyConsumer, Monitor, RingReport};
+use market::Sequence;
+use ring::{Agent, AtomicGauge, Cursor, LossyConsumer, Monitor, Producer, RingReport};
 
 use wire::soupbintcp::Timers;
 
 use crate::{
     admin::Sources,
-    config::{AgentName, Config, ScheduleConfig},
+    config::{Config, ScheduleConfig},
+    core::{CHECKPOINT_SLOTS, Chain, Core, CoreOptions, LoadSheddingOptions},
     failure::Failure,
+    layout::{AgentName, Agents},
     ledger::{
         LedgerGauges, LedgerWriter, LedgerWriterConfig,
         store::{Access, Location, StoreError},
     },
-    log::LocalLog,
-    operator::{self, DeskEnds, Directory},
+    operator::{self, Answered, DeskEnds, Directory},
     recovery::{self, Past, Recovery},
     stage::{
-        Checkpoint, EngineStage, Following, JournalFigures, Journaler, Relief, Schedule, Sequencer,
-        SnapshotFigures, SnapshotPlan, Snapshots, Whims,
+        Checkpoint, Following, JournalFigures, Schedule, SnapshotFigures, SnapshotPlan, Snapshots,
+        Whims,
     },
+    wiring::Wiring,
 };
 
-/// Slots of the ring of checkpoints; it is lossy, so more would only hold older ones.
-const CHECKPOINT_SLOTS: usize = 64;
-
-/// The (writer, reader) pairs of rings and cursors: the picture above as a table.
-pub const READ_BY: &[(AgentName, AgentName)] = &[
-    (AgentName::OrderEntry, AgentName::Sequencer),
-    (AgentName::OrderEntryUdp, AgentName::Sequencer),
-    (AgentName::Sequencer, AgentName::Journaler),
-    (AgentName::Sequencer, AgentName::Engine),
-    (AgentName::Journaler, AgentName::OrderEntry),
-    (AgentName::Journaler, AgentName::OrderEntryUdp),
-    (AgentName::Journaler, AgentName::MarketData),
-    (AgentName::Engine, AgentName::OrderEntry),
-    (AgentName::Engine, AgentName::OrderEntryUdp),
-    (AgentName::Engine, AgentName::MarketData),
+/// The agents of a venue, in the order in which an order passes them.
+pub const AGENTS: [AgentName; 6] = [
+    AgentName::OrderEntry,
+    AgentName::OrderEntryUdp,
+    AgentName::Sequencer,
+    AgentName::Journaler,
+    AgentName::Engine,
+    AgentName::MarketData,
 ];
 
 /// The edges of a venue: sockets, or their substitutes in a simulation.
@@ -87,8 +75,10 @@ pub struct Edges {
 /// A venue that is wired, recovered and ready to take its first turn.
 pub struct Venue {
     /// Every agent, to be grouped by a layout.
-    pub agents: BTreeMap<AgentName, Box<dyn Agent>>,
-    /// The readable ledger, if one is kept.
+    pub agents: Agents,
+    /// Which of them reads what another writes.
+    pub wiring: Wiring,
+    /// The ledger as it can be asked for, where one is kept.
     pub admin: Option<Sources>,
     /// Its figures, readable while it runs.
     pub gauges: Gauges,
@@ -196,69 +186,15 @@ where
     N: StreamNetwork + Send + 'static,
     D: DatagramNetwork + Send + 'static,
 {
-    let durability = Durability::from(config.journal.durability);
-    let unconditional = durability == Durability::None;
-
-    let mut submissions = Builder::<Submission>::new("submissions", config.rings.submissions);
-    let from_order_entry = submissions.gating("sequencer");
-    let (to_sequencer, submissions_monitor) = submissions.build();
-    let mut submissions_udp =
-        Builder::<Submission>::new("submissions udp", config.rings.submissions);
-    let from_order_entry_udp = submissions_udp.gating("sequencer");
-    let (to_sequencer_udp, submissions_udp_monitor) = submissions_udp.build();
-
-    let (commands, results, desk_ends) = operator::rings();
-
-    let mut outputs = Builder::<Output>::new("outputs", config.rings.outputs);
-    let to_order_entry = outputs.gating("order entry");
-    let to_order_entry_udp = outputs.gating("order entry udp");
-    let to_market_data = outputs.gating("market data");
-    let (outputs_producer, outputs_monitor) = outputs.build();
-
-    let mut checkpoints = Builder::<Checkpoint>::new("checkpoints", CHECKPOINT_SLOTS);
-    let checkpoint_tap = checkpoints.lossy("status");
-    let hash_tap = checkpoints.lossy("journaler");
-    let (checkpoints_producer, _) = checkpoints.build();
-
-    let durable = Arc::new(Cursor::new(0));
     let journal_id = journal::identity(&mut *storage).unwrap_or(journal_id);
     let session = stream_session(journal_id);
+    let mut core = Core::new(config.rings);
+    let mut gateways = Gateways::new(config, networks, edges, &mut core, session)?;
+    let commands = core.source_outside("submissions venue", operator::SLOTS);
+    let (to_results, results) = operator::results();
+    let (durable, checkpoints) = core.outside("status");
 
-    let mut order_entry = OrderEntry::new(
-        networks.order_entry,
-        order_entry_config(config, session)?,
-        to_sequencer,
-        to_order_entry,
-        Arc::clone(&durable),
-    );
-    let mut order_entry_udp = OrderEntryUdp::new(
-        networks.order_entry_udp,
-        order_entry_udp_config(config, session)?,
-        to_sequencer_udp,
-        to_order_entry_udp,
-        Arc::clone(&durable),
-    );
-    let mut market_data = MarketData::new(
-        networks.market_data,
-        networks.re_request,
-        MarketDataConfig {
-            store_bytes_max: config.market_data.store.0 as usize,
-            ..MarketDataConfig::new(session, edges.feed_destination)
-        },
-        to_market_data,
-        Arc::clone(&durable),
-    );
-    let drain = Arc::new(AtomicGauge::new(0));
-    order_entry.set_drain(Arc::clone(&drain));
-    order_entry_udp.set_drain(Arc::clone(&drain));
-    market_data.set_drain(Arc::clone(&drain));
-    if let Some(sink) = (edges.operator_events)() {
-        order_entry.set_operator_events(sink);
-    }
-    if let Some(sink) = (edges.operator_events)() {
-        order_entry_udp.set_operator_events(sink);
-    }
-
+    let durability = Durability::from(config.journal.durability);
     let options = Options {
         durability,
         segment_bytes: config.journal.segment.0,
@@ -267,38 +203,19 @@ where
         from: 0,
     };
     let plan = snapshot_plan(config);
-    let mut take = |past: Past<'_>| match past {
-        Past::Messages(archive) => {
-            order_entry.restore(archive);
-            order_entry_udp.restore(archive);
-            market_data.restore(archive);
-        }
-        Past::Output(output) => {
-            order_entry.replay(output);
-            order_entry_udp.replay(output);
-            market_data.replay(output);
-        }
-    };
+    let mut take = |past: Past<'_>| gateways.take(past);
     let Recovery { mut engine, mut writer, report, snapshot, passed_over } =
         recovery::resume(storage, &mut *files, &options, plan.archive_bytes, &mut take)?;
     // Streams are named after it; a journal that could not be read above would have another.
     assert_eq!(writer.journal_id(), journal_id, "the journal is the one the streams are named for");
-    let entries = config.schedule.iter().map(ScheduleConfig::command).collect::<Result<_, _>>();
-    let entries = entries.map_err(Failure::usage)?;
-    let schedule = Schedule::new(entries, engine.timestamp(), now_ns);
+    let schedule = schedule(config, &engine, now_ns)?;
     let changes = recovery::complete(config, now_ns, &mut engine, &mut writer, &mut |output| {
         take(Past::Output(output));
     })?;
-    durable.set(if unconditional { u64::MAX } else { engine.sequence().0 });
 
-    let mut inputs = Builder::<Input>::new("inputs", config.rings.inputs);
-    let to_journaler = inputs.gating("journaler");
-    let to_engine = inputs.gating("engine");
-    let (inputs_producer, inputs_monitor) = inputs.build();
-
-    let journaled = Arc::new(AtomicGauge::new(engine.sequence().0));
     let access = Location::of(&config.ledger).map(Access::new);
-    let ledger = access.as_ref().map(|access| ledger(config, access, journal_id, journaled.get()));
+    let sequence = engine.sequence().0;
+    let ledger = access.as_ref().map(|access| ledger(config, access, journal_id, sequence));
     let ledger = ledger.transpose()?;
     let checkpoint = Checkpoint::of(&engine);
     let desk = DeskEnds {
@@ -308,64 +225,133 @@ where
         directory: Directory::of(&engine),
         numbers: operator::numbers(&engine),
     };
-    let mut gauges = Gauges {
-        rings: vec![submissions_monitor, submissions_udp_monitor, inputs_monitor, outputs_monitor],
-        checkpoints: checkpoint_tap,
-        checkpoint,
-        durable: Arc::clone(&durable),
-        drain,
-        journal: Arc::default(),
-        order_entry: order_entry.counters(),
-        order_entry_udp: order_entry_udp.counters(),
-        market_data: market_data.counters(),
-        snapshots: None,
-        ledger: ledger.as_ref().map(LedgerWriter::gauges),
-    };
-    let due = Arc::new(AtomicGauge::new(u64::MAX));
-    let journal_figures = Arc::clone(&gauges.journal);
-    let sequencer = Sequencer::new(
-        LocalLog::new(engine.sequence(), engine.timestamp()),
-        vec![from_order_entry, from_order_entry_udp, desk_ends.commands],
-        inputs_producer,
-        Arc::clone(&due),
-    )
-    .with_schedule(schedule)
-    .refusing(Arc::clone(&journal_figures.refusing))
-    .with_whims(edges.whims.clone());
-    let hash_every = config.journal.state_hash_every;
-    // Without a consumer of operator events, as in a simulation, there are no alarms.
-    let alarm: fn(&str) =
-        if (edges.operator_events)().is_some() { |what| eprintln!("{what}") } else { |_| {} };
-    let slow_ns = config.journal.slow.0.as_nanos() as u64;
-    let journaler = Journaler::new(to_journaler, writer, durable, unconditional)
-        .relieved_by(Relief::new(Arc::clone(&journal_figures), slow_ns, alarm))
-        .telling(Arc::clone(&journaled))
-        .noting(hash_tap, hash_every)
-        .with_whims(edges.whims.clone());
+    let options = core_options(config, edges, schedule, to_results);
+    let Chain { mut agents, wiring, journal, journaled } = core.build(engine, writer, options);
     let last_snapshot = snapshot.map_or(0, |summary| summary.header.sequence);
     let snapshots =
         (plan.inputs > 0 || plan.time_ns > 0).then(|| Snapshots::new(plan, last_snapshot));
-    let engine = EngineStage::new(to_engine, engine, outputs_producer, checkpoints_producer, due)
-        .hashing_every(hash_every)
-        .answering(desk_ends.results)
-        .with_whims(edges.whims.clone());
-    let agents: [(AgentName, Box<dyn Agent>); 6] = [
-        (AgentName::OrderEntry, Box::new(order_entry)),
-        (AgentName::OrderEntryUdp, Box::new(order_entry_udp)),
-        (AgentName::Sequencer, Box::new(sequencer)),
-        (AgentName::Journaler, Box::new(journaler)),
-        (AgentName::Engine, Box::new(engine)),
-        (AgentName::MarketData, Box::new(market_data)),
-    ];
-    gauges.snapshots = snapshots.as_ref().map(Snapshots::figures);
+    let gauges = Gauges {
+        rings: wiring.monitors().to_vec(),
+        checkpoints,
+        checkpoint,
+        durable,
+        drain: Arc::clone(&gateways.drain),
+        journal,
+        order_entry: gateways.order_entry.counters(),
+        order_entry_udp: gateways.order_entry_udp.counters(),
+        market_data: gateways.market_data.counters(),
+        snapshots: snapshots.as_ref().map(Snapshots::figures),
+        ledger: ledger.as_ref().map(LedgerWriter::gauges),
+    };
     let admin = access.zip(gauges.ledger.clone());
     let admin = admin.map(|(ledger, gauges)| Sources { ledger, gauges });
     let follower = (snapshots.is_some() || ledger.is_some()).then(|| -> Box<dyn Agent> {
         let follower = Following::new(files, journaled, snapshots, ledger);
         Box::new(follower.with_whims(edges.whims.clone()))
     });
+    gateways.join(&mut agents);
     let recovered = Recovered { journal_id, report, checkpoint, snapshot, passed_over, changes };
-    Ok(Venue { agents: BTreeMap::from(agents), follower, admin, gauges, desk, recovered })
+    Ok(Venue { agents, wiring, follower, admin, gauges, desk, recovered })
+}
+
+/// The agents at the edges of a venue.
+struct Gateways<N: StreamNetwork, D: DatagramNetwork> {
+    order_entry: OrderEntry<N>,
+    order_entry_udp: OrderEntryUdp<D>,
+    market_data: MarketData<D>,
+    /// How far the venue is in stopping; written outside the layout.
+    drain: Arc<AtomicGauge>,
+}
+
+impl<N, D> Gateways<N, D>
+where
+    N: StreamNetwork + Send + 'static,
+    D: DatagramNetwork + Send + 'static,
+{
+    fn new(
+        config: &Config,
+        networks: Networks<N, D>,
+        edges: &Edges,
+        core: &mut Core,
+        session: [u8; 10],
+    ) -> Result<Self, Failure> {
+        let submissions = core.source("submissions", AgentName::OrderEntry);
+        let (outputs, durable) = core.reader(AgentName::OrderEntry);
+        let entry = order_entry_config(config, session)?;
+        let mut order_entry =
+            OrderEntry::new(networks.order_entry, entry, submissions, outputs, durable);
+        let submissions = core.source("submissions udp", AgentName::OrderEntryUdp);
+        let (outputs, durable) = core.reader(AgentName::OrderEntryUdp);
+        let entry = order_entry_udp_config(config, session)?;
+        let mut order_entry_udp =
+            OrderEntryUdp::new(networks.order_entry_udp, entry, submissions, outputs, durable);
+        let (outputs, durable) = core.reader(AgentName::MarketData);
+        let feed = MarketDataConfig {
+            store_bytes_max: config.market_data.store.0 as usize,
+            ..MarketDataConfig::new(session, edges.feed_destination)
+        };
+        let Networks { market_data, re_request, .. } = networks;
+        let mut market_data = MarketData::new(market_data, re_request, feed, outputs, durable);
+        let drain = Arc::new(AtomicGauge::new(0));
+        order_entry.set_drain(Arc::clone(&drain));
+        order_entry_udp.set_drain(Arc::clone(&drain));
+        market_data.set_drain(Arc::clone(&drain));
+        if let Some(sink) = (edges.operator_events)() {
+            order_entry.set_operator_events(sink);
+        }
+        if let Some(sink) = (edges.operator_events)() {
+            order_entry_udp.set_operator_events(sink);
+        }
+        Ok(Self { order_entry, order_entry_udp, market_data, drain })
+    }
+
+    /// Takes up what was before the start.
+    fn take(&mut self, past: Past<'_>) {
+        match past {
+            Past::Messages(archive) => {
+                self.order_entry.restore(archive);
+                self.order_entry_udp.restore(archive);
+                self.market_data.restore(archive);
+            }
+            Past::Output(output) => {
+                self.order_entry.replay(output);
+                self.order_entry_udp.replay(output);
+                self.market_data.replay(output);
+            }
+        }
+    }
+
+    fn join(self, agents: &mut Agents) {
+        agents.insert(AgentName::OrderEntry, Box::new(self.order_entry));
+        agents.insert(AgentName::OrderEntryUdp, Box::new(self.order_entry_udp));
+        agents.insert(AgentName::MarketData, Box::new(self.market_data));
+    }
+}
+
+fn schedule(config: &Config, engine: &Engine, now_ns: u64) -> Result<Schedule, Failure> {
+    let entries = config.schedule.iter().map(ScheduleConfig::command).collect::<Result<_, _>>();
+    let entries = entries.map_err(Failure::usage)?;
+    Ok(Schedule::new(entries, engine.timestamp(), now_ns))
+}
+
+fn core_options(
+    config: &Config,
+    edges: &Edges,
+    schedule: Schedule,
+    results: Producer<Answered>,
+) -> CoreOptions {
+    // Where nobody takes operator events, as in a simulation, nobody is alarmed either.
+    let alarm: fn(&str) =
+        if (edges.operator_events)().is_some() { |what| eprintln!("{what}") } else { |_| {} };
+    let slow_ns = config.journal.slow.0.as_nanos() as u64;
+    CoreOptions {
+        hash_every: config.journal.state_hash_every,
+        schedule: Some(schedule),
+        results: Some(results),
+        load_shedding: Some(LoadSheddingOptions { slow_ns, alarm }),
+        whims: edges.whims.clone(),
+        ..CoreOptions::new(Durability::from(config.journal.durability))
+    }
 }
 
 fn ledger(

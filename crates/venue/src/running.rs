@@ -3,7 +3,6 @@
 //! Invariant: a stop waits for the replies to all taken commands, up to a limit, before it ends sessions.
 
 use std::{
-    num::NonZero,
     sync::{
         Arc,
         atomic::{AtomicU64, Ordering},
@@ -14,28 +13,24 @@ use std::{
 
 use gateway::{OperatorEventSink, SocketParker};
 use journal::{Folder, Method};
-use ring::{Group, IdleStrategy, RingReport};
+use ring::{Group, IdleStrategy, Parker, RingReport};
 use serde_json::{Value, json};
 
 use crate::{
     admin::{Admin, Listeners, Served},
     clock::SystemClock,
-    config::{Config, DurabilityConfig, GroupConfig, MethodName, Wait},
+    config::{Config, DurabilityConfig, MethodName},
     failure::Failure,
+    layout::{self, AgentGroup, Machine, PARK_MAX},
     ledger::store::Location,
     operator::{
         Desk, current_state,
         reload::{self, ReloadPlan},
     },
-    pipeline::{self, Edges, Gauges, Recovered},
+    pipeline::{self, AGENTS, Edges, Gauges, Recovered},
     sockets::{Addresses, Sockets},
     stage::{Checkpoint, Whims},
-    wake_targets,
 };
-
-/// The longest sleep of a thread that backs off. What arrives on a socket, and the doorbell of
-/// another group, end it sooner; so it only bounds how late a timer fires.
-const PARK_MAX: Duration = Duration::from_millis(20);
 
 /// The longest sleep of the follower where a ledger is kept: nothing wakes it, so this bounds how late rows are
 /// read.
@@ -74,16 +69,14 @@ pub fn start(config: &Config, clock: SystemClock) -> Result<Running, Failure> {
         Failure::environment(format!("cannot listen at admin.address {address}: {error}"))
     })?;
     let addresses = sockets.addresses;
-    let cores = thread::available_parallelism().map_or(1, NonZero::get);
-    let groups = config.groups(cores);
-    let descriptors: Vec<_> =
+    let is_synced = config.journal.durability == DurabilityConfig::Synced;
+    let groups = config.layout.threads.groups(&AGENTS, Machine::this(true, is_synced));
+    let groups = groups.map_err(Failure::usage)?;
+    let mut descriptors: Vec<_> =
         groups.iter().map(|group| sockets.take_descriptors(&group.agents)).collect();
 
     let method = config.journal.method()?;
-    if method == Method::Buffered
-        && config.journal.durability == DurabilityConfig::Synced
-        && config.journal.method == MethodName::Auto
-    {
+    if method == Method::Buffered && is_synced && config.journal.method == MethodName::Auto {
         let folder = config.journal.directory.display();
         sockets.notices.push(format!(
             "journal.method is auto, and {folder} cannot be written directly: buffered is used"
@@ -96,7 +89,7 @@ pub fn start(config: &Config, clock: SystemClock) -> Result<Running, Failure> {
     };
     let now_ns = clock.now_ns();
     let before = clock.since_start();
-    let mut venue = pipeline::assemble(
+    let venue = pipeline::assemble(
         config,
         sockets.networks,
         &edges,
@@ -113,32 +106,16 @@ pub fn start(config: &Config, clock: SystemClock) -> Result<Running, Failure> {
     })?;
     sockets.notices.append(&mut listeners.notices);
 
-    let layout = groups.iter().map(describe).collect::<Vec<_>>().join(" | ");
-    let members: Vec<_> = groups.iter().map(|group| group.agents.as_slice()).collect();
-    let mut launched = Vec::new();
-    for (number, (group, descriptors)) in groups.iter().zip(descriptors).enumerate() {
-        let agents = group
-            .agents
-            .iter()
-            .map(|name| venue.agents.remove(name).expect("each agent stands in one group"))
-            .collect();
-        let parker = SocketParker::new(descriptors)
-            .map_err(|error| Failure::environment(format!("cannot make an eventfd: {error}")))?;
-        if let Some(core) = group.core {
-            check_core(core)?;
-        }
-        let core = group.core;
-        launched.push(Group {
-            name: format!("damrak-{number}"),
-            agents,
-            idle: idle_strategy(group.wait.unwrap_or(config.layout.wait), groups.len(), cores),
-            parker: Box::new(parker),
-            wake_targets: Some(wake_targets::of(number, &members, pipeline::READ_BY)),
-            on_start: core.map(pin_at_start),
-        });
-    }
     let clock_of_agents: Arc<dyn ring::Clock> = Arc::new(clock);
-    let threads = ring::launch(launched, Arc::clone(&clock_of_agents));
+    let mut descriptors = descriptors.drain(..);
+    let parker = |_: &AgentGroup| -> Result<Box<dyn Parker>, Failure> {
+        let parker = SocketParker::new(descriptors.next().expect("one list for each group"));
+        let cannot = |error| Failure::environment(format!("cannot make an eventfd: {error}"));
+        Ok(Box::new(parker.map_err(cannot)?))
+    };
+    let (wait, clock_of_threads) = (config.layout.wait, Arc::clone(&clock_of_agents));
+    let threads =
+        layout::launch(venue.agents, &venue.wiring, &groups, wait, clock_of_threads, parker)?;
     let park_max = if config.ledger.is_kept() { LEDGER_PARK_MAX } else { PARK_MAX };
     let follower =
         venue.follower.map(|agent| ring::launch(vec![aside(agent, park_max)], clock_of_agents));
@@ -147,6 +124,7 @@ pub fn start(config: &Config, clock: SystemClock) -> Result<Running, Failure> {
     let served = Served { ledger: venue.admin, durable, desk: desk.clone() };
     let admin = Admin::start(listeners, served, &config.admin)
         .map_err(|error| Failure::environment(format!("cannot answer operators: {error}")))?;
+    let layout = layout::describe(&groups);
     let mut started =
         started(config, &addresses, &venue.recovered, method, &layout, recovery_seconds);
     started["addresses"]["admin"] =
@@ -380,39 +358,6 @@ fn started(
             })),
         },
     })
-}
-
-/// Pins the thread that calls it.
-pub fn pin_at_start(core: usize) -> Box<dyn FnOnce() + Send> {
-    Box::new(move || {
-        if let Err(error) = os::pin_to_core(core) {
-            eprintln!("note: cannot pin to core {core}: {error}");
-        }
-    })
-}
-
-/// Tries to pin a separate thread to the core, so that a wrong number is reported before the start.
-pub fn check_core(core: usize) -> Result<(), Failure> {
-    let tried = thread::spawn(move || os::pin_to_core(core)).join();
-    tried.expect("pinning does not panic").map_err(|error| {
-        Failure::environment(format!("layout.groups: cannot pin to core {core}: {error}"))
-            .hint("`taskset -p $$` tells which cores this process may use")
-    })
-}
-
-fn describe(group: &GroupConfig) -> String {
-    let agents: Vec<_> = group.agents.iter().map(|agent| agent.as_str()).collect();
-    let core = group.core.map_or(String::new(), |core| format!(" @{core}"));
-    format!("{}{core}", agents.join("+"))
-}
-
-fn idle_strategy(wait: Wait, threads: usize, cores: usize) -> IdleStrategy {
-    match wait {
-        Wait::Adaptive => IdleStrategy::adaptive(threads, cores),
-        Wait::Spin => IdleStrategy::Spin,
-        Wait::Yield => IdleStrategy::Yield,
-        Wait::Backoff => IdleStrategy::Backoff { spins: 200, yields: 20, park_max: PARK_MAX },
-    }
 }
 
 /// Prints operator events to stderr, at most so many in all that a flood of them cannot fill

@@ -10,11 +10,7 @@ use std::{
 
 use gateway::{DatagramNetwork, Tcp, Udp, UdpOptions};
 
-use crate::{
-    config::{AgentName, Config},
-    failure::Failure,
-    pipeline::Networks,
-};
+use crate::{config::Config, failure::Failure, layout::AgentName, pipeline::Networks};
 
 /// How long a multicast probe is waited for, and how often it is looked for.
 const PROBE_TRIES: u32 = 20;

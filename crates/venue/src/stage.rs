@@ -9,7 +9,7 @@ mod engine;
 mod snapshots;
 mod following;
 
-pub use engine::{Checkpoint, EngineHeir, EngineStage};
+pub use engine::{Checkpoint, EngineStage};
 pub use following::Following;
 pub use journaler::Journaler;
 pub use relief::{JournalFigures, Relief};

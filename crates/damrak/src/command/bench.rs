@@ -11,20 +11,17 @@ use serde_json::{Value, json};
 
 use super::{
     output::{duration, grouped, print_json, print_line},
-    run::{DurabilityName, WaitName},
+    run::{DurabilityName, layout},
 };
-use lab::{
-    bench::{
-        self, ENTRANTS, Entrant, FlowReport, Options,
-        environment::Environment,
-        journal::JournalOptions,
-        pipeline::{self, Report},
-        rivals::RivalError,
-        shapes::{self, Adds, Resting, Shape},
-    },
-    order_run::{Grouping, RingSlots},
+use lab::bench::{
+    self, ENTRANTS, Entrant, FlowReport, Options,
+    environment::Environment,
+    journal::JournalOptions,
+    pipeline::{self, Report},
+    rivals::RivalError,
+    shapes::{self, Adds, Resting, Shape},
 };
-use venue::{clock::SystemClock, failure::Failure};
+use venue::{clock::SystemClock, core::RingSlots, failure::Failure, layout::Wait};
 
 /// Measure the core beside other engines, or the whole pipeline in every layout.
 #[derive(Debug, Args)]
@@ -116,14 +113,14 @@ struct JournalArguments {
 /// are of single commands, each sent when all events of the one before were consumed. Exit code 4 if the state of a layout differs.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  damrak bench pipeline\n  \
-    damrak bench pipeline --layout single,edge --runs 5 --json\n  \
+    damrak bench pipeline --layout single,entry-core --runs 5 --json\n  \
     damrak bench pipeline FOLDER   (with orders.csv.gz and balances_init.csv)")]
 struct PipelineArguments {
     /// Folders with orders.csv.gz and balances_init.csv; without any, a generated look-alike.
     #[arg(value_name = "FOLDER")]
     folders: Vec<PathBuf>,
     /// Layouts, comma-separated.
-    #[arg(long, value_delimiter = ',', default_values = ["single", "edge", "halves", "pipeline"])]
+    #[arg(long, value_delimiter = ',', default_values = ["single", "engine-alone", "entry-core", "pipeline"])]
     layout: Vec<String>,
     /// Runs of each layout; layouts take turns.
     #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u64).range(1..=1000))]
@@ -137,9 +134,9 @@ struct PipelineArguments {
     /// How durable a command must be before its result is published.
     #[arg(long, value_enum, default_value_t = DurabilityName::Written)]
     durability: DurabilityName,
-    /// How an idle thread waits.
-    #[arg(long, value_enum, default_value_t = WaitName::Adaptive)]
-    wait: WaitName,
+    /// What an idle thread does: adaptive (by cores and threads), spin, yield or backoff.
+    #[arg(long, value_name = "WAIT", default_value_t = Wait::Adaptive)]
+    wait: Wait,
     /// Folder for the journals while a run lasts [default: the temporary folder].
     #[arg(long, value_name = "FOLDER")]
     scratch: Option<PathBuf>,
@@ -337,14 +334,14 @@ fn shapes_table(nothing: &Adds, resting: &[Resting], shapes: &[Shape]) -> String
 
 fn run_pipeline(arguments: &PipelineArguments) -> Result<(), Failure> {
     let layouts = arguments.layout.iter().map(|name| {
-        let grouping: Grouping = name.parse().map_err(Failure::usage)?;
-        Ok((name.clone(), grouping))
+        let layout = layout(name).map_err(|what| Failure::usage(format!("--layout: {what}")))?;
+        Ok((name.clone(), layout))
     });
     let options = pipeline::Options {
         layouts: layouts.collect::<Result<_, Failure>>()?,
         runs: arguments.runs as usize,
         durability: arguments.durability.durability(),
-        idle: arguments.wait.idle(),
+        wait: arguments.wait,
         scratch: arguments.scratch.clone().unwrap_or_else(env::temp_dir),
         slots: slots(&arguments.rings)?,
     };

@@ -14,11 +14,14 @@ use clap::{Args, ValueEnum};
 use journal::Durability;
 use lab::order_file::Progress;
 use os::memory;
-use ring::IdleStrategy;
 
 use super::output::{grouped, print_json, print_line};
-use lab::order_run::{self, BookResult, Grouping, LOOK_INTERVAL, Results, RunOptions};
-use venue::{clock::SystemClock, failure::Failure};
+use lab::order_run::{self, BookResult, LOOK_INTERVAL, Results, RunOptions};
+use venue::{
+    clock::SystemClock,
+    failure::Failure,
+    layout::{Layout, Wait},
+};
 
 /// How often the bar is drawn.
 const BAR_INTERVAL: Duration = Duration::from_millis(200);
@@ -48,13 +51,14 @@ pub struct Arguments {
     /// Units and decimals of each instrument; without this file the only one is BTC_USDT.
     #[arg(long, value_name = "FILE")]
     instruments: Option<PathBuf>,
-    /// Which agents share threads: auto, single, edge, halves, pipeline, or groups of agents.
-    #[arg(long, value_name = "NAME", default_value = "auto")]
-    layout: Grouping,
-    /// How an idle thread waits; adaptive depends on the number of cores.
-    #[arg(long, value_enum, default_value_t = WaitName::Adaptive)]
-    wait: WaitName,
-    /// Durability that a command must reach before its result is published.
+    /// Which agents share threads: auto, single, engine-alone, core-alone, entry-core, pipeline, or
+    /// groups.
+    #[arg(long, value_name = "LAYOUT", default_value = "auto", value_parser = layout)]
+    layout: Layout,
+    /// What an idle thread does: adaptive (by cores and threads), spin, yield or backoff.
+    #[arg(long, value_name = "WAIT", default_value_t = Wait::Adaptive)]
+    wait: Wait,
+    /// What is promised of a command before what came of it is told.
     #[arg(long, value_enum, default_value_t = DurabilityName::Written)]
     durability: DurabilityName,
     /// Keep the journal in this folder, which must not hold one yet; otherwise it is removed.
@@ -80,31 +84,12 @@ enum Rounding {
     Origin,
 }
 
-/// See [`Arguments::wait`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(super) enum WaitName {
-    Adaptive,
-    Spin,
-    Yield,
-}
-
 /// See [`Arguments::durability`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(super) enum DurabilityName {
     None,
     Written,
     Synced,
-}
-
-impl WaitName {
-    /// The idle strategy of the rings; `None` depends on the number of cores and threads.
-    pub(super) fn idle(self) -> Option<IdleStrategy> {
-        match self {
-            Self::Adaptive => None,
-            Self::Spin => Some(IdleStrategy::Spin),
-            Self::Yield => Some(IdleStrategy::Yield),
-        }
-    }
 }
 
 impl DurabilityName {
@@ -118,6 +103,13 @@ impl DurabilityName {
     }
 }
 
+/// A layout that has each agent of a run once.
+pub(super) fn layout(text: &str) -> Result<Layout, String> {
+    let layout: Layout = text.parse()?;
+    layout.check(&order_run::AGENTS)?;
+    Ok(layout)
+}
+
 /// Runs `damrak run`.
 pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     if arguments.rounding == Rounding::Origin && arguments.balances.is_none() {
@@ -129,8 +121,8 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
         orders: arguments.orders.clone(),
         balances: arguments.balances.clone(),
         instruments: arguments.instruments.clone(),
-        grouping: arguments.layout.clone(),
-        idle: arguments.wait.idle(),
+        layout: arguments.layout.clone(),
+        wait: arguments.wait,
         durability: arguments.durability.durability(),
         journal: journal.path.clone(),
         out: arguments.out.clone(),
@@ -223,7 +215,7 @@ fn tell(results: &Results) -> Result<(), Failure> {
         grouped(results.inputs),
         results.seconds,
         grouped(results.commands_per_second() as u64),
-        results.grouping,
+        results.layout,
     ))
 }
 

@@ -2,19 +2,19 @@
 
 use std::sync::Arc;
 
-use engine::Engine;
 use gateway::Submission;
 use journal::{CrashStorage, Durability, Options};
 use market::{
-    AddInstrument, AddSession, CancelOrder, Command, EnterOrder, Event, Firm, Input, OrderKey,
-    Output, Price, Quantity, RejectReason, SelfMatchPrevention, Sequence, SessionId, Side, Symbol,
+    AddInstrument, AddSession, CancelOrder, Command, EnterOrder, Event, Firm, OrderKey, Output,
+    Price, Quantity, RejectReason, SelfMatchPrevention, Sequence, SessionId, Side, Symbol,
     SystemEvent, Text, Timestamp,
 };
-use ring::{Agent, AtomicGauge, Builder, Consumer, Cursor, Flow, Producer};
+use ring::{AgentError, Consumer, Cursor, Flow, Producer};
 use venue::{
-    log::LocalLog,
+    core::{Chain, Core, CoreOptions, LoadSheddingOptions, RingSlots},
+    layout::{AgentName, Agents},
     recovery,
-    stage::{Checkpoint, EngineStage, JournalFigures, Journaler, Relief, Sequencer},
+    stage::{EngineStage, JournalFigures},
 };
 
 const S: u64 = 1_000_000_000;
@@ -38,9 +38,7 @@ fn cancel(number: u32) -> Command {
 
 struct World {
     submissions: Producer<Submission>,
-    sequencer: Sequencer,
-    journaler: Journaler,
-    engine: EngineStage,
+    agents: Agents,
     outputs: Consumer<Output>,
     figures: Arc<JournalFigures>,
     /// Of outputs up to here somebody is told.
@@ -53,38 +51,13 @@ impl World {
         let options = Options { durability, segment_bytes: 32 << 10, ..Options::new(1, 1) };
         let (engine, writer, _) =
             recovery::recover(Box::new(storage.clone()), &options, &mut |_| {}).unwrap();
-        let mut submissions = Builder::<Submission>::new("submissions", 64);
-        let to_sequencer = submissions.gating("sequencer");
-        let (submissions, _) = submissions.build();
-        let mut inputs = Builder::<Input>::new("inputs", 64);
-        let (to_journaler, to_engine) = (inputs.gating("journaler"), inputs.gating("engine"));
-        let (inputs, _) = inputs.build();
-        let mut outputs = Builder::<Output>::new("outputs", 256);
-        let collected = outputs.gating("test");
-        let (outputs, _) = outputs.build();
-        let (checkpoints, _) = Builder::<Checkpoint>::new("checkpoints", 64).build();
-        let figures = Arc::new(JournalFigures::default());
-        let due = Arc::new(AtomicGauge::new(u64::MAX));
-        let durable = Arc::new(Cursor::new(0));
-        let relief = Relief::new(Arc::clone(&figures), 2 * S, |_| {});
-        let sequencer = Sequencer::new(
-            LocalLog::new(engine.sequence(), engine.timestamp()),
-            vec![to_sequencer],
-            inputs,
-            Arc::clone(&due),
-        )
-        .refusing(Arc::clone(&figures.refusing));
-        Self {
-            submissions,
-            sequencer,
-            journaler: Journaler::new(to_journaler, writer, Arc::clone(&durable), false)
-                .relieved_by(relief),
-            engine: EngineStage::new(to_engine, engine, outputs, checkpoints, due),
-            outputs: collected,
-            figures,
-            durable,
-            now_ns: S,
-        }
+        let mut core = Core::new(RingSlots { submissions: 64, inputs: 64, outputs: 256 });
+        let submissions = core.source("submissions", AgentName::Source);
+        let (outputs, durable) = core.reader(AgentName::Reporter);
+        let load_shedding = Some(LoadSheddingOptions { slow_ns: 2 * S, alarm: |_| {} });
+        let options = CoreOptions { load_shedding, ..CoreOptions::new(durability) };
+        let Chain { agents, journal: figures, .. } = core.build(engine, writer, options);
+        Self { submissions, agents, outputs, figures, durable, now_ns: S }
     }
 
     /// Asks for this, and gives all that is told of it.
@@ -104,9 +77,13 @@ impl World {
 
     fn turn(&mut self) {
         self.now_ns += 1_000_000;
-        self.sequencer.do_work(self.now_ns).unwrap();
-        self.journaler.do_work(self.now_ns).unwrap();
-        self.engine.do_work(self.now_ns).unwrap();
+        for agent in self.agents.values_mut() {
+            agent.do_work(self.now_ns).unwrap();
+        }
+    }
+
+    fn work(&mut self, agent: AgentName) -> Result<usize, AgentError> {
+        self.agents.get_mut(&agent).unwrap().do_work(self.now_ns)
     }
 }
 
@@ -172,12 +149,10 @@ fn a_full_disk_rejects_orders_and_takes_cancels() {
         let segments = journal::segments_before(&mut storage.clone(), u64::MAX).unwrap();
         assert!(!segments.is_empty(), "the journal went on in another segment");
 
-        world.journaler.close();
+        world.agents.get_mut(&AgentName::Journaler).unwrap().close();
         let replay = recovery::replay(&mut storage.clone(), &mut |_, _| {}, &mut |_| {}).unwrap();
-        let heir = Arc::default();
-        world.engine = world.engine.leaving_to(Arc::clone(&heir));
-        world.engine.close();
-        let engine: Engine = heir.lock().unwrap().take().unwrap();
+        let mut agents = world.agents.into_values().collect();
+        let engine = ring::take_agent::<EngineStage>(&mut agents).unwrap().into_engine();
         assert_eq!(replay.engine.state_hash(), engine.state_hash());
         assert!(engine.sequence() > Sequence(u64::from(refused)));
     }
@@ -197,11 +172,11 @@ fn a_disk_that_stays_full_stops_the_venue() {
         let received = Timestamp(world.now_ns);
         let command = if number % 2 == 1 { enter(number) } else { cancel(number - 1) };
         assert!(world.submissions.try_publish(Submission { received, command }).is_ok());
-        world.sequencer.do_work(world.now_ns).unwrap();
-        if let Err(error) = world.journaler.do_work(world.now_ns) {
+        world.work(AgentName::Sequencer).unwrap();
+        if let Err(error) = world.work(AgentName::Journaler) {
             break error;
         }
-        world.engine.do_work(world.now_ns).unwrap();
+        world.work(AgentName::Engine).unwrap();
         world.outputs.poll(256, |_, _| Flow::Continue);
     };
     assert!(error.to_string().contains("free some space, then start again"), "{error}");

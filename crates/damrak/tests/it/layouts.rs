@@ -11,18 +11,21 @@ use std::{
 };
 
 use engine::Engine;
-use gateway::Submission;
-use journal::{Durability, Folder, Kind, Options};
+use gateway::{
+    Submission,
+    fake::{FakeDatagram, FakeStream},
+};
+use journal::{CrashStorage, Durability, Folder, Kind, Options};
 use market::{Input, Output, Sequence, Timestamp};
 use proof::generator::{CommandFlow, Profile};
-use ring::{
-    Agent, AgentError, AtomicGauge, Builder, Consumer, Cursor, Group, IdleStrategy, Producer,
-    ThreadParker,
-};
+use ring::{Agent, AgentError, Consumer, Cursor, Parker, Producer, ThreadParker};
 use venue::{
     clock::SystemClock,
-    log::LocalLog,
-    stage::{Checkpoint, EngineStage, Journaler, Sequencer},
+    config::Config,
+    core::{Chain, Core, CoreOptions, RingSlots},
+    layout::{AgentGroup, AgentName, Layout, Machine, Wait},
+    pipeline::{self, Edges, Networks},
+    stage::Whims,
 };
 
 const COMMANDS: usize = 100_000;
@@ -123,71 +126,38 @@ fn plain(commands: &[Submission]) -> (u64, u64, u64) {
     (count, digest, engine.state_hash())
 }
 
-/// Runs all commands with agents grouped so, by index: source, sequencer, journaler, engine,
-/// collector.
-fn run(
-    commands: &Arc<[Submission]>,
-    groups: &[&[usize]],
-    event_count: u64,
-    folder: &Path,
-) -> Outcome {
+/// Runs all commands through the chain in this layout.
+fn run(commands: &Arc<[Submission]>, layout: &Layout, event_count: u64, folder: &Path) -> Outcome {
     // Rings so small that every one of them fills.
-    let mut submissions = Builder::<Submission>::new("submissions", 64);
-    let to_sequencer = submissions.gating("sequencer");
-    let (submissions, _) = submissions.build();
-    let mut inputs = Builder::<Input>::new("inputs", 128);
-    let (to_journaler, to_engine) = (inputs.gating("journaler"), inputs.gating("engine"));
-    let (inputs, _) = inputs.build();
-    let mut outputs = Builder::<Output>::new("outputs", 64);
-    let to_collector = outputs.gating("collector");
-    let (outputs, _) = outputs.build();
-    let mut checkpoints = Builder::<Checkpoint>::new("checkpoints", 64);
-    let mut tap = checkpoints.lossy("test");
-    let (checkpoints, _) = checkpoints.build();
-
+    let mut core = Core::new(RingSlots { submissions: 64, inputs: 128, outputs: 64 });
+    let submissions = core.source("submissions", AgentName::Source);
+    let (outputs, durable) = core.reader(AgentName::Reporter);
+    let (_, mut checkpoints) = core.outside("test");
     let options = Options { durability: Durability::Written, ..Options::new(7, 1) };
     let (writer, _) = journal::open(Box::new(Folder::new(folder)), &options, &mut |_| {
         Ok::<(), std::io::Error>(())
     })
     .unwrap();
-    let durable = Arc::new(Cursor::new(0));
-    let due = Arc::new(AtomicGauge::new(u64::MAX));
+    let options = CoreOptions { has_clock: false, ..CoreOptions::new(Durability::Written) };
+    let Chain { mut agents, wiring, .. } = core.build(Engine::new(), writer, options);
     let (digest, count) = (Arc::new(Mutex::new(0)), Arc::new(AtomicU64::new(0)));
-    let agents: [Box<dyn Agent>; 5] = [
-        Box::new(Source { commands: Arc::clone(commands), submitted: 0, submissions }),
-        Box::new(Sequencer::new(
-            LocalLog::new(Sequence::NONE, Timestamp(0)),
-            vec![to_sequencer],
-            inputs,
-            Arc::clone(&due),
-        )),
-        Box::new(Journaler::new(to_journaler, writer, Arc::clone(&durable), false)),
-        Box::new(EngineStage::new(to_engine, Engine::new(), outputs, checkpoints, due)),
-        Box::new(Collector {
-            outputs: to_collector,
-            durable,
-            digest: Arc::clone(&digest),
-            count: Arc::clone(&count),
-        }),
-    ];
-    let mut agents = agents.map(Some);
-    let groups = groups
-        .iter()
-        .map(|members| Group {
-            name: format!("{members:?}"),
-            agents: members.iter().map(|index| agents[*index].take().unwrap()).collect(),
-            idle: IdleStrategy::adaptive(groups.len(), 2),
-            parker: Box::new(ThreadParker::default()),
-            wake_targets: None,
-            on_start: None,
-        })
-        .collect();
-    let running = ring::launch(groups, Arc::new(SystemClock::start()));
+    let source = Source { commands: Arc::clone(commands), submitted: 0, submissions };
+    agents.insert(AgentName::Source, Box::new(source));
+    let (of_collector, count_of) = (Arc::clone(&digest), Arc::clone(&count));
+    let collector = Collector { outputs, durable, digest: of_collector, count: count_of };
+    agents.insert(AgentName::Reporter, Box::new(collector));
+    let names: Vec<_> = agents.keys().copied().collect();
+    let machine = Machine { cores: 2, has_clients: false, is_synced: false };
+    let groups = layout.groups(&names, machine).unwrap();
+    let clock = Arc::new(SystemClock::start());
+    let parker = |_: &AgentGroup| Ok(Box::new(ThreadParker::default()) as Box<dyn Parker>);
+    let running =
+        venue::layout::launch(agents, &wiring, &groups, Wait::Adaptive, clock, parker).unwrap();
     let mut state_hash = None;
     while !(running.stopped()
         || state_hash.is_some() && count.load(Ordering::Acquire) >= event_count)
     {
-        tap.poll(64, |checkpoint| {
+        checkpoints.poll(64, |checkpoint| {
             if checkpoint.sequence.0 == COMMANDS as u64 {
                 state_hash = Some(checkpoint.state_hash);
             }
@@ -214,27 +184,62 @@ fn run(
     }
 }
 
-/// 100,000 commands on one thread, on two, and on one for each agent: the same events, the same
-/// journal records, the same state, and those of the core alone.
+/// 100,000 commands in every layout: the same events, the same journal records, the same state, and
+/// those of the core alone.
 #[test]
 fn layouts_give_identical_results() {
-    const SINGLE: &[&[usize]] = &[&[0, 1, 2, 3, 4]];
-    const EDGE: &[&[usize]] = &[&[0, 2, 4], &[1, 3]];
-    const PIPELINE: &[&[usize]] = &[&[0], &[1], &[2], &[3], &[4]];
     let commands = commands();
     let (event_count, events_hash, state_hash) = plain(&commands);
     assert!(event_count as usize > COMMANDS, "the flow makes things happen: {event_count} events");
 
     let folder = tempfile::tempdir().unwrap();
     let outcome =
-        |name: &str, groups| run(&commands, groups, event_count, &folder.path().join(name));
-    let single = outcome("single", SINGLE);
+        |name: &str| run(&commands, &name.parse().unwrap(), event_count, &folder.path().join(name));
+    let single = outcome("single");
     assert_eq!(
         (single.event_count, single.events_hash, single.state_hash),
         (event_count, events_hash, state_hash),
         "one thread differs from the core alone"
     );
     assert_eq!(single.journal.len(), COMMANDS);
-    assert!(single == outcome("edge", EDGE), "two threads differ from one");
-    assert!(single == outcome("pipeline", PIPELINE), "a thread for each differs from one");
+    for layout in ["engine-alone", "core-alone", "entry-core", "pipeline"] {
+        assert!(single == outcome(layout), "{layout} differs from single");
+    }
+}
+
+/// The table of edges in ARCHITECTURE.md is the one that the wiring of a venue registers.
+#[test]
+fn architecture_lists_every_edge() {
+    let networks = Networks {
+        order_entry: FakeStream::new(),
+        order_entry_udp: FakeDatagram::new(),
+        market_data: FakeDatagram::new(),
+        re_request: FakeDatagram::new(),
+    };
+    let config = Config::default();
+    let edges = Edges {
+        feed_destination: config.unicast_fallback(),
+        operator_events: || None,
+        whims: Whims::default(),
+    };
+    let storage = || Box::new(CrashStorage::new());
+    let venue = pipeline::assemble(&config, networks, &edges, storage(), storage(), 1, 1).unwrap();
+    let mut registered: Vec<_> = venue
+        .wiring
+        .edges()
+        .iter()
+        .map(|edge| {
+            let writer = edge.writer.map_or("-", AgentName::as_str);
+            let wakes = if edge.wakes { "yes" } else { "no" };
+            format!("| {} | {writer} | {} | {wakes} |", edge.name, edge.reader)
+        })
+        .collect();
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../ARCHITECTURE.md");
+    let text = std::fs::read_to_string(path).unwrap();
+    let rows = text.lines().skip_while(|line| *line != "| what | written by | read by | wakes |");
+    let mut printed: Vec<_> =
+        rows.skip(2).take_while(|line| line.starts_with('|')).map(str::to_owned).collect();
+    registered.sort();
+    printed.sort();
+    assert_eq!(printed, registered);
 }

@@ -8,16 +8,17 @@ use lab::order_file::{
     generate::Profile,
     origin::{OriginCounts, OriginReplay},
 };
-use lab::order_run::{self, Grouping, LOOK_INTERVAL, Results, RingSlots, RunOptions};
+use lab::order_run::{self, LOOK_INTERVAL, Results, RunOptions};
 use market::RejectReason;
 use serde_json::Value;
 use sha2::{Digest, Sha256};
-use venue::clock::SystemClock;
+use venue::{clock::SystemClock, core::RingSlots, layout::Wait};
 
-const LAYOUTS: [&str; 5] = [
+const LAYOUTS: [&str; 6] = [
     "single",
-    "edge",
-    "halves",
+    "engine-alone",
+    "core-alone",
+    "entry-core",
     "pipeline",
     "source+ledger | sequencer+reporter | engine+journaler",
 ];
@@ -42,8 +43,8 @@ fn options(folder: &Path, layout: &str, journal: &str) -> RunOptions {
         orders: folder.join("orders.csv.gz"),
         balances: None,
         instruments: Some(folder.join("instruments.csv")),
-        grouping: layout.parse::<Grouping>().unwrap(),
-        idle: None,
+        layout: layout.parse().unwrap(),
+        wait: Wait::Adaptive,
         durability: Durability::Written,
         journal: folder.join(journal),
         out: None,

@@ -194,9 +194,9 @@ fn kills_lose_nothing_that_was_promised() {
 /// a thread that spins. What else the machine does only makes that less.
 #[test]
 fn an_idle_venue_sleeps() {
-    for layout in ["single", "edge", "pipeline"] {
+    for layout in ["single", "core-alone", "entry-core", "pipeline"] {
         let folder = tempfile::tempdir().unwrap();
-        let path = config(folder.path(), &format!("[layout]\nname = \"{layout}\"\n"));
+        let path = config(folder.path(), &format!("[layout]\nthreads = \"{layout}\"\n"));
         let (mut venue, _) = Venue::start(&path, &["--status", "1s"]);
         let first = venue.next();
         let last = (0..2).map(|_| venue.next()).last().unwrap();

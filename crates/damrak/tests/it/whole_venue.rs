@@ -101,9 +101,9 @@ pub(crate) fn limit(user_ref_num: u32, side: Side, quantity: u64, price: u64) ->
 /// stream comes again, byte for byte, and goes on.
 #[test]
 fn an_order_goes_the_whole_way_and_survives_a_restart() {
-    for layout in ["single", "edge", "pipeline"] {
+    for layout in ["single", "core-alone", "entry-core", "pipeline"] {
         let folder = tempfile::tempdir().unwrap();
-        let config = config(folder.path(), &format!("[layout]\nname = \"{layout}\"\n"));
+        let config = config(folder.path(), &format!("[layout]\nthreads = \"{layout}\"\n"));
         let running = venue::start(&config, SystemClock::start()).unwrap();
         let mut maker = Participant::login(&running, 1, 1);
         let mut taker = Participant::login(&running, 2, 1);

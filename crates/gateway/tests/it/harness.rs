@@ -263,7 +263,7 @@ impl Harness {
     }
 }
 
-impl<N: StreamNetwork + Send> Harness<N> {
+impl<N: StreamNetwork + Send + 'static> Harness<N> {
     pub fn over(
         network: N,
         fake: FakeStream,

@@ -10,9 +10,8 @@
 
 use std::{
     fs,
-    num::NonZero,
     path::{Path, PathBuf},
-    sync::{Arc, Mutex},
+    sync::Arc,
     thread,
 };
 
@@ -22,14 +21,19 @@ use gateway::Submission;
 use journal::Durability;
 use market::{Command, Event, Input, Output, Sequence, Timestamp};
 use os::thread_cpu_ns;
-use ring::{AgentError, IdleStrategy, RingReport};
+use ring::{AgentError, RingReport};
 use serde_json::{Value, json};
 
 use crate::order_run::{
-    self, Counted, FileRows, Grouping, LOOK_INTERVAL, LedgerSink, Pace, RingSlots, Rows, Setup,
-    Sink, Wiring, file_failure, submission, take_out,
+    self, Counted, FileRows, LOOK_INTERVAL, LedgerSink, Pace, Rows, RunWiring, Setup, Sink,
+    file_failure, submission,
 };
-use venue::{clock::SystemClock, failure::Failure};
+use venue::{
+    clock::SystemClock,
+    core::RingSlots,
+    failure::Failure,
+    layout::{AgentGroup, Layout, Wait},
+};
 
 /// Commands at the end of a file that are timed one by one.
 const ONE_AT_A_TIME: usize = 50_000;
@@ -37,15 +41,15 @@ const ONE_AT_A_TIME: usize = 50_000;
 /// What to measure.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// The layouts.
-    pub layouts: Vec<(String, Grouping)>,
-    /// Runs of each layout, the layouts in turn.
+    /// In which layouts.
+    pub layouts: Vec<(String, Layout)>,
+    /// How often, the layouts in turn.
     pub runs: usize,
     /// How durable a command must be before its results are published.
     pub durability: Durability,
-    /// What an idle thread does; `None` chooses by the number of cores and threads.
-    pub idle: Option<IdleStrategy>,
-    /// Folder for the journals of the runs.
+    /// What an idle thread does.
+    pub wait: Wait,
+    /// Where journals go while a run lasts.
     pub scratch: PathBuf,
     /// Ring capacities; `None` chooses by the number of threads.
     pub slots: Option<RingSlots>,
@@ -176,26 +180,27 @@ fn all(mut rows: FileRows) -> Result<Arc<[Command]>, Failure> {
 /// A journal cannot be written, or layouts end in different states.
 pub fn measure(prepared: &Prepared, options: &Options) -> Result<Report, Failure> {
     let clock = SystemClock::start();
-    let cores = thread::available_parallelism().map_or(1, NonZero::get);
     let mut core = CoreRow { commands_per_second: Vec::new(), events: 0, state_hash: 0 };
-    let mut rows: Vec<Row> = options
-        .layouts
-        .iter()
-        .map(|(layout, grouping)| Row {
-            layout: layout.clone(),
-            threads: grouping.groups(cores).len(),
+    let mut rows = Vec::new();
+    let mut groups_of = Vec::new();
+    for (name, layout) in &options.layouts {
+        let groups = order_run::groups(layout, options.durability)?;
+        rows.push(Row {
+            layout: name.clone(),
+            threads: groups.len(),
             commands_per_second: Vec::new(),
             cpu_ns_per_command: Vec::new(),
             times_ns: Vec::new(),
             rings: Vec::new(),
             state_hash: 0,
-        })
-        .collect();
+        });
+        groups_of.push(groups);
+    }
     let count = prepared.rows.len();
     for _ in 0..options.runs {
         core_alone(prepared, &mut core);
-        for ((_, grouping), row) in options.layouts.iter().zip(&mut rows) {
-            let free = run(prepared, options, grouping, Pace::Free, clock)?;
+        for (groups, row) in groups_of.iter().zip(&mut rows) {
+            let free = run(prepared, options, groups, Pace::Free, clock)?;
             let rate = count as f64 / free.seconds;
             if row.commands_per_second.iter().all(|other| *other < rate) {
                 row.rings = free.rings;
@@ -211,16 +216,14 @@ pub fn measure(prepared: &Prepared, options: &Options) -> Result<Report, Failure
             }
         }
     }
-    for ((_, grouping), row) in options.layouts.iter().zip(&mut rows) {
-        let times_ns = Arc::new(Mutex::new(Vec::with_capacity(ONE_AT_A_TIME)));
+    for (groups, row) in groups_of.iter().zip(&mut rows) {
         let pace = Pace::OneAtATime {
             from: (count.saturating_sub(ONE_AT_A_TIME) + 1) as u64,
-            times_ns: Arc::clone(&times_ns),
+            times_ns: Vec::with_capacity(ONE_AT_A_TIME),
             submitted_ns: 0,
             clock,
         };
-        run(prepared, options, grouping, pace, clock)?;
-        row.times_ns = take_out(times_ns);
+        row.times_ns = run(prepared, options, groups, pace, clock)?.times_ns;
         row.times_ns.sort_unstable();
     }
     Ok(Report { name: prepared.name.clone(), commands: count, core, rows })
@@ -312,6 +315,7 @@ impl Sink for EventCount {
 struct Run {
     seconds: f64,
     cpu_ns: u64,
+    times_ns: Vec<u64>,
     rings: Vec<RingReport>,
     state_hash: u64,
 }
@@ -319,18 +323,16 @@ struct Run {
 fn run(
     prepared: &Prepared,
     options: &Options,
-    grouping: &Grouping,
+    groups: &[AgentGroup],
     pace: Pace,
     clock: SystemClock,
 ) -> Result<Run, Failure> {
     let journal = options.scratch.join(format!("damrak-bench-{}", std::process::id()));
-    let cores = thread::available_parallelism().map_or(1, NonZero::get);
-    let groups = grouping.groups(cores);
     let rows = MemoryRows { rows: Arc::clone(&prepared.rows), next: 0 };
-    let wiring = Wiring {
+    let wiring = RunWiring {
         durability: options.durability,
         journal: journal.clone(),
-        slots: options.slots.unwrap_or(RingSlots::of_threads(groups.len())),
+        slots: options.slots.unwrap_or_else(|| order_run::slots_of_threads(groups.len())),
         pace,
     };
     let wired = order_run::wire(
@@ -340,29 +342,24 @@ fn run(
         (LedgerSink::new(&prepared.instruments, None, false), EventCount::default()),
         &clock,
     )?;
-    let seen = wired.seen;
     let before_ns = os::process_cpu_ns();
-    let threads = order_run::launch(wired.agents, &groups, options.idle, cores, clock)?;
-    while !seen.ending.is_over() && !threads.stopped() {
+    let launched = wired.launch(groups, options.wait, clock)?;
+    while !launched.is_over() {
         thread::sleep(LOOK_INTERVAL);
     }
     let cpu_ns = os::process_cpu_ns() - before_ns;
-    let rings = seen.monitors.iter().map(ring::Monitor::read).collect();
-    threads.stop();
-    let joined = threads.join();
-    // A folder that cannot be removed only takes space.
+    let rings = launched.rings();
+    let ended = launched.finish();
+    // What is left of it is nothing but space.
     let _ = fs::remove_dir_all(&journal);
-    joined.map_err(|failure| Failure::runtime(format!("the run stopped: {failure}")))?;
-    let ledger = take_out(seen.ledger);
-    ledger.check().map_err(Failure::verification)?;
-    let reporter = take_out(seen.reporter);
-    let engine = order_run::recover_lock(&seen.heir).take();
-    let engine = engine.expect("the engine stage returns its engine when it is closed");
+    let ended = ended?;
+    ended.ledger.check().map_err(Failure::verification)?;
     Ok(Run {
-        seconds: (reporter.ended_ns - seen.ending.begun_ns()) as f64 / 1e9,
+        seconds: (ended.reporter.ended_ns - ended.begun_ns) as f64 / 1e9,
         cpu_ns,
+        times_ns: ended.times_ns,
         rings,
-        state_hash: engine.state_hash(),
+        state_hash: ended.engine.state_hash(),
     })
 }
 

@@ -8,7 +8,7 @@ use crate::order_file::{FileWriter, Instruments};
 use market::{AccountId, AssetId, Bucket, Event, LedgerEntry, LedgerKind, LedgerPlace, Output};
 use ring::AgentError;
 
-use super::{origin::OriginRounding, taker::Sink};
+use super::{origin::OriginRounding, output_consumer::Sink};
 
 /// What an account has of an asset, in its smallest units.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

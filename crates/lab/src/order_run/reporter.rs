@@ -12,7 +12,7 @@ use market::{
 use ring::AgentError;
 use sha2::{Digest, Sha256};
 
-use super::taker::Sink;
+use super::output_consumer::Sink;
 
 /// Counts of the results of orders, by kind.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -18,7 +18,8 @@ use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
 use super::{
-    Balance, Counted, Counts, InstrumentCounts, LedgerSink, ReporterSink, RunOptions, reporter::hex,
+    Balance, Counted, Counts, Ended, InstrumentCounts, LedgerSink, ReporterSink, RunOptions,
+    reporter::hex,
 };
 use venue::failure::Failure;
 
@@ -54,17 +55,12 @@ fn cannot_write(path: &Path, error: &io::Error) -> Failure {
     Failure::environment(format!("cannot write {}: {error}", path.display()))
 }
 
-/// What is left of the agents when they have stopped.
+/// What the results are made of.
 pub(super) struct Parts<'a> {
-    pub(super) engine: Engine,
-    pub(super) ledger: LedgerSink,
-    pub(super) reporter: ReporterSink,
-    pub(super) begun_ns: u64,
-    /// The sequence of the last input.
-    pub(super) last: u64,
+    pub(super) ended: Ended<LedgerSink, ReporterSink>,
     pub(super) counted: &'a Counted,
     pub(super) instruments: Instruments,
-    pub(super) grouping: String,
+    pub(super) layout: String,
 }
 
 /// The results of a run.
@@ -97,7 +93,7 @@ pub struct Results {
     /// From the first submission to the last event that was taken.
     pub seconds: f64,
     /// Which agents shared threads.
-    pub grouping: String,
+    pub layout: String,
 }
 
 /// What was traded of an instrument, and what rests of it.
@@ -122,12 +118,12 @@ pub struct BookResult {
 /// Puts the parts together, writes the final files, and checks that all parts agree.
 pub(super) fn gather(options: &RunOptions, mut parts: Parts<'_>) -> Result<Results, Failure> {
     let out = options.out.as_deref();
-    let finished = parts.reporter.finish().and_then(|()| parts.ledger.finish());
+    let finished = parts.ended.reporter.finish().and_then(|()| parts.ended.ledger.finish());
     finished.map_err(|error| cannot_write(out.unwrap_or(Path::new(".")), &error))?;
-    parts.ledger.check().map_err(Failure::verification)?;
-    let mut counts = parts.reporter.counts().clone();
+    parts.ended.ledger.check().map_err(Failure::verification)?;
+    let mut counts = parts.ended.reporter.counts().clone();
     let asked = parts.counted.deposits.load(Relaxed);
-    let made = parts.ledger.deposits();
+    let made = parts.ended.ledger.deposits();
     let declined: u64 = counts.declined.values().sum();
     if asked != made + declined {
         return Err(Failure::verification(format!(
@@ -150,14 +146,14 @@ pub(super) fn gather(options: &RunOptions, mut parts: Parts<'_>) -> Result<Resul
         modifies: counted.modifies.load(Relaxed),
         counts,
         books,
-        ledger_entries: parts.ledger.entries(),
-        trades_sha256: parts.reporter.hash(),
+        ledger_entries: parts.ended.ledger.entries(),
+        trades_sha256: parts.ended.reporter.hash(),
         book_sha256,
         balances_sha256,
-        state_hash: parts.engine.state_hash(),
-        inputs: parts.last,
-        seconds: parts.reporter.ended_ns().saturating_sub(parts.begun_ns) as f64 / 1e9,
-        grouping: parts.grouping,
+        state_hash: parts.ended.engine.state_hash(),
+        inputs: parts.ended.last,
+        seconds: parts.ended.reporter.ended_ns().saturating_sub(parts.ended.begun_ns) as f64 / 1e9,
+        layout: parts.layout,
     })
 }
 
@@ -167,13 +163,14 @@ fn views<'a>(
 ) -> impl Iterator<Item = (&'a InstrumentTerms, usize, BookView<'a>)> {
     parts.instruments.all().iter().enumerate().map(|(index, terms)| {
         let instrument_id = InstrumentId(index as u16 + 1);
-        let view = parts.engine.book(instrument_id).expect("every instrument of a run was added");
+        let view =
+            parts.ended.engine.book(instrument_id).expect("every instrument of a run was added");
         (terms, index, view)
     })
 }
 
 fn books(parts: &Parts<'_>) -> Vec<BookResult> {
-    let counts = &parts.reporter.counts().instruments;
+    let counts = &parts.ended.reporter.counts().instruments;
     views(parts)
         .map(|(terms, index, view)| BookResult {
             symbol: terms.symbol,
@@ -263,9 +260,9 @@ fn write_balances(parts: &Parts<'_>, out: Option<&Path>) -> Result<String, Failu
     for (participant, number) in participants {
         for (asset, asset_id) in &assets {
             let account_id = AccountId(number);
-            let held = parts.ledger.balance(account_id, *asset_id);
-            agree_with_core(&parts.engine, account_id, *asset_id, held)?;
-            let told = parts.ledger.origin_balance(account_id, *asset_id).unwrap_or(held);
+            let held = parts.ended.ledger.balance(account_id, *asset_id);
+            agree_with_core(&parts.ended.engine, account_id, *asset_id, held)?;
+            let told = parts.ended.ledger.origin_balance(account_id, *asset_id).unwrap_or(held);
             agree(&participant, asset, held, told)?;
             let Balance { available, reserved, .. } = told;
             lines.push(format_args!("{participant},{asset},{available},{reserved}"))?;
@@ -310,7 +307,7 @@ fn agree(
 
 /// The participants, by number less 1.
 fn names(parts: &Parts<'_>) -> Vec<Text<6>> {
-    parts.engine.sessions().map(|session| *session.username()).collect()
+    parts.ended.engine.sessions().map(|session| *session.username()).collect()
 }
 
 /// Numbers by their value and before text.
@@ -375,7 +372,7 @@ impl Results {
         json!({
             "schema": "damrak/run/1",
             "version": env!("CARGO_PKG_VERSION"),
-            "layout": self.grouping,
+            "layout": self.layout,
             "rows": self.rows(),
             "inputs": self.inputs,
             "places": {

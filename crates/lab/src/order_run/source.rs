@@ -3,7 +3,7 @@
 use std::{
     collections::{BTreeMap, VecDeque},
     sync::{
-        Arc, Mutex,
+        Arc,
         atomic::{AtomicU64, Ordering},
     },
 };
@@ -15,9 +15,9 @@ use market::{
     Firm, MoneyClass, MoneyCommand, MoneyTerms, Price, Quantity, SelfMatchPrevention, SessionId,
     SetTerms, SystemEvent, Text, Units,
 };
-use ring::{Agent, AgentError, Producer};
+use ring::{Agent, AgentError, AtomicGauge, Cursor, Producer};
 
-use super::{recover_lock, submission, taker::Ending};
+use super::submission;
 use venue::clock::SystemClock;
 
 /// Commands submitted per turn: few enough that their events stay in a core's caches until the other
@@ -73,13 +73,12 @@ impl Counted {
 pub enum Pace {
     /// As soon as the rings have room, at most so many in a turn.
     Free,
-    /// From this number on, a command is submitted only when all results of the one before are taken;
-    /// the list receives the nanoseconds of each.
+    /// From this number on, each only when all events of the one before are taken.
     OneAtATime {
         /// The commands before it are submitted freely.
         from: u64,
-        /// One entry a command.
-        times_ns: Arc<Mutex<Vec<u64>>>,
+        /// How long each of the others took, in nanoseconds.
+        times_ns: Vec<u64>,
         /// When the last one was submitted.
         submitted_ns: u64,
         /// Says so.
@@ -94,7 +93,11 @@ pub(super) struct Source {
     pace: Pace,
     /// How many commands were submitted, which is the sequence of the last one.
     submitted: u64,
-    ending: Arc<Ending>,
+    /// The sequence of the last command, once it is known.
+    last: Arc<AtomicGauge>,
+    /// All events of inputs up to here are taken, by reader.
+    taken: Vec<Arc<Cursor>>,
+    begun_ns: u64,
     counted: Arc<Counted>,
     is_done: bool,
     /// True if the last turn found a ring full.
@@ -106,11 +109,41 @@ impl Source {
         rows: Box<dyn Rows>,
         submissions: Producer<Submission>,
         pace: Pace,
-        ending: Arc<Ending>,
+        last: Arc<AtomicGauge>,
+        taken: Vec<Arc<Cursor>>,
         counted: Arc<Counted>,
     ) -> Self {
-        let (submitted, is_done, is_full) = (0, false, false);
-        Self { rows, submissions, pace, submitted, ending, counted, is_done, is_full }
+        let (submitted, begun_ns, is_done, is_full) = (0, 0, false, false);
+        Self {
+            rows,
+            submissions,
+            pace,
+            submitted,
+            last,
+            taken,
+            begun_ns,
+            counted,
+            is_done,
+            is_full,
+        }
+    }
+
+    /// When the first command was submitted.
+    pub(super) fn begun_ns(&self) -> u64 {
+        self.begun_ns
+    }
+
+    /// How many commands were submitted, which is the sequence of the last one.
+    pub(super) fn submitted(&self) -> u64 {
+        self.submitted
+    }
+
+    /// See [`Pace::OneAtATime`]; empty at another pace.
+    pub(super) fn into_times_ns(self) -> Vec<u64> {
+        match self.pace {
+            Pace::Free => Vec::new(),
+            Pace::OneAtATime { times_ns, .. } => times_ns,
+        }
     }
 
     /// How many commands may be submitted now.
@@ -122,12 +155,12 @@ impl Source {
         if next < *from {
             return TURN_LIMIT.min((*from - next) as usize);
         }
-        if self.ending.taken() < self.submitted {
+        if self.taken.iter().any(|taken| taken.get() < self.submitted) {
             return 0;
         }
         let now_ns = clock.now_ns();
         if *from < next {
-            recover_lock(times_ns).push(now_ns - *submitted_ns);
+            times_ns.push(now_ns - *submitted_ns);
         }
         *submitted_ns = now_ns;
         1
@@ -162,7 +195,7 @@ impl Agent for Source {
             return Ok(0);
         }
         if self.submitted == 0 {
-            self.ending.begin(now_ns);
+            self.begun_ns = now_ns;
         }
         let limit = self.may_submit();
         let room = self.submissions.free();
@@ -174,7 +207,7 @@ impl Agent for Source {
         let done = self.submit(free)?;
         if done == 0 {
             self.is_done = true;
-            self.ending.set_last(self.submitted);
+            self.last.set(self.submitted);
             return Ok(1);
         }
         Ok(done)

@@ -43,7 +43,7 @@ struct Stage<F> {
 /// The names of the agents that were closed, in order.
 type Closed = Arc<Mutex<Vec<&'static str>>>;
 
-impl<F: FnMut(u64) -> Result<usize, AgentError> + Send> Agent for Stage<F> {
+impl<F: FnMut(u64) -> Result<usize, AgentError> + Send + 'static> Agent for Stage<F> {
     fn name(&self) -> &str {
         self.name
     }
@@ -319,7 +319,7 @@ struct Aware<F> {
     held_up: bool,
 }
 
-impl<F: FnMut(&mut bool) -> usize + Send> Agent for Aware<F> {
+impl<F: FnMut(&mut bool) -> usize + Send + 'static> Agent for Aware<F> {
     fn name(&self) -> &str {
         "aware"
     }

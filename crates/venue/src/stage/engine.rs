@@ -1,11 +1,4 @@
-//! The engine's stage: applies inputs to the core and publishes its events.
-//!
-//! Invariant: the next input is applied only after all events of the one before are in the output ring.
-
-use std::{
-    mem,
-    sync::{Arc, Mutex, PoisonError},
-};
+use std::sync::Arc;
 
 use engine::{AHEAD_MAX, Emit, Engine};
 use market::{Command, Event, Input, Output, Sequence, Timestamp, VenueEvent};
@@ -41,15 +34,11 @@ pub struct EngineStage {
     applied: Option<Arc<Cursor>>,
     /// The results of operators' commands, for their desk.
     results: Option<Producer<Answered>>,
-    heir: Option<EngineHeir>,
     /// A checkpoint is due after each multiple of it; 0 is none.
     hash_every: u64,
     hash_next: u64,
     whims: Whims,
 }
-
-/// Where a stage leaves its engine when it closes, so that a test can read the last state.
-pub type EngineHeir = Arc<Mutex<Option<Engine>>>;
 
 /// The state of the core at a sequence, for monitoring and for comparing with a replay.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -124,7 +113,6 @@ impl EngineStage {
             due,
             applied: None,
             results: None,
-            heir: None,
             hash_every: 0,
             hash_next: u64::MAX,
             whims: Whims::default(),
@@ -163,11 +151,10 @@ impl EngineStage {
         self
     }
 
-    /// Leaves the engine there when it is closed.
+    /// The engine, when the stage has ended.
     #[must_use]
-    pub fn leaving_to(mut self, heir: EngineHeir) -> Self {
-        self.heir = Some(heir);
-        self
+    pub fn into_engine(self) -> Engine {
+        self.engine
     }
 
     /// Publishes as many events as the ring has room for; true if the outbox is empty then.
@@ -310,13 +297,5 @@ impl Agent for EngineStage {
 
     fn is_held_up(&self) -> bool {
         !self.outbox.is_empty()
-    }
-
-    fn close(&mut self) {
-        if let Some(heir) = self.heir.take() {
-            let engine = mem::replace(&mut self.engine, Engine::new());
-            // Nothing panics with the lock held.
-            *heir.lock().unwrap_or_else(PoisonError::into_inner) = Some(engine);
-        }
     }
 }

@@ -22,18 +22,14 @@ pub struct JournalFigures {
     pub wait_ns_max: AtomicGauge,
 }
 
-impl Default for JournalFigures {
-    fn default() -> Self {
-        Self {
-            refusing: Arc::new(AtomicGauge::new(0)),
-            alarms: AtomicGauge::new(0),
-            wait_ns_max: AtomicGauge::new(0),
-        }
-    }
-}
-
 impl JournalFigures {
-    /// The reason why new orders are rejected now; `None` while they are accepted.
+    /// Nothing has happened yet; `refusing` is what the sequencer reads.
+    #[must_use]
+    pub fn new(refusing: Arc<AtomicGauge>) -> Self {
+        Self { refusing, alarms: AtomicGauge::new(0), wait_ns_max: AtomicGauge::new(0) }
+    }
+
+    /// The reason for which new orders are refused, if they are.
     #[must_use]
     pub fn reason(&self) -> Option<RejectReason> {
         u8::try_from(self.refusing.get()).ok().and_then(RejectReason::from_code)
@@ -153,7 +149,7 @@ mod tests {
         let (writer, _) =
             journal::open(Box::new(storage.clone()), &options, &mut |_| Ok::<_, Infallible>(()))
                 .unwrap();
-        let figures = Arc::new(JournalFigures::default());
+        let figures = Arc::new(JournalFigures::new(Arc::new(AtomicGauge::new(0))));
         (writer, Relief::new(Arc::clone(&figures), 2 * S, |_| {}), figures)
     }
 

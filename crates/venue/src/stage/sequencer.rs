@@ -98,7 +98,7 @@ fn refused(command: &Command, reason: RejectReason) -> Command {
     Command::Refuse(RefusedOrder { key, client_order_id, reason })
 }
 
-impl<L: SequencedLog> Agent for Sequencer<L> {
+impl<L: SequencedLog + 'static> Agent for Sequencer<L> {
     fn name(&self) -> &str {
         "sequencer"
     }
@@ -194,7 +194,7 @@ mod tests {
         last: Timestamp,
     }
 
-    impl SequencedLog for &mut AgreedLog {
+    impl SequencedLog for AgreedLog {
         fn role(&self) -> Role {
             self.role
         }
@@ -242,14 +242,14 @@ mod tests {
             assert!(gateway.try_publish(event(it)).is_ok());
         }
         let due = Arc::new(AtomicGauge::new(50));
-        let mut log = AgreedLog {
+        let log = AgreedLog {
             role: Role::Leader,
             proposed: Vec::new(),
             agreed: VecDeque::new(),
             last: Timestamp(0),
         };
         let mut taken = Vec::new();
-        let mut sequencer = Sequencer::new(&mut log, vec![source], inputs, due);
+        let mut sequencer = Sequencer::new(log, vec![source], inputs, due);
         assert_eq!(sequencer.do_work(10).unwrap(), 2, "as many as there is room for");
         assert_eq!(engine.drain(8, |_, _| ()), 0, "nobody has agreed yet");
         let proposed = std::mem::take(&mut sequencer.log.proposed);

@@ -1,0 +1,90 @@
+//! The readers of a run's events: each passes to its sink what is durable, and nothing else.
+
+use std::sync::Arc;
+
+use market::Output;
+use ring::{Agent, AgentError, Consumer, Cursor, Flow};
+use venue::{core::Core, layout::AgentName};
+
+/// How many events are taken in a turn.
+const TURN_LIMIT: usize = 4096;
+
+/// The use that is made of the events.
+pub trait Sink: Send + 'static {
+    /// The next event.
+    ///
+    /// # Errors
+    /// It cannot be written, or contradicts those before it.
+    fn take(&mut self, output: &Output) -> Result<(), AgentError>;
+
+    /// All events of the inputs up to this one are taken.
+    fn is_at(&mut self, sequence: u64, now_ns: u64) {
+        let _ = (sequence, now_ns);
+    }
+}
+
+/// Takes events once their inputs are durable.
+pub(super) struct OutputConsumer<S> {
+    name: AgentName,
+    outputs: Consumer<Output>,
+    /// Inputs up to here are as durable as was asked for.
+    durable: Arc<Cursor>,
+    /// Events of inputs up to here are in the ring.
+    applied: Arc<Cursor>,
+    /// All events of inputs up to here are taken.
+    taken: Arc<Cursor>,
+    sink: S,
+}
+
+impl<S: Sink> OutputConsumer<S> {
+    /// A reader of this core's events, which moves `taken`.
+    pub(super) fn new(core: &mut Core, name: AgentName, taken: Arc<Cursor>, sink: S) -> Self {
+        let (outputs, durable) = core.reader(name);
+        let applied = core.applied(name);
+        Self { name, outputs, durable, applied, taken, sink }
+    }
+
+    /// The sink, when the run has ended.
+    pub(super) fn into_sink(self) -> S {
+        self.sink
+    }
+}
+
+impl<S: Sink> Agent for OutputConsumer<S> {
+    fn name(&self) -> &str {
+        self.name.as_str()
+    }
+
+    fn do_work(&mut self, now_ns: u64) -> Result<usize, AgentError> {
+        // Read first: the events of what is applied now are in the ring already.
+        let durable = self.durable.get();
+        let finished = self.applied.get().min(durable);
+        let mut failed = None;
+        let Self { outputs, sink, .. } = self;
+        let mut work = outputs.poll(TURN_LIMIT, |output, _| {
+            if output.cause.0 > durable {
+                return Flow::Hold;
+            }
+            match sink.take(output) {
+                Ok(()) => Flow::Continue,
+                Err(error) => {
+                    failed = Some(error);
+                    Flow::Hold
+                }
+            }
+        });
+        if let Some(error) = failed {
+            return Err(error);
+        }
+        if self.outputs.available() == 0 && self.taken.get() < finished {
+            self.sink.is_at(finished, now_ns);
+            self.taken.set(finished);
+            work += 1;
+        }
+        Ok(work)
+    }
+
+    fn is_held_up(&self) -> bool {
+        false
+    }
+}

@@ -1,0 +1,249 @@
+//! The one chain that carries a command through: submissions, sequencer, journaler beside engine,
+//! outputs. `serve`, `run`, `demo`, the benches and the simulator all build it here.
+//!
+//! ```text
+//! sources ─▶ submissions ─▶ sequencer ─▶ inputs ─┬▶ journaler ─▶ durable cursor ─┐
+//!                             ▲    ▲             │                               ▼
+//!                             │    └─ refusing ──┘                            readers
+//!                             └────── due ─────────── engine ─▶ outputs ─────────▲
+//!                                                       └─▶ checkpoints ─▶ journaler
+//! ```
+//!
+//! Invariant: a reader of outputs gets the durable cursor with them, and passes nothing on that is
+//! beyond it.
+
+use std::sync::Arc;
+
+use engine::Engine;
+use gateway::Submission;
+use journal::{Durability, Writer};
+use market::{Input, Output};
+use ring::{AtomicGauge, Consumer, Cursor, LossyConsumer, Producer};
+use serde::Deserialize;
+
+use crate::{
+    layout::{AgentName, Agents},
+    log::LocalLog,
+    operator::Answered,
+    stage::{
+        Checkpoint, EngineStage, JournalFigures, Journaler, Relief, Schedule, Sequencer, Whims,
+    },
+    wiring::{Ring, Shared, Wiring},
+};
+
+/// Slots of the ring of checkpoints; it is lossy, so more would only hold older ones.
+pub const CHECKPOINT_SLOTS: usize = 64;
+
+/// `[rings]`: slots of each ring, a power of two. A full ring stops its writer, which keeps what
+/// it has; nothing is lost.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct RingSlots {
+    /// From each source of commands to the sequencer. Default 4096.
+    pub submissions: usize,
+    /// From the sequencer to journaler and engine. Default 8192.
+    pub inputs: usize,
+    /// From the engine to the readers of its events. Default 16384.
+    pub outputs: usize,
+}
+
+impl Default for RingSlots {
+    fn default() -> Self {
+        Self { submissions: 4096, inputs: 8192, outputs: 16_384 }
+    }
+}
+
+/// How the stages of a chain work.
+pub struct CoreOptions {
+    /// What is promised of an input before its outputs leave.
+    pub durability: Durability,
+    /// The state hash is put in the journal after each multiple of so many inputs; 0 is never.
+    pub hash_every: u64,
+    /// Commands that the venue gives by the time of day.
+    pub schedule: Option<Schedule>,
+    /// True if time passes while no command comes, so that orders expire. False for commands that
+    /// bring times of their own.
+    pub has_clock: bool,
+    /// When new orders are refused because the disk is full or slow; `None` is never: a full disk
+    /// then ends the run.
+    pub load_shedding: Option<LoadSheddingOptions>,
+    /// Where the results of operators' commands go, if there is a desk for operators.
+    pub results: Option<Producer<Answered>>,
+    /// The choices of a simulation.
+    pub whims: Whims,
+}
+
+impl CoreOptions {
+    /// The options of a chain that refuses nothing and hashes nothing.
+    #[must_use]
+    pub fn new(durability: Durability) -> Self {
+        Self {
+            durability,
+            hash_every: 0,
+            schedule: None,
+            has_clock: true,
+            load_shedding: None,
+            results: None,
+            whims: Whims::default(),
+        }
+    }
+}
+
+/// See [`CoreOptions::load_shedding`].
+#[derive(Clone, Copy, Debug)]
+pub struct LoadSheddingOptions {
+    /// New orders are refused while inputs wait longer for the journal, in nanoseconds; 0 is never.
+    pub slow_ns: u64,
+    /// Takes a line for people when refusing begins, and when it ends.
+    pub alarm: fn(&str),
+}
+
+/// A chain that is being wired: sources and readers attach to it before it is built.
+pub struct Core {
+    slots: RingSlots,
+    wiring: Wiring,
+    sources: Vec<Consumer<Submission>>,
+    outputs: Ring<Output>,
+    checkpoints: Ring<Checkpoint>,
+    durable: Shared<Cursor>,
+    applied: Shared<Cursor>,
+}
+
+impl Core {
+    /// Without sources and readers yet.
+    #[must_use]
+    pub fn new(slots: RingSlots) -> Self {
+        Self {
+            slots,
+            wiring: Wiring::default(),
+            sources: Vec::new(),
+            outputs: Ring::new("outputs", slots.outputs, Some(AgentName::Engine)),
+            checkpoints: Ring::new("checkpoints", CHECKPOINT_SLOTS, Some(AgentName::Engine)),
+            durable: Shared::cursor("durable", AgentName::Journaler, 0),
+            applied: Shared::cursor("applied", AgentName::Engine, 0),
+        }
+    }
+
+    /// A source of commands. The sequencer takes from all of them in turn.
+    pub fn source(&mut self, name: &'static str, writer: AgentName) -> Producer<Submission> {
+        self.submissions(name, self.slots.submissions, Some(writer))
+    }
+
+    /// A source of commands outside the layout.
+    pub fn source_outside(&mut self, name: &'static str, slots: usize) -> Producer<Submission> {
+        self.submissions(name, slots, None)
+    }
+
+    fn submissions(
+        &mut self,
+        name: &'static str,
+        slots: usize,
+        writer: Option<AgentName>,
+    ) -> Producer<Submission> {
+        let mut ring = Ring::new(name, slots, writer);
+        self.sources.push(ring.gating(AgentName::Sequencer));
+        ring.build(&mut self.wiring)
+    }
+
+    /// A reader of outputs, with the cursor up to which it may pass them on.
+    pub fn reader(&mut self, reader: AgentName) -> (Consumer<Output>, Arc<Cursor>) {
+        (self.outputs.gating(reader), self.durable.reader(reader))
+    }
+
+    /// The input up to which all events are in the ring of outputs: not every input has some.
+    pub fn applied(&mut self, reader: AgentName) -> Arc<Cursor> {
+        self.applied.reader(reader)
+    }
+
+    /// The durable cursor, and the states of the core now and then, for something outside the layout.
+    pub fn outside(&mut self, name: &'static str) -> (Arc<Cursor>, LossyConsumer<Checkpoint>) {
+        (self.durable.outside(), self.checkpoints.lossy_outside(name))
+    }
+
+    /// A cursor between two agents beside the chain: `writer` moves it from 0 on.
+    pub fn cursor(
+        &mut self,
+        name: &'static str,
+        writer: AgentName,
+        reader: AgentName,
+    ) -> (Arc<Cursor>, Arc<Cursor>) {
+        let mut cursor = Shared::cursor(name, writer, 0);
+        let read = cursor.reader(reader);
+        (cursor.build(&mut self.wiring), read)
+    }
+
+    /// Builds the stages around a core and a journal that are at the same input.
+    #[must_use]
+    pub fn build(mut self, engine: Engine, writer: Writer, options: CoreOptions) -> Chain {
+        let CoreOptions {
+            durability,
+            hash_every,
+            schedule,
+            has_clock,
+            load_shedding,
+            results,
+            whims,
+        } = options;
+        let unconditional = durability == Durability::None;
+        self.durable.outside().set(if unconditional { u64::MAX } else { engine.sequence().0 });
+        let wiring = &mut self.wiring;
+        let mut inputs = Ring::new("inputs", self.slots.inputs, Some(AgentName::Sequencer));
+        let to_journaler = inputs.gating(AgentName::Journaler);
+        let to_engine = inputs.gating(AgentName::Engine);
+        let inputs: Producer<Input> = inputs.build(wiring);
+        let hashes = self.checkpoints.lossy(AgentName::Journaler);
+        let mut due = Shared::gauge("due", AgentName::Engine, u64::MAX);
+        let due_of_sequencer = match has_clock {
+            true => due.reader(AgentName::Sequencer),
+            false => Arc::new(AtomicGauge::new(u64::MAX)),
+        };
+        let mut refusing = Shared::gauge("refusing", AgentName::Journaler, 0);
+        let journaled = Shared::gauge("journaled", AgentName::Journaler, 0);
+
+        let log = LocalLog::new(engine.sequence(), engine.timestamp());
+        let mut sequencer = Sequencer::new(log, self.sources, inputs, due_of_sequencer)
+            .refusing(refusing.reader(AgentName::Sequencer))
+            .with_whims(whims.clone());
+        if let Some(schedule) = schedule {
+            sequencer = sequencer.with_schedule(schedule);
+        }
+        let figures = Arc::new(JournalFigures::new(refusing.build(wiring)));
+        let of_outside = journaled.outside();
+        let durable = self.durable.build(wiring);
+        let mut journaler = Journaler::new(to_journaler, writer, durable, unconditional)
+            .telling(journaled.build(wiring))
+            .noting(hashes, hash_every)
+            .with_whims(whims.clone());
+        if let Some(LoadSheddingOptions { slow_ns, alarm }) = load_shedding {
+            journaler = journaler.relieved_by(Relief::new(Arc::clone(&figures), slow_ns, alarm));
+        }
+        let outputs = self.outputs.build(wiring);
+        let checkpoints = self.checkpoints.build(wiring);
+        let mut engine =
+            EngineStage::new(to_engine, engine, outputs, checkpoints, due.build(wiring))
+                .telling(self.applied.build(wiring))
+                .hashing_every(hash_every)
+                .with_whims(whims);
+        if let Some(results) = results {
+            engine = engine.answering(results);
+        }
+        let agents: Agents = Agents::from([
+            (AgentName::Sequencer, Box::new(sequencer) as _),
+            (AgentName::Journaler, Box::new(journaler) as _),
+            (AgentName::Engine, Box::new(engine) as _),
+        ]);
+        Chain { agents, wiring: self.wiring, journal: figures, journaled: of_outside }
+    }
+}
+
+/// A chain that is built: its stages, to be joined by the agents around it.
+pub struct Chain {
+    /// Sequencer, journaler and engine.
+    pub agents: Agents,
+    /// All edges between agents.
+    pub wiring: Wiring,
+    /// The troubles of the journal, for any thread to read.
+    pub journal: Arc<JournalFigures>,
+    /// Inputs up to here are in the journal, whatever the durability.
+    pub journaled: Arc<AtomicGauge>,
+}

@@ -1,0 +1,215 @@
+//! Rings, cursors and gauges between agents, each with its writer and its readers.
+//!
+//! Invariant: agents get their ends from here, each under its own name, and an end is registered
+//! when what it belongs to is built. So the list of edges is complete, and the wake targets of a
+//! group follow from it.
+
+use std::sync::Arc;
+
+use ring::{
+    AtomicGauge, Builder, Consumer, Cursor, LossyConsumer, Monitor, Producer, WakeTargets, Words,
+};
+
+use crate::layout::{AgentGroup, AgentName};
+
+/// One writer and one reader of a ring, a cursor or a gauge.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Edge {
+    /// The name of the ring, the cursor or the gauge.
+    pub name: &'static str,
+    /// Writes it; `None` is something that is not an agent of a layout.
+    pub writer: Option<AgentName>,
+    /// Reads it.
+    pub reader: AgentName,
+    /// True if the reader is woken by what is written. The reader of a gauge or of a lossy ring
+    /// looks when it has a turn anyway.
+    pub wakes: bool,
+}
+
+/// All edges of a pipeline, and monitors of its rings.
+#[derive(Default)]
+pub struct Wiring {
+    edges: Vec<Edge>,
+    monitors: Vec<Monitor>,
+}
+
+impl Wiring {
+    /// Every edge.
+    #[must_use]
+    pub fn edges(&self) -> &[Edge] {
+        &self.edges
+    }
+
+    /// Of each ring that has a reader in the layout, in the order of their making.
+    #[must_use]
+    pub fn monitors(&self) -> &[Monitor] {
+        &self.monitors
+    }
+
+    /// The groups that wait for what the group of this number does: for what it writes, or for room
+    /// in a ring that it reads.
+    #[must_use]
+    pub fn wake_targets(&self, number: usize, groups: &[AgentGroup]) -> WakeTargets {
+        let reads = |writer: &AgentGroup, reader: &AgentGroup| {
+            let mut edges = self.edges.iter().filter(|edge| edge.wakes);
+            edges.any(|edge| {
+                edge.writer.is_some_and(|agent| writer.agents.contains(&agent))
+                    && reader.agents.contains(&edge.reader)
+            })
+        };
+        let (mut readers, mut writers) = (Vec::new(), Vec::new());
+        let own = &groups[number];
+        for (other, group) in groups.iter().enumerate().filter(|(other, _)| *other != number) {
+            if reads(own, group) {
+                readers.push(other);
+            }
+            if reads(group, own) {
+                writers.push(other);
+            }
+        }
+        WakeTargets { readers, writers }
+    }
+}
+
+/// A ring that is being made.
+pub struct Ring<T> {
+    name: &'static str,
+    writer: Option<AgentName>,
+    builder: Builder<T>,
+    edges: Vec<Edge>,
+}
+
+impl<T: Copy + Send + Sync + 'static> Ring<T> {
+    /// A ring of so many slots, a power of two; without a writer, one that something outside the
+    /// layout writes.
+    #[must_use]
+    pub fn new(name: &'static str, slots: usize, writer: Option<AgentName>) -> Self {
+        Self { name, writer, builder: Builder::new(name, slots), edges: Vec::new() }
+    }
+
+    /// A reader that sees everything, and holds the writer up while it is behind.
+    pub fn gating(&mut self, reader: AgentName) -> Consumer<T> {
+        self.register(reader, true);
+        self.builder.gating(reader.as_str())
+    }
+
+    /// A reader that the writer does not wait for, and does not wake.
+    pub fn lossy(&mut self, reader: AgentName) -> LossyConsumer<T>
+    where
+        T: Words,
+    {
+        self.register(reader, false);
+        self.builder.lossy(reader.as_str())
+    }
+
+    /// A lossy reader outside the layout.
+    pub fn lossy_outside(&mut self, name: &'static str) -> LossyConsumer<T>
+    where
+        T: Words,
+    {
+        self.builder.lossy(name)
+    }
+
+    /// The writer's end.
+    pub fn build(self, wiring: &mut Wiring) -> Producer<T> {
+        let (producer, monitor) = self.builder.build();
+        if self.edges.iter().any(|edge| edge.wakes) {
+            wiring.monitors.push(monitor);
+        }
+        wiring.edges.extend(self.edges);
+        producer
+    }
+
+    fn register(&mut self, reader: AgentName, wakes: bool) {
+        self.edges.push(Edge { name: self.name, writer: self.writer, reader, wakes });
+    }
+}
+
+/// A cursor or a gauge that is being made: one number that one agent writes.
+pub struct Shared<C> {
+    name: &'static str,
+    writer: AgentName,
+    wakes: bool,
+    cell: Arc<C>,
+    edges: Vec<Edge>,
+}
+
+impl Shared<Cursor> {
+    /// A cursor, from `value` on; its readers are woken when it moves.
+    #[must_use]
+    pub fn cursor(name: &'static str, writer: AgentName, value: u64) -> Self {
+        let cell = Arc::new(Cursor::new(value));
+        Self { name, writer, wakes: true, cell, edges: Vec::new() }
+    }
+}
+
+impl Shared<AtomicGauge> {
+    /// A gauge, which has `value` at first; its readers look at it when they have a turn.
+    #[must_use]
+    pub fn gauge(name: &'static str, writer: AgentName, value: u64) -> Self {
+        let cell = Arc::new(AtomicGauge::new(value));
+        Self { name, writer, wakes: false, cell, edges: Vec::new() }
+    }
+}
+
+impl<C> Shared<C> {
+    /// A reader's end.
+    pub fn reader(&mut self, reader: AgentName) -> Arc<C> {
+        let Self { name, writer, wakes, .. } = *self;
+        self.edges.push(Edge { name, writer: Some(writer), reader, wakes });
+        Arc::clone(&self.cell)
+    }
+
+    /// An end for a reader outside the layout, which nothing wakes.
+    #[must_use]
+    pub fn outside(&self) -> Arc<C> {
+        Arc::clone(&self.cell)
+    }
+
+    /// The writer's end.
+    pub fn build(self, wiring: &mut Wiring) -> Arc<C> {
+        wiring.edges.extend(self.edges);
+        self.cell
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use AgentName::{Engine, Journaler, Sequencer};
+
+    use super::*;
+
+    /// Groups wake each other where an agent of one reads a ring or a cursor that an agent of the
+    /// other writes, and not for gauges.
+    #[test]
+    fn wake_targets_follow_from_the_edges() {
+        let mut wiring = Wiring::default();
+        let mut inputs = Ring::<u64>::new("inputs", 8, Some(Sequencer));
+        let _consumers = (inputs.gating(Journaler), inputs.gating(Engine));
+        let _producer = inputs.build(&mut wiring);
+        let mut durable = Shared::cursor("durable", Journaler, 0);
+        let _cursor = (durable.reader(Sequencer), durable.build(&mut wiring));
+        let mut due = Shared::gauge("due", Engine, 0);
+        let _gauge = (due.reader(Sequencer), due.build(&mut wiring));
+        let groups = |groups: &[&[AgentName]]| -> Vec<AgentGroup> {
+            let group = |agents: &&[AgentName]| AgentGroup {
+                agents: agents.to_vec(),
+                core: None,
+                wait: None,
+            };
+            groups.iter().map(group).collect()
+        };
+        let alone = groups(&[&[Sequencer], &[Journaler], &[Engine]]);
+        let targets = |readers: &[usize], writers: &[usize]| WakeTargets {
+            readers: readers.to_vec(),
+            writers: writers.to_vec(),
+        };
+        assert_eq!(wiring.wake_targets(0, &alone), targets(&[1, 2], &[1]));
+        assert_eq!(wiring.wake_targets(1, &alone), targets(&[0], &[0]));
+        assert_eq!(wiring.wake_targets(2, &alone), targets(&[], &[0]));
+        let together = groups(&[&[Sequencer, Journaler, Engine]]);
+        assert_eq!(wiring.wake_targets(0, &together), WakeTargets::default());
+        assert_eq!(wiring.monitors().len(), 1);
+        assert_eq!(wiring.edges().iter().filter(|edge| !edge.wakes).count(), 1);
+    }
+}
