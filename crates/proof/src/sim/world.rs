@@ -26,7 +26,7 @@ use gateway::{
     Submission,
     fake::{FakeDatagram, FakeStream},
 };
-use market::{Command, Event, Timestamp};
+use market::{Command, Event, Timestamp, VenueEvent};
 use ring::{Agent, Producer};
 use wire::ouch;
 
@@ -108,6 +108,8 @@ pub struct Summary {
     pub feed_messages: u64,
     /// Connections clients made.
     pub connections: u64,
+    /// Times an operator logged a session out that speaks SoupBinTCP; it connects again.
+    pub log_outs: u64,
     /// Times the venue was killed, or stopped because its disk failed.
     pub kills: u64,
     /// Of them, times the power went with it.
@@ -622,6 +624,10 @@ impl World {
             hits.whims.insert(whim.as_str(), count);
         }
         let entries = found.iter().filter(|event| matches!(event, Event::Ledger(_)));
+        let log_outs = found.iter().filter(|event| match event {
+            Event::Venue(VenueEvent::LoggedOut(id)) => usize::from(id.0) <= TCP_SESSIONS,
+            _ => false,
+        });
         Ok(Summary {
             seed: self.seed,
             inputs: engine.sequence().0,
@@ -631,6 +637,7 @@ impl World {
             replies: self.heard().map(|heard| heard.len() as u64).sum(),
             feed_messages: self.feed.heard.len() as u64,
             connections: self.tcp.iter().map(|client| client.connections).sum(),
+            log_outs: log_outs.count() as u64,
             kills: self.kills,
             power_cuts: self.power_cuts,
             snapshot_starts: self.snapshot_starts,

@@ -52,11 +52,13 @@ fn a_seed_is_a_run() {
     assert_ne!(check(42, 3_000, all).state_hash, check(43, 3_000, all).state_hash);
 }
 
-/// Without faults every message arrives at the first try.
+/// Without faults every message arrives at the first try: the three sessions connect once, and again
+/// when an operator logs them out.
 #[test]
 fn a_calm_day_needs_one_connection_each() {
     let summary = check(5, 3_000, FaultSet::NONE);
-    assert_eq!((summary.kills, summary.connections), (0, 3));
+    assert_eq!(summary.kills, 0);
+    assert!((3..=3 + summary.log_outs).contains(&summary.connections), "{summary:?}");
     assert!(summary.hits.faults.values().all(|hits| *hits == 0), "{:?}", summary.hits);
 }
 
