@@ -1,6 +1,6 @@
 //! Order entry over TCP: one SoupBinTCP connection with one login.
 //!
-//! Invariant: nothing here blocks; sequenced messages reach the caller in order, each once.
+//! Invariant: only connecting blocks, for at most 3 s; sequenced messages reach the caller in order, each once.
 
 use std::{
     io::{self, Read, Write},
