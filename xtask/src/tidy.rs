@@ -5,6 +5,7 @@
 
 mod code;
 mod graph;
+mod prose;
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -49,7 +50,9 @@ pub const RULES: &[Rule] = &[
     Rule { name: "clock", says: "only venue/clock.rs reads time", find: clock },
     Rule { name: "words", says: "a thing has the name the glossary gives it", find: words },
     Rule { name: "finished", says: "nothing is left for later", find: finished },
-    Rule { name: "opening", says: "a crate opens with what it is for", find: opening },
+    Rule { name: "headers", says: "a file opens with what it is for", find: prose::headers },
+    Rule { name: "types", says: "a public type name occurs once", find: prose::type_names },
+    Rule { name: "dialect", says: "prose is plain English", find: prose::dialect },
     Rule { name: "tree", says: "few crates, no C, no system library", find: small_tree },
     Rule { name: "readme", says: "README shows the two commands", find: readme },
     Rule { name: "markdown", says: "no trailing blanks and no tabs in documents", find: markdown },
@@ -521,23 +524,6 @@ fn finished(repository: &Repository) -> Vec<Finding> {
     findings
 }
 
-fn opening(repository: &Repository) -> Vec<Finding> {
-    let mut findings = Vec::new();
-    for (folder, _, _) in LAYERS {
-        for root in ["lib.rs", "main.rs"] {
-            let path = format!("{folder}/src/{root}");
-            if repository.files.get(&path).is_some_and(|text| !text.starts_with("//! ")) {
-                findings.push(Finding::new(
-                    &path,
-                    1,
-                    "does not open with `//! ` and what it is for",
-                ));
-            }
-        }
-    }
-    findings
-}
-
 fn small_tree(repository: &Repository) -> Vec<Finding> {
     let tree = &repository.tree;
     let mut findings = Vec::new();
@@ -672,13 +658,13 @@ mod tests {
             ("README.md", "`cargo run --release -- demo`, `cargo test --release --workspace`"),
             ("docs/README.md", "[words](glossary.md#a), [code](../crates), [web](https://a.b/c)"),
             ("docs/glossary.md", "```\n[no](link)\n```\n"),
-            ("crates/ring/src/cursor.rs", "fn f() { unsafe {} }"),
+            ("crates/ring/src/cursor.rs", "//! It.\nfn f() { unsafe {} }"),
             ("crates/engine/tests/allocation.rs", "unsafe impl GlobalAlloc for Counting {}"),
-            ("crates/engine/src/book.rs", "// unsafe, Instant::now\nfn f() { \"qty\"; }"),
-            ("crates/venue/src/clock.rs", "fn now() { SystemTime::now(); }"),
+            ("crates/engine/src/book.rs", "//! It.\n// unsafe, Instant::now\nfn f() { \"qty\"; }"),
+            ("crates/venue/src/clock.rs", "//! It.\nfn now() { SystemTime::now(); }"),
             (
                 "crates/wire/src/ouch.rs",
-                "#[forbid(unsafe_code)]\nstruct MinQty;\n#[cfg(test)]\nmod tests {\nextern crate std;\n}",
+                "//! It.\n#[forbid(unsafe_code)]\nstruct MinQty;\n#[cfg(test)]\nmod tests {\nextern crate std;\n}",
             ),
         ]
         .map(|(path, text)| (path.to_owned(), text.to_owned()))
@@ -707,7 +693,17 @@ mod tests {
         Repository { files, members: members.collect(), tree: Tree::default() }
     }
 
+    /// The header of planted source files, without which they would break a second rule.
+    const HEADER: &str = "//! A planted file.\n";
+
     fn with(path: &str, text: &str) -> Repository {
+        let header = if path.ends_with(".rs") { HEADER } else { "" };
+        let mut repository = clean();
+        repository.files.insert(path.into(), format!("{header}{text}"));
+        repository
+    }
+
+    fn without_header(path: &str, text: &str) -> Repository {
         let mut repository = clean();
         repository.files.insert(path.into(), text.into());
         repository
@@ -793,11 +789,15 @@ mod tests {
             ("finished", with("docs/glossary.md", concat!("FIX", "ME")), ("docs/glossary.md", 1)),
             ("finished", with(engine, concat!("fn f() { to", "do!() }")), (engine, 1)),
             ("finished", with(engine, concat!("\n#[", "ignore = \"slow\"]")), (engine, 2)),
+            ("headers", without_header(engine, "fn main() {}"), (engine, 1)),
             (
-                "opening",
-                with("crates/damrak/src/main.rs", "fn main() {}"),
-                ("crates/damrak/src/main.rs", 1),
+                "types",
+                with(engine, "pub struct Slot;\nstruct Cursor;\npub enum Slot {}"),
+                (engine, 3),
             ),
+            ("dialect", with(engine, "/// The client is told so."), (engine, 1)),
+            ("dialect", with(engine, "fn f() { g(\"it comes to 3\"); }"), (engine, 1)),
+            ("dialect", with("docs/glossary.md", "Whoever asks."), ("docs/glossary.md", 1)),
             ("tree", building(&many), ("Cargo.lock", 0)),
             ("tree", building(&["serde", "cc"]), ("Cargo.lock", 0)),
             ("tree", linking("z"), ("Cargo.lock", 0)),
@@ -821,6 +821,9 @@ mod tests {
             for rule in RULES {
                 let findings = (rule.find)(&repository);
                 if rule.name == name {
+                    let header =
+                        repository.files.get(path).is_some_and(|it| it.starts_with(HEADER));
+                    let line = line + usize::from(header && line > 0);
                     assert_eq!(findings.len(), 1, "plant {index}, {name}: {findings:?}");
                     assert_eq!(
                         (findings[0].path.as_str(), findings[0].line),

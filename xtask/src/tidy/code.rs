@@ -29,6 +29,13 @@ pub fn code_of(text: &str) -> String {
     code
 }
 
+/// The other half of [`code_of`]: comments and literals where they stand, code blanked.
+pub fn prose_of(text: &str) -> String {
+    let same =
+        |(written, code): (char, char)| if written == code && code != '\n' { ' ' } else { written };
+    text.chars().zip(code_of(text).chars()).map(same).collect()
+}
+
 /// Line number, from 1, and each identifier or keyword of blanked code.
 pub fn words_of(code: &str) -> impl Iterator<Item = (usize, &str)> {
     code.lines().enumerate().flat_map(|(index, line)| {
