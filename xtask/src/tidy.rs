@@ -5,6 +5,7 @@
 
 mod code;
 mod graph;
+mod invariants;
 mod prose;
 
 use std::{
@@ -23,6 +24,12 @@ pub struct Rule {
     name: &'static str,
     says: &'static str,
     find: fn(&Repository) -> Vec<Finding>,
+}
+
+impl Rule {
+    fn name(&self) -> &'static str {
+        self.name
+    }
 }
 
 /// Every rule.
@@ -50,6 +57,17 @@ pub const RULES: &[Rule] = &[
     Rule { name: "clock", says: "only venue/clock.rs reads time", find: clock },
     Rule { name: "words", says: "a thing has the name the glossary gives it", find: words },
     Rule { name: "finished", says: "nothing is left for later", find: finished },
+    Rule {
+        name: "floats",
+        says: "market and engine calculate without floats",
+        find: invariants::floats,
+    },
+    Rule { name: "turns", says: "an agent never waits inside a turn", find: invariants::turns },
+    Rule {
+        name: "invariants",
+        says: "each invariant in ARCHITECTURE.md names the rule or test that keeps it",
+        find: invariants::table,
+    },
     Rule { name: "headers", says: "a file opens with what it is for", find: prose::headers },
     Rule { name: "types", says: "a public type name occurs once", find: prose::type_names },
     Rule { name: "dialect", says: "prose is plain English", find: prose::dialect },
@@ -672,7 +690,10 @@ mod tests {
         let mut manifest = String::from("[workspace]\nmembers = [\n");
         for (folder, _, _) in LAYERS {
             manifest.push_str(&format!("    \"{folder}\",\n"));
-            files.insert(format!("{folder}/src/lib.rs"), "//! What.\n#![no_std]\n".into());
+            files.insert(
+                format!("{folder}/src/lib.rs"),
+                "//! What.\n#![no_std]\n#![deny(clippy::float_arithmetic)]\n".into(),
+            );
         }
         manifest.push_str("]\nexclude = [\"fuzz\"]\n");
         for package in OVERFLOW_CHECKED {
@@ -742,6 +763,7 @@ mod tests {
         let swapped = clean().files["Cargo.toml"].replace("crates/wire", "crates/rope");
         let unchecked = clean().files["Cargo.toml"].replacen("checks = true", "checks = false", 1);
         let engine = "crates/engine/src/book.rs";
+        let stage = "crates/venue/src/stage/sequencer.rs";
         vec![
             ("amount", with("Cargo.toml", &unchecked), ("Cargo.toml", 0)),
             (
@@ -778,7 +800,10 @@ mod tests {
             ),
             (
                 "no_std",
-                with("crates/engine/src/lib.rs", "//! #![no_std]"),
+                with(
+                    "crates/engine/src/lib.rs",
+                    "//! #![no_std]\n#![deny(clippy::float_arithmetic)]",
+                ),
                 ("crates/engine/src/lib.rs", 0),
             ),
             ("no_std", with(engine, "\nextern crate std;"), (engine, 2)),
@@ -789,6 +814,22 @@ mod tests {
             ("finished", with("docs/glossary.md", concat!("FIX", "ME")), ("docs/glossary.md", 1)),
             ("finished", with(engine, concat!("fn f() { to", "do!() }")), (engine, 1)),
             ("finished", with(engine, concat!("\n#[", "ignore = \"slow\"]")), (engine, 2)),
+            (
+                "floats",
+                with("crates/market/src/lib.rs", "#![no_std]"),
+                ("crates/market/src/lib.rs", 0),
+            ),
+            ("turns", with(stage, "fn f() {\n    thread::sleep(time);\n}"), (stage, 2)),
+            (
+                "invariants",
+                with("ARCHITECTURE.md", "## Invariants\n| a | `no_such` |\n"),
+                ("ARCHITECTURE.md", 2),
+            ),
+            (
+                "invariants",
+                with("ARCHITECTURE.md", "## Invariants\n\n| a | trust |\n"),
+                ("ARCHITECTURE.md", 3),
+            ),
             ("headers", without_header(engine, "fn main() {}"), (engine, 1)),
             (
                 "types",

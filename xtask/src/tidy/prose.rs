@@ -48,9 +48,6 @@ const DIALECT_ALLOWED: &[&str] = &["xtask/src/tidy", "CHANGELOG.md"];
 /// keep the words of their specification, and a verb's arguments are known inside its file only.
 const SHARED_NAMES: &[&str] = &["crates/wire/", "crates/damrak/src/command"];
 
-/// File names that several folders share on purpose.
-const SHARED_FILES: &[&str] = &["lib.rs", "main.rs"];
-
 /// Every source file opens with what it is for.
 pub(super) fn headers(repository: &Repository) -> Vec<Finding> {
     let of_tools = repository.with_ending(".rs").filter(|(path, _)| path.starts_with("xtask/src/"));
