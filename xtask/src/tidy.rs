@@ -606,7 +606,8 @@ fn index(repository: &Repository) -> Vec<Finding> {
     repository
         .files
         .keys()
-        .filter(|path| path.starts_with("docs/") && *path != INDEX && !listed.contains(*path))
+        .filter(|path| path.starts_with("docs/") && path.ends_with(".md"))
+        .filter(|path| *path != INDEX && !listed.contains(*path))
         .map(|path| Finding::new(INDEX, 0, format!("does not list {path}")))
         .collect()
 }
