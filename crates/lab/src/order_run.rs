@@ -87,7 +87,7 @@ pub struct RunOptions {
     pub layout: Layout,
     /// What an idle thread does.
     pub wait: Wait,
-    /// What is promised of an input before what came of it is told.
+    /// How durable an input must be before its result is published.
     pub durability: Durability,
     /// The journal's folder, which must not exist yet.
     pub journal: PathBuf,

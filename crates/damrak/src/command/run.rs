@@ -58,7 +58,7 @@ pub struct Arguments {
     /// What an idle thread does: adaptive (by cores and threads), spin, yield or backoff.
     #[arg(long, value_name = "WAIT", default_value_t = Wait::Adaptive)]
     wait: Wait,
-    /// What is promised of a command before what came of it is told.
+    /// How durable a command must be before its result is published.
     #[arg(long, value_enum, default_value_t = DurabilityName::Written)]
     durability: DurabilityName,
     /// Keep the journal in this folder, which must not hold one yet; otherwise it is removed.

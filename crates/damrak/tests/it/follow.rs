@@ -84,7 +84,7 @@ fn trade(
 }
 
 /// A venue makes snapshots while it runs, starts from the newest, gives every stream again byte for
-/// byte, and goes on; old segments go if it is told so. Who follows its journal has its state.
+/// byte, and continues; old segments go if the configuration says so. A follower of its journal has its state.
 #[test]
 fn a_venue_starts_from_its_snapshot() {
     let folder = tempfile::tempdir().unwrap();
@@ -150,7 +150,7 @@ fn settle(mut running: venue::Running, live_orders: u64) -> venue::Running {
     running
 }
 
-/// Snapshots are made offline, at any sequence; a damaged one is told, and passed over.
+/// Snapshots are made offline, at any sequence; a damaged one is reported and ignored.
 #[test]
 fn snapshots_are_made_listed_and_verified() {
     let folder = tempfile::tempdir().unwrap();

@@ -41,7 +41,7 @@ struct World {
     agents: Agents,
     outputs: Consumer<Output>,
     figures: Arc<JournalFigures>,
-    /// Of outputs up to here somebody is told.
+    /// Outputs up to here may leave the venue.
     durable: Arc<Cursor>,
     now_ns: u64,
 }
@@ -60,7 +60,7 @@ impl World {
         Self { submissions, agents, outputs, figures, durable, now_ns: S }
     }
 
-    /// Asks for this, and gives all that is told of it.
+    /// Sends this command, and returns its published events.
     fn ask(&mut self, command: Command) -> Vec<Event> {
         let received = Timestamp(self.now_ns);
         assert!(self.submissions.try_publish(Submission { received, command }).is_ok());
@@ -68,7 +68,7 @@ impl World {
         let mut events = Vec::new();
         let durable = self.durable.get();
         self.outputs.poll(256, |output, _| {
-            assert!(output.cause.0 <= durable, "nothing is told before it is recorded");
+            assert!(output.cause.0 <= durable, "no output leaves before its input is recorded");
             events.push(output.event);
             Flow::Continue
         });
@@ -119,7 +119,7 @@ fn open_market(world: &mut World) {
 }
 
 /// Rule 50.1: when the disk is full new orders are rejected, with the reason, and orders are canceled;
-/// when there is room again orders are accepted; and the journal alone comes to the same state.
+/// when there is room again orders are accepted; and the journal alone gives the same state.
 #[test]
 fn a_full_disk_rejects_orders_and_takes_cancels() {
     for durability in [Durability::Written, Durability::Synced] {
@@ -159,7 +159,7 @@ fn a_full_disk_rejects_orders_and_takes_cancels() {
 }
 
 /// When the disk is full and stays so, the venue goes on with what was kept for cancels, and then
-/// stops, saying what to do; all that was told is in the journal.
+/// stops, saying what to do; every published output follows from the journal.
 #[test]
 fn a_disk_that_stays_full_stops_the_venue() {
     let storage = CrashStorage::new();

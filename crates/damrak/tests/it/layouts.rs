@@ -179,7 +179,7 @@ fn run(commands: &Arc<[Submission]>, layout: &Layout, event_count: u64, folder: 
     Outcome {
         event_count: count.load(Ordering::Acquire),
         events_hash: *digest.lock().unwrap(),
-        state_hash: state_hash.expect("the engine came to the end"),
+        state_hash: state_hash.expect("the engine finished"),
         journal,
     }
 }

@@ -244,7 +244,7 @@ fn answers_are_of_the_account() {
     }
 }
 
-/// A ledger that somebody changed is told to be wrong, and where.
+/// A ledger that somebody changed is reported as wrong, with the place.
 #[test]
 fn a_changed_ledger_is_found_out() {
     let folder = tempfile::tempdir().unwrap();
@@ -285,7 +285,7 @@ fn foreign_stores_are_refused() {
     assert_eq!(store.commit(7, &batch).unwrap_err().kind, StoreErrorKind::Foreign);
 }
 
-/// A store that fails when it is told to, before a commit or after it.
+/// A store that fails on demand, before a commit or after it.
 #[derive(Clone)]
 struct Moody {
     store: Arc<Mutex<Embedded>>,

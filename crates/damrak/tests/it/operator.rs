@@ -98,7 +98,7 @@ fn commands_by_the_socket() {
         assert_eq!((code, &answer["result"]), (Some(0), &json!("done")), "{arguments:?}: {said}");
         answer
     };
-    // Two replies come to start with: the start of the day, and then what is asked.
+    // The first two replies: the start of the day, and the answer.
     seller.send(&limit(1, Side::Sell, 100, 1_500_000));
     seller.hear(2);
     buyer.send(&limit(1, Side::Buy, 40, 1_500_000));

@@ -225,7 +225,7 @@ fn replay(folder: &Path) -> (OriginCounts, Lines) {
     (replay.counts(), Lines { trades, book: book.collect(), balances: balances.collect() })
 }
 
-/// A public file comes to the published hashes in every layout. The larger one, and more runs, are
+/// A public file gives the published hashes in every layout. The larger one, and more runs, are
 /// the step `orders` of `cargo x ci`.
 #[test]
 fn public_file_comes_to_the_published_results() {
@@ -254,7 +254,7 @@ fn public_file_comes_to_the_published_results() {
 }
 
 /// From the command line: what is generated is run, tells its results as JSON, and leaves files
-/// whose lines have the hashes that were told.
+/// whose lines have the printed hashes.
 #[test]
 fn generated_files_are_run_from_the_command_line() {
     let folder = tempfile::tempdir().unwrap();

@@ -95,7 +95,7 @@ fn wrong_usage_is_exit_code_2() {
     assert!(message.contains("did you mean `inputs`?"), "{message}");
 }
 
-/// A port that is taken is told with the key that names it, and ends with 3.
+/// A port in use is reported with its key; the exit code is 3.
 #[test]
 fn a_taken_port_is_exit_code_3() {
     let folder = tempfile::tempdir().unwrap();
@@ -318,7 +318,7 @@ fn the_bench_measures_shapes() {
     assert!(shapes.iter().all(|row| row["ratio"].as_f64() > Some(0.0)), "{shapes:?}");
 }
 
-/// A flow or an engine that there is not is wrong usage; rivals that cannot be run are told with how
+/// A flow or an engine that there is not is wrong usage; rivals that cannot be run are reported with how
 /// to build them.
 #[test]
 fn the_bench_refuses_what_it_does_not_know() {

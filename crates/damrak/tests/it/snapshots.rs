@@ -89,7 +89,7 @@ fn start(storage: &CrashStorage) -> Result<Start, venue::failure::Failure> {
     Ok(Start { recovery, outputs, sections })
 }
 
-/// The sequence of the snapshot a start begins with, 0 if with none; what it comes to is compared
+/// The sequence of the snapshot a start begins with, 0 if with none; its state is compared
 /// with a replay from the first input.
 fn begins_with(storage: &CrashStorage) -> (u64, usize) {
     let found = start(storage).unwrap();
@@ -242,7 +242,7 @@ fn any_sequence_will_do() {
     assert_eq!((found.outputs, found.recovery.engine.sequence().0), (0, 600));
 }
 
-/// Whichever byte of a snapshot is changed, a start comes to the same state.
+/// Whichever byte of a snapshot is changed, a start gives the same state.
 #[test]
 fn no_damaged_byte_changes_the_state() {
     let storage = CrashStorage::new();

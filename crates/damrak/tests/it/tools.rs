@@ -88,7 +88,7 @@ fn journal(folder: &Path) -> (u64, u64) {
     (venue.engine.sequence().0, venue.engine.state_hash())
 }
 
-/// What a journal consists of, replays to and says is told alike by every tool.
+/// Every tool reports the same content, state and checks of a journal.
 #[test]
 fn tools_agree() {
     let folder = tempfile::tempdir().unwrap();

@@ -8,7 +8,7 @@ use crate::support::{End, Place, Spot, open, options, place_of, records, spots, 
 
 const COUNT: u64 = 14;
 
-/// What came of damaged bytes.
+/// The results of damaged bytes.
 #[derive(Debug, PartialEq)]
 enum Verdict {
     /// So many records, and the place of the cut if there was one.

@@ -132,7 +132,7 @@ fn damage_is_told() {
     assert_eq!(kept, records(19), "the last may not be whole yet");
 }
 
-/// Who refuses a record ends it, and the sequence is told.
+/// A consumer that refuses a record ends the follower, which reports the sequence.
 #[test]
 fn a_refusal_ends_it() {
     let storage = CrashStorage::new();

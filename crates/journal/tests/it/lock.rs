@@ -7,7 +7,7 @@ use tempfile::tempdir;
 
 use crate::support::{Place, append, on_both, open, options, records, verify, write};
 
-/// The second writer is told who has the journal and where, changes nothing, and may have it once
+/// The second writer learns which process has the journal and where, changes nothing, and may have it once
 /// the first is gone. Reading needs no lock.
 #[test]
 fn a_journal_has_one_writer() {

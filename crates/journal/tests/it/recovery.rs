@@ -506,7 +506,7 @@ fn row_14_foreign_segment() {
     }
 }
 
-/// Row 15: a segment under the name of another one is refused, and it is told what it is.
+/// Row 15: a segment under the name of another one is refused with the reason.
 #[test]
 fn row_15_duplicate_reordered_misdirected() {
     on_both!(|place| {

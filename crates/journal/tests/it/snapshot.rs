@@ -143,7 +143,7 @@ fn large_sections_are_whole() {
 }
 
 /// Of a long one, which is read on a thread of its own, what comes before something wrong is shown, in
-/// its order and nothing else, and of two things that are wrong the first is told.
+/// its order and nothing else, and of two faults the first is reported.
 #[test]
 fn the_first_thing_wrong_is_told_of_a_long_one() {
     let whole = CrashStorage::new();
@@ -364,7 +364,7 @@ fn a_crash_at_every_operation() {
     assert!(crash_count > 1_000 && became[1] > 0, "{crash_count} {became:?}");
 }
 
-/// A write, a sync or a rename that fails leaves the older snapshot, and is told.
+/// A write, a sync or a rename that fails leaves the older snapshot, and is reported.
 #[test]
 fn a_failure_is_told() {
     let operations = [

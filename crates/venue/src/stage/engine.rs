@@ -1,3 +1,7 @@
+//! The engine's stage: inputs in, events out, in turns.
+//!
+//! Invariant: events that find no room wait in the outbox, and no further input is taken until they are out.
+
 use std::sync::Arc;
 
 use engine::{AHEAD_MAX, Emit, Engine};
