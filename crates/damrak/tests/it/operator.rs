@@ -138,7 +138,7 @@ fn commands_by_the_socket() {
     let deposit = done(&["deposit", "ALICE", "EUR", "10.50"]);
     assert_eq!(deposit["effect"]["movements"], 1);
     let (code, _, said) = ctl(&journal, &["withdraw", "ALICE", "EUR", "9999999"]);
-    assert!(code == Some(1) && said.contains("less available"), "{said}");
+    assert!(code == Some(1) && said.contains("InsufficientBalance"), "{said}");
     done(&["log-out", "user01"]);
     seller.hear_the_end();
     let mut seller = Participant::login(&running, 1, 1);
