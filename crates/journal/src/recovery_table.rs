@@ -160,7 +160,7 @@ pub const TABLE: [Row; 30] = [
     row(
         28,
         "one copy of the watermark is bad, the other is good",
-        "goes by the good one, reports the bad one",
+        "uses the good one, reports the bad one",
         None,
     ),
     row(

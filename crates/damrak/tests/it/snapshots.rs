@@ -259,7 +259,7 @@ fn no_damaged_byte_changes_the_state() {
         assert_eq!(found.engine.state_hash(), expected, "byte {at}");
         assert!(found.snapshot.is_none() && found.passed_over.len() == 1, "byte {at}");
     }
-    println!("{} damaged snapshots passed over", whole.len());
+    println!("{} damaged snapshots skipped", whole.len());
 }
 
 /// What was said before the oldest message that a snapshot keeps is given up, and never numbered anew.
