@@ -9,7 +9,7 @@
 mod book;
 mod receiver;
 
-pub use book::{FeedBook, FeedError, FeedInstrument, FeedViolation, Level, RestingOrder};
+pub use book::{FeedBook, FeedError, FeedInstrument, FeedOrder, FeedViolation, Level};
 pub use receiver::{
     FeedReceiver, FeedReceiverConfig, FeedReceiverError, FeedReceiverReport, FeedSource,
     RECEIVE_BUFFER_BYTES,

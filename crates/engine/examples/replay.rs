@@ -5,7 +5,7 @@
 use std::{env, error::Error, process::ExitCode};
 
 use engine::Engine;
-use journal::{Folder, Kind};
+use journal::{Folder, RecordKind};
 use market::{Command, Input, Sequence, Timestamp};
 
 fn main() -> ExitCode {
@@ -15,7 +15,7 @@ fn main() -> ExitCode {
     };
     let mut engine = Engine::new();
     let replayed = journal::verify(&mut Folder::new(&folder), &mut |record| {
-        if record.kind == Kind::Input {
+        if record.kind == RecordKind::Input {
             let command = Command::decode(record.payload)?;
             let (sequence, timestamp) = (Sequence(record.sequence), Timestamp(record.timestamp));
             engine.apply(&Input { sequence, timestamp, command }, &mut |_| {});

@@ -33,7 +33,7 @@ use market::{
 };
 
 pub use intake::{
-    prefetch::AHEAD_MAX,
+    prefetch::PREFETCH_MAX,
     session::{FIRMS_DISABLED_MAX, Session},
 };
 pub use money::{
@@ -228,7 +228,7 @@ impl Engine {
             Command::MassCancel(mass) => self.mass_cancel(mass, emit),
             Command::SwitchEntry(switch) => self.switch_entry(switch, emit),
             Command::QueryAccount(query) => self.query_account(query, emit),
-            Command::Refuse(refused) => self.refuse(refused, emit),
+            Command::Reject(refused) => self.refuse(refused, emit),
             Command::CancelOnDisconnect(cancel) => self.cancel_on_disconnect(cancel, emit),
             Command::Money(command) => self.money(command, emit),
             Command::Venue(command) => self.venue(command, emit),

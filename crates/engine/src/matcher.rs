@@ -14,7 +14,7 @@ use core::iter;
 use market::{Price, Quantity, Side};
 
 use crate::{
-    AHEAD_MAX,
+    PREFETCH_MAX,
     book::{
         ladder::{Ladder, NO_RANK, Take},
         pool::{Pool, PoolOrder, Slot},
@@ -92,7 +92,7 @@ pub struct Trade<P> {
 
 /// A resting order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct RestingOrder<P> {
+pub struct MatcherOrder<P> {
     /// Its handle.
     pub book: BookIndex,
     /// [`Side::Buy`] or [`Side::Sell`].
@@ -247,7 +247,7 @@ impl<P: Copy + Default> Matcher<P> {
 
     /// Cancels a resting order and returns it; `None` if it is done.
     #[inline(always)]
-    pub fn cancel(&mut self, handle: Handle) -> Option<RestingOrder<P>> {
+    pub fn cancel(&mut self, handle: Handle) -> Option<MatcherOrder<P>> {
         let slot = self.find(handle)?;
         let order = &mut self.pool[slot].order;
         let canceled = *order;
@@ -258,21 +258,21 @@ impl<P: Copy + Default> Matcher<P> {
     }
 
     /// Prefetches what canceling these orders, and then entering orders at these prices, will
-    /// touch: up to [`AHEAD_MAX`] in total. Changes nothing. It pays when the orders exceed the
+    /// touch: up to [`PREFETCH_MAX`] in total. Changes nothing. It pays when the orders exceed the
     /// caches.
     #[inline]
-    pub fn look_ahead(
+    pub fn prefetch(
         &self,
         cancels: impl IntoIterator<Item = Handle>,
         enters: impl IntoIterator<Item = (BookIndex, Side, Price)>,
     ) {
         if ORDERS_MIN <= self.pool.live_count() {
-            self.look_at(cancels, enters);
+            self.prefetch_in_rounds(cancels, enters);
         }
     }
 
     #[inline(never)]
-    fn look_at(
+    fn prefetch_in_rounds(
         &self,
         cancels: impl IntoIterator<Item = Handle>,
         enters: impl IntoIterator<Item = (BookIndex, Side, Price)>,
@@ -293,21 +293,21 @@ impl<P: Copy + Default> Matcher<P> {
             }
             ladders[own].youngest(rank).unwrap_or(Slot::NONE)
         });
-        let mut slots = [Slot::NONE; AHEAD_MAX];
+        let mut slots = [Slot::NONE; PREFETCH_MAX];
         for (place, slot) in slots.iter_mut().zip(canceled.chain(met)) {
             *place = slot;
         }
-        self.pool.look_at(&slots);
+        self.pool.prefetch(&slots);
     }
 
     /// Takes lots from a resting order, which keeps its priority. Returns the order after it, done
     /// if nothing is open; `None` if it was done before.
-    pub fn reduce(&mut self, handle: Handle, quantity: Quantity) -> Option<RestingOrder<P>> {
+    pub fn reduce(&mut self, handle: Handle, quantity: Quantity) -> Option<MatcherOrder<P>> {
         let slot = self.find(handle)?;
         let order = &mut self.pool[slot].order;
         if u64::from(order.leaves) <= quantity.0 {
             let canceled = self.cancel(handle)?;
-            return Some(RestingOrder { leaves: Quantity::ZERO, ..canceled });
+            return Some(MatcherOrder { leaves: Quantity::ZERO, ..canceled });
         }
         order.leaves -= quantity.0 as u32;
         Some(order.resting())
@@ -316,7 +316,7 @@ impl<P: Copy + Default> Matcher<P> {
     /// A resting order; `None` if it is done.
     #[must_use]
     #[inline]
-    pub fn get(&self, handle: Handle) -> Option<RestingOrder<P>> {
+    pub fn get(&self, handle: Handle) -> Option<MatcherOrder<P>> {
         self.find(handle).map(|slot| self.pool[slot].order.resting())
     }
 
@@ -324,7 +324,7 @@ impl<P: Copy + Default> Matcher<P> {
     /// can store only [`slot`](Handle::slot), and check here that the slot still holds its order.
     #[must_use]
     #[inline]
-    pub fn resting_in(&self, slot: u32) -> Option<(Handle, RestingOrder<P>)> {
+    pub fn resting_in(&self, slot: u32) -> Option<(Handle, MatcherOrder<P>)> {
         let order = &self.pool.get(Slot::from_bits(slot))?.order;
         let handle = Handle { slot, generation: order.generation };
         (order.leaves != 0).then(|| (handle, order.resting()))
@@ -344,7 +344,7 @@ impl<P: Copy + Default> Matcher<P> {
         &self,
         book: BookIndex,
         side: Side,
-    ) -> impl Iterator<Item = RestingOrder<P>> + use<'_, P> {
+    ) -> impl Iterator<Item = MatcherOrder<P>> + use<'_, P> {
         let own = usize::from(!side.is_buy());
         let ladder = self.books.get(book.0 as usize).map(|sides| &sides.0[own]);
         let mut rank = 0;
@@ -466,9 +466,9 @@ impl Handle {
 
 impl<P: Copy> Order<P> {
     #[inline]
-    fn resting(&self) -> RestingOrder<P> {
+    fn resting(&self) -> MatcherOrder<P> {
         let own = (self.place & 1) as usize;
-        RestingOrder {
+        MatcherOrder {
             book: BookIndex(self.place >> 1),
             side: if own == 0 { Side::Buy } else { Side::Sell },
             price: Price((self.rank ^ flip(own)).into()),
@@ -600,7 +600,7 @@ mod tests {
                     let index = random.below(model.len() as u64) as usize;
                     let (&key, &(leaves, handle)) = model.iter().nth(index).unwrap();
                     model.remove(&key);
-                    matcher.look_at([handle], []);
+                    matcher.prefetch_in_rounds([handle], []);
                     let canceled = matcher.cancel(handle).unwrap();
                     assert_eq!((canceled.payload, canceled.leaves.0), (key.3, leaves));
                     continue;
@@ -611,7 +611,7 @@ mod tests {
                 let limit = if side.is_buy() { mid + 4 - away.min(mid) } else { mid - 4 + away };
                 let rests = random.below(10) != 0;
                 let new = NewOrder { rests, ..order(side, limit, 1 + random.below(50), step) };
-                matcher.look_at([], [(book, side, new.limit)]);
+                matcher.prefetch_in_rounds([], [(book, side, new.limit)]);
                 let mut trades = Vec::new();
                 let entered = matcher.enter(book, &new, |trade| trades.push(*trade)).unwrap();
 
@@ -654,7 +654,7 @@ mod tests {
                 let side = if buy { Side::Buy } else { Side::Sell };
                 let price = Price(if buy { LIMIT_MAX.0 - rank } else { rank });
                 let (book, leaves) = (BookIndex(book), Quantity(leaves));
-                let resting = RestingOrder { book, side, price, leaves, payload };
+                let resting = MatcherOrder { book, side, price, leaves, payload };
                 assert_eq!(matcher.get(handle), Some(resting));
             }
         }

@@ -108,7 +108,7 @@ impl FakeStream {
         let Some(pipe) = streams.pipe(connection) else { return Vec::new() };
         let count = pipe.from_gateway.len().min(bytes_max);
         let taken: Vec<u8> = pipe.from_gateway.drain(..count).collect();
-        streams.tell_room(connection);
+        streams.signal_room(connection);
         taken
     }
 
@@ -127,7 +127,7 @@ impl FakeStream {
         let mut streams = self.lock();
         if let Some(pipe) = streams.pipe(connection) {
             pipe.room = bytes;
-            streams.tell_room(connection);
+            streams.signal_room(connection);
         }
     }
 
@@ -180,7 +180,7 @@ impl Streams {
         self.open.get_mut(&connection.index).filter(|pipe| pipe.id == connection)
     }
 
-    fn tell_room(&mut self, connection: ConnectionId) {
+    fn signal_room(&mut self, connection: ConnectionId) {
         let Some(pipe) = self.pipe(connection) else { return };
         if pipe.blocked && pipe.from_gateway.len() < pipe.room {
             pipe.blocked = false;

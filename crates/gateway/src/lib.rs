@@ -35,12 +35,12 @@ pub use counters::{
 };
 pub use credentials::{Credentials, CredentialsError};
 pub use drain::{DRAIN_ENDS, DRAIN_REFUSES};
-pub use market_data::{MarketData, MarketDataConfig};
+pub use market_data::{MarketData, MarketDataOptions};
 pub use message_archive::{MessageArchive, MessageArchiveError};
 pub use network::{ConnectionId, DatagramNetwork, NetworkEvent, StreamNetwork};
 pub use operator_event::{CloseReason, LoginFault, OperatorEvent, OperatorEventSink};
-pub use order_entry::{OrderEntry, OrderEntryConfig, OrderEntryLimits};
-pub use order_entry_udp::{OrderEntryUdp, OrderEntryUdpConfig};
+pub use order_entry::{OrderEntry, OrderEntryLimits, OrderEntryOptions};
+pub use order_entry_udp::{OrderEntryUdp, OrderEntryUdpOptions};
 pub use parker::SocketParker;
 pub use replay_store::{Missing, ReplayStore};
 pub use streams::{FeedStream, MessageStore, ReplyStreams};

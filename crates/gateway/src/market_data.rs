@@ -29,7 +29,7 @@ const FEED: usize = FeedStream::<ReplayStore>::STREAM;
 
 /// What [`MarketData`] needs to know.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct MarketDataConfig {
+pub struct MarketDataOptions {
     /// Name of the session: 10 decimal digits. It outlives restarts of the venue.
     pub session: [u8; 10],
     /// Where the feed goes: a multicast group, or one subscriber.
@@ -38,7 +38,7 @@ pub struct MarketDataConfig {
     pub store_bytes_max: usize,
 }
 
-impl MarketDataConfig {
+impl MarketDataOptions {
     /// For this session and group, with 64 MiB of memory.
     #[must_use]
     pub const fn new(session: [u8; 10], group: SocketAddr) -> Self {
@@ -80,7 +80,7 @@ impl<N: DatagramNetwork> MarketData<N> {
     pub fn new(
         feed: N,
         requests: N,
-        config: MarketDataConfig,
+        config: MarketDataOptions,
         outputs: Consumer<Output>,
         durable: Arc<Cursor>,
     ) -> Self {

@@ -42,7 +42,7 @@ const CLOSING_NS: u64 = 1_000_000_000;
 
 /// What [`OrderEntry`] needs to know.
 #[derive(Clone, Debug)]
-pub struct OrderEntryConfig {
+pub struct OrderEntryOptions {
     /// Name of the session: 10 decimal digits. It outlives restarts of the venue.
     pub session: [u8; 10],
     /// Who may log in; each name once.
@@ -153,12 +153,12 @@ impl<N: StreamNetwork> OrderEntry<N> {
     /// Two users share a name, or a limit is out of its range.
     pub fn new(
         network: N,
-        config: OrderEntryConfig,
+        config: OrderEntryOptions,
         submissions: Producer<Submission>,
         outputs: Consumer<Output>,
         durable: Arc<Cursor>,
     ) -> Self {
-        let OrderEntryConfig { session, users, timers, limits } = config;
+        let OrderEntryOptions { session, users, timers, limits } = config;
         let usernames: Vec<Text<6>> = users.iter().map(Credentials::username).collect();
         let bad_logins =
             BadLogins::new(limits.bad_logins_max, limits.bad_login_window_ns, limits.shut_out_ns);

@@ -38,7 +38,7 @@ const TICK_NS: u64 = 10_000_000;
 
 /// What [`OrderEntryUdp`] needs to know.
 #[derive(Clone, Debug)]
-pub struct OrderEntryUdpConfig {
+pub struct OrderEntryUdpOptions {
     /// Name of the session in the packets of replies: 10 decimal digits.
     pub session: [u8; 10],
     /// Who may send: the address datagrams come from, where replies go to, and the user name it
@@ -119,12 +119,12 @@ impl<N: DatagramNetwork> OrderEntryUdp<N> {
     /// Two users share an address or a name, or a name is blank.
     pub fn new(
         network: N,
-        config: OrderEntryUdpConfig,
+        config: OrderEntryUdpOptions,
         submissions: Producer<Submission>,
         outputs: Consumer<Output>,
         durable: Arc<Cursor>,
     ) -> Self {
-        let OrderEntryUdpConfig { session, users, store_bytes_max } = config;
+        let OrderEntryUdpOptions { session, users, store_bytes_max } = config;
         let usernames: Vec<_> = users
             .iter()
             .map(|(_, username)| plain_username(username.as_bytes()).expect("a name is not blank"))

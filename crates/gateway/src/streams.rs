@@ -220,7 +220,7 @@ impl Routes {
         let has = |key: &OrderKey| self.stream(key.session_id).is_some();
         match event {
             Event::Traded(traded) => has(&traded.maker.key) || has(&traded.taker.key),
-            Event::Venue(VenueEvent::TradeBroken(broken)) => {
+            Event::Venue(VenueEvent::TradeBusted(broken)) => {
                 has(&broken.trade.maker.key) || has(&broken.trade.taker.key)
             }
             Event::Venue(VenueEvent::TradeCorrected(corrected)) => {
@@ -313,8 +313,8 @@ fn upper_case(username: Text<6>) -> Text<6> {
 #[cfg(test)]
 mod tests {
     use market::{
-        AccountQueried, BreakReason, Fill, Firm, InstrumentId, OrderId, Party, PastTrade, Price,
-        Quantity, Sequence, SessionAdded, Side, SystemEvent, Timestamp, TradeBroken,
+        AccountQueried, BustReason, Fill, Firm, InstrumentId, OrderId, Party, PastTrade, Price,
+        Quantity, Sequence, SessionAdded, Side, SystemEvent, Timestamp, TradeBusted,
         TradeCorrected, TradeId, Traded,
     };
 
@@ -368,7 +368,7 @@ mod tests {
             }));
             events.push(Event::System(SystemEvent::StartOfSystemHours));
         }
-        let reason = BreakReason::Erroneous;
+        let reason = BustReason::Erroneous;
         for (one, other) in [(1, 2), (2, 1), (1, 3), (3, 1), (2, 3), (3, 2)] {
             events.push(Event::AccountQueried(AccountQueried {
                 session_id: SessionId(one),
@@ -377,7 +377,7 @@ mod tests {
             }));
             events.push(traded(one, other));
             let trade = past(one, other);
-            events.push(Event::Venue(VenueEvent::TradeBroken(TradeBroken { trade, reason })));
+            events.push(Event::Venue(VenueEvent::TradeBusted(TradeBusted { trade, reason })));
             let broken = TradeId(1);
             events.push(Event::Venue(VenueEvent::TradeCorrected(TradeCorrected {
                 broken,

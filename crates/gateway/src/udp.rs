@@ -11,7 +11,7 @@ use std::{
 
 use socket2::{Domain, Protocol, Socket, Type};
 
-use os::{BATCH, Batch};
+use os::{BATCH, DatagramBatch};
 
 use crate::{DatagramNetwork, UdpLossCounters};
 
@@ -39,8 +39,8 @@ pub struct Udp {
     socket: UdpSocket,
     address: SocketAddr,
     receive_buffer_bytes: usize,
-    incoming: Batch,
-    outgoing: Batch,
+    incoming: DatagramBatch,
+    outgoing: DatagramBatch,
     /// The queued datagrams of `outgoing`: from `first`, before `end`.
     first: usize,
     end: usize,
@@ -96,14 +96,14 @@ impl Udp {
         // The system grants what it may; what it did is read back and told.
         socket.set_recv_buffer_size(options.receive_buffer_bytes)?;
         let receive_buffer_bytes = socket.recv_buffer_size()?;
-        os::tell_drops(socket.as_fd())?;
+        os::count_drops(socket.as_fd())?;
         let socket = UdpSocket::from(socket);
         Ok(Self {
             address: socket.local_addr()?,
             socket,
             receive_buffer_bytes,
-            incoming: Batch::new(options.datagram_bytes_max),
-            outgoing: Batch::new(options.datagram_bytes_max),
+            incoming: DatagramBatch::new(options.datagram_bytes_max),
+            outgoing: DatagramBatch::new(options.datagram_bytes_max),
             first: 0,
             end: 0,
             losses: Arc::default(),

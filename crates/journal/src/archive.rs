@@ -13,7 +13,7 @@ use xxhash_rust::xxh3::Xxh3;
 use crate::{
     retention::segments_before,
     segment::{Name, file_name, read_name},
-    storage::{Access, Lock, Storage, StorageFile},
+    storage::{FileAccess, Lock, Storage, StorageFile},
 };
 
 /// The suffix of an archive's name, after the name of its segment.
@@ -66,7 +66,7 @@ pub(crate) fn is_archive(name: &str) -> bool {
 type Content = (u64, u128);
 
 fn pack(storage: &mut dyn Storage, from: &str, to: &str) -> io::Result<Content> {
-    let mut segment = storage.open(from, Access::Read)?;
+    let mut segment = storage.open(from, FileAccess::Read)?;
     let file = Sequential { file: storage.create(to)?, offset: 0 };
     let info = FrameInfo::new().block_size(BlockSize::Max1MB).content_checksum(true);
     let mut encoder = FrameEncoder::with_frame_info(info, file);
@@ -91,7 +91,7 @@ fn unpack(
     from: &str,
     take: &mut dyn FnMut(&[u8]),
 ) -> io::Result<Content> {
-    let file = Sequential { file: storage.open(from, Access::Read)?, offset: 0 };
+    let file = Sequential { file: storage.open(from, FileAccess::Read)?, offset: 0 };
     let mut decoder = FrameDecoder::new(file);
     let (mut hash, mut len, mut chunk) = (Xxh3::new(), 0, vec![0; CHUNK_LEN]);
     loop {
@@ -178,9 +178,9 @@ impl Storage for WithArchives {
         read_only()
     }
 
-    fn open(&mut self, name: &str, access: Access) -> io::Result<Box<dyn StorageFile>> {
+    fn open(&mut self, name: &str, access: FileAccess) -> io::Result<Box<dyn StorageFile>> {
         match self.storage.open(name, access) {
-            Err(error) if error.kind() == ErrorKind::NotFound && access == Access::Read => {
+            Err(error) if error.kind() == ErrorKind::NotFound && access == FileAccess::Read => {
                 let mut bytes = Vec::new();
                 let archive = format!("{name}{EXTENSION}");
                 unpack(&mut *self.storage, &archive, &mut |part| bytes.extend_from_slice(part))?;

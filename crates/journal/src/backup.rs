@@ -16,11 +16,11 @@ use crate::{
     archive,
     error::VerifyError,
     record::Record,
-    recovery::{self, Report, verify_from},
+    recovery::{self, RecoveryReport, verify_from},
     retention::first_sequence,
     segment::{BLOCK_LEN, file_name},
     snapshot::{snapshot_file_name, snapshots},
-    storage::{Access, LOCK_FILE, Lock, Storage, StorageFile},
+    storage::{FileAccess, LOCK_FILE, Lock, Storage, StorageFile},
     watermark::{Found, Watermark},
 };
 
@@ -187,7 +187,7 @@ fn clear(target: &mut dyn Storage) -> io::Result<()> {
 fn copy(
     source: &mut dyn Storage,
     target: &mut dyn Storage,
-) -> Result<(Vec<u64>, Report), Interrupted> {
+) -> Result<(Vec<u64>, RecoveryReport), Interrupted> {
     let place = source.place();
     let read = |error: io::Error| {
         Interrupted::Failed(BackupError::Source(recovery::failed("read", &place)(error).into()))
@@ -241,7 +241,7 @@ fn copy_file(
     len: Option<u64>,
 ) -> Result<(), Interrupted> {
     let from = source.place().join(name);
-    let mut file = match source.open(name, Access::Read) {
+    let mut file = match source.open(name, FileAccess::Read) {
         Err(error) if error.kind() == ErrorKind::NotFound => return Err(Interrupted::Moved),
         opened => opened.map_err(|error| {
             let error = recovery::failed("open", &from)(error).into();
@@ -286,5 +286,5 @@ pub(crate) fn copy_range(
 }
 
 fn byte_count(storage: &mut dyn Storage, names: &[String]) -> io::Result<u64> {
-    names.iter().map(|name| storage.open(name, Access::Read)?.byte_count()).sum()
+    names.iter().map(|name| storage.open(name, FileAccess::Read)?.byte_count()).sum()
 }

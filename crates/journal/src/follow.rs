@@ -7,20 +7,20 @@ use std::path::PathBuf;
 use crate::{
     error::{BoxError, Damage, DamageKind, ReadError, VerifyError},
     reader::{Next, SegmentReader},
-    record::{Chain, Kind, Record},
-    recovery::{Report, Segment, failed, index_of, list_segments},
+    record::{Chain, Record, RecordKind},
+    recovery::{RecoveryReport, Segment, failed, index_of, list_segments},
     segment::file_name,
-    storage::{Access, Storage},
+    storage::{FileAccess, Storage},
 };
 
 /// A reader at some place of a journal that goes on growing. It takes no lock and changes nothing.
 ///
 /// Every batch is verified as recovery verifies it. What is not whole yet is waited for; what is
 /// followed by something whole, or by another segment, is damage.
-pub struct Follower {
+pub struct JournalFollower {
     storage: Box<dyn Storage>,
     /// The sequence and time of the last record that was shown, or passed over.
-    report: Report,
+    report: RecoveryReport,
     /// Records before it are read and not shown.
     from: u64,
     with_checkpoints: bool,
@@ -35,12 +35,18 @@ struct Current {
     shown: usize,
 }
 
-impl Follower {
+impl JournalFollower {
     /// Shows inputs from the sequence `from` on; 0 and 1 are the first. Segments that end before it
     /// need not be there.
     #[must_use]
     pub fn new(storage: Box<dyn Storage>, from: u64) -> Self {
-        Self { storage, report: Report::default(), from, with_checkpoints: false, current: None }
+        Self {
+            storage,
+            report: RecoveryReport::default(),
+            from,
+            with_checkpoints: false,
+            current: None,
+        }
     }
 
     /// Shows notes as well.
@@ -127,7 +133,7 @@ impl Follower {
         let at = segments.partition_point(|it| *it < first_sequence);
         for first_sequence in segments[..segments.len().min(at + 1)].iter().rev().take(2) {
             let name = file_name(*first_sequence);
-            let done = self.storage.open(&name, Access::Write).and_then(|mut file| file.sync());
+            let done = self.storage.open(&name, FileAccess::Write).and_then(|mut file| file.sync());
             done.map_err(failed("sync", &self.storage.place().join(&name)))?;
         }
         Ok(())
@@ -146,7 +152,9 @@ impl Follower {
         assert!(current.shown < current.reader.record_count(), "it was read");
         let (offset, record) = current.reader.record(current.shown);
         current.shown += 1;
-        if record.sequence >= self.from && (record.kind == Kind::Input || self.with_checkpoints) {
+        if record.sequence >= self.from
+            && (record.kind == RecordKind::Input || self.with_checkpoints)
+        {
             visit(record).map_err(|error| VerifyError::Refused {
                 path: current.path.clone(),
                 offset,
@@ -206,7 +214,8 @@ impl Follower {
             return Ok(false);
         }
         let (segment, mut file) = Segment::open(&mut *self.storage, first_sequence, None)?;
-        let mut report = Report { last_sequence: first_sequence - 1, ..Report::default() };
+        let mut report =
+            RecoveryReport { last_sequence: first_sequence - 1, ..RecoveryReport::default() };
         let header = segment.read_header(&mut *self.storage, &mut *file, None, &mut report)?;
         let current = self.current.as_ref().expect("one was read");
         Ok(header.is_some_and(|header| header.epoch > current.reader.epoch()))
@@ -233,7 +242,7 @@ impl Follower {
             segment.read_header(&mut *self.storage, &mut *file, chain, &mut self.report)?;
         let Some(header) = header else { return Ok(false) };
         self.report.add_segment(&header);
-        let Report { last_sequence, last_timestamp, .. } = self.report;
+        let RecoveryReport { last_sequence, last_timestamp, .. } = self.report;
         let reader =
             SegmentReader::new(file, segment.file_len, header, last_sequence, last_timestamp);
         self.current = Some(Current { reader, path: segment.path, first_sequence, shown: 0 });

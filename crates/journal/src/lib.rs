@@ -37,12 +37,13 @@ pub use backup::{Backup, BackupError, backup};
 pub use error::{
     AppendError, BadRecord, BoxError, Damage, DamageKind, HeaderFault, OpenError, VerifyError,
 };
-pub use follow::Follower;
-pub use record::{Kind, PAYLOAD_LEN_MAX, Record, encoded_len};
+pub use follow::JournalFollower;
+pub use record::{PAYLOAD_LEN_MAX, Record, RecordKind, encoded_len};
 pub use recovery::{
-    DamagedCopy, Options, Report, SegmentReport, TornTail, identity, open, verify, verify_from,
+    DamagedCopy, RecoveryReport, SegmentReport, TornTail, WriterOptions, identity, open, verify,
+    verify_from,
 };
-pub use recovery_table::{Row, TABLE};
+pub use recovery_table::{TABLE, TableRow};
 pub use retention::{first_sequence, remove_segments_before, segments_before};
 pub use segment::{FORMAT_VERSION, SEGMENT_HEADER_LEN, file_name};
 pub use snapshot::{
@@ -50,7 +51,7 @@ pub use snapshot::{
     SnapshotSummary, SnapshotWriter, payload_checksum, read_snapshot, read_snapshot_header,
     remove_snapshots_but, snapshot_file_name, snapshots,
 };
-pub use storage::{Access, Folder, Lock, Method, Storage, StorageFile};
-pub use testing::{Crash, CrashStorage, Fault, Operation, Stopped};
+pub use storage::{FileAccess, Folder, Lock, Method, Storage, StorageFile};
+pub use testing::{Crash, CrashStorage, DiskOperation, Fault, Stopped};
 pub use truncate::{Truncated, Truncation};
 pub use writer::{Durability, Writer};

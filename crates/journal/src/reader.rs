@@ -169,7 +169,7 @@ impl SegmentReader {
                 }
                 Err(fault) => return Ok(Next::Bad(offset, fault)),
             };
-            let is_input = entry.class == Class::Shown(record::Kind::Input);
+            let is_input = entry.class == Class::Shown(record::RecordKind::Input);
             let expected = sequence + u64::from(is_input);
             if entry.sequence != expected {
                 let kind = DamageKind::SequenceGap { expected, found: entry.sequence };

@@ -36,7 +36,7 @@ const RECORD_VERSION: u16 = 1;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Record<'a> {
     /// Whether it has a sequence of its own.
-    pub kind: Kind,
+    pub kind: RecordKind,
     /// Its sequence: from 1, without gaps. For a note, that of the input before it; 0 if there is none.
     pub sequence: u64,
     /// Its time, in ns since the Unix epoch; never before that of the record before it.
@@ -47,7 +47,7 @@ pub struct Record<'a> {
 
 /// The kind of a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum RecordKind {
     /// It has a sequence of its own.
     Input,
     /// A note about the inputs before it; the state does not depend on it.
@@ -57,7 +57,7 @@ pub enum Kind {
 /// The kind of a record in the file, the journal's own kinds included.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Class {
-    Shown(Kind),
+    Shown(RecordKind),
     /// The end of a batch; its payload is the chain.
     Seal,
 }
@@ -65,14 +65,14 @@ pub(crate) enum Class {
 impl Class {
     fn code(self) -> u16 {
         match self {
-            Self::Shown(Kind::Input) => 1,
-            Self::Shown(Kind::Checkpoint) => 2,
+            Self::Shown(RecordKind::Input) => 1,
+            Self::Shown(RecordKind::Checkpoint) => 2,
             Self::Seal => 3,
         }
     }
 
     fn from_code(code: u16) -> Option<Self> {
-        [Self::Shown(Kind::Input), Self::Shown(Kind::Checkpoint), Self::Seal]
+        [Self::Shown(RecordKind::Input), Self::Shown(RecordKind::Checkpoint), Self::Seal]
             .into_iter()
             .find(|class| class.code() == code)
     }
@@ -132,7 +132,7 @@ impl<'a> Entry<'a> {
 
     /// The sequence of the first input of its batch, also where the batch has none.
     pub(crate) fn batch_first(&self) -> u64 {
-        let own = u64::from(self.class == Class::Shown(Kind::Input));
+        let own = u64::from(self.class == Class::Shown(RecordKind::Input));
         (self.sequence + 1).wrapping_sub(own).wrapping_sub(u64::from(self.nth))
     }
 }
@@ -234,7 +234,7 @@ mod tests {
     use super::*;
 
     const ENTRY: Entry<'_> = Entry {
-        class: Class::Shown(Kind::Input),
+        class: Class::Shown(RecordKind::Input),
         nth: 2,
         sequence: 7,
         timestamp: 9,

@@ -13,19 +13,19 @@ use crate::{
     error::{BoxError, Damage, DamageKind, HeaderFault, OpenError, ReadError, VerifyError},
     failpoint::{Failpoint, failpoint},
     reader::{Next, SegmentReader, are_zeros, read_exact_at},
-    record::{Chain, Kind, Record, chain_begin},
+    record::{Chain, Record, RecordKind, chain_begin},
     recovery_table::{self, Behind, CopyState, HeaderVerdict, Verdict, decide_end, decide_header},
     segment::{
         BLOCK_LEN, Name, SEGMENT_HEADER_LEN, SegmentHeader, file_name, is_half_made, read_name,
     },
-    storage::{Access, Lock, PREPARED_FILE, Storage, StorageFile, WATERMARK_FILE, is_beside},
+    storage::{FileAccess, Lock, PREPARED_FILE, Storage, StorageFile, WATERMARK_FILE, is_beside},
     watermark::{self, Watermark},
     writer::{Durability, Tail, Writer},
 };
 
 /// How a journal is opened.
 #[derive(Clone, Debug)]
-pub struct Options {
+pub struct WriterOptions {
     /// What a commit waits for.
     pub durability: Durability,
     /// A segment is made with so many bytes, headers included, and ends before the batch that would
@@ -43,7 +43,7 @@ pub struct Options {
     pub from: u64,
 }
 
-impl Options {
+impl WriterOptions {
     /// [`Durability::Synced`], segments of 256 MiB.
     #[must_use]
     pub fn new(journal_id_if_new: u64, created: u64) -> Self {
@@ -59,7 +59,7 @@ impl Options {
 
 /// The content of a journal.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Report {
+pub struct RecoveryReport {
     /// Its identity; `None` if there is no whole segment.
     pub journal_id: Option<u64>,
     /// When its first segment was made, in ns since the Unix epoch.
@@ -137,7 +137,7 @@ pub struct DamagedCopy {
 }
 
 /// Takes the journal in `storage` for this writer alone, makes it if there is none, shows every
-/// record to `replay` in order (those from the segment on that has [`Options::from`]), cuts a torn
+/// record to `replay` in order (those from the segment on that has [`WriterOptions::from`]), cuts a torn
 /// tail, and leaves the writer at the end. All that is replayed is on the medium before it is read.
 ///
 /// # Errors
@@ -146,9 +146,9 @@ pub struct DamagedCopy {
 /// replayed state.
 pub fn open<E: Into<BoxError>>(
     mut storage: Box<dyn Storage>,
-    options: &Options,
+    options: &WriterOptions,
     replay: &mut impl FnMut(Record<'_>) -> Result<(), E>,
-) -> Result<(Writer, Report), OpenError> {
+) -> Result<(Writer, RecoveryReport), OpenError> {
     list_ours(&mut *storage)?; // before the lock is made: the folder may be somebody else's
     lock(&mut *storage)?;
     let segments = list_ours(&mut *storage)?; // again: its last writer may just have left
@@ -181,10 +181,10 @@ pub fn open<E: Into<BoxError>>(
     if report.segment_count == 0 {
         report.add_segment(&header);
     }
-    let Report { last_sequence, last_timestamp, .. } = report;
+    let RecoveryReport { last_sequence, last_timestamp, .. } = report;
     let tail = Tail { header, watermark, last_sequence, last_timestamp };
     let path = place.join(file_name(first_sequence));
-    let Options { durability, segment_bytes, .. } = *options;
+    let WriterOptions { durability, segment_bytes, .. } = *options;
     let writer =
         Writer::new(storage, durability, segment_bytes, tail).map_err(failed("create", &path))?;
     Ok((writer, report))
@@ -199,7 +199,7 @@ pub fn open<E: Into<BoxError>>(
 pub fn verify<E: Into<BoxError>>(
     storage: &mut dyn Storage,
     visit: &mut impl FnMut(Record<'_>) -> Result<(), E>,
-) -> Result<Report, VerifyError> {
+) -> Result<RecoveryReport, VerifyError> {
     verify_from(storage, 0, visit)
 }
 
@@ -211,7 +211,7 @@ pub fn verify_from<E: Into<BoxError>>(
     storage: &mut dyn Storage,
     from: u64,
     visit: &mut impl FnMut(Record<'_>) -> Result<(), E>,
-) -> Result<Report, VerifyError> {
+) -> Result<RecoveryReport, VerifyError> {
     let path = storage.place();
     // Before the names are listed: what it says is then in one of the segments that are.
     let watermark = watermark::read(storage).map_err(failed("read", &path.join(WATERMARK_FILE)))?;
@@ -235,7 +235,8 @@ pub fn identity(storage: &mut dyn Storage) -> Option<u64> {
     let first_sequence = *segments.first().filter(|first_sequence| **first_sequence > 0)?;
     let next = segments.get(1).copied();
     let (segment, mut file) = Segment::open(storage, first_sequence, next).ok()?;
-    let mut before = Report { last_sequence: first_sequence - 1, ..Report::default() };
+    let mut before =
+        RecoveryReport { last_sequence: first_sequence - 1, ..RecoveryReport::default() };
     let header = segment.read_header(storage, &mut *file, None, &mut before).ok()??;
     Some(header.journal_id)
 }
@@ -261,7 +262,7 @@ impl End {
         let done = if self.is_empty {
             storage.remove(&name).and_then(|()| storage.sync_folder())
         } else if self.offset < self.file_len {
-            storage.open(&name, Access::Write).and_then(|mut file| {
+            storage.open(&name, FileAccess::Write).and_then(|mut file| {
                 file.truncate(self.offset)?;
                 file.sync()
             })
@@ -351,7 +352,7 @@ fn bring_to_the_medium(
             continue;
         }
         let name = file_name(*first_sequence);
-        let file = storage.open(&name, Access::Write).and_then(|mut file| file.sync());
+        let file = storage.open(&name, FileAccess::Write).and_then(|mut file| file.sync());
         file.map_err(failed("sync", &place.join(&name)))?;
     }
     Ok(())
@@ -370,7 +371,7 @@ fn remove_tail(storage: &mut dyn Storage, tail: &TornTail) -> Result<(), ReadErr
     let done = if tail.offset == 0 {
         storage.remove(name).and_then(|()| storage.sync_folder())
     } else {
-        storage.open(name, Access::Write).and_then(|mut file| {
+        storage.open(name, FileAccess::Write).and_then(|mut file| {
             file.truncate(tail.offset)?;
             file.sync()
         })
@@ -410,7 +411,7 @@ pub(crate) fn read<E: Into<BoxError>>(
     watermark: watermark::Found,
     range: Range,
     replay: &mut impl FnMut(Record<'_>) -> Result<(), E>,
-) -> Result<(Report, Option<End>), ReadError> {
+) -> Result<(RecoveryReport, Option<End>), ReadError> {
     read_segments(storage, segments, watermark, range, &mut |path, offset, record| {
         replay(record).map_err(|error| ReadError::Refused {
             path: path.to_owned(),
@@ -430,9 +431,9 @@ fn read_segments(
     watermark: watermark::Found,
     Range { from, until }: Range,
     show: &mut Show<'_>,
-) -> Result<(Report, Option<End>), ReadError> {
+) -> Result<(RecoveryReport, Option<End>), ReadError> {
     assert!(segments.is_sorted_by(|one, next| one < next), "{segments:?} are in order");
-    let mut report = Report::default();
+    let mut report = RecoveryReport::default();
     let watermark_path = storage.place().join(WATERMARK_FILE);
     let damaged_watermark = |kind| {
         let (path, offset, sequence) = (watermark_path.clone(), 0, 1);
@@ -519,7 +520,7 @@ impl Segment {
     ) -> Result<(Self, Box<dyn StorageFile>), ReadError> {
         let name = file_name(first_sequence);
         let path = storage.place().join(&name);
-        let mut file = storage.open(&name, Access::Read).map_err(failed("open", &path))?;
+        let mut file = storage.open(&name, FileAccess::Read).map_err(failed("open", &path))?;
         let file_len = file.byte_count().map_err(failed("read", &path))?;
         Ok((Self { path, first_sequence, next, file_len }, file))
     }
@@ -531,7 +532,7 @@ impl Segment {
         storage: &mut dyn Storage,
         file: &mut dyn StorageFile,
         before: Option<Chain>,
-        report: &mut Report,
+        report: &mut RecoveryReport,
     ) -> Result<Option<SegmentHeader>, ReadError> {
         let expected = report.last_sequence + 1;
         let damaged = |offset, kind| Err(self.damage(offset, expected, kind));
@@ -600,7 +601,7 @@ impl Segment {
         storage: &mut dyn Storage,
         header: &SegmentHeader,
         before: Option<Chain>,
-        report: &Report,
+        report: &RecoveryReport,
     ) -> Result<(), ReadError> {
         let damaged = |kind| Err(self.damage(0, report.last_sequence + 1, kind));
         if let Some(expected) = report.journal_id
@@ -664,11 +665,11 @@ impl Segment {
         &self,
         header: &SegmentHeader,
         file: Box<dyn StorageFile>,
-        report: &mut Report,
+        report: &mut RecoveryReport,
         until: u64,
         show: &mut Show<'_>,
     ) -> Result<End, ReadError> {
-        let Report { last_sequence, last_timestamp, .. } = *report;
+        let RecoveryReport { last_sequence, last_timestamp, .. } = *report;
         let mut reader =
             SegmentReader::new(file, self.file_len, *header, last_sequence, last_timestamp);
         let mut is_empty = true;
@@ -796,7 +797,7 @@ impl Segment {
     fn show(
         &self,
         reader: &SegmentReader,
-        report: &mut Report,
+        report: &mut RecoveryReport,
         show: &mut Show<'_>,
     ) -> Result<(), ReadError> {
         for index in 0..reader.record_count() {
@@ -821,7 +822,7 @@ fn decode_both(head: &[u8]) -> [Result<SegmentHeader, HeaderFault>; 2] {
     [SegmentHeader::decode(first), SegmentHeader::decode(second)]
 }
 
-impl Report {
+impl RecoveryReport {
     /// The first sequence of the first segment that was read; 0 if there is none.
     #[must_use]
     pub fn first_segment(&self) -> u64 {
@@ -842,11 +843,11 @@ impl Report {
 
     pub(crate) fn add_record(&mut self, record: &Record<'_>) {
         match record.kind {
-            Kind::Checkpoint => {
+            RecordKind::Checkpoint => {
                 self.checkpoint_count += 1;
                 return;
             }
-            Kind::Input => self.record_count += 1,
+            RecordKind::Input => self.record_count += 1,
         }
         assert!(record.sequence > self.last_sequence, "{record:?} after {}", self.last_sequence);
         assert!(record.timestamp >= self.last_timestamp, "{record:?} goes back in time");

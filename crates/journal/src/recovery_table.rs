@@ -7,7 +7,7 @@
 
 /// A row of the table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Row {
+pub struct TableRow {
     /// From 1; never given to another row.
     pub number: u8,
     /// What opening finds.
@@ -19,12 +19,17 @@ pub struct Row {
     pub corrupt: Option<bool>,
 }
 
-const fn row(number: u8, found: &'static str, does: &'static str, corrupt: Option<bool>) -> Row {
-    Row { number, found, does, corrupt }
+const fn row(
+    number: u8,
+    found: &'static str,
+    does: &'static str,
+    corrupt: Option<bool>,
+) -> TableRow {
+    TableRow { number, found, does, corrupt }
 }
 
 /// The decision table.
-pub const TABLE: [Row; 30] = [
+pub const TABLE: [TableRow; 30] = [
     row(
         1,
         "no folder, an empty one, or only a lock that no process holds",

@@ -20,7 +20,7 @@ use std::{
 
 use crate::{
     buffer::Buffer,
-    storage::{Access, PREPARED_FILE, Storage, StorageFile, WATERMARK_FILE},
+    storage::{FileAccess, PREPARED_FILE, Storage, StorageFile, WATERMARK_FILE},
     watermark::Watermark,
     writer::Durability,
 };
@@ -121,7 +121,7 @@ impl Work {
         assert!(self.watermark.sequence() <= sequence, "the watermark is behind {sequence}");
         ended.sync().map_err(|source| self.failed("sync", &ended_name, source))?;
         drop(ended);
-        let next = self.storage.open(&next_name, Access::Write);
+        let next = self.storage.open(&next_name, FileAccess::Write);
         next.and_then(|mut next| next.sync())
             .and_then(|()| self.storage.sync_folder())
             .map_err(|source| self.failed("sync", &next_name, source))?;
@@ -505,7 +505,7 @@ impl Thread {
             }
             self.work
                 .storage
-                .open(&name, Access::Write)
+                .open(&name, FileAccess::Write)
                 .and_then(|mut file| file.sync())
                 .map_err(|source| self.work.failed("sync", &name, source))?;
         }

@@ -70,7 +70,7 @@ pub trait Storage: Send {
     ///
     /// # Errors
     /// It is not there or may not be opened so.
-    fn open(&mut self, name: &str, access: Access) -> io::Result<Box<dyn StorageFile>>;
+    fn open(&mut self, name: &str, access: FileAccess) -> io::Result<Box<dyn StorageFile>>;
 
     /// Removes a file.
     ///
@@ -161,7 +161,7 @@ pub trait StorageFile: Send {
 
 /// What a file is opened for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Access {
+pub enum FileAccess {
     /// Reading only.
     Read,
     /// Reading and writing.
@@ -346,13 +346,13 @@ impl Storage for Folder {
         self.file(OpenOptions::new().read(true).write(true).create_new(true), name)
     }
 
-    fn open(&mut self, name: &str, access: Access) -> io::Result<Box<dyn StorageFile>> {
+    fn open(&mut self, name: &str, access: FileAccess) -> io::Result<Box<dyn StorageFile>> {
         match access {
-            Access::Read => {
+            FileAccess::Read => {
                 let file = File::open(self.path_of(name))?;
                 Ok(Box::new(FolderFile { file, is_durable: false, uring: None }))
             }
-            Access::Write => self.file(OpenOptions::new().read(true).write(true), name),
+            FileAccess::Write => self.file(OpenOptions::new().read(true).write(true), name),
         }
     }
 

@@ -12,7 +12,7 @@ use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
-use crate::storage::{Access, LOCK_FILE, Lock, Storage, StorageFile};
+use crate::storage::{FileAccess, LOCK_FILE, Lock, Storage, StorageFile};
 
 /// A machine's disk. Clones are the same disk, as the process sees it that runs when they are
 /// made; after a [`crash`](Self::crash) older ones fail, and a new clone starts again.
@@ -48,7 +48,7 @@ pub enum Crash {
 
 /// What an operation does to storage.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Operation {
+pub enum DiskOperation {
     /// Names are listed.
     List,
     /// The lock is tried.
@@ -117,7 +117,7 @@ impl Fault {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stopped {
     /// In which operation.
-    pub operation: Operation,
+    pub operation: DiskOperation,
     /// How many bytes of it were left behind.
     pub bytes: u64,
     /// How many there would have been.
@@ -135,7 +135,7 @@ struct Disk {
     capacity: Option<u64>,
     operation_count: u64,
     faults: BTreeMap<u64, Fault>,
-    next_faults: Vec<(Operation, Fault)>,
+    next_faults: Vec<(DiskOperation, Fault)>,
     stopped: Option<Stopped>,
     damage_count: u64,
     /// The names, where a faithful medium has others.
@@ -240,7 +240,7 @@ impl CrashStorage {
     }
 
     /// Lets a fault strike the next operation of this kind.
-    pub fn fault_next(&self, operation: Operation, fault: Fault) {
+    pub fn fault_next(&self, operation: DiskOperation, fault: Fault) {
         self.disk().next_faults.push((operation, fault));
     }
 
@@ -293,7 +293,7 @@ impl CrashStorage {
         self.disk.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn operate(&self, operation: Operation) -> io::Result<MutexGuard<'_, Disk>> {
+    fn operate(&self, operation: DiskOperation) -> io::Result<MutexGuard<'_, Disk>> {
         let mut disk = self.disk();
         disk.operate(self.life, operation, 0).map_err(|failure| failure.error)?;
         Ok(disk)
@@ -326,11 +326,11 @@ impl Storage for CrashStorage {
     }
 
     fn list(&mut self) -> io::Result<Vec<String>> {
-        Ok(self.operate(Operation::List)?.names.keys().cloned().collect())
+        Ok(self.operate(DiskOperation::List)?.names.keys().cloned().collect())
     }
 
     fn lock(&mut self) -> io::Result<Lock> {
-        let mut disk = self.operate(Operation::Lock)?;
+        let mut disk = self.operate(DiskOperation::Lock)?;
         if disk.locked {
             return Ok(Lock::HeldBy("another writer".to_owned()));
         }
@@ -342,7 +342,7 @@ impl Storage for CrashStorage {
 
     fn create(&mut self, name: &str) -> io::Result<Box<dyn StorageFile>> {
         assert_ne!(name, LOCK_FILE, "the lock is not a file here");
-        let mut disk = self.operate(Operation::Create)?;
+        let mut disk = self.operate(DiskOperation::Create)?;
         if disk.names.contains_key(name) {
             return Err(ErrorKind::AlreadyExists.into());
         }
@@ -352,19 +352,19 @@ impl Storage for CrashStorage {
         Ok(self.file(index, true))
     }
 
-    fn open(&mut self, name: &str, access: Access) -> io::Result<Box<dyn StorageFile>> {
-        let disk = self.operate(Operation::Open)?;
+    fn open(&mut self, name: &str, access: FileAccess) -> io::Result<Box<dyn StorageFile>> {
+        let disk = self.operate(DiskOperation::Open)?;
         let index = *disk.names.get(name).ok_or(ErrorKind::NotFound)?;
-        Ok(self.file(index, access == Access::Write))
+        Ok(self.file(index, access == FileAccess::Write))
     }
 
     fn remove(&mut self, name: &str) -> io::Result<()> {
-        self.operate(Operation::Remove)?.names.remove(name).ok_or(ErrorKind::NotFound)?;
+        self.operate(DiskOperation::Remove)?.names.remove(name).ok_or(ErrorKind::NotFound)?;
         Ok(())
     }
 
     fn rename(&mut self, from: &str, to: &str) -> io::Result<()> {
-        let mut disk = self.operate(Operation::Rename)?;
+        let mut disk = self.operate(DiskOperation::Rename)?;
         if disk.names.contains_key(to) {
             return Err(ErrorKind::AlreadyExists.into());
         }
@@ -382,7 +382,7 @@ impl Storage for CrashStorage {
     }
 
     fn sync_folder(&mut self) -> io::Result<()> {
-        let mut disk = self.operate(Operation::SyncFolder)?;
+        let mut disk = self.operate(DiskOperation::SyncFolder)?;
         disk.synced_names = disk.names.clone();
         Ok(())
     }
@@ -398,7 +398,7 @@ struct CrashFile {
 impl CrashFile {
     fn operate<R>(
         &self,
-        operation: Operation,
+        operation: DiskOperation,
         act: impl FnOnce(&mut Content, Option<Fault>) -> R,
     ) -> io::Result<R> {
         let mut disk = self.disk.lock().unwrap_or_else(PoisonError::into_inner);
@@ -409,11 +409,11 @@ impl CrashFile {
 
 impl StorageFile for CrashFile {
     fn byte_count(&mut self) -> io::Result<u64> {
-        self.operate(Operation::ByteCount, |content, _| content.image.written.len() as u64)
+        self.operate(DiskOperation::ByteCount, |content, _| content.image.written.len() as u64)
     }
 
     fn read_at(&mut self, offset: u64, buffer: &mut [u8]) -> io::Result<usize> {
-        self.operate(Operation::Read, |content, _| {
+        self.operate(DiskOperation::Read, |content, _| {
             let offset = usize::try_from(offset).unwrap_or(usize::MAX);
             let bytes = content.image.written.get(offset..).unwrap_or_default();
             let len = bytes.len().min(buffer.len());
@@ -431,7 +431,7 @@ impl StorageFile for CrashFile {
         let had = disk.files[self.index].image.written.len();
         // What lies beyond the end takes room, and what is written again does not.
         let growth = (offset + bytes.len()).saturating_sub(had);
-        let outcome = match disk.operate(self.life, Operation::Write, bytes.len() as u64) {
+        let outcome = match disk.operate(self.life, DiskOperation::Write, bytes.len() as u64) {
             Ok(damage) => disk.room(growth as u64).map(|()| damage).map_err(|failure| {
                 let bytes = bytes.len().saturating_sub(growth) as u64 + failure.bytes;
                 Failure { bytes, ..failure }
@@ -450,14 +450,14 @@ impl StorageFile for CrashFile {
         if !self.writable {
             return Err(ErrorKind::PermissionDenied.into());
         }
-        self.operate(Operation::Truncate, |content, _| {
+        self.operate(DiskOperation::Truncate, |content, _| {
             let len = usize::try_from(len).unwrap_or(usize::MAX);
             content.change_as(Change::Truncate { len }, None);
         })
     }
 
     fn sync(&mut self) -> io::Result<()> {
-        self.operate(Operation::Sync, Content::sync_as)
+        self.operate(DiskOperation::Sync, Content::sync_as)
     }
 }
 
@@ -472,7 +472,7 @@ impl Disk {
     fn operate(
         &mut self,
         life: u64,
-        operation: Operation,
+        operation: DiskOperation,
         asked: u64,
     ) -> Result<Option<Fault>, Failure> {
         if self.life != life {
@@ -490,7 +490,7 @@ impl Disk {
             None => Ok(None),
             Some(damage) if damage.is_damage() => {
                 assert!(
-                    matches!(operation, Operation::Write | Operation::Sync),
+                    matches!(operation, DiskOperation::Write | DiskOperation::Sync),
                     "{operation:?} says what it did"
                 );
                 self.damage_count += 1;

@@ -11,7 +11,7 @@ use crate::{
     record::Record,
     recovery::{self, End, Range, failed, list_ours, lock, read},
     segment::{SEGMENT_HEADER_LEN, file_name},
-    storage::{ASIDE, Access, Storage, WATERMARK_FILE},
+    storage::{ASIDE, FileAccess, Storage, WATERMARK_FILE},
     watermark::{self, Found, Watermark, WatermarkValue},
 };
 
@@ -136,7 +136,7 @@ impl Truncation {
             let name = file_name(end.first_sequence);
             let other =
                 put_aside(&mut *storage, &name, end.offset).map_err(failed("put aside", &place))?;
-            let truncated = storage.open(&name, Access::Write).and_then(|mut file| {
+            let truncated = storage.open(&name, FileAccess::Write).and_then(|mut file| {
                 file.truncate(end.offset)?;
                 file.sync()
             });
@@ -156,7 +156,7 @@ fn put_aside(storage: &mut dyn Storage, name: &str, offset: u64) -> io::Result<S
         .map(|nth| format!("{ASIDE}{nth}-of-{stem}-from-{offset}"))
         .find(|free| !names.contains(free));
     let free = free.expect("numbers do not end");
-    let mut from = storage.open(name, Access::Read)?;
+    let mut from = storage.open(name, FileAccess::Read)?;
     let mut to = storage.create(&free)?;
     copy_range(&mut *from, offset, u64::MAX, &mut *to)?;
     to.sync()?;

@@ -10,7 +10,7 @@ use crate::{
     buffer::Buffer,
     error::HeaderFault,
     segment::{BLOCK_LEN, block_checksum},
-    storage::{Access, Storage, StorageFile, WATERMARK_FILE},
+    storage::{FileAccess, Storage, StorageFile, WATERMARK_FILE},
 };
 
 const MAGIC: [u8; 8] = *b"DamrakW\n";
@@ -71,7 +71,7 @@ pub(crate) enum Found {
 
 /// Reads the watermark of a folder.
 pub(crate) fn read(storage: &mut dyn Storage) -> io::Result<Found> {
-    let mut file = match storage.open(WATERMARK_FILE, Access::Read) {
+    let mut file = match storage.open(WATERMARK_FILE, FileAccess::Read) {
         Ok(file) => file,
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Found::Absent),
         Err(error) => return Err(error),
@@ -115,7 +115,7 @@ impl Watermark {
         let count = if let Found::Value(said, _) = found { said.count } else { 0 };
         let file = match found {
             Found::Absent => storage.create(WATERMARK_FILE)?,
-            _ => storage.open(WATERMARK_FILE, Access::Write)?,
+            _ => storage.open(WATERMARK_FILE, FileAccess::Write)?,
         };
         let said = WatermarkValue { journal_id, sequence, count };
         let block = Buffer::with_capacity(BLOCK_LEN);

@@ -9,8 +9,8 @@ use crate::{
     error::AppendError,
     failpoint::{Failpoint, failpoint},
     record::{
-        self, ALIGNMENT, Chain, Class, Entry, Head, Kind, PAYLOAD_LEN_MAX, RECORD_HEADER_LEN,
-        RECORD_LEN_MAX, SEAL_LEN, chain_after, encoded_len,
+        self, ALIGNMENT, Chain, Class, Entry, Head, PAYLOAD_LEN_MAX, RECORD_HEADER_LEN,
+        RECORD_LEN_MAX, RecordKind, SEAL_LEN, chain_after, encoded_len,
     },
     segment::{BLOCK_LEN, SEGMENT_HEADER_LEN, SegmentHeader, file_name},
     segment_preparer::{EndedSegment, Outcome, SegmentPreparer},
@@ -176,7 +176,7 @@ impl Writer {
     ) -> Result<(), AppendError> {
         self.check_next(sequence, timestamp);
         self.make_room(payload.len())?;
-        self.put(Class::Shown(Kind::Input), sequence, timestamp, payload);
+        self.put(Class::Shown(RecordKind::Input), sequence, timestamp, payload);
         self.appended(sequence, timestamp);
         Ok(())
     }
@@ -201,7 +201,7 @@ impl Writer {
         let payload_len = write(self.spare());
         assert!(payload_len <= N, "{payload_len} bytes of {N}");
         if self.has_room(payload_len) {
-            let head = self.head(Class::Shown(Kind::Input), sequence, timestamp);
+            let head = self.head(Class::Shown(RecordKind::Input), sequence, timestamp);
             let record = self.buffer.extend(encoded_len(payload_len));
             head.complete(self.seed, payload_len, record);
         } else {
@@ -209,7 +209,7 @@ impl Writer {
             let payload: [u8; N] = *self.spare();
             self.make_room(payload_len)?;
             let payload = &payload[..payload_len];
-            self.put(Class::Shown(Kind::Input), sequence, timestamp, payload);
+            self.put(Class::Shown(RecordKind::Input), sequence, timestamp, payload);
         }
         self.appended(sequence, timestamp);
         Ok(())
@@ -247,7 +247,7 @@ impl Writer {
     pub fn checkpoint(&mut self, payload: &[u8]) -> Result<(), AppendError> {
         self.make_room(payload.len())?;
         let (sequence, timestamp) = (self.appended_sequence, self.last_timestamp);
-        self.put(Class::Shown(Kind::Checkpoint), sequence, timestamp, payload);
+        self.put(Class::Shown(RecordKind::Checkpoint), sequence, timestamp, payload);
         Ok(())
     }
 
@@ -560,13 +560,14 @@ mod tests {
     use std::convert::Infallible;
 
     use super::*;
-    use crate::{CrashStorage, Options, Record, open};
+    use crate::{CrashStorage, Record, WriterOptions, open};
 
     /// The buffer is taken once: appending and committing never make it grow or move.
     #[test]
     fn the_buffer_never_grows() {
         for durability in [Durability::None, Durability::Written, Durability::Synced] {
-            let options = Options { durability, segment_bytes: 8 << 20, ..Options::new(1, 0) };
+            let options =
+                WriterOptions { durability, segment_bytes: 8 << 20, ..WriterOptions::new(1, 0) };
             let storage = Box::new(CrashStorage::new());
             let (mut writer, _) =
                 open(storage, &options, &mut |_| Ok::<_, Infallible>(())).unwrap();
@@ -587,7 +588,7 @@ mod tests {
     #[test]
     fn lazy_commits_gather() {
         let storage = CrashStorage::new();
-        let options = Options { durability: Durability::None, ..Options::new(1, 0) };
+        let options = WriterOptions { durability: Durability::None, ..WriterOptions::new(1, 0) };
         let replay = &mut |_: Record<'_>| Ok::<_, Infallible>(());
         let (mut writer, _) = open(Box::new(storage.clone()), &options, replay).unwrap();
         let end = |writer: &Writer| writer.offset;

@@ -8,7 +8,7 @@
 //! [`mod@rivals`] runs third-party engines, each in its own process, in turn with ours.
 //! [`mod@pipeline`] runs order files through rings, journal and ledger.
 //!
-//! Invariant: only [`Contender::look_ahead`] and [`Contender::apply`] run while the clock does.
+//! Invariant: only [`Contender::prefetch`] and [`Contender::apply`] run while the clock does.
 
 pub mod balances;
 pub mod core;
@@ -25,7 +25,7 @@ pub mod rivals;
 use std::{hint::black_box, path::PathBuf};
 
 use crate::comparison::{Flow, FlowName, Operation, Tally};
-use engine::AHEAD_MAX;
+use engine::PREFETCH_MAX;
 use os::{InstructionCounter, thread_cpu_ns};
 use serde_json::{Value, json};
 
@@ -46,9 +46,9 @@ pub trait Contender: Sized {
     /// Translates an operation into the engine's own steps.
     fn steps(&mut self, operation: &Operation, steps: &mut Vec<Self::Step>);
 
-    /// Prefetches what the next steps need, up to [`AHEAD_MAX`] of them; this time is measured.
+    /// Prefetches what the next steps need, up to [`PREFETCH_MAX`] of them; this time is measured.
     /// An engine without prefetching does nothing.
-    fn look_ahead(&self, _steps: &[Self::Step]) {}
+    fn prefetch(&self, _steps: &[Self::Step]) {}
 
     /// Executes one step; this time is measured.
     fn apply(&mut self, step: &Self::Step, trades: &mut Vec<Trade>);
@@ -303,8 +303,8 @@ fn run<C: Contender>(flow: &Flow, expected: &Tally) -> Run {
 /// (bench/instructions.sh).
 #[inline(never)]
 fn measured_steps<C: Contender>(contender: &mut C, steps: &[C::Step], trades: &mut Vec<Trade>) {
-    for batch in steps.chunks(AHEAD_MAX) {
-        contender.look_ahead(batch);
+    for batch in steps.chunks(PREFETCH_MAX) {
+        contender.prefetch(batch);
         for step in batch {
             contender.apply(step, trades);
         }

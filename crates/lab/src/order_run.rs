@@ -21,7 +21,7 @@ use std::{marker::PhantomData, path::PathBuf, sync::Arc, time::Duration};
 use crate::order_file::{BalanceFile, FileError, Instruments, OrderFile, Progress};
 use engine::Engine;
 use gateway::Submission;
-use journal::{Durability, Folder, Options};
+use journal::{Durability, Folder, WriterOptions};
 use market::Timestamp;
 use ring::{Agent, AtomicGauge, Cursor, Monitor, Parker, RingReport, ThreadParker};
 
@@ -224,7 +224,7 @@ struct Ending {
 
 /// A run on its threads.
 pub struct Launched<L, R> {
-    threads: ring::Running,
+    threads: ring::RunningAgents,
     monitors: Vec<Monitor>,
     ending: Ending,
     sinks: PhantomData<(L, R)>,
@@ -260,8 +260,11 @@ pub fn wire<L: Sink, R: Sink>(
     use AgentName::{Ledger, Reporter, Source as SourceAgent};
     let RunWiring { durability, journal, slots, pace } = wiring;
     let now_ns = clock.now_ns();
-    let options =
-        Options { durability, segment_bytes: SEGMENT_BYTES, ..Options::new(now_ns, now_ns) };
+    let options = WriterOptions {
+        durability,
+        segment_bytes: SEGMENT_BYTES,
+        ..WriterOptions::new(now_ns, now_ns)
+    };
     let (engine, writer, report) =
         recovery::recover(Box::new(Folder::new(&journal)), &options, &mut |_| ())?;
     if report.last_sequence > 0 {

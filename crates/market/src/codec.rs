@@ -14,7 +14,7 @@ use crate::{
     AccountQuery, AddInstrument, AddSession, CancelOnDisconnect, CancelOrder, Capacity,
     ClientOrderId, Command, ConditionChanges, Conditions, CustomerType, Display, EnterOrder,
     EntrySwitch, Firm, Instructions, Lots, MassCancel, ModifyOrder, OrderAttributes, OrderType,
-    Price, Quantity, RefusedOrder, RejectReason, ReplaceOrder, ReplaceTerms, SelfMatchPrevention,
+    Price, Quantity, RejectOrder, RejectReason, ReplaceOrder, ReplaceTerms, SelfMatchPrevention,
     Side, SystemEvent, TimeInForce,
     bytes::{ByteReader, ByteWriter, DecodeError},
 };
@@ -35,7 +35,7 @@ mod kind {
     pub(super) const SWITCH_ENTRY: u8 = 10;
     pub(super) const QUERY_ACCOUNT: u8 = 11;
     pub(super) const CANCEL_ON_DISCONNECT: u8 = 12;
-    pub(super) const REFUSE: u8 = 13;
+    pub(super) const REJECT: u8 = 13;
 
     // Commands of the venue.
     pub(super) const SET_PHASE: u8 = 14;
@@ -43,7 +43,7 @@ mod kind {
     pub(super) const REMOVE_INSTRUMENT: u8 = 16;
     pub(super) const SUPERVISORY_CANCEL: u8 = 17;
     pub(super) const BLOCK_ENTRY: u8 = 18;
-    pub(super) const BREAK_TRADE: u8 = 19;
+    pub(super) const BUST_TRADE: u8 = 19;
     pub(super) const CORRECT_TRADE: u8 = 20;
 
     // Commands about money.
@@ -131,8 +131,8 @@ impl Command {
                 out.u8(kind::CANCEL_ON_DISCONNECT);
                 out.u16(cancel.session_id.0);
             }
-            Self::Refuse(refused) => {
-                out.u8(kind::REFUSE);
+            Self::Reject(refused) => {
+                out.u8(kind::REJECT);
                 out.key(&refused.key);
                 out.text(&refused.client_order_id);
                 out.u8(refused.reason.code());
@@ -194,7 +194,7 @@ impl Command {
             kind::CANCEL_ON_DISCONNECT => {
                 Self::CancelOnDisconnect(CancelOnDisconnect { session_id: bytes.session_id()? })
             }
-            kind::REFUSE => Self::Refuse(RefusedOrder {
+            kind::REJECT => Self::Reject(RejectOrder {
                 key: bytes.key()?,
                 client_order_id: bytes.text("client order id")?,
                 reason: bytes.code("reject reason", RejectReason::from_code)?,
@@ -494,7 +494,7 @@ mod tests {
     use super::*;
     use crate::{
         AccountId, AccountSetting, AddAccount, AddAsset, Allocation, AssetId, AssignSession,
-        BlockEntry, BreakReason, BreakTrade, ConfigureInstrument, CorrectTrade, Deposit,
+        BlockEntry, BustReason, BustTrade, ConfigureInstrument, CorrectTrade, Deposit,
         InstrumentChange, LiveOrdersMax, MoneyClass, MoneyCommand, MoneyTerms, OperatorAction,
         OperatorCommand, OrderKey, Phase, Pricing, RemoveInstrument, Scope, SessionId, SetAccount,
         SetFees, SetPhase, SetTerms, StopAccount, Symbol, Text, Ticks, TradeId, Transfer, Units,
@@ -746,10 +746,10 @@ mod tests {
             (scope(), any::<bool>()).prop_map(|(scope, blocked)| {
                 VenueCommand::BlockEntry(BlockEntry { scope, blocked })
             }),
-            (any::<u64>(), one_of(BreakReason::ALL)).prop_map(|(trade_id, reason)| {
-                VenueCommand::BreakTrade(BreakTrade { trade_id: TradeId(trade_id), reason })
+            (any::<u64>(), one_of(BustReason::ALL)).prop_map(|(trade_id, reason)| {
+                VenueCommand::BustTrade(BustTrade { trade_id: TradeId(trade_id), reason })
             }),
-            (any::<[u64; 3]>(), one_of(BreakReason::ALL)).prop_map(|(numbers, reason)| {
+            (any::<[u64; 3]>(), one_of(BustReason::ALL)).prop_map(|(numbers, reason)| {
                 let [trade_id, price, quantity] = numbers;
                 VenueCommand::CorrectTrade(CorrectTrade {
                     trade_id: TradeId(trade_id),
@@ -825,7 +825,7 @@ mod tests {
             Just(Command::Time),
             (key(), text::<14>(), one_of(RejectReason::ALL)).prop_map(
                 |(key, client_order_id, reason)| {
-                    Command::Refuse(RefusedOrder { key, client_order_id, reason })
+                    Command::Reject(RejectOrder { key, client_order_id, reason })
                 }
             ),
         ]
@@ -911,9 +911,9 @@ mod tests {
             bytes(VenueCommand::SupervisoryCancel(scope)),
             b"\x11\x02\0\0    AAPL    \0\x02\x01\0\0"
         );
-        let (trade_id, reason) = (TradeId(9), BreakReason::Consent);
+        let (trade_id, reason) = (TradeId(9), BustReason::Consent);
         assert_eq!(
-            bytes(VenueCommand::BreakTrade(BreakTrade { trade_id, reason })),
+            bytes(VenueCommand::BustTrade(BustTrade { trade_id, reason })),
             b"\x13\x09\0\0\0\0\0\0\0C"
         );
         let correct = CorrectTrade { trade_id, price: Price(1), quantity: Quantity(2), reason };

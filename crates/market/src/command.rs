@@ -47,7 +47,7 @@ pub enum Command {
     /// stream.
     QueryAccount(AccountQuery),
     /// An order that the gateway could not decode. It is rejected in sequence.
-    Refuse(RefusedOrder),
+    Reject(RejectOrder),
     /// Cancels all orders of a disconnected session.
     CancelOnDisconnect(CancelOnDisconnect),
     /// A command about money.
@@ -85,8 +85,8 @@ pub enum CommandKind {
     SwitchEntry,
     /// [`Command::QueryAccount`].
     QueryAccount,
-    /// [`Command::Refuse`].
-    Refuse,
+    /// [`Command::Reject`].
+    Reject,
     /// [`Command::CancelOnDisconnect`].
     CancelOnDisconnect,
     /// [`Command::Money`].
@@ -114,7 +114,7 @@ impl Command {
             Self::MassCancel(_) => CommandKind::MassCancel,
             Self::SwitchEntry(_) => CommandKind::SwitchEntry,
             Self::QueryAccount(_) => CommandKind::QueryAccount,
-            Self::Refuse(_) => CommandKind::Refuse,
+            Self::Reject(_) => CommandKind::Reject,
             Self::CancelOnDisconnect(_) => CommandKind::CancelOnDisconnect,
             Self::Money(_) => CommandKind::Money,
             Self::Time => CommandKind::Time,
@@ -330,9 +330,9 @@ pub struct CancelOnDisconnect {
     pub session_id: SessionId,
 }
 
-/// See [`Command::Refuse`].
+/// See [`Command::Reject`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct RefusedOrder {
+pub struct RejectOrder {
     /// The name of the undecoded order; ignored unless its number is above the channel's last one.
     pub key: OrderKey,
     /// The participant's client order id.

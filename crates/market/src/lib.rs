@@ -38,7 +38,7 @@ pub use amount::Amount;
 pub use bytes::DecodeError;
 pub use command::{
     AccountQuery, AddInstrument, AddSession, CancelOnDisconnect, CancelOrder, Command, CommandKind,
-    EnterOrder, EntrySwitch, MassCancel, ModifyOrder, OrderKey, RefusedOrder, ReplaceOrder,
+    EnterOrder, EntrySwitch, MassCancel, ModifyOrder, OrderKey, RejectOrder, ReplaceOrder,
     ReplaceTerms,
 };
 pub use conditions::{ConditionChanges, Conditions, SelfMatchPrevention};
@@ -73,8 +73,8 @@ pub use reject::RejectReason;
 pub use text::{ClientOrderId, Firm, SelfMatchGroup, Symbol, Text};
 pub use time::{NANOS_PER_DAY, Timestamp};
 pub use venue::{
-    Allocation, BlockEntry, BreakReason, BreakTrade, CollarSet, ConfigureInstrument, CorrectTrade,
+    Allocation, BlockEntry, BustReason, BustTrade, CollarSet, ConfigureInstrument, CorrectTrade,
     Indicated, Indication, InstrumentChange, InstrumentChanged, LiveOrdersMax, Party, PastTrade,
-    PhaseCause, PhaseChanged, RemoveInstrument, Scope, SetPhase, TradeBroken, TradeCorrected,
+    PhaseCause, PhaseChanged, RemoveInstrument, Scope, SetPhase, TradeBusted, TradeCorrected,
     Uncrossed, VenueCommand, VenueDecline, VenueDeclineReason, VenueEvent,
 };

@@ -19,7 +19,7 @@ pub enum VenueCommand {
     /// Blocks new orders of a scope, or removes that block.
     BlockEntry(BlockEntry),
     /// Busts a trade: undoes it.
-    BreakTrade(BreakTrade),
+    BustTrade(BustTrade),
     /// Corrects a trade: undoes it and replaces it by another.
     CorrectTrade(CorrectTrade),
     /// The kill switch: blocks a scope and cancels its orders, or removes that block.
@@ -160,7 +160,7 @@ pub struct BlockEntry {
 
 code_enum! {
     /// Why a trade was undone. The codes are those of OUCH 5.0.
-    BreakReason {
+    BustReason {
         /// Clearly erroneous.
         Erroneous = b'E',
         /// Both sides agreed.
@@ -172,13 +172,13 @@ code_enum! {
     }
 }
 
-/// See [`VenueCommand::BreakTrade`].
+/// See [`VenueCommand::BustTrade`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct BreakTrade {
+pub struct BustTrade {
     /// The trade.
     pub trade_id: TradeId,
     /// The reason.
-    pub reason: BreakReason,
+    pub reason: BustReason,
 }
 
 /// See [`VenueCommand::CorrectTrade`].
@@ -191,7 +191,7 @@ pub struct CorrectTrade {
     /// The corrected quantity, in lots; at least 1, at most that of the trade.
     pub quantity: Quantity,
     /// The reason.
-    pub reason: BreakReason,
+    pub reason: BustReason,
 }
 
 /// An event of the venue.
@@ -212,7 +212,7 @@ pub enum VenueEvent {
     /// A scope was blocked, or its block removed.
     EntryBlocked(BlockEntry),
     /// A trade was busted.
-    TradeBroken(TradeBroken),
+    TradeBusted(TradeBusted),
     /// A trade was corrected.
     TradeCorrected(TradeCorrected),
     /// The maximum number of live orders of a session changed.
@@ -345,13 +345,13 @@ pub struct PastTrade {
     pub taker: Party,
 }
 
-/// See [`VenueEvent::TradeBroken`].
+/// See [`VenueEvent::TradeBusted`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct TradeBroken {
+pub struct TradeBusted {
     /// The trade before it was undone.
     pub trade: PastTrade,
     /// The reason.
-    pub reason: BreakReason,
+    pub reason: BustReason,
 }
 
 /// See [`VenueEvent::TradeCorrected`].
@@ -362,7 +362,7 @@ pub struct TradeCorrected {
     /// The corrected trade.
     pub trade: PastTrade,
     /// The reason.
-    pub reason: BreakReason,
+    pub reason: BustReason,
 }
 
 code_enum! {

@@ -22,7 +22,7 @@ const BATCH_SMALL: usize = 8;
 ///
 /// # Errors
 /// The socket is not one of datagrams.
-pub fn tell_drops(socket: BorrowedFd<'_>) -> io::Result<()> {
+pub fn count_drops(socket: BorrowedFd<'_>) -> io::Result<()> {
     let on: libc::c_int = 1;
     // SAFETY: the option takes an integer, which is live and of the length given.
     let result = unsafe {
@@ -38,7 +38,7 @@ pub fn tell_drops(socket: BorrowedFd<'_>) -> io::Result<()> {
 }
 
 /// Room for [`BATCH`] datagrams and what the kernel says about each: recvmmsg(2), sendmmsg(2).
-pub struct Batch {
+pub struct DatagramBatch {
     datagram_bytes_max: usize,
     /// How many datagrams to ask for next.
     wanted: usize,
@@ -66,7 +66,7 @@ struct Control([u8; 64]);
 
 // SAFETY: the pointers in `pieces` and `headers` are written anew before each call that follows
 // them, so none of those written on another thread is ever followed.
-unsafe impl Send for Batch {}
+unsafe impl Send for DatagramBatch {}
 
 /// One datagram of a batch that was received.
 pub struct Received<'a> {
@@ -80,7 +80,7 @@ pub struct Received<'a> {
     pub dropped: Option<u32>,
 }
 
-impl Batch {
+impl DatagramBatch {
     /// Room for datagrams of up to `datagram_bytes_max` bytes each.
     #[must_use]
     pub fn new(datagram_bytes_max: usize) -> Self {

@@ -16,7 +16,7 @@ pub mod memory;
 
 use std::io;
 
-pub use datagrams::{BATCH, Batch, Received, tell_drops};
+pub use datagrams::{BATCH, DatagramBatch, Received, count_drops};
 pub use power::cut_power;
 pub use readiness::{Epoll, EventFd, PollSet, Readiness};
 pub use thread::{

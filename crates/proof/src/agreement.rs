@@ -205,7 +205,7 @@ pub fn profiles(commands: u64) -> Vec<(&'static str, Profile)> {
                 conditions_percent: 30,
                 beyond_ouch_percent: 20,
                 waits_percent: 20,
-                patient_percent: 50,
+                minimum_percent: 50,
                 live_orders: 100,
                 jumps_per_million: 200,
                 self_match_preventions: vec![
@@ -236,7 +236,7 @@ pub fn profiles(commands: u64) -> Vec<(&'static str, Profile)> {
                 instruments: 3,
                 accounts: 3,
                 spread: 8,
-                patient_percent: 40,
+                minimum_percent: 40,
                 live_orders: 60,
                 ..usual.clone()
             },
@@ -251,7 +251,7 @@ pub fn profiles(commands: u64) -> Vec<(&'static str, Profile)> {
                 conditions_percent: 30,
                 beyond_ouch_percent: 25,
                 waits_percent: 40,
-                patient_percent: 25,
+                minimum_percent: 25,
                 pegs_percent: 20,
                 good_till_time_percent: 8,
                 venue_per_mille: 25,
@@ -315,7 +315,7 @@ fn cover(coverage: &mut Coverage, command: &Command, event: &Event) {
         Command::MassCancel(_) => "MassCancel",
         Command::SwitchEntry(_) => "SwitchEntry",
         Command::QueryAccount(_) => "QueryAccount",
-        Command::Refuse(_) => "Refuse",
+        Command::Reject(_) => "Reject",
         Command::CancelOnDisconnect(_) => "CancelOnDisconnect",
         Command::Money(command) => match command {
             MoneyCommand::AddAsset(_) => "AddAsset",
@@ -337,7 +337,7 @@ fn cover(coverage: &mut Coverage, command: &Command, event: &Event) {
             VenueCommand::RemoveInstrument(_) => "RemoveInstrument",
             VenueCommand::SupervisoryCancel(_) => "SupervisoryCancel",
             VenueCommand::BlockEntry(_) => "BlockEntry",
-            VenueCommand::BreakTrade(_) => "BreakTrade",
+            VenueCommand::BustTrade(_) => "BustTrade",
             VenueCommand::CorrectTrade(_) => "CorrectTrade",
             VenueCommand::KillSwitch(_) => "KillSwitch",
             VenueCommand::SetLiveOrdersMax(_) => "SetLiveOrdersMax",
@@ -439,7 +439,7 @@ fn cover_venue(event: &VenueEvent) -> String {
         }
         VenueEvent::InstrumentRemoved(_) => "InstrumentRemoved".into(),
         VenueEvent::EntryBlocked(it) => format!("EntryBlocked {}", it.blocked),
-        VenueEvent::TradeBroken(_) => "TradeBroken".into(),
+        VenueEvent::TradeBusted(_) => "TradeBusted".into(),
         VenueEvent::TradeCorrected(_) => "TradeCorrected".into(),
         VenueEvent::LiveOrdersMaxSet(_) => "LiveOrdersMaxSet".into(),
         VenueEvent::LoggedOut(_) => "LoggedOut".into(),
@@ -463,7 +463,7 @@ fn cover_minimum(coverage: &mut Coverage, events: &[Event]) {
 }
 
 /// Orders that wait until they can trade enough.
-fn cover_patient(coverage: &mut Coverage, engine: &Engine, events: &[Event]) {
+fn cover_minimum_quantity(coverage: &mut Coverage, engine: &Engine, events: &[Event]) {
     let name = |key: OrderKey, name| {
         let order = engine.order(key)?;
         (order.waits_for == Some(WaitsFor::Quantity)).then_some(name)
@@ -635,19 +635,19 @@ pub const EXPECTED: &str = "\
     Enter: with instructions, Limit
     Replace: Restated Refreshed
     Replace: with instructions, Limit
-    Refuse: Rejected InvalidCrossOrder
-    Refuse: Rejected InvalidDisplay
-    Refuse: Rejected InvalidMaxFloor
-    Refuse: Rejected InvalidMinimumQuantity
-    Refuse: Rejected InvalidPegType
-    Refuse: Rejected InvalidSelfMatchPrevention
-    Refuse: Rejected InvalidSide
-    Refuse: Rejected NoRoom
-    Refuse: Rejected NotSupported
-    Refuse: Rejected PeggingNotAllowed
-    Refuse: Rejected ReplaceNotAllowed
-    Refuse: Rejected SweepNotAllowed
-    Refuse: Rejected TooSlow
+    Reject: Rejected InvalidCrossOrder
+    Reject: Rejected InvalidDisplay
+    Reject: Rejected InvalidMaxFloor
+    Reject: Rejected InvalidMinimumQuantity
+    Reject: Rejected InvalidPegType
+    Reject: Rejected InvalidSelfMatchPrevention
+    Reject: Rejected InvalidSide
+    Reject: Rejected NoRoom
+    Reject: Rejected NotSupported
+    Reject: Rejected PeggingNotAllowed
+    Reject: Rejected ReplaceNotAllowed
+    Reject: Rejected SweepNotAllowed
+    Reject: Rejected TooSlow
     Replace without terms: Canceled User, done true
     Replace: Booked hidden
     Replace: Booked, named false
@@ -850,11 +850,11 @@ pub const EXPECTED: &str = "\
     BlockEntry: VenueDeclined TooManyBlocks
     BlockEntry: VenueDeclined UnknownAccount
     AllowUndo: UndoAllowed
-    BreakTrade: TradeBroken
-    BreakTrade: Ledger Undo
-    BreakTrade: VenueDeclined UnknownTrade
-    BreakTrade: VenueDeclined PaidFor
-    BreakTrade: VenueDeclined InsufficientBalance
+    BustTrade: TradeBusted
+    BustTrade: Ledger Undo
+    BustTrade: VenueDeclined UnknownTrade
+    BustTrade: VenueDeclined PaidFor
+    BustTrade: VenueDeclined InsufficientBalance
     CorrectTrade: VenueDeclined PaidFor
     CorrectTrade: VenueDeclined TermsChanged
     CorrectTrade: VenueDeclined InsufficientBalance
@@ -965,7 +965,7 @@ pub fn play(name: &str, profile: Profile, seed: u64, commands: u64) -> Result<Co
         }
         events.iter().for_each(|event| cover(&mut coverage, &input.command, event));
         cover_minimum(&mut coverage, &events);
-        cover_patient(&mut coverage, &engine, &events);
+        cover_minimum_quantity(&mut coverage, &engine, &events);
         events.iter().for_each(|event| enter_in(&mut ledger, event));
         if number % LOOK_EVERY == 0 {
             let place = format!("profile {name}, seed {seed}, command {number}");
@@ -1129,10 +1129,15 @@ pub fn compare_books(engine: &Engine, model: &Model, place: &str) -> Result<(), 
             same("held", waits_for, Some(WaitsFor::Parent), place)?;
             same("held", order.map(ours), Some(theirs(held)), place)?;
         }
-        let patient: Vec<_> = model.patient(id).into_iter().map(theirs).collect();
+        let minimum: Vec<_> = model.waiting_for_quantity(id).into_iter().map(theirs).collect();
         let waits = |order: &engine::RestingOrder| order.waits_for == Some(WaitsFor::Quantity);
-        same("all are patient", book.patient().all(|order| waits(&order)), true, place)?;
-        same("patient", book.patient().map(ours).collect(), patient, place)?;
+        same(
+            "all wait for quantity",
+            book.waiting_for_quantity().all(|order| waits(&order)),
+            true,
+            place,
+        )?;
+        same("minimum", book.waiting_for_quantity().map(ours).collect(), minimum, place)?;
         let beside: Vec<_> = model.auction_orders(id).into_iter().map(theirs).collect();
         let mut ours: Vec<_> = book.auction_orders().map(ours).collect();
         ours.sort_by_key(|order| order.0.0);

@@ -1,6 +1,6 @@
 //! What clients heard against what the journal says: the proof that nothing acknowledged is lost.
 
-use client::subscriber::{FeedBook, RestingOrder};
+use client::subscriber::{FeedBook, FeedOrder};
 use gateway::{FeedStream, MessageStore, ReplyStreams};
 use market::{InstrumentId, Output};
 
@@ -150,7 +150,7 @@ fn displayed(order: engine::RestingOrder) -> Option<(u64, u64, u64)> {
     is_displayed.then_some((order.order_id.0, order.price.0, order.shown.0))
 }
 
-fn feed_order(order: RestingOrder) -> (u64, u64, u64) {
+fn feed_order(order: FeedOrder) -> (u64, u64, u64) {
     (order.order_reference_number, u64::from(order.price), u64::from(order.shares))
 }
 

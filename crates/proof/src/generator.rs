@@ -13,7 +13,7 @@ use market::{
     AccountQuery, AddInstrument, AddSession, CancelOnDisconnect, CancelOrder, Capacity,
     ClientOrderId, Command, ConditionChanges, Conditions, CustomerType, Display, EnterOrder,
     EntrySwitch, Firm, Instructions, Lots, MassCancel, ModifyOrder, OperatorAction,
-    OperatorCommand, OrderAttributes, OrderKey, OrderType, Price, Pricing, Quantity, RefusedOrder,
+    OperatorCommand, OrderAttributes, OrderKey, OrderType, Price, Pricing, Quantity, RejectOrder,
     RejectReason, ReplaceOrder, ReplaceTerms, Scope, SelfMatchGroup, SelfMatchPrevention,
     SessionId, Side, Symbol, SystemEvent, Text, Ticks, TimeInForce,
 };
@@ -53,7 +53,7 @@ pub struct Profile {
     /// Of a hundred orders, how many follow the market.
     pub pegs_percent: u64,
     /// Of a hundred orders, how many wait until they can trade enough at once, or slide.
-    pub patient_percent: u64,
+    pub minimum_percent: u64,
     /// Of a hundred limit orders, how many are good till a time.
     pub good_till_time_percent: u64,
     /// When the stream begins, in seconds since the epoch, for moments at which orders expire.
@@ -107,7 +107,7 @@ impl Default for Profile {
             beyond_ouch_percent: 10,
             waits_percent: 10,
             pegs_percent: 0,
-            patient_percent: 4,
+            minimum_percent: 4,
             good_till_time_percent: 5,
             starts_s: 0,
             commands_per_second: 100,
@@ -364,10 +364,10 @@ impl CommandFlow {
             (order.order_type, order.price, order.time_in_force) =
                 self.bound(order.order_type, order.price, order.time_in_force);
         }
-        if self.rng.chance(self.profile.patient_percent, 100) {
+        if self.rng.chance(self.profile.minimum_percent, 100) {
             let Conditions { mut post_only, mut minimum_quantity, .. } = order.conditions;
             let quantity = order.quantity.0;
-            self.be_patient(
+            self.take_minimum(
                 &mut order.instructions,
                 &mut minimum_quantity,
                 &mut post_only,
@@ -536,7 +536,7 @@ impl CommandFlow {
     }
 
     /// All of it or so much of it at once, or a slide.
-    fn be_patient(
+    fn take_minimum(
         &mut self,
         instructions: &mut Instructions,
         minimum_quantity: &mut Lots,
@@ -614,7 +614,7 @@ impl CommandFlow {
             // A session's channel of its own, so that using up its last number ends nothing else.
             0 => {
                 let key = OrderKey { channel: 255, user_ref_num: u32::MAX, ..key };
-                return Command::Refuse(RefusedOrder {
+                return Command::Reject(RejectOrder {
                     key,
                     client_order_id: ClientOrderId::BLANK,
                     reason: RejectReason::InvalidDisplay,
@@ -692,10 +692,10 @@ impl CommandFlow {
                 terms.display = Display::Hidden;
             }
         }
-        if self.rng.chance(self.profile.patient_percent, 100) {
+        if self.rng.chance(self.profile.minimum_percent, 100) {
             let told = terms.instructions.get_or_insert_default();
             let (mut minimum_quantity, mut post_only) = (Lots::ZERO, false);
-            self.be_patient(told, &mut minimum_quantity, &mut post_only, quantity);
+            self.take_minimum(told, &mut minimum_quantity, &mut post_only, quantity);
             terms.conditions.minimum_quantity = Some(minimum_quantity);
             terms.conditions.post_only = Some(post_only);
         }
@@ -797,7 +797,7 @@ impl CommandFlow {
     }
 
     fn refuse(&mut self) -> Command {
-        Command::Refuse(RefusedOrder {
+        Command::Reject(RejectOrder {
             key: self.any_next_key(),
             client_order_id: self.client_order_id(),
             reason: *self.rng.pick(RejectReason::ALL),
@@ -815,7 +815,7 @@ impl CommandFlow {
         match &mut command {
             Command::Enter(order) => order.key.session_id = session_id,
             Command::MassCancel(mass) => mass.key.session_id = session_id,
-            Command::Refuse(refused) => refused.key.session_id = session_id,
+            Command::Reject(refused) => refused.key.session_id = session_id,
             _ => {}
         }
         command

@@ -5,7 +5,7 @@
 //! what this does; the numbers in the comments are the rules of docs/rules.md.
 
 mod money;
-mod patient;
+mod minimum_quantity;
 mod pegs;
 mod sharing;
 mod undo;
@@ -32,8 +32,8 @@ use market::{
     Symbol, SystemEvent, Text, Ticks, TimeInForce, TradeId, Traded,
 };
 
+use minimum_quantity::has_minimum;
 use money::{AskedOrder, ModelMoney};
-use patient::is_patient;
 use sharing::Shared;
 use undo::Past;
 pub use venue::AuctionStep;
@@ -94,10 +94,10 @@ pub struct Model {
     noted: Vec<(OrderKey, bool)>,
     /// Orders that are triggered and still to come in.
     line: Vec<OrderKey>,
-    /// Instruments in which something happened that patient orders wait for. (37.3)
+    /// Instruments in which something happened that minimum-quantity orders wait for. (37.3)
     stirred: Vec<InstrumentId>,
-    /// Patient orders that are still to be looked at.
-    patient_line: Vec<(OrderKey, OrderId)>,
+    /// Minimum-quantity orders that are still to be looked at.
+    minimum_line: Vec<(OrderKey, OrderId)>,
 }
 
 #[derive(Clone, Debug)]
@@ -263,7 +263,7 @@ impl Model {
             Command::Money(command) => self.money(command, &mut events),
             Command::Venue(command) => self.venue(command, &mut events),
             Command::Operate(command) => self.operate(command, input.sequence, &mut events),
-            Command::Refuse(refused) => {
+            Command::Reject(refused) => {
                 if self.use_number(refused.key) {
                     let name = refused.client_order_id;
                     events.push(rejected(refused.key, refused.reason, name));
@@ -902,7 +902,7 @@ impl Model {
         let in_place = order.may_rest()
             && original.place == Place::Book
             && !order.instructions.pricing.is_triggered()
-            && !is_patient(&order)
+            && !has_minimum(&order)
             && !is_hidden(&original)
             && !is_beside(&original)
             && !is_hidden(&order)

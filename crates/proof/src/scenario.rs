@@ -13,7 +13,7 @@
 //! remove AAPL
 //! supervise session A of AAPL side buy    (cancels what is meant; without words, everything)
 //! block firm ACME                         (and unblock)
-//! break 3 E
+//! bust 3 E
 //! correct 3 5 @ 100 C
 //! kill session A                          (and revive: the kill switch of a scope)
 //! live-orders A 5                         (how many live orders it may have)
@@ -43,16 +43,16 @@ use std::{
 use engine::{Engine, Restoration, WaitsFor};
 use market::{
     Accepted, AccountId, AccountQuery, AddInstrument, AddSession, Allocation, BlockEntry, Booked,
-    BreakReason, BreakTrade, CancelOnDisconnect, CancelOrder, CancelReason, Canceled, Capacity,
+    BustReason, BustTrade, CancelOnDisconnect, CancelOrder, CancelReason, Canceled, Capacity,
     ClientOrderId, CollarSet, Command, ConditionChanges, Conditions, ConfigureInstrument,
     CorrectTrade, CustomerType, Display, EnterOrder, EntrySwitch, EntrySwitched, Event, Fill, Firm,
     Indicated, Indication, Input, Instructions, InstrumentChange, InstrumentId, LiveOrdersMax,
     Lots, MassCancel, MassCanceled, Modified, ModifyOrder, OperatorAction, OperatorCommand,
     OperatorEffect, OperatorOutcome, OperatorResult, OrderAttributes, OrderId, OrderKey, OrderType,
-    PastTrade, Phase, PhaseCause, PhaseChanged, Price, Pricing, Quantity, RefusedOrder,
+    PastTrade, Phase, PhaseCause, PhaseChanged, Price, Pricing, Quantity, RejectOrder,
     RejectReason, Released, RemoveInstrument, ReplaceOrder, ReplaceTerms, Replaced, RestateReason,
     Restated, Scope, SelfMatchPrevented, SelfMatchPrevention, SessionId, SetPhase, Shown, Side,
-    Symbol, SystemEvent, Text, Ticks, TimeInForce, Timestamp, TradeBroken, TradeCorrected, TradeId,
+    Symbol, SystemEvent, Text, Ticks, TimeInForce, Timestamp, TradeBusted, TradeCorrected, TradeId,
     Traded, Triggered, Uncrossed, VenueCommand, VenueEvent,
 };
 
@@ -472,10 +472,10 @@ impl World {
                 };
                 Command::Operate(OperatorCommand { operator, number, action })
             }
-            "break" => {
+            "bust" => {
                 let trade_id = TradeId(words.number()?);
                 let reason = words.break_reason()?;
-                Command::Venue(VenueCommand::BreakTrade(BreakTrade { trade_id, reason }))
+                Command::Venue(VenueCommand::BustTrade(BustTrade { trade_id, reason }))
             }
             "correct" => {
                 let trade_id = TradeId(words.number()?);
@@ -499,7 +499,7 @@ impl World {
                     Ok(())
                 })?;
                 let reason = reason.ok_or("not a reason to reject")?;
-                Command::Refuse(RefusedOrder { key, client_order_id, reason })
+                Command::Reject(RejectOrder { key, client_order_id, reason })
             }
             verb => scenario_money::command(&self.engine, |name| self.session(name), verb, words)?,
         })
@@ -727,10 +727,10 @@ impl World {
             Event::Accepted(accepted) => self.tell_accepted(command, accepted),
             Event::Replaced(replaced) => self.tell_replaced(replaced),
             Event::Booked(booked) => self.tell_booked(booked),
-            Event::Traded(traded) => self.tell_traded(traded),
-            Event::SelfMatchPrevented(prevented) => self.tell_prevented(prevented),
+            Event::Traded(traded) => self.report_traded(traded),
+            Event::SelfMatchPrevented(prevented) => self.report_prevented(prevented),
             Event::Canceled(canceled) => self.tell_canceled(canceled),
-            Event::Restated(restated) => self.tell_restated(restated),
+            Event::Restated(restated) => self.report_restated(restated),
             Event::Modified(modified) => self.tell_modified(modified),
             Event::Rejected(rejected) => {
                 let client = optional(" client ", &rejected.client_order_id);
@@ -814,8 +814,8 @@ impl World {
                 assert_eq!(self.engine.blocks().contains(&block.scope), block.blocked);
                 if block.blocked { "blocked".to_string() } else { "unblocked".to_string() }
             }
-            VenueEvent::TradeBroken(TradeBroken { trade, .. }) => {
-                format!("broke {}", self.past(trade))
+            VenueEvent::TradeBusted(TradeBusted { trade, .. }) => {
+                format!("busted {}", self.past(trade))
             }
             VenueEvent::TradeCorrected(TradeCorrected { broken, trade, .. }) => {
                 self.trade_id_last += 1;
@@ -987,7 +987,7 @@ impl World {
         format!("booked {} @ {}{name}{hidden}", booked.leaves, booked.price)
     }
 
-    fn tell_traded(&mut self, traded: &Traded) -> String {
+    fn report_traded(&mut self, traded: &Traded) -> String {
         self.trade_id_last += 1;
         assert_eq!(traded.trade_id, TradeId(self.trade_id_last));
         for fill in [&traded.maker, &traded.taker] {
@@ -1017,7 +1017,7 @@ impl World {
         }
     }
 
-    fn tell_prevented(&mut self, event: &SelfMatchPrevented) -> String {
+    fn report_prevented(&mut self, event: &SelfMatchPrevented) -> String {
         let SelfMatchPrevented { key, order_id, quantity, leaves, prevented, .. } = *event;
         assert!(!prevented.is_zero() && prevented <= quantity);
         let told = self.take(key, order_id, quantity, leaves);
@@ -1063,7 +1063,7 @@ impl World {
         line
     }
 
-    fn tell_restated(&mut self, restated: &Restated) -> String {
+    fn report_restated(&mut self, restated: &Restated) -> String {
         // One that slides was just accepted, and keeps its order id.
         let order_id = match restated.order_id == restated.order_id_before {
             true => restated.order_id,
@@ -1275,7 +1275,7 @@ impl World {
                     Some(WaitsFor::Parent) => " held",
                     Some(WaitsFor::Trigger) => " waiting",
                     Some(WaitsFor::Reference) => " without a price",
-                    Some(WaitsFor::Quantity) => " patient",
+                    Some(WaitsFor::Quantity) => " waits for quantity",
                 });
                 line
             })
@@ -1327,8 +1327,8 @@ impl<'a> Words<'a> {
         self.parse("a number in its range")
     }
 
-    fn break_reason(&mut self) -> Read<BreakReason> {
-        BreakReason::from_code(self.letter()?).ok_or_else(|| "not the letter of a reason".into())
+    fn break_reason(&mut self) -> Read<BustReason> {
+        BustReason::from_code(self.letter()?).ok_or_else(|| "not the letter of a reason".into())
     }
 
     fn prevention(&mut self) -> Read<SelfMatchPrevention> {

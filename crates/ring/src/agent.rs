@@ -116,7 +116,7 @@ pub struct Runner {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Life {
-    Running,
+    RunningAgents,
     Failed,
     Closed,
 }
@@ -126,7 +126,7 @@ impl Runner {
     /// pulling the plug.
     #[must_use]
     pub fn new(agents: Vec<Box<dyn Agent>>, clock: Arc<dyn Clock>) -> Self {
-        Self { agents, clock, life: Life::Running }
+        Self { agents, clock, life: Life::RunningAgents }
     }
 
     /// One turn of each agent, all at the same time of the clock. Returns the sum of their work.
@@ -138,7 +138,7 @@ impl Runner {
     /// If an agent has failed before, or all are closed.
     #[inline]
     pub fn turn(&mut self) -> Result<usize, AgentFailure> {
-        assert!(self.life == Life::Running, "a turn after the end: {:?}", self.life);
+        assert!(self.life == Life::RunningAgents, "a turn after the end: {:?}", self.life);
         let now_ns = self.clock.now_ns();
         let mut work = 0;
         for agent in &mut self.agents {
@@ -196,12 +196,12 @@ impl Group {
 /// Starts a thread for each group.
 ///
 /// A thread that cannot be started stops the others and is the failure that
-/// [`join`](Running::join) returns, under the name of its group.
+/// [`join`](RunningAgents::join) returns, under the name of its group.
 ///
 /// # Panics
 /// A wake target is not a group of this launch.
 #[must_use]
-pub fn launch(groups: Vec<Group>, clock: Arc<dyn Clock>) -> Running {
+pub fn launch(groups: Vec<Group>, clock: Arc<dyn Clock>) -> RunningAgents {
     for WakeTargets { readers, writers } in groups.iter().filter_map(|it| it.wake_targets.as_ref())
     {
         let are_there = readers.iter().chain(writers).all(|number| *number < groups.len());
@@ -223,16 +223,16 @@ pub fn launch(groups: Vec<Group>, clock: Arc<dyn Clock>) -> Running {
             }
         }
     }
-    Running { threads, shared }
+    RunningAgents { threads, shared }
 }
 
 /// Groups that run. Dropping it asks them to stop, and does not wait.
-pub struct Running {
+pub struct RunningAgents {
     threads: Vec<JoinHandle<Vec<Box<dyn Agent>>>>,
     shared: Arc<Shared>,
 }
 
-impl Running {
+impl RunningAgents {
     /// Asks all groups to stop. Each ends the turn it is in and closes its agents.
     pub fn stop(&self) {
         self.shared.stop();
@@ -268,7 +268,7 @@ impl Running {
     }
 }
 
-impl Drop for Running {
+impl Drop for RunningAgents {
     fn drop(&mut self) {
         self.stop();
     }

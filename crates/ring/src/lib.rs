@@ -52,7 +52,7 @@ mod failpoint;
 pub mod failpoint;
 
 pub use agent::{
-    Agent, AgentError, AgentFailure, Clock, Group, Runner, Running, launch, take_agent,
+    Agent, AgentError, AgentFailure, Clock, Group, Runner, RunningAgents, launch, take_agent,
 };
 pub use consumer::{Consumer, Flow};
 pub use cursor::Cursor;

@@ -26,7 +26,8 @@ use crate::{
     log::LocalLog,
     operator::Answered,
     stage::{
-        Checkpoint, EngineStage, JournalFigures, Journaler, Relief, Schedule, Sequencer, Whims,
+        Checkpoint, EngineStage, JournalFigures, Journaler, LoadShedding, Schedule, Sequencer,
+        Whims,
     },
     wiring::{Ring, Shared, Wiring},
 };
@@ -215,7 +216,11 @@ impl Core {
             .noting(hashes, hash_every)
             .with_whims(whims.clone());
         if let Some(LoadSheddingOptions { slow_ns, alarm }) = load_shedding {
-            journaler = journaler.relieved_by(Relief::new(Arc::clone(&figures), slow_ns, alarm));
+            journaler = journaler.with_load_shedding(LoadShedding::new(
+                Arc::clone(&figures),
+                slow_ns,
+                alarm,
+            ));
         }
         let outputs = self.outputs.build(wiring);
         let checkpoints = self.checkpoints.build(wiring);

@@ -10,7 +10,7 @@ use std::io;
 
 use engine::Engine;
 use gateway::MessageArchive;
-use journal::{Kind, Record, SnapshotError, SnapshotHeader, SnapshotSummary, Storage};
+use journal::{Record, RecordKind, SnapshotError, SnapshotHeader, SnapshotSummary, Storage};
 use market::{Input, Output};
 
 use crate::{
@@ -45,7 +45,7 @@ impl Replica {
         each: &mut dyn FnMut(&Output),
     ) -> Result<Option<Input>, NotReplayed> {
         let Self { state, hashes } = self;
-        if record.kind == Kind::Checkpoint {
+        if record.kind == RecordKind::Checkpoint {
             if let Some(checkpoint) = StateHash::decode(record.payload) {
                 hashes.compare(&checkpoint, &state.engine).map_err(NotReplayed::OtherState)?;
             }
@@ -64,7 +64,7 @@ impl Replica {
 /// A state that follows a journal, and can be written as a snapshot.
 pub struct Follower {
     replica: Replica,
-    journal: journal::Follower,
+    journal: journal::JournalFollower,
     began_with: Option<SnapshotSummary>,
     /// Of the last input: its time, and the checksum of its payload.
     last: (u64, u32),
@@ -101,7 +101,7 @@ impl Follower {
         let header = summary.header;
         Ok(Self {
             replica: Replica { state, hashes: HashCheck::default() },
-            journal: journal::Follower::new(storage.second(), header.sequence + 1)
+            journal: journal::JournalFollower::new(storage.second(), header.sequence + 1)
                 .with_checkpoints(),
             began_with: Some(summary),
             last: (header.timestamp, header.payload_checksum),
@@ -117,7 +117,7 @@ impl Follower {
                 state: VenueState::new(archive_bytes),
                 hashes: HashCheck::default(),
             },
-            journal: journal::Follower::new(storage.second(), 0).with_checkpoints(),
+            journal: journal::JournalFollower::new(storage.second(), 0).with_checkpoints(),
             began_with: None,
             last: (0, 0),
             passed_over: Vec::new(),

@@ -371,7 +371,7 @@ pub fn launch(
     wait: Wait,
     clock: Arc<dyn Clock>,
     mut parker: impl FnMut(&AgentGroup) -> Result<Box<dyn Parker>, Failure>,
-) -> Result<ring::Running, Failure> {
+) -> Result<ring::RunningAgents, Failure> {
     let cores = thread::available_parallelism().map_or(1, NonZero::get);
     let mut launched = Vec::new();
     for (number, group) in groups.iter().enumerate() {

@@ -11,11 +11,11 @@ use std::sync::Arc;
 
 use engine::Engine;
 use gateway::{
-    Credentials, DatagramNetwork, MarketData, MarketDataConfig, MarketDataCounters,
-    OperatorEventSink, OrderEntry, OrderEntryConfig, OrderEntryCounters, OrderEntryLimits,
-    OrderEntryUdp, OrderEntryUdpConfig, OrderEntryUdpCounters, StreamNetwork,
+    Credentials, DatagramNetwork, MarketData, MarketDataCounters, MarketDataOptions,
+    OperatorEventSink, OrderEntry, OrderEntryCounters, OrderEntryLimits, OrderEntryOptions,
+    OrderEntryUdp, OrderEntryUdpCounters, OrderEntryUdpOptions, StreamNetwork,
 };
-use journal::{Durability, Options, Report, SnapshotError, SnapshotSummary, Storage};
+use journal::{Durability, RecoveryReport, SnapshotError, SnapshotSummary, Storage, WriterOptions};
 use market::Sequence;
 use ring::{Agent, AtomicGauge, Cursor, LossyConsumer, Monitor, Producer, RingReport};
 
@@ -97,7 +97,7 @@ pub struct Recovered {
     /// The identity of the journal.
     pub journal_id: u64,
     /// The figures of the replay.
-    pub report: Report,
+    pub report: RecoveryReport,
     /// The state after it.
     pub checkpoint: Checkpoint,
     /// The snapshot at which the replay began, if there was one.
@@ -195,7 +195,7 @@ where
     let (durable, checkpoints) = core.outside("status");
 
     let durability = Durability::from(config.journal.durability);
-    let options = Options {
+    let options = WriterOptions {
         durability,
         segment_bytes: config.journal.segment.0,
         journal_id_if_new: journal_id,
@@ -286,9 +286,9 @@ where
         let mut order_entry_udp =
             OrderEntryUdp::new(networks.order_entry_udp, entry, submissions, outputs, durable);
         let (outputs, durable) = core.reader(AgentName::MarketData);
-        let feed = MarketDataConfig {
+        let feed = MarketDataOptions {
             store_bytes_max: config.market_data.store.0 as usize,
-            ..MarketDataConfig::new(session, edges.feed_destination)
+            ..MarketDataOptions::new(session, edges.feed_destination)
         };
         let Networks { market_data, re_request, .. } = networks;
         let mut market_data = MarketData::new(market_data, re_request, feed, outputs, durable);
@@ -383,7 +383,7 @@ fn snapshot_plan(config: &Config) -> SnapshotPlan {
     }
 }
 
-fn order_entry_config(config: &Config, session: [u8; 10]) -> Result<OrderEntryConfig, Failure> {
+fn order_entry_config(config: &Config, session: [u8; 10]) -> Result<OrderEntryOptions, Failure> {
     let settings = &config.order_entry;
     let users = config
         .participants
@@ -395,7 +395,7 @@ fn order_entry_config(config: &Config, session: [u8; 10]) -> Result<OrderEntryCo
             Some(user.map(|user| user.with_cancel_on_disconnect(wanted)))
         })
         .collect::<Result<_, _>>()?;
-    Ok(OrderEntryConfig {
+    Ok(OrderEntryOptions {
         session,
         users,
         timers: Timers {
@@ -414,7 +414,7 @@ fn order_entry_config(config: &Config, session: [u8; 10]) -> Result<OrderEntryCo
 fn order_entry_udp_config(
     config: &Config,
     session: [u8; 10],
-) -> Result<OrderEntryUdpConfig, Failure> {
+) -> Result<OrderEntryUdpOptions, Failure> {
     let users = config
         .participants
         .iter()
@@ -423,7 +423,7 @@ fn order_entry_udp_config(
             Some(participant.username().map(|username| (address, username)).map_err(Failure::usage))
         })
         .collect::<Result<_, _>>()?;
-    Ok(OrderEntryUdpConfig {
+    Ok(OrderEntryUdpOptions {
         session,
         users,
         store_bytes_max: config.order_entry_udp.reply_store.0 as usize,

@@ -9,8 +9,8 @@ use std::{collections::BTreeMap, error::Error, fmt, path::Path};
 use engine::{Engine, HeldSetting};
 use gateway::MessageArchive;
 use journal::{
-    Folder, OpenError, Options, Record, Report, SnapshotError, SnapshotSummary, Storage,
-    VerifyError, WithArchives, Writer,
+    Folder, OpenError, Record, RecoveryReport, SnapshotError, SnapshotSummary, Storage,
+    VerifyError, WithArchives, Writer, WriterOptions,
 };
 use market::{
     AccountId, AddInstrument, AddSession, AssignSession, CancelOnDisconnect, Command, Declined,
@@ -34,7 +34,7 @@ pub struct Replay {
     /// The state after its last record.
     pub engine: Engine,
     /// What was read.
-    pub report: Report,
+    pub report: RecoveryReport,
     /// How its state hashes compared.
     pub hashes: HashCheck,
     /// The snapshot it began with: only where the first records were removed.
@@ -100,7 +100,7 @@ pub struct Recovery {
     /// At its end.
     pub writer: Writer,
     /// What was read.
-    pub report: Report,
+    pub report: RecoveryReport,
     /// The snapshot that was begun with, if there was one.
     pub snapshot: Option<SnapshotSummary>,
     /// Newer snapshots that could not be used, and why.
@@ -122,9 +122,9 @@ pub enum Past<'a> {
 /// It cannot be read, is in use, is foreign or is corrupt, or leads to another state than it says.
 pub fn recover(
     storage: Box<dyn Storage>,
-    options: &Options,
+    options: &WriterOptions,
     each: &mut dyn FnMut(&Output),
-) -> Result<(Engine, Writer, Report), Failure> {
+) -> Result<(Engine, Writer, RecoveryReport), Failure> {
     let mut replica = Replica::default();
     let (writer, report) =
         open(storage, options, &mut replica, each).map_err(|error| open_failure(&error))?;
@@ -134,12 +134,12 @@ pub fn recover(
 /// Opens a journal, and applies what comes after the state that the engine has.
 fn open(
     storage: Box<dyn Storage>,
-    options: &Options,
+    options: &WriterOptions,
     replica: &mut Replica,
     each: &mut dyn FnMut(&Output),
-) -> Result<(Writer, Report), OpenError> {
+) -> Result<(Writer, RecoveryReport), OpenError> {
     let from = replica.state.engine.sequence().0;
-    let options = Options { from, ..options.clone() };
+    let options = WriterOptions { from, ..options.clone() };
     journal::open(storage, &options, &mut |record| replica.apply_record(&record, each).map(|_| ()))
 }
 
@@ -152,7 +152,7 @@ fn open(
 pub fn resume(
     storage: Box<dyn Storage>,
     snapshots: &mut dyn Storage,
-    options: &Options,
+    options: &WriterOptions,
     archive_bytes: usize,
     take: &mut dyn FnMut(Past<'_>),
 ) -> Result<Recovery, Failure> {

@@ -47,9 +47,9 @@ const DRAIN_LOOKS: u32 = 15;
 
 /// A venue that runs.
 pub struct Running {
-    threads: ring::Running,
+    threads: ring::RunningAgents,
     /// The follower; separate, since the groups never wake it.
-    follower: Option<ring::Running>,
+    follower: Option<ring::RunningAgents>,
     admin: Admin,
     desk: Desk,
     gauges: Gauges,
@@ -158,7 +158,7 @@ impl Running {
     /// True once an agent has failed; the threads then end on their own.
     #[must_use]
     pub fn stopped(&self) -> bool {
-        self.threads.stopped() || self.follower.as_ref().is_some_and(ring::Running::stopped)
+        self.threads.stopped() || self.follower.as_ref().is_some_and(ring::RunningAgents::stopped)
     }
 
     /// Where operators give their commands.

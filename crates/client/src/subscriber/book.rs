@@ -43,7 +43,7 @@ pub struct FeedInstrument {
 
 /// An order in a book.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct RestingOrder {
+pub struct FeedOrder {
     /// The exchange's name for it.
     pub order_reference_number: u64,
     /// In ticks.
@@ -222,12 +222,12 @@ impl FeedBook {
     }
 
     /// The bids of an instrument, best first, oldest first at a price; none if it is unknown.
-    pub fn bids(&self, stock_locate: u16) -> impl Iterator<Item = RestingOrder> {
+    pub fn bids(&self, stock_locate: u16) -> impl Iterator<Item = FeedOrder> {
         self.resting(stock_locate, true)
     }
 
     /// The asks of an instrument, best first, oldest first at a price; none if it is unknown.
-    pub fn asks(&self, stock_locate: u16) -> impl Iterator<Item = RestingOrder> {
+    pub fn asks(&self, stock_locate: u16) -> impl Iterator<Item = FeedOrder> {
         self.resting(stock_locate, false)
     }
 
@@ -500,7 +500,7 @@ impl FeedBook {
         self.instruments.get_mut(&order.stock_locate).expect("an order joins a listed book")
     }
 
-    fn resting(&self, stock_locate: u16, is_bid: bool) -> impl Iterator<Item = RestingOrder> {
+    fn resting(&self, stock_locate: u16, is_bid: bool) -> impl Iterator<Item = FeedOrder> {
         let references = self
             .instruments
             .get(&stock_locate)
@@ -508,7 +508,7 @@ impl FeedBook {
             .flat_map(move |book| book.side(is_bid).values());
         references.map(|reference| {
             let order = self.orders.get(reference).expect("a book names live orders");
-            RestingOrder {
+            FeedOrder {
                 order_reference_number: *reference,
                 price: order.price,
                 shares: order.shares,
@@ -517,7 +517,7 @@ impl FeedBook {
     }
 }
 
-fn levels(orders: impl Iterator<Item = RestingOrder>) -> impl Iterator<Item = Level> {
+fn levels(orders: impl Iterator<Item = FeedOrder>) -> impl Iterator<Item = Level> {
     let mut orders = orders.peekable();
     std::iter::from_fn(move || {
         let first = orders.next()?;
@@ -597,7 +597,7 @@ mod tests {
         }
     }
 
-    fn as_tuple(order: RestingOrder) -> (u64, u32, u32) {
+    fn as_tuple(order: FeedOrder) -> (u64, u32, u32) {
         (order.order_reference_number, order.price, order.shares)
     }
 

@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, convert::Infallible, path::PathBuf};
 
 use clap::Args;
 use engine::{Engine, RestingOrder};
-use journal::Kind;
+use journal::RecordKind;
 use market::{Input, Symbol};
 use serde_json::{Value, json};
 
@@ -97,7 +97,7 @@ impl Ends {
         let mut at_time = 0;
         let mut at_and_time = 0;
         journal::verify(&mut recovery::folder_with_archives(&arguments.directory), &mut |record| {
-            if record.kind == Kind::Input {
+            if record.kind == RecordKind::Input {
                 last = record.sequence;
                 if arguments.time.is_some_and(|time| record.timestamp <= time) {
                     at_time = last;

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use journal::{Durability, Folder, Options};
+use journal::{Durability, Folder, WriterOptions};
 use serde_json::json;
 
 use super::{
@@ -45,8 +45,10 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
         // The folder must exist: this verb creates nothing.
         recovery::replay_folder(&arguments.directory, &mut |_, _| {}, &mut |_| {})?;
     }
-    let options =
-        Options { durability: Durability::Written, ..Options::new(clock.now_ns(), clock.now_ns()) };
+    let options = WriterOptions {
+        durability: Durability::Written,
+        ..WriterOptions::new(clock.now_ns(), clock.now_ns())
+    };
     let mut files = Folder::new(&arguments.directory);
     let Recovery { engine, mut writer, report, snapshot, passed_over } =
         recovery::resume(Box::new(folder), &mut files, &options, HISTORY_BYTES, &mut |_| {})?;

@@ -197,7 +197,7 @@ fn tell(results: &Results) -> Result<(), Failure> {
         print_line(&format!("{name:<16} {text}"))?;
     }
     for book in results.books.iter().take(BOOKS_TOLD) {
-        tell_book(book)?;
+        print_book(book)?;
     }
     if results.books.len() > BOOKS_TOLD {
         let resting: usize = results.books.iter().map(|book| book.resting).sum();
@@ -219,7 +219,7 @@ fn tell(results: &Results) -> Result<(), Failure> {
     ))
 }
 
-fn tell_book(book: &BookResult) -> Result<(), Failure> {
+fn print_book(book: &BookResult) -> Result<(), Failure> {
     let price =
         |price: Option<market::Price>| price.map_or("-".to_owned(), |price| grouped(price.0));
     print_line(&format!(

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use gateway::Submission;
-use journal::{CrashStorage, Durability, Options};
+use journal::{CrashStorage, Durability, WriterOptions};
 use market::{
     AddInstrument, AddSession, CancelOrder, Command, EnterOrder, Event, Firm, OrderKey, Output,
     Price, Quantity, RejectReason, SelfMatchPrevention, Sequence, SessionId, Side, Symbol,
@@ -48,7 +48,8 @@ struct World {
 
 impl World {
     fn new(storage: &CrashStorage, durability: Durability) -> Self {
-        let options = Options { durability, segment_bytes: 32 << 10, ..Options::new(1, 1) };
+        let options =
+            WriterOptions { durability, segment_bytes: 32 << 10, ..WriterOptions::new(1, 1) };
         let (engine, writer, _) =
             recovery::recover(Box::new(storage.clone()), &options, &mut |_| {}).unwrap();
         let mut core = Core::new(RingSlots { submissions: 64, inputs: 64, outputs: 256 });

@@ -15,7 +15,7 @@ use gateway::{
     Submission,
     fake::{FakeDatagram, FakeStream},
 };
-use journal::{CrashStorage, Durability, Folder, Kind, Options};
+use journal::{CrashStorage, Durability, Folder, RecordKind, WriterOptions};
 use market::{Input, Output, Sequence, Timestamp};
 use proof::generator::{CommandFlow, Profile};
 use ring::{Agent, AgentError, Consumer, Cursor, Parker, Producer, ThreadParker};
@@ -133,7 +133,7 @@ fn run(commands: &Arc<[Submission]>, layout: &Layout, event_count: u64, folder: 
     let submissions = core.source("submissions", AgentName::Source);
     let (outputs, durable) = core.reader(AgentName::Reporter);
     let (_, mut checkpoints) = core.outside("test");
-    let options = Options { durability: Durability::Written, ..Options::new(7, 1) };
+    let options = WriterOptions { durability: Durability::Written, ..WriterOptions::new(7, 1) };
     let (writer, _) = journal::open(Box::new(Folder::new(folder)), &options, &mut |_| {
         Ok::<(), std::io::Error>(())
     })
@@ -170,7 +170,7 @@ fn run(commands: &Arc<[Submission]>, layout: &Layout, event_count: u64, folder: 
     // Batches follow the turns of the threads, and so may differ; records do not.
     let mut journal = Vec::new();
     journal::verify(&mut Folder::new(folder), &mut |record| {
-        if record.kind == Kind::Input {
+        if record.kind == RecordKind::Input {
             journal.push((record.sequence, record.timestamp, record.payload.to_vec()));
         }
         Ok::<(), std::io::Error>(())

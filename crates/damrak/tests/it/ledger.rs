@@ -5,9 +5,9 @@ use std::{
     sync::{Arc, Mutex, PoisonError},
 };
 
-use journal::{Durability, Folder, Options};
+use journal::{Durability, Folder, WriterOptions};
 use market::{
-    AccountId, AddAccount, AddAsset, AssetId, AssignSession, BreakReason, BreakTrade, Command,
+    AccountId, AddAccount, AddAsset, AssetId, AssignSession, BustReason, BustTrade, Command,
     CorrectTrade, Deposit, Input, LedgerKind, MoneyClass, MoneyCommand, MoneyTerms, Price,
     Quantity, Sequence, SessionId, SetFees, SetTerms, Text, Timestamp, TradeId, Transfer, Units,
     VenueCommand, Withdraw,
@@ -108,11 +108,11 @@ fn inputs(seed: u64, count: u64) -> Vec<Input> {
             }
             kind @ 2..=5 => {
                 let trade_id = TradeId(rng.range(1, commands.len() as u64 / 8));
-                let reason = BreakReason::Erroneous;
+                let reason = BustReason::Erroneous;
                 let price = Price(100 * rng.range(9_990, 10_010));
                 let quantity = Quantity(rng.range(1, 4));
                 commands.push(Command::Venue(match kind {
-                    2 => VenueCommand::BreakTrade(BreakTrade { trade_id, reason }),
+                    2 => VenueCommand::BustTrade(BustTrade { trade_id, reason }),
                     _ => VenueCommand::CorrectTrade(CorrectTrade {
                         trade_id,
                         price,
@@ -132,8 +132,8 @@ fn inputs(seed: u64, count: u64) -> Vec<Input> {
     commands.into_iter().take(count as usize).enumerate().map(number).collect()
 }
 
-fn journal_options() -> Options {
-    Options { durability: Durability::Written, ..Options::new(JOURNAL_ID, 0) }
+fn journal_options() -> WriterOptions {
+    WriterOptions { durability: Durability::Written, ..WriterOptions::new(JOURNAL_ID, 0) }
 }
 
 fn append(writer: &mut journal::Writer, input: &Input) {
@@ -390,7 +390,7 @@ fn every_input_is_in_the_store_once() {
         let mut next = 0;
         while next < all.len() {
             // A start: the ledger goes on at its position.
-            let options = Options { segment_bytes: 16 << 10, ..journal_options() };
+            let options = WriterOptions { segment_bytes: 16 << 10, ..journal_options() };
             let mut recovery = recovery::resume(
                 Box::new(Folder::new(&journal)),
                 &mut Folder::new(&journal),

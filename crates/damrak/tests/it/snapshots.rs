@@ -1,6 +1,6 @@
 //! From a snapshot and the journal after it to the state, and to everything that was said.
 
-use journal::{CrashStorage, Durability, Options, Storage, snapshot_file_name};
+use journal::{CrashStorage, Durability, Storage, WriterOptions, snapshot_file_name};
 use market::Command;
 use proof::generator::{CommandFlow, Profile};
 use venue::{
@@ -13,11 +13,11 @@ const INPUTS: u64 = 3_000;
 const ARCHIVE_BYTES: usize = 16 << 20;
 const JOURNAL_ID: u64 = 77;
 
-fn options() -> Options {
-    Options {
+fn options() -> WriterOptions {
+    WriterOptions {
         durability: Durability::Synced,
         segment_bytes: 32 << 10,
-        ..Options::new(JOURNAL_ID, 5)
+        ..WriterOptions::new(JOURNAL_ID, 5)
     }
 }
 

@@ -7,7 +7,7 @@ use std::{
 };
 
 use engine::Engine;
-use journal::{Durability, Folder, Options, Writer};
+use journal::{Durability, Folder, Writer, WriterOptions};
 use market::{Command as Asked, Input, Sequence, Timestamp};
 use proof::generator::{CommandFlow, Profile};
 use serde_json::Value;
@@ -44,7 +44,7 @@ struct Venue {
 
 impl Venue {
     fn open(folder: &Path) -> Self {
-        let options = Options { durability: Durability::Written, ..Options::new(9, 1) };
+        let options = WriterOptions { durability: Durability::Written, ..WriterOptions::new(9, 1) };
         let storage = Box::new(Folder::new(folder));
         let (mut engine, mut writer, _) =
             recovery::recover(storage, &options, &mut |_| {}).unwrap();

@@ -481,11 +481,11 @@ impl Engine {
             trading.extension = trading.extension.saturating_add(1);
             trading.ends_ns = ends_ns;
         });
-        self.tell_collar(instrument_id, emit);
+        self.report_collar(instrument_id, emit);
     }
 
     /// Publishes the collar of a volatility auction, if it has one.
-    pub(crate) fn tell_collar(&self, instrument_id: InstrumentId, emit: &mut dyn FnMut(Event)) {
+    pub(crate) fn report_collar(&self, instrument_id: InstrumentId, emit: &mut dyn FnMut(Event)) {
         let trading = self.trading(instrument_id);
         if let Some((low, high)) = trading.collar() {
             emit(Event::Venue(VenueEvent::CollarSet(CollarSet {

@@ -19,7 +19,7 @@ use crate::{
 };
 
 /// The most inputs, or orders, to prefetch for together; later ones are ignored.
-pub const AHEAD_MAX: usize = 16;
+pub const PREFETCH_MAX: usize = 16;
 
 /// With fewer live orders the state fits the cache, and prefetching only costs time.
 pub(crate) const ORDERS_MIN: u32 = 1 << 14;
@@ -37,31 +37,31 @@ enum Lead<'a> {
 }
 
 impl Engine {
-    /// Prefetches for the next inputs, up to [`AHEAD_MAX`]; to call before they are
+    /// Prefetches for the next inputs, up to [`PREFETCH_MAX`]; to call before they are
     /// [applied](Self::apply). `fetch` prefetches the cache line of an address and does not wait.
     #[inline]
-    pub fn look_ahead<'a>(
+    pub fn prefetch<'a>(
         &self,
         inputs: impl IntoIterator<Item = &'a Input>,
         fetch: impl Fn(*const u8) + Copy,
     ) {
         if ORDERS_MIN <= self.pool.live_count() {
-            self.look_at(inputs, fetch);
+            self.prefetch_in_rounds(inputs, fetch);
         }
     }
 
     #[inline(never)]
-    fn look_at<'a>(
+    fn prefetch_in_rounds<'a>(
         &self,
         inputs: impl IntoIterator<Item = &'a Input>,
         fetch: impl Fn(*const u8) + Copy,
     ) {
         // Three rounds, so that each round finds what the one before it fetched.
-        let mut leads = [Lead::Nowhere; AHEAD_MAX];
+        let mut leads = [Lead::Nowhere; PREFETCH_MAX];
         for (input, lead) in inputs.into_iter().zip(&mut leads) {
             *lead = self.lead(&input.command, fetch);
         }
-        let mut slots = [Slot::NONE; AHEAD_MAX];
+        let mut slots = [Slot::NONE; PREFETCH_MAX];
         for (lead, slot) in leads.iter().zip(&mut slots) {
             *slot = match lead {
                 Lead::Nowhere => continue,
@@ -129,9 +129,9 @@ impl Engine {
 impl<T: crate::book::pool::PoolOrder> crate::book::pool::Pool<T> {
     /// Touches these slots, then their neighbors.
     #[inline]
-    pub(crate) fn look_at(&self, slots: &[Slot; AHEAD_MAX]) {
+    pub(crate) fn prefetch(&self, slots: &[Slot; PREFETCH_MAX]) {
         let none = Neighbors { older: Slot::NONE, younger: Slot::NONE };
-        let mut neighbors = [none; AHEAD_MAX];
+        let mut neighbors = [none; PREFETCH_MAX];
         for (slot, neighbors) in slots.iter().zip(&mut neighbors) {
             if let Some(resting) = self.get(*slot) {
                 *neighbors = Neighbors { older: resting.older, younger: resting.younger };
@@ -227,7 +227,7 @@ mod tests {
             .into_iter()
             .map(|command| Input { sequence: engine.sequence(), timestamp: Timestamp(0), command })
             .collect();
-        inputs.chunks(AHEAD_MAX + 1).for_each(|batch| engine.look_at(batch, |_| ()));
+        inputs.chunks(PREFETCH_MAX + 1).for_each(|batch| engine.prefetch_in_rounds(batch, |_| ()));
         assert_eq!(engine.state_hash(), before);
         engine.check_invariants();
     }

@@ -4,7 +4,7 @@
 //! Invariant: each request uses up its number, if it has one, and is answered once.
 
 use market::{
-    AccountQueried, AccountQuery, ClientOrderId, EntrySwitch, EntrySwitched, Event, RefusedOrder,
+    AccountQueried, AccountQuery, ClientOrderId, EntrySwitch, EntrySwitched, Event, RejectOrder,
     RejectReason,
 };
 
@@ -35,7 +35,7 @@ impl Engine {
     }
 
     #[inline(never)]
-    pub(crate) fn refuse(&mut self, refused: &RefusedOrder, emit: &mut dyn FnMut(Event)) {
+    pub(crate) fn refuse(&mut self, refused: &RejectOrder, emit: &mut dyn FnMut(Event)) {
         if self.consume(refused.key) {
             self.reject(refused.key, refused.reason, refused.client_order_id, emit);
         }

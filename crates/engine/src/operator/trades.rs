@@ -96,7 +96,7 @@ impl Trades {
     }
 
     /// Marks a trade as undone and returns it; `None` if it is not kept or was undone already.
-    pub(crate) fn break_trade(
+    pub(crate) fn bust_trade(
         &mut self,
         trade_id: TradeId,
         hash: &mut StateHash,

@@ -4,10 +4,10 @@
 use core::mem;
 
 use market::{
-    AccountId, BlockEntry, BreakTrade, CancelReason, ConfigureInstrument, CorrectTrade, Event,
-    Firm, InstrumentChange, InstrumentChanged, InstrumentId, LedgerKind, LiveOrdersMax, OrderKey,
+    AccountId, BlockEntry, BustTrade, CancelReason, ConfigureInstrument, CorrectTrade, Event, Firm,
+    InstrumentChange, InstrumentChanged, InstrumentId, LedgerKind, LiveOrdersMax, OrderKey,
     PastTrade, Phase, PhaseCause, PhaseChanged, Price, RejectReason, RemoveInstrument, Scope,
-    SessionId, SetPhase, Side, Symbol, Text, TradeBroken, TradeCorrected, TradeId, VenueCommand,
+    SessionId, SetPhase, Side, Symbol, Text, TradeBusted, TradeCorrected, TradeId, VenueCommand,
     VenueDecline, VenueDeclineReason, VenueEvent,
 };
 
@@ -50,7 +50,7 @@ impl Engine {
             VenueCommand::RemoveInstrument(remove) => self.remove_instrument(remove, emit),
             VenueCommand::SupervisoryCancel(scope) => self.supervisory_cancel(scope, emit),
             VenueCommand::BlockEntry(block) => self.block_entry(block, emit),
-            VenueCommand::BreakTrade(broken) => self.break_trade(broken, emit),
+            VenueCommand::BustTrade(broken) => self.bust_trade(broken, emit),
             VenueCommand::CorrectTrade(correct) => self.correct_trade(correct, emit),
             VenueCommand::KillSwitch(block) => self.kill_switch(block, emit),
             VenueCommand::SetLiveOrdersMax(set) => self.set_live_orders_max(set, emit),
@@ -157,7 +157,7 @@ impl Engine {
         let changed = PhaseChanged { instrument_id, from, to, cause, reason };
         emit(Event::Venue(VenueEvent::PhaseChanged(changed)));
         if to == Phase::VolatilityAuction {
-            self.tell_collar(instrument_id, emit);
+            self.report_collar(instrument_id, emit);
         }
         if from == Phase::Continuous {
             self.suspend_pegs(instrument_id, emit);
@@ -265,16 +265,16 @@ impl Engine {
         Ok(())
     }
 
-    fn break_trade(
+    fn bust_trade(
         &mut self,
-        broken: &BreakTrade,
+        broken: &BustTrade,
         emit: &mut dyn FnMut(Event),
     ) -> Result<(), VenueDeclineReason> {
         let trade = self.find_past(broken.trade_id)?;
         let planned = self.money.plan_return(&trade, None)?;
-        self.trades.break_trade(broken.trade_id, &mut self.hash);
+        self.trades.bust_trade(broken.trade_id, &mut self.hash);
         let reason = broken.reason;
-        emit(Event::Venue(VenueEvent::TradeBroken(TradeBroken { trade, reason })));
+        emit(Event::Venue(VenueEvent::TradeBusted(TradeBusted { trade, reason })));
         if let Some(planned) = planned {
             self.money.carry_out(&planned, LedgerKind::Undo, &trade, &mut self.hash, emit);
         }
@@ -293,7 +293,7 @@ impl Engine {
             return Err(VenueDeclineReason::InvalidValue);
         }
         let planned = self.money.plan_return(&before, Some((price, quantity)))?;
-        self.trades.break_trade(trade_id, &mut self.hash);
+        self.trades.bust_trade(trade_id, &mut self.hash);
         self.trade_id_last.0 += 1;
         let trade = PastTrade { trade_id: self.trade_id_last, price, quantity, ..before };
         self.trades.add_past(&trade, false, &mut self.hash);

@@ -328,7 +328,7 @@ impl<'a> BookView<'a> {
     }
 
     /// The waiting minimum-quantity orders, by order id.
-    pub fn patient(&self) -> impl Iterator<Item = RestingOrder> + use<'a> {
+    pub fn waiting_for_quantity(&self) -> impl Iterator<Item = RestingOrder> + use<'a> {
         let engine = self.engine;
         let ids = engine.contingents.minimum_quantity_orders.of(self.instrument().instrument_id);
         ids.iter().map(|id| engine.resting(engine.contingents[*id].slot))

@@ -68,15 +68,15 @@ impl<E: Emit + ?Sized> OnMatch for MatchEffects<'_, E> {
         }
         self.progress(met);
         match met.prevention {
-            Some(prevention) => self.tell_prevented(met, shown, prevention),
-            None => self.tell_traded(met),
+            Some(prevention) => self.report_prevented(met, shown, prevention),
+            None => self.report_traded(met),
         }
     }
 
     #[inline(always)]
     fn matched_plain(&mut self, met: &Match<'_>) {
         self.progress(met);
-        self.tell_traded(met);
+        self.report_traded(met);
     }
 
     fn shown(&self, slot: Slot) -> Quantity {
@@ -129,7 +129,7 @@ impl<E: Emit + ?Sized> MatchEffects<'_, E> {
 
     /// Records a trade of two orders.
     #[inline(always)]
-    fn tell_traded(&mut self, met: &Match<'_>) {
+    fn report_traded(&mut self, met: &Match<'_>) {
         let Match { maker, taker, quantity, .. } = met;
         self.trade_id_last.0 += 1;
         let is_first = self.price_first == Price::ZERO;
@@ -184,7 +184,12 @@ impl<E: Emit + ?Sized> MatchEffects<'_, E> {
     /// Emits an event for each order that lost lots, the resting one first, with the shown lots of
     /// an iceberg.
     #[inline(never)]
-    fn tell_prevented(&mut self, met: &Match<'_>, reserve: Shown, prevention: SelfMatchPrevention) {
+    fn report_prevented(
+        &mut self,
+        met: &Match<'_>,
+        reserve: Shown,
+        prevention: SelfMatchPrevention,
+    ) {
         let orders = [
             (met.maker, Quantity(met.maker_before.leaves.into()), true),
             (met.taker, met.taker_leaves_before, false),

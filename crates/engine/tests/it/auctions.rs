@@ -234,8 +234,8 @@ fn auction_has_a_number_among_the_trades() {
         phase AAPL continuous           => auction AAPL nothing, phase AAPL continuous
         sell A1 1 @ 100                 => accepted, booked 1 @ 100
         buy B1 1 @ 100                  => accepted, trade A1 B1 1 @ 100
-        break 1 E                       => declined UnknownTrade
-        break 2 E                       => broke 2: A1 B1 1 @ 100
+        bust 1 E                        => declined UnknownTrade
+        bust 2 E                        => busted 2: A1 B1 1 @ 100
         ",
     );
 }

@@ -29,7 +29,7 @@ mod money;
 mod money_checks;
 mod reserve;
 mod pro_rata;
-mod patient;
+mod minimum_quantity;
 mod phases;
 mod auctions;
 mod bands;

@@ -340,18 +340,18 @@ fn paid_trades_are_final_until_undoing_is_allowed() {
         "
         sell B1 3 @ 100             => accepted, reserve Q 3 SHR, booked 3 @ 100
         buy A1 1 @ 100              => accepted, reserve P 100 USD, trade B1 A1 1 @ 100, settle P Q 100 USD, settle Q P 1 SHR
-        break 1 E                   => declined PaidFor
+        bust 1 E                    => declined PaidFor
         correct 1 1 @ 90 E          => declined PaidFor
         correct 1 9 @ 90 E          => declined PaidFor
-        break 2 E                   => declined UnknownTrade
+        bust 2 E                    => declined UnknownTrade
         allow-undo                  => undo allowed
-        break 1 E                   => declined PaidFor
+        bust 1 E                    => declined PaidFor
         buy A2 1 @ 100              => accepted, reserve P 100 USD, trade B1 A2 1 @ 100, settle P Q 100 USD, settle Q P 1 SHR
         allow-undo                  => undo allowed
         correct 2 9 @ 90 E          => declined InvalidValue
-        break 2 E                   => broke 2: B1 A2 1 @ 100, undo Q P 100 USD, undo P Q 1 SHR
-        break 2 E                   => declined UnknownTrade
-        break 1 E                   => declined PaidFor
+        bust 2 E                    => busted 2: B1 A2 1 @ 100, undo Q P 100 USD, undo P Q 1 SHR
+        bust 2 E                    => declined UnknownTrade
+        bust 1 E                    => declined PaidFor
         balance P USD               => 900 and 0
         balance P SHR               => 1 and 0
         balance Q USD               => 100 and 0
@@ -376,7 +376,7 @@ fn undoing_gives_back_what_a_trade_moved() {
         sell A1 10 @ 10             => accepted, reserve P 10 SHR, booked 10 @ 10
         deposit Q 120 USD           => deposit Q 120 USD
         buy B1 10 @ 12              => accepted, reserve Q 120 USD, trade A1 B1 10 @ 10, settle Q P 100 USD, release Q 20 USD, settle P Q 10 SHR, fee Q 2 SHR, rebate P 1 SHR
-        break 1 S                   => broke 1: A1 B1 10 @ 10, undo P Q 100 USD, undo Q P 8 SHR, undo - P 1 SHR
+        bust 1 S                    => busted 1: A1 B1 10 @ 10, undo P Q 100 USD, undo Q P 8 SHR, undo - P 1 SHR
         balance P USD               => 1000 and 0
         balance P SHR               => 90 and 0
         balance Q USD               => 120 and 0
@@ -386,7 +386,7 @@ fn undoing_gives_back_what_a_trade_moved() {
         fees 0 100000 200000        => fees of 0
         buy B2 10 @ 10              => accepted, reserve Q 100 USD, booked 10 @ 10
         sell A2 10 @ 10             => accepted, reserve P 10 SHR, trade B2 A2 10 @ 10, settle Q P 100 USD, settle P Q 10 SHR, fee P 20 USD, fee Q 1 SHR
-        break 2 S                   => broke 2: B2 A2 10 @ 10, undo P Q 80 USD, undo - Q 20 USD, undo Q P 9 SHR, undo - P 1 SHR
+        bust 2 S                    => busted 2: B2 A2 10 @ 10, undo P Q 80 USD, undo - Q 20 USD, undo Q P 9 SHR, undo - P 1 SHR
         balance P USD               => 1000 and 0
         balance Q USD               => 120 and 0
         ",
@@ -404,7 +404,7 @@ fn undoing_within_one_account_gives_back_fees() {
         deposit P 10 SHR            => deposit P 10 SHR
         sell A1 10 @ 10             => accepted, reserve P 10 SHR, booked 10 @ 10
         buy B1 10 @ 10              => accepted, reserve P 100 USD, trade A1 B1 10 @ 10, settle P P 100 USD, settle P P 10 SHR, fee P 2 SHR, fee P 10 USD
-        break 1 S                   => broke 1: A1 B1 10 @ 10, undo - P 10 USD, undo - P 2 SHR
+        bust 1 S                    => busted 1: A1 B1 10 @ 10, undo - P 10 USD, undo - P 2 SHR
         balance P USD               => 1000 and 0
         balance P SHR               => 10 and 0
         ",
@@ -425,8 +425,8 @@ fn trades_of_auctions_and_market_orders_are_undone() {
         phase AAPL continuous       => trade A1 B1 3 @ 100, settle P Q 200 USD, settle Q P 3 SHR, auction AAPL 3 @ 100, phase AAPL continuous
         sell B2 1 @ 101             => accepted, reserve Q 1 SHR, booked 1 @ 101
         buy A2 1 @ market           => accepted, reserve P 67 USD, trade B2 A2 1 @ 101, settle P Q 67 USD, settle Q P 1 SHR
-        break 1 S                   => broke 1: A1 B1 3 @ 100, undo Q P 200 USD, undo P Q 3 SHR
-        break 3 S                   => broke 3: B2 A2 1 @ 101, undo Q P 67 USD, undo P Q 1 SHR
+        bust 1 S                    => busted 1: A1 B1 3 @ 100, undo Q P 200 USD, undo P Q 3 SHR
+        bust 3 S                    => busted 3: B2 A2 1 @ 101, undo Q P 67 USD, undo P Q 1 SHR
         balance P USD               => 934 and 66
         balance Q SHR               => 10 and 0
         ",
@@ -444,15 +444,15 @@ fn nobody_gives_back_what_is_not_there() {
         sell B1 10 @ 10             => accepted, reserve Q 10 SHR, booked 10 @ 10
         buy A1 10 @ 10              => accepted, reserve P 100 USD, trade B1 A1 10 @ 10, settle P Q 100 USD, settle Q P 10 SHR, fee P 1 SHR
         withdraw Q 1 USD            => withdrawal Q 1 USD
-        break 1 E                   => declined InsufficientBalance
+        bust 1 E                    => declined InsufficientBalance
         deposit Q 1 USD             => deposit Q 1 USD
         sell A2 1 @ 50              => accepted, reserve P 1 SHR, booked 1 @ 50
-        break 1 E                   => declined InsufficientBalance
+        bust 1 E                    => declined InsufficientBalance
         cancel A2                   => canceled A2 1, release P 1 SHR
         transfer - P 1 SHR          => transfer - P 1 SHR
-        break 1 E                   => declined InsufficientBalance
+        bust 1 E                    => declined InsufficientBalance
         transfer P - 1 SHR          => transfer P - 1 SHR
-        break 1 E                   => broke 1: B1 A1 10 @ 10, undo Q P 100 USD, undo P Q 9 SHR, undo - Q 1 SHR
+        bust 1 E                    => busted 1: B1 A1 10 @ 10, undo Q P 100 USD, undo P Q 9 SHR, undo - Q 1 SHR
         ",
     );
 }
@@ -468,15 +468,15 @@ fn undoing_may_leave_a_position_short() {
         sell B1 10 @ 10             => accepted, reserve Q 10 SHR, booked 10 @ 10
         buy A1 10 @ 10              => accepted, reserve P 100 USD, trade B1 A1 10 @ 10, settle P Q 100 USD, settle Q P 10 SHR
         withdraw P 4 SHR            => withdrawal P 4 SHR
-        break 1 E                   => declined InsufficientBalance
+        bust 1 E                    => declined InsufficientBalance
         set P ShortMax 3 SHR        => set ShortMax to 3
-        break 1 E                   => declined InsufficientBalance
+        bust 1 E                    => declined InsufficientBalance
         set P ShortMax 4 SHR        => set ShortMax to 4
         withdraw Q 1 USD            => withdrawal Q 1 USD
         set Q ShortMax 9 USD        => set ShortMax to 9
-        break 1 E                   => declined InsufficientBalance
+        bust 1 E                    => declined InsufficientBalance
         deposit Q 1 USD             => deposit Q 1 USD
-        break 1 E                   => broke 1: B1 A1 10 @ 10, undo Q P 100 USD, undo P Q 10 SHR
+        bust 1 E                    => busted 1: B1 A1 10 @ 10, undo Q P 100 USD, undo P Q 10 SHR
         balance P SHR               => -4 and 0
         set Q ShortMax 20 SHR       => set ShortMax to 20
         short B2 20 @ 10            => accepted, reserve Q 20 SHR, booked 20 @ 10
@@ -516,9 +516,9 @@ fn correcting_moves_the_difference() {
         balance P SHR               => 1 and 0
         balance Q SHR               => 5 and 0
         balance - SHR               => 1 and 0
-        break 2 C                   => declined UnknownTrade
+        bust 2 C                    => declined UnknownTrade
         deposit P 3 SHR             => deposit P 3 SHR
-        break 3 C                   => broke 3: B1 A1 5 @ 4, undo Q P 18 USD, undo - P 2 USD, undo P Q 4 SHR, undo - Q 1 SHR
+        bust 3 C                    => busted 3: B1 A1 5 @ 4, undo Q P 18 USD, undo - P 2 USD, undo P Q 4 SHR, undo - Q 1 SHR
         balance P USD               => 110 and 0
         balance Q USD               => 0 and 0
         balance Q SHR               => 10 and 0
@@ -555,10 +555,10 @@ fn trades_are_undone_by_what_held_when_they_were_made() {
         assign B -                  => B is of -
         terms AAPL cash SHR USD units 2 pay 3 / 1   => terms of AAPL
         correct 4 2 @ 10 C          => declined TermsChanged
-        break 4 C                   => broke 4: B1 A1 3 @ 10, undo Q P 30 USD, undo P Q 2 SHR, undo - Q 1 SHR
+        bust 4 C                    => busted 4: B1 A1 3 @ 10, undo Q P 30 USD, undo P Q 2 SHR, undo - Q 1 SHR
         terms AAPL none             => terms of AAPL
         correct 2 2 @ 10 C          => declined TermsChanged
-        break 2 C                   => broke 2: B2 A2 5 @ 10, undo Q P 50 USD, undo P Q 4 SHR, undo - Q 1 SHR
+        bust 2 C                    => busted 2: B2 A2 5 @ 10, undo Q P 50 USD, undo P Q 4 SHR, undo - Q 1 SHR
         balance P USD               => 1000 and 0
         balance Q SHR               => 10 and 0
         balance - SHR               => 0 and 0
@@ -579,7 +579,7 @@ fn unpaid_trades_move_nothing_back() {
         sell B2 2 @ 100 of MSFT         => accepted, trade A2 B2 2 @ 100
         terms MSFT cash SHR USD         => terms of MSFT
         correct 2 1 @ 100 S             => declined TermsChanged
-        break 1 S                       => broke 1: A1 B1 1 @ 100
+        bust 1 S                        => busted 1: A1 B1 1 @ 100
         terms MSFT none                 => terms of MSFT
         correct 2 1 @ 100 S             => corrected 2 to 3: A2 B2 1 @ 100
         ",

@@ -26,7 +26,7 @@ const SCENARIOS: [&str; 28] = [
     include_str!("money.rs"),
     include_str!("money_checks.rs"),
     include_str!("reserve.rs"),
-    include_str!("patient.rs"),
+    include_str!("minimum_quantity.rs"),
     include_str!("pro_rata.rs"),
     include_str!("phases.rs"),
     include_str!("auctions.rs"),

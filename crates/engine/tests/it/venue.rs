@@ -2,7 +2,7 @@
 
 use engine::{BLOCKS_MAX, TRADES_KEPT};
 use market::{
-    BlockEntry, BreakReason, BreakTrade, Command, Event, Scope, TradeId, VenueCommand,
+    BlockEntry, BustReason, BustTrade, Command, Event, Scope, TradeId, VenueCommand,
     VenueDeclineReason, VenueEvent,
 };
 
@@ -67,7 +67,7 @@ fn symbol_may_be_added_again() {
         instrument AAPL increment 5 lot 1   => instrument 3
         sell A2 4 @ 105                     => accepted, booked 4 @ 105
         buy B2 4 @ 105                      => accepted, trade A2 B2 4 @ 105
-        break 1 S                           => broke 1: A1 B1 4 @ 101
+        bust 1 S                            => busted 1: A1 B1 4 @ 101
         correct 2 4 @ 101 S                 => declined InvalidValue
         ",
     );
@@ -172,13 +172,13 @@ fn trade_is_broken_once() {
         "
         sell A1 4 @ 100                     => accepted, booked 4 @ 100
         buy B1 3 @ 100                      => accepted, trade A1 B1 3 @ 100
-        break 1 E                           => broke 1: A1 B1 3 @ 100
-        break 1 C                           => declined UnknownTrade
+        bust 1 E                            => busted 1: A1 B1 3 @ 100
+        bust 1 C                            => declined UnknownTrade
         correct 1 1 @ 100 C                 => declined UnknownTrade
-        break 2 E                           => declined UnknownTrade
+        bust 2 E                            => declined UnknownTrade
         order A1                            => sell 1 of 4 executed 3 canceled 0 firm ACME capacity O
         buy B2 1 @ 100                      => accepted, trade A1 B2 1 @ 100
-        break 2 S                           => broke 2: A1 B2 1 @ 100
+        bust 2 S                            => busted 2: A1 B2 1 @ 100
         ",
     );
 }
@@ -195,9 +195,9 @@ fn only_the_latest_trades_are_kept() {
         ",
     );
     let broken = |world: &mut World, number: u64| {
-        let command = BreakTrade { trade_id: TradeId(number), reason: BreakReason::Consent };
-        match world.apply(Command::Venue(VenueCommand::BreakTrade(command)))[..] {
-            [Event::Venue(VenueEvent::TradeBroken(broken))] => {
+        let command = BustTrade { trade_id: TradeId(number), reason: BustReason::Consent };
+        match world.apply(Command::Venue(VenueCommand::BustTrade(command)))[..] {
+            [Event::Venue(VenueEvent::TradeBusted(broken))] => {
                 assert_eq!(broken.trade.trade_id, TradeId(number));
                 true
             }
@@ -233,10 +233,10 @@ fn trade_is_corrected_by_another() {
         correct 1 0 @ 100 E                 => declined InvalidValue
         correct 1 3 @ 0 E                   => declined InvalidValue
         correct 1 2 @ 90 E                  => corrected 1 to 2: A1 B1 2 @ 90
-        break 1 E                           => declined UnknownTrade
+        bust 1 E                            => declined UnknownTrade
         buy B2 1 @ 100                      => accepted, trade A1 B2 1 @ 100
         correct 2 1 @ 91 E                  => corrected 2 to 4: A1 B1 1 @ 91
-        break 4 E                           => broke 4: A1 B1 1 @ 91
+        bust 4 E                            => busted 4: A1 B1 1 @ 91
         ",
     );
 }
@@ -252,8 +252,8 @@ fn trade_of_an_auction_is_broken() {
         buy C1 1 @ 100                      => accepted, booked 1 @ 100
         phase AAPL opening-auction          => phase AAPL opening-auction, indicates AAPL 4 @ 100
         phase AAPL continuous               => trade A1 B1 3 @ 100, trade A1 C1 1 @ 100, auction AAPL 4 @ 100, phase AAPL continuous
-        break 2 E                           => broke 2: A1 C1 1 @ 100
-        break 3 E                           => declined UnknownTrade
+        bust 2 E                            => busted 2: A1 C1 1 @ 100
+        bust 3 E                            => declined UnknownTrade
         ",
     );
 }

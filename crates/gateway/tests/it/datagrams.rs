@@ -1,7 +1,7 @@
 use std::net::SocketAddr;
 
 use gateway::{
-    OperatorEvent, OrderEntryUdp, OrderEntryUdpConfig, OrderEntryUdpCount,
+    OperatorEvent, OrderEntryUdp, OrderEntryUdpCount, OrderEntryUdpOptions,
     fake::{FakeDatagram, Transit},
 };
 use market::{Command, SessionId, Text};
@@ -21,9 +21,9 @@ fn address(number: u8) -> SocketAddr {
     SocketAddr::from(([10, 0, 0, number], 7000))
 }
 
-fn config() -> OrderEntryUdpConfig {
+fn config() -> OrderEntryUdpOptions {
     let user = |number, name| (address(number), Text::new(name).unwrap());
-    OrderEntryUdpConfig {
+    OrderEntryUdpOptions {
         session: SESSION,
         users: vec![user(1, "UDP001"), user(2, "UDP002")],
         store_bytes_max: 1 << 20,

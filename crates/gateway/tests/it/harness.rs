@@ -6,8 +6,8 @@ use std::{
 };
 
 use gateway::{
-    ConnectionId, Credentials, OperatorEvent, OrderEntry, OrderEntryConfig, OrderEntryCount,
-    OrderEntryLimits, StreamNetwork, Submission, fake::FakeStream,
+    ConnectionId, Credentials, OperatorEvent, OrderEntry, OrderEntryCount, OrderEntryLimits,
+    OrderEntryOptions, StreamNetwork, Submission, fake::FakeStream,
 };
 use market::{
     Accepted, Booked, Command, EnterOrder, Event, Firm, Instrument, InstrumentId, OrderId,
@@ -195,8 +195,8 @@ pub fn users() -> Vec<Credentials> {
         .collect()
 }
 
-pub fn config() -> OrderEntryConfig {
-    OrderEntryConfig {
+pub fn config() -> OrderEntryOptions {
+    OrderEntryOptions {
         session: SESSION,
         users: users(),
         timers: Timers::default(),
@@ -210,7 +210,7 @@ impl Harness {
         Self::with(config(), 1024)
     }
 
-    pub fn with(config: OrderEntryConfig, submissions_max: usize) -> Self {
+    pub fn with(config: OrderEntryOptions, submissions_max: usize) -> Self {
         let network = FakeStream::new();
         let venue = Venue::new(submissions_max);
         let mut harness = Self::over(network.clone(), network, config, venue);
@@ -267,7 +267,7 @@ impl<N: StreamNetwork + Send + 'static> Harness<N> {
     pub fn over(
         network: N,
         fake: FakeStream,
-        config: OrderEntryConfig,
+        config: OrderEntryOptions,
         (venue, ends): (Venue, Ends),
     ) -> Self {
         let mut agent =

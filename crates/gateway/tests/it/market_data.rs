@@ -1,6 +1,6 @@
 use std::net::SocketAddr;
 
-use gateway::{MarketData, MarketDataConfig, MarketDataCount, fake::FakeDatagram};
+use gateway::{MarketData, MarketDataCount, MarketDataOptions, fake::FakeDatagram};
 use market::{Event, SessionId, SystemEvent};
 use ring::Agent;
 use wire::{
@@ -32,7 +32,7 @@ impl FeedBench {
         let agent = MarketData::new(
             feed.clone(),
             requests.clone(),
-            MarketDataConfig { store_bytes_max, ..MarketDataConfig::new(SESSION, group()) },
+            MarketDataOptions { store_bytes_max, ..MarketDataOptions::new(SESSION, group()) },
             ends.outputs,
             ends.durable,
         );

@@ -11,8 +11,8 @@ use std::{
 };
 
 use gateway::{
-    DatagramNetwork, MarketData, MarketDataConfig, NetworkEvent, OrderEntryUdp,
-    OrderEntryUdpConfig, SocketParker, StreamNetwork, Tcp, Udp, UdpOptions, fake::FakeStream,
+    DatagramNetwork, MarketData, MarketDataOptions, NetworkEvent, OrderEntryUdp,
+    OrderEntryUdpOptions, SocketParker, StreamNetwork, Tcp, Udp, UdpOptions, fake::FakeStream,
 };
 use market::{SessionId, Text};
 use ring::{Agent, Parker};
@@ -299,7 +299,7 @@ fn a_session_over_udp() {
     let (mut venue, ends) = Venue::new(1024);
     let mut agent = OrderEntryUdp::new(
         udp,
-        OrderEntryUdpConfig {
+        OrderEntryUdpOptions {
             session: SESSION,
             users: vec![(client.local_addr().unwrap(), Text::new("UDP001").unwrap())],
             store_bytes_max: 1 << 20,
@@ -416,7 +416,7 @@ fn publish(feed: Udp, group: SocketAddr, mut subscriber: Udp) {
     let mut agent = MarketData::new(
         feed,
         requests,
-        MarketDataConfig::new(SESSION, group),
+        MarketDataOptions::new(SESSION, group),
         ends.outputs,
         ends.durable,
     );

@@ -13,7 +13,7 @@ use super::{
 use crate::{
     error::BoxError,
     reader::read_exact_at,
-    storage::{Access, Storage, StorageFile},
+    storage::{FileAccess, Storage, StorageFile},
 };
 
 const CHUNK_LEN: usize = 4 << 20;
@@ -92,7 +92,7 @@ type Range = std::ops::Range<usize>;
 
 impl Source {
     fn open(storage: &mut dyn Storage, sequence: u64) -> io::Result<Self> {
-        let mut file = storage.open(&snapshot_file_name(sequence), Access::Read)?;
+        let mut file = storage.open(&snapshot_file_name(sequence), FileAccess::Read)?;
         let len = file.byte_count()?;
         Ok(Self {
             file,

@@ -148,7 +148,7 @@ fn notes_come_back_in_their_place() {
         drop(writer);
         let mut seen = Vec::new();
         let report = journal::verify(&mut *place.storage(), &mut |record| {
-            if record.kind == journal::Kind::Checkpoint {
+            if record.kind == journal::RecordKind::Checkpoint {
                 seen.push((record.sequence, record.timestamp, record.payload.to_vec()));
             }
             Ok::<_, std::convert::Infallible>(())
@@ -231,7 +231,7 @@ fn a_thread_works_ahead() {
     for durability in ALL {
         let folder = tempdir().unwrap();
         let storage = || Box::new(journal::Folder::new(folder.path()));
-        let options = journal::Options { segment_bytes: 1 << 20, ..options(durability) };
+        let options = journal::WriterOptions { segment_bytes: 1 << 20, ..options(durability) };
         let count = if durability == Durability::Synced { 2_000 } else { 60_000 };
         let (mut writer, _, _) = open(storage(), &options).unwrap();
         for sequence in 1..=count {
@@ -314,7 +314,7 @@ fn a_payload_has_a_longest() {
 #[test]
 fn lives_without_inputs_leave_nothing() {
     on_both!(|place| {
-        let mut follower = journal::Follower::new(place.storage(), 0).with_checkpoints();
+        let mut follower = journal::JournalFollower::new(place.storage(), 0).with_checkpoints();
         let mut seen = 0;
         let mut look = || {
             let mut kept = |record: journal::Record<'_>| {

@@ -1,7 +1,8 @@
 //! Segments that were archived are read as if they were there.
 
 use journal::{
-    Access, Crash, CrashStorage, Fault, Storage, StorageFile, WithArchives, archive_segments_before,
+    Crash, CrashStorage, Fault, FileAccess, Storage, StorageFile, WithArchives,
+    archive_segments_before,
 };
 
 use crate::support::*;
@@ -13,7 +14,7 @@ fn with_archives(storage: &CrashStorage) -> WithArchives {
 fn everything(storage: &mut dyn Storage) -> Vec<u64> {
     let mut sequences = Vec::new();
     let visit = &mut |record: journal::Record<'_>| {
-        if record.kind == journal::Kind::Input {
+        if record.kind == journal::RecordKind::Input {
             sequences.push(record.sequence);
         }
         Ok::<(), std::io::Error>(())
@@ -73,7 +74,7 @@ fn a_damaged_archive_is_refused() {
     let second = journal::segments_before(&mut storage.clone(), u64::MAX).unwrap()[1];
     archive_segments_before(&mut storage.clone(), second).unwrap();
     let name = storage.names().into_iter().find(|name| name.ends_with(".lz4")).unwrap();
-    let mut file: Box<dyn StorageFile> = storage.clone().open(&name, Access::Write).unwrap();
+    let mut file: Box<dyn StorageFile> = storage.clone().open(&name, FileAccess::Write).unwrap();
     let len = file.byte_count().unwrap();
     let mut refused = 0;
     for offset in 0..len {

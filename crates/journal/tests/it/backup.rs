@@ -8,8 +8,8 @@ use std::{
 };
 
 use journal::{
-    Access, BackupError, Crash, CrashStorage, Durability, Fault, Lock, Options, SnapshotHeader,
-    SnapshotWriter, Storage, StorageFile, Writer, backup,
+    BackupError, Crash, CrashStorage, Durability, Fault, FileAccess, Lock, SnapshotHeader,
+    SnapshotWriter, Storage, StorageFile, Writer, WriterOptions, backup,
 };
 use tempfile::tempdir;
 
@@ -57,8 +57,8 @@ impl Storage for Busy {
         self.go_on();
         self.storage.list()
     }
-    fn open(&mut self, name: &str, access: Access) -> io::Result<Box<dyn StorageFile>> {
-        assert_eq!(access, Access::Read, "a backup changes nothing");
+    fn open(&mut self, name: &str, access: FileAccess) -> io::Result<Box<dyn StorageFile>> {
+        assert_eq!(access, FileAccess::Read, "a backup changes nothing");
         self.go_on();
         let file = self.storage.open(name, access)?;
         Ok(Box::new(BusyFile { file, busy: self.clone() }))
@@ -315,7 +315,7 @@ fn what_is_refused() {
 #[test]
 fn backup_of_a_folder() {
     let (folder, copy) = (tempdir().unwrap(), tempdir().unwrap());
-    let options = Options { segment_bytes: 20_000, ..options(Durability::Written) };
+    let options = WriterOptions { segment_bytes: 20_000, ..options(Durability::Written) };
     let storage = Box::new(journal::Folder::new(folder.path()));
     let (mut writer, _, _) = open(storage, &options).unwrap();
     for round in 0..20_u64 {

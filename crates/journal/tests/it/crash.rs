@@ -1,7 +1,8 @@
 //! A crash at every operation, with every part of its write done: what was confirmed is there.
 
 use journal::{
-    AppendError, Crash, CrashStorage, Durability, Fault, OpenError, Operation, SEGMENT_HEADER_LEN,
+    AppendError, Crash, CrashStorage, DiskOperation, Durability, Fault, OpenError,
+    SEGMENT_HEADER_LEN,
 };
 
 use crate::support::{Place, append, open, options, records, write};
@@ -94,7 +95,7 @@ fn a_crash_at_every_operation() {
                     storage.fault_at(operation_number, Fault::Stop { bytes: part });
                     let run = live(&storage, durability);
                     let stopped = storage.stopped().expect("the fault struck");
-                    if !asked && stopped.operation == Operation::Write {
+                    if !asked && stopped.operation == DiskOperation::Write {
                         asked = true;
                         parts_left = parts(stopped.bytes_asked);
                     }

@@ -2,7 +2,7 @@
 
 use std::io::ErrorKind;
 
-use journal::{AppendError, Crash, CrashStorage, Durability, Fault, Operation};
+use journal::{AppendError, Crash, CrashStorage, DiskOperation, Durability, Fault};
 
 use crate::support::{Place, append, inputs, open, options, records, write};
 
@@ -25,8 +25,8 @@ fn assert_poisoned(writer: &mut journal::Writer, storage: &CrashStorage, durable
 #[test]
 fn a_failure_is_the_end_of_the_writer() {
     for durability in [Durability::Written, Durability::Synced] {
-        for operation in [Operation::Write, Operation::Sync] {
-            if (durability, operation) == (Durability::Written, Operation::Sync) {
+        for operation in [DiskOperation::Write, DiskOperation::Sync] {
+            if (durability, operation) == (Durability::Written, DiskOperation::Sync) {
                 continue; // it does not sync here
             }
             for bytes in [0, 1, 30, 1_000] {
@@ -186,10 +186,10 @@ fn a_disk_that_is_full_from_the_start() {
 #[test]
 fn a_medium_that_lies() {
     let lies = [
-        (Operation::Write, Fault::Lose),
-        (Operation::Write, Fault::Misdirect { offset: 8_192 }),
-        (Operation::Write, Fault::Corrupt { byte: 70, mask: 4 }),
-        (Operation::Sync, Fault::Lose),
+        (DiskOperation::Write, Fault::Lose),
+        (DiskOperation::Write, Fault::Misdirect { offset: 8_192 }),
+        (DiskOperation::Write, Fault::Corrupt { byte: 70, mask: 4 }),
+        (DiskOperation::Sync, Fault::Lose),
     ];
     for (operation, lie) in lies {
         for later in [0, 3] {

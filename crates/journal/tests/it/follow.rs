@@ -2,14 +2,14 @@
 
 use std::convert::Infallible;
 
-use journal::{CrashStorage, DamageKind, Durability, Follower, Record, VerifyError};
+use journal::{CrashStorage, DamageKind, Durability, JournalFollower, Record, VerifyError};
 
 use crate::support::{
     Kept, Place, append, inputs, on_both, open, options, record, records, spots, write,
 };
 
 fn poll(
-    follower: &mut Follower,
+    follower: &mut JournalFollower,
     limit: usize,
     until: u64,
     kept: &mut Vec<Kept>,
@@ -20,7 +20,7 @@ fn poll(
     })
 }
 
-fn all(follower: &mut Follower) -> Result<Vec<Kept>, VerifyError> {
+fn all(follower: &mut JournalFollower) -> Result<Vec<Kept>, VerifyError> {
     let mut kept = Vec::new();
     while poll(follower, 3, u64::MAX, &mut kept)? > 0 {}
     Ok(kept)
@@ -30,7 +30,7 @@ fn all(follower: &mut Follower) -> Result<Vec<Kept>, VerifyError> {
 #[test]
 fn records_are_shown_as_they_come() {
     on_both!(|place| {
-        let mut follower = Follower::new(place.storage(), 0);
+        let mut follower = JournalFollower::new(place.storage(), 0);
         let mut kept = Vec::new();
         assert_eq!(poll(&mut follower, 9, u64::MAX, &mut kept).unwrap(), 0, "nothing is there");
         let (mut writer, _, _) = open(place.storage(), &options(Durability::Written)).unwrap();
@@ -55,7 +55,7 @@ fn records_are_shown_as_they_come() {
 fn what_is_asked_for_bounds_what_is_shown() {
     let storage = CrashStorage::new();
     write(&storage, 40);
-    let mut follower = Follower::new(storage.storage(), 0);
+    let mut follower = JournalFollower::new(storage.storage(), 0);
     let mut kept = Vec::new();
     assert_eq!(poll(&mut follower, 5, u64::MAX, &mut kept).unwrap(), 5);
     assert_eq!(poll(&mut follower, 100, 11, &mut kept).unwrap(), 6);
@@ -72,7 +72,7 @@ fn begins_anywhere() {
     write(&storage, 40);
     for from in 0..=41_u64 {
         let expected: Vec<_> = (from.max(1)..=40).map(record).collect();
-        assert_eq!(all(&mut Follower::new(storage.storage(), from)).unwrap(), expected);
+        assert_eq!(all(&mut JournalFollower::new(storage.storage(), from)).unwrap(), expected);
         let fewer = CrashStorage::new();
         let spot = inputs(&storage).into_iter().rfind(|it| it.sequence <= from.max(1)).unwrap();
         for (name, bytes) in storage.everything() {
@@ -80,7 +80,11 @@ fn begins_anywhere() {
                 fewer.set_bytes(&name, Some(bytes));
             }
         }
-        assert_eq!(all(&mut Follower::new(fewer.storage(), from)).unwrap(), expected, "{from}");
+        assert_eq!(
+            all(&mut JournalFollower::new(fewer.storage(), from)).unwrap(),
+            expected,
+            "{from}"
+        );
     }
 }
 
@@ -100,7 +104,7 @@ fn what_is_half_written_is_waited_for() {
             }
             let end = end as usize;
             storage.set_bytes(&spot.name, Some(bytes[..end].to_vec()));
-            let mut follower = Follower::new(storage.storage(), 0);
+            let mut follower = JournalFollower::new(storage.storage(), 0);
             let mut kept = Vec::new();
             while poll(&mut follower, 9, u64::MAX, &mut kept).unwrap() > 0 {}
             assert_eq!(kept, records(spot.sequence - 1), "{spot:?} until {end}");
@@ -120,7 +124,7 @@ fn damage_is_told() {
     for spot in inputs(&storage).iter().filter(|it| it.sequence < 20) {
         let bytes = storage.content(&spot.name);
         storage.change(&spot.name, |bytes| bytes[spot.start as usize + 9] ^= 1);
-        let error = all(&mut Follower::new(storage.storage(), 0)).unwrap_err();
+        let error = all(&mut JournalFollower::new(storage.storage(), 0)).unwrap_err();
         let VerifyError::Damaged(damage) = error else { panic!("{error}") };
         assert_eq!((damage.sequence, damage.offset), (spot.sequence, spot.start));
         assert!(matches!(damage.kind, DamageKind::BadRecord { .. }), "{damage}");
@@ -128,7 +132,7 @@ fn damage_is_told() {
     }
     let last = inputs(&storage).pop().unwrap();
     storage.change(&last.name, |bytes| bytes[last.start as usize + 9] ^= 1);
-    let kept = all(&mut Follower::new(storage.storage(), 0)).unwrap();
+    let kept = all(&mut JournalFollower::new(storage.storage(), 0)).unwrap();
     assert_eq!(kept, records(19), "the last may not be whole yet");
 }
 
@@ -137,7 +141,7 @@ fn damage_is_told() {
 fn a_refusal_ends_it() {
     let storage = CrashStorage::new();
     write(&storage, 5);
-    let mut follower = Follower::new(storage.storage(), 0);
+    let mut follower = JournalFollower::new(storage.storage(), 0);
     let error = follower
         .poll(9, u64::MAX, &mut |record: Record<'_>| match record.sequence {
             3 => Err("no"),
@@ -152,7 +156,7 @@ fn a_refusal_ends_it() {
 fn a_torn_tail_that_is_cut_is_passed() {
     on_both!(|place| {
         write(place, 10);
-        let mut follower = Follower::new(place.storage(), 0);
+        let mut follower = JournalFollower::new(place.storage(), 0);
         let mut kept = Vec::new();
         let last = spots(place).pop().unwrap();
         let whole = place.content(&last.name)[..last.end as usize].to_vec();
@@ -170,6 +174,6 @@ fn a_torn_tail_that_is_cut_is_passed() {
 
 fn append_to(place: &impl Place, name: &str, offset: usize, bytes: &[u8]) {
     let mut storage = place.storage();
-    let mut file = storage.open(name, journal::Access::Write).unwrap();
+    let mut file = storage.open(name, journal::FileAccess::Write).unwrap();
     file.write_at(offset as u64, bytes).unwrap();
 }

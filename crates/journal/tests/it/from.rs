@@ -1,11 +1,11 @@
 //! Opening where a snapshot ends: segments before that are not read and need not be there.
 
-use journal::{CrashStorage, DamageKind, Durability, OpenError, Options, file_name};
+use journal::{CrashStorage, DamageKind, Durability, OpenError, WriterOptions, file_name};
 
 use crate::support::{Place, append, inputs, open, options, record, write};
 
-fn from(from: u64) -> Options {
-    Options { from, ..options(Durability::Synced) }
+fn from(from: u64) -> WriterOptions {
+    WriterOptions { from, ..options(Durability::Synced) }
 }
 
 /// The first sequence of the segment that has the record `from`.

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use journal::{CrashStorage, Durability, Options};
+use journal::{CrashStorage, Durability, WriterOptions};
 
 use crate::support::{Kept, Place, open, verify};
 
@@ -18,8 +18,8 @@ fn golden() -> Vec<Kept> {
     (0..).zip(payloads).map(record).collect()
 }
 
-fn options() -> Options {
-    Options {
+fn options() -> WriterOptions {
+    WriterOptions {
         durability: Durability::Written,
         segment_bytes: 8_192 + 400,
         journal_id_if_new: 0x0123_4567_89ab_cdef,

@@ -3,8 +3,8 @@
 use std::{convert::Infallible, fs, io::ErrorKind};
 
 use journal::{
-    BadRecord, CrashStorage, Damage, DamageKind, Durability, FORMAT_VERSION, Fault, Folder,
-    HeaderFault, OpenError, Operation, Options, SEGMENT_HEADER_LEN, VerifyError, file_name,
+    BadRecord, CrashStorage, Damage, DamageKind, DiskOperation, Durability, FORMAT_VERSION, Fault,
+    Folder, HeaderFault, OpenError, SEGMENT_HEADER_LEN, VerifyError, WriterOptions, file_name,
 };
 use tempfile::tempdir;
 
@@ -85,7 +85,7 @@ fn assert_cut(place: &impl Place, cut: (String, u64, u64), kept_count: u64) {
     assert_eq!((kept, report.torn_tail), (records(kept_count + 20), None));
 }
 
-/// Row 1: no folder, or an empty one, becomes a journal.
+/// TableRow 1: no folder, or an empty one, becomes a journal.
 #[test]
 fn row_1_nothing_is_there() {
     let parent = tempdir().unwrap();
@@ -101,7 +101,7 @@ fn row_1_nothing_is_there() {
     });
 }
 
-/// Row 2: a folder that holds something else is refused, and nothing is written into it.
+/// TableRow 2: a folder that holds something else is refused, and nothing is written into it.
 #[test]
 fn row_2_somebody_elses_folder() {
     for name in ["letter.txt", "letter.damrak"] {
@@ -121,7 +121,7 @@ fn row_2_somebody_elses_folder() {
     assert!(!folder.path().join("lock").exists());
 }
 
-/// Row 2, the other way: what lies beside segments is left alone.
+/// TableRow 2, the other way: what lies beside segments is left alone.
 #[test]
 fn row_2_a_letter_beside_a_journal() {
     on_both!(|place| {
@@ -133,7 +133,7 @@ fn row_2_a_letter_beside_a_journal() {
     });
 }
 
-/// Row 3: a folder that cannot be read is an error of the world, with what to do about it.
+/// TableRow 3: a folder that cannot be read is an error of the world, with what to do about it.
 #[test]
 fn row_3_unreadable() {
     let parent = tempdir().unwrap();
@@ -144,7 +144,8 @@ fn row_3_unreadable() {
 
     let storage = CrashStorage::new();
     write(&storage, 3);
-    let refusals = [Operation::List, Operation::Lock, Operation::Open, Operation::Read];
+    let refusals =
+        [DiskOperation::List, DiskOperation::Lock, DiskOperation::Open, DiskOperation::Read];
     for operation in refusals {
         let fault = Fault::Fail { kind: ErrorKind::PermissionDenied, bytes: 0 };
         storage.fault_next(operation, fault);
@@ -155,7 +156,7 @@ fn row_3_unreadable() {
     assert_eq!(verify(storage.storage()).unwrap().0, records(3));
 }
 
-/// Row 3: there is nothing to verify where there is no folder.
+/// TableRow 3: there is nothing to verify where there is no folder.
 #[test]
 fn row_3_no_folder_to_verify() {
     let parent = tempdir().unwrap();
@@ -164,7 +165,7 @@ fn row_3_no_folder_to_verify() {
     assert!(!parent.path().join("no").exists());
 }
 
-/// Row 4: what verifies is replayed, and each opening begins a segment of its own. One without
+/// TableRow 4: what verifies is replayed, and each opening begins a segment of its own. One without
 /// records is made anew, since the next has its name; so is one that was prepared (row 30).
 #[test]
 fn row_4_whole() {
@@ -189,7 +190,7 @@ fn row_4_whole() {
     });
 }
 
-/// Row 5: a last batch that is not whole is cut, whatever there is of it.
+/// TableRow 5: a last batch that is not whole is cut, whatever there is of it.
 #[test]
 fn row_5_torn_tail() {
     on_both!(|place| {
@@ -221,12 +222,12 @@ fn row_5_torn_tail() {
     }
 }
 
-/// Row 5: records of another journal behind the tail are not records, so they are cut.
+/// TableRow 5: records of another journal behind the tail are not records, so they are cut.
 #[test]
 fn row_5_foreign_records_behind_the_tail() {
     on_both!(|place| {
         let other = CrashStorage::new();
-        let foreign = Options { journal_id_if_new: 2, ..options(Durability::Synced) };
+        let foreign = WriterOptions { journal_id_if_new: 2, ..options(Durability::Synced) };
         let (mut writer, _, _) = open(other.storage(), &foreign).unwrap();
         for sequence in 1..=5 {
             append(&mut writer, sequence).unwrap();
@@ -244,7 +245,7 @@ fn row_5_foreign_records_behind_the_tail() {
     });
 }
 
-/// Row 6: a last segment whose making was interrupted is removed, and made again when needed.
+/// TableRow 6: a last segment whose making was interrupted is removed, and made again when needed.
 #[test]
 fn row_6_half_made_segment() {
     for count in [0, COUNT] {
@@ -282,7 +283,7 @@ fn row_6_half_made_segment() {
     }
 }
 
-/// Row 6, its limit: bytes that no crash leaves there are not taken for a half made segment.
+/// TableRow 6, its limit: bytes that no crash leaves there are not taken for a half made segment.
 #[test]
 fn row_6_something_else_under_the_name_of_a_segment() {
     on_both!(|place| {
@@ -293,7 +294,7 @@ fn row_6_something_else_under_the_name_of_a_segment() {
     });
 }
 
-/// Row 7: a bad record with a good one of another batch behind it is refused with its place.
+/// TableRow 7: a bad record with a good one of another batch behind it is refused with its place.
 #[test]
 fn row_7_bad_record_before_a_good_one() {
     on_both!(|place| {
@@ -314,7 +315,7 @@ fn row_7_bad_record_before_a_good_one() {
     });
 }
 
-/// Row 7: the good one is found wherever it is, also beyond some mebibytes of garbage.
+/// TableRow 7: the good one is found wherever it is, also beyond some mebibytes of garbage.
 #[test]
 fn row_7_a_good_record_far_behind_the_bad_one() {
     on_both!(|place| {
@@ -334,7 +335,7 @@ fn row_7_a_good_record_far_behind_the_bad_one() {
     });
 }
 
-/// Row 8: a bad end in a segment that another one follows is damage: it was whole when that began.
+/// TableRow 8: a bad end in a segment that another one follows is damage: it was whole when that began.
 #[test]
 fn row_8_bad_end_before_another_segment() {
     for extra in [false, true] {
@@ -361,7 +362,7 @@ fn row_8_bad_end_before_another_segment() {
     }
 }
 
-/// Row 8: where another segment follows, one that ends within its header is not half made.
+/// TableRow 8: where another segment follows, one that ends within its header is not half made.
 #[test]
 fn row_8_end_within_the_header_before_another_segment() {
     for len in [0, 3_000, BLOCK_LEN, 5_000, 2 * BLOCK_LEN - 1] {
@@ -382,7 +383,7 @@ fn row_8_end_within_the_header_before_another_segment() {
     }
 }
 
-/// Row 9: a segment that is missing, at the beginning or between others, is named.
+/// TableRow 9: a segment that is missing, at the beginning or between others, is named.
 #[test]
 fn row_9_missing_segment() {
     for missing in [0, 1] {
@@ -399,7 +400,7 @@ fn row_9_missing_segment() {
     }
 }
 
-/// Row 9: a segment that ends early, between two batches, leaves the same hole.
+/// TableRow 9: a segment that ends early, between two batches, leaves the same hole.
 #[test]
 fn row_9_segment_cut_between_batches() {
     on_both!(|place| {
@@ -414,7 +415,7 @@ fn row_9_segment_cut_between_batches() {
     });
 }
 
-/// Row 10: one good copy of a header is enough, and the other one is reported.
+/// TableRow 10: one good copy of a header is enough, and the other one is reported.
 #[test]
 fn row_10_one_copy_of_the_header_damaged() {
     for copy in [0, BLOCK_LEN] {
@@ -433,7 +434,7 @@ fn row_10_one_copy_of_the_header_damaged() {
     }
 }
 
-/// Row 11: without a good copy of its header, a segment is refused.
+/// TableRow 11: without a good copy of its header, a segment is refused.
 #[test]
 fn row_11_both_copies_of_the_header_damaged() {
     for nth in [0, 1] {
@@ -452,7 +453,7 @@ fn row_11_both_copies_of_the_header_damaged() {
     }
 }
 
-/// Row 12: copies that verify and differ are refused: neither can be believed.
+/// TableRow 12: copies that verify and differ are refused: neither can be believed.
 #[test]
 fn row_12_copies_of_the_header_contradict() {
     let headers = [header_copies(2, 1, 2), header_copies(JOURNAL_ID, 1, 3)];
@@ -467,7 +468,7 @@ fn row_12_copies_of_the_header_contradict() {
     }
 }
 
-/// Row 13: a version that is not known is not touched, and is not called corrupt.
+/// TableRow 13: a version that is not known is not touched, and is not called corrupt.
 #[test]
 fn row_13_unknown_version() {
     for (name, first_sequence) in [(file_name(1), 1), (file_name(COUNT + 1), COUNT + 1)] {
@@ -482,11 +483,11 @@ fn row_13_unknown_version() {
     }
 }
 
-/// Row 14: a segment of another journal is refused, however well it fits.
+/// TableRow 14: a segment of another journal is refused, however well it fits.
 #[test]
 fn row_14_foreign_segment() {
     let other = CrashStorage::new();
-    let foreign = Options { journal_id_if_new: 2, ..options(Durability::Written) };
+    let foreign = WriterOptions { journal_id_if_new: 2, ..options(Durability::Written) };
     let (mut writer, _, _) = open(other.storage(), &foreign).unwrap();
     for sequence in 1..=COUNT {
         append(&mut writer, sequence).unwrap();
@@ -506,7 +507,7 @@ fn row_14_foreign_segment() {
     }
 }
 
-/// Row 15: a segment under the name of another one is refused with the reason.
+/// TableRow 15: a segment under the name of another one is refused with the reason.
 #[test]
 fn row_15_duplicate_reordered_misdirected() {
     on_both!(|place| {
@@ -531,7 +532,7 @@ fn row_15_duplicate_reordered_misdirected() {
     });
 }
 
-/// Row 15: a file that is called a segment and is named like none is refused.
+/// TableRow 15: a file that is called a segment and is named like none is refused.
 #[test]
 fn row_15_misnamed_file() {
     on_both!(|place| {
@@ -543,7 +544,7 @@ fn row_15_misnamed_file() {
     });
 }
 
-/// Row 16: good records with a hole between them, or one of them twice, are refused.
+/// TableRow 16: good records with a hole between them, or one of them twice, are refused.
 #[test]
 fn row_16_sequence_gap() {
     on_both!(|place| {
@@ -616,7 +617,7 @@ fn rows_20_21_a_hole_in_the_last_batch() {
     }
 }
 
-/// Row 22: what the watermark names is never cut.
+/// TableRow 22: what the watermark names is never cut.
 #[test]
 fn row_22_a_bad_end_that_is_marked() {
     on_both!(|place| {
@@ -630,7 +631,7 @@ fn row_22_a_bad_end_that_is_marked() {
     });
 }
 
-/// Row 23: a last segment that is missing, or was cut between two batches, is noticed.
+/// TableRow 23: a last segment that is missing, or was cut between two batches, is noticed.
 #[test]
 fn row_23_the_end_is_missing() {
     on_both!(|place| {
@@ -656,7 +657,7 @@ fn row_23_the_end_is_missing() {
     });
 }
 
-/// Row 24: a record that was replaced by one with the right checksum breaks the chain.
+/// TableRow 24: a record that was replaced by one with the right checksum breaks the chain.
 #[test]
 fn row_24_the_chain_is_broken() {
     on_both!(|place| {
@@ -676,7 +677,7 @@ fn row_24_the_chain_is_broken() {
     });
 }
 
-/// Row 25: a segment of an earlier life of the journal does not follow what is there now.
+/// TableRow 25: a segment of an earlier life of the journal does not follow what is there now.
 #[test]
 fn row_25_stale_segment() {
     on_both!(|place| {
@@ -700,7 +701,7 @@ fn row_25_stale_segment() {
     });
 }
 
-/// Row 26: a segment that begins within the one before it.
+/// TableRow 26: a segment that begins within the one before it.
 #[test]
 fn row_26_overlapping_segment() {
     on_both!(|place| {
@@ -712,7 +713,7 @@ fn row_26_overlapping_segment() {
     });
 }
 
-/// Row 28: one good copy of the watermark is enough, and the other one is reported.
+/// TableRow 28: one good copy of the watermark is enough, and the other one is reported.
 #[test]
 fn row_28_one_copy_of_the_mark_damaged() {
     for copy in [0, BLOCK_LEN] {
@@ -729,7 +730,7 @@ fn row_28_one_copy_of_the_mark_damaged() {
     }
 }
 
-/// Row 29: without its watermark a journal is refused, and so it is with that of another one.
+/// TableRow 29: without its watermark a journal is refused, and so it is with that of another one.
 #[test]
 fn row_29_no_mark() {
     on_both!(|place| {
@@ -740,7 +741,7 @@ fn row_29_no_mark() {
         place.set_bytes("watermark", Some(vec![7; 8_192]));
         assert_eq!(damage_of(place).kind, DamageKind::WatermarkDamaged);
         let other = CrashStorage::new();
-        let options = Options { journal_id_if_new: 9, ..options(Durability::Written) };
+        let options = WriterOptions { journal_id_if_new: 9, ..options(Durability::Written) };
         drop(open(other.storage(), &options).unwrap());
         place.set_bytes("watermark", other.bytes("watermark"));
         let kind = DamageKind::WatermarkForeign { expected: JOURNAL_ID, found: 9 };
@@ -750,7 +751,7 @@ fn row_29_no_mark() {
     });
 }
 
-/// Row 13 for the watermark: a version that is not known is not called corrupt.
+/// TableRow 13 for the watermark: a version that is not known is not called corrupt.
 #[test]
 fn row_13_unknown_version_of_the_mark() {
     on_both!(|place| {
@@ -771,7 +772,7 @@ fn row_13_unknown_version_of_the_mark() {
     });
 }
 
-/// Row 18: a record that the one who replays does not accept is named by its place.
+/// TableRow 18: a record that the one who replays does not accept is named by its place.
 #[test]
 fn row_18_replay_refuses() {
     on_both!(|place| {
@@ -913,7 +914,7 @@ fn encoded(kind: u16, nth: u32, sequence: u64, timestamp: u64, payload: &[u8]) -
 #[test]
 fn the_tests_know_the_map() {
     let storage = CrashStorage::new();
-    let options = Options { created: 0, ..options(Durability::Written) };
+    let options = WriterOptions { created: 0, ..options(Durability::Written) };
     let replay = &mut |_: journal::Record<'_>| Ok::<_, Infallible>(());
     let (mut writer, _) = journal::open(storage.storage(), &options, replay).unwrap();
     append(&mut writer, 1).unwrap();

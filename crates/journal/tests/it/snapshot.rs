@@ -1,7 +1,7 @@
 //! Snapshots: what was written is read, and nothing else ever is.
 
 use journal::{
-    Crash, CrashStorage, Fault, Operation, SnapshotError, SnapshotFault, SnapshotHeader,
+    Crash, CrashStorage, DiskOperation, Fault, SnapshotError, SnapshotFault, SnapshotHeader,
     SnapshotSummary, SnapshotWriter, payload_checksum, read_snapshot, read_snapshot_header,
     remove_snapshots_but, snapshot_file_name, snapshots,
 };
@@ -368,11 +368,11 @@ fn a_crash_at_every_operation() {
 #[test]
 fn a_failure_is_told() {
     let operations = [
-        Operation::Create,
-        Operation::Write,
-        Operation::Sync,
-        Operation::Rename,
-        Operation::SyncFolder,
+        DiskOperation::Create,
+        DiskOperation::Write,
+        DiskOperation::Sync,
+        DiskOperation::Rename,
+        DiskOperation::SyncFolder,
     ];
     for operation in operations {
         let storage = CrashStorage::new();

@@ -3,8 +3,8 @@
 use std::{convert::Infallible, fs};
 
 use journal::{
-    CrashStorage, Durability, Folder, Kind, OpenError, Options, Record, Report, SEGMENT_HEADER_LEN,
-    Storage, TornTail, VerifyError, Writer,
+    CrashStorage, Durability, Folder, OpenError, Record, RecordKind, RecoveryReport,
+    SEGMENT_HEADER_LEN, Storage, TornTail, VerifyError, Writer, WriterOptions,
 };
 use tempfile::TempDir;
 
@@ -122,9 +122,9 @@ pub fn records(count: u64) -> Vec<Kept> {
 }
 
 /// Small segments, so that a few records make several.
-pub fn options(durability: Durability) -> Options {
+pub fn options(durability: Durability) -> WriterOptions {
     let segment_bytes = SEGMENT_HEADER_LEN + 400;
-    Options { durability, segment_bytes, ..Options::new(JOURNAL_ID, 500) }
+    WriterOptions { durability, segment_bytes, ..WriterOptions::new(JOURNAL_ID, 500) }
 }
 
 pub fn append(writer: &mut Writer, sequence: u64) -> Result<(), journal::AppendError> {
@@ -135,11 +135,11 @@ pub fn append(writer: &mut Writer, sequence: u64) -> Result<(), journal::AppendE
 /// Opens the journal, and gives what it replays.
 pub fn open(
     storage: Box<dyn Storage>,
-    options: &Options,
-) -> Result<(Writer, Vec<Kept>, Report), OpenError> {
+    options: &WriterOptions,
+) -> Result<(Writer, Vec<Kept>, RecoveryReport), OpenError> {
     let mut kept = Vec::new();
     let mut replay = |record: Record<'_>| {
-        if record.kind == Kind::Input {
+        if record.kind == RecordKind::Input {
             kept.push(Kept::of(record));
         }
         Ok::<_, Infallible>(())
@@ -148,10 +148,10 @@ pub fn open(
     Ok((writer, kept, report))
 }
 
-pub fn verify(mut storage: Box<dyn Storage>) -> Result<(Vec<Kept>, Report), VerifyError> {
+pub fn verify(mut storage: Box<dyn Storage>) -> Result<(Vec<Kept>, RecoveryReport), VerifyError> {
     let mut kept = Vec::new();
     let mut visit = |record: Record<'_>| {
-        if record.kind == Kind::Input {
+        if record.kind == RecordKind::Input {
             kept.push(Kept::of(record));
         }
         Ok::<_, Infallible>(())

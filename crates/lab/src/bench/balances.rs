@@ -67,8 +67,8 @@ impl Contender for Balances {
         self.0.steps(operation, steps);
     }
 
-    fn look_ahead(&self, inputs: &[Input]) {
-        self.0.look_ahead(inputs);
+    fn prefetch(&self, inputs: &[Input]) {
+        self.0.prefetch(inputs);
     }
 
     fn apply(&mut self, input: &Input, trades: &mut Vec<Trade>) {

@@ -126,8 +126,8 @@ impl Contender for Core {
         steps.push(self.input(Command::Enter(enter)));
     }
 
-    fn look_ahead(&self, inputs: &[Input]) {
-        self.engine.look_ahead(inputs, ring::fetch);
+    fn prefetch(&self, inputs: &[Input]) {
+        self.engine.prefetch(inputs, ring::fetch);
     }
 
     fn apply(&mut self, input: &Input, trades: &mut Vec<Trade>) {

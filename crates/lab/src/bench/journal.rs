@@ -13,7 +13,7 @@ use std::{
 
 use crate::latency::{Latency, Percentiles};
 use engine::Engine;
-use journal::{Durability, Folder, Method, Options, Storage, StorageFile, Writer};
+use journal::{Durability, Folder, Method, Storage, StorageFile, Writer, WriterOptions};
 use market::{Input, Sequence, Timestamp};
 use proof::generator::{CommandFlow, Profile};
 use ring::{Agent, AgentError, Builder, Cursor, Flow};
@@ -209,7 +209,7 @@ impl Own {
         commits: u64,
     ) -> Result<Self, Failure> {
         let segment_bytes = (commits * batch_bytes as u64 + (1 << 20)) * 2;
-        let options = Options { segment_bytes, ..Options::new(1, 1) };
+        let options = WriterOptions { segment_bytes, ..WriterOptions::new(1, 1) };
         let storage = Box::new(Folder::with_method(&folder, method));
         let (writer, _) =
             journal::open(storage, &options, &mut |_| Ok::<(), Infallible>(())).map_err(failed)?;
@@ -290,8 +290,11 @@ fn costs(folder: &Path, clock: SystemClock) -> Result<JournalCosts, Failure> {
 /// second verified.
 fn written(folder: &Path, clock: SystemClock) -> Result<(f64, f64, (f64, f64)), Failure> {
     const RECORDS: u64 = 2_000_000;
-    let options =
-        Options { durability: Durability::Written, segment_bytes: 256 << 20, ..Options::new(1, 1) };
+    let options = WriterOptions {
+        durability: Durability::Written,
+        segment_bytes: 256 << 20,
+        ..WriterOptions::new(1, 1)
+    };
     let storage = Box::new(Folder::new(folder));
     let (mut writer, _) =
         journal::open(storage, &options, &mut |_| Ok::<(), Infallible>(())).map_err(failed)?;
@@ -335,7 +338,8 @@ fn core_thread(folder: &Path, with_journal: bool, clock: SystemClock) -> Result<
     let beside = match to_journaler {
         None => None,
         Some(consumer) => {
-            let options = Options { durability: Durability::Written, ..Options::new(1, 1) };
+            let options =
+                WriterOptions { durability: Durability::Written, ..WriterOptions::new(1, 1) };
             let storage = Box::new(Folder::new(folder));
             let (writer, _) = journal::open(storage, &options, &mut |_| Ok::<(), Infallible>(()))
                 .map_err(failed)?;

@@ -16,7 +16,7 @@ use std::{
 };
 
 use crate::order_file::{BalanceFile, Instruments, OrderFile, generate::Profile};
-use engine::{AHEAD_MAX, Emit, Engine};
+use engine::{Emit, Engine, PREFETCH_MAX};
 use gateway::Submission;
 use journal::Durability;
 use market::{Command, Event, Input, Output, Sequence, Timestamp};
@@ -243,8 +243,8 @@ fn core_alone(prepared: &Prepared, row: &mut CoreRow) {
     let mut outbox = Vec::with_capacity(1 << 16);
     let mut events = 0;
     let before = thread_cpu_ns();
-    for batch in inputs.chunks(AHEAD_MAX) {
-        engine.look_ahead(batch, ring::fetch);
+    for batch in inputs.chunks(PREFETCH_MAX) {
+        engine.prefetch(batch, ring::fetch);
         for input in batch {
             let (cause, timestamp) = (input.sequence, input.timestamp);
             engine.apply_to(input, &mut Kept { outbox: &mut outbox, cause, timestamp });

@@ -15,7 +15,7 @@ use std::{
 };
 
 use engine::Engine;
-use journal::{Durability, Folder, Options, Storage, Writer, snapshot_file_name};
+use journal::{Durability, Folder, Storage, Writer, WriterOptions, snapshot_file_name};
 use market::{
     AddInstrument, AddSession, CancelOrder, Command, EnterOrder, Firm, Input, OrderKey, Price,
     Quantity, SelfMatchPrevention, Sequence, SessionId, Side, Symbol, SystemEvent, Text, Timestamp,
@@ -129,7 +129,7 @@ pub fn restart(folder: &Path, orders: u64, runs: usize) -> Result<RestartRow, Fa
             .map_err(|error| Failure::runtime(format!("cannot read the snapshot: {error}")))?;
         bare_read_s.push(seconds(begun));
         agrees &= bytes == snapshot_bytes;
-        let options = Options { durability: Durability::Written, ..Options::new(1, 1) };
+        let options = WriterOptions { durability: Durability::Written, ..WriterOptions::new(1, 1) };
         let begun = now();
         let found = recovery::resume(
             Box::new(Folder::new(folder)),
@@ -304,7 +304,7 @@ fn bare_read(path: &Path) -> io::Result<u64> {
 }
 
 fn open(folder: &Path, durability: Durability) -> Result<Writer, Failure> {
-    let options = Options { durability, ..Options::new(1, 1) };
+    let options = WriterOptions { durability, ..WriterOptions::new(1, 1) };
     let storage = Box::new(Folder::new(folder));
     let (engine, writer, _) = recovery::recover(storage, &options, &mut |_| {})?;
     if engine.sequence() != Sequence::NONE {

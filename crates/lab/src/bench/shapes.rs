@@ -9,7 +9,7 @@
 use std::{fs, hint::black_box};
 
 use engine::{
-    AHEAD_MAX, Engine,
+    Engine, PREFETCH_MAX,
     matcher::{BookIndex, Handle, LIMIT_MAX, Matcher, NewOrder},
 };
 use market::{
@@ -106,8 +106,8 @@ trait Holder {
 
     fn cancel(&mut self, name: u64);
 
-    /// Prefetches what is needed to cancel some orders, up to [`AHEAD_MAX`].
-    fn look_ahead(&self, names: &[u64]);
+    /// Prefetches what is needed to cancel some orders, up to [`PREFETCH_MAX`].
+    fn prefetch(&self, names: &[u64]);
 
     /// Its memory in bytes, if it counts it.
     fn memory(&self) -> Option<u64> {
@@ -128,9 +128,9 @@ impl Books {
     }
 
     /// Prefetches what orders with these limits need.
-    fn look_ahead_of(&self, side: Side, limits: &[u64]) {
+    fn prefetch_of(&self, side: Side, limits: &[u64]) {
         let enters = limits.iter().map(|limit| (self.book, side, Price(*limit)));
-        self.matcher.look_ahead([], enters);
+        self.matcher.prefetch([], enters);
     }
 
     /// Enters an order that trades with the best one of the other side.
@@ -158,8 +158,8 @@ impl Holder for Books {
         self.matcher.reserve(orders as usize);
     }
 
-    fn look_ahead(&self, names: &[u64]) {
-        self.matcher.look_ahead(names.iter().map(|name| Handle::from_bits(*name)), []);
+    fn prefetch(&self, names: &[u64]) {
+        self.matcher.prefetch(names.iter().map(|name| Handle::from_bits(*name)), []);
     }
 
     fn add(&mut self, side: Side, price: u64) -> u64 {
@@ -223,17 +223,17 @@ impl Holder for Whole {
         self.engine.reserve_memory(orders as usize);
     }
 
-    fn look_ahead(&self, names: &[u64]) {
+    fn prefetch(&self, names: &[u64]) {
         let input = |name: &u64| Input {
             sequence: self.engine.sequence(),
             timestamp: Timestamp(0),
             command: cancel(*name),
         };
-        let mut inputs = [input(&0); AHEAD_MAX];
+        let mut inputs = [input(&0); PREFETCH_MAX];
         for (place, name) in inputs.iter_mut().zip(names) {
             *place = input(name);
         }
-        self.engine.look_ahead(&inputs[..names.len().min(AHEAD_MAX)], ring::fetch);
+        self.engine.prefetch(&inputs[..names.len().min(PREFETCH_MAX)], ring::fetch);
     }
 
     fn add(&mut self, side: Side, price: u64) -> u64 {
@@ -360,8 +360,8 @@ fn adds<H>(
 /// Cancels orders with prefetching; returns the nanoseconds.
 fn cancel_all<H: Holder>(holder: &mut H, names: &[u64]) -> u64 {
     let started = thread_cpu_ns();
-    for batch in names.chunks(AHEAD_MAX) {
-        holder.look_ahead(batch);
+    for batch in names.chunks(PREFETCH_MAX) {
+        holder.prefetch(batch);
         for &name in batch {
             holder.cancel(name);
         }
@@ -425,20 +425,20 @@ fn filled_and_taken(at_a_time: u64, orders: u64, mut price: impl FnMut(u64) -> u
     let rounds = (orders / at_a_time).max(1);
     let started = thread_cpu_ns();
     for _ in 0..rounds {
-        for first in (0..at_a_time).step_by(AHEAD_MAX) {
-            let mut prices = [0; AHEAD_MAX];
-            let prices = &mut prices[..(at_a_time - first).min(AHEAD_MAX as u64) as usize];
+        for first in (0..at_a_time).step_by(PREFETCH_MAX) {
+            let mut prices = [0; PREFETCH_MAX];
+            let prices = &mut prices[..(at_a_time - first).min(PREFETCH_MAX as u64) as usize];
             for (limit, place) in prices.iter_mut().zip(first..) {
                 *limit = price(place);
             }
-            books.look_ahead_of(Side::Sell, prices);
+            books.prefetch_of(Side::Sell, prices);
             for &limit in &*prices {
                 books.add(Side::Sell, limit);
             }
         }
         for place in 0..at_a_time {
-            if place % AHEAD_MAX as u64 == 0 {
-                books.look_ahead_of(Side::Buy, &[LIMIT_MAX.0; AHEAD_MAX]);
+            if place % PREFETCH_MAX as u64 == 0 {
+                books.prefetch_of(Side::Buy, &[LIMIT_MAX.0; PREFETCH_MAX]);
             }
             books.take(Side::Buy);
         }

@@ -2,7 +2,7 @@
 
 use super::{Writer, kind};
 use crate::{
-    Allocation, BlockEntry, BreakReason, BreakTrade, ConfigureInstrument, CorrectTrade,
+    Allocation, BlockEntry, BustReason, BustTrade, ConfigureInstrument, CorrectTrade,
     InstrumentChange, LiveOrdersMax, Phase, Price, Quantity, RemoveInstrument, SessionId, SetPhase,
     TradeId, VenueCommand,
     bytes::{ByteReader, ByteWriter, DecodeError},
@@ -50,8 +50,8 @@ impl Writer<'_> {
                 self.scope(&block.scope);
                 self.flag(block.blocked);
             }
-            VenueCommand::BreakTrade(broken) => {
-                self.u8(kind::BREAK_TRADE);
+            VenueCommand::BustTrade(broken) => {
+                self.u8(kind::BUST_TRADE);
                 self.u64(broken.trade_id.0);
                 self.u8(broken.reason.code());
             }
@@ -118,15 +118,15 @@ impl ByteReader<'_> {
                 scope: self.scope()?,
                 blocked: self.flag("blocked")?,
             }),
-            kind::BREAK_TRADE => VenueCommand::BreakTrade(BreakTrade {
+            kind::BUST_TRADE => VenueCommand::BustTrade(BustTrade {
                 trade_id: TradeId(self.u64()?),
-                reason: self.code("break reason", BreakReason::from_code)?,
+                reason: self.code("break reason", BustReason::from_code)?,
             }),
             kind::CORRECT_TRADE => VenueCommand::CorrectTrade(CorrectTrade {
                 trade_id: TradeId(self.u64()?),
                 price: Price(self.u64()?),
                 quantity: Quantity(self.u64()?),
-                reason: self.code("break reason", BreakReason::from_code)?,
+                reason: self.code("break reason", BustReason::from_code)?,
             }),
             kind::KILL_SWITCH => VenueCommand::KillSwitch(BlockEntry {
                 scope: self.scope()?,

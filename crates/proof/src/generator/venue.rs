@@ -1,7 +1,7 @@
 //! What the venue itself asks: phases, bands and limits, cancels, blocks, and trades undone.
 
 use market::{
-    AccountId, AddInstrument, Allocation, BlockEntry, BreakReason, BreakTrade, Command,
+    AccountId, AddInstrument, Allocation, BlockEntry, BustReason, BustTrade, Command,
     ConfigureInstrument, CorrectTrade, Firm, InstrumentChange, LiveOrdersMax, OperatorAction,
     OperatorCommand, Phase, Price, Quantity, RemoveInstrument, Scope, SessionId, SetPhase, Side,
     Symbol, Text, TradeId, VenueCommand,
@@ -47,7 +47,7 @@ impl CommandFlow {
                 }
                 VenueCommand::BlockEntry(BlockEntry { scope, blocked })
             }
-            88..=93 => self.break_trade(),
+            88..=93 => self.bust_trade(),
             _ => self.correct(),
         };
         Command::Venue(command)
@@ -56,13 +56,13 @@ impl CommandFlow {
     /// Undoes a trade, or corrects one.
     pub(super) fn undo(&mut self) -> Command {
         let breaks = self.rng.chance(1, 2);
-        Command::Venue(if breaks { self.break_trade() } else { self.correct() })
+        Command::Venue(if breaks { self.bust_trade() } else { self.correct() })
     }
 
-    fn break_trade(&mut self) -> VenueCommand {
+    fn bust_trade(&mut self) -> VenueCommand {
         let trade_id = self.trade_id();
-        let reason = *self.rng.pick(BreakReason::ALL);
-        VenueCommand::BreakTrade(BreakTrade { trade_id, reason })
+        let reason = *self.rng.pick(BustReason::ALL);
+        VenueCommand::BustTrade(BustTrade { trade_id, reason })
     }
 
     /// Mostly near the market; now and then at a price that costs all that somebody has.
@@ -77,7 +77,7 @@ impl CommandFlow {
                 _ => self.price(instrument, Side::Buy),
             },
             quantity: Quantity(self.rng.below(20)),
-            reason: *self.rng.pick(BreakReason::ALL),
+            reason: *self.rng.pick(BustReason::ALL),
         })
     }
 

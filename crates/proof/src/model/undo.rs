@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use market::{
     AccountId, AccountSetting, AssetId, Bucket, CorrectTrade, Event, Fill, LedgerKind, MoneyClass,
-    MoneyTerms, OrderId, OrderType, Party, PastTrade, Price, Quantity, Side, TradeBroken,
+    MoneyTerms, OrderId, OrderType, Party, PastTrade, Price, Quantity, Side, TradeBusted,
     TradeCorrected, TradeId, Traded, VenueDeclineReason, VenueEvent,
 };
 
@@ -143,17 +143,17 @@ impl Model {
     }
 
     /// 33.1, 42.8
-    pub(super) fn break_trade(
+    pub(super) fn bust_trade(
         &mut self,
         trade_id: TradeId,
-        reason: market::BreakReason,
+        reason: market::BustReason,
         events: &mut Vec<Event>,
     ) -> Result<(), VenueDeclineReason> {
         let past = self.can_be_undone(trade_id)?;
         let changes = self.changes(&past, &Got::new())?;
         self.undo(trade_id);
         let trade = past.trade;
-        events.push(Event::Venue(VenueEvent::TradeBroken(TradeBroken { trade, reason })));
+        events.push(Event::Venue(VenueEvent::TradeBusted(TradeBusted { trade, reason })));
         self.give_and_get(changes, &past, LedgerKind::Undo, &trade, events);
         Ok(())
     }

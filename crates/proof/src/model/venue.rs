@@ -258,9 +258,7 @@ impl Model {
                 }
             },
             VenueCommand::BlockEntry(asked) => self.block(asked, events),
-            VenueCommand::BreakTrade(asked) => {
-                self.break_trade(asked.trade_id, asked.reason, events)
-            }
+            VenueCommand::BustTrade(asked) => self.bust_trade(asked.trade_id, asked.reason, events),
             VenueCommand::CorrectTrade(asked) => self.correct(asked, events),
             // 32.6
             VenueCommand::KillSwitch(asked) => {
@@ -393,7 +391,7 @@ impl Model {
         let changed = PhaseChanged { instrument_id: id, from, to, cause, reason };
         tell(VenueEvent::PhaseChanged(changed), events);
         if to == Phase::VolatilityAuction {
-            self.tell_collar(id, events);
+            self.report_collar(id, events);
         }
         if from == Phase::Continuous {
             self.suspend(id, events);
@@ -401,7 +399,7 @@ impl Model {
         self.stir(id);
     }
 
-    fn tell_collar(&self, id: InstrumentId, events: &mut Vec<Event>) {
+    fn report_collar(&self, id: InstrumentId, events: &mut Vec<Event>) {
         let market = self.market(id);
         if let Some((low, high)) = market.collar() {
             let reference_price = Price(market.reference);
@@ -642,7 +640,7 @@ impl Model {
         let market = self.market_mut(id);
         market.widened += 1;
         market.ends = Some(ends);
-        self.tell_collar(id, events);
+        self.report_collar(id, events);
     }
 
     fn configure(

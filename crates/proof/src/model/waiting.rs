@@ -330,7 +330,7 @@ impl Model {
             why_not = Some(CancelReason::Unpaid);
         }
         let mut after = match why_not {
-            None => match self.come_in_patiently(order, events) {
+            None => match self.come_in_with_minimum(order, events) {
                 Some(after) => after,
                 None => return,
             },
@@ -400,7 +400,7 @@ impl Model {
                 }
             } else if let Some(key) = self.next_to_move() {
                 self.move_order(key, events);
-            } else if self.look_at_patients(events) {
+            } else if self.look_at_minimums(events) {
             } else {
                 // A done order is no order any more. (6.9)
                 return self.orders.retain(|order| order.leaves().0 > 0);

@@ -2,7 +2,9 @@
 
 use std::{collections::BTreeMap, io::ErrorKind};
 
-use journal::{Crash, CrashStorage, Durability, Fault, Kind, Operation, Options, Storage};
+use journal::{
+    Crash, CrashStorage, DiskOperation, Durability, Fault, RecordKind, Storage, WriterOptions,
+};
 
 use super::faults::{FaultKind, Faults, Judged};
 use crate::audit::Digest;
@@ -57,22 +59,22 @@ impl Disk {
         if self.full_until.is_some_and(|until| until <= tick) {
             self.recover_room();
         }
-        let write = Operation::Write;
+        let write = DiskOperation::Write;
         if faults.strikes(FaultKind::TornWrite) {
             let bytes = faults.below(FaultKind::TornWrite, 5_000);
             self.storage.fault_next(write, Fault::Stop { bytes });
         }
         if faults.strikes(FaultKind::StoppedOperation) {
             let operations = [
-                Operation::List,
-                Operation::Create,
-                Operation::Open,
-                Operation::Remove,
-                Operation::Rename,
-                Operation::SyncFolder,
-                Operation::Read,
-                Operation::Sync,
-                Operation::Sync,
+                DiskOperation::List,
+                DiskOperation::Create,
+                DiskOperation::Open,
+                DiskOperation::Remove,
+                DiskOperation::Rename,
+                DiskOperation::SyncFolder,
+                DiskOperation::Read,
+                DiskOperation::Sync,
+                DiskOperation::Sync,
             ];
             let at = faults.below(FaultKind::StoppedOperation, operations.len() as u64);
             self.storage.fault_next(operations[at as usize], Fault::Stop { bytes: 0 });
@@ -84,7 +86,7 @@ impl Disk {
             self.has_failed = true;
         }
         if faults.strikes(FaultKind::FailedSync) {
-            self.storage.fault_next(Operation::Sync, Fault::Fail { kind, bytes: 0 });
+            self.storage.fault_next(DiskOperation::Sync, Fault::Fail { kind, bytes: 0 });
             self.has_failed = true;
         }
         if self.full_until.is_none() && faults.strikes(FaultKind::FullDisk) {
@@ -103,7 +105,7 @@ impl Disk {
         for kind in damages {
             if self.prepared.is_none() && faults.wants(kind) {
                 let (operation, fault) = match kind {
-                    FaultKind::LyingSync => (Operation::Sync, Fault::Lose),
+                    FaultKind::LyingSync => (DiskOperation::Sync, Fault::Lose),
                     FaultKind::LostWrite => (write, Fault::Lose),
                     FaultKind::MisdirectedWrite => {
                         // Mediums misdirect whole sectors.
@@ -215,10 +217,10 @@ impl Disk {
                 refusal.what
             ));
         }
-        let options = Options {
+        let options = WriterOptions {
             durability: Durability::from(config.journal.durability),
             segment_bytes: config.journal.segment.0,
-            ..Options::new(1, 0)
+            ..WriterOptions::new(1, 0)
         };
         let storage: Box<dyn Storage> = Box::new(damaged.clone());
         let resumed = recovery::resume(storage, &mut damaged, &options, 0, &mut |_| {});
@@ -257,7 +259,7 @@ struct Refusal {
 fn entries(storage: &mut CrashStorage) -> (Vec<Entry>, Result<(), Refusal>) {
     let mut entries = Vec::new();
     let verified = journal::verify(storage, &mut |record| {
-        if record.kind == Kind::Input {
+        if record.kind == RecordKind::Input {
             entries.push((record.sequence, record.timestamp, Digest::of(record.payload)));
         }
         Ok::<(), journal::BoxError>(())

@@ -704,7 +704,7 @@ fn session_of(command: &Command) -> Option<usize> {
         Command::MassCancel(mass) => mass.key.session_id,
         Command::SwitchEntry(switch) => switch.key.session_id,
         Command::QueryAccount(query) => query.session_id,
-        Command::Refuse(refused) => refused.key.session_id,
+        Command::Reject(refused) => refused.key.session_id,
         Command::CancelOnDisconnect(_)
         | Command::Time
         | Command::System(_)
@@ -725,7 +725,7 @@ fn profile(rng: &mut Rng, instruments: u16) -> Profile {
         accounts: if rng.below(2) == 0 { 3 } else { 0 },
         beyond_ouch_percent: rng.below(3) * 10,
         waits_percent: rng.below(3) * 10,
-        patient_percent: rng.below(3) * 10,
+        minimum_percent: rng.below(3) * 10,
         pegs_percent: rng.below(3) * 10,
         good_till_time_percent: rng.below(3) * 5,
         starts_s: (START_NS / 1_000_000_000) as u32,

@@ -12,7 +12,7 @@ use std::{
 
 use ring::{
     Agent, AgentError, AgentFailure, Builder, Clock, Consumer, Flow, Group, IdleStrategy, Parker,
-    Producer, Runner, Running, ThreadParker, Unparker, WakeTargets, launch,
+    Producer, Runner, RunningAgents, ThreadParker, Unparker, WakeTargets, launch,
 };
 
 /// Longer than anything here takes, so that waiting it out means that something hangs.
@@ -120,7 +120,7 @@ fn pipeline(count: u64) -> ([Box<dyn Agent>; 4], mpsc::Receiver<u64>) {
     ([source, pass_on(second_in, second_out), pass_on(third_in, third_out), sink], is_done)
 }
 
-fn wait<T>(running: &Running, done: &mpsc::Receiver<T>) -> T {
+fn wait<T>(running: &RunningAgents, done: &mpsc::Receiver<T>) -> T {
     done.recv_timeout(FOREVER).unwrap_or_else(|error| {
         panic!("{error}; stopped: {}", running.stopped());
     })

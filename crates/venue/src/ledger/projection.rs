@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use market::{
     Accepted, AccountId, AssetId, Bucket, Event, InstrumentId, LedgerEntry, LedgerPlace,
     MoneyEvent, OrderId, Output, Price, Quantity, Replaced, Restated, Sequence, SessionId,
-    Timestamp, TradeBroken, TradeCorrected, TradeId, Traded, VenueEvent,
+    Timestamp, TradeBusted, TradeCorrected, TradeId, Traded, VenueEvent,
 };
 
 use super::{
@@ -239,7 +239,7 @@ impl Projection {
                 self.change(modified.order_id, now, batch, |order| order.side = modified.side)?;
                 self.reduce(modified.order_id, modified.leaves, now, batch)?;
             }
-            Event::Venue(VenueEvent::TradeBroken(TradeBroken { trade, reason })) => {
+            Event::Venue(VenueEvent::TradeBusted(TradeBusted { trade, reason })) => {
                 batch.broken_trades.push(BrokenTradeRow {
                     trade_id: trade.trade_id,
                     sequence: cause,

@@ -4,9 +4,9 @@
 use std::fmt;
 
 use market::{
-    AccountId, AssetId, BreakReason, Bucket, ClientOrderId, Display, Firm, InstrumentId,
-    LedgerKind, OrderId, OrderType, Price, Quantity, Sequence, SessionId, Side, Symbol, Text,
-    TimeInForce, Timestamp, TradeId, Units,
+    AccountId, AssetId, Bucket, BustReason, ClientOrderId, Display, Firm, InstrumentId, LedgerKind,
+    OrderId, OrderType, Price, Quantity, Sequence, SessionId, Side, Symbol, Text, TimeInForce,
+    Timestamp, TradeId, Units,
 };
 
 /// The version of the tables; a store of another one is refused.
@@ -237,7 +237,7 @@ word_cells! {
         Replaced = "replaced",
         Restated = "restated",
     }
-    BreakReason {
+    BustReason {
         Erroneous = "erroneous",
         Consent = "consent",
         Supervisory = "supervisory",
@@ -460,7 +460,7 @@ tables! {
         /// When.
         timestamp: Timestamp,
         /// Why.
-        reason: BreakReason,
+        reason: BustReason,
         /// The trade in its place, of the same orders; 0 if none.
         new_trade_id: TradeId,
         /// At which price, in ticks; 0 if none.

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use engine::Engine;
 use market::{
-    AccountId, AccountSetting, AssetId, BlockEntry, BreakReason, BreakTrade, ConfigureInstrument,
+    AccountId, AccountSetting, AssetId, BlockEntry, BustReason, BustTrade, ConfigureInstrument,
     CorrectTrade, Deposit, Firm, InstrumentChange, LiveOrdersMax, MoneyCommand, OperatorAction,
     Phase, Price, Quantity, Scope, SessionId, SetAccount, SetPhase, Side, Symbol, Text, TradeId,
     Units, VenueCommand, Withdraw, parse_decimal,
@@ -271,7 +271,7 @@ impl OperatorVerb {
                 let change = instrument_change(property, value)?;
                 VenueCommand::ConfigureInstrument(ConfigureInstrument { symbol, change })
             }
-            Self::Bust { trade, reason } => VenueCommand::BreakTrade(BreakTrade {
+            Self::Bust { trade, reason } => VenueCommand::BustTrade(BustTrade {
                 trade_id: TradeId(*trade),
                 reason: break_reason(reason)?,
             }),
@@ -456,12 +456,12 @@ fn instrument_change(property: &str, value: &str) -> Result<InstrumentChange, St
     })
 }
 
-fn break_reason(reason: &str) -> Result<BreakReason, String> {
+fn break_reason(reason: &str) -> Result<BustReason, String> {
     match reason {
-        "erroneous" => Ok(BreakReason::Erroneous),
-        "consent" => Ok(BreakReason::Consent),
-        "supervisory" => Ok(BreakReason::Supervisory),
-        "external" => Ok(BreakReason::External),
+        "erroneous" => Ok(BustReason::Erroneous),
+        "consent" => Ok(BustReason::Consent),
+        "supervisory" => Ok(BustReason::Supervisory),
+        "external" => Ok(BustReason::External),
         other => Err(format!(
             "reason is {other:?}: it must be erroneous, consent, supervisory or external"
         )),

@@ -60,7 +60,7 @@ pub fn confirm(
     header: &SnapshotHeader,
 ) -> Result<(), SnapshotError> {
     let sequence = header.sequence;
-    let mut follower = journal::Follower::new(storage.second(), sequence);
+    let mut follower = journal::JournalFollower::new(storage.second(), sequence);
     let mut found = None;
     let read = follower.poll(1, sequence, &mut |record: Record<'_>| {
         found = Some((record.timestamp, journal::payload_checksum(record.payload)));

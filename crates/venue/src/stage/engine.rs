@@ -4,7 +4,7 @@
 
 use std::sync::Arc;
 
-use engine::{AHEAD_MAX, Emit, Engine};
+use engine::{Emit, Engine, PREFETCH_MAX};
 use market::{Command, Event, Input, Output, Sequence, Timestamp, VenueEvent};
 use ring::{Agent, AgentError, AtomicGauge, Batch, Consumer, Cursor, Flow, Producer, Words};
 
@@ -264,8 +264,8 @@ impl Agent for EngineStage {
         let mut work = 0;
         loop {
             // Prefetches the memory that these inputs need, in parallel.
-            engine.look_ahead(inputs.peek(AHEAD_MAX), ring::fetch);
-            let limit = AHEAD_MAX.min(most - work);
+            engine.prefetch(inputs.peek(PREFETCH_MAX), ring::fetch);
+            let limit = PREFETCH_MAX.min(most - work);
             let mut batch = outputs.batch();
             let done = inputs.poll(limit, |input, _| {
                 let (cause, timestamp) = (input.sequence, input.timestamp);

@@ -8,7 +8,7 @@ use journal::Writer;
 use market::Input;
 use ring::{Agent, AgentError, AtomicGauge, Consumer, Cursor, Flow, LossyConsumer};
 
-use super::{Checkpoint, Whim, Whims, relief::Relief};
+use super::{Checkpoint, Whim, Whims, load_shedding::LoadShedding};
 use crate::checkpoint::{self, StateHash};
 
 /// Inputs written by one commit at most; bounds the time of a turn.
@@ -26,7 +26,7 @@ pub struct Journaler {
     /// Inputs up to here were given to the journal and are as durable as they will be for now.
     journaled: Option<Arc<AtomicGauge>>,
     hashes: Option<Hashes>,
-    relief: Option<Relief>,
+    load_shedding: Option<LoadShedding>,
     whims: Whims,
 }
 
@@ -59,7 +59,7 @@ impl Journaler {
             unconditional,
             journaled: None,
             hashes: None,
-            relief: None,
+            load_shedding: None,
             whims,
         }
     }
@@ -89,8 +89,8 @@ impl Journaler {
 
     /// Rejects new orders while the disk is full or slow.
     #[must_use]
-    pub fn relieved_by(mut self, relief: Relief) -> Self {
-        self.relief = Some(relief);
+    pub fn with_load_shedding(mut self, load_shedding: LoadShedding) -> Self {
+        self.load_shedding = Some(load_shedding);
         self
     }
 
@@ -159,8 +159,8 @@ impl Agent for Journaler {
                 journaled.set(sequence);
             }
         }
-        if let Some(relief) = &mut self.relief {
-            relief.look(&mut self.writer, now_ns, wait_ns)?;
+        if let Some(load_shedding) = &mut self.load_shedding {
+            load_shedding.look(&mut self.writer, now_ns, wait_ns)?;
         }
         Ok(taken)
     }

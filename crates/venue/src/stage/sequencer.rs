@@ -5,7 +5,7 @@
 use std::sync::Arc;
 
 use gateway::Submission;
-use market::{Command, Input, RefusedOrder, RejectReason, Timestamp};
+use market::{Command, Input, RejectOrder, RejectReason, Timestamp};
 use ring::{Agent, AgentError, AtomicGauge, Consumer, Flow, Producer};
 
 use super::{Schedule, TURN_LIMIT, Whim, Whims};
@@ -20,7 +20,7 @@ use crate::log::{LocalLog, Place, Role, SequencedLog};
 /// Where another process leads the log, the sequencer takes nothing from the gateways; sequenced
 /// commands come from the log alone.
 ///
-/// During load shedding a new order or replace becomes a [`Command::Refuse`], and that is recorded: no
+/// During load shedding a new order or replace becomes a [`Command::Reject`], and that is recorded: no
 /// stage after the sequencer depends on the state of the journal.
 pub struct Sequencer<L = LocalLog> {
     sources: Vec<Consumer<Submission>>,
@@ -95,7 +95,7 @@ fn refused(command: &Command, reason: RejectReason) -> Command {
         },
         _ => return *command,
     };
-    Command::Refuse(RefusedOrder { key, client_order_id, reason })
+    Command::Reject(RejectOrder { key, client_order_id, reason })
 }
 
 impl<L: SequencedLog + 'static> Agent for Sequencer<L> {

@@ -177,7 +177,7 @@ impl Encoder {
                 let symbol = self.symbol(*instrument_id);
                 emit(trading(timestamp, *instrument_id, symbol, b'H', BLANK).as_bytes());
             }
-            VenueEvent::TradeBroken(broken) => {
+            VenueEvent::TradeBusted(broken) => {
                 let instrument_id = broken.trade.instrument_id;
                 emit(broken_trade(timestamp, instrument_id, broken.trade.trade_id).as_bytes());
             }

@@ -3,7 +3,7 @@
 use market::{
     AccountQuery, CancelOrder, Capacity, ClientOrderId, Command, ConditionChanges, Conditions,
     CustomerType, Display, EntrySwitch, Firm, Instructions, Lots, MassCancel, ModifyOrder,
-    OrderAttributes, OrderKey, OrderType, Price, Pricing, Quantity, RefusedOrder, RejectReason,
+    OrderAttributes, OrderKey, OrderType, Price, Pricing, Quantity, RejectOrder, RejectReason,
     ReplaceOrder, ReplaceTerms, SelfMatchGroup, SelfMatchPrevention, SessionId, Side, Symbol,
     TimeInForce, Timestamp,
 };
@@ -21,7 +21,7 @@ pub(super) const SECONDS_TO_LIVE_END: u32 = 86_400;
 /// order's seconds to live count.
 ///
 /// An order whose fields mean nothing, or something that is not offered here, is still a command:
-/// [`Command::Refuse`] with the first reason in the order of the checks, or a
+/// [`Command::Reject`] with the first reason in the order of the checks, or a
 /// [`Command::Replace`] without terms. Quantities, price increments and symbols that are well
 /// formed but unknown are the engine's to check.
 ///
@@ -94,7 +94,7 @@ pub fn command(
 fn enter(order: &EnterOrder, options: &Options, key: OrderKey) -> Command {
     match enter_terms(order, options, key) {
         Ok(order) => Command::Enter(order),
-        Err(reason) => Command::Refuse(RefusedOrder {
+        Err(reason) => Command::Reject(RejectOrder {
             key,
             client_order_id: ClientOrderId::from_bytes(order.cl_ord_id).unwrap_or_default(),
             reason,

@@ -2,10 +2,10 @@
 
 use alloc::vec::Vec;
 use market::{
-    Accepted, BreakReason, CancelReason, Canceled, ClientOrderId, CustomerType, EntrySwitched,
+    Accepted, BustReason, CancelReason, Canceled, ClientOrderId, CustomerType, EntrySwitched,
     Event, Fill, Firm, Instructions, Instrument, InstrumentId, MassCanceled, Modified, OrderKey,
     OrderType, Output, PastTrade, Phase, RejectReason, Rejected, Replaced, RestateReason, Restated,
-    SelfMatchPrevented, SessionId, Symbol, SystemEvent, TimeInForce, Timestamp, TradeBroken,
+    SelfMatchPrevented, SessionId, Symbol, SystemEvent, TimeInForce, Timestamp, TradeBusted,
     TradeCorrected, TradeId, Traded, VenueEvent,
 };
 
@@ -223,7 +223,7 @@ fn liquidity_flags(traded: &Traded) -> (u8, u8) {
 /// What the venue itself did, as far as it is about a participant's order.
 fn venue(timestamp: Nanos64, event: &VenueEvent, emit: &mut impl FnMut(Recipient, &[u8])) {
     match event {
-        VenueEvent::TradeBroken(TradeBroken { trade, reason }) => {
+        VenueEvent::TradeBusted(TradeBusted { trade, reason }) => {
             for party in [&trade.maker, &trade.taker] {
                 let message = broken_trade(timestamp, &party.key, trade.trade_id, *reason);
                 emit(owner(&party.key), &message);
@@ -255,7 +255,7 @@ fn broken_trade(
     timestamp: Nanos64,
     key: &OrderKey,
     trade_id: TradeId,
-    reason: BreakReason,
+    reason: BustReason,
 ) -> MessageBuffer {
     let mut message = MessageBuffer::new(&BrokenTrade {
         message_type: BrokenTrade::TYPE,

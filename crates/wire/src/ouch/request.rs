@@ -129,7 +129,7 @@ fn request_with(command: &Command, received: Option<Timestamp>) -> Option<Messag
         | Command::Time
         | Command::AddInstrument(_)
         | Command::AddSession(_)
-        | Command::Refuse(_)
+        | Command::Reject(_)
         | Command::Money(_)
         | Command::Venue(_)
         | Command::Operate(_) => return None,

@@ -3,7 +3,7 @@
 use market::{
     AccountQuery, CancelOrder, Capacity, ClientOrderId, Command, ConditionChanges, Conditions,
     CustomerType, Display, EnterOrder, EntrySwitch, Firm, Instructions, Lots, MassCancel,
-    ModifyOrder, OrderAttributes, OrderKey, OrderType, Price, Pricing, Quantity, RefusedOrder,
+    ModifyOrder, OrderAttributes, OrderKey, OrderType, Price, Pricing, Quantity, RejectOrder,
     RejectReason, ReplaceOrder, ReplaceTerms, SelfMatchGroup, SelfMatchPrevention, SessionId, Side,
     Symbol, TimeInForce, Timestamp,
 };
@@ -86,7 +86,7 @@ fn entered(message: &[u8]) -> EnterOrder {
 /// The reason for which an order is refused.
 fn refused(message: &[u8]) -> RejectReason {
     match ouch::command(message, SESSION, RECEIVED) {
-        Ok(Command::Refuse(refused)) => {
+        Ok(Command::Reject(refused)) => {
             assert_eq!(refused.key.session_id, SESSION);
             assert_eq!(refused.key.user_ref_num, 9);
             refused.reason
@@ -335,7 +335,7 @@ fn tags_that_cannot_be_read_are_refused() {
         let message = with_raw(&enter(), elements);
         assert_eq!(refused(&message), RejectReason::NotSupported, "{elements:?}");
         let channel = if elements.starts_with(&[2, 28]) { 5 } else { 0 };
-        let Ok(Command::Refuse(refusal)) = ouch::command(&message, SESSION, RECEIVED) else {
+        let Ok(Command::Reject(refusal)) = ouch::command(&message, SESSION, RECEIVED) else {
             panic!()
         };
         assert_eq!(refusal.key, key(channel, 9));
@@ -579,7 +579,7 @@ fn requests_round_trip() {
 /// What no participant can ask has no message.
 #[test]
 fn commands_of_the_exchange_have_no_request() {
-    let refused = RefusedOrder {
+    let refused = RejectOrder {
         key: key(0, 1),
         client_order_id: ClientOrderId::BLANK,
         reason: RejectReason::InvalidSide,
@@ -587,7 +587,7 @@ fn commands_of_the_exchange_have_no_request() {
     let void = ReplaceOrder { original_user_ref_num: 1, key: key(0, 2), terms: None };
     for command in [
         Command::System(market::SystemEvent::StartOfMessages),
-        Command::Refuse(refused),
+        Command::Reject(refused),
         Command::Replace(void),
     ] {
         assert!(ouch::request(&command).is_none(), "{command:?}");

@@ -1,10 +1,10 @@
 //! Commands of the venue: their messages on the feed and to the owners of orders.
 
 use market::{
-    AuctionTrade, BreakReason, ClientOrderId, CollarSet, Command, Event, Indicated, Indication,
+    AuctionTrade, BustReason, ClientOrderId, CollarSet, Command, Event, Indicated, Indication,
     InstrumentChange, InstrumentChanged, InstrumentId, OrderId, OrderKey, Output, Party, PastTrade,
     Phase, PhaseCause, PhaseChanged, Price, Quantity, SessionId, Side, Text, TimeInForce,
-    Timestamp, TradeBroken, TradeCorrected, TradeId, Traded, Uncrossed, VenueEvent,
+    Timestamp, TradeBusted, TradeCorrected, TradeId, Traded, Uncrossed, VenueEvent,
 };
 use wire::{
     itch::{self, Message},
@@ -217,8 +217,8 @@ fn past_trade() -> PastTrade {
 /// A broken trade is reported to both its owners and on the feed.
 #[test]
 fn broken_trade_is_told() {
-    let broken = TradeBroken { trade: past_trade(), reason: BreakReason::Erroneous };
-    let event = Event::Venue(VenueEvent::TradeBroken(broken));
+    let broken = TradeBusted { trade: past_trade(), reason: BustReason::Erroneous };
+    let event = Event::Venue(VenueEvent::TradeBusted(broken));
     let messages = feed(event);
     let Ok(Message::BrokenTrade(told)) = itch::decode(&messages[0]) else { panic!() };
     assert_eq!((messages.len(), told.match_number.get()), (1, 12));
@@ -240,7 +240,7 @@ fn broken_trade_is_told() {
 #[test]
 fn corrected_trade_is_told() {
     let corrected =
-        TradeCorrected { broken: TradeId(9), trade: past_trade(), reason: BreakReason::Consent };
+        TradeCorrected { broken: TradeId(9), trade: past_trade(), reason: BustReason::Consent };
     let event = Event::Venue(VenueEvent::TradeCorrected(corrected));
     let [broken, print] = &feed(event)[..] else { panic!() };
     let Ok(Message::BrokenTrade(told)) = itch::decode(broken) else { panic!() };

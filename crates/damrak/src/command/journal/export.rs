@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
-use journal::Kind;
+use journal::RecordKind;
 use serde_json::json;
 
 use super::replay::kind;
@@ -63,12 +63,12 @@ pub fn run(arguments: &Export) -> Result<(), Failure> {
     let wanted = arguments.from..=arguments.to;
     journal::verify(&mut folder, &mut |record| {
         let (what, says) = match record.kind {
-            Kind::Input => {
+            RecordKind::Input => {
                 let command = decode(&record)?.command;
                 (kind(&command), plain::json(&command))
             }
-            Kind::Checkpoint if !arguments.checkpoints => return Ok(()),
-            Kind::Checkpoint => {
+            RecordKind::Checkpoint if !arguments.checkpoints => return Ok(()),
+            RecordKind::Checkpoint => {
                 let checkpoint = StateHash::decode(record.payload);
                 ("Checkpoint".to_owned(), checkpoint.map_or(json!(null), |it| plain::json(&it)))
             }

@@ -1,4 +1,4 @@
-//! Patient orders and those that slide, as one would explain them: section 37 of the rules, and 14.5.
+//! Minimum-quantity orders and those that slide, as one would explain them: section 37 of the rules, and 14.5.
 //!
 //! Whether enough can trade one would see by trying, on a copy of everything.
 
@@ -16,7 +16,7 @@ const WAITING_MAX: usize = 64;
 const COUNTED_MAX: usize = 128;
 
 /// 37.1
-pub(super) fn is_patient(order: &ModelOrder) -> bool {
+pub(super) fn has_minimum(order: &ModelOrder) -> bool {
     order.may_rest()
         && (order.instructions.all_or_none || order.conditions.minimum_quantity != Lots::ZERO)
 }
@@ -33,7 +33,7 @@ fn least(order: &ModelOrder) -> u64 {
 impl Model {
     /// The orders of an instrument that wait until they can trade enough, by age.
     #[must_use]
-    pub fn patient(&self, instrument_id: InstrumentId) -> Vec<ModelOrder> {
+    pub fn waiting_for_quantity(&self, instrument_id: InstrumentId) -> Vec<ModelOrder> {
         let waits = |it: &&ModelOrder| {
             it.place == Place::Quantity
                 && it.instrument_id == instrument_id
@@ -44,28 +44,28 @@ impl Model {
         waiting
     }
 
-    /// Something happened in an instrument that its patient orders wait for. (37.3)
+    /// Something happened in an instrument that its minimum-quantity orders wait for. (37.3)
     pub(super) fn stir(&mut self, instrument_id: InstrumentId) {
-        let is_waited_for = !self.patient(instrument_id).is_empty();
+        let is_waited_for = !self.waiting_for_quantity(instrument_id).is_empty();
         if is_waited_for && !self.stirred.contains(&instrument_id) {
             self.stirred.push(instrument_id);
         }
     }
 
-    /// Looks at the next patient order; false if there is none to look at. (37.3)
-    pub(super) fn look_at_patients(&mut self, events: &mut Vec<Event>) -> bool {
-        if self.patient_line.is_empty() {
+    /// Looks at the next minimum-quantity order; false if there is none to look at. (37.3)
+    pub(super) fn look_at_minimums(&mut self, events: &mut Vec<Event>) -> bool {
+        if self.minimum_line.is_empty() {
             if self.stirred.is_empty() {
                 return false;
             }
             let instrument_id = self.stirred.remove(0);
-            let waiting = self.patient(instrument_id).into_iter();
-            self.patient_line = waiting.map(|it| (it.key, it.order_id)).collect();
+            let waiting = self.waiting_for_quantity(instrument_id).into_iter();
+            self.minimum_line = waiting.map(|it| (it.key, it.order_id)).collect();
         }
-        if self.patient_line.is_empty() {
+        if self.minimum_line.is_empty() {
             return true;
         }
-        let (key, order_id) = self.patient_line.remove(0);
+        let (key, order_id) = self.minimum_line.remove(0);
         let is_meant = |it: &ModelOrder| {
             (it.key, it.order_id, it.place) == (key, order_id, Place::Quantity)
                 && it.leaves() > Quantity::ZERO
@@ -80,22 +80,22 @@ impl Model {
         let order_id_before = order.order_id;
         order.order_id = self.new_order_id();
         order.place = Place::Book;
-        tell_restated(&order, order_id_before, RestateReason::Ready, events);
+        report_restated(&order, order_id_before, RestateReason::Ready, events);
         self.come_in(order, events);
         true
     }
 
     /// An order trades and rests, beside the other side if it slides; as it is afterwards. `None` if it
     /// waits until it can trade enough. (14.5, 37.1)
-    pub(super) fn come_in_patiently(
+    pub(super) fn come_in_with_minimum(
         &mut self,
         mut order: ModelOrder,
         events: &mut Vec<Event>,
     ) -> Option<ModelOrder> {
-        if is_patient(&order) {
+        if has_minimum(&order) {
             if !self.has_enough(&order) {
                 // 37.6
-                if self.patient(order.instrument_id).len() == WAITING_MAX {
+                if self.waiting_for_quantity(order.instrument_id).len() == WAITING_MAX {
                     events.push(canceled_at_once(&order, CancelReason::ImmediateOrCancel));
                     self.let_go(&order, events);
                     return Some(order);
@@ -128,7 +128,7 @@ impl Model {
             return;
         }
         order.price = beside;
-        tell_restated(order, order.order_id, RestateReason::Repriced, events);
+        report_restated(order, order.order_id, RestateReason::Repriced, events);
         // 14.7
         self.give_back(order, TradeId(0), events);
     }
@@ -165,7 +165,7 @@ impl Model {
 }
 
 /// An order that is in no book is given another order id, or another price.
-fn tell_restated(
+fn report_restated(
     order: &ModelOrder,
     order_id_before: market::OrderId,
     reason: RestateReason,

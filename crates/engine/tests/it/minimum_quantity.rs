@@ -1,4 +1,4 @@
-//! Patient orders: section 37 of the rules.
+//! Minimum-quantity orders: section 37 of the rules.
 
 use crate::scenario::check;
 
@@ -11,8 +11,8 @@ fn it_waits_outside_the_book() {
         buy B1 5 @ 100 all-or-none          => accepted all-or-none
         buy B2 9 @ 100 minimum 4            => accepted
         book AAPL                           => ask A1 3 @ 100
-        order B1                            => buy 5 of 5 executed 0 canceled 0 firm BETA capacity O all-or-none patient
-        order B2                            => buy 9 of 9 executed 0 canceled 0 firm BETA capacity O patient
+        order B1                            => buy 5 of 5 executed 0 canceled 0 firm BETA capacity O all-or-none waits for quantity
+        order B2                            => buy 9 of 9 executed 0 canceled 0 firm BETA capacity O waits for quantity
         sell C1 5 @ 101 all-or-none         => accepted all-or-none
         buy C2 5 @ 101 all-or-none          => accepted all-or-none
         cancel B1                           => canceled B1 5
@@ -71,7 +71,7 @@ fn only_what_comes_to_rest_counts() {
         buy B2 5 @ 100 all-or-none prevent W => accepted all-or-none
         cancel B1                           => canceled B1 1
         sell A2 5 @ 100 of MSFT             => accepted, booked 5 @ 100
-        order B2                            => buy 5 of 5 executed 0 canceled 0 firm BETA capacity O all-or-none patient
+        order B2                            => buy 5 of 5 executed 0 canceled 0 firm BETA capacity O all-or-none waits for quantity
         buy A3 1 @ 90                       => accepted, booked 1 @ 90, ready B2, trade A1 B2 5 @ 100
         ",
     );
@@ -159,7 +159,7 @@ fn it_stays_out_of_auctions() {
         day end-of-system-hours             => day end-of-system-hours
         phase AAPL opening-auction          => phase AAPL opening-auction, indicates AAPL nothing
         phase AAPL continuous               => auction AAPL nothing, phase AAPL continuous
-        order A4                            => buy 5 of 5 executed 0 canceled 0 firm ACME capacity O all-or-none patient
+        order A4                            => buy 5 of 5 executed 0 canceled 0 firm ACME capacity O all-or-none waits for quantity
         ",
     );
 }
@@ -196,7 +196,7 @@ fn all_or_none_at_once() {
 /// Rule 37.10: a replacement keeps all-or-none unless the replace names another value, and never
 /// keeps a minimum; it is not replaced in place.
 #[test]
-fn replacement_of_a_patient_order() {
+fn replacement_of_a_minimum_quantity_order() {
     check(
         "
         buy A1 5 @ 100 all-or-none          => accepted all-or-none
@@ -208,15 +208,15 @@ fn replacement_of_a_patient_order() {
     );
 }
 
-/// Rules 20.10, 22.1: one that waited for a trigger or a parent is patient when it comes in.
+/// Rules 20.10, 22.1: one that waited for a trigger or a parent is waits for quantity when it comes in.
 #[test]
-fn triggered_and_released_orders_are_patient() {
+fn triggered_and_released_orders_wait_for_their_minimum() {
     check(
         "
         buy B1 1 @ 95                       => accepted, booked 1 @ 95
         sell A1 5 @ 90 stop 95 all-or-none  => accepted stop 95 all-or-none
         sell C1 1 @ 95                      => accepted, trade B1 C1 1 @ 95, triggered A1 at 95
-        order A1                            => sell 5 of 5 executed 0 canceled 0 firm ACME capacity O all-or-none patient
+        order A1                            => sell 5 of 5 executed 0 canceled 0 firm ACME capacity O all-or-none waits for quantity
         buy B2 5 @ 90                       => accepted, booked 5 @ 90, ready A1, trade B2 A1 5 @ 90
         sell A2 2 @ 100                     => accepted, booked 2 @ 100
         buy A3 2 @ 80 minimum 2 after A2    => accepted after A2

@@ -40,7 +40,7 @@ impl JournalFigures {
 ///
 /// The rest of the current segment is kept for the inputs that must be taken: cancels above all. The
 /// wait of the oldest input measures the disk, since one commit takes all waiting inputs.
-pub struct Relief {
+pub struct LoadShedding {
     figures: Arc<JournalFigures>,
     /// A longer wait begins load shedding, in nanoseconds; 0 is never.
     slow_ns: u64,
@@ -48,7 +48,7 @@ pub struct Relief {
     alarm: fn(&str),
 }
 
-impl Relief {
+impl LoadShedding {
     /// Puts the reason into `figures`, and its explanation into `alarm`.
     #[must_use]
     pub fn new(figures: Arc<JournalFigures>, slow_ns: u64, alarm: fn(&str)) -> Self {
@@ -134,23 +134,23 @@ impl Relief {
 mod tests {
     use std::convert::Infallible;
 
-    use journal::{CrashStorage, Durability, Options};
+    use journal::{CrashStorage, Durability, WriterOptions};
 
     use super::*;
 
     const S: u64 = 1_000_000_000;
 
-    fn world(storage: &CrashStorage) -> (Writer, Relief, Arc<JournalFigures>) {
-        let options = Options {
+    fn world(storage: &CrashStorage) -> (Writer, LoadShedding, Arc<JournalFigures>) {
+        let options = WriterOptions {
             durability: Durability::Written,
             segment_bytes: 16 << 10,
-            ..Options::new(1, 1)
+            ..WriterOptions::new(1, 1)
         };
         let (writer, _) =
             journal::open(Box::new(storage.clone()), &options, &mut |_| Ok::<_, Infallible>(()))
                 .unwrap();
         let figures = Arc::new(JournalFigures::new(Arc::new(AtomicGauge::new(0))));
-        (writer, Relief::new(Arc::clone(&figures), 2 * S, |_| {}), figures)
+        (writer, LoadShedding::new(Arc::clone(&figures), 2 * S, |_| {}), figures)
     }
 
     /// Orders are rejected without room for the next segment, and accepted once it is allocated, even if
@@ -158,24 +158,24 @@ mod tests {
     #[test]
     fn a_full_disk_refuses_until_there_is_room() {
         let storage = CrashStorage::new();
-        let (mut writer, mut relief, figures) = world(&storage);
-        relief.look(&mut writer, 0, Some(0)).unwrap();
+        let (mut writer, mut load_shedding, figures) = world(&storage);
+        load_shedding.look(&mut writer, 0, Some(0)).unwrap();
         assert_eq!(figures.reason(), None);
         storage.set_capacity(Some(30_000));
         writer.append(1, 1, &[0; 5_000]).unwrap();
         for _ in 0..9 {
             writer.commit().unwrap();
-            relief.look(&mut writer, 0, Some(0)).unwrap();
+            load_shedding.look(&mut writer, 0, Some(0)).unwrap();
         }
         assert_eq!(figures.reason(), Some(RejectReason::NoRoom));
         for now_s in 1..5 {
-            relief.look(&mut writer, now_s * S, None).unwrap();
+            load_shedding.look(&mut writer, now_s * S, None).unwrap();
             assert_eq!(figures.reason(), Some(RejectReason::NoRoom), "{now_s}");
         }
         storage.set_capacity(None);
-        relief.look(&mut writer, 9 * S, None).unwrap();
+        load_shedding.look(&mut writer, 9 * S, None).unwrap();
         for _ in 0..9 {
-            relief.look(&mut writer, 9 * S, None).unwrap();
+            load_shedding.look(&mut writer, 9 * S, None).unwrap();
         }
         assert_eq!((figures.reason(), figures.alarms.get()), (None, 1));
     }
@@ -184,14 +184,14 @@ mod tests {
     #[test]
     fn a_slow_disk_refuses_until_it_is_not() {
         let storage = CrashStorage::new();
-        let (mut writer, mut relief, figures) = world(&storage);
+        let (mut writer, mut load_shedding, figures) = world(&storage);
         let slow = Some(RejectReason::TooSlow);
         let waits = [(2 * S, None), (2 * S + 1, slow), (S + 1, slow), (S, None), (3 * S, slow)];
         for (wait_ns, expected) in waits {
-            relief.look(&mut writer, 0, Some(wait_ns)).unwrap();
+            load_shedding.look(&mut writer, 0, Some(wait_ns)).unwrap();
             assert_eq!(figures.reason(), expected, "{wait_ns}");
         }
-        relief.look(&mut writer, 0, None).unwrap();
+        load_shedding.look(&mut writer, 0, None).unwrap();
         assert_eq!((figures.reason(), figures.alarms.get()), (None, 2));
         assert_eq!(figures.wait_ns_max.get(), 3 * S);
     }
