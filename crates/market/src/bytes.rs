@@ -1,13 +1,13 @@
 //! Byte encoding of values: little-endian, without padding. Journal records and snapshots share it.
 //!
-//! Invariant: each value has exactly one encoding. [`ByteReader`] reads what [`ByteWriter`] writes,
-//! and rejects any other bytes.
+//! Invariant: each value has exactly one encoding. [`ByteReader::read`] reads what
+//! [`ByteWriter::write`] wrote, and rejects any other bytes.
 
 use core::fmt;
 
 use crate::{
-    AccountId, AssetId, Conditions, Instructions, Lots, MoneyClass, MoneyTerms, OrderKey, Pricing,
-    Quantity, Scope, SelfMatchPrevention, SessionId, Side, Text, Ticks, Units,
+    AccountId, AssetId, InstrumentId, Lots, OrderId, Price, Quantity, Sequence, SessionId, Text,
+    Ticks, Timestamp, TradeId, Units,
 };
 
 /// Why bytes could not be decoded.
@@ -36,121 +36,15 @@ impl fmt::Display for DecodeError {
 
 impl core::error::Error for DecodeError {}
 
-/// Flag bits: the optional fields of a [`Scope`] that follow.
-const SCOPE_GROUP: u8 = 1;
-const SCOPE_ACCOUNT: u8 = 2;
-
 /// A sink for encoded bytes.
-pub trait ByteWriter {
+pub trait ByteWriter: Sized {
     /// Appends these bytes unchanged.
     fn put<const N: usize>(&mut self, bytes: &[u8; N]);
 
-    /// Appends one byte.
-    fn u8(&mut self, value: u8) {
-        self.put(&[value]);
-    }
-
-    /// Appends a `u16` in two bytes.
-    fn u16(&mut self, value: u16) {
-        self.put(&value.to_le_bytes());
-    }
-
-    /// Appends a `u32` in four bytes.
-    fn u32(&mut self, value: u32) {
-        self.put(&value.to_le_bytes());
-    }
-
-    /// Appends an `i32` in four bytes.
-    fn i32(&mut self, value: i32) {
-        self.put(&value.to_le_bytes());
-    }
-
-    /// Appends a `u64` in eight bytes.
-    fn u64(&mut self, value: u64) {
-        self.put(&value.to_le_bytes());
-    }
-
-    /// Appends a `u128` in sixteen bytes.
-    fn u128(&mut self, value: u128) {
-        self.put(&value.to_le_bytes());
-    }
-
-    /// Appends a flag as one byte: 0 or 1.
-    fn flag(&mut self, value: bool) {
-        self.u8(u8::from(value));
-    }
-
-    /// Appends the text, padded with spaces to its `N` bytes.
-    fn text<const N: usize>(&mut self, text: &Text<N>) {
-        self.put(text.as_bytes());
-    }
-
-    /// Appends the code of a side, 0 for none; one byte.
-    fn side_or_none(&mut self, side: Option<Side>) {
-        self.u8(side.map_or(0, Side::code));
-    }
-
-    /// Appends 7 bytes.
-    fn key(&mut self, key: &OrderKey) {
-        self.u16(key.session_id.0);
-        self.u8(key.channel);
-        self.u32(key.user_ref_num);
-    }
-
-    /// Appends 16 bytes.
-    fn units(&mut self, units: Units) {
-        self.u128(units.get());
-    }
-
-    /// Appends 8 bytes.
-    fn conditions(&mut self, conditions: &Conditions) {
-        self.u8(conditions.self_match_prevention.code());
-        self.text(&conditions.self_match_group);
-        self.flag(conditions.post_only);
-        self.u32(conditions.minimum_quantity.0);
-    }
-
-    /// Appends 31 bytes.
-    fn instructions(&mut self, instructions: &Instructions) {
-        self.u8(instructions.pricing.code());
-        self.flag(instructions.all_or_none);
-        self.flag(instructions.slide);
-        self.u32(instructions.trigger.0);
-        self.i32(instructions.offset);
-        self.u32(instructions.shown_quantity.0);
-        self.u32(instructions.shown_range.0);
-        self.u32(instructions.expires_s);
-        self.u32(instructions.parent);
-        self.u32(instructions.partner);
-    }
-
-    /// Appends 16 bytes, 2 more for a group, 4 more for an account.
-    fn scope(&mut self, scope: &Scope) {
-        let has_account = scope.account_id != AccountId::VENUE;
-        let has = u8::from(scope.group_id.is_some()) * SCOPE_GROUP
-            + u8::from(has_account) * SCOPE_ACCOUNT;
-        self.u8(has);
-        self.u16(scope.session_id.0);
-        self.text(&scope.firm);
-        self.text(&scope.symbol);
-        self.side_or_none(scope.side);
-        if let Some(group_id) = scope.group_id {
-            self.u16(group_id);
-        }
-        if has_account {
-            self.u32(scope.account_id.0);
-        }
-    }
-
-    /// Appends 37 bytes.
-    fn money_terms(&mut self, terms: &MoneyTerms) {
-        self.u8(terms.class.code());
-        self.u16(terms.base.0);
-        self.u16(terms.quote.0);
-        self.u64(terms.base_units);
-        self.u64(terms.quote_numerator);
-        self.u64(terms.quote_denominator);
-        self.u64(terms.quantity_max.0);
+    /// Appends the encoding of a value.
+    #[inline(always)]
+    fn write(&mut self, value: &impl Encoded) {
+        value.write_to(self);
     }
 }
 
@@ -158,12 +52,8 @@ pub trait ByteWriter {
 #[derive(Debug)]
 pub struct ByteReader<'a>(&'a [u8]);
 
-/// Each method reads what the method of [`ByteWriter`] with the same name writes.
-///
-/// # Errors
-/// [`DecodeError::Short`], or [`DecodeError::Field`] with the given name.
-#[expect(missing_docs, clippy::missing_errors_doc, reason = "see ByteWriter")]
 impl<'a> ByteReader<'a> {
+    /// A reader of all these bytes.
     #[must_use]
     pub const fn new(bytes: &'a [u8]) -> Self {
         Self(bytes)
@@ -176,145 +66,228 @@ impl<'a> ByteReader<'a> {
     }
 
     /// Reads `N` bytes unchanged.
+    ///
+    /// # Errors
+    /// [`DecodeError::Short`].
+    #[inline]
     pub fn take<const N: usize>(&mut self) -> Result<[u8; N], DecodeError> {
         let (taken, rest) = self.0.split_first_chunk::<N>().ok_or(DecodeError::Short)?;
         self.0 = rest;
         Ok(*taken)
     }
 
-    pub fn u8(&mut self) -> Result<u8, DecodeError> {
-        self.take::<1>().map(|[byte]| byte)
+    /// Reads the value of the field with this name.
+    ///
+    /// # Errors
+    /// [`DecodeError::Short`], or [`DecodeError::Field`] with this name or that of a field within.
+    #[inline(always)]
+    pub fn read<T: Encoded>(&mut self, name: &'static str) -> Result<T, DecodeError> {
+        T::read_from(self, name)
     }
 
-    pub fn u16(&mut self) -> Result<u16, DecodeError> {
-        self.take().map(u16::from_le_bytes)
+    /// Reads what follows a kind byte; `None` if no `T` has this kind.
+    ///
+    /// # Errors
+    /// As [`read`](Self::read).
+    #[inline]
+    pub fn read_kind<T: Kinds>(&mut self, kind: u8) -> Result<Option<T>, DecodeError> {
+        T::read_kind(kind, self)
+    }
+}
+
+/// A value with one encoding. [`encoded!`](crate::encoded) and [`kinds!`](crate::kinds) implement it
+/// from a list of fields or variants.
+pub trait Encoded: Sized {
+    /// Appends the encoding.
+    fn write_to(&self, out: &mut impl ByteWriter);
+
+    /// Reads what [`write_to`](Self::write_to) wrote.
+    ///
+    /// # Errors
+    /// [`DecodeError::Short`], or [`DecodeError::Field`] with `name` or the name of a field within.
+    fn read_from(from: &mut ByteReader<'_>, name: &'static str) -> Result<Self, DecodeError>;
+}
+
+/// An enum that is encoded as a kind byte and the fields of the variant.
+pub trait Kinds: Encoded {
+    /// Reads what follows the kind byte; `None` if no variant has this kind.
+    ///
+    /// # Errors
+    /// As [`Encoded::read_from`].
+    fn read_kind(kind: u8, from: &mut ByteReader<'_>) -> Result<Option<Self>, DecodeError>;
+}
+
+/// Implements [`Encoded`] for structs: the listed fields in this order. Fields after `;` are not
+/// encoded and have this value when read. A struct with a field that is not listed does not compile.
+#[macro_export]
+macro_rules! encoded {
+    ($($name:ident { $($field:ident),* $(; $($left_out:ident = $value:expr),*)? })*) => {$(
+        impl $crate::bytes::Encoded for $name {
+            #[inline]
+            fn write_to(&self, out: &mut impl $crate::bytes::ByteWriter) {
+                let Self { $($field,)* $($($left_out: _,)*)? } = self;
+                $(out.write($field);)*
+            }
+
+            #[inline]
+            fn read_from(
+                from: &mut $crate::bytes::ByteReader<'_>,
+                _: &'static str,
+            ) -> Result<Self, $crate::DecodeError> {
+                Ok(Self {
+                    $($field: from.read(stringify!($field))?,)*
+                    $($($left_out: $value,)*)?
+                })
+            }
+        }
+    )*};
+}
+
+/// Implements [`Encoded`] and [`Kinds`] for enums: each variant has a kind byte, and names for its
+/// fields. A variant after `else` has no kind of its own: its field is an enum with further kinds.
+#[macro_export]
+macro_rules! kinds {
+    ($($name:ident {
+        $($kind:literal => $variant:ident $(($($field:ident),+))?,)*
+        $(else $($nested:ident),+)?
+    })*) => {$(
+        impl $crate::bytes::Encoded for $name {
+            #[inline]
+            fn write_to(&self, out: &mut impl $crate::bytes::ByteWriter) {
+                match self {
+                    $(Self::$variant $(($($field),+))? => {
+                        out.put(&[$kind]);
+                        $($(out.write($field);)+)?
+                    })*
+                    $($(Self::$nested(nested) => out.write(nested),)+)?
+                }
+            }
+
+            #[inline]
+            fn read_from(
+                from: &mut $crate::bytes::ByteReader<'_>,
+                name: &'static str,
+            ) -> Result<Self, $crate::DecodeError> {
+                let [kind] = from.take()?;
+                from.read_kind(kind)?.ok_or($crate::DecodeError::Field(name))
+            }
+        }
+
+        impl $crate::bytes::Kinds for $name {
+            #[inline]
+            fn read_kind(
+                kind: u8,
+                from: &mut $crate::bytes::ByteReader<'_>,
+            ) -> Result<Option<Self>, $crate::DecodeError> {
+                match kind {
+                    $($kind => Ok(Some(Self::$variant $(($(from.read(stringify!($field))?),+))?)),)*
+                    _ => {
+                        $($(if let Some(nested) = from.read_kind(kind)? {
+                            return Ok(Some(Self::$nested(nested)));
+                        })+)?
+                        Ok(None)
+                    }
+                }
+            }
+        }
+    )*};
+}
+
+macro_rules! integers {
+    ($($name:ident)*) => {$(
+        impl Encoded for $name {
+            #[inline]
+            fn write_to(&self, out: &mut impl ByteWriter) {
+                out.put(&self.to_le_bytes());
+            }
+
+            #[inline]
+            fn read_from(from: &mut ByteReader<'_>, _: &'static str) -> Result<Self, DecodeError> {
+                from.take().map(Self::from_le_bytes)
+            }
+        }
+    )*};
+}
+
+integers! { u8 u16 u32 i32 u64 u128 i128 }
+
+/// Types around one field, which is encoded in their place.
+macro_rules! newtypes {
+    ($($name:ident)*) => {$(
+        impl Encoded for $name {
+            #[inline]
+            fn write_to(&self, out: &mut impl ByteWriter) {
+                out.write(&self.0);
+            }
+
+            #[inline]
+            fn read_from(from: &mut ByteReader<'_>, name: &'static str) -> Result<Self, DecodeError> {
+                from.read(name).map(Self)
+            }
+        }
+    )*};
+}
+
+newtypes! {
+    AccountId AssetId InstrumentId Lots OrderId Price Quantity Sequence SessionId Ticks Timestamp
+    TradeId
+}
+
+/// One byte: 0 or 1.
+impl Encoded for bool {
+    #[inline]
+    fn write_to(&self, out: &mut impl ByteWriter) {
+        out.put(&[u8::from(*self)]);
     }
 
-    pub fn u32(&mut self) -> Result<u32, DecodeError> {
-        self.take().map(u32::from_le_bytes)
-    }
-
-    pub fn i32(&mut self) -> Result<i32, DecodeError> {
-        self.take().map(i32::from_le_bytes)
-    }
-
-    pub fn u64(&mut self) -> Result<u64, DecodeError> {
-        self.take().map(u64::from_le_bytes)
-    }
-
-    pub fn u128(&mut self) -> Result<u128, DecodeError> {
-        self.take().map(u128::from_le_bytes)
-    }
-
-    pub fn flag(&mut self, name: &'static str) -> Result<bool, DecodeError> {
-        match self.u8()? {
-            0 => Ok(false),
-            1 => Ok(true),
+    #[inline]
+    fn read_from(from: &mut ByteReader<'_>, name: &'static str) -> Result<Self, DecodeError> {
+        match from.take()? {
+            [0] => Ok(false),
+            [1] => Ok(true),
             _ => Err(DecodeError::Field(name)),
         }
     }
+}
 
-    pub fn text<const N: usize>(&mut self, name: &'static str) -> Result<Text<N>, DecodeError> {
-        Text::from_bytes(self.take()?).ok_or(DecodeError::Field(name))
-    }
-
-    /// Reads one byte: the stored code of a `T`.
-    pub fn code<T>(
-        &mut self,
-        name: &'static str,
-        from_code: impl Fn(u8) -> Option<T>,
-    ) -> Result<T, DecodeError> {
-        from_code(self.u8()?).ok_or(DecodeError::Field(name))
-    }
-
-    /// Reads one byte of flags; bits outside `known` are an error.
-    pub fn bits(&mut self, name: &'static str, known: u8) -> Result<u8, DecodeError> {
-        match self.u8()? {
-            bits if bits & !known == 0 => Ok(bits),
-            _ => Err(DecodeError::Field(name)),
+/// A flag, and the value if there is one.
+impl<T: Encoded> Encoded for Option<T> {
+    #[inline]
+    fn write_to(&self, out: &mut impl ByteWriter) {
+        out.write(&self.is_some());
+        if let Some(value) = self {
+            out.write(value);
         }
     }
 
-    pub fn side_or_none(&mut self) -> Result<Option<Side>, DecodeError> {
-        match self.u8()? {
-            0 => Ok(None),
-            code => Side::from_code(code).map(Some).ok_or(DecodeError::Field("side")),
-        }
+    #[inline]
+    fn read_from(from: &mut ByteReader<'_>, name: &'static str) -> Result<Self, DecodeError> {
+        from.read::<bool>(name)?.then(|| from.read(name)).transpose()
+    }
+}
+
+/// Padded with spaces to its `N` bytes.
+impl<const N: usize> Encoded for Text<N> {
+    #[inline]
+    fn write_to(&self, out: &mut impl ByteWriter) {
+        out.put(self.as_bytes());
     }
 
-    pub fn session_id(&mut self) -> Result<SessionId, DecodeError> {
-        self.u16().map(SessionId)
+    #[inline]
+    fn read_from(from: &mut ByteReader<'_>, name: &'static str) -> Result<Self, DecodeError> {
+        Self::from_bytes(from.take()?).ok_or(DecodeError::Field(name))
+    }
+}
+
+/// 16 bytes.
+impl Encoded for Units {
+    #[inline]
+    fn write_to(&self, out: &mut impl ByteWriter) {
+        out.write(&self.get());
     }
 
-    pub fn account_id(&mut self) -> Result<AccountId, DecodeError> {
-        self.u32().map(AccountId)
-    }
-
-    pub fn asset_id(&mut self) -> Result<AssetId, DecodeError> {
-        self.u16().map(AssetId)
-    }
-
-    pub fn key(&mut self) -> Result<OrderKey, DecodeError> {
-        Ok(OrderKey {
-            session_id: self.session_id()?,
-            channel: self.u8()?,
-            user_ref_num: self.u32()?,
-        })
-    }
-
-    pub fn units(&mut self) -> Result<Units, DecodeError> {
-        self.u128().map(Units::new)
-    }
-
-    pub fn conditions(&mut self) -> Result<Conditions, DecodeError> {
-        Ok(Conditions {
-            self_match_prevention: self
-                .code("self-match prevention", SelfMatchPrevention::from_code)?,
-            self_match_group: self.text("self-match group")?,
-            post_only: self.flag("post only")?,
-            minimum_quantity: Lots(self.u32()?),
-        })
-    }
-
-    pub fn instructions(&mut self) -> Result<Instructions, DecodeError> {
-        Ok(Instructions {
-            pricing: self.code("pricing", Pricing::from_code)?,
-            all_or_none: self.flag("all or none")?,
-            slide: self.flag("slide")?,
-            trigger: Ticks(self.u32()?),
-            offset: self.i32()?,
-            shown_quantity: Lots(self.u32()?),
-            shown_range: Lots(self.u32()?),
-            expires_s: self.u32()?,
-            parent: self.u32()?,
-            partner: self.u32()?,
-        })
-    }
-
-    pub fn scope(&mut self) -> Result<Scope, DecodeError> {
-        let has = self.bits("scope", SCOPE_GROUP | SCOPE_ACCOUNT)?;
-        let session_id = self.session_id()?;
-        let firm = self.text("firm")?;
-        let symbol = self.text("symbol")?;
-        let side = self.side_or_none()?;
-        let group_id = if has & SCOPE_GROUP != 0 { Some(self.u16()?) } else { None };
-        let account_id =
-            if has & SCOPE_ACCOUNT != 0 { self.account_id()? } else { AccountId::VENUE };
-        if (has & SCOPE_ACCOUNT != 0) != (account_id != AccountId::VENUE) {
-            return Err(DecodeError::Field("account"));
-        }
-        Ok(Scope { session_id, firm, symbol, side, group_id, account_id })
-    }
-
-    pub fn money_terms(&mut self) -> Result<MoneyTerms, DecodeError> {
-        Ok(MoneyTerms {
-            class: self.code("money class", MoneyClass::from_code)?,
-            base: self.asset_id()?,
-            quote: self.asset_id()?,
-            base_units: self.u64()?,
-            quote_numerator: self.u64()?,
-            quote_denominator: self.u64()?,
-            quantity_max: Quantity(self.u64()?),
-        })
+    #[inline]
+    fn read_from(from: &mut ByteReader<'_>, name: &'static str) -> Result<Self, DecodeError> {
+        from.read(name).map(Self::new)
     }
 }

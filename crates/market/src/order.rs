@@ -30,6 +30,23 @@ macro_rules! code_enum {
                 }
             }
         }
+
+        /// One byte: the stored code.
+        impl $crate::bytes::Encoded for $name {
+            #[inline]
+            fn write_to(&self, out: &mut impl $crate::bytes::ByteWriter) {
+                out.put(&[self.code()]);
+            }
+
+            #[inline]
+            fn read_from(
+                from: &mut $crate::bytes::ByteReader<'_>,
+                name: &'static str,
+            ) -> Result<Self, $crate::DecodeError> {
+                let [code] = from.take()?;
+                Self::from_code(code).ok_or($crate::DecodeError::Field(name))
+            }
+        }
     };
 }
 pub(crate) use code_enum;

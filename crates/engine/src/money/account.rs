@@ -1,13 +1,10 @@
 //! An account: its limits, and what it used of them. Invariant: its hash element is up to date
 //! after each change.
 
-use market::{
-    AccountId, AccountSetting, DecodeError, RejectReason, Text, Timestamp,
-    bytes::{ByteReader, ByteWriter},
-};
+use market::{AccountId, AccountSetting, RejectReason, Text, Timestamp, encoded};
 
 use super::hash;
-use crate::state::{hash::StateHash, snapshot::Records};
+use crate::state::hash::StateHash;
 
 /// Nanoseconds in a second.
 const SECOND_NS: u64 = 1_000_000_000;
@@ -33,6 +30,14 @@ pub(crate) struct Account {
     second: u64,
     /// Its element of the state hash.
     hash: u64,
+}
+
+encoded! {
+    Account {
+        name, fee_tier, stopped, order_quantity_max, live_orders_max, orders_per_second_max,
+        price_away_max, asked, second;
+        hash = 0
+    }
 }
 
 const _: () = assert!(size_of::<Account>() == 64, "an account is one cache line");
@@ -123,33 +128,9 @@ impl Account {
         self.hash = after;
     }
 
-    /// Writes it as a snapshot record.
-    pub(crate) fn write(&self, out: &mut Records) {
-        out.text(&self.name);
-        out.u8(self.fee_tier);
-        out.flag(self.stopped);
-        out.u32(self.order_quantity_max);
-        out.u32(self.live_orders_max);
-        out.u32(self.orders_per_second_max);
-        out.u32(self.price_away_max);
-        out.u32(self.asked);
-        out.u64(self.second);
-    }
-
-    /// Reads what [`write`](Self::write) wrote after the name.
-    pub(crate) fn read(&mut self, from: &mut ByteReader<'_>) -> Result<(), DecodeError> {
-        self.fee_tier = from.u8()?;
-        if TIER_COUNT <= usize::from(self.fee_tier) {
-            return Err(DecodeError::Field("fee tier"));
-        }
-        self.stopped = from.flag("stopped")?;
-        self.order_quantity_max = from.u32()?;
-        self.live_orders_max = from.u32()?;
-        self.orders_per_second_max = from.u32()?;
-        self.price_away_max = from.u32()?;
-        self.asked = from.u32()?;
-        self.second = from.u64()?;
-        Ok(())
+    /// Takes over the fields of a snapshot record; the element of the state hash stays as it was.
+    pub(crate) fn restore(&mut self, record: Self) {
+        *self = Self { hash: self.hash, ..record };
     }
 
     /// Its element of the state hash. The number of live orders is left out, because it follows

@@ -1,17 +1,14 @@
 //! Money as snapshot records, each with its kind in front. Invariant: reserved amounts are not
 //! written, because they follow from the orders.
 
-use alloc::vec::Vec;
-
 use market::{
-    AccountId, AddAccount, AddAsset, AssetId, AssignSession, DecodeError, InstrumentId,
-    MoneyCommand, Quantity, TradeId,
-    bytes::{ByteReader, ByteWriter},
+    AccountId, AddAccount, AddAsset, Asset, AssetId, AssignSession, DecodeError, InstrumentId,
+    MoneyCommand, MoneyTerms, Quantity, SessionId, TradeId, bytes::ByteReader, encoded, kinds,
 };
 
 use super::{
     Money,
-    account::{AssetLimits, TIER_COUNT},
+    account::{Account, AssetLimits, TIER_COUNT},
     fees::Fees,
     hash,
     reserve::Claim,
@@ -21,125 +18,92 @@ use super::{
 use crate::{
     Engine,
     order::Order,
-    state::snapshot::{Records, Section, StateError},
+    state::snapshot::{Section, StateError},
 };
-
-const ASSET: u8 = b'A';
-const ACCOUNT: u8 = b'C';
-const FEES: u8 = b'F';
-const ASSIGNMENT: u8 = b'S';
-const TERMS: u8 = b'T';
-const LIMITS: u8 = b'L';
-const BALANCE: u8 = b'B';
-const UNDO: u8 = b'U';
-const CHANGED: u8 = b'H';
-
-// The kinds of changed settings.
-const WAS_TERMS: u8 = b'T';
-const WAS_OWNER: u8 = b'S';
-const WAS_FEES: u8 = b'F';
-const WAS_TIER: u8 = b'C';
 
 /// One record.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Record {
-    Asset(usize),
-    Account(usize),
-    Fees(usize),
-    Assignment(usize),
-    Terms(usize),
-    /// Per account and asset.
-    Limits(usize, usize),
-    /// Per account and asset.
-    Balance(usize, usize),
+    /// With the version of its outside end.
+    Asset(AddAsset, u64),
+    Account(Account),
+    /// The fees of a tier.
+    Fees(u8, Fees),
+    Assignment(AssignSession),
+    Terms(InstrumentId, MoneyTerms),
+    Limits(AssetId, AccountId, AssetLimits),
+    /// Available, and the version.
+    Balance(AssetId, AccountId, i128, u64),
+    /// The last trade that cannot be undone though it was paid for.
     Undo(TradeId),
     Changed(Changed),
 }
 
+kinds! {
+    Record {
+        b'A' => Asset(add, version),
+        b'C' => Account(account),
+        b'F' => Fees(tier, fees),
+        b'S' => Assignment(assign),
+        b'T' => Terms(instrument_id, terms),
+        b'L' => Limits(asset_id, account_id, limits),
+        b'B' => Balance(asset_id, account_id, available, version),
+        b'U' => Undo(since),
+        b'H' => Changed(changed),
+    }
+    Was {
+        b'T' => Terms(instrument_id, terms),
+        b'S' => Owner(session_id, account_id),
+        b'F' => Fees(tier, fees),
+        b'C' => Tier(account_id, tier),
+    }
+}
+
+encoded! {
+    AssetLimits { order_notional_max, position_max, short_max }
+    Changed { until, was }
+    Fees { maker_ppm, taker_ppm }
+}
+
 impl Money {
     /// All records, in an order in which they can be read.
-    pub(crate) fn records(&self) -> Vec<Record> {
-        let mut records = Vec::new();
-        records.extend((0..self.holdings.len()).map(Record::Asset));
-        records.extend((1..self.accounts.len()).map(Record::Account));
-        let fees = (0..TIER_COUNT).filter(|tier| self.fees[*tier] != Fees::default());
-        records.extend(fees.map(Record::Fees));
-        let assigned =
-            (0..self.account_ids.len()).filter(|it| self.account_ids[*it] != AccountId::VENUE);
-        records.extend(assigned.map(Record::Assignment));
-        let terms = (0..self.terms.len()).filter(|index| self.terms[*index].0 != NO_TERMS);
-        records.extend(terms.map(Record::Terms));
-        for (asset, limits) in self.limits.iter().enumerate() {
-            let set = (0..limits.len()).filter(|it| limits[*it] != AssetLimits::default());
-            records.extend(set.map(|account| Record::Limits(asset, account)));
-        }
-        for (asset, holding) in self.holdings.iter().enumerate() {
-            let balances = holding.balances();
-            let touched = (0..balances.len()).filter(|it| balances[*it].version != 0);
-            records.extend(touched.map(|account| Record::Balance(asset, account)));
-        }
-        records.extend(self.undo.since.map(Record::Undo));
-        records.extend(self.undo.changed.iter().copied().map(Record::Changed));
-        records
-    }
-
-    /// Writes one record.
-    pub(crate) fn write(&self, out: &mut Records, record: Record) {
-        match record {
-            Record::Asset(index) => {
-                let holding = &self.holdings[index];
-                out.u8(ASSET);
-                out.text(&holding.asset().name);
-                out.u8(holding.asset().decimals);
-                out.u64(holding.version());
-            }
-            Record::Account(index) => {
-                out.u8(ACCOUNT);
-                self.accounts[index].write(out);
-            }
-            Record::Fees(tier) => {
-                out.u8(FEES);
-                out.u8(tier as u8);
-                out.i32(self.fees[tier].maker_ppm);
-                out.u32(self.fees[tier].taker_ppm);
-            }
-            Record::Assignment(index) => {
-                out.u8(ASSIGNMENT);
-                out.u16(index as u16);
-                out.u32(self.account_ids[index].0);
-            }
-            Record::Terms(index) => {
-                out.u8(TERMS);
-                out.u16(index as u16 + 1);
-                out.money_terms(&self.terms[index].0);
-            }
-            Record::Limits(asset, account) => {
-                let limits = &self.limits[asset][account];
-                out.u8(LIMITS);
-                out.u16(asset as u16 + 1);
-                out.u32(account as u32);
-                out.u128(limits.order_notional_max);
-                out.u128(limits.position_max);
-                out.u128(limits.short_max);
-            }
-            Record::Balance(asset, account) => {
-                let balance = &self.holdings[asset].balances()[account];
-                out.u8(BALANCE);
-                out.u16(asset as u16 + 1);
-                out.u32(account as u32);
-                out.u128(balance.available.cast_unsigned());
-                out.u64(balance.version);
-            }
-            Record::Undo(since) => {
-                out.u8(UNDO);
-                out.u64(since.0);
-            }
-            Record::Changed(Changed { until, was }) => {
-                out.u8(CHANGED);
-                out.u64(until.0);
-                write_was(out, &was);
-            }
-        }
+    pub(crate) fn records(&self) -> impl Iterator<Item = Record> {
+        let assets = self.holdings.iter().map(|holding| {
+            let Asset { name, decimals, .. } = *holding.asset();
+            Record::Asset(AddAsset { name, decimals }, holding.version())
+        });
+        let accounts = self.accounts[1..].iter().map(|account| Record::Account(*account));
+        let fees = self.fees.iter().enumerate().filter(|(_, fees)| **fees != Fees::default());
+        let assigned = self.account_ids.iter().enumerate();
+        let assigned = assigned.filter(|(_, account_id)| **account_id != AccountId::VENUE);
+        let terms = self.terms.iter().enumerate().filter(|(_, terms)| terms.0 != NO_TERMS);
+        let limits = self.limits.iter().enumerate().flat_map(|(asset, limits)| {
+            let set = limits.iter().enumerate().filter(|(_, it)| **it != AssetLimits::default());
+            set.map(move |(account, limits)| {
+                Record::Limits(asset_id(asset), AccountId(account as u32), *limits)
+            })
+        });
+        let balances = self.holdings.iter().enumerate().flat_map(|(asset, holding)| {
+            let balances = holding.balances().iter().enumerate();
+            balances.filter(|(_, balance)| balance.version != 0).map(move |(account, balance)| {
+                let account_id = AccountId(account as u32);
+                Record::Balance(asset_id(asset), account_id, balance.available, balance.version)
+            })
+        });
+        assets
+            .chain(accounts)
+            .chain(fees.map(|(tier, fees)| Record::Fees(tier as u8, *fees)))
+            .chain(assigned.map(|(session, account_id)| {
+                let session_id = SessionId(session as u16);
+                Record::Assignment(AssignSession { session_id, account_id: *account_id })
+            }))
+            .chain(
+                terms.map(|(index, terms)| Record::Terms(InstrumentId(index as u16 + 1), terms.0)),
+            )
+            .chain(limits)
+            .chain(balances)
+            .chain(self.undo.since.map(Record::Undo))
+            .chain(self.undo.changed.iter().copied().map(Record::Changed))
     }
 
     /// Reserves for a restored resting order.
@@ -170,85 +134,65 @@ impl Money {
 impl Engine {
     /// Restores one record.
     pub(crate) fn restore_money(&mut self, from: &mut ByteReader<'_>) -> Result<(), DecodeError> {
-        let kind = from.u8()?;
-        match kind {
-            ASSET => {
-                let add = AddAsset { name: from.text("asset")?, decimals: from.u8()? };
-                let version = from.u64()?;
+        let done = match from.read("kind")? {
+            Record::Asset(add, version) => {
                 self.restore_by(MoneyCommand::AddAsset(add)).ok_or(DecodeError::Field("asset"))?;
                 let holding = self.money.holdings.last_mut().expect("it was added");
                 let before = hash::asset(holding.asset(), 0);
                 holding.restore_version(version);
                 self.hash.change(before, hash::asset(holding.asset(), version));
+                return Ok(());
             }
-            ACCOUNT => {
-                let add = AddAccount { name: from.text("account")? };
-                self.restore_by(MoneyCommand::AddAccount(add))
-                    .ok_or(DecodeError::Field("account"))?;
-                let account_id = AccountId(self.money.accounts.len() as u32 - 1);
-                let account = self.money.accounts.last_mut().expect("it was added");
-                account.read(from)?;
-                self.money.note_account(account_id, &mut self.hash);
+            Record::Account(account) => self.restore_account(account).ok_or("account"),
+            Record::Fees(tier, fees) => self.restore_fees(tier, fees).ok_or("fees"),
+            Record::Assignment(assign) => {
+                self.restore_by(MoneyCommand::AssignSession(assign)).ok_or("account of a session")
             }
-            FEES => {
-                let tier = from.u8()?;
-                let fees = Fees { maker_ppm: from.i32()?, taker_ppm: from.u32()? };
-                let mut all = self.money.fees;
-                let known = all.get_mut(usize::from(tier));
-                let place = known.filter(|_| fees.are_parts()).ok_or(DecodeError::Field("fees"))?;
-                *place = fees;
-                let before = self.money.replace_fees(all)[usize::from(tier)];
-                let tier = usize::from(tier);
-                self.hash.change(hash::fees(tier, &before), hash::fees(tier, &fees));
+            Record::Terms(instrument_id, terms) => {
+                self.book(instrument_id).ok_or(DecodeError::Field("instrument"))?;
+                self.put_terms(instrument_id, terms, &mut |_| ()).map_err(|_| "terms")
             }
-            ASSIGNMENT => {
-                let session_id = from.session_id()?;
-                let assign = AssignSession { session_id, account_id: from.account_id()? };
-                let command = MoneyCommand::AssignSession(assign);
-                self.restore_by(command).ok_or(DecodeError::Field("account of a session"))?;
+            Record::Limits(asset_id, account_id, limits) => {
+                self.restore_limits(asset_id, account_id, limits).ok_or("limits")
             }
-            TERMS => {
-                let instrument_id = InstrumentId(from.u16()?);
-                let terms = from.money_terms()?;
-                let book = self.book(instrument_id).ok_or(DecodeError::Field("instrument"))?;
-                let instrument_id = book.instrument().instrument_id;
-                let put = self.put_terms(instrument_id, terms, &mut |_| ());
-                put.map_err(|_| DecodeError::Field("terms"))?;
-            }
-            LIMITS => {
-                let (asset_id, account_id) = (from.asset_id()?, from.account_id()?);
-                let limits = AssetLimits {
-                    order_notional_max: from.u128()?,
-                    position_max: from.u128()?,
-                    short_max: from.u128()?,
-                };
-                self.restore_limits(asset_id, account_id, limits)
-                    .ok_or(DecodeError::Field("limits"))?;
-            }
-            BALANCE => {
-                let (asset_id, account_id) = (from.asset_id()?, from.account_id()?);
-                let (available, version) = (from.u128()?.cast_signed(), from.u64()?);
+            Record::Balance(asset_id, account_id, available, version) => {
                 let index = usize::from(asset_id.0).checked_sub(1);
                 let holding = index.and_then(|index| self.money.holdings.get_mut(index));
                 let restored = holding.and_then(|holding| {
                     holding.restore_balance(account_id, available, version, &mut self.hash)
                 });
-                restored.ok_or(DecodeError::Field("balance"))?;
+                restored.ok_or("balance")
             }
-            UNDO => {
-                let since = TradeId(from.u64()?);
+            Record::Undo(since) => {
                 if self.money.undo.since.is_some() || self.trade_id_last < since {
                     return Err(DecodeError::Field("undo"));
                 }
                 self.set_undo(since);
+                Ok(())
             }
-            CHANGED => {
-                let changed = Changed { until: TradeId(from.u64()?), was: read_was(from)? };
-                self.restore_changed(changed).ok_or(DecodeError::Field("what was changed"))?;
-            }
-            _ => return Err(DecodeError::Field("kind")),
+            Record::Changed(changed) => self.restore_changed(changed).ok_or("what was changed"),
+        };
+        done.map_err(DecodeError::Field)
+    }
+
+    fn restore_account(&mut self, account: Account) -> Option<()> {
+        if TIER_COUNT <= usize::from(account.fee_tier) {
+            return None;
         }
-        Ok(())
+        self.restore_by(MoneyCommand::AddAccount(AddAccount { name: account.name }))?;
+        let account_id = AccountId(self.money.accounts.len() as u32 - 1);
+        self.money.accounts.last_mut()?.restore(account);
+        self.money.note_account(account_id, &mut self.hash);
+        Some(())
+    }
+
+    fn restore_fees(&mut self, tier: u8, fees: Fees) -> Option<()> {
+        let mut all = self.money.fees;
+        let tier = usize::from(tier);
+        *all.get_mut(tier).filter(|_| fees.are_parts())? = fees;
+        let before = self.money.replace_fees(all)[tier];
+        self.hash.change(hash::fees(tier, &before), hash::fees(tier, &fees));
+        Some(())
     }
 
     /// Carries out the command of a record; `None` if it is declined.
@@ -312,42 +256,6 @@ impl Engine {
     }
 }
 
-fn write_was(out: &mut Records, was: &Was) {
-    match was {
-        Was::Terms(instrument_id, terms) => {
-            out.u8(WAS_TERMS);
-            out.u16(instrument_id.0);
-            out.money_terms(terms);
-        }
-        Was::Owner(session_id, account_id) => {
-            out.u8(WAS_OWNER);
-            out.u16(session_id.0);
-            out.u32(account_id.0);
-        }
-        Was::Fees(tier, fees) => {
-            out.u8(WAS_FEES);
-            out.u8(*tier);
-            out.i32(fees.maker_ppm);
-            out.u32(fees.taker_ppm);
-        }
-        Was::Tier(account_id, tier) => {
-            out.u8(WAS_TIER);
-            out.u32(account_id.0);
-            out.u8(*tier);
-        }
-    }
-}
-
-fn read_was(from: &mut ByteReader<'_>) -> Result<Was, DecodeError> {
-    Ok(match from.u8()? {
-        WAS_TERMS => Was::Terms(InstrumentId(from.u16()?), from.money_terms()?),
-        WAS_OWNER => Was::Owner(from.session_id()?, from.account_id()?),
-        WAS_FEES => {
-            let tier = from.u8()?;
-            let fees = Fees { maker_ppm: from.i32()?, taker_ppm: from.u32()? };
-            Was::Fees(tier, fees)
-        }
-        WAS_TIER => Was::Tier(from.account_id()?, from.u8()?),
-        _ => return Err(DecodeError::Field("what was changed")),
-    })
+fn asset_id(index: usize) -> AssetId {
+    AssetId(index as u16 + 1)
 }

@@ -16,16 +16,16 @@ use alloc::vec::Vec;
 use core::fmt;
 
 use market::{
-    AccountSetting, AddInstrument, AddSession, Allocation, Capacity, Conditions, CustomerType,
-    DeclineReason, DecodeError, Display, Firm, Indication, Instructions, InstrumentId, Lots,
-    OperatorDecline, OperatorEffect, OperatorOutcome, OrderId, OrderKey, OrderType, Party,
-    PastTrade, Phase, Price, Pricing, Quantity, SelfMatchPrevention, Sequence, Side, SystemEvent,
-    TimeInForce, Timestamp, TradeId, VenueDeclineReason,
+    AddInstrument, AddSession, Capacity, Conditions, CustomerType, DecodeError, Display, Firm,
+    Instructions, Instrument, InstrumentId, Lots, OperatorDecline, OperatorOutcome, OrderId,
+    OrderKey, OrderType, PastTrade, Phase, Price, Pricing, SelfMatchGroup, SelfMatchPrevention,
+    Side, Ticks, TimeInForce,
     bytes::{ByteReader, ByteWriter},
+    encoded, kinds,
 };
 
 use crate::{
-    BookView, Engine, HeldSetting, OPERATORS_MAX,
+    BookView, Engine, HeldSetting, OPERATORS_MAX, QUANTITY_LIMIT,
     auction::trading_status::TradingStatus,
     book::pool::Slot,
     contingent::instructions::{Contingent, ContingentId, State},
@@ -157,40 +157,37 @@ impl Engine {
     pub fn snapshot(&self, emit: &mut impl FnMut(Section, &[u8])) {
         let mut out = Sections { emit, writer: Records::default() };
         out.section(Section::Exchange, [self].into_iter(), |out, engine| {
-            out.u64(engine.sequence.0);
-            out.u64(engine.timestamp.0);
-            out.u8(engine.day.last().map_or(0, SystemEvent::code));
-            out.u64(engine.order_id_last.0);
-            out.u64(engine.trade_id_last.0);
-            out.u64(engine.orders_accepted);
-            out.u64(engine.auctions_held);
+            out.write(&engine.sequence);
+            out.write(&engine.timestamp);
+            out.write(&engine.day.last());
+            out.write(&engine.order_id_last);
+            out.write(&engine.trade_id_last);
+            out.write(&engine.orders_accepted);
+            out.write(&engine.auctions_held);
         });
         out.section(Section::Instruments, self.books.iter(), |out, book| {
-            let instrument = book.instrument();
-            out.text(&instrument.symbol);
-            out.u64(instrument.price_increment.0);
-            out.u64(instrument.round_lot.0);
-            write_trading(out, &book.trading);
+            let Instrument { symbol, price_increment, round_lot, .. } = *book.instrument();
+            out.write(&AddInstrument { symbol, price_increment, round_lot });
+            out.write(&book.trading);
         });
         out.section(Section::Sessions, self.sessions.iter(), |out, session| {
-            out.text(session.username());
-            out.text(&session.firm());
-            out.u32(session.live_orders_max());
-            out.u8(session.self_match_prevention().code());
-            let channels = session.user_ref_nums_last();
-            out.u16(session.user_ref_nums_last().count() as u16);
-            for (channel, last) in channels {
-                out.u8(channel);
-                out.u32(last);
+            out.write(&AddSession {
+                username: *session.username(),
+                firm: session.firm(),
+                live_orders_max: session.live_orders_max(),
+                self_match_prevention: session.self_match_prevention(),
+            });
+            out.write(&(session.user_ref_nums_last().count() as u16));
+            for (channel, last) in session.user_ref_nums_last() {
+                out.write(&channel);
+                out.write(&last);
             }
-            out.u16(session.firms_disabled().len() as u16);
+            out.write(&(session.firms_disabled().len() as u16));
             for firm in session.firms_disabled() {
-                out.text(firm);
+                out.write(firm);
             }
         });
-        out.section(Section::Money, self.money.records().into_iter(), |out, record| {
-            self.money.write(out, record);
-        });
+        out.section(Section::Money, self.money.records(), |out, record| out.write(&record));
         let orders = self.books.iter().flat_map(|book| {
             let view = BookView { engine: self, book };
             let sides = || [Side::Buy, Side::Sell].into_iter();
@@ -201,189 +198,133 @@ impl Engine {
                 book.auction_levels(side).flat_map(|oldest| queue(self, oldest))
             }))
         });
-        out.section(Section::Orders, orders, |out, slot| self.write_order(out, slot));
+        out.section(Section::Orders, orders, |out, slot| out.write(&self.order_record(slot)));
         let traded = self.triggers.iter().filter(|triggers| triggers.last() != 0);
         out.section(Section::LastTrades, traded, |out, triggers| {
-            out.u16(triggers.instrument_id().0);
-            out.u32(triggers.last());
+            out.write(&triggers.instrument_id());
+            out.write(&triggers.last());
         });
         let is_waiting = |id: &ContingentId| !self.contingents[*id].is_resting();
         let mut waiting: Vec<_> = self.contingents.iter().filter(is_waiting).collect();
         waiting.sort_unstable_by_key(|id| self.contingents[*id].order_id);
         out.section(Section::Waiting, waiting.into_iter(), |out, id| {
-            self.write_order(out, self.contingents[id].slot);
+            out.write(&self.order_record(self.contingents[id].slot));
         });
-        out.section(Section::Trades, self.trades.iter(), |out, (trade, is_broken)| {
-            write_trade(out, &trade, is_broken);
+        out.section(Section::Trades, self.trades.iter(), |out, (trade, is_busted)| {
+            out.write(&trade);
+            out.write(&is_busted);
         });
-        out.section(Section::Blocks, self.blocks.iter(), |out, scope| out.scope(scope));
-        out.section(Section::Operators, self.operators.last.iter(), write_last_command);
-        out.section(Section::HeldSettings, self.operators.held.iter(), write_held);
-        out.section(Section::End, [self.state_hash()].into_iter(), |out, hash| out.u64(hash));
+        out.section(Section::Blocks, self.blocks.iter(), |out, scope| out.write(scope));
+        out.section(Section::Operators, self.operators.last.iter(), |out, last| out.write(last));
+        out.section(Section::HeldSettings, self.operators.held.iter(), |out, it| out.write(it));
+        out.section(Section::End, [self.state_hash()].into_iter(), |out, hash| out.write(&hash));
     }
-}
 
-impl Engine {
-    /// An order, then its instructions, if any.
-    fn write_order(&self, out: &mut Records, slot: Slot) {
+    fn order_record(&self, slot: Slot) -> OrderRecord {
         let order = &self.pool[slot].order;
-        write_order(out, order);
-        out.flag(order.is_iceberg);
-        if order.is_iceberg {
-            let Iceberg { shown, shown_quantity, shown_range } = self.icebergs.get(slot);
-            out.u32(shown.0);
-            out.u32(shown_quantity.0);
-            out.u32(shown_range.0);
-        }
-        let told =
+        let contingent =
             self.contingents.find(slot).filter(|id| self.contingents[*id].has_instructions());
-        out.flag(told.is_some());
-        let Some(id) = told else { return };
-        let contingent = &self.contingents[id];
-        out.u8(contingent.order_type.code());
-        out.u32(contingent.minimum_quantity.0);
-        out.instructions(&contingent.instructions);
-        let mark = match contingent.state {
-            State::ForTrigger => {
-                let triggers = &self.triggers[usize::from(order.instrument_id.0) - 1];
-                triggers.trigger_of(&self.contingents, order.side, id).1
-            }
-            // The limit of a pegged order; else 0.
-            _ => contingent.limit.0 as u32,
-        };
-        out.u32(mark);
-    }
-}
-
-fn write_order(out: &mut Records, order: &Order) {
-    out.u64(order.order_id.0);
-    out.key(&order.key);
-    out.u16(order.instrument_id.0);
-    out.u32(order.price().0 as u32);
-    out.u32(order.quantity().0 as u32);
-    out.u32(order.executed().0 as u32);
-    out.u32(order.canceled().0 as u32);
-    out.u32(order.prevented().0 as u32);
-    out.u16(order.group_id);
-    out.text(&order.firm);
-    out.u8(order.side.code());
-    out.u8(order.display.code());
-    out.u8(order.capacity.code());
-    out.u8(order.customer_type.code());
-    out.u8(order.self_match_prevention.code());
-    out.text(&order.self_match_group);
-    out.flag(order.post_only());
-    out.u8(order.for_auction() as u8);
-    out.u8(order.time_in_force.code());
-}
-
-fn write_last_command(out: &mut Records, last: &LastCommand) {
-    out.text(&last.operator);
-    out.u64(last.number);
-    out.u64(last.fingerprint);
-    out.u64(last.sequence.0);
-    let (kind, code) = match last.outcome {
-        OperatorOutcome::Done(effect) => {
-            out.u8(0);
-            out.u32(effect.orders_canceled);
-            out.u32(effect.phases_changed);
-            out.u32(effect.trades);
-            out.u32(effect.movements);
-            return out.u64(effect.trade_id.0);
-        }
-        OperatorOutcome::Declined(OperatorDecline::Venue(why)) => (1, why.code()),
-        OperatorOutcome::Declined(OperatorDecline::Money(why)) => (2, why.code()),
-        OperatorOutcome::Declined(
-            OperatorDecline::NumberUsed(_) | OperatorDecline::TooManyOperators,
-        ) => unreachable!("such a command is not kept"),
-    };
-    out.u8(kind);
-    out.u8(code);
-}
-
-fn read_outcome(from: &mut ByteReader<'_>) -> Result<OperatorOutcome, DecodeError> {
-    Ok(match from.u8()? {
-        0 => OperatorOutcome::Done(OperatorEffect {
-            orders_canceled: from.u32()?,
-            phases_changed: from.u32()?,
-            trades: from.u32()?,
-            movements: from.u32()?,
-            trade_id: TradeId(from.u64()?),
-        }),
-        1 => OperatorOutcome::Declined(OperatorDecline::Venue(
-            from.code("decline", VenueDeclineReason::from_code)?,
-        )),
-        2 => OperatorOutcome::Declined(OperatorDecline::Money(
-            from.code("decline", DeclineReason::from_code)?,
-        )),
-        _ => return Err(DecodeError::Field("outcome")),
-    })
-}
-
-fn write_held(out: &mut Records, setting: &HeldSetting) {
-    match *setting {
-        HeldSetting::Account(account_id, setting, asset_id) => {
-            out.u8(0);
-            out.u32(account_id.0);
-            out.u8(setting.code());
-            out.u16(asset_id.0);
-        }
-        HeldSetting::LiveOrdersMax(session_id) => {
-            out.u8(1);
-            out.u16(session_id.0);
+        OrderRecord {
+            order_id: order.order_id,
+            key: order.key,
+            instrument_id: order.instrument_id,
+            price: Ticks(order.price().0 as u32),
+            quantity: order.quantity().lots(),
+            executed: order.executed().lots(),
+            canceled: order.canceled().lots(),
+            prevented: order.prevented().lots(),
+            group_id: order.group_id,
+            firm: order.firm,
+            side: order.side,
+            display: order.display,
+            capacity: order.capacity,
+            customer_type: order.customer_type,
+            self_match_prevention: order.self_match_prevention,
+            self_match_group: order.self_match_group,
+            post_only: order.post_only(),
+            for_auction: order.for_auction(),
+            time_in_force: order.time_in_force,
+            iceberg: order.is_iceberg.then(|| self.icebergs.get(slot)),
+            contingent: contingent.map(|id| {
+                let contingent = &self.contingents[id];
+                let mark = match contingent.state {
+                    State::ForTrigger => {
+                        let triggers = &self.triggers[usize::from(order.instrument_id.0) - 1];
+                        triggers.trigger_of(&self.contingents, order.side, id).1
+                    }
+                    _ => contingent.limit.0 as u32,
+                };
+                ContingentRecord {
+                    order_type: contingent.order_type,
+                    minimum_quantity: contingent.minimum_quantity,
+                    instructions: contingent.instructions,
+                    mark,
+                }
+            }),
         }
     }
 }
 
-fn write_trading(out: &mut Records, trading: &TradingStatus) {
-    out.u8(trading.phase.code());
-    out.flag(trading.is_removed);
-    out.u32(trading.static_band);
-    out.u32(trading.dynamic_band);
-    out.u32(trading.pause_s);
-    out.u32(trading.price_collar);
-    out.u32(trading.quantity_max);
-    out.u64(trading.notional_max);
-    out.u8(trading.allocation.code());
-    out.u32(trading.time_share);
-    out.u64(trading.reference_price.0);
-    out.u64(trading.price_last.0);
-    out.u64(trading.ends_ns);
-    out.u8(u8::from(trading.is_scheduled));
-    out.u64(trading.indicates_ns);
-    out.u32(trading.extension);
-    out.u64(trading.indicated.price.0);
-    out.u64(trading.indicated.paired.0);
-    out.u64(trading.indicated.imbalance.0);
-    out.flag(trading.indicated.imbalance_is_buy);
+/// An order, in the book or outside.
+#[derive(Clone, Copy)]
+struct OrderRecord {
+    order_id: OrderId,
+    key: OrderKey,
+    instrument_id: InstrumentId,
+    price: Ticks,
+    quantity: Lots,
+    executed: Lots,
+    canceled: Lots,
+    prevented: Lots,
+    group_id: u16,
+    firm: Firm,
+    side: Side,
+    display: Display,
+    capacity: Capacity,
+    customer_type: CustomerType,
+    self_match_prevention: SelfMatchPrevention,
+    self_match_group: SelfMatchGroup,
+    post_only: bool,
+    for_auction: ForAuction,
+    time_in_force: TimeInForce,
+    iceberg: Option<Iceberg>,
+    contingent: Option<ContingentRecord>,
+}
+
+/// The instructions of an order.
+#[derive(Clone, Copy)]
+struct ContingentRecord {
+    order_type: OrderType,
+    minimum_quantity: Lots,
+    instructions: Instructions,
+    /// Waiting for a trigger: the extreme price of a trailing stop. Pegged: its limit. Else 0.
+    mark: u32,
+}
+
+encoded! {
+    OrderRecord {
+        order_id, key, instrument_id, price, quantity, executed, canceled, prevented, group_id, firm,
+        side, display, capacity, customer_type, self_match_prevention, self_match_group, post_only,
+        for_auction, time_in_force, iceberg, contingent
+    }
+    Iceberg { shown, shown_quantity, shown_range }
+    ContingentRecord { order_type, minimum_quantity, instructions, mark }
+    TradingStatus {
+        phase, is_removed, static_band, dynamic_band, pause_s, price_collar, quantity_max,
+        notional_max, allocation, time_share, reference_price, price_last, ends_ns, is_scheduled,
+        indicates_ns, extension, indicated;
+        is_unrestricted = false
+    }
+    LastCommand { operator, number, fingerprint, sequence, outcome }
+}
+
+kinds! {
+    ForAuction { 0 => No, 1 => Open, 2 => Close, 3 => Next, 4 => AsMarket, }
+    HeldSetting { 0 => Account(account_id, setting, asset_id), 1 => LiveOrdersMax(session_id), }
 }
 
 fn read_trading(from: &mut ByteReader<'_>) -> Result<TradingStatus, DecodeError> {
-    let mut trading = TradingStatus {
-        is_unrestricted: false,
-        phase: from.code("phase", Phase::from_code)?,
-        is_removed: from.flag("is removed")?,
-        static_band: from.u32()?,
-        dynamic_band: from.u32()?,
-        pause_s: from.u32()?,
-        price_collar: from.u32()?,
-        quantity_max: from.u32()?,
-        notional_max: from.u64()?,
-        allocation: from.code("allocation", Allocation::from_code)?,
-        time_share: from.u32()?,
-        reference_price: Price(from.u64()?),
-        price_last: Price(from.u64()?),
-        ends_ns: from.u64()?,
-        is_scheduled: from.flag("is scheduled")?,
-        indicates_ns: from.u64()?,
-        extension: from.u32()?,
-        indicated: Indication {
-            price: Price(from.u64()?),
-            paired: Quantity(from.u64()?),
-            imbalance: Quantity(from.u64()?),
-            imbalance_is_buy: from.flag("imbalance is buy")?,
-        },
-    };
+    let mut trading: TradingStatus = from.read("trading status")?;
     trading.settle();
     if trading.time_share > 1_000_000 {
         return Err(DecodeError::Field("time share"));
@@ -395,19 +336,6 @@ fn read_trading(from: &mut ByteReader<'_>) -> Result<TradingStatus, DecodeError>
         return Err(DecodeError::Field("phase"));
     }
     Ok(trading)
-}
-
-fn write_trade(out: &mut Records, trade: &PastTrade, is_broken: bool) {
-    out.u64(trade.trade_id.0);
-    out.u16(trade.instrument_id.0);
-    out.flag(trade.taker_is_buy);
-    out.flag(is_broken);
-    out.u32(trade.price.0 as u32);
-    out.u32(trade.quantity.0 as u32);
-    for party in [&trade.maker, &trade.taker] {
-        out.u64(party.order_id.0);
-        out.key(&party.key);
-    }
 }
 
 /// The bytes of a section's records.
@@ -509,7 +437,7 @@ impl Restoration {
                 Section::HeldSettings => self.held_setting(&mut reader)?,
                 Section::LastTrades => self.last_trade(&mut reader)?,
                 Section::Waiting => self.order(&mut reader, false)?,
-                Section::End => self.expected = reader.u64()?,
+                Section::End => self.expected = reader.read("hash")?,
             }
         }
         Ok(())
@@ -537,8 +465,8 @@ impl Restoration {
         engine.money.restore_issued()?;
         engine.refresh_auctions();
         let tied = |field| Section::Waiting.field(field);
-        let told: Vec<_> = engine.contingents.iter().collect();
-        for id in told {
+        let contingents: Vec<_> = engine.contingents.iter().collect();
+        for id in contingents {
             engine.restore_links(id).map_err(tied)?;
         }
         engine.restore_references();
@@ -551,19 +479,15 @@ impl Restoration {
 
     fn exchange(&mut self, from: &mut ByteReader<'_>) -> Result<(), DecodeError> {
         let engine = &mut self.engine;
-        engine.sequence = Sequence(from.u64()?);
-        engine.timestamp = Timestamp(from.u64()?);
-        match from.u8()? {
-            0 => {}
-            code => {
-                let event = SystemEvent::from_code(code).ok_or(DecodeError::Field("day"))?;
-                engine.day.advance(event);
-            }
+        engine.sequence = from.read("sequence")?;
+        engine.timestamp = from.read("timestamp")?;
+        if let Some(event) = from.read("day")? {
+            engine.day.advance(event);
         }
-        engine.order_id_last = OrderId(from.u64()?);
-        engine.trade_id_last = TradeId(from.u64()?);
-        engine.orders_accepted = from.u64()?;
-        engine.auctions_held = from.u64()?;
+        engine.order_id_last = from.read("order id")?;
+        engine.trade_id_last = from.read("trade id")?;
+        engine.orders_accepted = from.read("orders accepted")?;
+        engine.auctions_held = from.read("auctions")?;
         engine.hash.add(auctions_held_hash(engine.auctions_held));
         if engine.trade_id_last.0 < engine.auctions_held {
             return Err(DecodeError::Field("auctions"));
@@ -575,11 +499,7 @@ impl Restoration {
     }
 
     fn instrument(&mut self, from: &mut ByteReader<'_>) -> Result<(), DecodeError> {
-        let add = AddInstrument {
-            symbol: from.text("symbol")?,
-            price_increment: Price(from.u64()?),
-            round_lot: Quantity(from.u64()?),
-        };
+        let add: AddInstrument = from.read("instrument")?;
         let count = self.engine.books.len();
         self.engine.add_instrument(&add, &mut |_| ());
         if self.engine.books.len() == count {
@@ -599,29 +519,26 @@ impl Restoration {
     }
 
     fn trade(&mut self, from: &mut ByteReader<'_>) -> Result<(), DecodeError> {
-        let trade_id = TradeId(from.u64()?);
-        let instrument_id = InstrumentId(from.u16()?);
-        let taker_is_buy = from.flag("taker buys")?;
-        let is_broken = from.flag("is undone")?;
-        let price = Price(from.u32()?.into());
-        let quantity = Lots(from.u32()?).quantity();
-        let [maker, taker] = [party(from)?, party(from)?];
+        let trade: PastTrade = from.read("trade")?;
+        let is_busted = from.read("is busted")?;
         let engine = &mut self.engine;
-        let is_later = engine.trades.last_id() < trade_id;
-        if !is_later || engine.trade_id_last < trade_id {
+        let is_later = engine.trades.last_id() < trade.trade_id;
+        if !is_later || engine.trade_id_last < trade.trade_id {
             return Err(DecodeError::Field("trade id"));
         }
-        if instrument_id.0 == 0 || engine.books.len() < usize::from(instrument_id.0) {
+        let instrument = usize::from(trade.instrument_id.0);
+        if instrument == 0 || engine.books.len() < instrument {
             return Err(DecodeError::Field("instrument"));
         }
-        let trade =
-            PastTrade { trade_id, instrument_id, taker_is_buy, price, quantity, maker, taker };
-        engine.trades.add_past(&trade, is_broken, &mut engine.hash);
+        if PRICE_MAX < trade.price || QUANTITY_LIMIT < trade.quantity {
+            return Err(DecodeError::Field("price and quantity"));
+        }
+        engine.trades.add_past(&trade, is_busted, &mut engine.hash);
         Ok(())
     }
 
     fn block(&mut self, from: &mut ByteReader<'_>) -> Result<(), DecodeError> {
-        let scope = from.scope()?;
+        let scope = from.read("scope")?;
         let engine = &mut self.engine;
         if engine.blocks.last().is_some_and(|last| scope <= *last)
             || engine.blocks.len() == BLOCKS_MAX
@@ -634,13 +551,13 @@ impl Restoration {
     }
 
     fn last_command(&mut self, from: &mut ByteReader<'_>) -> Result<(), DecodeError> {
-        let last = LastCommand {
-            operator: from.text("operator")?,
-            number: from.u64()?,
-            fingerprint: from.u64()?,
-            sequence: Sequence(from.u64()?),
-            outcome: read_outcome(from)?,
-        };
+        let last: LastCommand = from.read("operator")?;
+        if let OperatorOutcome::Declined(
+            OperatorDecline::NumberUsed(_) | OperatorDecline::TooManyOperators,
+        ) = last.outcome
+        {
+            return Err(DecodeError::Field("outcome"));
+        }
         let engine = &mut self.engine;
         let operators = &mut engine.operators.last;
         if operators.last().is_some_and(|before| last.operator <= before.operator)
@@ -655,15 +572,7 @@ impl Restoration {
     }
 
     fn held_setting(&mut self, from: &mut ByteReader<'_>) -> Result<(), DecodeError> {
-        let setting = match from.u8()? {
-            0 => HeldSetting::Account(
-                from.account_id()?,
-                from.code("setting", AccountSetting::from_code)?,
-                from.asset_id()?,
-            ),
-            1 => HeldSetting::LiveOrdersMax(from.session_id()?),
-            _ => return Err(DecodeError::Field("kind of setting")),
-        };
+        let setting = from.read("setting")?;
         let engine = &mut self.engine;
         if engine.operators.held.last().is_some_and(|before| setting <= *before) {
             return Err(DecodeError::Field("setting"));
@@ -674,23 +583,19 @@ impl Restoration {
     }
 
     fn session(&mut self, from: &mut ByteReader<'_>) -> Result<(), DecodeError> {
-        let add = AddSession {
-            username: from.text("username")?,
-            firm: from.text("firm")?,
-            live_orders_max: from.u32()?,
-            self_match_prevention: from.code("prevention", SelfMatchPrevention::from_code)?,
-        };
+        let add: AddSession = from.read("session")?;
         let mut added = None;
         self.engine.add_session(&add, &mut |event| added = event.session_id());
         let session_id = added.ok_or(DecodeError::Field("session"))?;
-        for _ in 0..from.u16()? {
-            let key = OrderKey { session_id, channel: from.u8()?, user_ref_num: from.u32()? };
+        for _ in 0..from.read::<u16>("channels")? {
+            let (channel, user_ref_num) = (from.read("channel")?, from.read("last number")?);
+            let key = OrderKey { session_id, channel, user_ref_num };
             if !self.engine.consume(key) {
                 return Err(DecodeError::Field("last number"));
             }
         }
-        for _ in 0..from.u16()? {
-            let firm: Firm = from.text("firm that may not enter")?;
+        for _ in 0..from.read::<u16>("firms")? {
+            let firm = from.read("firm that may not enter")?;
             let Engine { sessions, hash, .. } = &mut self.engine;
             let session = sessions.get_mut(session_id).expect("it was added above");
             if !session.switch_entry(firm, false, hash) {
@@ -701,8 +606,8 @@ impl Restoration {
     }
 
     fn last_trade(&mut self, from: &mut ByteReader<'_>) -> Result<(), DecodeError> {
-        let instrument_id = InstrumentId(from.u16()?);
-        let last = from.u32()?;
+        let (instrument_id, last): (InstrumentId, _) =
+            (from.read("instrument")?, from.read("last")?);
         let Engine { triggers, hash, .. } = &mut self.engine;
         let triggers =
             usize::from(instrument_id.0).checked_sub(1).and_then(|it| triggers.get_mut(it));
@@ -716,43 +621,13 @@ impl Restoration {
 
     /// Restores an order, in the book or outside.
     fn order(&mut self, from: &mut ByteReader<'_>, is_resting: bool) -> Result<(), DecodeError> {
-        let order_id = OrderId(from.u64()?);
-        let key = from.key()?;
-        let instrument_id = InstrumentId(from.u16()?);
-        let price = Price(from.u32()?.into());
+        let record: OrderRecord = from.read("order")?;
+        let OrderRecord { order_id, key, instrument_id, side, display, iceberg, .. } = record;
+        let (waits, contingent) = (record.for_auction, record.contingent);
+        let price = record.price.price();
         let [quantity, executed, canceled, prevented] =
-            [from.u32()?, from.u32()?, from.u32()?, from.u32()?].map(|lots| Lots(lots).quantity());
-        let group_id = from.u16()?;
-        let firm = from.text("firm")?;
-        let side = from.code("side", Side::from_code)?;
-        let display = from.code("display", Display::from_code)?;
-        let capacity = from.code("capacity", Capacity::from_code)?;
-        let customer_type = from.code("customer type", CustomerType::from_code)?;
-        let conditions = Conditions {
-            self_match_prevention: from.code("prevention", SelfMatchPrevention::from_code)?,
-            self_match_group: from.text("self-match group")?,
-            post_only: from.flag("post only")?,
-            minimum_quantity: Lots::ZERO,
-        };
-        let waits = from.code("auction", ForAuction::from_code)?;
-        let time_in_force = from.code("time in force", TimeInForce::from_code)?;
-        let reserve = match from.flag("reserve")? {
-            false => None,
-            true => Some(Iceberg {
-                shown: Lots(from.u32()?),
-                shown_quantity: Lots(from.u32()?),
-                shown_range: Lots(from.u32()?),
-            }),
-        };
-        let told = match from.flag("told")? {
-            true => Some((
-                from.code("order type", OrderType::from_code)?,
-                Lots(from.u32()?),
-                from.instructions()?,
-                from.u32()?,
-            )),
-            false => None,
-        };
+            [record.quantity, record.executed, record.canceled, record.prevented]
+                .map(Lots::quantity);
 
         let engine = &mut self.engine;
         let used = engine.sessions.get(key.session_id).is_some_and(|it| !it.is_unused(key));
@@ -763,8 +638,8 @@ impl Restoration {
         let book = book.ok_or(DecodeError::Field("instrument"))?;
         let priced = match is_resting {
             true => price != Price::ZERO || waits == ForAuction::No,
-            false => told.is_some_and(|(it, _, told, _)| {
-                it == OrderType::Limit && !told.pricing.is_pegged()
+            false => contingent.is_some_and(|it| {
+                it.order_type == OrderType::Limit && !it.instructions.pricing.is_pegged()
             }),
         };
         if PRICE_MAX < price || book.is_price(price) != priced {
@@ -789,20 +664,25 @@ impl Restoration {
             executed,
             prevented,
             instrument_id,
-            group_id,
-            firm,
+            group_id: record.group_id,
+            firm: record.firm,
             side,
             display,
-            capacity,
-            customer_type,
-            conditions,
-            time_in_force,
-            is_contingent: told.is_some(),
+            capacity: record.capacity,
+            customer_type: record.customer_type,
+            conditions: Conditions {
+                self_match_prevention: record.self_match_prevention,
+                self_match_group: record.self_match_group,
+                post_only: record.post_only,
+                minimum_quantity: Lots::ZERO,
+            },
+            time_in_force: record.time_in_force,
+            is_contingent: contingent.is_some(),
         });
         order.reduce(canceled);
-        order.is_iceberg = reserve.is_some();
+        order.is_iceberg = iceberg.is_some();
         order.set_for_auction(waits);
-        let parts = reserve.is_none_or(|it| {
+        let parts = iceberg.is_none_or(|it| {
             let shown = it.shown.quantity();
             display.is_displayed()
                 && waits == ForAuction::No
@@ -811,17 +691,19 @@ impl Restoration {
                 && it.shown_quantity != Lots::ZERO
         });
         if !parts {
-            return Err(DecodeError::Field("reserve"));
+            return Err(DecodeError::Field("iceberg"));
         }
-        if !is_resting && (told.is_none() || reserve.is_some()) {
-            return Err(DecodeError::Field("told"));
+        if !is_resting && (contingent.is_none() || iceberg.is_some()) {
+            return Err(DecodeError::Field("instructions"));
         }
         if !is_resting {
             engine.money.restore_order(&order)?;
             let slot = engine.pool.add(|| order, Slot::NONE);
             engine.hash.add(order.hash());
             self.live.push((key, slot));
-            return self.tell(slot, told, is_resting).map_err(DecodeError::Field);
+            return self
+                .restore_contingent(slot, contingent, is_resting)
+                .map_err(DecodeError::Field);
         }
         // Auction-only orders are together, displayed or not.
         let level = |it: &Order| {
@@ -835,22 +717,23 @@ impl Restoration {
         }
         engine.money.restore_order(&order)?;
         let slot = engine.rest(&order);
-        if let Some(reserve) = reserve {
-            engine.icebergs.insert(slot, &order, reserve, &mut engine.hash);
+        if let Some(iceberg) = iceberg {
+            engine.icebergs.insert(slot, &order, iceberg, &mut engine.hash);
         }
         self.elder = Some(slot);
         self.live.push((key, slot));
-        self.tell(slot, told, is_resting).map_err(DecodeError::Field)
+        self.restore_contingent(slot, contingent, is_resting).map_err(DecodeError::Field)
     }
 
     /// Restores the instructions of the order in a slot; the error is the invalid field.
-    fn tell(
+    fn restore_contingent(
         &mut self,
         slot: Slot,
-        told: Option<(OrderType, Lots, Instructions, u32)>,
+        record: Option<ContingentRecord>,
         is_resting: bool,
     ) -> Result<(), &'static str> {
-        let Some((order_type, minimum_quantity, instructions, mark)) = told else { return Ok(()) };
+        let Some(record) = record else { return Ok(()) };
+        let ContingentRecord { order_type, minimum_quantity, instructions, mark } = record;
         let engine = &mut self.engine;
         let order = engine.pool[slot].order;
         let is_triggered = instructions.pricing.is_triggered();
@@ -908,9 +791,4 @@ impl Restoration {
         }
         Ok(())
     }
-}
-
-fn party(from: &mut ByteReader<'_>) -> Result<Party, DecodeError> {
-    let order_id = OrderId(from.u64()?);
-    Ok(Party { key: from.key()?, order_id })
 }
