@@ -64,9 +64,9 @@ counters! {
     TcpCounters,
     /// [`TcpCounters`] at one moment. Everything is a total.
     TcpCount {
-        /// Connections that were closed at once because there were too many.
+        /// Connections that were closed at once because the system was out of descriptors or memory.
         refused,
-        /// Times accepting paused because the system was out of descriptors or memory.
+        /// Times accepting paused because not even that could be done.
         pauses,
     }
 }
@@ -99,8 +99,10 @@ counters! {
         connections_pending,
         /// Connections accepted.
         accepted,
-        /// Connections closed at once: too many without login, or an address shut out.
+        /// Connections closed at once: the venue stops, or the system was out of descriptors.
         turned_away,
+        /// Connections without a session that were closed because newer ones needed their place.
+        pushed_out,
         /// Logins that succeeded.
         logins,
         /// Logins that were rejected.

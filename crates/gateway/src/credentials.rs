@@ -80,11 +80,16 @@ pub(crate) fn authenticate(
 ) -> Option<usize> {
     /// No password has these bytes.
     const NO_PASSWORD: [u8; 10] = [0xff; 10];
-    let username = plain_username(username.as_bytes());
-    let index = users.iter().position(|user| Some(user.username) == username);
+    let index = position(users, username);
     let expected = index.map_or(&NO_PASSWORD, |index| &users[index].password);
     let given = plain::<10>(password.as_bytes()).unwrap_or([0; 10]);
     if equal_in_constant_time(expected, &given) { index } else { None }
+}
+
+/// The user of this name.
+pub(crate) fn position(users: &[Credentials], username: &Text<6>) -> Option<usize> {
+    let username = plain_username(username.as_bytes());
+    users.iter().position(|user| Some(user.username) == username)
 }
 
 /// A name as it is compared: without padding on either side, in upper case. `None` if it is none.

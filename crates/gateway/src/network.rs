@@ -63,7 +63,7 @@ pub trait DatagramNetwork {
 /// What a [`StreamNetwork`] tells.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NetworkEvent {
-    /// Somebody connected, and was closed at once: there are as many connections as there may be.
+    /// Somebody connected, and was closed at once: the system has no descriptor left.
     Refused(SocketAddr),
     /// A peer has connected, from this address.
     Accepted(ConnectionId, SocketAddr),

@@ -41,23 +41,13 @@ pub enum OperatorEvent {
         /// Why it ended.
         reason: CloseReason,
     },
-    /// A connection was closed at once because there are as many without login as there may be.
-    TooManyConnections {
-        /// Where it came from.
-        address: SocketAddr,
-    },
-    /// A connection was closed at once because there are as many as there may be.
-    Full {
+    /// A connection was closed at once because the system has no file descriptor left.
+    OutOfDescriptors {
         /// Where it came from.
         address: SocketAddr,
     },
     /// A connection was closed at once because the venue is stopping.
     Draining {
-        /// Where it came from.
-        address: SocketAddr,
-    },
-    /// A connection was closed at once because its address had too many bad logins.
-    ShutOut {
         /// Where it came from.
         address: SocketAddr,
     },
@@ -105,6 +95,8 @@ pub enum CloseReason {
     GatewayClosed,
     /// An operator has logged the session out.
     ByOperator,
+    /// It had no session, and newer connections needed its place.
+    PushedOut,
 }
 
 /// Why a login was not accepted.
@@ -112,8 +104,8 @@ pub enum CloseReason {
 pub enum LoginFault {
     /// Unknown user or wrong password: the reply does not distinguish them.
     Credentials,
-    /// The address had too many bad logins.
-    ShutOut,
+    /// There were too many wrong passwords for the user from that address of late.
+    Paused(Text<6>),
     /// There is no session of that name here.
     NoSuchSession,
     /// The session has not been added to the exchange yet.
@@ -144,21 +136,14 @@ impl fmt::Display for OperatorEvent {
             Self::NeverLoggedIn { address, reason } => {
                 write!(f, "connection from {address} without login: {reason}")
             }
-            Self::TooManyConnections { address } => {
-                write!(f, "connection from {address} closed: too many without login")
-            }
-            Self::Full { address } => {
+            Self::OutOfDescriptors { address } => {
                 write!(
                     f,
-                    "connection from {address} closed: there are as many as \
-                     order_entry.connections_max allows"
+                    "connection from {address} closed: no file descriptor is left (raise `ulimit -n`)"
                 )
             }
             Self::Draining { address } => {
                 write!(f, "connection from {address} closed: the venue is stopping")
-            }
-            Self::ShutOut { address } => {
-                write!(f, "connection from {address} closed: too many bad logins from there")
             }
             Self::Malformed { username, address, fault } => {
                 write!(f, "{username} from {address}: message ignored: {fault}")
@@ -190,6 +175,10 @@ impl fmt::Display for CloseReason {
             Self::Violation(violation) => write!(f, "protocol error: {violation}"),
             Self::GatewayClosed => write!(f, "the venue is shutting down"),
             Self::ByOperator => write!(f, "logged out by an operator"),
+            Self::PushedOut => write!(
+                f,
+                "closed: newer connections needed its place (order_entry.connections_max)"
+            ),
         }
     }
 }
@@ -198,7 +187,9 @@ impl fmt::Display for LoginFault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Credentials => write!(f, "wrong user name or password"),
-            Self::ShutOut => write!(f, "too many bad logins from there"),
+            Self::Paused(username) => {
+                write!(f, "too many wrong passwords for {username} from there of late")
+            }
             Self::NoSuchSession => write!(f, "there is no session of that name"),
             Self::NotYetAdded(username) => {
                 write!(f, "{username} has not been added to the exchange yet")

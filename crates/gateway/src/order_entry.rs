@@ -3,7 +3,7 @@
 //! Invariant: a reply leaves only when its cause is durable; a client that is slow, silent or broken
 //! costs no other client anything; no connection is read while the submissions ring is full.
 
-mod bad_logins;
+mod admission;
 mod connection;
 
 use std::{collections::VecDeque, net::SocketAddr, sync::Arc};
@@ -16,13 +16,13 @@ use wire::{
 };
 
 use self::{
-    bad_logins::BadLogins,
+    admission::{FailedLogins, Strangers},
     connection::{Connection, READ_BYTES, ReadOutcome, Stage},
 };
 use crate::{
     CloseReason, ConnectionId, Credentials, LoginFault, NetworkEvent, OperatorEvent,
     OperatorEventSink, OrderEntryCounters, ReplayStore, StreamNetwork, Submission,
-    credentials::authenticate,
+    credentials::{authenticate, position},
     drain::{DRAIN_ENDS, DRAIN_REFUSES},
     message_archive::MessageArchive,
     replay_store::Missing,
@@ -31,8 +31,12 @@ use crate::{
 
 /// Steps (a packet taken or a read) one connection has in one turn.
 const STEPS_PER_CONNECTION: usize = 64;
-/// Steps all connections have in one turn, before the rest have to wait for the next.
+/// Steps all connections with a session have in one turn, before the rest have to wait for the next.
 const STEPS_PER_TURN: usize = 1024;
+/// Steps all connections without a session have in one turn: they take a fifth of it at most.
+const STEPS_OF_STRANGERS: usize = 256;
+/// Steps one of them has, many more than a login takes.
+const STEPS_PER_STRANGER: usize = 4;
 /// Outputs taken from the ring in one turn.
 const OUTPUTS_PER_TURN: usize = 1024;
 /// How often timers are looked at.
@@ -56,18 +60,22 @@ pub struct OrderEntryOptions {
 /// How much of everything [`OrderEntry`] allows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OrderEntryLimits {
-    /// Connections that have not logged in, at a time.
-    pub pending_max: usize,
+    /// Connections at a time. Each user has a place of its own among them, and the rest, at least
+    /// one, is for connections without a session.
+    pub connections_max: usize,
+    /// Connections without a session at a time, if there are as many places for them.
+    pub strangers_max: usize,
     /// Of these, from one address.
-    pub pending_per_address_max: usize,
+    pub strangers_per_address_max: usize,
     /// Malformed messages a connection may send; one more closes it.
     pub malformed_max: u32,
-    /// Bad logins from one address within the window that shut it out.
-    pub bad_logins_max: usize,
+    /// Wrong passwords for one user from one address within the window that make its logins from
+    /// there pause.
+    pub failed_logins_max: usize,
     /// That window.
-    pub bad_login_window_ns: u64,
-    /// How long an address is shut out.
-    pub shut_out_ns: u64,
+    pub failed_login_window_ns: u64,
+    /// How long they pause.
+    pub login_pause_ns: u64,
     /// How long a client may take nothing while there is something for it.
     pub slow_client_timeout_ns: u64,
     /// Memory for replies of all users, index included; at most 2 GiB. Some 160 KiB of its
@@ -79,12 +87,13 @@ impl Default for OrderEntryLimits {
     fn default() -> Self {
         const SECOND: u64 = 1_000_000_000;
         Self {
-            pending_max: 256,
-            pending_per_address_max: 64,
+            connections_max: 1024,
+            strangers_max: 256,
+            strangers_per_address_max: 64,
             malformed_max: 64,
-            bad_logins_max: 5,
-            bad_login_window_ns: 60 * SECOND,
-            shut_out_ns: 60 * SECOND,
+            failed_logins_max: 5,
+            failed_login_window_ns: 60 * SECOND,
+            login_pause_ns: 60 * SECOND,
             slow_client_timeout_ns: 10 * SECOND,
             store_bytes_max: 1 << 30,
         }
@@ -115,8 +124,10 @@ pub struct OrderEntry<N> {
     /// Accounts whose orders are to be canceled because they were cut off, each once: submitted
     /// before anything else, as soon as the ring has a slot. Mostly empty.
     cut_off: VecDeque<usize>,
-    /// Places of connections with something to do, each once, longest waiting first.
+    /// Places of connections with a session and something to do, each once, longest waiting first.
     queue: VecDeque<u32>,
+    /// As above, of connections without a session.
+    queue_of_strangers: VecDeque<u32>,
     pending: usize,
     open: usize,
     /// True if the last turn found the submissions ring full.
@@ -124,7 +135,8 @@ pub struct OrderEntry<N> {
     /// Slots of the submissions ring that are free for certain: looked up anew only at 0, because
     /// that reads what another core writes.
     free: usize,
-    bad_logins: BadLogins,
+    strangers: Strangers,
+    failed_logins: FailedLogins,
     ticked_ns: u64,
     /// Reused every turn.
     events: Vec<NetworkEvent>,
@@ -150,7 +162,7 @@ impl<N: StreamNetwork> OrderEntry<N> {
     /// Over a network that listens. `durable` is the sequence up to which outputs may leave.
     ///
     /// # Panics
-    /// Two users share a name, or a limit is out of its range.
+    /// Two users share a name, or a limit is out of its range: there is no place for strangers, say.
     pub fn new(
         network: N,
         config: OrderEntryOptions,
@@ -160,8 +172,14 @@ impl<N: StreamNetwork> OrderEntry<N> {
     ) -> Self {
         let OrderEntryOptions { session, users, timers, limits } = config;
         let usernames: Vec<Text<6>> = users.iter().map(Credentials::username).collect();
-        let bad_logins =
-            BadLogins::new(limits.bad_logins_max, limits.bad_login_window_ns, limits.shut_out_ns);
+        let places = limits.connections_max.saturating_sub(users.len());
+        let strangers =
+            Strangers::new(places.min(limits.strangers_max), limits.strangers_per_address_max);
+        let failed_logins = FailedLogins::new(
+            limits.failed_logins_max,
+            limits.failed_login_window_ns,
+            limits.login_pause_ns,
+        );
         Self {
             network,
             session,
@@ -179,11 +197,13 @@ impl<N: StreamNetwork> OrderEntry<N> {
             durable,
             connections: Vec::new(),
             queue: VecDeque::new(),
+            queue_of_strangers: VecDeque::new(),
             pending: 0,
             open: 0,
             held_up: false,
             free: 0,
-            bad_logins,
+            strangers,
+            failed_logins,
             ticked_ns: 0,
             events: Vec::new(),
             buffer: vec![0; READ_BYTES].into_boxed_slice(),
@@ -265,7 +285,10 @@ impl<N: StreamNetwork> OrderEntry<N> {
         for event in events.drain(..) {
             match event {
                 NetworkEvent::Accepted(id, address) => self.accept(id, address, now_ns),
-                NetworkEvent::Refused(address) => self.notify(OperatorEvent::Full { address }),
+                NetworkEvent::Refused(address) => {
+                    self.counters.turned_away.add(1);
+                    self.notify(OperatorEvent::OutOfDescriptors { address });
+                }
                 NetworkEvent::Readable(id) => {
                     self.wake(id, |connection| connection.readable = true);
                 }
@@ -280,11 +303,12 @@ impl<N: StreamNetwork> OrderEntry<N> {
 
     fn accept(&mut self, id: ConnectionId, address: SocketAddr, now_ns: u64) {
         self.counters.accepted.add(1);
-        if let Some(event) = self.turns_away(address, now_ns) {
+        if self.drain.get() >= DRAIN_REFUSES {
             self.counters.turned_away.add(1);
             self.network.close(id);
-            return self.notify(event);
+            return self.notify(OperatorEvent::Draining { address });
         }
+        self.add_stranger(id, address, now_ns);
         let index = id.index as usize;
         if self.connections.len() <= index {
             self.connections.resize_with(index + 1, || None);
@@ -298,25 +322,18 @@ impl<N: StreamNetwork> OrderEntry<N> {
         self.enqueue(id.index);
     }
 
-    fn turns_away(&self, address: SocketAddr, now_ns: u64) -> Option<OperatorEvent> {
-        if self.bad_logins.shuts_out(address.ip(), now_ns) {
-            return Some(OperatorEvent::ShutOut { address });
+    /// Gives a connection without a session its place; another may lose its own for it.
+    fn add_stranger(&mut self, id: ConnectionId, address: SocketAddr, now_ns: u64) {
+        let Some(leaves) = self.strangers.add(id, address.ip()) else { return };
+        let place = self.connections.get_mut(leaves.index as usize).and_then(Option::take);
+        let mut connection = place.expect("a stranger has a connection, and is not being served");
+        self.counters.pushed_out.add(1);
+        if connection.stage == Stage::Pending {
+            // As far as the socket takes it at once.
+            connection.server.send_debug("closed: too many connections without login", now_ns);
+            let _ = connection.write(&mut self.network, now_ns);
         }
-        if self.drain.get() >= DRAIN_REFUSES {
-            return Some(OperatorEvent::Draining { address });
-        }
-        let from_there = || {
-            let pending = self.connections.iter().flatten().filter(|connection| {
-                connection.stage == Stage::Pending && connection.address.ip() == address.ip()
-            });
-            pending.count()
-        };
-        if self.pending >= self.limits.pending_max
-            || from_there() >= self.limits.pending_per_address_max
-        {
-            return Some(OperatorEvent::TooManyConnections { address });
-        }
-        None
+        self.drop_connection(*connection, CloseReason::PushedOut);
     }
 
     fn wake(&mut self, id: ConnectionId, note: impl FnOnce(&mut Connection)) {
@@ -332,19 +349,33 @@ impl<N: StreamNetwork> OrderEntry<N> {
             && !connection.queued
         {
             connection.queued = true;
-            self.queue.push_back(index);
+            match connection.stage {
+                Stage::Live(_) => self.queue.push_back(index),
+                Stage::Pending | Stage::Closing { .. } => self.queue_of_strangers.push_back(index),
+            }
         }
     }
 
-    /// Serves those that wait, each once, until the turn has had its share.
-    fn serve_queue(&mut self, now_ns: u64) -> usize {
+    /// Serves those that wait, each once, until the turn has had its share: first those without a
+    /// session, so that a login is read before newer connections push it out, then the sessions.
+    fn serve_queues(&mut self, now_ns: u64) -> usize {
+        let mut waiting = std::mem::take(&mut self.queue_of_strangers);
+        let mut work = self.serve_queue(&mut waiting, STEPS_OF_STRANGERS, now_ns);
+        // Those that were not reached stay in front of those that come again.
+        waiting.append(&mut self.queue_of_strangers);
+        self.queue_of_strangers = waiting;
+        let mut waiting = std::mem::take(&mut self.queue);
+        work += self.serve_queue(&mut waiting, STEPS_PER_TURN, now_ns);
+        waiting.append(&mut self.queue);
+        self.queue = waiting;
+        work
+    }
+
+    fn serve_queue(&mut self, waiting: &mut VecDeque<u32>, steps_max: usize, now_ns: u64) -> usize {
         let mut work = 0;
         let mut steps = 0;
-        for _ in 0..self.queue.len() {
-            if steps >= STEPS_PER_TURN {
-                break;
-            }
-            let Some(index) = self.queue.pop_front() else { break };
+        while steps < steps_max {
+            let Some(index) = waiting.pop_front() else { break };
             let Some(mut connection) = self.connections[index as usize].take() else { continue };
             connection.queued = false;
             let before = work;
@@ -389,7 +420,11 @@ impl<N: StreamNetwork> OrderEntry<N> {
         now_ns: u64,
         work: &mut usize,
     ) -> Served {
-        for _ in 0..STEPS_PER_CONNECTION {
+        let steps = match connection.stage {
+            Stage::Live(_) => STEPS_PER_CONNECTION,
+            Stage::Pending | Stage::Closing { .. } => STEPS_PER_STRANGER,
+        };
+        for _ in 0..steps {
             if self.free == 0 {
                 self.free = self.submissions.free();
             }
@@ -524,11 +559,15 @@ impl<N: StreamNetwork> OrderEntry<N> {
         request: &LoginRequest,
         now_ns: u64,
     ) -> Result<(usize, u64), LoginFault> {
-        if self.bad_logins.shuts_out(address.ip(), now_ns) {
-            return Err(LoginFault::ShutOut);
+        let (ip, asked) = (address.ip(), position(&self.users, &request.username));
+        if let Some(user) = asked.filter(|user| self.failed_logins.pauses(ip, *user, now_ns)) {
+            return Err(LoginFault::Paused(self.users[user].username()));
         }
         let Some(user) = authenticate(&self.users, &request.username, &request.password) else {
-            self.bad_logins.record(address.ip(), now_ns);
+            // A name that nobody has is not remembered: so nobody's memory is pushed out by it.
+            if let Some(user) = asked {
+                self.failed_logins.record(ip, user, now_ns);
+            }
             return Err(LoginFault::Credentials);
         };
         let username = self.users[user].username();
@@ -573,6 +612,7 @@ impl<N: StreamNetwork> OrderEntry<N> {
                 connection.stage = Stage::Live(user);
                 connection.next_reply = next_reply;
                 self.live[user] = Some(connection.id);
+                self.strangers.remove(connection.id);
                 self.pending -= 1;
                 self.counters.logins.add(1);
                 let username = self.users[user].username();
@@ -580,7 +620,7 @@ impl<N: StreamNetwork> OrderEntry<N> {
             }
             Err(reason) => {
                 let code = match reason {
-                    LoginFault::Credentials | LoginFault::ShutOut => {
+                    LoginFault::Credentials | LoginFault::Paused(_) => {
                         LoginRejectReason::NotAuthorized
                     }
                     LoginFault::RepliesDropped(_, first) => {
@@ -621,7 +661,10 @@ impl<N: StreamNetwork> OrderEntry<N> {
             Stage::Closing { .. } => false,
         };
         if is_over && let Some(reason) = connection.ends.take() {
-            connection.server.end_of_session(now_ns);
+            // A connection that has not logged in has no session that could end.
+            if connection.stage != Stage::Pending {
+                connection.server.end_of_session(now_ns);
+            }
             self.begin_closing(connection, Some(reason), now_ns);
         }
     }
@@ -649,12 +692,15 @@ impl<N: StreamNetwork> OrderEntry<N> {
         now_ns: u64,
     ) {
         self.release(connection, reason);
+        if matches!(connection.stage, Stage::Live(_)) {
+            self.add_stranger(connection.id, connection.address, now_ns);
+        }
         connection.stage = Stage::Closing { until_ns: now_ns + CLOSING_NS, finished: false };
     }
 
     /// Reads and forgets what a closing connection still sends.
     fn discard(&mut self, connection: &mut Connection, work: &mut usize) -> Served {
-        for _ in 0..STEPS_PER_CONNECTION {
+        for _ in 0..STEPS_PER_STRANGER {
             match connection.read(&mut self.network, &mut self.buffer) {
                 ReadOutcome::Bytes(count) => {
                     *work += 1;
@@ -764,6 +810,7 @@ impl<N: StreamNetwork> OrderEntry<N> {
             self.counters.logouts.add(1);
         }
         self.network.close(connection.id);
+        self.strangers.remove(connection.id);
         self.open -= 1;
         self.release(&connection, Some(reason));
     }
@@ -811,7 +858,7 @@ impl<N: StreamNetwork + Send + 'static> Agent for OrderEntry<N> {
         }
         self.end_sessions();
         work += self.take_network_events(now_ns)?;
-        work += self.serve_queue(now_ns);
+        work += self.serve_queues(now_ns);
         work += self.tick(now_ns);
         self.counters.connections.set(self.open as u64);
         self.counters.connections_pending.set(self.pending as u64);
@@ -833,5 +880,6 @@ impl<N: StreamNetwork + Send + 'static> Agent for OrderEntry<N> {
             self.drop_connection(*connection, CloseReason::GatewayClosed);
         }
         self.queue.clear();
+        self.queue_of_strangers.clear();
     }
 }

@@ -22,16 +22,17 @@ const LISTENER: u64 = u64::MAX;
 const EVENTS_MAX: usize = 256;
 /// Connections accepted in one call of `poll`.
 const ACCEPTED_MAX: usize = 32;
-/// Calls of `poll` to let pass before accepting again, after the system was out of descriptors.
+/// Calls of `poll` to let pass before accepting again, after nothing could be accepted or refused.
 const PAUSE_POLLS: u32 = 1_000;
 /// How long what was sent may stay unacknowledged by the peer's system.
 const UNACKNOWLEDGED_MAX: Duration = Duration::from_secs(10);
 
 /// A TCP listener and the connections it has accepted, watched by epoll(7).
 ///
-/// A connection beyond the cap is accepted and closed at once, so that its client learns it. Where
-/// the system has no descriptor left, accepting pauses: until a connection is closed here, or for
-/// 1,000 calls of `poll`; clients wait in the listener's queue meanwhile.
+/// How many connections there may be is the caller's to decide: it closes those it does not want.
+/// Where the system has no descriptor left, a connection is accepted with the spare one and closed
+/// at once, so that its client learns it. Where the spare one is gone as well, accepting pauses:
+/// until a connection is closed here, or for 1,000 calls of `poll`.
 #[derive(Debug)]
 pub struct Tcp {
     listener: TcpListener,
@@ -40,8 +41,8 @@ pub struct Tcp {
     places: Vec<Place>,
     /// Closed places, the last one free to be taken first.
     free: Vec<u32>,
-    open: usize,
-    connections_max: usize,
+    /// Kept so that a connection can be refused when there is no other descriptor.
+    spare: Option<OwnedFd>,
     /// The listener may hold more connections: it reports readiness only once (edge-triggered).
     acceptable: bool,
     pause_polls: u32,
@@ -55,12 +56,11 @@ struct Place {
 }
 
 impl Tcp {
-    /// Listens on `address` (port 0 takes a free one) for at most `connections_max` connections
-    /// at a time.
+    /// Listens on `address`; port 0 takes a free one.
     ///
     /// # Errors
     /// The address is taken or not ours, or the system has no descriptor left.
-    pub fn bind(address: SocketAddr, connections_max: usize) -> io::Result<Self> {
+    pub fn bind(address: SocketAddr) -> io::Result<Self> {
         let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
         // So that a restarted venue gets its port back while old connections fade.
         socket.set_reuse_address(true)?;
@@ -72,12 +72,11 @@ impl Tcp {
         epoll.add(listener.as_fd(), LISTENER)?;
         Ok(Self {
             address: listener.local_addr()?,
+            spare: Some(listener.as_fd().try_clone_to_owned()?),
             listener,
             epoll,
             places: Vec::new(),
             free: Vec::new(),
-            open: 0,
-            connections_max,
             acceptable: true,
             pause_polls: 0,
             counters: Arc::default(),
@@ -115,6 +114,10 @@ impl Tcp {
                     }
                     AcceptFailure::PeerGone => continue,
                     AcceptFailure::NoRoom => {
+                        if let Some(address) = self.refuse() {
+                            events.push(NetworkEvent::Refused(address));
+                            continue;
+                        }
                         self.pause_polls = PAUSE_POLLS;
                         self.counters.pauses.add(1);
                         return Ok(());
@@ -122,17 +125,29 @@ impl Tcp {
                     AcceptFailure::Broken => return Err(error),
                 },
             };
-            if self.open == self.connections_max {
-                self.counters.refused.add(1);
-                events.push(NetworkEvent::Refused(address));
-                continue;
-            }
             // A connection that cannot be set up is dropped; its client sees it closed.
             if let Ok(connection) = self.take_place(stream) {
                 events.push(NetworkEvent::Accepted(connection, address));
             }
         }
         Ok(())
+    }
+
+    /// Accepts a connection with the spare descriptor and closes it, if that can be done.
+    fn refuse(&mut self) -> Option<SocketAddr> {
+        self.spare.take()?;
+        let accepted = self.listener.accept().ok().map(|(_, address)| address);
+        self.take_spare();
+        if accepted.is_some() {
+            self.counters.refused.add(1);
+        }
+        accepted
+    }
+
+    fn take_spare(&mut self) {
+        if self.spare.is_none() {
+            self.spare = self.listener.as_fd().try_clone_to_owned().ok();
+        }
     }
 
     fn take_place(&mut self, stream: TcpStream) -> io::Result<ConnectionId> {
@@ -150,7 +165,6 @@ impl Tcp {
             self.places.push(Place { generation, stream: None });
         }
         self.places[index as usize].stream = Some(stream);
-        self.open += 1;
         Ok(connection)
     }
 
@@ -214,8 +228,8 @@ impl StreamNetwork for Tcp {
         place.stream = None;
         place.generation = place.generation.wrapping_add(1);
         self.free.push(connection.index);
-        self.open -= 1;
         self.pause_polls = 0;
+        self.take_spare();
     }
 }
 

@@ -80,7 +80,8 @@ pub struct Config {
 pub struct OrderEntryConfig {
     /// Where it listens; port 0 takes a free one. Default `127.0.0.1:26400`.
     pub address: SocketAddr,
-    /// Connections at a time, more are closed at once. Default 1024.
+    /// Connections at a time. Each participant with a password has a place among them, and at least
+    /// one is for logins; the oldest connection without a login makes room for a newer. Default 1024.
     pub connections_max: usize,
     /// A heartbeat is sent after this long without anything else. Default `1s`.
     pub heartbeat: Span,
@@ -412,6 +413,45 @@ impl Default for Config {
     }
 }
 
+impl OrderEntryConfig {
+    fn check(&self, participants: &[ParticipantConfig]) -> Result<(), String> {
+        for (key, span) in [
+            ("heartbeat", self.heartbeat),
+            ("receive_timeout", self.receive_timeout),
+            ("login_timeout", self.login_timeout),
+            ("slow_client_timeout", self.slow_client_timeout),
+        ] {
+            if span.0 < TIMER_MIN {
+                return Err(format!(
+                    "order_entry.{key} is {:?}: it must be at least {TIMER_MIN:?}, since timers are \
+                     looked at that often; leave it out for the default",
+                    span.0
+                ));
+            }
+        }
+        if self.heartbeat.0 >= self.receive_timeout.0 {
+            return Err(format!(
+                "order_entry.heartbeat is {:?} and receive_timeout {:?}: a heartbeat must be shorter, \
+                 or silent clients are closed before they can show that they live",
+                self.heartbeat.0, self.receive_timeout.0
+            ));
+        }
+        let users = participants.iter().filter(|it| it.password.is_some()).count();
+        if self.connections_max <= users {
+            return Err(format!(
+                "order_entry.connections_max is {}: the {users} participants with a password have a \
+                 place each, and a login needs one more; set it to {} at least",
+                self.connections_max,
+                users + 1
+            ));
+        }
+        Ok(())
+    }
+}
+
+/// How often the gateway looks at its timers.
+const TIMER_MIN: Duration = Duration::from_millis(10);
+
 /// True for a participant of the default configuration or of the examples.
 fn is_example(username: &str, password: &str) -> bool {
     let number = username.to_ascii_lowercase().strip_prefix("user").map(str::to_owned);
@@ -522,10 +562,17 @@ impl Config {
         }
         for row in &self.schedule {
             row.command()?;
+            if let Some(symbol) = &row.symbol
+                && self.instruments.iter().all(|it| it.symbol.trim_end() != symbol.trim_end())
+            {
+                return Err(format!(
+                    "schedule: at = {:?} names the symbol {symbol:?}, which no [[instruments]] has: \
+                     correct it, add the instrument, or leave the symbol out for all instruments",
+                    row.at
+                ));
+            }
         }
-        if self.order_entry.heartbeat.0 >= self.order_entry.receive_timeout.0 {
-            return Err("order_entry.heartbeat must be shorter than receive_timeout".into());
-        }
+        self.order_entry.check(&self.participants)?;
         if self.journal.segment.0 < 1 << 20 {
             return Err("journal.segment must be at least 1MiB".into());
         }
@@ -692,6 +739,22 @@ mod tests {
         assert!(failure(&twice).contains("given twice"));
         assert!(failure("layout.threads = \"sngle\"").contains("`sngle` is neither a layout"));
         assert!(failure("layout.threads = \"engine\"").contains("order-entry is in no group"));
+    }
+
+    /// Values that would make a venue useless are refused, with the key, what was found and a remedy.
+    #[test]
+    fn useless_values_are_refused() {
+        let heartbeat = failure("[order_entry]\nheartbeat = \"0s\"");
+        assert!(heartbeat.contains("order_entry.heartbeat is 0ns: it must be at least 10ms"));
+        let none = failure("[order_entry]\nconnections_max = 0");
+        assert!(none.contains("connections_max is 0") && none.contains("to 4 at least"), "{none}");
+        assert!(failure("[order_entry]\nconnections_max = 3").contains("to 4 at least"));
+        let row = |symbol| {
+            format!("[[schedule]]\nat = \"08:00:00\"\nphase = \"closed\"\nsymbol = {symbol:?}")
+        };
+        let unknown = failure(&row("TSLA"));
+        assert!(unknown.contains("\"TSLA\", which no [[instruments]] has"), "{unknown}");
+        assert!(Config::parse(&row("AAPL"), "venue.toml").is_ok());
     }
 
     /// A ledger needs a durable journal and a valid store.

@@ -404,6 +404,7 @@ fn order_entry_config(config: &Config, session: [u8; 10]) -> Result<OrderEntryOp
             login_timeout_ns: settings.login_timeout.0.as_nanos() as u64,
         },
         limits: OrderEntryLimits {
+            connections_max: settings.connections_max,
             slow_client_timeout_ns: settings.slow_client_timeout.0.as_nanos() as u64,
             store_bytes_max: settings.reply_store.0 as usize,
             ..OrderEntryLimits::default()

@@ -48,7 +48,7 @@ impl Sockets {
     pub fn bind(config: &Config) -> Result<Self, Failure> {
         let options = UdpOptions::default();
         let mut notices = Vec::new();
-        let order_entry = Tcp::bind(config.order_entry.address, config.order_entry.connections_max)
+        let order_entry = Tcp::bind(config.order_entry.address)
             .map_err(|error| taken("order_entry.address", config.order_entry.address, &error))?;
         let order_entry_udp = Udp::bind(config.order_entry_udp.address, &options)
             .map_err(|e| taken("order_entry_udp.address", config.order_entry_udp.address, &e))?;

@@ -4,7 +4,7 @@ use wire::soupbintcp::{
     LoginRequest,
 };
 
-use crate::harness::{Harness, SECOND, START, Seen, TestClient, config};
+use crate::harness::{Harness, SECOND, Seen, config};
 
 fn login(username: &str, password: &str) -> LoginRequest {
     LoginRequest::new(username, password).unwrap()
@@ -87,45 +87,33 @@ fn an_account_must_be_on_the_exchange() {
     assert_eq!(harness.log_in("LATE").seen, [Seen::Accepted(1)]);
 }
 
-/// Five bad logins within a minute shut the address out for a minute, and no other address.
+/// Five wrong passwords within a minute make that user's logins from that address pause for a minute,
+/// each answered. The user gets in from elsewhere, and other users from there.
 #[test]
-fn five_bad_logins_shut_an_address_out() {
+fn wrong_passwords_slow_their_own_address_and_user() {
     let mut harness = Harness::new();
     let bad = "10.9.9.9:1".parse().unwrap();
     for _ in 0..5 {
         let client = harness.connect(bad, login("USER01", "GUESS"));
         assert_eq!(client.seen, [Seen::Rejected(NotAuthorized)]);
     }
-    let shut_out = harness.connect(bad, login("USER01", "PASSWORD01"));
-    assert_eq!(shut_out.seen, []);
-    assert!(!harness.network.is_open(shut_out.connection));
-    assert!(
-        harness.operator_events.lock().unwrap().contains(&OperatorEvent::ShutOut { address: bad })
-    );
-    let other = harness.connect("10.9.9.8:1".parse().unwrap(), login("USER02", "PASSWORD01"));
-    assert_eq!(other.seen, [Seen::Accepted(1)]);
+    let paused = harness.connect(bad, login("user01", "PASSWORD01"));
+    assert_eq!(paused.seen, [Seen::Rejected(NotAuthorized)]);
+    let reason = LoginFault::Paused(market::Text::new("USER01").unwrap());
+    let event = OperatorEvent::LoginRejected { address: bad, reason };
+    assert!(harness.operator_events.lock().unwrap().contains(&event));
+
+    let neighbor = harness.connect(bad, login("USER02", "PASSWORD01"));
+    assert_eq!(neighbor.seen, [Seen::Accepted(1)]);
+    let mut elsewhere =
+        harness.connect("10.9.9.8:1".parse().unwrap(), login("USER01", "PASSWORD01"));
+    assert_eq!(elsewhere.seen, [Seen::Accepted(1)]);
+    elsewhere.client.logout(harness.now_ns);
+    harness.turn_with(&mut [&mut elsewhere]);
 
     harness.now_ns += 60 * SECOND;
     let back = harness.connect(bad, login("USER01", "PASSWORD01"));
     assert_eq!(back.seen, [Seen::Accepted(1)]);
-}
-
-/// Connections opened before the address was shut out do not get around it.
-#[test]
-fn a_connection_opened_before_does_not_get_around_it() {
-    let mut harness = Harness::new();
-    let bad = "10.9.9.9:1".parse().unwrap();
-    let waiting = harness.network.connect(bad);
-    harness.turn();
-    for _ in 0..5 {
-        let _ = harness.connect(bad, login("USER01", "GUESS"));
-    }
-    let mut client = TestClient::new(waiting, login("USER01", "PASSWORD01"), START);
-    harness.turn_with(&mut [&mut client]);
-    assert_eq!(client.seen, [Seen::Rejected(NotAuthorized)]);
-    let reason = LoginFault::ShutOut;
-    let event = OperatorEvent::LoginRejected { address: bad, reason };
-    assert!(harness.operator_events.lock().unwrap().contains(&event));
 }
 
 /// Who has not logged in after five seconds is closed, however busy it looks.
@@ -147,32 +135,96 @@ fn a_login_must_come_in_time() {
     assert!(harness.network.is_open(live.connection));
 }
 
-/// Connections without login are capped, in all and from one address; others are not disturbed.
+/// Silent connections at every bound keep nobody out, from the same address or from another: the
+/// oldest of the address with the most makes room. The client receives the reason, and the operator a report.
 #[test]
-fn connections_without_login_are_capped() {
+fn silent_connections_keep_nobody_out() {
     let mut config = config();
-    config.limits =
-        OrderEntryLimits { pending_max: 5, pending_per_address_max: 3, ..config.limits };
+    config.limits = OrderEntryLimits {
+        connections_max: 8,
+        strangers_max: 100,
+        strangers_per_address_max: 3,
+        ..config.limits
+    };
     let mut harness = Harness::with(config, 64);
     let mut live = harness.log_in("USER01");
-    let connections: Vec<_> = ["10.0.0.1:1", "10.0.0.1:2", "10.0.0.1:3", "10.0.0.1:4"]
-        .iter()
-        .chain(&["10.0.0.2:1", "10.0.0.2:2", "10.0.0.2:3"])
-        .map(|address| harness.network.connect(address.parse().unwrap()))
-        .collect();
-    harness.turn();
-    let open: Vec<_> = connections.iter().map(|one| harness.network.is_open(*one)).collect();
-    assert_eq!(open, [true, true, true, false, true, true, false]);
-    assert_eq!(harness.count().turned_away, 2);
-    assert_eq!(harness.count().connections_pending, 5);
+    let connect = |harness: &mut Harness, address: &str| {
+        let connection = harness.network.connect(address.parse().unwrap());
+        harness.turn();
+        connection
+    };
+    let silent: Vec<_> = ["10.0.0.1:1", "10.0.0.1:2", "10.0.0.1:3", "10.0.0.2:1", "10.0.0.2:2"]
+        .map(|address| connect(&mut harness, address))
+        .into();
+    assert_eq!(harness.count().connections_pending, 5, "8 places, and 3 are for the users");
+    let here = harness.connect("10.0.0.1:9".parse().unwrap(), login("USER02", "PASSWORD01"));
+    assert_eq!(here.seen, [Seen::Accepted(1)]);
+    let there = harness.connect("10.0.0.3:9".parse().unwrap(), login("USER03", "PASSWORD01"));
+    assert_eq!(there.seen, [Seen::Accepted(1)]);
+    let open: Vec<_> = silent.iter().map(|one| harness.network.is_open(*one)).collect();
+    assert_eq!(open, [false, true, true, true, true]);
+    let told = harness.network.take(silent[0], 4096);
+    assert!(String::from_utf8_lossy(&told).contains("too many connections without login"));
+    assert_eq!(harness.count().pushed_out, 1);
+    assert!(harness.operator_events.lock().unwrap().iter().any(|event| matches!(
+        event,
+        OperatorEvent::NeverLoggedIn { reason: CloseReason::PushedOut, .. }
+    )));
+    for number in 0..1000 {
+        let _ = connect(&mut harness, &format!("10.0.1.{}:{}", number % 200, 1000 + number));
+        assert!(harness.count().connections <= 8);
+    }
     live.enter(1, harness.now_ns);
     harness.turn_with(&mut [&mut live]);
     assert_eq!(live.replies().len(), 1);
+}
 
-    // As soon as one of them has gone there is room.
-    harness.network.cut(connections[0]);
+/// Connections that were refused and linger take no place from a participant either, and a login
+/// that has arrived is read before newer connections push it out.
+#[test]
+fn refused_connections_keep_nobody_out() {
+    let mut config = config();
+    config.limits = OrderEntryLimits { connections_max: 4, ..config.limits };
+    let mut harness = Harness::with(config, 64);
+    for _ in 0..50 {
+        let client = harness.connect("10.0.0.1:1".parse().unwrap(), login("NOBODY", "X"));
+        assert_eq!(client.seen, [Seen::Rejected(NotAuthorized)]);
+        assert!(harness.count().connections <= 4);
+    }
+    for name in ["USER01", "USER02", "USER03"] {
+        assert_eq!(harness.log_in(name).seen, [Seen::Accepted(1)]);
+    }
+}
+
+/// Connections without a session that send all they can have a share of a turn, and the sessions
+/// theirs in the same turn.
+#[test]
+fn strangers_leave_the_sessions_their_turn() {
+    let mut harness = Harness::new();
+    let mut live = harness.log_in("USER01");
+    let heartbeats = [0, 1, b'R'].repeat(30_000);
+    for number in 0..60 {
+        let address = format!("10.0.0.{number}:1").parse().unwrap();
+        let connection = harness.network.connect(address);
+        harness.network.deliver(connection, &heartbeats);
+    }
+    live.enter(1, harness.now_ns);
+    live.write(&harness.network);
+    ring::Agent::do_work(&mut harness.agent, harness.now_ns).unwrap();
+    assert_eq!(harness.venue.answer(), 1);
+}
+
+/// A connection that has not logged in does not disturb the end of the sessions.
+#[test]
+fn a_silent_connection_does_not_disturb_the_end() {
+    let mut harness = Harness::new();
+    let drain = std::sync::Arc::new(ring::AtomicGauge::new(0));
+    harness.agent.set_drain(std::sync::Arc::clone(&drain));
+    let silent = harness.network.connect("10.0.0.1:1".parse().unwrap());
     harness.turn();
-    assert_eq!(harness.log_in("USER02").seen, [Seen::Accepted(1)]);
+    drain.set(gateway::DRAIN_ENDS);
+    harness.turn();
+    assert!(harness.network.is_finished(silent));
 }
 
 /// Logging out closes at once, and the session can be taken up again.

@@ -40,8 +40,8 @@ fn until(what: &str, mut step: impl FnMut() -> bool) {
     panic!("never happened: {what}");
 }
 
-fn tcp_bench(connections_max: usize, store_bytes_max: usize) -> (Harness<Tcp>, SocketAddr) {
-    let tcp = Tcp::bind(LOOPBACK, connections_max).unwrap();
+fn tcp_bench(store_bytes_max: usize) -> (Harness<Tcp>, SocketAddr) {
+    let tcp = Tcp::bind(LOOPBACK).unwrap();
     let address = tcp.address();
     let mut config = config();
     config.limits.store_bytes_max = store_bytes_max;
@@ -110,7 +110,7 @@ impl TcpClient {
 /// Log in, trade, log out, come back from an earlier number, over TCP.
 #[test]
 fn a_session_over_tcp() {
-    let (mut harness, address) = tcp_bench(16, 1 << 20);
+    let (mut harness, address) = tcp_bench(1 << 20);
     let mut client = TcpClient::connect(address, "user01", "password01", 1);
     client.until(&mut harness, "login", |client| client.seen == [Seen::Accepted(1)]);
 
@@ -141,7 +141,7 @@ fn a_session_over_tcp() {
 /// A client that breaks the protocol receives the reason before the connection ends, even if it sends more.
 #[test]
 fn last_words_arrive_over_tcp() {
-    let (mut harness, address) = tcp_bench(16, 1 << 20);
+    let (mut harness, address) = tcp_bench(1 << 20);
     let mut client = TcpClient::connect(address, "USER01", "PASSWORD01", 1);
     client.until(&mut harness, "login", |client| client.client.is_logged_in());
     client.stream.write_all(b"\x00\x01?").unwrap();
@@ -154,7 +154,7 @@ fn last_words_arrive_over_tcp() {
 /// A client that reads nothing fills its sockets and is cut off; another trades all the while.
 #[test]
 fn a_stuck_client_over_tcp_is_cut_off() {
-    let (mut harness, address) = tcp_bench(16, 64 << 20);
+    let (mut harness, address) = tcp_bench(64 << 20);
     let socket = Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();
     socket.set_recv_buffer_size(4096).unwrap();
     socket.connect(&address.into()).unwrap();
@@ -193,30 +193,10 @@ fn a_stuck_client_over_tcp_is_cut_off() {
     again.until(&mut harness, "the rest", |client| client.client.next_sequence() == 100_001);
 }
 
-/// Beyond the cap a connection is closed at once; when one ends there is room for another.
-#[test]
-fn connections_are_capped() {
-    let (mut harness, address) = tcp_bench(2, 1 << 20);
-    let mut one = TcpClient::connect(address, "USER01", "PASSWORD01", 1);
-    one.until(&mut harness, "login", |client| client.client.is_logged_in());
-    let mut two = TcpClient::connect(address, "USER02", "PASSWORD01", 1);
-    two.until(&mut harness, "login", |client| client.client.is_logged_in());
-    let mut three = TcpClient::connect(address, "USER03", "PASSWORD01", 1);
-    three.until(&mut harness, "end", |client| client.ended);
-    assert_eq!(three.seen, []);
-    drop(one);
-    until("room", || {
-        harness.turn();
-        harness.count().connections == 1
-    });
-    let mut three = TcpClient::connect(address, "USER03", "PASSWORD01", 1);
-    three.until(&mut harness, "login", |client| client.client.is_logged_in());
-}
-
 /// The id of a connection that was closed does not mean the one that took its place.
 #[test]
 fn an_old_id_means_no_new_connection() {
-    let mut tcp = Tcp::bind(LOOPBACK, 4).unwrap();
+    let mut tcp = Tcp::bind(LOOPBACK).unwrap();
     let accept = |tcp: &mut Tcp| {
         let mut events = Vec::new();
         until("accepted", || {
@@ -251,16 +231,17 @@ fn an_old_id_means_no_new_connection() {
     assert_eq!(&kept, b"kept");
 }
 
-/// Where the process is out of descriptors, connections wait and are accepted when there is room.
-/// Runs itself again, with few descriptors.
+/// Where the process is out of descriptors, a connection is refused at once; where another thread has
+/// taken the spare descriptor as well, connections wait. Runs itself again, with few descriptors.
 #[test]
-fn accepting_pauses_without_descriptors() {
+fn connections_are_refused_without_descriptors() {
     const CHILD: &str = "GATEWAY_TEST_FEW_DESCRIPTORS";
     if std::env::var_os(CHILD).is_none() {
         let output = Command::new("sh")
             .arg("-c")
             .arg(
-                "ulimit -n 64 && exec \"$0\" --exact sockets::accepting_pauses_without_descriptors",
+                "ulimit -n 64 && \
+                 exec \"$0\" --exact sockets::connections_are_refused_without_descriptors",
             )
             .arg(std::env::current_exe().unwrap())
             .env(CHILD, "1")
@@ -270,22 +251,31 @@ fn accepting_pauses_without_descriptors() {
         assert!(output.status.success() && text.contains("1 passed"), "{text}");
         return;
     }
-    let mut tcp = Tcp::bind(LOOPBACK, 100).unwrap();
+    let mut tcp = Tcp::bind(LOOPBACK).unwrap();
     let mut fillers = Vec::new();
     while let Ok(file) = File::open("/dev/null") {
         fillers.push(file);
     }
     fillers.pop();
-    let _client = TcpStream::connect(tcp.address()).unwrap();
+    let mut client = TcpStream::connect(tcp.address()).unwrap();
     let mut events = Vec::new();
-    for _ in 0..10_000 {
+    until("refused", || {
         tcp.poll(&mut events).unwrap();
-    }
-    assert_eq!(events, []);
+        !events.is_empty()
+    });
+    assert_eq!(events, [NetworkEvent::Refused(client.local_addr().unwrap())]);
+    assert_eq!(tcp.counters().read().refused, 1);
+    assert_eq!(client.read(&mut [0; 1]).unwrap_or(0), 0, "the client learns it");
+    drop(client);
+
+    events.clear();
     fillers.pop();
-    for _ in 0..10_000 {
+    let _client = TcpStream::connect(tcp.address()).unwrap();
+    fillers.pop();
+    until("accepted", || {
         tcp.poll(&mut events).unwrap();
-    }
+        !events.is_empty()
+    });
     assert!(matches!(events[0], NetworkEvent::Accepted(..)), "{events:?}");
 }
 
@@ -511,7 +501,7 @@ fn the_feed_over_unicast() {
 /// that was just before it parked.
 #[test]
 fn sockets_and_doorbells_wake_a_parked_thread() {
-    let mut tcp = Tcp::bind(LOOPBACK, 4).unwrap();
+    let mut tcp = Tcp::bind(LOOPBACK).unwrap();
     let mut udp = Udp::bind(LOOPBACK, &UdpOptions::default()).unwrap();
     let (tcp_address, udp_address) = (tcp.address(), udp.address());
     let mut parker =
@@ -574,7 +564,7 @@ fn a_sleeping_gateway_answers() {
             Ok(self.0.answer())
         }
     }
-    let tcp = Tcp::bind(LOOPBACK, 4).unwrap();
+    let tcp = Tcp::bind(LOOPBACK).unwrap();
     let (address, readiness) = (tcp.address(), tcp.readiness().unwrap());
     let mut harness = Harness::over(tcp, FakeStream::new(), config(), Venue::new(64));
     harness.venue.add_session("USER01");

@@ -1,0 +1,207 @@
+//! Who gets in: the places of connections without a session, and the logins that failed of late.
+//!
+//! Invariant: what has not logged in never keeps a participant out. A new connection always gets a
+//! place, and a right password is refused only where its own address and user name failed too often.
+//! Memory is bounded, whatever addresses come.
+
+use std::{
+    collections::{BTreeMap, VecDeque},
+    net::IpAddr,
+};
+
+use crate::ConnectionId;
+
+/// Connections that have a place and no session: they have not logged in, or they are being closed.
+#[derive(Debug)]
+pub(super) struct Strangers {
+    max: usize,
+    per_origin_max: usize,
+    /// Oldest first.
+    by_age: VecDeque<(ConnectionId, IpAddr)>,
+    by_origin: BTreeMap<IpAddr, usize>,
+}
+
+impl Strangers {
+    /// At most `max` at a time, and `per_origin_max` of one origin; both from 1.
+    pub(super) fn new(max: usize, per_origin_max: usize) -> Self {
+        assert!(max > 0 && per_origin_max > 0, "a participant is a stranger until it logs in");
+        Self { max, per_origin_max, by_age: VecDeque::new(), by_origin: BTreeMap::new() }
+    }
+
+    /// Adds a connection. Returns the one that has to make room, if one has to: the oldest of the
+    /// same origin if that has its share, else the oldest of the origin with the most.
+    pub(super) fn add(&mut self, id: ConnectionId, address: IpAddr) -> Option<ConnectionId> {
+        let origin = origin(address);
+        let most = self.by_origin.values().copied().max().unwrap_or(0);
+        let leaves = if self.count(origin) >= self.per_origin_max {
+            self.by_age.iter().find(|(_, it)| *it == origin)
+        } else if self.by_age.len() >= self.max {
+            self.by_age.iter().find(|(_, it)| self.count(*it) == most)
+        } else {
+            None
+        };
+        let leaves = leaves.map(|(id, _)| *id);
+        if let Some(id) = leaves {
+            self.remove(id);
+        }
+        self.by_age.push_back((id, origin));
+        *self.by_origin.entry(origin).or_default() += 1;
+        leaves
+    }
+
+    /// Takes a connection out; nothing happens if it is not among them.
+    pub(super) fn remove(&mut self, id: ConnectionId) {
+        let place = self.by_age.iter().position(|(it, _)| *it == id);
+        let Some((_, origin)) = place.and_then(|place| self.by_age.remove(place)) else { return };
+        let count = self.by_origin.get_mut(&origin).expect("its origin was counted");
+        *count -= 1;
+        if *count == 0 {
+            self.by_origin.remove(&origin);
+        }
+    }
+
+    fn count(&self, origin: IpAddr) -> usize {
+        self.by_origin.get(&origin).copied().unwrap_or(0)
+    }
+}
+
+/// Pairs of origin and user remembered at a time; beyond that the one that failed longest ago is
+/// forgotten.
+const PAIRS_MAX: usize = 4096;
+
+/// Which users had so many wrong passwords from an origin that logins of theirs from there are
+/// rejected for a while.
+#[derive(Debug)]
+pub(super) struct FailedLogins {
+    limit: usize,
+    window_ns: u64,
+    pause_ns: u64,
+    pairs: BTreeMap<(IpAddr, usize), Record>,
+}
+
+#[derive(Debug, Default)]
+struct Record {
+    /// When, oldest first; none older than the window when the newest was added.
+    failures_ns: VecDeque<u64>,
+    last_ns: u64,
+    paused_until_ns: u64,
+}
+
+impl FailedLogins {
+    /// After `limit` wrong passwords for a user from one origin within `window_ns`, logins of that
+    /// user from there pause for `pause_ns`.
+    pub(super) const fn new(limit: usize, window_ns: u64, pause_ns: u64) -> Self {
+        Self { limit, window_ns, pause_ns, pairs: BTreeMap::new() }
+    }
+
+    /// A password for this user from this address was wrong.
+    pub(super) fn record(&mut self, address: IpAddr, user: usize, now_ns: u64) {
+        let pair = (origin(address), user);
+        if self.pairs.len() >= PAIRS_MAX && !self.pairs.contains_key(&pair) {
+            let oldest = self.pairs.iter().min_by_key(|(_, record)| record.last_ns);
+            if let Some(oldest) = oldest.map(|(pair, _)| *pair) {
+                self.pairs.remove(&oldest);
+            }
+        }
+        let record = self.pairs.entry(pair).or_default();
+        record.last_ns = now_ns;
+        record.failures_ns.push_back(now_ns);
+        while record.failures_ns.front().is_some_and(|first| first + self.window_ns <= now_ns) {
+            record.failures_ns.pop_front();
+        }
+        if record.failures_ns.len() >= self.limit {
+            record.failures_ns.clear();
+            record.paused_until_ns = now_ns + self.pause_ns;
+        }
+    }
+
+    /// True while logins of this user from this address are rejected.
+    pub(super) fn pauses(&self, address: IpAddr, user: usize, now_ns: u64) -> bool {
+        let record = self.pairs.get(&(origin(address), user));
+        record.is_some_and(|record| now_ns < record.paused_until_ns)
+    }
+}
+
+/// What one client cannot change at will: the address, or of IPv6 its network of 64 bits.
+fn origin(address: IpAddr) -> IpAddr {
+    match address.to_canonical() {
+        IpAddr::V6(address) => IpAddr::V6((address.to_bits() & !u128::from(u64::MAX)).into()),
+        address @ IpAddr::V4(_) => address,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SECOND: u64 = 1_000_000_000;
+
+    fn ip(text: &str) -> IpAddr {
+        text.parse().unwrap()
+    }
+
+    fn id(index: u32) -> ConnectionId {
+        ConnectionId { index, generation: 0 }
+    }
+
+    /// The oldest of the own origin makes room where that has its share; else the oldest of the
+    /// origin with the most. An origin with fewer is left alone.
+    #[test]
+    fn the_fullest_origin_makes_room() {
+        let mut strangers = Strangers::new(5, 3);
+        for index in 0..3 {
+            assert_eq!(strangers.add(id(index), ip("10.0.0.1")), None);
+        }
+        assert_eq!(strangers.add(id(3), ip("10.0.0.1")), Some(id(0)), "its share is 3");
+        assert_eq!(strangers.add(id(4), ip("10.0.0.2")), None);
+        assert_eq!(strangers.add(id(5), ip("10.0.0.3")), None);
+        assert_eq!(strangers.add(id(6), ip("10.0.0.4")), Some(id(1)), "10.0.0.1 has the most");
+        assert_eq!(strangers.add(id(7), ip("10.0.0.5")), Some(id(2)));
+        assert_eq!(strangers.add(id(8), ip("10.0.0.6")), Some(id(3)), "all have one");
+        strangers.remove(id(5));
+        assert_eq!(strangers.add(id(9), ip("10.0.0.4")), None);
+        let held: usize = strangers.by_origin.values().sum();
+        assert_eq!((held, strangers.by_age.len()), (5, 5));
+    }
+
+    /// Five wrong passwords within a minute pause that user from there for a minute; four, or
+    /// slower, do not.
+    #[test]
+    fn five_in_a_minute_pause_a_user_at_an_origin() {
+        let mut failed = FailedLogins::new(5, 60 * SECOND, 60 * SECOND);
+        let address = ip("10.0.0.1");
+        for second in 0..4 {
+            failed.record(address, 0, second * SECOND);
+        }
+        assert!(!failed.pauses(address, 0, 4 * SECOND));
+        failed.record(address, 0, 61 * SECOND);
+        assert!(!failed.pauses(address, 0, 61 * SECOND));
+        // Those of seconds 2 and 3 and 61 still count.
+        failed.record(address, 0, 61 * SECOND);
+        assert!(!failed.pauses(address, 0, 61 * SECOND));
+        failed.record(address, 0, 61 * SECOND);
+        assert!(failed.pauses(address, 0, 61 * SECOND));
+        assert!(!failed.pauses(address, 1, 61 * SECOND), "another user from there");
+        assert!(!failed.pauses(ip("10.0.0.2"), 0, 61 * SECOND), "the user from elsewhere");
+        assert!(!failed.pauses(address, 0, (61 + 60) * SECOND));
+    }
+
+    /// One network of IPv6 is one origin, and an IPv4 address is the same in either form.
+    #[test]
+    fn an_origin_is_what_a_client_cannot_change() {
+        assert_eq!(origin(ip("2001:db8::1")), origin(ip("2001:db8::ffff")));
+        assert_ne!(origin(ip("2001:db8::1")), origin(ip("2001:db8:0:1::1")));
+        assert_eq!(origin(ip("10.0.0.1")), origin(ip("::ffff:10.0.0.1")));
+    }
+
+    /// What is remembered is bounded, and the most recent stays.
+    #[test]
+    fn memory_of_addresses_is_bounded() {
+        let mut failed = FailedLogins::new(1, SECOND, 1000 * SECOND);
+        for number in 0..10_000_u32 {
+            failed.record(IpAddr::from(number.to_be_bytes()), 0, u64::from(number));
+        }
+        assert_eq!(failed.pairs.len(), PAIRS_MAX);
+        assert!(failed.pauses(IpAddr::from(9_999_u32.to_be_bytes()), 0, 10_000));
+    }
+}
