@@ -1,11 +1,12 @@
-use std::net::SocketAddr;
+use std::{net::SocketAddr, sync::Arc};
 
 use gateway::{
-    OperatorEvent, OrderEntryUdp, OrderEntryUdpCount, OrderEntryUdpOptions,
+    DRAIN_ENDS, DRAIN_REFUSES, OperatorEvent, OrderEntryUdp, OrderEntryUdpCount,
+    OrderEntryUdpOptions,
     fake::{FakeDatagram, Transit},
 };
 use market::{Command, SessionId, Text};
-use ring::Agent;
+use ring::{Agent, AtomicGauge};
 use wire::moldudp64::{PacketKind, Receiver, ReceiverLimits, Request, parse};
 
 use crate::harness::{SECOND, SESSION, START, Venue, enter, entered, order};
@@ -196,7 +197,7 @@ fn a_full_ring_leaves_datagrams_in_the_network() {
     assert_eq!(entered(&harness.venue.asked), (1..=2000).collect::<Vec<_>>());
 }
 
-/// ReplyStreams fill packets up to 1,400 bytes.
+/// Replies fill packets up to 1,400 bytes.
 #[test]
 fn replies_are_packed() {
     let mut harness = UdpBench::new(1024);
@@ -226,7 +227,7 @@ fn replies_wait_for_the_durable_cursor() {
     assert_eq!(messages(&harness.packets(address(1))).len(), 1);
 }
 
-/// A heartbeat tells the next number once a second, to who is sent nothing else.
+/// A user that receives nothing else gets a heartbeat with the next number once a second.
 #[test]
 fn heartbeats_tell_the_next_number() {
     let mut harness = UdpBench::new(16);
@@ -244,6 +245,31 @@ fn heartbeats_tell_the_next_number() {
             assert_eq!((packet.kind, packet.sequence_number), (PacketKind::Heartbeat, 2));
         }
     }
+}
+
+/// A stop reads no more requests, sends the replies to those that were read, and ends each session
+/// with the number of its next reply.
+#[test]
+fn a_stop_ends_each_session() {
+    let mut harness = UdpBench::new(16);
+    let drain = Arc::new(AtomicGauge::new(0));
+    harness.agent.set_drain(Arc::clone(&drain));
+    harness.network.deliver(address(1), &enter(1));
+    harness.turn();
+    drain.set(DRAIN_REFUSES);
+    harness.network.deliver(address(1), &enter(2));
+    harness.turn();
+    assert_eq!(entered(&harness.venue.asked), [1]);
+    drain.set(DRAIN_ENDS);
+    harness.turn();
+    let all: Vec<_> = std::iter::from_fn(|| harness.network.take()).collect();
+    let ends = |user| -> Vec<u64> {
+        let packets = all.iter().filter(|(to, _)| *to == address(user));
+        let packets = packets.map(|(_, packet)| parse(packet).unwrap());
+        let ends = packets.filter(|it| it.kind == PacketKind::EndOfSession);
+        ends.map(|it| it.sequence_number).collect()
+    };
+    assert_eq!((ends(1), ends(2)), (vec![2, 2, 2], vec![1, 1, 1]));
 }
 
 /// A request gets the replies again, the same bytes, as many as fit one packet.

@@ -1,8 +1,10 @@
-use std::net::SocketAddr;
+use std::{net::SocketAddr, sync::Arc};
 
-use gateway::{MarketData, MarketDataCount, MarketDataOptions, fake::FakeDatagram};
+use gateway::{
+    DRAIN_ENDS, DRAIN_REFUSES, MarketData, MarketDataCount, MarketDataOptions, fake::FakeDatagram,
+};
 use market::{Event, SessionId, SystemEvent};
-use ring::Agent;
+use ring::{Agent, AtomicGauge};
 use wire::{
     itch,
     moldudp64::{PacketKind, Receiver, ReceiverLimits, Request, parse},
@@ -138,6 +140,28 @@ fn heartbeats_fill_silent_seconds() {
     harness.now_ns += SECOND * 9 / 10;
     harness.turn();
     assert_eq!(harness.count().heartbeats, 2, "the message of half a second ago was sign enough");
+}
+
+/// A stop ends the feed after its last message, with the number of the next one.
+#[test]
+fn a_stop_ends_the_feed() {
+    let mut harness = FeedBench::new();
+    let drain = Arc::new(AtomicGauge::new(DRAIN_REFUSES));
+    harness.agent.set_drain(Arc::clone(&drain));
+    harness.turn();
+    assert_eq!(messages(&harness.packets()).len(), 2, "the gateways drain first");
+    harness.venue.holds = true;
+    harness.venue.accept(&order(SessionId(1), 1));
+    drain.set(DRAIN_ENDS);
+    harness.turn();
+    let ends = |packets: &[Vec<u8>]| -> Vec<u64> {
+        let packets = packets.iter().map(|packet| parse(packet).unwrap());
+        let ends = packets.filter(|it| it.kind == PacketKind::EndOfSession);
+        ends.map(|it| it.sequence_number).collect()
+    };
+    assert_eq!(ends(&harness.packets()), [3, 3, 3], "what is not durable is not published");
+    harness.turn();
+    assert_eq!(harness.packets(), Vec::<Vec<u8>>::new(), "and nothing follows");
 }
 
 /// Nothing is published before its cause is durable.
