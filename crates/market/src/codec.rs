@@ -139,6 +139,8 @@ macro_rules! enums {
                 9 => NotionalMax(notional),
                 10 => Allocation(allocation),
                 11 => TimeShare(ppm),
+                12 => PegsMax(count),
+                13 => SessionPegsMax(count),
             }
             OperatorOutcome { 1 => Done(effect), 2 => Declined(decline), }
             OperatorDecline {

@@ -57,6 +57,8 @@ code_enum! {
         NotionalAboveLimit = 25,
         /// The limit is outside the price collar.
         PriceOutsideCollar = 26,
+        /// The instrument, or the session in it, has its maximum number of pegged orders.
+        TooManyPegs = 27,
         /// Orders in this instrument are paid for, and the session has no account.
         NoAccount = 40,
         /// The account may not sell short in this instrument.

@@ -87,6 +87,10 @@ pub enum InstrumentChange {
     QuantityMax(Quantity),
     /// The largest notional of an order, in ticks × lots; 0 is no maximum.
     NotionalMax(u64),
+    /// The most pegged orders in the instrument; 0 allows none.
+    PegsMax(u32),
+    /// The most pegged orders of one session in the instrument; 0 allows none.
+    SessionPegsMax(u32),
     /// The allocation among the orders at one price.
     Allocation(Allocation),
     /// The time share: the part of a pro-rata allocation that goes to the oldest order first, in

@@ -172,10 +172,10 @@ pub fn profiles(commands: u64) -> Vec<(&'static str, Profile)> {
                 instruments: 2,
                 spread: 10,
                 beyond_ouch_percent: 30,
-                pegs_percent: 30,
+                pegs_percent: 70,
                 waits_percent: 30,
                 conditions_percent: 20,
-                live_orders: 100,
+                live_orders: 200,
                 jumps_per_million: 0,
                 ..usual.clone()
             },
@@ -764,6 +764,7 @@ pub const EXPECTED: &str = "\
     Enter: Rejected QuantityAboveLimit
     Enter: Rejected NotionalAboveLimit
     Enter: Rejected PriceOutsideCollar
+    Enter: Rejected TooManyPegs
     Replace: Rejected EntryBlocked
     Replace: Rejected Halted
     Replace: Rejected InstrumentClosed
@@ -834,6 +835,8 @@ pub const EXPECTED: &str = "\
     ConfigureInstrument: InstrumentChanged PriceCollar
     ConfigureInstrument: InstrumentChanged QuantityMax
     ConfigureInstrument: InstrumentChanged NotionalMax
+    ConfigureInstrument: InstrumentChanged PegsMax
+    ConfigureInstrument: InstrumentChanged SessionPegsMax
     ConfigureInstrument: InstrumentChanged Allocation
     ConfigureInstrument: VenueDeclined InvalidValue
     ConfigureInstrument: VenueDeclined OrdersLive

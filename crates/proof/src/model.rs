@@ -90,6 +90,8 @@ pub struct Model {
     now_ns: u64,
     /// Price of the last trade of each instrument that had one.
     last_trades: BTreeMap<InstrumentId, u64>,
+    /// When a command last left orders that are still to be moved. (36.12)
+    behind_since_ns: Option<u64>,
     /// Orders to which something happened in this command; true for those that executed.
     noted: Vec<(OrderKey, bool)>,
     /// Orders that are triggered and still to come in.
@@ -454,6 +456,8 @@ impl Model {
                 time_in_force: asked.time_in_force,
                 has_minimum: minimum > Quantity::ZERO || asked.instructions.all_or_none,
                 follows,
+                replaces_one_that_follows: false,
+                session_id: asked.key.session_id,
                 quantity: asked.quantity.0,
                 price: asked.price,
             };
@@ -954,6 +958,8 @@ impl Model {
             time_in_force: terms.time_in_force,
             has_minimum: minimum != Lots::ZERO || told.all_or_none,
             follows: told.pricing.is_pegged(),
+            replaces_one_that_follows: original.is_pegged(),
+            session_id: original.key.session_id,
             quantity: terms.quantity.0,
             price: terms.price,
         };

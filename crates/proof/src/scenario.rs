@@ -84,9 +84,7 @@ pub fn run(
     scenario: &str,
     each: &mut dyn FnMut(usize, &str, &str),
 ) -> Result<usize, ScenarioFailure> {
-    let mut world = World::default();
-    world.play(OPEN_MARKET);
-    world.try_play(scenario, each)
+    World::in_open_market().try_play(scenario, each)
 }
 
 /// As [`run`], for tests: a failure is a panic.
@@ -214,6 +212,14 @@ fn tell_effect(effect: &OperatorEffect) -> String {
 }
 
 impl World {
+    /// The open market in which a scenario begins; see [`run`].
+    #[must_use]
+    pub fn in_open_market() -> Self {
+        let mut world = Self::default();
+        world.play(OPEN_MARKET);
+        world
+    }
+
     /// Plays one line after the other.
     #[track_caller]
     pub fn play(&mut self, scenario: &str) {
@@ -1395,6 +1401,8 @@ fn change(property: &str, value: u64) -> Read<InstrumentChange> {
         "collar" => InstrumentChange::PriceCollar(small()?),
         "quantity-max" => InstrumentChange::QuantityMax(Quantity(value)),
         "notional-max" => InstrumentChange::NotionalMax(value),
+        "pegs-max" => InstrumentChange::PegsMax(small()?),
+        "session-pegs-max" => InstrumentChange::SessionPegsMax(small()?),
         "pro-rata" => {
             let allocation = Allocation::ALL.get(value as usize).ok_or("not an allocation")?;
             InstrumentChange::Allocation(*allocation)

@@ -154,7 +154,7 @@ enum Verb {
         /// The instrument.
         symbol: String,
         /// static_band_ppm, dynamic_band_ppm, reference_price, pause, price_collar_ppm, quantity_max,
-        /// notional_max, price_increment or round_lot.
+        /// notional_max, pegs_max, session_pegs_max, price_increment or round_lot.
         property: String,
         /// The new value: prices in currency, the pause in seconds; 0 removes it.
         value: String,

@@ -7,6 +7,7 @@ use market::{
 
 use crate::{
     book::sharing::Sharing,
+    contingent::pegs::{PEGS_LIMIT, PEGS_MAX, SESSION_PEGS_MAX},
     order::{PRICE_MAX, QUANTITY_LIMIT},
     state::hash,
 };
@@ -39,6 +40,10 @@ pub(crate) struct TradingStatus {
     pub(crate) quantity_max: u32,
     /// Largest notional of an order, in ticks × lots; 0 is no maximum.
     pub(crate) notional_max: u64,
+    /// The most pegged orders; 0 allows none.
+    pub(crate) pegs_max: u32,
+    /// The most pegged orders of one session; 0 allows none.
+    pub(crate) session_pegs_max: u32,
     pub(crate) allocation: Allocation,
     /// Time share of a pro-rata allocation, in ppm.
     pub(crate) time_share: u32,
@@ -70,6 +75,8 @@ impl TradingStatus {
         price_collar: 0,
         quantity_max: 0,
         notional_max: 0,
+        pegs_max: PEGS_MAX,
+        session_pegs_max: SESSION_PEGS_MAX,
         allocation: Allocation::PriceTime,
         time_share: 0,
         reference_price: Price::ZERO,
@@ -142,6 +149,13 @@ impl TradingStatus {
                 self.quantity_max = quantity.0 as u32;
             }
             InstrumentChange::NotionalMax(notional) => self.notional_max = notional,
+            InstrumentChange::PegsMax(count) | InstrumentChange::SessionPegsMax(count)
+                if PEGS_LIMIT < count =>
+            {
+                return false;
+            }
+            InstrumentChange::PegsMax(count) => self.pegs_max = count,
+            InstrumentChange::SessionPegsMax(count) => self.session_pegs_max = count,
         }
         true
     }
@@ -193,7 +207,15 @@ impl TradingStatus {
     /// Its element of the state hash.
     pub(crate) fn hash(&self, instrument_id: InstrumentId) -> u64 {
         let Indication { price, paired, imbalance, imbalance_is_buy } = self.indicated;
-        hash::mix([
+        let pegs = match (self.pegs_max, self.session_pegs_max) {
+            (PEGS_MAX, SESSION_PEGS_MAX) => 0,
+            (all, own) => hash::mix([
+                hash::TRADING,
+                u64::from(instrument_id.0) << 32,
+                u64::from(all) | u64::from(own) << 32,
+            ]),
+        };
+        let others = hash::mix([
             hash::TRADING,
             u64::from(instrument_id.0),
             u64::from(self.phase.code())
@@ -212,7 +234,8 @@ impl TradingStatus {
             price.0,
             paired.0,
             imbalance.0,
-        ])
+        ]);
+        others.wrapping_add(pegs)
     }
 }
 

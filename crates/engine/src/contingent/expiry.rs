@@ -1,6 +1,9 @@
-//! Expiries of GTT orders: one list for each second.
+//! Expiries of GTT orders: one list for each second; and when pegged orders that are left over go
+//! on.
 //!
 //! Invariant: every live good-till-time order is in the list of its second.
+
+use market::Timestamp;
 
 use super::instructions::{ContingentId, Contingents, List};
 use crate::book::paged_map::PagedMap;
@@ -13,12 +16,17 @@ pub(crate) struct Expiries {
     /// The first order of each second since the epoch.
     by_second: PagedMap<ContingentId, 64>,
     /// The earliest of them, in nanoseconds; [`u64::MAX`] is none.
+    expires_ns: u64,
+    /// When pegged orders that are left over go on; [`u64::MAX`] if none are.
+    resumes_ns: u64,
+    /// The earlier of the two: one comparison for an input without either.
     due_ns: u64,
 }
 
 impl Default for Expiries {
     fn default() -> Self {
-        Self { by_second: PagedMap::default(), due_ns: u64::MAX }
+        let by_second = PagedMap::default();
+        Self { by_second, expires_ns: u64::MAX, resumes_ns: u64::MAX, due_ns: u64::MAX }
     }
 }
 
@@ -27,6 +35,24 @@ impl Expiries {
     #[inline]
     pub(crate) fn due_ns(&self) -> u64 {
         self.due_ns
+    }
+
+    /// When pegged orders that are left over go on; [`u64::MAX`] if none are.
+    pub(crate) fn resumes_ns(&self) -> u64 {
+        self.resumes_ns
+    }
+
+    /// What is left over at this time goes on in the next nanosecond; `None` if nothing is.
+    pub(crate) fn resume_at(&mut self, now: Option<Timestamp>) {
+        self.resumes_ns = now.map_or(u64::MAX, |now| now.0 + 1);
+        self.due_ns = self.expires_ns.min(self.resumes_ns);
+    }
+
+    /// Finds the earliest expiry anew.
+    fn settle(&mut self) {
+        let second = self.by_second.first_key();
+        self.expires_ns = second.map_or(u64::MAX, |it| u64::from(it) * NANOS_PER_SECOND);
+        self.due_ns = self.expires_ns.min(self.resumes_ns);
     }
 
     /// The first order of those that expire first.
@@ -39,12 +65,12 @@ impl Expiries {
         let second = contingents[id].instructions.expires_s;
         let head = contingents.expiries.by_second.get(second);
         let first = contingents.push(List::Expiry, head.unwrap_or(ContingentId::NONE), id);
-        let Self { by_second, due_ns } = &mut contingents.expiries;
-        match by_second.get_mut(second) {
+        let expiries = &mut contingents.expiries;
+        match expiries.by_second.get_mut(second) {
             Some(head) => *head = first,
-            None => by_second.insert(second, first),
+            None => expiries.by_second.insert(second, first),
         }
-        *due_ns = (*due_ns).min(u64::from(second) * NANOS_PER_SECOND);
+        expiries.settle();
     }
 
     /// Removes an order from the list of its second.
@@ -52,23 +78,24 @@ impl Expiries {
         let second = contingents[id].instructions.expires_s;
         let head = contingents.expiries.by_second.get(second).expect("it was added");
         let first = contingents.unlink(List::Expiry, head, id);
-        let Self { by_second, due_ns } = &mut contingents.expiries;
+        let expiries = &mut contingents.expiries;
         match first.some() {
-            Some(_) => *by_second.get_mut(second).expect("it was found above") = first,
+            Some(_) => *expiries.by_second.get_mut(second).expect("it was found above") = first,
             None => {
-                by_second.remove(second);
+                expiries.by_second.remove(second);
             }
         }
-        *due_ns =
-            by_second.first_key().map_or(u64::MAX, |second| u64::from(second) * NANOS_PER_SECOND);
+        expiries.settle();
     }
 
     /// Checks that the lists are consistent; returns how many orders are in them.
     pub(super) fn check(contingents: &Contingents) -> usize {
-        let Self { by_second, due_ns } = &contingents.expiries;
+        let Self { by_second, expires_ns, resumes_ns, due_ns } = &contingents.expiries;
         by_second.check();
         let first = by_second.first_key().map(|second| u64::from(second) * NANOS_PER_SECOND);
-        assert_eq!(*due_ns, first.unwrap_or(u64::MAX));
+        assert_eq!(*expires_ns, first.unwrap_or(u64::MAX));
+        assert_eq!(*due_ns, *expires_ns.min(resumes_ns));
+        assert_eq!(*resumes_ns != u64::MAX, contingents.pegs.is_behind());
         let mut count = 0;
         for (second, head) in by_second.iter() {
             let mut next = head.some();

@@ -116,7 +116,7 @@ impl Trail {
 /// Which of its lists is meant.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum List {
-    /// The list of a trigger, of the pegged orders of a book, or of the unused records.
+    /// The list of a trigger, or of the unused records.
     Trigger,
     /// The list of an expiry.
     Expiry,
@@ -299,6 +299,7 @@ impl Contingents {
         id: ContingentId,
         slot: Slot,
         state: State,
+        order: &Order,
         hash: &mut StateHash,
     ) {
         let contingent = &mut self[id];
@@ -307,7 +308,7 @@ impl Contingents {
         hash.add(contingent.hash());
         self.by_slot.insert(slot.to_bits(), id);
         if self[id].follows_market() {
-            self.add_peg(id);
+            self.add_peg(id, order);
         }
     }
 

@@ -19,7 +19,10 @@ use crate::{
     Engine,
     auction::phases,
     book::pool::Slot,
-    contingent::instructions::{Contingent, ContingentId, List, State},
+    contingent::{
+        instructions::{Contingent, ContingentId, List, State},
+        pegs::MOVES_MAX,
+    },
     intake::classify::{EntryTerms, Proposal},
     order::{ForAuction, Order},
 };
@@ -159,7 +162,8 @@ impl Engine {
         order.is_contingent = true;
         let contingent = Contingent::new(order, Instructions::NONE, OrderType::Limit, Lots::ZERO);
         let id = self.contingents.add(contingent);
-        self.contingents.place(id, slot, State::Resting, &mut self.hash);
+        let order = &self.pool[slot].order;
+        self.contingents.place(id, slot, State::Resting, order, &mut self.hash);
         id
     }
 
@@ -193,7 +197,7 @@ impl Engine {
         self.sessions.owner_mut(order.key).add_live(order.key, slot);
         self.money.add_live(order.key.session_id);
         self.hash.add(order.hash());
-        self.contingents.place(id, slot, state, &mut self.hash);
+        self.contingents.place(id, slot, state, &order, &mut self.hash);
     }
 
     /// An order whose condition is met trades and rests like any other.
@@ -244,7 +248,10 @@ impl Engine {
             self.contingents.execute(id);
         }
         match came_in.rested {
-            Some(slot) => self.contingents.place(id, slot, State::Resting, &mut self.hash),
+            Some(slot) => {
+                let order = &self.pool[slot].order;
+                self.contingents.place(id, slot, State::Resting, order, &mut self.hash);
+            }
             None => self.contingents.finish(id, came_in.executed),
         }
     }
@@ -361,29 +368,40 @@ impl Engine {
         triggers.trade(&mut self.contingents, &mut self.hash, first, last);
     }
 
-    /// Carries out all effects of the last command on other orders.
+    /// Carries out the effects of the last command on other orders. While pegged orders are left
+    /// over from an earlier command, no others move.
     #[inline]
     pub(crate) fn follow(&mut self, emit: &mut dyn FnMut(Event)) {
         if self.contingents.is_pending() {
-            self.follow_all(emit);
+            let moves = if self.contingents.pegs.is_behind() { 0 } else { MOVES_MAX };
+            self.follow_all(moves, emit);
         }
     }
 
+    /// As [`follow`](Self::follow), with this many moves of pegged orders.
     #[cold]
-    fn follow_all(&mut self, emit: &mut dyn FnMut(Event)) {
+    pub(crate) fn follow_all(&mut self, moves: usize, emit: &mut dyn FnMut(Event)) {
+        let mut moves_left = moves;
         loop {
             if let Some(id) = self.contingents.next_noted() {
                 self.follow_links(id, emit);
             } else if let Some((id, order_id, trigger)) = self.contingents.triggered.pop_front() {
                 self.follow_trigger(id, order_id, trigger, emit);
-            } else if self.contingents.pegs.is_pending() {
+            } else if self.compare_references() && moves_left != 0 {
+                moves_left -= 1;
                 self.follow_reference(emit);
             } else if self.contingents.minimum_quantity_orders.is_pending() {
                 self.follow_minimum_quantity(emit);
             } else {
-                return;
+                return self.plan_resumption();
             }
         }
+    }
+
+    /// Pegged orders that are left over go on with the first input of a later nanosecond.
+    pub(crate) fn plan_resumption(&mut self) {
+        let is_behind = self.contingents.pegs.is_behind();
+        self.contingents.expiries.resume_at(is_behind.then_some(self.timestamp));
     }
 
     /// Enters a triggered order, unless it is done.
@@ -444,7 +462,10 @@ impl Engine {
         let partner_id = self.contingents[id].partner_id.some();
         let is_too_late = partner_id.is_some_and(|it| self.contingents[it].has_executed);
         let is_open = self.day.is_open() && phases::is_open(phase).is_ok();
-        if executed.is_zero() || !is_open || is_too_late {
+        let Contingent { key, instrument_id, instructions, .. } = self.contingents[id];
+        let has_room = !instructions.pricing.is_pegged()
+            || self.has_room_for_peg(instrument_id, key.session_id);
+        if executed.is_zero() || !is_open || is_too_late || !has_room {
             return self.cancel_all(slot, CancelReason::Linked, emit);
         }
         let excess = self.pool[slot].order.leaves().saturating_sub(executed);
@@ -594,6 +615,6 @@ impl Engine {
     pub(crate) fn rest_contingent(&mut self, mut order: Order, id: ContingentId) {
         let instructions = self.contingents[id].instructions;
         let (slot, _) = self.add(&mut order, &instructions);
-        self.contingents.place(id, slot, State::Resting, &mut self.hash);
+        self.contingents.place(id, slot, State::Resting, &order, &mut self.hash);
     }
 }

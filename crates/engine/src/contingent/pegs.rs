@@ -2,55 +2,89 @@
 //!
 //! A pegged order is hidden and follows displayed prices only, so no pegged order follows another.
 //! In the book it has a price like any order; without a price to follow it waits outside. After a
-//! command with all its other effects, each pegged order whose price is out of date is repriced,
-//! one by one by order id: it enters again, trades and rests (see
+//! command with all its other effects, pegged orders whose price is out of date are repriced, one by
+//! one by order id: each enters again, trades and rests (see
 //! [`follow`](crate::contingent::linked)).
+//!
+//! Invariant: a command moves at most [`MOVES_MAX`] pegged orders. What is left goes on before the
+//! next input acts; [`Engine::due`] asks for one. Which orders are left follows from the books alone.
 //!
 //! Invariant: this ends. Without a trade displayed prices stay, because only hidden orders move,
 //! and each moves at most once; and each trade leaves fewer open lots.
 //!
-//! An instrument keeps a list of its pegged orders and their last reference prices. A command that
-//! changes the reference costs a look at each of them; any other costs one comparison; in a book
-//! without pegged orders it costs the test of a flag.
+//! An instrument keeps its pegged orders by order id, and their last reference prices. A command
+//! that changes the reference costs a look at each of them, and the trading status bounds their
+//! number; any other costs one comparison; in a book without pegged orders it costs the test of a
+//! flag.
 
-use alloc::{collections::BinaryHeap, vec::Vec};
-use core::cmp::Reverse;
+use alloc::{collections::VecDeque, vec::Vec};
 
 use market::{
     CancelReason, Event, InstrumentId, Lots, OrderId, OrderType, Phase, Price, Pricing,
-    RestateReason, Side,
+    RejectReason, RestateReason, SessionId, Side,
 };
 
 use crate::{
     Engine,
     book::Book,
-    contingent::instructions::{Contingent, ContingentId, Contingents, List, State},
-    intake::classify::EntryTerms,
+    contingent::instructions::{Contingent, ContingentId, Contingents, State},
+    intake::classify::{EntryTerms, Proposal},
     order::Order,
 };
 
+/// The most pegged orders that move after a command, and as many again where an earlier command
+/// left some.
+pub const MOVES_MAX: usize = 16;
+
+/// The most pegged orders of an instrument, unless the venue sets another number.
+pub(crate) const PEGS_MAX: u32 = 1_024;
+
+/// The most pegged orders of one session in an instrument, unless the venue sets another number.
+pub(crate) const SESSION_PEGS_MAX: u32 = 256;
+
+/// The largest number that the venue may set for either.
+pub(crate) const PEGS_LIMIT: u32 = 8_192;
+
 /// The pegged orders of all books.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Pegs {
     /// By instrument id less 1; later instruments have none.
     books: Vec<PegBook>,
-    /// Instruments whose book changed in this command; the first is on top.
-    touched: BinaryHeap<Reverse<InstrumentId>>,
-    /// Orders of one instrument that must move, oldest last.
-    queue: Vec<(OrderId, ContingentId)>,
-    /// That instrument.
-    moving: InstrumentId,
+    /// Instruments whose book changed since their orders were last compared with the reference.
+    touched: Vec<InstrumentId>,
+    /// Instruments with an order that must move, each with the oldest such order, the oldest of all
+    /// last.
+    stale: Vec<(OrderId, InstrumentId)>,
     /// Orders whose market stops; empty at all other times.
-    leaving: Vec<(OrderId, ContingentId)>,
+    leaving: Vec<ContingentId>,
 }
 
 /// The pegged orders of a book.
-#[derive(Clone, Copy, Debug)]
+#[derive(Debug)]
 struct PegBook {
-    head: ContingentId,
-    /// The reference of all its orders that are not queued; `None` if they differ.
-    reference: Option<Reference>,
+    /// By order id.
+    pegs: VecDeque<Peg>,
+    reference: Reference,
+    /// Older orders have the price of the reference.
+    unchecked: OrderId,
+    /// Its element of [`Pegs::stale`].
+    stale: Option<OrderId>,
     is_touched: bool,
+}
+
+/// What decides the price of a pegged order, beside the reference.
+#[derive(Clone, Copy, Debug)]
+struct Peg {
+    order_id: OrderId,
+    id: ContingentId,
+    session_id: SessionId,
+    side: Side,
+    pricing: Pricing,
+    offset: i32,
+    /// [`Price::ZERO`] is none.
+    limit: Price,
+    /// The price that it has; [`Price::ZERO`] is none.
+    price: Price,
 }
 
 /// The reference of pegged orders.
@@ -68,10 +102,11 @@ impl Reference {
     const NONE: Self = Self { bid: None, ask: None, low: Price::ZERO, high: Price::ZERO };
 
     /// The price of an order by this reference, if there is one.
-    fn price(&self, book: &Book, side: Side, contingent: &Contingent) -> Option<Price> {
+    fn price(&self, book: &Book, peg: &Peg) -> Option<Price> {
+        let Peg { side, pricing, offset, limit, .. } = *peg;
         let increment = book.instrument().price_increment.0;
         let (own, other) = if side.is_buy() { (self.bid, self.ask) } else { (self.ask, self.bid) };
-        let followed = match contingent.instructions.pricing {
+        let followed = match pricing {
             Pricing::PrimaryPeg => own?,
             Pricing::MarketPeg => other?,
             _ => {
@@ -80,10 +115,9 @@ impl Reference {
                 Price(steps * increment)
             }
         };
-        let moved = followed.0 as i64 + i64::from(contingent.instructions.offset);
+        let moved = followed.0 as i64 + i64::from(offset);
         let lowest = book.price_lowest();
         let moved = Price(moved.max(lowest.0 as i64) as u64).min(book.price_highest());
-        let limit = contingent.limit;
         Some(match side.is_buy() {
             true if limit == Price::ZERO => moved.min(self.high),
             true => moved.min(self.high).min(limit),
@@ -92,19 +126,45 @@ impl Reference {
     }
 }
 
-impl PegBook {
-    const EMPTY: Self = Self { head: ContingentId::NONE, reference: None, is_touched: false };
+impl Peg {
+    /// The pegged order of a record, at this price.
+    fn new(contingent: &Contingent, id: ContingentId, side: Side, price: Price) -> Self {
+        let Contingent { order_id, key, instructions, limit, .. } = *contingent;
+        Self {
+            order_id,
+            id,
+            session_id: key.session_id,
+            side,
+            pricing: instructions.pricing,
+            offset: instructions.offset,
+            limit,
+            price,
+        }
+    }
 }
 
-impl Default for Pegs {
-    fn default() -> Self {
-        Self {
-            books: Vec::new(),
-            touched: BinaryHeap::new(),
-            queue: Vec::new(),
-            moving: InstrumentId(0),
-            leaving: Vec::new(),
-        }
+impl PegBook {
+    const EMPTY: Self = Self {
+        pegs: VecDeque::new(),
+        reference: Reference::NONE,
+        unchecked: OrderId(0),
+        stale: None,
+        is_touched: false,
+    };
+
+    /// The index of an order, or the one that it would have.
+    fn index(&self, order_id: OrderId) -> usize {
+        self.pegs.partition_point(|peg| peg.order_id < order_id)
+    }
+
+    /// Finds the oldest order whose price differs from the reference.
+    fn find_stale(&mut self, book: &Book) -> Option<OrderId> {
+        let differs =
+            |peg: &&Peg| self.reference.price(book, peg).unwrap_or(Price::ZERO) != peg.price;
+        let stale = self.pegs.range(self.index(self.unchecked)..).find(differs);
+        let stale = stale.map(|peg| peg.order_id);
+        self.unchecked = stale.unwrap_or(OrderId(u64::MAX));
+        stale
     }
 }
 
@@ -112,18 +172,13 @@ impl Pegs {
     fn book_mut(&mut self, instrument_id: InstrumentId) -> &mut PegBook {
         let index = usize::from(instrument_id.0) - 1;
         if self.books.len() <= index {
-            self.books.resize(index + 1, PegBook::EMPTY);
+            self.books.resize_with(index + 1, || PegBook::EMPTY);
         }
         &mut self.books[index]
     }
 
-    fn head(&self, instrument_id: InstrumentId) -> ContingentId {
-        let book = self.books.get(usize::from(instrument_id.0) - 1);
-        book.map_or(ContingentId::NONE, |book| book.head)
-    }
-
-    fn reference(&self, instrument_id: InstrumentId) -> Option<Reference> {
-        self.books.get(usize::from(instrument_id.0) - 1)?.reference
+    fn book(&self, instrument_id: InstrumentId) -> &PegBook {
+        self.books.get(usize::from(instrument_id.0) - 1).unwrap_or(const { &PegBook::EMPTY })
     }
 
     /// Marks a book as changed.
@@ -131,71 +186,88 @@ impl Pegs {
         let book = self.book_mut(instrument_id);
         if !book.is_touched {
             book.is_touched = true;
-            self.touched.push(Reverse(instrument_id));
+            self.touched.push(instrument_id);
         }
     }
 
-    /// True if an order may have to move.
+    /// True if a book changed.
     #[inline]
     pub(crate) fn is_pending(&self) -> bool {
-        !self.touched.is_empty() || !self.queue.is_empty()
+        !self.touched.is_empty()
     }
 
-    /// Removes and returns the next marked instrument; `None` while queued orders remain and
-    /// nothing has changed since they were found.
-    fn next_touched(&mut self) -> Option<InstrumentId> {
-        let &Reverse(instrument_id) = self.touched.peek()?;
-        if !self.queue.is_empty() && instrument_id != self.moving {
-            return None;
+    /// True if an earlier command left orders that must move.
+    pub(crate) fn is_behind(&self) -> bool {
+        !self.stale.is_empty()
+    }
+
+    /// Records the oldest order of an instrument that must move.
+    fn set_stale(&mut self, instrument_id: InstrumentId, stale: Option<OrderId>) {
+        let before = core::mem::replace(&mut self.book_mut(instrument_id).stale, stale);
+        if before == stale {
+            return;
         }
-        self.touched.pop();
-        self.book_mut(instrument_id).is_touched = false;
-        Some(instrument_id)
+        let index = |list: &[(OrderId, InstrumentId)], order_id| {
+            list.partition_point(|(other, _)| order_id < *other)
+        };
+        if let Some(before) = before {
+            self.stale.remove(index(&self.stale, before));
+        }
+        if let Some(stale) = stale {
+            self.stale.insert(index(&self.stale, stale), (stale, instrument_id));
+        }
     }
 }
 
 impl Contingents {
     /// Adds a pegged order that is in the book, or waits for a price.
-    pub(crate) fn add_peg(&mut self, id: ContingentId) {
-        let instrument_id = self[id].instrument_id;
-        let head = self.pegs.head(instrument_id);
-        let first = self.push(List::Trigger, head, id);
-        self.pegs.book_mut(instrument_id).head = first;
+    pub(crate) fn add_peg(&mut self, id: ContingentId, order: &Order) {
+        let peg = Peg::new(&self[id], id, order.side, order.price());
+        let book = self.pegs.book_mut(order.instrument_id);
+        book.pegs.insert(book.index(peg.order_id), peg);
+        book.unchecked = book.unchecked.min(peg.order_id);
         // It may have traded as it entered.
-        self.pegs.touch(instrument_id);
+        self.pegs.touch(order.instrument_id);
     }
 
     /// Removes a pegged order.
     pub(crate) fn remove_peg(&mut self, id: ContingentId) {
-        let instrument_id = self[id].instrument_id;
-        let head = self.pegs.head(instrument_id);
-        let first = self.unlink(List::Trigger, head, id);
-        self.pegs.book_mut(instrument_id).head = first;
+        let Contingent { instrument_id, order_id, .. } = self[id];
+        let book = self.pegs.book_mut(instrument_id);
+        let removed = book.pegs.remove(book.index(order_id));
+        assert_eq!(removed.map(|peg| peg.id), Some(id), "a pegged order is found by its order id");
+        self.pegs.touch(instrument_id);
     }
 
-    /// The pegged orders of an instrument, in the book or waiting for a price, in no particular
-    /// order.
+    /// The pegged orders of an instrument, in the book or waiting for a price, by order id.
     pub(crate) fn pegs_of(
         &self,
         instrument_id: InstrumentId,
     ) -> impl Iterator<Item = ContingentId> {
-        let first = self.pegs.head(instrument_id).some();
-        core::iter::successors(first, |id| self.next(List::Trigger, *id))
+        self.pegs.book(instrument_id).pegs.iter().map(|peg| peg.id)
     }
 
     /// Checks that lists are consistent and nothing is pending; returns how many orders are in
     /// them.
     pub(crate) fn check_pegs(&self) -> usize {
-        let Pegs { books, touched, queue, leaving, .. } = &self.pegs;
-        assert!(touched.is_empty() && queue.is_empty() && leaving.is_empty());
-        assert!(books.iter().all(|book| !book.is_touched));
-        let ids = (1..=books.len()).map(|number| InstrumentId(number as u16));
+        let Pegs { books, touched, stale, leaving } = &self.pegs;
+        assert!(touched.is_empty() && leaving.is_empty());
+        assert!(stale.is_sorted_by(|one, other| one > other));
+        let marked = books.iter().filter(|book| book.stale.is_some()).count();
+        assert_eq!(marked, stale.len(), "each instrument is marked once");
+        for (order_id, instrument_id) in stale {
+            assert_eq!(self.pegs.book(*instrument_id).stale, Some(*order_id));
+        }
         let mut listed = 0;
-        for instrument_id in ids {
-            for id in self.pegs_of(instrument_id) {
-                assert_eq!(self[id].instrument_id, instrument_id);
-                assert!(self[id].instructions.pricing.is_pegged(), "{:?}", self[id]);
-                assert!(matches!(self[id].state, State::Resting | State::ForReference));
+        for (book, number) in books.iter().zip(1..) {
+            assert!(!book.is_touched && book.stale.is_none_or(|stale| book.unchecked == stale));
+            assert!(book.pegs.iter().is_sorted_by(|one, other| one.order_id < other.order_id));
+            for peg in &book.pegs {
+                let contingent = &self[peg.id];
+                assert_eq!(contingent.instrument_id, InstrumentId(number));
+                assert_eq!(contingent.order_id, peg.order_id);
+                assert!(contingent.instructions.pricing.is_pegged(), "{contingent:?}");
+                assert!(matches!(contingent.state, State::Resting | State::ForReference));
                 listed += 1;
             }
         }
@@ -237,8 +309,33 @@ impl Engine {
     /// The price of a pegged order by the present reference; `None` if there is none.
     pub(crate) fn price_by_reference(&self, side: Side, id: ContingentId) -> Option<Price> {
         let contingent = &self.contingents[id];
-        let book = self.book_at(contingent.instrument_id);
-        self.reference(contingent.instrument_id).price(book, side, contingent)
+        let peg = Peg::new(contingent, id, side, Price::ZERO);
+        self.reference(contingent.instrument_id).price(self.book_at(contingent.instrument_id), &peg)
+    }
+
+    /// Checks that there may be one more pegged order. A replacement of one takes its place.
+    pub(crate) fn check_peg_count(&self, asked: &Proposal) -> Result<(), RejectReason> {
+        let replaced = asked.original.and_then(|slot| self.contingents.find(slot));
+        let is_one = |id: ContingentId| self.contingents[id].instructions.pricing.is_pegged();
+        if !asked.instructions.pricing.is_pegged()
+            || replaced.is_some_and(is_one)
+            || self.has_room_for_peg(asked.instrument_id, asked.key.session_id)
+        {
+            return Ok(());
+        }
+        Err(RejectReason::TooManyPegs)
+    }
+
+    /// True if a session may have one more pegged order in an instrument.
+    pub(crate) fn has_room_for_peg(
+        &self,
+        instrument_id: InstrumentId,
+        session_id: SessionId,
+    ) -> bool {
+        let trading = self.trading(instrument_id);
+        let pegs = &self.contingents.pegs.book(instrument_id).pegs;
+        let own = || pegs.iter().filter(|peg| peg.session_id == session_id).count();
+        pegs.len() < trading.pegs_max as usize && own() < trading.session_pegs_max as usize
     }
 
     /// Enters a new pegged order, which has no slot or price yet, or makes it wait.
@@ -249,7 +346,7 @@ impl Engine {
         emit: &mut dyn FnMut(Event),
     ) {
         let Some(price) = self.price_by_reference(order.side, id) else {
-            return self.wait_for_reference(order, id);
+            return self.hold(order, id, State::ForReference);
         };
         if !self.money.may_follow(&order, price) {
             self.cancel_at_once(&order, CancelReason::Unpaid, emit);
@@ -286,33 +383,13 @@ impl Engine {
             self.contingents.execute(id);
         }
         if let Some(slot) = rested {
-            self.contingents.place(id, slot, State::Resting, &mut self.hash);
-            return self.compare_reference(&order, id);
+            return self.contingents.place(id, slot, State::Resting, &order, &mut self.hash);
         }
         if order.is_done() || self.trading(order.instrument_id).phase == Phase::Continuous {
             return self.contingents.finish(id, order.executed());
         }
         let order = self.restate(order, id, Price::ZERO, emit);
-        self.wait_for_reference(order, id);
-    }
-
-    /// Makes a pegged order without a price wait outside the book.
-    fn wait_for_reference(&mut self, order: Order, id: ContingentId) {
         self.hold(order, id, State::ForReference);
-        self.compare_reference(&order, id);
-    }
-
-    /// Records the reference by which an order was priced. If it differs from that of the others,
-    /// all of them are tested.
-    fn compare_reference(&mut self, order: &Order, id: ContingentId) {
-        self.books[usize::from(order.instrument_id.0) - 1].is_pegged = true;
-        let contingent = &self.contingents[id];
-        let book = self.book_of(order);
-        let reference = self.contingents.pegs.reference(order.instrument_id);
-        let followed = reference.map(|it| it.price(book, order.side, contingent));
-        if followed.is_none_or(|price| price.unwrap_or(Price::ZERO) != order.price()) {
-            self.contingents.pegs.book_mut(order.instrument_id).reference = None;
-        }
     }
 
     /// Continuous trading ended: the pegged orders of an instrument leave the book and wait, by
@@ -326,77 +403,58 @@ impl Engine {
             return;
         }
         let mut leaving = core::mem::take(&mut self.contingents.pegs.leaving);
-        let pegs = self.contingents.pegs_of(instrument_id).map(|id| (id, &self.contingents[id]));
-        let resting = pegs.filter(|(_, contingent)| contingent.is_resting());
-        leaving.extend(resting.map(|(id, contingent)| (contingent.order_id, id)));
-        leaving.sort_unstable_by_key(|(order_id, _)| *order_id);
-        for (_, id) in leaving.drain(..) {
+        let pegs = self.contingents.pegs_of(instrument_id);
+        leaving.extend(pegs.filter(|id| self.contingents[*id].is_resting()));
+        for id in leaving.drain(..) {
             let order = self.take(self.contingents[id].slot);
             let order = self.restate(order, id, Price::ZERO, emit);
-            self.wait_for_reference(order, id);
+            self.hold(order, id, State::ForReference);
         }
         self.contingents.pegs.leaving = leaving;
     }
 
-    /// Moves the next pegged order that must move, if any.
-    pub(crate) fn follow_reference(&mut self, emit: &mut dyn FnMut(Event)) {
-        while let Some(instrument_id) = self.contingents.pegs.next_touched() {
+    /// Compares the orders of changed books with their reference; true if an order must move.
+    pub(crate) fn compare_references(&mut self) -> bool {
+        while let Some(instrument_id) = self.contingents.pegs.touched.pop() {
             let reference = self.reference(instrument_id);
-            let book = self.contingents.pegs.book_mut(instrument_id);
-            // Orders that this reference moves are queued already.
-            if book.reference != Some(reference) {
-                book.reference = Some(reference);
-                self.find_moved(instrument_id, &reference);
+            let book = &mut self.books[usize::from(instrument_id.0) - 1];
+            let pegs = self.contingents.pegs.book_mut(instrument_id);
+            book.is_pegged = !pegs.pegs.is_empty();
+            pegs.is_touched = false;
+            if pegs.reference != reference {
+                pegs.reference = reference;
+                pegs.unchecked = OrderId(0);
             }
+            let stale = pegs.find_stale(book);
+            self.contingents.pegs.set_stale(instrument_id, stale);
         }
-        let Some((order_id, id)) = self.contingents.pegs.queue.pop() else { return };
-        let Contingent { slot, state, .. } = self.contingents[id];
-        let is_live = matches!(state, State::Resting | State::ForReference);
-        if !is_live || self.contingents[id].order_id != order_id {
-            return;
-        }
+        self.contingents.pegs.is_behind()
+    }
+
+    /// Moves the oldest pegged order that must move.
+    pub(crate) fn follow_reference(&mut self, emit: &mut dyn FnMut(Event)) {
+        let pegs = &self.contingents.pegs;
+        let &(order_id, instrument_id) = pegs.stale.last().expect("an order must move");
+        let book = pegs.book(instrument_id);
+        let id = book.pegs[book.index(order_id)].id;
+        let slot = self.contingents[id].slot;
         let order = self.pool[slot].order;
         let price = self.price_by_reference(order.side, id).unwrap_or(Price::ZERO);
-        if price == order.price() {
-            return;
-        }
         if !self.money.may_follow(&order, price) {
             return self.cancel_all(slot, CancelReason::Unpaid, emit);
         }
         let order = self.take(slot);
         let order = self.restate(order, id, price, emit);
         match price {
-            Price::ZERO => self.wait_for_reference(order, id),
+            Price::ZERO => self.hold(order, id, State::ForReference),
             _ => self.come_in_pegged(order, id, emit),
         }
     }
 
-    /// Queues the orders of an instrument whose price differs by a reference.
-    fn find_moved(&mut self, instrument_id: InstrumentId, reference: &Reference) {
-        let mut queue = core::mem::take(&mut self.contingents.pegs.queue);
-        queue.clear();
-        let is_pegged = self.contingents.pegs_of(instrument_id).next().is_some();
-        self.books[usize::from(instrument_id.0) - 1].is_pegged = is_pegged;
-        let book = self.book_at(instrument_id);
-        for id in self.contingents.pegs_of(instrument_id) {
-            let contingent = &self.contingents[id];
-            let order = &self.pool[contingent.slot].order;
-            let price = reference.price(book, order.side, contingent).unwrap_or(Price::ZERO);
-            if price != order.price() {
-                queue.push((contingent.order_id, id));
-            }
-        }
-        queue.sort_unstable_by_key(|(order_id, _)| Reverse(*order_id));
-        self.contingents.pegs.queue = queue;
-        self.contingents.pegs.moving = instrument_id;
-    }
-
-    /// Marks restored orders as correctly priced.
-    pub(crate) fn restore_references(&mut self) {
-        while let Some(instrument_id) = self.contingents.pegs.next_touched() {
-            let reference = self.reference(instrument_id);
-            self.contingents.pegs.book_mut(instrument_id).reference = Some(reference);
-            self.books[usize::from(instrument_id.0) - 1].is_pegged = true;
-        }
+    /// True if a pegged order has its price, or is still to move.
+    pub(crate) fn is_priced(&self, order: &Order, id: ContingentId) -> bool {
+        let price = self.price_by_reference(order.side, id).unwrap_or(Price::ZERO);
+        let stale = self.contingents.pegs.book(order.instrument_id).stale;
+        order.price() == price || stale.is_some_and(|stale| stale <= order.order_id)
     }
 }

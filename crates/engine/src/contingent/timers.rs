@@ -1,5 +1,6 @@
-//! Timed effects: expiries and the ends of auctions. Invariant: each happens at the first input at
-//! or after its time, before that input acts. Sequenced time decides, so a replay does the same.
+//! Timed effects: expiries, the ends of auctions, and what an earlier command left over. Invariant:
+//! each happens at the first input at or after its time, before that input acts. Sequenced time
+//! decides, so a replay does the same.
 //!
 //! Each module with timers keeps its own earliest time, in O(1). To add a timer: name it in
 //! [`Engine::due_ns`], and give it a branch in [`Engine::pass_time`] that removes that time or
@@ -11,7 +12,11 @@ use core::mem;
 
 use market::{CancelReason, CommandKind, Event, TimeInForce, Timestamp};
 
-use crate::{Engine, book::pool::Slot, contingent::instructions::List};
+use crate::{
+    Engine,
+    book::pool::Slot,
+    contingent::{instructions::List, pegs::MOVES_MAX},
+};
 
 /// No time.
 const NEVER_NS: u64 = u64::MAX;
@@ -31,6 +36,11 @@ impl Engine {
         self.cause = CommandKind::Time;
         while self.is_due() {
             let due_ns = self.due_ns();
+            if self.contingents.expiries.resumes_ns() == due_ns {
+                // Planned anew for a later time if orders are left.
+                self.follow_all(MOVES_MAX, emit);
+                continue;
+            }
             if self.contingents.expiries.due_ns() == due_ns {
                 self.expire_first(emit);
             } else {

@@ -52,7 +52,8 @@ impl Engine {
         self.check_links(asked)?;
         phases::takes(book.trading.phase, asked.time_in_force, class)?;
         self.check_bounded(asked.instrument_id, asked.side, class)?;
-        book.trading.limits(asked.side, asked.order_type, asked.quantity, asked.price)
+        book.trading.limits(asked.side, asked.order_type, asked.quantity, asked.price)?;
+        self.check_peg_count(asked)
     }
 
     /// Rejects a buy order without a limit that would be collected, where orders are paid for: its

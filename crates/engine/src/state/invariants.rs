@@ -184,12 +184,13 @@ impl Engine {
                     !order.display.is_displayed() && order.for_auction() == ForAuction::No,
                     "{order:?}"
                 );
-                let price = match contingent.state {
-                    State::ForParent => None,
-                    _ => self.price_by_reference(order.side, id),
+                let has_price = match contingent.state {
+                    State::ForParent => order.price() == Price::ZERO,
+                    _ => self.is_priced(order, id),
                 };
-                assert_eq!(order.price(), price.unwrap_or(Price::ZERO), "{order:?} follows");
-                assert_eq!(contingent.is_resting(), price.is_some(), "{contingent:?}");
+                assert!(has_price, "{order:?} follows");
+                let is_priceless = order.price() == Price::ZERO;
+                assert_eq!(contingent.is_resting(), !is_priceless, "{contingent:?}");
             } else {
                 assert!(contingent.limit == Price::ZERO && contingent.state != State::ForReference);
             }

@@ -28,7 +28,10 @@ use crate::{
     BookView, Engine, HeldSetting, OPERATORS_MAX, QUANTITY_LIMIT,
     auction::trading_status::TradingStatus,
     book::pool::Slot,
-    contingent::instructions::{Contingent, ContingentId, State},
+    contingent::{
+        instructions::{Contingent, ContingentId, State},
+        pegs::PEGS_LIMIT,
+    },
     operator::{
         requests::LastCommand,
         venue_commands::{BLOCKS_MAX, auctions_held_hash, block_hash},
@@ -311,8 +314,8 @@ encoded! {
     ContingentRecord { order_type, minimum_quantity, instructions, mark }
     TradingStatus {
         phase, is_removed, static_band, dynamic_band, pause_s, price_collar, quantity_max,
-        notional_max, allocation, time_share, reference_price, price_last, ends_ns, is_scheduled,
-        indicates_ns, extension, indicated;
+        notional_max, pegs_max, session_pegs_max, allocation, time_share, reference_price,
+        price_last, ends_ns, is_scheduled, indicates_ns, extension, indicated;
         is_unrestricted = false
     }
     LastCommand { operator, number, fingerprint, sequence, outcome }
@@ -326,6 +329,9 @@ kinds! {
 fn read_trading(from: &mut ByteReader<'_>) -> Result<TradingStatus, DecodeError> {
     let mut trading: TradingStatus = from.read("trading status")?;
     trading.settle();
+    if PEGS_LIMIT < trading.pegs_max || PEGS_LIMIT < trading.session_pegs_max {
+        return Err(DecodeError::Field("pegs"));
+    }
     if trading.time_share > 1_000_000 {
         return Err(DecodeError::Field("time share"));
     }
@@ -469,7 +475,8 @@ impl Restoration {
         for id in contingents {
             engine.restore_links(id).map_err(tied)?;
         }
-        engine.restore_references();
+        engine.compare_references();
+        engine.plan_resumption();
         let found = engine.state_hash();
         if found != expected {
             return Err(StateError::Hash { expected, found });
@@ -783,7 +790,7 @@ impl Restoration {
             let triggers = &mut triggers[usize::from(order.instrument_id.0) - 1];
             triggers.restore(contingents, hash, order.side, id, mark);
         }
-        contingents.place(id, slot, state, hash);
+        contingents.place(id, slot, state, &order, hash);
         if state == State::ForQuantity
             && !engine.restore_waiting_for_quantity(order.instrument_id, id)
         {

@@ -1,7 +1,6 @@
 //! A read-only view of the state, for callers outside the engine. Invariant: a view changes
 //! nothing.
 
-use alloc::vec::Vec;
 use core::iter;
 
 use market::{
@@ -322,9 +321,8 @@ impl<'a> BookView<'a> {
     /// The pegged orders, in the book or waiting for a price, by order id. Costs O(pegged orders).
     pub fn pegged(&self) -> impl Iterator<Item = RestingOrder> + use<'a> {
         let engine = self.engine;
-        let mut ids: Vec<_> = engine.contingents.pegs_of(self.instrument().instrument_id).collect();
-        ids.sort_unstable_by_key(|id| engine.contingents[*id].order_id);
-        ids.into_iter().map(|id| engine.resting(engine.contingents[id].slot))
+        let ids = engine.contingents.pegs_of(self.instrument().instrument_id);
+        ids.map(|id| engine.resting(engine.contingents[id].slot))
     }
 
     /// The waiting minimum-quantity orders, by order id.

@@ -1,6 +1,11 @@
 //! Orders that follow the market: section 36 of the rules.
 
-use crate::{money::check_paid, scenario::check};
+use market::Timestamp;
+
+use crate::{
+    money::check_paid,
+    scenario::{World, check},
+};
 
 /// A market of 100 to 104, of a firm of its own.
 const MARKET: &str = "
@@ -337,6 +342,106 @@ fn partners() {
         cancel A3                                       => canceled A3 3
         buy C3 1 @ 100                                  => accepted, booked 1 @ 100, repriced A4 @ 100, booked 2 @ 100 hidden
         sell B4 3 @ 100                                 => accepted, trade C3 B4 1 @ 100, trade A4 B4 2 @ 100, released A7, repriced A7 @ 110, booked 4 @ 110 hidden
+        ",
+    );
+}
+
+/// Joins what happens to the orders of a range.
+fn each(range: std::ops::RangeInclusive<u32>, happens: impl Fn(u32) -> String) -> String {
+    range.map(happens).collect::<Vec<_>>().join(", ")
+}
+
+/// Rule 36.12: a command moves 16 at most; the rest go on before the next input acts, the oldest
+/// first, and no other moves before they have. The engine asks for that input.
+#[test]
+fn a_command_moves_sixteen() {
+    let mut world = World::in_open_market();
+    let enter = |number| {
+        format!(
+            "buy A{number} 1 @ 150 hidden peg primary => accepted peg primary, repriced A{number} \
+             @ 100, booked 1 @ 100 hidden\n"
+        )
+    };
+    let moved =
+        |price| move |number| format!("repriced A{number} @ {price}, booked 1 @ {price} hidden");
+    let entered: String = (1..=40).map(enter).collect();
+    world.play(&format!("{MARKET}{entered}"));
+    assert_eq!(world.engine().due(), None, "each has its price");
+
+    let (first, second) = (each(1..=16, moved(101)), each(17..=32, moved(101)));
+    world.play(&format!("buy C3 1 @ 101 => accepted, booked 1 @ 101, {first}"));
+    let last = world.engine().timestamp();
+    assert_eq!(world.engine().due(), Some(Timestamp(last.0 + 1)), "24 are left");
+    world.play(&format!("sell B1 1 @ 105 => {second}, accepted, booked 1 @ 105"));
+
+    // 8 are left; then 40 have another price, and they are still the oldest.
+    let (third, fourth) = (each(33..=40, moved(101)), each(1..=16, moved(100)));
+    let (fifth, sixth) = (each(17..=32, moved(100)), each(33..=40, moved(100)));
+    world.play(&format!("cancel C3 => {third}, canceled C3 1, {fourth}"));
+    world.play(&format!("time 0 => {fifth}"));
+    assert!(world.engine().due().is_some());
+    world.play(&format!("time 0 => {sixth}"));
+    assert_eq!(world.engine().due(), None, "each has its price");
+}
+
+/// Rule 36.12: an order that is left over trades at the price that it has; where it is gone, or its
+/// price is right again, nothing is left.
+#[test]
+fn an_order_left_over_keeps_its_price() {
+    let entered: String = (1..=18)
+        .map(|number| {
+            format!(
+                "buy A{number} 1 @ 150 hidden peg primary => accepted peg primary, repriced \
+                 A{number} @ 100, booked 1 @ 100 hidden\n"
+            )
+        })
+        .collect();
+    let down = each(1..=16, |number| format!("repriced A{number} @ 99, booked 1 @ 99 hidden"));
+    check_in_market(&format!(
+        "
+        {entered}
+        buy C3 9 @ 99                   => accepted, booked 9 @ 99
+        cancel C1                       => canceled C1 9, {down}
+        # What was left moves before the next command acts.
+        sell B1 1 @ 100 ioc             => repriced A17 @ 99, booked 1 @ 99 hidden, repriced A18 @ 99, booked 1 @ 99 hidden, accepted, canceled B1 1 ioc
+        "
+    ));
+    let suspended = each(1..=16, |number| format!("suspended A{number}"));
+    check_in_market(&format!(
+        "
+        {entered}
+        sell B1 9 @ 100                 => accepted, trade C1 B1 9 @ 100, {suspended}
+        cancel A17                      => suspended A17, suspended A18, canceled A17 1
+        "
+    ));
+}
+
+/// Rule 36.13: an instrument has so many pegged orders, and one session has so many of them; a
+/// replacement takes the place of its original, and one that a parent releases is canceled.
+#[test]
+fn their_number_is_bounded() {
+    check_in_market(
+        "
+        configure AAPL pegs-max 8193                    => declined InvalidValue
+        configure AAPL session-pegs-max 8193            => declined InvalidValue
+        configure AAPL session-pegs-max 2               => configured
+        buy A1 1 @ 150 hidden peg primary               => accepted peg primary, repriced A1 @ 100, booked 1 @ 100 hidden
+        buy A2 1 @ 150 hidden peg primary               => accepted peg primary, repriced A2 @ 100, booked 1 @ 100 hidden
+        sell A3 1 @ 50 hidden peg primary               => rejected A3 TooManyPegs
+        replace A1 by A4 2 @ 150 hidden                 => replaced A1 by A4 buy 2 @ 150 hidden peg primary, repriced A4 @ 100, booked 2 @ 100 hidden
+        buy A5 1 @ 99 hidden                            => accepted, booked 1 @ 99 hidden
+        replace A5 by A6 1 @ 99 hidden peg primary      => canceled A5 1
+        configure AAPL pegs-max 3                       => configured
+        buy B1 1 @ 150 hidden peg primary               => accepted peg primary, repriced B1 @ 100, booked 1 @ 100 hidden
+        buy B2 1 @ 150 hidden peg primary               => rejected B2 TooManyPegs
+        cancel A4                                       => canceled A4 2
+        sell B3 9 @ 104                                 => accepted, booked 9 @ 104
+        buy B4 1 @ 150 hidden peg primary after B3      => accepted peg primary after B3
+        configure AAPL pegs-max 1                       => configured
+        buy C3 10 @ 104                                 => accepted, trade C2 C3 9 @ 104, trade B3 C3 1 @ 104
+        buy C4 8 @ 104                                  => accepted, trade B3 C4 8 @ 104, canceled B4 1 linked
+        configure AAPL pegs-max 0                       => configured
+        buy B5 1 @ 150 hidden peg primary               => rejected B5 TooManyPegs
         ",
     );
 }

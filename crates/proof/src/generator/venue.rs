@@ -127,7 +127,7 @@ impl CommandFlow {
             0 => 0,
             _ => it.rng.range(1, most) as u32,
         };
-        let change = match self.rng.below(23) {
+        let change = match self.rng.below(25) {
             0 => {
                 let odd = [Price::ZERO, Price(PRICE_MAX + 1), self.profile.price_increment];
                 InstrumentChange::PriceIncrement(*self.rng.pick(&odd))
@@ -154,6 +154,8 @@ impl CommandFlow {
             19 => InstrumentChange::TimeShare(
                 *self.rng.pick(&[0, 1, 300_000, 999_999, 1_000_000, 1_000_001]),
             ),
+            20 => InstrumentChange::PegsMax(*self.rng.pick(&[0, 3, 8, 40, 8_192, 8_193])),
+            21 => InstrumentChange::SessionPegsMax(*self.rng.pick(&[0, 2, 20, 8_192, 8_193])),
             _ => InstrumentChange::Allocation(*self.rng.pick(Allocation::ALL)),
         };
         let symbol = if self.rng.chance(1, 40) { text("NONE") } else { symbol(instrument) };

@@ -96,7 +96,7 @@ impl Model {
             .filter(|it| it.is_pegged() && it.leaves() > Quantity::ZERO)
             .filter(|it| [Place::Book, Place::Reference].contains(&it.place))
             .filter(|it| self.price_to_have(it) != it.price)
-            .min_by_key(|it| (it.instrument_id, it.order_id))
+            .min_by_key(|it| it.order_id)
             .map(|it| it.key)
     }
 

@@ -37,6 +37,9 @@ pub(super) struct Market {
     collar: u64,
     quantity_max: u64,
     notional_max: u64,
+    /// 36.13
+    pegs_max: u64,
+    session_pegs_max: u64,
     /// Pro rata, or by time. (38.1)
     pub(super) allocation: Allocation,
     /// In millionths. (38.2)
@@ -66,6 +69,8 @@ impl Default for Market {
             collar: 0,
             quantity_max: 0,
             notional_max: 0,
+            pegs_max: 1_024,
+            session_pegs_max: 256,
             allocation: Allocation::PriceTime,
             time_share: 0,
             reference: 0,
@@ -121,6 +126,9 @@ pub(super) struct Asked {
     pub(super) has_minimum: bool,
     /// Does its price follow the market?
     pub(super) follows: bool,
+    /// Does it replace one whose price does?
+    pub(super) replaces_one_that_follows: bool,
+    pub(super) session_id: SessionId,
     pub(super) quantity: u64,
     pub(super) price: Price,
 }
@@ -601,6 +609,11 @@ impl Model {
 
     /// What time brings about, moment by moment, and at one moment by instrument.
     pub(super) fn pass_time(&mut self, events: &mut Vec<Event>) {
+        // 36.12
+        if self.behind_since_ns.is_some_and(|since| since < self.now_ns) {
+            self.behind_since_ns = None;
+            self.follow(events);
+        }
         loop {
             let now_ns = self.now_ns;
             let moments = |market: &Market| [market.ends, market.looks].into_iter().flatten().min();
@@ -657,6 +670,9 @@ impl Model {
             InstrumentChange::RoundLot(quantity) => (1..=QUANTITY_MAX).contains(&quantity.0),
             InstrumentChange::ReferencePrice(price) => price.0 <= PRICE_MAX,
             InstrumentChange::QuantityMax(quantity) => quantity.0 <= QUANTITY_LIMIT,
+            InstrumentChange::PegsMax(count) | InstrumentChange::SessionPegsMax(count) => {
+                count <= 8_192
+            }
             // 38.2
             InstrumentChange::TimeShare(parts) => parts <= 1_000_000,
             _ => true,
@@ -685,6 +701,8 @@ impl Model {
             InstrumentChange::PriceCollar(parts) => market.collar = u64::from(parts),
             InstrumentChange::QuantityMax(quantity) => market.quantity_max = quantity.0,
             InstrumentChange::NotionalMax(notional) => market.notional_max = notional,
+            InstrumentChange::PegsMax(count) => market.pegs_max = u64::from(count),
+            InstrumentChange::SessionPegsMax(count) => market.session_pegs_max = u64::from(count),
             InstrumentChange::Allocation(allocation) => market.allocation = allocation,
             InstrumentChange::TimeShare(parts) => market.time_share = u64::from(parts),
         }
@@ -821,8 +839,17 @@ impl Model {
     /// Why the phase of an instrument, or one of its limits, is against an order. (25.6, 25.8, 26.1,
     /// 30)
     pub(super) fn why_not_here(&self, id: InstrumentId, asked: &Asked) -> Option<RejectReason> {
-        let Asked { side, order_type, time_in_force, has_minimum, follows, quantity, price } =
-            *asked;
+        let Asked {
+            side,
+            order_type,
+            time_in_force,
+            has_minimum,
+            follows,
+            replaces_one_that_follows,
+            session_id,
+            quantity,
+            price,
+        } = *asked;
         let market = self.market(id);
         let rests = [TimeInForce::Day, TimeInForce::GoodTillCancel, TimeInForce::GoodTillTime]
             .contains(&time_in_force);
@@ -853,7 +880,17 @@ impl Model {
         if order_type == OrderType::Limit && through && far {
             return Some(RejectReason::PriceOutsideCollar);
         }
-        None
+        let crowded = follows && !replaces_one_that_follows && !self.may_follow_too(id, session_id);
+        crowded.then_some(RejectReason::TooManyPegs)
+    }
+
+    /// May a session have one more order that follows the market? (36.13)
+    pub(super) fn may_follow_too(&self, id: InstrumentId, session_id: SessionId) -> bool {
+        let market = self.market(id);
+        let mut all = self.pegged(id);
+        all.retain(|it| it.leaves() > Quantity::ZERO);
+        let own = all.iter().filter(|it| it.key.session_id == session_id).count();
+        (all.len() as u64) < market.pegs_max && (own as u64) < market.session_pegs_max
     }
 
     /// Does an order rest as it comes in? (25.5, 26.2)

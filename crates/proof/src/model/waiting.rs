@@ -9,6 +9,9 @@ use market::{
 
 use super::{Model, ModelOrder, PRICE_MAX, allowed_price, canceled_at_once, same_side_of_book};
 
+/// So many orders are moved after a command (36.12).
+const MOVES_MAX: usize = 16;
+
 /// Where a live order is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Place {
@@ -386,6 +389,8 @@ impl Model {
 
     /// All that follows from what happened. (22.4)
     pub(super) fn follow(&mut self, events: &mut Vec<Event>) {
+        // 36.12
+        let mut moves_left = if self.behind_since_ns.is_some() { 0 } else { MOVES_MAX };
         loop {
             if !self.noted.is_empty() {
                 let (key, has_executed) = self.noted.remove(0);
@@ -398,12 +403,19 @@ impl Model {
                     let order = self.orders.remove(place);
                     self.come_in_triggered(order, events);
                 }
-            } else if let Some(key) = self.next_to_move() {
+            } else if moves_left > 0
+                && let Some(key) = self.next_to_move()
+            {
+                moves_left -= 1;
                 self.move_order(key, events);
             } else if self.look_at_minimums(events) {
             } else {
                 // A done order is no order any more. (6.9)
-                return self.orders.retain(|order| order.leaves().0 > 0);
+                self.orders.retain(|order| order.leaves().0 > 0);
+                let is_behind = self.next_to_move().is_some();
+                self.behind_since_ns =
+                    is_behind.then(|| self.behind_since_ns.unwrap_or(self.now_ns));
+                return;
             }
         }
     }
@@ -448,7 +460,11 @@ impl Model {
             let phase = self.phase(self.orders[place].instrument_id);
             let is_taken = self.is_open()
                 && ![None, Some(Phase::Halted), Some(Phase::Closed)].contains(&phase);
-            if order.executed == 0 || !is_taken || is_too_late {
+            // 36.13
+            let waiting = self.orders[place];
+            let is_crowded = waiting.is_pegged()
+                && !self.may_follow_too(waiting.instrument_id, waiting.key.session_id);
+            if order.executed == 0 || !is_taken || is_too_late || is_crowded {
                 self.cancel_all_of(child, CancelReason::Linked, events);
                 continue;
             }

@@ -27,6 +27,10 @@ pub struct TradingConfig {
     pub quantity_max: u32,
     /// The most that an order may cost, in currency times lots. Default none.
     pub notional_max: Option<Decimal>,
+    /// The most pegged orders, at most 8,192. Default 1,024.
+    pub pegs_max: Option<u32>,
+    /// The most pegged orders of one session, at most 8,192. Default 256.
+    pub session_pegs_max: Option<u32>,
 }
 
 impl TradingConfig {
@@ -44,6 +48,11 @@ impl TradingConfig {
             (self.price_collar_ppm != 0, PriceCollar(self.price_collar_ppm)),
             (self.quantity_max != 0, QuantityMax(Quantity(u64::from(self.quantity_max)))),
             (self.notional_max.is_some(), NotionalMax(self.notional_max.map_or(0, |it| it.0))),
+            (self.pegs_max.is_some(), PegsMax(self.pegs_max.unwrap_or_default())),
+            (
+                self.session_pegs_max.is_some(),
+                SessionPegsMax(self.session_pegs_max.unwrap_or_default()),
+            ),
         ];
         let changes = changes.into_iter().filter(|(is_set, _)| *is_set).map(|(_, change)| {
             VenueCommand::ConfigureInstrument(ConfigureInstrument { symbol, change })

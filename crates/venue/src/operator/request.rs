@@ -431,8 +431,8 @@ fn limit(
 
 fn instrument_change(property: &str, value: &str) -> Result<InstrumentChange, String> {
     use InstrumentChange::{
-        DynamicBand, NotionalMax, PauseSeconds, PriceCollar, PriceIncrement, QuantityMax,
-        ReferencePrice, RoundLot, StaticBand,
+        DynamicBand, NotionalMax, PauseSeconds, PegsMax, PriceCollar, PriceIncrement, QuantityMax,
+        ReferencePrice, RoundLot, SessionPegsMax, StaticBand,
     };
     let number = || decimal::<u32>(value, 0, property);
     let price = || decimal::<u64>(value, PRICE_DECIMALS, property);
@@ -444,13 +444,15 @@ fn instrument_change(property: &str, value: &str) -> Result<InstrumentChange, St
         "price_collar_ppm" => PriceCollar(number()?),
         "quantity_max" => QuantityMax(Quantity(number()?.into())),
         "notional_max" => NotionalMax(price()?),
+        "pegs_max" => PegsMax(number()?),
+        "session_pegs_max" => SessionPegsMax(number()?),
         "price_increment" => PriceIncrement(Price(price()?)),
         "round_lot" => RoundLot(Quantity(number()?.into())),
         other => {
             return Err(format!(
                 "property is {other:?}: it must be reference_price, static_band_ppm, \
-                 dynamic_band_ppm, pause, price_collar_ppm, quantity_max, notional_max, \
-                 price_increment or round_lot"
+                 dynamic_band_ppm, pause, price_collar_ppm, quantity_max, notional_max, pegs_max, \
+                 session_pegs_max, price_increment or round_lot"
             ));
         }
     })

@@ -155,7 +155,10 @@ pub const fn reject_code(reason: RejectReason) -> u16 {
         RejectReason::InvalidPegType => 0x0005,
         RejectReason::SweepNotAllowed => 0x0008,
         RejectReason::InvalidSide => 0x0009,
-        RejectReason::TooManyOrders | RejectReason::NoRoom | RejectReason::TooSlow => 0x000A,
+        RejectReason::TooManyOrders
+        | RejectReason::TooManyPegs
+        | RejectReason::NoRoom
+        | RejectReason::TooSlow => 0x000A,
         RejectReason::EntryDisabled => 0x000C,
         RejectReason::InvalidMinimumQuantity => 0x000D,
         RejectReason::NotSupported
