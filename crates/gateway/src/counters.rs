@@ -117,6 +117,12 @@ counters! {
         messages,
         /// Messages submitted to the sequencer.
         submitted,
+        /// Orders and replaces submitted as rejected: of a foreign firm, or above the rate.
+        refused,
+        /// Messages whose number was used before, ignored.
+        duplicates,
+        /// Messages dropped because their session was blocked; one starts the block.
+        blocked,
         /// OUCH messages that could not be read, and were ignored.
         malformed,
         /// Connections closed because they broke the session protocol.
@@ -157,6 +163,12 @@ counters! {
         messages,
         /// Messages submitted to the sequencer.
         submitted,
+        /// Orders and replaces submitted as rejected: of a foreign firm, or above the rate.
+        refused,
+        /// Messages whose number was used before, ignored.
+        duplicates,
+        /// Messages dropped because their session was blocked; one starts the block.
+        blocked,
         /// Messages and datagrams that could not be read, and were ignored.
         malformed,
         /// Turns in which nothing was received because the submissions ring was full.

@@ -4,7 +4,7 @@
 
 use std::{fmt, hint::black_box};
 
-use market::Text;
+use market::{Firm, Text};
 
 /// Who may log in: a name and a password. Case and padding do not matter in either.
 #[derive(Clone, PartialEq, Eq)]
@@ -12,6 +12,7 @@ pub struct Credentials {
     username: Text<6>,
     password: [u8; 10],
     pub(crate) cancel_on_disconnect: bool,
+    pub(crate) firms: Vec<Firm>,
 }
 
 /// What keeps a name and a password from being an user.
@@ -45,13 +46,20 @@ impl Credentials {
         if password == [b' '; 10] {
             return Err(CredentialsError::Password);
         }
-        Ok(Self { username, password, cancel_on_disconnect: false })
+        Ok(Self { username, password, cancel_on_disconnect: false, firms: Vec::new() })
     }
 
     /// With its orders canceled whenever its connection ends.
     #[must_use]
     pub const fn with_cancel_on_disconnect(mut self, wanted: bool) -> Self {
         self.cancel_on_disconnect = wanted;
+        self
+    }
+
+    /// With orders of these firms allowed. An order without a firm always is.
+    #[must_use]
+    pub fn with_firms(mut self, firms: Vec<Firm>) -> Self {
+        self.firms = firms;
         self
     }
 

@@ -60,6 +60,13 @@ pub enum OperatorEvent {
         /// What was wrong.
         fault: String,
     },
+    /// A session that sends datagrams sent too many messages without effect, and is blocked.
+    Blocked {
+        /// The session's name.
+        username: Text<6>,
+        /// For how long, in seconds.
+        seconds: u64,
+    },
     /// A datagram came from an address that names no session, and was dropped.
     UnknownSender {
         /// Where it came from.
@@ -97,6 +104,8 @@ pub enum CloseReason {
     ByOperator,
     /// It had no session, and newer connections needed its place.
     PushedOut,
+    /// It sent too many messages without effect, and is blocked for a while.
+    Blocked,
 }
 
 /// Why a login was not accepted.
@@ -106,6 +115,8 @@ pub enum LoginFault {
     Credentials,
     /// There were too many wrong passwords for the user from that address of late.
     Paused(Text<6>),
+    /// The session sent too much and is blocked for a while.
+    Blocked(Text<6>),
     /// There is no session of that name here.
     NoSuchSession,
     /// The session has not been added to the exchange yet.
@@ -148,6 +159,13 @@ impl fmt::Display for OperatorEvent {
             Self::Malformed { username, address, fault } => {
                 write!(f, "{username} from {address}: message ignored: {fault}")
             }
+            Self::Blocked { username, seconds } => {
+                write!(
+                    f,
+                    "{username} is blocked for {seconds} s: too many messages without effect \
+                     (throttle.no_effect_per_second)"
+                )
+            }
             Self::UnknownSender { address } => {
                 write!(f, "datagram from {address} dropped: the address names no session")
             }
@@ -175,6 +193,10 @@ impl fmt::Display for CloseReason {
             Self::Violation(violation) => write!(f, "protocol error: {violation}"),
             Self::GatewayClosed => write!(f, "the venue is shutting down"),
             Self::ByOperator => write!(f, "logged out by an operator"),
+            Self::Blocked => write!(
+                f,
+                "closed and blocked: too many messages without effect (throttle.no_effect_per_second)"
+            ),
             Self::PushedOut => write!(
                 f,
                 "closed: newer connections needed its place (order_entry.connections_max)"
@@ -190,6 +212,7 @@ impl fmt::Display for LoginFault {
             Self::Paused(username) => {
                 write!(f, "too many wrong passwords for {username} from there of late")
             }
+            Self::Blocked(username) => write!(f, "{username} is blocked: it sent too much"),
             Self::NoSuchSession => write!(f, "there is no session of that name"),
             Self::NotYetAdded(username) => {
                 write!(f, "{username} has not been added to the exchange yet")

@@ -24,6 +24,7 @@ use crate::{
     OperatorEventSink, OrderEntryCounters, ReplayStore, StreamNetwork, Submission,
     credentials::{authenticate, position},
     drain::{DRAIN_ENDS, DRAIN_REFUSES},
+    gate::{self, Gate, Throttle, Verdict},
     message_archive::MessageArchive,
     replay_store::Missing,
     streams::{ReplyStreams, pull_durable},
@@ -55,6 +56,8 @@ pub struct OrderEntryOptions {
     pub timers: Timers,
     /// How much of everything.
     pub limits: OrderEntryLimits,
+    /// How much each session may send.
+    pub throttle: Throttle,
 }
 
 /// How much of everything [`OrderEntry`] allows.
@@ -119,6 +122,8 @@ pub struct OrderEntry<N> {
     replies: ReplyStreams<ReplayStore>,
     /// By the place in the network's table.
     connections: Vec<Option<Box<Connection>>>,
+    /// What each user may send.
+    gates: Vec<Gate>,
     /// The connection of each user that has one.
     live: Vec<Option<ConnectionId>>,
     /// Accounts whose orders are to be canceled because they were cut off, each once: submitted
@@ -170,7 +175,7 @@ impl<N: StreamNetwork> OrderEntry<N> {
         outputs: Consumer<Output>,
         durable: Arc<Cursor>,
     ) -> Self {
-        let OrderEntryOptions { session, users, timers, limits } = config;
+        let OrderEntryOptions { session, users, timers, limits, throttle } = config;
         let usernames: Vec<Text<6>> = users.iter().map(Credentials::username).collect();
         let places = limits.connections_max.saturating_sub(users.len());
         let strangers =
@@ -188,6 +193,7 @@ impl<N: StreamNetwork> OrderEntry<N> {
                 ReplayStore::new(usernames.len(), limits.store_bytes_max),
             ),
             live: vec![None; users.len()],
+            gates: users.iter().map(|user| Gate::new(throttle, user.firms.clone())).collect(),
             cut_off: VecDeque::new(),
             users,
             timers,
@@ -233,6 +239,7 @@ impl<N: StreamNetwork> OrderEntry<N> {
     /// Takes an output of a replayed journal: replies are stored as they were, nothing is sent.
     pub fn replay(&mut self, output: &Output) {
         self.replies.take(output);
+        gate::learn(&mut self.gates, output, |session_id| self.replies.stream(session_id));
         while self.replies.next_touched().is_some() {}
         self.count_replies();
     }
@@ -245,7 +252,7 @@ impl<N: StreamNetwork> OrderEntry<N> {
 
     /// Stores the replies that are durable by now and wakes the connections they are for.
     fn take_outputs(&mut self) -> usize {
-        let Self { replies, outputs, durable, .. } = self;
+        let Self { replies, outputs, durable, gates, .. } = self;
         // Rare, and none takes no memory.
         let mut logged_out = Vec::new();
         let count = pull_durable(outputs, durable, OUTPUTS_PER_TURN, |output| {
@@ -253,6 +260,7 @@ impl<N: StreamNetwork> OrderEntry<N> {
                 logged_out.extend(replies.stream(*session_id));
             }
             replies.take(output);
+            gate::learn(gates, output, |session_id| replies.stream(session_id));
         });
         while let Some(user) = self.replies.next_touched() {
             if let Some(connection) = self.live[user] {
@@ -468,8 +476,15 @@ impl<N: StreamNetwork> OrderEntry<N> {
                 let Stage::Live(user) = connection.stage else {
                     unreachable!("messages come after the login was accepted")
                 };
-                if let Err(fault) = self.submit(user, message, now_ns) {
-                    self.answer_malformed(connection, user, fault, now_ns);
+                match self.submit(user, message, now_ns) {
+                    Ok(Verdict::Block | Verdict::Blocked) => {
+                        self.counters.blocked.add(1);
+                        let text = self.blocked_text(user, now_ns);
+                        connection.server.send_debug(&text, now_ns);
+                        self.begin_closing(connection, Some(CloseReason::Blocked), now_ns);
+                    }
+                    Ok(_) => {}
+                    Err(fault) => self.answer_malformed(connection, user, fault, now_ns),
                 }
             }
             ServerHappening::Logout => return Some(Served::Close(CloseReason::Logout)),
@@ -496,17 +511,40 @@ impl<N: StreamNetwork> OrderEntry<N> {
         Some(Served::Again)
     }
 
-    /// Submits one OUCH message; the ring has a slot.
-    fn submit(&mut self, user: usize, message: &[u8], now_ns: u64) -> Result<(), ouch::Malformed> {
+    fn blocked_text(&self, user: usize, now_ns: u64) -> String {
+        let seconds = self.gates[user].blocked_s(now_ns);
+        format!("blocked for {seconds} s: too many messages without effect")
+    }
+
+    /// Submits one OUCH message, if its session may send it; the ring has a slot.
+    fn submit(
+        &mut self,
+        user: usize,
+        message: &[u8],
+        now_ns: u64,
+    ) -> Result<Verdict, ouch::Malformed> {
         self.counters.messages.add(1);
         let session_id = self.replies.session(user).expect("who is logged in has a session");
         let received = Timestamp(now_ns);
         let command = ouch::command(message, session_id, received)?;
+        let verdict = self.gates[user].check(&command, now_ns);
+        let command = match verdict {
+            Verdict::Pass => command,
+            Verdict::Refuse(refusal) => {
+                self.counters.refused.add(1);
+                refusal
+            }
+            Verdict::Duplicate => {
+                self.counters.duplicates.add(1);
+                return Ok(verdict);
+            }
+            Verdict::Block | Verdict::Blocked => return Ok(verdict),
+        };
         let submission = Submission { received, command };
         self.submissions.try_publish(submission).expect("there was a free slot");
         self.free -= 1;
         self.counters.submitted.add(1);
-        Ok(())
+        Ok(verdict)
     }
 
     /// Has the orders of users canceled that were cut off and want it so. Their commands before
@@ -578,6 +616,9 @@ impl<N: StreamNetwork> OrderEntry<N> {
         if self.replies.session(user).is_none() {
             return Err(LoginFault::NotYetAdded(username));
         }
+        if self.gates[user].blocked_s(now_ns) > 0 {
+            return Err(LoginFault::Blocked(username));
+        }
         if self.live[user].is_some() {
             return Err(LoginFault::AlreadyConnected(username));
         }
@@ -631,6 +672,11 @@ impl<N: StreamNetwork> OrderEntry<N> {
                     LoginFault::NumberInFuture(_, next) => {
                         let text = format!("the next reply is {next}");
                         connection.server.send_debug(&text, now_ns);
+                        LoginRejectReason::SessionNotAvailable
+                    }
+                    LoginFault::Blocked(username) => {
+                        let user = position(&self.users, &username).expect("it is a user");
+                        connection.server.send_debug(&self.blocked_text(user, now_ns), now_ns);
                         LoginRejectReason::SessionNotAvailable
                     }
                     LoginFault::NoSuchSession

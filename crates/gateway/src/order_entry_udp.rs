@@ -9,7 +9,7 @@ use std::{
     sync::Arc,
 };
 
-use market::{Output, SessionId, Text, Timestamp};
+use market::{Firm, Output, SessionId, Text, Timestamp};
 use ring::{Agent, AgentError, AtomicGauge, Consumer, Cursor, Full, Producer};
 use wire::{moldudp64, ouch};
 
@@ -18,10 +18,11 @@ use crate::{
     Submission,
     credentials::plain_username,
     drain::{DRAIN_ENDS, DRAIN_REFUSES, END_PACKETS},
+    gate::{self, Gate, Throttle, Verdict},
     message_archive::MessageArchive,
     packets::{HEARTBEAT_NS, PACKET_BYTES_MAX, Packets},
     replay_store::Missing,
-    streams::ReplyStreams,
+    streams::{ReplyStreams, pull_durable},
 };
 
 /// Batches received in one turn.
@@ -41,11 +42,23 @@ const TICK_NS: u64 = 10_000_000;
 pub struct OrderEntryUdpOptions {
     /// Name of the session in the packets of replies: 10 decimal digits.
     pub session: [u8; 10],
-    /// Who may send: the address datagrams come from, where replies go to, and the user name it
-    /// stands for. Each address and each name once.
-    pub users: Vec<(SocketAddr, Text<6>)>,
+    /// Who may send. Each address and each name once.
+    pub users: Vec<UdpParticipant>,
     /// Memory for replies of all users, index included; at most 2 GiB.
     pub store_bytes_max: usize,
+    /// How much each session may send.
+    pub throttle: Throttle,
+}
+
+/// A participant that sends datagrams.
+#[derive(Clone, Debug)]
+pub struct UdpParticipant {
+    /// Where datagrams come from, and replies go to.
+    pub address: SocketAddr,
+    /// The user name that the address means.
+    pub username: Text<6>,
+    /// The firms of its orders. An order without a firm is always allowed.
+    pub firms: Vec<Firm>,
 }
 
 /// The agent behind the order entry port for datagrams: OUCH 5.0 over UDP.
@@ -85,6 +98,8 @@ struct Intake {
     /// The sender before, who is likely to be the next.
     last_sender: Option<(SocketAddr, usize)>,
     usernames: Vec<Text<6>>,
+    /// What each user may send.
+    gates: Vec<Gate>,
     submissions: Producer<Submission>,
     /// Read from datagrams, with no slot in the ring yet; nothing is received before it is empty,
     /// so one batch of datagrams bounds it.
@@ -124,15 +139,21 @@ impl<N: DatagramNetwork> OrderEntryUdp<N> {
         outputs: Consumer<Output>,
         durable: Arc<Cursor>,
     ) -> Self {
-        let OrderEntryUdpOptions { session, users, store_bytes_max } = config;
+        let OrderEntryUdpOptions { session, users, store_bytes_max, throttle } = config;
         let usernames: Vec<_> = users
             .iter()
-            .map(|(_, username)| plain_username(username.as_bytes()).expect("a name is not blank"))
+            .map(|user| plain_username(user.username.as_bytes()).expect("a name is not blank"))
             .collect();
         let by_address: BTreeMap<_, _> =
-            users.iter().enumerate().map(|(index, (address, _))| (*address, index)).collect();
+            users.iter().enumerate().map(|(index, user)| (user.address, index)).collect();
         assert_eq!(by_address.len(), users.len(), "each user has its own address");
-        let user = |(address, _)| UdpUser { address, next_reply: 1, sent_ns: 0, queued: false };
+        let gates = users.iter().map(|user| Gate::new(throttle, user.firms.clone())).collect();
+        let user = |user: UdpParticipant| UdpUser {
+            address: user.address,
+            next_reply: 1,
+            sent_ns: 0,
+            queued: false,
+        };
         let counters = Arc::default();
         Self {
             network,
@@ -146,6 +167,7 @@ impl<N: DatagramNetwork> OrderEntryUdp<N> {
                 by_address,
                 last_sender: None,
                 usernames,
+                gates,
                 submissions,
                 backlog: VecDeque::new(),
                 requests: Vec::with_capacity(ANSWERS_PER_TURN),
@@ -184,6 +206,7 @@ impl<N: DatagramNetwork> OrderEntryUdp<N> {
     /// Who missed one learns it from the next heartbeat.
     pub fn replay(&mut self, output: &Output) {
         self.replies.take(output);
+        gate::learn(&mut self.intake.gates, output, |session_id| self.replies.stream(session_id));
         while let Some(user) = self.replies.next_touched() {
             self.users[user].next_reply = self.replies.store().next(user);
         }
@@ -201,7 +224,11 @@ impl<N: DatagramNetwork> OrderEntryUdp<N> {
 
     /// Stores the replies that are durable by now.
     fn take_outputs(&mut self) -> usize {
-        let count = self.replies.pull(&mut self.outputs, &self.durable, OUTPUTS_PER_TURN);
+        let Self { replies, outputs, durable, intake, .. } = self;
+        let count = pull_durable(outputs, durable, OUTPUTS_PER_TURN, |output| {
+            replies.take(output);
+            gate::learn(&mut intake.gates, output, |session_id| replies.stream(session_id));
+        });
         while let Some(user) = self.replies.next_touched() {
             self.enqueue(user);
         }
@@ -393,7 +420,7 @@ impl Intake {
             [] => Err("the datagram is empty".to_owned()),
             [b'0'..=b'9', ..] => self.take_request(user, datagram),
             [first, ..] if *first >= b'A' => {
-                self.submit(session_id, datagram, received).map_err(|fault| fault.to_string())
+                self.submit(user, session_id, datagram, received).map_err(|fault| fault.to_string())
             }
             blocks => return self.take_blocks(user, session_id, blocks, received, from),
         };
@@ -428,7 +455,7 @@ impl Intake {
                 let fault = format!("{} bytes at the end are not a message block", blocks.len());
                 return self.malformed(user, from, fault);
             };
-            if let Err(fault) = self.submit(session_id, message, received) {
+            if let Err(fault) = self.submit(user, session_id, message, received) {
                 self.malformed(user, from, fault.to_string());
             }
             blocks = rest;
@@ -446,15 +473,38 @@ impl Intake {
         Ok(())
     }
 
-    /// Submits one OUCH message, by way of the backlog if the ring has no slot.
+    /// Submits one OUCH message if its session may send it, by way of the backlog if the ring has no
+    /// slot.
     fn submit(
         &mut self,
+        user: usize,
         session_id: SessionId,
         message: &[u8],
         received: Timestamp,
     ) -> Result<(), ouch::Malformed> {
         self.counters.messages.add(1);
         let command = ouch::command(message, session_id, received)?;
+        let verdict = self.gates[user].check(&command, received.0);
+        let command = match verdict {
+            Verdict::Pass => command,
+            Verdict::Refuse(refusal) => {
+                self.counters.refused.add(1);
+                refusal
+            }
+            Verdict::Duplicate => {
+                self.counters.duplicates.add(1);
+                return Ok(());
+            }
+            Verdict::Block | Verdict::Blocked => {
+                self.counters.blocked.add(1);
+                if verdict == Verdict::Block {
+                    let (username, gate) = (self.usernames[user], &self.gates[user]);
+                    let seconds = gate.blocked_s(received.0);
+                    self.notify(OperatorEvent::Blocked { username, seconds });
+                }
+                return Ok(());
+            }
+        };
         let submission = Submission { received, command };
         if !self.backlog.is_empty() {
             self.backlog.push_back(submission);

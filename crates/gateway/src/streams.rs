@@ -77,16 +77,6 @@ impl<S: MessageStore> ReplyStreams<S> {
         Self { encoder: ouch::Encoder::new(), routes, store, count: 0 }
     }
 
-    /// Takes the outputs that are durable, `limit` of them at most, and returns how many there were.
-    pub(crate) fn pull(
-        &mut self,
-        outputs: &mut Consumer<Output>,
-        durable: &Cursor,
-        limit: usize,
-    ) -> usize {
-        pull_durable(outputs, durable, limit, |output| self.take(output))
-    }
-
     /// Takes the next output.
     ///
     /// # Panics

@@ -21,7 +21,7 @@ const LISTENER: u64 = u64::MAX;
 /// Readiness taken from the kernel in one call.
 const EVENTS_MAX: usize = 256;
 /// Connections accepted in one call of `poll`.
-const ACCEPTED_MAX: usize = 32;
+pub const ACCEPTED_MAX: usize = 32;
 /// Calls of `poll` to let pass before accepting again, after nothing could be accepted or refused.
 const PAUSE_POLLS: u32 = 1_000;
 /// How long what was sent may stay unacknowledged by the peer's system.

@@ -27,6 +27,7 @@ use std::{
     time::Duration,
 };
 
+use gateway::{OrderEntryLimits, Throttle};
 use market::{Firm, OperatorName, Price, Quantity, SelfMatchPrevention, Symbol, Text};
 use serde::Deserialize;
 
@@ -50,6 +51,8 @@ pub struct Config {
     pub order_entry: OrderEntryConfig,
     /// Order entry by OUCH 5.0 over UDP.
     pub order_entry_udp: OrderEntryUdpConfig,
+    /// How much a session may send.
+    pub throttle: ThrottleConfig,
     /// Market data by ITCH 5.0 over MoldUDP64.
     pub market_data: MarketDataConfig,
     /// The store of the ledger: orders, trades and balances for other programs.
@@ -104,6 +107,65 @@ pub struct OrderEntryUdpConfig {
     pub address: SocketAddr,
     /// Memory for the replies of all sessions; the oldest of the longest stream are dropped first. Default `1GiB`.
     pub reply_store: Bytes,
+}
+
+/// `[throttle]`: how much each session may send, over TCP or UDP. A rate of 0 is no bound.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct ThrottleConfig {
+    /// Messages a second; above it new orders and replaces are rejected. Default 100000.
+    pub messages_per_second: u64,
+    /// Messages at once, on top of the rate. Default 200000.
+    pub messages_burst: u64,
+    /// Messages without effect a second, such as cancels of nothing, queries and orders above the rate;
+    /// above it the session is logged out and blocked. Each message with an effect gives one more. Default 100.
+    pub no_effect_per_second: u64,
+    /// Messages without effect at once, on top of the rate. Default 10000.
+    pub no_effect_burst: u64,
+    /// How long a session is blocked. Default `10s`.
+    pub block: Span,
+}
+
+impl ThrottleConfig {
+    /// As the gateways take it.
+    #[must_use]
+    pub const fn throttle(&self) -> Throttle {
+        Throttle {
+            messages_per_second: self.messages_per_second,
+            messages_burst: self.messages_burst,
+            no_effect_per_second: self.no_effect_per_second,
+            no_effect_burst: self.no_effect_burst,
+            block_ns: self.block.0.as_nanos() as u64,
+        }
+    }
+
+    fn check(&self) -> Result<(), String> {
+        for (key, rate, burst) in [
+            ("messages", self.messages_per_second, self.messages_burst),
+            ("no_effect", self.no_effect_per_second, self.no_effect_burst),
+        ] {
+            if rate > 0 && burst == 0 {
+                return Err(format!(
+                    "throttle.{key}_burst is 0, so that no message could pass: set it to 1 at least, \
+                     or throttle.{key}_per_second to 0 for no bound"
+                ));
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Default for ThrottleConfig {
+    fn default() -> Self {
+        let throttle = Throttle::default();
+        Self {
+            messages_per_second: throttle.messages_per_second,
+            messages_burst: throttle.messages_burst,
+            no_effect_per_second: throttle.no_effect_per_second,
+            no_effect_burst: throttle.no_effect_burst,
+            block: Span(Duration::from_nanos(throttle.block_ns)),
+        }
+    }
 }
 
 /// `[market_data]`
@@ -318,8 +380,9 @@ pub struct ParticipantConfig {
     /// `udp` is given.
     #[serde(default)]
     pub password: Option<String>,
-    /// Firm, up to 4 characters, upper case.
-    pub firm: String,
+    /// The firms of its orders, each up to 4 characters, upper case: one, or a list. The first is meant
+    /// by an order without a firm; an order of a firm that is not here is rejected.
+    pub firm: FirmNames,
     /// If given, the session speaks OUCH over UDP from this address, and only so.
     #[serde(default)]
     pub udp: Option<SocketAddr>,
@@ -336,6 +399,16 @@ pub struct ParticipantConfig {
     /// The account of its orders, by name. Default as in the journal; none at first.
     #[serde(default)]
     pub account: Option<String>,
+}
+
+/// One firm, or a list of them.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(untagged, expecting = "firm must be a name such as \"FIRM\", or a list of names")]
+pub enum FirmNames {
+    /// One.
+    One(String),
+    /// The default first.
+    Many(Vec<String>),
 }
 
 /// What happens instead of a trade of a participant with itself.
@@ -374,7 +447,7 @@ impl Default for Config {
         let participant = |number: u16, udp: Option<u16>| ParticipantConfig {
             username: format!("user{number:02}"),
             password: udp.is_none().then(|| format!("password{number:02}")),
-            firm: "FIRM".into(),
+            firm: FirmNames::One("FIRM".into()),
             udp: udp.map(|port| SocketAddr::from((Ipv4Addr::LOCALHOST, port))),
             cancel_on_disconnect: false,
             live_orders_max: ParticipantConfig::default_live_orders(),
@@ -393,6 +466,7 @@ impl Default for Config {
             snapshots: SnapshotsConfig::default(),
             order_entry: OrderEntryConfig::default(),
             order_entry_udp: OrderEntryUdpConfig::default(),
+            throttle: ThrottleConfig::default(),
             market_data: MarketDataConfig::default(),
             ledger: LedgerConfig::default(),
             admin: AdminConfig::default(),
@@ -573,6 +647,7 @@ impl Config {
             }
         }
         self.order_entry.check(&self.participants)?;
+        self.throttle.check()?;
         if self.journal.segment.0 < 1 << 20 {
             return Err("journal.segment must be at least 1MiB".into());
         }
@@ -603,7 +678,7 @@ impl Config {
             if !usernames.insert(username) {
                 return Err(format!("participant {username} is given twice"));
             }
-            participant.firm()?;
+            participant.firms()?;
             match (&participant.password, participant.udp) {
                 (Some(_), Some(_)) => {
                     return Err(format!(
@@ -658,6 +733,16 @@ impl Config {
     }
 }
 
+impl Config {
+    /// The most connections of order entry over TCP at a time.
+    #[must_use]
+    pub fn connections(&self) -> usize {
+        let users = self.participants.iter().filter(|it| it.password.is_some()).count();
+        let strangers = OrderEntryLimits::default().strangers_max;
+        self.order_entry.connections_max.min(users + strangers)
+    }
+}
+
 impl InstrumentConfig {
     /// The symbol in its wire form.
     ///
@@ -693,14 +778,37 @@ impl ParticipantConfig {
         )
     }
 
-    /// The firm in its wire form.
+    /// Its default firm in its wire form.
     ///
     /// # Errors
-    /// It is empty, too long or not upper case.
+    /// As [`firms`](Self::firms).
     pub fn firm(&self) -> Result<Firm, String> {
-        Firm::new(&self.firm)
-            .filter(|firm| !firm.is_blank() && !self.firm.bytes().any(|b| b.is_ascii_lowercase()))
-            .ok_or_else(|| format!("firm {:?} is not 1 to 4 upper-case characters", self.firm))
+        Ok(self.firms()?[0])
+    }
+
+    /// Its firms in their wire form, at least one.
+    ///
+    /// # Errors
+    /// There is none, or one is empty, too long or not upper case.
+    pub fn firms(&self) -> Result<Vec<Firm>, String> {
+        let names = match &self.firm {
+            FirmNames::One(name) => std::slice::from_ref(name),
+            FirmNames::Many(names) => names.as_slice(),
+        };
+        if names.is_empty() {
+            return Err(format!("participant {} has no firm: name one", self.username));
+        }
+        let firm = |name: &String| {
+            Firm::new(name)
+                .filter(|firm| !firm.is_blank() && !name.bytes().any(|b| b.is_ascii_lowercase()))
+                .ok_or_else(|| {
+                    let username = &self.username;
+                    format!(
+                        "participant {username}: firm {name:?} is not 1 to 4 upper-case characters"
+                    )
+                })
+        };
+        names.iter().map(firm).collect()
     }
 }
 
@@ -749,6 +857,15 @@ mod tests {
         let none = failure("[order_entry]\nconnections_max = 0");
         assert!(none.contains("connections_max is 0") && none.contains("to 4 at least"), "{none}");
         assert!(failure("[order_entry]\nconnections_max = 3").contains("to 4 at least"));
+        let burst = failure("[throttle]\nmessages_burst = 0");
+        assert!(burst.contains("throttle.messages_burst is 0"), "{burst}");
+        let participant =
+            |firm| format!("[[participants]]\nusername = \"a\"\npassword = \"b\"\nfirm = {firm}");
+        assert!(failure(&participant("[]")).contains("participant a has no firm"));
+        assert!(failure(&participant("[\"A\", \"low\"]")).contains("firm \"low\" is not 1 to 4"));
+        let two = Config::parse(&participant("[\"A\", \"B\"]"), "venue.toml").unwrap();
+        assert_eq!(two.participants[0].firm().unwrap().as_str(), "A");
+        assert_eq!(two.participants[0].firms().unwrap().len(), 2);
         let row = |symbol| {
             format!("[[schedule]]\nat = \"08:00:00\"\nphase = \"closed\"\nsymbol = {symbol:?}")
         };

@@ -13,10 +13,10 @@ use engine::Engine;
 use gateway::{
     Credentials, DatagramNetwork, MarketData, MarketDataCounters, MarketDataOptions,
     OperatorEventSink, OrderEntry, OrderEntryCounters, OrderEntryLimits, OrderEntryOptions,
-    OrderEntryUdp, OrderEntryUdpCounters, OrderEntryUdpOptions, StreamNetwork,
+    OrderEntryUdp, OrderEntryUdpCounters, OrderEntryUdpOptions, StreamNetwork, UdpParticipant,
 };
 use journal::{Durability, RecoveryReport, SnapshotError, SnapshotSummary, Storage, WriterOptions};
-use market::Sequence;
+use market::{Sequence, Timestamp};
 use ring::{Agent, AtomicGauge, Cursor, LossyConsumer, Monitor, Producer, RingReport};
 
 use wire::soupbintcp::Timers;
@@ -100,6 +100,8 @@ pub struct Recovered {
     pub report: RecoveryReport,
     /// The state after it.
     pub checkpoint: Checkpoint,
+    /// The time of its last input.
+    pub timestamp: Timestamp,
     /// The snapshot at which the replay began, if there was one.
     pub snapshot: Option<SnapshotSummary>,
     /// Newer snapshots that could not be used, and why.
@@ -208,6 +210,8 @@ where
         recovery::resume(storage, &mut *files, &options, plan.archive_bytes, &mut take)?;
     // Streams are named after it; a journal that could not be read above would have another.
     assert_eq!(writer.journal_id(), journal_id, "the journal is the one the streams are named for");
+    // Where the wall clock is behind the journal, the day goes on from the journal's last moment.
+    let now_ns = now_ns.max(engine.timestamp().0);
     let schedule = schedule(config, &engine, now_ns)?;
     let changes = recovery::complete(config, now_ns, &mut engine, &mut writer, &mut |output| {
         take(Past::Output(output));
@@ -218,6 +222,7 @@ where
     let ledger = access.as_ref().map(|access| ledger(config, access, journal_id, sequence));
     let ledger = ledger.transpose()?;
     let checkpoint = Checkpoint::of(&engine);
+    let timestamp = engine.timestamp();
     let desk = DeskEnds {
         commands,
         results,
@@ -250,7 +255,8 @@ where
         Box::new(follower.with_whims(edges.whims.clone()))
     });
     gateways.join(&mut agents);
-    let recovered = Recovered { journal_id, report, checkpoint, snapshot, passed_over, changes };
+    let recovered =
+        Recovered { journal_id, report, checkpoint, timestamp, snapshot, passed_over, changes };
     Ok(Venue { agents, wiring, follower, admin, gauges, desk, recovered })
 }
 
@@ -392,7 +398,10 @@ fn order_entry_config(config: &Config, session: [u8; 10]) -> Result<OrderEntryOp
             let password = participant.password.as_deref()?;
             let user = Credentials::new(&participant.username, password).map_err(Failure::usage);
             let wanted = participant.cancel_on_disconnect;
-            Some(user.map(|user| user.with_cancel_on_disconnect(wanted)))
+            let firms = participant.firms().map_err(Failure::usage);
+            Some(
+                user.and_then(|user| Ok(user.with_cancel_on_disconnect(wanted).with_firms(firms?))),
+            )
         })
         .collect::<Result<_, _>>()?;
     Ok(OrderEntryOptions {
@@ -409,6 +418,7 @@ fn order_entry_config(config: &Config, session: [u8; 10]) -> Result<OrderEntryOp
             store_bytes_max: settings.reply_store.0 as usize,
             ..OrderEntryLimits::default()
         },
+        throttle: config.throttle.throttle(),
     })
 }
 
@@ -421,12 +431,16 @@ fn order_entry_udp_config(
         .iter()
         .filter_map(|participant| {
             let address = participant.udp?;
-            Some(participant.username().map(|username| (address, username)).map_err(Failure::usage))
+            let user = participant.username().and_then(|username| {
+                Ok(UdpParticipant { address, username, firms: participant.firms()? })
+            });
+            Some(user.map_err(Failure::usage))
         })
         .collect::<Result<_, _>>()?;
     Ok(OrderEntryUdpOptions {
         session,
         users,
         store_bytes_max: config.order_entry_udp.reply_store.0 as usize,
+        throttle: config.throttle.throttle(),
     })
 }

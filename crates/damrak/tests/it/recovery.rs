@@ -53,7 +53,7 @@ fn a_contradiction_is_refused() {
     let failure = recovery::bootstrap(&other, &engine).unwrap_err().to_string();
     assert!(failure.contains("instrument MSFT") && failure.contains("hint:"), "{failure}");
     let mut other = config;
-    other.participants[0].firm = "ELSE".into();
+    other.participants[0].firm = venue::config::FirmNames::One("ELSE".into());
     let failure = recovery::bootstrap(&other, &engine).unwrap_err().to_string();
     assert!(failure.contains("participant USER01 has firm FIRM"), "{failure}");
 }

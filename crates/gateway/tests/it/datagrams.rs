@@ -2,7 +2,7 @@ use std::{net::SocketAddr, sync::Arc};
 
 use gateway::{
     DRAIN_ENDS, DRAIN_REFUSES, OperatorEvent, OrderEntryUdp, OrderEntryUdpCount,
-    OrderEntryUdpOptions,
+    OrderEntryUdpOptions, Throttle, UdpParticipant,
     fake::{FakeDatagram, Transit},
 };
 use market::{Command, SessionId, Text};
@@ -23,11 +23,16 @@ fn address(number: u8) -> SocketAddr {
 }
 
 fn config() -> OrderEntryUdpOptions {
-    let user = |number, name| (address(number), Text::new(name).unwrap());
+    let user = |number, name| UdpParticipant {
+        address: address(number),
+        username: Text::new(name).unwrap(),
+        firms: Vec::new(),
+    };
     OrderEntryUdpOptions {
         session: SESSION,
         users: vec![user(1, "UDP001"), user(2, "UDP002")],
         store_bytes_max: 1 << 20,
+        throttle: Throttle::default(),
     }
 }
 
@@ -157,12 +162,12 @@ fn malformed_datagrams_cost_only_themselves() {
         &good[..good.len() - 10],
         &cut_short,
         &wrong_inside,
-        &good,
+        &enter(6),
     ] {
         harness.network.deliver(address(1), datagram);
     }
     harness.turn();
-    assert_eq!(entered(&harness.venue.asked), [2, 4, 5, 1]);
+    assert_eq!(entered(&harness.venue.asked), [2, 4, 5, 6]);
     assert_eq!(harness.count().malformed, 7 + 1 + 3);
 }
 
@@ -381,4 +386,25 @@ fn replies_survive_a_restart() {
     after.network.deliver(address(1), &request.encode());
     after.turn();
     assert_eq!(messages(&after.packets(address(1))), all);
+}
+
+/// A session over UDP that sends too much without effect is blocked for a while: its datagrams are
+/// dropped and counted, and reported once. Others notice nothing.
+#[test]
+fn queries_block_their_session_over_udp() {
+    let mut harness = UdpBench::new(1 << 14);
+    let query = market::AccountQuery { session_id: market::SessionId(0), channel: 0 };
+    let query = wire::ouch::request(&Command::QueryAccount(query)).unwrap().to_vec();
+    let burst = Throttle::default().no_effect_burst;
+    for _ in 0..burst + 100 {
+        harness.network.deliver(address(1), &query);
+    }
+    harness.network.deliver(address(2), &enter(1));
+    harness.turn();
+    assert_eq!(harness.venue.asked.len() as u64, burst + 1);
+    assert_eq!(harness.count().blocked, 100);
+    harness.now_ns += Throttle::default().block_ns;
+    harness.network.deliver(address(1), &enter(1));
+    harness.turn();
+    assert_eq!(harness.venue.asked.len() as u64, burst + 2);
 }

@@ -7,7 +7,7 @@ use std::{
 
 use gateway::{
     ConnectionId, Credentials, OperatorEvent, OrderEntry, OrderEntryCount, OrderEntryLimits,
-    OrderEntryOptions, StreamNetwork, Submission, fake::FakeStream,
+    OrderEntryOptions, StreamNetwork, Submission, Throttle, fake::FakeStream,
 };
 use market::{
     Accepted, Booked, Command, EnterOrder, Event, Firm, Instrument, InstrumentId, OrderId,
@@ -201,6 +201,7 @@ pub fn config() -> OrderEntryOptions {
         users: users(),
         timers: Timers::default(),
         limits: OrderEntryLimits { store_bytes_max: 1 << 20, ..OrderEntryLimits::default() },
+        throttle: Throttle::default(),
     }
 }
 

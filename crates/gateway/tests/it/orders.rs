@@ -1,6 +1,93 @@
-use market::{Command, SessionId};
+use gateway::Throttle;
+use market::{CancelOrder, Command, Firm, OrderKey, Quantity, RejectReason, SessionId};
+use wire::{ouch, soupbintcp::LoginRejectReason::SessionNotAvailable};
 
-use crate::harness::{Harness, START, config, enter, entered};
+use crate::harness::{Harness, SECOND, START, Seen, Venue, config, enter, entered, order};
+
+/// The OUCH message that cancels an order.
+fn cancel(user_ref_num: u32) -> Vec<u8> {
+    let key = OrderKey { session_id: SessionId(0), channel: 0, user_ref_num };
+    let cancel = CancelOrder { key, quantity: Quantity::ZERO };
+    ouch::request(&Command::Cancel(cancel)).unwrap().to_vec()
+}
+
+/// A number that was used never reaches the log again, also after a restart from the log.
+#[test]
+fn duplicates_do_not_reach_the_log() {
+    let mut harness = Harness::new();
+    let mut client = harness.log_in("USER01");
+    for number in [1, 1, 2, 1, 2, 2, 3] {
+        client.enter(number, harness.now_ns);
+    }
+    harness.turn_with(&mut [&mut client]);
+    assert_eq!(entered(&harness.venue.asked), [1, 2, 3]);
+    assert_eq!(harness.count().duplicates, 4);
+    assert_eq!(client.replies().len(), 3);
+
+    let log = std::mem::take(&mut harness.venue.log);
+    let network = gateway::fake::FakeStream::new();
+    let venue = Venue::empty(64);
+    let mut again = Harness::over(network.clone(), network, config(), venue);
+    log.iter().for_each(|output| again.agent.replay(output));
+    let mut client = again.log_in("USER01");
+    for number in [1, 2, 3, 4] {
+        client.enter(number, again.now_ns);
+    }
+    client.write(&again.network);
+    again.turn_without_venue();
+    again.venue.submissions.drain(10, |submission, _| again.venue.asked.push(submission.command));
+    assert_eq!(entered(&again.venue.asked), [4]);
+}
+
+/// An order of a firm that is not the participant's goes to the log as rejected.
+#[test]
+fn an_order_of_a_foreign_firm_is_rejected() {
+    let mut config = config();
+    let own = Firm::new("OWN").unwrap();
+    config.users[0] = config.users[0].clone().with_firms(vec![own]);
+    let mut harness = Harness::with(config, 64);
+    let mut client = harness.log_in("USER01");
+    for (number, firm) in [(1, own), (2, Firm::new("ACME").unwrap()), (3, Firm::BLANK)] {
+        let mut order = order(SessionId(0), number);
+        order.attributes.firm = firm;
+        let message = ouch::request(&Command::Enter(order)).unwrap();
+        client.client.send(&message, harness.now_ns);
+    }
+    harness.turn_with(&mut [&mut client]);
+    assert_eq!(entered(&harness.venue.asked), [1, 3]);
+    let Command::Reject(refused) = harness.venue.asked[1] else { panic!("not refused") };
+    assert_eq!((refused.key.user_ref_num, refused.reason), (2, RejectReason::EntryDisabled));
+    assert_eq!(harness.count().refused, 1);
+}
+
+/// A session that sends too much without effect is logged out with a reason, and may log in again when
+/// its block is over. The log grew by its allowance, and others noticed nothing.
+#[test]
+fn cancels_of_nothing_block_their_session() {
+    let mut config = config();
+    config.throttle = Throttle {
+        no_effect_per_second: 10,
+        no_effect_burst: 50,
+        block_ns: 5 * SECOND,
+        ..Throttle::default()
+    };
+    let mut harness = Harness::with(config, 1024);
+    let mut flood = harness.log_in("USER01");
+    let mut other = harness.log_in("USER02");
+    for number in 1..=1000 {
+        flood.client.send(&cancel(number), harness.now_ns);
+    }
+    other.enter(1, harness.now_ns);
+    harness.turn_with(&mut [&mut flood, &mut other]);
+    assert_eq!(harness.venue.asked.len(), 50 + 1);
+    let reason = "blocked for 5 s: too many messages without effect";
+    assert_eq!(flood.seen[1..], [Seen::Debug(reason.into())]);
+    assert_eq!(other.replies().len(), 1);
+    let early = harness.log_in("USER01");
+    assert_eq!(early.seen, [Seen::Debug(reason.into()), Seen::Rejected(SessionNotAvailable)]);
+    harness.pass(5 * SECOND, &mut [&mut other]);
+    assert_eq!(harness.log_in("USER01").seen, [Seen::Accepted(1)]);
+}
 
 /// An order entered on a session arrives at the sequencer as that session's, with the time of its
 /// turn.

@@ -12,7 +12,8 @@ use std::{
 
 use gateway::{
     DatagramNetwork, MarketData, MarketDataOptions, NetworkEvent, OrderEntryUdp,
-    OrderEntryUdpOptions, SocketParker, StreamNetwork, Tcp, Udp, UdpOptions, fake::FakeStream,
+    OrderEntryUdpOptions, SocketParker, StreamNetwork, Tcp, Throttle, Udp, UdpOptions,
+    UdpParticipant, fake::FakeStream,
 };
 use market::{SessionId, Text};
 use ring::{Agent, Parker};
@@ -291,8 +292,13 @@ fn a_session_over_udp() {
         udp,
         OrderEntryUdpOptions {
             session: SESSION,
-            users: vec![(client.local_addr().unwrap(), Text::new("UDP001").unwrap())],
+            users: vec![UdpParticipant {
+                address: client.local_addr().unwrap(),
+                username: Text::new("UDP001").unwrap(),
+                firms: Vec::new(),
+            }],
             store_bytes_max: 1 << 20,
+            throttle: Throttle::default(),
         },
         ends.submissions,
         ends.outputs,

@@ -4,8 +4,8 @@
 
 use std::sync::Arc;
 
-use gateway::Submission;
-use market::{Command, Input, RejectOrder, RejectReason, Timestamp};
+use gateway::{Submission, refused};
+use market::{Command, Input, RejectReason, Timestamp};
 use ring::{Agent, AgentError, AtomicGauge, Consumer, Flow, Producer};
 
 use super::{Schedule, TURN_LIMIT, Whim, Whims};
@@ -83,19 +83,6 @@ impl<L: SequencedLog> Sequencer<L> {
         self.whims = whims;
         self
     }
-}
-
-/// A new order, or a replace with its new terms, as one that is refused; all else as it is.
-fn refused(command: &Command, reason: RejectReason) -> Command {
-    let (key, client_order_id) = match command {
-        Command::Enter(order) => (order.key, order.attributes.client_order_id),
-        Command::Replace(replace) => match &replace.terms {
-            Some(terms) => (replace.key, terms.client_order_id),
-            None => return *command,
-        },
-        _ => return *command,
-    };
-    Command::Reject(RejectOrder { key, client_order_id, reason })
 }
 
 impl<L: SequencedLog + 'static> Agent for Sequencer<L> {
