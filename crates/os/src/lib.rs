@@ -8,6 +8,7 @@
 #![allow(unsafe_code)]
 
 mod datagrams;
+mod descriptors;
 mod uring;
 mod readiness;
 mod thread;
@@ -17,6 +18,7 @@ pub mod memory;
 use std::io;
 
 pub use datagrams::{BATCH, DatagramBatch, Received, count_drops};
+pub use descriptors::{DescriptorLimit, descriptor_limit, set_descriptor_limit};
 pub use power::cut_power;
 pub use readiness::{Epoll, EventFd, PollSet, Readiness};
 pub use thread::{

@@ -10,6 +10,7 @@ mod answers;
 mod routes;
 
 use std::{
+    collections::VecDeque,
     fs, io,
     net::{SocketAddr, TcpListener},
     os::unix::{
@@ -17,13 +18,24 @@ use std::{
         net::UnixListener,
     },
     path::{Path, PathBuf},
-    sync::Arc,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
     thread::{self, JoinHandle},
     time::Duration,
 };
 
-use axum::Router;
-use hyper::server::conn::http1;
+use axum::{
+    Router,
+    body::{Body, to_bytes},
+    http::Request,
+};
+use hyper::{
+    body::Incoming,
+    server::conn::http1,
+    service::{Service, service_fn},
+};
 use hyper_util::{
     rt::{TokioIo, TokioTimer},
     service::TowerToHyperService,
@@ -33,6 +45,7 @@ use tokio::{
     io::{AsyncRead, AsyncWrite},
     runtime,
     sync::{Semaphore, oneshot},
+    task::AbortHandle,
 };
 
 use crate::{
@@ -42,8 +55,9 @@ use crate::{
 };
 use routes::Door;
 
-/// Simultaneous connections per listener; further ones are answered with `busy`.
-const CONNECTIONS_MAX: usize = 32;
+/// Simultaneous connections per listener. Further ones push out the oldest whose client is slow, or are
+/// answered with `busy` while the venue works on all of them.
+pub(crate) const CONNECTIONS_MAX: usize = 32;
 
 /// The head of a request must be there after this long.
 const HEAD_WITHIN: Duration = Duration::from_secs(5);
@@ -209,7 +223,7 @@ impl Admin {
 
 async fn serve_tcp(listener: TcpListener, router: Router) {
     let Ok(listener) = tokio::net::TcpListener::from_std(listener) else { return };
-    let doors = Doors::new(router);
+    let mut doors = Doors::new(router);
     loop {
         match listener.accept().await {
             Ok((stream, _)) => doors.enter(stream),
@@ -221,7 +235,7 @@ async fn serve_tcp(listener: TcpListener, router: Router) {
 
 async fn serve_socket(listener: UnixListener, router: Router) {
     let Ok(listener) = tokio::net::UnixListener::from_std(listener) else { return };
-    let doors = Doors::new(router);
+    let mut doors = Doors::new(router);
     loop {
         match listener.accept().await {
             Ok((stream, _)) => doors.enter(stream),
@@ -230,13 +244,21 @@ async fn serve_socket(listener: UnixListener, router: Router) {
     }
 }
 
-/// Connections, as many as may be at a time.
+/// Connections, as many as may be at a time. One that neither sends its request nor takes its answer
+/// has to make room for a newer one, the oldest first: slow clients keep nobody out.
 struct Doors {
     router: Router,
     busy: Router,
-    room: Arc<Semaphore>,
+    /// Oldest first.
+    visits: VecDeque<Visit>,
     /// Connections that are answered with `busy`.
     antechamber: Arc<Semaphore>,
+}
+
+struct Visit {
+    /// True while the venue works on the request, so that the wait is not the client's.
+    is_worked_on: Arc<AtomicBool>,
+    task: AbortHandle,
 }
 
 impl Doors {
@@ -244,30 +266,101 @@ impl Doors {
         Self {
             router,
             busy: routes::busy(CONNECTIONS_MAX),
-            room: Arc::new(Semaphore::new(CONNECTIONS_MAX)),
+            visits: VecDeque::new(),
             antechamber: Arc::new(Semaphore::new(CONNECTIONS_MAX)),
         }
     }
 
     /// One request, one answer.
-    fn enter(&self, stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static) {
-        let (router, place) = match Arc::clone(&self.room).try_acquire_owned() {
-            Ok(place) => (self.router.clone(), place),
-            Err(_) => match Arc::clone(&self.antechamber).try_acquire_owned() {
-                Ok(place) => (self.busy.clone(), place),
-                Err(_) => return,
-            },
-        };
-        tokio::spawn(async move {
-            let connection = http1::Builder::new()
-                .timer(TokioTimer::new())
-                .header_read_timeout(HEAD_WITHIN)
-                .max_buf_size(HEAD_BYTES_MAX)
-                .keep_alive(false)
-                .serve_connection(TokioIo::new(stream), TowerToHyperService::new(router));
-            // Does not wait for a client that left or is too slow.
-            let _ = tokio::time::timeout(CONNECTION_TIME_MAX, connection).await;
-            drop(place);
+    fn enter(&mut self, stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static) {
+        self.visits.retain(|visit| !visit.task.is_finished());
+        if self.visits.len() >= CONNECTIONS_MAX {
+            let waits = |visit: &Visit| !visit.is_worked_on.load(Ordering::Relaxed);
+            match self.visits.iter().position(waits).and_then(|place| self.visits.remove(place)) {
+                Some(oldest) => oldest.task.abort(),
+                None => {
+                    if let Ok(place) = Arc::clone(&self.antechamber).try_acquire_owned() {
+                        let busy = self.busy.clone();
+                        tokio::spawn(async move {
+                            answer_one(stream, busy, Arc::default()).await;
+                            drop(place);
+                        });
+                    }
+                    return;
+                }
+            }
+        }
+        let is_worked_on = Arc::new(AtomicBool::new(false));
+        let answered = answer_one(stream, self.router.clone(), Arc::clone(&is_worked_on));
+        let task = tokio::spawn(answered).abort_handle();
+        self.visits.push_back(Visit { is_worked_on, task });
+    }
+}
+
+/// Reads one request in whole, and answers it.
+async fn answer_one(
+    stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    router: Router,
+    is_worked_on: Arc<AtomicBool>,
+) {
+    let service = service_fn(move |request: Request<Incoming>| {
+        let (router, is_worked_on) = (router.clone(), Arc::clone(&is_worked_on));
+        async move {
+            let (parts, body) = request.into_parts();
+            let Ok(body) = to_bytes(Body::new(body), routes::BODY_BYTES_MAX).await else {
+                return Ok(routes::too_long());
+            };
+            is_worked_on.store(true, Ordering::Relaxed);
+            let request = Request::from_parts(parts, Body::from(body));
+            let response = TowerToHyperService::new(router).call(request).await;
+            is_worked_on.store(false, Ordering::Relaxed);
+            response
+        }
+    });
+    let connection = http1::Builder::new()
+        .timer(TokioTimer::new())
+        .header_read_timeout(HEAD_WITHIN)
+        .max_buf_size(HEAD_BYTES_MAX)
+        .keep_alive(false)
+        .serve_connection(TokioIo::new(stream), service);
+    // Does not wait for a client that left or is too slow.
+    let _ = tokio::time::timeout(CONNECTION_TIME_MAX, connection).await;
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::io::{AsyncReadExt, AsyncWriteExt, duplex};
+
+    use super::*;
+
+    /// A client is answered at once beside as many as may be that send no request, or half of one, or
+    /// take no answer. The oldest of them makes room.
+    #[test]
+    fn slow_clients_keep_nobody_out() {
+        let runtime = runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        runtime.block_on(async {
+            let router = Router::new().fallback(|| async { "here" });
+            let mut doors = Doors::new(router);
+            let mut slow = Vec::new();
+            for number in 0..3 * CONNECTIONS_MAX {
+                let (mut client, server) = duplex(16);
+                doors.enter(server);
+                let sent: &[u8] = match number % 3 {
+                    0 => b"",
+                    1 => b"POST / HTTP/1.1",
+                    _ => b"GET / HTTP/1.1\r\n",
+                };
+                client.write_all(sent).await.unwrap();
+                slow.push(client);
+                tokio::task::yield_now().await;
+            }
+            let (mut client, server) = duplex(4096);
+            doors.enter(server);
+            client.write_all(b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n").await.unwrap();
+            let mut answer = String::new();
+            client.read_to_string(&mut answer).await.unwrap();
+            assert!(answer.starts_with("HTTP/1.1 200") && answer.ends_with("here"), "{answer}");
+            assert!(doors.visits.len() <= CONNECTIONS_MAX);
         });
     }
 }

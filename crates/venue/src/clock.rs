@@ -28,6 +28,14 @@ impl SystemClock {
         }
     }
 
+    /// Goes on from `last`, at the pace of the monotonic clock, if that is later than now. Returns how far
+    /// it is ahead of the wall clock then, in nanoseconds; 0 if it is not.
+    pub fn continue_from(&mut self, last: Timestamp) -> u64 {
+        let ahead_ns = last.0.saturating_sub(self.now_ns());
+        self.started_unix_ns += ahead_ns;
+        ahead_ns
+    }
+
     /// Now, in nanoseconds since the Unix epoch.
     #[must_use]
     pub fn now_ns(&self) -> u64 {
@@ -50,5 +58,29 @@ impl SystemClock {
 impl ring::Clock for SystemClock {
     fn now_ns(&self) -> u64 {
         Self::now_ns(self)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Behind the journal, time goes on from the journal's last moment and does not stand still; else
+    /// it is the wall clock's.
+    #[test]
+    fn time_goes_on_from_the_journal() {
+        let mut clock = SystemClock::start();
+        assert_eq!(clock.continue_from(Timestamp(1)), 0);
+        let years_ns = 1_000_000_000_000_000_000;
+        let last = Timestamp(clock.now_ns() + years_ns);
+        let before = clock.since_start();
+        let ahead_ns = clock.continue_from(last);
+        let now_ns = clock.now_ns();
+        let passed = clock.since_start() - before;
+        assert!(0 < ahead_ns && ahead_ns <= years_ns);
+        assert!(last.0 <= now_ns && u128::from(now_ns - last.0) <= passed.as_nanos());
+        while clock.now_ns() <= now_ns {
+            std::hint::spin_loop();
+        }
     }
 }

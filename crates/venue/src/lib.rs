@@ -15,6 +15,7 @@ pub mod layout;
 pub mod core;
 pub mod pipeline;
 pub mod sockets;
+mod descriptors;
 pub mod running;
 pub mod checkpoint;
 pub mod recovery;

@@ -20,6 +20,7 @@ use crate::{
     admin::{Admin, Listeners, Served},
     clock::SystemClock,
     config::{Config, DurabilityConfig, MethodName},
+    descriptors,
     failure::Failure,
     layout::{self, AgentGroup, Machine, PARK_MAX},
     ledger::store::Location,
@@ -56,13 +57,16 @@ pub struct Running {
     started: Value,
     notices: Vec<String>,
     clock: SystemClock,
+    /// How far venue time was ahead of the wall clock at the start.
+    clock_ahead_ns: u64,
 }
 
 /// Starts a venue: binds its sockets, replays its journal, launches its threads.
 ///
 /// # Errors
 /// An address is taken, the journal cannot be used, or the configuration contradicts it.
-pub fn start(config: &Config, clock: SystemClock) -> Result<Running, Failure> {
+pub fn start(config: &Config, mut clock: SystemClock) -> Result<Running, Failure> {
+    descriptors::reserve(config)?;
     let mut sockets = Sockets::bind(config)?;
     let mut listeners = Listeners::bind(config.admin.address).map_err(|error| {
         let address = config.admin.address.map_or(String::new(), |it| it.to_string());
@@ -106,6 +110,15 @@ pub fn start(config: &Config, clock: SystemClock) -> Result<Running, Failure> {
     })?;
     sockets.notices.append(&mut listeners.notices);
 
+    let ahead_ns = clock.continue_from(venue.recovered.timestamp);
+    if ahead_ns > 0 {
+        sockets.notices.push(format!(
+            "the machine's clock is {:.3} s behind the journal: venue time goes on from the journal's \
+             last input, at the usual pace, and stays ahead until a restart after the clock was set \
+             right; expiries and the schedule follow venue time",
+            ahead_ns as f64 / 1e9
+        ));
+    }
     let clock_of_agents: Arc<dyn ring::Clock> = Arc::new(clock);
     let mut descriptors = descriptors.drain(..);
     let parker = |_: &AgentGroup| -> Result<Box<dyn Parker>, Failure> {
@@ -139,6 +152,7 @@ pub fn start(config: &Config, clock: SystemClock) -> Result<Running, Failure> {
         started,
         notices: sockets.notices,
         clock,
+        clock_ahead_ns: ahead_ns,
     })
 }
 
@@ -245,6 +259,7 @@ impl Running {
         json!({
             "event": event,
             "uptime_s": self.clock.since_start().as_secs_f64(),
+            "clock_ahead_s": self.clock_ahead_ns as f64 / 1e9,
             "sequence": sequence.0,
             "state_hash": format!("{state_hash:016x}"),
             "orders": orders,
@@ -372,4 +387,39 @@ fn stderr_operator_events() -> Option<OperatorEventSink> {
         }
         _ => {}
     }))
+}
+
+#[cfg(test)]
+mod tests {
+    use market::Timestamp;
+
+    use super::*;
+
+    /// A venue whose machine's clock is behind its journal says so at the start and in its figures.
+    #[test]
+    fn a_clock_behind_the_journal_is_reported() {
+        let folder = tempfile::tempdir().expect("the system has a folder for this");
+        let text = format!(
+            "journal.directory = {:?}\n\
+             order_entry.address = \"127.0.0.1:0\"\n\
+             order_entry_udp.address = \"127.0.0.1:0\"\n\
+             market_data.group = \"127.0.0.1:0\"\n\
+             market_data.re_request = \"127.0.0.1:0\"\n",
+            folder.path().join("journal")
+        );
+        let config = Config::parse(&text, "venue.toml").expect("it is valid");
+        let run = |clock| {
+            let mut venue = start(&config, clock).expect("it starts");
+            let is_reported = venue.notices().iter().any(|it| it.contains("behind the journal"));
+            let ahead_s = venue.status()["clock_ahead_s"].as_f64().expect("a figure");
+            venue.stop().expect("it stops");
+            (is_reported, ahead_s)
+        };
+        let mut future = SystemClock::start();
+        let years_ns = 1_000_000_000_000_000_000;
+        future.continue_from(Timestamp(future.now_ns() + years_ns));
+        assert_eq!(run(future), (false, 0.0));
+        let (is_reported, ahead_s) = run(SystemClock::start());
+        assert!(is_reported && 1e6 < ahead_s, "{ahead_s}");
+    }
 }

@@ -8,7 +8,7 @@ use std::{collections::BTreeMap, net::IpAddr, sync::Arc};
 use axum::{
     Json, Router,
     body::Bytes,
-    extract::{DefaultBodyLimit, Path, RawQuery, Request, State as Extracted},
+    extract::{Path, RawQuery, Request, State as Extracted},
     http::{HeaderMap, HeaderValue, Method, StatusCode, header},
     middleware::{self, Next},
     response::{IntoResponse, Response},
@@ -28,7 +28,7 @@ use crate::{
 };
 
 /// The longest body of a request, in bytes.
-const BODY_BYTES_MAX: usize = 16 * 1024;
+pub(super) const BODY_BYTES_MAX: usize = 16 * 1024;
 
 /// The listener of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -117,6 +117,13 @@ pub(super) fn answer(status: StatusCode, body: &Value) -> Response {
     response
 }
 
+/// The answer to a body that is longer than may be, or that ends early.
+pub(super) fn too_long() -> Response {
+    let what =
+        format!("the body of a request is at most {BODY_BYTES_MAX} bytes, and must be whole");
+    error(StatusCode::PAYLOAD_TOO_LARGE, "body_too_long", &what)
+}
+
 /// Answers every request with `busy`.
 pub(super) fn busy(most: usize) -> Router {
     Router::new().fallback(move || async move {
@@ -184,7 +191,6 @@ pub(super) fn router(state: Arc<State>, door: Door) -> Router {
             let what = format!("{method} is not answered here");
             error(StatusCode::METHOD_NOT_ALLOWED, "method_not_allowed", &what)
         })
-        .layer(DefaultBodyLimit::max(BODY_BYTES_MAX))
         .layer(middleware::from_fn(move |request: Request, next: Next| {
             let allowed = door == Door::Socket || checked.any_host || names_this_host(&request);
             async move {
