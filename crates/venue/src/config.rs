@@ -12,12 +12,14 @@ mod units;
 pub use self::journal::{
     DurabilityConfig, JournalConfig, MethodName, OldSegments, SnapshotsConfig,
 };
+pub(crate) use money::{ACCOUNT_SETTINGS, ASSET_SETTINGS};
 pub use money::{
     AccountConfig, AssetConfig, FeesConfig, InstrumentMoneyConfig, MoneyClassName, MoneyPlan,
     money_plan,
 };
 pub use trading::{PhaseName, ScheduleConfig, TradingConfig};
 pub use units::{Bytes, Decimal, Rate, Span};
+pub(crate) use units::{PRICE_DECIMALS, decimal};
 
 use std::{
     collections::BTreeSet,

@@ -8,13 +8,13 @@ use std::{
     time::Duration,
 };
 
-use clap::{Args, Subcommand};
+use clap::Args;
 use market::OperatorName;
 use serde_json::Value;
 use venue::{
     admin::socket_path,
     failure::Failure,
-    operator::{Instruments, OperatorRequest, OperatorVerb, Orders},
+    operator::{OperatorRequest, OperatorVerb},
 };
 
 use super::output::{print_json, print_line};
@@ -39,7 +39,7 @@ const ANSWER_BYTES_MAX: u64 = 1 << 20;
                         Exit code 1: the venue declined the command, or its result is not known.")]
 pub struct Arguments {
     #[command(subcommand)]
-    verb: Verb,
+    verb: OperatorVerb,
     /// The folder of the venue's journal.
     #[arg(long, global = true, value_name = "DIR", default_value = "damrak-data")]
     journal: PathBuf,
@@ -55,254 +55,6 @@ pub struct Arguments {
     /// Print the answer as one JSON object.
     #[arg(long, global = true)]
     json: bool,
-}
-
-/// One instrument or all.
-#[derive(Clone, Debug, Args)]
-#[group(required = true, multiple = false)]
-struct Which {
-    /// The instrument.
-    symbol: Option<String>,
-    /// Every instrument whose phase allows it.
-    #[arg(long)]
-    all: bool,
-}
-
-/// The orders that match every given option.
-#[derive(Clone, Debug, Args)]
-#[group(required = true, multiple = true)]
-struct Meant {
-    /// Of the session with this username.
-    #[arg(long)]
-    session: Option<String>,
-    /// Of the sessions of this account.
-    #[arg(long)]
-    account: Option<String>,
-    /// Of this firm.
-    #[arg(long)]
-    firm: Option<String>,
-    /// In this instrument.
-    #[arg(long)]
-    symbol: Option<String>,
-    /// Of this side: buy, sell, short or short-exempt.
-    #[arg(long)]
-    side: Option<String>,
-    /// All orders.
-    #[arg(long)]
-    all: bool,
-}
-
-/// An account or a session.
-#[derive(Clone, Debug, Args)]
-#[group(required = true, multiple = false)]
-struct Owner {
-    /// A limit of this account.
-    #[arg(long)]
-    account: Option<String>,
-    /// The live orders of the session with this username.
-    #[arg(long)]
-    session: Option<String>,
-}
-
-#[derive(Debug, Subcommand)]
-enum Verb {
-    /// Halt trading in an instrument, or in all.
-    Halt {
-        #[command(flatten)]
-        which: Which,
-        /// Up to four characters for the feed, such as T1.
-        #[arg(long)]
-        reason: Option<String>,
-    },
-    /// Collect orders without trading (pre-open).
-    QuoteOnly {
-        #[command(flatten)]
-        which: Which,
-        /// Up to four characters for the feed.
-        #[arg(long)]
-        reason: Option<String>,
-    },
-    /// Resume continuous trading, after an auction of the collected orders.
-    Resume {
-        #[command(flatten)]
-        which: Which,
-    },
-    /// Begin an auction.
-    Auction {
-        #[command(flatten)]
-        which: Which,
-        /// opening, closing or volatility.
-        #[arg(long, default_value = "opening")]
-        kind: String,
-        /// Seconds until the auction ends [default: no limit, ended by `release`].
-        #[arg(long, value_name = "SECONDS", default_value_t = 0, hide_default_value = true)]
-        release: u32,
-        /// Up to four characters for the feed.
-        #[arg(long)]
-        reason: Option<String>,
-    },
-    /// End an auction now and resume trading.
-    Release {
-        #[command(flatten)]
-        which: Which,
-        /// End a closing auction, and close the instrument.
-        #[arg(long)]
-        close: bool,
-    },
-    /// Set a property of an instrument, such as a price band.
-    Configure {
-        /// The instrument.
-        symbol: String,
-        /// static_band_ppm, dynamic_band_ppm, reference_price, pause, price_collar_ppm, quantity_max,
-        /// notional_max, pegs_max, session_pegs_max, price_increment or round_lot.
-        property: String,
-        /// The new value: prices in currency, the pause in seconds; 0 removes it.
-        value: String,
-    },
-    /// Bust a trade.
-    Bust {
-        /// The number of the trade.
-        trade: u64,
-        /// erroneous, consent, supervisory or external.
-        #[arg(long, default_value = "supervisory")]
-        reason: String,
-    },
-    /// Bust a trade and replace it by a corrected one.
-    Correct {
-        /// The number of the trade.
-        trade: u64,
-        /// The right price, in currency.
-        #[arg(long)]
-        price: String,
-        /// The right quantity, in lots.
-        #[arg(long)]
-        quantity: u64,
-        /// erroneous, consent, supervisory or external.
-        #[arg(long, default_value = "supervisory")]
-        reason: String,
-    },
-    /// Cancel orders.
-    Cancel {
-        #[command(flatten)]
-        meant: Meant,
-    },
-    /// Kill switch: cancel matching orders and reject new ones.
-    Kill {
-        #[command(flatten)]
-        meant: Meant,
-    },
-    /// Reset the kill switch of exactly this scope.
-    Revive {
-        #[command(flatten)]
-        meant: Meant,
-    },
-    /// Set a limit of an account, or the live orders of a session.
-    Limit {
-        #[command(flatten)]
-        owner: Owner,
-        /// live_orders_max; of an account also fee_tier, order_quantity_max, orders_per_second_max,
-        /// price_away_max_ppm, order_notional_max, position_max or short_max.
-        setting: String,
-        /// The new value; 0 removes the limit.
-        value: String,
-        /// The asset, for order_notional_max, position_max and short_max.
-        #[arg(long)]
-        asset: Option<String>,
-    },
-    /// Deposit into an account.
-    Deposit {
-        /// The account.
-        account: String,
-        /// The asset.
-        asset: String,
-        /// The amount, such as 1000.50.
-        amount: String,
-    },
-    /// Withdraw from the available balance of an account.
-    Withdraw {
-        /// The account.
-        account: String,
-        /// The asset.
-        asset: String,
-        /// The amount, such as 1000.50.
-        amount: String,
-    },
-    /// End the connection of a session; it may log in again.
-    LogOut {
-        /// Its username.
-        session: String,
-    },
-}
-
-impl From<&Which> for Instruments {
-    fn from(which: &Which) -> Self {
-        Self { symbol: which.symbol.clone(), all: which.all }
-    }
-}
-
-impl From<&Meant> for Orders {
-    fn from(meant: &Meant) -> Self {
-        let Meant { session, account, firm, symbol, side, all } = meant.clone();
-        Self { session, account, firm, symbol, side, all }
-    }
-}
-
-impl Verb {
-    fn command(&self) -> OperatorVerb {
-        match self {
-            Self::Halt { which, reason } => {
-                OperatorVerb::Halt { instruments: which.into(), reason: reason.clone() }
-            }
-            Self::QuoteOnly { which, reason } => {
-                OperatorVerb::QuoteOnly { instruments: which.into(), reason: reason.clone() }
-            }
-            Self::Resume { which } => OperatorVerb::Resume { instruments: which.into() },
-            Self::Auction { which, kind, release, reason } => OperatorVerb::Auction {
-                instruments: which.into(),
-                kind: kind.clone(),
-                release_s: *release,
-                reason: reason.clone(),
-            },
-            Self::Release { which, close } => {
-                OperatorVerb::Release { instruments: which.into(), close: *close }
-            }
-            Self::Configure { symbol, property, value } => OperatorVerb::Configure {
-                symbol: symbol.clone(),
-                property: property.clone(),
-                value: value.clone(),
-            },
-            Self::Bust { trade, reason } => {
-                OperatorVerb::Bust { trade: *trade, reason: reason.clone() }
-            }
-            Self::Correct { trade, price, quantity, reason } => OperatorVerb::Correct {
-                trade: *trade,
-                price: price.clone(),
-                quantity: *quantity,
-                reason: reason.clone(),
-            },
-            Self::Cancel { meant } => OperatorVerb::Cancel { orders: meant.into() },
-            Self::Kill { meant } => OperatorVerb::Kill { orders: meant.into() },
-            Self::Revive { meant } => OperatorVerb::Revive { orders: meant.into() },
-            Self::Limit { owner, setting, value, asset } => OperatorVerb::Limit {
-                account: owner.account.clone(),
-                session: owner.session.clone(),
-                setting: setting.clone(),
-                asset: asset.clone(),
-                value: value.clone(),
-            },
-            Self::Deposit { account, asset, amount } => OperatorVerb::Deposit {
-                account: account.clone(),
-                asset: asset.clone(),
-                amount: amount.clone(),
-            },
-            Self::Withdraw { account, asset, amount } => OperatorVerb::Withdraw {
-                account: account.clone(),
-                asset: asset.clone(),
-                amount: amount.clone(),
-            },
-            Self::LogOut { session } => OperatorVerb::LogOut { session: session.clone() },
-        }
-    }
 }
 
 /// Runs `damrak ctl`.
@@ -330,7 +82,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     let request = OperatorRequest {
         number: Some(number),
         dry_run: arguments.dry_run,
-        command: arguments.verb.command(),
+        command: arguments.verb.clone(),
     };
     let body = serde_json::to_string(&request).map_err(Failure::runtime)?;
     let (status, answer) = door.exchange("POST", "/operator", &body).map_err(|failure| {

@@ -2,20 +2,33 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use engine::{AccountState, Engine, HeldSetting, QUANTITY_LIMIT, QUANTITY_MAX};
+use engine::{Engine, HeldSetting, QUANTITY_LIMIT, QUANTITY_MAX};
 use market::{
     AccountId, AccountSetting, AddAccount, AddAsset, AssetId, Deposit, MoneyClass, MoneyCommand,
-    MoneyTerms, Quantity, SetAccount, SetFees, SetTerms, Symbol, Text, Units,
+    MoneyTerms, Quantity, SetAccount, SetFees, SetTerms, Symbol, Text, Units, parse_decimal,
 };
 use serde::Deserialize;
 
-use super::{Config, InstrumentConfig};
-
-/// A price of 1 in ticks, as a power of ten.
-const TICK_DECIMALS: u32 = 4;
+use super::{Config, InstrumentConfig, PRICE_DECIMALS};
 
 /// The most that an amount may be, in units.
 const UNITS_MAX: u128 = 1 << 96;
+
+/// The settings of an account that are whole numbers: their keys, here and in commands of operators.
+pub(crate) const ACCOUNT_SETTINGS: &[(&str, AccountSetting)] = &[
+    ("fee_tier", AccountSetting::FeeTier),
+    ("order_quantity_max", AccountSetting::OrderQuantityMax),
+    ("live_orders_max", AccountSetting::LiveOrdersMax),
+    ("orders_per_second_max", AccountSetting::OrdersPerSecondMax),
+    ("price_away_max_ppm", AccountSetting::PriceAwayMax),
+];
+
+/// The settings of an account and an asset: amounts.
+pub(crate) const ASSET_SETTINGS: &[(&str, AccountSetting)] = &[
+    ("order_notional_max", AccountSetting::OrderNotionalMax),
+    ("position_max", AccountSetting::PositionMax),
+    ("short_max", AccountSetting::ShortMax),
+];
 
 /// `[[assets]]`: what is owned. One that was ever in the journal stays.
 #[derive(Clone, Debug, Deserialize)]
@@ -115,25 +128,12 @@ impl InstrumentMoneyConfig {
     }
 }
 
-/// Reads a decimal number as a whole number of units, exactly.
 fn units(text: &str, decimals: u8) -> Result<u128, String> {
-    let wrong = || {
-        let places = match decimals {
-            0 => "a whole number".to_owned(),
-            places => format!("a number with at most {places} decimals"),
-        };
-        format!("{text:?} is not {places}, as that asset has")
-    };
-    let (whole, fraction) = text.split_once('.').unwrap_or((text, "0"));
-    let digits = |part: &str| !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_digit());
-    let fraction_digits = fraction.trim_end_matches('0');
-    if !digits(whole) || !digits(fraction) || fraction_digits.len() > usize::from(decimals) {
-        return Err(wrong());
+    match parse_decimal(text, decimals) {
+        Ok(units) if units <= UNITS_MAX => Ok(units),
+        Ok(_) => Err(format!("{text:?} is too much: at most 2^96 units")),
+        Err(error) => Err(error.to_string()),
     }
-    let places = usize::from(decimals);
-    let number = format!("{whole}{fraction_digits:0<places$}").parse::<u128>();
-    let number = number.ok().filter(|number| *number <= UNITS_MAX);
-    number.ok_or_else(|| format!("{text:?} is too much: at most 2^96 units"))
 }
 
 fn name_of(key: &str, name: &str) -> Result<Text<8>, String> {
@@ -146,14 +146,9 @@ fn name_of(key: &str, name: &str) -> Result<Text<8>, String> {
 type Decimals<'a> = BTreeMap<&'a str, u8>;
 
 impl AccountConfig {
-    /// The maps by asset, with their keys and what they set.
-    fn by_asset(&self) -> [(&'static str, &BTreeMap<String, String>, AccountSetting); 3] {
-        use AccountSetting::{OrderNotionalMax, PositionMax, ShortMax};
-        [
-            ("order_notional_max", &self.order_notional_max, OrderNotionalMax),
-            ("position_max", &self.position_max, PositionMax),
-            ("short_max", &self.short_max, ShortMax),
-        ]
+    /// In the order of [`ASSET_SETTINGS`].
+    fn by_asset(&self) -> [&BTreeMap<String, String>; 3] {
+        [&self.order_notional_max, &self.position_max, &self.short_max]
     }
 
     fn check(&self, decimals: &Decimals<'_>) -> Result<(), String> {
@@ -161,8 +156,8 @@ impl AccountConfig {
         if self.fee_tier > 15 {
             return Err(format!("{place}: fee_tier is {}: it must be 0 to 15", self.fee_tier));
         }
-        let maps = self.by_asset().map(|(key, map, _)| (key, map));
-        for (key, map) in maps.into_iter().chain([("opening", &self.opening)]) {
+        let keys = ASSET_SETTINGS.iter().map(|(key, _)| *key);
+        for (key, map) in keys.zip(self.by_asset()).chain([("opening", &self.opening)]) {
             for (asset, amount) in map {
                 let decimals = decimals.get(asset.as_str()).ok_or_else(|| {
                     format!("{place}: {key}.{asset}: there is no such row in [[assets]]")
@@ -212,7 +207,7 @@ impl InstrumentMoneyConfig {
             units(&self.lot, base_decimals).map_err(|what| format!("{place}.lot: {what}"))?;
         // A price is of one of the base asset, in one of the quote asset, with four decimals.
         let numerator = base_units.checked_mul(10_u128.pow(quote_decimals.into()));
-        let denominator = 10_u128.pow(TICK_DECIMALS + u32::from(base_decimals));
+        let denominator = 10_u128.pow(u32::from(PRICE_DECIMALS + base_decimals));
         let fraction = numerator.map(|numerator| {
             let divisor = greatest_common_divisor(numerator, denominator);
             (numerator / divisor, denominator / divisor)
@@ -486,39 +481,25 @@ impl MoneyPlan {
         engine: &Engine,
         numbers: &Numbers,
     ) -> Result<(), String> {
-        use AccountSetting::{
-            FeeTier, LiveOrdersMax, OrderQuantityMax, OrdersPerSecondMax, PriceAwayMax,
-        };
         let account_id = numbers.accounts[&wanted.name];
         let before = engine.account(account_id);
-        let was = |value: fn(&AccountState) -> u32| before.as_ref().map_or(0, value);
-        let settings = [
-            ("fee_tier", FeeTier, u32::from(wanted.fee_tier), was(|it| it.fee_tier.into())),
-            (
-                "order_quantity_max",
-                OrderQuantityMax,
-                wanted.order_quantity_max,
-                was(|it| it.order_quantity_max),
-            ),
-            (
-                "live_orders_max",
-                LiveOrdersMax,
-                wanted.live_orders_max,
-                was(|it| it.live_orders_max),
-            ),
-            (
-                "orders_per_second_max",
-                OrdersPerSecondMax,
-                wanted.orders_per_second_max,
-                was(|it| it.orders_per_second_max),
-            ),
-            (
-                "price_away_max_ppm",
-                PriceAwayMax,
-                wanted.price_away_max_ppm,
-                was(|it| it.price_away_max),
-            ),
+        // In the order of ACCOUNT_SETTINGS.
+        let wanted_values = [
+            wanted.fee_tier.into(),
+            wanted.order_quantity_max,
+            wanted.live_orders_max,
+            wanted.orders_per_second_max,
+            wanted.price_away_max_ppm,
         ];
+        let values_before = before.as_ref().map_or([0; 5], |it| {
+            [
+                it.fee_tier.into(),
+                it.order_quantity_max,
+                it.live_orders_max,
+                it.orders_per_second_max,
+                it.price_away_max,
+            ]
+        });
         let mut set = |key: &str, setting, asset_id, to: u128, from: u128| {
             if to == from {
                 return;
@@ -537,16 +518,18 @@ impl MoneyPlan {
                 self.changes.push(format!("account {}: {key} is {to}, it was {from}", wanted.name));
             }
         };
-        for (key, setting, to, from) in settings {
-            set(key, setting, AssetId(0), to.into(), from.into());
+        let values = wanted_values.into_iter().zip(values_before);
+        for ((key, setting), (to, from)) in ACCOUNT_SETTINGS.iter().zip(values) {
+            set(key, *setting, AssetId(0), to.into(), from.into());
         }
         for (name, (asset_id, decimals)) in &numbers.assets {
             let before = engine.balance(account_id, *asset_id);
             let limits = before.map(|it| [it.order_notional_max, it.position_max, it.short_max]);
             let limits = limits.unwrap_or_default();
-            for ((key, map, setting), from) in wanted.by_asset().into_iter().zip(limits) {
+            let amounts = wanted.by_asset().into_iter().zip(limits);
+            for ((key, setting), (map, from)) in ASSET_SETTINGS.iter().zip(amounts) {
                 let to = map.get(name).map_or(Ok(0), |amount| units(amount, *decimals))?;
-                set(&format!("{key}.{name} (in units)"), setting, *asset_id, to, from);
+                set(&format!("{key}.{name} (in units)"), *setting, *asset_id, to, from);
             }
         }
         for (name, amount) in &wanted.opening {
@@ -574,19 +557,9 @@ impl MoneyPlan {
 mod tests {
     use super::*;
 
-    /// An amount is read exactly, or is an error.
     #[test]
-    fn amounts_are_exact() {
-        assert_eq!(units("12.5", 2), Ok(1250));
-        assert_eq!(units("12.500", 2), Ok(1250));
-        assert_eq!(units("0.01", 2), Ok(1));
-        assert_eq!(units("7", 0), Ok(7));
-        assert_eq!(units("79228162514264337593543950336", 0), Ok(1 << 96));
-        for (wrong, decimals) in
-            [("1.234", 2), ("-1", 2), ("", 2), ("1.", 2), (".5", 2), ("1e3", 2), ("0.5", 0)]
-        {
-            assert!(units(wrong, decimals).is_err(), "{wrong:?}");
-        }
+    fn amounts_have_a_limit() {
+        assert_eq!(units("79228162514264337593543950336", 0), Ok(UNITS_MAX));
         assert!(units("79228162514264337593543950337", 0).is_err());
     }
 
@@ -639,7 +612,7 @@ mod tests {
             ("tier = 0", "tier = 16", "fees: tier 16 is not 0 to 15"),
             ("taker_ppm = 500", "taker_ppm = 99", "fees: a rebate of 100 millionths is more"),
             ("taker_ppm = 500", "taker_ppm = 1000001", "fees: tier 0: at most 1000000"),
-            ("1000.50", "1000.505", "accounts: ALICE: opening.EUR: \"1000.505\" is not a number"),
+            ("1000.50", "1000.505", "accounts: ALICE: opening.EUR: \"1000.505\" has more than 2"),
             (
                 "opening = { EUR",
                 "opening = { USD",

