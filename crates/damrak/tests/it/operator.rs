@@ -10,11 +10,15 @@ use std::{
     time::Duration,
 };
 
+use client::participant;
 use engine::HeldSetting;
-use market::{AccountId, AssetId, InstrumentId, Phase, SessionId, Side};
+use market::{
+    AccountId, AssetId, Event, InstrumentId, Phase, Price, Quantity, SessionId, Side, Symbol,
+    TimeInForce, VenueEvent,
+};
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
-use venue::{Running, clock::SystemClock, recovery};
+use venue::{Running, clock::SystemClock, config::Config, recovery};
 
 use crate::{
     program::{self, Venue, damrak, stderr},
@@ -185,6 +189,12 @@ fn commands_by_http_need_a_key() {
     let folder = tempfile::tempdir().unwrap();
     let config = config(folder.path(), &settings());
     let running = venue::start(&config, SystemClock::start()).unwrap();
+    let (mut seller, mut buyer) =
+        (Participant::login(&running, 1, 1), Participant::login(&running, 2, 1));
+    seller.send(&limit(1, Side::Sell, 100, 1_500_000));
+    seller.hear(2);
+    buyer.send(&limit(1, Side::Buy, 40, 1_500_000));
+    buyer.hear(3);
     let halt = json!({"command": {"verb": "halt", "instruments": {"symbol": "AAPL"}}});
     for key in [None, Some("another key"), Some("")] {
         let (status, answer) = http(&running, "POST /operator", key, &halt);
@@ -199,6 +209,7 @@ fn commands_by_http_need_a_key() {
     assert_eq!(last["number"], 2);
     for (nth, command) in [
         json!({"verb": "resume", "instruments": {"symbol": "AAPL"}}),
+        json!({"verb": "bust", "trade": 1, "reason": "erroneous"}),
         json!({"verb": "cancel", "orders": {"all": true}}),
         json!({"verb": "limit", "session": "user01", "setting": "live_orders_max", "value": "7"}),
         json!({"verb": "deposit", "account": "ALICE", "asset": "EUR", "amount": "1"}),
@@ -213,9 +224,19 @@ fn commands_by_http_need_a_key() {
             let body = json!({"number": 10 + nth, "command": command});
             let (status, answer) = http(&running, "POST /operator", Some(KEY), &body);
             assert_eq!((status, &answer["repeated"]), (200, &json!(repeated)), "{answer}");
+            let effect = &answer["effect"];
+            match command["verb"].as_str() {
+                Some("bust") => assert_eq!(effect["trades"], 1, "{answer}"),
+                Some("cancel") => assert_eq!(effect["orders_canceled"], 1, "{answer}"),
+                _ => {}
+            }
         }
     }
-    let used = json!({"number": 16, "command": {"verb": "bust", "trade": 1, "reason": "consent"}});
+    // One bust and one cancel, although each was requested twice.
+    buyer.hear(4);
+    seller.hear_the_end();
+    assert_eq!((seller.types().as_str(), buyer.types().as_str()), ("SAEBC", "SAEB"));
+    let used = json!({"number": 17, "command": {"verb": "bust", "trade": 1, "reason": "consent"}});
     assert_eq!(http(&running, "POST /operator", Some(KEY), &used).1["reason"], "NumberUsed");
     for wrong in [
         json!({"command": {"verb": "cancel", "orders": {"sesion": "user01", "all": true}}}),
@@ -233,28 +254,59 @@ fn commands_by_http_need_a_key() {
 }
 
 /// A venue is killed while a command is on its way; after the restart the command is repeated under its
-/// number. It is carried out once: a second deposit would be counted, a second halt or resume declined.
+/// number. It is carried out once: a second deposit would be counted, a second mass cancel would find no
+/// order, a second halt, resume or bust would be declined.
 #[test]
 fn commands_are_carried_out_once_under_kill_9() {
     const ROUNDS: u64 = 24;
     let folder = tempfile::tempdir().unwrap();
     let journal = folder.path().join("journal");
     let config = program::config(folder.path(), &settings());
+    // Three trades to bust, and orders for three mass cancels.
+    let running =
+        venue::start(&Config::read(Path::new(&config)).unwrap(), SystemClock::start()).unwrap();
+    let (mut seller, mut buyer) =
+        (Participant::login(&running, 1, 1), Participant::login(&running, 2, 1));
+    seller.send(&limit(1, Side::Sell, 30, 1_500_000));
+    seller.hear(2);
+    for nth in 1..=3 {
+        buyer.send(&limit(nth, Side::Buy, 10, 1_500_000));
+    }
+    let msft = Symbol::new("MSFT").unwrap();
+    let (lots, price) = (Quantity(5), Some(Price(1_000_000)));
+    buyer.send(&participant::enter(4, Side::Buy, msft, lots, price, TimeInForce::Day));
+    for nth in 5..=6 {
+        buyer.send(&limit(nth, Side::Buy, 5, 1_000_000));
+    }
+    for nth in 7..=9 {
+        buyer.send(&limit(nth, Side::Sell, 5, 2_000_000));
+    }
+    buyer.hear(13);
+    running.stop().unwrap();
+    let cancels = [(&["--symbol", "MSFT"][..], 1), (&["--side", "buy"], 2), (&["--all"], 3)];
     for round in 1..=ROUNDS {
         let (mut venue, _) = Venue::start(&config, &[]);
         let number = round.to_string();
-        let command = match round % 6 {
-            0 => &["deposit", "ALICE", "EUR", "1"][..],
-            1 => &["halt", "AAPL"],
-            2 => &["kill", "--session", "user01"],
-            3 => &["resume", "AAPL"],
-            4 => &["limit", "--account", "ALICE", "order_quantity_max", "9"],
-            _ => &["revive", "--session", "user01"],
+        let trade = (round / 8 + 1).to_string();
+        let (scope, cancel_count) = cancels[(round / 8 % 3) as usize];
+        let (command, key, effect) = match round % 8 {
+            0 => (vec!["deposit", "ALICE", "EUR", "1"], "movements", 1),
+            1 => (vec!["halt", "AAPL"], "phases_changed", 1),
+            2 => (vec!["kill", "--session", "user01"], "orders_canceled", 0),
+            3 => (vec!["resume", "AAPL"], "phases_changed", 1),
+            4 => (
+                vec!["limit", "--account", "ALICE", "order_quantity_max", "9"],
+                "orders_canceled",
+                0,
+            ),
+            5 => (vec!["revive", "--session", "user01"], "orders_canceled", 0),
+            6 => ([&["cancel"], scope].concat(), "orders_canceled", cancel_count),
+            _ => (vec!["bust", &trade], "trades", 1),
         };
         let mut asked = vec!["ctl", "--operator", "alice", "--number", &number];
         let place = journal.to_str().unwrap();
         asked.extend(["--journal", place]);
-        asked.extend(command);
+        asked.extend(&command);
         let mut first = Command::new(env!("CARGO_BIN_EXE_damrak")).args(&asked).spawn().unwrap();
         // From before it is given until after it is answered.
         thread::sleep(Duration::from_millis(round * 7 % 29));
@@ -265,17 +317,26 @@ fn commands_are_carried_out_once_under_kill_9() {
 
         let (venue, _) = Venue::start(&config, &[]);
         let mut again = vec!["--number", &number];
-        again.extend(command);
+        again.extend(&command);
         for nth in 0..2 {
             let (code, answer, said) = ctl(&journal, &again);
             assert_eq!(code, Some(0), "round {round}: {said}");
             assert!(nth == 0 || answer["repeated"] == true, "{answer}");
+            assert_eq!(answer["effect"][key], effect, "{command:?}: {answer}");
         }
         drop(venue);
     }
-    let state = recovery::replay_folder(&journal, &mut |_, _| (), &mut |_| ()).unwrap().engine;
+    let (mut busted, mut canceled) = (Vec::new(), 0);
+    let replay =
+        recovery::replay_folder(&journal, &mut |_, _| (), &mut |output| match output.event {
+            Event::Venue(VenueEvent::TradeBroken(broken)) => busted.push(broken.trade.trade_id.0),
+            Event::Canceled(_) => canceled += 1,
+            _ => {}
+        });
+    let state = replay.unwrap().engine;
     let available = state.balance(AccountId(1), AssetId(1)).unwrap().available;
-    assert_eq!(available, 100_000_000 + i128::from(ROUNDS / 6) * 100);
+    assert_eq!(available, 100_000_000 + i128::from(ROUNDS / 8) * 100);
+    assert_eq!((busted, canceled), (vec![1, 2, 3], 6));
 }
 
 /// No signal but SIGTERM, SIGINT and SIGQUIT ends a venue: SIGUSR1 prints figures, SIGUSR2 nothing, and
