@@ -1,7 +1,6 @@
 //! `damrak`: one program, a verb for each thing a user can ask for.
 
 mod command;
-mod plain;
 
 use std::process::ExitCode;
 

@@ -12,7 +12,7 @@ use crate::{
 /// An order as its owner names it: unique per session, channel and day.
 ///
 /// OUCH 5.0, section "UserRefNum": numbers strictly increase within (port, UserRefIdx).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize)]
 pub struct OrderKey {
     /// The session that entered the order.
     pub session_id: SessionId,
@@ -23,7 +23,7 @@ pub struct OrderKey {
 }
 
 /// A request that may change state. Every command is sequenced and journaled before it acts.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
 pub enum Command {
     /// Starts the next part of the trading day.
     System(SystemEvent),
@@ -62,7 +62,7 @@ pub enum Command {
 }
 
 /// The kind of a [`Command`], which an event names as its cause.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize)]
 #[repr(u8)]
 pub enum CommandKind {
     /// [`Command::System`], which includes the end of the day.
@@ -125,7 +125,7 @@ impl Command {
 }
 
 /// See [`Command::AddInstrument`]. The engine numbers instruments in the order of addition.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
 pub struct AddInstrument {
     /// Printed name; unique, not blank.
     pub symbol: Symbol,
@@ -136,7 +136,7 @@ pub struct AddInstrument {
 }
 
 /// See [`Command::AddSession`]. The engine numbers sessions in the order of addition.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
 pub struct AddSession {
     /// Login name; unique, not blank.
     pub username: Text<6>,
@@ -149,7 +149,7 @@ pub struct AddSession {
 }
 
 /// See [`Command::Enter`]. OUCH 5.0, Enter Order (`O`).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
 pub struct EnterOrder {
     /// The order's name; ignored unless its number is above the channel's last one.
     pub key: OrderKey,
@@ -220,7 +220,7 @@ impl EnterOrder {
 }
 
 /// See [`Command::Replace`]. OUCH 5.0, Replace Order Request (`U`).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
 pub struct ReplaceOrder {
     /// Number of the live order, on the session and channel of `key`.
     pub original_user_ref_num: u32,
@@ -239,7 +239,7 @@ impl ReplaceOrder {
 }
 
 /// The new terms of a replaced order. The original keeps the terms that are left out.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
 pub struct ReplaceTerms {
     /// Another kind of sell; only for an order that sells.
     pub side: Option<Side>,
@@ -266,7 +266,7 @@ pub struct ReplaceTerms {
 }
 
 /// See [`Command::Cancel`]. OUCH 5.0, Cancel Order Request (`X`).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
 pub struct CancelOrder {
     /// The order.
     pub key: OrderKey,
@@ -276,7 +276,7 @@ pub struct CancelOrder {
 }
 
 /// See [`Command::Modify`]. OUCH 5.0, Modify Order Request (`M`).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
 pub struct ModifyOrder {
     /// The order.
     pub key: OrderKey,
@@ -288,7 +288,7 @@ pub struct ModifyOrder {
 }
 
 /// See [`Command::MassCancel`]. OUCH 5.0, Mass Cancel Request (`C`).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
 pub struct MassCancel {
     /// Number of the request; ignored unless above the channel's last number. It covers the orders
     /// of all channels of the session.
@@ -304,7 +304,7 @@ pub struct MassCancel {
 }
 
 /// See [`Command::SwitchEntry`]. OUCH 5.0, Disable and Enable Order Entry Request (`D`, `E`).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
 pub struct EntrySwitch {
     /// Number of the request; ignored unless above the channel's last number.
     pub key: OrderKey,
@@ -315,7 +315,7 @@ pub struct EntrySwitch {
 }
 
 /// See [`Command::QueryAccount`]. OUCH 5.0, Account Query Request (`Q`).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
 pub struct AccountQuery {
     /// The session that asks.
     pub session_id: SessionId,
@@ -324,14 +324,14 @@ pub struct AccountQuery {
 }
 
 /// See [`Command::CancelOnDisconnect`]. The exchange's own command, not a participant's.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
 pub struct CancelOnDisconnect {
     /// The disconnected session; orders of all its channels are canceled.
     pub session_id: SessionId,
 }
 
 /// See [`Command::Reject`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
 pub struct RejectOrder {
     /// The name of the undecoded order; ignored unless its number is above the channel's last one.
     pub key: OrderKey,

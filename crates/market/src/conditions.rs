@@ -42,7 +42,7 @@ impl SelfMatchPrevention {
 }
 
 /// Conditions of an order on the book, beyond its terms.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
 pub struct Conditions {
     /// Self-match prevention.
     pub self_match_prevention: SelfMatchPrevention,
@@ -72,7 +72,7 @@ impl Default for Conditions {
 }
 
 /// The conditions that a replace changes; the others keep the values of the original.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
 pub struct ConditionChanges {
     /// See [`Conditions::self_match_prevention`].
     pub self_match_prevention: Option<SelfMatchPrevention>,

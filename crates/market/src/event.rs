@@ -11,7 +11,7 @@ use crate::{
 };
 
 /// An event with the input that caused it: what the output ring carries.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
 pub struct Output {
     /// Sequence of the input that caused the event.
     pub cause: Sequence,
@@ -30,7 +30,7 @@ const _: () = assert!(size_of::<Output>() <= 128, "an output fits two cache line
 /// `Replaced` (owner, and feed where it knew the order).
 ///
 /// The kind is the first byte, so that a reader that skips an event loads the front of it only.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
 #[repr(u8)]
 pub enum Event {
     /// The next part of the trading day began.
@@ -94,7 +94,7 @@ code_enum! {
 }
 
 /// See [`Event::SessionAdded`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
 pub struct SessionAdded {
     /// Number of the session, from 1.
     pub session_id: SessionId,
@@ -108,7 +108,7 @@ pub struct SessionAdded {
 }
 
 /// Lots of a resting order that the feed shows, before and after a change.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
 pub struct Shown {
     /// Shown before; 0 if the order is not on the feed.
     pub before: Lots,
@@ -134,7 +134,7 @@ impl Shown {
 }
 
 /// See [`Event::Accepted`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
 pub struct Accepted {
     /// The owner's name for the order.
     pub key: OrderKey,
@@ -163,7 +163,7 @@ pub struct Accepted {
 }
 
 /// See [`Event::Rejected`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
 pub struct Rejected {
     /// The number that was used up.
     pub key: OrderKey,
@@ -176,7 +176,7 @@ pub struct Rejected {
 }
 
 /// See [`Event::Replaced`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
 pub struct Replaced {
     /// The owner's name for the replacement.
     pub key: OrderKey,
@@ -232,7 +232,7 @@ impl Replaced {
 }
 
 /// See [`Event::Booked`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
 pub struct Booked {
     /// The order.
     pub order_id: OrderId,
@@ -251,7 +251,7 @@ pub struct Booked {
 }
 
 /// A trade as one of its two orders sees it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
 pub struct Fill {
     /// The owner's name for the order.
     pub key: OrderKey,
@@ -262,7 +262,7 @@ pub struct Fill {
 }
 
 /// See [`Event::Traded`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
 pub struct Traded {
     /// Number of the trade.
     pub trade_id: TradeId,
@@ -285,7 +285,7 @@ pub struct Traded {
 }
 
 /// A trade in an auction, at the auction's price.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
 pub struct AuctionTrade {
     /// The auction.
     pub phase: Phase,
@@ -295,7 +295,7 @@ pub struct AuctionTrade {
 
 /// See [`Event::SelfMatchPrevented`]. Where both orders lose lots there are two events, the resting
 /// order's first.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
 pub struct SelfMatchPrevented {
     /// The owner's name for the order that loses lots.
     pub key: OrderKey,
@@ -348,7 +348,7 @@ code_enum! {
 }
 
 /// See [`Event::Canceled`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
 pub struct Canceled {
     /// The owner's name for the order.
     pub key: OrderKey,
@@ -372,7 +372,7 @@ pub struct Canceled {
 }
 
 /// See [`Event::Modified`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
 pub struct Modified {
     /// The owner's name for the order.
     pub key: OrderKey,
@@ -391,7 +391,7 @@ pub struct Modified {
 }
 
 /// See [`Event::Triggered`]. Its trades, or its `Booked`, follow as for a new order.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
 pub struct Triggered {
     /// The owner's name for the order.
     pub key: OrderKey,
@@ -409,7 +409,7 @@ pub struct Triggered {
 
 /// See [`Event::Released`]. An order with a trigger now waits for that; any other enters the book,
 /// and its trades or its `Booked` follow.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
 pub struct Released {
     /// The owner's name for the order.
     pub key: OrderKey,
@@ -440,7 +440,7 @@ code_enum! {
 /// See [`Event::Restated`]. A refreshed order is now behind all others at its price. A repriced or
 /// ready order is outside the book; its trades or its `Booked` follow as for a new order, unless it
 /// has no price and waits.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
 pub struct Restated {
     /// The owner's name for the order.
     pub key: OrderKey,
@@ -467,7 +467,7 @@ pub struct Restated {
 }
 
 /// See [`Event::MassCanceled`]; echoes the request.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
 pub struct MassCanceled {
     /// Number of the request.
     pub key: OrderKey,
@@ -482,7 +482,7 @@ pub struct MassCanceled {
 }
 
 /// See [`Event::EntrySwitched`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
 pub struct EntrySwitched {
     /// Number of the request.
     pub key: OrderKey,
@@ -493,7 +493,7 @@ pub struct EntrySwitched {
 }
 
 /// See [`Event::AccountQueried`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
 pub struct AccountQueried {
     /// The session that asked.
     pub session_id: SessionId,

@@ -42,7 +42,7 @@ impl Pricing {
 }
 
 /// A price in 32 bits, in ticks: every order limit fits.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize)]
 pub struct Ticks(pub u32);
 
 impl Ticks {
@@ -59,7 +59,7 @@ impl Ticks {
 /// Terms of an order beyond its limit. Most orders have none: [`Instructions::NONE`].
 ///
 /// Fields that the pricing does not use are 0.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
 pub struct Instructions {
     /// The source of its price and of the moment at which it enters the book.
     pub pricing: Pricing,

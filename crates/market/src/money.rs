@@ -38,6 +38,16 @@ impl fmt::Debug for Units {
     }
 }
 
+/// A number up to 64 bits, and text above: 128 bits are more than a number of JSON is sure to keep.
+impl serde::Serialize for Units {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match u64::try_from(self.get()) {
+            Ok(units) => serializer.serialize_u64(units),
+            Err(_) => serializer.collect_str(self),
+        }
+    }
+}
+
 impl fmt::Display for Units {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Display::fmt(&self.get(), f)
@@ -48,7 +58,7 @@ impl fmt::Display for Units {
 ///
 /// Each is carried out in full and reported by events, or changes nothing and is
 /// [`Declined`](crate::Declined).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
 pub enum MoneyCommand {
     /// Adds an asset.
     AddAsset(AddAsset),
@@ -75,7 +85,7 @@ pub enum MoneyCommand {
 }
 
 /// See [`MoneyCommand::AddAsset`]. The engine numbers assets in the order of addition.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
 pub struct AddAsset {
     /// Printed name; unique, not blank.
     pub name: Text<8>,
@@ -84,14 +94,14 @@ pub struct AddAsset {
 }
 
 /// See [`MoneyCommand::AddAccount`]. The engine numbers accounts in the order of addition.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
 pub struct AddAccount {
     /// Printed name; unique, not blank.
     pub name: Text<8>,
 }
 
 /// See [`MoneyCommand::AssignSession`]. Only while the session has no live order.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
 pub struct AssignSession {
     /// The session.
     pub session_id: SessionId,
@@ -113,7 +123,7 @@ code_enum! {
 }
 
 /// See [`MoneyCommand::SetTerms`]. Only while the instrument has no live order.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
 pub struct SetTerms {
     /// The instrument.
     pub symbol: Symbol,
@@ -125,7 +135,7 @@ pub struct SetTerms {
 ///
 /// The cost of a quantity at a price is ticks × lots × numerator ÷ denominator units of the quote
 /// asset, rounded down. With a denominator of 1 there is no rounding.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
 pub struct MoneyTerms {
     /// The class.
     pub class: MoneyClass,
@@ -178,7 +188,7 @@ impl MoneyTerms {
 }
 
 /// See [`MoneyCommand::SetFees`]. Fees are in parts per million of what the party receives.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
 pub struct SetFees {
     /// The tier, 0 to 15.
     pub tier: u8,
@@ -221,7 +231,7 @@ impl AccountSetting {
 }
 
 /// See [`MoneyCommand::SetAccount`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
 pub struct SetAccount {
     /// The account.
     pub account_id: AccountId,
@@ -234,7 +244,7 @@ pub struct SetAccount {
 }
 
 /// See [`MoneyCommand::StopAccount`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
 pub struct StopAccount {
     /// The account.
     pub account_id: AccountId,
@@ -243,7 +253,7 @@ pub struct StopAccount {
 }
 
 /// See [`MoneyCommand::Deposit`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
 pub struct Deposit {
     /// The receiver; [`AccountId::VENUE`] is the venue's own revenue.
     pub account_id: AccountId,
@@ -254,7 +264,7 @@ pub struct Deposit {
 }
 
 /// See [`MoneyCommand::Withdraw`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
 pub struct Withdraw {
     /// The giver; [`AccountId::VENUE`] is the venue's own revenue.
     pub account_id: AccountId,
@@ -265,7 +275,7 @@ pub struct Withdraw {
 }
 
 /// See [`MoneyCommand::Transfer`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
 pub struct Transfer {
     /// The giver.
     pub from: AccountId,

@@ -7,7 +7,7 @@ use crate::{ClientOrderId, Firm, Quantity, Shown};
 macro_rules! code_enum {
     ($(#[$doc:meta])* $name:ident { $($(#[$variant_doc:meta])* $variant:ident = $code:literal,)* }) => {
         $(#[$doc])*
-        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize)]
         #[repr(u8)]
         pub enum $name { $($(#[$variant_doc])* $variant = $code,)* }
 
@@ -190,7 +190,7 @@ code_enum! {
 }
 
 /// Attributes of an order: the book ignores them, and replies echo them.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
 pub struct OrderAttributes {
     /// The participant's client order id.
     pub client_order_id: ClientOrderId,

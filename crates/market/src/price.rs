@@ -11,7 +11,7 @@ use crate::{Amount, Quantity, Ticks};
 /// One tick is the smallest price step: with the four decimals of OUCH and ITCH, 1/10,000 of the
 /// quote currency. An instrument may allow only multiples of its
 /// [`price_increment`](crate::Instrument::price_increment).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize)]
 pub struct Price(pub u64);
 
 impl Price {

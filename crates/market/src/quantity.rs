@@ -5,7 +5,7 @@
 use core::fmt;
 
 /// A quantity, in lots of the instrument.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize)]
 pub struct Quantity(pub u64);
 
 impl Quantity {
@@ -61,7 +61,7 @@ impl Quantity {
 }
 
 /// A quantity in 32 bits, in lots, as the wire carries it.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize)]
 pub struct Lots(pub u32);
 
 impl Lots {

@@ -74,6 +74,12 @@ impl<const N: usize> fmt::Debug for Text<N> {
     }
 }
 
+impl<const N: usize> serde::Serialize for Text<N> {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(self.as_str())
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -4,7 +4,7 @@
 pub const NANOS_PER_DAY: u64 = 86_400 * 1_000_000_000;
 
 /// A timestamp: nanoseconds since the Unix epoch, UTC.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize)]
 pub struct Timestamp(pub u64);
 
 impl Timestamp {

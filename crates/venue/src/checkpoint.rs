@@ -11,7 +11,7 @@ use market::{
 
 /// The state hash after an input. As bytes: the kind of checkpoint (1), then in little-endian sequence,
 /// state hash, interval and fingerprint, 8 bytes each.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
 pub struct StateHash {
     /// After this input.
     pub sequence: u64,

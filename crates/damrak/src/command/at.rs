@@ -10,7 +10,6 @@ use market::{Input, Symbol};
 use serde_json::{Value, json};
 
 use super::output::{grouped, price, print_json, print_line};
-use crate::plain;
 use venue::{failure::Failure, recovery};
 
 /// Print the books as they were after a sequence or at a time, or what changed between two.
@@ -167,18 +166,12 @@ impl Picture {
 
     fn print(&self, json: bool) -> Result<(), Failure> {
         if json {
-            let side = |orders: &Vec<RestingOrder>| orders.iter().map(plain::json).collect();
-            let books: Vec<Value> = self
-                .books
-                .iter()
-                .map(|(symbol, bids, asks)| {
-                    let (bids, asks): (Vec<Value>, Vec<Value>) = (side(bids), side(asks));
-                    json!({"symbol": symbol, "bids": bids, "asks": asks})
-                })
-                .collect();
             let mut document = self.heading();
             document["schema"] = json!("damrak/at/1");
-            document["books"] = json!(books);
+            let books = self.books.iter().map(|(symbol, bids, asks)| {
+                json!({"symbol": symbol, "bids": bids, "asks": asks})
+            });
+            document["books"] = books.collect();
             return print_json(&document);
         }
         print_line(&format!(
@@ -216,10 +209,10 @@ fn print_difference(first: &Picture, second: &Picture, json: bool) -> Result<(),
     let come = second.orders.iter().filter(|(key, _)| !first.orders.contains_key(*key));
     let changed = second.orders.iter().filter_map(|(key, now)| {
         let before = first.orders.get(key)?;
-        (plain::json(before) != plain::json(now)).then_some((key, before, now))
+        (before != now).then_some((key, before, now))
     });
     if json {
-        let named = |((symbol, _), order): (&(String, u64), &RestingOrder)| json!({"symbol": symbol, "order": plain::json(order)});
+        let named = |((symbol, _), order): (&(String, u64), &RestingOrder)| json!({"symbol": symbol, "order": order});
         return print_json(&json!({
             "schema": "damrak/at-difference/1",
             "from": first.heading(),
@@ -227,7 +220,7 @@ fn print_difference(first: &Picture, second: &Picture, json: bool) -> Result<(),
             "gone": gone.map(named).collect::<Vec<_>>(),
             "come": come.map(named).collect::<Vec<_>>(),
             "changed": changed.map(|((symbol, _), before, now)| json!({
-                "symbol": symbol, "before": plain::json(before), "now": plain::json(now),
+                "symbol": symbol, "before": before, "now": now,
             })).collect::<Vec<_>>(),
         }));
     }

@@ -31,7 +31,7 @@ pub struct Counters {
 }
 
 /// A live order. Invariant: leaves + executed + canceled + prevented == quantity.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
 pub struct RestingOrder {
     /// The venue's name. At one price the lower id trades first, displayed orders before hidden
     /// ones.
@@ -88,7 +88,7 @@ pub struct RestingOrder {
 }
 
 /// The condition of a live order outside the book.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
 pub enum WaitsFor {
     /// Its parent must be done.
     Parent,

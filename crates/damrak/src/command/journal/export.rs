@@ -7,12 +7,9 @@ use journal::RecordKind;
 use serde_json::json;
 
 use super::replay::kind;
-use crate::{
-    command::{
-        existing_folder,
-        output::{print_json, print_line},
-    },
-    plain,
+use crate::command::{
+    existing_folder,
+    output::{print_json, print_line},
 };
 use venue::{
     checkpoint::StateHash,
@@ -65,12 +62,12 @@ pub fn run(arguments: &Export) -> Result<(), Failure> {
         let (what, says) = match record.kind {
             RecordKind::Input => {
                 let command = decode(&record)?.command;
-                (kind(&command), plain::json(&command))
+                (kind(&command), json!(command))
             }
             RecordKind::Checkpoint if !arguments.checkpoints => return Ok(()),
             RecordKind::Checkpoint => {
                 let checkpoint = StateHash::decode(record.payload);
-                ("Checkpoint".to_owned(), checkpoint.map_or(json!(null), |it| plain::json(&it)))
+                ("Checkpoint".to_owned(), json!(checkpoint))
             }
         };
         if printed.is_err() || !wanted.contains(&record.sequence) {

@@ -5,12 +5,9 @@ use std::path::PathBuf;
 use clap::Args;
 use serde_json::json;
 
-use crate::{
-    command::{
-        existing_folder,
-        output::{grouped, print_json, print_line},
-    },
-    plain,
+use crate::command::{
+    existing_folder,
+    output::{grouped, print_json, print_line},
 };
 use venue::{clock::SystemClock, failure::Failure, recovery, stage::Checkpoint};
 
@@ -49,7 +46,7 @@ pub fn run(arguments: &Replay) -> Result<(), Failure> {
                 "sequence": output.cause.0,
                 "timestamp": output.timestamp.0,
                 "event": kind(&output.event),
-                "says": plain::json(&output.event),
+                "says": json!(output.event),
             }));
         }
     })?;
