@@ -168,9 +168,10 @@ impl Picture {
         if json {
             let mut document = self.heading();
             document["schema"] = json!("damrak/at/1");
-            let books = self.books.iter().map(|(symbol, bids, asks)| {
-                json!({"symbol": symbol, "bids": bids, "asks": asks})
-            });
+            let books = self
+                .books
+                .iter()
+                .map(|(symbol, bids, asks)| json!({"symbol": symbol, "bids": bids, "asks": asks}));
             document["books"] = books.collect();
             return print_json(&document);
         }
