@@ -23,9 +23,9 @@ use venue::{
     ledger::{
         LedgerGauges, LedgerWriter, LedgerWriterConfig,
         embedded::Embedded,
-        projection::{Batch, PendingRows},
+        projection::{Batch, Projection},
         query::{self, Ledger},
-        schema::{Table, Value},
+        schema::{BalanceRow, EntryRow, FillRow, OrderRow, Table, Value},
         store::{Filter, LedgerStore, Location, StoreError, StoreErrorKind, StorePosition},
         verify::verify,
     },
@@ -220,27 +220,26 @@ fn answers_are_of_the_account() {
         let mut ledger = Ledger::new(store).unwrap();
         let account = ledger.names().account("ACC2").unwrap();
         assert_eq!(account, AccountId(2));
-        let (of, all) = (Some(account), None);
+        let (of, all) = (Filter::of(Some(account)), Filter::default());
 
-        let fills = ledger.fills(all).unwrap();
+        let fills = ledger.rows::<FillRow>(&all).unwrap();
         let own: Vec<_> = fills.iter().filter(|row| row.account_id == account).copied().collect();
         assert!(!own.is_empty() && own.len() < fills.len());
-        assert_eq!(ledger.fills(of).unwrap(), own);
+        assert_eq!(ledger.rows::<FillRow>(&of).unwrap(), own);
 
-        let orders = ledger.open_orders(all).unwrap();
+        let orders = ledger.rows::<OrderRow>(&Filter { live: true, ..all }).unwrap();
         let own: Vec<_> = orders.iter().filter(|row| row.account_id == account).copied().collect();
         assert!(!own.is_empty() && own.len() < orders.len());
-        assert_eq!(ledger.open_orders(of).unwrap(), own);
+        assert_eq!(ledger.rows::<OrderRow>(&Filter { live: true, ..of }).unwrap(), own);
 
-        let history = ledger.history(all).unwrap();
-        let is_own = |row: &&venue::ledger::schema::EntryRow| {
-            row.from_account_id == account || row.to_account_id == account
-        };
+        let history = ledger.rows::<EntryRow>(&all).unwrap();
+        let is_own =
+            |row: &&EntryRow| row.from_account_id == account || row.to_account_id == account;
         let own: Vec<_> = history.iter().filter(is_own).copied().collect();
         assert!(!own.is_empty() && own.len() < history.len());
-        assert_eq!(ledger.history(of).unwrap(), own);
-        assert_eq!(ledger.balances(of).unwrap().len(), 2);
-        assert_eq!(ledger.history(Some(AccountId(99))).unwrap(), []);
+        assert_eq!(ledger.rows::<EntryRow>(&of).unwrap(), own);
+        assert_eq!(ledger.rows::<BalanceRow>(&of).unwrap().len(), 2);
+        assert_eq!(ledger.rows::<EntryRow>(&Filter::of(Some(AccountId(99)))).unwrap(), []);
     }
 }
 
@@ -255,7 +254,7 @@ fn a_changed_ledger_is_found_out() {
     // Another market's rows over it: the position is as it should be, the rows are not.
     let other = folder.path().join("other");
     write_journal(&other, &inputs(4, 5_000));
-    let mut rows = PendingRows::load(&mut Embedded::in_memory(), Sequence::NONE).unwrap();
+    let mut rows = Projection::load(&mut Embedded::in_memory(), Sequence::NONE).unwrap();
     let mut follower = Follower::from_the_first(&Folder::new(&other), None);
     while follower.poll(1_000, 4_100, &mut |output| rows.take(output)).unwrap() > 0 {}
     rows.complete(Sequence(4_100)).unwrap();

@@ -5,7 +5,6 @@
 //! `ledger_entries_by_account` (account, sequence, nth) and `orders_live` (account, order).
 
 use std::{
-    fs,
     ops::Bound,
     path::{Path, PathBuf},
     sync::{Arc, Mutex, PoisonError, Weak},
@@ -20,10 +19,11 @@ use redb::{
 use super::{
     projection::Batch,
     schema::{Kind, OrderState, SCHEMA_VERSION, Table, Value},
-    store::{Filter, LedgerStore, StoreError, StorePosition, check_position},
+    store::{
+        Filter, LedgerStore, StoreError, StorePosition, check_position, check_version, make_folder,
+    },
 };
 
-/// Bytes by bytes.
 type Tree<'a> = TableDefinition<'a, &'static [u8], &'static [u8]>;
 
 const POSITION: TableDefinition<'static, &'static str, u64> = TableDefinition::new("position");
@@ -33,7 +33,6 @@ const ORDERS_LIVE: Tree<'static> = TableDefinition::new("orders_live");
 /// Memory for pages that were read or written lately.
 const CACHE_BYTES: usize = 64 << 20;
 
-/// See the module.
 pub struct Embedded {
     database: Arc<Database>,
     place: PathBuf,
@@ -49,11 +48,7 @@ impl Embedded {
     /// Another process has it, it cannot be made, or it is something else.
     pub fn open(path: &Path) -> Result<Self, StoreError> {
         let place = path.to_owned();
-        if let Some(folder) = path.parent().filter(|folder| !folder.as_os_str().is_empty()) {
-            fs::create_dir_all(folder).map_err(|error| {
-                StoreError::unavailable(format!("cannot make {}: {error}", folder.display()))
-            })?;
-        }
+        make_folder(path)?;
         let opened = Database::builder().set_cache_size(CACHE_BYTES).create(path);
         let database = opened.map_err(|error| {
             let what = format!("cannot open the ledger store {}: {error}", path.display());
@@ -82,7 +77,6 @@ impl Embedded {
     }
 
     /// The one that is open; `None` while none is.
-    #[must_use]
     pub fn shared(from: &SharedDatabase, place: &Path) -> Option<Self> {
         let database = from.lock().unwrap_or_else(PoisonError::into_inner).upgrade()?;
         Some(Self { database, place: place.to_owned() })
@@ -92,7 +86,6 @@ impl Embedded {
     ///
     /// # Panics
     /// There is no memory for it.
-    #[must_use]
     pub fn in_memory() -> Self {
         let opened = Database::builder().create_with_backend(InMemoryBackend::new());
         let database = opened.expect("memory cannot be held by another or be damaged");
@@ -103,14 +96,8 @@ impl Embedded {
 
     /// Makes what a new store has, and refuses one of another version.
     fn check_version(&self) -> Result<(), StoreError> {
-        let found = self.read_position("schema")?;
-        match found {
-            Some(SCHEMA_VERSION) => Ok(()),
-            Some(version) => Err(StoreError::foreign(format!(
-                "the ledger store {} has tables of version {version}, and this damrak knows \
-                 version {SCHEMA_VERSION}",
-                self.place.display()
-            ))),
+        match self.read_position("schema")? {
+            Some(version) => check_version(self.place.display(), version),
             None => self.write(|write| {
                 write.open_table(POSITION)?.insert("schema", SCHEMA_VERSION)?;
                 write.open_table(ENTRIES_BY_ACCOUNT)?;
@@ -245,32 +232,19 @@ impl LedgerStore for Embedded {
             if filter.last == Some(0) {
                 return Ok(());
             }
-            match index {
-                None => {
-                    let mut range = tree.range::<&[u8]>(bounds)?;
-                    while let Some(pair) =
-                        if is_last_first { range.next_back() } else { range.next() }
-                    {
-                        let (key, value) = pair?;
-                        if !show(key.value(), value.value()) {
-                            break;
-                        }
-                    }
-                }
-                Some(index) => {
-                    let index = read.open_table(index)?;
-                    let mut range = index.range::<&[u8]>(bounds)?;
-                    while let Some(pair) =
-                        if is_last_first { range.next_back() } else { range.next() }
-                    {
-                        let (indexed, _) = pair?;
-                        let key = indexed.value().get(4..).unwrap_or(&[]);
-                        let row = tree.get(key)?;
-                        let value = row.as_ref().map_or([].as_slice(), |value| value.value());
-                        if !show(key, value) {
-                            break;
-                        }
-                    }
+            let index = index.map(|index| read.open_table(index)).transpose()?;
+            let mut range = index.as_ref().unwrap_or(&tree).range::<&[u8]>(bounds)?;
+            while let Some(pair) = if is_last_first { range.next_back() } else { range.next() } {
+                let (key, value) = pair?;
+                let continues = if index.is_some() {
+                    let key = key.value().get(4..).unwrap_or(&[]);
+                    let row = tree.get(key)?;
+                    show(key, row.as_ref().map_or([].as_slice(), |value| value.value()))
+                } else {
+                    show(key.value(), value.value())
+                };
+                if !continues {
+                    break;
                 }
             }
             Ok(())
@@ -321,7 +295,6 @@ pub(crate) fn is_of(table: Table, values: &[Value], filter: &Filter) -> bool {
     is_of_account && is_before && (!filter.live || table != Table::Orders || is_live(values))
 }
 
-/// Writes a row as key and value.
 fn encode(table: Table, values: &[Value], key: &mut Vec<u8>, value: &mut Vec<u8>) {
     key.clear();
     value.clear();
@@ -345,7 +318,6 @@ fn push(kind: Kind, value: &Value, out: &mut Vec<u8>) {
     }
 }
 
-/// Reads a row; `None` if the bytes are none.
 fn decode(table: Table, key: &[u8], value: &[u8]) -> Option<Vec<Value>> {
     let (mut key, mut value) = (key, value);
     let mut values = Vec::with_capacity(table.columns().len());

@@ -11,9 +11,6 @@ use super::{
 
 /// Writes a table: a line of column names, then a line a row, by its key. Amounts are in units,
 /// prices in ticks, times in nanoseconds since the Unix epoch. Returns the number of rows.
-///
-/// # Errors
-/// The ledger cannot be read, or the file not be written.
 pub fn csv(
     ledger: &mut Ledger,
     table: Table,
@@ -28,9 +25,6 @@ pub fn csv(
 
 /// Writes a table as JSON lines: an object a row, with the names of accounts, assets and instruments beside
 /// their numbers. Returns the number of rows.
-///
-/// # Errors
-/// The ledger cannot be read, or the file not be written.
 pub fn json_lines(
     ledger: &mut Ledger,
     table: Table,

@@ -6,15 +6,14 @@
 use std::{fmt::Write, future::Future, io::Cursor, pin::pin, time::Duration};
 
 use futures::{SinkExt, StreamExt};
-use market::Sequence;
 use tokio::{runtime::Runtime, time::timeout};
 use tokio_postgres::{Client, Config, NoTls, SimpleQueryMessage, config::Host};
 
 use super::{
     projection::Batch,
-    schema::{Column, Kind, SCHEMA_VERSION, Table, Value},
-    sql::{key_columns, select},
-    store::{Filter, LedgerStore, StoreError, StorePosition, check_position},
+    schema::{Column, Kind, Table, Value},
+    sql::{Dialect, key_columns, position, select},
+    store::{Filter, LedgerStore, StoreError, StorePosition, check_position, check_version},
 };
 use crate::failure::causes;
 
@@ -23,7 +22,8 @@ const CONNECT_MAX: Duration = Duration::from_secs(5);
 /// The longest wait for an answer, or for the next row of one.
 const WAIT_MAX: Duration = Duration::from_secs(30);
 
-/// See the module.
+const DIALECT: Dialect = Dialect { prefix: "damrak.", type_of: sql_type, table_end: "" };
+
 pub struct Postgres {
     /// Runs the connection while an answer is awaited.
     runtime: Runtime,
@@ -33,9 +33,6 @@ pub struct Postgres {
 
 impl Postgres {
     /// True if the URL is one.
-    ///
-    /// # Errors
-    /// What is wrong with it.
     pub fn check_url(url: &str) -> Result<(), String> {
         parse(url).map(|_| ())
     }
@@ -64,47 +61,13 @@ impl Postgres {
 
     fn make_tables(&mut self) -> Result<(), StoreError> {
         // One at a time: two that make the same table at once would fail.
-        let mut sql = String::from(
-            "BEGIN; SELECT pg_advisory_xact_lock(6872); CREATE SCHEMA IF NOT EXISTS damrak;\n\
-             CREATE TABLE IF NOT EXISTS damrak.position (\
-             one boolean PRIMARY KEY DEFAULT true CHECK (one), schema bigint NOT NULL, \
-             journal_id bigint, sequence bigint);\n",
-        );
-        let _ = writeln!(
-            sql,
-            "INSERT INTO damrak.position (schema) VALUES ({SCHEMA_VERSION}) ON CONFLICT DO NOTHING;"
-        );
-        for table in Table::ALL {
-            let name = table.name();
-            let columns: Vec<_> = table
-                .columns()
-                .iter()
-                .map(|column| format!("{} {} NOT NULL", column.name, sql_type(column.kind)))
-                .collect();
-            let _ = writeln!(
-                sql,
-                "CREATE TABLE IF NOT EXISTS damrak.{name} ({}, PRIMARY KEY ({}));",
-                columns.join(", "),
-                key_columns(*table)
-            );
-        }
-        sql.push_str(
-            "CREATE INDEX IF NOT EXISTS orders_live ON damrak.orders (account_id, order_id) \
-             WHERE state = 'live';\n\
-             CREATE INDEX IF NOT EXISTS ledger_entries_from ON damrak.ledger_entries \
-             (from_account_id, sequence, nth);\n\
-             CREATE INDEX IF NOT EXISTS ledger_entries_to ON damrak.ledger_entries \
-             (to_account_id, sequence, nth);\nCOMMIT;\n",
-        );
-        self.run(&sql)?;
+        self.run(&format!(
+            "BEGIN; SELECT pg_advisory_xact_lock(6872); CREATE SCHEMA IF NOT EXISTS damrak; {}COMMIT",
+            DIALECT.create()
+        ))?;
         let row = self.first_row("SELECT schema FROM damrak.position")?;
         let version = row.first().and_then(|text| text.parse().ok());
-        if version != Some(SCHEMA_VERSION) {
-            return Err(StoreError::foreign(format!(
-                "the ledger store has tables of version {version:?}, and this damrak knows version \
-                 {SCHEMA_VERSION}"
-            )));
-        }
+        check_version("on PostgreSQL", version.unwrap_or(0))?;
         for table in Table::ALL.iter().filter(|table| !table.is_append_only()) {
             let name = table.name();
             self.run(&format!(
@@ -118,12 +81,8 @@ impl Postgres {
         let row =
             self.first_row(&format!("SELECT journal_id, sequence FROM damrak.position{lock}"))?;
         let [journal_id, sequence] = row.as_slice() else { return Ok(None) };
-        // A journal's identity is any 64 bits, a bigint has a sign.
-        let (journal_id, sequence) = (journal_id.parse::<i64>(), sequence.parse());
-        Ok(journal_id.ok().zip(sequence.ok()).map(|(journal_id, sequence)| StorePosition {
-            journal_id: journal_id.cast_unsigned(),
-            sequence: Sequence(sequence),
-        }))
+        let (journal_id, sequence) = (journal_id.parse().ok(), sequence.parse().ok());
+        Ok(journal_id.zip(sequence).map(|(id, sequence)| position(id, sequence)))
     }
 
     fn transaction(&mut self, journal_id: u64, batch: &Batch) -> Result<(), StoreError> {
@@ -181,7 +140,6 @@ impl Postgres {
         Ok(row.and_then(texts).unwrap_or_default())
     }
 
-    /// Sends the lines.
     fn copy(&mut self, sql: &str) -> Result<(), StoreError> {
         let Self { runtime, client, lines } = self;
         let lines = Cursor::new(std::mem::take(lines));

@@ -1,11 +1,13 @@
 //! From events to rows: the tables of the ledger follow from the events alone.
+//!
+//! Invariant: an output that contradicts the rows so far makes no row, and nothing after it does.
 
 use std::collections::BTreeMap;
 
 use market::{
-    Accepted, AccountId, AssetId, Bucket, Event, InstrumentId, LedgerEntry, LedgerPlace,
-    MoneyEvent, OrderId, Output, Price, Quantity, Replaced, Restated, Sequence, SessionId,
-    Timestamp, TradeBusted, TradeCorrected, TradeId, Traded, VenueEvent,
+    Accepted, AccountId, AssetId, Bucket, BustReason, Event, InstrumentId, LedgerEntry,
+    LedgerPlace, MoneyEvent, OrderId, Output, PastTrade, Price, Quantity, Replaced, Restated,
+    Sequence, SessionId, Timestamp, TradeBusted, TradeCorrected, TradeId, Traded, VenueEvent,
 };
 
 use super::{
@@ -17,18 +19,14 @@ use super::{
     store::{Filter, LedgerStore, StoreError},
 };
 
-/// What must be known of the rows so far to make the next ones: all but trades, fills, entries
-/// and orders that are done. About 200 bytes a live order.
-#[derive(Debug, Default, PartialEq, Eq)]
-pub struct Projection {
-    sequence: Sequence,
-    /// Entries of the input at `sequence` so far.
-    entry_count: u32,
+/// Rows of the tables whose rows change.
+#[derive(Debug, Default)]
+struct Rows {
     assets: BTreeMap<AssetId, AssetRow>,
     accounts: BTreeMap<AccountId, AccountRow>,
     instruments: BTreeMap<InstrumentId, InstrumentRow>,
     sessions: BTreeMap<SessionId, SessionRow>,
-    live: BTreeMap<OrderId, OrderRow>,
+    orders: BTreeMap<OrderId, OrderRow>,
     balances: BTreeMap<(AccountId, AssetId), BalanceRow>,
 }
 
@@ -39,44 +37,34 @@ pub struct Batch {
     pub after: Sequence,
     /// With these rows it has all up to here.
     pub sequence: Sequence,
-    assets: BTreeMap<AssetId, AssetRow>,
-    accounts: BTreeMap<AccountId, AccountRow>,
-    instruments: BTreeMap<InstrumentId, InstrumentRow>,
-    sessions: BTreeMap<SessionId, SessionRow>,
-    orders: BTreeMap<OrderId, OrderRow>,
+    changed: Rows,
     trades: Vec<TradeRow>,
     broken_trades: Vec<BrokenTradeRow>,
     fills: Vec<FillRow>,
     entries: Vec<EntryRow>,
-    balances: BTreeMap<(AccountId, AssetId), BalanceRow>,
 }
 
 impl Batch {
-    /// Nothing, after what the store has.
-    #[must_use]
+    /// No rows, after those of the store.
     pub fn new(after: Sequence) -> Self {
         Self { after, sequence: after, ..Self::default() }
     }
 
-    /// How many rows there are.
-    #[must_use]
     pub fn row_count(&self) -> usize {
-        self.assets.len()
-            + self.accounts.len()
-            + self.instruments.len()
-            + self.sessions.len()
-            + self.orders.len()
+        let changed = &self.changed;
+        changed.assets.len()
+            + changed.accounts.len()
+            + changed.instruments.len()
+            + changed.sessions.len()
+            + changed.orders.len()
+            + changed.balances.len()
             + self.trades.len()
             + self.broken_trades.len()
             + self.fills.len()
             + self.entries.len()
-            + self.balances.len()
     }
 
-    /// Shows the rows of a table, each with its values.
-    ///
-    /// # Errors
-    /// That of `each`.
+    /// Shows the rows of a table, each with its values, until `each` fails.
     pub fn each<E>(
         &self,
         table: Table,
@@ -89,45 +77,84 @@ impl Batch {
             rows.into_iter().try_for_each(|row| each(&row.values()))
         }
         match table {
-            Table::Assets => rows(self.assets.values(), each),
-            Table::Accounts => rows(self.accounts.values(), each),
-            Table::Instruments => rows(self.instruments.values(), each),
-            Table::Sessions => rows(self.sessions.values(), each),
-            Table::Orders => rows(self.orders.values(), each),
+            Table::Assets => rows(self.changed.assets.values(), each),
+            Table::Accounts => rows(self.changed.accounts.values(), each),
+            Table::Instruments => rows(self.changed.instruments.values(), each),
+            Table::Sessions => rows(self.changed.sessions.values(), each),
+            Table::Orders => rows(self.changed.orders.values(), each),
             Table::Trades => rows(&self.trades, each),
             Table::BrokenTrades => rows(&self.broken_trades, each),
             Table::Fills => rows(&self.fills, each),
             Table::Entries => rows(&self.entries, each),
-            Table::Balances => rows(self.balances.values(), each),
+            Table::Balances => rows(self.changed.balances.values(), each),
         }
     }
 }
 
 /// The state of the tables after an input, and the rows of it that no store has yet.
-#[derive(Debug)]
-pub struct PendingRows {
-    /// The state of the tables.
-    pub projection: Projection,
+///
+/// It keeps what the next rows need: all but trades, fills, entries and orders that are done. About 200
+/// bytes a live order.
+#[derive(Debug, Default)]
+pub struct Projection {
+    /// All inputs up to here are in it.
+    sequence: Sequence,
+    /// Entries of the input at `sequence` so far.
+    entry_count: u32,
+    /// The input of the present output, and its time.
+    cause: Sequence,
+    timestamp: Timestamp,
+    rows: Rows,
     /// The rows that are new or changed since they were last stored.
     pub batch: Batch,
-    /// The first output that contradicts the rows so far.
     contradiction: Option<StoreError>,
 }
 
-impl PendingRows {
-    /// None, after what a store has.
+/// Puts a row among all and among the changed ones.
+fn put<K: Ord + Copy, R: Copy>(
+    all: &mut BTreeMap<K, R>,
+    changed: &mut BTreeMap<K, R>,
+    key: K,
+    row: R,
+) {
+    all.insert(key, row);
+    changed.insert(key, row);
+}
+
+impl Projection {
+    /// Continues at the position of a store.
     ///
     /// # Errors
-    /// The store cannot be read, or has rows that are none.
+    /// The store cannot be read, or has a row that does not parse.
     pub fn load(store: &mut dyn LedgerStore, sequence: Sequence) -> Result<Self, StoreError> {
-        let projection = Projection::load(store, sequence)?;
-        Ok(Self { projection, batch: Batch::new(sequence), contradiction: None })
+        fn by<K: Ord, R: Row>(
+            store: &mut dyn LedgerStore,
+            filter: &Filter,
+            key: impl Fn(&R) -> K,
+        ) -> Result<BTreeMap<K, R>, StoreError> {
+            Ok(rows(store, filter)?.into_iter().map(|row| (key(&row), row)).collect())
+        }
+        let every = Filter::default();
+        let live = Filter { live: true, ..every };
+        let rows = Rows {
+            assets: by(store, &every, |row: &AssetRow| row.asset_id)?,
+            accounts: by(store, &every, |row: &AccountRow| row.account_id)?,
+            instruments: by(store, &every, |row: &InstrumentRow| row.instrument_id)?,
+            sessions: by(store, &every, |row: &SessionRow| row.session_id)?,
+            orders: by(store, &live, |row: &OrderRow| row.order_id)?,
+            balances: by(store, &every, |row: &BalanceRow| (row.account_id, row.asset_id))?,
+        };
+        Ok(Self { sequence, rows, batch: Batch::new(sequence), ..Self::default() })
+    }
+
+    pub fn sequence(&self) -> Sequence {
+        self.sequence
     }
 
     /// Takes the next output. Outputs of inputs that it has already are ignored.
     pub fn take(&mut self, output: &Output) {
-        if output.cause > self.projection.sequence() && self.contradiction.is_none() {
-            self.contradiction = self.projection.take(output, &mut self.batch).err();
+        if output.cause > self.sequence && self.contradiction.is_none() {
+            self.contradiction = self.apply(output).err();
         }
     }
 
@@ -139,14 +166,19 @@ impl PendingRows {
         if let Some(error) = self.contradiction.take() {
             return Err(error);
         }
-        if sequence > self.projection.sequence() {
-            self.projection.complete(sequence, &mut self.batch);
+        if sequence > self.sequence {
+            self.completed(sequence);
         }
         Ok(())
     }
 
+    fn completed(&mut self, sequence: Sequence) {
+        self.sequence = sequence;
+        self.entry_count = 0;
+        self.batch.sequence = sequence;
+    }
+
     /// True if a commit would move the position of the store.
-    #[must_use]
     pub fn is_ahead(&self) -> bool {
         self.batch.sequence > self.batch.after
     }
@@ -155,56 +187,19 @@ impl PendingRows {
     pub fn stored(&mut self) {
         self.batch = Batch::new(self.batch.sequence);
     }
-}
 
-impl Projection {
-    /// Goes on at the position of a store.
-    ///
-    /// # Errors
-    /// It cannot be read, or has rows that are none.
-    pub fn load(store: &mut dyn LedgerStore, sequence: Sequence) -> Result<Self, StoreError> {
-        let every = Filter::default();
-        let live = Filter { live: true, ..every };
-        let mut it = Self { sequence, ..Self::default() };
-        it.assets = by(rows(store, &every)?, |row: &AssetRow| row.asset_id);
-        it.accounts = by(rows(store, &every)?, |row: &AccountRow| row.account_id);
-        it.instruments = by(rows(store, &every)?, |row: &InstrumentRow| row.instrument_id);
-        it.sessions = by(rows(store, &every)?, |row: &SessionRow| row.session_id);
-        it.live = by(rows(store, &live)?, |row: &OrderRow| row.order_id);
-        it.balances = by(rows(store, &every)?, |row: &BalanceRow| (row.account_id, row.asset_id));
-        Ok(it)
-    }
-
-    /// All inputs up to here are in it.
-    #[must_use]
-    pub fn sequence(&self) -> Sequence {
-        self.sequence
-    }
-
-    /// All outputs of inputs up to `sequence` were taken.
-    pub fn complete(&mut self, sequence: Sequence, batch: &mut Batch) {
-        assert!(self.sequence <= sequence, "inputs are completed in order");
-        self.sequence = sequence;
-        self.entry_count = 0;
-        batch.sequence = sequence;
-    }
-
-    /// Takes the next output, of an input after [`sequence`](Self::sequence).
-    ///
-    /// # Errors
-    /// It contradicts the rows so far: somebody changed them, or it was not the next.
-    pub fn take(&mut self, output: &Output, batch: &mut Batch) -> Result<(), StoreError> {
+    fn apply(&mut self, output: &Output) -> Result<(), StoreError> {
         let Output { cause, timestamp, event } = *output;
         if self.sequence.next() < cause {
-            self.complete(Sequence(cause.0 - 1), batch);
+            self.completed(Sequence(cause.0 - 1));
         }
-        let now = Now { cause, timestamp };
+        (self.cause, self.timestamp) = (cause, timestamp);
+        let (rows, changed) = (&mut self.rows, &mut self.batch.changed);
         match event {
             Event::InstrumentAdded(added) => {
-                let row =
-                    InstrumentRow { instrument_id: added.instrument_id, symbol: added.symbol };
-                self.instruments.insert(row.instrument_id, row);
-                batch.instruments.insert(row.instrument_id, row);
+                let (instrument_id, symbol) = (added.instrument_id, added.symbol);
+                let row = InstrumentRow { instrument_id, symbol };
+                put(&mut rows.instruments, &mut changed.instruments, instrument_id, row);
             }
             Event::SessionAdded(added) => {
                 let row = SessionRow {
@@ -213,56 +208,33 @@ impl Projection {
                     firm: added.firm,
                     account_id: AccountId::VENUE,
                 };
-                self.sessions.insert(row.session_id, row);
-                batch.sessions.insert(row.session_id, row);
+                put(&mut rows.sessions, &mut changed.sessions, row.session_id, row);
             }
-            Event::Accepted(accepted) => self.accepted(&accepted, now, batch)?,
-            Event::Replaced(replaced) => self.replaced(&replaced, now, batch)?,
-            Event::Restated(restated) => self.restated(&restated, now, batch)?,
+            Event::Accepted(accepted) => self.accepted(&accepted)?,
+            Event::Replaced(replaced) => self.replaced(&replaced)?,
+            Event::Restated(restated) => self.restated(&restated)?,
             Event::Triggered(it) => {
-                self.came_in(it.order_id_before, it.order_id, Some(it.price), now, batch)?;
+                self.came_in(it.order_id_before, it.order_id, Some(it.price))?;
             }
-            Event::Released(it) => {
-                self.came_in(it.order_id_before, it.order_id, None, now, batch)?;
-            }
+            Event::Released(it) => self.came_in(it.order_id_before, it.order_id, None)?,
             Event::Booked(booked) => {
-                self.change(booked.order_id, now, batch, |order| order.price = booked.price)?;
+                self.change(booked.order_id, |order| order.price = booked.price)?;
             }
-            Event::Traded(traded) => self.traded(&traded, now, batch)?,
-            Event::SelfMatchPrevented(prevented) => {
-                self.reduce(prevented.order_id, prevented.leaves, now, batch)?;
-            }
-            Event::Canceled(canceled) => {
-                self.reduce(canceled.order_id, canceled.leaves, now, batch)?;
-            }
-            Event::Modified(modified) => {
-                self.change(modified.order_id, now, batch, |order| order.side = modified.side)?;
-                self.reduce(modified.order_id, modified.leaves, now, batch)?;
+            Event::Traded(traded) => self.traded(&traded)?,
+            Event::SelfMatchPrevented(it) => self.reduce(it.order_id, it.leaves)?,
+            Event::Canceled(it) => self.reduce(it.order_id, it.leaves)?,
+            Event::Modified(it) => {
+                self.change(it.order_id, |order| order.side = it.side)?;
+                self.reduce(it.order_id, it.leaves)?;
             }
             Event::Venue(VenueEvent::TradeBusted(TradeBusted { trade, reason })) => {
-                batch.broken_trades.push(BrokenTradeRow {
-                    trade_id: trade.trade_id,
-                    sequence: cause,
-                    timestamp,
-                    reason,
-                    new_trade_id: TradeId(0),
-                    new_price: Price::ZERO,
-                    new_quantity: Quantity::ZERO,
-                });
+                self.busted(trade.trade_id, reason, None);
             }
             Event::Venue(VenueEvent::TradeCorrected(TradeCorrected { broken, trade, reason })) => {
-                batch.broken_trades.push(BrokenTradeRow {
-                    trade_id: broken,
-                    sequence: cause,
-                    timestamp,
-                    reason,
-                    new_trade_id: trade.trade_id,
-                    new_price: trade.price,
-                    new_quantity: trade.quantity,
-                });
+                self.busted(broken, reason, Some(&trade));
             }
-            Event::Ledger(entry) => self.moved(&entry, now, batch)?,
-            Event::Money(money) => self.money(&money, batch)?,
+            Event::Ledger(entry) => self.moved(&entry)?,
+            Event::Money(money) => self.money(&money)?,
             Event::System(_)
             | Event::Rejected(_)
             | Event::MassCanceled(_)
@@ -273,19 +245,11 @@ impl Projection {
         Ok(())
     }
 
-    fn account_of(&self, session_id: SessionId) -> AccountId {
-        self.sessions.get(&session_id).map_or(AccountId::VENUE, |session| session.account_id)
-    }
-
-    fn accepted(
-        &mut self,
-        accepted: &Accepted,
-        now: Now,
-        batch: &mut Batch,
-    ) -> Result<(), StoreError> {
-        let order = OrderRow {
+    fn accepted(&mut self, accepted: &Accepted) -> Result<(), StoreError> {
+        let session = self.rows.sessions.get(&accepted.key.session_id);
+        self.add(OrderRow {
             order_id: accepted.order_id,
-            account_id: self.account_of(accepted.key.session_id),
+            account_id: session.map_or(AccountId::VENUE, |session| session.account_id),
             session_id: accepted.key.session_id,
             channel: accepted.key.channel,
             user_ref_num: accepted.key.user_ref_num,
@@ -302,59 +266,73 @@ impl Projection {
             leaves: accepted.quantity.quantity(),
             state: OrderState::Live,
             original_order_id: OrderId(0),
-            entered_sequence: now.cause,
-            entered_timestamp: now.timestamp,
-            changed_sequence: now.cause,
-            changed_timestamp: now.timestamp,
-        };
-        self.add(order, batch)
+            entered_sequence: self.cause,
+            entered_timestamp: self.timestamp,
+            changed_sequence: self.cause,
+            changed_timestamp: self.timestamp,
+        })
     }
 
-    fn replaced(
-        &mut self,
-        replaced: &Replaced,
-        now: Now,
-        batch: &mut Batch,
-    ) -> Result<(), StoreError> {
-        self.end(replaced.original_order_id, OrderState::Replaced, now, batch)?;
-        let order = OrderRow {
-            order_id: replaced.order_id,
-            account_id: self.account_of(replaced.key.session_id),
-            session_id: replaced.key.session_id,
-            channel: replaced.key.channel,
-            user_ref_num: replaced.key.user_ref_num,
-            client_order_id: replaced.client_order_id,
-            firm: replaced.firm,
-            instrument_id: replaced.instrument_id,
-            side: replaced.side,
-            order_type: replaced.order_type,
-            time_in_force: replaced.time_in_force,
-            display: replaced.display,
-            price: replaced.price.price(),
-            quantity: replaced.leaves.quantity(),
-            executed: Quantity::ZERO,
-            leaves: replaced.leaves.quantity(),
-            state: OrderState::Live,
-            original_order_id: replaced.original_order_id,
-            entered_sequence: now.cause,
-            entered_timestamp: now.timestamp,
-            changed_sequence: now.cause,
-            changed_timestamp: now.timestamp,
-        };
-        self.add(order, batch)
+    fn replaced(&mut self, replaced: &Replaced) -> Result<(), StoreError> {
+        let session = self.rows.sessions.get(&replaced.key.session_id);
+        let account_id = session.map_or(AccountId::VENUE, |session| session.account_id);
+        let (before, leaves) = (replaced.original_order_id, replaced.leaves.quantity());
+        self.renew(before, OrderState::Replaced, replaced.order_id, leaves, |order| {
+            *order = OrderRow {
+                account_id,
+                session_id: replaced.key.session_id,
+                channel: replaced.key.channel,
+                user_ref_num: replaced.key.user_ref_num,
+                client_order_id: replaced.client_order_id,
+                firm: replaced.firm,
+                instrument_id: replaced.instrument_id,
+                side: replaced.side,
+                order_type: replaced.order_type,
+                time_in_force: replaced.time_in_force,
+                display: replaced.display,
+                price: replaced.price.price(),
+                ..*order
+            };
+        })
     }
 
-    /// An order goes on under another order id, with so many lots open, and perhaps changed.
-    fn go_on(
+    fn restated(&mut self, restated: &Restated) -> Result<(), StoreError> {
+        let Restated { order_id_before, order_id, leaves, side, display, price, .. } = *restated;
+        if order_id == order_id_before {
+            self.change(order_id, |order| (order.price, order.display) = (price, display))?;
+            return self.reduce(order_id, leaves);
+        }
+        self.renew(order_id_before, OrderState::Restated, order_id, leaves, |order| {
+            (order.side, order.display, order.price) = (side, display, price);
+        })
+    }
+
+    /// An order that waited enters the book under another order id, perhaps with another limit.
+    fn came_in(
         &mut self,
         order_id_before: OrderId,
         order_id: OrderId,
+        price: Option<Price>,
+    ) -> Result<(), StoreError> {
+        let order = self.rows.orders.get(&order_id_before);
+        let leaves = order.map_or(Quantity::ZERO, |order| order.leaves);
+        self.renew(order_id_before, OrderState::Restated, order_id, leaves, |order| {
+            order.price = price.unwrap_or(order.price);
+        })
+    }
+
+    /// An order ends in `state`; another takes its place, with `leaves` lots open.
+    fn renew(
+        &mut self,
+        order_id_before: OrderId,
+        state: OrderState,
+        order_id: OrderId,
         leaves: Quantity,
-        now: Now,
-        batch: &mut Batch,
         change: impl FnOnce(&mut OrderRow),
     ) -> Result<(), StoreError> {
-        let before = self.end(order_id_before, OrderState::Restated, now, batch)?;
+        let before = self.change(order_id_before, |order| {
+            (order.leaves, order.state) = (Quantity::ZERO, state);
+        })?;
         let mut order = OrderRow {
             order_id,
             quantity: leaves,
@@ -362,115 +340,59 @@ impl Projection {
             leaves,
             state: OrderState::Live,
             original_order_id: order_id_before,
-            entered_sequence: now.cause,
-            entered_timestamp: now.timestamp,
-            changed_sequence: now.cause,
-            changed_timestamp: now.timestamp,
+            entered_sequence: self.cause,
+            entered_timestamp: self.timestamp,
             ..before
         };
         change(&mut order);
-        self.add(order, batch)
+        self.add(order)
     }
 
-    /// An order that waited comes in under another order id, perhaps with another limit.
-    fn came_in(
-        &mut self,
-        order_id_before: OrderId,
-        order_id: OrderId,
-        price: Option<Price>,
-        now: Now,
-        batch: &mut Batch,
-    ) -> Result<(), StoreError> {
-        let leaves = self.live.get(&order_id_before).map_or(Quantity::ZERO, |order| order.leaves);
-        self.go_on(order_id_before, order_id, leaves, now, batch, |order| {
-            order.price = price.unwrap_or(order.price);
-        })
-    }
-
-    fn restated(
-        &mut self,
-        restated: &Restated,
-        now: Now,
-        batch: &mut Batch,
-    ) -> Result<(), StoreError> {
-        let Restated { order_id_before, order_id, leaves, side, display, price, .. } = *restated;
-        if order_id == order_id_before {
-            self.change(order_id, now, batch, |order| {
-                (order.price, order.display) = (price, display);
-            })?;
-            return self.reduce(order_id, leaves, now, batch);
+    fn add(&mut self, order: OrderRow) -> Result<(), StoreError> {
+        if let Some(known) = self.rows.orders.insert(order.order_id, order) {
+            return Err(self.contradiction(&format!("{known:?} is live")));
         }
-        self.go_on(order_id_before, order_id, leaves, now, batch, |order| {
-            (order.side, order.display, order.price) = (side, display, price);
-        })
-    }
-
-    fn add(&mut self, order: OrderRow, batch: &mut Batch) -> Result<(), StoreError> {
-        if let Some(known) = self.live.insert(order.order_id, order) {
-            return Err(contradiction(order.entered_sequence, &format!("{known:?} is live")));
-        }
-        batch.orders.insert(order.order_id, order);
+        self.batch.changed.orders.insert(order.order_id, order);
         Ok(())
     }
 
-    /// Changes a live order.
+    /// Changes a live order, and returns it as it is then.
     fn change(
         &mut self,
         order_id: OrderId,
-        now: Now,
-        batch: &mut Batch,
         change: impl FnOnce(&mut OrderRow),
     ) -> Result<OrderRow, StoreError> {
-        let order = self.live.get_mut(&order_id);
-        let order = order
-            .ok_or_else(|| contradiction(now.cause, &format!("order {order_id} is not live")))?;
+        let Some(order) = self.rows.orders.get_mut(&order_id) else {
+            return Err(self.contradiction(&format!("order {order_id} is not live")));
+        };
         change(order);
-        (order.changed_sequence, order.changed_timestamp) = (now.cause, now.timestamp);
+        (order.changed_sequence, order.changed_timestamp) = (self.cause, self.timestamp);
         let order = *order;
-        batch.orders.insert(order_id, order);
+        self.batch.changed.orders.insert(order_id, order);
         if order.state != OrderState::Live {
-            self.live.remove(&order_id);
+            self.rows.orders.remove(&order_id);
         }
         Ok(order)
     }
 
-    /// Lots of an order were taken away, and so many are left.
-    fn reduce(
-        &mut self,
-        order_id: OrderId,
-        leaves: Quantity,
-        now: Now,
-        batch: &mut Batch,
-    ) -> Result<(), StoreError> {
-        self.change(order_id, now, batch, |order| {
+    /// Lots of an order were canceled; `leaves` are left.
+    fn reduce(&mut self, order_id: OrderId, leaves: Quantity) -> Result<(), StoreError> {
+        let reduced = self.change(order_id, |order| {
             order.leaves = leaves;
             if leaves == Quantity::ZERO {
                 order.state = OrderState::Canceled;
             }
-        })
-        .map(|_| ())
+        });
+        reduced.map(|_| ())
     }
 
-    /// An order is no more; says what it was.
-    fn end(
-        &mut self,
-        order_id: OrderId,
-        state: OrderState,
-        now: Now,
-        batch: &mut Batch,
-    ) -> Result<OrderRow, StoreError> {
-        self.change(order_id, now, batch, |order| {
-            order.leaves = Quantity::ZERO;
-            order.state = state;
-        })
-    }
-
-    fn traded(&mut self, traded: &Traded, now: Now, batch: &mut Batch) -> Result<(), StoreError> {
+    fn traded(&mut self, traded: &Traded) -> Result<(), StoreError> {
         let Traded { trade_id, instrument_id, price, quantity, .. } = *traded;
-        batch.trades.push(TradeRow {
+        let (sequence, timestamp) = (self.cause, self.timestamp);
+        self.batch.trades.push(TradeRow {
             trade_id,
-            sequence: now.cause,
-            timestamp: now.timestamp,
+            sequence,
+            timestamp,
             instrument_id,
             price,
             quantity,
@@ -479,21 +401,21 @@ impl Projection {
             taker_order_id: traded.taker.order_id,
         });
         for (role, fill) in [(Role::Maker, traded.maker), (Role::Taker, traded.taker)] {
-            let order = self.change(fill.order_id, now, batch, |order| {
+            let order = self.change(fill.order_id, |order| {
                 order.executed = Quantity(order.executed.0.saturating_add(quantity.0));
                 order.leaves = fill.leaves;
                 if fill.leaves == Quantity::ZERO {
                     order.state = OrderState::Filled;
                 }
             })?;
-            batch.fills.push(FillRow {
+            self.batch.fills.push(FillRow {
                 account_id: order.account_id,
                 trade_id,
                 role,
                 order_id: fill.order_id,
                 session_id: order.session_id,
-                sequence: now.cause,
-                timestamp: now.timestamp,
+                sequence,
+                timestamp,
                 instrument_id,
                 side: order.side,
                 price,
@@ -504,17 +426,24 @@ impl Projection {
         Ok(())
     }
 
-    fn moved(
-        &mut self,
-        entry: &LedgerEntry,
-        now: Now,
-        batch: &mut Batch,
-    ) -> Result<(), StoreError> {
+    fn busted(&mut self, trade_id: TradeId, reason: BustReason, new: Option<&PastTrade>) {
+        self.batch.broken_trades.push(BrokenTradeRow {
+            trade_id,
+            sequence: self.cause,
+            timestamp: self.timestamp,
+            reason,
+            new_trade_id: new.map_or(TradeId(0), |trade| trade.trade_id),
+            new_price: new.map_or(Price::ZERO, |trade| trade.price),
+            new_quantity: new.map_or(Quantity::ZERO, |trade| trade.quantity),
+        });
+    }
+
+    fn moved(&mut self, entry: &LedgerEntry) -> Result<(), StoreError> {
         self.entry_count += 1;
         let row = EntryRow {
-            sequence: now.cause,
+            sequence: self.cause,
             nth: self.entry_count,
-            timestamp: now.timestamp,
+            timestamp: self.timestamp,
             kind: entry.kind,
             asset_id: entry.asset_id,
             amount: entry.amount,
@@ -527,29 +456,30 @@ impl Projection {
             order_id: entry.order_id,
             trade_id: entry.trade_id,
         };
-        batch.entries.push(row);
+        self.batch.entries.push(row);
         for change in changes(&row) {
             match change {
                 Change::Balance { place, amount } => {
-                    let balance = balance_of(&mut self.balances, place, entry.asset_id);
-                    apply(balance, place, amount, now.cause);
-                    batch.balances.insert((place.account_id, entry.asset_id), *balance);
+                    let balance = balance_of(&mut self.rows.balances, place, entry.asset_id);
+                    apply(balance, place, amount, self.cause);
+                    let key = (place.account_id, entry.asset_id);
+                    self.batch.changed.balances.insert(key, *balance);
                 }
                 Change::Issued { version, amount } => {
-                    let asset = self.assets.get_mut(&entry.asset_id);
-                    let asset = asset.ok_or_else(|| {
-                        contradiction(now.cause, &format!("no asset {}", entry.asset_id))
-                    })?;
+                    let Some(asset) = self.rows.assets.get_mut(&entry.asset_id) else {
+                        return Err(self.contradiction(&format!("no asset {}", entry.asset_id)));
+                    };
                     asset.issued += amount;
                     asset.version = version;
-                    batch.assets.insert(entry.asset_id, *asset);
+                    self.batch.changed.assets.insert(entry.asset_id, *asset);
                 }
             }
         }
         Ok(())
     }
 
-    fn money(&mut self, money: &MoneyEvent, batch: &mut Batch) -> Result<(), StoreError> {
+    fn money(&mut self, money: &MoneyEvent) -> Result<(), StoreError> {
+        let (rows, changed) = (&mut self.rows, &mut self.batch.changed);
         match money {
             MoneyEvent::AssetAdded(asset) => {
                 let row = AssetRow {
@@ -559,27 +489,23 @@ impl Projection {
                     issued: 0,
                     version: 0,
                 };
-                self.assets.insert(row.asset_id, row);
-                batch.assets.insert(row.asset_id, row);
+                put(&mut rows.assets, &mut changed.assets, row.asset_id, row);
             }
             MoneyEvent::AccountAdded(added) => {
                 let row = AccountRow { account_id: added.account_id, name: added.name, stopped: 0 };
-                self.accounts.insert(row.account_id, row);
-                batch.accounts.insert(row.account_id, row);
+                put(&mut rows.accounts, &mut changed.accounts, row.account_id, row);
             }
             MoneyEvent::SessionAssigned(assigned) => {
-                let row = self.sessions.get_mut(&assigned.session_id);
-                let row = row.ok_or_else(|| {
-                    let what = format!("no session {}", assigned.session_id);
-                    contradiction(Sequence(self.sequence.0 + 1), &what)
-                })?;
+                let Some(row) = rows.sessions.get_mut(&assigned.session_id) else {
+                    return Err(self.contradiction(&format!("no session {}", assigned.session_id)));
+                };
                 row.account_id = assigned.account_id;
-                batch.sessions.insert(row.session_id, *row);
+                changed.sessions.insert(row.session_id, *row);
             }
             MoneyEvent::AccountStopped(stopped) => {
-                if let Some(row) = self.accounts.get_mut(&stopped.account_id) {
+                if let Some(row) = rows.accounts.get_mut(&stopped.account_id) {
                     row.stopped = u8::from(stopped.stopped);
-                    batch.accounts.insert(row.account_id, *row);
+                    changed.accounts.insert(row.account_id, *row);
                 }
             }
             MoneyEvent::TermsSet(_)
@@ -590,40 +516,27 @@ impl Projection {
         }
         Ok(())
     }
-}
 
-fn by<K: Ord, R>(rows: Vec<R>, key: impl Fn(&R) -> K) -> BTreeMap<K, R> {
-    rows.into_iter().map(|row| (key(&row), row)).collect()
-}
-
-fn contradiction(cause: Sequence, what: &str) -> StoreError {
-    StoreError::corrupt(format!(
-        "the ledger store contradicts the events of input {cause}: {what}; move it away, and it is \
-         made anew from the journal"
-    ))
-}
-
-/// The input of an output.
-#[derive(Clone, Copy)]
-struct Now {
-    cause: Sequence,
-    timestamp: Timestamp,
+    fn contradiction(&self, what: &str) -> StoreError {
+        StoreError::corrupt(format!(
+            "the ledger store contradicts the events of input {}: {what}; move it away, and it is \
+             made again from the journal",
+            self.cause
+        ))
+    }
 }
 
 /// What one end of a movement changes.
 pub(crate) enum Change {
-    /// A balance.
     Balance {
         /// Which, in which bucket.
         place: LedgerPlace,
-        /// By how much.
         amount: i128,
     },
     /// How much there is in all.
     Issued {
         /// How many movements came in or went out.
         version: u64,
-        /// By how much.
         amount: i128,
     },
 }

@@ -7,11 +7,8 @@ use market::{AccountId, AssetId, InstrumentId, Sequence};
 
 use super::{
     embedded::Embedded,
-    projection::PendingRows,
-    schema::{
-        AccountRow, AssetRow, BalanceRow, EntryRow, FillRow, InstrumentRow, OrderRow, Row, Table,
-        Value,
-    },
+    projection::Projection,
+    schema::{AccountRow, AssetRow, InstrumentRow, Row, Table, Value},
     store::{Filter, LedgerStore, StoreError, foreign_journal},
 };
 use crate::{
@@ -24,7 +21,6 @@ const REPLAY_LIMIT: usize = 16_384;
 /// A batch of so many rows is committed.
 const ROWS_MAX: usize = 50_000;
 
-/// A ledger that can be asked.
 pub struct Ledger {
     store: Box<dyn LedgerStore>,
     names: Names,
@@ -40,27 +36,20 @@ pub struct Names {
 
 impl Ledger {
     /// Asks a store.
-    ///
-    /// # Errors
-    /// It cannot be read.
     pub fn new(mut store: Box<dyn LedgerStore>) -> Result<Self, StoreError> {
-        let mut names = Names::default();
-        for row in rows::<AccountRow>(&mut *store, &Filter::default())? {
-            names.accounts.insert(row.account_id, row);
-        }
-        for row in rows::<AssetRow>(&mut *store, &Filter::default())? {
-            names.assets.insert(row.asset_id, row);
-        }
-        for row in rows::<InstrumentRow>(&mut *store, &Filter::default())? {
-            names.instruments.insert(row.instrument_id, row);
-        }
+        let every = Filter::default();
+        let accounts = rows::<AccountRow>(&mut *store, &every)?;
+        let assets = rows::<AssetRow>(&mut *store, &every)?;
+        let instruments = rows::<InstrumentRow>(&mut *store, &every)?;
+        let names = Names {
+            accounts: accounts.into_iter().map(|row| (row.account_id, row)).collect(),
+            assets: assets.into_iter().map(|row| (row.asset_id, row)).collect(),
+            instruments: instruments.into_iter().map(|row| (row.instrument_id, row)).collect(),
+        };
         Ok(Self { store, names })
     }
 
     /// Asks what follows from a journal, without a store.
-    ///
-    /// # Errors
-    /// The journal cannot be read.
     pub fn of_journal(directory: &Path) -> Result<Self, StoreError> {
         let mut store = Embedded::in_memory();
         catch_up(&mut store, directory, u64::MAX, &mut |_| {})?;
@@ -68,61 +57,25 @@ impl Ledger {
     }
 
     /// The last input that it knows.
-    ///
-    /// # Errors
-    /// It cannot be read.
     pub fn sequence(&mut self) -> Result<Sequence, StoreError> {
         Ok(self.store.position()?.map_or(Sequence::NONE, |position| position.sequence))
     }
 
     /// The printed names of what rows have by number.
-    #[must_use]
     pub fn names(&self) -> &Names {
         &self.names
     }
 
-    /// What accounts have, by account and asset.
-    ///
-    /// # Errors
-    /// It cannot be read.
-    pub fn balances(&mut self, of: Option<AccountId>) -> Result<Vec<BalanceRow>, StoreError> {
-        rows(&mut *self.store, &Filter::of(of))
-    }
-
-    /// The orders that are live.
-    ///
-    /// # Errors
-    /// It cannot be read.
-    pub fn open_orders(&mut self, of: Option<AccountId>) -> Result<Vec<OrderRow>, StoreError> {
-        rows(&mut *self.store, &Filter { live: true, ..Filter::of(of) })
-    }
-
-    /// The fills, oldest first.
-    ///
-    /// # Errors
-    /// It cannot be read.
-    pub fn fills(&mut self, of: Option<AccountId>) -> Result<Vec<FillRow>, StoreError> {
-        rows(&mut *self.store, &Filter::of(of))
-    }
-
-    /// The movements, oldest first.
-    ///
-    /// # Errors
-    /// It cannot be read.
-    pub fn history(&mut self, of: Option<AccountId>) -> Result<Vec<EntryRow>, StoreError> {
-        rows(&mut *self.store, &Filter::of(of))
+    pub fn rows<R: Row>(&mut self, filter: &Filter) -> Result<Vec<R>, StoreError> {
+        rows(&mut *self.store, filter)
     }
 
     /// The store again, if it is one that may be kept open for the next question.
-    #[must_use]
     pub fn into_store_to_keep(self) -> Option<Box<dyn LedgerStore>> {
         self.store.may_be_kept().then_some(self.store)
     }
 
     /// Shows the rows of a table, each with its values, until `each` says false.
-    ///
-    /// # Errors
-    /// It cannot be read.
     pub fn scan(
         &mut self,
         table: Table,
@@ -134,35 +87,29 @@ impl Ledger {
 }
 
 impl Names {
-    /// The account of a printed name.
-    #[must_use]
     pub fn account(&self, name: &str) -> Option<AccountId> {
         let mut accounts = self.accounts.values();
         accounts.find(|row| row.name.as_str() == name).map(|row| row.account_id)
     }
 
     /// The name of an account; the venue's is `-`.
-    #[must_use]
     pub fn account_name(&self, account_id: AccountId) -> String {
         let known = self.accounts.get(&account_id);
         known.map_or_else(|| "-".to_owned(), |row| row.name.to_string())
     }
 
     /// The name of an asset; `?` if there is none.
-    #[must_use]
     pub fn asset_name(&self, asset_id: AssetId) -> String {
         self.assets.get(&asset_id).map_or_else(|| "?".to_owned(), |row| row.name.to_string())
     }
 
     /// The symbol of an instrument; `?` if there is none.
-    #[must_use]
     pub fn symbol(&self, instrument_id: InstrumentId) -> String {
         let known = self.instruments.get(&instrument_id);
         known.map_or_else(|| "?".to_owned(), |row| row.symbol.to_string())
     }
 
     /// Units of an asset as a person writes them: 12345 of one with two decimals is 123.45.
-    #[must_use]
     pub fn amount(&self, asset_id: AssetId, units: i128) -> String {
         let decimals = self.assets.get(&asset_id).map_or(0, |row| usize::from(row.decimals));
         let sign = if units < 0 { "-" } else { "" };
@@ -175,7 +122,6 @@ impl Names {
     }
 }
 
-/// All rows of a table that a filter lets through.
 pub(crate) fn rows<R: Row>(
     store: &mut dyn LedgerStore,
     filter: &Filter,
@@ -211,7 +157,7 @@ pub fn catch_up(
 ) -> Result<Follower, StoreError> {
     let position = store.position()?;
     let sequence = position.map_or(Sequence::NONE, |position| position.sequence);
-    let mut rows = PendingRows::load(store, sequence)?;
+    let mut rows = Projection::load(store, sequence)?;
     let unreadable = |failure: Failure| match failure.exit_code {
         ExitCode::Verification => StoreError::corrupt(failure.what),
         _ => StoreError::unavailable(failure.what),

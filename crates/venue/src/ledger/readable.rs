@@ -9,7 +9,6 @@ use super::{
 };
 
 /// A price in ticks as currency: 1503400 as "150.34".
-#[must_use]
 pub fn price(ticks: u64) -> String {
     let (whole, fraction) = (ticks / 10_000, ticks % 10_000);
     if fraction.is_multiple_of(100) {
@@ -20,7 +19,6 @@ pub fn price(ticks: u64) -> String {
 }
 
 /// What a column is called where names stand for numbers.
-#[must_use]
 pub fn heading(column: &str) -> &str {
     match column {
         "account_id" => "account",
@@ -33,7 +31,6 @@ pub fn heading(column: &str) -> &str {
 }
 
 /// A value as people read it: names for numbers, amounts and prices with their point.
-#[must_use]
 pub fn cell(table: Table, values: &[Value], nth: usize, names: &Names) -> String {
     let column = table.columns()[nth];
     let asset = table.column("asset_id").and_then(|nth| number(&values[nth]));
@@ -58,7 +55,6 @@ fn number(value: &Value) -> Option<u64> {
 }
 
 /// A row as an object: every column, and the names of what it has by number.
-#[must_use]
 pub fn json_row(table: Table, values: &[Value], names: &Names) -> Json {
     let mut row = Map::new();
     for (nth, (column, value)) in table.columns().iter().zip(values).enumerate() {

@@ -12,7 +12,6 @@ use market::{
 /// The version of the tables; a store of another one is refused.
 pub const SCHEMA_VERSION: u64 = 1;
 
-/// A value of a column.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Value {
     /// A count, a number or a time.
@@ -39,21 +38,17 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// The word of a code.
-    #[must_use]
     pub fn word(self, code: u8) -> Option<&'static str> {
         let Self::Word(words) = self else { return None };
         words.iter().find(|(known, _)| *known == code).map(|(_, word)| *word)
     }
 
     /// A value of this kind as a person and a database read it.
-    #[must_use]
     pub fn show(self, value: &Value) -> Shown<'_> {
         Shown(self, value)
     }
 
     /// The value that [`show`](Self::show) made this of.
-    #[must_use]
     pub fn parse(self, text: &str) -> Option<Value> {
         match self {
             Self::Integer(_) => text.parse().ok().map(Value::Integer),
@@ -66,7 +61,6 @@ impl Kind {
     }
 }
 
-/// See [`Kind::show`].
 pub struct Shown<'a>(Kind, &'a Value);
 
 impl fmt::Display for Shown<'_> {
@@ -80,16 +74,12 @@ impl fmt::Display for Shown<'_> {
     }
 }
 
-/// A column of a table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Column {
-    /// Its name.
     pub name: &'static str,
-    /// What it holds.
     pub kind: Kind,
 }
 
-/// A type that a column can hold.
 trait Cell: Sized {
     const KIND: Kind;
     fn value(self) -> Value;
@@ -246,12 +236,9 @@ word_cells! {
     Role { Maker = "maker", Taker = "taker", }
 }
 
-/// What became of an order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum OrderState {
-    /// May still trade.
     Live = 1,
-    /// All of it traded.
     Filled = 2,
     /// What was open of it was taken away.
     Canceled = 3,
@@ -261,18 +248,14 @@ pub enum OrderState {
     Restated = 5,
 }
 
-/// Which side of a trade a fill is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Role {
-    /// The resting order.
     Maker = 1,
-    /// The incoming order.
     Taker = 2,
 }
 
 /// A row, as its table has it.
 pub trait Row: Sized {
-    /// Its table.
     const TABLE: Table;
 
     /// Its values, one a column.
@@ -294,17 +277,13 @@ macro_rules! tables {
         pub enum Table { $($(#[$doc])* $table,)* }
 
         impl Table {
-            /// Every table.
             pub const ALL: &[Self] = &[$(Self::$table,)*];
 
-            /// Its name in every store.
-            #[must_use]
             pub const fn name(self) -> &'static str {
                 match self { $(Self::$table => $name,)* }
             }
 
             /// Its columns; the first [`key_len`](Self::key_len) of them tell its rows apart.
-            #[must_use]
             pub const fn columns(self) -> &'static [Column] {
                 match self {
                     $(Self::$table => const { &[$(
@@ -314,7 +293,6 @@ macro_rules! tables {
             }
 
             /// How many columns make its key.
-            #[must_use]
             pub const fn key_len(self) -> usize {
                 match self { $(Self::$table => $keys,)* }
             }
@@ -343,11 +321,8 @@ macro_rules! tables {
 }
 
 tables! {
-    /// What is owned.
     Assets, "assets", key 1, AssetRow {
-        /// Its number.
         asset_id: AssetId,
-        /// Its printed name.
         name: Text<8>,
         /// How many digits stand behind the point.
         decimals: u8,
@@ -356,29 +331,21 @@ tables! {
         /// How often it came in or went out.
         version: u64,
     }
-    /// Whose money and orders.
     Accounts, "accounts", key 1, AccountRow {
         /// Its number; 0 is the venue, which has no row.
         account_id: AccountId,
-        /// Its printed name.
         name: Text<8>,
         /// 1 while the kill switch stops it, else 0.
         stopped: u8,
     }
-    /// What is traded.
     Instruments, "instruments", key 1, InstrumentRow {
-        /// Its number.
         instrument_id: InstrumentId,
-        /// Its printed name.
         symbol: Symbol,
     }
-    /// From where orders come.
     Sessions, "sessions", key 1, SessionRow {
-        /// Its number.
         session_id: SessionId,
         /// The name it logs in with.
         username: Text<6>,
-        /// Its firm.
         firm: Firm,
         /// Whose its orders are; 0 is nobody's.
         account_id: AccountId,
@@ -389,9 +356,7 @@ tables! {
         order_id: OrderId,
         /// Whose it is; 0 is nobody's.
         account_id: AccountId,
-        /// The session that entered it.
         session_id: SessionId,
-        /// On which channel.
         channel: u8,
         /// Its number there.
         user_ref_num: u32,
@@ -401,13 +366,9 @@ tables! {
         firm: Firm,
         /// What it trades.
         instrument_id: InstrumentId,
-        /// Which way.
         side: Side,
-        /// Limit or market.
         order_type: OrderType,
-        /// How long it lives.
         time_in_force: TimeInForce,
-        /// How it is shown.
         display: Display,
         /// Its limit in ticks; 0 for none.
         price: Price,
@@ -423,32 +384,22 @@ tables! {
         original_order_id: OrderId,
         /// The input that made it.
         entered_sequence: Sequence,
-        /// When.
         entered_timestamp: Timestamp,
         /// The last input that changed it.
         changed_sequence: Sequence,
-        /// When.
         changed_timestamp: Timestamp,
     }
     /// An incoming order met a resting one.
     Trades, "trades", key 1, TradeRow {
-        /// The trade.
         trade_id: TradeId,
-        /// The input that caused it.
         sequence: Sequence,
-        /// When.
         timestamp: Timestamp,
-        /// What was traded.
         instrument_id: InstrumentId,
         /// At which price, in ticks.
         price: Price,
-        /// How many lots.
         quantity: Quantity,
-        /// Side of the taker.
         taker_side: Side,
-        /// The resting order.
         maker_order_id: OrderId,
-        /// The incoming order.
         taker_order_id: OrderId,
     }
     /// Trades that were undone, and what stands in their place. Their fills stay as they were.
@@ -457,9 +408,7 @@ tables! {
         trade_id: TradeId,
         /// The input that undid it.
         sequence: Sequence,
-        /// When.
         timestamp: Timestamp,
-        /// Why.
         reason: BustReason,
         /// The trade in its place, of the same orders; 0 if none.
         new_trade_id: TradeId,
@@ -472,40 +421,28 @@ tables! {
     Fills, "fills", key 3, FillRow {
         /// Whose; 0 is nobody's.
         account_id: AccountId,
-        /// The trade.
         trade_id: TradeId,
         /// Resting or incoming.
         role: Role,
-        /// The order.
         order_id: OrderId,
-        /// The session that entered it.
         session_id: SessionId,
-        /// The input that caused it.
         sequence: Sequence,
-        /// When.
         timestamp: Timestamp,
-        /// What was traded.
         instrument_id: InstrumentId,
-        /// Which way.
         side: Side,
         /// At which price, in ticks.
         price: Price,
-        /// How many lots.
         quantity: Quantity,
         /// What is still open of the order.
         leaves: Quantity,
     }
     /// One movement of one asset: double entry, for it says both ends.
     Entries, "ledger_entries", key 2, EntryRow {
-        /// The input that caused it.
         sequence: Sequence,
         /// Which of the movements of that input, from 1.
         nth: u32,
-        /// When.
         timestamp: Timestamp,
-        /// Why.
         kind: LedgerKind,
-        /// Of what.
         asset_id: AssetId,
         /// How much, in units.
         amount: Units,
@@ -528,9 +465,7 @@ tables! {
     }
     /// What an account has of an asset; of account 0, what the venue has earned.
     Balances, "balances", key 2, BalanceRow {
-        /// Whose.
         account_id: AccountId,
-        /// Of what.
         asset_id: AssetId,
         /// Free, in units; below 0 only of what was sold short.
         available: i128,
@@ -544,27 +479,22 @@ tables! {
 }
 
 impl Table {
-    /// The table of a name.
-    #[must_use]
     pub fn named(name: &str) -> Option<Self> {
         Self::ALL.iter().copied().find(|table| table.name() == name)
     }
 
     /// True if a row never changes once it is there.
-    #[must_use]
     pub const fn is_append_only(self) -> bool {
         matches!(self, Self::Trades | Self::BrokenTrades | Self::Fills | Self::Entries)
     }
 
     /// Where a column stands.
-    #[must_use]
     pub fn column(self, name: &str) -> Option<usize> {
         self.columns().iter().position(|column| column.name == name)
     }
 
     /// The columns that say where a row stands among those of an account: what comes later has a
     /// higher place. None where rows do not come one after the other.
-    #[must_use]
     pub const fn place_columns(self) -> &'static [&'static str] {
         match self {
             Self::Orders => &["order_id"],
@@ -577,7 +507,6 @@ impl Table {
     }
 
     /// Where a row stands; see [`place_columns`](Self::place_columns).
-    #[must_use]
     pub fn place(self, values: &[Value]) -> [u64; 2] {
         let mut place = [0; 2];
         for (place, column) in place.iter_mut().zip(self.place_columns()) {
@@ -589,7 +518,6 @@ impl Table {
     }
 
     /// The columns that say whose a row is; none where it is everybody's.
-    #[must_use]
     pub const fn account_columns(self) -> &'static [&'static str] {
         match self {
             Self::Accounts | Self::Sessions | Self::Orders | Self::Fills | Self::Balances => {

@@ -1,6 +1,67 @@
-//! The SQL that every store with tables is asked in.
+//! The SQL that SQLite and PostgreSQL share: tables, indices, position, queries.
+//!
+//! Invariant: every statement follows from [`Table`]; a store adds only its types and its prefix.
 
-use super::{schema::Table, store::Filter};
+use std::fmt::Write;
+
+use market::Sequence;
+
+use super::{
+    schema::{Kind, SCHEMA_VERSION, Table},
+    store::{Filter, StorePosition},
+};
+
+/// What differs between two stores.
+pub(super) struct Dialect {
+    /// Stands before the name of each table.
+    pub(super) prefix: &'static str,
+    pub(super) type_of: fn(Kind) -> &'static str,
+    /// Ends the definition of a table.
+    pub(super) table_end: &'static str,
+}
+
+impl Dialect {
+    /// Makes the tables, indices and the position that are missing.
+    pub(super) fn create(&self) -> String {
+        let Self { prefix, type_of, table_end } = self;
+        let mut sql = format!(
+            "CREATE TABLE IF NOT EXISTS {prefix}position (one integer PRIMARY KEY CHECK (one = 1), \
+             schema bigint NOT NULL, journal_id bigint, sequence bigint);\n\
+             INSERT INTO {prefix}position (one, schema) VALUES (1, {SCHEMA_VERSION}) \
+             ON CONFLICT DO NOTHING;\n"
+        );
+        for table in Table::ALL {
+            let columns = table.columns().iter();
+            let columns: Vec<_> = columns
+                .map(|column| format!("{} {} NOT NULL", column.name, type_of(column.kind)))
+                .collect();
+            // Writing to a string cannot fail.
+            let _ = writeln!(
+                sql,
+                "CREATE TABLE IF NOT EXISTS {prefix}{} ({}, PRIMARY KEY ({})){table_end};",
+                table.name(),
+                columns.join(", "),
+                key_columns(*table)
+            );
+        }
+        for (index, on) in [
+            ("orders_live", "orders (account_id, order_id) WHERE state = 'live'"),
+            ("ledger_entries_from", "ledger_entries (from_account_id, sequence, nth)"),
+            ("ledger_entries_to", "ledger_entries (to_account_id, sequence, nth)"),
+        ] {
+            let _ = writeln!(sql, "CREATE INDEX IF NOT EXISTS {index} ON {prefix}{on};");
+        }
+        sql
+    }
+}
+
+/// A position as a row has it; a journal's identity is any 64 bits, and an integer there has a sign.
+pub(super) fn position(journal_id: i64, sequence: i64) -> StorePosition {
+    StorePosition {
+        journal_id: journal_id.cast_unsigned(),
+        sequence: Sequence(sequence.cast_unsigned()),
+    }
+}
 
 /// Asks for the rows of a table that a filter lets through; its name stands behind `schema`.
 pub(super) fn select(table: Table, schema: &str, filter: &Filter) -> String {
@@ -31,7 +92,6 @@ fn order(table: Table, filter: &Filter) -> String {
     }
 }
 
-/// Which rows.
 fn conditions(table: Table, filter: &Filter) -> String {
     let mut conditions = Vec::new();
     if let Some(account_id) = filter.account_id {

@@ -4,7 +4,6 @@
 
 use std::{path::Path, time::Duration};
 
-use market::Sequence;
 use rusqlite::{
     Connection, ErrorCode, ToSql, params_from_iter,
     types::{ToSqlOutput, Value as SqlValue, ValueRef},
@@ -12,87 +11,45 @@ use rusqlite::{
 
 use super::{
     projection::Batch,
-    schema::{Kind, SCHEMA_VERSION, Table, Value},
-    sql::{key_columns, select},
-    store::{Filter, LedgerStore, StoreError, StorePosition, check_position},
+    schema::{Kind, Table, Value},
+    sql::{Dialect, position, select},
+    store::{
+        Filter, LedgerStore, StoreError, StorePosition, check_position, check_version, make_folder,
+    },
 };
 
 /// How long a commit waits for a reader.
 const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// See the module.
+const DIALECT: Dialect = Dialect { prefix: "", type_of: sql_type, table_end: " WITHOUT ROWID" };
+
 pub struct Sqlite {
     connection: Connection,
 }
 
 impl Sqlite {
     /// Opens a file, or makes it, with its tables.
-    ///
-    /// # Errors
-    /// It cannot be opened, or is something else.
     pub fn open(path: &Path) -> Result<Self, StoreError> {
-        if let Some(folder) = path.parent().filter(|folder| !folder.as_os_str().is_empty()) {
-            std::fs::create_dir_all(folder).map_err(|error| {
-                StoreError::unavailable(format!("cannot make {}: {error}", folder.display()))
-            })?;
-        }
-        let connection = Connection::open(path).map_err(|error| failed(&error))?;
-        let store = Self { connection };
-        store.prepare().map_err(|error| failed(&error))?;
-        let version: i64 = store
-            .connection
-            .query_row("SELECT schema FROM position", [], |row| row.get(0))
-            .map_err(|error| failed(&error))?;
-        if u64::try_from(version) != Ok(SCHEMA_VERSION) {
-            return Err(StoreError::foreign(format!(
-                "{} has tables of version {version}, and this damrak knows version \
-                 {SCHEMA_VERSION}",
-                path.display()
-            )));
-        }
+        make_folder(path)?;
+        let open = || -> rusqlite::Result<(Self, u64)> {
+            let connection = Connection::open(path)?;
+            connection.busy_timeout(BUSY_TIMEOUT)?;
+            connection.pragma_update(None, "journal_mode", "WAL")?;
+            connection.pragma_update(None, "synchronous", "FULL")?;
+            connection.execute_batch(&format!("BEGIN IMMEDIATE; {} COMMIT;", DIALECT.create()))?;
+            let version: i64 =
+                connection.query_row("SELECT schema FROM position", [], |row| row.get(0))?;
+            Ok((Self { connection }, version.cast_unsigned()))
+        };
+        let (store, version) = open().map_err(|error| failed(&error))?;
+        check_version(path.display(), version)?;
         Ok(store)
-    }
-
-    fn prepare(&self) -> rusqlite::Result<()> {
-        self.connection.busy_timeout(BUSY_TIMEOUT)?;
-        self.connection.pragma_update(None, "journal_mode", "WAL")?;
-        self.connection.pragma_update(None, "synchronous", "FULL")?;
-        let mut sql = String::from(
-            "BEGIN IMMEDIATE; CREATE TABLE IF NOT EXISTS position (one INTEGER PRIMARY KEY CHECK \
-             (one = 1), schema INTEGER NOT NULL, journal_id INTEGER, sequence INTEGER);",
-        );
-        sql +=
-            &format!("INSERT OR IGNORE INTO position (one, schema) VALUES (1, {SCHEMA_VERSION});");
-        for table in Table::ALL {
-            let columns: Vec<_> = table
-                .columns()
-                .iter()
-                .map(|column| format!("{} {} NOT NULL", column.name, sql_type(column.kind)))
-                .collect();
-            sql += &format!(
-                "CREATE TABLE IF NOT EXISTS {} ({}, PRIMARY KEY ({})) WITHOUT ROWID;",
-                table.name(),
-                columns.join(", "),
-                key_columns(*table)
-            );
-        }
-        sql += "CREATE INDEX IF NOT EXISTS orders_live ON orders (account_id, order_id) \
-                WHERE state = 'live';\
-                CREATE INDEX IF NOT EXISTS ledger_entries_from ON ledger_entries \
-                (from_account_id, sequence, nth);\
-                CREATE INDEX IF NOT EXISTS ledger_entries_to ON ledger_entries \
-                (to_account_id, sequence, nth);\
-                COMMIT;";
-        self.connection.execute_batch(&sql)
     }
 
     fn read_position(connection: &Connection) -> rusqlite::Result<Option<StorePosition>> {
         connection.query_row("SELECT journal_id, sequence FROM position", [], |row| {
-            let (journal_id, sequence): (Option<i64>, Option<i64>) = (row.get(0)?, row.get(1)?);
-            Ok(journal_id.zip(sequence).map(|(journal_id, sequence)| StorePosition {
-                journal_id: journal_id.cast_unsigned(),
-                sequence: Sequence(sequence.cast_unsigned()),
-            }))
+            let journal_id: Option<i64> = row.get(0)?;
+            Ok(journal_id.zip(row.get(1)?).map(|(id, sequence)| position(id, sequence)))
         })
     }
 }
@@ -167,7 +124,6 @@ impl LedgerStore for Sqlite {
     }
 }
 
-/// A value as SQLite has it.
 struct SqlCell<'a>(Kind, &'a Value);
 
 impl ToSql for SqlCell<'_> {

@@ -1,13 +1,16 @@
 //! Where the rows of the ledger are kept, behind one trait.
 
-use std::{fmt, path::PathBuf};
+use std::{
+    fmt, fs,
+    path::{Path, PathBuf},
+};
 
 use market::{AccountId, Sequence};
 
 use super::{
     embedded::{Embedded, SharedDatabase},
     projection::Batch,
-    schema::{Table, Value},
+    schema::{SCHEMA_VERSION, Table, Value},
 };
 use crate::config::{LedgerConfig, LedgerStoreName};
 
@@ -20,10 +23,8 @@ pub struct StorePosition {
     pub sequence: Sequence,
 }
 
-/// Which rows of a table.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Filter {
-    /// Those of this account.
     pub account_id: Option<AccountId>,
     /// Of orders, those that are live.
     pub live: bool,
@@ -34,8 +35,6 @@ pub struct Filter {
 }
 
 impl Filter {
-    /// Rows of an account.
-    #[must_use]
     pub fn of(account_id: Option<AccountId>) -> Self {
         Self { account_id, ..Self::default() }
     }
@@ -47,9 +46,6 @@ impl Filter {
 /// crash the writer continues at the position, and the rows of every input are stored once.
 pub trait LedgerStore: Send {
     /// Up to where it goes; `None` while it has never had a row.
-    ///
-    /// # Errors
-    /// It cannot be read.
     fn position(&mut self) -> Result<Option<StorePosition>, StoreError>;
 
     /// Commits the rows of a batch, new or in the place of those with their keys, and the position, as
@@ -61,9 +57,6 @@ pub trait LedgerStore: Send {
     fn commit(&mut self, journal_id: u64, batch: &Batch) -> Result<(), StoreError>;
 
     /// Shows the rows of a table by their keys, until `each` says false.
-    ///
-    /// # Errors
-    /// It cannot be read, or has a row that is none.
     fn scan(
         &mut self,
         table: Table,
@@ -80,13 +73,10 @@ pub trait LedgerStore: Send {
 /// Why a store did not do what was asked.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StoreError {
-    /// What kind of trouble.
     pub kind: StoreErrorKind,
-    /// What was wrong.
     pub what: String,
 }
 
-/// See [`StoreError`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StoreErrorKind {
     /// It is down, held by another process, full or slow: worth another try.
@@ -95,7 +85,6 @@ pub enum StoreErrorKind {
     Moved,
     /// It is of another journal, or of another version: trying again does not help.
     Foreign,
-    /// Its content is not a ledger.
     Corrupt,
 }
 
@@ -105,18 +94,15 @@ impl StoreError {
         Self { kind: StoreErrorKind::Unavailable, what: what.to_string() }
     }
 
-    /// Its content is not a ledger.
     pub fn corrupt(what: impl fmt::Display) -> Self {
         Self { kind: StoreErrorKind::Corrupt, what: what.to_string() }
     }
 
-    /// It is something else.
     pub fn foreign(what: impl fmt::Display) -> Self {
         Self { kind: StoreErrorKind::Foreign, what: what.to_string() }
     }
 
     /// The position is not where the batch begins.
-    #[must_use]
     pub fn moved(found: Option<StorePosition>, batch: &Batch) -> Self {
         let found = found.map_or(Sequence::NONE, |position| position.sequence);
         let what = format!(
@@ -126,8 +112,6 @@ impl StoreError {
         Self { kind: StoreErrorKind::Moved, what }
     }
 
-    /// True if a later try may succeed.
-    #[must_use]
     pub const fn may_pass(&self) -> bool {
         matches!(self.kind, StoreErrorKind::Unavailable | StoreErrorKind::Moved)
     }
@@ -171,6 +155,27 @@ pub(crate) fn check_position(
     }
 }
 
+/// Refuses a store with tables of another version.
+pub(crate) fn check_version(place: impl fmt::Display, version: u64) -> Result<(), StoreError> {
+    if version == SCHEMA_VERSION {
+        return Ok(());
+    }
+    Err(StoreError::foreign(format!(
+        "the ledger store {place} has tables of version {version}, and this damrak knows version \
+         {SCHEMA_VERSION}"
+    )))
+}
+
+/// Makes the folder of a file.
+pub(crate) fn make_folder(file: &Path) -> Result<(), StoreError> {
+    let Some(folder) = file.parent().filter(|folder| !folder.as_os_str().is_empty()) else {
+        return Ok(());
+    };
+    fs::create_dir_all(folder).map_err(|error| {
+        StoreError::unavailable(format!("cannot make {}: {error}", folder.display()))
+    })
+}
+
 /// A store of another journal.
 pub(crate) fn foreign_journal(position: StorePosition, journal_id: u64) -> StoreError {
     StoreError::foreign(format!(
@@ -182,17 +187,13 @@ pub(crate) fn foreign_journal(position: StorePosition, journal_id: u64) -> Store
 /// Where a store is, and of which kind.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Location {
-    /// A file of the embedded store.
     Embedded(PathBuf),
-    /// A file of SQLite.
     Sqlite(PathBuf),
-    /// A database of PostgreSQL.
     Postgres(String),
 }
 
 impl Location {
     /// What a configuration says; `None` where no store is kept.
-    #[must_use]
     pub fn of(config: &LedgerConfig) -> Option<Self> {
         match config.store {
             LedgerStoreName::None => None,
@@ -203,9 +204,6 @@ impl Location {
     }
 
     /// Opens it for writing, and makes it if there is none.
-    ///
-    /// # Errors
-    /// It is down, held, or something else.
     pub fn open(&self) -> Result<Box<dyn LedgerStore>, StoreError> {
         match self {
             Self::Embedded(path) => Ok(Box::new(Embedded::open(path)?)),
@@ -225,7 +223,6 @@ impl Location {
     }
 
     /// True if there is something to read: a file that exists, or a server.
-    #[must_use]
     pub fn exists(&self) -> bool {
         match self {
             Self::Embedded(path) | Self::Sqlite(path) => path.exists(),
@@ -238,21 +235,15 @@ impl Location {
 #[derive(Clone, Debug)]
 pub struct Access {
     location: Location,
-    /// The embedded store is opened once in a process.
     embedded: SharedDatabase,
 }
 
 impl Access {
-    /// To the store there.
-    #[must_use]
     pub fn new(location: Location) -> Self {
         Self { location, embedded: SharedDatabase::default() }
     }
 
     /// Opens it for writing, and makes it if there is none.
-    ///
-    /// # Errors
-    /// It is down, held, or something else.
     pub fn open(&self) -> Result<Box<dyn LedgerStore>, StoreError> {
         match &self.location {
             Location::Embedded(path) => {

@@ -18,7 +18,6 @@ use super::{
 };
 use crate::follower::Follower;
 
-/// What was found.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Findings {
     /// The last input of the ledger.
@@ -29,19 +28,13 @@ pub struct Findings {
     pub wrong: Vec<String>,
 }
 
-/// See [`Findings::tables`].
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TableDigest {
-    /// How many rows there are.
     pub row_count: u64,
-    /// In hexadecimal digits.
     pub sha256: String,
 }
 
 /// Checks a ledger by itself, and, if a journal is given, against it and the engine.
-///
-/// # Errors
-/// The ledger or the journal cannot be read.
 pub fn verify(store: &mut dyn LedgerStore, journal: Option<&Path>) -> Result<Findings, StoreError> {
     let sequence = store.position()?.map_or(Sequence::NONE, |position| position.sequence);
     let mut findings = Findings { sequence, ..Findings::default() };

@@ -9,7 +9,7 @@ use market::{Output, Sequence};
 use ring::Cursor;
 
 use super::{
-    projection::PendingRows,
+    projection::Projection,
     store::{LedgerStore, StoreError, foreign_journal},
 };
 
@@ -26,19 +26,13 @@ const RETRY_NS_MAX: u64 = 5_000_000_000;
 pub struct LedgerGauges {
     /// The last input that is in the store.
     pub position: Cursor,
-    /// Batches that were committed.
     pub commits: Cursor,
-    /// Rows that were committed.
     pub rows: Cursor,
-    /// Times the store failed.
     pub failures: Cursor,
 }
 
-/// How a [`LedgerWriter`] works.
 pub struct LedgerWriterConfig {
-    /// Opens the store.
     pub open: Box<dyn FnMut() -> Result<Box<dyn LedgerStore>, StoreError> + Send>,
-    /// The identity of the journal.
     pub journal_id: u64,
     /// The longest that a row waits for others before it is committed, in nanoseconds.
     pub commit_interval_ns: u64,
@@ -46,7 +40,6 @@ pub struct LedgerWriterConfig {
     pub notice: fn(&str),
 }
 
-/// See the module.
 pub struct LedgerWriter {
     config: LedgerWriterConfig,
     gauges: Arc<LedgerGauges>,
@@ -54,7 +47,7 @@ pub struct LedgerWriter {
     retry_at_ns: u64,
     retry_ns: u64,
     /// None until the store was read.
-    rows: Option<PendingRows>,
+    rows: Option<Projection>,
     /// When the oldest input came that the store does not have.
     since_ns: Option<u64>,
     /// True once another try would not help.
@@ -87,8 +80,6 @@ impl LedgerWriter {
         }
     }
 
-    /// Its figures, for any thread to read.
-    #[must_use]
     pub fn gauges(&self) -> Arc<LedgerGauges> {
         Arc::clone(&self.gauges)
     }
@@ -108,11 +99,10 @@ impl LedgerWriter {
                 return None;
             }
         }
-        self.rows.as_ref().map(|rows| rows.projection.sequence())
+        self.rows.as_ref().map(|rows| rows.sequence())
     }
 
     /// The last input that is in the store, as far as is known; `None` if the writer has given up.
-    #[must_use]
     pub fn stored(&self) -> Option<u64> {
         (!self.given_up).then(|| self.gauges.position.get())
     }
@@ -175,7 +165,7 @@ impl LedgerWriter {
             // The commit that seemed to fail had not.
             Some(rows) if sequence == rows.batch.sequence => self.committed(),
             _ => {
-                self.rows = Some(PendingRows::load(&mut *store, sequence)?);
+                self.rows = Some(Projection::load(&mut *store, sequence)?);
                 self.since_ns = None;
             }
         }
