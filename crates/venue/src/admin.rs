@@ -74,22 +74,17 @@ const BLOCKING_THREADS_MAX: usize = 4;
 /// The longest path that the address of a socket has room for, in bytes.
 const SOCKET_PATH_MAX: usize = 107;
 
-/// The ledger, where one is kept.
 #[derive(Clone)]
 pub struct Sources {
-    /// The store of the ledger.
     pub ledger: Access,
-    /// How far that is.
     pub gauges: Arc<LedgerGauges>,
 }
 
 /// The sources of the answers.
 pub struct Served {
-    /// The ledger, where one is kept.
     pub ledger: Option<Sources>,
     /// How far the journal is.
     pub durable: Arc<Cursor>,
-    /// Where commands go.
     pub desk: Desk,
 }
 
@@ -110,17 +105,12 @@ pub struct Admin {
     thread: JoinHandle<()>,
 }
 
-/// The socket of a venue whose journal is in that folder.
-#[must_use]
 pub fn socket_path(journal: &Path) -> PathBuf {
     journal.join("operator.sock")
 }
 
 impl Listeners {
     /// Listens at the address, if there is one.
-    ///
-    /// # Errors
-    /// The address is taken or not ours.
     pub fn bind(address: Option<SocketAddr>) -> io::Result<Self> {
         let tcp = address.map(TcpListener::bind).transpose()?;
         tcp.iter().try_for_each(|listener| listener.set_nonblocking(true))?;
@@ -132,9 +122,6 @@ impl Listeners {
     /// Only the user that runs the venue can connect: the socket is made in a folder that no other
     /// user can enter, and then moved into place with the permissions 0600. A socket left by a killed venue
     /// is replaced.
-    ///
-    /// # Errors
-    /// The folder cannot be written.
     pub fn bind_socket(&mut self, journal: &Path) -> io::Result<()> {
         let path = socket_path(journal);
         let closed = journal.join(".operator");
@@ -163,10 +150,6 @@ impl Listeners {
 }
 
 impl Admin {
-    /// Starts the server.
-    ///
-    /// # Errors
-    /// The system has no thread or no descriptor left.
     pub fn start(listeners: Listeners, served: Served, config: &AdminConfig) -> io::Result<Self> {
         let Listeners { tcp, socket, .. } = listeners;
         let address = tcp.as_ref().map(TcpListener::local_addr).transpose()?;
@@ -196,14 +179,11 @@ impl Admin {
         Ok(Self { address, socket: path, stop, thread })
     }
 
-    /// Where it listens for TCP.
-    #[must_use]
     pub fn address(&self) -> Option<SocketAddr> {
         self.address
     }
 
     /// Where `damrak ctl` finds it.
-    #[must_use]
     pub fn socket(&self) -> Option<&Path> {
         self.socket.as_deref()
     }

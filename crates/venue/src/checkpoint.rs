@@ -13,9 +13,7 @@ use market::{
 /// state hash, interval and fingerprint, 8 bytes each.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
 pub struct StateHash {
-    /// After this input.
     pub sequence: u64,
-    /// The hash.
     pub state_hash: u64,
     /// The next ones come at multiples of it, in inputs; 0 if there are none.
     pub every: u64,
@@ -24,12 +22,9 @@ pub struct StateHash {
 }
 
 impl StateHash {
-    /// The length of its encoding, in bytes.
     pub const ENCODED_LEN: usize = 33;
     const KIND: u8 = 1;
 
-    /// As bytes of a checkpoint.
-    #[must_use]
     pub fn encode(&self) -> [u8; Self::ENCODED_LEN] {
         let mut bytes = [Self::KIND; Self::ENCODED_LEN];
         let numbers = [self.sequence, self.state_hash, self.every, self.fingerprint];
@@ -40,7 +35,6 @@ impl StateHash {
     }
 
     /// From the payload of a checkpoint; `None` if it is not one.
-    #[must_use]
     pub fn decode(bytes: &[u8]) -> Option<Self> {
         let bytes: &[u8; Self::ENCODED_LEN] = bytes.try_into().ok()?;
         let number = |nth: usize| {
@@ -57,7 +51,6 @@ impl StateHash {
 
 /// Identifies the hash function of a program: the hash of one small, fixed state. A hash with another
 /// fingerprint is not compared.
-#[must_use]
 pub fn fingerprint() -> u64 {
     static FINGERPRINT: OnceLock<u64> = OnceLock::new();
     *FINGERPRINT.get_or_init(|| {
@@ -89,9 +82,7 @@ pub fn fingerprint() -> u64 {
 pub struct Difference {
     /// After this input; all hashes before it are equal.
     pub sequence: u64,
-    /// As the journal has it.
     pub recorded: u64,
-    /// As the replay has it.
     pub replayed: u64,
 }
 
@@ -118,9 +109,6 @@ impl HashCheck {
     }
 
     /// Compares a checkpoint that was read with the replayed state.
-    ///
-    /// # Errors
-    /// The states differ.
     pub fn compare(&mut self, checkpoint: &StateHash, engine: &Engine) -> Result<(), Difference> {
         if checkpoint.fingerprint != fingerprint() {
             self.unknown_count += 1;

@@ -19,7 +19,6 @@ impl SystemClock {
     ///
     /// # Panics
     /// The machine's clock is before 1970 or after 2554.
-    #[must_use]
     pub fn start() -> Self {
         let unix = SystemTime::now().duration_since(UNIX_EPOCH).expect("the clock is after 1970");
         Self {
@@ -36,20 +35,14 @@ impl SystemClock {
         ahead_ns
     }
 
-    /// Now, in nanoseconds since the Unix epoch.
-    #[must_use]
     pub fn now_ns(&self) -> u64 {
         self.started_unix_ns + self.since_start().as_nanos() as u64
     }
 
-    /// Now, as a timestamp.
-    #[must_use]
     pub fn now(&self) -> Timestamp {
         Timestamp(self.now_ns())
     }
 
-    /// Time since the start of this clock.
-    #[must_use]
     pub fn since_start(&self) -> Duration {
         self.started.elapsed()
     }

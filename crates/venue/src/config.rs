@@ -130,7 +130,6 @@ pub struct ThrottleConfig {
 
 impl ThrottleConfig {
     /// As the gateways take it.
-    #[must_use]
     pub const fn throttle(&self) -> Throttle {
         Throttle {
             messages_per_second: self.messages_per_second,
@@ -203,24 +202,17 @@ pub struct LedgerConfig {
     pub commit_interval: Span,
 }
 
-/// See [`LedgerConfig::store`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum LedgerStoreName {
-    /// No ledger; the journal still has every input.
     #[default]
     None,
-    /// A file of the embedded store.
     Embedded,
-    /// A file of SQLite.
     Sqlite,
-    /// A database of PostgreSQL.
     Postgres,
 }
 
 impl LedgerConfig {
-    /// True if rows are kept.
-    #[must_use]
     pub fn is_kept(&self) -> bool {
         self.store != LedgerStoreName::None
     }
@@ -248,7 +240,6 @@ impl LedgerConfig {
     }
 }
 
-/// A store that was left out of this build.
 fn not_built(feature: &str) -> String {
     format!(
         "ledger.store is {feature}, and this damrak was built without it; build it with \
@@ -282,9 +273,6 @@ pub struct OperatorConfig {
 
 impl OperatorConfig {
     /// The digest of the key, and the name.
-    ///
-    /// # Errors
-    /// The name is blank or too long, or the digest is none.
     pub fn key(&self) -> Result<([u8; 32], OperatorName), String> {
         let Self { name, key_sha256 } = self;
         let operator =
@@ -431,8 +419,6 @@ pub enum PreventionName {
 }
 
 impl PreventionName {
-    /// As the engine's setting, among the orders of one firm.
-    #[must_use]
     pub const fn prevention(self) -> SelfMatchPrevention {
         match self {
             Self::None => SelfMatchPrevention::Off,
@@ -611,16 +597,12 @@ impl Config {
     }
 
     /// Reads and checks text; `origin` names it in errors.
-    ///
-    /// # Errors
-    /// See [`read`](Self::read).
     pub fn parse(text: &str, origin: &str) -> Result<Self, Failure> {
         let config: Self = toml::from_str(text).map_err(|error| explain(&error, text, origin))?;
         config.check().map_err(|what| Failure::usage(format!("{origin}: {what}")))?;
         Ok(config)
     }
 
-    /// Checks the settings against each other.
     fn check(&self) -> Result<(), String> {
         for (name, slots) in [
             ("submissions", self.rings.submissions),
@@ -727,7 +709,6 @@ impl Config {
     }
 
     /// Where the feed goes if the interface carries no multicast.
-    #[must_use]
     pub fn unicast_fallback(&self) -> SocketAddr {
         self.market_data.unicast.unwrap_or_else(|| {
             SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), self.market_data.group.port())
@@ -737,7 +718,6 @@ impl Config {
 
 impl Config {
     /// The most connections of order entry over TCP at a time.
-    #[must_use]
     pub fn connections(&self) -> usize {
         let users = self.participants.iter().filter(|it| it.password.is_some()).count();
         let strangers = OrderEntryLimits::default().strangers_max;
@@ -747,23 +727,16 @@ impl Config {
 
 impl InstrumentConfig {
     /// The symbol in its wire form.
-    ///
-    /// # Errors
-    /// It is empty, too long or not printable ASCII.
     pub fn symbol(&self) -> Result<Symbol, String> {
         Symbol::new(&self.symbol).filter(|symbol| !symbol.is_blank()).ok_or_else(|| {
             format!("instrument symbol {:?} is not 1 to 8 printable ASCII characters", self.symbol)
         })
     }
 
-    /// The increment in ticks.
-    #[must_use]
     pub const fn price_increment(&self) -> Price {
         Price(self.price_increment.0)
     }
 
-    /// The round lot.
-    #[must_use]
     pub fn round_lot(&self) -> Quantity {
         Quantity(u64::from(self.round_lot))
     }
@@ -771,9 +744,6 @@ impl InstrumentConfig {
 
 impl ParticipantConfig {
     /// The login name in its wire form, upper case.
-    ///
-    /// # Errors
-    /// It is empty, too long or not printable ASCII.
     pub fn username(&self) -> Result<Text<6>, String> {
         Text::new(&self.username.to_ascii_uppercase()).filter(|name| !name.is_blank()).ok_or_else(
             || format!("username {:?} is not 1 to 6 printable ASCII characters", self.username),

@@ -70,13 +70,11 @@ pub struct CoreOptions {
     pub load_shedding: Option<LoadSheddingOptions>,
     /// Where the results of operators' commands go, if there is a desk for operators.
     pub results: Option<Producer<Answered>>,
-    /// The choices of a simulation.
     pub whims: Whims,
 }
 
 impl CoreOptions {
     /// The options of a chain that refuses nothing and hashes nothing.
-    #[must_use]
     pub fn new(durability: Durability) -> Self {
         Self {
             durability,
@@ -90,7 +88,6 @@ impl CoreOptions {
     }
 }
 
-/// See [`CoreOptions::load_shedding`].
 #[derive(Clone, Copy, Debug)]
 pub struct LoadSheddingOptions {
     /// New orders are refused while inputs wait longer for the journal, in nanoseconds; 0 is never.
@@ -111,8 +108,6 @@ pub struct Core {
 }
 
 impl Core {
-    /// Without sources and readers yet.
-    #[must_use]
     pub fn new(slots: RingSlots) -> Self {
         Self {
             slots,
@@ -174,7 +169,6 @@ impl Core {
     }
 
     /// Builds the stages around a core and a journal that are at the same input.
-    #[must_use]
     pub fn build(mut self, engine: Engine, writer: Writer, options: CoreOptions) -> Chain {
         let CoreOptions {
             durability,
@@ -243,9 +237,7 @@ impl Core {
 
 /// A chain that is built: its stages, to be joined by the agents around it.
 pub struct Chain {
-    /// Sequencer, journaler and engine.
     pub agents: Agents,
-    /// All edges between agents.
     pub wiring: Wiring,
     /// The troubles of the journal, for any thread to read.
     pub journal: Arc<JournalFigures>,

@@ -110,7 +110,6 @@ impl Follower {
     }
 
     /// Begins with the first record of the journal. See [`begin`](Self::begin) for `archive_bytes`.
-    #[must_use]
     pub fn from_the_first(storage: &dyn Storage, archive_bytes: Option<usize>) -> Self {
         Self {
             replica: Replica {
@@ -147,49 +146,39 @@ impl Follower {
     }
 
     /// The state after the last input that was applied, to go on with by itself.
-    #[must_use]
     pub fn into_engine(self) -> Engine {
         self.replica.state.engine
     }
 
-    /// The state after the last input that was applied.
-    #[must_use]
     pub fn engine(&self) -> &Engine {
         &self.replica.state.engine
     }
 
     /// The last input that was applied; 0 is none.
-    #[must_use]
     pub fn sequence(&self) -> u64 {
         self.engine().sequence().0
     }
 
     /// What the gateways have sent by then, if it is kept.
-    #[must_use]
     pub fn archive(&self) -> Option<&MessageArchive> {
         self.replica.state.archive.as_ref()
     }
 
     /// The snapshot it began with, if with one.
-    #[must_use]
     pub fn began_with(&self) -> Option<&SnapshotSummary> {
         self.began_with.as_ref()
     }
 
     /// How the state hashes in the journal compared.
-    #[must_use]
     pub fn hashes(&self) -> &HashCheck {
         &self.replica.hashes
     }
 
     /// Snapshots that could not be used, and why.
-    #[must_use]
     pub fn passed_over(&self) -> &[SnapshotError] {
         &self.passed_over
     }
 
-    /// The identity of the journal, once something was read of it.
-    #[must_use]
     pub fn journal_id(&self) -> Option<u64> {
         self.journal.journal_id().or(self.began_with.map(|summary| summary.header.journal_id))
     }

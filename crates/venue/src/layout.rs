@@ -31,11 +31,8 @@ macro_rules! agents {
         }
 
         impl AgentName {
-            /// Every agent, in the order in which an order passes them.
             pub const ALL: &[Self] = &[$(Self::$name,)+];
 
-            /// As layouts, figures and failures name it.
-            #[must_use]
             pub const fn as_str(self) -> &'static str {
                 match self { $(Self::$name => $text,)+ }
             }
@@ -54,7 +51,7 @@ agents! {
     Sequencer "sequencer",
     /// Writes inputs to the journal.
     Journaler "journaler",
-    /// The core.
+    /// Matches orders.
     Engine "engine",
     /// The feed and its re-request server.
     MarketData "market-data",
@@ -196,7 +193,6 @@ pub struct Machine {
 
 impl Machine {
     /// This machine, with the number of cores that the process may use.
-    #[must_use]
     pub fn this(has_clients: bool, is_synced: bool) -> Self {
         let cores = thread::available_parallelism().map_or(1, NonZero::get);
         Self { cores, has_clients, is_synced }
@@ -229,9 +225,6 @@ impl Layout {
     }
 
     /// Checks that groups name each of these agents, and no other.
-    ///
-    /// # Errors
-    /// They do not.
     pub fn check(&self, agents: &[AgentName]) -> Result<(), String> {
         let Self::Groups(groups) = self else { return Ok(()) };
         let named: Vec<_> = groups.iter().flat_map(|group| &group.agents).collect();
@@ -349,7 +342,6 @@ fn parse_group(text: &str, seen: &mut BTreeSet<AgentName>) -> Result<AgentGroup,
 }
 
 /// The groups in one line, as a start prints them.
-#[must_use]
 pub fn describe(groups: &[AgentGroup]) -> String {
     groups.iter().map(ToString::to_string).collect::<Vec<_>>().join(" | ")
 }

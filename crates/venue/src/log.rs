@@ -7,7 +7,6 @@
 
 use market::{Command, Input, Sequence, Timestamp};
 
-/// The role of this process in the log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Role {
     /// Commands may be appended here.
@@ -19,9 +18,7 @@ pub enum Role {
 /// Where a command stands in the log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Place {
-    /// Its number.
     pub sequence: Sequence,
-    /// Its time; never before that of the command before it.
     pub timestamp: Timestamp,
 }
 
@@ -57,7 +54,6 @@ pub struct LocalLog {
 
 impl LocalLog {
     /// Continues after this place and time.
-    #[must_use]
     pub fn new(last_sequence: Sequence, last_timestamp: Timestamp) -> Self {
         Self { sequence: last_sequence, timestamp: last_timestamp }
     }

@@ -45,19 +45,15 @@ const LOOK_INTERVAL: Duration = Duration::from_millis(1);
 pub struct Answered {
     /// The input that gave it.
     pub cause: Sequence,
-    /// The result.
     pub result: OperatorResult,
 }
 
 /// The two rings between the desk and the pipeline.
 pub struct DeskEnds {
-    /// Into the sequencer.
     pub commands: Producer<Submission>,
-    /// Out of the core.
     pub(crate) results: Consumer<Answered>,
     /// Results up to there may leave.
     pub(crate) durable: Arc<Cursor>,
-    /// The numbers of names.
     pub(crate) directory: Directory,
     /// The last number of each operator.
     pub(crate) numbers: BTreeMap<OperatorName, u64>,
@@ -73,16 +69,13 @@ pub(crate) fn results() -> (Producer<Answered>, Consumer<Answered>) {
 /// Why a request has no result.
 #[derive(Debug)]
 pub enum DeskError {
-    /// It is invalid, or names something unknown.
     Wrong(String),
     /// Too many commands wait; this one was not submitted.
     Busy,
     /// It was submitted, and its result is not known: repeat it under the same number.
     Unknown {
-        /// The number under which it was given.
         number: u64,
     },
-    /// The journal could not be read for a dry run.
     DryRun(String),
 }
 
@@ -107,7 +100,6 @@ struct Inner {
 
 impl Desk {
     /// A desk of the venue whose journal is in that folder.
-    #[must_use]
     pub fn new(ends: DeskEnds, clock: SystemClock, journal: PathBuf) -> Self {
         let inner = Inner {
             ends,
@@ -132,7 +124,6 @@ impl Desk {
     }
 
     /// The last number that an operator has used, as far as it is known here.
-    #[must_use]
     pub fn last_number(&self, operator: &OperatorName) -> u64 {
         self.lock().ends.numbers.get(operator).copied().unwrap_or(0)
     }
@@ -224,7 +215,6 @@ pub(crate) fn numbers(engine: &Engine) -> BTreeMap<OperatorName, u64> {
     engine.operators().collect()
 }
 
-/// The answer to a command.
 fn document(result: &OperatorResult, is_dry_run: bool) -> Value {
     let mut document = json!({
         "schema": "damrak/operator/1",

@@ -52,19 +52,14 @@ pub const AGENTS: [AgentName; 6] = [
 
 /// The edges of a venue: sockets, or their substitutes in a simulation.
 pub struct Networks<S, D> {
-    /// OUCH over SoupBinTCP.
     pub order_entry: S,
-    /// OUCH over UDP.
     pub order_entry_udp: D,
-    /// The feed leaves by it.
     pub market_data: D,
-    /// Requests for lost messages come in by it.
     pub re_request: D,
 }
 
 /// Settings of the edges, beside their sockets.
 pub struct Edges {
-    /// Where the feed goes.
     pub feed_destination: std::net::SocketAddr,
     /// Takes operator events; called on the threads of the gateways.
     pub operator_events: fn() -> Option<OperatorEventSink>,
@@ -76,29 +71,23 @@ pub struct Edges {
 pub struct Venue {
     /// Every agent, to be grouped by a layout.
     pub agents: Agents,
-    /// Which of them reads what another writes.
     pub wiring: Wiring,
     /// The ledger as it can be asked for, where one is kept.
     pub admin: Option<Sources>,
-    /// Its figures, readable while it runs.
     pub gauges: Gauges,
     /// Follows the journal for snapshots and the ledger, if the configuration asks for one of them. It is not
     /// part of a layout: it waits for disk and store, and nothing waits for it.
     pub follower: Option<Box<dyn Agent>>,
     /// Where the commands of operators go in, and their results come out.
     pub desk: DeskEnds,
-    /// The recovered state.
     pub recovered: Recovered,
 }
 
 /// The state a venue starts from.
 #[derive(Debug)]
 pub struct Recovered {
-    /// The identity of the journal.
     pub journal_id: u64,
-    /// The figures of the replay.
     pub report: RecoveryReport,
-    /// The state after it.
     pub checkpoint: Checkpoint,
     /// The time of its last input.
     pub timestamp: Timestamp,
@@ -118,13 +107,9 @@ pub struct Gauges {
     durable: Arc<Cursor>,
     /// How far the venue is in stopping; see [`gateway::DRAIN_REFUSES`].
     pub drain: Arc<AtomicGauge>,
-    /// Of the journal.
     pub journal: Arc<JournalFigures>,
-    /// Of order entry over TCP.
     pub order_entry: Arc<OrderEntryCounters>,
-    /// Of order entry over UDP.
     pub order_entry_udp: Arc<OrderEntryUdpCounters>,
-    /// Of the feed.
     pub market_data: Arc<MarketDataCounters>,
     /// Of the snapshots, if some are made.
     pub snapshots: Option<Arc<SnapshotFigures>>,
@@ -134,13 +119,11 @@ pub struct Gauges {
 
 impl Gauges {
     /// Every ring, since this was last asked.
-    #[must_use]
     pub fn rings(&self) -> Vec<RingReport> {
         self.rings.iter().map(Monitor::read).collect()
     }
 
     /// Inputs up to here are as durable as configured.
-    #[must_use]
     pub fn durable(&self) -> Sequence {
         Sequence(self.durable.get())
     }
@@ -159,7 +142,6 @@ impl Gauges {
 }
 
 /// The name of every stream of a venue, 10 decimal digits: the same for the life of its journal.
-#[must_use]
 pub fn stream_session(journal_id: u64) -> [u8; 10] {
     format!("{:010}", journal_id % 10_000_000_000)
         .into_bytes()

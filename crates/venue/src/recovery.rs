@@ -31,11 +31,8 @@ use choose::{Age, Choice, choose};
 
 /// A journal that was read without being opened for writing.
 pub struct Replay {
-    /// The state after its last record.
     pub engine: Engine,
-    /// What was read.
     pub report: RecoveryReport,
-    /// How its state hashes compared.
     pub hashes: HashCheck,
     /// The snapshot it began with: only where the first records were removed.
     pub snapshot: Option<SnapshotSummary>,
@@ -56,16 +53,12 @@ pub fn replay_folder(
 }
 
 /// A folder for reading, in which archived segments are found as well.
-#[must_use]
 pub fn folder_with_archives(directory: &Path) -> WithArchives {
     WithArchives::new(Box::new(Folder::new(directory)))
 }
 
 /// As [`replay_folder`], from any storage. Begins with the first record; where that was removed since
 /// snapshots have it, with the oldest snapshot that can be used.
-///
-/// # Errors
-/// See [`replay_folder`].
 pub fn replay(
     storage: &mut dyn Storage,
     after: &mut dyn FnMut(&Input, &Engine),
@@ -95,11 +88,8 @@ pub fn replay(
 
 /// A journal that was opened for writing, and the state after it.
 pub struct Recovery {
-    /// The state after its last record.
     pub engine: Engine,
-    /// At its end.
     pub writer: Writer,
-    /// What was read.
     pub report: RecoveryReport,
     /// The snapshot that was begun with, if there was one.
     pub snapshot: Option<SnapshotSummary>,
@@ -176,7 +166,6 @@ pub fn resume(
     Ok(Recovery { engine: replica.state.engine, writer, report, snapshot, passed_over })
 }
 
-/// The input in a record.
 pub fn decode(record: &Record<'_>) -> Result<Input, NotReplayed> {
     snapshot::input_of(record.sequence, record.timestamp, record.payload)
         .map_err(NotReplayed::NotACommand)
@@ -207,7 +196,6 @@ impl fmt::Display for NotReplayed {
 impl Error for NotReplayed {}
 
 /// A journal that cannot be opened: exit code 4 if it is damaged, else 3.
-#[must_use]
 pub fn open_failure(error: &OpenError) -> Failure {
     if error.is_corruption() {
         Failure::verification(causes(error))
@@ -217,7 +205,6 @@ pub fn open_failure(error: &OpenError) -> Failure {
 }
 
 /// A journal that cannot be read: exit code 4 if it is damaged, else 3.
-#[must_use]
 pub fn verify_failure(error: &VerifyError) -> Failure {
     if error.is_corruption() {
         Failure::verification(causes(error))
@@ -277,17 +264,12 @@ pub fn complete(
 /// The settings of a configuration that a journal lacks.
 #[derive(Debug, Default)]
 pub struct Bootstrap {
-    /// In this order.
     pub commands: Vec<Command>,
-    /// The settings that they change, in words.
     pub changes: Vec<String>,
 }
 
 /// The commands that bring the state to the configuration: all settings for a new journal, the
 /// additions and changes for an existing one.
-///
-/// # Errors
-/// The configuration contradicts the journal.
 pub fn bootstrap(config: &Config, engine: &Engine) -> Result<Bootstrap, Failure> {
     let mut commands = Vec::new();
     let phase = engine.system_event();

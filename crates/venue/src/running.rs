@@ -158,25 +158,20 @@ pub fn start(config: &Config, mut clock: SystemClock) -> Result<Running, Failure
 
 impl Running {
     /// The report of the start, as `damrak serve --json` prints it.
-    #[must_use]
     pub fn started(&self) -> &Value {
         &self.started
     }
 
     /// Notes for the user: a fallback that was taken, a buffer that was not granted.
-    #[must_use]
     pub fn notices(&self) -> &[String] {
         &self.notices
     }
 
     /// True once an agent has failed; the threads then end on their own.
-    #[must_use]
     pub fn stopped(&self) -> bool {
         self.threads.stopped() || self.follower.as_ref().is_some_and(ring::RunningAgents::stopped)
     }
 
-    /// Where operators give their commands.
-    #[must_use]
     pub fn desk(&self) -> &Desk {
         &self.desk
     }
@@ -197,15 +192,11 @@ impl Running {
         }
     }
 
-    /// The figures of now, as `damrak serve --json` prints them.
     pub fn status(&mut self) -> Value {
         self.document("status")
     }
 
     /// Stops the threads and gives the last figures.
-    ///
-    /// # Errors
-    /// An agent had failed.
     pub fn stop(mut self) -> Result<Value, Failure> {
         // Before the last figures: commands of operators end with it.
         self.drain();

@@ -16,7 +16,6 @@ use market::{Command, DecodeError, Input, Output, Sequence, Timestamp};
 /// The state of a venue after a sequence of its journal.
 #[derive(Debug, Default)]
 pub struct VenueState {
-    /// The core.
     pub engine: Engine,
     /// The messages that the gateways have sent; `None` where they are not needed.
     pub archive: Option<MessageArchive>,
@@ -41,7 +40,6 @@ enum Unusable {
 impl VenueState {
     /// Before the first input. With `archive_bytes` it keeps that many bytes of replies, and as many of the
     /// feed.
-    #[must_use]
     pub fn new(archive_bytes: Option<usize>) -> Self {
         Self { engine: Engine::new(), archive: archive_bytes.map(MessageArchive::new) }
     }
@@ -125,9 +123,6 @@ impl VenueState {
 }
 
 /// The input that a record is.
-///
-/// # Errors
-/// Its payload is not a command.
 pub fn input_of(sequence: u64, timestamp: u64, payload: &[u8]) -> Result<Input, NotACommand> {
     let command = Command::decode(payload).map_err(|error| NotACommand { sequence, error })?;
     Ok(Input { sequence: Sequence(sequence), timestamp: Timestamp(timestamp), command })

@@ -16,7 +16,6 @@ use crate::{config::Config, failure::Failure, layout::AgentName, pipeline::Netwo
 const PROBE_TRIES: u32 = 20;
 const PROBE_INTERVAL: Duration = Duration::from_millis(10);
 
-/// Bound sockets, and where they are.
 pub struct Sockets {
     /// To be wired to the agents.
     pub networks: Networks<Tcp, Udp>,
@@ -27,12 +26,9 @@ pub struct Sockets {
     descriptors: Vec<(AgentName, OwnedFd)>,
 }
 
-/// Where a venue is reached.
 #[derive(Clone, Copy, Debug)]
 pub struct Addresses {
-    /// OUCH over SoupBinTCP.
     pub order_entry: SocketAddr,
-    /// OUCH over UDP.
     pub order_entry_udp: SocketAddr,
     /// The feed: a multicast group, or a unicast address.
     pub market_data: SocketAddr,
@@ -42,9 +38,6 @@ pub struct Addresses {
 
 impl Sockets {
     /// Binds all of them.
-    ///
-    /// # Errors
-    /// An address is taken or not ours.
     pub fn bind(config: &Config) -> Result<Self, Failure> {
         let options = UdpOptions::default();
         let mut notices = Vec::new();
@@ -147,7 +140,6 @@ fn with_port(address: SocketAddr) -> io::Result<SocketAddr> {
 }
 
 /// Sends a probe to the group, on a port of its own, and says whether it comes back.
-#[must_use]
 pub fn multicast_works(group: SocketAddrV4, config: &Config, options: &UdpOptions) -> bool {
     let interface = config.market_data.interface;
     let probe = || -> io::Result<bool> {

@@ -34,21 +34,17 @@ pub struct Wiring {
 }
 
 impl Wiring {
-    /// Every edge.
-    #[must_use]
     pub fn edges(&self) -> &[Edge] {
         &self.edges
     }
 
     /// Of each ring that has a reader in the layout, in the order of their making.
-    #[must_use]
     pub fn monitors(&self) -> &[Monitor] {
         &self.monitors
     }
 
     /// The groups that wait for what the group of this number does: for what it writes, or for room
     /// in a ring that it reads.
-    #[must_use]
     pub fn wake_targets(&self, number: usize, groups: &[AgentGroup]) -> WakeTargets {
         let reads = |writer: &AgentGroup, reader: &AgentGroup| {
             let mut edges = self.edges.iter().filter(|edge| edge.wakes);
@@ -82,7 +78,6 @@ pub struct Ring<T> {
 impl<T: Copy + Send + Sync + 'static> Ring<T> {
     /// A ring of so many slots, a power of two; without a writer, one that something outside the
     /// layout writes.
-    #[must_use]
     pub fn new(name: &'static str, slots: usize, writer: Option<AgentName>) -> Self {
         Self { name, writer, builder: Builder::new(name, slots), edges: Vec::new() }
     }
@@ -136,7 +131,6 @@ pub struct Shared<C> {
 
 impl Shared<Cursor> {
     /// A cursor, from `value` on; its readers are woken when it moves.
-    #[must_use]
     pub fn cursor(name: &'static str, writer: AgentName, value: u64) -> Self {
         let cell = Arc::new(Cursor::new(value));
         Self { name, writer, wakes: true, cell, edges: Vec::new() }
@@ -145,7 +139,6 @@ impl Shared<Cursor> {
 
 impl Shared<AtomicGauge> {
     /// A gauge, which has `value` at first; its readers look at it when they have a turn.
-    #[must_use]
     pub fn gauge(name: &'static str, writer: AgentName, value: u64) -> Self {
         let cell = Arc::new(AtomicGauge::new(value));
         Self { name, writer, wakes: false, cell, edges: Vec::new() }
@@ -161,7 +154,6 @@ impl<C> Shared<C> {
     }
 
     /// An end for a reader outside the layout, which nothing wakes.
-    #[must_use]
     pub fn outside(&self) -> Arc<C> {
         Arc::clone(&self.cell)
     }

@@ -40,10 +40,8 @@ const PLACES: &[&str] = &[
     "POST /operator",
 ];
 
-/// The query parameters of a request.
 type Query = BTreeMap<String, String>;
 
-/// A query.
 pub(super) struct Asked {
     /// The last part of its path.
     pub(super) name: &'static str,
@@ -54,9 +52,7 @@ pub(super) struct Asked {
 /// Why a query has no answer.
 pub(super) struct Wrong {
     pub(super) status: StatusCode,
-    /// For programs.
     pub(super) reason: &'static str,
-    /// For people.
     pub(super) what: String,
 }
 
@@ -66,7 +62,6 @@ impl Wrong {
     }
 }
 
-/// Answers queries, one at a time.
 pub(super) struct Answers {
     ledger: Option<Sources>,
     durable: Arc<Cursor>,
@@ -74,7 +69,6 @@ pub(super) struct Answers {
     opened: Mutex<Option<Box<dyn LedgerStore>>>,
 }
 
-/// The rows to return.
 struct Page {
     table: Table,
     /// The name of the answer.
@@ -122,7 +116,6 @@ impl Answers {
         json!({ "schema": "damrak/admin-status/1", "durable": durable, "ledger": ledger })
     }
 
-    /// Rows of all accounts, or of one.
     fn rows(&self, query: &Query, account: Option<&str>, page: Page) -> Result<Json, Wrong> {
         let mut filter = filter(query, &page)?;
         let Some(sources) = &self.ledger else {

@@ -30,16 +30,12 @@ use crate::{
 /// The longest body of a request, in bytes.
 pub(super) const BODY_BYTES_MAX: usize = 16 * 1024;
 
-/// The listener of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Door {
-    /// At `admin.address`.
     Address,
-    /// At the socket in the journal's folder.
     Socket,
 }
 
-/// State shared by all requests.
 pub(super) struct State {
     answers: Answers,
     desk: Desk,
@@ -132,7 +128,6 @@ pub(super) fn busy(most: usize) -> Router {
     })
 }
 
-/// The routes of a listener.
 pub(super) fn router(state: Arc<State>, door: Door) -> Router {
     let checked = Arc::clone(&state);
     let of_account = |name: &'static str| {

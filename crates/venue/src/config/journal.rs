@@ -49,44 +49,30 @@ pub struct SnapshotsConfig {
     pub old_segments: OldSegments,
 }
 
-/// See [`SnapshotsConfig::old_segments`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum OldSegments {
-    /// They stay.
     Keep,
-    /// They are compressed.
     Archive,
-    /// They are removed.
     Remove,
 }
 
-/// See [`JournalConfig::durability`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum DurabilityConfig {
-    /// Replies do not wait for the journal.
     None,
-    /// Replies wait until the operating system has the command.
     Written,
-    /// Replies wait until the disk has the command.
     Synced,
 }
 
-/// See [`JournalConfig::method`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum MethodName {
-    /// Direct where it can be, buffered elsewhere.
     #[default]
     Auto,
-    /// Through the page cache.
     Buffered,
-    /// Past the page cache; an error where that cannot be.
     Direct,
-    /// Through the page cache, by io_uring; an error where that cannot be.
     BufferedUring,
-    /// Past the page cache, by io_uring; an error where that cannot be.
     DirectUring,
 }
 

@@ -106,15 +106,11 @@ pub struct InstrumentMoneyConfig {
     pub quantity_max: u32,
 }
 
-/// See [`InstrumentMoneyConfig::class`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum MoneyClassName {
-    /// Orders are not paid for.
     None,
-    /// Orders are paid for in full.
     Cash,
-    /// Orders are paid for within limits.
     Position,
 }
 
@@ -317,9 +313,7 @@ fn tiers_of(rows: &[FeesConfig]) -> [(i32, u32); 16] {
 /// The commands that bring the money in the state to the configuration.
 #[derive(Debug, Default)]
 pub struct MoneyPlan {
-    /// In this order.
     pub commands: Vec<MoneyCommand>,
-    /// The changed settings, in words.
     pub changes: Vec<String>,
 }
 

@@ -34,8 +34,6 @@ pub struct TradingConfig {
 }
 
 impl TradingConfig {
-    /// The commands that make a new instrument so.
-    #[must_use]
     pub fn commands(&self, symbol: Symbol) -> Vec<VenueCommand> {
         use InstrumentChange::*;
         let pause_s = self.pause.map_or(0, |pause| pause.0.as_secs() as u32);
@@ -63,29 +61,19 @@ impl TradingConfig {
     }
 }
 
-/// A phase by its name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum PhaseName {
-    /// Orders are collected.
     PreOpen,
-    /// Orders are collected for the opening auction.
     OpeningAuction,
-    /// Orders trade as they come in.
     Continuous,
-    /// Orders are collected, because the price would have moved too far.
     VolatilityAuction,
-    /// No order is taken.
     Halted,
-    /// Orders are collected for the closing auction.
     ClosingAuction,
-    /// No order is taken until the next pre-open.
     Closed,
 }
 
 impl PhaseName {
-    /// In the words of the engine.
-    #[must_use]
     pub const fn phase(self) -> Phase {
         match self {
             Self::PreOpen => Phase::PreOpen,
@@ -114,9 +102,6 @@ pub struct ScheduleConfig {
 
 impl ScheduleConfig {
     /// Nanoseconds after midnight, and the command.
-    ///
-    /// # Errors
-    /// It is no time of the day, or no symbol.
     pub fn command(&self) -> Result<(u64, VenueCommand), String> {
         let symbol = match &self.symbol {
             None => Symbol::BLANK,

@@ -13,9 +13,6 @@ use crate::{failure::Failure, follower::Follower};
 const RECORDS: usize = 1 << 16;
 
 /// The state that a journal leads to after the input `until`, or after the last one that is there.
-///
-/// # Errors
-/// The journal cannot be read.
 pub fn current_state(journal: &Path, until: u64) -> Result<Engine, Failure> {
     let storage = Folder::new(journal);
     let mut follower = Follower::begin(&storage, &mut Folder::new(journal), until, None)?;
@@ -23,7 +20,6 @@ pub fn current_state(journal: &Path, until: u64) -> Result<Engine, Failure> {
     Ok(follower.into_engine())
 }
 
-/// What a command would give now.
 pub(super) fn run(
     journal: &Path,
     durable: u64,

@@ -47,15 +47,11 @@ pub struct EngineStage {
 /// The state of the core at a sequence, for monitoring and for comparing with a replay.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Checkpoint {
-    /// After this input.
     pub sequence: Sequence,
-    /// Hash of the whole state.
     pub state_hash: u64,
     /// Orders accepted so far, replacements included.
     pub orders: u64,
-    /// Trades so far.
     pub trades: u64,
-    /// Orders live now.
     pub live_orders: u64,
 }
 
@@ -80,8 +76,6 @@ impl Words for Checkpoint {
 }
 
 impl Checkpoint {
-    /// The state of this engine now.
-    #[must_use]
     pub fn of(engine: &Engine) -> Self {
         let counters = engine.counters();
         Self {
@@ -96,7 +90,6 @@ impl Checkpoint {
 
 impl EngineStage {
     /// A stage that continues from the state of `engine` and keeps `due` up to date.
-    #[must_use]
     pub fn new(
         inputs: Consumer<Input>,
         engine: Engine,
@@ -125,7 +118,6 @@ impl EngineStage {
 
     /// Publishes a checkpoint after each input whose sequence is a multiple of `every`, for the
     /// journal; 0 is none.
-    #[must_use]
     pub fn hashing_every(mut self, every: u64) -> Self {
         self.hash_every = every;
         let passed = self.engine.sequence().0.checked_div(every);
@@ -134,7 +126,6 @@ impl EngineStage {
     }
 
     /// Publishes in `applied` the last input whose events are all in the ring; some inputs cause none.
-    #[must_use]
     pub fn telling(mut self, applied: Arc<Cursor>) -> Self {
         applied.set(self.engine.sequence().0);
         self.applied = Some(applied);
@@ -142,21 +133,16 @@ impl EngineStage {
     }
 
     /// Gives the results of operators' commands to their desk.
-    #[must_use]
     pub fn answering(mut self, results: Producer<Answered>) -> Self {
         self.results = Some(results);
         self
     }
 
-    /// Lets a simulation perturb the stage.
-    #[must_use]
     pub fn with_whims(mut self, whims: Whims) -> Self {
         self.whims = whims;
         self
     }
 
-    /// The engine, when the stage has ended.
-    #[must_use]
     pub fn into_engine(self) -> Engine {
         self.engine
     }

@@ -21,7 +21,6 @@ const TURN_LIMIT: usize = 8192;
 /// Turns that a stop takes at most, so that the next start has less to read for the ledger.
 const CLOSE_TURNS: usize = 8;
 
-/// See the module.
 pub struct Following {
     storage: Box<dyn Storage>,
     /// The journal has all inputs up to here.
@@ -35,7 +34,6 @@ pub struct Following {
 
 impl Following {
     /// Follows the journal in `storage`, where the snapshots are as well.
-    #[must_use]
     pub fn new(
         storage: Box<dyn Storage>,
         journaled: Arc<AtomicGauge>,
@@ -46,8 +44,6 @@ impl Following {
         Self { storage, journaled, follower: None, snapshots, ledger, whims }
     }
 
-    /// Lets a simulation perturb the stage.
-    #[must_use]
     pub fn with_whims(mut self, whims: Whims) -> Self {
         self.whims = whims;
         self

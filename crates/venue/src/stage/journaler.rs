@@ -44,7 +44,6 @@ const WAITING_MAX: usize = 64;
 impl Journaler {
     /// A stage that takes the inputs after the last record of `writer`. With `unconditional`,
     /// replies do not wait and the durable cursor is left alone.
-    #[must_use]
     pub fn new(
         inputs: Consumer<Input>,
         writer: Writer,
@@ -64,15 +63,12 @@ impl Journaler {
         }
     }
 
-    /// Lets a simulation perturb the stage.
-    #[must_use]
     pub fn with_whims(mut self, whims: Whims) -> Self {
         self.whims = whims;
         self
     }
 
     /// Publishes the last input that the journal has committed, whatever the policy.
-    #[must_use]
     pub fn telling(mut self, journaled: Arc<AtomicGauge>) -> Self {
         journaled.set(self.writer.last_sequence());
         self.journaled = Some(journaled);
@@ -80,7 +76,6 @@ impl Journaler {
     }
 
     /// Records the state hash after each input whose sequence is a multiple of `every`; 0 is none.
-    #[must_use]
     pub fn noting(mut self, checkpoints: LossyConsumer<Checkpoint>, every: u64) -> Self {
         let waiting = VecDeque::with_capacity(WAITING_MAX);
         self.hashes = (every > 0).then_some(Hashes { checkpoints, every, waiting });
@@ -88,7 +83,6 @@ impl Journaler {
     }
 
     /// Rejects new orders while the disk is full or slow.
-    #[must_use]
     pub fn with_load_shedding(mut self, load_shedding: LoadShedding) -> Self {
         self.load_shedding = Some(load_shedding);
         self

@@ -16,7 +16,6 @@ const TRY_INTERVAL_NS: u64 = 1_000_000_000;
 pub struct JournalFigures {
     /// Code of the reason for which new orders are refused; 0 is none.
     pub refusing: Arc<AtomicGauge>,
-    /// How often load shedding began.
     pub alarms: AtomicGauge,
     /// The longest wait of an input for the journaler, in nanoseconds.
     pub wait_ns_max: AtomicGauge,
@@ -24,13 +23,10 @@ pub struct JournalFigures {
 
 impl JournalFigures {
     /// Nothing has happened yet; `refusing` is what the sequencer reads.
-    #[must_use]
     pub fn new(refusing: Arc<AtomicGauge>) -> Self {
         Self { refusing, alarms: AtomicGauge::new(0), wait_ns_max: AtomicGauge::new(0) }
     }
 
-    /// The reason for which new orders are refused, if they are.
-    #[must_use]
     pub fn reason(&self) -> Option<RejectReason> {
         u8::try_from(self.refusing.get()).ok().and_then(RejectReason::from_code)
     }
@@ -50,15 +46,11 @@ pub struct LoadShedding {
 
 impl LoadShedding {
     /// Puts the reason into `figures`, and its explanation into `alarm`.
-    #[must_use]
     pub fn new(figures: Arc<JournalFigures>, slow_ns: u64, alarm: fn(&str)) -> Self {
         Self { figures, slow_ns, try_again_ns: 0, alarm }
     }
 
     /// Call after each turn: `wait_ns` is the wait of the oldest input taken in it, `None` if there was none.
-    ///
-    /// # Errors
-    /// The journal has failed.
     pub fn look(
         &mut self,
         writer: &mut Writer,

@@ -15,7 +15,6 @@ pub struct Schedule {
 impl Schedule {
     /// Continues after `last`, the time of the last input. Skips commands that were due before the day
     /// of `now_ns`.
-    #[must_use]
     pub fn new(mut entries: Vec<(u64, VenueCommand)>, last: Timestamp, now_ns: u64) -> Self {
         entries.sort_by_key(|(at_ns, _)| *at_ns);
         let midnight_ns = now_ns - now_ns % NANOS_PER_DAY;
@@ -45,8 +44,6 @@ impl Schedule {
         count
     }
 
-    /// The number of commands a day.
-    #[must_use]
     pub fn per_day(&self) -> usize {
         self.entries.len()
     }

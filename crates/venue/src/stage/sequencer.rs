@@ -42,7 +42,6 @@ pub struct Sequencer<L = LocalLog> {
 
 impl<L: SequencedLog> Sequencer<L> {
     /// Continues at the end of the log.
-    #[must_use]
     pub fn new(
         log: L,
         sources: Vec<Consumer<Submission>>,
@@ -64,21 +63,18 @@ impl<L: SequencedLog> Sequencer<L> {
     }
 
     /// Rejects new orders and replaces for the reason whose code is in `refusing`; 0 is none.
-    #[must_use]
     pub fn refusing(mut self, reason: Arc<AtomicGauge>) -> Self {
         self.refusing = Some(reason);
         self
     }
 
     /// Gives the commands of a schedule as well, each when it is due.
-    #[must_use]
     pub fn with_schedule(mut self, schedule: Schedule) -> Self {
         self.schedule = Some(schedule);
         self
     }
 
     /// Chooses now and then as they say.
-    #[must_use]
     pub fn with_whims(mut self, whims: Whims) -> Self {
         self.whims = whims;
         self

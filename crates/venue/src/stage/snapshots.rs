@@ -34,11 +34,8 @@ pub struct SnapshotPlan {
 pub struct SnapshotFigures {
     /// The last input that is in a snapshot; 0 if there is none.
     pub sequence: AtomicGauge,
-    /// Bytes of the newest one made.
     pub bytes: AtomicGauge,
-    /// Made so far.
     pub made: AtomicGauge,
-    /// Not made because storage failed.
     pub failed: AtomicGauge,
     /// Segments of the journal that were removed, or archived.
     pub segments_removed: AtomicGauge,
@@ -74,15 +71,12 @@ pub struct Snapshots {
 
 impl Snapshots {
     /// For a venue whose newest snapshot is of `last_sequence` (0 if it has none).
-    #[must_use]
     pub fn new(plan: SnapshotPlan, last_sequence: u64) -> Self {
         let figures = Arc::<SnapshotFigures>::default();
         figures.sequence.set(last_sequence);
         Self { plan, last_sequence, last_ns: None, not_before_ns: 0, target: None, figures }
     }
 
-    /// Its figures, for any thread to read.
-    #[must_use]
     pub fn figures(&self) -> Arc<SnapshotFigures> {
         Arc::clone(&self.figures)
     }
@@ -108,9 +102,6 @@ impl Snapshots {
 
     /// Writes the state as a snapshot, and removes what is not needed then. The ledger, where one is kept, has
     /// all inputs up to `ledger`.
-    ///
-    /// # Errors
-    /// The journal cannot be synced.
     pub(super) fn write(
         &mut self,
         follower: &mut Follower,

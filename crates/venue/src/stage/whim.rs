@@ -30,7 +30,6 @@ pub enum Whim {
 }
 
 impl Whim {
-    /// All of them.
     pub const ALL: [Self; 10] = [
         Self::ShortSequencerTurn,
         Self::OtherSourceFirst,
@@ -44,8 +43,6 @@ impl Whim {
         Self::ShortSnapshotTurn,
     ];
 
-    /// As figures name it.
-    #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::ShortSequencerTurn => "short-sequencer-turn",
@@ -79,14 +76,11 @@ struct Chance {
 
 impl Whims {
     /// Each strikes one turn in `rarity`, at least 1, as `draw` decides.
-    #[must_use]
     pub fn of(draw: Draw, rarity: u64) -> Self {
         let counts = [0; Whim::ALL.len()];
         Self(Some(Arc::new(Mutex::new(Chance { draw, rarity, counts }))))
     }
 
-    /// How often each struck.
-    #[must_use]
     pub fn counts(&self) -> [u64; Whim::ALL.len()] {
         let counts = |chance: &mut Chance| Some(chance.counts);
         self.with(counts).unwrap_or_default()
