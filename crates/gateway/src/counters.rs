@@ -155,6 +155,8 @@ counters! {
     OrderEntryUdpCount {
         /// Datagrams received.
         datagrams,
+        /// Datagrams longer than the receive buffer, dropped.
+        too_long,
         /// Datagrams from addresses that name no session, dropped.
         unknown_senders,
         /// Datagrams for a session that has not been added yet, dropped.
@@ -217,8 +219,10 @@ counters! {
         requests,
         /// Requests answered.
         requests_answered,
-        /// Requests not answered: malformed, unknown session, nothing there, or too many in one
-        /// turn.
+        /// Requests refused: from outside the allowed networks, or above the rate.
+        requests_refused,
+        /// Requests not answered: malformed, too long, unknown session, nothing there, or too many in
+        /// one turn.
         requests_unanswered,
     }
 }

@@ -12,7 +12,7 @@ use std::{
     sync::{Arc, Mutex, MutexGuard},
 };
 
-use crate::{ConnectionId, DatagramNetwork, NetworkEvent, StreamNetwork};
+use crate::{ConnectionId, DatagramNetwork, NetworkEvent, StreamNetwork, UdpOptions};
 
 /// Streams in memory; both ends are clones of one value.
 #[derive(Clone, Debug, Default)]
@@ -274,6 +274,8 @@ pub struct FakeDatagram(Arc<Mutex<Datagrams>>);
 struct Datagrams {
     to_gateway: VecDeque<(SocketAddr, Vec<u8>)>,
     from_gateway: VecDeque<(SocketAddr, Vec<u8>)>,
+    /// Senders of datagrams of the last batch that were too long.
+    too_long: Vec<SocketAddr>,
     room: usize,
 }
 
@@ -293,6 +295,7 @@ impl FakeDatagram {
         Self(Arc::new(Mutex::new(Datagrams {
             to_gateway: VecDeque::new(),
             from_gateway: VecDeque::new(),
+            too_long: Vec::new(),
             room: usize::MAX,
         })))
     }
@@ -328,10 +331,20 @@ impl DatagramNetwork for FakeDatagram {
     fn receive(&mut self, deliver: &mut dyn FnMut(SocketAddr, &[u8])) -> io::Result<usize> {
         let mut datagrams = self.lock();
         let count = datagrams.to_gateway.len().min(FAKE_BATCH);
-        for (from, datagram) in datagrams.to_gateway.drain(..count) {
-            deliver(from, &datagram);
+        let Datagrams { to_gateway, too_long, .. } = &mut *datagrams;
+        too_long.clear();
+        for (from, datagram) in to_gateway.drain(..count) {
+            if datagram.len() > UdpOptions::default().datagram_bytes_max {
+                too_long.push(from);
+            } else {
+                deliver(from, &datagram);
+            }
         }
         Ok(count)
+    }
+
+    fn too_long(&mut self) -> Vec<SocketAddr> {
+        std::mem::take(&mut self.lock().too_long)
     }
 
     fn send(&mut self, to: SocketAddr, datagram: &[u8]) -> io::Result<bool> {

@@ -183,7 +183,7 @@ pub fn refused(command: &Command, reason: RejectReason) -> Command {
 
 /// An allowance that time fills, in billionths of a message.
 #[derive(Clone, Copy, Debug)]
-struct Bucket {
+pub(crate) struct Bucket {
     level: u64,
     at_ns: u64,
 }
@@ -191,12 +191,12 @@ struct Bucket {
 const ONE: u64 = 1_000_000_000;
 
 impl Bucket {
-    const fn full(burst: u64) -> Self {
+    pub(crate) const fn full(burst: u64) -> Self {
         Self { level: burst.saturating_mul(ONE), at_ns: 0 }
     }
 
     /// Takes one, if there is one; there always is if the rate is 0.
-    fn take(&mut self, per_second: u64, burst: u64, now_ns: u64) -> bool {
+    pub(crate) fn take(&mut self, per_second: u64, burst: u64, now_ns: u64) -> bool {
         if per_second == 0 {
             return true;
         }
@@ -211,6 +211,11 @@ impl Bucket {
             self.level -= ONE;
         }
         is_there
+    }
+
+    /// When it was last asked.
+    pub(crate) const fn at_ns(&self) -> u64 {
+        self.at_ns
     }
 
     /// Adds one, up to the burst.

@@ -14,6 +14,7 @@ use crate::{
     message_archive::MessageArchive,
     packets::{HEARTBEAT_NS, PACKET_BYTES_MAX, Packets},
     replay_store::Missing,
+    requesters::{RequestLimits, Requesters},
     streams::{FeedStream, pull_durable},
 };
 
@@ -28,7 +29,7 @@ const ANSWERS_PER_TURN: usize = 64;
 const FEED: usize = FeedStream::<ReplayStore>::STREAM;
 
 /// What [`MarketData`] needs to know.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MarketDataOptions {
     /// Name of the session: 10 decimal digits. It outlives restarts of the venue.
     pub session: [u8; 10],
@@ -36,13 +37,16 @@ pub struct MarketDataOptions {
     pub group: SocketAddr,
     /// Memory for messages that may be asked for again, index included; at most 2 GiB.
     pub store_bytes_max: usize,
+    /// Which requests are answered.
+    pub requests: RequestLimits,
 }
 
 impl MarketDataOptions {
     /// For this session and group, with 64 MiB of memory.
     #[must_use]
-    pub const fn new(session: [u8; 10], group: SocketAddr) -> Self {
-        Self { session, group, store_bytes_max: 64 << 20 }
+    pub fn new(session: [u8; 10], group: SocketAddr) -> Self {
+        let requests = RequestLimits::default();
+        Self { session, group, store_bytes_max: 64 << 20, requests }
     }
 }
 
@@ -67,6 +71,7 @@ pub struct MarketData<N> {
     sent_ns: Option<u64>,
     /// Re-requests of this turn: requester, first message, number of messages.
     asked: Vec<(SocketAddr, u64, u16)>,
+    requesters: Requesters,
     counters: Arc<MarketDataCounters>,
     /// How far the venue is in stopping; see [`DRAIN_REFUSES`](crate::DRAIN_REFUSES).
     drain: Arc<AtomicGauge>,
@@ -96,6 +101,7 @@ impl<N: DatagramNetwork> MarketData<N> {
             next_message: 1,
             sent_ns: None,
             asked: Vec::with_capacity(ANSWERS_PER_TURN),
+            requesters: Requesters::new(config.requests),
             counters: Arc::default(),
             drain: Arc::new(AtomicGauge::new(0)),
             ends_sent: 0,
@@ -201,8 +207,8 @@ impl<N: DatagramNetwork> MarketData<N> {
         Ok(work)
     }
 
-    fn take_requests(&mut self) -> Result<usize, AgentError> {
-        let Self { requests, asked, session, counters, .. } = self;
+    fn take_requests(&mut self, now_ns: u64) -> Result<usize, AgentError> {
+        let Self { requests, asked, session, counters, requesters, .. } = self;
         let mut work = 0;
         for _ in 0..REQUEST_BATCHES_PER_TURN {
             let count = requests
@@ -212,12 +218,18 @@ impl<N: DatagramNetwork> MarketData<N> {
                         Ok(request)
                             if request.session == *session && asked.len() < ANSWERS_PER_TURN =>
                         {
-                            asked.push((from, request.sequence_number, request.count));
+                            match requesters.may_ask(from, now_ns) {
+                                true => asked.push((from, request.sequence_number, request.count)),
+                                false => counters.requests_refused.add(1),
+                            }
                         }
                         _ => counters.requests_unanswered.add(1),
                     }
                 })
                 .map_err(requests_failed)?;
+            let too_long = requests.too_long().len() as u64;
+            counters.requests.add(too_long);
+            counters.requests_unanswered.add(too_long);
             if count == 0 {
                 break;
             }
@@ -250,7 +262,7 @@ impl<N: DatagramNetwork + Send + 'static> Agent for MarketData<N> {
     fn do_work(&mut self, now_ns: u64) -> Result<usize, AgentError> {
         let mut work = self.take_outputs();
         work += self.publish(now_ns)?;
-        work += self.take_requests()?;
+        work += self.take_requests(now_ns)?;
         self.answer_requests()?;
         Ok(work)
     }

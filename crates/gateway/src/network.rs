@@ -45,6 +45,12 @@ pub trait DatagramNetwork {
     /// The socket is out of order.
     fn receive(&mut self, deliver: &mut dyn FnMut(SocketAddr, &[u8])) -> io::Result<usize>;
 
+    /// The senders of datagrams of the last `receive` that were longer than this network takes. They were
+    /// counted there, and not delivered.
+    fn too_long(&mut self) -> Vec<SocketAddr> {
+        Vec::new()
+    }
+
     /// Queues a datagram; false if there is no room for now, and it is to be tried next turn.
     ///
     /// A datagram that is queued may still be lost: that is the nature of it.

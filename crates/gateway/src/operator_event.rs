@@ -6,7 +6,7 @@ use std::{fmt, net::SocketAddr};
 
 use market::Text;
 
-/// A gateway's report to the operator. Not rate-limited here; the printer should do so.
+/// A gateway's report to the operator. It is not rate-limited here: the printer does that, by its kind.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum OperatorEvent {
     /// A session has a connection now.
@@ -72,6 +72,11 @@ pub enum OperatorEvent {
         /// Where it came from.
         address: SocketAddr,
     },
+    /// A datagram was longer than the receive buffer, and was dropped.
+    DatagramTooLong {
+        /// Where it came from.
+        address: SocketAddr,
+    },
     /// ReplyStreams were dropped to make room before they could be sent to who should have had them.
     RepliesDropped {
         /// The session's name.
@@ -79,6 +84,26 @@ pub enum OperatorEvent {
         /// The oldest reply that is still there.
         first: u64,
     },
+}
+
+impl OperatorEvent {
+    /// What it is about, in a few words: events of one kind are limited and counted together.
+    #[must_use]
+    pub const fn kind(&self) -> &'static str {
+        match self {
+            Self::LoggedIn { .. } => "logins",
+            Self::LoggedOut { .. } => "ends of sessions",
+            Self::LoginRejected { .. } => "rejected logins",
+            Self::NeverLoggedIn { .. } => "connections that ended without a login",
+            Self::OutOfDescriptors { .. } => "connections refused without a file descriptor",
+            Self::Draining { .. } => "connections refused during the stop",
+            Self::Malformed { .. } => "malformed messages",
+            Self::UnknownSender { .. } => "datagrams from unknown addresses",
+            Self::DatagramTooLong { .. } => "datagrams that were too long",
+            Self::Blocked { .. } => "blocked sessions",
+            Self::RepliesDropped { .. } => "dropped replies",
+        }
+    }
 }
 
 /// Why a connection ended.
@@ -168,6 +193,9 @@ impl fmt::Display for OperatorEvent {
             }
             Self::UnknownSender { address } => {
                 write!(f, "datagram from {address} dropped: the address names no session")
+            }
+            Self::DatagramTooLong { address } => {
+                write!(f, "datagram from {address} dropped: it is longer than 2,048 bytes")
             }
             Self::RepliesDropped { username, first } => {
                 write!(f, "{username}: replies before {first} were dropped before they were sent")

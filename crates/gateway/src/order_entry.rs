@@ -15,6 +15,7 @@ use wire::{
     soupbintcp::{LoginRejectReason, LoginRequest, Server, ServerHappening, Timers},
 };
 
+pub(crate) use self::admission::origin;
 use self::{
     admission::{FailedLogins, Strangers},
     connection::{Connection, READ_BYTES, ReadOutcome, Stage},

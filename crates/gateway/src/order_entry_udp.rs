@@ -267,6 +267,11 @@ impl<N: DatagramNetwork> OrderEntryUdp<N> {
             let count = network
                 .receive(&mut |from, datagram| intake.take(replies, from, datagram, now_ns))
                 .map_err(|error| format!("the order entry UDP socket failed: {error}"))?;
+            for address in network.too_long() {
+                self.counters.datagrams.add(1);
+                self.counters.too_long.add(1);
+                intake.notify(OperatorEvent::DatagramTooLong { address });
+            }
             if count == 0 {
                 break;
             }

@@ -45,6 +45,8 @@ pub struct Udp {
     first: usize,
     end: usize,
     losses: Arc<UdpLossCounters>,
+    /// Senders of datagrams of the last batch that were too long.
+    too_long: Vec<SocketAddr>,
 }
 
 impl Udp {
@@ -107,6 +109,7 @@ impl Udp {
             first: 0,
             end: 0,
             losses: Arc::default(),
+            too_long: Vec::new(),
         })
     }
 
@@ -140,6 +143,7 @@ impl Udp {
 
 impl DatagramNetwork for Udp {
     fn receive(&mut self, deliver: &mut dyn FnMut(SocketAddr, &[u8])) -> io::Result<usize> {
+        self.too_long.clear();
         let count = self.incoming.receive(self.socket.as_fd())?;
         for index in 0..count {
             let received = self.incoming.received(index);
@@ -148,10 +152,17 @@ impl DatagramNetwork for Udp {
             }
             match received.from {
                 Some(from) if !received.truncated => deliver(from, received.bytes),
-                _ => self.losses.truncated.add(1),
+                from => {
+                    self.losses.truncated.add(1);
+                    self.too_long.extend(from);
+                }
             }
         }
         Ok(count)
+    }
+
+    fn too_long(&mut self) -> Vec<SocketAddr> {
+        std::mem::take(&mut self.too_long)
     }
 
     fn send(&mut self, to: SocketAddr, datagram: &[u8]) -> io::Result<bool> {

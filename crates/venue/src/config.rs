@@ -29,7 +29,7 @@ use std::{
     time::Duration,
 };
 
-use gateway::{OrderEntryLimits, Throttle};
+use gateway::{Network, OrderEntryLimits, RequestLimits, Throttle};
 use market::{Firm, OperatorName, Price, Quantity, SelfMatchPrevention, Symbol, Text};
 use serde::Deserialize;
 
@@ -185,6 +185,30 @@ pub struct MarketDataConfig {
     pub re_request: SocketAddr,
     /// Memory for messages that can be re-requested; the oldest are dropped first. Default `64MiB`.
     pub store: Bytes,
+    /// Networks whose requests are answered, such as `10.1.0.0/16`. Default loopback, private and
+    /// link-local networks.
+    pub re_request_from: Vec<String>,
+    /// Requests of one address that are answered in a second; 0 is no bound. Default 5000.
+    pub re_requests_per_second: u64,
+    /// Requests of all addresses that are answered in a second; 0 is no bound. Default 50000.
+    pub re_requests_total_per_second: u64,
+}
+
+impl MarketDataConfig {
+    /// Which requests for lost messages are answered.
+    ///
+    /// # Errors
+    /// One of the networks is none.
+    pub fn requests(&self) -> Result<RequestLimits, String> {
+        let read = |text: &String| {
+            text.parse::<Network>().map_err(|what| format!("market_data.re_request_from: {what}"))
+        };
+        Ok(RequestLimits {
+            from: self.re_request_from.iter().map(read).collect::<Result<_, _>>()?,
+            per_second: self.re_requests_per_second,
+            total_per_second: self.re_requests_total_per_second,
+        })
+    }
 }
 
 /// `[ledger]`
@@ -553,12 +577,16 @@ impl Default for OrderEntryUdpConfig {
 
 impl Default for MarketDataConfig {
     fn default() -> Self {
+        let requests = RequestLimits::default();
         Self {
             group: SocketAddr::from(([239, 10, 10, 10], 26_477)),
             interface: Ipv4Addr::LOCALHOST,
             unicast: None,
             re_request: loopback(26_478),
             store: Bytes(64 << 20),
+            re_request_from: requests.from.iter().map(Network::to_string).collect(),
+            re_requests_per_second: requests.per_second,
+            re_requests_total_per_second: requests.total_per_second,
         }
     }
 }
@@ -632,6 +660,7 @@ impl Config {
         }
         self.order_entry.check(&self.participants)?;
         self.throttle.check()?;
+        self.market_data.requests()?;
         if self.journal.segment.0 < 1 << 20 {
             return Err("journal.segment must be at least 1MiB".into());
         }
@@ -838,6 +867,8 @@ mod tests {
         let two = Config::parse(&participant("[\"A\", \"B\"]"), "venue.toml").unwrap();
         assert_eq!(two.participants[0].firm().unwrap().as_str(), "A");
         assert_eq!(two.participants[0].firms().unwrap().len(), 2);
+        let network = failure("[market_data]\nre_request_from = [\"10.0.0.0\"]");
+        assert!(network.contains("re_request_from: \"10.0.0.0\" is not a network"), "{network}");
         let row = |symbol| {
             format!("[[schedule]]\nat = \"08:00:00\"\nphase = \"closed\"\nsymbol = {symbol:?}")
         };

@@ -18,6 +18,7 @@ pub mod core;
 pub mod pipeline;
 pub mod sockets;
 mod descriptors;
+mod notice_limiter;
 pub mod running;
 pub mod checkpoint;
 pub mod recovery;

@@ -276,6 +276,7 @@ where
         let (outputs, durable) = core.reader(AgentName::MarketData);
         let feed = MarketDataOptions {
             store_bytes_max: config.market_data.store.0 as usize,
+            requests: config.market_data.requests().map_err(Failure::usage)?,
             ..MarketDataOptions::new(session, edges.feed_destination)
         };
         let Networks { market_data, re_request, .. } = networks;

@@ -2,14 +2,7 @@
 //!
 //! Invariant: a stop waits for the replies to all taken commands, up to a limit, before it ends sessions.
 
-use std::{
-    sync::{
-        Arc,
-        atomic::{AtomicU64, Ordering},
-    },
-    thread,
-    time::Duration,
-};
+use std::{sync::Arc, thread, time::Duration};
 
 use gateway::{OperatorEventSink, SocketParker};
 use journal::{Folder, Method};
@@ -24,6 +17,7 @@ use crate::{
     failure::Failure,
     layout::{self, AgentGroup, Machine, PARK_MAX},
     ledger::store::Location,
+    notice_limiter::NoticeLimiter,
     operator::{
         Desk, current_state,
         reload::{self, ReloadPlan},
@@ -366,17 +360,19 @@ fn started(
     })
 }
 
-/// Prints operator events to stderr, at most so many in all that a flood of them cannot fill
-/// a disk: further events are only counted, in the figures of the gateways.
+/// Prints operator events to stderr. Those of one kind are limited by interval and then summed up, so that
+/// a flood of them can neither fill a disk nor silence what comes later.
 fn stderr_operator_events() -> Option<OperatorEventSink> {
-    const EVENTS_PRINTED_MAX: u64 = 10_000;
-    static PRINTED: AtomicU64 = AtomicU64::new(0);
-    Some(Box::new(|event| match PRINTED.fetch_add(1, Ordering::Relaxed) {
-        printed if printed < EVENTS_PRINTED_MAX => eprintln!("{event}"),
-        EVENTS_PRINTED_MAX => {
-            eprintln!("note: further session events are only counted; see --status")
+    let clock = SystemClock::start();
+    let mut limiter = NoticeLimiter::default();
+    Some(Box::new(move |event| {
+        let now_ns = clock.now_ns();
+        for (kind, more) in limiter.summaries(now_ns) {
+            eprintln!("note: {more} more {kind} in the last {} s", NoticeLimiter::INTERVAL_S);
         }
-        _ => {}
+        if limiter.takes(event.kind(), now_ns) {
+            eprintln!("{event}");
+        }
     }))
 }
 

@@ -123,7 +123,7 @@ impl FailedLogins {
 }
 
 /// What one client cannot change at will: the address, or of IPv6 its network of 64 bits.
-fn origin(address: IpAddr) -> IpAddr {
+pub(crate) fn origin(address: IpAddr) -> IpAddr {
     match address.to_canonical() {
         IpAddr::V6(address) => IpAddr::V6((address.to_bits() & !u128::from(u64::MAX)).into()),
         address @ IpAddr::V4(_) => address,

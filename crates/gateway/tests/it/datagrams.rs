@@ -408,3 +408,18 @@ fn queries_block_their_session_over_udp() {
     harness.turn();
     assert_eq!(harness.venue.asked.len() as u64, burst + 2);
 }
+
+/// A datagram that is longer than the buffer is counted and reported; the next one is taken.
+#[test]
+fn a_datagram_that_is_too_long_is_reported() {
+    let mut harness = UdpBench::new(64);
+    let events = Arc::new(std::sync::Mutex::new(Vec::new()));
+    let sink = Arc::clone(&events);
+    harness.agent.set_operator_events(Box::new(move |event| sink.lock().unwrap().push(event)));
+    harness.network.deliver(address(1), &[0; 2049]);
+    harness.network.deliver(address(1), &enter(1));
+    harness.turn();
+    assert_eq!((harness.count().too_long, harness.count().datagrams), (1, 2));
+    assert_eq!(*events.lock().unwrap(), [OperatorEvent::DatagramTooLong { address: address(1) }]);
+    assert_eq!(entered(&harness.venue.asked), [1]);
+}

@@ -224,7 +224,7 @@ fn answers_are_bounded_in_a_turn() {
     harness.turn();
     let request = Request { session: SESSION, sequence_number: 1, count: 1 }.encode();
     for _ in 0..1000 {
-        harness.requests.deliver(group(), &request);
+        harness.requests.deliver(SocketAddr::from(([10, 0, 0, 9], 9)), &request);
     }
     harness.venue.accept(&order(SessionId(1), 1));
     harness.agent.do_work(harness.now_ns).unwrap();
@@ -319,4 +319,23 @@ fn the_feed_survives_a_restart() {
     after.venue.accept(&order(SessionId(1), 11));
     after.turn();
     assert_eq!(messages(&after.packets())[0].0, 13);
+}
+
+/// A forged address of the internet gets no answer, and one address no more than its rate.
+#[test]
+fn requests_are_answered_within_bounds() {
+    let mut harness = FeedBench::new();
+    harness.turn();
+    let request = Request { session: SESSION, sequence_number: 1, count: 1 }.encode();
+    harness.requests.deliver(SocketAddr::from(([8, 8, 8, 8], 53)), &request);
+    harness.turn();
+    assert_eq!((harness.count().requests_refused, harness.requests.take()), (1, None));
+    for _ in 0..200 {
+        for _ in 0..64 {
+            harness.requests.deliver(SocketAddr::from(([10, 0, 0, 9], 9)), &request);
+        }
+        harness.turn();
+    }
+    assert_eq!(harness.count().requests_answered, 10_000);
+    assert_eq!(harness.count().requests_refused, 1 + 2_800);
 }

@@ -393,6 +393,7 @@ fn losses_are_counted() {
     let mut delivered = 0;
     until("the long one", || receiver.receive(&mut |_, _| delivered += 1).unwrap() == 1);
     assert_eq!((receiver.losses().read().truncated, delivered), (1, 0));
+    assert_eq!(receiver.too_long(), [sender.local_addr().unwrap()]);
 
     // A loopback socket cannot send to another network; those behind still go.
     let mut one = Udp::bind(LOOPBACK, &options).unwrap();
