@@ -4,19 +4,18 @@
 //! request was due, one from the time at which it was sent. [`block`] prints both, because the second
 //! hides the delay of a stalled sender (coordinated omission).
 
-mod log;
-
 use std::{fmt::Write, sync::LazyLock};
 
 use hdrhistogram::Histogram;
-
-pub use log::log_header;
 
 /// The longest latency that the histogram distinguishes, in nanoseconds: 60 s.
 pub const LATENCY_NS_MAX: u64 = 60 * 1_000_000_000;
 
 /// Decimal digits to which a percentile is exact.
 const DIGITS: u8 = 3;
+
+/// Buckets of the first power of two: the least power of two above 2 × 10^digits.
+const SUB_BUCKETS: u64 = 2_048;
 
 /// How many latencies of each length were seen: 1 ns to 60 s, to three digits.
 ///
@@ -31,7 +30,6 @@ pub struct Latency {
 /// The figures of a [`Latency`], all in nanoseconds; all 0 if nothing was recorded.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Percentiles {
-    /// How many latencies were recorded.
     pub count: u64,
     /// The shortest; exact.
     pub min_ns: u64,
@@ -59,7 +57,6 @@ impl Default for Latency {
 
 impl Latency {
     /// Nothing recorded. Takes about 220 KiB, and no more later.
-    #[must_use]
     pub fn new() -> Self {
         static EMPTY: LazyLock<Histogram<u64>> = LazyLock::new(|| {
             Histogram::new_with_bounds(1, LATENCY_NS_MAX, DIGITS)
@@ -82,22 +79,18 @@ impl Latency {
         self.max_ns = self.max_ns.max(other.max_ns);
     }
 
-    /// Forgets all that was recorded.
     pub fn clear(&mut self) {
         self.histogram.clear();
         self.min_ns = u64::MAX;
         self.max_ns = 0;
     }
 
-    /// How many latencies were recorded.
-    #[must_use]
     pub fn count(&self) -> u64 {
         self.histogram.len()
     }
 
     /// The least latency that `quantile` (0 to 1) of the recorded ones do not exceed, in
     /// nanoseconds; 0 if nothing was recorded.
-    #[must_use]
     pub fn at_quantile(&self, quantile: f64) -> u64 {
         if self.count() == 0 {
             return 0;
@@ -106,8 +99,6 @@ impl Latency {
         self.histogram.value_at_quantile(quantile).min(self.max_ns)
     }
 
-    /// The figures that are reported.
-    #[must_use]
     pub fn percentiles(&self) -> Percentiles {
         if self.count() == 0 {
             return Percentiles::default();
@@ -127,7 +118,6 @@ impl Latency {
 
     /// The percentile distribution as text (`.hgrm`), in microseconds: what HdrHistogram plotters
     /// read.
-    #[must_use]
     pub fn distribution(&self) -> String {
         const TICKS_PER_HALF_DISTANCE: u32 = 5;
         let mut text = String::new();
@@ -186,7 +176,7 @@ impl Latency {
             format_args!(
                 "#[Buckets = {:>12}, SubBuckets     = {:>12}]\n",
                 self.histogram.buckets(),
-                log::SUB_BUCKETS
+                SUB_BUCKETS
             ),
         );
         text
@@ -200,7 +190,6 @@ impl Latency {
 ///                         p50     p90     p99   p99.9  p99.99 p99.999     max
 /// order→ack  (sched)   11.2µs  14.8µs  22.9µs  61.0µs   214µs   1.1ms   1.9ms
 /// ```
-#[must_use]
 pub fn block(rows: &[(&str, &Percentiles)]) -> String {
     const HEADS: [&str; 7] = ["p50", "p90", "p99", "p99.9", "p99.99", "p99.999", "max"];
     let label_width = rows.iter().map(|(label, _)| label.chars().count()).max().unwrap_or(0) + 1;
@@ -231,14 +220,12 @@ pub fn block(rows: &[(&str, &Percentiles)]) -> String {
 
 /// The block of a load run: the same answers counted from when each request was due and from when
 /// it was sent.
-#[must_use]
 pub fn order_to_ack_block(scheduled: &Percentiles, sent: &Percentiles) -> String {
     block(&[("order→ack  (sched)", scheduled), ("order→ack  (sent)", sent)])
 }
 
 /// A duration for people, in at most six characters up to 999 s: `850ns`, `11.2µs`, `214µs`,
 /// `1.1ms`, `2.0s`.
-#[must_use]
 pub fn duration_text(duration_ns: u64) -> String {
     if duration_ns < 1_000 {
         return format!("{duration_ns}ns");
