@@ -32,12 +32,10 @@ use serde_json::{Value, json};
 use rivals::{RivalError, Rivals};
 use venue::clock::SystemClock;
 
-/// An engine under measurement.
 pub trait Contender: Sized {
     /// One call of the engine, in its own types. An operation is one step or several.
     type Step;
 
-    /// The printed name.
     const NAME: &'static str;
 
     /// An empty engine, ready for the symbols and users of this flow.
@@ -50,7 +48,6 @@ pub trait Contender: Sized {
     /// An engine without prefetching does nothing.
     fn prefetch(&self, _steps: &[Self::Step]) {}
 
-    /// Executes one step; this time is measured.
     fn apply(&mut self, step: &Self::Step, trades: &mut Vec<Trade>);
 
     /// The flow's id for an order id in a trade of this engine.
@@ -59,7 +56,6 @@ pub trait Contender: Sized {
     }
 }
 
-/// A trade as an engine reports it.
 #[derive(Clone, Copy, Debug)]
 pub struct Trade {
     /// The resting order, by the engine's id.
@@ -82,13 +78,10 @@ pub struct Entrant {
 
 impl Entrant {
     /// The entrant that drives `C`.
-    #[must_use]
     pub const fn of<C: Contender>() -> Self {
         Self { name: C::NAME, run: run::<C>, latency: latencies::<C> }
     }
 
-    /// The printed name.
-    #[must_use]
     pub const fn name(&self) -> &'static str {
         self.name
     }
@@ -104,28 +97,22 @@ pub const ENTRANTS: [Entrant; 5] = [
     Entrant::of::<null::Null>(),
 ];
 
-/// What to measure.
 #[derive(Clone, Copy, Debug)]
 pub struct Options {
-    /// See [`Flow::generate`].
     pub seed: u64,
-    /// See [`Flow::generate`].
     pub divisor: u64,
     /// Runs of each engine on each flow, in turn with the others.
     pub runs: usize,
 }
 
-/// One engine on one flow.
 #[derive(Clone, Debug)]
 pub struct Row {
-    /// The engine's printed name.
     pub engine: String,
     /// CPU time of the thread per operation, in nanoseconds, one value per run.
     pub ns_per_op: Vec<f64>,
     /// User-mode instructions per operation in the run with the fewest; `None` where the machine does
     /// not count them.
     pub instructions_per_op: Option<f64>,
-    /// The trades that the engine made.
     pub tally: Tally,
     /// Whether the tally equals the expected one; `None` for the empty engine, which makes no trades.
     pub agrees: Option<bool>,
@@ -138,13 +125,11 @@ pub struct Row {
 /// Percentiles of the time of an operation in nanoseconds, reading the clock included.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Latency {
-    /// Half of the operations took no longer.
     pub p50_ns: u32,
     /// 99 in 100 took no longer.
     pub p99_ns: u32,
     /// 999 in 1,000 took no longer.
     pub p999_ns: u32,
-    /// The maximum.
     pub max_ns: u32,
     /// The same percentiles over the minimum of each operation across runs, which removes one-off
     /// disturbances of the machine. Rivals have one run.
@@ -154,7 +139,6 @@ pub struct Latency {
 /// Percentiles of the minimum time of each operation.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Least {
-    /// Half of the operations took no longer.
     pub p50_ns: u32,
     /// 999 in 1,000 took no longer.
     pub p999_ns: u32,
@@ -163,22 +147,16 @@ pub struct Least {
 /// A flow and the results of every engine on it.
 #[derive(Clone, Debug)]
 pub struct FlowReport {
-    /// The flow.
     pub flow: FlowName,
-    /// Operations measured in a run.
     pub operations: usize,
-    /// Operations executed before the clock starts.
     pub prefill: usize,
-    /// The expected trades.
     pub expected: Tally,
-    /// One row per engine.
     pub rows: Vec<Row>,
 }
 
 /// Upper bound of the runs in which single operations are timed.
 const LATENCY_RUNS: usize = 5;
 
-/// The measurements of one run.
 struct Run {
     cpu_ns: u64,
     /// `None` where the machine does not count them.
@@ -188,9 +166,6 @@ struct Run {
 
 /// Runs every engine and the rival programs at `rivals` over a flow, in turn, so that background
 /// load affects all of them alike.
-///
-/// # Errors
-/// See [`RivalError`].
 pub fn measure(
     name: FlowName,
     options: &Options,
@@ -234,7 +209,6 @@ pub fn measure(
 }
 
 /// Duration of two clock reads in nanoseconds: the median of many.
-#[must_use]
 pub fn timer_ns() -> u32 {
     let clock = SystemClock::start();
     let mut times: Vec<u32> = (0..10_001).map(|_| timed(&clock, || ())).collect();
@@ -242,7 +216,6 @@ pub fn timer_ns() -> u32 {
     times[times.len() / 2]
 }
 
-/// The flow translated for one engine.
 struct Prepared<C: Contender> {
     contender: C,
     steps: Vec<C::Step>,
@@ -253,7 +226,6 @@ struct Prepared<C: Contender> {
 }
 
 impl<C: Contender> Prepared<C> {
-    /// A new engine with the prefill applied.
     fn new(flow: &Flow, expected: &Tally) -> Self {
         let mut contender = C::new(flow);
         let mut steps = Vec::with_capacity(flow.operations.len() * 21 / 20 + 64);
@@ -365,19 +337,16 @@ fn percentiles(mut times: Vec<u32>, mut least: Vec<u32>) -> Latency {
 
 impl Row {
     /// The fastest run, in nanoseconds per operation.
-    #[must_use]
     pub fn best(&self) -> f64 {
         self.ns_per_op.iter().copied().fold(f64::INFINITY, f64::min)
     }
 
     /// The median of the runs, in nanoseconds per operation.
-    #[must_use]
     pub fn median(&self) -> f64 {
         median(&self.ns_per_op)
     }
 
     /// The median ratio of the other engine's time to this one's, over runs made next to each other.
-    #[must_use]
     pub fn ratio_of(&self, other: &Self) -> f64 {
         let pairs = self.ns_per_op.iter().zip(&other.ns_per_op);
         median(&pairs.map(|(own, other)| other / own).collect::<Vec<_>>())
@@ -391,8 +360,6 @@ impl Row {
         self.agrees = self.agrees.map(|agreed| agreed && agrees);
     }
 
-    /// As JSON.
-    #[must_use]
     pub fn to_json(&self) -> Value {
         json!({
             "engine": self.engine,
@@ -409,8 +376,6 @@ impl Row {
 }
 
 impl Latency {
-    /// As JSON.
-    #[must_use]
     pub fn to_json(&self) -> Value {
         json!({
             "p50": self.p50_ns,
@@ -425,15 +390,12 @@ impl Latency {
 
 impl FlowReport {
     /// The third-party engine with the right trades and the lowest time relative to our first engine.
-    #[must_use]
     pub fn best_rival(&self) -> Option<&Row> {
         let own = self.rows.first()?;
         let rivals = self.rows.iter().filter(|row| row.rival && row.agrees == Some(true));
         rivals.min_by(|one, other| own.ratio_of(one).total_cmp(&own.ratio_of(other)))
     }
 
-    /// As JSON.
-    #[must_use]
     pub fn to_json(&self) -> Value {
         json!({
             "flow": self.flow.name(),
@@ -449,7 +411,6 @@ impl FlowReport {
 }
 
 /// The whole report as one JSON object, the same for our engines and rivals.
-#[must_use]
 pub fn summary(
     reports: &[FlowReport],
     options: &Options,
@@ -468,7 +429,6 @@ pub fn summary(
 }
 
 /// The median: the middle value, or the mean of the two middle ones; NaN for an empty list.
-#[must_use]
 pub fn median(numbers: &[f64]) -> f64 {
     let mut sorted = numbers.to_vec();
     sorted.sort_unstable_by(f64::total_cmp);

@@ -12,7 +12,6 @@ mod generate;
 
 use market::Side;
 
-/// Which of the flows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum FlowName {
     /// One symbol with 10,000 live orders, 2,000,000 operations near a market that wanders.
@@ -24,11 +23,8 @@ pub enum FlowName {
 }
 
 impl FlowName {
-    /// Every flow.
     pub const ALL: [Self; 3] = [Self::A, Self::B, Self::C];
 
-    /// As it is printed.
-    #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
             Self::A => "A",
@@ -37,14 +33,11 @@ impl FlowName {
         }
     }
 
-    /// The flow of a printed name.
-    #[must_use]
     pub fn from_name(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|flow| flow.name() == name)
     }
 }
 
-/// What an operation does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum OperationKind {
@@ -64,7 +57,6 @@ impl OperationKind {
     pub const ALL: [Self; 4] = [Self::New, Self::Cancel, Self::Replace, Self::NewImmediateOrCancel];
 }
 
-/// One operation of a flow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Operation {
     /// The order: dense from 1 over the flow.
@@ -77,16 +69,13 @@ pub struct Operation {
     pub user: u32,
     /// Index of the symbol, from 0.
     pub symbol: u16,
-    /// What it does.
     pub kind: OperationKind,
-    /// Buy or sell.
     pub side: Side,
 }
 
 /// The trades of a flow: counts, sums and a hash.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Tally {
-    /// Trades.
     pub trades: u64,
     /// Lots traded.
     pub quantity: u64,
@@ -97,7 +86,6 @@ pub struct Tally {
 }
 
 impl Tally {
-    /// Counts a trade.
     pub fn trade(&mut self, maker: u64, taker: u64, quantity: u32, price: i64) {
         self.trades += 1;
         self.quantity += u64::from(quantity);
@@ -129,7 +117,6 @@ pub struct Flow {
     pub operations: Vec<Operation>,
 }
 
-/// Users of every flow.
 pub const USERS: u32 = 1_000;
 /// Below every price of every flow, in ticks.
 pub const PRICE_LOW: i64 = 24_000;
@@ -139,17 +126,12 @@ pub const PRICE_HIGH: i64 = 76_000;
 impl Flow {
     /// The flow of a name and a seed with its operations divided by `divisor`, and what must come
     /// of it. The prefill is never divided.
-    ///
-    /// # Panics
-    /// `divisor` is 0.
-    #[must_use]
     pub fn generate(name: FlowName, seed: u64, divisor: u64) -> (Self, Tally) {
         assert!(divisor > 0, "operations are divided by at least 1");
         generate::generate(name, seed, divisor)
     }
 
     /// The operations that come before the clock starts, and those that are measured.
-    #[must_use]
     pub fn split(&self) -> (&[Operation], &[Operation]) {
         self.operations.split_at(self.prefill)
     }

@@ -45,14 +45,12 @@ const SILENCE_NS_MAX: u64 = 60_000_000_000;
 /// How long participants wait for answers after the kill; none will arrive.
 const GRACE_NS: u64 = 100_000_000;
 
-/// The participants and instruments of a trial.
 #[derive(Clone, Debug)]
 pub struct Participants {
     /// Users over SoupBinTCP. The password of the first is `password01`, and so on.
     pub tcp_users: &'static [&'static str],
     /// The user over UDP, if any, and the address that it sends from.
     pub udp_user: Option<(&'static str, SocketAddr)>,
-    /// Instruments.
     pub symbols: &'static [&'static str],
 }
 
@@ -63,7 +61,6 @@ impl Participants {
     }
 
     /// The tables of instruments and participants, for the configuration of the venue.
-    #[must_use]
     pub fn config(&self) -> String {
         let mut text = String::new();
         for symbol in self.symbols {
@@ -84,18 +81,11 @@ impl Participants {
     }
 
     /// What the user with this index, from 0, logs in with.
-    ///
-    /// # Panics
-    /// There is no such user over SoupBinTCP.
-    #[must_use]
     pub fn login(&self, index: usize) -> LoginRequest {
         LoginRequest::new(self.tcp_users[index], &password(index)).expect("names fit their fields")
     }
 
     /// Runs load by all users on this venue until it is killed; `heard` is called for every reply.
-    ///
-    /// # Errors
-    /// The venue did not print an address.
     pub fn load(
         &self,
         venue: &VenueProcess,
@@ -135,12 +125,10 @@ fn password(index: usize) -> String {
 #[derive(Clone, Debug)]
 pub struct Heard(Arc<Vec<ReceivedStream>>);
 
-/// Of one participant.
 type ReceivedStream = Mutex<Vec<(u64, Digest)>>;
 
 impl Heard {
     /// Nothing yet, by these participants.
-    #[must_use]
     pub fn new(participants: &Participants) -> Self {
         Self(Arc::new(participants.users().map(|_| Mutex::default()).collect()))
     }
@@ -154,7 +142,6 @@ impl Heard {
     }
 
     /// How many replies, by all of them.
-    #[must_use]
     pub fn count(&self) -> u64 {
         self.counts().sum()
     }
@@ -164,7 +151,6 @@ impl Heard {
     }
 
     /// Users who received replies that the journal does not give at that number, with how many.
-    #[must_use]
     pub fn lost(
         &self,
         participants: &Participants,
@@ -177,13 +163,11 @@ impl Heard {
         lost.filter(|(_, count)| *count > 0).collect()
     }
 
-    /// Forgets all replies.
     pub fn clear(&self) {
         self.0.iter().for_each(|stream| stream.lock().expect("no observer panics").clear());
     }
 }
 
-/// What a kill left behind.
 #[derive(Debug)]
 pub struct Killed {
     /// What the participants measured. A kill may also meet one of them while it logs in.
@@ -194,9 +178,6 @@ pub struct Killed {
 
 /// Lets participants trade. Once each of them has received a reply, waits for `trade_for`, calls `kill`,
 /// and waits until the participants have noticed.
-///
-/// # Errors
-/// The load ended before the kill, or `kill` failed.
 pub fn trade_until_killed(
     options: &LoadOptions,
     heard: &Heard,
@@ -238,23 +219,16 @@ pub fn trade_until_killed(
     })
 }
 
-/// What the journal alone says.
 pub struct Replayed {
-    /// The state, and what was read.
     pub replay: recovery::Replay,
-    /// The replies and the feed.
     pub derived: Derived,
     /// How many of the printed state hashes equal those of the replay.
     pub equal_count: u64,
-    /// The sequences at which they differ.
     pub differing: Vec<u64>,
 }
 
 /// Replays a journal, and compares the state hashes that its venue printed. Those of inputs that are
 /// not in the journal are left out: the engine may be ahead of the journaler.
-///
-/// # Errors
-/// There is no journal, or it is corrupt.
 pub fn replay(journal: &Path, printed: &StateHashes) -> Result<Replayed, Failure> {
     let mut derived = Derived::new();
     let printed: BTreeMap<u64, &str> =
@@ -276,16 +250,12 @@ pub fn replay(journal: &Path, printed: &StateHashes) -> Result<Replayed, Failure
 }
 
 /// A state hash as a venue prints it.
-#[must_use]
 pub fn hash_text(hash: u64) -> String {
     format!("{hash:016x}")
 }
 
 /// Makes an empty folder for the files of a verb. A folder of an earlier run is emptied; a file
 /// `VERB.marker` identifies it.
-///
-/// # Errors
-/// The folder holds other files, or cannot be made.
 pub fn prepare_folder(
     folder: &Path,
     verb: &str,
@@ -309,7 +279,6 @@ pub fn prepare_folder(
 }
 
 /// A folder or file of a trial that cannot be used.
-#[must_use]
 pub fn unusable(path: &Path, error: &std::io::Error) -> Failure {
     Failure::environment(format!("cannot use {}: {error}", path.display()))
         .hint("--out names another folder")

@@ -41,26 +41,20 @@ pub type Observer = Arc<dyn Fn(usize, u64, &[u8]) + Send + Sync>;
 /// A session from which load comes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LoadSession {
-    /// OUCH over SoupBinTCP.
     Tcp {
-        /// The venue's address.
         server: SocketAddr,
         /// Who logs in. The session's history is not asked for, whatever number this names.
         login: LoginRequest,
     },
-    /// OUCH over UDP.
     Udp {
-        /// The venue's address.
         server: SocketAddr,
         /// Our address, by which the venue knows the session.
         local: SocketAddr,
     },
 }
 
-/// A symbol to trade.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LoadSymbol {
-    /// Its name.
     pub symbol: Symbol,
     /// Prices begin around this, in ticks; at least one increment.
     pub mid: Price,
@@ -68,16 +62,12 @@ pub struct LoadSymbol {
     pub price_increment: Price,
 }
 
-/// What load to make.
 #[derive(Clone)]
 pub struct LoadOptions {
-    /// The sessions; requests take turns over them.
     pub sessions: Vec<LoadSession>,
-    /// The symbols.
     pub symbols: Vec<LoadSymbol>,
     /// Requests a second, of all sessions together; at least 1.
     pub rate_per_second: u64,
-    /// How the requests are spread over time.
     pub arrivals: Arrivals,
     /// The time during which requests become due, in nanoseconds.
     pub duration_ns: u64,
@@ -88,7 +78,6 @@ pub struct LoadOptions {
     /// The most requests in a datagram of a UDP session. Requests that are due together share one;
     /// none waits for another.
     pub requests_per_datagram: usize,
-    /// The most live orders of a session.
     pub live_orders_max: usize,
     /// The most requests of a session that may wait for answers; beyond, they are sent late.
     pub outstanding_max: usize,
@@ -102,15 +91,12 @@ pub struct LoadOptions {
     pub grace_ns: u64,
     /// Interval of the progress reports, in nanoseconds.
     pub progress_ns: u64,
-    /// Heartbeats and timeouts of TCP sessions.
     pub timers: Timers,
-    /// Called with every message that arrives.
     pub on_message: Option<Observer>,
 }
 
 impl LoadOptions {
     /// Fixed arrivals on one thread, one request a datagram, progress every second.
-    #[must_use]
     pub fn new(
         sessions: Vec<LoadSession>,
         symbols: Vec<LoadSymbol>,
@@ -168,7 +154,6 @@ impl LoadOptions {
 /// Why a load run did not begin.
 #[derive(Debug, thiserror::Error)]
 pub enum LoadError {
-    /// The options are invalid.
     #[error("invalid load options: {0}")]
     Options(&'static str),
     /// A session could not be opened.
@@ -176,7 +161,6 @@ pub enum LoadError {
     Session {
         /// Its index.
         session: usize,
-        /// The cause.
         source: FailureReason,
     },
     /// The stop was requested before all sessions were ready.
@@ -184,13 +168,10 @@ pub enum LoadError {
     Stopped,
 }
 
-/// Why a session is over.
 #[derive(Debug, thiserror::Error)]
 pub enum FailureReason {
-    /// Its connection failed.
     #[error(transparent)]
     Client(#[from] ClientError),
-    /// The venue ended it.
     #[error("the venue ended the session")]
     Ended,
     /// The venue did not answer.
@@ -199,10 +180,8 @@ pub enum FailureReason {
         /// For how long, in nanoseconds.
         silent_ns: u64,
     },
-    /// The venue sent an invalid OUCH message.
     #[error("the venue sent an invalid OUCH message")]
     Malformed(#[from] ouch::Malformed),
-    /// The session has no order numbers left.
     #[error("the session's order numbers are used up")]
     NumbersUsedUp,
 }
@@ -211,9 +190,6 @@ pub enum FailureReason {
 /// up, or soon after `stop` became true.
 ///
 /// Each session first asks for the number of its next order, so the venue may have a history.
-///
-/// # Errors
-/// The load could not begin. Later failures are in [`LoadReport::failures`].
 pub fn run(
     options: &LoadOptions,
     clock: &dyn Clock,

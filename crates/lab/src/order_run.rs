@@ -55,7 +55,6 @@ const SEGMENT_BYTES: u64 = 32 << 20;
 /// Slots for agents on so many threads. Those that share one take turns, and what one hands to the
 /// next should still be in its cache: a ring that is longer than a turn only moves on through memory.
 /// Threads of their own need room to run ahead of each other; two, no more than their caches hold.
-#[must_use]
 pub fn slots_of_threads(threads: usize) -> RingSlots {
     match threads {
         1 => RingSlots { submissions: 256, inputs: 256, outputs: 2048 },
@@ -74,18 +73,14 @@ pub const AGENTS: [AgentName; 6] = [
     AgentName::Reporter,
 ];
 
-/// What to run, and how.
 #[derive(Clone, Debug)]
 pub struct RunOptions {
-    /// The order file.
     pub orders: PathBuf,
     /// Opening balances; without them orders need no money.
     pub balances: Option<PathBuf>,
     /// The instruments; without a file the one of [`Instruments::default`].
     pub instruments: Option<PathBuf>,
-    /// Which agents share threads.
     pub layout: Layout,
-    /// What an idle thread does.
     pub wait: Wait,
     /// How durable an input must be before its result is published.
     pub durability: Durability,
@@ -99,7 +94,6 @@ pub struct RunOptions {
     pub slots: Option<RingSlots>,
 }
 
-/// A run in progress.
 pub struct Started {
     launched: Launched<LedgerSink, ReporterSink>,
     progress: Progress,
@@ -165,14 +159,11 @@ pub fn groups(layout: &Layout, durability: Durability) -> Result<Vec<AgentGroup>
 }
 
 impl Started {
-    /// How far the order file is read.
-    #[must_use]
     pub fn progress(&self) -> &Progress {
         &self.progress
     }
 
     /// True once everything is done, or a thread has failed.
-    #[must_use]
     pub fn is_over(&self) -> bool {
         self.launched.is_over()
     }
@@ -194,15 +185,11 @@ impl Started {
     }
 }
 
-/// How the agents are wired.
 pub struct RunWiring {
-    /// Durability to reach before results are reported.
     pub durability: Durability,
     /// The journal's folder, which must not exist yet.
     pub journal: PathBuf,
-    /// Ring capacities.
     pub slots: RingSlots,
-    /// When the source submits the next command.
     pub pace: Pace,
 }
 
@@ -222,7 +209,6 @@ struct Ending {
     taken: Vec<Arc<Cursor>>,
 }
 
-/// A run on its threads.
 pub struct Launched<L, R> {
     threads: ring::RunningAgents,
     monitors: Vec<Monitor>,
@@ -230,26 +216,19 @@ pub struct Launched<L, R> {
     sinks: PhantomData<(L, R)>,
 }
 
-/// What is left of a run.
 pub struct Ended<L, R> {
     /// After the last input.
     pub engine: Engine,
-    /// The ledger's sink.
     pub ledger: L,
-    /// The reporter's sink.
     pub reporter: R,
     /// When the first command was submitted.
     pub begun_ns: u64,
     /// The sequence of the last input.
     pub last: u64,
-    /// See [`Pace::OneAtATime`].
     pub times_ns: Vec<u64>,
 }
 
 /// Wires a core between these rows and the sinks of ledger and reporter.
-///
-/// # Errors
-/// The journal cannot be made, or exists already.
 pub fn wire<L: Sink, R: Sink>(
     wiring: RunWiring,
     rows: Box<dyn Rows>,
@@ -291,10 +270,6 @@ pub fn wire<L: Sink, R: Sink>(
 }
 
 impl<L: Sink, R: Sink> Wired<L, R> {
-    /// Starts a thread for each group.
-    ///
-    /// # Errors
-    /// A group names a core that this process may not use.
     pub fn launch(
         self,
         groups: &[AgentGroup],
@@ -310,7 +285,6 @@ impl<L: Sink, R: Sink> Wired<L, R> {
 
 impl<L: Sink, R: Sink> Launched<L, R> {
     /// True once everything is done, or a thread has failed.
-    #[must_use]
     pub fn is_over(&self) -> bool {
         let Ending { last, taken } = &self.ending;
         let last = last.get();
@@ -318,7 +292,6 @@ impl<L: Sink, R: Sink> Launched<L, R> {
     }
 
     /// The rings, since this was last asked.
-    #[must_use]
     pub fn rings(&self) -> Vec<RingReport> {
         self.monitors.iter().map(Monitor::read).collect()
     }

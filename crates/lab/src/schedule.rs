@@ -8,7 +8,6 @@ use proof::rng::Rng;
 
 const NANOS_PER_SECOND: u64 = 1_000_000_000;
 
-/// How the gaps between arrivals are made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Arrivals {
     /// All gaps alike: the n-th arrival at n / rate, exact, without drift.
@@ -36,10 +35,6 @@ enum Gaps {
 impl Schedule {
     /// Arrivals from `start_ns` on, `rate_per_second` of them on average. A fixed schedule begins
     /// at `start_ns` and ignores the seed.
-    ///
-    /// # Panics
-    /// If the rate is 0.
-    #[must_use]
     pub fn new(arrivals: Arrivals, rate_per_second: u64, start_ns: u64, seed: u64) -> Self {
         Self::part(arrivals, rate_per_second, start_ns, seed, 0, 1)
     }
@@ -50,7 +45,6 @@ impl Schedule {
     ///
     /// # Panics
     /// If the rate is 0, or the part is not below the number of parts.
-    #[must_use]
     pub fn part(
         arrivals: Arrivals,
         rate_per_second: u64,
@@ -77,8 +71,6 @@ impl Schedule {
         schedule
     }
 
-    /// When the next arrival is due.
-    #[must_use]
     pub fn next_ns(&self) -> u64 {
         self.next_ns
     }
@@ -91,7 +83,6 @@ impl Schedule {
     }
 
     /// How many arrivals are due by `now_ns` and were not taken.
-    #[must_use]
     pub fn due(&self, now_ns: u64) -> u64 {
         if now_ns < self.next_ns {
             return 0;

@@ -35,7 +35,6 @@ impl Core {
         Input { sequence: self.sequence, timestamp: Timestamp(self.sequence.0), command }
     }
 
-    /// Applies a setup command before the flow.
     pub(super) fn add(&mut self, command: Command) {
         let input = self.input(command);
         self.engine.apply(&input, &mut |event| {
@@ -43,7 +42,6 @@ impl Core {
         });
     }
 
-    /// The instruments of the flow.
     pub(super) fn symbols(&self) -> &[Symbol] {
         &self.symbols
     }
@@ -142,7 +140,6 @@ impl Contender for Core {
     }
 }
 
-/// Collects the events of an input.
 struct Kept<'a> {
     outbox: &'a mut Vec<Output>,
     trades: &'a mut Vec<Trade>,

@@ -20,14 +20,11 @@ struct ProcessorTicks {
 }
 
 impl Environment {
-    /// The counters now.
-    #[must_use]
     pub fn now() -> Self {
         Self { load_average: load_average(), processor_ticks: processor_ticks() }
     }
 
     /// The machine and its load from `started` until now. Unknown values are null.
-    #[must_use]
     pub fn since(&self, started: &Self) -> Value {
         let stolen = self.processor_ticks.zip(started.processor_ticks).map(|(now, before)| {
             let all = now.all.saturating_sub(before.all).max(1);

@@ -33,18 +33,14 @@ const BARE_BYTES: u64 = 64 << 20;
 /// Runs of the core with a journal and without one, in turn.
 const CORE_RUNS: usize = 5;
 
-/// What to measure.
 #[derive(Clone, Copy, Debug)]
 pub struct JournalOptions {
-    /// Commits of each kind per round.
     pub commits: u64,
     /// Rounds of the bare loop and the writer, in turn.
     pub rounds: u64,
 }
 
-/// One write method at one batch length.
 pub struct JournalRow {
-    /// The write method.
     pub method: Method,
     /// Bytes of a batch.
     pub batch_bytes: usize,
@@ -52,13 +48,10 @@ pub struct JournalRow {
     pub bare: Side,
     /// The writer: appending the records of a batch, and the commit.
     pub writer: Side,
-    /// The writer's commits alone.
     pub commit: Percentiles,
 }
 
-/// One side of the comparison.
 pub struct Side {
-    /// Time of each batch.
     pub latency: Percentiles,
     /// Bytes per second that reached the medium.
     pub bytes_per_second: f64,
@@ -81,9 +74,6 @@ pub struct JournalCosts {
 }
 
 /// Measures the journal in an existing empty folder; the caller removes what is left in it.
-///
-/// # Errors
-/// The folder cannot be used.
 pub fn measure(
     folder: &Path,
     options: &JournalOptions,
@@ -120,7 +110,6 @@ pub fn measure(
     Ok((rows, skipped, costs))
 }
 
-/// The measurements of both sides.
 #[derive(Default)]
 struct Turns {
     bare: Measured,
@@ -160,7 +149,6 @@ fn failed(error: impl std::fmt::Display) -> Failure {
 struct Bare {
     folder: PathBuf,
     file: Box<dyn StorageFile>,
-    /// Direct writes need block-aligned memory.
     memory: Vec<u8>,
     start: usize,
     batch_bytes: usize,
@@ -391,8 +379,6 @@ fn core_thread(folder: &Path, with_journal: bool, clock: SystemClock) -> Result<
     Ok(core_ns as f64 / ORDERS as f64)
 }
 
-/// The figures as one JSON object.
-#[must_use]
 pub fn summary(rows: &[JournalRow], skipped: &[String], costs: &JournalCosts) -> Value {
     let percentiles =
         |of: &Percentiles| json!({"p50": of.p50_ns, "p99": of.p99_ns, "max": of.max_ns});

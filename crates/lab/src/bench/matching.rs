@@ -27,7 +27,6 @@ pub struct Matching {
 pub struct Step {
     book: BookIndex,
     kind: OperationKind,
-    /// The payload is the flow's order id.
     order: NewOrder<u64>,
 }
 

@@ -10,7 +10,6 @@ use super::{Contender, Trade};
 
 pub(super) const NAME: &str = "null";
 
-/// Looks at each operation and does nothing.
 #[derive(Debug)]
 pub struct Null;
 

@@ -38,16 +38,12 @@ use venue::{
 /// Commands at the end of a file that are timed one by one.
 const ONE_AT_A_TIME: usize = 50_000;
 
-/// What to measure.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// In which layouts.
     pub layouts: Vec<(String, Layout)>,
-    /// How often, the layouts in turn.
     pub runs: usize,
     /// How durable a command must be before its results are published.
     pub durability: Durability,
-    /// What an idle thread does.
     pub wait: Wait,
     /// Where journals go while a run lasts.
     pub scratch: PathBuf,
@@ -55,21 +51,16 @@ pub struct Options {
     pub slots: Option<RingSlots>,
 }
 
-/// An order file in memory.
 pub struct Prepared {
     name: String,
     rows: Arc<[Command]>,
     instruments: Instruments,
 }
 
-/// One layout on one file.
 #[derive(Clone, Debug)]
 pub struct Row {
-    /// The layout's name, as requested.
     pub layout: String,
-    /// Threads in it.
     pub threads: usize,
-    /// One value per run.
     pub commands_per_second: Vec<f64>,
     /// CPU time of all threads per command in nanoseconds, one value per run.
     pub cpu_ns_per_command: Vec<f64>,
@@ -81,34 +72,23 @@ pub struct Row {
     pub state_hash: u64,
 }
 
-/// The core alone.
 #[derive(Clone, Debug)]
 pub struct CoreRow {
-    /// One value per run.
     pub commands_per_second: Vec<f64>,
-    /// Number of events.
     pub events: u64,
     /// State hash after the last command.
     pub state_hash: u64,
 }
 
-/// The results of a file.
 #[derive(Clone, Debug)]
 pub struct Report {
-    /// The file's name.
     pub name: String,
-    /// Number of commands.
     pub commands: usize,
-    /// The core alone.
     pub core: CoreRow,
-    /// One row per layout.
     pub rows: Vec<Row>,
 }
 
 /// Reads `orders.csv.gz` and `balances_init.csv`, or `balances.csv`, of a folder.
-///
-/// # Errors
-/// A file cannot be read, or has an invalid row.
 pub fn prepare_folder(folder: &Path) -> Result<Prepared, Failure> {
     let either = |names: [&str; 2]| {
         let paths = names.map(|name| folder.join(name));
@@ -130,9 +110,6 @@ pub fn prepare_folder(folder: &Path) -> Result<Prepared, Failure> {
 }
 
 /// Generates a file with the shape of the origin's larger one from a seed.
-///
-/// # Errors
-/// Only errors of reading the generated file.
 pub fn prepare_generated(seed: u64, orders: u64) -> Result<Prepared, Failure> {
     let profile = Profile::from_name("origin").expect("there is one of that name");
     let instruments = profile.instruments();
@@ -175,9 +152,6 @@ fn all(mut rows: FileRows) -> Result<Arc<[Command]>, Failure> {
 
 /// Runs a file through the core and through the pipeline, the layouts in turn, so that background load
 /// affects all of them alike.
-///
-/// # Errors
-/// A journal cannot be written, or layouts end in different states.
 pub fn measure(prepared: &Prepared, options: &Options) -> Result<Report, Failure> {
     let clock = SystemClock::start();
     let mut core = CoreRow { commands_per_second: Vec::new(), events: 0, state_hash: 0 };
@@ -258,7 +232,6 @@ fn core_alone(prepared: &Prepared, row: &mut CoreRow) {
     row.state_hash = engine.state_hash();
 }
 
-/// Collects the events of an input.
 struct Kept<'a> {
     outbox: &'a mut Vec<Output>,
     cause: Sequence,
@@ -273,7 +246,6 @@ impl Emit for Kept<'_> {
     }
 }
 
-/// Commands in memory.
 struct MemoryRows {
     rows: Arc<[Command]>,
     next: usize,
@@ -365,21 +337,17 @@ fn run(
 
 impl Row {
     /// The value that `per_thousand` of the values do not exceed.
-    #[must_use]
     pub fn percentile(&self, per_mille: usize) -> u64 {
         let last = self.times_ns.len().saturating_sub(1);
         self.times_ns.get(last * per_mille / 1000).copied().unwrap_or(0)
     }
 }
 
-/// The largest figure.
-#[must_use]
 pub fn best(figures: &[f64]) -> f64 {
     figures.iter().copied().fold(0.0, f64::max)
 }
 
 /// As `damrak bench pipeline --json` prints it.
-#[must_use]
 pub fn summary(reports: &[Report], options: &Options, environment: &Value) -> Value {
     let rates = |figures: &[f64]| figures.iter().map(|rate| rate.round()).collect::<Vec<_>>();
     let files = reports.iter().map(|report| {

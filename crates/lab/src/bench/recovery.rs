@@ -33,20 +33,17 @@ use venue::{
     stage::{Following, SnapshotPlan, Snapshots},
 };
 
-/// Capacity of a snapshot's message archives.
 const ARCHIVE_BYTES: usize = 64 << 20;
 
 /// Instruments and sessions over which the orders are spread.
 const INSTRUMENTS: u64 = 100;
 const SESSIONS: u64 = 50;
 
-/// Inputs per commit in the cost measurement.
 const BATCH: u64 = 64;
 
 /// A start on a journal with a given number of resting orders.
 #[derive(Clone, Debug)]
 pub struct RestartRow {
-    /// Resting orders.
     pub orders: u64,
     /// Bytes of the journal.
     pub journal_bytes: u64,
@@ -71,20 +68,15 @@ pub struct RestartRow {
 pub struct CostRow {
     /// True if a follower reads the journal and writes snapshots during the whole run.
     pub with_snapshots: bool,
-    /// Inputs per second, one value per run.
     pub inputs_per_s: Vec<f64>,
     /// 99.9 % of the commits of 64 inputs took at most this, in nanoseconds, one value per run.
     pub p999_ns: Vec<u64>,
     /// Half of the commits took at most this.
     pub p50_ns: Vec<u64>,
-    /// Snapshots made in all runs.
     pub snapshots: u64,
 }
 
 /// Measures starts on a journal with `orders` resting orders, in an empty folder.
-///
-/// # Errors
-/// The folder cannot be used.
 pub fn restart(folder: &Path, orders: u64, runs: usize) -> Result<RestartRow, Failure> {
     let clock = SystemClock::start();
     let seconds = |begun: f64| clock.since_start().as_secs_f64() - begun;
@@ -182,9 +174,6 @@ fn core_alone(orders: u64, clock: SystemClock) -> f64 {
 /// Runs sequencing, journal (`written`) and core on one thread, as the layout `single` does, over a
 /// book of `orders` orders with constant turnover: without and with a follower that makes one snapshot
 /// after the other, run by run.
-///
-/// # Errors
-/// The folder cannot be used.
 pub fn cost(folder: &Path, orders: u64, inputs: u64, runs: usize) -> Result<[CostRow; 2], Failure> {
     let row = |with_snapshots| CostRow {
         with_snapshots,
@@ -415,8 +404,6 @@ fn key(number: u64) -> OrderKey {
 }
 
 impl RestartRow {
-    /// As JSON.
-    #[must_use]
     pub fn to_json(&self) -> Value {
         json!({
             "orders": self.orders,
@@ -435,8 +422,6 @@ impl RestartRow {
 }
 
 impl CostRow {
-    /// As JSON.
-    #[must_use]
     pub fn to_json(&self) -> Value {
         json!({
             "with_snapshots": self.with_snapshots,
@@ -448,13 +433,10 @@ impl CostRow {
     }
 
     /// Inputs per second, the median of the runs.
-    #[must_use]
     pub fn rate(&self) -> f64 {
         super::median(&self.inputs_per_s)
     }
 
-    /// See [`p999_ns`](Self::p999_ns); the median of the runs.
-    #[must_use]
     pub fn p999(&self) -> f64 {
         super::median(&self.p999_ns.iter().map(|ns| *ns as f64).collect::<Vec<_>>())
     }

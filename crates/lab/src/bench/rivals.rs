@@ -35,41 +35,17 @@ use venue::clock::SystemClock;
 pub enum RivalError {
     /// The flow file cannot be written.
     #[error("cannot write the flow to {}: {source}", path.display())]
-    Flow {
-        /// Path of the file.
-        path: PathBuf,
-        /// The cause.
-        source: io::Error,
-    },
+    Flow { path: PathBuf, source: io::Error },
     /// The program cannot be started.
     #[error("cannot run {}: {source}", program.display())]
-    Start {
-        /// The program.
-        program: PathBuf,
-        /// The cause.
-        source: io::Error,
-    },
+    Start { program: PathBuf, source: io::Error },
     /// The program ended too early; its messages are on standard error.
     #[error("{} ended before it answered {question:?}", program.display())]
-    Ended {
-        /// The program.
-        program: PathBuf,
-        /// The request it received.
-        question: String,
-    },
-    /// The program gave an invalid answer.
+    Ended { program: PathBuf, question: String },
     #[error("{} answered {question:?} with {answer:?}", program.display())]
-    Answer {
-        /// The program.
-        program: PathBuf,
-        /// The request it received.
-        question: String,
-        /// Its answer.
-        answer: String,
-    },
+    Answer { program: PathBuf, question: String, answer: String },
 }
 
-/// Running programs that have read a flow.
 #[derive(Debug)]
 pub(super) struct Rivals {
     programs: Vec<Program>,
@@ -103,7 +79,6 @@ impl Rivals {
         Ok(Self { programs, _flow: file })
     }
 
-    /// The engines of all programs.
     pub(super) fn engines(&self) -> impl Iterator<Item = String> {
         self.programs.iter().flat_map(|program| program.engines.iter().cloned())
     }
@@ -129,7 +104,6 @@ impl Rivals {
     }
 }
 
-/// One turn of a rival's engine.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Turn {
     pub ns_per_op: f64,
@@ -177,7 +151,6 @@ impl Drop for FlowFile {
     }
 }
 
-/// A running rival.
 #[derive(Debug)]
 struct Program {
     path: PathBuf,

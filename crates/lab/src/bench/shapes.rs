@@ -32,19 +32,15 @@ const PRICES: u64 = 20_000_000;
 /// The middle of the prices of the shapes that have one.
 const MID: u64 = 1_000_000_000;
 
-/// Memory and time of many resting orders.
 #[derive(Clone, Debug)]
 pub struct Resting {
-    /// What holds the orders.
     pub engine: &'static str,
-    /// Number of resting orders.
     pub orders: u64,
     /// Memory per order in bytes: what the books count themselves, or for the whole core the growth of the
     /// process; `None` where the system does not report it.
     pub bytes_per_order: Option<f64>,
     /// Times of adding them while memory grows.
     pub growing: Adds,
-    /// The same with memory reserved in advance.
     pub reserved: Adds,
     /// Nanoseconds to cancel a random order, with prefetching.
     pub cancel_ns: f64,
@@ -69,26 +65,20 @@ pub struct Adds {
     pub once_max_ns: u64,
     /// Additions in all runs that took longer than [`PAUSE_NS`].
     pub once_pauses: u64,
-    /// Page faults in all runs.
     pub page_faults: u64,
 }
 
 /// An addition that takes longer is a pause, in nanoseconds.
 pub const PAUSE_NS: u64 = 100_000;
 
-/// How often the same orders are added.
 const ADD_RUNS: usize = 3;
 
-/// The cost of a shape.
 #[derive(Clone, Debug)]
 pub struct Shape {
-    /// The printed name.
     pub name: &'static str,
-    /// Orders entered.
     pub orders: u64,
     /// Nanoseconds for an order that rests and for the order or cancel that removes it, per operation.
     pub ns_per_op: f64,
-    /// Ratio to orders near the market.
     pub ratio: f64,
 }
 
@@ -115,7 +105,6 @@ trait Holder {
     }
 }
 
-/// The core's books alone.
 struct Books {
     matcher: Matcher,
     book: BookIndex,
@@ -127,7 +116,6 @@ impl Books {
         NewOrder { side, limit, quantity, rests: true, payload: 0 }
     }
 
-    /// Prefetches what orders with these limits need.
     fn prefetch_of(&self, side: Side, limits: &[u64]) {
         let enters = limits.iter().map(|limit| (self.book, side, Price(*limit)));
         self.matcher.prefetch([], enters);
@@ -177,7 +165,6 @@ impl Holder for Books {
     }
 }
 
-/// The whole core with a thousand sessions.
 struct Whole {
     engine: Engine,
     symbol: Symbol,
@@ -261,7 +248,6 @@ fn cancel(name: u64) -> Command {
 }
 
 /// Measures `orders` resting orders in the core's books, and in the whole core.
-#[must_use]
 pub fn resting(orders: u64, seed: u64) -> Vec<Resting> {
     // The whole core first: its memory is the growth of the process, before anything was freed.
     let whole = resting_in::<Whole>(orders, seed);
@@ -306,7 +292,6 @@ fn resting_in<H: Holder>(orders: u64, seed: u64) -> Resting {
     }
 }
 
-/// Adds one order per name.
 fn add_all<H: Holder>(holder: &mut H, names: &mut [u64], seed: u64) {
     let mut rng = Rng::new(seed);
     for name in names {
@@ -316,7 +301,6 @@ fn add_all<H: Holder>(holder: &mut H, names: &mut [u64], seed: u64) {
 }
 
 /// The times of the same loop without work: the part of [`Adds`] that the machine causes.
-#[must_use]
 pub fn nothing(orders: u64, seed: u64) -> Adds {
     adds(orders, seed, || (), |(), _, price| price)
 }
@@ -388,7 +372,6 @@ fn cancel_few<H: Holder>(rng: &mut Rng) -> f64 {
 }
 
 /// Puts the core's books into each shape, with at most `orders` orders.
-#[must_use]
 pub fn shapes(orders: u64, seed: u64) -> Vec<Shape> {
     let prices = (orders / 10).max(1);
     let few = ORDERS_FEW.min(orders);
@@ -483,7 +466,6 @@ fn shuffle(names: &mut [u64], rng: &mut Rng) {
     }
 }
 
-/// Resident memory of the process.
 fn resident_bytes() -> Option<u64> {
     let status = fs::read_to_string("/proc/self/status").ok()?;
     let line = status.lines().find(|line| line.starts_with("VmRSS:"))?;
@@ -491,8 +473,6 @@ fn resident_bytes() -> Option<u64> {
 }
 
 impl Resting {
-    /// As JSON.
-    #[must_use]
     pub fn to_json(&self) -> Value {
         json!({
             "engine": self.engine,
@@ -508,8 +488,6 @@ impl Resting {
 }
 
 impl Adds {
-    /// As JSON.
-    #[must_use]
     pub fn to_json(&self) -> Value {
         json!({
             "max_ns": self.max_ns,
@@ -523,8 +501,6 @@ impl Adds {
 }
 
 impl Shape {
-    /// As JSON.
-    #[must_use]
     pub fn to_json(&self) -> Value {
         json!({
             "shape": self.name,

@@ -30,53 +30,34 @@ pub enum FlowFileError {
     /// It cannot be read.
     #[error("cannot read the flow: {0}")]
     Read(#[from] io::Error),
-    /// It is another kind of file.
     #[error("not a flow file: it does not begin with WLF1")]
     Magic,
-    /// It has another format version.
     #[error("unknown format version {0}; this program reads version 1")]
     Version(u32),
     /// A number in the header is out of range.
     #[error("the header says {field} = {value}, which cannot be")]
-    Header {
-        /// Which number.
-        field: &'static str,
-        /// What it says.
-        value: u64,
-    },
+    Header { field: &'static str, value: u64 },
     /// A number in an operation is out of range.
     #[error("operation {index} at byte {offset}: {field} = {value} cannot be")]
     Operation {
         /// Which operation, from 0.
         index: u64,
-        /// Where it begins in the file.
         offset: u64,
-        /// Which number.
         field: &'static str,
-        /// What it says.
         value: i128,
     },
-    /// The file is too short.
     #[error("the file ends within operation {index}; the header promises {count}")]
     Short {
         /// The first operation that is not whole, from 0.
         index: u64,
-        /// Number of operations in the header.
         count: u64,
     },
-    /// The file is too long.
     #[error("the file goes on after its {count} operations")]
-    Long {
-        /// Number of operations in the header.
-        count: u64,
-    },
+    Long { count: u64 },
 }
 
 impl Flow {
     /// Writes the flow in its form on disk.
-    ///
-    /// # Errors
-    /// `out` cannot be written.
     pub fn write(&self, out: &mut impl Write) -> io::Result<()> {
         let (prefill, measured) = self.split();
         out.write_all(MAGIC)?;
@@ -96,9 +77,6 @@ impl Flow {
     }
 
     /// Reads a flow file and checks every number in it.
-    ///
-    /// # Errors
-    /// See [`FlowFileError`].
     pub fn read(input: &mut impl Read) -> Result<Self, FlowFileError> {
         let mut header = [0; HEADER_LEN];
         let len = read_up_to(input, &mut header)?;

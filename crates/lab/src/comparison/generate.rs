@@ -124,7 +124,6 @@ impl World {
         self.orders.len() as u64 - 1
     }
 
-    /// Writes an operation down and does it.
     fn enter(
         &mut self,
         kind: OperationKind,
@@ -217,7 +216,6 @@ impl World {
         self.forget(order_id);
     }
 
-    /// An order is live no more.
     fn forget(&mut self, order_id: u64) {
         let Order { symbol, place, .. } = self.orders[order_id as usize];
         let live = &mut self.markets[usize::from(symbol)].live;

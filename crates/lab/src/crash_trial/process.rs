@@ -39,7 +39,6 @@ struct Printed {
 struct Lines {
     started: Option<Value>,
     status: Option<Value>,
-    /// Every state hash it printed.
     state_hashes: StateHashes,
     ended: bool,
 }
@@ -49,9 +48,6 @@ pub type StateHashes = Vec<(u64, String)>;
 
 impl VenueProcess {
     /// Starts `damrak serve` and waits until it is ready. Its stderr is appended to `log`.
-    ///
-    /// # Errors
-    /// It does not start.
     pub fn start(config: &Path, log: &Path) -> Result<Self, Failure> {
         let failed = |what: String| Failure::runtime(format!("cannot start the venue: {what}"));
         let program = std::env::current_exe().map_err(|error| failed(error.to_string()))?;
@@ -95,15 +91,11 @@ impl VenueProcess {
     }
 
     /// The newest status line it has printed, if any.
-    #[must_use]
     pub fn status(&self) -> Option<Value> {
         self.printed.lines.lock().expect("the reader does not panic").status.clone()
     }
 
     /// The address that it printed under this name, for example `order_entry`.
-    ///
-    /// # Errors
-    /// It printed none.
     pub fn address(&self, name: &str) -> Result<SocketAddr, Failure> {
         self.started["addresses"][name]
             .as_str()
@@ -112,9 +104,6 @@ impl VenueProcess {
     }
 
     /// Kills it with SIGKILL, and gives every state hash that it has printed.
-    ///
-    /// # Errors
-    /// It cannot be killed, or had ended by itself.
     pub fn kill(&self) -> Result<StateHashes, Failure> {
         if let Ok(Some(status)) = self.child().try_wait() {
             return Err(Failure::runtime(format!("the venue ended by itself: {status}")));
@@ -123,9 +112,6 @@ impl VenueProcess {
     }
 
     /// As [`kill`](Self::kill), but it may have ended by itself: its disk was taken away.
-    ///
-    /// # Errors
-    /// It cannot be killed.
     pub fn kill_if_it_runs(&self) -> Result<StateHashes, Failure> {
         self.end_by(|child| match child.try_wait()? {
             Some(_) => Ok(()),
@@ -136,9 +122,6 @@ impl VenueProcess {
     }
 
     /// Stops it as a user would, and waits for it.
-    ///
-    /// # Errors
-    /// It does not end well.
     pub fn stop(self) -> Result<(), Failure> {
         let status = self.end_by(|child| {
             drop(child.stdin.take());

@@ -52,7 +52,6 @@ impl Clock for TurnClock {
     }
 }
 
-/// How a venue misbehaves.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Faults {
     /// From this message on it answers nothing.
@@ -67,7 +66,6 @@ pub(super) struct Faults {
     pub(super) first_user_ref_num: u32,
 }
 
-/// A running venue; stops when dropped.
 pub(super) struct FakeVenue {
     pub(super) tcp: SocketAddr,
     pub(super) udp: SocketAddr,

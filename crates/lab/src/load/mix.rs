@@ -9,7 +9,6 @@ use proof::rng::Rng;
 
 /// Of 100 requests so many enter an order that should rest,
 const ADDS: u64 = 55;
-/// so many cancel a live order,
 const CANCELS: u64 = 35;
 /// so many replace one; the others enter an order that should trade, half of those immediate or
 /// cancel.
@@ -26,18 +25,15 @@ pub(super) struct Mix {
     live_orders_max: usize,
 }
 
-/// A symbol's mid price, wandering.
 #[derive(Debug)]
 struct Walk {
     symbol: Symbol,
     increment: u64,
-    /// The mid it began with, in increments.
     anchor: u64,
     /// Where it is now, in increments from there.
     drift: i64,
 }
 
-/// What to ask of one session next.
 pub(super) struct Wish {
     pub(super) message: MessageBuffer,
     kind: WishKind,

@@ -5,14 +5,10 @@ use std::{collections::BTreeMap, fmt};
 use super::FailureReason;
 use crate::latency::{Latency, duration_text, order_to_ack_block};
 
-/// What was counted, of all sessions together.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LoadCounts {
-    /// Orders entered.
     pub enters: u64,
-    /// Cancels asked for.
     pub cancels: u64,
-    /// Replaces asked for.
     pub replaces: u64,
     /// Requests that went out later than the options allow.
     pub late_sends: u64,
@@ -20,13 +16,9 @@ pub struct LoadCounts {
     pub unsent: u64,
     /// Answers: the first message that says what became of a request.
     pub replies: u64,
-    /// Orders accepted.
     pub accepted: u64,
-    /// Orders replaced.
     pub replaced: u64,
-    /// Canceled messages, asked for or not.
     pub canceled: u64,
-    /// Orders rejected.
     pub rejected: u64,
     /// Those, by the reason that OUCH gives.
     pub rejects: BTreeMap<u16, u64>,
@@ -39,15 +31,12 @@ pub struct LoadCounts {
     /// Cancels and replaces that went unanswered while the venue went on: they came too late for
     /// their order, which OUCH does not answer, or over UDP they may have got lost.
     pub superfluous: u64,
-    /// Answers to orders that had one already.
     pub duplicates: u64,
     /// Answers to orders that were never entered.
     pub unexpected: u64,
 }
 
 impl LoadCounts {
-    /// Requests that went out.
-    #[must_use]
     pub fn requests(&self) -> u64 {
         self.enters + self.cancels + self.replaces
     }
@@ -89,7 +78,6 @@ pub struct Progress<'a> {
     pub interval_ns: u64,
     /// What was counted since the start of the run.
     pub counts: &'a LoadCounts,
-    /// Requests that wait for their answers now.
     pub outstanding: usize,
     /// Latencies of the interval, from when the requests were due.
     pub scheduled: &'a Latency,
@@ -97,14 +85,11 @@ pub struct Progress<'a> {
     pub sent: &'a Latency,
 }
 
-/// What a load run measured.
 #[derive(Debug, Default)]
 pub struct LoadReport {
     /// How long it took, the wait for the last answers included, in nanoseconds.
     pub elapsed_ns: u64,
-    /// Sessions that took part.
     pub session_count: usize,
-    /// What was counted.
     pub counts: LoadCounts,
     /// Latencies from when the requests were due: those to quote.
     pub scheduled: Latency,
@@ -119,7 +104,6 @@ pub struct LoadReport {
 pub struct SessionFailure {
     /// Its index.
     pub session: usize,
-    /// Why.
     pub reason: FailureReason,
 }
 
@@ -177,7 +161,6 @@ impl fmt::Display for LoadReport {
 }
 
 /// A number in groups of three digits: `6 000 000`.
-#[must_use]
 pub fn grouped(number: u64) -> String {
     let digits = number.to_string();
     let mut text = String::with_capacity(digits.len() + digits.len() / 3);

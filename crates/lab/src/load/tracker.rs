@@ -20,7 +20,6 @@ use super::LoadCounts;
 /// waits; `live` holds exactly the numbers of the live orders, each at the place that it names.
 #[derive(Debug)]
 pub(super) struct Tracker {
-    /// The number of the next order.
     next_user_ref_num: u32,
     /// The number of this run's first order; lower ones belong to the session's history.
     first_user_ref_num: u32,
@@ -39,9 +38,7 @@ pub(super) struct Tracker {
 pub(super) struct Order {
     /// Index of its symbol.
     pub(super) symbol: usize,
-    /// Which way it trades.
     pub(super) is_buy: bool,
-    /// Still open.
     pub(super) leaves: u64,
     /// Executed by the order and by those that it replaced.
     pub(super) executed: u64,
@@ -96,12 +93,10 @@ impl Tracker {
         }
     }
 
-    /// Requests that wait for their answers.
     pub(super) fn outstanding(&self) -> usize {
         self.requests.len()
     }
 
-    /// Live orders that nothing was asked about.
     pub(super) fn live_count(&self) -> usize {
         self.live.len()
     }

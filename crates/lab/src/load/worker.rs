@@ -62,7 +62,6 @@ pub(super) struct Tally {
     pub(super) sent: Latency,
 }
 
-/// What a worker leaves behind.
 pub(super) struct Outcome {
     pub(super) tally: Tally,
     pub(super) failures: Vec<SessionFailure>,
@@ -302,12 +301,10 @@ struct Window {
     /// As they were when handed over; the latencies are empty while nothing is.
     tally: Tally,
     outstanding: usize,
-    /// The worker is done.
     is_closed: bool,
 }
 
 impl Exchange {
-    /// Asks the worker to hand over.
     pub(super) fn ask(&self) {
         let window = self.lock();
         if !window.is_closed {
@@ -327,7 +324,6 @@ impl Exchange {
         window.outstanding
     }
 
-    /// Moves the latencies that were handed over.
     pub(super) fn take_into(&self, scheduled: &mut Latency, sent: &mut Latency) {
         let tally = &mut self.lock().tally;
         scheduled.merge(&tally.scheduled);

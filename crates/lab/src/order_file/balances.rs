@@ -14,9 +14,7 @@ use super::{
 /// What a participant owns of an asset before the first order.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OpeningBalance {
-    /// Whose it is.
     pub participant: Text<6>,
-    /// Of what.
     pub asset: Symbol,
     /// In the smallest units of the asset.
     pub available: u64,
@@ -51,9 +49,6 @@ impl BalanceFile {
     }
 
     /// As [`open`](Self::open), from anywhere; `name` names it in errors.
-    ///
-    /// # Errors
-    /// See [`open`](Self::open).
     pub fn from_reader(name: &str, reader: impl Read + Send + 'static) -> Result<Self, FileError> {
         Ok(Self { table: Table::read(name.to_owned(), reader, 0, &COLUMNS)? })
     }
@@ -93,13 +88,11 @@ impl BalanceFile {
     }
 
     /// The error that the current row names an asset that no instrument has.
-    #[must_use]
     pub fn unknown_asset(&self) -> FileError {
         self.table.wrong(ASSET, "an asset of an instrument")
     }
 
     /// The error that the current row's participant is one more than there may be.
-    #[must_use]
     pub fn too_many_participants(&self) -> FileError {
         self.table.wrong(PARTICIPANT, format!("at most {} participants", u16::MAX))
     }

@@ -18,20 +18,16 @@ pub(super) enum What {
 }
 
 impl FileError {
-    /// The file, as it was named.
-    #[must_use]
     pub fn file(&self) -> &str {
         &self.file
     }
 
     /// The line, from 1; 0 where nothing was read yet.
-    #[must_use]
     pub fn line(&self) -> u64 {
         self.line
     }
 
     /// True if the file is compressed and broken or cut off.
-    #[must_use]
     pub fn is_corruption(&self) -> bool {
         use io::ErrorKind::{InvalidData, InvalidInput, UnexpectedEof};
         match &self.what {

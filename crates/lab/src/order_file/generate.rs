@@ -14,7 +14,6 @@ use super::{
 };
 use proof::rng::Rng;
 
-/// What kind of market it is.
 #[derive(Clone, Debug)]
 pub struct Profile {
     name: &'static str,
@@ -37,7 +36,6 @@ pub struct Profile {
     told_per_mille: u64,
 }
 
-/// See [`Profile`].
 #[derive(Clone, Copy, Debug)]
 struct Kinds {
     market: u64,
@@ -46,7 +44,6 @@ struct Kinds {
     hidden: u64,
 }
 
-/// An instrument and how it is quoted.
 #[derive(Clone, Debug)]
 struct Listing {
     terms: InstrumentTerms,
@@ -63,44 +60,31 @@ struct Listing {
     decades_milli: u64,
 }
 
-/// What was written.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Written {
-    /// Rows in all.
     pub rows: u64,
     /// New orders, those that replace an earlier one included.
     pub orders: u64,
-    /// Cancels.
     pub cancels: u64,
 }
 
 impl Profile {
-    /// The profile of a name.
-    #[must_use]
     pub fn from_name(name: &str) -> Option<Self> {
         Self::all().into_iter().find(|profile| profile.name == name)
     }
 
-    /// Every profile.
-    #[must_use]
     pub fn all() -> Vec<Self> {
         vec![Self::origin(), Self::calm(), Self::many(), Self::told()]
     }
 
-    /// As it is asked for.
-    #[must_use]
     pub fn name(&self) -> &'static str {
         self.name
     }
 
-    /// What it is like, in a line.
-    #[must_use]
     pub fn shows(&self) -> &'static str {
         self.shows
     }
 
-    /// What is traded.
-    #[must_use]
     pub fn instruments(&self) -> Instruments {
         Instruments::of(self.instruments.iter().map(|listing| listing.terms.clone()).collect())
     }
@@ -214,9 +198,6 @@ impl Profile {
     }
 
     /// Writes so many new orders, and the cancels and modifies between them.
-    ///
-    /// # Errors
-    /// Of writing.
     pub fn write_orders(
         &self,
         seed: u64,
@@ -238,10 +219,6 @@ impl Profile {
         Ok(writer.written)
     }
 
-    /// Writes what each participant begins with.
-    ///
-    /// # Errors
-    /// Of writing.
     pub fn write_balances(&self, out: &mut impl Write) -> io::Result<()> {
         writeln!(out, "user_id,asset_id,avail,frozen,version")?;
         let instruments = self.instruments();
@@ -258,9 +235,6 @@ impl Profile {
     }
 
     /// Writes in which units the orders are.
-    ///
-    /// # Errors
-    /// Of writing.
     pub fn write_instruments(&self, out: &mut impl Write) -> io::Result<()> {
         writeln!(
             out,
@@ -282,7 +256,6 @@ fn symbol(text: &str) -> Symbol {
     Symbol::new(text).expect("at most eight characters")
 }
 
-/// An order that is taken for live.
 #[derive(Clone, Copy)]
 struct Live {
     order_id: u64,
@@ -291,9 +264,7 @@ struct Live {
     quantity: u64,
 }
 
-/// The instructions of an order.
 struct Told {
-    /// The fields of its columns.
     fields: String,
     has_limit: bool,
     is_hidden: bool,

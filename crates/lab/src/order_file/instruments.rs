@@ -22,11 +22,8 @@ pub struct AssetTerms {
 /// What is traded, and in which units files count it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct InstrumentTerms {
-    /// As order files name it.
     pub symbol: Symbol,
-    /// What is traded.
     pub base: AssetTerms,
-    /// What it is paid with.
     pub quote: AssetTerms,
     /// A tick is 10 to this power less of the quote asset.
     pub price_decimals: u8,
@@ -36,14 +33,12 @@ pub struct InstrumentTerms {
 
 impl InstrumentTerms {
     /// The units of the base asset that make one lot.
-    #[must_use]
     pub fn base_units_per_lot(&self) -> u64 {
         10_u64.pow(u32::from(self.base.decimals - self.quantity_decimals))
     }
 
     /// The value of ticks × lots in units of the quote asset, as a fraction: multiply by the first number,
     /// divide by the second.
-    #[must_use]
     pub fn quote_units_per_tick_lot(&self) -> (u64, u64) {
         let units = u32::from(self.quote.decimals);
         let ticks_and_lots = u32::from(self.price_decimals + self.quantity_decimals);
@@ -100,11 +95,6 @@ static COLUMNS: [Column; 7] = [
 ];
 
 impl Instruments {
-    /// These, which have different symbols.
-    ///
-    /// # Panics
-    /// A symbol is given twice, or there is none.
-    #[must_use]
     pub fn of(terms: Vec<InstrumentTerms>) -> Self {
         let by_symbol: BTreeMap<_, _> =
             terms.iter().enumerate().map(|(place, terms)| (terms.symbol, place)).collect();
@@ -169,19 +159,15 @@ impl Instruments {
     }
 
     /// All, in the order of their numbers.
-    #[must_use]
     pub fn all(&self) -> &[InstrumentTerms] {
         &self.terms
     }
 
-    /// The instrument of a printed name.
-    #[must_use]
     pub fn find(&self, symbol: &Symbol) -> Option<&InstrumentTerms> {
         self.by_symbol.get(symbol).map(|place| &self.terms[*place])
     }
 
     /// The only instrument, if there is only one.
-    #[must_use]
     pub fn only(&self) -> Option<&InstrumentTerms> {
         match self.terms.as_slice() {
             [only] => Some(only),
@@ -190,7 +176,6 @@ impl Instruments {
     }
 
     /// Every asset once, by name.
-    #[must_use]
     pub fn assets(&self) -> Vec<AssetTerms> {
         let assets = self.terms.iter().flat_map(|terms| [terms.base.clone(), terms.quote.clone()]);
         let by_name: BTreeMap<_, _> = assets.map(|asset| (asset.name, asset)).collect();
@@ -198,7 +183,6 @@ impl Instruments {
     }
 
     /// The number of an asset: its place in [`assets`](Self::assets), from 1.
-    #[must_use]
     pub fn asset_id(&self, name: &Symbol) -> Option<AssetId> {
         let place = self.assets().iter().position(|asset| asset.name == *name)?;
         u16::try_from(place + 1).ok().map(AssetId)

@@ -21,7 +21,6 @@ use super::{
 pub struct OriginTrade {
     /// The incoming order, as its participant named it.
     pub taker: u32,
-    /// The resting one.
     pub maker: u32,
     /// Ticks.
     pub price: u64,
@@ -29,14 +28,10 @@ pub struct OriginTrade {
     pub quantity: u64,
 }
 
-/// A resting order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OriginOrder {
-    /// As its participant named it.
     pub order_id: u32,
-    /// Whose it is.
     pub participant: Text<6>,
-    /// Which way.
     pub side: Side,
     /// Ticks.
     pub price: u64,
@@ -44,29 +39,21 @@ pub struct OriginOrder {
     pub leaves: u64,
 }
 
-/// Counts of the results of the rows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct OriginCounts {
-    /// New orders that were let in.
     pub accepted: u64,
     /// New orders that were not, since their owner had too little.
     pub rejected: u64,
-    /// Cancels that found their order.
     pub canceled: u64,
-    /// Cancels that did not.
     pub not_found: u64,
-    /// Trades.
     pub trades: u64,
-    /// Trades of a participant with itself.
     pub self_trades: u64,
 }
 
 /// What a participant has of an asset, in its smallest units.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct OriginBalance {
-    /// Free.
     pub available: u128,
-    /// Held for orders.
     pub reserved: u128,
 }
 
@@ -80,21 +67,15 @@ pub struct OriginReplay {
     asks: BTreeMap<u64, VecDeque<OriginOrder>>,
     /// By participant and asset.
     balances: BTreeMap<(Text<6>, bool), OriginBalance>,
-    /// Side and price of what rests.
     resting: BTreeMap<(Text<6>, u32), (Side, u64)>,
     counts: OriginCounts,
 }
 
-/// Which of its two balances.
 const BASE: bool = true;
 const QUOTE: bool = false;
 
 impl OriginReplay {
     /// Before the first row. Without balances everybody has enough of everything.
-    ///
-    /// # Panics
-    /// There are several instruments.
-    #[must_use]
     pub fn new(instruments: &Instruments, balances: Option<&[OpeningBalance]>) -> Self {
         let terms = instruments.only().expect("it knows one instrument").clone();
         let opening = balances.unwrap_or_default().iter().map(|opening| {
@@ -127,8 +108,6 @@ impl OriginReplay {
         }
     }
 
-    /// The counts so far.
-    #[must_use]
     pub fn counts(&self) -> OriginCounts {
         self.counts
     }
@@ -139,7 +118,6 @@ impl OriginReplay {
     }
 
     /// How many prices there are on either side.
-    #[must_use]
     pub fn levels(&self) -> (usize, usize) {
         (self.bids.len(), self.asks.len())
     }

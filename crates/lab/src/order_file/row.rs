@@ -17,63 +17,44 @@ use super::{
     table::{Column, Progress, Table},
 };
 
-/// What a participant asks for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Row {
     /// Its line in the file, from 1.
     pub line: u64,
-    /// The participant.
     pub participant: Text<6>,
-    /// The request.
     pub request: Request,
 }
 
-/// See [`Row::request`]. Orders are named by the numbers their participant gave them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Request {
-    /// A new order.
     Place(Place),
     /// Less of an order, or nothing of it.
     Cancel {
-        /// The order.
         order_id: u32,
-        /// See [`CancelOrder::quantity`].
         quantity: Quantity,
     },
-    /// Another order in the place of one.
     Replace {
-        /// The order that goes.
         original_order_id: u32,
-        /// The one that comes.
         place: Place,
         /// False if it is the one side that the file left out.
         names_side: bool,
     },
     /// Less of an order, without losing its priority.
     Modify {
-        /// The order.
         order_id: u32,
-        /// See [`ModifyOrder::side`].
         side: Side,
-        /// See [`ModifyOrder::quantity`].
         quantity: Quantity,
     },
 }
 
-/// The terms of an order.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Place {
     /// What its participant calls it; rises from order to order of a participant.
     pub order_id: u32,
-    /// What it trades.
     pub symbol: Symbol,
-    /// Which way.
     pub side: Side,
-    /// Limit or market.
     pub order_type: OrderType,
-    /// How long it lives.
     pub time_in_force: TimeInForce,
-    /// How it is shown.
     pub display: Display,
     /// Limit, in ticks of its instrument; [`Price::ZERO`] for a market order.
     pub price: Price,
@@ -87,7 +68,6 @@ pub struct Place {
 
 impl Request {
     /// The request in the words of the exchange, from the session of its participant.
-    #[must_use]
     pub fn command(&self, session_id: SessionId) -> Command {
         let key = |order_id| OrderKey { session_id, channel: 0, user_ref_num: order_id };
         match self {
@@ -220,9 +200,6 @@ impl OrderFile {
     }
 
     /// As [`open`](Self::open), from anywhere; `name` names it in errors.
-    ///
-    /// # Errors
-    /// See [`open`](Self::open).
     pub fn from_reader(
         name: &str,
         reader: impl Read + Send + 'static,
@@ -238,14 +215,10 @@ impl OrderFile {
         Ok(Self { table, instruments })
     }
 
-    /// How far it is read.
-    #[must_use]
     pub fn progress(&self) -> Progress {
         self.table.progress()
     }
 
-    /// What it is about.
-    #[must_use]
     pub fn instruments(&self) -> &Instruments {
         &self.instruments
     }
@@ -295,7 +268,6 @@ impl OrderFile {
     }
 
     /// The error that the current row's participant is one more than there may be.
-    #[must_use]
     pub fn too_many_participants(&self) -> FileError {
         self.table.wrong(PARTICIPANT, format!("at most {} participants", u16::MAX))
     }

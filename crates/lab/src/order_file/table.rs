@@ -52,25 +52,21 @@ pub struct Progress {
 
 impl Progress {
     /// Bytes of the file that were read, before they were unpacked.
-    #[must_use]
     pub fn read(&self) -> u64 {
         self.read.load(Ordering::Relaxed)
     }
 
     /// Bytes of the file; 0 if it does not say.
-    #[must_use]
     pub fn len(&self) -> u64 {
         self.len
     }
 
     /// True for a file without bytes, or one that does not say how many it has.
-    #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
 }
 
-/// Counts what is read.
 struct Counted<R> {
     inner: R,
     read: Arc<AtomicU64>,
@@ -90,7 +86,6 @@ pub(super) struct Table {
     reader: Box<dyn BufRead + Send>,
     progress: Progress,
     columns: &'static [Column],
-    /// Where each column stands in a row.
     places: Vec<Option<usize>>,
     field_count: usize,
     /// Of the current row, from 1.

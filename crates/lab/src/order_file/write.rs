@@ -20,9 +20,6 @@ const BUFFER_BYTES: usize = 256 << 10;
 
 impl FileWriter {
     /// Makes a file, or empties the one that is there.
-    ///
-    /// # Errors
-    /// Of making it.
     pub fn create(path: &Path) -> io::Result<Self> {
         let file = File::create(path)?;
         let is_gzip = path.extension().is_some_and(|extension| extension == "gz");
@@ -36,9 +33,6 @@ impl FileWriter {
     }
 
     /// Writes what is still held back; without it the file is not whole.
-    ///
-    /// # Errors
-    /// Of writing.
     pub fn finish(self) -> io::Result<()> {
         match self.0 {
             Packing::Plain(mut file) => file.flush(),

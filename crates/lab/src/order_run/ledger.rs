@@ -13,11 +13,8 @@ use super::{origin::OriginRounding, output_consumer::Sink};
 /// What an account has of an asset, in its smallest units.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Balance {
-    /// Free.
     pub available: u128,
-    /// Held for orders.
     pub reserved: u128,
-    /// How many movements have touched it.
     pub version: u64,
 }
 
@@ -46,7 +43,6 @@ pub struct LedgerSink {
 
 impl LedgerSink {
     /// Before the first entry; entries go to `file` as well.
-    #[must_use]
     pub fn new(instruments: &Instruments, file: Option<FileWriter>, origin_rounding: bool) -> Self {
         let asset_count = instruments.assets().len();
         Self {
@@ -60,35 +56,24 @@ impl LedgerSink {
         }
     }
 
-    /// How many movements there were.
-    #[must_use]
     pub fn entries(&self) -> u64 {
         self.entries
     }
 
-    /// How many of them were deposits.
-    #[must_use]
     pub fn deposits(&self) -> u64 {
         self.deposits
     }
 
-    /// What an account has of an asset.
-    #[must_use]
     pub fn balance(&self, account_id: AccountId, asset_id: AssetId) -> Balance {
         let place = account_id.0 as usize * self.asset_count + usize::from(asset_id.0) - 1;
         self.balances.get(place).copied().unwrap_or_default()
     }
 
     /// What it would have if the origin had rounded; `None` if that was not asked for.
-    #[must_use]
     pub fn origin_balance(&self, account_id: AccountId, asset_id: AssetId) -> Option<Balance> {
         Some(self.origin.as_ref()?.balance(account_id, asset_id))
     }
 
-    /// Sees that nothing was made or lost.
-    ///
-    /// # Errors
-    /// Something was: the text says of which asset.
     pub fn check(&self) -> Result<(), String> {
         for (place, brought_in) in self.brought_in.iter().enumerate() {
             let held: u128 = self
@@ -108,12 +93,10 @@ impl LedgerSink {
         Ok(())
     }
 
-    /// Writes what is still held back.
     pub(super) fn finish(&mut self) -> std::io::Result<()> {
         self.file.take().map_or(Ok(()), FileWriter::finish)
     }
 
-    /// The header of the file of entries.
     pub(super) const HEADER: &str = "sequence,timestamp,kind,asset,amount,from_account,from_bucket,\
         from_version,to_account,to_bucket,to_version,order_id,trade_id";
 

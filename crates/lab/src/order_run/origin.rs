@@ -25,9 +25,7 @@ pub(super) struct OriginRounding {
     terms: Vec<Terms>,
     /// By account and asset.
     balances: Vec<Balance>,
-    /// The limits of the bids that rest.
     limits: BTreeMap<OrderId, Price>,
-    /// The incoming order.
     incoming: Option<Incoming>,
 }
 

@@ -11,10 +11,6 @@ const TURN_LIMIT: usize = 4096;
 
 /// The use that is made of the events.
 pub trait Sink: Send + 'static {
-    /// The next event.
-    ///
-    /// # Errors
-    /// It cannot be written, or contradicts those before it.
     fn take(&mut self, output: &Output) -> Result<(), AgentError>;
 
     /// All events of the inputs up to this one are taken.
@@ -23,7 +19,6 @@ pub trait Sink: Send + 'static {
     }
 }
 
-/// Takes events once their inputs are durable.
 pub(super) struct OutputConsumer<S> {
     name: AgentName,
     outputs: Consumer<Output>,
@@ -44,7 +39,6 @@ impl<S: Sink> OutputConsumer<S> {
         Self { name, outputs, durable, applied, taken, sink }
     }
 
-    /// The sink, when the run has ended.
     pub(super) fn into_sink(self) -> S {
         self.sink
     }

@@ -17,19 +17,15 @@ use super::output_consumer::Sink;
 /// Counts of the results of orders, by kind.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
-    /// New orders that were accepted.
     pub accepted: u64,
     /// New orders that were rejected, by reason.
     pub rejected: BTreeMap<RejectReason, u64>,
-    /// Cancels that had an effect.
     pub canceled: u64,
-    /// Orders that were replaced.
     pub replaced: u64,
     /// Replaces that were rejected, by reason.
     pub replaces_rejected: BTreeMap<RejectReason, u64>,
     /// Replaces that canceled their order, since its new terms could not be.
     pub replaces_canceled: u64,
-    /// Modifies that had an effect.
     pub modified: u64,
     /// Commands about money that were declined, by reason.
     pub declined: BTreeMap<DeclineReason, u64>,
@@ -37,12 +33,9 @@ pub struct Counts {
     pub instruments: Vec<InstrumentCounts>,
 }
 
-/// What was traded of an instrument.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct InstrumentCounts {
-    /// Trades.
     pub trades: u64,
-    /// Trades of a participant with itself.
     pub self_trades: u64,
     /// Units of the base asset that were traded.
     pub volume: u128,
@@ -50,7 +43,6 @@ pub struct InstrumentCounts {
     pub notional: u128,
 }
 
-/// Counts events and hashes trades.
 pub struct ReporterSink {
     counts: Counts,
     units: Vec<Units>,
@@ -70,7 +62,6 @@ struct Units {
 
 impl ReporterSink {
     /// Before the first event of a core with these instruments; trades go to `file` as well.
-    #[must_use]
     pub fn new(instruments: &Instruments, file: Option<FileWriter>) -> Self {
         let units = instruments.all().iter().map(|terms| {
             let (numerator, denominator) = terms.quote_units_per_tick_lot();
@@ -91,14 +82,11 @@ impl ReporterSink {
         }
     }
 
-    /// The counts so far.
-    #[must_use]
     pub fn counts(&self) -> &Counts {
         &self.counts
     }
 
     /// When the last event was taken.
-    #[must_use]
     pub fn ended_ns(&self) -> u64 {
         self.ended_ns
     }
@@ -108,12 +96,10 @@ impl ReporterSink {
         hex(self.hash.clone())
     }
 
-    /// Writes what is still held back.
     pub(super) fn finish(&mut self) -> std::io::Result<()> {
         self.file.take().map_or(Ok(()), FileWriter::finish)
     }
 
-    /// The header of the file of trades.
     pub(super) fn header(names_symbol: bool) -> &'static str {
         if names_symbol { "taker,maker,price,qty,symbol" } else { "taker,maker,price,qty" }
     }
@@ -182,7 +168,6 @@ impl Sink for ReporterSink {
     }
 }
 
-/// A hash as text.
 pub(super) fn hex(hash: Sha256) -> String {
     hash.finalize().iter().fold(String::new(), |mut text, byte| {
         write!(text, "{byte:02x}").expect("text can always be added to");

@@ -25,17 +25,12 @@ use venue::failure::Failure;
 
 /// The files that are written while a run goes on.
 pub struct Files {
-    /// Every ledger entry.
     pub ledger: FileWriter,
-    /// Every trade.
     pub trades: FileWriter,
 }
 
 impl Files {
     /// Makes them in a folder, which is made if it is not there.
-    ///
-    /// # Errors
-    /// They cannot be made.
     pub fn create(folder: &Path, names_symbol: bool) -> Result<Self, Failure> {
         fs::create_dir_all(folder).map_err(|error| cannot_write(folder, &error))?;
         Ok(Self {
@@ -55,7 +50,6 @@ fn cannot_write(path: &Path, error: &io::Error) -> Failure {
     Failure::environment(format!("cannot write {}: {error}", path.display()))
 }
 
-/// What the results are made of.
 pub(super) struct Parts<'a> {
     pub(super) ended: Ended<LedgerSink, ReporterSink>,
     pub(super) counted: &'a Counted,
@@ -63,26 +57,19 @@ pub(super) struct Parts<'a> {
     pub(super) layout: String,
 }
 
-/// The results of a run.
 #[derive(Clone, Debug)]
 pub struct Results {
     /// Rows of orders, by kind.
     pub places: u64,
-    /// Rows that cancel.
     pub cancels: u64,
-    /// Rows that replace.
     pub replaces: u64,
-    /// Rows that modify.
     pub modifies: u64,
-    /// Counts of the requests' results.
     pub counts: Counts,
     /// By instrument.
     pub books: Vec<BookResult>,
-    /// Movements of money.
     pub ledger_entries: u64,
     /// Of the trades, in the order in which they happened.
     pub trades_sha256: String,
-    /// Of what rests.
     pub book_sha256: String,
     /// Of what participants have; `None` if nothing is paid for.
     pub balances_sha256: Option<String>,
@@ -92,26 +79,20 @@ pub struct Results {
     pub inputs: u64,
     /// From the first submission to the last event that was taken.
     pub seconds: f64,
-    /// Which agents shared threads.
     pub layout: String,
 }
 
 /// What was traded of an instrument, and what rests of it.
 #[derive(Clone, Debug)]
 pub struct BookResult {
-    /// Which.
     pub symbol: Symbol,
-    /// What was traded.
     pub traded: InstrumentCounts,
     /// The highest price at which an order would buy.
     pub best_bid: Option<Price>,
     /// The lowest price at which an order would sell.
     pub best_ask: Option<Price>,
-    /// Prices at which orders would buy.
     pub bid_levels: usize,
-    /// Prices at which orders would sell.
     pub ask_levels: usize,
-    /// Orders that rest.
     pub resting: usize,
 }
 
@@ -317,38 +298,27 @@ fn by_number_or_text<const N: usize>(one: &Text<N>, other: &Text<N>) -> Ordering
 }
 
 impl Results {
-    /// New orders that were rejected.
-    #[must_use]
     pub fn rejected(&self) -> u64 {
         self.counts.rejected.values().sum()
     }
 
     /// New orders whose number was used before, which are not taken.
-    #[must_use]
     pub fn duplicates(&self) -> u64 {
         self.places - self.counts.accepted - self.rejected()
     }
 
-    /// Cancels that found nothing to cancel.
-    #[must_use]
     pub fn not_found(&self) -> u64 {
         self.cancels - self.counts.canceled
     }
 
-    /// Rows of requests.
-    #[must_use]
     pub fn rows(&self) -> u64 {
         self.places + self.cancels + self.replaces + self.modifies
     }
 
-    /// Inputs a second.
-    #[must_use]
     pub fn commands_per_second(&self) -> f64 {
         self.inputs as f64 / self.seconds.max(1e-9)
     }
 
-    /// The sum over all instruments.
-    #[must_use]
     pub fn traded(&self) -> InstrumentCounts {
         self.books.iter().fold(InstrumentCounts::default(), |sum, book| InstrumentCounts {
             trades: sum.trades + book.traded.trades,
@@ -359,7 +329,6 @@ impl Results {
     }
 
     /// As `damrak run --json` prints it.
-    #[must_use]
     pub fn to_json(&self) -> Value {
         let reasons = |reasons: &std::collections::BTreeMap<market::RejectReason, u64>| {
             let named = reasons.iter().map(|(reason, count)| (format!("{reason:?}"), json!(count)));

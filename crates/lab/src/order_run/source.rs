@@ -27,13 +27,9 @@ pub(super) const TURN_LIMIT: usize = 128;
 /// The largest quantity of an order in a file, in lots.
 const QUANTITY_MAX: Quantity = Quantity((1 << 28) - 1);
 
-/// Commands, one after the other.
 pub trait Rows: Send {
     /// The next ones, at least one and at most `limit`; none at the end. They come again until they
     /// are [taken](Self::take).
-    ///
-    /// # Errors
-    /// Where they come from cannot be read, or makes no sense.
     fn look(&mut self, limit: usize) -> Result<&[Command], AgentError>;
 
     /// The first so many of what was looked at do not come again.
@@ -43,15 +39,10 @@ pub trait Rows: Send {
 /// What was asked for, by kind. Written by the source alone.
 #[derive(Debug, Default)]
 pub struct Counted {
-    /// New orders.
     pub places: AtomicU64,
-    /// Cancels.
     pub cancels: AtomicU64,
-    /// Replaces.
     pub replaces: AtomicU64,
-    /// Modifies.
     pub modifies: AtomicU64,
-    /// Deposits.
     pub deposits: AtomicU64,
 }
 
@@ -69,19 +60,16 @@ impl Counted {
     }
 }
 
-/// When the next command is submitted.
 pub enum Pace {
     /// As soon as the rings have room, at most so many in a turn.
     Free,
     /// From this number on, each only when all events of the one before are taken.
     OneAtATime {
-        /// The commands before it are submitted freely.
         from: u64,
         /// How long each of the others took, in nanoseconds.
         times_ns: Vec<u64>,
         /// When the last one was submitted.
         submitted_ns: u64,
-        /// Says so.
         clock: SystemClock,
     },
 }
@@ -138,7 +126,6 @@ impl Source {
         self.submitted
     }
 
-    /// See [`Pace::OneAtATime`]; empty at another pace.
     pub(super) fn into_times_ns(self) -> Vec<u64> {
         match self.pace {
             Pace::Free => Vec::new(),
@@ -146,7 +133,6 @@ impl Source {
         }
     }
 
-    /// How many commands may be submitted now.
     fn may_submit(&mut self) -> usize {
         let Pace::OneAtATime { from, times_ns, submitted_ns, clock } = &mut self.pace else {
             return TURN_LIMIT;
@@ -228,12 +214,10 @@ pub struct Setup {
 
 impl Setup {
     /// For these instruments; with money, what is bought must be paid for.
-    #[must_use]
     pub fn new(instruments: Instruments, has_money: bool) -> Self {
         Self { instruments, has_money, participants: BTreeMap::new() }
     }
 
-    /// What comes before the participants.
     fn instruments(&self, commands: &mut VecDeque<Command>) {
         commands.push_back(Command::System(SystemEvent::StartOfMessages));
         if self.has_money {
@@ -306,13 +290,11 @@ pub struct FileRows {
     balances: Option<BalanceFile>,
     orders: OrderFile,
     is_open: bool,
-    /// What comes next.
     pending: VecDeque<Command>,
 }
 
 impl FileRows {
     /// All commands of these files, those first that make instruments and participants.
-    #[must_use]
     pub fn new(setup: Setup, balances: Option<BalanceFile>, orders: OrderFile) -> Self {
         let mut pending = VecDeque::new();
         setup.instruments(&mut pending);
