@@ -247,30 +247,22 @@ pub(super) fn percentiles(latency: &Percentiles) -> Value {
 
 fn summary(report: &LoadReport, arguments: &Arguments) -> Value {
     let counts = &report.counts;
-    json!({
-        "schema": "damrak/load/1",
-        "open_loop": true,
-        "rate_per_second": arguments.rate.0,
-        "sessions": report.session_count,
-        "seconds": report.elapsed_ns as f64 / 1e9,
-        "requests": counts.requests(),
-        "enters": counts.enters,
-        "cancels": counts.cancels,
-        "replaces": counts.replaces,
-        "late_sends": counts.late_sends,
-        "unsent": counts.unsent,
-        "replies": counts.replies,
-        "accepted": counts.accepted,
-        "fills": counts.fills,
-        "rejected": counts.rejected,
-        "rejects": counts.rejects.iter()
-            .map(|(reason, count)| (format!("{reason:#06x}"), json!(count)))
-            .collect::<serde_json::Map<_, _>>(),
-        "superfluous": counts.superfluous,
-        "unanswered": counts.unanswered,
-        "unexpected": counts.unexpected,
-        "latency_ns": percentiles(&report.scheduled.percentiles()),
-        "latency_from_send_ns": percentiles(&report.sent.percentiles()),
-        "failures": report.failures.iter().map(ToString::to_string).collect::<Vec<_>>(),
-    })
+    let rejects = counts.rejects.iter();
+    let rejects = rejects.map(|(reason, count)| (format!("{reason:#06x}"), json!(count)));
+    let mut summary = json!(counts);
+    summary["rejects"] = Value::Object(rejects.collect());
+    for (key, value) in [
+        ("schema", json!("damrak/load/1")),
+        ("open_loop", json!(true)),
+        ("rate_per_second", json!(arguments.rate.0)),
+        ("sessions", json!(report.session_count)),
+        ("seconds", json!(report.elapsed_ns as f64 / 1e9)),
+        ("requests", json!(counts.requests())),
+        ("latency_ns", percentiles(&report.scheduled.percentiles())),
+        ("latency_from_send_ns", percentiles(&report.sent.percentiles())),
+        ("failures", report.failures.iter().map(ToString::to_string).collect()),
+    ] {
+        summary[key] = value;
+    }
+    summary
 }

@@ -74,7 +74,7 @@ fn every_request_is_accounted_for() {
         );
         assert_eq!(counts.replies + counts.superfluous, counts.requests());
         assert_eq!(counts.accepted + counts.rejected, counts.enters);
-        assert_eq!(counts.rejects.get(&0x13), Some(&counts.rejected));
+        assert_eq!(counts.rejects.values().sum::<u64>(), counts.rejected);
         assert!(counts.rejected > 0 && counts.fills > 0 && counts.replaced > 0);
         assert_eq!(report.scheduled.count(), counts.replies);
         assert_eq!(report.sent.count(), counts.replies);
@@ -134,7 +134,7 @@ fn closed_connection_costs_one_session() {
 
 /// A rejected login and an address without a venue are errors before any request is sent.
 #[test]
-fn venue_that_cannot_be_had_is_told() {
+fn unreachable_venue_is_an_error() {
     let (clock, venue) = start(Faults::default());
     let wrong = LoginRequest { password: Text::new("WRONG").unwrap(), ..login("TCP1") };
     let mut refused = options(vec![LoadSession::Tcp { server: venue.tcp, login: wrong }]);
@@ -161,10 +161,10 @@ fn run_can_be_stopped() {
     options.duration_ns = 3_600_000 * MILLIS;
     options.progress_ns = 50 * MILLIS;
     let stop = AtomicBool::new(false);
-    let mut told = 0;
+    let mut reported = 0;
     let report = run(&options, &*clock, &stop, &mut |progress| {
         assert!(progress.interval_ns >= 50 * MILLIS);
-        told += progress.scheduled.count();
+        reported += progress.scheduled.count();
         if progress.counts.requests() > 500 {
             stop.store(true, Ordering::Relaxed);
         }
@@ -172,7 +172,7 @@ fn run_can_be_stopped() {
     .unwrap();
     assert!(report.failures.is_empty(), "{report}");
     assert_eq!(report.counts.unanswered, 0);
-    assert!(told > 0 && told <= report.scheduled.count(), "{told}");
+    assert!(reported > 0 && reported <= report.scheduled.count(), "{reported}");
     assert_eq!(report.scheduled.count(), report.counts.replies);
 }
 

@@ -325,11 +325,11 @@ impl Tracker {
             if is_last {
                 return request;
             }
-            self.passed_over(request.ask, counts);
+            self.went_unanswered(request.ask, counts);
         }
     }
 
-    fn passed_over(&mut self, ask: Ask, counts: &mut LoadCounts) {
+    fn went_unanswered(&mut self, ask: Ask, counts: &mut LoadCounts) {
         match ask {
             Ask::Enter { user_ref_num } => {
                 counts.unanswered += 1;
@@ -420,87 +420,63 @@ mod tests {
             OrderReplaced, Rejected,
         },
     };
+    use zerocopy::FromZeros;
 
     use super::*;
 
     pub(super) fn accepted(user_ref_num: u32, order_state: u8) -> MessageBuffer {
         MessageBuffer::with_appendage(&OrderAccepted {
             message_type: OrderAccepted::TYPE,
-            timestamp: 1.into(),
             user_ref_num: user_ref_num.into(),
-            side: b'B',
-            quantity: 100.into(),
-            symbol: *b"AAA     ",
-            price: 100.into(),
-            time_in_force: b'0',
-            display: b'Y',
-            order_reference_number: 1.into(),
-            capacity: b'P',
-            inter_market_sweep_eligibility: b'N',
-            cross_type: b'N',
             order_state,
-            cl_ord_id: *b"              ",
+            ..OrderAccepted::new_zeroed()
         })
     }
 
     fn replaced(original: u32, user_ref_num: u32, open: u32) -> MessageBuffer {
         MessageBuffer::with_appendage(&OrderReplaced {
             message_type: OrderReplaced::TYPE,
-            timestamp: 1.into(),
             orig_user_ref_num: original.into(),
             user_ref_num: user_ref_num.into(),
-            side: b'B',
             quantity: open.into(),
-            symbol: *b"AAA     ",
-            price: 100.into(),
-            time_in_force: b'0',
-            display: b'Y',
-            order_reference_number: 2.into(),
-            capacity: b'P',
-            inter_market_sweep_eligibility: b'N',
-            cross_type: b'N',
             order_state: b'L',
-            cl_ord_id: *b"              ",
+            ..OrderReplaced::new_zeroed()
         })
     }
 
     fn canceled(user_ref_num: u32, quantity: u32, reason: u8) -> MessageBuffer {
         MessageBuffer::new(&OrderCanceled {
             message_type: OrderCanceled::TYPE,
-            timestamp: 1.into(),
             user_ref_num: user_ref_num.into(),
             quantity: quantity.into(),
             reason,
+            ..OrderCanceled::new_zeroed()
         })
     }
 
     fn executed(user_ref_num: u32, quantity: u32) -> MessageBuffer {
         MessageBuffer::with_appendage(&OrderExecuted {
             message_type: OrderExecuted::TYPE,
-            timestamp: 1.into(),
             user_ref_num: user_ref_num.into(),
             quantity: quantity.into(),
-            price: 100.into(),
-            liquidity_flag: b'A',
-            match_number: 1.into(),
+            ..OrderExecuted::new_zeroed()
         })
     }
 
     fn rejected(user_ref_num: u32, reason: u16) -> MessageBuffer {
         MessageBuffer::new(&Rejected {
             message_type: Rejected::TYPE,
-            timestamp: 1.into(),
             user_ref_num: user_ref_num.into(),
             reason: reason.into(),
-            cl_ord_id: *b"              ",
+            ..Rejected::new_zeroed()
         })
     }
 
     fn queried(next_user_ref_num: u32) -> MessageBuffer {
         MessageBuffer::new(&AccountQueryResponse {
             message_type: AccountQueryResponse::TYPE,
-            timestamp: 1.into(),
             next_user_ref_num: next_user_ref_num.into(),
+            ..AccountQueryResponse::new_zeroed()
         })
     }
 
@@ -539,7 +515,7 @@ mod tests {
             assert_eq!(self.receive(message), Some(answered));
         }
 
-        fn tells(&mut self, message: &[u8]) {
+        fn unsolicited(&mut self, message: &[u8]) {
             assert_eq!(self.receive(message), None);
         }
 
@@ -593,8 +569,8 @@ mod tests {
         scene.tracker.replace_asked(11, 50, 210, 211);
         scene.tracker.entered(0, true, 100, 220, 221);
         scene.tracker.entered(0, true, 100, 230, 231);
-        scene.tells(&executed(10, 100));
-        scene.tells(&executed(11, 100));
+        scene.unsolicited(&executed(10, 100));
+        scene.unsolicited(&executed(11, 100));
         scene.answers(&accepted(14, b'L'), 230);
         assert_eq!((scene.counts.superfluous, scene.counts.unanswered), (2, 1));
         assert_eq!(scene.live_orders(), [14]);
@@ -607,7 +583,7 @@ mod tests {
         let mut scene = Scene::live(1);
         scene.tracker.cancel_asked(10, 200, 201);
         scene.tracker.query_asked(300);
-        scene.tells(&queried(11));
+        scene.unsolicited(&queried(11));
         assert_eq!(scene.live_orders(), [10]);
         assert_eq!(scene.counts.superfluous, 1);
         assert_eq!(scene.tracker.outstanding(), 0);
@@ -617,9 +593,9 @@ mod tests {
     #[test]
     fn replacement_goes_on_with_the_chain() {
         let mut scene = Scene::live(1);
-        scene.tells(&executed(10, 30));
+        scene.unsolicited(&executed(10, 30));
         scene.tracker.replace_asked(10, 50, 200, 201);
-        scene.tells(&executed(10, 20));
+        scene.unsolicited(&executed(10, 20));
         scene.answers(&replaced(10, 11, 30), 200);
         let (user_ref_num, order) = scene.tracker.live_at(0);
         assert_eq!((user_ref_num, order.executed, order.leaves), (11, 50, 30));
@@ -642,8 +618,8 @@ mod tests {
     #[test]
     fn unasked_cancels_answer_nothing() {
         let mut scene = Scene::live(2);
-        scene.tells(&canceled(10, 40, b'I'));
-        scene.tells(&canceled(11, 100, b'S'));
+        scene.unsolicited(&canceled(10, 40, b'I'));
+        scene.unsolicited(&canceled(11, 100, b'S'));
         assert_eq!(scene.tracker.live_at(0).1.leaves, 60);
         assert_eq!(scene.live_orders(), [10]);
         assert_eq!((scene.counts.canceled, scene.counts.replies), (2, 2));
@@ -653,9 +629,9 @@ mod tests {
     #[test]
     fn odd_answers_are_counted() {
         let mut scene = Scene::live(1);
-        scene.tells(&accepted(10, b'L'));
-        scene.tells(&accepted(9, b'L'));
-        scene.tells(&accepted(11, b'L'));
+        scene.unsolicited(&accepted(10, b'L'));
+        scene.unsolicited(&accepted(9, b'L'));
+        scene.unsolicited(&accepted(11, b'L'));
         assert_eq!((scene.counts.duplicates, scene.counts.unexpected), (1, 2));
         assert!(scene.tracker.receive(b"?", &mut scene.counts).is_err());
     }
@@ -665,10 +641,10 @@ mod tests {
     fn old_query_settles_nothing() {
         let mut scene = Scene::entered(2);
         scene.tracker.query_asked(300);
-        scene.tells(&queried(10));
+        scene.unsolicited(&queried(10));
         assert!(scene.tracker.is_query_open());
         scene.answers(&accepted(10, b'L'), 100);
-        scene.tells(&queried(12));
+        scene.unsolicited(&queried(12));
         assert!(!scene.tracker.is_query_open());
         assert_eq!((scene.counts.unanswered, scene.tracker.outstanding()), (1, 0));
     }
