@@ -1,7 +1,7 @@
 //! Crate `lobster`: sorted maps of vectors, orders in an arena found by a hash map.
 
-use lab::bench::{Contender, Trade};
-use lab::comparison::{Flow, Operation, OperationKind};
+use lab::bench::{Contender, BenchTrade};
+use lab::comparison::{ComparisonFlow, FlowOperation, OperationKind};
 
 /// A book a symbol.
 pub struct Lobster {
@@ -13,14 +13,14 @@ impl Contender for Lobster {
 
     const NAME: &'static str = "lobster 0.7.0";
 
-    fn new(flow: &Flow) -> Self {
+    fn new(flow: &ComparisonFlow) -> Self {
         // Room for as many orders as ever live at a time in one book, and more.
         let room = if flow.symbols > 2 { 30_000 } else { 200_000 };
         let book = || ::lobster::OrderBook::new(room, 16, false);
         Self { books: (0..flow.symbols).map(|_| book()).collect() }
     }
 
-    fn steps(&mut self, operation: &Operation, steps: &mut Vec<Self::Step>) {
+    fn steps(&mut self, operation: &FlowOperation, steps: &mut Vec<Self::Step>) {
         let id = u128::from(operation.order_id);
         let cancel = (operation.symbol, ::lobster::OrderType::Cancel { id });
         let limit = ::lobster::OrderType::Limit {
@@ -38,12 +38,12 @@ impl Contender for Lobster {
         }
     }
 
-    fn apply(&mut self, (symbol, order): &Self::Step, trades: &mut Vec<Trade>) {
+    fn apply(&mut self, (symbol, order): &Self::Step, trades: &mut Vec<BenchTrade>) {
         use ::lobster::OrderEvent::{Filled, PartiallyFilled};
 
         let event = self.books[usize::from(*symbol)].execute(*order);
         if let Filled { fills, .. } | PartiallyFilled { fills, .. } = event {
-            trades.extend(fills.iter().map(|fill| Trade {
+            trades.extend(fills.iter().map(|fill| BenchTrade {
                 maker: fill.order_2 as u64,
                 taker: fill.order_1 as u64,
                 quantity: fill.qty as u32,

@@ -4,8 +4,8 @@
 
 use std::num::NonZeroU64;
 
-use lab::bench::{Contender, Trade};
-use lab::comparison::{Flow, Operation, OperationKind};
+use lab::bench::{Contender, BenchTrade};
+use lab::comparison::{ComparisonFlow, FlowOperation, OperationKind};
 use melin_exchange_core::{
     exchange::Exchange,
     orderbook::OrderBook,
@@ -32,7 +32,7 @@ impl Contender for MelinBooks {
 
     const NAME: &'static str = "melin 0.15.0, book";
 
-    fn new(flow: &Flow) -> Self {
+    fn new(flow: &ComparisonFlow) -> Self {
         let book = |number| {
             let mut book = OrderBook::with_capacity(Symbol(number));
             book.prefault();
@@ -44,11 +44,11 @@ impl Contender for MelinBooks {
         }
     }
 
-    fn steps(&mut self, operation: &Operation, steps: &mut Vec<Self::Step>) {
+    fn steps(&mut self, operation: &FlowOperation, steps: &mut Vec<Self::Step>) {
         add_steps(operation, steps);
     }
 
-    fn apply(&mut self, step: &Self::Step, trades: &mut Vec<Trade>) {
+    fn apply(&mut self, step: &Self::Step, trades: &mut Vec<BenchTrade>) {
         self.reports.clear();
         match *step {
             Step::Execute(symbol, order) => {
@@ -80,7 +80,7 @@ impl Contender for MelinExchange {
 
     const NAME: &'static str = "melin 0.15.0, exchange";
 
-    fn new(flow: &Flow) -> Self {
+    fn new(flow: &ComparisonFlow) -> Self {
         let mut exchange = Exchange::new();
         exchange.set_max_open_orders_per_account(0);
         for number in 0..flow.symbols.into() {
@@ -96,11 +96,11 @@ impl Contender for MelinExchange {
         Self { exchange, reports: Vec::with_capacity(64) }
     }
 
-    fn steps(&mut self, operation: &Operation, steps: &mut Vec<Self::Step>) {
+    fn steps(&mut self, operation: &FlowOperation, steps: &mut Vec<Self::Step>) {
         add_steps(operation, steps);
     }
 
-    fn apply(&mut self, step: &Self::Step, trades: &mut Vec<Trade>) {
+    fn apply(&mut self, step: &Self::Step, trades: &mut Vec<BenchTrade>) {
         let Self { exchange, reports } = self;
         reports.clear();
         match *step {
@@ -115,8 +115,8 @@ impl Contender for MelinExchange {
     }
 }
 
-fn add_steps(operation: &Operation, steps: &mut Vec<Step>) {
-    let Operation { symbol, user, .. } = *operation;
+fn add_steps(operation: &FlowOperation, steps: &mut Vec<Step>) {
+    let FlowOperation { symbol, user, .. } = *operation;
     let order = |time_in_force| {
         let price = NonZeroU64::new(operation.price.cast_unsigned()).expect("prices are above 0");
         let quantity = NonZeroU64::new(operation.quantity.into()).expect("orders ask for lots");
@@ -141,12 +141,12 @@ fn add_steps(operation: &Operation, steps: &mut Vec<Step>) {
     }
 }
 
-fn tell(reports: &[ExecutionReport], trades: &mut Vec<Trade>) {
+fn tell(reports: &[ExecutionReport], trades: &mut Vec<BenchTrade>) {
     for report in reports {
         if let ExecutionReport::Fill { maker_order_id, taker_order_id, price, quantity, .. } =
             *report
         {
-            trades.push(Trade {
+            trades.push(BenchTrade {
                 maker: maker_order_id.0,
                 taker: taker_order_id.0,
                 quantity: quantity.get() as u32,

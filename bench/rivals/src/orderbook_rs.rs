@@ -1,7 +1,7 @@
 //! Crate `orderbook-rs`: skip lists of lock-free levels, meant for many threads at once.
 
-use lab::bench::{Contender, Trade};
-use lab::comparison::{Flow, Operation, OperationKind};
+use lab::bench::{Contender, BenchTrade};
+use lab::comparison::{ComparisonFlow, FlowOperation, OperationKind};
 
 /// A book a symbol.
 pub struct OrderBookRs {
@@ -15,12 +15,12 @@ impl Contender for OrderBookRs {
 
     const NAME: &'static str = "orderbook-rs 0.15.3";
 
-    fn new(flow: &Flow) -> Self {
+    fn new(flow: &ComparisonFlow) -> Self {
         let book = |number| ::orderbook_rs::OrderBook::new(&format!("WLF{number:05}"));
         Self { books: (0..flow.symbols).map(book).collect() }
     }
 
-    fn steps(&mut self, operation: &Operation, steps: &mut Vec<Self::Step>) {
+    fn steps(&mut self, operation: &FlowOperation, steps: &mut Vec<Self::Step>) {
         use ::orderbook_rs::prelude::{Id, Side};
 
         let id = Id::sequential(operation.order_id);
@@ -36,7 +36,7 @@ impl Contender for OrderBookRs {
         }
     }
 
-    fn apply(&mut self, (symbol, id, terms): &Self::Step, trades: &mut Vec<Trade>) {
+    fn apply(&mut self, (symbol, id, terms): &Self::Step, trades: &mut Vec<BenchTrade>) {
         use ::orderbook_rs::prelude::TimeInForce;
 
         let book = &self.books[usize::from(*symbol)];
@@ -50,7 +50,7 @@ impl Contender for OrderBookRs {
             .expect("every order of a flow is accepted");
         let Some(result) = result else { return };
         for trade in result.match_result.trades().as_vec() {
-            trades.push(Trade {
+            trades.push(BenchTrade {
                 maker: order_id(trade.maker_order_id()),
                 taker: order_id(trade.taker_order_id()),
                 quantity: trade.quantity().as_u64() as u32,

@@ -10,8 +10,6 @@
 //!
 //! Invariant: only [`Contender::prefetch`] and [`Contender::apply`] run while the clock does.
 
-pub mod balances;
-pub mod core;
 pub mod environment;
 pub mod journal;
 pub mod matching;
@@ -21,12 +19,18 @@ pub mod shapes;
 pub mod pipeline;
 pub mod recovery;
 pub mod rivals;
+pub mod whole_engine;
 
 use std::{hint::black_box, path::PathBuf};
 
-use crate::comparison::{Flow, FlowName, Operation, Tally};
-use engine::PREFETCH_MAX;
+use crate::comparison::{ComparisonFlow, FlowName, FlowOperation, Tally};
+use engine::{Emit, PREFETCH_MAX};
+use market::{
+    AddInstrument, AddSession, Command, Event, Firm, Input, Output, Price, Quantity,
+    SelfMatchPrevention, Sequence, Symbol, SystemEvent, Text, Timestamp,
+};
 use os::{InstructionCounter, thread_cpu_ns};
+use serde::{Deserialize, Serialize, Serializer};
 use serde_json::{Value, json};
 
 use rivals::{RivalError, Rivals};
@@ -39,16 +43,16 @@ pub trait Contender: Sized {
     const NAME: &'static str;
 
     /// An empty engine, ready for the symbols and users of this flow.
-    fn new(flow: &Flow) -> Self;
+    fn new(flow: &ComparisonFlow) -> Self;
 
     /// Translates an operation into the engine's own steps.
-    fn steps(&mut self, operation: &Operation, steps: &mut Vec<Self::Step>);
+    fn steps(&mut self, operation: &FlowOperation, steps: &mut Vec<Self::Step>);
 
     /// Prefetches what the next steps need, up to [`PREFETCH_MAX`] of them; this time is measured.
     /// An engine without prefetching does nothing.
     fn prefetch(&self, _steps: &[Self::Step]) {}
 
-    fn apply(&mut self, step: &Self::Step, trades: &mut Vec<Trade>);
+    fn apply(&mut self, step: &Self::Step, trades: &mut Vec<BenchTrade>);
 
     /// The flow's id for an order id in a trade of this engine.
     fn flow_order_id(&self, order_id: u64) -> u64 {
@@ -57,7 +61,7 @@ pub trait Contender: Sized {
 }
 
 #[derive(Clone, Copy, Debug)]
-pub struct Trade {
+pub struct BenchTrade {
     /// The resting order, by the engine's id.
     pub maker: u64,
     /// The incoming order, by the engine's id.
@@ -72,8 +76,8 @@ pub struct Trade {
 #[derive(Clone, Copy, Debug)]
 pub struct Entrant {
     name: &'static str,
-    run: fn(&Flow, &Tally) -> Run,
-    latency: fn(&Flow, &Tally, &SystemClock, usize) -> Latency,
+    run: fn(&ComparisonFlow, &Tally) -> Run,
+    latency: fn(&ComparisonFlow, &Tally, &SystemClock, usize) -> OperationTimes,
 }
 
 impl Entrant {
@@ -91,67 +95,160 @@ impl Entrant {
 /// and an empty engine, which gives the measurement's own cost.
 pub const ENTRANTS: [Entrant; 5] = [
     Entrant::of::<matching::Matching>(),
-    Entrant::of::<core::Core>(),
-    Entrant::of::<balances::Balances>(),
+    Entrant::of::<whole_engine::WholeEngine<false>>(),
+    Entrant::of::<whole_engine::WholeEngine<true>>(),
     Entrant::of::<model_btree::ModelBTree>(),
     Entrant::of::<null::Null>(),
 ];
 
 #[derive(Clone, Copy, Debug)]
-pub struct Options {
+pub struct BookOptions {
     pub seed: u64,
     pub divisor: u64,
     /// Runs of each engine on each flow, in turn with the others.
     pub runs: usize,
 }
 
-#[derive(Clone, Debug)]
-pub struct Row {
+#[derive(Clone, Debug, Serialize)]
+pub struct BookRow {
     pub engine: String,
     /// CPU time of the thread per operation, in nanoseconds, one value per run.
-    pub ns_per_op: Vec<f64>,
+    pub ns_per_op: Runs,
     /// User-mode instructions per operation in the run with the fewest; `None` where the machine does
     /// not count them.
     pub instructions_per_op: Option<f64>,
+    #[serde(flatten)]
     pub tally: Tally,
     /// Whether the tally equals the expected one; `None` for the empty engine, which makes no trades.
     pub agrees: Option<bool>,
-    /// Percentiles of single operations, measured in separate runs.
-    pub latency: Latency,
+    /// Measured in separate runs.
+    #[serde(rename = "latency_ns")]
+    pub latency: OperationTimes,
     /// True for a third-party engine in its own process.
     pub rival: bool,
 }
 
 /// Percentiles of the time of an operation in nanoseconds, reading the clock included.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Latency {
-    pub p50_ns: u32,
-    /// 99 in 100 took no longer.
-    pub p99_ns: u32,
-    /// 999 in 1,000 took no longer.
-    pub p999_ns: u32,
-    pub max_ns: u32,
-    /// The same percentiles over the minimum of each operation across runs, which removes one-off
-    /// disturbances of the machine. Rivals have one run.
-    pub least: Least,
+#[derive(Clone, Copy, Debug, Default, Deserialize, Serialize)]
+pub struct OperationTimes {
+    pub p50: u32,
+    pub p99: u32,
+    pub p999: u32,
+    pub max: u32,
+    /// Of the minimum of each operation across runs, which removes one-off disturbances of the
+    /// machine. Rivals have one run, and do not report it.
+    #[serde(default)]
+    pub least_p50: u32,
+    #[serde(default)]
+    pub least_p999: u32,
 }
 
-/// Percentiles of the minimum time of each operation.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Least {
-    pub p50_ns: u32,
-    /// 999 in 1,000 took no longer.
-    pub p999_ns: u32,
+/// A figure measured in several runs.
+#[derive(Clone, Debug, Default)]
+pub struct Runs(Vec<f64>);
+
+impl Runs {
+    pub fn push(&mut self, figure: f64) {
+        self.0.push(figure);
+    }
+
+    pub fn all(&self) -> &[f64] {
+        &self.0
+    }
+
+    pub fn least(&self) -> f64 {
+        self.0.iter().copied().fold(f64::INFINITY, f64::min)
+    }
+
+    pub fn most(&self) -> f64 {
+        self.0.iter().copied().fold(0.0, f64::max)
+    }
+
+    /// The middle value, or the mean of the two middle ones; NaN without a run.
+    pub fn median(&self) -> f64 {
+        let mut sorted = self.0.clone();
+        sorted.sort_unstable_by(f64::total_cmp);
+        match sorted.len() {
+            0 => f64::NAN,
+            len => (sorted[(len - 1) / 2] + sorted[len / 2]) / 2.0,
+        }
+    }
+}
+
+impl FromIterator<f64> for Runs {
+    fn from_iter<I: IntoIterator<Item = f64>>(figures: I) -> Self {
+        Self(figures.into_iter().collect())
+    }
+}
+
+/// As JSON, the best of some times is the least.
+impl Serialize for Runs {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        json!({"best": self.least(), "median": self.median(), "runs": self.0}).serialize(serializer)
+    }
+}
+
+/// The value that `part` of `whole` sorted values do not exceed; the default for none.
+pub(crate) fn percentile<T: Copy + Default>(sorted: &[T], part: usize, whole: usize) -> T {
+    let index = (sorted.len() * part / whole).min(sorted.len().saturating_sub(1));
+    sorted.get(index).copied().unwrap_or_default()
+}
+
+/// The commands that add these instruments, with price increment and round lot, and sessions without
+/// limits, and open the market.
+fn market_set_up(
+    symbols: &[Symbol],
+    (price_increment, round_lot): (Price, Quantity),
+    sessions: u32,
+) -> impl Iterator<Item = Command> {
+    let system = |event| [Command::System(event)];
+    let instruments = symbols.iter().map(move |symbol| {
+        Command::AddInstrument(AddInstrument { symbol: *symbol, price_increment, round_lot })
+    });
+    let sessions = (0..sessions).map(|number| {
+        Command::AddSession(AddSession {
+            username: Text::new(&format!("U{number:05}")).expect("six characters"),
+            firm: Firm::new("FIRM").expect("four characters"),
+            live_orders_max: u32::MAX,
+            self_match_prevention: SelfMatchPrevention::Off,
+        })
+    });
+    let day = system(SystemEvent::StartOfMessages).into_iter().chain(instruments).chain(sessions);
+    day.chain(system(SystemEvent::StartOfSystemHours))
+}
+
+/// Collects the events of an input as the ring of outputs does, and shows each.
+struct Outbox<'a, F> {
+    outputs: &'a mut Vec<Output>,
+    cause: Sequence,
+    timestamp: Timestamp,
+    on_event: F,
+}
+
+impl<'a, F: FnMut(&Event)> Outbox<'a, F> {
+    #[inline(always)]
+    fn new(outputs: &'a mut Vec<Output>, input: &Input, on_event: F) -> Self {
+        Self { outputs, cause: input.sequence, timestamp: input.timestamp, on_event }
+    }
+}
+
+impl<F: FnMut(&Event)> Emit for Outbox<'_, F> {
+    #[inline(always)]
+    fn emit(&mut self, event: Event) {
+        let Self { cause, timestamp, .. } = *self;
+        (self.on_event)(&event);
+        self.outputs.push(Output { cause, timestamp, event });
+    }
 }
 
 /// A flow and the results of every engine on it.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize)]
 pub struct FlowReport {
     pub flow: FlowName,
     pub operations: usize,
     pub prefill: usize,
     pub expected: Tally,
-    pub rows: Vec<Row>,
+    pub rows: Vec<BookRow>,
 }
 
 /// Upper bound of the runs in which single operations are timed.
@@ -168,24 +265,25 @@ struct Run {
 /// load affects all of them alike.
 pub fn measure(
     name: FlowName,
-    options: &Options,
+    options: &BookOptions,
     entrants: &[Entrant],
     rivals: &[PathBuf],
 ) -> Result<FlowReport, RivalError> {
-    let (flow, expected) = Flow::generate(name, options.seed, options.divisor);
+    let (flow, expected) = ComparisonFlow::generate(name, options.seed, options.divisor);
     let mut rivals = Rivals::start(name, &flow, rivals)?;
     let operations = flow.split().1.len();
-    let row = |engine: String, rival: bool| Row {
+    let row = |engine: String, rival: bool| BookRow {
         agrees: (engine != null::NAME).then_some(true),
         engine,
-        ns_per_op: Vec::new(),
+        ns_per_op: Runs::default(),
         instructions_per_op: None,
         tally: Tally::default(),
-        latency: Latency::default(),
+        latency: OperationTimes::default(),
         rival,
     };
     let own = entrants.iter().map(|entrant| row(entrant.name.to_owned(), false));
-    let mut rows: Vec<Row> = own.chain(rivals.engines().map(|engine| row(engine, true))).collect();
+    let mut rows: Vec<BookRow> =
+        own.chain(rivals.engines().map(|engine| row(engine, true))).collect();
     for _ in 0..options.runs {
         let (own_rows, rival_rows) = rows.split_at_mut(entrants.len());
         for (entrant, row) in entrants.iter().zip(own_rows) {
@@ -213,7 +311,7 @@ pub fn timer_ns() -> u32 {
     let clock = SystemClock::start();
     let mut times: Vec<u32> = (0..10_001).map(|_| timed(&clock, || ())).collect();
     times.sort_unstable();
-    times[times.len() / 2]
+    percentile(&times, 1, 2)
 }
 
 struct Prepared<C: Contender> {
@@ -222,11 +320,11 @@ struct Prepared<C: Contender> {
     /// The index after the last step of each operation.
     ends: Vec<usize>,
     prefill: usize,
-    trades: Vec<Trade>,
+    trades: Vec<BenchTrade>,
 }
 
 impl<C: Contender> Prepared<C> {
-    fn new(flow: &Flow, expected: &Tally) -> Self {
+    fn new(flow: &ComparisonFlow, expected: &Tally) -> Self {
         let mut contender = C::new(flow);
         let mut steps = Vec::with_capacity(flow.operations.len() * 21 / 20 + 64);
         let mut ends = Vec::with_capacity(flow.operations.len());
@@ -236,8 +334,10 @@ impl<C: Contender> Prepared<C> {
         }
         let prefill = flow.prefill.checked_sub(1).map_or(0, |last| ends[last]);
         // Filled once in advance, so that the run does not pay page faults for the trades.
-        let mut trades =
-            vec![Trade { maker: 0, taker: 0, quantity: 0, price: 0 }; expected.trades as usize];
+        let mut trades = vec![
+            BenchTrade { maker: 0, taker: 0, quantity: 0, price: 0 };
+            expected.trades as usize
+        ];
         trades.clear();
         let mut prepared = Self { contender, steps, ends, prefill, trades };
         let Self { contender, steps, trades, .. } = &mut prepared;
@@ -258,7 +358,7 @@ impl<C: Contender> Prepared<C> {
     }
 }
 
-fn run<C: Contender>(flow: &Flow, expected: &Tally) -> Run {
+fn run<C: Contender>(flow: &ComparisonFlow, expected: &Tally) -> Run {
     let mut prepared = Prepared::<C>::new(flow, expected);
     let Prepared { contender, steps, prefill, trades, .. } = &mut prepared;
     let mut counter = InstructionCounter::start();
@@ -274,7 +374,11 @@ fn run<C: Contender>(flow: &Flow, expected: &Tally) -> Run {
 /// The measured code, in its own function so that a profiler can be limited to it
 /// (bench/instructions.sh).
 #[inline(never)]
-fn measured_steps<C: Contender>(contender: &mut C, steps: &[C::Step], trades: &mut Vec<Trade>) {
+fn measured_steps<C: Contender>(
+    contender: &mut C,
+    steps: &[C::Step],
+    trades: &mut Vec<BenchTrade>,
+) {
     for batch in steps.chunks(PREFETCH_MAX) {
         contender.prefetch(batch);
         for step in batch {
@@ -286,11 +390,11 @@ fn measured_steps<C: Contender>(contender: &mut C, steps: &[C::Step], trades: &m
 
 /// The times of each operation: of the last run, and the minimum of all runs.
 fn latencies<C: Contender>(
-    flow: &Flow,
+    flow: &ComparisonFlow,
     expected: &Tally,
     clock: &SystemClock,
     runs: usize,
-) -> Latency {
+) -> OperationTimes {
     let mut times = vec![0; flow.split().1.len()];
     let mut least = vec![u32::MAX; times.len()];
     for _ in 0..runs {
@@ -319,37 +423,24 @@ fn timed(clock: &SystemClock, work: impl FnOnce()) -> u32 {
 }
 
 /// Percentiles of the last run, and of the minimum of all runs.
-fn percentiles(mut times: Vec<u32>, mut least: Vec<u32>) -> Latency {
+fn percentiles(mut times: Vec<u32>, mut least: Vec<u32>) -> OperationTimes {
     times.sort_unstable();
     least.sort_unstable();
-    let at = |times: &[u32], part: usize, whole: usize| {
-        let index = (times.len() * part / whole).min(times.len().saturating_sub(1));
-        times.get(index).copied().unwrap_or(0)
-    };
-    Latency {
-        p50_ns: at(&times, 1, 2),
-        p99_ns: at(&times, 99, 100),
-        p999_ns: at(&times, 999, 1_000),
-        max_ns: at(&times, 1, 1),
-        least: Least { p50_ns: at(&least, 1, 2), p999_ns: at(&least, 999, 1_000) },
+    OperationTimes {
+        p50: percentile(&times, 1, 2),
+        p99: percentile(&times, 99, 100),
+        p999: percentile(&times, 999, 1_000),
+        max: percentile(&times, 1, 1),
+        least_p50: percentile(&least, 1, 2),
+        least_p999: percentile(&least, 999, 1_000),
     }
 }
 
-impl Row {
-    /// The fastest run, in nanoseconds per operation.
-    pub fn best(&self) -> f64 {
-        self.ns_per_op.iter().copied().fold(f64::INFINITY, f64::min)
-    }
-
-    /// The median of the runs, in nanoseconds per operation.
-    pub fn median(&self) -> f64 {
-        median(&self.ns_per_op)
-    }
-
+impl BookRow {
     /// The median ratio of the other engine's time to this one's, over runs made next to each other.
     pub fn ratio_of(&self, other: &Self) -> f64 {
-        let pairs = self.ns_per_op.iter().zip(&other.ns_per_op);
-        median(&pairs.map(|(own, other)| other / own).collect::<Vec<_>>())
+        let pairs = self.ns_per_op.all().iter().zip(other.ns_per_op.all());
+        pairs.map(|(own, other)| other / own).collect::<Runs>().median()
     }
 
     fn add(&mut self, ns_per_op: f64, instructions: Option<f64>, tally: Tally, agrees: bool) {
@@ -359,61 +450,21 @@ impl Row {
         self.tally = tally;
         self.agrees = self.agrees.map(|agreed| agreed && agrees);
     }
-
-    pub fn to_json(&self) -> Value {
-        json!({
-            "engine": self.engine,
-            "rival": self.rival,
-            "ns_per_op": {"best": self.best(), "median": self.median(), "runs": self.ns_per_op},
-            "instructions_per_op": self.instructions_per_op,
-            "trades": self.tally.trades,
-            "quantity": self.tally.quantity,
-            "hash": format!("{:016x}", self.tally.hash),
-            "agrees": self.agrees,
-            "latency_ns": self.latency.to_json(),
-        })
-    }
-}
-
-impl Latency {
-    pub fn to_json(&self) -> Value {
-        json!({
-            "p50": self.p50_ns,
-            "p99": self.p99_ns,
-            "p999": self.p999_ns,
-            "max": self.max_ns,
-            "least_p50": self.least.p50_ns,
-            "least_p999": self.least.p999_ns,
-        })
-    }
 }
 
 impl FlowReport {
     /// The third-party engine with the right trades and the lowest time relative to our first engine.
-    pub fn best_rival(&self) -> Option<&Row> {
+    pub fn best_rival(&self) -> Option<&BookRow> {
         let own = self.rows.first()?;
         let rivals = self.rows.iter().filter(|row| row.rival && row.agrees == Some(true));
         rivals.min_by(|one, other| own.ratio_of(one).total_cmp(&own.ratio_of(other)))
-    }
-
-    pub fn to_json(&self) -> Value {
-        json!({
-            "flow": self.flow.name(),
-            "operations": self.operations,
-            "prefill": self.prefill,
-            "expected": {
-                "trades": self.expected.trades,
-                "hash": format!("{:016x}", self.expected.hash),
-            },
-            "rows": self.rows.iter().map(Row::to_json).collect::<Vec<_>>(),
-        })
     }
 }
 
 /// The whole report as one JSON object, the same for our engines and rivals.
 pub fn summary(
     reports: &[FlowReport],
-    options: &Options,
+    options: &BookOptions,
     environment: &Value,
     timer_ns: u32,
 ) -> Value {
@@ -424,16 +475,6 @@ pub fn summary(
         "runs": options.runs,
         "timer_ns": timer_ns,
         "environment": environment,
-        "flows": reports.iter().map(FlowReport::to_json).collect::<Vec<_>>(),
+        "flows": reports,
     })
-}
-
-/// The median: the middle value, or the mean of the two middle ones; NaN for an empty list.
-pub fn median(numbers: &[f64]) -> f64 {
-    let mut sorted = numbers.to_vec();
-    sorted.sort_unstable_by(f64::total_cmp);
-    match sorted.len() {
-        0 => f64::NAN,
-        len => (sorted[(len - 1) / 2] + sorted[len / 2]) / 2.0,
-    }
 }

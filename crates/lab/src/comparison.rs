@@ -3,16 +3,19 @@
 //! Three flows, each computed from a seed by integer arithmetic, so that their bytes are the same on
 //! every machine. A canceled or replaced order is always live, so an engine accepts every operation,
 //! and engines with price-time priority make the same trades, which [`Tally`] compares by count, sums
-//! and hash. Start at [`Flow::generate`]; [`mod@file`] has the file format.
+//! and hash. Start at [`ComparisonFlow::generate`]; [`mod@file`] has the file format.
 //!
 //! Invariant: a flow and its trades depend on name, seed and divisor only.
 
 pub mod file;
 mod generate;
+mod plain_book;
 
 use market::Side;
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) use plain_book::PlainBooks;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, serde::Serialize)]
 pub enum FlowName {
     /// One symbol with 10,000 live orders, 2,000,000 operations near a market that wanders.
     A,
@@ -58,7 +61,7 @@ impl OperationKind {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Operation {
+pub struct FlowOperation {
     /// The order: dense from 1 over the flow.
     pub order_id: u64,
     /// Limit, in ticks.
@@ -74,15 +77,30 @@ pub struct Operation {
 }
 
 /// The trades of a flow: counts, sums and a hash.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Deserialize, serde::Serialize)]
 pub struct Tally {
     pub trades: u64,
     /// Lots traded.
     pub quantity: u64,
     /// Price × quantity over the trades, modulo 2⁶⁴.
+    #[serde(skip)]
     pub notional: u64,
     /// Hash of makers, takers, quantities and prices in the order of the trades.
+    #[serde(with = "hexadecimal")]
     pub hash: u64,
+}
+
+/// Hashes in reports: 16 hexadecimal digits.
+mod hexadecimal {
+    use serde::{Deserialize, Deserializer, Serializer, de::Error};
+
+    pub(super) fn serialize<S: Serializer>(hash: &u64, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(&format_args!("{hash:016x}"))
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u64, D::Error> {
+        u64::from_str_radix(&String::deserialize(deserializer)?, 16).map_err(D::Error::custom)
+    }
 }
 
 impl Tally {
@@ -102,7 +120,7 @@ impl Tally {
 
 /// A whole flow: what is replayed before the clock starts, and what is measured.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Flow {
+pub struct ComparisonFlow {
     /// What it was made from.
     pub seed: u64,
     /// Symbols, numbered from 0.
@@ -114,7 +132,7 @@ pub struct Flow {
     /// How many of the operations come before the clock starts.
     pub prefill: usize,
     /// All operations, the prefill first.
-    pub operations: Vec<Operation>,
+    pub operations: Vec<FlowOperation>,
 }
 
 pub const USERS: u32 = 1_000;
@@ -123,7 +141,7 @@ pub const PRICE_LOW: i64 = 24_000;
 /// Above every price of every flow, in ticks.
 pub const PRICE_HIGH: i64 = 76_000;
 
-impl Flow {
+impl ComparisonFlow {
     /// The flow of a name and a seed with its operations divided by `divisor`, and what must come
     /// of it. The prefill is never divided.
     pub fn generate(name: FlowName, seed: u64, divisor: u64) -> (Self, Tally) {
@@ -132,7 +150,7 @@ impl Flow {
     }
 
     /// The operations that come before the clock starts, and those that are measured.
-    pub fn split(&self) -> (&[Operation], &[Operation]) {
+    pub fn split(&self) -> (&[FlowOperation], &[FlowOperation]) {
         self.operations.split_at(self.prefill)
     }
 }

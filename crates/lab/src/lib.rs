@@ -13,6 +13,7 @@
 
 pub mod schedule;
 pub mod latency;
+mod zipf;
 pub mod comparison;
 pub mod order_file;
 pub mod order_run;

@@ -1,8 +1,7 @@
 //! Order files: requests of participants as rows of text, exchanged with other programs.
 //!
-//! Start at [`OrderFile`], which reads rows; [`Instruments`] has the units of prices and quantities,
-//! [`BalanceFile`] the opening balances. [`mod@generate`] writes such files from a seed, [`origin`]
-//! computes the expected results of simple ones. docs/order-files.md has every column.
+//! Start at [`OrderFile`], which reads rows; [`InstrumentTable`] has the units of prices and quantities,
+//! [`BalanceFile`] the opening balances. [`mod@generate`] writes such files from a seed. docs/order-files.md has every column.
 //!
 //! Invariant: no float. A decimal number is taken exactly, or not at all; a file is read in
 //! constant memory, however long it is.
@@ -14,13 +13,12 @@ mod balances;
 mod row;
 mod write;
 pub mod generate;
-pub mod origin;
 
 pub use balances::{BalanceFile, OpeningBalance};
 pub use error::FileError;
-pub use instruments::{AssetTerms, InstrumentTerms, Instruments};
-pub use row::{OrderFile, Place, Request, Row};
-pub use table::Progress;
+pub use instruments::{AssetTerms, InstrumentTable, InstrumentTerms};
+pub use row::OrderFile;
+pub use table::ReadProgress;
 pub use write::FileWriter;
 
 /// The most decimals that a price, a quantity or an asset may have.

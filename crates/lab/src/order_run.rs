@@ -18,7 +18,7 @@ mod results;
 
 use std::{marker::PhantomData, path::PathBuf, sync::Arc, time::Duration};
 
-use crate::order_file::{BalanceFile, FileError, Instruments, OrderFile, Progress};
+use crate::order_file::{BalanceFile, FileError, InstrumentTable, OrderFile, ReadProgress};
 use engine::Engine;
 use gateway::Submission;
 use journal::{Durability, Folder, WriterOptions};
@@ -78,7 +78,7 @@ pub struct RunOptions {
     pub orders: PathBuf,
     /// Opening balances; without them orders need no money.
     pub balances: Option<PathBuf>,
-    /// The instruments; without a file the one of [`Instruments::default`].
+    /// The instruments; without a file the one of [`InstrumentTable::default`].
     pub instruments: Option<PathBuf>,
     pub layout: Layout,
     pub wait: Wait,
@@ -96,9 +96,9 @@ pub struct RunOptions {
 
 pub struct Started {
     launched: Launched<LedgerSink, ReporterSink>,
-    progress: Progress,
+    progress: ReadProgress,
     counted: Arc<Counted>,
-    instruments: Instruments,
+    instruments: InstrumentTable,
     layout: String,
 }
 
@@ -108,8 +108,8 @@ pub struct Started {
 /// A file cannot be read or has an invalid row, or the journal cannot be made.
 pub fn start(options: &RunOptions, clock: SystemClock) -> Result<Started, Failure> {
     let instruments = match &options.instruments {
-        Some(path) => Instruments::read(path).map_err(|error| file_failure(&error))?,
-        None => Instruments::default(),
+        Some(path) => InstrumentTable::read(path).map_err(|error| file_failure(&error))?,
+        None => InstrumentTable::default(),
     };
     let balances = match &options.balances {
         Some(path) => Some(BalanceFile::open(path).map_err(|error| file_failure(&error))?),
@@ -159,7 +159,7 @@ pub fn groups(layout: &Layout, durability: Durability) -> Result<Vec<AgentGroup>
 }
 
 impl Started {
-    pub fn progress(&self) -> &Progress {
+    pub fn progress(&self) -> &ReadProgress {
         &self.progress
     }
 

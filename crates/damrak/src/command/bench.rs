@@ -10,14 +10,14 @@ use os::memory;
 use serde_json::{Value, json};
 
 use super::{
-    output::{duration, grouped, print_json, print_line},
+    output::{duration, grouped, print_json, print_line, table},
     run::{DurabilityName, layout},
 };
 use lab::bench::{
-    self, ENTRANTS, Entrant, FlowReport, Options,
+    self, BookOptions, ENTRANTS, Entrant, FlowReport,
     environment::Environment,
     journal::JournalOptions,
-    pipeline::{self, Report},
+    pipeline::{self, PipelineReport},
     rivals::RivalError,
     shapes::{self, Adds, Resting, Shape},
 };
@@ -180,32 +180,22 @@ fn journal(arguments: &JournalArguments) -> Result<(), Failure> {
         document["environment"] = environment;
         return print_json(&document);
     }
-    print_line(&format!(
-        "{:<16}{:>8}{:>12}{:>12}{:>12}{:>12}{:>10}{:>10}{:>9}",
-        "method",
-        "batch",
-        "bare p50",
-        "commit p50",
-        "bare p99",
-        "commit p99",
-        "bare MB/s",
-        "MB/s",
-        "ratio"
-    ))?;
-    for row in &rows {
-        print_line(&format!(
-            "{:<16}{:>8}{:>12}{:>12}{:>12}{:>12}{:>10.0}{:>10.0}{:>9.2}",
-            row.method.as_str(),
-            row.batch_bytes,
+    let header =
+        ["method", "batch", "bare p50", "p50", "bare p99", "p99", "bare MB/s", "MB/s", "ratio"];
+    let rows = rows.iter().map(|row| {
+        [
+            row.method.as_str().to_owned(),
+            row.batch_bytes.to_string(),
             duration(row.bare.latency.p50_ns),
             duration(row.commit.p50_ns),
             duration(row.bare.latency.p99_ns),
             duration(row.commit.p99_ns),
-            row.bare.bytes_per_second / 1e6,
-            row.writer.bytes_per_second / 1e6,
-            row.writer.bytes_per_second / row.bare.bytes_per_second,
-        ))?;
-    }
+            format!("{:.0}", row.bare.bytes_per_second / 1e6),
+            format!("{:.0}", row.writer.bytes_per_second / 1e6),
+            format!("{:.2}", row.writer.bytes_per_second / row.bare.bytes_per_second),
+        ]
+    });
+    print_line(&table(header, rows))?;
     for skipped in &skipped {
         print_line(&format!("skipped: {skipped}"))?;
     }
@@ -227,15 +217,18 @@ fn book(arguments: &BookArguments) -> Result<(), Failure> {
         arguments.flow.iter().cloned().partition(|name| name == "shapes");
     let flows = flows(&names)?;
     let entrants = entrants(&arguments.engine)?;
-    let options =
-        Options { seed: arguments.seed, divisor: arguments.divisor, runs: arguments.runs as usize };
+    let options = BookOptions {
+        seed: arguments.seed,
+        divisor: arguments.divisor,
+        runs: arguments.runs as usize,
+    };
     let started = Environment::now();
     let mut reports = Vec::new();
     for flow in flows {
         let report = bench::measure(flow, &options, &entrants, &arguments.rivals)
             .map_err(rivals_not_measured)?;
         if !arguments.json {
-            print_line(&table(&report))?;
+            print_line(&flow_table(&report))?;
         }
         reports.push(report);
     }
@@ -249,9 +242,9 @@ fn book(arguments: &BookArguments) -> Result<(), Failure> {
             print_line(&shapes_table(&nothing, &resting, &shaped))?;
         }
         shaped_rows = Some(json!({
-            "nothing": nothing.to_json(),
-            "resting": resting.iter().map(Resting::to_json).collect::<Vec<_>>(),
-            "shapes": shaped.iter().map(Shape::to_json).collect::<Vec<_>>(),
+            "nothing": nothing,
+            "resting": resting,
+            "shapes": shaped,
         }));
     }
     let environment = Environment::now().since(&started);
@@ -283,53 +276,50 @@ fn book(arguments: &BookArguments) -> Result<(), Failure> {
 }
 
 fn shapes_table(nothing: &Adds, resting: &[Resting], shapes: &[Shape]) -> String {
-    let mut text = format!(
-        "resting orders\n  {:<12}{:>12}{:>12}{:>10}{:>14}{:>10}",
-        "engine", "orders", "bytes each", "cancel", "among 10 000", "alone"
-    );
-    for row in resting {
-        let bytes = row.bytes_per_order.map_or("-".to_owned(), |bytes| format!("{bytes:.1}"));
-        text.push_str(&format!(
-            "\n  {:<12}{:>12}{bytes:>12}{:>10.1}{:>14.1}{:>10.1}",
-            row.engine,
+    let held = resting.iter().map(|row| {
+        [
+            row.engine.to_owned(),
             grouped(row.orders),
-            row.cancel_ns,
-            row.cancel_few_ns,
-            row.cancel_alone_ns
-        ));
-    }
-    text.push_str(&format!(
-        "\nadding each of them\n  {:<24}{:>10}{:>10}{:>14}{:>12}{:>14}{:>14}",
-        "", "p99.999", "longest", "above 100 us", "just once", "above 100 us", "page faults"
-    ));
-    let each = resting.iter().flat_map(|row| {
+            row.bytes_per_order.map_or("-".to_owned(), |bytes| format!("{bytes:.1}")),
+            format!("{:.1}", row.cancel_ns),
+            format!("{:.1}", row.cancel_few_ns),
+            format!("{:.1}", row.cancel_alone_ns),
+        ]
+    });
+    let adds = resting.iter().flat_map(|row| {
         [
             (row.engine.to_owned(), &row.growing),
             (format!("{}, reserved", row.engine), &row.reserved),
         ]
     });
-    for (name, adds) in each.chain([("nothing".to_owned(), nothing)]) {
-        text.push_str(&format!(
-            "\n  {name:<24}{:>10}{:>10}{:>14}{:>12}{:>14}{:>14}",
+    let adds = adds.chain([("nothing".to_owned(), nothing)]).map(|(name, adds)| {
+        [
+            name,
             duration(adds.p99999_ns),
             duration(adds.max_ns),
             grouped(adds.pauses),
             duration(adds.once_max_ns),
             grouped(adds.once_pauses),
-            grouped(adds.page_faults)
-        ));
-    }
-    text.push_str(&format!(
-        "\nshapes, matching\n  {:<24}{:>12}{:>10}{:>8}",
-        "", "orders", "ns", ""
-    ));
-    for row in shapes {
-        let (ns, ratio) = (row.ns_per_op, row.ratio);
-        let orders = grouped(row.orders);
-        text.push_str(&format!("\n  {:<24}{orders:>12}{ns:>10.1}{ratio:>8.2}", row.name));
-    }
-    text.push('\n');
-    text
+            grouped(adds.page_faults),
+        ]
+    });
+    let shapes = shapes.iter().map(|row| {
+        [
+            row.name.to_owned(),
+            grouped(row.orders),
+            format!("{:.1}", row.ns_per_op),
+            format!("{:.2}", row.ratio),
+        ]
+    });
+    format!(
+        "resting orders\n{}\nadding each of them\n{}\nshapes, matching\n{}\n",
+        table(["engine", "orders", "bytes each", "cancel", "among 10 000", "alone"], held),
+        table(
+            ["", "p99.999", "longest", "above 100 us", "just once", "above 100 us", "page faults"],
+            adds
+        ),
+        table(["", "orders", "ns", "ratio"], shapes),
+    )
 }
 
 fn run_pipeline(arguments: &PipelineArguments) -> Result<(), Failure> {
@@ -337,7 +327,7 @@ fn run_pipeline(arguments: &PipelineArguments) -> Result<(), Failure> {
         let layout = layout(name).map_err(|what| Failure::usage(format!("--layout: {what}")))?;
         Ok((name.clone(), layout))
     });
-    let options = pipeline::Options {
+    let options = pipeline::PipelineOptions {
         layouts: layouts.collect::<Result<_, Failure>>()?,
         runs: arguments.runs as usize,
         durability: arguments.durability.durability(),
@@ -384,44 +374,42 @@ fn slots(numbers: &[usize]) -> Result<Option<RingSlots>, Failure> {
     }
 }
 
-fn pipeline_table(report: &Report) -> String {
-    let rate = |figures: &[f64]| {
-        let (best, median) = (pipeline::best(figures), bench::median(figures));
-        format!("{:>12}{:>12}", grouped(best as u64), grouped(median as u64))
-    };
-    let mut text = format!(
-        "{}   {} commands, {} events, state {:016x}\n  {:<24}{:>12}{:>12}{:>10}{:>10}{:>10}{:>10}",
+fn pipeline_table(report: &PipelineReport) -> String {
+    let core = [
+        "core".to_owned(),
+        grouped(report.core.commands_per_second.most() as u64),
+        grouped(report.core.commands_per_second.median() as u64),
+    ];
+    let [name, best, median] = core;
+    let core = [name, best, median, String::new(), String::new(), String::new(), String::new()];
+    let layouts = report.rows.iter().map(|row| {
+        [
+            row.layout.clone(),
+            grouped(row.commands_per_second.most() as u64),
+            grouped(row.commands_per_second.median() as u64),
+            format!("{:.0}", row.cpu_ns_per_command.median()),
+            duration(row.percentile(500)),
+            duration(row.percentile(990)),
+            duration(row.percentile(999)),
+        ]
+    });
+    let header = ["layout", "best/s", "median/s", "CPU ns", "p50", "p99", "p99.9"];
+    let batches = report.rows.iter().map(|row| {
+        let rings = row.rings.iter().map(|ring| {
+            let largest = ring.readers.iter().map(|reader| reader.batch_max).max();
+            format!("{} {}", ring.name, largest.unwrap_or(0))
+        });
+        format!("  {}: largest batch: {}\n", row.layout, rings.collect::<Vec<_>>().join(", "))
+    });
+    format!(
+        "{}   {} commands, {} events, state {:016x}\n{}\n{}",
         report.name,
         grouped(report.commands as u64),
         grouped(report.core.events),
         report.core.state_hash,
-        "layout",
-        "best/s",
-        "median/s",
-        "CPU ns",
-        "p50",
-        "p99",
-        "p99.9",
-    );
-    text.push_str(&format!("\n  {:<24}{}", "core", rate(&report.core.commands_per_second)));
-    for row in &report.rows {
-        text.push_str(&format!(
-            "\n  {:<24}{}{:>10.0}{:>10}{:>10}{:>10}  ",
-            row.layout,
-            rate(&row.commands_per_second),
-            bench::median(&row.cpu_ns_per_command),
-            duration(row.percentile(500)),
-            duration(row.percentile(990)),
-            duration(row.percentile(999)),
-        ));
-        let batches = row.rings.iter().map(|ring| {
-            let largest = ring.readers.iter().map(|reader| reader.batch_max).max();
-            format!("{} {}", ring.name, largest.unwrap_or(0))
-        });
-        text.push_str(&format!("largest batch: {}", batches.collect::<Vec<_>>().join(", ")));
-    }
-    text.push('\n');
-    text
+        table(header, [core].into_iter().chain(layouts)),
+        batches.collect::<String>(),
+    )
 }
 
 fn flows(names: &[String]) -> Result<Vec<FlowName>, Failure> {
@@ -454,14 +442,28 @@ fn rivals_not_measured(error: RivalError) -> Failure {
     }
 }
 
-fn table(report: &FlowReport) -> String {
-    let mut text = format!(
-        "flow {}   {} operations after {}   {} trades, hash {:016x}\n  {:<24}{:>9}{:>9}{:>9}{:>9}{:>9}{:>16}  {:<7}{}",
-        report.flow.name(),
-        grouped(report.operations as u64),
-        grouped(report.prefill as u64),
-        grouped(report.expected.trades),
-        report.expected.hash,
+fn flow_table(report: &FlowReport) -> String {
+    let own = report.rows.iter().find(|row| row.engine == ENTRANTS[0].name());
+    let rows = report.rows.iter().map(|row| {
+        let agrees = match row.agrees {
+            Some(true) => "yes",
+            Some(false) => "NO",
+            None => "-",
+        };
+        let times = &row.latency;
+        [
+            row.engine.clone(),
+            format!("{:.1}", row.ns_per_op.least()),
+            format!("{:.1}", row.ns_per_op.median()),
+            times.p50.to_string(),
+            times.p99.to_string(),
+            times.p999.to_string(),
+            format!("{} {}", times.least_p50, times.least_p999),
+            agrees.to_owned(),
+            own.map_or(String::new(), |own| format!("{:.2}", own.ratio_of(row))),
+        ]
+    });
+    let header = [
         "engine",
         "best",
         "median",
@@ -471,26 +473,16 @@ fn table(report: &FlowReport) -> String {
         "least p50-99.9",
         "agrees",
         "of engine's time",
+    ];
+    let mut text = format!(
+        "flow {}   {} operations after {}   {} trades, hash {:016x}\n{}",
+        report.flow.name(),
+        grouped(report.operations as u64),
+        grouped(report.prefill as u64),
+        grouped(report.expected.trades),
+        report.expected.hash,
+        table(header, rows),
     );
-    let own = report.rows.iter().find(|row| row.engine == ENTRANTS[0].name());
-    for row in &report.rows {
-        let agrees = match row.agrees {
-            Some(true) => "yes",
-            Some(false) => "NO",
-            None => "-",
-        };
-        let ratio = own.map_or(String::new(), |own| format!("{:.2}", own.ratio_of(row)));
-        text.push_str(&format!(
-            "\n  {:<24}{:>9.1}{:>9.1}{:>9}{:>9}{:>9}{:>16}  {agrees:<7}{ratio}",
-            row.engine,
-            row.best(),
-            row.median(),
-            row.latency.p50_ns,
-            row.latency.p99_ns,
-            row.latency.p999_ns,
-            format!("{} {}", row.latency.least.p50_ns, row.latency.least.p999_ns),
-        ));
-    }
     if let Some(rival) = report.best_rival() {
         let ours = report.rows.iter().filter(|row| !row.rival && row.agrees.is_some());
         let times = ours.map(|row| format!("{:.2} times {}", row.ratio_of(rival), row.engine));

@@ -6,7 +6,7 @@ use std::{
 };
 
 use clap::Args;
-use lab::order_file::{FileWriter, generate::Profile};
+use lab::order_file::{FileWriter, generate::FileProfile};
 use serde_json::json;
 
 use super::output::{grouped, print_json, print_line};
@@ -17,7 +17,7 @@ use venue::failure::Failure;
 /// The same profile, seed and number of orders give the same rows on every machine. Profiles:
 /// `origin` (one instrument, a deep and wide book, 3 cancels for 10 orders, sellers run dry), `calm`
 /// (one instrument, a narrow book, no rejects), `many` (a hundred instruments, every action and order
-/// type), `told` (as `many`, with stop, pegged, iceberg and linked orders). docs/order-files.md has the
+/// type), `contingent` (as `many`, with stop, pegged, iceberg and linked orders). docs/order-files.md has the
 /// columns.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  \
@@ -25,7 +25,7 @@ use venue::failure::Failure;
     damrak generate --profile many --seed 7 --out orders.csv --balances balances.csv \
     --instruments instruments.csv")]
 pub struct Arguments {
-    /// Kind of market: origin, calm, many, told.
+    /// Kind of market: origin, calm, many, contingent.
     #[arg(long, default_value = "origin")]
     profile: String,
     /// Seed of all rows.
@@ -50,8 +50,8 @@ pub struct Arguments {
 
 /// Runs `damrak generate`.
 pub fn run(arguments: &Arguments) -> Result<(), Failure> {
-    let profile = Profile::from_name(&arguments.profile).ok_or_else(|| {
-        let known: Vec<_> = Profile::all().iter().map(Profile::name).collect();
+    let profile = FileProfile::from_name(&arguments.profile).ok_or_else(|| {
+        let known: Vec<_> = FileProfile::all().iter().map(FileProfile::name).collect();
         let known = known.join(", ");
         Failure::usage(format!("there is no profile {:?}; there are {known}", arguments.profile))
     })?;

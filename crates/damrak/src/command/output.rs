@@ -40,3 +40,24 @@ pub fn print_line(line: &str) -> Result<(), Failure> {
         Err(error) => Err(Failure::runtime(format!("cannot write to stdout: {error}"))),
     }
 }
+
+/// A header and its rows, each column as wide as its widest cell: the first column to the left, the others
+/// to the right.
+pub fn table<const N: usize>(
+    header: [&str; N],
+    rows: impl IntoIterator<Item = [String; N]>,
+) -> String {
+    let rows: Vec<[String; N]> = [header.map(str::to_owned)].into_iter().chain(rows).collect();
+    let width =
+        |column: usize| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0);
+    let widths: [usize; N] = std::array::from_fn(width);
+    let lines = rows.iter().map(|row| {
+        let cells =
+            row.iter().zip(widths).enumerate().map(|(column, (cell, width))| match column {
+                0 => format!("  {cell:<width$}"),
+                _ => format!("  {cell:>width$}"),
+            });
+        cells.collect::<String>().trim_end().to_owned()
+    });
+    lines.collect::<Vec<_>>().join("\n")
+}

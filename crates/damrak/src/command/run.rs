@@ -12,7 +12,7 @@ use std::{
 
 use clap::{Args, ValueEnum};
 use journal::Durability;
-use lab::order_file::Progress;
+use lab::order_file::ReadProgress;
 use os::memory;
 
 use super::output::{grouped, print_json, print_line};
@@ -27,7 +27,7 @@ use venue::{
 const BAR_INTERVAL: Duration = Duration::from_millis(200);
 
 /// Up to this many books are printed one by one; of more, only the totals.
-const BOOKS_TOLD: usize = 5;
+const BOOKS_PRINTED: usize = 5;
 
 /// Drive an order file through the whole pipeline.
 ///
@@ -138,10 +138,10 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     }
     bar.clear();
     let results = started.finish(&options)?;
-    if arguments.json { print_json(&results.to_json()) } else { tell(&results) }
+    if arguments.json { print_json(&results.to_json()) } else { print_results(&results) }
 }
 
-fn tell(results: &Results) -> Result<(), Failure> {
+fn print_results(results: &Results) -> Result<(), Failure> {
     let counts = &results.counts;
     let mut rows = vec![
         ("rows", grouped(results.rows())),
@@ -196,10 +196,10 @@ fn tell(results: &Results) -> Result<(), Failure> {
     for (name, text) in rows {
         print_line(&format!("{name:<16} {text}"))?;
     }
-    for book in results.books.iter().take(BOOKS_TOLD) {
+    for book in results.books.iter().take(BOOKS_PRINTED) {
         print_book(book)?;
     }
-    if results.books.len() > BOOKS_TOLD {
+    if results.books.len() > BOOKS_PRINTED {
         let resting: usize = results.books.iter().map(|book| book.resting).sum();
         let books = results.books.len();
         print_line(&format!("{books} instruments  {} orders rest", grouped(resting as u64)))?;
@@ -276,7 +276,7 @@ impl Bar {
         Self { is_drawn: false, is_terminal, due: clock.since_start() + BAR_INTERVAL }
     }
 
-    fn draw(&mut self, progress: &Progress, clock: &SystemClock) {
+    fn draw(&mut self, progress: &ReadProgress, clock: &SystemClock) {
         if !self.is_terminal || progress.is_empty() || clock.since_start() < self.due {
             return;
         }

@@ -19,6 +19,8 @@ use proof::generator::{CommandFlow, Profile};
 use ring::{Agent, AgentError, Builder, Cursor, Flow};
 use serde_json::{Value, json};
 
+use super::Runs;
+
 use venue::{clock::SystemClock, failure::Failure, stage::Journaler};
 
 /// A payload as long as that of an order.
@@ -256,14 +258,14 @@ fn take_turns(
 fn costs(folder: &Path, clock: SystemClock) -> Result<JournalCosts, Failure> {
     let (written_append_ns, written_record_ns, verified) = written(&folder.join("written"), clock)?;
     let (verified_per_second, verified_bytes_per_second) = verified;
-    let mut core_ns = [Vec::new(), Vec::new()];
+    let mut core_ns = [Runs::default(), Runs::default()];
     for run in 0..CORE_RUNS {
         for (with_journal, ns) in core_ns.iter_mut().enumerate() {
             let place = folder.join(format!("core-{run}-{with_journal}"));
             ns.push(core_thread(&place, with_journal == 1, clock)?);
         }
     }
-    let [core_ns_without, core_ns_with] = core_ns.map(|ns| super::median(&ns));
+    let [core_ns_without, core_ns_with] = core_ns.map(|ns| ns.median());
     Ok(JournalCosts {
         written_append_ns,
         written_record_ns,

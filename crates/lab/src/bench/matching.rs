@@ -2,11 +2,11 @@
 //!
 //! Invariant: no sessions, events or hash are part of what is measured.
 
-use crate::comparison::{Flow, Operation, OperationKind};
+use crate::comparison::{ComparisonFlow, FlowOperation, OperationKind};
 use engine::matcher::{BookIndex, Handle, Matcher, NewOrder};
 use market::{Price, Quantity};
 
-use super::{Contender, Trade};
+use super::{BenchTrade, Contender};
 
 /// Initial capacity: more orders than rest at any time in any flow.
 pub(super) const ORDERS_EXPECTED: usize = 200_000;
@@ -35,7 +35,7 @@ impl Contender for Matching {
 
     const NAME: &'static str = "matching";
 
-    fn new(flow: &Flow) -> Self {
+    fn new(flow: &ComparisonFlow) -> Self {
         let mut matcher = Matcher::new();
         matcher.reserve(ORDERS_EXPECTED);
         for _ in 0..flow.symbols {
@@ -44,7 +44,7 @@ impl Contender for Matching {
         Self { matcher, handles: vec![Handle::from_bits(u64::MAX); flow.order_id_max as usize + 1] }
     }
 
-    fn steps(&mut self, operation: &Operation, steps: &mut Vec<Step>) {
+    fn steps(&mut self, operation: &FlowOperation, steps: &mut Vec<Step>) {
         steps.push(Step {
             book: BookIndex(operation.symbol.into()),
             kind: operation.kind,
@@ -59,7 +59,7 @@ impl Contender for Matching {
     }
 
     #[inline(always)]
-    fn apply(&mut self, step: &Step, trades: &mut Vec<Trade>) {
+    fn apply(&mut self, step: &Step, trades: &mut Vec<BenchTrade>) {
         let Self { matcher, handles } = self;
         let taker = step.order.payload;
         if matches!(step.kind, OperationKind::Cancel | OperationKind::Replace) {
@@ -70,7 +70,7 @@ impl Contender for Matching {
             return;
         }
         let entered = matcher.enter(step.book, &step.order, |trade| {
-            trades.push(Trade {
+            trades.push(BenchTrade {
                 maker: trade.maker,
                 taker,
                 quantity: trade.quantity.0 as u32,

@@ -4,9 +4,9 @@
 
 use std::hint::black_box;
 
-use crate::comparison::{Flow, Operation};
+use crate::comparison::{ComparisonFlow, FlowOperation};
 
-use super::{Contender, Trade};
+use super::{BenchTrade, Contender};
 
 pub(super) const NAME: &str = "null";
 
@@ -14,19 +14,19 @@ pub(super) const NAME: &str = "null";
 pub struct Null;
 
 impl Contender for Null {
-    type Step = Operation;
+    type Step = FlowOperation;
 
     const NAME: &'static str = NAME;
 
-    fn new(_: &Flow) -> Self {
+    fn new(_: &ComparisonFlow) -> Self {
         Self
     }
 
-    fn steps(&mut self, operation: &Operation, steps: &mut Vec<Operation>) {
+    fn steps(&mut self, operation: &FlowOperation, steps: &mut Vec<FlowOperation>) {
         steps.push(*operation);
     }
 
-    fn apply(&mut self, operation: &Operation, _: &mut Vec<Trade>) {
+    fn apply(&mut self, operation: &FlowOperation, _: &mut Vec<BenchTrade>) {
         black_box(operation.order_id);
     }
 }

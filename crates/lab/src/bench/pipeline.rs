@@ -15,14 +15,16 @@ use std::{
     thread,
 };
 
-use crate::order_file::{BalanceFile, Instruments, OrderFile, generate::Profile};
-use engine::{Emit, Engine, PREFETCH_MAX};
+use crate::order_file::{BalanceFile, InstrumentTable, OrderFile, generate::FileProfile};
+use engine::{Engine, PREFETCH_MAX};
 use gateway::Submission;
 use journal::Durability;
-use market::{Command, Event, Input, Output, Sequence, Timestamp};
+use market::{Command, Event, Input, Output, Sequence};
 use os::thread_cpu_ns;
 use ring::{AgentError, RingReport};
 use serde_json::{Value, json};
+
+use super::{Outbox, Runs, percentile};
 
 use crate::order_run::{
     self, Counted, FileRows, LOOK_INTERVAL, LedgerSink, Pace, Rows, RunWiring, Setup, Sink,
@@ -39,7 +41,7 @@ use venue::{
 const ONE_AT_A_TIME: usize = 50_000;
 
 #[derive(Clone, Debug)]
-pub struct Options {
+pub struct PipelineOptions {
     pub layouts: Vec<(String, Layout)>,
     pub runs: usize,
     /// How durable a command must be before its results are published.
@@ -54,16 +56,16 @@ pub struct Options {
 pub struct Prepared {
     name: String,
     rows: Arc<[Command]>,
-    instruments: Instruments,
+    instruments: InstrumentTable,
 }
 
 #[derive(Clone, Debug)]
-pub struct Row {
+pub struct LayoutRow {
     pub layout: String,
     pub threads: usize,
-    pub commands_per_second: Vec<f64>,
+    pub commands_per_second: Runs,
     /// CPU time of all threads per command in nanoseconds, one value per run.
-    pub cpu_ns_per_command: Vec<f64>,
+    pub cpu_ns_per_command: Runs,
     /// Latencies of commands in an idle pipeline, sorted.
     pub times_ns: Vec<u64>,
     /// The largest batches and occupancies of the fastest run.
@@ -74,18 +76,18 @@ pub struct Row {
 
 #[derive(Clone, Debug)]
 pub struct CoreRow {
-    pub commands_per_second: Vec<f64>,
+    pub commands_per_second: Runs,
     pub events: u64,
     /// State hash after the last command.
     pub state_hash: u64,
 }
 
 #[derive(Clone, Debug)]
-pub struct Report {
+pub struct PipelineReport {
     pub name: String,
     pub commands: usize,
     pub core: CoreRow,
-    pub rows: Vec<Row>,
+    pub rows: Vec<LayoutRow>,
 }
 
 /// Reads `orders.csv.gz` and `balances_init.csv`, or `balances.csv`, of a folder.
@@ -97,7 +99,7 @@ pub fn prepare_folder(folder: &Path) -> Result<Prepared, Failure> {
     };
     let orders = either(["orders.csv.gz", "orders.csv"]);
     let balances = either(["balances_init.csv", "balances.csv"]);
-    let instruments = Instruments::default();
+    let instruments = InstrumentTable::default();
     let read = || {
         let setup = Setup::new(instruments.clone(), true);
         let balances = BalanceFile::open(&balances)?;
@@ -111,7 +113,7 @@ pub fn prepare_folder(folder: &Path) -> Result<Prepared, Failure> {
 
 /// Generates a file with the shape of the origin's larger one from a seed.
 pub fn prepare_generated(seed: u64, orders: u64) -> Result<Prepared, Failure> {
-    let profile = Profile::from_name("origin").expect("there is one of that name");
+    let profile = FileProfile::from_name("origin").expect("there is one of that name");
     let instruments = profile.instruments();
     let written = |error: std::io::Error| Failure::runtime(error);
     let mut rows = Vec::new();
@@ -152,18 +154,18 @@ fn all(mut rows: FileRows) -> Result<Arc<[Command]>, Failure> {
 
 /// Runs a file through the core and through the pipeline, the layouts in turn, so that background load
 /// affects all of them alike.
-pub fn measure(prepared: &Prepared, options: &Options) -> Result<Report, Failure> {
+pub fn measure(prepared: &Prepared, options: &PipelineOptions) -> Result<PipelineReport, Failure> {
     let clock = SystemClock::start();
-    let mut core = CoreRow { commands_per_second: Vec::new(), events: 0, state_hash: 0 };
+    let mut core = CoreRow { commands_per_second: Runs::default(), events: 0, state_hash: 0 };
     let mut rows = Vec::new();
     let mut groups_of = Vec::new();
     for (name, layout) in &options.layouts {
         let groups = order_run::groups(layout, options.durability)?;
-        rows.push(Row {
+        rows.push(LayoutRow {
             layout: name.clone(),
             threads: groups.len(),
-            commands_per_second: Vec::new(),
-            cpu_ns_per_command: Vec::new(),
+            commands_per_second: Runs::default(),
+            cpu_ns_per_command: Runs::default(),
             times_ns: Vec::new(),
             rings: Vec::new(),
             state_hash: 0,
@@ -176,7 +178,7 @@ pub fn measure(prepared: &Prepared, options: &Options) -> Result<Report, Failure
         for (groups, row) in groups_of.iter().zip(&mut rows) {
             let free = run(prepared, options, groups, Pace::Free, clock)?;
             let rate = count as f64 / free.seconds;
-            if row.commands_per_second.iter().all(|other| *other < rate) {
+            if row.commands_per_second.most() < rate {
                 row.rings = free.rings;
             }
             row.commands_per_second.push(rate);
@@ -200,7 +202,7 @@ pub fn measure(prepared: &Prepared, options: &Options) -> Result<Report, Failure
         row.times_ns = run(prepared, options, groups, pace, clock)?.times_ns;
         row.times_ns.sort_unstable();
     }
-    Ok(Report { name: prepared.name.clone(), commands: count, core, rows })
+    Ok(PipelineReport { name: prepared.name.clone(), commands: count, core, rows })
 }
 
 fn core_alone(prepared: &Prepared, row: &mut CoreRow) {
@@ -220,8 +222,7 @@ fn core_alone(prepared: &Prepared, row: &mut CoreRow) {
     for batch in inputs.chunks(PREFETCH_MAX) {
         engine.prefetch(batch, ring::fetch);
         for input in batch {
-            let (cause, timestamp) = (input.sequence, input.timestamp);
-            engine.apply_to(input, &mut Kept { outbox: &mut outbox, cause, timestamp });
+            engine.apply_to(input, &mut Outbox::new(&mut outbox, input, |_| ()));
             events += outbox.len() as u64;
             outbox.clear();
         }
@@ -230,20 +231,6 @@ fn core_alone(prepared: &Prepared, row: &mut CoreRow) {
     row.commands_per_second.push(inputs.len() as f64 / seconds);
     row.events = events;
     row.state_hash = engine.state_hash();
-}
-
-struct Kept<'a> {
-    outbox: &'a mut Vec<Output>,
-    cause: Sequence,
-    timestamp: Timestamp,
-}
-
-impl Emit for Kept<'_> {
-    #[inline(always)]
-    fn emit(&mut self, event: Event) {
-        let Self { cause, timestamp, .. } = *self;
-        self.outbox.push(Output { cause, timestamp, event });
-    }
 }
 
 struct MemoryRows {
@@ -294,7 +281,7 @@ struct Run {
 
 fn run(
     prepared: &Prepared,
-    options: &Options,
+    options: &PipelineOptions,
     groups: &[AgentGroup],
     pace: Pace,
     clock: SystemClock,
@@ -335,27 +322,26 @@ fn run(
     })
 }
 
-impl Row {
+impl LayoutRow {
     /// The value that `per_thousand` of the values do not exceed.
     pub fn percentile(&self, per_mille: usize) -> u64 {
-        let last = self.times_ns.len().saturating_sub(1);
-        self.times_ns.get(last * per_mille / 1000).copied().unwrap_or(0)
+        percentile(&self.times_ns, per_mille, 1_000)
     }
 }
 
-pub fn best(figures: &[f64]) -> f64 {
-    figures.iter().copied().fold(0.0, f64::max)
-}
-
 /// As `damrak bench pipeline --json` prints it.
-pub fn summary(reports: &[Report], options: &Options, environment: &Value) -> Value {
-    let rates = |figures: &[f64]| figures.iter().map(|rate| rate.round()).collect::<Vec<_>>();
+pub fn summary(
+    reports: &[PipelineReport],
+    options: &PipelineOptions,
+    environment: &Value,
+) -> Value {
+    let rates = |figures: &Runs| figures.all().iter().map(|rate| rate.round()).collect::<Vec<_>>();
     let files = reports.iter().map(|report| {
         json!({
             "file": report.name,
             "commands": report.commands,
             "core": {
-                "commands_per_second": best(&report.core.commands_per_second).round(),
+                "commands_per_second": report.core.commands_per_second.most().round(),
                 "commands_per_second_runs": rates(&report.core.commands_per_second),
                 "events": report.core.events,
                 "state_hash": format!("{:016x}", report.core.state_hash),
@@ -363,9 +349,9 @@ pub fn summary(reports: &[Report], options: &Options, environment: &Value) -> Va
             "layouts": report.rows.iter().map(|row| json!({
                 "layout": row.layout,
                 "threads": row.threads,
-                "commands_per_second": best(&row.commands_per_second).round(),
+                "commands_per_second": row.commands_per_second.most().round(),
                 "commands_per_second_runs": rates(&row.commands_per_second),
-                "cpu_ns_per_command": super::median(&row.cpu_ns_per_command),
+                "cpu_ns_per_command": row.cpu_ns_per_command.median(),
                 "ns_per_command": {
                     "p50": row.percentile(500),
                     "p99": row.percentile(990),

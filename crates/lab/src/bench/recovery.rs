@@ -17,12 +17,15 @@ use std::{
 use engine::Engine;
 use journal::{Durability, Folder, Storage, Writer, WriterOptions, snapshot_file_name};
 use market::{
-    AddInstrument, AddSession, CancelOrder, Command, EnterOrder, Firm, Input, OrderKey, Price,
-    Quantity, SelfMatchPrevention, Sequence, SessionId, Side, Symbol, SystemEvent, Text, Timestamp,
+    CancelOrder, Command, EnterOrder, Input, OrderKey, Price, Quantity, Sequence, SessionId, Side,
+    Symbol, Timestamp,
 };
 use proof::rng::Rng;
 use ring::{Agent, AtomicGauge};
+use serde::Serialize;
 use serde_json::{Value, json};
+
+use super::{Runs, market_set_up, percentile};
 
 use venue::{
     clock::SystemClock,
@@ -35,14 +38,14 @@ use venue::{
 
 const ARCHIVE_BYTES: usize = 64 << 20;
 
-/// Instruments and sessions over which the orders are spread.
+/// InstrumentTable and sessions over which the orders are spread.
 const INSTRUMENTS: u64 = 100;
 const SESSIONS: u64 = 50;
 
 const BATCH: u64 = 64;
 
 /// A start on a journal with a given number of resting orders.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize)]
 pub struct RestartRow {
     pub orders: u64,
     /// Bytes of the journal.
@@ -50,9 +53,9 @@ pub struct RestartRow {
     /// Bytes of the snapshot.
     pub snapshot_bytes: u64,
     /// Seconds to open the journal from its snapshot, one value per run.
-    pub restart_s: Vec<f64>,
+    pub restart_s: Runs,
     /// Seconds to read the snapshot's bytes and discard them.
-    pub bare_read_s: Vec<f64>,
+    pub bare_read_s: Runs,
     /// Seconds to replay the journal from its first record: read, verify, decode, apply.
     pub replay_s: f64,
     /// Seconds in which the core applies the same commands from memory.
@@ -64,14 +67,16 @@ pub struct RestartRow {
 }
 
 /// The core with and without a snapshot in progress.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize)]
 pub struct CostRow {
     /// True if a follower reads the journal and writes snapshots during the whole run.
     pub with_snapshots: bool,
     pub inputs_per_s: Vec<f64>,
     /// 99.9 % of the commits of 64 inputs took at most this, in nanoseconds, one value per run.
+    #[serde(rename = "commit_p999_ns")]
     pub p999_ns: Vec<u64>,
     /// Half of the commits took at most this.
+    #[serde(rename = "commit_p50_ns")]
     pub p50_ns: Vec<u64>,
     pub snapshots: u64,
 }
@@ -113,7 +118,7 @@ pub fn restart(folder: &Path, orders: u64, runs: usize) -> Result<RestartRow, Fa
     let sequence = follower.engine().sequence().0;
     drop(follower);
 
-    let (mut restart_s, mut bare_read_s) = (Vec::new(), Vec::new());
+    let (mut restart_s, mut bare_read_s) = (Runs::default(), Runs::default());
     let mut agrees = live == orders;
     for _ in 0..runs {
         let begun = now();
@@ -189,8 +194,8 @@ pub fn cost(folder: &Path, orders: u64, inputs: u64, runs: usize) -> Result<[Cos
             let (seconds, mut times, made) = cost_run(&place, orders, inputs, row.with_snapshots)?;
             times.sort_unstable();
             row.inputs_per_s.push(inputs as f64 / seconds);
-            row.p50_ns.push(times[times.len() / 2]);
-            row.p999_ns.push(times[times.len() * 999 / 1_000]);
+            row.p50_ns.push(percentile(&times, 1, 2));
+            row.p999_ns.push(percentile(&times, 999, 1_000));
             row.snapshots += made;
             std::fs::remove_dir_all(&place)
                 .map_err(|error| Failure::runtime(format!("cannot remove {place:?}: {error}")))?;
@@ -337,23 +342,8 @@ struct RestingFlow {
 
 impl RestingFlow {
     fn new() -> Self {
-        let mut setup = vec![Command::System(SystemEvent::StartOfMessages)];
-        setup.extend((0..INSTRUMENTS).map(|number| {
-            Command::AddInstrument(AddInstrument {
-                symbol: symbol(number),
-                price_increment: Price(100),
-                round_lot: Quantity(100),
-            })
-        }));
-        setup.extend((0..SESSIONS).map(|number| {
-            Command::AddSession(AddSession {
-                username: Text::new(&format!("U{number:05}")).expect("six characters"),
-                firm: Firm::new("FIRM").expect("four characters"),
-                live_orders_max: u32::MAX,
-                self_match_prevention: SelfMatchPrevention::Off,
-            })
-        }));
-        setup.push(Command::System(SystemEvent::StartOfSystemHours));
+        let symbols: Vec<_> = (0..INSTRUMENTS).map(symbol).collect();
+        let setup = market_set_up(&symbols, (Price(100), Quantity(100)), SESSIONS as u32).collect();
         Self { rng: Rng::new(1), setup, entered: 0, canceled: 0 }
     }
 
@@ -404,47 +394,25 @@ fn key(number: u64) -> OrderKey {
 }
 
 impl RestartRow {
+    /// With the rates that follow from the figures.
     pub fn to_json(&self) -> Value {
-        json!({
-            "orders": self.orders,
-            "journal_bytes": self.journal_bytes,
-            "snapshot_bytes": self.snapshot_bytes,
-            "restart_s": figures(&self.restart_s),
-            "bare_read_s": figures(&self.bare_read_s),
-            "replay_s": self.replay_s,
-            "replay_inputs_per_s": self.orders as f64 / self.replay_s,
-            "core_s": self.core_s,
-            "replay_rate_of_core": self.core_s / self.replay_s,
-            "write_s": self.write_s,
-            "agrees": self.agrees,
-        })
+        let mut json = json!(self);
+        json["replay_inputs_per_s"] = json!(self.orders as f64 / self.replay_s);
+        json["replay_rate_of_core"] = json!(self.core_s / self.replay_s);
+        json
     }
 }
 
 impl CostRow {
-    pub fn to_json(&self) -> Value {
-        json!({
-            "with_snapshots": self.with_snapshots,
-            "inputs_per_s": self.inputs_per_s,
-            "commit_p50_ns": self.p50_ns,
-            "commit_p999_ns": self.p999_ns,
-            "snapshots": self.snapshots,
-        })
-    }
-
     /// Inputs per second, the median of the runs.
     pub fn rate(&self) -> f64 {
-        super::median(&self.inputs_per_s)
+        self.inputs_per_s.iter().copied().collect::<Runs>().median()
     }
 
+    /// See [`p999_ns`](Self::p999_ns); the median of the runs.
     pub fn p999(&self) -> f64 {
-        super::median(&self.p999_ns.iter().map(|ns| *ns as f64).collect::<Vec<_>>())
+        self.p999_ns.iter().map(|ns| *ns as f64).collect::<Runs>().median()
     }
-}
-
-fn figures(seconds: &[f64]) -> Value {
-    let best = seconds.iter().copied().fold(f64::INFINITY, f64::min);
-    json!({"best": best, "median": super::median(seconds), "runs": seconds})
 }
 
 #[cfg(test)]
@@ -457,7 +425,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let row = restart(&folder.path().join("journal"), 2_000, 2).unwrap();
         assert!(row.agrees, "{row:?}");
-        assert_eq!(row.restart_s.len(), 2);
+        assert_eq!(row.restart_s.all().len(), 2);
         assert!(row.snapshot_bytes > 2_000 * 40, "{row:?}");
     }
 

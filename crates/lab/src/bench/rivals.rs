@@ -24,10 +24,11 @@ use std::{
     process::{Child, ChildStdin, ChildStdout, Command, Stdio},
 };
 
-use crate::comparison::{Flow, FlowName, Tally};
+use crate::comparison::{ComparisonFlow, FlowName, Tally};
+use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use super::{Entrant, Latency, Least, Run};
+use super::{Entrant, OperationTimes, Run};
 use venue::clock::SystemClock;
 
 /// Why a rival could not be measured.
@@ -57,7 +58,7 @@ impl Rivals {
     /// Starts each program with the flow, one after the other, and waits until it is warm.
     pub(super) fn start(
         name: FlowName,
-        flow: &Flow,
+        flow: &ComparisonFlow,
         paths: &[PathBuf],
     ) -> Result<Self, RivalError> {
         let file = FlowFile(env::temp_dir().join(format!(
@@ -89,7 +90,7 @@ impl Rivals {
     }
 
     /// One turn of each engine in which every operation is timed.
-    pub(super) fn latencies(&mut self) -> Result<Vec<Latency>, RivalError> {
+    pub(super) fn latencies(&mut self) -> Result<Vec<OperationTimes>, RivalError> {
         self.each(latency_from_json, "latency")
     }
 
@@ -104,40 +105,31 @@ impl Rivals {
     }
 }
 
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Deserialize, Serialize)]
 pub(super) struct Turn {
     pub ns_per_op: f64,
     pub instructions_per_op: Option<f64>,
     /// Without the notional, which rivals do not report.
+    #[serde(flatten)]
     pub tally: Tally,
 }
 
 impl Turn {
     fn from_json(value: &Value) -> Option<Self> {
-        Some(Self {
-            ns_per_op: value["ns_per_op"].as_f64().filter(|ns| ns.is_finite() && *ns > 0.0)?,
-            instructions_per_op: value["instructions_per_op"].as_f64(),
-            tally: Tally {
-                trades: value["trades"].as_u64()?,
-                quantity: value["quantity"].as_u64()?,
-                notional: 0,
-                hash: u64::from_str_radix(value["hash"].as_str()?, 16).ok()?,
-            },
-        })
+        let turn = Self::deserialize(value).ok()?;
+        (turn.ns_per_op.is_finite() && turn.ns_per_op > 0.0).then_some(turn)
     }
 
     /// Whether its trades equal the expected ones. The comparison is made here, not by the rival.
     pub(super) fn agrees(&self, expected: &Tally) -> bool {
-        let told = |tally: &Tally| (tally.trades, tally.quantity, tally.hash);
-        told(&self.tally) == told(expected)
+        let compared = |tally: &Tally| (tally.trades, tally.quantity, tally.hash);
+        compared(&self.tally) == compared(expected)
     }
 }
 
-fn latency_from_json(value: &Value) -> Option<Latency> {
-    let number = |key: &str| u32::try_from(value[key].as_u64()?).ok();
-    let (p50_ns, p999_ns) = (number("p50")?, number("p999")?);
-    let least = Least { p50_ns, p999_ns };
-    Some(Latency { p50_ns, p99_ns: number("p99")?, p999_ns, max_ns: number("max")?, least })
+fn latency_from_json(value: &Value) -> Option<OperationTimes> {
+    let times = OperationTimes::deserialize(value).ok()?;
+    Some(OperationTimes { least_p50: times.p50, least_p999: times.p999, ..times })
 }
 
 /// A flow file that is removed when the last program has ended.
@@ -224,7 +216,7 @@ impl Drop for Program {
 /// The flow cannot be read, a line cannot be understood, or standard output cannot be written.
 pub fn serve(path: &Path, entrants: &[Entrant]) -> Result<(), String> {
     let file = fs::File::open(path).map_err(|error| format!("{}: {error}", path.display()))?;
-    let flow = Flow::read(&mut BufReader::new(file))
+    let flow = ComparisonFlow::read(&mut BufReader::new(file))
         .map_err(|error| format!("{}: {error}", path.display()))?;
     let operations = flow.split().1.len().max(1) as f64;
     let names: Vec<_> = entrants.iter().map(Entrant::name).collect();
@@ -241,16 +233,12 @@ pub fn serve(path: &Path, entrants: &[Entrant]) -> Result<(), String> {
         match entrant {
             Some(("run", entrant)) => {
                 let Run { cpu_ns, instructions, tally } = (entrant.run)(&flow, &expected);
-                say(&json!({
-                    "ns_per_op": cpu_ns as f64 / operations,
-                    "instructions_per_op": instructions.map(|it| it as f64 / operations),
-                    "trades": tally.trades,
-                    "quantity": tally.quantity,
-                    "hash": format!("{:016x}", tally.hash),
-                }))?;
+                let ns_per_op = cpu_ns as f64 / operations;
+                let instructions_per_op = instructions.map(|it| it as f64 / operations);
+                say(&json!(Turn { ns_per_op, instructions_per_op, tally }))?;
             }
             Some(("latency", entrant)) => {
-                say(&(entrant.latency)(&flow, &expected, &clock, 1).to_json())?;
+                say(&json!((entrant.latency)(&flow, &expected, &clock, 1)))?;
             }
             _ => return Err(format!("unknown request {line:?}; expected `run I` or `latency I`")),
         }

@@ -13,12 +13,14 @@ use engine::{
     matcher::{BookIndex, Handle, LIMIT_MAX, Matcher, NewOrder},
 };
 use market::{
-    AddInstrument, AddSession, CancelOrder, Command, EnterOrder, Event, Firm, Input, OrderKey,
-    Price, Quantity, SelfMatchPrevention, SessionId, Side, Symbol, SystemEvent, Text, Timestamp,
+    CancelOrder, Command, EnterOrder, Event, Input, OrderKey, Price, Quantity, SessionId, Side,
+    Symbol, Timestamp,
 };
 use os::{thread_cpu_ns, thread_page_faults};
 use proof::rng::Rng;
-use serde_json::{Value, json};
+use serde::Serialize;
+
+use super::market_set_up;
 
 /// Resting orders in the largest shapes, before division.
 pub const ORDERS: u64 = 10_000_000;
@@ -29,10 +31,13 @@ const ORDERS_FEW: u64 = 10_000;
 /// Number of prices, in cents, over the whole range.
 const PRICES: u64 = 20_000_000;
 
+/// Sessions of the whole core.
+const SESSIONS: u32 = 1_000;
+
 /// The middle of the prices of the shapes that have one.
 const MID: u64 = 1_000_000_000;
 
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize)]
 pub struct Resting {
     pub engine: &'static str,
     pub orders: u64,
@@ -53,7 +58,7 @@ pub struct Resting {
 /// Times of adding single orders, reading the clock included. The same orders are added several times,
 /// each time to new memory, and the minimum per order counts: a delay in every run is caused by the
 /// code, a delay in one run by the machine.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, Serialize)]
 pub struct Adds {
     /// The maximum, in nanoseconds.
     pub max_ns: u64,
@@ -73,8 +78,9 @@ pub const PAUSE_NS: u64 = 100_000;
 
 const ADD_RUNS: usize = 3;
 
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize)]
 pub struct Shape {
+    #[serde(rename = "shape")]
     pub name: &'static str,
     pub orders: u64,
     /// Nanoseconds for an order that rests and for the order or cancel that removes it, per operation.
@@ -177,12 +183,12 @@ impl Whole {
     fn apply(&mut self, command: Command) -> u32 {
         let sequence = self.engine.sequence().next();
         let timestamp = Timestamp(sequence.0);
-        let mut told = 0;
+        let mut booked_or_canceled = 0;
         self.engine.apply(&Input { sequence, timestamp, command }, &mut |event| {
-            told += u32::from(matches!(event, Event::Booked(_) | Event::Canceled(_)));
+            booked_or_canceled += u32::from(matches!(event, Event::Booked(_) | Event::Canceled(_)));
             black_box(&event);
         });
-        told
+        booked_or_canceled
     }
 }
 
@@ -191,17 +197,10 @@ impl Holder for Whole {
 
     fn new() -> Self {
         let symbol = Symbol::new("SHAPE").expect("up to eight characters");
-        let mut whole = Self { engine: Engine::new(), symbol, numbers: vec![0; 1_000], next: 0 };
-        whole.apply(Command::System(SystemEvent::StartOfSystemHours));
-        let (price_increment, round_lot) = (Price(1), Quantity(1));
-        whole.apply(Command::AddInstrument(AddInstrument { symbol, price_increment, round_lot }));
-        for number in 0..whole.numbers.len() {
-            whole.apply(Command::AddSession(AddSession {
-                username: Text::new(&format!("U{number:05}")).expect("six characters"),
-                firm: Firm::new("SHAP").expect("four characters"),
-                live_orders_max: u32::MAX,
-                self_match_prevention: SelfMatchPrevention::Off,
-            }));
+        let mut whole =
+            Self { engine: Engine::new(), symbol, numbers: vec![0; SESSIONS as usize], next: 0 };
+        for command in market_set_up(&[symbol], (Price(1), Quantity(1)), SESSIONS) {
+            whole.apply(command);
         }
         whole
     }
@@ -229,14 +228,14 @@ impl Holder for Whole {
         let (session_id, user_ref_num) = (SessionId(self.next as u16 + 1), self.numbers[self.next]);
         let key = OrderKey { session_id, channel: 0, user_ref_num };
         let order = EnterOrder::limit(key, side, self.symbol, Quantity(1), Price(price));
-        let told = self.apply(Command::Enter(order));
-        assert_eq!(told, 1, "it rests");
+        let booked_or_canceled = self.apply(Command::Enter(order));
+        assert_eq!(booked_or_canceled, 1, "it rests");
         u64::from(session_id.0) << 32 | u64::from(user_ref_num)
     }
 
     fn cancel(&mut self, name: u64) {
-        let told = self.apply(cancel(name));
-        assert_eq!(told, 1, "it rested");
+        let booked_or_canceled = self.apply(cancel(name));
+        assert_eq!(booked_or_canceled, 1, "it rested");
     }
 }
 
@@ -470,43 +469,4 @@ fn resident_bytes() -> Option<u64> {
     let status = fs::read_to_string("/proc/self/status").ok()?;
     let line = status.lines().find(|line| line.starts_with("VmRSS:"))?;
     line.split_whitespace().nth(1)?.parse::<u64>().ok().map(|kib| kib * 1024)
-}
-
-impl Resting {
-    pub fn to_json(&self) -> Value {
-        json!({
-            "engine": self.engine,
-            "orders": self.orders,
-            "bytes_per_order": self.bytes_per_order,
-            "growing": self.growing.to_json(),
-            "reserved": self.reserved.to_json(),
-            "cancel_alone_ns": self.cancel_alone_ns,
-            "cancel_ns": self.cancel_ns,
-            "cancel_few_ns": self.cancel_few_ns,
-        })
-    }
-}
-
-impl Adds {
-    pub fn to_json(&self) -> Value {
-        json!({
-            "max_ns": self.max_ns,
-            "p99999_ns": self.p99999_ns,
-            "pauses": self.pauses,
-            "once_max_ns": self.once_max_ns,
-            "once_pauses": self.once_pauses,
-            "page_faults": self.page_faults,
-        })
-    }
-}
-
-impl Shape {
-    pub fn to_json(&self) -> Value {
-        json!({
-            "shape": self.name,
-            "orders": self.orders,
-            "ns_per_op": self.ns_per_op,
-            "ratio": self.ratio,
-        })
-    }
 }

@@ -17,7 +17,7 @@ use std::io::{self, Read, Write};
 
 use market::Side;
 
-use super::{Flow, Operation, OperationKind, PRICE_HIGH, PRICE_LOW};
+use super::{ComparisonFlow, FlowOperation, OperationKind, PRICE_HIGH, PRICE_LOW};
 
 const MAGIC: &[u8; 4] = b"WLF1";
 const VERSION: u32 = 1;
@@ -56,7 +56,7 @@ pub enum FlowFileError {
     Long { count: u64 },
 }
 
-impl Flow {
+impl ComparisonFlow {
     /// Writes the flow in its form on disk.
     pub fn write(&self, out: &mut impl Write) -> io::Result<()> {
         let (prefill, measured) = self.split();
@@ -126,7 +126,7 @@ impl Flow {
     }
 }
 
-fn operation_bytes(operation: &Operation) -> [u8; OPERATION_LEN] {
+fn operation_bytes(operation: &FlowOperation) -> [u8; OPERATION_LEN] {
     let mut bytes = [0; OPERATION_LEN];
     bytes[0..8].copy_from_slice(&operation.order_id.to_le_bytes());
     bytes[8..16].copy_from_slice(&operation.price.to_le_bytes());
@@ -139,7 +139,10 @@ fn operation_bytes(operation: &Operation) -> [u8; OPERATION_LEN] {
 }
 
 /// An operation; or the field that cannot be, and what it says.
-fn operation(bytes: &[u8; OPERATION_LEN], flow: &Flow) -> Result<Operation, (&'static str, i128)> {
+fn operation(
+    bytes: &[u8; OPERATION_LEN],
+    flow: &ComparisonFlow,
+) -> Result<FlowOperation, (&'static str, i128)> {
     let order_id = u64_at(bytes, 0);
     let price = u64_at(bytes, 8).cast_signed();
     let (quantity, user) = (u32_at(bytes, 16), u32_at(bytes, 20));
@@ -166,7 +169,7 @@ fn operation(bytes: &[u8; OPERATION_LEN], flow: &Flow) -> Result<Operation, (&'s
         other => return Err(("side", other.into())),
     };
     let kind = kind.ok_or(("operation", bytes[26].into()))?;
-    Ok(Operation { order_id, price, quantity, user, symbol, kind, side })
+    Ok(FlowOperation { order_id, price, quantity, user, symbol, kind, side })
 }
 
 /// Fills the buffer as far as the input goes; says how far.

@@ -1,11 +1,13 @@
 //! Makes a flow. A plain book of sorted queues runs along, so that only live orders are canceled
 //! and the trades are known.
 
-use std::collections::{BTreeMap, VecDeque};
-
 use market::{Side, SplitMix64};
 
-use super::{Flow, FlowName, Operation, OperationKind, Tally, USERS};
+use super::{
+    ComparisonFlow, FlowName, FlowOperation, OperationKind, Tally, USERS,
+    plain_book::{PlainBooks, PlainOrder},
+};
+use crate::zipf::ZipfWeights;
 
 /// Where every market begins, in ticks.
 const MID: i64 = 50_000;
@@ -67,41 +69,13 @@ impl Random {
     }
 }
 
-#[derive(Clone, Copy)]
-struct Order {
-    price: i64,
-    quantity: u32,
-    side: Side,
-    symbol: u16,
-    /// Its place among the live orders of its symbol.
-    place: u32,
-}
-
 struct Market {
-    bids: BTreeMap<i64, VecDeque<u64>>,
-    asks: BTreeMap<i64, VecDeque<u64>>,
     live: Vec<u64>,
     live_wanted: usize,
     mid: i64,
 }
 
 impl Market {
-    fn side_mut(&mut self, side: Side) -> &mut BTreeMap<i64, VecDeque<u64>> {
-        if side.is_buy() { &mut self.bids } else { &mut self.asks }
-    }
-
-    /// What an order of this side meets.
-    fn opposite_mut(&mut self, side: Side) -> &mut BTreeMap<i64, VecDeque<u64>> {
-        if side.is_buy() { &mut self.asks } else { &mut self.bids }
-    }
-
-    /// The best price that an order of this side meets.
-    fn best_opposite(&self, side: Side) -> Option<i64> {
-        let best =
-            if side.is_buy() { self.asks.first_key_value() } else { self.bids.last_key_value() };
-        best.map(|(price, _)| *price)
-    }
-
     fn wander(&mut self, random: &mut Random) {
         if random.in_a_million(20_000) {
             let step = if random.bit() { 1 } else { -1 };
@@ -111,17 +85,18 @@ impl Market {
 }
 
 struct World {
-    /// By order id; the first is none.
-    orders: Vec<Order>,
+    books: PlainBooks,
+    /// By order id: the index among the live orders of its symbol.
+    places: Vec<u32>,
     markets: Vec<Market>,
-    operations: Vec<Operation>,
+    operations: Vec<FlowOperation>,
     tally: Tally,
 }
 
 impl World {
     fn next_order_id(&mut self) -> u64 {
-        self.orders.push(Order { price: 0, quantity: 0, side: Side::Buy, symbol: 0, place: 0 });
-        self.orders.len() as u64 - 1
+        self.places.push(0);
+        self.books.add_order()
     }
 
     fn enter(
@@ -129,27 +104,28 @@ impl World {
         kind: OperationKind,
         order_id: u64,
         symbol: usize,
-        order: (Side, i64, u32),
+        (side, price, quantity): (Side, i64, u32),
     ) {
-        let (side, price, quantity) = order;
-        self.operations.push(Operation {
-            order_id,
-            price,
-            quantity,
-            user: (order_id % u64::from(USERS)) as u32,
-            symbol: symbol as u16,
-            kind,
-            side,
-        });
+        let user = (order_id % u64::from(USERS)) as u32;
+        let operation =
+            FlowOperation { order_id, price, quantity, user, symbol: symbol as u16, kind, side };
+        self.operations.push(operation);
         if matches!(kind, OperationKind::Cancel | OperationKind::Replace) {
-            self.take_out(order_id);
+            self.forget(symbol, order_id);
         }
-        if kind == OperationKind::Cancel {
-            return;
+        let mut makers = Vec::new();
+        let resting = self.books.apply(&operation, |maker, quantity, price| {
+            self.tally.trade(maker, order_id, quantity, price);
+            makers.push(maker);
+        });
+        makers.retain(|maker| self.books.order(*maker).leaves == 0);
+        for maker in makers {
+            self.forget(symbol, maker);
         }
-        let leaves = self.trade(order_id, symbol, order);
-        if leaves > 0 && kind != OperationKind::NewImmediateOrCancel {
-            self.rest(order_id, symbol, (side, price, leaves));
+        if resting > 0 {
+            let live = &mut self.markets[symbol].live;
+            self.places[order_id as usize] = live.len() as u32;
+            live.push(order_id);
         }
     }
 
@@ -159,8 +135,8 @@ impl World {
     }
 
     fn cancel(&mut self, symbol: usize, order_id: u64) {
-        let Order { price, quantity, side, .. } = self.orders[order_id as usize];
-        self.enter(OperationKind::Cancel, order_id, symbol, (side, price, quantity));
+        let PlainOrder { price, leaves, side, .. } = self.books.order(order_id);
+        self.enter(OperationKind::Cancel, order_id, symbol, (side, price, leaves));
     }
 
     fn any_live(&self, random: &mut Random, symbol: usize) -> u64 {
@@ -168,60 +144,13 @@ impl World {
         live[random.below(live.len() as u64) as usize]
     }
 
-    /// Trades what it can; what is left is returned.
-    fn trade(&mut self, taker: u64, symbol: usize, order: (Side, i64, u32)) -> u32 {
-        let (side, limit, mut leaves) = order;
-        while leaves > 0
-            && let Some(price) = self.markets[symbol].best_opposite(side)
-            && if side.is_buy() { price <= limit } else { limit <= price }
-        {
-            let makers = self.markets[symbol].opposite_mut(side);
-            let maker = makers[&price][0];
-            let resting = &mut self.orders[maker as usize];
-            let quantity = leaves.min(resting.quantity);
-            self.tally.trade(maker, taker, quantity, price);
-            leaves -= quantity;
-            resting.quantity -= quantity;
-            if resting.quantity == 0 {
-                let queue = makers.get_mut(&price).expect("it was just looked at");
-                queue.pop_front();
-                if queue.is_empty() {
-                    makers.remove(&price);
-                }
-                self.forget(maker);
-            }
-        }
-        leaves
-    }
-
-    fn rest(&mut self, order_id: u64, symbol: usize, order: (Side, i64, u32)) {
-        let (side, price, quantity) = order;
-        let market = &mut self.markets[symbol];
-        let place = market.live.len() as u32;
-        market.live.push(order_id);
-        market.side_mut(side).entry(price).or_default().push_back(order_id);
-        self.orders[order_id as usize] =
-            Order { price, quantity, side, symbol: symbol as u16, place };
-    }
-
-    fn take_out(&mut self, order_id: u64) {
-        let Order { price, side, symbol, .. } = self.orders[order_id as usize];
-        let levels = self.markets[usize::from(symbol)].side_mut(side);
-        let queue = levels.get_mut(&price).expect("a live order has a level");
-        let place = queue.iter().position(|it| *it == order_id).expect("it is in the queue");
-        queue.remove(place);
-        if queue.is_empty() {
-            levels.remove(&price);
-        }
-        self.forget(order_id);
-    }
-
-    fn forget(&mut self, order_id: u64) {
-        let Order { symbol, place, .. } = self.orders[order_id as usize];
-        let live = &mut self.markets[usize::from(symbol)].live;
+    /// Removes an order from the live ones.
+    fn forget(&mut self, symbol: usize, order_id: u64) {
+        let place = self.places[order_id as usize];
+        let live = &mut self.markets[symbol].live;
         live.swap_remove(place as usize);
         if let Some(moved) = live.get(place as usize) {
-            self.orders[*moved as usize].place = place;
+            self.places[*moved as usize] = place;
         }
     }
 
@@ -236,7 +165,7 @@ impl World {
         let chance = random.below(1_000_000);
         if chance < 50_000 {
             let side = random.side();
-            let best = self.markets[symbol].best_opposite(side).unwrap_or(mid);
+            let best = self.books.best_opposite(symbol, side).unwrap_or(mid);
             let through = random.below(6) as i64;
             let price = if side.is_buy() { best + through } else { best - through };
             let quantity = random.quantity(400);
@@ -248,7 +177,7 @@ impl World {
             self.enter(kind, order_id, symbol, (side, price, quantity));
         } else if chance < 100_000 && live > 0 {
             let order_id = self.any_live(random, symbol);
-            let side = self.orders[order_id as usize].side;
+            let side = self.books.order(order_id).side;
             let price = random.passive_price(mid, side);
             let quantity = random.quantity(100);
             self.enter(OperationKind::Replace, order_id, symbol, (side, price, quantity));
@@ -267,7 +196,7 @@ impl World {
         self.enter_new(symbol, (side, price, quantity));
     }
 
-    /// Flow B: new orders, of which three in ten trade at once, and cancels.
+    /// ComparisonFlow B: new orders, of which three in ten trade at once, and cancels.
     fn grow(&mut self, random: &mut Random, divisor: u64) {
         let (news, cancels) = (1_000_000 / divisor, 300_000 / divisor);
         let (mut news_done, mut cancels_done) = (0, 0);
@@ -303,38 +232,21 @@ impl World {
     }
 }
 
-pub(super) fn generate(name: FlowName, seed: u64, divisor: u64) -> (Flow, Tally) {
+pub(super) fn generate(name: FlowName, seed: u64, divisor: u64) -> (ComparisonFlow, Tally) {
     let (symbols, operations, live_wanted, prefill) = match name {
         FlowName::A => (1, 2_000_000 / divisor, 10_000, 10_000),
         FlowName::B => (2, 1_300_000 / divisor, 0, 0),
         FlowName::C => (100, 2_000_000 / divisor, 100_000, 100_000),
     };
     let mut random = Random(SplitMix64::new(seed ^ 0xA5A5_5A5A_1234_0000));
-    // Zipf's law in integers: the symbol k is traded 1/k as often as the first.
-    let weights: Vec<u64> = (1..=symbols).map(|rank| 1_000_000 / rank).collect();
-    let weight: u64 = weights.iter().sum();
-    let pick = |random: &mut Random| {
-        let mut chance = random.below(weight);
-        let found = weights.iter().position(|weight| match chance.checked_sub(*weight) {
-            Some(rest) => {
-                chance = rest;
-                false
-            }
-            None => true,
-        });
-        found.unwrap_or(weights.len() - 1)
-    };
+    let weights = ZipfWeights::new(symbols);
+    let pick = |random: &mut Random| weights.pick(|bound| random.below(bound));
     let mut world = World {
-        orders: vec![Order { price: 0, quantity: 0, side: Side::Buy, symbol: 0, place: 0 }],
+        books: PlainBooks::new(weights.len(), 0),
+        places: vec![0],
         markets: weights
-            .iter()
-            .map(|part| Market {
-                bids: BTreeMap::new(),
-                asks: BTreeMap::new(),
-                live: Vec::new(),
-                live_wanted: (live_wanted * part / weight).max(20) as usize,
-                mid: MID,
-            })
+            .shares(live_wanted)
+            .map(|share| Market { live: Vec::new(), live_wanted: share.max(20) as usize, mid: MID })
             .collect(),
         operations: Vec::with_capacity((prefill + operations) as usize),
         tally: Tally::default(),
@@ -351,11 +263,11 @@ pub(super) fn generate(name: FlowName, seed: u64, divisor: u64) -> (Flow, Tally)
             world.step(&mut random, symbol);
         }
     }
-    let flow = Flow {
+    let flow = ComparisonFlow {
         seed,
         symbols: symbols as u16,
         users: USERS,
-        order_id_max: world.orders.len() as u64 - 1,
+        order_id_max: world.books.order_id_max(),
         prefill: prefill as usize,
         operations: world.operations,
     };

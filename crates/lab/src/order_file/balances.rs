@@ -62,26 +62,17 @@ impl BalanceFile {
         if !table.next_row()? {
             return Ok(None);
         }
-        let units = |column: usize| {
-            let field = table.field(column).and_then(|field| {
-                field.bytes().all(|digit| digit.is_ascii_digit()).then(|| field.parse().ok())?
-            });
-            let expected = "a whole number from 0 to 2⁶⁴ - 1, in the smallest units of the asset";
-            field.ok_or_else(|| table.wrong(column, expected))
-        };
-        let participant = table.field(PARTICIPANT).and_then(Text::new);
-        let asset = table.field(ASSET).and_then(Symbol::new);
+        let units =
+            |column| table.whole(column, 0..=u64::MAX, ", in the smallest units of the asset");
         let balance = OpeningBalance {
-            participant: participant
-                .ok_or_else(|| table.wrong(PARTICIPANT, "a name of 1 to 6 characters"))?,
-            asset: asset.ok_or_else(|| table.wrong(ASSET, "a name of 1 to 8 characters"))?,
+            participant: table.text(PARTICIPANT, "a name of 1 to 6 characters")?,
+            asset: table.text(ASSET, "a name of 1 to 8 characters")?,
             available: units(AVAILABLE)?,
         };
-        let is_absent = |column: usize| table.field(column).is_none();
-        if !is_absent(RESERVED) && units(RESERVED)? != 0 {
+        if table.field(RESERVED).is_some() && units(RESERVED)? != 0 {
             return Err(table.wrong(RESERVED, "0: nothing is reserved before the first order"));
         }
-        if !is_absent(VERSION) {
+        if table.field(VERSION).is_some() {
             units(VERSION)?;
         }
         Ok(Some(balance))

@@ -18,10 +18,6 @@ pub(super) enum What {
 }
 
 impl FileError {
-    pub fn file(&self) -> &str {
-        &self.file
-    }
-
     /// The line, from 1; 0 where nothing was read yet.
     pub fn line(&self) -> u64 {
         self.line

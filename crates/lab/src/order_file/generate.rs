@@ -1,6 +1,6 @@
 //! Order files from a seed: the same bytes on every machine.
 //!
-//! Start at [`Profile`], the kind of market, and [`Profile::write_orders`].
+//! Start at [`FileProfile`], the kind of market, and [`FileProfile::write_orders`].
 //! Chance is [`Rng`]; bell curves are sums of twelve even draws, and powers of ten
 //! are products of square roots of ten in 60 binary places, so that nothing depends on a float.
 
@@ -10,16 +10,16 @@ use market::{Side, Symbol};
 
 use super::{
     decimal_text,
-    instruments::{AssetTerms, InstrumentTerms, Instruments},
+    instruments::{AssetTerms, InstrumentTable, InstrumentTerms},
 };
+use crate::zipf::ZipfWeights;
 use proof::rng::Rng;
 
 #[derive(Clone, Debug)]
-pub struct Profile {
+pub struct FileProfile {
     name: &'static str,
-    shows: &'static str,
     /// What is traded; the first most often.
-    instruments: Vec<Listing>,
+    listings: Vec<Listing>,
     participants: u32,
     /// What each participant begins with, in units of each base asset and of each quote asset.
     opening: (u64, u64),
@@ -33,7 +33,7 @@ pub struct Profile {
     /// Of a thousand orders, how many are market orders, immediate-or-cancel, post-only or hidden.
     kinds_per_mille: Option<Kinds>,
     /// Of a thousand orders, how many wait for a trigger, follow the market or show a part.
-    told_per_mille: u64,
+    contingent_per_mille: u64,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -68,75 +68,55 @@ pub struct Written {
     pub cancels: u64,
 }
 
-impl Profile {
+impl FileProfile {
     pub fn from_name(name: &str) -> Option<Self> {
         Self::all().into_iter().find(|profile| profile.name == name)
     }
 
     pub fn all() -> Vec<Self> {
-        vec![Self::origin(), Self::calm(), Self::many(), Self::told()]
+        vec![Self::origin(), Self::calm(), Self::many(), Self::contingent()]
     }
 
     pub fn name(&self) -> &'static str {
         self.name
     }
 
-    pub fn shows(&self) -> &'static str {
-        self.shows
+    pub fn instruments(&self) -> InstrumentTable {
+        InstrumentTable::of(self.listings.iter().map(|listing| listing.terms.clone()).collect())
     }
 
-    pub fn instruments(&self) -> Instruments {
-        Instruments::of(self.instruments.iter().map(|listing| listing.terms.clone()).collect())
-    }
-
-    /// One instrument, a hundred participants, a wide bell of prices and quantities over four
-    /// powers of ten; three cancels for ten orders, most of which come too late. The book grows
-    /// deep: a million orders leave some hundred thousand prices.
-    fn origin() -> Self {
-        let terms = Instruments::default().all()[0].clone();
+    /// Limit orders on the default instrument around 85,000.00, one cancel for ten of them.
+    fn limit_orders(name: &'static str, deviation: u64, reserve: u64, decades_milli: u64) -> Self {
+        let terms = InstrumentTable::default().all()[0].clone();
+        let (mid, quantity_min) = (8_500_000, 1_000);
         Self {
-            name: "origin",
-            shows: "one instrument, a deep and wide book, 3 cancels for 10 orders, sellers run dry",
-            instruments: vec![Listing {
-                terms,
-                mid: 8_500_000,
-                deviation: 42_500,
-                reserve: 8_500,
-                quantity_min: 1_000,
-                decades_milli: 4_000,
-            }],
-            participants: 100,
-            opening: (10_000_000_000, 10_000_000_000_000),
-            cancels_per_mille: 300,
-            replaces_per_mille: 0,
-            modifies_per_mille: 0,
-            kinds_per_mille: None,
-            told_per_mille: 0,
-        }
-    }
-
-    /// One instrument, a narrow book, small orders, and enough of everything.
-    fn calm() -> Self {
-        let terms = Instruments::default().all()[0].clone();
-        Self {
-            name: "calm",
-            shows: "one instrument, a narrow book, small orders, 1 cancel for 10 orders, no rejects",
-            instruments: vec![Listing {
-                terms,
-                mid: 8_500_000,
-                deviation: 100,
-                reserve: 50,
-                quantity_min: 1_000,
-                decades_milli: 1_000,
-            }],
+            name,
+            listings: vec![Listing { terms, mid, deviation, reserve, quantity_min, decades_milli }],
             participants: 20,
             opening: (10_000_000_000_000, 10_000_000_000_000_000),
             cancels_per_mille: 100,
             replaces_per_mille: 0,
             modifies_per_mille: 0,
             kinds_per_mille: None,
-            told_per_mille: 0,
+            contingent_per_mille: 0,
         }
+    }
+
+    /// One instrument, a hundred participants, a wide bell of prices and quantities over four
+    /// powers of ten; three cancels for ten orders, most of which are too late. The book grows
+    /// deep: a million orders leave some hundred thousand prices.
+    fn origin() -> Self {
+        Self {
+            participants: 100,
+            opening: (10_000_000_000, 10_000_000_000_000),
+            cancels_per_mille: 300,
+            ..Self::limit_orders("origin", 42_500, 8_500, 4_000)
+        }
+    }
+
+    /// One instrument, a narrow book, small orders, sufficient balances.
+    fn calm() -> Self {
+        Self::limit_orders("calm", 100, 50, 1_000)
     }
 
     /// A hundred instruments with units of their own, and everything that can be asked for.
@@ -167,8 +147,7 @@ impl Profile {
         };
         Self {
             name: "many",
-            shows: "a hundred instruments, every action and order type, 3 cancels for 10 orders",
-            instruments: (1..=100).map(listing).collect(),
+            listings: (1..=100).map(listing).collect(),
             participants: 200,
             opening: (1_000_000_000, 1_000_000_000_000),
             cancels_per_mille: 300,
@@ -180,19 +159,18 @@ impl Profile {
                 post_only: 50,
                 hidden: 20,
             }),
-            told_per_mille: 0,
+            contingent_per_mille: 0,
         }
     }
 
     /// A few instruments whose orders wait, follow the market and show a part.
-    fn told() -> Self {
+    fn contingent() -> Self {
         let many = Self::many();
         Self {
-            name: "told",
-            shows: "ten instruments; orders with triggers, pegs, shown quantities or minimum quantities",
-            instruments: many.instruments[..10].to_vec(),
+            name: "contingent",
+            listings: many.listings[..10].to_vec(),
             participants: 40,
-            told_per_mille: 300,
+            contingent_per_mille: 300,
             ..many
         }
     }
@@ -240,7 +218,7 @@ impl Profile {
             out,
             "symbol,base,quote,price_decimals,quantity_decimals,base_decimals,quote_decimals"
         )?;
-        for Listing { terms, .. } in &self.instruments {
+        for Listing { terms, .. } in &self.listings {
             let InstrumentTerms { symbol, base, quote, price_decimals, quantity_decimals } = terms;
             writeln!(
                 out,
@@ -264,7 +242,7 @@ struct Live {
     quantity: u64,
 }
 
-struct Told {
+struct ContingentFields {
     fields: String,
     has_limit: bool,
     is_hidden: bool,
@@ -273,11 +251,10 @@ struct Told {
 }
 
 struct Writer<'a, W> {
-    profile: &'a Profile,
+    profile: &'a FileProfile,
     rng: Rng,
     powers: PowersOfTen,
-    /// By instrument: the k-th is traded 1/k as often as the first.
-    weights: Vec<u64>,
+    weights: ZipfWeights,
     order_id_last: u64,
     /// By participant.
     live: Vec<Vec<Live>>,
@@ -288,13 +265,12 @@ struct Writer<'a, W> {
 }
 
 impl<'a, W: Write> Writer<'a, W> {
-    fn new(profile: &'a Profile, seed: u64, out: &'a mut W) -> Self {
-        let ranks = 1..=profile.instruments.len() as u64;
+    fn new(profile: &'a FileProfile, seed: u64, out: &'a mut W) -> Self {
         Self {
             profile,
             rng: Rng::new(seed),
             powers: PowersOfTen::new(),
-            weights: ranks.map(|rank| 1_000_000 / rank).collect(),
+            weights: ZipfWeights::new(profile.listings.len()),
             order_id_last: 0,
             live: vec![Vec::new(); profile.participants as usize],
             active: Vec::new(),
@@ -319,7 +295,7 @@ impl<'a, W: Write> Writer<'a, W> {
         } else {
             "order_id,user_id,action,side,price,qty"
         };
-        let more = match self.is_told() {
+        let more = match self.is_contingent() {
             true => {
                 ",pricing,trigger_price,offset,shown_quantity,all_or_none,slide,minimum_quantity"
             }
@@ -328,15 +304,25 @@ impl<'a, W: Write> Writer<'a, W> {
         writeln!(self.out, "{header}{more}")
     }
 
+    /// The columns of instructions, blank.
+    fn blank_fields(&self) -> &'static str {
+        if self.is_contingent() { ",,,,,,," } else { "" }
+    }
+
     /// True if the rows have columns for instructions.
-    fn is_told(&self) -> bool {
-        self.profile.told_per_mille != 0
+    fn is_contingent(&self) -> bool {
+        self.profile.contingent_per_mille != 0
     }
 
     /// Draws an order's instructions, if any: the fields of the last columns, whether it has a limit, and
     /// whether it is hidden.
-    fn told(&mut self, listing: &Listing, side: Side, quantity: u64) -> Option<Told> {
-        if !self.is_told() || !self.chance(self.profile.told_per_mille) {
+    fn contingent_fields(
+        &mut self,
+        listing: &Listing,
+        side: Side,
+        quantity: u64,
+    ) -> Option<ContingentFields> {
+        if !self.is_contingent() || !self.chance(self.profile.contingent_per_mille) {
             return None;
         }
         let is_buy = side.is_buy();
@@ -347,42 +333,49 @@ impl<'a, W: Write> Writer<'a, W> {
         };
         let offset = |ticks: u64| decimal_text(ticks, listing.terms.price_decimals);
         let has_limit = self.rng.chance(1, 2);
-        let plain = Told { fields: String::new(), has_limit, is_hidden: false, post_only: None };
-        let told = match self.rng.below(11) {
-            0 => Told { fields: format!("stop,{},,,,,", near(is_buy)), ..plain },
-            1 => Told { fields: format!("take-profit,{},,,,,", near(!is_buy)), ..plain },
+        let plain = ContingentFields {
+            fields: String::new(),
+            has_limit,
+            is_hidden: false,
+            post_only: None,
+        };
+        let contingent = match self.rng.below(11) {
+            0 => ContingentFields { fields: format!("stop,{},,,,,", near(is_buy)), ..plain },
+            1 => {
+                ContingentFields { fields: format!("take-profit,{},,,,,", near(!is_buy)), ..plain }
+            }
             2 => {
                 let fields = format!("trailing-stop,,{},,,,", offset(1 + away));
-                Told { fields, has_limit: false, ..plain }
+                ContingentFields { fields, has_limit: false, ..plain }
             }
             3 | 4 => {
                 let shown = 1 + quantity / (1 + self.rng.below(20));
                 let shown = decimal_text(shown, listing.terms.quantity_decimals);
-                Told { fields: format!(",,,{shown},,,"), has_limit: true, ..plain }
+                ContingentFields { fields: format!(",,,{shown},,,"), has_limit: true, ..plain }
             }
             5 => {
                 let fields = ",,,,true,,".to_owned();
-                Told { fields, has_limit: true, post_only: Some(false), ..plain }
+                ContingentFields { fields, has_limit: true, post_only: Some(false), ..plain }
             }
             6 => {
                 let least = quantity.div_ceil(1 + self.rng.below(20));
                 let least = decimal_text(least, listing.terms.quantity_decimals);
                 let fields = format!(",,,,,,{least}");
-                Told { fields, has_limit: true, post_only: Some(false), ..plain }
+                ContingentFields { fields, has_limit: true, post_only: Some(false), ..plain }
             }
             7 => {
                 let fields = ",,,,,true,".to_owned();
-                Told { fields, has_limit: true, post_only: Some(true), ..plain }
+                ContingentFields { fields, has_limit: true, post_only: Some(true), ..plain }
             }
             peg => {
                 let followed = ["primary-peg", "market-peg", "midpoint-peg"][peg as usize - 8];
                 let sign = if self.rng.chance(1, 2) { "-" } else { "" };
                 let ticks = self.rng.below(listing.reserve.max(1));
                 let fields = format!("{followed},,{sign}{},,,,", offset(ticks));
-                Told { fields, is_hidden: true, ..plain }
+                ContingentFields { fields, is_hidden: true, ..plain }
             }
         };
-        Some(told)
+        Some(contingent)
     }
 
     fn write_order(&mut self) -> io::Result<()> {
@@ -400,7 +393,7 @@ impl<'a, W: Write> Writer<'a, W> {
             }
         };
         let profile = self.profile;
-        let listing = &profile.instruments[instrument];
+        let listing = &profile.listings[instrument];
         let price = price(&mut self.rng, listing, side);
         let quantity = self.powers.quantity(&mut self.rng, listing);
         self.order_id_last += 1;
@@ -420,24 +413,22 @@ impl<'a, W: Write> Writer<'a, W> {
             return Ok(());
         };
         let chance = self.rng.below(1000);
-        let is_market = chance < kinds.market;
-        let is_immediate = !is_market && chance < kinds.market + kinds.immediate_or_cancel;
-        let post_only = !is_market && !is_immediate && self.chance(kinds.post_only);
-        let is_hidden = self.chance(kinds.hidden);
-        let told = self.told(listing, side, quantity);
-        let is_told = told.is_some();
-        let is_market = told.as_ref().map_or(is_market, |told| !told.has_limit);
-        let is_immediate = is_immediate && !is_told;
-        let is_hidden = told.as_ref().map_or(is_hidden, |told| told.is_hidden);
-        let post_only = told.as_ref().and_then(|told| told.post_only).unwrap_or(post_only);
+        let mut is_market = chance < kinds.market;
+        let mut is_immediate = !is_market && chance < kinds.market + kinds.immediate_or_cancel;
+        let mut post_only = !is_market && !is_immediate && self.chance(kinds.post_only);
+        let mut is_hidden = self.chance(kinds.hidden);
+        let contingent = self.contingent_fields(listing, side, quantity);
+        let may_rest = contingent.is_some() || !is_market && !is_immediate;
+        let mut fields = self.blank_fields().to_owned();
+        if let Some(contingent) = contingent {
+            (is_market, is_immediate) = (!contingent.has_limit, false);
+            is_hidden = contingent.is_hidden;
+            post_only = contingent.post_only.unwrap_or(post_only);
+            fields = format!(",{}", contingent.fields);
+        }
         if is_market {
             price.clear();
         }
-        let fields = match told {
-            Some(told) => format!(",{}", told.fields),
-            None if self.is_told() => ",,,,,,,".to_owned(),
-            None => String::new(),
-        };
         let (named, action, new_order_id) = match replaced {
             Some((_, live)) => (live.order_id, "replace", order_id.to_string()),
             None => (order_id, "place", String::new()),
@@ -451,7 +442,7 @@ impl<'a, W: Write> Writer<'a, W> {
             if is_hidden { "hidden" } else { "visible" },
             if post_only { "true" } else { "" },
         )?;
-        if is_told || !is_market && !is_immediate {
+        if may_rest {
             self.add_live(participant, Live { order_id, instrument, side, quantity });
         }
         Ok(())
@@ -463,7 +454,7 @@ impl<'a, W: Write> Writer<'a, W> {
         self.written.rows += 1;
         self.written.cancels += 1;
         let blanks = if self.is_rich() { ",,,,,,,," } else { ",," };
-        let more = if self.is_told() { ",,,,,,," } else { "" };
+        let more = self.blank_fields();
         writeln!(self.out, "{},{participant},cancel,{blanks}{more}", live.order_id)?;
         Ok(true)
     }
@@ -472,10 +463,10 @@ impl<'a, W: Write> Writer<'a, W> {
         let Some((participant, mut live)) = self.take_any_live() else { return Ok(()) };
         self.written.rows += 1;
         live.quantity = 1 + self.rng.below(live.quantity);
-        let terms = &self.profile.instruments[live.instrument].terms;
+        let terms = &self.profile.listings[live.instrument].terms;
         let quantity = decimal_text(live.quantity, terms.quantity_decimals);
         let side = if live.side.is_buy() { "buy" } else { "sell" };
-        let more = if self.is_told() { ",,,,,,," } else { "" };
+        let more = self.blank_fields();
         writeln!(
             self.out,
             "{},{participant},modify,{},{side},,,,,{quantity},,{more}",
@@ -486,18 +477,8 @@ impl<'a, W: Write> Writer<'a, W> {
     }
 
     fn any_instrument(&mut self) -> usize {
-        if self.weights.len() == 1 {
-            return 0;
-        }
-        let mut chance = self.rng.below(self.weights.iter().sum());
-        let found = self.weights.iter().position(|weight| match chance.checked_sub(*weight) {
-            Some(rest) => {
-                chance = rest;
-                false
-            }
-            None => true,
-        });
-        found.expect("the chance is below the sum of the weights")
+        // The draw of a single instrument is left out: files of a seed stay as they are.
+        if self.weights.len() == 1 { 0 } else { self.weights.pick(|bound| self.rng.below(bound)) }
     }
 
     fn add_live(&mut self, participant: usize, live: Live) {

@@ -1,4 +1,4 @@
-//! Instruments of an order file: their assets and decimals, from a file or the default.
+//! InstrumentTable of an order file: their assets and decimals, from a file or the default.
 
 use std::{collections::BTreeMap, path::Path};
 
@@ -52,12 +52,12 @@ impl InstrumentTerms {
 
 /// The instruments of a run, in the order of their numbers.
 #[derive(Clone, Debug)]
-pub struct Instruments {
+pub struct InstrumentTable {
     terms: Vec<InstrumentTerms>,
     by_symbol: BTreeMap<Symbol, usize>,
 }
 
-impl Default for Instruments {
+impl Default for InstrumentTable {
     /// The one instrument that a file without a column `symbol` is about: `BTC_USDT`, prices with
     /// two decimals, quantities with six, asset `1` in units of 10⁻⁸ for asset `2` in units of 10⁻².
     fn default() -> Self {
@@ -94,7 +94,7 @@ static COLUMNS: [Column; 7] = [
     Column::required("quote_decimals", &[]),
 ];
 
-impl Instruments {
+impl InstrumentTable {
     pub fn of(terms: Vec<InstrumentTerms>) -> Self {
         let by_symbol: BTreeMap<_, _> =
             terms.iter().enumerate().map(|(place, terms)| (terms.symbol, place)).collect();
@@ -111,15 +111,9 @@ impl Instruments {
         let mut terms: Vec<InstrumentTerms> = Vec::new();
         let mut decimals: BTreeMap<Symbol, u8> = BTreeMap::new();
         while table.next_row()? {
-            let text = |column: usize| {
-                let field = table.field(column).and_then(Symbol::new);
-                field.ok_or_else(|| table.wrong(column, "1 to 8 characters"))
-            };
-            let number = |column: usize| {
-                let field = table.field(column).and_then(|field| field.parse().ok());
-                field.filter(|decimals: &u8| *decimals <= DECIMALS_MAX).ok_or_else(|| {
-                    table.wrong(column, format!("a number from 0 to {DECIMALS_MAX}"))
-                })
+            let text = |column| table.text(column, "1 to 8 characters");
+            let number = |column| {
+                table.whole(column, 0..=DECIMALS_MAX.into(), "").map(|decimals| decimals as u8)
             };
             let row = InstrumentTerms {
                 symbol: text(SYMBOL)?,

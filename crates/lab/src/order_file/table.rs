@@ -3,6 +3,7 @@
 use std::{
     fs::File,
     io::{self, BufRead, BufReader, Read},
+    ops::RangeInclusive,
     path::Path,
     sync::{
         Arc,
@@ -11,6 +12,7 @@ use std::{
 };
 
 use flate2::bufread::MultiGzDecoder;
+use market::Text;
 
 use super::error::{FileError, What};
 
@@ -45,12 +47,12 @@ impl Column {
 
 /// How far a file is read; may be asked from another thread.
 #[derive(Clone, Debug)]
-pub struct Progress {
+pub struct ReadProgress {
     read: Arc<AtomicU64>,
     len: u64,
 }
 
-impl Progress {
+impl ReadProgress {
     /// Bytes of the file that were read, before they were unpacked.
     pub fn read(&self) -> u64 {
         self.read.load(Ordering::Relaxed)
@@ -84,7 +86,7 @@ impl<R: Read> Read for Counted<R> {
 pub(super) struct Table {
     file: String,
     reader: Box<dyn BufRead + Send>,
-    progress: Progress,
+    progress: ReadProgress,
     columns: &'static [Column],
     places: Vec<Option<usize>>,
     field_count: usize,
@@ -134,7 +136,7 @@ impl Table {
         let mut table = Self {
             file: name,
             reader,
-            progress: Progress { read, len },
+            progress: ReadProgress { read, len },
             columns,
             places: vec![None; columns.len()],
             field_count: 0,
@@ -147,13 +149,8 @@ impl Table {
         Ok(table)
     }
 
-    pub(super) fn progress(&self) -> Progress {
+    pub(super) fn progress(&self) -> ReadProgress {
         self.progress.clone()
-    }
-
-    /// Of the current row, from 1.
-    pub(super) fn line(&self) -> u64 {
-        self.line
     }
 
     /// True if the file has this column.
@@ -187,6 +184,30 @@ impl Table {
         let place = self.places[column]?;
         let start = if place == 0 { 0 } else { self.ends[place - 1] + 1 };
         Some(&self.text[start..self.ends[place]]).filter(|field| !field.is_empty())
+    }
+
+    /// The text of the current row in a column.
+    pub(super) fn text<const N: usize>(
+        &self,
+        column: usize,
+        expected: &str,
+    ) -> Result<Text<N>, FileError> {
+        self.field(column).and_then(Text::new).ok_or_else(|| self.wrong(column, expected))
+    }
+
+    /// The whole number of the current row in a column, digits only; `unit` ends the error.
+    pub(super) fn whole(
+        &self,
+        column: usize,
+        range: RangeInclusive<u64>,
+        unit: &str,
+    ) -> Result<u64, FileError> {
+        let digits = |field: &&str| field.bytes().all(|digit| digit.is_ascii_digit());
+        let number = self.field(column).filter(digits).and_then(|field| field.parse().ok());
+        number.filter(|number| range.contains(number)).ok_or_else(|| {
+            let (low, high) = (range.start(), range.end());
+            self.wrong(column, format!("a whole number from {low} to {high}{unit}"))
+        })
     }
 
     /// The error that the current row says something else in a column than it should.

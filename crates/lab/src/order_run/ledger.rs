@@ -4,7 +4,7 @@
 
 use std::io::Write;
 
-use crate::order_file::{FileWriter, Instruments};
+use crate::order_file::{FileWriter, InstrumentTable};
 use market::{AccountId, AssetId, Bucket, Event, LedgerEntry, LedgerKind, LedgerPlace, Output};
 use ring::AgentError;
 
@@ -43,7 +43,11 @@ pub struct LedgerSink {
 
 impl LedgerSink {
     /// Before the first entry; entries go to `file` as well.
-    pub fn new(instruments: &Instruments, file: Option<FileWriter>, origin_rounding: bool) -> Self {
+    pub fn new(
+        instruments: &InstrumentTable,
+        file: Option<FileWriter>,
+        origin_rounding: bool,
+    ) -> Self {
         let asset_count = instruments.assets().len();
         Self {
             asset_count,

@@ -9,7 +9,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::order_file::Instruments;
+use crate::order_file::InstrumentTable;
 use market::{
     AccountId, AssetId, Bucket, Event, LedgerKind, OrderId, OrderType, Output, Price, Quantity,
     SessionId, TimeInForce,
@@ -56,7 +56,7 @@ impl Terms {
 }
 
 impl OriginRounding {
-    pub(super) fn new(instruments: &Instruments) -> Self {
+    pub(super) fn new(instruments: &InstrumentTable) -> Self {
         let assets = instruments.assets();
         let number = |name| {
             let place = assets.iter().position(|asset| asset.name == name);

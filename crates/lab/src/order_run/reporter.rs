@@ -4,7 +4,7 @@
 
 use std::{collections::BTreeMap, fmt::Write as _, io::Write as _};
 
-use crate::order_file::{FileWriter, Instruments};
+use crate::order_file::{FileWriter, InstrumentTable};
 use market::{
     CancelReason, CommandKind, DeclineReason, Event, InstrumentId, MoneyEvent, Output,
     RejectReason, Rejected, Traded,
@@ -62,7 +62,7 @@ struct Units {
 
 impl ReporterSink {
     /// Before the first event of a core with these instruments; trades go to `file` as well.
-    pub fn new(instruments: &Instruments, file: Option<FileWriter>) -> Self {
+    pub fn new(instruments: &InstrumentTable, file: Option<FileWriter>) -> Self {
         let units = instruments.all().iter().map(|terms| {
             let (numerator, denominator) = terms.quote_units_per_tick_lot();
             Units { symbol: terms.symbol, base: terms.base_units_per_lot(), numerator, denominator }

@@ -11,7 +11,7 @@ use std::{
     sync::atomic::Ordering::Relaxed,
 };
 
-use crate::order_file::{FileWriter, InstrumentTerms, Instruments};
+use crate::order_file::{FileWriter, InstrumentTable, InstrumentTerms};
 use engine::{BookView, Engine, RestingOrder};
 use market::{AccountId, AssetId, InstrumentId, Price, Symbol, Text};
 use serde_json::{Value, json};
@@ -53,7 +53,7 @@ fn cannot_write(path: &Path, error: &io::Error) -> Failure {
 pub(super) struct Parts<'a> {
     pub(super) ended: Ended<LedgerSink, ReporterSink>,
     pub(super) counted: &'a Counted,
-    pub(super) instruments: Instruments,
+    pub(super) instruments: InstrumentTable,
     pub(super) layout: String,
 }
 
@@ -243,9 +243,9 @@ fn write_balances(parts: &Parts<'_>, out: Option<&Path>) -> Result<String, Failu
             let account_id = AccountId(number);
             let held = parts.ended.ledger.balance(account_id, *asset_id);
             agree_with_core(&parts.ended.engine, account_id, *asset_id, held)?;
-            let told = parts.ended.ledger.origin_balance(account_id, *asset_id).unwrap_or(held);
-            agree(&participant, asset, held, told)?;
-            let Balance { available, reserved, .. } = told;
+            let reported = parts.ended.ledger.origin_balance(account_id, *asset_id).unwrap_or(held);
+            agree(&participant, asset, held, reported)?;
+            let Balance { available, reserved, .. } = reported;
             lines.push(format_args!("{participant},{asset},{available},{reserved}"))?;
         }
     }
@@ -274,15 +274,15 @@ fn agree(
     participant: &Text<6>,
     asset: &Symbol,
     held: Balance,
-    told: Balance,
+    reported: Balance,
 ) -> Result<(), Failure> {
     let sum = |balance: Balance| balance.available + balance.reserved;
-    if sum(held) == sum(told) {
+    if sum(held) == sum(reported) {
         return Ok(());
     }
-    let (held, told) = (sum(held), sum(told));
+    let (held, reported) = (sum(held), sum(reported));
     Err(Failure::verification(format!(
-        "participant {participant} has {held} units of {asset}, and {told} by the origin's rounding"
+        "participant {participant} has {held} units of {asset}, and {reported} by the origin's rounding"
     )))
 }
 

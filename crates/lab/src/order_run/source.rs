@@ -8,7 +8,7 @@ use std::{
     },
 };
 
-use crate::order_file::{BalanceFile, Instruments, OrderFile};
+use crate::order_file::{BalanceFile, InstrumentTable, OrderFile};
 use gateway::Submission;
 use market::{
     AccountId, AddAccount, AddAsset, AddInstrument, AddSession, AssignSession, Command, Deposit,
@@ -207,14 +207,14 @@ impl Agent for Source {
 /// The commands by which a venue gets to know instruments and participants.
 #[derive(Debug)]
 pub struct Setup {
-    instruments: Instruments,
+    instruments: InstrumentTable,
     has_money: bool,
     participants: BTreeMap<Text<6>, u16>,
 }
 
 impl Setup {
     /// For these instruments; with money, what is bought must be paid for.
-    pub fn new(instruments: Instruments, has_money: bool) -> Self {
+    pub fn new(instruments: InstrumentTable, has_money: bool) -> Self {
         Self { instruments, has_money, participants: BTreeMap::new() }
     }
 
@@ -330,12 +330,12 @@ impl FileRows {
             }
             return Ok(true);
         }
-        let Some(row) = self.orders.next_row()? else { return Ok(false) };
+        let Some(participant) = self.orders.next_participant()? else { return Ok(false) };
         let number = self
             .setup
-            .participant(row.participant, &mut self.pending)
+            .participant(participant, &mut self.pending)
             .ok_or_else(|| self.orders.too_many_participants())?;
-        self.pending.push_back(row.request.command(SessionId(number)));
+        self.pending.push_back(self.orders.command(SessionId(number))?);
         Ok(true)
     }
 }

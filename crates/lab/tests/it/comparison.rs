@@ -1,6 +1,6 @@
 //! The WLF1 flows: their composition, their trades, and their form on disk.
 
-use lab::comparison::{Flow, FlowName, OperationKind, Tally, file::FlowFileError};
+use lab::comparison::{ComparisonFlow, FlowName, OperationKind, Tally, file::FlowFileError};
 
 /// Trades, quantity, notional and hash of seed 1, as published with the format: whole and a tenth.
 const PUBLISHED: [(FlowName, u64, Tally); 6] = [
@@ -20,7 +20,7 @@ const fn tally(trades: u64, quantity: u64, notional: u64, hash: u64) -> Tally {
 #[test]
 fn flows_are_the_published_ones() {
     for (name, divisor, expected) in PUBLISHED {
-        let (flow, tally) = Flow::generate(name, 1, divisor);
+        let (flow, tally) = ComparisonFlow::generate(name, 1, divisor);
         assert_eq!(tally, expected, "{name:?} divided by {divisor}");
         let (prefill, measured) = flow.split();
         let operations = if name == FlowName::B { 1_300_000 } else { 2_000_000 };
@@ -32,7 +32,7 @@ fn flows_are_the_published_ones() {
 /// Another seed is another flow.
 #[test]
 fn seed_decides_the_flow() {
-    let [one, two] = [1, 2].map(|seed| Flow::generate(FlowName::A, seed, 1_000));
+    let [one, two] = [1, 2].map(|seed| ComparisonFlow::generate(FlowName::A, seed, 1_000));
     assert_ne!(one.1.hash, two.1.hash);
     assert_ne!(one.0.operations, two.0.operations);
 }
@@ -41,23 +41,23 @@ fn seed_decides_the_flow() {
 #[test]
 fn file_is_read_back() {
     for name in FlowName::ALL {
-        let (flow, _) = Flow::generate(name, 3, 500);
+        let (flow, _) = ComparisonFlow::generate(name, 3, 500);
         let mut bytes = Vec::new();
         flow.write(&mut bytes).unwrap();
         assert_eq!(bytes.len(), 64 + 32 * flow.operations.len());
         assert_eq!(bytes[..8], *b"WLF1\x01\0\0\0");
         assert_eq!(bytes[64..72], flow.operations[0].order_id.to_le_bytes());
-        assert_eq!(Flow::read(&mut bytes.as_slice()).unwrap(), flow);
+        assert_eq!(ComparisonFlow::read(&mut bytes.as_slice()).unwrap(), flow);
     }
 }
 
 /// An invalid file is refused with the fault and its place.
 #[test]
 fn broken_files_are_refused() {
-    let (flow, _) = Flow::generate(FlowName::A, 1, 100_000);
+    let (flow, _) = ComparisonFlow::generate(FlowName::A, 1, 100_000);
     let mut whole = Vec::new();
     flow.write(&mut whole).unwrap();
-    let read = |bytes: &[u8]| Flow::read(&mut &bytes[..]).unwrap_err().to_string();
+    let read = |bytes: &[u8]| ComparisonFlow::read(&mut &bytes[..]).unwrap_err().to_string();
     let changed = |offset: usize, value: u8| {
         let mut bytes = whole.clone();
         bytes[offset] = value;

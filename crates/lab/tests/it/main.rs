@@ -1,5 +1,4 @@
-//! Order files, the flows that compare engines, and the reference rounding.
+//! Order files, and the flows that compare engines.
 
 mod comparison;
 mod order_file;
-mod origin;

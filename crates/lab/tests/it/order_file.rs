@@ -6,9 +6,7 @@ use std::{
 };
 
 use flate2::{Compression, write::GzEncoder};
-use lab::order_file::{
-    BalanceFile, FileError, Instruments, OrderFile, Request, Row, generate::Profile,
-};
+use lab::order_file::{BalanceFile, FileError, InstrumentTable, OrderFile, generate::FileProfile};
 use market::{
     CancelOrder, Command, Display, Instructions, Lots, OrderType, Price, Pricing, Quantity,
     SelfMatchPrevention, SessionId, Side, Text, Ticks, TimeInForce,
@@ -16,22 +14,31 @@ use market::{
 use proof::rng::Rng;
 use sha2::{Digest, Sha256};
 
-fn read_all(text: &str, instruments: Instruments) -> Result<Vec<Row>, FileError> {
-    let bytes = Cursor::new(text.as_bytes().to_vec());
-    let mut file = OrderFile::from_reader("orders.csv", bytes, instruments)?;
+/// Each row's participant, and its command of session 7.
+type Rows = Vec<(Text<6>, Command)>;
+
+fn read_rows(mut file: OrderFile) -> Result<Rows, FileError> {
     let mut rows = Vec::new();
-    while let Some(row) = file.next_row()? {
-        rows.push(row);
+    while let Some(participant) = file.next_participant()? {
+        rows.push((participant, file.command(SessionId(7))?));
     }
     Ok(rows)
 }
 
-fn rows(text: &str) -> Vec<Row> {
-    read_all(text, Instruments::default()).unwrap_or_else(|error| panic!("{error}"))
+fn read_all(text: &str, instruments: InstrumentTable) -> Result<Rows, FileError> {
+    let bytes = Cursor::new(text.as_bytes().to_vec());
+    read_rows(OrderFile::from_reader("orders.csv", bytes, instruments)?)
+}
+
+fn rows(text: &str) -> Rows {
+    read_all(text, InstrumentTable::default()).unwrap_or_else(|error| panic!("{error}"))
 }
 
 fn error(text: &str) -> String {
-    read_all(text, Instruments::default()).map(|rows| panic!("{rows:?}")).unwrap_err().to_string()
+    read_all(text, InstrumentTable::default())
+        .map(|rows| panic!("{rows:?}"))
+        .unwrap_err()
+        .to_string()
 }
 
 /// The two layouts of the origin are read as they are: order by order, and with cancels.
@@ -44,14 +51,14 @@ fn layouts_of_the_origin_are_read() {
     );
     assert_eq!((plain.len(), acted.len()), (1, 2));
     assert_eq!(plain[0], acted[0]);
-    assert_eq!(plain[0].participant, Text::new("655").unwrap());
-    let Request::Place(place) = &plain[0].request else { panic!("{plain:?}") };
-    assert_eq!((place.order_id, place.side, place.order_type), (1, Side::Buy, OrderType::Limit));
-    assert_eq!((place.price, place.quantity), (Price(8_490_712), Quantity(390_483)));
-    assert_eq!(place.symbol.as_str(), "BTC_USDT");
-    let cancel = acted[1].request.command(SessionId(7));
-    let Command::Cancel(CancelOrder { key, quantity }) = cancel else { panic!("{cancel:?}") };
-    assert_eq!((key.session_id, key.user_ref_num, quantity), (SessionId(7), 1, Quantity::ZERO));
+    let (participant, Command::Enter(order)) = plain[0] else { panic!("{plain:?}") };
+    assert_eq!(participant, Text::new("655").unwrap());
+    assert_eq!((order.key.session_id, order.key.user_ref_num), (SessionId(7), 1));
+    assert_eq!((order.side, order.order_type), (Side::Buy, OrderType::Limit));
+    assert_eq!((order.price, order.quantity), (Price(8_490_712), Quantity(390_483)));
+    assert_eq!(order.symbol.as_str(), "BTC_USDT");
+    let Command::Cancel(CancelOrder { key, quantity }) = acted[1].1 else { panic!("{acted:?}") };
+    assert_eq!((key, quantity), (order.key, Quantity::ZERO));
 }
 
 /// Columns are found by their names, in any order; line ends, a mark of the byte order and empty
@@ -81,7 +88,7 @@ fn every_kind_of_order_can_be_said() {
          3,a,modify,short-exempt,,,,,2,,,,,\n\
          3,a,cancel,,,,,,1,,,,,\n"
     ));
-    let commands: Vec<Command> = read.iter().map(|row| row.request.command(SessionId(1))).collect();
+    let commands: Vec<Command> = read.iter().map(|(_, command)| *command).collect();
     let [
         Command::Enter(market),
         Command::Enter(hidden),
@@ -117,7 +124,7 @@ fn every_instruction_can_be_said() {
     );
     let instructions: Vec<_> = read
         .iter()
-        .map(|row| match row.request.command(SessionId(1)) {
+        .map(|(_, command)| match command {
             Command::Enter(order) => order.instructions,
             other => panic!("{other:?}"),
         })
@@ -175,7 +182,10 @@ fn errors_name_the_place() {
         (row("2,,place,buy,1.00,1"), "column `participant`: found nothing, expected a name of 1"),
         (row("2,1234567,place,buy,1.00,1"), "column `participant`: found `1234567`, expected"),
         (row("2,0,shout,buy,1.00,1"), "column `action`: found `shout`, expected place, cancel,"),
-        (row("2,0,place,up,1.00,1"), "line 3, column `side`: found `up`, expected buy, sell"),
+        (
+            row("2,0,place,up,1.00,1"),
+            "line 3, column `side`: found `up`, expected one of buy, sell",
+        ),
         (
             row("2,0,place,buy,1.001,1"),
             "column `price`: found `1.001`, expected a decimal number from 0 with at most 2",
@@ -190,7 +200,7 @@ fn errors_name_the_place() {
     ] {
         assert!(found.contains(expected), "{found}\n  has not\n{expected}");
     }
-    let missing = OrderFile::open(Path::new("there/is/none.csv"), Instruments::default());
+    let missing = OrderFile::open(Path::new("there/is/none.csv"), InstrumentTable::default());
     let missing = missing.map(|_| ()).unwrap_err();
     assert_eq!(
         (missing.to_string().as_str(), missing.line()),
@@ -202,7 +212,7 @@ fn errors_name_the_place() {
 /// stops the program.
 #[test]
 fn damaged_files_are_read_or_refused() {
-    let profile = Profile::from_name("many").unwrap();
+    let profile = FileProfile::from_name("many").unwrap();
     let whole = generated(&profile, 11, 60);
     let mut rng = Rng::new(4);
     let (mut read, mut refused) = (0, 0);
@@ -219,12 +229,8 @@ fn damaged_files_are_read_or_refused() {
         }
         let line_count = bytes.iter().filter(|byte| **byte == b'\n').count() as u64 + 1;
         let file = OrderFile::from_reader("damaged", Cursor::new(bytes), profile.instruments());
-        let rows = file.and_then(|mut file| {
-            while file.next_row()?.is_some() {}
-            Ok(())
-        });
-        match rows {
-            Ok(()) => read += 1,
+        match file.and_then(read_rows) {
+            Ok(_) => read += 1,
             Err(error) => {
                 refused += 1;
                 assert!((1..=line_count).contains(&error.line()), "{error}");
@@ -240,9 +246,10 @@ fn broken_files_are_refused() {
     let orders = "order_id,user_id,side,price,qty\n1,0,buy,1.00,1\n";
     let mut bytes = orders.as_bytes().to_vec();
     bytes.extend(b"2,\xff\xfe,buy,1.00,1\n");
-    let mut file = OrderFile::from_reader("o", Cursor::new(bytes), Instruments::default()).unwrap();
-    assert!(file.next_row().unwrap().is_some());
-    let error = file.next_row().unwrap_err();
+    let mut file =
+        OrderFile::from_reader("o", Cursor::new(bytes), InstrumentTable::default()).unwrap();
+    assert!(file.next_participant().unwrap().is_some());
+    let error = file.next_participant().unwrap_err();
     assert_eq!(
         error.to_string(),
         "o, line 3: found bytes that are not text, expected text in UTF-8"
@@ -255,13 +262,8 @@ fn broken_files_are_refused() {
     }
     let mut packed = packed.finish().unwrap();
     packed.truncate(packed.len() - 9);
-    let file = OrderFile::from_reader("o.gz", Cursor::new(packed), Instruments::default());
-    let error = file
-        .and_then(|mut file| {
-            while file.next_row()?.is_some() {}
-            Ok(())
-        })
-        .unwrap_err();
+    let file = OrderFile::from_reader("o.gz", Cursor::new(packed), InstrumentTable::default());
+    let error = file.and_then(read_rows).unwrap_err();
     assert!(error.to_string().starts_with("o.gz, line 3") || error.is_corruption(), "{error}");
 }
 
@@ -272,7 +274,7 @@ fn instruments_have_units_of_their_own() {
     let path = folder.path().join("instruments.csv");
     let read = |text: &str| {
         std::fs::write(&path, text).unwrap();
-        Instruments::read(&path)
+        InstrumentTable::read(&path)
     };
     let header =
         "symbol,base,quote,price_decimals,quantity_decimals,base_decimals,quote_decimals\n";
@@ -282,7 +284,7 @@ fn instruments_have_units_of_their_own() {
     assert_eq!((x.base_units_per_lot(), x.quote_units_per_tick_lot()), (100, (1000, 1)));
     let y = &instruments.all()[1];
     assert_eq!((y.base_units_per_lot(), y.quote_units_per_tick_lot()), (1, (1, 10)));
-    let bitcoin = &Instruments::default().all()[0].clone();
+    let bitcoin = &InstrumentTable::default().all()[0].clone();
     assert_eq!(
         (bitcoin.base_units_per_lot(), bitcoin.quote_units_per_tick_lot()),
         (100, (1, 1_000_000))
@@ -293,8 +295,8 @@ fn instruments_have_units_of_their_own() {
     let placed = read_all(orders, instruments.clone()).unwrap();
     let terms: Vec<_> = placed
         .iter()
-        .map(|row| match &row.request {
-            Request::Place(place) => (place.price.0, place.quantity.0),
+        .map(|(_, command)| match command {
+            Command::Enter(order) => (order.price.0, order.quantity.0),
             other => panic!("{other:?}"),
         })
         .collect();
@@ -311,7 +313,7 @@ fn instruments_have_units_of_their_own() {
         (format!("{header}X,A,B,0,3,2,0\n"), "column `quantity_decimals`: found `3`, expected at"),
         (format!("{header}X,A,B,0,0,0,0\nX,A,B,0,0,0,0\n"), "column `symbol`: found `X`, expected"),
         (format!("{header}X,A,B,0,0,0,0\nY,A,C,0,0,1,0\n"), "expected 0, as A had before"),
-        (format!("{header}X,A,B,13,0,0,0\n"), "found `13`, expected a number from 0 to 12"),
+        (format!("{header}X,A,B,13,0,0,0\n"), "found `13`, expected a whole number from 0 to 12"),
     ] {
         let error = read(&text).unwrap_err().to_string();
         assert!(error.contains(expected), "{error}\n  has not\n{expected}");
@@ -351,7 +353,7 @@ fn balances_are_read() {
     }
 }
 
-fn generated(profile: &Profile, seed: u64, orders: u64) -> Vec<u8> {
+fn generated(profile: &FileProfile, seed: u64, orders: u64) -> Vec<u8> {
     let mut bytes = Vec::new();
     profile.write_orders(seed, orders, &mut bytes).unwrap();
     bytes
@@ -364,7 +366,7 @@ fn sha256(bytes: &[u8]) -> String {
 /// A seed gives the same bytes for ever and everywhere: these are the hashes of them.
 #[test]
 fn seed_gives_the_same_file_for_ever() {
-    let hashes: Vec<_> = Profile::all()
+    let hashes: Vec<_> = FileProfile::all()
         .iter()
         .map(|profile| (profile.name(), sha256(&generated(profile, 1, 20_000))))
         .collect();
@@ -377,10 +379,13 @@ fn seed_gives_the_same_file_for_ever() {
             ),
             ("calm", "ca0c069fbc79c3b2d87f3aa3dc6381ea3ece1152cd68f37ff75e8692497f40ed".to_owned()),
             ("many", "015cd43c7e4e7454b7a04a01804634d6078374f51d88b1e7c4db71cc6ebf298b".to_owned()),
-            ("told", "11e9dcf5d6b4c3ab97f37d38bf6c5b07751e10cedd45b3774b61b75d2dd60f94".to_owned()),
+            (
+                "contingent",
+                "11e9dcf5d6b4c3ab97f37d38bf6c5b07751e10cedd45b3774b61b75d2dd60f94".to_owned()
+            ),
         ]
     );
-    let origin = Profile::from_name("origin").unwrap();
+    let origin = FileProfile::from_name("origin").unwrap();
     assert_ne!(generated(&origin, 1, 100), generated(&origin, 2, 100));
 }
 
@@ -388,34 +393,34 @@ fn seed_gives_the_same_file_for_ever() {
 #[test]
 fn generated_files_can_be_read() {
     const ORDERS: u64 = 10_000;
-    for profile in Profile::all() {
+    for profile in FileProfile::all() {
         let mut bytes = Vec::new();
         let written = profile.write_orders(3, ORDERS, &mut bytes).unwrap();
-        let mut file =
-            OrderFile::from_reader(profile.name(), Cursor::new(bytes), profile.instruments())
-                .unwrap();
+        let file =
+            OrderFile::from_reader(profile.name(), Cursor::new(bytes), profile.instruments());
         let (mut rows, mut orders, mut cancels, mut others) = (0, 0, 0, 0);
-        while let Some(row) = file.next_row().unwrap() {
+        for (_, command) in file.and_then(read_rows).unwrap() {
             rows += 1;
-            match row.request {
-                Request::Place(_) => orders += 1,
-                Request::Replace { .. } => (orders, others) = (orders + 1, others + 1),
-                Request::Cancel { .. } => cancels += 1,
-                Request::Modify { .. } => others += 1,
+            match command {
+                Command::Enter(_) => orders += 1,
+                Command::Replace(_) => (orders, others) = (orders + 1, others + 1),
+                Command::Cancel(_) => cancels += 1,
+                Command::Modify(_) => others += 1,
+                other => panic!("{other:?}"),
             }
         }
         assert_eq!((rows, orders, cancels), (written.rows, written.orders, written.cancels));
         assert_eq!(orders, ORDERS);
         let share = if profile.name() == "calm" { 100 } else { 300 };
         assert!(cancels.abs_diff(ORDERS * share / 1000) < 300, "{cancels} in {}", profile.name());
-        assert_eq!(others > 1_000, ["many", "told"].contains(&profile.name()));
+        assert_eq!(others > 1_000, ["many", "contingent"].contains(&profile.name()));
 
         let folder = tempfile::tempdir().unwrap();
         let (balances, instruments) =
             (folder.path().join("balances.csv"), folder.path().join("instruments.csv"));
         profile.write_balances(&mut std::fs::File::create(&balances).unwrap()).unwrap();
         profile.write_instruments(&mut std::fs::File::create(&instruments).unwrap()).unwrap();
-        let instruments = Instruments::read(&instruments).unwrap();
+        let instruments = InstrumentTable::read(&instruments).unwrap();
         assert_eq!(instruments.all(), profile.instruments().all());
         let mut balances = BalanceFile::open(&balances).unwrap();
         let mut count = 0;

@@ -101,7 +101,7 @@ fn measure(arguments: &Arguments, folder: &Path) -> Result<bool, Failure> {
             "schema": "damrak/bench-recovery/1",
             "runs": runs,
             "restarts": restarts.iter().map(recovery::RestartRow::to_json).collect::<Vec<_>>(),
-            "cost": cost.map(|rows| rows.iter().map(recovery::CostRow::to_json).collect::<Vec<_>>()),
+            "cost": cost,
             "environment": Environment::now().since(&started),
         }))?;
     }
@@ -109,14 +109,13 @@ fn measure(arguments: &Arguments, folder: &Path) -> Result<bool, Failure> {
 }
 
 fn line(row: &recovery::RestartRow) -> String {
-    let best = |seconds: &[f64]| seconds.iter().copied().fold(f64::INFINITY, f64::min);
     format!(
         "{} resting orders: start from a snapshot {:.3} s ({} bytes, bare read {:.3} s), by replay \
          {:.3} s ({} inputs/s, {:.2} of the core alone, {} bytes); the snapshot was written in {:.3} s; states {}",
         grouped(row.orders),
-        best(&row.restart_s),
+        row.restart_s.least(),
         grouped(row.snapshot_bytes),
-        best(&row.bare_read_s),
+        row.bare_read_s.least(),
         row.replay_s,
         grouped((row.orders as f64 / row.replay_s) as u64),
         row.core_s / row.replay_s,
