@@ -10,6 +10,7 @@
 //!
 //! Invariant: only [`Contender::prefetch`] and [`Contender::apply`] run while the clock does.
 
+mod agent_thread;
 pub mod environment;
 pub mod journal;
 pub mod matching;

@@ -26,7 +26,9 @@ use venue::{clock::SystemClock, failure::Failure, recovery};
 use wire::soupbintcp::LoginRequest;
 
 use crate::{
-    load::{self, LoadError, LoadOptions, LoadReport, LoadSession, LoadSymbol, Observer, Progress},
+    load::{
+        self, LoadError, LoadOptions, LoadProgress, LoadReport, LoadSession, LoadSymbol, Observer,
+    },
     schedule::Arrivals,
 };
 
@@ -183,7 +185,7 @@ pub fn trade_until_killed(
     heard: &Heard,
     clock: SystemClock,
     trade_for: Duration,
-    progress: &mut (dyn FnMut(&Progress<'_>) + Send),
+    progress: &mut (dyn FnMut(&LoadProgress<'_>) + Send),
     kill: impl FnOnce() -> Result<StateHashes, Failure>,
 ) -> Result<Killed, Failure> {
     let stop = AtomicBool::new(false);

@@ -30,7 +30,7 @@ use wire::{
 use crate::{latency::Latency, schedule::Arrivals};
 use client::participant::ClientError;
 
-pub use report::{LoadCounts, LoadReport, Progress, SessionFailure, grouped};
+pub use report::{LoadCounts, LoadProgress, LoadReport, SessionFailure, grouped};
 
 use session::Session;
 use worker::{Exchange, Worker};
@@ -194,7 +194,7 @@ pub fn run(
     options: &LoadOptions,
     clock: &dyn Clock,
     stop: &AtomicBool,
-    progress: &mut dyn FnMut(&Progress<'_>),
+    progress: &mut dyn FnMut(&LoadProgress<'_>),
 ) -> Result<LoadReport, LoadError> {
     options.check()?;
     let sessions = session::open_all(options, clock, stop)?;
@@ -271,7 +271,7 @@ impl Interval {
         now_ns: u64,
         exchanges: &[Exchange],
         report: &mut LoadReport,
-        progress: &mut dyn FnMut(&Progress<'_>),
+        progress: &mut dyn FnMut(&LoadProgress<'_>),
     ) {
         if !self.is_asked {
             self.is_asked = now_ns.saturating_sub(self.since_ns) >= options.progress_ns;
@@ -294,7 +294,7 @@ impl Interval {
         }
         report.scheduled.merge(&self.scheduled);
         report.sent.merge(&self.sent);
-        progress(&Progress {
+        progress(&LoadProgress {
             since_ns: self.since_ns - self.start_ns,
             interval_ns: now_ns - self.since_ns,
             counts: &counts,

@@ -16,7 +16,7 @@ pub mod generate;
 
 pub use balances::{BalanceFile, OpeningBalance};
 pub use error::FileError;
-pub use instruments::{AssetTerms, InstrumentTable, InstrumentTerms};
+pub use instruments::{AssetTerms, InstrumentTable, InstrumentTerms, QUANTITY_MAX};
 pub use row::OrderFile;
 pub use table::ReadProgress;
 pub use write::FileWriter;

@@ -11,6 +11,7 @@
 
 mod source;
 mod output_consumer;
+mod hashed_lines;
 mod ledger;
 mod origin;
 mod reporter;
@@ -29,17 +30,16 @@ use venue::{
     clock::SystemClock,
     core::{Chain, Core, CoreOptions, RingSlots},
     failure::Failure,
-    layout::{self, AgentGroup, AgentName, Agents, Layout, Machine, Wait, describe},
+    layout::{self, AgentGroup, AgentName, Layout, Machine, Wait, describe},
     recovery,
     stage::EngineStage,
-    wiring::Wiring,
 };
 
 pub use ledger::{Balance, LedgerSink};
 pub use output_consumer::Sink;
 pub use reporter::{Counts, InstrumentCounts, ReporterSink};
 pub use results::{BookResult, Files, Results};
-pub use source::{Counted, FileRows, Pace, Rows, Setup};
+pub use source::{FileRows, Pace, RequestCounts, Rows, Setup};
 
 use output_consumer::OutputConsumer;
 use source::Source;
@@ -55,7 +55,7 @@ const SEGMENT_BYTES: u64 = 32 << 20;
 /// Slots for agents on so many threads. Those that share one take turns, and what one hands to the
 /// next should still be in its cache: a ring that is longer than a turn only moves on through memory.
 /// Threads of their own need room to run ahead of each other; two, no more than their caches hold.
-pub fn slots_of_threads(threads: usize) -> RingSlots {
+fn slots_of_threads(threads: usize) -> RingSlots {
     match threads {
         1 => RingSlots { submissions: 256, inputs: 256, outputs: 2048 },
         2 => RingSlots { submissions: 512, inputs: 512, outputs: 4096 },
@@ -97,7 +97,6 @@ pub struct RunOptions {
 pub struct Started {
     launched: Launched<LedgerSink, ReporterSink>,
     progress: ReadProgress,
-    counted: Arc<Counted>,
     instruments: InstrumentTable,
     layout: String,
 }
@@ -129,24 +128,19 @@ pub fn start(options: &RunOptions, clock: SystemClock) -> Result<Started, Failur
     let ledger = LedgerSink::new(&instruments, ledger_file, options.origin_rounding);
     let reporter = ReporterSink::new(&instruments, trades_file);
 
-    let counted = Arc::new(Counted::default());
     let rows = FileRows::new(Setup::new(instruments.clone(), has_money), balances, orders);
     let groups = groups(&options.layout, options.durability)?;
-    let wired = wire(
-        RunWiring {
-            durability: options.durability,
-            journal: options.journal.clone(),
-            slots: options.slots.unwrap_or_else(|| slots_of_threads(groups.len())),
-            pace: Pace::Free,
-        },
-        Box::new(rows),
-        Arc::clone(&counted),
-        (ledger, reporter),
-        &clock,
-    )?;
-    let launched = wired.launch(&groups, options.wait, clock)?;
     let layout = describe(&groups);
-    Ok(Started { launched, progress, counted, instruments, layout })
+    let wiring = RunWiring {
+        durability: options.durability,
+        journal: options.journal.clone(),
+        slots: options.slots,
+        pace: Pace::Free,
+        groups,
+        wait: options.wait,
+    };
+    let launched = launch(wiring, Box::new(rows), (ledger, reporter), clock)?;
+    Ok(Started { launched, progress, instruments, layout })
 }
 
 /// The groups of a layout for the agents of a run.
@@ -177,7 +171,6 @@ impl Started {
             options,
             results::Parts {
                 ended: self.launched.finish()?,
-                counted: &self.counted,
                 instruments: self.instruments,
                 layout: self.layout,
             },
@@ -185,20 +178,18 @@ impl Started {
     }
 }
 
+/// How the agents are wired and share threads.
 pub struct RunWiring {
+    /// Durability to reach before results are reported.
     pub durability: Durability,
     /// The journal's folder, which must not exist yet.
     pub journal: PathBuf,
-    pub slots: RingSlots,
+    /// Ring capacities; `None` chooses by the number of threads.
+    pub slots: Option<RingSlots>,
+    /// When the source submits the next command.
     pub pace: Pace,
-}
-
-/// Agents that are wired to each other, and what can be seen of them from outside.
-pub struct Wired<L, R> {
-    agents: Agents,
-    wiring: Wiring,
-    ending: Ending,
-    sinks: PhantomData<(L, R)>,
+    pub groups: Vec<AgentGroup>,
+    pub wait: Wait,
 }
 
 /// How far a run is from its end.
@@ -225,19 +216,25 @@ pub struct Ended<L, R> {
     pub begun_ns: u64,
     /// The sequence of the last input.
     pub last: u64,
+    /// See [`Pace::OneAtATime`].
     pub times_ns: Vec<u64>,
+    pub requests: RequestCounts,
 }
 
-/// Wires a core between these rows and the sinks of ledger and reporter.
-pub fn wire<L: Sink, R: Sink>(
+/// Wires a core between these rows and the sinks of ledger and reporter, and starts a thread for each
+/// group.
+///
+/// # Errors
+/// The journal cannot be made, or exists already; a group names a core that this process may not use.
+pub fn launch<L: Sink, R: Sink>(
     wiring: RunWiring,
     rows: Box<dyn Rows>,
-    counted: Arc<Counted>,
     (ledger, reporter): (L, R),
-    clock: &SystemClock,
-) -> Result<Wired<L, R>, Failure> {
+    clock: SystemClock,
+) -> Result<Launched<L, R>, Failure> {
     use AgentName::{Ledger, Reporter, Source as SourceAgent};
-    let RunWiring { durability, journal, slots, pace } = wiring;
+    let RunWiring { durability, journal, slots, pace, groups, wait } = wiring;
+    let slots = slots.unwrap_or_else(|| slots_of_threads(groups.len()));
     let now_ns = clock.now_ns();
     let options = WriterOptions {
         durability,
@@ -257,7 +254,7 @@ pub fn wire<L: Sink, R: Sink>(
     let taken = vec![of_ledger, of_reporter];
     let last = Arc::new(AtomicGauge::new(u64::MAX));
     let ending = Ending { last: Arc::clone(&last), taken: taken.clone() };
-    let source = Source::new(rows, submissions, pace, last, taken, counted);
+    let source = Source::new(rows, submissions, pace, last, taken);
     let ledger = OutputConsumer::new(&mut core, Ledger, by_ledger, ledger);
     let reporter = OutputConsumer::new(&mut core, Reporter, by_reporter, reporter);
     // The time of a run is that of its rows, so the clock of the machine changes nothing.
@@ -266,21 +263,10 @@ pub fn wire<L: Sink, R: Sink>(
     agents.insert(SourceAgent, Box::new(source));
     agents.insert(Ledger, Box::new(ledger));
     agents.insert(Reporter, Box::new(reporter));
-    Ok(Wired { agents, wiring, ending, sinks: PhantomData })
-}
-
-impl<L: Sink, R: Sink> Wired<L, R> {
-    pub fn launch(
-        self,
-        groups: &[AgentGroup],
-        wait: Wait,
-        clock: SystemClock,
-    ) -> Result<Launched<L, R>, Failure> {
-        let Self { agents, wiring, ending, sinks } = self;
-        let parker = |_: &AgentGroup| Ok(Box::new(ThreadParker::default()) as Box<dyn Parker>);
-        let threads = layout::launch(agents, &wiring, groups, wait, Arc::new(clock), parker)?;
-        Ok(Launched { threads, monitors: wiring.monitors().to_vec(), ending, sinks })
-    }
+    let parker = |_: &AgentGroup| Ok(Box::new(ThreadParker::default()) as Box<dyn Parker>);
+    let threads = layout::launch(agents, &wiring, &groups, wait, Arc::new(clock), parker)?;
+    let monitors = wiring.monitors().to_vec();
+    Ok(Launched { threads, monitors, ending, sinks: PhantomData })
 }
 
 impl<L: Sink, R: Sink> Launched<L, R> {
@@ -308,16 +294,20 @@ impl<L: Sink, R: Sink> Launched<L, R> {
                 Some(error) => file_failure(error),
                 None => Failure::runtime(format!("the run stopped: {failure}")),
             })?;
-        let source: Source = take(&mut agents);
+        let Source { pace, submitted, begun_ns, requests, .. } = take(&mut agents);
         let (engine, ledger, reporter): (EngineStage, OutputConsumer<L>, OutputConsumer<R>) =
             (take(&mut agents), take(&mut agents), take(&mut agents));
         Ok(Ended {
             engine: engine.into_engine(),
             ledger: ledger.into_sink(),
             reporter: reporter.into_sink(),
-            begun_ns: source.begun_ns(),
-            last: source.submitted(),
-            times_ns: source.into_times_ns(),
+            begun_ns,
+            last: submitted,
+            times_ns: match pace {
+                Pace::Free => Vec::new(),
+                Pace::OneAtATime { times_ns, .. } => times_ns,
+            },
+            requests,
         })
     }
 }

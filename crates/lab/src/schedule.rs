@@ -1,6 +1,6 @@
 //! When requests are due: an open loop, which does not wait for answers.
 //!
-//! A [`Schedule`] is a fixed list of times. A sender that comes late finds them still there, one
+//! A [`ArrivalSchedule`] is a fixed list of times. A sender that comes late finds them still there, one
 //! by one, and latency counts from them, so a stall of the sender or of the venue shows in every
 //! request that it delayed.
 
@@ -18,7 +18,7 @@ pub enum Arrivals {
 
 /// Endless arrival times, in nanoseconds, never decreasing. The same arguments give the same times.
 #[derive(Clone, Debug)]
-pub struct Schedule {
+pub struct ArrivalSchedule {
     start_ns: u64,
     next_ns: u64,
     gaps: Gaps,
@@ -32,7 +32,7 @@ enum Gaps {
     Poisson { gap_ns_mean: f64, elapsed_ns: f64, rng: Rng },
 }
 
-impl Schedule {
+impl ArrivalSchedule {
     /// Arrivals from `start_ns` on, `rate_per_second` of them on average. A fixed schedule begins
     /// at `start_ns` and ignores the seed.
     pub fn new(arrivals: Arrivals, rate_per_second: u64, start_ns: u64, seed: u64) -> Self {
@@ -139,14 +139,14 @@ mod tests {
 
     const START_NS: u64 = 1_700_000_000_000_000_000;
 
-    fn times(mut schedule: Schedule, count: usize) -> Vec<u64> {
+    fn times(mut schedule: ArrivalSchedule, count: usize) -> Vec<u64> {
         (0..count).map(|_| schedule.take_next() - START_NS).collect()
     }
 
     /// Fixed arrivals fall on n / rate, also where the gap is not a whole number of nanoseconds.
     #[test]
     fn fixed_arrivals_do_not_drift() {
-        let schedule = Schedule::new(Arrivals::Fixed, 3, START_NS, 0);
+        let schedule = ArrivalSchedule::new(Arrivals::Fixed, 3, START_NS, 0);
         assert_eq!(
             times(schedule.clone(), 5),
             [0, 333_333_333, 666_666_666, 1_000_000_000, 1_333_333_333]
@@ -159,7 +159,7 @@ mod tests {
     fn due_counts_what_was_not_taken() {
         for arrivals in [Arrivals::Fixed, Arrivals::Poisson] {
             for rate_per_second in [1, 3, 7, 1_000, 999_983, 3_000_000_000] {
-                let mut schedule = Schedule::new(arrivals, rate_per_second, START_NS, 5);
+                let mut schedule = ArrivalSchedule::new(arrivals, rate_per_second, START_NS, 5);
                 for _ in 0..10 {
                     schedule.take_next();
                 }
@@ -183,9 +183,11 @@ mod tests {
     /// Part by part the fixed arrivals are the whole, each once.
     #[test]
     fn parts_make_the_whole() {
-        let whole = times(Schedule::new(Arrivals::Fixed, 7, START_NS, 0), 21);
+        let whole = times(ArrivalSchedule::new(Arrivals::Fixed, 7, START_NS, 0), 21);
         let mut parts: Vec<u64> = (0..3)
-            .flat_map(|part| times(Schedule::part(Arrivals::Fixed, 7, START_NS, 0, part, 3), 7))
+            .flat_map(|part| {
+                times(ArrivalSchedule::part(Arrivals::Fixed, 7, START_NS, 0, part, 3), 7)
+            })
             .collect();
         parts.sort_unstable();
         assert_eq!(parts, whole);
@@ -196,12 +198,12 @@ mod tests {
     #[test]
     fn poisson_gaps_are_exponential() {
         const COUNT: usize = 200_000;
-        let schedule = Schedule::new(Arrivals::Poisson, 1_000_000, START_NS, 42);
+        let schedule = ArrivalSchedule::new(Arrivals::Poisson, 1_000_000, START_NS, 42);
         let times_ns = times(schedule.clone(), COUNT);
         assert_eq!(times_ns, times(schedule, COUNT));
         assert_ne!(
             times_ns[..9],
-            times(Schedule::new(Arrivals::Poisson, 1_000_000, START_NS, 43), 9)[..]
+            times(ArrivalSchedule::new(Arrivals::Poisson, 1_000_000, START_NS, 43), 9)[..]
         );
 
         let gaps_ns: Vec<u64> = times_ns.windows(2).map(|pair| pair[1] - pair[0]).collect();

@@ -85,7 +85,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
 
     let heard = Heard::new(&stage.participants);
     let options = stage.participants.load(&venue, &heard, arguments.rate.0, arguments.seed)?;
-    let mut progress = |made: &lab::load::Progress<'_>| {
+    let mut progress = |made: &lab::load::LoadProgress<'_>| {
         // A closed pipe does not end the load.
         let _ = tell(arguments, &progress_line(made, venue.status().as_ref(), &subscriber));
     };
@@ -316,7 +316,7 @@ fn is_stream(messages: &[Vec<u8>], derived: &[Digest]) -> bool {
     messages.iter().map(|message| Digest::of(message)).eq(derived.iter().copied())
 }
 
-/// Progress goes to stdout, unless that is for JSON.
+/// LoadProgress goes to stdout, unless that is for JSON.
 fn tell(arguments: &Arguments, line: &str) -> Result<(), Failure> {
     if arguments.json {
         eprintln!("{line}");
@@ -339,7 +339,7 @@ fn addresses_line(started: &Value) -> String {
 }
 
 fn progress_line(
-    progress: &lab::load::Progress<'_>,
+    progress: &lab::load::LoadProgress<'_>,
     status: Option<&Value>,
     subscriber: &Subscriber,
 ) -> String {

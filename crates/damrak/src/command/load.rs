@@ -14,7 +14,9 @@ use clap::Args;
 use client::participant::ClientError;
 use lab::{
     latency::Percentiles,
-    load::{FailureReason, LoadError, LoadOptions, LoadReport, LoadSession, LoadSymbol, Progress},
+    load::{
+        FailureReason, LoadError, LoadOptions, LoadProgress, LoadReport, LoadSession, LoadSymbol,
+    },
     schedule::Arrivals,
 };
 use market::{Price, Symbol};
@@ -214,7 +216,7 @@ pub(super) fn write_distributions(folder: &PathBuf, report: &LoadReport) -> Resu
         .map_err(|error| Failure::runtime(format!("cannot write {}: {error}", folder.display())))
 }
 
-fn progress_line(progress: &Progress<'_>) -> String {
+fn progress_line(progress: &LoadProgress<'_>) -> String {
     let latency = progress.scheduled.percentiles();
     format!(
         "{:>4.0} s  sent {}  acked {}  fills {}  waiting {}  p50 {}  p99 {}  p99.9 {}  max {}",

@@ -163,23 +163,23 @@ fn print_results(results: &Results) -> Result<(), Failure> {
             format!("{} with a number that was used before", grouped(results.duplicates())),
         ));
     }
-    if results.cancels > 0 {
+    if results.requests.cancels > 0 {
         let (effective, not_found) = (counts.canceled, results.not_found());
         rows.push((
             "cancels",
             format!("{} effective, {} not found", grouped(effective), grouped(not_found)),
         ));
     }
-    if results.replaces > 0 {
+    if results.requests.replaces > 0 {
         rows.push((
             "replaces",
-            format!("{} of {}", grouped(counts.replaced), grouped(results.replaces)),
+            format!("{} of {}", grouped(counts.replaced), grouped(results.requests.replaces)),
         ));
     }
-    if results.modifies > 0 {
+    if results.requests.modifies > 0 {
         rows.push((
             "modifies",
-            format!("{} of {}", grouped(counts.modified), grouped(results.modifies)),
+            format!("{} of {}", grouped(counts.modified), grouped(results.requests.modifies)),
         ));
     }
     for (reason, count) in &counts.declined {

@@ -5,10 +5,7 @@
 use std::{
     convert::Infallible,
     path::{Path, PathBuf},
-    sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering},
-    },
+    sync::Arc,
 };
 
 use crate::latency::{Latency, Percentiles};
@@ -16,10 +13,10 @@ use engine::Engine;
 use journal::{Durability, Folder, Method, Storage, StorageFile, Writer, WriterOptions};
 use market::{Input, Sequence, Timestamp};
 use proof::generator::{CommandFlow, Profile};
-use ring::{Agent, AgentError, Builder, Cursor, Flow};
+use ring::{Builder, Cursor, Flow};
 use serde_json::{Value, json};
 
-use super::Runs;
+use super::{Runs, agent_thread::AgentThread};
 
 use venue::{clock::SystemClock, failure::Failure, stage::Journaler};
 
@@ -147,6 +144,11 @@ fn failed(error: impl std::fmt::Display) -> Failure {
         .hint("--folder names another folder")
 }
 
+fn new_journal(folder: Folder, options: &WriterOptions) -> Result<Writer, Failure> {
+    let opened = journal::open(Box::new(folder), options, &mut |_| Ok::<(), Infallible>(()));
+    Ok(opened.map_err(failed)?.0)
+}
+
 /// A file of zeros, written block by block.
 struct Bare {
     folder: PathBuf,
@@ -200,9 +202,7 @@ impl Own {
     ) -> Result<Self, Failure> {
         let segment_bytes = (commits * batch_bytes as u64 + (1 << 20)) * 2;
         let options = WriterOptions { segment_bytes, ..WriterOptions::new(1, 1) };
-        let storage = Box::new(Folder::with_method(&folder, method));
-        let (writer, _) =
-            journal::open(storage, &options, &mut |_| Ok::<(), Infallible>(())).map_err(failed)?;
+        let writer = new_journal(Folder::with_method(&folder, method), &options)?;
         let mut own = Self { folder, writer, records, sequence: 0 };
         // The first segment of a start is short: fill half of it, then pause while the next one is prepared.
         let mut written = 0;
@@ -285,9 +285,7 @@ fn written(folder: &Path, clock: SystemClock) -> Result<(f64, f64, (f64, f64)), 
         segment_bytes: 256 << 20,
         ..WriterOptions::new(1, 1)
     };
-    let storage = Box::new(Folder::new(folder));
-    let (mut writer, _) =
-        journal::open(storage, &options, &mut |_| Ok::<(), Infallible>(())).map_err(failed)?;
+    let mut writer = new_journal(Folder::new(folder), &options)?;
     let (mut append_ns, mut commit_ns) = (0, 0);
     for batch in 0..RECORDS / 64 {
         let before = os::thread_cpu_ns();
@@ -324,25 +322,14 @@ fn core_thread(folder: &Path, with_journal: bool, clock: SystemClock) -> Result<
     let to_journaler = with_journal.then(|| inputs.gating("journaler"));
     let (mut inputs, _) = inputs.build();
     let durable = Arc::new(Cursor::new(0));
-    let stop = Arc::new(AtomicBool::new(false));
-    let beside = match to_journaler {
+    let journaler = match to_journaler {
         None => None,
         Some(consumer) => {
             let options =
                 WriterOptions { durability: Durability::Written, ..WriterOptions::new(1, 1) };
-            let storage = Box::new(Folder::new(folder));
-            let (writer, _) = journal::open(storage, &options, &mut |_| Ok::<(), Infallible>(()))
-                .map_err(failed)?;
-            let mut journaler = Journaler::new(consumer, writer, Arc::clone(&durable), false);
-            let stop = Arc::clone(&stop);
-            Some(std::thread::spawn(move || -> Result<(), AgentError> {
-                while !stop.load(Ordering::Relaxed) {
-                    if journaler.do_work(clock.now_ns())? == 0 {
-                        std::thread::yield_now();
-                    }
-                }
-                Ok(())
-            }))
+            let writer = new_journal(Folder::new(folder), &options)?;
+            let journaler = Journaler::new(consumer, writer, Arc::clone(&durable), false);
+            Some(AgentThread::start(journaler, clock, || (), std::thread::yield_now))
         }
     };
     let commands: Vec<_> = (0..ORDERS).map(|_| flow.next_command()).collect();
@@ -372,10 +359,8 @@ fn core_thread(folder: &Path, with_journal: bool, clock: SystemClock) -> Result<
     while with_journal && durable.get() < ORDERS as u64 {
         std::thread::yield_now();
     }
-    stop.store(true, Ordering::Relaxed);
-    if let Some(beside) = beside {
-        let ended = beside.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
-        ended.map_err(failed)?;
+    if let Some(journaler) = journaler {
+        journaler.stop().map_err(failed)?;
         std::fs::remove_dir_all(folder).map_err(failed)?;
     }
     Ok(core_ns as f64 / ORDERS as f64)

@@ -9,13 +9,15 @@
 //! Invariant: every layout ends with the state hash of the core alone.
 
 use std::{
-    fs,
+    fs, io,
     path::{Path, PathBuf},
     sync::Arc,
     thread,
 };
 
-use crate::order_file::{BalanceFile, InstrumentTable, OrderFile, generate::FileProfile};
+use crate::order_file::{
+    BalanceFile, FileError, InstrumentTable, OrderFile, generate::FileProfile,
+};
 use engine::{Engine, PREFETCH_MAX};
 use gateway::Submission;
 use journal::Durability;
@@ -27,8 +29,8 @@ use serde_json::{Value, json};
 use super::{Outbox, Runs, percentile};
 
 use crate::order_run::{
-    self, Counted, FileRows, LOOK_INTERVAL, LedgerSink, Pace, Rows, RunWiring, Setup, Sink,
-    file_failure, submission,
+    self, FileRows, LOOK_INTERVAL, LedgerSink, Pace, Rows, RunWiring, Setup, Sink, file_failure,
+    submission,
 };
 use venue::{
     clock::SystemClock,
@@ -99,36 +101,40 @@ pub fn prepare_folder(folder: &Path) -> Result<Prepared, Failure> {
     };
     let orders = either(["orders.csv.gz", "orders.csv"]);
     let balances = either(["balances_init.csv", "balances.csv"]);
-    let instruments = InstrumentTable::default();
-    let read = || {
-        let setup = Setup::new(instruments.clone(), true);
-        let balances = BalanceFile::open(&balances)?;
-        let orders = OrderFile::open(&orders, instruments.clone())?;
-        Ok(FileRows::new(setup, Some(balances), orders))
-    };
-    let rows = read().map_err(|error| file_failure(&error))?;
     let name = folder.file_name().map_or(folder.as_os_str(), |name| name);
-    Ok(Prepared { name: name.to_string_lossy().into_owned(), rows: all(rows)?, instruments })
+    prepare(
+        name.to_string_lossy().into_owned(),
+        InstrumentTable::default(),
+        || BalanceFile::open(&balances),
+        |instruments| OrderFile::open(&orders, instruments),
+    )
 }
 
 /// Generates a file with the shape of the origin's larger one from a seed.
 pub fn prepare_generated(seed: u64, orders: u64) -> Result<Prepared, Failure> {
     let profile = FileProfile::from_name("origin").expect("there is one of that name");
-    let instruments = profile.instruments();
-    let written = |error: std::io::Error| Failure::runtime(error);
+    let written = |error: io::Error| Failure::runtime(error);
     let mut rows = Vec::new();
     profile.write_orders(seed, orders, &mut rows).map_err(written)?;
     let mut balances = Vec::new();
     profile.write_balances(&mut balances).map_err(written)?;
-    let read = || {
-        let setup = Setup::new(instruments.clone(), true);
-        let balances = BalanceFile::from_reader("balances", std::io::Cursor::new(balances))?;
-        let rows = std::io::Cursor::new(rows);
-        let orders = OrderFile::from_reader("orders", rows, instruments.clone())?;
-        Ok(FileRows::new(setup, Some(balances), orders))
-    };
-    let rows = read().map_err(|error| file_failure(&error))?;
-    let name = format!("generated origin {orders} seed {seed}");
+    prepare(
+        format!("generated origin {orders} seed {seed}"),
+        profile.instruments(),
+        || BalanceFile::from_reader("balances", io::Cursor::new(balances)),
+        |instruments| OrderFile::from_reader("orders", io::Cursor::new(rows), instruments),
+    )
+}
+
+fn prepare(
+    name: String,
+    instruments: InstrumentTable,
+    balances: impl FnOnce() -> Result<BalanceFile, FileError>,
+    orders: impl FnOnce(InstrumentTable) -> Result<OrderFile, FileError>,
+) -> Result<Prepared, Failure> {
+    let files = balances().and_then(|balances| Ok((balances, orders(instruments.clone())?)));
+    let (balances, orders) = files.map_err(|error| file_failure(&error))?;
+    let rows = FileRows::new(Setup::new(instruments.clone(), true), Some(balances), orders);
     Ok(Prepared { name, rows: all(rows)?, instruments })
 }
 
@@ -291,18 +297,14 @@ fn run(
     let wiring = RunWiring {
         durability: options.durability,
         journal: journal.clone(),
-        slots: options.slots.unwrap_or_else(|| order_run::slots_of_threads(groups.len())),
+        slots: options.slots,
         pace,
+        groups: groups.to_vec(),
+        wait: options.wait,
     };
-    let wired = order_run::wire(
-        wiring,
-        Box::new(rows),
-        Arc::new(Counted::default()),
-        (LedgerSink::new(&prepared.instruments, None, false), EventCount::default()),
-        &clock,
-    )?;
+    let sinks = (LedgerSink::new(&prepared.instruments, None, false), EventCount::default());
     let before_ns = os::process_cpu_ns();
-    let launched = wired.launch(groups, options.wait, clock)?;
+    let launched = order_run::launch(wiring, Box::new(rows), sinks, clock)?;
     while !launched.is_over() {
         thread::sleep(LOOK_INTERVAL);
     }

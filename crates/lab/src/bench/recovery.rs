@@ -7,11 +7,9 @@ use std::{
     fs::File,
     io::{self, Read},
     path::Path,
-    sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering},
-    },
+    sync::Arc,
     thread,
+    time::Duration,
 };
 
 use engine::Engine;
@@ -21,11 +19,11 @@ use market::{
     Symbol, Timestamp,
 };
 use proof::rng::Rng;
-use ring::{Agent, AtomicGauge};
+use ring::AtomicGauge;
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use super::{Runs, market_set_up, percentile};
+use super::{Runs, agent_thread::AgentThread, market_set_up, percentile};
 
 use venue::{
     clock::SystemClock,
@@ -88,14 +86,8 @@ pub fn restart(folder: &Path, orders: u64, runs: usize) -> Result<RestartRow, Fa
     let now = || clock.since_start().as_secs_f64();
     let mut flow = RestingFlow::new();
     {
-        let (mut writer, mut payload) = (open(folder, Durability::None)?, Payload::default());
-        for sequence in 1..=orders + flow.setup_count() {
-            let command = flow.next(sequence);
-            append(&mut writer, sequence, sequence, payload.of(&command))?;
-            if sequence.is_multiple_of(4096) {
-                writer.commit().map_err(Failure::runtime)?;
-            }
-        }
+        let mut writer = open(folder, Durability::None)?;
+        prefill(&mut flow, &mut writer, orders, |_, _| ())?;
         writer.sync().map_err(Failure::runtime)?;
     }
 
@@ -213,27 +205,17 @@ fn cost_run(
 ) -> Result<(f64, Vec<u64>, u64), Failure> {
     let clock = SystemClock::start();
     let mut flow = RestingFlow::new();
-    let (mut writer, mut payload) = (open(place, Durability::Written)?, Payload::default());
+    let mut writer = open(place, Durability::Written)?;
     let mut engine = Engine::new();
-    let prefill = orders + flow.setup_count();
     let mut apply = |sequence: u64, command: Command| {
         let (sequence, timestamp) = (Sequence(sequence), Timestamp(sequence));
         engine.apply(&Input { sequence, timestamp, command }, &mut |event| {
             std::hint::black_box(&event);
         });
     };
-    for sequence in 1..=prefill {
-        let command = flow.next(sequence);
-        append(&mut writer, sequence, sequence, payload.of(&command))?;
-        apply(sequence, command);
-        if sequence.is_multiple_of(4096) {
-            writer.commit().map_err(Failure::runtime)?;
-        }
-    }
-    writer.commit().map_err(Failure::runtime)?;
+    let prefilled = prefill(&mut flow, &mut writer, orders, &mut apply)?;
 
-    let journaled = Arc::new(AtomicGauge::new(prefill));
-    let stop = Arc::new(AtomicBool::new(false));
+    let journaled = Arc::new(AtomicGauge::new(prefilled));
     let plan = SnapshotPlan {
         inputs: (inputs / 8).max(1),
         time_ns: 0,
@@ -243,44 +225,30 @@ fn cost_run(
     let snapshots = Snapshots::new(plan, 0);
     let figures = snapshots.figures();
     let storage = Box::new(Folder::new(place));
-    let mut follower = Following::new(storage, Arc::clone(&journaled), Some(snapshots), None);
-    let beside = with_snapshots.then(|| {
-        let stop = Arc::clone(&stop);
-        thread::spawn(move || -> Result<(), ring::AgentError> {
-            // As in a venue. Without the permission the thread keeps its priority.
-            let _ = os::lower_priority();
-            loop {
-                // Read before the last turn, so that a snapshot that is due at the end is still made.
-                let is_last = stop.load(Ordering::Acquire);
-                if follower.do_work(clock.now_ns())? == 0 {
-                    if is_last {
-                        return Ok(());
-                    }
-                    thread::sleep(std::time::Duration::from_millis(1));
-                }
-            }
-        })
+    let follower = Following::new(storage, Arc::clone(&journaled), Some(snapshots), None);
+    let follower = with_snapshots.then(|| {
+        // As in a venue. Without the permission the thread keeps its priority.
+        let begin = || drop(os::lower_priority());
+        AgentThread::start(follower, clock, begin, || thread::sleep(Duration::from_millis(1)))
     });
 
     let mut times = Vec::with_capacity((inputs / BATCH) as usize + 1);
     let begun = clock.since_start();
-    let mut sequence = prefill;
-    while sequence < prefill + inputs {
+    let mut sequence = prefilled;
+    while sequence < prefilled + inputs {
         let before = clock.since_start();
         for _ in 0..BATCH {
             sequence += 1;
             let command = flow.turn_over();
-            append(&mut writer, sequence, sequence, payload.of(&command))?;
+            append(&mut writer, sequence, &command)?;
             apply(sequence, command);
         }
         journaled.set(writer.commit().map_err(Failure::runtime)?);
         times.push((clock.since_start() - before).as_nanos() as u64);
     }
     let seconds = (clock.since_start() - begun).as_secs_f64();
-    stop.store(true, Ordering::Release); // pairs with the Acquire: the last commit is seen
-    if let Some(thread) = beside {
-        let ended = thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
-        ended.map_err(Failure::runtime)?;
+    if let Some(follower) = follower {
+        follower.stop().map_err(Failure::runtime)?;
     }
     Ok((seconds, times, figures.made.get()))
 }
@@ -308,28 +276,29 @@ fn open(folder: &Path, durability: Durability) -> Result<Writer, Failure> {
     Ok(writer)
 }
 
-fn append(
+fn append(writer: &mut Writer, sequence: u64, command: &Command) -> Result<(), Failure> {
+    let encode = |place: &mut [u8; Command::ENCODED_LEN_MAX]| command.encode(place);
+    writer.append_with(sequence, sequence, encode).map_err(Failure::runtime)
+}
+
+/// Writes the set-up and `orders` resting orders, and shows each; returns the last sequence.
+fn prefill(
+    flow: &mut RestingFlow,
     writer: &mut Writer,
-    sequence: u64,
-    timestamp: u64,
-    payload: &[u8],
-) -> Result<(), Failure> {
-    writer.append(sequence, timestamp, payload).map_err(Failure::runtime)
-}
-
-struct Payload([u8; Command::ENCODED_LEN_MAX]);
-
-impl Default for Payload {
-    fn default() -> Self {
-        Self([0; Command::ENCODED_LEN_MAX])
+    orders: u64,
+    mut show: impl FnMut(u64, Command),
+) -> Result<u64, Failure> {
+    let last = orders + flow.setup_count();
+    for sequence in 1..=last {
+        let command = flow.next(sequence);
+        append(writer, sequence, &command)?;
+        show(sequence, command);
+        if sequence.is_multiple_of(4096) {
+            writer.commit().map_err(Failure::runtime)?;
+        }
     }
-}
-
-impl Payload {
-    fn of(&mut self, command: &Command) -> &[u8] {
-        let len = command.encode(&mut self.0);
-        &self.0[..len]
-    }
+    writer.commit().map_err(Failure::runtime)?;
+    Ok(last)
 }
 
 /// Resting orders: buys below, sells above, spread over prices, instruments and sessions.

@@ -71,7 +71,7 @@ impl LoadCounts {
 
 /// What a running load tells once an interval.
 #[derive(Clone, Copy, Debug)]
-pub struct Progress<'a> {
+pub struct LoadProgress<'a> {
     /// When the interval began, in nanoseconds since the start of the run.
     pub since_ns: u64,
     /// How long it was, in nanoseconds.

@@ -13,7 +13,7 @@ use std::{
 };
 
 use super::{FailureReason, LoadCounts, LoadOptions, SessionFailure, mix::Mix, session::Session};
-use crate::{latency::Latency, schedule::Schedule};
+use crate::{latency::Latency, schedule::ArrivalSchedule};
 use ring::Clock;
 
 /// The most requests sent between two looks for answers.
@@ -43,7 +43,7 @@ pub(super) struct Worker<'a> {
     /// Whose turn it is to send, and how many it sent in a row.
     turn: usize,
     turn_sent: usize,
-    schedule: Schedule,
+    schedule: ArrivalSchedule,
     /// When the last request may be due.
     end_ns: u64,
     mix: Mix,
@@ -79,7 +79,7 @@ impl<'a> Worker<'a> {
         part: usize,
         parts: usize,
     ) -> Self {
-        let schedule = Schedule::part(
+        let schedule = ArrivalSchedule::part(
             options.arrivals,
             options.rate_per_second,
             start_ns,

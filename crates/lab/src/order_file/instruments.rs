@@ -2,13 +2,16 @@
 
 use std::{collections::BTreeMap, path::Path};
 
-use market::{AssetId, Symbol};
+use market::{AssetId, MoneyClass, MoneyTerms, Quantity, Symbol};
 
 use super::{
     DECIMALS_MAX,
     error::FileError,
     table::{Column, Table},
 };
+
+/// The largest quantity of an order in a file, in lots.
+pub const QUANTITY_MAX: Quantity = Quantity((1 << 28) - 1);
 
 /// What is owned, and in which units files count it.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -167,6 +170,24 @@ impl InstrumentTable {
             [only] => Some(only),
             _ => None,
         }
+    }
+
+    /// How each instrument is paid for, in the order of their numbers.
+    pub fn money_terms(&self) -> Vec<MoneyTerms> {
+        let asset = |name| self.asset_id(name).expect("an instrument's assets are known");
+        let terms = self.terms.iter().map(|terms| {
+            let (quote_numerator, quote_denominator) = terms.quote_units_per_tick_lot();
+            MoneyTerms {
+                class: MoneyClass::Cash,
+                base: asset(&terms.base.name),
+                quote: asset(&terms.quote.name),
+                base_units: terms.base_units_per_lot(),
+                quote_numerator,
+                quote_denominator,
+                quantity_max: QUANTITY_MAX,
+            }
+        });
+        terms.collect()
     }
 
     /// Every asset once, by name.

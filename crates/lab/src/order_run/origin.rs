@@ -11,8 +11,8 @@ use std::collections::BTreeMap;
 
 use crate::order_file::InstrumentTable;
 use market::{
-    AccountId, AssetId, Bucket, Event, LedgerKind, OrderId, OrderType, Output, Price, Quantity,
-    SessionId, TimeInForce,
+    AccountId, AssetId, Bucket, Event, LedgerKind, MoneyTerms, OrderId, OrderType, Output, Price,
+    Quantity, SessionId, TimeInForce,
 };
 use ring::AgentError;
 
@@ -22,20 +22,11 @@ use super::Balance;
 #[derive(Debug)]
 pub(super) struct OriginRounding {
     asset_count: usize,
-    terms: Vec<Terms>,
+    terms: Vec<MoneyTerms>,
     /// By account and asset.
     balances: Vec<Balance>,
     limits: BTreeMap<OrderId, Price>,
     incoming: Option<Incoming>,
-}
-
-#[derive(Clone, Copy, Debug)]
-struct Terms {
-    base: AssetId,
-    quote: AssetId,
-    base_units: u64,
-    numerator: u64,
-    denominator: u64,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -44,37 +35,16 @@ struct Incoming {
     limit: Price,
 }
 
-impl Terms {
-    /// What so many lots cost, rounded down.
-    fn cost(&self, price: Price, quantity: Quantity) -> u128 {
-        (price * quantity).units(self.numerator, self.denominator)
-    }
-
-    fn base(&self, quantity: Quantity) -> u128 {
-        quantity.units(self.base_units)
-    }
+/// The cost of some lots, rounded down.
+fn cost_of(terms: &MoneyTerms, price: Price, quantity: Quantity) -> u128 {
+    (price * quantity).units(terms.quote_numerator, terms.quote_denominator)
 }
 
 impl OriginRounding {
     pub(super) fn new(instruments: &InstrumentTable) -> Self {
-        let assets = instruments.assets();
-        let number = |name| {
-            let place = assets.iter().position(|asset| asset.name == name);
-            AssetId(place.expect("an instrument's assets are known") as u16 + 1)
-        };
-        let terms = instruments.all().iter().map(|terms| {
-            let (numerator, denominator) = terms.quote_units_per_tick_lot();
-            Terms {
-                base: number(terms.base.name),
-                quote: number(terms.quote.name),
-                base_units: terms.base_units_per_lot(),
-                numerator,
-                denominator,
-            }
-        });
         Self {
-            terms: terms.collect(),
-            asset_count: assets.len(),
+            terms: instruments.money_terms(),
+            asset_count: instruments.assets().len(),
             balances: Vec::new(),
             limits: BTreeMap::new(),
             incoming: None,
@@ -99,9 +69,9 @@ impl OriginRounding {
                 let terms = self.terms_of(order.instrument_id);
                 let account = account(order.key.session_id);
                 let (asset, held) = if order.side.is_buy() {
-                    (terms.quote, terms.cost(order.price.price(), order.quantity.quantity()))
+                    (terms.quote, cost_of(&terms, order.price.price(), order.quantity.quantity()))
                 } else {
-                    (terms.base, terms.base(order.quantity.quantity()))
+                    (terms.base, order.quantity.quantity().units(terms.base_units))
                 };
                 let balance = self.own(account, asset);
                 lower(&mut balance.available, held)?;
@@ -114,8 +84,8 @@ impl OriginRounding {
             }
             Event::Traded(trade) => {
                 let terms = self.terms_of(trade.instrument_id);
-                let cost = terms.cost(trade.price, trade.quantity);
-                let lots = terms.base(trade.quantity);
+                let cost = cost_of(&terms, trade.price, trade.quantity);
+                let lots = trade.quantity.units(terms.base_units);
                 let (taker, maker) =
                     (account(trade.taker.key.session_id), account(trade.maker.key.session_id));
                 let is_buy = trade.taker_side.is_buy();
@@ -128,7 +98,7 @@ impl OriginRounding {
                     let incoming = self.incoming.filter(|it| it.order_id == trade.taker.order_id);
                     let incoming = incoming.expect("an incoming order was accepted before");
                     let better = Price(incoming.limit.0 - trade.price.0);
-                    let refund = terms.cost(better, trade.quantity);
+                    let refund = cost_of(&terms, better, trade.quantity);
                     let balance = self.own(taker, terms.quote);
                     lower(&mut balance.reserved, refund)?;
                     balance.available += refund;
@@ -142,8 +112,8 @@ impl OriginRounding {
                 }
                 let terms = self.terms_of(canceled.instrument_id);
                 let (asset, held) = match self.limits.remove(&canceled.order_id) {
-                    Some(limit) => (terms.quote, terms.cost(limit, canceled.quantity)),
-                    None => (terms.base, terms.base(canceled.quantity)),
+                    Some(limit) => (terms.quote, cost_of(&terms, limit, canceled.quantity)),
+                    None => (terms.base, canceled.quantity.units(terms.base_units)),
                 };
                 let balance = self.own(account(canceled.key.session_id), asset);
                 lower(&mut balance.reserved, held)?;
@@ -156,7 +126,7 @@ impl OriginRounding {
         Ok(())
     }
 
-    fn terms_of(&self, instrument_id: market::InstrumentId) -> Terms {
+    fn terms_of(&self, instrument_id: market::InstrumentId) -> MoneyTerms {
         self.terms[usize::from(instrument_id.0) - 1]
     }
 

@@ -2,17 +2,16 @@
 //!
 //! Invariant: trades are hashed in the order in which they happened.
 
-use std::{collections::BTreeMap, fmt::Write as _, io::Write as _};
+use std::collections::BTreeMap;
 
 use crate::order_file::{FileWriter, InstrumentTable};
 use market::{
-    CancelReason, CommandKind, DeclineReason, Event, InstrumentId, MoneyEvent, Output,
-    RejectReason, Rejected, Traded,
+    CancelReason, CommandKind, DeclineReason, Event, InstrumentId, MoneyEvent, MoneyTerms, Output,
+    RejectReason, Rejected, Symbol, Traded,
 };
 use ring::AgentError;
-use sha2::{Digest, Sha256};
 
-use super::output_consumer::Sink;
+use super::{hashed_lines::HashedLines, output_consumer::Sink};
 
 /// Counts of the results of orders, by kind.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -45,45 +44,28 @@ pub struct InstrumentCounts {
 
 pub struct ReporterSink {
     counts: Counts,
-    units: Vec<Units>,
+    /// By instrument.
+    terms: Vec<(Symbol, MoneyTerms)>,
     names_symbol: bool,
-    line: String,
-    hash: Sha256,
-    file: Option<FileWriter>,
+    trades: HashedLines,
     ended_ns: u64,
-}
-
-struct Units {
-    symbol: market::Symbol,
-    base: u64,
-    numerator: u64,
-    denominator: u64,
 }
 
 impl ReporterSink {
     /// Before the first event of a core with these instruments; trades go to `file` as well.
     pub fn new(instruments: &InstrumentTable, file: Option<FileWriter>) -> Self {
-        let units = instruments.all().iter().map(|terms| {
-            let (numerator, denominator) = terms.quote_units_per_tick_lot();
-            Units { symbol: terms.symbol, base: terms.base_units_per_lot(), numerator, denominator }
-        });
-        let units: Vec<_> = units.collect();
+        let symbols = instruments.all().iter().map(|terms| terms.symbol);
+        let terms: Vec<_> = symbols.zip(instruments.money_terms()).collect();
         Self {
             counts: Counts {
-                instruments: vec![InstrumentCounts::default(); units.len()],
+                instruments: vec![InstrumentCounts::default(); terms.len()],
                 ..Counts::default()
             },
-            units,
+            terms,
             names_symbol: instruments.only().is_none(),
-            line: String::new(),
-            hash: Sha256::new(),
-            file,
+            trades: HashedLines::new(file),
             ended_ns: 0,
         }
-    }
-
-    pub fn counts(&self) -> &Counts {
-        &self.counts
     }
 
     /// When the last event was taken.
@@ -91,13 +73,9 @@ impl ReporterSink {
         self.ended_ns
     }
 
-    /// The SHA-256 of all trades, line by line.
-    pub(super) fn hash(&self) -> String {
-        hex(self.hash.clone())
-    }
-
-    pub(super) fn finish(&mut self) -> std::io::Result<()> {
-        self.file.take().map_or(Ok(()), FileWriter::finish)
+    /// The counts, and the SHA-256 of all trades, line by line.
+    pub(super) fn finish(self) -> std::io::Result<(Counts, String)> {
+        Ok((self.counts, self.trades.finish()?))
     }
 
     pub(super) fn header(names_symbol: bool) -> &'static str {
@@ -117,26 +95,20 @@ impl ReporterSink {
         let Traded { instrument_id: InstrumentId(number), taker, maker, price, quantity, .. } =
             trade;
         let place = usize::from(*number) - 1;
-        let units = &self.units[place];
-        let lots = quantity.units(units.base);
+        let (symbol, terms) = &self.terms[place];
+        let lots = quantity.units(terms.base_units);
         let counts = &mut self.counts.instruments[place];
         counts.trades += 1;
         counts.self_trades += u64::from(taker.key.session_id == maker.key.session_id);
         counts.volume += lots;
-        counts.notional += (*price * *quantity).units(units.numerator, units.denominator);
+        counts.notional +=
+            (*price * *quantity).units(terms.quote_numerator, terms.quote_denominator);
 
         let (taker, maker) = (taker.key.user_ref_num, maker.key.user_ref_num);
-        self.line.clear();
-        let written = if self.names_symbol {
-            writeln!(self.line, "{taker},{maker},{price},{lots},{}", units.symbol)
+        if self.names_symbol {
+            self.trades.push(format_args!("{taker},{maker},{price},{lots},{}", symbol))
         } else {
-            writeln!(self.line, "{taker},{maker},{price},{lots}")
-        };
-        written.expect("text can always be added to");
-        self.hash.update(self.line.as_bytes());
-        match &mut self.file {
-            Some(file) => file.write_all(self.line.as_bytes()),
-            None => Ok(()),
+            self.trades.push(format_args!("{taker},{maker},{price},{lots}"))
         }
     }
 }
@@ -166,11 +138,4 @@ impl Sink for ReporterSink {
     fn is_at(&mut self, _sequence: u64, now_ns: u64) {
         self.ended_ns = now_ns;
     }
-}
-
-pub(super) fn hex(hash: Sha256) -> String {
-    hash.finalize().iter().fold(String::new(), |mut text, byte| {
-        write!(text, "{byte:02x}").expect("text can always be added to");
-        text
-    })
 }

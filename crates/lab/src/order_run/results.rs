@@ -4,22 +4,19 @@
 
 use std::{
     cmp::Ordering,
-    fmt::Write as _,
     fs,
     io::{self, Write as _},
-    path::{Path, PathBuf},
-    sync::atomic::Ordering::Relaxed,
+    path::Path,
 };
 
 use crate::order_file::{FileWriter, InstrumentTable, InstrumentTerms};
 use engine::{BookView, Engine, RestingOrder};
 use market::{AccountId, AssetId, InstrumentId, Price, Symbol, Text};
 use serde_json::{Value, json};
-use sha2::{Digest, Sha256};
 
 use super::{
-    Balance, Counted, Counts, Ended, InstrumentCounts, LedgerSink, ReporterSink, RunOptions,
-    reporter::hex,
+    Balance, Counts, Ended, InstrumentCounts, LedgerSink, ReporterSink, RequestCounts, RunOptions,
+    hashed_lines::HashedLines,
 };
 use venue::failure::Failure;
 
@@ -50,20 +47,15 @@ fn cannot_write(path: &Path, error: &io::Error) -> Failure {
     Failure::environment(format!("cannot write {}: {error}", path.display()))
 }
 
-pub(super) struct Parts<'a> {
+pub(super) struct Parts {
     pub(super) ended: Ended<LedgerSink, ReporterSink>,
-    pub(super) counted: &'a Counted,
     pub(super) instruments: InstrumentTable,
     pub(super) layout: String,
 }
 
 #[derive(Clone, Debug)]
 pub struct Results {
-    /// Rows of orders, by kind.
-    pub places: u64,
-    pub cancels: u64,
-    pub replaces: u64,
-    pub modifies: u64,
+    pub requests: RequestCounts,
     pub counts: Counts,
     /// By instrument.
     pub books: Vec<BookResult>,
@@ -97,159 +89,132 @@ pub struct BookResult {
 }
 
 /// Puts the parts together, writes the final files, and checks that all parts agree.
-pub(super) fn gather(options: &RunOptions, mut parts: Parts<'_>) -> Result<Results, Failure> {
+pub(super) fn gather(options: &RunOptions, parts: Parts) -> Result<Results, Failure> {
     let out = options.out.as_deref();
-    let finished = parts.ended.reporter.finish().and_then(|()| parts.ended.ledger.finish());
-    finished.map_err(|error| cannot_write(out.unwrap_or(Path::new(".")), &error))?;
-    parts.ended.ledger.check().map_err(Failure::verification)?;
-    let mut counts = parts.ended.reporter.counts().clone();
-    let asked = parts.counted.deposits.load(Relaxed);
-    let made = parts.ended.ledger.deposits();
+    let Parts { ended, instruments, layout } = parts;
+    let Ended { engine, mut ledger, reporter, begun_ns, last, requests, .. } = ended;
+    let seconds = reporter.ended_ns().saturating_sub(begun_ns) as f64 / 1e9;
+    let finished = ledger.finish().and_then(|()| reporter.finish());
+    let (counts, trades_sha256) =
+        finished.map_err(|error| cannot_write(out.unwrap_or(Path::new(".")), &error))?;
+    ledger.check().map_err(Failure::verification)?;
+    let (asked, made) = (requests.deposits, ledger.deposits());
     let declined: u64 = counts.declined.values().sum();
     if asked != made + declined {
         return Err(Failure::verification(format!(
             "of {asked} deposits {made} are in the ledger and {declined} were declined"
         )));
     }
-
-    let book_sha256 = write_book(&parts, out)?;
+    let book_sha256 = write_book(&engine, &instruments, out)?;
     let balances_sha256 = match options.balances {
-        Some(_) => Some(write_balances(&parts, out)?),
+        Some(_) => Some(write_balances(&engine, &ledger, &instruments, out)?),
         None => None,
     };
-    let books = books(&parts);
-    counts.instruments = books.iter().map(|book| book.traded).collect();
-    let counted = parts.counted;
+    let books = views(&engine, &instruments).zip(&counts.instruments);
+    let books = books.map(|((terms, view), traded)| BookResult {
+        symbol: terms.symbol,
+        traded: *traded,
+        best_bid: view.best_bid(),
+        best_ask: view.best_ask(),
+        bid_levels: view.bid_levels().count(),
+        ask_levels: view.ask_levels().count(),
+        resting: view.bids().count() + view.asks().count(),
+    });
     Ok(Results {
-        places: counted.places.load(Relaxed),
-        cancels: counted.cancels.load(Relaxed),
-        replaces: counted.replaces.load(Relaxed),
-        modifies: counted.modifies.load(Relaxed),
+        requests,
+        books: books.collect(),
         counts,
-        books,
-        ledger_entries: parts.ended.ledger.entries(),
-        trades_sha256: parts.ended.reporter.hash(),
+        ledger_entries: ledger.entries(),
+        trades_sha256,
         book_sha256,
         balances_sha256,
-        state_hash: parts.ended.engine.state_hash(),
-        inputs: parts.ended.last,
-        seconds: parts.ended.reporter.ended_ns().saturating_sub(parts.ended.begun_ns) as f64 / 1e9,
-        layout: parts.layout,
+        state_hash: engine.state_hash(),
+        inputs: last,
+        seconds,
+        layout,
     })
 }
 
-/// Each instrument with its number, in the order of the file, and its book.
+/// Each instrument in the order of the file, and its book.
 fn views<'a>(
-    parts: &'a Parts<'_>,
-) -> impl Iterator<Item = (&'a InstrumentTerms, usize, BookView<'a>)> {
-    parts.instruments.all().iter().enumerate().map(|(index, terms)| {
-        let instrument_id = InstrumentId(index as u16 + 1);
-        let view =
-            parts.ended.engine.book(instrument_id).expect("every instrument of a run was added");
-        (terms, index, view)
+    engine: &'a Engine,
+    instruments: &'a InstrumentTable,
+) -> impl Iterator<Item = (&'a InstrumentTerms, BookView<'a>)> {
+    instruments.all().iter().zip(1..).map(|(terms, number)| {
+        let view = engine.book(InstrumentId(number));
+        (terms, view.expect("every instrument of a run was added"))
     })
 }
 
-fn books(parts: &Parts<'_>) -> Vec<BookResult> {
-    let counts = &parts.ended.reporter.counts().instruments;
-    views(parts)
-        .map(|(terms, index, view)| BookResult {
-            symbol: terms.symbol,
-            traded: counts[index],
-            best_bid: view.best_bid(),
-            best_ask: view.best_ask(),
-            bid_levels: view.bid_levels().count(),
-            ask_levels: view.ask_levels().count(),
-            resting: view.bids().count() + view.asks().count(),
-        })
-        .collect()
+/// Hashes the lines that `write` pushes, and writes them to a file of this folder, if there is one.
+fn lines(
+    out: Option<&Path>,
+    name: &str,
+    header: &str,
+    write: impl FnOnce(&mut HashedLines) -> io::Result<()>,
+) -> Result<String, Failure> {
+    let path = out.map(|folder| folder.join(name));
+    let file = path.as_deref().map(|path| create(path, header)).transpose()?;
+    let mut lines = HashedLines::new(file);
+    let written = write(&mut lines).and_then(|()| lines.finish());
+    written.map_err(|error| cannot_write(&path.unwrap_or_default(), &error))
 }
 
-/// Lines that are hashed, and written if there is somewhere to write them.
-struct Lines {
-    line: String,
-    hash: Sha256,
-    file: Option<(PathBuf, FileWriter)>,
-}
-
-impl Lines {
-    fn new(out: Option<&Path>, name: &str, header: &str) -> Result<Self, Failure> {
-        let file = match out.map(|folder| folder.join(name)) {
-            Some(path) => Some((path.clone(), create(&path, header)?)),
-            None => None,
-        };
-        Ok(Self { line: String::new(), hash: Sha256::new(), file })
-    }
-
-    fn push(&mut self, line: std::fmt::Arguments<'_>) -> Result<(), Failure> {
-        self.line.clear();
-        writeln!(self.line, "{line}").expect("text can always be added to");
-        self.hash.update(self.line.as_bytes());
-        match &mut self.file {
-            Some((path, file)) => {
-                file.write_all(self.line.as_bytes()).map_err(|error| cannot_write(path, &error))
-            }
-            None => Ok(()),
-        }
-    }
-
-    fn finish(self) -> Result<String, Failure> {
-        if let Some((path, file)) = self.file {
-            file.finish().map_err(|error| cannot_write(&path, &error))?;
-        }
-        Ok(hex(self.hash))
-    }
-}
-
-/// What rests: by instrument, bids best first and oldest first, then asks.
-fn write_book(parts: &Parts<'_>, out: Option<&Path>) -> Result<String, Failure> {
-    let names_symbol = parts.instruments.only().is_none();
+/// The resting orders: by instrument, bids best first and oldest first, then asks.
+fn write_book(
+    engine: &Engine,
+    instruments: &InstrumentTable,
+    out: Option<&Path>,
+) -> Result<String, Failure> {
+    let names_symbol = instruments.only().is_none();
     let symbol_column = if names_symbol { ",symbol" } else { "" };
     let header = format!("order_id,user_id,side,price,remaining{symbol_column}");
-    let mut lines = Lines::new(out, "book.csv", &header)?;
-    let names = names(parts);
-    for (terms, _, view) in views(parts) {
-        let orders = view.bids().chain(view.asks());
-        for RestingOrder { key, side, price, leaves, .. } in orders {
-            let (order_id, side) = (key.user_ref_num, if side.is_buy() { "buy" } else { "sell" });
-            let name = names[usize::from(key.session_id.0) - 1];
-            let units = leaves.units(terms.base_units_per_lot());
-            if names_symbol {
+    let names = names(engine);
+    lines(out, "book.csv", &header, |lines| {
+        for (terms, view) in views(engine, instruments) {
+            for RestingOrder { key, side, price, leaves, .. } in view.bids().chain(view.asks()) {
+                let (id, side) = (key.user_ref_num, if side.is_buy() { "buy" } else { "sell" });
+                let name = names[usize::from(key.session_id.0) - 1];
+                let units = leaves.units(terms.base_units_per_lot());
                 let symbol = terms.symbol;
-                lines.push(format_args!("{order_id},{name},{side},{price},{units},{symbol}"))?;
-            } else {
-                lines.push(format_args!("{order_id},{name},{side},{price},{units}"))?;
+                if names_symbol {
+                    lines.push(format_args!("{id},{name},{side},{price},{units},{symbol}"))?;
+                } else {
+                    lines.push(format_args!("{id},{name},{side},{price},{units}"))?;
+                }
             }
         }
-    }
-    lines.finish()
+        Ok(())
+    })
 }
 
-/// What everybody has, sorted by participant and asset.
-fn write_balances(parts: &Parts<'_>, out: Option<&Path>) -> Result<String, Failure> {
-    let mut lines = Lines::new(out, "balances.csv", "user_id,asset_id,avail,frozen")?;
-    let mut assets: Vec<_> = parts
-        .instruments
-        .assets()
-        .into_iter()
-        .enumerate()
-        .map(|(place, asset)| (asset.name, AssetId(place as u16 + 1)))
-        .collect();
+/// The balances, sorted by participant and asset, after a comparison with those of the core.
+fn write_balances(
+    engine: &Engine,
+    ledger: &LedgerSink,
+    instruments: &InstrumentTable,
+    out: Option<&Path>,
+) -> Result<String, Failure> {
+    let mut assets: Vec<_> =
+        instruments.assets().iter().map(|asset| asset.name).zip((1..).map(AssetId)).collect();
     assets.sort_by(|(one, _), (other, _)| by_number_or_text(one, other));
-    let mut participants: Vec<_> = names(parts).into_iter().zip(1..).collect();
+    let mut participants: Vec<_> = names(engine).into_iter().zip((1..).map(AccountId)).collect();
     participants.sort_by(|(one, _), (other, _)| by_number_or_text(one, other));
-    for (participant, number) in participants {
+    let mut rows = Vec::with_capacity(participants.len() * assets.len());
+    for (participant, account_id) in participants {
         for (asset, asset_id) in &assets {
-            let account_id = AccountId(number);
-            let held = parts.ended.ledger.balance(account_id, *asset_id);
-            agree_with_core(&parts.ended.engine, account_id, *asset_id, held)?;
-            let reported = parts.ended.ledger.origin_balance(account_id, *asset_id).unwrap_or(held);
+            let held = ledger.balance(account_id, *asset_id);
+            agree_with_core(engine, account_id, *asset_id, held)?;
+            let reported = ledger.origin_balance(account_id, *asset_id).unwrap_or(held);
             agree(&participant, asset, held, reported)?;
-            let Balance { available, reserved, .. } = reported;
-            lines.push(format_args!("{participant},{asset},{available},{reserved}"))?;
+            rows.push((participant, *asset, reported));
         }
     }
-    lines.finish()
+    lines(out, "balances.csv", "user_id,asset_id,avail,frozen", |lines| {
+        rows.iter().try_for_each(|(participant, asset, Balance { available, reserved, .. })| {
+            lines.push(format_args!("{participant},{asset},{available},{reserved}"))
+        })
+    })
 }
 
 /// The balances that the ledger's entries give are those of the core.
@@ -287,8 +252,8 @@ fn agree(
 }
 
 /// The participants, by number less 1.
-fn names(parts: &Parts<'_>) -> Vec<Text<6>> {
-    parts.ended.engine.sessions().map(|session| *session.username()).collect()
+fn names(engine: &Engine) -> Vec<Text<6>> {
+    engine.sessions().map(|session| *session.username()).collect()
 }
 
 /// Numbers by their value and before text.
@@ -304,15 +269,18 @@ impl Results {
 
     /// New orders whose number was used before, which are not taken.
     pub fn duplicates(&self) -> u64 {
-        self.places - self.counts.accepted - self.rejected()
+        self.requests.places - self.counts.accepted - self.rejected()
     }
 
     pub fn not_found(&self) -> u64 {
-        self.cancels - self.counts.canceled
+        self.requests.cancels - self.counts.canceled
     }
 
     pub fn rows(&self) -> u64 {
-        self.places + self.cancels + self.replaces + self.modifies
+        self.requests.places
+            + self.requests.cancels
+            + self.requests.replaces
+            + self.requests.modifies
     }
 
     pub fn commands_per_second(&self) -> f64 {
@@ -355,12 +323,12 @@ impl Results {
                 "effective": self.counts.replaced,
                 "rejected": replaces_rejected,
                 "canceled": self.counts.replaces_canceled,
-                "not_found": self.replaces - done,
+                "not_found": self.requests.replaces - done,
                 "reasons": reasons(&self.counts.replaces_rejected),
             },
             "modifies": {
                 "effective": self.counts.modified,
-                "not_found": self.modifies - self.counts.modified,
+                "not_found": self.requests.modifies - self.counts.modified,
             },
             "declined": declined.collect::<serde_json::Map<_, _>>(),
             "trades": self.traded().trades,

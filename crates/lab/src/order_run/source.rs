@@ -2,18 +2,15 @@
 
 use std::{
     collections::{BTreeMap, VecDeque},
-    sync::{
-        Arc,
-        atomic::{AtomicU64, Ordering},
-    },
+    sync::Arc,
 };
 
-use crate::order_file::{BalanceFile, InstrumentTable, OrderFile};
+use crate::order_file::{BalanceFile, InstrumentTable, OrderFile, QUANTITY_MAX};
 use gateway::Submission;
 use market::{
     AccountId, AddAccount, AddAsset, AddInstrument, AddSession, AssignSession, Command, Deposit,
-    Firm, MoneyClass, MoneyCommand, MoneyTerms, Price, Quantity, SelfMatchPrevention, SessionId,
-    SetTerms, SystemEvent, Text, Units,
+    Firm, MoneyCommand, MoneyTerms, Price, Quantity, SelfMatchPrevention, SessionId, SetTerms,
+    SystemEvent, Text, Units,
 };
 use ring::{Agent, AgentError, AtomicGauge, Cursor, Producer};
 
@@ -24,9 +21,6 @@ use venue::clock::SystemClock;
 /// agents of the thread have had their turn.
 pub(super) const TURN_LIMIT: usize = 128;
 
-/// The largest quantity of an order in a file, in lots.
-const QUANTITY_MAX: Quantity = Quantity((1 << 28) - 1);
-
 pub trait Rows: Send {
     /// The next ones, at least one and at most `limit`; none at the end. They come again until they
     /// are [taken](Self::take).
@@ -36,27 +30,27 @@ pub trait Rows: Send {
     fn take(&mut self, count: usize);
 }
 
-/// What was asked for, by kind. Written by the source alone.
-#[derive(Debug, Default)]
-pub struct Counted {
-    pub places: AtomicU64,
-    pub cancels: AtomicU64,
-    pub replaces: AtomicU64,
-    pub modifies: AtomicU64,
-    pub deposits: AtomicU64,
+/// Requests by kind, as submitted.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct RequestCounts {
+    pub places: u64,
+    pub cancels: u64,
+    pub replaces: u64,
+    pub modifies: u64,
+    pub deposits: u64,
 }
 
-impl Counted {
-    fn count(&self, command: &Command) {
-        let counter = match command {
-            Command::Enter(_) => &self.places,
-            Command::Cancel(_) => &self.cancels,
-            Command::Replace(_) => &self.replaces,
-            Command::Modify(_) => &self.modifies,
-            Command::Money(MoneyCommand::Deposit(_)) => &self.deposits,
+impl RequestCounts {
+    fn count(&mut self, command: &Command) {
+        let count = match command {
+            Command::Enter(_) => &mut self.places,
+            Command::Cancel(_) => &mut self.cancels,
+            Command::Replace(_) => &mut self.replaces,
+            Command::Modify(_) => &mut self.modifies,
+            Command::Money(MoneyCommand::Deposit(_)) => &mut self.deposits,
             _ => return,
         };
-        counter.store(counter.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
+        *count += 1;
     }
 }
 
@@ -78,15 +72,16 @@ pub enum Pace {
 pub(super) struct Source {
     rows: Box<dyn Rows>,
     submissions: Producer<Submission>,
-    pace: Pace,
+    pub(super) pace: Pace,
     /// How many commands were submitted, which is the sequence of the last one.
-    submitted: u64,
+    pub(super) submitted: u64,
     /// The sequence of the last command, once it is known.
     last: Arc<AtomicGauge>,
     /// All events of inputs up to here are taken, by reader.
     taken: Vec<Arc<Cursor>>,
-    begun_ns: u64,
-    counted: Arc<Counted>,
+    /// When the first command was submitted.
+    pub(super) begun_ns: u64,
+    pub(super) requests: RequestCounts,
     is_done: bool,
     /// True if the last turn found a ring full.
     is_full: bool,
@@ -99,37 +94,18 @@ impl Source {
         pace: Pace,
         last: Arc<AtomicGauge>,
         taken: Vec<Arc<Cursor>>,
-        counted: Arc<Counted>,
     ) -> Self {
-        let (submitted, begun_ns, is_done, is_full) = (0, 0, false, false);
         Self {
             rows,
             submissions,
             pace,
-            submitted,
+            submitted: 0,
             last,
             taken,
-            begun_ns,
-            counted,
-            is_done,
-            is_full,
-        }
-    }
-
-    /// When the first command was submitted.
-    pub(super) fn begun_ns(&self) -> u64 {
-        self.begun_ns
-    }
-
-    /// How many commands were submitted, which is the sequence of the last one.
-    pub(super) fn submitted(&self) -> u64 {
-        self.submitted
-    }
-
-    pub(super) fn into_times_ns(self) -> Vec<u64> {
-        match self.pace {
-            Pace::Free => Vec::new(),
-            Pace::OneAtATime { times_ns, .. } => times_ns,
+            begun_ns: 0,
+            requests: RequestCounts::default(),
+            is_done: false,
+            is_full: false,
         }
     }
 
@@ -155,12 +131,12 @@ impl Source {
     /// Submits the next rows, at most `limit`, for which there is room; returns how many. None is the
     /// end.
     fn submit(&mut self, limit: usize) -> Result<usize, AgentError> {
-        let Self { rows, submissions, submitted, counted, .. } = self;
+        let Self { rows, submissions, submitted, requests, .. } = self;
         let found = rows.look(limit)?;
         let mut batch = submissions.batch();
         for command in found {
             *submitted += 1;
-            counted.count(command);
+            requests.count(command);
             let pushed = batch.push_with(|| submission(*submitted, *command));
             assert!(pushed.is_some(), "no more is taken than the ring has room for");
         }
@@ -226,26 +202,11 @@ impl Setup {
                 Command::Money(MoneyCommand::AddAsset(AddAsset { name, decimals }))
             }));
         }
-        for terms in self.instruments.all() {
-            let symbol = terms.symbol;
+        for (listed, paid) in self.instruments.all().iter().zip(self.instruments.money_terms()) {
+            let symbol = listed.symbol;
             let add = AddInstrument { symbol, price_increment: Price(1), round_lot: Quantity(1) };
             commands.push_back(Command::AddInstrument(add));
-            let (numerator, denominator) = terms.quote_units_per_tick_lot();
-            let asset =
-                |name| self.instruments.asset_id(&name).expect("an instrument's assets are known");
-            let terms = if self.has_money {
-                MoneyTerms {
-                    class: MoneyClass::Cash,
-                    base: asset(terms.base.name),
-                    quote: asset(terms.quote.name),
-                    base_units: terms.base_units_per_lot(),
-                    quote_numerator: numerator,
-                    quote_denominator: denominator,
-                    quantity_max: QUANTITY_MAX,
-                }
-            } else {
-                MoneyTerms::unpaid(QUANTITY_MAX)
-            };
+            let terms = if self.has_money { paid } else { MoneyTerms::unpaid(QUANTITY_MAX) };
             let set = MoneyCommand::SetTerms(SetTerms { symbol, terms });
             commands.push_back(Command::Money(set));
         }
