@@ -1,6 +1,6 @@
 //! Crate `lobster`: sorted maps of vectors, orders in an arena found by a hash map.
 
-use lab::bench::{Contender, BenchTrade};
+use lab::bench::{BenchTrade, Contender};
 use lab::comparison::{ComparisonFlow, FlowOperation, OperationKind};
 
 /// A book a symbol.

@@ -4,7 +4,7 @@
 
 use std::num::NonZeroU64;
 
-use lab::bench::{Contender, BenchTrade};
+use lab::bench::{BenchTrade, Contender};
 use lab::comparison::{ComparisonFlow, FlowOperation, OperationKind};
 use melin_exchange_core::{
     exchange::Exchange,

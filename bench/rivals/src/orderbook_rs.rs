@@ -1,6 +1,6 @@
 //! Crate `orderbook-rs`: skip lists of lock-free levels, meant for many threads at once.
 
-use lab::bench::{Contender, BenchTrade};
+use lab::bench::{BenchTrade, Contender};
 use lab::comparison::{ComparisonFlow, FlowOperation, OperationKind};
 
 /// A book a symbol.

@@ -52,21 +52,11 @@ const SHARED_NAMES: &[&str] = &["crates/wire/", "crates/damrak/src/command"];
 /// occurrence is a finding, too.
 const NAMES_TWICE: &[&str] = &[
     "Batch",
-    "Core",
-    "Flow",
-    "Instruments",
-    "Latency",
     "Ledger",
-    "Options",
     "Place",
-    "Profile",
-    "Progress",
     "Role",
-    "Row",
-    "Schedule",
     "Shown",
     "TcpClient",
-    "Trade",
 ];
 
 /// Every source file opens with what it is for.
