@@ -4,7 +4,7 @@
 //! request was due, one from the time at which it was sent. [`block`] prints both, because the second
 //! hides the delay of a stalled sender (coordinated omission).
 
-use std::{fmt::Write, sync::LazyLock};
+use std::sync::LazyLock;
 
 use hdrhistogram::Histogram;
 
@@ -120,66 +120,29 @@ impl Latency {
     /// read.
     pub fn distribution(&self) -> String {
         const TICKS_PER_HALF_DISTANCE: u32 = 5;
-        let mut text = String::new();
-        let put = |text: &mut String, line: std::fmt::Arguments<'_>| {
-            text.write_fmt(line).expect("a string takes all that is written");
-        };
         let micros = |latency_ns: u64| latency_ns as f64 / 1_000.0;
-
-        put(
-            &mut text,
-            format_args!(
-                "{:>12} {:>14} {:>10} {:>14}\n\n",
-                "Value", "Percentile", "TotalCount", "1/(1-Percentile)"
-            ),
+        let mut text = format!(
+            "{:>12} {:>14} {:>10} {:>14}\n\n",
+            "Value", "Percentile", "TotalCount", "1/(1-Percentile)"
         );
         let mut total_count = 0;
-        if self.count() > 0 {
-            for step in self.histogram.iter_quantiles(TICKS_PER_HALF_DISTANCE) {
-                total_count += step.count_since_last_iteration();
-                let value = micros(step.value_iterated_to().min(self.max_ns));
-                let quantile = step.quantile_iterated_to();
-                if quantile < 1.0 {
-                    let inverse = 1.0 / (1.0 - quantile);
-                    put(
-                        &mut text,
-                        format_args!(
-                            "{value:>12.3} {quantile:>14.12} {total_count:>10} {inverse:>14.2}\n"
-                        ),
-                    );
-                } else {
-                    put(
-                        &mut text,
-                        format_args!("{value:>12.3} {quantile:>14.12} {total_count:>10}\n"),
-                    );
-                }
+        // An empty histogram has a quantile of its own, which no plotter expects.
+        let steps = self.histogram.iter_quantiles(TICKS_PER_HALF_DISTANCE);
+        for step in steps.filter(|_| self.count() > 0) {
+            total_count += step.count_since_last_iteration();
+            let value = micros(step.value_iterated_to().min(self.max_ns));
+            let quantile = step.quantile_iterated_to();
+            text += &format!("{value:>12.3} {quantile:>14.12} {total_count:>10}");
+            if quantile < 1.0 {
+                text += &format!(" {:>14.2}", 1.0 / (1.0 - quantile));
             }
+            text.push('\n');
         }
-        put(
-            &mut text,
-            format_args!(
-                "#[Mean    = {:>12.3}, StdDeviation   = {:>12.3}]\n",
-                self.histogram.mean() / 1_000.0,
-                self.histogram.stdev() / 1_000.0
-            ),
-        );
-        put(
-            &mut text,
-            format_args!(
-                "#[Max     = {:>12.3}, Total count    = {:>12}]\n",
-                micros(self.max_ns),
-                self.count()
-            ),
-        );
-        put(
-            &mut text,
-            format_args!(
-                "#[Buckets = {:>12}, SubBuckets     = {:>12}]\n",
-                self.histogram.buckets(),
-                SUB_BUCKETS
-            ),
-        );
-        text
+        let (mean, deviation) = (self.histogram.mean() / 1e3, self.histogram.stdev() / 1e3);
+        let (max, count, buckets) = (micros(self.max_ns), self.count(), self.histogram.buckets());
+        text += &format!("#[Mean    = {mean:>12.3}, StdDeviation   = {deviation:>12.3}]\n");
+        text += &format!("#[Max     = {max:>12.3}, Total count    = {count:>12}]\n");
+        text + &format!("#[Buckets = {buckets:>12}, SubBuckets     = {SUB_BUCKETS:>12}]\n")
     }
 }
 

@@ -142,54 +142,37 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
 }
 
 fn print_results(results: &Results) -> Result<(), Failure> {
-    let counts = &results.counts;
+    let (counts, requests) = (&results.counts, &results.requests);
+    let (accepted, rejected) = (grouped(counts.accepted), grouped(results.rejected()));
     let mut rows = vec![
         ("rows", grouped(results.rows())),
-        (
-            "orders",
-            format!(
-                "{} accepted, {} rejected",
-                grouped(counts.accepted),
-                grouped(results.rejected())
-            ),
-        ),
+        ("orders", format!("{accepted} accepted, {rejected} rejected")),
     ];
     for (reason, count) in &counts.rejected {
         rows.push(("", format!("{} {reason:?}", grouped(*count))));
     }
     if results.duplicates() > 0 {
-        rows.push((
-            "",
-            format!("{} with a number that was used before", grouped(results.duplicates())),
-        ));
+        let duplicates = grouped(results.duplicates());
+        rows.push(("", format!("{duplicates} with a number that was used before")));
     }
-    if results.requests.cancels > 0 {
-        let (effective, not_found) = (counts.canceled, results.not_found());
-        rows.push((
-            "cancels",
-            format!("{} effective, {} not found", grouped(effective), grouped(not_found)),
-        ));
+    if requests.cancels > 0 {
+        let (effective, not_found) = (grouped(counts.canceled), grouped(results.not_found()));
+        rows.push(("cancels", format!("{effective} effective, {not_found} not found")));
     }
-    if results.requests.replaces > 0 {
-        rows.push((
-            "replaces",
-            format!("{} of {}", grouped(counts.replaced), grouped(results.requests.replaces)),
-        ));
-    }
-    if results.requests.modifies > 0 {
-        rows.push((
-            "modifies",
-            format!("{} of {}", grouped(counts.modified), grouped(results.requests.modifies)),
-        ));
+    for (name, effective, asked) in [
+        ("replaces", counts.replaced, requests.replaces),
+        ("modifies", counts.modified, requests.modifies),
+    ] {
+        if asked > 0 {
+            rows.push((name, format!("{} of {}", grouped(effective), grouped(asked))));
+        }
     }
     for (reason, count) in &counts.declined {
         rows.push(("declined", format!("{} {reason:?}", grouped(*count))));
     }
     let traded = results.traded();
-    rows.push((
-        "trades",
-        format!("{}, {} with oneself", grouped(traded.trades), grouped(traded.self_trades)),
-    ));
+    let (trades, self_trades) = (grouped(traded.trades), grouped(traded.self_trades));
+    rows.push(("trades", format!("{trades}, {self_trades} of them self-trades")));
     if results.ledger_entries > 0 {
         rows.push(("ledger entries", grouped(results.ledger_entries)));
     }

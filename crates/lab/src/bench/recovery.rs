@@ -36,7 +36,7 @@ use venue::{
 
 const ARCHIVE_BYTES: usize = 64 << 20;
 
-/// InstrumentTable and sessions over which the orders are spread.
+/// Instruments and sessions over which the orders are spread.
 const INSTRUMENTS: u64 = 100;
 const SESSIONS: u64 = 50;
 

@@ -172,18 +172,10 @@ fn operation(
     Ok(FlowOperation { order_id, price, quantity, user, symbol, kind, side })
 }
 
-/// Fills the buffer as far as the input goes; says how far.
+/// Fills the buffer as far as the input goes; returns how far.
 fn read_up_to(input: &mut impl Read, buffer: &mut [u8]) -> io::Result<usize> {
-    let mut len = 0;
-    while len < buffer.len() {
-        match input.read(&mut buffer[len..]) {
-            Ok(0) => break,
-            Ok(more) => len += more,
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            Err(error) => return Err(error),
-        }
-    }
-    Ok(len)
+    let (len, mut rest) = (buffer.len() as u64, buffer);
+    io::copy(&mut input.take(len), &mut rest).map(|copied| copied as usize)
 }
 
 fn u64_at(bytes: &[u8], offset: usize) -> u64 {

@@ -1,4 +1,4 @@
-//! InstrumentTable of an order file: their assets and decimals, from a file or the default.
+//! Instruments of an order file: their assets and decimals, from a file or the default.
 
 use std::{collections::BTreeMap, path::Path};
 

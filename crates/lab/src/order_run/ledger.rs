@@ -28,11 +28,44 @@ impl Balance {
     }
 }
 
+/// Balances by account and asset; the first account is the venue.
+#[derive(Debug)]
+pub(super) struct BalanceTable {
+    asset_count: usize,
+    balances: Vec<Balance>,
+}
+
+impl BalanceTable {
+    pub(super) fn new(asset_count: usize) -> Self {
+        Self { asset_count, balances: Vec::new() }
+    }
+
+    pub(super) fn get(&self, account_id: AccountId, asset_id: AssetId) -> Balance {
+        self.balances.get(self.index(account_id, asset_id)).copied().unwrap_or_default()
+    }
+
+    #[inline]
+    pub(super) fn get_mut(&mut self, account_id: AccountId, asset_id: AssetId) -> &mut Balance {
+        let index = self.index(account_id, asset_id);
+        if self.balances.len() <= index {
+            self.balances.resize(index + 1, Balance::default());
+        }
+        &mut self.balances[index]
+    }
+
+    /// The balances of all accounts of the asset with this index.
+    fn of_asset(&self, asset: usize) -> impl Iterator<Item = &Balance> {
+        self.balances.iter().skip(asset).step_by(self.asset_count)
+    }
+
+    fn index(&self, account_id: AccountId, asset_id: AssetId) -> usize {
+        account_id.0 as usize * self.asset_count + usize::from(asset_id.0) - 1
+    }
+}
+
 /// Keeps every balance by the movements that the engine tells, and by nothing else.
 pub struct LedgerSink {
-    asset_count: usize,
-    /// By account and asset; the first account is the venue.
-    balances: Vec<Balance>,
+    balances: BalanceTable,
     /// By asset: how much came in and did not go out.
     brought_in: Vec<u128>,
     entries: u64,
@@ -50,8 +83,7 @@ impl LedgerSink {
     ) -> Self {
         let asset_count = instruments.assets().len();
         Self {
-            asset_count,
-            balances: Vec::new(),
+            balances: BalanceTable::new(asset_count),
             brought_in: vec![0; asset_count],
             entries: 0,
             deposits: 0,
@@ -69,8 +101,7 @@ impl LedgerSink {
     }
 
     pub fn balance(&self, account_id: AccountId, asset_id: AssetId) -> Balance {
-        let place = account_id.0 as usize * self.asset_count + usize::from(asset_id.0) - 1;
-        self.balances.get(place).copied().unwrap_or_default()
+        self.balances.get(account_id, asset_id)
     }
 
     /// What it would have if the origin had rounded; `None` if that was not asked for.
@@ -80,13 +111,8 @@ impl LedgerSink {
 
     pub fn check(&self) -> Result<(), String> {
         for (place, brought_in) in self.brought_in.iter().enumerate() {
-            let held: u128 = self
-                .balances
-                .iter()
-                .skip(place)
-                .step_by(self.asset_count)
-                .map(|balance| balance.available + balance.reserved)
-                .sum();
+            let balances = self.balances.of_asset(place);
+            let held: u128 = balances.map(|balance| balance.available + balance.reserved).sum();
             if held != *brought_in {
                 return Err(format!(
                     "of asset {} there are {held} units, and {brought_in} were brought in",
@@ -115,7 +141,7 @@ impl LedgerSink {
         if entry.from.bucket == Bucket::Outside {
             *brought_in += amount;
         } else {
-            let balance = self.balance_mut(&entry.from, asset)?;
+            let balance = self.balance_mut(&entry.from, entry.asset_id)?;
             let held = balance.held_mut(entry.from.bucket);
             let less = held.checked_sub(amount);
             *held = less.ok_or_else(|| format!("{:?} has only {held}", entry.from))?;
@@ -123,7 +149,7 @@ impl LedgerSink {
         if entry.to.bucket == Bucket::Outside {
             self.brought_in[asset] -= amount;
         } else {
-            let held = self.balance_mut(&entry.to, asset)?.held_mut(entry.to.bucket);
+            let held = self.balance_mut(&entry.to, entry.asset_id)?.held_mut(entry.to.bucket);
             let more = held.checked_add(amount);
             *held = more.ok_or_else(|| format!("{:?} has {held} already", entry.to))?;
         }
@@ -133,12 +159,12 @@ impl LedgerSink {
 
     /// The balance that a movement touches, which is the next one there.
     #[inline]
-    fn balance_mut(&mut self, place: &LedgerPlace, asset: usize) -> Result<&mut Balance, String> {
-        let index = place.account_id.0 as usize * self.asset_count + asset;
-        if self.balances.len() <= index {
-            self.balances.resize(index + 1, Balance::default());
-        }
-        let balance = &mut self.balances[index];
+    fn balance_mut(
+        &mut self,
+        place: &LedgerPlace,
+        asset_id: AssetId,
+    ) -> Result<&mut Balance, String> {
+        let balance = self.balances.get_mut(place.account_id, asset_id);
         if place.version < balance.version {
             return Err(format!("{place:?} comes after version {}", balance.version));
         }

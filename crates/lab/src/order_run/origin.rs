@@ -16,15 +16,13 @@ use market::{
 };
 use ring::AgentError;
 
-use super::Balance;
+use super::{Balance, ledger::BalanceTable};
 
 /// See the top of this module. Accounts have the numbers of their sessions.
 #[derive(Debug)]
 pub(super) struct OriginRounding {
-    asset_count: usize,
     terms: Vec<MoneyTerms>,
-    /// By account and asset.
-    balances: Vec<Balance>,
+    balances: BalanceTable,
     limits: BTreeMap<OrderId, Price>,
     incoming: Option<Incoming>,
 }
@@ -44,23 +42,22 @@ impl OriginRounding {
     pub(super) fn new(instruments: &InstrumentTable) -> Self {
         Self {
             terms: instruments.money_terms(),
-            asset_count: instruments.assets().len(),
-            balances: Vec::new(),
+            balances: BalanceTable::new(instruments.assets().len()),
             limits: BTreeMap::new(),
             incoming: None,
         }
     }
 
     pub(super) fn balance(&self, account_id: AccountId, asset_id: AssetId) -> Balance {
-        let place = account_id.0 as usize * self.asset_count + usize::from(asset_id.0) - 1;
-        self.balances.get(place).copied().unwrap_or_default()
+        self.balances.get(account_id, asset_id)
     }
 
     pub(super) fn take(&mut self, output: &Output) -> Result<(), AgentError> {
         match &output.event {
             Event::Ledger(entry) if entry.kind == LedgerKind::Deposit => {
                 assert_eq!(entry.to.bucket, Bucket::Available, "a deposit is free");
-                self.own(entry.to.account_id, entry.asset_id).available += entry.amount.get();
+                self.balances.get_mut(entry.to.account_id, entry.asset_id).available +=
+                    entry.amount.get();
             }
             Event::Accepted(order) => {
                 if order.order_type != OrderType::Limit || order.time_in_force != TimeInForce::Day {
@@ -73,7 +70,7 @@ impl OriginRounding {
                 } else {
                     (terms.base, order.quantity.quantity().units(terms.base_units))
                 };
-                let balance = self.own(account, asset);
+                let balance = self.balances.get_mut(account, asset);
                 lower(&mut balance.available, held)?;
                 balance.reserved += held;
                 let (order_id, limit) = (order.order_id, order.price.price());
@@ -90,16 +87,16 @@ impl OriginRounding {
                     (account(trade.taker.key.session_id), account(trade.maker.key.session_id));
                 let is_buy = trade.taker_side.is_buy();
                 let (buyer, seller) = if is_buy { (taker, maker) } else { (maker, taker) };
-                lower(&mut self.own(buyer, terms.quote).reserved, cost)?;
-                self.own(buyer, terms.base).available += lots;
-                lower(&mut self.own(seller, terms.base).reserved, lots)?;
-                self.own(seller, terms.quote).available += cost;
+                lower(&mut self.balances.get_mut(buyer, terms.quote).reserved, cost)?;
+                self.balances.get_mut(buyer, terms.base).available += lots;
+                lower(&mut self.balances.get_mut(seller, terms.base).reserved, lots)?;
+                self.balances.get_mut(seller, terms.quote).available += cost;
                 if is_buy {
                     let incoming = self.incoming.filter(|it| it.order_id == trade.taker.order_id);
                     let incoming = incoming.expect("an incoming order was accepted before");
                     let better = Price(incoming.limit.0 - trade.price.0);
                     let refund = cost_of(&terms, better, trade.quantity);
-                    let balance = self.own(taker, terms.quote);
+                    let balance = self.balances.get_mut(taker, terms.quote);
                     lower(&mut balance.reserved, refund)?;
                     balance.available += refund;
                 } else if trade.maker.leaves.is_zero() {
@@ -115,7 +112,7 @@ impl OriginRounding {
                     Some(limit) => (terms.quote, cost_of(&terms, limit, canceled.quantity)),
                     None => (terms.base, canceled.quantity.units(terms.base_units)),
                 };
-                let balance = self.own(account(canceled.key.session_id), asset);
+                let balance = self.balances.get_mut(account(canceled.key.session_id), asset);
                 lower(&mut balance.reserved, held)?;
                 balance.available += held;
             }
@@ -128,14 +125,6 @@ impl OriginRounding {
 
     fn terms_of(&self, instrument_id: market::InstrumentId) -> MoneyTerms {
         self.terms[usize::from(instrument_id.0) - 1]
-    }
-
-    fn own(&mut self, account_id: AccountId, asset_id: AssetId) -> &mut Balance {
-        let place = account_id.0 as usize * self.asset_count + usize::from(asset_id.0) - 1;
-        if self.balances.len() <= place {
-            self.balances.resize(place + 1, Balance::default());
-        }
-        &mut self.balances[place]
     }
 }
 

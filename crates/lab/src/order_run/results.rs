@@ -4,6 +4,8 @@
 
 use std::{
     cmp::Ordering,
+    collections::BTreeMap,
+    fmt::Debug,
     fs,
     io::{self, Write as _},
     path::Path,
@@ -298,12 +300,9 @@ impl Results {
 
     /// As `damrak run --json` prints it.
     pub fn to_json(&self) -> Value {
-        let reasons = |reasons: &std::collections::BTreeMap<market::RejectReason, u64>| {
-            let named = reasons.iter().map(|(reason, count)| (format!("{reason:?}"), json!(count)));
-            named.collect::<serde_json::Map<_, _>>()
-        };
-        let declined = self.counts.declined.iter();
-        let declined = declined.map(|(reason, count)| (format!("{reason:?}"), json!(count)));
+        fn reasons<R: Debug>(counts: &BTreeMap<R, u64>) -> BTreeMap<String, u64> {
+            counts.iter().map(|(reason, count)| (format!("{reason:?}"), *count)).collect()
+        }
         let replaces_rejected: u64 = self.counts.replaces_rejected.values().sum();
         let done = self.counts.replaced + replaces_rejected + self.counts.replaces_canceled;
         json!({
@@ -330,7 +329,7 @@ impl Results {
                 "effective": self.counts.modified,
                 "not_found": self.requests.modifies - self.counts.modified,
             },
-            "declined": declined.collect::<serde_json::Map<_, _>>(),
+            "declined": reasons(&self.counts.declined),
             "trades": self.traded().trades,
             "self_trades": self.traded().self_trades,
             "ledger_entries": self.ledger_entries,
