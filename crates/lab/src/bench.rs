@@ -82,7 +82,6 @@ pub struct Entrant {
 }
 
 impl Entrant {
-    /// The entrant that drives `C`.
     pub const fn of<C: Contender>() -> Self {
         Self { name: C::NAME, run: run::<C>, latency: latencies::<C> }
     }
@@ -242,7 +241,6 @@ impl<F: FnMut(&Event)> Emit for Outbox<'_, F> {
     }
 }
 
-/// A flow and the results of every engine on it.
 #[derive(Clone, Debug, Serialize)]
 pub struct FlowReport {
     pub flow: FlowName,

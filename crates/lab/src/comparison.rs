@@ -80,7 +80,6 @@ pub struct FlowOperation {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Deserialize, serde::Serialize)]
 pub struct Tally {
     pub trades: u64,
-    /// Lots traded.
     pub quantity: u64,
     /// Price × quantity over the trades, modulo 2⁶⁴.
     #[serde(skip)]
@@ -123,9 +122,7 @@ impl Tally {
 pub struct ComparisonFlow {
     /// What it was made from.
     pub seed: u64,
-    /// Symbols, numbered from 0.
     pub symbols: u16,
-    /// Users, numbered from 0.
     pub users: u32,
     /// Order ids go from 1 to this.
     pub order_id_max: u64,

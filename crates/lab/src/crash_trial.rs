@@ -87,11 +87,11 @@ impl Participants {
         LoginRequest::new(self.tcp_users[index], &password(index)).expect("names fit their fields")
     }
 
-    /// Runs load by all users on this venue until it is killed; `heard` is called for every reply.
+    /// Runs load by all users on this venue until it is killed; `received` is called for every reply.
     pub fn load(
         &self,
         venue: &VenueProcess,
-        heard: &Heard,
+        received: &ReceivedReplies,
         rate_per_second: u64,
         seed: u64,
     ) -> Result<LoadOptions, Failure> {
@@ -114,7 +114,7 @@ impl Participants {
         options.grace_ns = GRACE_NS;
         options.silence_ns_max = SILENCE_NS_MAX;
         options.ready_ns_max = SILENCE_NS_MAX;
-        options.on_message = Some(heard.observer());
+        options.on_message = Some(received.observer());
         Ok(options)
     }
 }
@@ -125,11 +125,11 @@ fn password(index: usize) -> String {
 
 /// The replies that each participant received: their stream numbers and digests.
 #[derive(Clone, Debug)]
-pub struct Heard(Arc<Vec<ReceivedStream>>);
+pub struct ReceivedReplies(Arc<Vec<ReceivedStream>>);
 
 type ReceivedStream = Mutex<Vec<(u64, Digest)>>;
 
-impl Heard {
+impl ReceivedReplies {
     /// Nothing yet, by these participants.
     pub fn new(participants: &Participants) -> Self {
         Self(Arc::new(participants.users().map(|_| Mutex::default()).collect()))
@@ -182,7 +182,7 @@ pub struct Killed {
 /// and waits until the participants have noticed.
 pub fn trade_until_killed(
     options: &LoadOptions,
-    heard: &Heard,
+    received: &ReceivedReplies,
     clock: SystemClock,
     trade_for: Duration,
     progress: &mut (dyn FnMut(&LoadProgress<'_>) + Send),
@@ -198,7 +198,7 @@ pub fn trade_until_killed(
             })
         });
         let pause = Duration::from_millis(1);
-        while !load.is_finished() && heard.counts().any(|count| count == 0) {
+        while !load.is_finished() && received.counts().any(|count| count == 0) {
             thread::sleep(pause);
         }
         let begun = clock.since_start();
@@ -310,12 +310,12 @@ mod tests {
     fn what_is_lost_is_found() {
         let participants =
             Participants { tcp_users: &["user01", "user02"], udp_user: None, symbols: &["AAPL"] };
-        let heard = Heard::new(&participants);
-        assert_eq!(heard.lost(&participants, &Derived::new()), BTreeMap::new());
-        heard.observer()(1, 1, b"Q");
-        assert_eq!(heard.count(), 1);
-        assert_eq!(heard.lost(&participants, &Derived::new()), BTreeMap::from([("user02", 1)]));
-        heard.clear();
-        assert_eq!(heard.count(), 0);
+        let received = ReceivedReplies::new(&participants);
+        assert_eq!(received.lost(&participants, &Derived::new()), BTreeMap::new());
+        received.observer()(1, 1, b"Q");
+        assert_eq!(received.count(), 1);
+        assert_eq!(received.lost(&participants, &Derived::new()), BTreeMap::from([("user02", 1)]));
+        received.clear();
+        assert_eq!(received.count(), 0);
     }
 }

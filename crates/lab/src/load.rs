@@ -156,14 +156,12 @@ impl LoadOptions {
 pub enum LoadError {
     #[error("invalid load options: {0}")]
     Options(&'static str),
-    /// A session could not be opened.
     #[error("session {session} is not ready")]
     Session {
         /// Its index.
         session: usize,
         source: FailureReason,
     },
-    /// The stop was requested before all sessions were ready.
     #[error("stopped before the load began")]
     Stopped,
 }
@@ -174,7 +172,6 @@ pub enum FailureReason {
     Client(#[from] ClientError),
     #[error("the venue ended the session")]
     Ended,
-    /// The venue did not answer.
     #[error("the venue did not answer for {} ms", silent_ns / 1_000_000)]
     Silent {
         /// For how long, in nanoseconds.

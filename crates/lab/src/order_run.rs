@@ -178,7 +178,6 @@ impl Started {
     }
 }
 
-/// How the agents are wired and share threads.
 pub struct RunWiring {
     /// Durability to reach before results are reported.
     pub durability: Durability,
@@ -208,13 +207,11 @@ pub struct Launched<L, R> {
 }
 
 pub struct Ended<L, R> {
-    /// After the last input.
     pub engine: Engine,
     pub ledger: L,
     pub reporter: R,
     /// When the first command was submitted.
     pub begun_ns: u64,
-    /// The sequence of the last input.
     pub last: u64,
     /// See [`Pace::OneAtATime`].
     pub times_ns: Vec<u64>,
@@ -277,7 +274,6 @@ impl<L: Sink, R: Sink> Launched<L, R> {
         taken.iter().all(|taken| taken.get() >= last) || self.threads.stopped()
     }
 
-    /// The rings, since this was last asked.
     pub fn rings(&self) -> Vec<RingReport> {
         self.monitors.iter().map(Monitor::read).collect()
     }

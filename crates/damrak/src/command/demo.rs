@@ -14,7 +14,8 @@ use clap::Args;
 use client::participant;
 use lab::{
     crash_trial::{
-        Heard, Participants, VenueProcess, hash_text, prepare_folder, replay, trade_until_killed,
+        Participants, ReceivedReplies, VenueProcess, hash_text, prepare_folder, replay,
+        trade_until_killed,
     },
     latency::Percentiles,
 };
@@ -83,15 +84,15 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     let subscriber =
         Subscriber::start(venue.address("market_data")?, venue.address("re_request")?, clock)?;
 
-    let heard = Heard::new(&stage.participants);
-    let options = stage.participants.load(&venue, &heard, arguments.rate.0, arguments.seed)?;
+    let received = ReceivedReplies::new(&stage.participants);
+    let options = stage.participants.load(&venue, &received, arguments.rate.0, arguments.seed)?;
     let mut progress = |made: &lab::load::LoadProgress<'_>| {
         // A closed pipe does not end the load.
         let _ = tell(arguments, &progress_line(made, venue.status().as_ref(), &subscriber));
     };
     let kill = || venue.kill();
     let duration = arguments.duration.0;
-    let killed = trade_until_killed(&options, &heard, clock, duration, &mut progress, kill)?;
+    let killed = trade_until_killed(&options, &received, clock, duration, &mut progress, kill)?;
     let report = killed
         .report
         .map_err(|error| Failure::runtime(anyhow::Error::new(error).context("no load")))?;
@@ -100,7 +101,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
         arguments,
         &format!(
             "killed     SIGKILL in the middle of the load; {} replies had been received",
-            grouped(heard.count())
+            grouped(received.count())
         ),
     )?;
 
@@ -138,8 +139,8 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     let feed_caught_up = subscriber.catch_up(derived.feed_messages(), CATCH_UP_MAX);
     let feed = subscriber.stop();
     let checks = Checks {
-        acked: heard.count(),
-        acked_lost: heard.lost(&stage.participants, derived).values().sum(),
+        acked: received.count(),
+        acked_lost: received.lost(&stage.participants, derived).values().sum(),
         replies_equal: replies_come_again(&stage, &venue, derived, clock)?,
         state_hash_equal: recovered["state_hash"] == expected_hash
             && recovered["last_sequence"] == replay.report.last_sequence

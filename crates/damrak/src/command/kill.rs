@@ -11,7 +11,7 @@ use std::{
 
 use clap::{Args, ValueEnum};
 use lab::crash_trial::{
-    Heard, Participants, StateHashes, VenueProcess, hash_text, prepare_folder, replay,
+    Participants, ReceivedReplies, StateHashes, VenueProcess, hash_text, prepare_folder, replay,
     trade_until_killed, unusable,
 };
 use proof::rng::Rng;
@@ -166,7 +166,7 @@ fn one_journal(
     // Journals take turns in how they are written, where the disk can.
     let method = if tally.journals.is_multiple_of(2) { "buffered" } else { "auto" };
     write_config(&config, &journal, durability, method)?;
-    let heard = Heard::new(&PARTICIPANTS);
+    let received = ReceivedReplies::new(&PARTICIPANTS);
     // The state hash of the last replay: the venue must start with it.
     let mut expected: Option<(u64, String)> = None;
     for kill in 0..=KILLS_PER_JOURNAL {
@@ -185,7 +185,7 @@ fn one_journal(
         if kill == KILLS_PER_JOURNAL || tally.kills == arguments.times {
             return venue.stop();
         }
-        let printed = trade_and_kill(arguments, &venue, &heard, disk.as_deref(), clock, rng)?;
+        let printed = trade_and_kill(arguments, &venue, &received, disk.as_deref(), clock, rng)?;
         drop(venue);
         tally.kills += 1;
         if let Some(disk) = disk.as_deref_mut() {
@@ -199,7 +199,8 @@ fn one_journal(
                 tally.kills, replayed.differing
             )));
         }
-        if let Some((user, count)) = heard.lost(&PARTICIPANTS, &replayed.derived).first_key_value()
+        if let Some((user, count)) =
+            received.lost(&PARTICIPANTS, &replayed.derived).first_key_value()
         {
             return Err(Failure::verification(format!(
                 "kill {}: {user} received {count} replies that are gone; the journal is in {}",
@@ -208,8 +209,8 @@ fn one_journal(
             )));
         }
         tally.hashes += replayed.equal_count + replayed.replay.hashes.equal_count;
-        tally.acked += heard.count();
-        heard.clear();
+        tally.acked += received.count();
+        received.clear();
         let sequence = replayed.replay.report.last_sequence;
         if kill + 1 == KILLS_PER_JOURNAL || tally.kills == arguments.times {
             tally.inputs += sequence;
@@ -227,12 +228,12 @@ fn one_journal(
 fn trade_and_kill(
     arguments: &Arguments,
     venue: &VenueProcess,
-    heard: &Heard,
+    received: &ReceivedReplies,
     disk: Option<&Disk>,
     clock: SystemClock,
     rng: &mut Rng,
 ) -> Result<StateHashes, Failure> {
-    let options = PARTICIPANTS.load(venue, heard, arguments.rate.0, rng.next_u64())?;
+    let options = PARTICIPANTS.load(venue, received, arguments.rate.0, rng.next_u64())?;
     let trade_for = Duration::from_micros(rng.below(KILL_AFTER_MAX.as_micros() as u64));
     let kill = || match disk {
         None => venue.kill(),
@@ -243,7 +244,7 @@ fn trade_and_kill(
             venue.kill_if_it_runs()
         }
     };
-    Ok(trade_until_killed(&options, heard, clock, trade_for, &mut |_| {}, kill)?.state_hashes)
+    Ok(trade_until_killed(&options, received, clock, trade_for, &mut |_| {}, kill)?.state_hashes)
 }
 
 fn write_config(

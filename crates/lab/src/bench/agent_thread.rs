@@ -1,4 +1,4 @@
-//! An agent on a thread of its own, beside the one that is measured.
+//! An agent on a thread of its own, next to the one that is measured.
 //!
 //! Invariant: its last turn sees all that was done before the stop.
 

@@ -41,7 +41,6 @@ pub struct JournalOptions {
 
 pub struct JournalRow {
     pub method: Method,
-    /// Bytes of a batch.
     pub batch_bytes: usize,
     /// The bare loop: writes that are on the medium when they return.
     pub bare: Side,
@@ -68,7 +67,6 @@ pub struct JournalCosts {
     pub core_ns_with: f64,
     /// Records verified per second when a journal is read.
     pub verified_per_second: f64,
-    /// Bytes verified per second.
     pub verified_bytes_per_second: f64,
 }
 

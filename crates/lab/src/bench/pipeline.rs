@@ -72,7 +72,6 @@ pub struct LayoutRow {
     pub times_ns: Vec<u64>,
     /// The largest batches and occupancies of the fastest run.
     pub rings: Vec<RingReport>,
-    /// State hash after the last command.
     pub state_hash: u64,
 }
 
@@ -80,7 +79,6 @@ pub struct LayoutRow {
 pub struct CoreRow {
     pub commands_per_second: Runs,
     pub events: u64,
-    /// State hash after the last command.
     pub state_hash: u64,
 }
 
@@ -255,7 +253,6 @@ impl Rows for MemoryRows {
     }
 }
 
-/// Counts events, in place of a gateway that reads each.
 #[derive(Default)]
 struct EventCount {
     trades: u64,
@@ -331,7 +328,6 @@ impl LayoutRow {
     }
 }
 
-/// As `damrak bench pipeline --json` prints it.
 pub fn summary(
     reports: &[PipelineReport],
     options: &PipelineOptions,

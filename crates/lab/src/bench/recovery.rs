@@ -46,9 +46,7 @@ const BATCH: u64 = 64;
 #[derive(Clone, Debug, Serialize)]
 pub struct RestartRow {
     pub orders: u64,
-    /// Bytes of the journal.
     pub journal_bytes: u64,
-    /// Bytes of the snapshot.
     pub snapshot_bytes: u64,
     /// Seconds to open the journal from its snapshot, one value per run.
     pub restart_s: Runs,
@@ -60,7 +58,6 @@ pub struct RestartRow {
     pub core_s: f64,
     /// Seconds to write the snapshot, including the last sync.
     pub write_s: f64,
-    /// True if the states are equal.
     pub agrees: bool,
 }
 

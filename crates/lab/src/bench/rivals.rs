@@ -31,16 +31,12 @@ use serde_json::{Value, json};
 use super::{Entrant, OperationTimes, Run};
 use venue::clock::SystemClock;
 
-/// Why a rival could not be measured.
 #[derive(Debug, thiserror::Error)]
 pub enum RivalError {
-    /// The flow file cannot be written.
     #[error("cannot write the flow to {}: {source}", path.display())]
     Flow { path: PathBuf, source: io::Error },
-    /// The program cannot be started.
     #[error("cannot run {}: {source}", program.display())]
     Start { program: PathBuf, source: io::Error },
-    /// The program ended too early; its messages are on standard error.
     #[error("{} ended before it answered {question:?}", program.display())]
     Ended { program: PathBuf, question: String },
     #[error("{} answered {question:?} with {answer:?}", program.display())]

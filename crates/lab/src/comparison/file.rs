@@ -24,20 +24,16 @@ const VERSION: u32 = 1;
 const HEADER_LEN: usize = 64;
 const OPERATION_LEN: usize = 32;
 
-/// Why a file is not read as a flow.
 #[derive(Debug, thiserror::Error)]
 pub enum FlowFileError {
-    /// It cannot be read.
     #[error("cannot read the flow: {0}")]
     Read(#[from] io::Error),
     #[error("not a flow file: it does not begin with WLF1")]
     Magic,
     #[error("unknown format version {0}; this program reads version 1")]
     Version(u32),
-    /// A number in the header is out of range.
     #[error("the header says {field} = {value}, which cannot be")]
     Header { field: &'static str, value: u64 },
-    /// A number in an operation is out of range.
     #[error("operation {index} at byte {offset}: {field} = {value} cannot be")]
     Operation {
         /// Which operation, from 0.

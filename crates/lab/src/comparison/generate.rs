@@ -154,7 +154,6 @@ impl World {
         }
     }
 
-    /// One operation of the flows A and C.
     fn step(&mut self, random: &mut Random, symbol: usize) {
         let market = &mut self.markets[symbol];
         market.wander(random);

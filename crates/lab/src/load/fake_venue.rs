@@ -1,4 +1,4 @@
-//! A venue for the tests of the load: an engine behind sockets that lose or close what they are told to.
+//! A venue for the tests of the load: an engine behind sockets with faults.
 //!
 //! Invariant: time moves with the turns of the venue, so no test depends on how fast the machine is.
 

@@ -23,8 +23,8 @@ pub(super) struct Session {
     pub(super) index: usize,
     pub(super) tracker: Tracker,
     link: Link,
-    /// When the venue was last heard, or a first request began to wait.
-    heard_ns: u64,
+    /// When the last message arrived, or a first request began to wait.
+    received_ns: u64,
     /// When an account query went out that waits for its answer.
     queried_ns: u64,
 }
@@ -199,7 +199,7 @@ impl Opening {
             index: self.index,
             tracker: Tracker::new(next_user_ref_num),
             link: self.link,
-            heard_ns: now_ns,
+            received_ns: now_ns,
             queried_ns: now_ns,
         }
     }
@@ -214,7 +214,7 @@ impl Session {
     /// Hands a request to the connection; [`flush`](Self::flush) sends it.
     pub(super) fn send(&mut self, message: &[u8], now_ns: u64) -> Result<(), FailureReason> {
         if self.tracker.outstanding() == 0 {
-            self.heard_ns = now_ns;
+            self.received_ns = now_ns;
         }
         Ok(self.link.send(message, now_ns)?)
     }
@@ -250,7 +250,7 @@ impl Session {
             }
         })?;
         if delivered > 0 {
-            self.heard_ns = now_ns;
+            self.received_ns = now_ns;
         }
         match malformed {
             Some(error) => Err(error.into()),
@@ -264,7 +264,7 @@ impl Session {
         if self.tracker.outstanding() == 0 {
             return Ok(());
         }
-        let silent_ns = now_ns.saturating_sub(self.heard_ns);
+        let silent_ns = now_ns.saturating_sub(self.received_ns);
         if silent_ns >= silence_ns_max {
             return Err(FailureReason::Silent { silent_ns });
         }

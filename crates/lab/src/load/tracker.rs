@@ -128,7 +128,6 @@ impl Tracker {
         self.orders.insert(user_ref_num, order);
     }
 
-    /// A live order was asked to be canceled.
     pub(super) fn cancel_asked(&mut self, user_ref_num: u32, scheduled_ns: u64, sent_ns: u64) {
         let index = self.ask(Ask::Cancel { user_ref_num }, scheduled_ns, sent_ns);
         self.leave_live(user_ref_num, OrderState::Canceling(index));
@@ -250,7 +249,6 @@ impl Tracker {
         }))
     }
 
-    /// Gives up: what waits was never answered.
     pub(super) fn abandon(&mut self, counts: &mut LoadCounts) {
         self.query = None;
         let asked = self.requests.drain(..);
@@ -404,7 +402,6 @@ impl Tracker {
 
 #[cfg(test)]
 impl Tracker {
-    /// The venue accepts an order.
     pub(super) fn accept_for_test(&mut self, user_ref_num: u32, counts: &mut LoadCounts) {
         let message = tests::accepted(user_ref_num, b'L');
         assert!(self.receive(&message, counts).unwrap().is_some());

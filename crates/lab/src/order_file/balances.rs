@@ -34,7 +34,6 @@ static COLUMNS: [Column; 5] = [
     Column::optional("version", &[]),
 ];
 
-/// A file of opening balances, row by row.
 pub struct BalanceFile {
     table: Table,
 }

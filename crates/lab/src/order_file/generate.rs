@@ -212,7 +212,6 @@ impl FileProfile {
         Ok(())
     }
 
-    /// Writes in which units the orders are.
     pub fn write_instruments(&self, out: &mut impl Write) -> io::Result<()> {
         writeln!(
             out,

@@ -155,7 +155,6 @@ impl InstrumentTable {
         Ok(Self::of(terms))
     }
 
-    /// All, in the order of their numbers.
     pub fn all(&self) -> &[InstrumentTerms] {
         &self.terms
     }
@@ -164,7 +163,6 @@ impl InstrumentTable {
         self.by_symbol.get(symbol).map(|place| &self.terms[*place])
     }
 
-    /// The only instrument, if there is only one.
     pub fn only(&self) -> Option<&InstrumentTerms> {
         match self.terms.as_slice() {
             [only] => Some(only),
@@ -190,7 +188,6 @@ impl InstrumentTable {
         terms.collect()
     }
 
-    /// Every asset once, by name.
     pub fn assets(&self) -> Vec<AssetTerms> {
         let assets = self.terms.iter().flat_map(|terms| [terms.base.clone(), terms.quote.clone()]);
         let by_name: BTreeMap<_, _> = assets.map(|asset| (asset.name, asset)).collect();

@@ -2,7 +2,7 @@
 //!
 //! Invariant: a row is read exactly as it is written, or is an error with its line and column.
 
-use std::{io::Read, path::Path};
+use std::{io::Read, ops::RangeInclusive, path::Path};
 
 use market::{
     CancelOrder, ClientOrderId, Command, ConditionChanges, Conditions, Display, EnterOrder, Firm,
@@ -44,18 +44,7 @@ const PARENT: usize = 23;
 const PARTNER: usize = 24;
 
 /// The columns of [`Instructions`].
-const INSTRUCTIONS: [usize; 10] = [
-    PRICING,
-    TRIGGER_PRICE,
-    OFFSET,
-    SHOWN_QUANTITY,
-    SHOWN_RANGE,
-    ALL_OR_NONE,
-    SLIDE,
-    EXPIRES_S,
-    PARENT,
-    PARTNER,
-];
+const INSTRUCTIONS: RangeInclusive<usize> = PRICING..=PARTNER;
 
 static COLUMNS: [Column; 25] = [
     Column::required("order_id", &[]),
@@ -180,7 +169,6 @@ impl OrderFile {
         self.table.text(PARTICIPANT, "a name of 1 to 6 characters").map(Some)
     }
 
-    /// The current row as a command of this session.
     pub fn command(&self, session_id: SessionId) -> Result<Command, FileError> {
         if self.is_given(SYMBOL) {
             self.instrument()?; // a row that needs no instrument names no unknown one either
@@ -265,7 +253,7 @@ impl OrderFile {
         &self,
         instrument: &InstrumentTerms,
     ) -> Result<Option<Instructions>, FileError> {
-        if !INSTRUCTIONS.iter().any(|column| self.is_given(*column)) {
+        if !INSTRUCTIONS.into_iter().any(|column| self.is_given(column)) {
             return Ok(None);
         }
         let expected = "a decimal number, below 0 or above, with the decimals of prices";

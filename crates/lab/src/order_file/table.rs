@@ -82,7 +82,6 @@ impl<R: Read> Read for Counted<R> {
     }
 }
 
-/// The rows of a file under its header.
 pub(super) struct Table {
     file: String,
     reader: Box<dyn BufRead + Send>,
@@ -153,7 +152,6 @@ impl Table {
         self.progress.clone()
     }
 
-    /// True if the file has this column.
     pub(super) fn has(&self, column: usize) -> bool {
         self.places[column].is_some()
     }
@@ -186,7 +184,6 @@ impl Table {
         Some(&self.text[start..self.ends[place]]).filter(|field| !field.is_empty())
     }
 
-    /// The text of the current row in a column.
     pub(super) fn text<const N: usize>(
         &self,
         column: usize,

@@ -17,16 +17,13 @@ use super::{hashed_lines::HashedLines, output_consumer::Sink};
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
     pub accepted: u64,
-    /// New orders that were rejected, by reason.
     pub rejected: BTreeMap<RejectReason, u64>,
     pub canceled: u64,
     pub replaced: u64,
-    /// Replaces that were rejected, by reason.
     pub replaces_rejected: BTreeMap<RejectReason, u64>,
     /// Replaces that canceled their order, since its new terms could not be.
     pub replaces_canceled: u64,
     pub modified: u64,
-    /// Commands about money that were declined, by reason.
     pub declined: BTreeMap<DeclineReason, u64>,
     /// By instrument.
     pub instruments: Vec<InstrumentCounts>,

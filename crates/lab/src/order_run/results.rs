@@ -253,7 +253,6 @@ fn agree(
     )))
 }
 
-/// The participants, by number less 1.
 fn names(engine: &Engine) -> Vec<Text<6>> {
     engine.sessions().map(|session| *session.username()).collect()
 }
@@ -298,7 +297,6 @@ impl Results {
         })
     }
 
-    /// As `damrak run --json` prints it.
     pub fn to_json(&self) -> Value {
         fn reasons<R: Debug>(counts: &BTreeMap<R, u64>) -> BTreeMap<String, u64> {
             counts.iter().map(|(reason, count)| (format!("{reason:?}"), *count)).collect()

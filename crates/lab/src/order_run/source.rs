@@ -30,7 +30,6 @@ pub trait Rows: Send {
     fn take(&mut self, count: usize);
 }
 
-/// Requests by kind, as submitted.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct RequestCounts {
     pub places: u64,
@@ -68,7 +67,6 @@ pub enum Pace {
     },
 }
 
-/// Submits commands until there are no more.
 pub(super) struct Source {
     rows: Box<dyn Rows>,
     submissions: Producer<Submission>,
