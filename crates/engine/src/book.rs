@@ -44,7 +44,6 @@ pub(crate) struct Book {
     pub(crate) sharing: Sharing,
     bids: BookSide,
     asks: BookSide,
-    /// The trading status.
     pub(crate) trading: TradingStatus,
     /// True if pegged orders follow this book; may stay true for a while after the last one.
     pub(crate) is_pegged: bool,
@@ -107,7 +106,6 @@ impl Book {
         *self = Self { trading, quantity_max, ..Self::new(instrument) };
     }
 
-    /// The instrument.
     pub(crate) fn instrument(&self) -> &Instrument {
         &self.instrument
     }

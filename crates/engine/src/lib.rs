@@ -23,8 +23,6 @@ mod money;
 mod operator;
 mod state;
 pub mod matcher;
-#[cfg(test)]
-mod random;
 
 use alloc::vec::Vec;
 
@@ -95,7 +93,6 @@ pub struct Engine {
     blocks: Vec<Scope>,
     trades: Trades,
     operators: Operators,
-    /// Number of auctions held.
     auctions_held: u64,
     /// Instruments with an auction in progress, sorted; derived from their phases.
     auctions: Vec<InstrumentId>,

@@ -489,7 +489,7 @@ mod tests {
     use alloc::{collections::BTreeMap, vec::Vec};
 
     use super::*;
-    use crate::random::Random;
+    use market::SplitMix64;
 
     const BOOK: BookIndex = BookIndex(0);
 
@@ -587,7 +587,7 @@ mod tests {
     #[test]
     fn agrees_with_sorted_maps() {
         for seed in 1..=6_u64 {
-            let mut random = Random(seed);
+            let mut random = SplitMix64::new(seed);
             let mut matcher = Matcher::new();
             let books = [(); 3].map(|()| matcher.add_book());
             // By book, side and rank of price, then by age: what is left, and the handle.

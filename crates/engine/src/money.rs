@@ -175,7 +175,6 @@ impl Money {
         fetch(core::ptr::from_ref(balance).cast());
     }
 
-    /// The balance of an account in an asset.
     #[inline(always)]
     pub(crate) fn balance(&self, asset_id: AssetId, account_id: AccountId) -> &Balance {
         self.holdings[usize::from(asset_id.0) - 1].balance(account_id)
@@ -186,7 +185,6 @@ impl Money {
         &mut self.holdings[usize::from(asset_id.0) - 1]
     }
 
-    /// The limits of an account for an asset.
     #[inline]
     pub(crate) fn limits(&self, asset_id: AssetId, account_id: AccountId) -> AssetLimits {
         let of_asset = &self.limits[usize::from(asset_id.0) - 1];

@@ -42,13 +42,11 @@ pub(crate) struct Order {
     prevented: u32,
     /// The firm as entered; blank is the session's own firm.
     pub(crate) firm: Firm,
-    /// The instrument.
     pub(crate) instrument_id: InstrumentId,
     /// Group for mass cancel; 0 is none.
     pub(crate) group_id: u16,
     /// Self-match group: only orders of the same group are its own.
     pub(crate) self_match_group: SelfMatchGroup,
-    /// Display.
     pub(crate) display: Display,
     /// Capacity: for whom the firm acts.
     pub(crate) capacity: Capacity,
@@ -271,7 +269,6 @@ impl Order {
         }
     }
 
-    /// True if it is post-only.
     #[inline]
     pub(crate) fn post_only(&self) -> bool {
         self.life & 1 != 0
@@ -353,7 +350,6 @@ impl Order {
         Quantity(u64::from(self.prevented))
     }
 
-    /// Its progress.
     #[inline]
     pub(crate) fn progress(&self) -> Progress {
         let Self { leaves, executed, prevented, .. } = *self;

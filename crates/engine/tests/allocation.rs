@@ -12,8 +12,8 @@ use market::{
     CancelOrder, Command, ConditionChanges, Conditions, Deposit, Display, EnterOrder, Event, Firm,
     Input, Instructions, Lots, MassCancel, ModifyOrder, MoneyClass, MoneyCommand, MoneyTerms,
     OrderAttributes, OrderKey, OrderType, Price, Pricing, Quantity, ReplaceOrder, ReplaceTerms,
-    SelfMatchPrevention, SessionId, SetFees, SetTerms, Side, Symbol, SystemEvent, Text, Ticks,
-    TimeInForce, Timestamp, Units,
+    SelfMatchPrevention, SessionId, SetFees, SetTerms, Side, SplitMix64, Symbol, SystemEvent, Text,
+    Ticks, TimeInForce, Timestamp, Units,
 };
 
 /// The system's allocator; counts what each thread takes from it.
@@ -60,7 +60,7 @@ fn symbol(instrument: u64) -> Symbol {
 
 /// A market that wanders, and the requests that meet it.
 struct Flow {
-    random: u64,
+    random: SplitMix64,
     mid: i64,
     numbers: [u32; SESSIONS as usize],
     /// Entered and not canceled; some of them are filled.
@@ -74,13 +74,8 @@ struct Flow {
 }
 
 impl Flow {
-    /// Any number below `bound` (SplitMix64).
     fn below(&mut self, bound: u64) -> u64 {
-        self.random = self.random.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let mut word = self.random;
-        word = (word ^ (word >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        word = (word ^ (word >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        (word ^ (word >> 31)) % bound
+        self.random.below(bound)
     }
 
     fn next_key(&mut self, session: u64) -> OrderKey {
@@ -363,7 +358,7 @@ fn warm_allocations(pegs_percent: u64, tells: bool, set_up: impl Fn(&mut Venue))
     const SEED: u64 = 1;
     let mut venue = Venue { engine: Engine::new(), events: 0, trades: 0 };
     let mut flow = Flow {
-        random: SEED,
+        random: SplitMix64::new(SEED),
         mid: 100_000,
         numbers: [0; SESSIONS as usize],
         live: Vec::with_capacity(BUSIEST + 1),

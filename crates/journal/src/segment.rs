@@ -21,7 +21,6 @@ pub const BLOCK_LEN: usize = 4096;
 const MAGIC: [u8; 8] = *b"DamrakJ\n";
 const EXTENSION: &str = ".damrak";
 
-/// The header of a segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct SegmentHeader {
     pub(crate) journal_id: u64,

@@ -61,41 +61,27 @@ pub enum Command {
     Operate(OperatorCommand),
 }
 
-/// The kind of a [`Command`], which an event names as its cause.
+/// The kind of a [`Command`], which an event names as its cause. [`Time`](Self::Time) is passing time,
+/// with any command: expiries and the ends of auctions.
+#[expect(missing_docs, reason = "see the variants of `Command`")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize)]
 #[repr(u8)]
 pub enum CommandKind {
-    /// [`Command::System`], which includes the end of the day.
     System,
-    /// [`Command::AddInstrument`].
     AddInstrument,
-    /// [`Command::AddSession`].
     AddSession,
-    /// [`Command::Enter`].
     Enter,
-    /// [`Command::Replace`].
     Replace,
-    /// [`Command::Cancel`].
     Cancel,
-    /// [`Command::Modify`].
     Modify,
-    /// [`Command::MassCancel`].
     MassCancel,
-    /// [`Command::SwitchEntry`].
     SwitchEntry,
-    /// [`Command::QueryAccount`].
     QueryAccount,
-    /// [`Command::Reject`].
     Reject,
-    /// [`Command::CancelOnDisconnect`].
     CancelOnDisconnect,
-    /// [`Command::Money`].
     Money,
-    /// Passing time, with any command: expiries and the ends of auctions.
     Time,
-    /// [`Command::Venue`].
     Venue,
-    /// [`Command::Operate`].
     Operate,
 }
 

@@ -472,14 +472,11 @@ mod tests {
 
     use market::{
         Capacity, Conditions, CustomerType, Display, Firm, InstrumentId, OrderId, OrderKey, Price,
-        Quantity, Side, TimeInForce,
+        Quantity, Side, SplitMix64, TimeInForce,
     };
 
     use super::*;
-    use crate::{
-        order::{Order, OrderTerms},
-        random::Random,
-    };
+    use crate::order::{Order, OrderTerms};
 
     fn order(order_id: u64) -> Order {
         Order::new(OrderTerms {
@@ -521,7 +518,7 @@ mod tests {
     #[test]
     fn agrees_with_a_sorted_map_wherever_the_market_goes() {
         for seed in 1..=12_u64 {
-            let mut random = Random(seed);
+            let mut random = SplitMix64::new(seed);
             let mut pool: Pool = Pool::new();
             let mut ladder = Ladder::default();
             let mut map: BTreeMap<(u32, u64), Slot> = BTreeMap::new();
@@ -617,7 +614,7 @@ mod tests {
     #[test]
     fn memory_follows_the_levels() {
         for (apart, bytes_max) in [(1, 20), (1_000, 250)] {
-            let mut random = Random(7);
+            let mut random = SplitMix64::new(7);
             let mut pool = Pool::new();
             let mut ladder = Ladder::default();
             let mut ranks: Vec<u32> = (0..200_000).map(|place| 5_000 + place * apart).collect();

@@ -319,7 +319,7 @@ mod tests {
     type FarLevels = PagedMap<Level, PAGE_LEN>;
     const PAGE_LEN: usize = 62;
     use crate::book::{level::Level, pool::Slot};
-    use crate::random::Random;
+    use market::SplitMix64;
 
     fn level(slot: u32) -> Level {
         Level { oldest: Slot::from_bits(slot), youngest: Slot::NONE }
@@ -329,7 +329,7 @@ mod tests {
     #[test]
     fn agrees_with_a_sorted_map() {
         for seed in 1..=8 {
-            let mut random = Random(seed);
+            let mut random = SplitMix64::new(seed);
             let mut far = FarLevels::default();
             let mut map = BTreeMap::new();
             for step in 0..20_000_u32 {

@@ -45,7 +45,6 @@ pub(crate) trait PoolOrder: Copy {
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
 pub(crate) struct Resting<T = Order> {
-    /// The order.
     pub(crate) order: T,
     /// The next younger order of the level; in a free slot, the next free slot.
     pub(crate) younger: Slot,

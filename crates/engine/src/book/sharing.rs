@@ -168,7 +168,7 @@ mod tests {
     /// For any offers, all lots are shared out, and no order trades more than it offers.
     #[test]
     fn all_is_shared_out() {
-        let mut random = crate::random::Random(7);
+        let mut random = market::SplitMix64::new(7);
         for _ in 0..20_000 {
             let count = 1 + random.below(12) as usize;
             let mut offers = vec![0; count];

@@ -88,7 +88,6 @@ impl Window {
         self.first + self.covered
     }
 
-    /// True if a rank is covered.
     #[inline]
     pub(crate) fn covers(&self, rank: u32) -> bool {
         (rank / STRIP_LEN).wrapping_sub(self.first) < self.covered

@@ -141,7 +141,6 @@ impl Triggers {
         Self { instrument_id, last: 0, hash: 0, low: 0, high: u32::MAX, halves: None }
     }
 
-    /// The instrument.
     pub(crate) fn instrument_id(&self) -> InstrumentId {
         self.instrument_id
     }
@@ -309,7 +308,7 @@ impl Triggers {
             return (instructions.trigger.0, 0);
         }
         let mark = contingents[root_of(contingents, id)].trail.mark;
-        let trigger_key = toward.trigger_key_of_mark(mark, distance(&contingents[id]));
+        let trigger_key = key_at(contingents, toward, mark, id);
         (toward.trigger(trigger_key), mark)
     }
 
@@ -357,7 +356,7 @@ impl Triggers {
             }
             for (mark, level) in half.levels.iter() {
                 for id in level.orders(contingents) {
-                    let trigger_key = toward.trigger_key_of_mark(mark, distance(&contingents[id]));
+                    let trigger_key = key_at(contingents, toward, mark, id);
                     found.push((trigger_key, contingents[id].order_id, id));
                 }
             }
@@ -420,43 +419,23 @@ impl StopSide {
         }
     }
 
-    /// Adds the nearest order of a level to the list of its trigger.
-    fn list_nearest(
-        &mut self,
-        contingents: &mut Contingents,
-        toward: Move,
-        mark: u32,
-        id: ContingentId,
-    ) {
-        let trigger_key = toward.trigger_key_of_mark(mark, distance(&contingents[id]));
-        self.list(contingents, trigger_key, id);
-    }
-
-    fn unlist_nearest(
-        &mut self,
-        contingents: &mut Contingents,
-        toward: Move,
-        mark: u32,
-        id: ContingentId,
-    ) {
-        let trigger_key = toward.trigger_key_of_mark(mark, distance(&contingents[id]));
-        self.unlist(contingents, trigger_key, id);
-    }
-
     /// Adds a tree, whose nearest order is in no list, to the level of a mark.
     fn join(&mut self, contingents: &mut Contingents, toward: Move, mark: u32, new: TrailingLevel) {
         let joined = match self.levels.get(mark) {
             None => {
                 self.levels.insert(mark, new);
-                self.list_nearest(contingents, toward, mark, new.nearest);
+                let key = key_at(contingents, toward, mark, new.nearest);
+                self.list(contingents, key, new.nearest);
                 new
             }
             Some(level) => {
                 let joined = level.join(contingents, new);
                 *self.levels.get_mut(mark).expect("it was found above") = joined;
                 if joined.nearest != level.nearest {
-                    self.unlist_nearest(contingents, toward, mark, level.nearest);
-                    self.list_nearest(contingents, toward, mark, joined.nearest);
+                    let key = key_at(contingents, toward, mark, level.nearest);
+                    self.unlist(contingents, key, level.nearest);
+                    let key = key_at(contingents, toward, mark, joined.nearest);
+                    self.list(contingents, key, joined.nearest);
                 }
                 joined
             }
@@ -480,7 +459,8 @@ impl StopSide {
         level.sum = level.sum.wrapping_sub(trailing_order_hash(contingents[id].order_id));
         let was_nearest = level.nearest == id;
         if was_nearest {
-            self.unlist_nearest(contingents, toward, mark, id);
+            let key = key_at(contingents, toward, mark, id);
+            self.unlist(contingents, key, id);
         }
         if level.root.is_none() {
             self.levels.remove(mark);
@@ -489,7 +469,8 @@ impl StopSide {
         contingents[level.root].trail.mark = mark;
         if was_nearest {
             level.nearest = leftmost(contingents, level.root);
-            self.list_nearest(contingents, toward, mark, level.nearest);
+            let key = key_at(contingents, toward, mark, level.nearest);
+            self.list(contingents, key, level.nearest);
         }
         *self.levels.get_mut(mark).expect("it was found above") = level;
         mark
@@ -510,7 +491,8 @@ impl StopSide {
             && mark < mark_to
         {
             self.levels.remove(mark);
-            self.unlist_nearest(contingents, toward, mark, level.nearest);
+            let key = key_at(contingents, toward, mark, level.nearest);
+            self.unlist(contingents, key, level.nearest);
             let element = |mark| trailing_level_hash(instrument_id, toward as u8, mark);
             hash.change(
                 element(mark).wrapping_mul(level.sum),
@@ -605,6 +587,11 @@ impl StopSide {
         }
         count
     }
+}
+
+/// The trigger key of a trailing stop at a mark.
+fn key_at(contingents: &Contingents, toward: Move, mark: u32, id: ContingentId) -> u32 {
+    toward.trigger_key_of_mark(mark, distance(&contingents[id]))
 }
 
 /// The distance of a trailing stop, in ticks.

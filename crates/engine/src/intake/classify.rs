@@ -90,7 +90,6 @@ impl EntryTerms {
 }
 
 impl Proposal {
-    /// A new order.
     pub(crate) fn new_order(order: &EnterOrder, instrument_id: InstrumentId) -> Self {
         Self {
             key: order.key,

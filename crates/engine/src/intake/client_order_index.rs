@@ -295,14 +295,14 @@ mod tests {
     use alloc::{collections::BTreeMap, vec::Vec};
 
     use super::*;
-    use crate::random::Random;
+    use market::SplitMix64;
 
     /// For numbers with or without gaps, and any order of removal, the index finds what a sorted
     /// map finds.
     #[test]
     fn agrees_with_a_sorted_map() {
         for seed in 1..=12_u64 {
-            let mut random = Random(seed);
+            let mut random = SplitMix64::new(seed);
             let mut numbers = ClientOrderIndex::default();
             let mut map: BTreeMap<u32, Slot> = BTreeMap::new();
             let mut number = 0;

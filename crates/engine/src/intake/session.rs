@@ -52,7 +52,6 @@ impl Sessions {
         self.sessions.last()
     }
 
-    /// The session of this number.
     #[inline]
     pub(crate) fn get(&self, session_id: SessionId) -> Option<&Session> {
         self.sessions.get(usize::from(session_id.0).wrapping_sub(1))

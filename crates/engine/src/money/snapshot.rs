@@ -21,7 +21,6 @@ use crate::{
     state::snapshot::{Section, StateError},
 };
 
-/// One record.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Record {
     /// With the version of its outside end.

@@ -427,7 +427,6 @@ impl Engine {
         &self.books[usize::from(instrument_id.0) - 1]
     }
 
-    /// The trading status of an instrument.
     pub(crate) fn trading(&self, instrument_id: InstrumentId) -> &TradingStatus {
         &self.book_at(instrument_id).trading
     }
@@ -467,7 +466,6 @@ fn covers(scope: &Scope, asked: &Scope) -> bool {
         && (scope.account_id == AccountId::VENUE || scope.account_id == asked.account_id)
 }
 
-/// A blocked scope.
 pub(crate) fn block_hash(scope: &Scope) -> u64 {
     let words = [
         u64::from(scope.session_id.0)
@@ -484,7 +482,6 @@ pub(crate) fn block_hash(scope: &Scope) -> u64 {
     }
 }
 
-/// The number of auctions held.
 pub(crate) fn auctions_held_hash(count: u64) -> u64 {
     if count == 0 { 0 } else { hash::mix([hash::AUCTIONS_HELD, count]) }
 }

@@ -16,13 +16,11 @@ use market::Text;
 pub(crate) struct StateHash(u64);
 
 impl StateHash {
-    /// Adds an element.
     #[inline]
     pub(crate) fn add(&mut self, element: u64) {
         self.0 = self.0.wrapping_add(element);
     }
 
-    /// Removes an element.
     #[inline]
     pub(crate) fn remove(&mut self, element: u64) {
         self.0 = self.0.wrapping_sub(element);

@@ -55,7 +55,6 @@ impl Icebergs {
         self.by_slot.get(slot.to_bits()).expect("a reserve order has its part here")
     }
 
-    /// Number of icebergs.
     pub(crate) fn len(&self) -> usize {
         self.by_slot.len()
     }

@@ -224,7 +224,6 @@ impl<E: Emit + ?Sized> MatchEffects<'_, E> {
     }
 }
 
-/// The fill of one order.
 #[inline]
 pub(crate) fn fill(order: &Order) -> Fill {
     Fill { key: order.key, order_id: order.order_id, leaves: order.leaves() }

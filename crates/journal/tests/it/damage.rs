@@ -3,6 +3,7 @@
 //! because its bytes look exactly like a write that a crash interrupted.
 
 use journal::{CrashStorage, Durability, OpenError, SEGMENT_HEADER_LEN, VerifyError};
+use market::SplitMix64;
 
 use crate::support::{End, Place, Spot, open, options, place_of, records, spots, verify, write_as};
 
@@ -304,7 +305,7 @@ fn check_block(
 fn random_damage() {
     let all = Journal::all();
     for seed in 1..=4_000 {
-        let mut random = Random(seed);
+        let mut random = SplitMix64::new(seed);
         let journal = &all[random.below(all.len() as u64) as usize];
         let damaged = journal.with("lock", None);
         for _ in 0..=random.below(4) {
@@ -343,19 +344,6 @@ fn without_watermark(journal: &Journal) -> Journal {
     let Journal { files, spots, durability, end, .. } = journal;
     let (files, spots) = (files.clone(), spots.clone());
     Journal { files, spots, durability: *durability, end: *end, marked: 0 }
-}
-
-/// A small generator (splitmix64): the same numbers for the same seed, everywhere.
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, end: u64) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut mixed = self.0;
-        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        (mixed ^ (mixed >> 31)) % end
-    }
 }
 
 /// On a folder as in memory: changed bytes of records give the same verdict.
