@@ -98,7 +98,7 @@ macro_rules! enums {
                 11 => QueryAccount(query),
                 12 => CancelOnDisconnect(cancel),
                 13 => Reject(rejected),
-                35 => Operate(command),
+                34 => Operate(command),
                 else Venue, Money
             }
             VenueCommand {
@@ -109,9 +109,9 @@ macro_rules! enums {
                 18 => BlockEntry(block),
                 19 => BustTrade(bust),
                 20 => CorrectTrade(correct),
-                32 => KillSwitch(block),
-                33 => SetLiveOrdersMax(set),
-                34 => LogOut(session),
+                31 => KillSwitch(block),
+                32 => SetLiveOrdersMax(set),
+                33 => LogOut(session),
             }
             MoneyCommand {
                 21 => AddAsset(add),
@@ -124,7 +124,6 @@ macro_rules! enums {
                 28 => Deposit(deposit),
                 29 => Withdraw(withdraw),
                 30 => Transfer(transfer),
-                31 => AllowUndo,
             }
             OperatorAction { else Venue, Money }
             InstrumentChange {
@@ -595,7 +594,7 @@ mod tests {
     fn kinds_have_no_gaps() {
         let is_known = |kind: u8| !matches!(Command::decode(&[kind]), Err(DecodeError::Kind(found)) if found == kind);
         let next_free = (1..=u8::MAX).find(|kind| !is_known(*kind)).unwrap();
-        assert_eq!(next_free, 36);
+        assert_eq!(next_free, 35);
         assert!((next_free..=u8::MAX).all(|kind| !is_known(kind)) && !is_known(0));
     }
 
@@ -613,7 +612,7 @@ mod tests {
         let mut buffer = [0; Command::ENCODED_LEN_MAX];
         let asked = OperatorCommand { operator, number: 7, action };
         let len = Command::Operate(asked).encode(&mut buffer);
-        assert_eq!(&buffer[..len], b"\x23ALICE           \x07\0\0\0\0\0\0\0\x22\x02\x01");
+        assert_eq!(&buffer[..len], b"\x22ALICE           \x07\0\0\0\0\0\0\0\x21\x02\x01");
         let change = InstrumentChange::StaticBand(50_000);
         assert_eq!(
             bytes(VenueCommand::ConfigureInstrument(ConfigureInstrument { symbol, change })),
@@ -827,6 +826,5 @@ mod tests {
             MoneyCommand::Transfer(transfer),
             b"\x1e\x02\x01\0\0\x09\0\0\0\x03\0\x04\0\0\0\0\0\0\0\x05\0\0\0\0\0\0\0",
         );
-        check(MoneyCommand::AllowUndo, b"\x1f");
     }
 }

@@ -26,8 +26,6 @@ pub enum MoneyEvent {
     AccountStopped(StopAccount),
     /// A command about money was declined.
     Declined(Declined),
-    /// Paid trades can be undone from here on; it takes effect once.
-    UndoAllowed,
 }
 
 /// An asset that accounts own. Amounts are in its smallest units.

@@ -80,8 +80,6 @@ pub enum MoneyCommand {
     Withdraw(Withdraw),
     /// Moves an amount between accounts.
     Transfer(Transfer),
-    /// Allows that paid trades are undone, from this input on.
-    AllowUndo,
 }
 
 /// See [`MoneyCommand::AddAsset`]. The engine numbers assets in the order of addition.

@@ -390,9 +390,6 @@ code_enum! {
         UnknownSession = 8,
         /// Unknown account.
         UnknownAccount = 9,
-        /// The trade is final: it was paid for before the venue allowed that such trades are
-        /// undone.
-        PaidFor = 40,
         /// A party that must give back has too little available.
         InsufficientBalance = 41,
         /// The trade was settled by other terms, accounts or fees than hold now.

@@ -328,7 +328,6 @@ fn cover(coverage: &mut Coverage, command: &Command, event: &Event) {
             MoneyCommand::Deposit(_) => "Deposit",
             MoneyCommand::Withdraw(_) => "Withdraw",
             MoneyCommand::Transfer(_) => "Transfer",
-            MoneyCommand::AllowUndo => "AllowUndo",
         },
         Command::Time => "Time",
         Command::Venue(command) => match command {
@@ -852,13 +851,10 @@ pub const EXPECTED: &str = "\
     BlockEntry: VenueDeclined UnknownBlock
     BlockEntry: VenueDeclined TooManyBlocks
     BlockEntry: VenueDeclined UnknownAccount
-    AllowUndo: UndoAllowed
     BustTrade: TradeBusted
     BustTrade: Ledger Undo
     BustTrade: VenueDeclined UnknownTrade
-    BustTrade: VenueDeclined PaidFor
     BustTrade: VenueDeclined InsufficientBalance
-    CorrectTrade: VenueDeclined PaidFor
     CorrectTrade: VenueDeclined TermsChanged
     CorrectTrade: VenueDeclined InsufficientBalance
     CorrectTrade: TradeCorrected

@@ -90,7 +90,6 @@ pub(crate) fn any(rng: &mut Rng, profile: &Profile) -> MoneyCommand {
     let account_id = any_account(rng, profile);
     let asset_id = any_asset(rng, profile);
     match rng.below(20) {
-        0 if rng.chance(1, 4) => MoneyCommand::AllowUndo,
         1..=2 if profile.undo_per_mille > 0 => {
             let amount = any_amount(rng, profile);
             MoneyCommand::Withdraw(Withdraw { account_id, asset_id, amount })

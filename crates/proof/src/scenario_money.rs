@@ -63,7 +63,6 @@ pub(super) fn command(
             let setting = setting.ok_or("not a setting of an account")?;
             MoneyCommand::SetAccount(SetAccount { account_id, setting, asset_id, value })
         }
-        "allow-undo" => MoneyCommand::AllowUndo,
         "stop" | "resume" => MoneyCommand::StopAccount(StopAccount {
             account_id: account(words.next()?)?,
             stopped: verb == "stop",
@@ -204,7 +203,6 @@ pub(super) fn tell_money(
             format!("{verb} {}", account_name(engine, stop.account_id))
         }
         MoneyEvent::Declined(declined) => format!("declined {:?}", declined.reason),
-        MoneyEvent::UndoAllowed => "undo allowed".into(),
     }
 }
 

@@ -271,7 +271,6 @@ fn declined(decline: OperatorDecline) -> (String, String) {
                 }
                 Venue::UnknownSession => "there is no such session",
                 Venue::UnknownAccount => "there is no such account",
-                Venue::PaidFor => "the trade was paid for before paid trades could be busted",
                 Venue::InsufficientBalance => "an account's balance is too low to undo the trade",
                 Venue::TermsChanged => "terms, accounts or fees have changed since the trade",
             };

@@ -58,7 +58,6 @@ fn inputs(seed: u64, count: u64) -> Vec<Input> {
         let fees = SetFees { tier, maker_ppm, taker_ppm: 200 };
         commands.push(money(MoneyCommand::SetFees(fees)));
     }
-    commands.push(money(MoneyCommand::AllowUndo));
     let mut flow = CommandFlow::new(seed, Profile { sessions: 4, ..Profile::default() });
     let mut rng = Rng::new(seed ^ 0x1ed6);
     let mut session_count = 0;

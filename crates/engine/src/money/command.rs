@@ -37,10 +37,6 @@ impl Engine {
             MoneyCommand::Deposit(deposit) => self.deposit(deposit, emit),
             MoneyCommand::Withdraw(withdraw) => self.withdraw(withdraw, emit),
             MoneyCommand::Transfer(transfer) => self.transfer(transfer, emit),
-            MoneyCommand::AllowUndo => {
-                self.allow_undo(emit);
-                Ok(())
-            }
         };
         if let Err(reason) = done {
             let (account_id, asset_id, movement) = concerned(command);
@@ -388,8 +384,7 @@ fn concerned(command: &MoneyCommand) -> (AccountId, AssetId, Option<LedgerKind>)
         MoneyCommand::AddAsset(_)
         | MoneyCommand::AddAccount(_)
         | MoneyCommand::SetTerms(_)
-        | MoneyCommand::SetFees(_)
-        | MoneyCommand::AllowUndo => (nobody, nothing, None),
+        | MoneyCommand::SetFees(_) => (nobody, nothing, None),
         MoneyCommand::AssignSession(assign) => (assign.account_id, nothing, None),
         MoneyCommand::StopAccount(stop) => (stop.account_id, nothing, None),
         MoneyCommand::SetAccount(set) => (set.account_id, set.asset_id, None),

@@ -3,7 +3,7 @@
 //! Invariant: a value that was never set or moved has no element, so a venue without money has
 //! none.
 
-use market::{AccountId, Asset, AssetId, InstrumentId, MoneyTerms, SessionId, Text, TradeId};
+use market::{AccountId, Asset, AssetId, InstrumentId, MoneyTerms, SessionId, Text};
 
 use super::{
     account::AssetLimits,
@@ -12,8 +12,7 @@ use super::{
     undo::{Changed, Was},
 };
 use crate::state::hash::{
-    ACCOUNT, ASSET, ASSET_LIMITS, ASSIGNMENT, BALANCE, CHANGED, FEES, TERMS, UNDO, fold_pair, mix,
-    word,
+    ACCOUNT, ASSET, ASSET_LIMITS, ASSIGNMENT, BALANCE, CHANGED, FEES, TERMS, fold_pair, mix, word,
 };
 
 /// An asset, and its number of deposits and withdrawals.
@@ -94,11 +93,6 @@ pub(crate) fn fees(tier: usize, fees: &Fees) -> u64 {
     }
     let ppm = u64::from(fees.maker_ppm.cast_unsigned()) << 32 | u64::from(fees.taker_ppm);
     mix([FEES, tier as u64, ppm])
-}
-
-/// The last final trade; no element before the venue allows that paid trades are undone.
-pub(crate) fn undo(since: Option<TradeId>) -> u64 {
-    since.map_or(0, |since| mix([UNDO, since.0]))
 }
 
 /// The old value of a changed setting: its former element, with its last trade.

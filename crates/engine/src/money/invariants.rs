@@ -66,7 +66,6 @@ impl Money {
         for (tier, fees) in self.fees.iter().enumerate() {
             sum.add(hash::fees(tier, fees));
         }
-        sum.add(hash::undo(self.undo.since));
         for changed in &self.undo.changed {
             sum.add(hash::changed(changed));
         }

@@ -33,8 +33,6 @@ pub(crate) enum Record {
     Limits(AssetId, AccountId, AssetLimits),
     /// Available, and the version.
     Balance(AssetId, AccountId, i128, u64),
-    /// The last trade that cannot be undone though it was paid for.
-    Undo(TradeId),
     Changed(Changed),
 }
 
@@ -47,7 +45,6 @@ kinds! {
         b'T' => Terms(instrument_id, terms),
         b'L' => Limits(asset_id, account_id, limits),
         b'B' => Balance(asset_id, account_id, available, version),
-        b'U' => Undo(since),
         b'H' => Changed(changed),
     }
     Was {
@@ -101,7 +98,6 @@ impl Money {
             )
             .chain(limits)
             .chain(balances)
-            .chain(self.undo.since.map(Record::Undo))
             .chain(self.undo.changed.iter().copied().map(Record::Changed))
     }
 
@@ -162,13 +158,6 @@ impl Engine {
                 });
                 restored.ok_or("balance")
             }
-            Record::Undo(since) => {
-                if self.money.undo.since.is_some() || self.trade_id_last < since {
-                    return Err(DecodeError::Field("undo"));
-                }
-                self.set_undo(since);
-                Ok(())
-            }
             Record::Changed(changed) => self.restore_changed(changed).ok_or("what was changed"),
         };
         done.map_err(DecodeError::Field)
@@ -219,11 +208,10 @@ impl Engine {
             }
         };
         let undo = &mut self.money.undo;
-        let earlier =
-            undo.changed.last().map(|it| it.until).max(undo.since.map(|it| TradeId(it.0 + 1)));
+        let earlier = undo.changed.last().map_or(TradeId(1), |it| it.until);
         let is_new =
             !undo.changed.iter().any(|it| it.until == changed.until && it.was.is_of(&changed.was));
-        if !is_known || !is_new || changed.until < earlier? || self.trade_id_last < changed.until {
+        if !is_known || !is_new || changed.until < earlier || self.trade_id_last < changed.until {
             return None;
         }
         undo.changed.push(changed);

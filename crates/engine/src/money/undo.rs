@@ -7,14 +7,13 @@
 //! Each of the two accounts and the venue gives or receives one net amount of each asset. So no
 //! party needs more than that, and no balance is lower in between than at the end.
 //!
-//! Invariant: until the venue allows it nothing is kept here, so an older journal replays to the
-//! same states.
+//! Invariant: nothing is kept here that no kept trade needs.
 
 use alloc::vec::Vec;
 
 use market::{
-    AccountId, Bucket, Event, InstrumentId, LedgerKind, MoneyClass, MoneyEvent, MoneyTerms, Party,
-    PastTrade, Price, Quantity, SessionId, TradeId, VenueDeclineReason,
+    AccountId, Bucket, Event, InstrumentId, LedgerKind, MoneyClass, MoneyTerms, Party, PastTrade,
+    Price, Quantity, SessionId, TradeId, VenueDeclineReason,
 };
 
 use super::{
@@ -29,8 +28,6 @@ use crate::{Engine, operator::trades::Trades, state::hash::StateHash};
 /// The values needed to undo trades.
 #[derive(Debug, Default)]
 pub(crate) struct Undo {
-    /// Paid trades after this one can be undone; `None`: none can.
-    pub(super) since: Option<TradeId>,
     /// Old values of changed settings, in the order of the changes.
     pub(super) changed: Vec<Changed>,
 }
@@ -69,11 +66,6 @@ impl Was {
 }
 
 impl Undo {
-    /// True if this trade may be undone, if it was paid for.
-    fn covers(&self, trade_id: TradeId) -> bool {
-        self.since.is_some_and(|since| since < trade_id)
-    }
-
     /// The old value of a setting when a trade was made, if it changed since.
     fn find<T>(&self, trade_id: TradeId, of: impl Fn(&Was) -> Option<T>) -> Option<T> {
         let later = self.changed.iter().filter(|changed| trade_id <= changed.until);
@@ -83,11 +75,8 @@ impl Undo {
     /// Records a change: keeps the old value if a trade was settled with it, and drops values that
     /// only trades no longer kept needed.
     fn note(&mut self, was: Was, trades: &Trades, hash: &mut StateHash) {
-        let until = trades.last_id();
-        if !self.covers(until) {
-            return;
-        }
-        let oldest = trades.iter().next().expect("there is a last one").0.trade_id;
+        let Some((oldest, _)) = trades.iter().next() else { return };
+        let (oldest, until) = (oldest.trade_id, trades.last_id());
         self.changed.retain(|changed| {
             let is_needed = oldest <= changed.until;
             if !is_needed {
@@ -102,9 +91,8 @@ impl Undo {
         }
     }
 
-    /// Checks that changes are in order and belong to trades that can be undone.
+    /// Checks that changes are in order.
     pub(super) fn check(&self) {
-        assert!(self.changed.iter().all(|it| self.covers(it.until)), "{self:?}");
         assert!(self.changed.is_sorted_by_key(|it| it.until), "{self:?}");
     }
 }
@@ -144,14 +132,6 @@ pub(crate) struct Return {
 }
 
 impl Money {
-    /// True if a trade may be undone; a paid trade only if it is after the venue's permission.
-    pub(crate) fn check_final(&self, trade: &PastTrade) -> Result<(), VenueDeclineReason> {
-        if self.undo.covers(trade.trade_id) || self.terms(trade.instrument_id).is_none() {
-            return Ok(());
-        }
-        Err(VenueDeclineReason::PaidFor)
-    }
-
     /// Plans the movements that undo a trade, or change its price and quantity; `None` if nothing
     /// moves.
     pub(crate) fn plan_return(
@@ -159,9 +139,6 @@ impl Money {
         trade: &PastTrade,
         instead: Option<(Price, Quantity)>,
     ) -> Result<Option<Return>, VenueDeclineReason> {
-        if !self.undo.covers(trade.trade_id) {
-            return Ok(None);
-        }
         let basis = self.basis(trade, Some(trade.trade_id));
         if instead.is_some() && basis != self.basis(trade, None) {
             return Err(VenueDeclineReason::TermsChanged);
@@ -291,19 +268,6 @@ impl Money {
 }
 
 impl Engine {
-    /// Allows that paid trades are undone from now on; a repetition has no effect.
-    pub(super) fn allow_undo(&mut self, emit: &mut dyn FnMut(Event)) {
-        let since = self.money.undo.since.unwrap_or(self.trades.last_id());
-        self.set_undo(since);
-        emit(Event::Money(MoneyEvent::UndoAllowed));
-    }
-
-    /// The last trade that is final; later ones can be undone.
-    pub(super) fn set_undo(&mut self, since: TradeId) {
-        let before = self.money.undo.since.replace(since);
-        self.hash.change(hash::undo(before), hash::undo(Some(since)));
-    }
-
     /// Records a change of a setting that affects settlement.
     pub(super) fn note_changed(&mut self, was: Was) {
         self.money.undo.note(was, &self.trades, &mut self.hash);

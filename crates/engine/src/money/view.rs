@@ -136,12 +136,6 @@ impl Engine {
         self.money.fees.map(|fees| (fees.maker_ppm, fees.taker_ppm))
     }
 
-    /// True once paid trades can be undone, from that moment on.
-    #[must_use]
-    pub fn undo_allowed(&self) -> bool {
-        self.money.undo.since.is_some()
-    }
-
     /// The payment terms of an instrument; `None` if it is not paid for.
     #[must_use]
     pub fn money_terms(&self, instrument_id: InstrumentId) -> Option<MoneyTerms> {

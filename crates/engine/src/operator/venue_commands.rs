@@ -308,7 +308,6 @@ impl Engine {
     /// The trade with this id, if it can be undone.
     fn find_past(&self, trade_id: TradeId) -> Result<PastTrade, VenueDeclineReason> {
         let trade = self.trades.find(trade_id).ok_or(VenueDeclineReason::UnknownTrade)?;
-        self.money.check_final(&trade)?;
         Ok(trade)
     }
 

@@ -62,7 +62,6 @@ pub(crate) const ASSIGNMENT: u64 = 62;
 pub(crate) const TERMS: u64 = 63;
 pub(crate) const FEES: u64 = 64;
 pub(crate) const ASSET_LIMITS: u64 = 65;
-pub(crate) const UNDO: u64 = 67;
 pub(crate) const CHANGED: u64 = 68;
 // Elements of a single round multiply their first word by one of these instead: odd and otherwise
 // random, so that fields of different elements cannot cancel.

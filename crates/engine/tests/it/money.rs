@@ -332,30 +332,21 @@ fn auctions_settle_at_their_price() {
     );
 }
 
-/// Rule 42.7: a trade that was paid for is final until the venue says that such trades can be undone,
-/// and then those are that were made before.
+/// Rule 42.7: a trade that was paid for is undone or corrected like any other, once.
 #[test]
-fn paid_trades_are_final_until_undoing_is_allowed() {
+fn paid_trades_are_undone_once() {
     check_paid(
         "
         sell B1 3 @ 100             => accepted, reserve Q 3 SHR, booked 3 @ 100
         buy A1 1 @ 100              => accepted, reserve P 100 USD, trade B1 A1 1 @ 100, settle P Q 100 USD, settle Q P 1 SHR
-        bust 1 E                    => declined PaidFor
-        correct 1 1 @ 90 E          => declined PaidFor
-        correct 1 9 @ 90 E          => declined PaidFor
         bust 2 E                    => declined UnknownTrade
-        allow-undo                  => undo allowed
-        bust 1 E                    => declined PaidFor
-        buy A2 1 @ 100              => accepted, reserve P 100 USD, trade B1 A2 1 @ 100, settle P Q 100 USD, settle Q P 1 SHR
-        allow-undo                  => undo allowed
-        correct 2 9 @ 90 E          => declined InvalidValue
-        bust 2 E                    => busted 2: B1 A2 1 @ 100, undo Q P 100 USD, undo P Q 1 SHR
-        bust 2 E                    => declined UnknownTrade
-        bust 1 E                    => declined PaidFor
-        balance P USD               => 900 and 0
-        balance P SHR               => 1 and 0
-        balance Q USD               => 100 and 0
-        balance Q SHR               => 8 and 1
+        correct 1 9 @ 90 E          => declined InvalidValue
+        bust 1 E                    => busted 1: B1 A1 1 @ 100, undo Q P 100 USD, undo P Q 1 SHR
+        bust 1 E                    => declined UnknownTrade
+        balance P USD               => 1000 and 0
+        balance P SHR               => 0 and 0
+        balance Q USD               => 0 and 0
+        balance Q SHR               => 8 and 2
         ",
     );
 }
@@ -370,7 +361,6 @@ fn undoing_gives_back_what_a_trade_moved() {
         "{}{}",
         fees.collect::<String>(),
         "
-        allow-undo                  => undo allowed
         fees 0 -100000 200000       => fees of 0
         deposit P 90 SHR            => deposit P 90 SHR
         sell A1 10 @ 10             => accepted, reserve P 10 SHR, booked 10 @ 10
@@ -398,7 +388,6 @@ fn undoing_gives_back_what_a_trade_moved() {
 fn undoing_within_one_account_gives_back_fees() {
     check_paid(
         "
-        allow-undo                  => undo allowed
         fees 0 100000 200000        => fees of 0
         assign B P                  => B is of P
         deposit P 10 SHR            => deposit P 10 SHR
@@ -416,7 +405,6 @@ fn undoing_within_one_account_gives_back_fees() {
 fn trades_of_auctions_and_market_orders_are_undone() {
     check_paid(
         "
-        allow-undo                  => undo allowed
         terms AAPL cash SHR USD pay 2 / 3    => terms of AAPL
         phase AAPL pre-open         => phase AAPL pre-open
         buy A1 4 @ 100              => accepted, reserve P 266 USD, booked 4 @ 100
@@ -439,7 +427,6 @@ fn trades_of_auctions_and_market_orders_are_undone() {
 fn nobody_gives_back_what_is_not_there() {
     check_paid(
         "
-        allow-undo                  => undo allowed
         fees 0 0 100000             => fees of 0
         sell B1 10 @ 10             => accepted, reserve Q 10 SHR, booked 10 @ 10
         buy A1 10 @ 10              => accepted, reserve P 100 USD, trade B1 A1 10 @ 10, settle P Q 100 USD, settle Q P 10 SHR, fee P 1 SHR
@@ -463,7 +450,6 @@ fn nobody_gives_back_what_is_not_there() {
 fn undoing_may_leave_a_position_short() {
     check_paid(
         "
-        allow-undo                  => undo allowed
         terms AAPL position SHR USD => terms of AAPL
         sell B1 10 @ 10             => accepted, reserve Q 10 SHR, booked 10 @ 10
         buy A1 10 @ 10              => accepted, reserve P 100 USD, trade B1 A1 10 @ 10, settle P Q 100 USD, settle Q P 10 SHR
@@ -495,7 +481,6 @@ fn undoing_may_leave_a_position_short() {
 fn correcting_moves_the_difference() {
     check_paid(
         "
-        allow-undo                  => undo allowed
         fees 0 100000 200000        => fees of 0
         sell B1 10 @ 10             => accepted, reserve Q 10 SHR, booked 10 @ 10
         buy A1 10 @ 10              => accepted, reserve P 100 USD, trade B1 A1 10 @ 10, settle P Q 100 USD, settle Q P 10 SHR, fee P 2 SHR, fee Q 10 USD
@@ -532,7 +517,6 @@ fn correcting_moves_the_difference() {
 fn trades_are_undone_by_what_held_when_they_were_made() {
     check_paid(
         "
-        allow-undo                  => undo allowed
         account R                   => account 3
         fees 0 0 100000             => fees of 0
         fees 1 0 200000             => fees of 1
@@ -572,7 +556,6 @@ fn trades_are_undone_by_what_held_when_they_were_made() {
 fn unpaid_trades_move_nothing_back() {
     check_paid(
         "
-        allow-undo                      => undo allowed
         buy A1 1 @ 100 of MSFT          => accepted, booked 1 @ 100
         sell B1 1 @ 100 of MSFT         => accepted, trade A1 B1 1 @ 100
         buy A2 2 @ 100 of MSFT          => accepted, booked 2 @ 100
@@ -597,7 +580,6 @@ fn changes_are_forgotten_with_their_trades() {
         session A                   => session 1
         day start-of-system-hours   => day start-of-system-hours
         asset USD 2                 => asset 1
-        allow-undo                  => undo allowed
         fees 0 0 7                  => fees of 0
         ",
     );

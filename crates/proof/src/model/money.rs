@@ -49,8 +49,6 @@ pub(super) struct ModelMoney {
     amounts: BTreeMap<(AssetId, AccountId, Bucket), i128>,
     /// How many movements touched a balance, or what is outside.
     versions: BTreeMap<(AssetId, AccountId, bool), u64>,
-    /// Can what is paid for be undone from now on? (42.7)
-    pub(super) undo_allowed: bool,
 }
 
 /// An order that an account asks for.
@@ -103,10 +101,6 @@ impl Model {
                 let ends = [(it.from, Bucket::Available), (it.to, Bucket::Available)];
                 let done = self.money.give(LedgerKind::Transfer, it.asset_id, ends, it.amount);
                 (done, it.from, it.asset_id)
-            }
-            MoneyCommand::AllowUndo => {
-                self.money.undo_allowed = true;
-                (Ok(vec![Event::Money(MoneyEvent::UndoAllowed)]), AccountId(0), AssetId(0))
             }
         };
         match done {

@@ -19,8 +19,6 @@ const TRADES_KEPT: usize = 65_536;
 pub(super) struct Past {
     trade: PastTrade,
     is_undone: bool,
-    /// Was it made since what is paid for can be undone? (42.7)
-    is_returnable: bool,
     got: Got,
     reckoned: Option<Reckoned>,
 }
@@ -91,9 +89,8 @@ impl Model {
     }
 
     fn keep_past(&mut self, trade: PastTrade, got: Got) {
-        let is_returnable = self.money.undo_allowed;
         let reckoned = self.reckoned(&trade);
-        let past = Past { trade, is_undone: false, is_returnable, got, reckoned };
+        let past = Past { trade, is_undone: false, got, reckoned };
         Arc::make_mut(&mut self.past).push(past);
     }
 
@@ -136,9 +133,6 @@ impl Model {
         let oldest = self.past.len().saturating_sub(TRADES_KEPT);
         let past = self.past[oldest..].iter().find(|it| it.trade.trade_id == trade_id);
         let past = past.filter(|it| !it.is_undone).ok_or(VenueDeclineReason::UnknownTrade)?;
-        if !past.is_returnable && self.is_paid(past.trade.instrument_id) {
-            return Err(VenueDeclineReason::PaidFor);
-        }
         Ok(past.clone())
     }
 
@@ -173,11 +167,10 @@ impl Model {
             return Err(VenueDeclineReason::InvalidValue);
         }
         let now = self.reckoned(&before);
-        if past.is_returnable && past.reckoned != now {
+        if past.reckoned != now {
             return Err(VenueDeclineReason::TermsChanged);
         }
-        let reckoned = now.filter(|_| past.is_returnable);
-        let got = reckoned.map_or(Got::new(), |it| it.got(&before, asked.price, asked.quantity));
+        let got = now.map_or(Got::new(), |it| it.got(&before, asked.price, asked.quantity));
         let changes = self.changes(&past, &got)?;
         self.undo(asked.trade_id);
         self.trade_count += 1;
@@ -202,9 +195,6 @@ impl Model {
 
     /// What everyone gets so that they have got that instead, if all have what they give. (42.9)
     fn changes(&self, past: &Past, instead: &Got) -> Result<Got, VenueDeclineReason> {
-        if !past.is_returnable {
-            return Ok(Got::new());
-        }
         let mut changes = instead.clone();
         for (of, got) in &past.got {
             *changes.entry(*of).or_default() -= got;

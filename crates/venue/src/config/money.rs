@@ -335,7 +335,6 @@ pub fn money_plan(
     let mut plan = MoneyPlan::default();
     let mut numbers = Numbers::default();
     plan.add(config, engine, &mut numbers)?;
-    plan.allow_undo(engine, &numbers);
     plan.set_fees(config, engine);
     plan.set_terms(config, engine, &numbers)?;
     for account in &config.accounts {
@@ -384,18 +383,6 @@ impl MoneyPlan {
             numbers.accounts.insert(account.name.clone(), number);
         }
         Ok(())
-    }
-
-    /// Trades that are paid for can be undone, those from the first start on that says so.
-    fn allow_undo(&mut self, engine: &Engine, numbers: &Numbers) {
-        let has_assets = engine.assets().len() > 0;
-        if engine.undo_allowed() || numbers.assets.is_empty() && !has_assets {
-            return;
-        }
-        self.commands.push(MoneyCommand::AllowUndo);
-        if has_assets {
-            self.changes.push("paid trades can be busted, from now on".into());
-        }
     }
 
     fn set_fees(&mut self, config: &Config, engine: &Engine) {

@@ -511,8 +511,7 @@ impl Projection {
             MoneyEvent::TermsSet(_)
             | MoneyEvent::FeesSet(_)
             | MoneyEvent::AccountSet(_)
-            | MoneyEvent::Declined(_)
-            | MoneyEvent::UndoAllowed => {}
+            | MoneyEvent::Declined(_) => {}
         }
         Ok(())
     }
