@@ -93,23 +93,18 @@ counters! {
     OrderEntryCounters,
     /// [`OrderEntryCounters`] at one moment. Everything is a total, unless it says "now".
     OrderEntryCount {
-        /// Connections open now.
         connections,
         /// Connections open now that have not logged in.
         connections_pending,
-        /// Connections accepted.
         accepted,
         /// Connections closed at once: the venue stops, or the system was out of descriptors.
         turned_away,
         /// Connections without a session that were closed because newer ones needed their place.
         pushed_out,
-        /// Logins that succeeded.
         logins,
-        /// Logins that were rejected.
         logins_rejected,
         /// Logins that did not come in time.
         login_timeouts,
-        /// Logouts.
         logouts,
         /// Sessions whose orders were had canceled because they were cut off.
         disconnect_cancels,
@@ -133,17 +128,13 @@ counters! {
         slow_closed,
         /// Times a connection was not read because the submissions ring was full.
         stalls,
-        /// Outputs taken from the ring.
         outputs,
-        /// ReplyStreams stored.
         replies,
         /// ReplyStreams handed to a connection, repeated ones included.
         replies_sent,
         /// Bytes of replies stored now, index included.
         store_bytes,
-        /// Bytes read.
         bytes_in,
-        /// Bytes written.
         bytes_out,
     }
 }
@@ -153,7 +144,6 @@ counters! {
     OrderEntryUdpCounters,
     /// [`OrderEntryUdpCounters`] at one moment. Everything is a total, unless it says "now".
     OrderEntryUdpCount {
-        /// Datagrams received.
         datagrams,
         /// Datagrams longer than the receive buffer, dropped.
         too_long,
@@ -175,15 +165,12 @@ counters! {
         malformed,
         /// Turns in which nothing was received because the submissions ring was full.
         stalls,
-        /// Outputs taken from the ring.
         outputs,
-        /// ReplyStreams stored.
         replies,
         /// Bytes of replies stored now, index included.
         store_bytes,
         /// Packets of replies sent, repeated ones and heartbeats included.
         packets,
-        /// Bytes of these packets.
         bytes_out,
         /// Requests for earlier replies that were answered.
         requests_answered,
@@ -199,7 +186,6 @@ counters! {
     MarketDataCounters,
     /// [`MarketDataCounters`] at one moment. Everything is a total, unless it says "now".
     MarketDataCount {
-        /// Outputs taken from the ring.
         outputs,
         /// Feed messages stored; also the number of the newest.
         messages,
@@ -209,7 +195,6 @@ counters! {
         packets,
         /// Heartbeats among them.
         heartbeats,
-        /// Bytes of the packets.
         bytes_out,
         /// Messages that were dropped from the store before they could be sent once.
         messages_skipped,
@@ -217,7 +202,6 @@ counters! {
         stalls,
         /// Requests received, malformed ones included.
         requests,
-        /// Requests answered.
         requests_answered,
         /// Requests refused: from outside the allowed networks, or above the rate.
         requests_refused,

@@ -57,7 +57,6 @@ impl FakeStream {
         Self::default()
     }
 
-    /// A client connects.
     pub fn connect(&self, from: SocketAddr) -> ConnectionId {
         let mut streams = self.lock();
         let index = (0..).find(|index| !streams.open.contains_key(index)).expect("u32 is enough");
@@ -300,7 +299,6 @@ impl FakeDatagram {
         })))
     }
 
-    /// A datagram arrives at the gateway.
     pub fn deliver(&self, from: SocketAddr, datagram: &[u8]) {
         self.lock().to_gateway.push_back((from, datagram.to_vec()));
     }

@@ -84,7 +84,6 @@ impl MessageArchive {
         matches!(code, REPLIES | FEED)
     }
 
-    /// Takes the next output.
     pub fn take(&mut self, output: &Output) {
         if let market::Event::InstrumentAdded(instrument) = &output.event {
             self.instruments.push(*instrument);

@@ -90,13 +90,11 @@ pub struct ConnectionId {
 }
 
 impl ConnectionId {
-    /// As one number.
     #[must_use]
     pub const fn to_u64(self) -> u64 {
         (self.generation as u64) << 32 | self.index as u64
     }
 
-    /// From [`to_u64`](Self::to_u64).
     #[must_use]
     pub const fn from_u64(number: u64) -> Self {
         Self { index: number as u32, generation: (number >> 32) as u32 }

@@ -11,75 +11,39 @@ use market::Text;
 pub enum OperatorEvent {
     /// A session has a connection now.
     LoggedIn {
-        /// The session's name.
         username: Text<6>,
-        /// Where the connection comes from.
         address: SocketAddr,
         /// Number of the first reply it is sent.
         next_reply: u64,
     },
     /// A session has no connection any more.
-    LoggedOut {
-        /// The session's name.
-        username: Text<6>,
-        /// Where the connection came from.
-        address: SocketAddr,
-        /// Why it ended.
-        reason: CloseReason,
-    },
+    LoggedOut { username: Text<6>, address: SocketAddr, reason: CloseReason },
     /// A login was not accepted.
     LoginRejected {
-        /// Where the connection comes from.
         address: SocketAddr,
         /// The exact reason; the client receives a coarser one.
         reason: LoginFault,
     },
     /// A connection ended before it had logged in.
-    NeverLoggedIn {
-        /// Where it came from.
-        address: SocketAddr,
-        /// Why it ended.
-        reason: CloseReason,
-    },
+    NeverLoggedIn { address: SocketAddr, reason: CloseReason },
     /// A connection was closed at once because the system has no file descriptor left.
-    OutOfDescriptors {
-        /// Where it came from.
-        address: SocketAddr,
-    },
+    OutOfDescriptors { address: SocketAddr },
     /// A connection was closed at once because the venue is stopping.
-    Draining {
-        /// Where it came from.
-        address: SocketAddr,
-    },
+    Draining { address: SocketAddr },
     /// A message could not be read and was ignored.
-    Malformed {
-        /// The session's name.
-        username: Text<6>,
-        /// Where it came from.
-        address: SocketAddr,
-        /// What was wrong.
-        fault: String,
-    },
+    Malformed { username: Text<6>, address: SocketAddr, fault: String },
     /// A session that sends datagrams sent too many messages without effect, and is blocked.
     Blocked {
-        /// The session's name.
         username: Text<6>,
         /// For how long, in seconds.
         seconds: u64,
     },
     /// A datagram came from an address that names no session, and was dropped.
-    UnknownSender {
-        /// Where it came from.
-        address: SocketAddr,
-    },
+    UnknownSender { address: SocketAddr },
     /// A datagram was longer than the receive buffer, and was dropped.
-    DatagramTooLong {
-        /// Where it came from.
-        address: SocketAddr,
-    },
-    /// ReplyStreams were dropped to make room before they could be sent to who should have had them.
+    DatagramTooLong { address: SocketAddr },
+    /// Replies were dropped to make room before they could be sent to who should have had them.
     RepliesDropped {
-        /// The session's name.
         username: Text<6>,
         /// The oldest reply that is still there.
         first: u64,
@@ -106,10 +70,8 @@ impl OperatorEvent {
     }
 }
 
-/// Why a connection ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum CloseReason {
-    /// The client logged out.
     Logout,
     /// The client closed it, or the network broke it.
     Gone,
@@ -123,7 +85,6 @@ pub enum CloseReason {
     TooManyMalformed,
     /// It broke the session protocol, in this way.
     Violation(String),
-    /// The gateway is closing.
     GatewayClosed,
     /// An operator has logged the session out.
     ByOperator,
@@ -133,7 +94,6 @@ pub enum CloseReason {
     Blocked,
 }
 
-/// Why a login was not accepted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LoginFault {
     /// Unknown user or wrong password: the reply does not distinguish them.

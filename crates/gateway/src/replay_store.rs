@@ -84,7 +84,6 @@ impl ReplayStore {
         }
     }
 
-    /// How many streams there are.
     pub(crate) fn stream_count(&self) -> usize {
         self.streams.len()
     }
@@ -159,7 +158,6 @@ impl ReplayStore {
         self.streams[stream].next
     }
 
-    /// Bytes taken, index included.
     #[must_use]
     pub const fn bytes(&self) -> usize {
         self.bytes

@@ -148,7 +148,6 @@ impl<S: MessageStore> ReplyStreams<S> {
         self.routes.stream(session_id)
     }
 
-    /// Where the replies are kept.
     pub const fn store(&self) -> &S {
         &self.store
     }
@@ -245,7 +244,6 @@ impl<S: MessageStore> FeedStream<S> {
         Self { encoder: itch::Encoder::new(), store }
     }
 
-    /// Takes the next output.
     pub fn take(&mut self, output: &Output) {
         let Self { encoder, store } = self;
         encoder.encode(output, &mut |message| store.push(Self::STREAM, message));
@@ -256,7 +254,6 @@ impl<S: MessageStore> FeedStream<S> {
         self.encoder.learn(instrument);
     }
 
-    /// Where the messages are kept.
     pub const fn store(&self) -> &S {
         &self.store
     }

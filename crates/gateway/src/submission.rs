@@ -7,7 +7,6 @@ use market::{Command, Timestamp};
 pub struct Submission {
     /// When the turn began in which the gateway read it.
     pub received: Timestamp,
-    /// What is asked.
     pub command: Command,
 }
 

@@ -2,9 +2,10 @@
 //!
 //! Invariant: a message that contradicts the book is an error and changes nothing silently.
 
-use std::{collections::BTreeMap, error, fmt};
+use std::collections::BTreeMap;
 
 use market::{Symbol, Text};
+use thiserror::Error;
 use wire::itch::{self, Message};
 
 /// The books of all instruments, by order, as the feed tells them.
@@ -63,89 +64,61 @@ pub struct Level {
     pub order_count: usize,
 }
 
-/// The feed said what cannot be.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// A message that contradicts the book or the protocol.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+#[error("feed message {stream_sequence}: {violation}")]
 pub struct FeedError {
     /// Number of the message in the feed's stream.
     pub stream_sequence: u64,
-    /// What is wrong with it.
+    /// The contradiction.
     pub violation: FeedViolation,
 }
 
-/// What a message says that cannot be.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// How a message contradicts the book or the protocol.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum FeedViolation {
     /// It is not an ITCH message.
+    #[error(transparent)]
     Malformed(itch::Malformed),
     /// It names an order that is not in a book.
+    #[error("order {0} is in no book")]
     UnknownOrder(u64),
-    /// It adds an order under a name that is taken.
+    /// It adds an order under a number that is taken.
+    #[error("order {0} is in a book already")]
     KnownOrder(u64),
     /// It takes more shares from an order than the order has.
+    #[error("{taken} shares taken from order {reference}, which has {open}")]
     TooManyShares {
-        /// The order.
-        order_reference_number: u64,
-        /// What it takes.
+        /// The order reference number.
+        reference: u64,
+        /// Shares that the message takes.
         taken: u32,
-        /// What the order has.
+        /// Shares that the order has.
         open: u32,
     },
     /// It adds, takes or leaves no shares.
+    #[error("no shares for order {0}")]
     NoShares(u64),
     /// It names an order of another instrument.
+    #[error("order {reference} is not one of stock locate {stock_locate}")]
     OtherInstrument {
-        /// The order.
-        order_reference_number: u64,
+        /// The order reference number.
+        reference: u64,
         /// The message's locate.
         stock_locate: u16,
     },
-    /// It names an instrument of which no directory message told, or by another symbol.
+    /// It names an instrument without a directory message, or by another symbol.
+    #[error("stock locate {0} is not in the directory under that name")]
     UnknownInstrument(u16),
-    /// It names an instrument anew.
+    /// It gives an instrument another symbol.
+    #[error("stock locate {0} is in the directory under another name")]
     KnownInstrument(u16),
     /// It has a side that is neither buy nor sell.
+    #[error("'{}' is not a side", .0.escape_ascii())]
     Side(u8),
     /// The symbol is not printable.
+    #[error("stock locate {0} has an unprintable symbol")]
     Symbol(u16),
-}
-
-impl fmt::Display for FeedError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "feed message {}: {}", self.stream_sequence, self.violation)
-    }
-}
-
-impl error::Error for FeedError {}
-
-impl fmt::Display for FeedViolation {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Malformed(malformed) => malformed.fmt(f),
-            Self::UnknownOrder(reference) => write!(f, "order {reference} is in no book"),
-            Self::KnownOrder(reference) => write!(f, "order {reference} is in a book already"),
-            Self::TooManyShares { order_reference_number, taken, open } => {
-                write!(
-                    f,
-                    "{taken} shares taken from order {order_reference_number}, which has {open}"
-                )
-            }
-            Self::NoShares(reference) => write!(f, "no shares for order {reference}"),
-            Self::OtherInstrument { order_reference_number, stock_locate } => {
-                write!(
-                    f,
-                    "order {order_reference_number} is not one of stock locate {stock_locate}"
-                )
-            }
-            Self::UnknownInstrument(locate) => {
-                write!(f, "stock locate {locate} is not in the directory under that name")
-            }
-            Self::KnownInstrument(locate) => {
-                write!(f, "stock locate {locate} is in the directory under another name")
-            }
-            Self::Side(code) => write!(f, "'{}' is not a side", code.escape_ascii()),
-            Self::Symbol(locate) => write!(f, "stock locate {locate} has an unprintable symbol"),
-        }
-    }
 }
 
 #[derive(Clone, Debug)]
@@ -302,39 +275,26 @@ impl FeedBook {
                 add.price.get(),
             ),
             Message::OrderExecuted(executed) => {
-                let locate = executed.stock_locate.get();
-                let order = self.reduce(
-                    executed.order_reference_number.get(),
-                    locate,
-                    executed.executed_shares.get(),
-                )?;
-                self.trade(locate, executed.executed_shares.get(), order.price);
+                let (locate, shares) =
+                    (executed.stock_locate.get(), executed.executed_shares.get());
+                let order = self.reduce(executed.order_reference_number.get(), locate, shares)?;
+                self.trade(locate, shares, order.price);
                 Ok(())
             }
             Message::OrderExecutedWithPrice(executed) => {
-                let locate = executed.stock_locate.get();
-                self.reduce(
-                    executed.order_reference_number.get(),
-                    locate,
-                    executed.executed_shares.get(),
-                )?;
+                let (locate, shares) =
+                    (executed.stock_locate.get(), executed.executed_shares.get());
+                self.reduce(executed.order_reference_number.get(), locate, shares)?;
                 // Not printable: a later cross print counts these shares.
                 if executed.printable == b'Y' {
-                    self.trade(
-                        locate,
-                        executed.executed_shares.get(),
-                        executed.execution_price.get(),
-                    );
+                    self.trade(locate, shares, executed.execution_price.get());
                 }
                 Ok(())
             }
-            Message::OrderCancel(cancel) => self
-                .reduce(
-                    cancel.order_reference_number.get(),
-                    cancel.stock_locate.get(),
-                    cancel.canceled_shares.get(),
-                )
-                .map(drop),
+            Message::OrderCancel(cancel) => {
+                let (locate, shares) = (cancel.stock_locate.get(), cancel.canceled_shares.get());
+                self.reduce(cancel.order_reference_number.get(), locate, shares).map(drop)
+            }
             Message::OrderDelete(delete) => {
                 let reference = delete.order_reference_number.get();
                 let order = self.known(reference, delete.stock_locate.get())?;
@@ -383,7 +343,7 @@ impl FeedBook {
 
     fn add(
         &mut self,
-        order_reference_number: u64,
+        reference: u64,
         stock_locate: u16,
         stock: [u8; 8],
         side: u8,
@@ -396,13 +356,13 @@ impl FeedBook {
             b'S' => false,
             code => return Err(FeedViolation::Side(code)),
         };
-        if self.orders.contains_key(&order_reference_number) {
-            return Err(FeedViolation::KnownOrder(order_reference_number));
+        if self.orders.contains_key(&reference) {
+            return Err(FeedViolation::KnownOrder(reference));
         }
         if shares == 0 {
-            return Err(FeedViolation::NoShares(order_reference_number));
+            return Err(FeedViolation::NoShares(reference));
         }
-        self.join(order_reference_number, stock_locate, is_bid, shares, price);
+        self.join(reference, stock_locate, is_bid, shares, price);
         Ok(())
     }
 
@@ -430,63 +390,46 @@ impl FeedBook {
     /// was before.
     fn reduce(
         &mut self,
-        order_reference_number: u64,
+        reference: u64,
         stock_locate: u16,
         shares: u32,
     ) -> Result<Resting, FeedViolation> {
-        let order = self.known(order_reference_number, stock_locate)?;
+        let order = self.known(reference, stock_locate)?;
         if shares == 0 {
-            return Err(FeedViolation::NoShares(order_reference_number));
+            return Err(FeedViolation::NoShares(reference));
         }
         let Some(left) = order.shares.checked_sub(shares) else {
-            return Err(FeedViolation::TooManyShares {
-                order_reference_number,
-                taken: shares,
-                open: order.shares,
-            });
+            let (taken, open) = (shares, order.shares);
+            return Err(FeedViolation::TooManyShares { reference, taken, open });
         };
         if left == 0 {
-            self.remove(order_reference_number, &order);
+            self.remove(reference, &order);
         } else {
-            self.orders.insert(order_reference_number, Resting { shares: left, ..order });
+            self.orders.insert(reference, Resting { shares: left, ..order });
         }
         Ok(order)
     }
 
-    fn known(
-        &self,
-        order_reference_number: u64,
-        stock_locate: u16,
-    ) -> Result<Resting, FeedViolation> {
-        let order = self
-            .orders
-            .get(&order_reference_number)
-            .ok_or(FeedViolation::UnknownOrder(order_reference_number))?;
+    fn known(&self, reference: u64, stock_locate: u16) -> Result<Resting, FeedViolation> {
+        let order = self.orders.get(&reference).ok_or(FeedViolation::UnknownOrder(reference))?;
         if order.stock_locate == stock_locate {
             Ok(*order)
         } else {
-            Err(FeedViolation::OtherInstrument { order_reference_number, stock_locate })
+            Err(FeedViolation::OtherInstrument { reference, stock_locate })
         }
     }
 
-    fn join(
-        &mut self,
-        order_reference_number: u64,
-        stock_locate: u16,
-        is_bid: bool,
-        shares: u32,
-        price: u32,
-    ) {
+    fn join(&mut self, reference: u64, stock_locate: u16, is_bid: bool, shares: u32, price: u32) {
         self.arrivals += 1;
         let order = Resting { stock_locate, is_bid, price, shares, arrival: self.arrivals };
-        self.book_of(&order).side_mut(is_bid).insert(order.rank(), order_reference_number);
-        self.orders.insert(order_reference_number, order);
+        self.book_of(&order).side_mut(is_bid).insert(order.rank(), reference);
+        self.orders.insert(reference, order);
     }
 
-    fn remove(&mut self, order_reference_number: u64, order: &Resting) {
-        self.orders.remove(&order_reference_number);
+    fn remove(&mut self, reference: u64, order: &Resting) {
+        self.orders.remove(&reference);
         let named = self.book_of(order).side_mut(order.is_bid).remove(&order.rank());
-        assert_eq!(named, Some(order_reference_number), "an order stands where its rank says");
+        assert_eq!(named, Some(reference), "an order stands where its rank says");
     }
 
     fn trade(&mut self, stock_locate: u16, shares: u32, price: u32) {
@@ -501,18 +444,11 @@ impl FeedBook {
     }
 
     fn resting(&self, stock_locate: u16, is_bid: bool) -> impl Iterator<Item = FeedOrder> {
-        let references = self
-            .instruments
-            .get(&stock_locate)
-            .into_iter()
-            .flat_map(move |book| book.side(is_bid).values());
-        references.map(|reference| {
+        let book = self.instruments.get(&stock_locate).into_iter();
+        book.flat_map(move |book| book.side(is_bid).values()).map(|reference| {
             let order = self.orders.get(reference).expect("a book names live orders");
-            FeedOrder {
-                order_reference_number: *reference,
-                price: order.price,
-                shares: order.shares,
-            }
+            let (price, shares) = (order.price, order.shares);
+            FeedOrder { order_reference_number: *reference, price, shares }
         })
     }
 }
@@ -827,9 +763,8 @@ mod tests {
 
         let mut scene = Scene::new();
         scene.told(&add(AAA, 1, b'B', 10, 100));
-        let other =
-            |reference| V::OtherInstrument { order_reference_number: reference, stock_locate: BBB };
-        let too_many = V::TooManyShares { order_reference_number: 1, taken: 11, open: 10 };
+        let other = |reference| V::OtherInstrument { reference, stock_locate: BBB };
+        let too_many = V::TooManyShares { reference: 1, taken: 11, open: 10 };
         let table = [
             (add(AAA, 1, b'B', 10, 100), V::KnownOrder(1)),
             (add(AAA, 2, b'B', 0, 100), V::NoShares(2)),
