@@ -10,6 +10,7 @@ mod generate;
 mod journal;
 mod ledger;
 mod kill;
+mod lab;
 mod load;
 mod man;
 pub(crate) mod output;
@@ -65,6 +66,7 @@ enum Verb {
     Generate(generate::Arguments),
     Scenario(scenario::Arguments),
     Bench(bench::Arguments),
+    Lab(lab::Arguments),
     Man(man::Arguments),
 }
 
@@ -102,6 +104,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> Result<(), Failure>
         Verb::Generate(arguments) => generate::run(&arguments),
         Verb::Scenario(arguments) => scenario::run(&arguments),
         Verb::Bench(arguments) => bench::run(&arguments),
+        Verb::Lab(arguments) => lab::run(&arguments),
         Verb::Man(arguments) => man::run(&arguments, &Cli::command()),
     }
 }

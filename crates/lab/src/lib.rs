@@ -1,7 +1,8 @@
 //! The laboratory: open-loop load, latency, benchmarks, and order files through the pipeline.
 //!
 //! Start at [`load`] (open-loop load over the wire), [`mod@bench`] (the cost of an operation),
-//! [`crash_trial`] (a venue killed under load), [`order_run`] (an order file through the whole pipeline). [`order_file`] reads and writes order
+//! [`crash_trial`] (a venue killed under load), [`attack`] (a venue attacked beside honest clients),
+//! [`order_run`] (an order file through the whole pipeline). [`order_file`] reads and writes order
 //! files, [`comparison`] has the flows by which matching engines are compared.
 //!
 //! Invariant: latency counts from the scheduled send time, never from the actual one.
@@ -19,4 +20,5 @@ pub mod order_file;
 pub mod order_run;
 pub mod load;
 pub mod crash_trial;
+pub mod attack;
 pub mod bench;

@@ -38,6 +38,9 @@ use worker::{Exchange, Worker};
 /// bytes. It runs on the measuring threads, so it should be quick.
 pub type Observer = Arc<dyn Fn(usize, u64, &[u8]) + Send + Sync>;
 
+/// Called with every answer: when its request was due, and the latency from then, in nanoseconds.
+pub type AnswerObserver = Arc<dyn Fn(u64, u64) + Send + Sync>;
+
 /// A session from which load comes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LoadSession {
@@ -93,6 +96,8 @@ pub struct LoadOptions {
     pub progress_ns: u64,
     pub timers: Timers,
     pub on_message: Option<Observer>,
+    /// Called with every answer, on the measuring threads.
+    pub on_answer: Option<AnswerObserver>,
 }
 
 impl LoadOptions {
@@ -121,6 +126,7 @@ impl LoadOptions {
             progress_ns: 1_000_000_000,
             timers: Timers::default(),
             on_message: None,
+            on_answer: None,
         }
     }
 

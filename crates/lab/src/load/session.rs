@@ -239,7 +239,11 @@ impl Session {
             match tracker.receive(message, &mut tally.counts) {
                 Ok(Some(answered)) => {
                     let now_ns = clock.now_ns();
-                    tally.scheduled.record(now_ns.saturating_sub(answered.scheduled_ns));
+                    let latency_ns = now_ns.saturating_sub(answered.scheduled_ns);
+                    tally.scheduled.record(latency_ns);
+                    if let Some(on_answer) = &options.on_answer {
+                        on_answer(answered.scheduled_ns, latency_ns);
+                    }
                     tally.sent.record(now_ns.saturating_sub(answered.sent_ns));
                 }
                 Ok(None) => {}

@@ -1,0 +1,222 @@
+//! `damrak lab`: experiments on venues of their own. `attack` is the one there is.
+
+use std::{path::PathBuf, time::Duration};
+
+use clap::{Args, Subcommand};
+use lab::{
+    attack::{
+        self, ATTACKS, Attack, AttackLimits, AttackOptions, AttackOutcome, Honest, Pair, bytes_text,
+    },
+    crash_trial::prepare_folder,
+};
+use serde_json::json;
+use venue::{clock::SystemClock, failure::Failure};
+
+use super::output::{counted, duration, print_json, print_line};
+
+/// Experiments on venues that are started for them.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:\n  damrak lab attack --list\n  damrak lab attack --short")]
+pub struct Arguments {
+    #[command(subcommand)]
+    what: What,
+}
+
+#[derive(Debug, Subcommand)]
+enum What {
+    Attack(AttackArguments),
+}
+
+/// Attack a venue, and measure what honest clients see.
+///
+/// Each attack has a venue of its own in a child process. A client over TCP and one over UDP send it
+/// 200 requests a second each, first in quiet, then during the attack, and until the venue serves a
+/// newcomer again. Latency counts from the time at which a request was due. Exit code 4 if a limit is
+/// passed: p50 within 3 times quiet (or 500 us), p99 within 5 times (or 5 ms), every request over TCP
+/// answered, every newcomer served, service within 1 s of the attack's end, memory within 512 MiB,
+/// and no more bytes in the journal than messages with an effect explain. docs/attacks.md has more.
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Examples:\n  damrak lab attack --list\n  damrak lab attack --short --json\n  \
+                        damrak lab attack --only peg-bomb,queries --seconds 10 --runs 5"
+)]
+struct AttackArguments {
+    /// Only these attacks, comma-separated.
+    #[arg(long, value_delimiter = ',', value_name = "NAMES")]
+    only: Vec<String>,
+    /// List the attacks, what each does, and what has to bound it.
+    #[arg(long)]
+    list: bool,
+    /// A second for each attack, with a tenth of the orders; latency is not judged, and service may
+    /// take 10 s to return.
+    #[arg(long)]
+    short: bool,
+    /// Duration of the quiet stage and of the attack [default: 5, with --short 1].
+    #[arg(long, value_parser = clap::value_parser!(u64).range(1..=3600))]
+    seconds: Option<u64>,
+    /// Runs of each attack: latency is that of the median ratio, the rest the worst.
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=99))]
+    runs: u32,
+    /// Folder for the files; those of an earlier run are removed.
+    #[arg(long, value_name = "FOLDER", default_value = "attack-out")]
+    out: PathBuf,
+    /// Print one JSON object at the end.
+    #[arg(long)]
+    json: bool,
+}
+
+/// Runs `damrak lab`.
+pub fn run(arguments: &Arguments) -> Result<(), Failure> {
+    let What::Attack(arguments) = &arguments.what;
+    let attacks = select(&arguments.only)?;
+    if arguments.list {
+        for Attack { name, does, bound, .. } in attacks {
+            print_line(&format!("{name:<24}{does}\n{:24}bound: {bound}", ""))?;
+        }
+        return Ok(());
+    }
+    let limits = if arguments.short { AttackLimits::SHORT } else { AttackLimits::FULL };
+    let options = AttackOptions {
+        stage: Duration::from_secs(arguments.seconds.unwrap_or(if arguments.short {
+            1
+        } else {
+            5
+        })),
+        prepare_max: Duration::from_secs(if arguments.short { 10 } else { 60 }),
+        divisor: if arguments.short { 10 } else { 1 },
+        runs: arguments.runs,
+    };
+    prepare_folder(&arguments.out, "attack", || ())?;
+    let clock = SystemClock::start();
+    let mut outcomes = Vec::new();
+    if !arguments.json {
+        print_line(&format!(
+            "{:<24}{:>20}{:>20}{:>20}{:>20}{:>9}{:>6}{:>9}{:>9}{:>11}{:>11}",
+            "attack (quiet>attacked)",
+            "tcp p50",
+            "tcp p99",
+            "udp p50",
+            "udp p99",
+            "tcp max",
+            "lost",
+            "newcomer",
+            "again",
+            "memory",
+            "journal"
+        ))?;
+    }
+    for attack in attacks {
+        let outcome = attack::run(attack, &options, &arguments.out, clock)?;
+        if !arguments.json {
+            print_line(&row(&outcome))?;
+            for line in remarks(&outcome, &limits) {
+                print_line(&format!("    {line}"))?;
+            }
+        }
+        outcomes.push(outcome);
+    }
+    let failed: Vec<&str> = outcomes
+        .iter()
+        .filter(|outcome| !outcome.excesses(&limits).is_empty())
+        .map(|outcome| outcome.name)
+        .collect();
+    if arguments.json {
+        print_json(&json!({
+            "schema": "damrak/lab-attack/1",
+            "short": arguments.short,
+            "seconds": options.stage.as_secs(),
+            "runs": options.runs,
+            "rate_per_second": 200,
+            "attacks": outcomes.iter().map(|outcome| outcome.json(&limits)).collect::<Vec<_>>(),
+            "failed": failed,
+        }))?;
+    } else {
+        print_line(&format!(
+            "{}, {} within every limit",
+            counted(outcomes.len() as u64, "attack"),
+            outcomes.len() - failed.len()
+        ))?;
+    }
+    if failed.is_empty() {
+        return Ok(());
+    }
+    let count = counted(failed.len() as u64, "attack");
+    Err(Failure::verification(format!("{count} passed a limit: {}", failed.join(", ")))
+        .hint("docs/attacks.md says how to read the figures"))
+}
+
+/// The attacks with these names, in their own order; all if none is named.
+fn select(names: &[String]) -> Result<Vec<&'static Attack>, Failure> {
+    let is_known = |name: &String| ATTACKS.iter().any(|attack| attack.name == name);
+    if let Some(unknown) = names.iter().find(|name| !is_known(name)) {
+        return Err(Failure::usage(format!("there is no attack {unknown:?}"))
+            .hint("`damrak lab attack --list` has their names"));
+    }
+    let is_wanted =
+        |attack: &&Attack| names.is_empty() || names.iter().any(|name| name == attack.name);
+    Ok(ATTACKS.iter().filter(is_wanted).collect())
+}
+
+fn row(outcome: &AttackOutcome) -> String {
+    let pair = |pair: &Pair| format!("{}>{}", duration(pair.quiet_ns), duration(pair.attacked_ns));
+    let [tcp_p50, tcp_p99, tcp_max] = &outcome.tcp.latency;
+    let [udp_p50, udp_p99, _] = &outcome.udp.latency;
+    let served = outcome.newcomer_tries - outcome.newcomer_failures;
+    format!(
+        "{:<24}{:>20}{:>20}{:>20}{:>20}{:>9}{:>6}{:>9}{:>9}{:>11}{:>11}",
+        outcome.name,
+        pair(tcp_p50),
+        pair(tcp_p99),
+        pair(udp_p50),
+        pair(udp_p99),
+        duration(tcp_max.attacked_ns),
+        outcome.tcp.unanswered,
+        format!("{served}/{}", outcome.newcomer_tries),
+        outcome.served_again_ns.map_or("never".into(), duration),
+        bytes_text(outcome.memory_bytes_max),
+        bytes_text(outcome.journal_bytes),
+    )
+}
+
+/// The limits that were passed, and what a figure cannot say.
+fn remarks(outcome: &AttackOutcome, limits: &AttackLimits) -> Vec<String> {
+    let mut remarks: Vec<String> =
+        outcome.excesses(limits).iter().map(|excess| format!("FAILED {excess}")).collect();
+    for (client, Honest { unanswered, cut_off, .. }) in
+        [("tcp", &outcome.tcp), ("udp", &outcome.udp)]
+    {
+        if let Some(reason) = cut_off {
+            remarks.push(format!("the honest {client} client was cut off: {reason}"));
+        }
+        if client == "udp" && *unanswered > 0 {
+            remarks.push(format!(
+                "note: {unanswered} requests over UDP were not answered: the system dropped them"
+            ));
+        }
+    }
+    if let Some(reason) = &outcome.venue_ended {
+        remarks.push(reason.clone());
+    }
+    if !outcome.prepared {
+        remarks.push("note: the attacker could not place all of its orders".into());
+    }
+    remarks
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Names select attacks in the order of the list; an unknown one is refused by name.
+    #[test]
+    fn attacks_are_selected_by_name() {
+        let names = |names: &[&str]| {
+            let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
+            select(&names)
+                .map(|attacks| attacks.iter().map(|attack| attack.name).collect::<Vec<_>>())
+        };
+        assert_eq!(names(&[]).unwrap().len(), ATTACKS.len());
+        assert_eq!(names(&["queries", "peg-bomb"]).unwrap(), ["peg-bomb", "queries"]);
+        assert!(names(&["peg-bom"]).unwrap_err().to_string().contains("\"peg-bom\""));
+    }
+}

@@ -1,0 +1,348 @@
+//! Attacks on a venue of our own, beside honest clients: what they see before, during and after.
+//!
+//! Start at [`run`]. [`ATTACKS`] lists the attacks; `target` has an attacker's means, `outcome` the limits.
+//!
+//! Invariant: each run has a venue of its own, in a process of its own, and compares a client with itself.
+
+mod kinds;
+mod outcome;
+mod target;
+
+use std::{
+    fs,
+    net::{SocketAddr, UdpSocket},
+    path::Path,
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicBool, Ordering},
+    },
+    thread,
+    time::Duration,
+};
+
+use client::participant::{self, ClientState};
+use market::{Price, Quantity, Side, TimeInForce};
+use venue::{clock::SystemClock, failure::Failure};
+use wire::moldudp64::Session;
+
+use crate::{
+    crash_trial::{VenueProcess, unusable},
+    load::{self, LoadError, LoadOptions, LoadReport, LoadSession, LoadSymbol},
+};
+
+pub use kinds::{ATTACKS, Attack};
+pub use outcome::{AttackLimits, AttackOutcome, Excess, Honest, Pair, bytes_text};
+
+use outcome::{Stage, Timeline};
+use target::{PATIENT, Target, login, symbol};
+
+/// Requests of an honest client a second.
+const RATE: u64 = 200;
+/// How long clients and newcomers wait before they give up.
+const PATIENCE: Duration = Duration::from_secs(90);
+/// How long a newcomer waits during an attack.
+const NEWCOMER_PATIENCE: Duration = Duration::from_secs(2);
+const NEWCOMER_EVERY: Duration = Duration::from_millis(150);
+const LOOK_INTERVAL: Duration = Duration::from_millis(5);
+
+/// How to attack.
+#[derive(Clone, Copy, Debug)]
+pub struct AttackOptions {
+    /// Duration of the quiet stage, and of the attack.
+    pub stage: Duration,
+    /// How long an attacker may prepare.
+    pub prepare_max: Duration,
+    /// Divides the orders that attackers place before they begin; from 1.
+    pub divisor: u32,
+    /// Runs of each attack, from 1.
+    pub runs: u32,
+}
+
+/// Attacks venues in `folder`, each run a new one, and gives the outcome.
+///
+/// # Errors
+/// A venue does not start, or its files cannot be used.
+pub fn run(
+    attack: &Attack,
+    options: &AttackOptions,
+    folder: &Path,
+    clock: SystemClock,
+) -> Result<AttackOutcome, Failure> {
+    let runs = (0..options.runs).map(|_| one_run(attack, options, folder, clock));
+    let runs = runs.collect::<Result<Vec<_>, _>>()?;
+    Ok(AttackOutcome::of_runs(&runs).expect("there is a run"))
+}
+
+fn one_run(
+    attack: &Attack,
+    options: &AttackOptions,
+    folder: &Path,
+    clock: SystemClock,
+) -> Result<AttackOutcome, Failure> {
+    let folder = folder.join(attack.name);
+    let journal = folder.join("journal");
+    fs::create_dir_all(&folder).map_err(|error| unusable(&folder, &error))?;
+    let [honest_local, attacker_local] = [free_udp_address()?, free_udp_address()?];
+    let config = folder.join("venue.toml");
+    fs::write(&config, config_text(&journal, honest_local, attacker_local))
+        .map_err(|error| unusable(&config, &error))?;
+    let venue = VenueProcess::start(&config, &folder.join("venue.log"))?;
+    let addresses = ["order_entry", "order_entry_udp", "re_request", "admin"];
+    let [tcp, udp, re_request, admin] = addresses.map(|name| venue.address(name));
+    let (tcp, udp) = (tcp?, udp?);
+
+    let mut newcomer = Newcomer { next: 1, session: Session::default() };
+    let mut target = Target::new(
+        clock,
+        [tcp, udp, re_request?, admin?],
+        attacker_local,
+        Session::default(),
+        options.divisor,
+    );
+    if !newcomer.enters(&target, PATIENCE) {
+        return Err(Failure::runtime("the venue does not serve a newcomer before any attack"));
+    }
+    target.session = newcomer.session;
+    let target = &target;
+
+    let timelines = [Arc::default(), Arc::default()];
+    let sessions = [
+        (LoadSession::Tcp { server: tcp, login: login("honest") }, "AAPL"),
+        (LoadSession::Udp { server: udp, local: honest_local }, "MSFT"),
+    ];
+    let stop = AtomicBool::new(false);
+    let mut outcome = AttackOutcome { name: attack.name, ..AttackOutcome::default() };
+    let reports = thread::scope(|scope| {
+        let loads: Vec<_> = sessions
+            .into_iter()
+            .zip(&timelines)
+            .map(|((session, symbol), timeline)| {
+                let (options, stop) = (honest_load(session, symbol, timeline), &stop);
+                scope.spawn(move || load::run(&options, &clock, stop, &mut |_| {}))
+            })
+            .collect();
+        let begin = |stage| {
+            let now_ns = clock.now_ns();
+            timelines.iter().for_each(|timeline| lock(timeline).begin(stage, now_ns));
+        };
+        let warm = |timeline: &SharedTimeline| lock(timeline).count() >= RATE / 4;
+        wait(clock, PATIENCE, || timelines.iter().all(warm));
+        begin(Stage::Quiet);
+        thread::sleep(options.stage);
+        outcome.memory_bytes_quiet = memory(&venue, "VmRSS:");
+        begin(Stage::Preparing);
+        let attacker = scope.spawn(|| {
+            // Where cores are few, figures should be of the venue, not of the attacker's use of a core.
+            let _ = os::lower_priority();
+            (attack.run)(target);
+        });
+        outcome.prepared = wait(clock, options.prepare_max, || target.has_begun());
+        begin(Stage::Attacked);
+        let begun = clock.since_start();
+        while clock.since_start() - begun < options.stage {
+            outcome.newcomer_tries += 1;
+            outcome.newcomer_failures += u64::from(!newcomer.enters(target, NEWCOMER_PATIENCE));
+            thread::sleep(NEWCOMER_EVERY.min(options.stage));
+        }
+        begin(Stage::After);
+        let ended = clock.since_start();
+        target.end();
+        while outcome.served_again_ns.is_none() && clock.since_start() - ended < PATIENCE {
+            if newcomer.enters(target, PATIENCE) {
+                outcome.served_again_ns = Some((clock.since_start() - ended).as_nanos() as u64);
+            } else {
+                thread::sleep(LOOK_INTERVAL);
+            }
+        }
+        attacker.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+        stop.store(true, Ordering::Relaxed);
+        loads
+            .into_iter()
+            .map(|load| load.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
+            .collect::<Vec<_>>()
+    });
+    outcome.memory_bytes_max = memory(&venue, "VmHWM:");
+    outcome.venue_ended = venue.kill().err().map(|failure| failure.what);
+    drop(venue);
+    let (sent, effective) = target.counts();
+    (outcome.sent, outcome.effective) = (sent, effective + u64::from(newcomer.next));
+    for ((report, timeline), honest) in
+        reports.into_iter().zip(&timelines).zip([&mut outcome.tcp, &mut outcome.udp])
+    {
+        *honest = seen(report, &lock(timeline));
+        outcome.effective += honest.requests;
+    }
+    outcome.journal_bytes = journal_bytes(&journal)?;
+    fs::remove_dir_all(&journal).map_err(|error| unusable(&journal, &error))?;
+    Ok(outcome)
+}
+
+type SharedTimeline = Arc<Mutex<Timeline>>;
+
+fn lock(timeline: &Mutex<Timeline>) -> std::sync::MutexGuard<'_, Timeline> {
+    timeline.lock().expect("no thread panics while it holds the lock")
+}
+
+/// 200 requests a second until it is stopped, by a client that outlasts a frozen venue.
+fn honest_load(session: LoadSession, name: &str, timeline: &SharedTimeline) -> LoadOptions {
+    let price =
+        LoadSymbol { symbol: symbol(name), mid: Price(1_500_000), price_increment: Price(100) };
+    let patience_ns = PATIENCE.as_nanos() as u64;
+    let timeline = Arc::clone(timeline);
+    let mut options = LoadOptions::new(vec![session], vec![price], RATE, u64::MAX / 4);
+    options.silence_ns_max = patience_ns;
+    options.ready_ns_max = patience_ns;
+    options.grace_ns = patience_ns;
+    options.timers = PATIENT;
+    options.on_answer =
+        Some(Arc::new(move |due_ns, latency_ns| lock(&timeline).record(due_ns, latency_ns)));
+    options
+}
+
+fn seen(report: Result<LoadReport, LoadError>, timeline: &Timeline) -> Honest {
+    let latency = timeline.pairs();
+    match report {
+        Ok(LoadReport { counts, failures, .. }) => Honest {
+            latency,
+            requests: counts.requests(),
+            unanswered: counts.unanswered,
+            cut_off: failures.first().map(ToString::to_string),
+        },
+        Err(error) => Honest { latency, cut_off: Some(error.to_string()), ..Honest::default() },
+    }
+}
+
+/// A participant that logs in during the attack.
+struct Newcomer {
+    next: u32,
+    session: Session,
+}
+
+impl Newcomer {
+    /// Logs in, enters an order, and logs out; true if the order was answered.
+    fn enters(&mut self, target: &Target, patience: Duration) -> bool {
+        let clock = target.clock;
+        let begun = clock.since_start();
+        let Some(mut client) = target.log_in(login("newbie"), 0, 1, patience) else { return false };
+        if let ClientState::LoggedIn { session, .. } = client.state() {
+            self.session = Session::from(*session.as_bytes());
+        }
+        let number = self.next;
+        self.next += 1;
+        let (price, life) = (Some(Price(10_000)), TimeInForce::ImmediateOrCancel);
+        let order = participant::enter(number, Side::Buy, symbol("MSFT"), Quantity(1), price, life);
+        if client.send(&order, clock.now_ns()).is_err() {
+            return false;
+        }
+        let mut is_answered = false;
+        while !is_answered && clock.since_start() - begun < patience {
+            let poll = client.poll(clock.now_ns(), &mut |_, message| {
+                let about = message.get(9..13).and_then(|bytes| bytes.try_into().ok());
+                is_answered |= about.map(u32::from_be_bytes) == Some(number);
+            });
+            if poll.is_err() {
+                return false;
+            }
+            thread::sleep(Duration::from_micros(200));
+        }
+        // The next login needs a session that is free.
+        let _ = client.logout(clock.now_ns());
+        wait(clock, Duration::from_millis(200), || {
+            client.poll(clock.now_ns(), &mut |_, _| {}).is_err()
+                || client.state() == ClientState::Ended
+        });
+        is_answered
+    }
+}
+
+/// Waits until a condition holds; false if it does not in time.
+fn wait(clock: SystemClock, at_most: Duration, mut holds: impl FnMut() -> bool) -> bool {
+    let begun = clock.since_start();
+    while clock.since_start() - begun < at_most {
+        if holds() {
+            return true;
+        }
+        thread::sleep(LOOK_INTERVAL);
+    }
+    false
+}
+
+fn free_udp_address() -> Result<SocketAddr, Failure> {
+    UdpSocket::bind("127.0.0.1:0")
+        .and_then(|socket| socket.local_addr())
+        .map_err(|error| Failure::environment(format!("no free UDP port: {error}")))
+}
+
+/// Default settings, but for addresses and the sizes of the stores, on which the limit of memory rests.
+fn config_text(journal: &Path, honest_local: SocketAddr, attacker_local: SocketAddr) -> String {
+    let mut text = format!(
+        "[journal]\ndirectory = {journal:?}\nsegment = \"16MiB\"\n\
+         [order_entry]\naddress = \"127.0.0.1:0\"\nreply_store = \"64MiB\"\n\
+         [order_entry_udp]\naddress = \"127.0.0.1:0\"\nreply_store = \"16MiB\"\n\
+         [market_data]\ngroup = \"127.0.0.1:0\"\nre_request = \"127.0.0.1:0\"\nstore = \"64MiB\"\n\
+         [admin]\naddress = \"127.0.0.1:0\"\n"
+    );
+    for name in ["AAPL", "MSFT", target::OWN_BOOK] {
+        text += &format!("[[instruments]]\nsymbol = {name:?}\n");
+    }
+    for (user, firm) in [
+        ("honest", "HON"),
+        ("newbie", "HON"),
+        ("evil1", "EVIL"),
+        ("evil2", "EVIL"),
+        ("evil3", "EVIL"),
+    ] {
+        let password = target::password(user);
+        text += &format!(
+            "[[participants]]\nusername = {user:?}\npassword = {password:?}\nfirm = {firm:?}\n\
+             cancel_on_disconnect = {}\n",
+            user == "evil3"
+        );
+    }
+    for (user, firm, local) in [("hon-u", "HON", honest_local), ("evil-u", "EVIL", attacker_local)]
+    {
+        text +=
+            &format!("[[participants]]\nusername = {user:?}\nfirm = {firm:?}\nudp = \"{local}\"\n");
+    }
+    text
+}
+
+/// A figure of the venue's memory in bytes, as the system has it; 0 if the venue has ended.
+fn memory(venue: &VenueProcess, name: &str) -> u64 {
+    let status = fs::read_to_string(format!("/proc/{}/status", venue.started["pid"]));
+    let kib = status.ok().and_then(|status| {
+        let line = status.lines().find(|line| line.starts_with(name))?;
+        line.split_whitespace().nth(1)?.parse::<u64>().ok()
+    });
+    kib.unwrap_or(0) * 1024
+}
+
+/// Bytes that records take in the journal, headers included.
+fn journal_bytes(folder: &Path) -> Result<u64, Failure> {
+    let mut storage = journal::Folder::new(folder);
+    let report = journal::verify(&mut storage, &mut |_| Ok::<(), std::convert::Infallible>(()))
+        .map_err(|error| Failure::verification(anyhow_text(&error)))?;
+    Ok(report.segments.iter().map(|segment| segment.end).sum())
+}
+
+fn anyhow_text(error: &dyn std::error::Error) -> String {
+    match error.source() {
+        Some(source) => format!("{error}: {}", anyhow_text(source)),
+        None => error.to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The written configuration is valid.
+    #[test]
+    fn the_configuration_is_valid() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("venue.toml");
+        let [honest, attacker] = [([127, 0, 0, 1], 1).into(), ([127, 0, 0, 1], 2).into()];
+        fs::write(&path, config_text(&folder.path().join("journal"), honest, attacker)).unwrap();
+        venue::config::Config::read(&path).unwrap();
+    }
+}

@@ -1,0 +1,400 @@
+//! The outcome of an attack: what the honest clients saw, what it cost the venue, and which limits it passed.
+//!
+//! Invariant: a latency belongs to the phase in which its request was due, whenever the answer came.
+
+use serde_json::{Value, json};
+
+use crate::latency::{Latency, duration_text};
+
+/// What happens at a time, after the clients have warmed up: stage 0.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Stage {
+    Quiet = 1,
+    Preparing,
+    Attacked,
+    After,
+}
+
+const STAGES: usize = Stage::After as usize + 1;
+
+/// The latencies of an honest client, by stage.
+#[derive(Debug, Default)]
+pub(super) struct Timeline {
+    /// When each stage but the first began.
+    begun_ns: Vec<u64>,
+    latencies: [Latency; STAGES],
+}
+
+impl Timeline {
+    /// The next stage begins.
+    pub(super) fn begin(&mut self, stage: Stage, now_ns: u64) {
+        self.begun_ns.push(now_ns);
+        assert_eq!(self.begun_ns.len(), stage as usize, "stages follow one another");
+    }
+
+    pub(super) fn record(&mut self, due_ns: u64, latency_ns: u64) {
+        let stage = self.begun_ns.partition_point(|begun_ns| *begun_ns <= due_ns);
+        self.latencies[stage].record(latency_ns);
+    }
+
+    pub(super) fn count(&self) -> u64 {
+        self.latencies.iter().map(Latency::count).sum()
+    }
+
+    /// The 50th and the 99th percentile and the maximum.
+    pub(super) fn pairs(&self) -> [Pair; 3] {
+        let [quiet, attacked] = [Stage::Quiet, Stage::Attacked]
+            .map(|stage| self.latencies[stage as usize].percentiles());
+        [
+            Pair { quiet_ns: quiet.p50_ns, attacked_ns: attacked.p50_ns },
+            Pair { quiet_ns: quiet.p99_ns, attacked_ns: attacked.p99_ns },
+            Pair { quiet_ns: quiet.max_ns, attacked_ns: attacked.max_ns },
+        ]
+    }
+}
+
+/// A latency before the attack and during it, of the same client on the same venue.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Pair {
+    /// Before.
+    pub quiet_ns: u64,
+    /// During.
+    pub attacked_ns: u64,
+}
+
+impl Pair {
+    fn ratio(&self) -> f64 {
+        self.attacked_ns as f64 / self.quiet_ns.max(1) as f64
+    }
+}
+
+/// What an honest client saw.
+#[derive(Clone, Debug, Default)]
+pub struct Honest {
+    /// The 50th and the 99th percentile and the maximum.
+    pub latency: [Pair; 3],
+    /// Requests in all.
+    pub requests: u64,
+    /// Requests that never got a reply. Over UDP those whose datagram the system dropped are among
+    /// them.
+    pub unanswered: u64,
+    /// Why its session ended, if it did.
+    pub cut_off: Option<String>,
+}
+
+/// The outcome of one attack; of several runs, the medians of latency and the worst of the rest.
+#[derive(Clone, Debug, Default)]
+pub struct AttackOutcome {
+    /// Name of the attack.
+    pub name: &'static str,
+    /// The client over TCP.
+    pub tcp: Honest,
+    /// The client over UDP.
+    pub udp: Honest,
+    /// Times that a newcomer tried to log in and enter an order during the attack, and failed.
+    pub newcomer_tries: u64,
+    /// See [`newcomer_tries`](Self::newcomer_tries).
+    pub newcomer_failures: u64,
+    /// From the attack's end to the first reply to a newcomer; `None` if there was none in 90 s.
+    pub served_again_ns: Option<u64>,
+    /// Resident memory of the venue before the attack.
+    pub memory_bytes_quiet: u64,
+    /// The highest at any time.
+    pub memory_bytes_max: u64,
+    /// Bytes used in the journal, in the end.
+    pub journal_bytes: u64,
+    /// Messages, datagrams, requests and connections that the attacker sent.
+    pub sent: u64,
+    /// Messages of all clients that may have an effect.
+    pub effective: u64,
+    /// Why the venue ended, if it did.
+    pub venue_ended: Option<String>,
+    /// False if the attacker could not place all of its orders in time.
+    pub prepared: bool,
+}
+
+/// What an attack may cost.
+#[derive(Clone, Copy, Debug)]
+pub struct AttackLimits {
+    /// Attacked p50 and p99 in multiples of quiet, and what never counts as too long. `None` where
+    /// latency is not judged.
+    pub latency: Option<[(u64, u64); 2]>,
+    /// Time from the attack's end to a reply.
+    pub served_again_ns: u64,
+    /// Memory of the venue at any time.
+    pub memory_bytes: u64,
+    /// Bytes in the journal for each effective message, and besides them.
+    pub journal_bytes: (u64, u64),
+}
+
+impl AttackLimits {
+    /// Those of a measurement at length.
+    pub const FULL: Self = Self {
+        latency: Some([(3, 500_000), (5, 5_000_000)]),
+        served_again_ns: 1_000_000_000,
+        memory_bytes: 512 << 20,
+        journal_bytes: (128, 1 << 20),
+    };
+
+    /// Those of a short run on a busy machine: latency is not judged.
+    pub const SHORT: Self = Self { latency: None, served_again_ns: 10_000_000_000, ..Self::FULL };
+}
+
+/// Of a time: it did not happen.
+const NEVER: u64 = u64::MAX;
+
+/// A limit that was passed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Excess {
+    /// Which; a name in `_ns` or `_bytes` says the unit, any other counts.
+    pub limit: &'static str,
+    /// The figure; the highest number of a time that never came.
+    pub found: u64,
+    /// The highest that is allowed.
+    pub allowed: u64,
+}
+
+impl std::fmt::Display for Excess {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Self { limit, found, allowed } = *self;
+        if found == NEVER {
+            return write!(f, "{limit}: never, allowed {}", duration_text(allowed));
+        }
+        let text = |figure| match limit.rsplit_once('_') {
+            Some((_, "ns")) => duration_text(figure),
+            Some((_, "bytes")) => bytes_text(figure),
+            _ => figure.to_string(),
+        };
+        write!(f, "{limit} {}, allowed {}", text(found), text(allowed))?;
+        match allowed {
+            0 => Ok(()),
+            _ => write!(f, " ({:.1} times)", found as f64 / allowed as f64),
+        }
+    }
+}
+
+/// A size for people: `1.5 MiB`.
+#[must_use]
+pub fn bytes_text(bytes: u64) -> String {
+    format!("{:.1} MiB", bytes as f64 / f64::from(1 << 20))
+}
+
+impl AttackOutcome {
+    /// The bytes that the journal may have.
+    #[must_use]
+    pub fn journal_bytes_explained(&self, limits: &AttackLimits) -> u64 {
+        let (each, besides) = limits.journal_bytes;
+        self.effective * each + besides
+    }
+
+    /// The limits that it passed.
+    #[must_use]
+    pub fn excesses(&self, limits: &AttackLimits) -> Vec<Excess> {
+        let latency = limits.latency.into_iter().flat_map(|latency| {
+            let allowed = move |honest: &Honest, index: usize| {
+                let (factor, floor_ns) = latency[index];
+                (honest.latency[index].quiet_ns.saturating_mul(factor)).max(floor_ns)
+            };
+            [
+                ("tcp_p50_ns", &self.tcp, 0),
+                ("tcp_p99_ns", &self.tcp, 1),
+                ("udp_p50_ns", &self.udp, 0),
+                ("udp_p99_ns", &self.udp, 1),
+            ]
+            .map(|(limit, honest, index)| {
+                (limit, honest.latency[index].attacked_ns, allowed(honest, index))
+            })
+        });
+        let others = [
+            ("tcp_unanswered", self.tcp.unanswered, 0),
+            ("tcp_cut_off", u64::from(self.tcp.cut_off.is_some()), 0),
+            ("udp_cut_off", u64::from(self.udp.cut_off.is_some()), 0),
+            ("newcomer_failures", self.newcomer_failures, 0),
+            ("served_again_ns", self.served_again_ns.unwrap_or(NEVER), limits.served_again_ns),
+            ("memory_bytes", self.memory_bytes_max, limits.memory_bytes),
+            ("journal_bytes", self.journal_bytes, self.journal_bytes_explained(limits)),
+            ("venue_ended", u64::from(self.venue_ended.is_some()), 0),
+        ];
+        latency
+            .chain(others)
+            .filter(|(_, found, allowed)| found > allowed)
+            .map(|(limit, found, allowed)| Excess { limit, found, allowed })
+            .collect()
+    }
+
+    /// Several runs of one attack as one; `None` of none.
+    #[must_use]
+    pub fn of_runs(runs: &[Self]) -> Option<Self> {
+        let (first, others) = runs.split_first()?;
+        let mut all = first.clone();
+        for run in others {
+            for (mine, its) in [(&mut all.tcp, &run.tcp), (&mut all.udp, &run.udp)] {
+                mine.requests += its.requests;
+                mine.unanswered += its.unanswered;
+                mine.cut_off = mine.cut_off.take().or_else(|| its.cut_off.clone());
+            }
+            all.newcomer_tries += run.newcomer_tries;
+            all.newcomer_failures += run.newcomer_failures;
+            // `None` is the worst.
+            all.served_again_ns =
+                all.served_again_ns.zip(run.served_again_ns).map(|(a, b)| a.max(b));
+            all.memory_bytes_quiet = all.memory_bytes_quiet.max(run.memory_bytes_quiet);
+            all.memory_bytes_max = all.memory_bytes_max.max(run.memory_bytes_max);
+            // The run with the most bytes for each effective message.
+            if run.journal_bytes * all.effective > all.journal_bytes * run.effective {
+                (all.journal_bytes, all.effective) = (run.journal_bytes, run.effective);
+            }
+            all.sent = all.sent.max(run.sent);
+            all.venue_ended = all.venue_ended.or_else(|| run.venue_ended.clone());
+            all.prepared &= run.prepared;
+        }
+        for index in 0..3 {
+            let median = |of: fn(&Self) -> &Honest| {
+                let mut pairs: Vec<Pair> = runs.iter().map(|run| of(run).latency[index]).collect();
+                pairs.sort_by(|a, b| a.ratio().total_cmp(&b.ratio()));
+                pairs[pairs.len() / 2]
+            };
+            all.tcp.latency[index] = median(|run| &run.tcp);
+            all.udp.latency[index] = median(|run| &run.udp);
+        }
+        Some(all)
+    }
+
+    /// As an object.
+    #[must_use]
+    pub fn json(&self, limits: &AttackLimits) -> Value {
+        let honest = |honest: &Honest| {
+            let [p50, p99, max] = honest
+                .latency
+                .map(|pair| json!({ "quiet": pair.quiet_ns, "attacked": pair.attacked_ns }));
+            json!({
+                "latency_ns": { "p50": p50, "p99": p99, "max": max },
+                "requests": honest.requests,
+                "unanswered": honest.unanswered,
+                "cut_off": honest.cut_off,
+            })
+        };
+        let excesses = self.excesses(limits).into_iter().map(|Excess { limit, found, allowed }| {
+            json!({ "limit": limit, "found": found, "allowed": allowed })
+        });
+        json!({
+            "name": self.name,
+            "tcp": honest(&self.tcp),
+            "udp": honest(&self.udp),
+            "newcomer_tries": self.newcomer_tries,
+            "newcomer_failures": self.newcomer_failures,
+            "served_again_ns": self.served_again_ns,
+            "memory_bytes": { "quiet": self.memory_bytes_quiet, "max": self.memory_bytes_max },
+            "journal_bytes": self.journal_bytes,
+            "journal_bytes_explained": self.journal_bytes_explained(limits),
+            "sent": self.sent,
+            "effective": self.effective,
+            "prepared": self.prepared,
+            "venue_ended": self.venue_ended,
+            "excesses": excesses.collect::<Vec<_>>(),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn pair(quiet_ns: u64, attacked_ns: u64) -> Pair {
+        Pair { quiet_ns, attacked_ns }
+    }
+
+    fn good() -> AttackOutcome {
+        let latency = [pair(200_000, 600_000), pair(2_000_000, 10_000_000), pair(1, 1_000_000_000)];
+        let honest = Honest { latency, requests: 400, ..Honest::default() };
+        AttackOutcome {
+            tcp: honest.clone(),
+            udp: Honest { unanswered: 7, ..honest },
+            newcomer_tries: 5,
+            served_again_ns: Some(1_000_000_000),
+            memory_bytes_max: 512 << 20,
+            effective: 1_000,
+            journal_bytes: 128_000 + (1 << 20),
+            prepared: true,
+            ..AttackOutcome::default()
+        }
+    }
+
+    /// Each limit is passed by one more than it allows, and by nothing else; the bounds are within.
+    #[test]
+    fn each_limit_is_passed_alone() {
+        assert_eq!(good().excesses(&AttackLimits::FULL), []);
+        let spoil: [(&str, fn(&mut AttackOutcome)); 12] = [
+            ("tcp_p50_ns", |it| it.tcp.latency[0].attacked_ns += 1),
+            ("tcp_p99_ns", |it| it.tcp.latency[1].attacked_ns += 1),
+            ("udp_p50_ns", |it| it.udp.latency[0].attacked_ns += 1),
+            ("udp_p99_ns", |it| it.udp.latency[1].attacked_ns += 1),
+            ("tcp_unanswered", |it| it.tcp.unanswered = 1),
+            ("tcp_cut_off", |it| it.tcp.cut_off = Some("silent".into())),
+            ("udp_cut_off", |it| it.udp.cut_off = Some("silent".into())),
+            ("newcomer_failures", |it| it.newcomer_failures = 1),
+            ("served_again_ns", |it| it.served_again_ns = None),
+            ("memory_bytes", |it| it.memory_bytes_max += 1),
+            ("journal_bytes", |it| it.journal_bytes += 1),
+            ("venue_ended", |it| it.venue_ended = Some("exit status: 1".into())),
+        ];
+        for (limit, spoil) in spoil {
+            let mut outcome = good();
+            spoil(&mut outcome);
+            let excesses = outcome.excesses(&AttackLimits::FULL);
+            assert_eq!(excesses.iter().map(|it| it.limit).collect::<Vec<_>>(), [limit]);
+            let is_latency = limit.contains("_p");
+            let short = outcome.excesses(&AttackLimits::SHORT).is_empty();
+            assert_eq!(short, is_latency, "{limit}: a short run judges all but latency");
+        }
+    }
+
+    /// Where quiet is quick, a factor means little: the floor counts.
+    #[test]
+    fn noise_has_a_floor() {
+        let mut outcome = good();
+        outcome.tcp.latency[0] = pair(20_000, 500_000);
+        assert_eq!(outcome.excesses(&AttackLimits::FULL), []);
+        outcome.tcp.latency[0] = pair(20_000, 1_000_000);
+        let text = outcome.excesses(&AttackLimits::FULL)[0].to_string();
+        assert!(text.starts_with("tcp_p50_ns ") && text.ends_with("(2.0 times)"), "{text}");
+    }
+
+    /// An answer that comes after the attack counts where its request was due.
+    #[test]
+    fn latency_belongs_to_the_time_of_its_request() {
+        let mut timeline = Timeline::default();
+        timeline.record(5, 1);
+        timeline.begin(Stage::Quiet, 10);
+        timeline.record(10, 2);
+        timeline.begin(Stage::Preparing, 20);
+        timeline.record(25, 900);
+        timeline.begin(Stage::Attacked, 30);
+        timeline.begin(Stage::After, 40);
+        timeline.record(39, 70);
+        timeline.record(40, 800);
+        assert_eq!(timeline.pairs()[2], pair(2, 70));
+        assert_eq!(timeline.count(), 5);
+    }
+
+    /// Of several runs, latency is that of the median ratio, and the rest is the worst.
+    #[test]
+    fn runs_give_medians_and_the_worst() {
+        let run = |quiet_ns, attacked_ns, served_again_ns, journal_bytes| AttackOutcome {
+            tcp: Honest { latency: [pair(quiet_ns, attacked_ns); 3], ..Honest::default() },
+            served_again_ns,
+            journal_bytes,
+            effective: 10,
+            newcomer_failures: 1,
+            ..good()
+        };
+        let runs = [run(10, 90, Some(5), 1), run(10, 20, Some(9), 8), run(1, 3, Some(1), 2)];
+        let all = AttackOutcome::of_runs(&runs).unwrap();
+        assert_eq!(all.tcp.latency[0], pair(1, 3));
+        assert_eq!((all.served_again_ns, all.journal_bytes), (Some(9), 8));
+        assert_eq!(all.newcomer_failures, 3);
+        let silent = AttackOutcome::of_runs(&[run(1, 1, None, 0), run(1, 1, Some(1), 0)]);
+        assert_eq!(silent.unwrap().served_again_ns, None);
+        assert!(AttackOutcome::of_runs(&[]).is_none());
+    }
+}
