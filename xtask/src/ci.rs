@@ -68,6 +68,11 @@ const STEPS: &[Step] = &[
         run: power,
     },
     Step {
+        name: "attack",
+        shows: "no attack stops the venue, takes replies from honest clients or fills its journal",
+        run: attack,
+    },
+    Step {
         name: "builds",
         shows: "builds and layouts replay the same journal to the same state",
         run: builds,
@@ -311,6 +316,15 @@ fn kill() -> Result<Outcome, String> {
             return Err("nothing was acknowledged before the kills".into());
         }
     }
+    Ok(Passed)
+}
+
+/// A second for each attack; latency is judged by hand, on a machine with cores to spare.
+fn attack() -> Result<Outcome, String> {
+    let mut command = Command::new(damrak());
+    command.args(["lab", "attack", "--short", "--json", "--out"]).arg(work_folder("attack"));
+    let summary = answers(&mut command, Duration::from_secs(900))?;
+    println!("{} attacks", summary["attacks"].as_array().map_or(0, Vec::len));
     Ok(Passed)
 }
 

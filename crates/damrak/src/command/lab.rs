@@ -91,7 +91,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     let mut outcomes = Vec::new();
     if !arguments.json {
         print_line(&format!(
-            "{:<24}{:>20}{:>20}{:>20}{:>20}{:>9}{:>6}{:>9}{:>9}{:>11}{:>11}",
+            "{:<24}{:>20}{:>20}{:>20}{:>20}{:>9}{:>6}{:>9}{:>9}{:>11}{:>11}{:>9}",
             "attack (quiet>attacked)",
             "tcp p50",
             "tcp p99",
@@ -102,7 +102,8 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
             "newcomer",
             "again",
             "memory",
-            "journal"
+            "journal",
+            "sent"
         ))?;
     }
     for attack in attacks {
@@ -163,7 +164,7 @@ fn row(outcome: &AttackOutcome) -> String {
     let [udp_p50, udp_p99, _] = &outcome.udp.latency;
     let served = outcome.newcomer_tries - outcome.newcomer_failures;
     format!(
-        "{:<24}{:>20}{:>20}{:>20}{:>20}{:>9}{:>6}{:>9}{:>9}{:>11}{:>11}",
+        "{:<24}{:>20}{:>20}{:>20}{:>20}{:>9}{:>6}{:>9}{:>9}{:>11}{:>11}{:>9}",
         outcome.name,
         pair(tcp_p50),
         pair(tcp_p99),
@@ -175,6 +176,7 @@ fn row(outcome: &AttackOutcome) -> String {
         outcome.served_again_ns.map_or("never".into(), duration),
         bytes_text(outcome.memory_bytes_max),
         bytes_text(outcome.journal_bytes),
+        outcome.sent,
     )
 }
 

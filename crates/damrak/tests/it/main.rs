@@ -1,6 +1,7 @@
 //! The whole exchange, through its agents, its sockets and its command line.
 
 mod admin;
+mod attack;
 mod follow;
 mod full_disk;
 mod layouts;

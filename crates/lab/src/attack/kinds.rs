@@ -450,7 +450,7 @@ pub const ATTACKS: &[Attack] = &[
             while !it.is_over() {
                 me.place(2_000, |order, _| order);
                 me.disconnect();
-                it.count(2_000, Effective);
+                it.count(1, Effective);
             }
         },
     ),
@@ -505,7 +505,7 @@ pub const ATTACKS: &[Attack] = &[
         "wrong-passwords",
         "wrong passwords of all users from the newcomer's address, and of the newcomer from elsewhere",
         "failures of an address and a user",
-        |it| wrong_passwords(it),
+        wrong_passwords,
     ),
     attack(
         "unknown-users",
@@ -776,7 +776,7 @@ fn replay(target: &Target, reads: bool) {
         target.count(1, Effect::None);
         let Some(mut client) = client else { continue };
         let start = target.clock.since_start();
-        while !target.is_over() && target.clock.since_start() - start < Duration::from_millis(100) {
+        while !target.is_over() && target.clock.since_start() - start < Duration::from_millis(20) {
             match reads {
                 true if client.poll(target.clock.now_ns(), &mut |_, _| {}).is_err() => break,
                 true => {}

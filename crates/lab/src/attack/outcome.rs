@@ -133,7 +133,7 @@ impl AttackLimits {
         latency: Some([(3, 500_000), (5, 5_000_000)]),
         served_again_ns: 1_000_000_000,
         memory_bytes: 512 << 20,
-        journal_bytes: (128, 1 << 20),
+        journal_bytes: (128, 4 << 20),
     };
 
     /// Those of a short run on a busy machine: latency is not judged.
@@ -314,7 +314,7 @@ mod tests {
             served_again_ns: Some(1_000_000_000),
             memory_bytes_max: 512 << 20,
             effective: 1_000,
-            journal_bytes: 128_000 + (1 << 20),
+            journal_bytes: 128_000 + (4 << 20),
             prepared: true,
             ..AttackOutcome::default()
         }
