@@ -217,23 +217,22 @@ pub const ATTACKS: &[Attack] = &[
         },
     ),
     attack(
-        "iceberg",
-        "an order for 999,999 lots of an iceberg that shows one at a time",
+        "icebergs",
+        "one order for a thousand icebergs that show a hundredth of their lots",
         "trades of one order",
         |it| {
             it.flood(
                 |_| {},
                 |me| {
-                    let order = me.order(Side::Sell, 1, 999_999);
-                    me.enter(EnterOrder {
-                        instructions: Instructions {
-                            shown_quantity: Lots(1),
-                            ..Instructions::NONE
-                        },
+                    let instructions =
+                        Instructions { shown_quantity: Lots(1), ..Instructions::NONE };
+                    me.place(1_000, |order, _| EnterOrder {
+                        quantity: Quantity(100),
+                        instructions,
                         ..order
                     });
-                    let order = me.order(Side::Buy, 1, 999_999);
-                    me.enter_now(order);
+                    let order = large(me, 10);
+                    me.enter_now(EnterOrder { quantity: Quantity(100_000), ..order });
                 },
             )
         },

@@ -324,7 +324,8 @@ mod tests {
     #[test]
     fn each_limit_is_passed_alone() {
         assert_eq!(good().excesses(&AttackLimits::FULL), []);
-        let spoil: [(&str, fn(&mut AttackOutcome)); 12] = [
+        type Spoil = fn(&mut AttackOutcome);
+        let spoil: [(&str, Spoil); 12] = [
             ("tcp_p50_ns", |it| it.tcp.latency[0].attacked_ns += 1),
             ("tcp_p99_ns", |it| it.tcp.latency[1].attacked_ns += 1),
             ("udp_p50_ns", |it| it.udp.latency[0].attacked_ns += 1),
