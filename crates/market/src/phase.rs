@@ -3,7 +3,10 @@
 use crate::order::code_enum;
 
 code_enum! {
-    /// The trading status of an instrument. The codes are stored in journals.
+    /// The trading status of an instrument. The codes are stored in journals; a configuration has the
+    /// names in kebab case.
+    #[derive(serde::Deserialize)]
+    #[serde(rename_all(deserialize = "kebab-case"))]
     Phase {
         /// Orders are collected; no indication is published.
         PreOpen = 1,

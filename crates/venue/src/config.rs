@@ -17,7 +17,7 @@ pub use money::{
     AccountConfig, AssetConfig, FeesConfig, InstrumentMoneyConfig, MoneyClassName, MoneyPlan,
     money_plan,
 };
-pub use trading::{PhaseName, ScheduleConfig, TradingConfig};
+pub use trading::{ScheduleConfig, TradingConfig};
 pub use units::{Bytes, Decimal, Rate, Span};
 pub(crate) use units::{PRICE_DECIMALS, decimal};
 

@@ -12,7 +12,7 @@ use super::{Decimal, Span};
 #[serde(deny_unknown_fields, default)]
 pub struct TradingConfig {
     /// The phase it begins in. Default `continuous`.
-    pub phase: Option<PhaseName>,
+    pub phase: Option<Phase>,
     /// What bands, collar and auctions refer to, in currency. Default none.
     pub reference_price: Option<Decimal>,
     /// How far from the reference price it trades, in millionths. Default 0, any.
@@ -55,35 +55,9 @@ impl TradingConfig {
         let changes = changes.into_iter().filter(|(is_set, _)| *is_set).map(|(_, change)| {
             VenueCommand::ConfigureInstrument(ConfigureInstrument { symbol, change })
         });
-        let phase = self.phase.map(PhaseName::phase).filter(|phase| *phase != Phase::Continuous);
+        let phase = self.phase.filter(|phase| *phase != Phase::Continuous);
         let phase = phase.map(|phase| VenueCommand::SetPhase(SetPhase::new(symbol, phase)));
         changes.chain(phase).collect()
-    }
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum PhaseName {
-    PreOpen,
-    OpeningAuction,
-    Continuous,
-    VolatilityAuction,
-    Halted,
-    ClosingAuction,
-    Closed,
-}
-
-impl PhaseName {
-    pub const fn phase(self) -> Phase {
-        match self {
-            Self::PreOpen => Phase::PreOpen,
-            Self::OpeningAuction => Phase::OpeningAuction,
-            Self::Continuous => Phase::Continuous,
-            Self::VolatilityAuction => Phase::VolatilityAuction,
-            Self::Halted => Phase::Halted,
-            Self::ClosingAuction => Phase::ClosingAuction,
-            Self::Closed => Phase::Closed,
-        }
     }
 }
 
@@ -94,7 +68,7 @@ pub struct ScheduleConfig {
     /// When, in UTC: `08:00:00`.
     pub at: String,
     /// Where to.
-    pub phase: PhaseName,
+    pub phase: Phase,
     /// Which instrument; without one, every instrument that may go there.
     #[serde(default)]
     pub symbol: Option<String>,
@@ -109,8 +83,7 @@ impl ScheduleConfig {
                 format!("schedule: symbol {name:?} is not 1 to 8 printable ASCII characters")
             })?,
         };
-        let phase = self.phase.phase();
-        Ok((time_of_day_ns(&self.at)?, VenueCommand::SetPhase(SetPhase::new(symbol, phase))))
+        Ok((time_of_day_ns(&self.at)?, VenueCommand::SetPhase(SetPhase::new(symbol, self.phase))))
     }
 }
 
