@@ -26,8 +26,8 @@ use crate::{
     log::LocalLog,
     operator::Answered,
     stage::{
-        Checkpoint, EngineStage, JournalFigures, Journaler, LoadShedding, Schedule, Sequencer,
-        Whims,
+        Checkpoint, EngineStage, JournalFigures, Journaler, LoadShedding, Perturbations, Schedule,
+        Sequencer,
     },
     wiring::{Ring, Shared, Wiring},
 };
@@ -70,7 +70,7 @@ pub struct CoreOptions {
     pub load_shedding: Option<LoadSheddingOptions>,
     /// Where the results of operators' commands go, if there is a desk for operators.
     pub results: Option<Producer<Answered>>,
-    pub whims: Whims,
+    pub perturbations: Perturbations,
 }
 
 impl CoreOptions {
@@ -83,7 +83,7 @@ impl CoreOptions {
             has_clock: true,
             load_shedding: None,
             results: None,
-            whims: Whims::default(),
+            perturbations: Perturbations::default(),
         }
     }
 }
@@ -177,7 +177,7 @@ impl Core {
             has_clock,
             load_shedding,
             results,
-            whims,
+            perturbations,
         } = options;
         let unconditional = durability == Durability::None;
         self.durable.outside().set(if unconditional { u64::MAX } else { engine.sequence().0 });
@@ -198,7 +198,7 @@ impl Core {
         let log = LocalLog::new(engine.sequence(), engine.timestamp());
         let mut sequencer = Sequencer::new(log, self.sources, inputs, due_of_sequencer)
             .refusing(refusing.reader(AgentName::Sequencer))
-            .with_whims(whims.clone());
+            .with_perturbations(perturbations.clone());
         if let Some(schedule) = schedule {
             sequencer = sequencer.with_schedule(schedule);
         }
@@ -208,7 +208,7 @@ impl Core {
         let mut journaler = Journaler::new(to_journaler, writer, durable, unconditional)
             .telling(journaled.build(wiring))
             .noting(hashes, hash_every)
-            .with_whims(whims.clone());
+            .with_perturbations(perturbations.clone());
         if let Some(LoadSheddingOptions { slow_ns, alarm }) = load_shedding {
             journaler = journaler.with_load_shedding(LoadShedding::new(
                 Arc::clone(&figures),
@@ -222,7 +222,7 @@ impl Core {
             EngineStage::new(to_engine, engine, outputs, checkpoints, due.build(wiring))
                 .telling(self.applied.build(wiring))
                 .hashing_every(hash_every)
-                .with_whims(whims);
+                .with_perturbations(perturbations);
         if let Some(results) = results {
             engine = engine.answering(results);
         }

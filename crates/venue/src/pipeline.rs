@@ -34,8 +34,8 @@ use crate::{
     operator::{self, Answered, DeskEnds, Directory},
     recovery::{self, Past, Recovery},
     stage::{
-        Checkpoint, Following, JournalFigures, Schedule, SnapshotFigures, SnapshotPlan, Snapshots,
-        Whims,
+        Checkpoint, Following, JournalFigures, Perturbations, Schedule, SnapshotFigures,
+        SnapshotPlan, Snapshots,
     },
     wiring::Wiring,
 };
@@ -64,7 +64,7 @@ pub struct Edges {
     /// Takes operator events; called on the threads of the gateways.
     pub operator_events: fn() -> Option<OperatorEventSink>,
     /// Perturbations of the stages: none except in a simulation.
-    pub whims: Whims,
+    pub perturbations: Perturbations,
 }
 
 /// A venue that is wired, recovered and ready to take its first turn.
@@ -234,7 +234,7 @@ where
     let admin = admin.map(|(ledger, gauges)| Sources { ledger, gauges });
     let follower = (snapshots.is_some() || ledger.is_some()).then(|| -> Box<dyn Agent> {
         let follower = Following::new(files, journaled, snapshots, ledger);
-        Box::new(follower.with_whims(edges.whims.clone()))
+        Box::new(follower.with_perturbations(edges.perturbations.clone()))
     });
     gateways.join(&mut agents);
     let recovered =
@@ -338,7 +338,7 @@ fn core_options(
         schedule: Some(schedule),
         results: Some(results),
         load_shedding: Some(LoadSheddingOptions { slow_ns, alarm }),
-        whims: edges.whims.clone(),
+        perturbations: edges.perturbations.clone(),
         ..CoreOptions::new(Durability::from(config.journal.durability))
     }
 }

@@ -24,7 +24,7 @@ use crate::{
     },
     pipeline::{self, AGENTS, Edges, Gauges, Recovered},
     sockets::{Addresses, Sockets},
-    stage::{Checkpoint, Whims},
+    stage::{Checkpoint, Perturbations},
 };
 
 /// The longest sleep of the follower where a ledger is kept: nothing wakes it, so this bounds how late rows are
@@ -83,7 +83,7 @@ pub fn start(config: &Config, mut clock: SystemClock) -> Result<Running, Failure
     let edges = Edges {
         feed_destination: addresses.market_data,
         operator_events: stderr_operator_events,
-        whims: Whims::default(),
+        perturbations: Perturbations::default(),
     };
     let now_ns = clock.now_ns();
     let before = clock.since_start();
@@ -334,7 +334,7 @@ fn started(
         },
         "session": String::from_utf8_lossy(&pipeline::stream_session(recovered.journal_id)),
         "journal": config.journal.directory,
-        "durability": format!("{:?}", config.journal.durability).to_lowercase(),
+        "durability": config.journal.durability,
         "journal_method": method.as_str(),
         "ledger": Location::of(&config.ledger).map(|location| location.to_string()),
         "layout": layout,

@@ -1,6 +1,6 @@
 //! The stages between the edges: one turn of work each, never a wait inside a turn.
 
-mod whim;
+mod perturbation;
 mod schedule;
 mod sequencer;
 mod journaler;
@@ -13,10 +13,10 @@ pub use engine::{Checkpoint, EngineStage};
 pub use following::Following;
 pub use journaler::Journaler;
 pub use load_shedding::{JournalFigures, LoadShedding};
+pub use perturbation::{Draw, Perturbation, Perturbations};
 pub use schedule::Schedule;
 pub use sequencer::Sequencer;
 pub use snapshots::{SnapshotFigures, SnapshotPlan, Snapshots};
-pub use whim::{Draw, Whim, Whims};
 
 /// The most that one stage takes in one turn, so that the others of its thread get theirs.
 const TURN_LIMIT: usize = 1024;

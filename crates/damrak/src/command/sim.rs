@@ -337,14 +337,14 @@ impl Total {
             grouped(self.power_cuts),
             grouped(self.snapshot_starts),
         );
-        let Hits { faults, whims, killed_after, damaged_starts } = &self.hits;
+        let Hits { faults, perturbations, killed_after, damaged_starts } = &self.hits;
         let named = |counts: &BTreeMap<&'static str, u64>| {
             let words = counts.iter().map(|(name, count)| format!("{name} {}", grouped(*count)));
             words.collect::<Vec<_>>().join(", ")
         };
         let after = killed_after.iter().map(|(name, count)| format!("{name} {}", grouped(*count)));
         lines.push_str(&format!("\nfaults injected: {}", named(faults)));
-        lines.push_str(&format!("\nscheduling choices varied: {}", named(whims)));
+        lines.push_str(&format!("\nscheduling choices varied: {}", named(perturbations)));
         lines.push_str(&format!("\nkilled right after: {}", after.collect::<Vec<_>>().join(", ")));
         lines.push_str(&format!("\nstarts on a damaged journal: {}", named(damaged_starts)));
         lines
@@ -354,7 +354,7 @@ impl Total {
 fn hits(hits: &Hits) -> serde_json::Value {
     json!({
         "faults": hits.faults,
-        "whims": hits.whims,
+        "perturbations": hits.perturbations,
         "killed_after": hits.killed_after,
         "damaged_starts": hits.damaged_starts,
     })

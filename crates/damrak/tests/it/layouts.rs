@@ -25,7 +25,7 @@ use venue::{
     core::{Chain, Core, CoreOptions, RingSlots},
     layout::{AgentGroup, AgentName, Layout, Machine, Wait},
     pipeline::{self, Edges, Networks},
-    stage::Whims,
+    stage::Perturbations,
 };
 
 const COMMANDS: usize = 100_000;
@@ -220,7 +220,7 @@ fn architecture_lists_every_edge() {
     let edges = Edges {
         feed_destination: config.unicast_fallback(),
         operator_events: || None,
-        whims: Whims::default(),
+        perturbations: Perturbations::default(),
     };
     let storage = || Box::new(CrashStorage::new());
     let venue = pipeline::assemble(&config, networks, &edges, storage(), storage(), 1, 1).unwrap();

@@ -156,7 +156,7 @@ fn commands_by_the_socket() {
     for (arguments, words) in [
         (&["cancel", "--session", "nobody"][..], "there is no session"),
         (&["deposit", "ALICE", "EUR", "1.005"], "more than 2 decimals"),
-        (&["bust", "1", "--reason", "whim"], "erroneous, consent"),
+        (&["bust", "1", "--reason", "mistake"], "erroneous, consent"),
         (&["halt", "AAPL", "--reason", "TOO LONG"], "at most 4"),
     ] {
         let (code, _, said) = ctl(&journal, arguments);

@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, str::FromStr};
 
 use crate::rng::Rng;
 
-use venue::stage::Whim;
+use venue::stage::Perturbation;
 
 macro_rules! faults {
     ($($(#[doc = $doc:literal])+ $name:ident $text:literal $rarity:literal,)+) => {
@@ -178,7 +178,7 @@ pub struct Hits {
     /// By kind of fault.
     pub faults: BTreeMap<&'static str, u64>,
     /// By what stages chose otherwise than usual.
-    pub whims: BTreeMap<&'static str, u64>,
+    pub perturbations: BTreeMap<&'static str, u64>,
     /// Kills by the stage that had had the last turn.
     pub killed_after: BTreeMap<String, u64>,
     /// Starts on a damaged disk, by result.
@@ -191,7 +191,10 @@ impl Hits {
     pub fn none() -> Self {
         Self {
             faults: FaultKind::ALL.iter().map(|kind| (kind.as_str(), 0)).collect(),
-            whims: Whim::ALL.iter().map(|whim| (whim.as_str(), 0)).collect(),
+            perturbations: Perturbation::ALL
+                .iter()
+                .map(|perturbation| (perturbation.as_str(), 0))
+                .collect(),
             killed_after: BTreeMap::new(),
             damaged_starts: Judged::ALL.iter().map(|judged| (judged.as_str(), 0)).collect(),
         }
@@ -205,7 +208,7 @@ impl Hits {
             }
         }
         sum(&mut self.faults, &other.faults);
-        sum(&mut self.whims, &other.whims);
+        sum(&mut self.perturbations, &other.perturbations);
         sum(&mut self.killed_after, &other.killed_after);
         sum(&mut self.damaged_starts, &other.damaged_starts);
     }
@@ -213,7 +216,7 @@ impl Hits {
     /// What never struck.
     #[must_use]
     pub fn missing(&self) -> Vec<&'static str> {
-        let all = [&self.faults, &self.whims, &self.damaged_starts];
+        let all = [&self.faults, &self.perturbations, &self.damaged_starts];
         let entries = all.into_iter().flatten();
         entries.filter(|(_, count)| **count == 0).map(|(name, _)| *name).collect()
     }

@@ -40,7 +40,7 @@ use venue::{
     config::{Config, Decimal, DurabilityConfig},
     pipeline::{self, Edges, Gauges, Networks},
     recovery,
-    stage::{Whim, Whims},
+    stage::{Perturbation, Perturbations},
 };
 
 /// Sessions that speak SoupBinTCP; they come first.
@@ -212,7 +212,7 @@ struct World {
     now_ns: Arc<AtomicU64>,
     config: Config,
     disk: Disk,
-    whims: Whims,
+    perturbations: Perturbations,
     venue: Option<VenueLife>,
     flow: CommandFlow,
     given: Option<BTreeSet<u64>>,
@@ -241,10 +241,10 @@ impl World {
             .iter()
             .map(|row| DatagramClient::new(row.udp.expect("the others speak UDP")))
             .collect();
-        let with_whims = options.faults != FaultSet::NONE && rng.below(4) > 0;
-        let whims = with_whims.then(|| {
+        let with_perturbations = options.faults != FaultSet::NONE && rng.below(4) > 0;
+        let perturbations = with_perturbations.then(|| {
             let mut choices = Rng::new(rng.next_u64());
-            Whims::of(Box::new(move |bound| choices.below(bound)), rng.range(2, 60))
+            Perturbations::of(Box::new(move |bound| choices.below(bound)), rng.range(2, 60))
         });
         Self {
             seed: options.seed,
@@ -257,7 +257,7 @@ impl World {
             rng,
             config,
             disk: Disk::new(),
-            whims: whims.unwrap_or_default(),
+            perturbations: perturbations.unwrap_or_default(),
             venue: None,
             tcp,
             udp,
@@ -298,7 +298,7 @@ impl World {
         let edges = Edges {
             feed_destination: self.feed.address(),
             operator_events: || None,
-            whims: self.whims.clone(),
+            perturbations: self.perturbations.clone(),
         };
         let now_ns = self.now_ns();
         let venue = pipeline::assemble(
@@ -620,8 +620,8 @@ impl World {
         }
         self.audit_streams(engine, &derived)?;
         let mut hits = self.faults.hits.clone();
-        for (whim, count) in Whim::ALL.iter().zip(self.whims.counts()) {
-            hits.whims.insert(whim.as_str(), count);
+        for (perturbation, count) in Perturbation::ALL.iter().zip(self.perturbations.counts()) {
+            hits.perturbations.insert(perturbation.as_str(), count);
         }
         let entries = found.iter().filter(|event| matches!(event, Event::Ledger(_)));
         let log_outs = found.iter().filter(|event| match event {

@@ -3,7 +3,7 @@
 use std::{path::PathBuf, time::Duration};
 
 use journal::{Durability, Folder, Method};
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
 use super::{Bytes, Span};
 use crate::failure::Failure;
@@ -57,11 +57,14 @@ pub enum OldSegments {
     Remove,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize, clap::ValueEnum)]
 #[serde(rename_all = "lowercase")]
 pub enum DurabilityConfig {
+    /// Replies do not wait for the journal; a crash may lose them.
     None,
+    /// Replies survive the process.
     Written,
+    /// Replies survive the machine.
     Synced,
 }
 

@@ -8,7 +8,7 @@ use engine::{Emit, Engine, PREFETCH_MAX};
 use market::{Command, Event, Input, Output, Sequence, Timestamp, VenueEvent};
 use ring::{Agent, AgentError, AtomicGauge, Batch, Consumer, Cursor, Flow, Producer, Words};
 
-use super::{TURN_LIMIT, Whim, Whims};
+use super::{Perturbation, Perturbations, TURN_LIMIT};
 use crate::operator::Answered;
 
 /// Events the outbox holds before it must grow: more than all but the largest sweeps.
@@ -41,7 +41,7 @@ pub struct EngineStage {
     /// A checkpoint is due after each multiple of it; 0 is none.
     hash_every: u64,
     hash_next: u64,
-    whims: Whims,
+    perturbations: Perturbations,
 }
 
 /// The state of the core at a sequence, for monitoring and for comparing with a replay.
@@ -112,7 +112,7 @@ impl EngineStage {
             results: None,
             hash_every: 0,
             hash_next: u64::MAX,
-            whims: Whims::default(),
+            perturbations: Perturbations::default(),
         }
     }
 
@@ -138,8 +138,8 @@ impl EngineStage {
         self
     }
 
-    pub fn with_whims(mut self, whims: Whims) -> Self {
-        self.whims = whims;
+    pub fn with_perturbations(mut self, perturbations: Perturbations) -> Self {
+        self.perturbations = perturbations;
         self
     }
 
@@ -166,7 +166,7 @@ impl EngineStage {
 
     fn checkpoint(&mut self, now_ns: u64) {
         let is_due = now_ns >= self.checkpoint_due_ns;
-        if !(is_due || self.whims.strike(Whim::EarlyCheckpoint))
+        if !(is_due || self.perturbations.happens(Perturbation::EarlyCheckpoint))
             || self.checkpointed == self.engine.sequence()
         {
             return;
@@ -245,8 +245,8 @@ impl Agent for EngineStage {
         }
         let Self { inputs, engine, outputs, outbox, sent, checkpoints, results, .. } = self;
         let (hash_every, hash_next) = (self.hash_every, &mut self.hash_next);
-        let most = self.whims.at_most(Whim::ShortEngineTurn, TURN_LIMIT);
-        let keeps = self.whims.strike(Whim::KeptEvents);
+        let most = self.perturbations.at_most(Perturbation::ShortEngineTurn, TURN_LIMIT);
+        let keeps = self.perturbations.happens(Perturbation::KeptEvents);
         let mut work = 0;
         loop {
             // Prefetches the memory that these inputs need, in parallel.

@@ -9,7 +9,7 @@ use journal::Storage;
 use market::Sequence;
 use ring::{Agent, AgentError, AtomicGauge};
 
-use super::{Snapshots, Whim, Whims};
+use super::{Perturbation, Perturbations, Snapshots};
 use crate::{
     follower::Follower,
     ledger::{LedgerWriter, store::StoreError},
@@ -29,7 +29,7 @@ pub struct Following {
     follower: Option<Follower>,
     snapshots: Option<Snapshots>,
     ledger: Option<LedgerWriter>,
-    whims: Whims,
+    perturbations: Perturbations,
 }
 
 impl Following {
@@ -40,12 +40,12 @@ impl Following {
         snapshots: Option<Snapshots>,
         ledger: Option<LedgerWriter>,
     ) -> Self {
-        let whims = Whims::default();
-        Self { storage, journaled, follower: None, snapshots, ledger, whims }
+        let perturbations = Perturbations::default();
+        Self { storage, journaled, follower: None, snapshots, ledger, perturbations }
     }
 
-    pub fn with_whims(mut self, whims: Whims) -> Self {
-        self.whims = whims;
+    pub fn with_perturbations(mut self, perturbations: Perturbations) -> Self {
+        self.perturbations = perturbations;
         self
     }
 
@@ -81,7 +81,7 @@ impl Following {
             }
         };
         let mut ledger = self.ledger.as_mut().filter(|_| position.is_some());
-        let limit = self.whims.at_most(Whim::ShortSnapshotTurn, TURN_LIMIT);
+        let limit = self.perturbations.at_most(Perturbation::ShortSnapshotTurn, TURN_LIMIT);
         let taken = follower.poll(limit, until, &mut |output| {
             if let Some(ledger) = &mut ledger {
                 ledger.take(output);
@@ -103,8 +103,9 @@ impl Agent for Following {
     fn do_work(&mut self, now_ns: u64) -> Result<usize, AgentError> {
         let journaled = self.journaled.get();
         let position = self.ledger.as_mut().and_then(|it| it.position(journaled, now_ns));
-        let whims = &self.whims;
-        let target = self.snapshots.as_mut().and_then(|it| it.target(journaled, now_ns, whims));
+        let perturbations = &self.perturbations;
+        let target =
+            self.snapshots.as_mut().and_then(|it| it.target(journaled, now_ns, perturbations));
         // A ledger takes every input; a snapshot alone only the inputs that it needs.
         let until = match (position, target) {
             (Some(_), _) => journaled,

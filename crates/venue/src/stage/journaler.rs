@@ -8,7 +8,7 @@ use journal::Writer;
 use market::Input;
 use ring::{Agent, AgentError, AtomicGauge, Consumer, Cursor, Flow, LossyConsumer};
 
-use super::{Checkpoint, Whim, Whims, load_shedding::LoadShedding};
+use super::{Checkpoint, Perturbation, Perturbations, load_shedding::LoadShedding};
 use crate::checkpoint::{self, StateHash};
 
 /// Inputs written by one commit at most; bounds the time of a turn.
@@ -27,7 +27,7 @@ pub struct Journaler {
     journaled: Option<Arc<AtomicGauge>>,
     hashes: Option<Hashes>,
     load_shedding: Option<LoadShedding>,
-    whims: Whims,
+    perturbations: Perturbations,
 }
 
 /// The state hashes to be recorded.
@@ -50,7 +50,7 @@ impl Journaler {
         durable: Arc<Cursor>,
         unconditional: bool,
     ) -> Self {
-        let whims = Whims::default();
+        let perturbations = Perturbations::default();
         Self {
             inputs,
             writer,
@@ -59,12 +59,12 @@ impl Journaler {
             journaled: None,
             hashes: None,
             load_shedding: None,
-            whims,
+            perturbations,
         }
     }
 
-    pub fn with_whims(mut self, whims: Whims) -> Self {
-        self.whims = whims;
+    pub fn with_perturbations(mut self, perturbations: Perturbations) -> Self {
+        self.perturbations = perturbations;
         self
     }
 
@@ -89,7 +89,7 @@ impl Journaler {
     }
 
     /// Records the known state hashes of inputs that are in the journal.
-    fn note_hashes(&mut self) -> Result<(), AgentError> {
+    fn record_hashes(&mut self) -> Result<(), AgentError> {
         let Some(Hashes { checkpoints, every, waiting }) = &mut self.hashes else { return Ok(()) };
         checkpoints.poll(WAITING_MAX, |checkpoint| {
             if checkpoint.sequence.0.is_multiple_of(*every) {
@@ -123,7 +123,7 @@ impl Agent for Journaler {
     fn do_work(&mut self, now_ns: u64) -> Result<usize, AgentError> {
         let (mut failed, mut wait_ns) = (None, None);
         let writer = &mut self.writer;
-        let limit = self.whims.at_most(Whim::ShortCommit, COMMIT_LIMIT);
+        let limit = self.perturbations.at_most(Perturbation::ShortCommit, COMMIT_LIMIT);
         let taken = self.inputs.poll(limit, |input, _| {
             wait_ns.get_or_insert_with(|| now_ns.saturating_sub(input.timestamp.0));
             let Input { sequence, timestamp, command } = input;
@@ -139,10 +139,10 @@ impl Agent for Journaler {
             return Err(error.into());
         }
         if taken > 0 {
-            if !self.whims.strike(Whim::LateNote) {
-                self.note_hashes()?;
+            if !self.perturbations.happens(Perturbation::LateStateHash) {
+                self.record_hashes()?;
             }
-            if self.whims.strike(Whim::EarlyFlush) {
+            if self.perturbations.happens(Perturbation::EarlyFlush) {
                 self.writer.flush()?;
             }
             let sequence = self.writer.commit()?;
@@ -166,7 +166,7 @@ impl Agent for Journaler {
     fn close(&mut self) {
         // The rings were drained before: a last hash may have come. Syncs everything and moves the watermark.
         // After a failure here no reply is withheld, and the next start reads the true end of the journal.
-        let _ = self.note_hashes();
+        let _ = self.record_hashes();
         let _ = self.writer.sync();
     }
 }

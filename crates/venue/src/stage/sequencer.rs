@@ -8,7 +8,7 @@ use gateway::{Submission, refused};
 use market::{Command, Input, RejectReason, Timestamp};
 use ring::{Agent, AgentError, AtomicGauge, Consumer, Flow, Producer};
 
-use super::{Schedule, TURN_LIMIT, Whim, Whims};
+use super::{Perturbation, Perturbations, Schedule, TURN_LIMIT};
 use crate::log::{LocalLog, Place, Role, SequencedLog};
 
 /// Gives each command its place and time, by the log: the only place where that happens.
@@ -37,7 +37,7 @@ pub struct Sequencer<L = LocalLog> {
     schedule: Option<Schedule>,
     /// Code of the reason for which new orders are refused; 0 is none.
     refusing: Option<Arc<AtomicGauge>>,
-    whims: Whims,
+    perturbations: Perturbations,
 }
 
 impl<L: SequencedLog> Sequencer<L> {
@@ -58,7 +58,7 @@ impl<L: SequencedLog> Sequencer<L> {
             is_full: false,
             schedule: None,
             refusing: None,
-            whims: Whims::default(),
+            perturbations: Perturbations::default(),
         }
     }
 
@@ -75,8 +75,8 @@ impl<L: SequencedLog> Sequencer<L> {
     }
 
     /// Chooses now and then as they say.
-    pub fn with_whims(mut self, whims: Whims) -> Self {
-        self.whims = whims;
+    pub fn with_perturbations(mut self, perturbations: Perturbations) -> Self {
+        self.perturbations = perturbations;
         self
     }
 }
@@ -88,7 +88,8 @@ impl<L: SequencedLog + 'static> Agent for Sequencer<L> {
 
     fn do_work(&mut self, now_ns: u64) -> Result<usize, AgentError> {
         let room = self.inputs.free();
-        let mut free = self.whims.at_most(Whim::ShortSequencerTurn, room.min(TURN_LIMIT));
+        let mut free =
+            self.perturbations.at_most(Perturbation::ShortSequencerTurn, room.min(TURN_LIMIT));
         let Self { sources, log, .. } = self;
         let (mut work, mut given) = (0, 0);
         let mut batch = self.inputs.batch();
@@ -107,7 +108,8 @@ impl<L: SequencedLog + 'static> Agent for Sequencer<L> {
         }
         if log.role() == Role::Leader {
             free = free.min(log.room());
-            let other_first = usize::from(self.whims.strike(Whim::OtherSourceFirst));
+            let other_first =
+                usize::from(self.perturbations.happens(Perturbation::OtherSourceFirst));
             self.turn = self.turn.wrapping_add(1 + other_first);
             let code = self.refusing.as_ref().map_or(0, |code| code.get());
             let refusing = u8::try_from(code).ok().and_then(RejectReason::from_code);

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use journal::Storage;
 use ring::{AgentError, AtomicGauge};
 
-use super::{Whim, Whims};
+use super::{Perturbation, Perturbations};
 use crate::{config::OldSegments, follower::Follower};
 
 /// Snapshots that are kept.
@@ -87,13 +87,18 @@ impl Snapshots {
     }
 
     /// The sequence that the next snapshot has at least, if one is due. The journal ends with `journaled`.
-    pub(super) fn target(&mut self, journaled: u64, now_ns: u64, whims: &Whims) -> Option<u64> {
+    pub(super) fn target(
+        &mut self,
+        journaled: u64,
+        now_ns: u64,
+        perturbations: &Perturbations,
+    ) -> Option<u64> {
         if self.target.is_none() {
             let since_ns = now_ns.saturating_sub(*self.last_ns.get_or_insert(now_ns));
             let count = journaled.saturating_sub(self.last_sequence);
             let by_count = self.plan.inputs > 0 && count >= self.plan.inputs;
             let by_time = self.plan.time_ns > 0 && since_ns >= self.plan.time_ns && count > 0;
-            let early = count > 0 && whims.strike_rarely(Whim::EarlySnapshot);
+            let early = count > 0 && perturbations.happens_rarely(Perturbation::EarlySnapshot);
             let is_due = now_ns >= self.not_before_ns && (by_count || by_time || early);
             self.target = is_due.then_some(journaled);
         }

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 /// A place where a stage may choose, and every choice is correct.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Whim {
+pub enum Perturbation {
     /// The sequencer takes fewer commands than it could.
     ShortSequencerTurn,
     /// The sequencer reads another source first.
@@ -16,7 +16,7 @@ pub enum Whim {
     /// The journaler hands a batch on before the commit does.
     EarlyFlush,
     /// The journaler records a state hash a turn later.
-    LateNote,
+    LateStateHash,
     /// The core takes fewer inputs than there are.
     ShortEngineTurn,
     /// The core finds no room for its events and keeps them.
@@ -29,13 +29,13 @@ pub enum Whim {
     ShortSnapshotTurn,
 }
 
-impl Whim {
+impl Perturbation {
     pub const ALL: [Self; 10] = [
         Self::ShortSequencerTurn,
         Self::OtherSourceFirst,
         Self::ShortCommit,
         Self::EarlyFlush,
-        Self::LateNote,
+        Self::LateStateHash,
         Self::ShortEngineTurn,
         Self::KeptEvents,
         Self::EarlyCheckpoint,
@@ -49,7 +49,7 @@ impl Whim {
             Self::OtherSourceFirst => "other-source-first",
             Self::ShortCommit => "short-commit",
             Self::EarlyFlush => "early-flush",
-            Self::LateNote => "late-note",
+            Self::LateStateHash => "late-state-hash",
             Self::ShortEngineTurn => "short-engine-turn",
             Self::KeptEvents => "kept-events",
             Self::EarlyCheckpoint => "early-checkpoint",
@@ -59,10 +59,10 @@ impl Whim {
     }
 }
 
-/// What the simulator chooses in place of a stage, so that what seldom happens happens often. A venue
-/// that serves has none: then each question is a look at an `Option`, once a turn.
+/// The choices of a simulation in place of a stage, so that rare cases are common. A production venue has
+/// none: a stage then checks an `Option` once a turn.
 #[derive(Clone, Default)]
-pub struct Whims(Option<Arc<Mutex<Chance>>>);
+pub struct Perturbations(Option<Arc<Mutex<Chance>>>);
 
 /// Draws a number below its argument, which is at least 1.
 pub type Draw = Box<dyn FnMut(u64) -> u64 + Send>;
@@ -71,40 +71,40 @@ struct Chance {
     draw: Draw,
     /// One turn in so many.
     rarity: u64,
-    counts: [u64; Whim::ALL.len()],
+    counts: [u64; Perturbation::ALL.len()],
 }
 
-impl Whims {
-    /// Each strikes one turn in `rarity`, at least 1, as `draw` decides.
+impl Perturbations {
+    /// Each happens in one turn of `rarity`, at least 1, as `draw` decides.
     pub fn of(draw: Draw, rarity: u64) -> Self {
-        let counts = [0; Whim::ALL.len()];
+        let counts = [0; Perturbation::ALL.len()];
         Self(Some(Arc::new(Mutex::new(Chance { draw, rarity, counts }))))
     }
 
-    pub fn counts(&self) -> [u64; Whim::ALL.len()] {
+    pub fn counts(&self) -> [u64; Perturbation::ALL.len()] {
         let counts = |chance: &mut Chance| Some(chance.counts);
         self.with(counts).unwrap_or_default()
     }
 
-    /// True if the stage is to choose otherwise than it would.
-    pub(super) fn strike(&self, whim: Whim) -> bool {
-        self.with(|chance| chance.strikes(whim).then_some(())).is_some()
+    /// True if the stage must not do the usual.
+    pub(super) fn happens(&self, perturbation: Perturbation) -> bool {
+        self.with(|chance| chance.draws(perturbation).then_some(())).is_some()
     }
 
-    /// As [`strike`](Self::strike), for what takes long: once in thirty times.
-    pub(super) fn strike_rarely(&self, whim: Whim) -> bool {
+    /// As [`happens`](Self::happens), for what takes long: a thirtieth as often.
+    pub(super) fn happens_rarely(&self, perturbation: Perturbation) -> bool {
         let rarely = |chance: &mut Chance| {
-            let strikes = (chance.draw)(30) == 0 && chance.strikes(whim);
-            strikes.then_some(())
+            let happens = (chance.draw)(30) == 0 && chance.draws(perturbation);
+            happens.then_some(())
         };
         self.with(rarely).is_some()
     }
 
     /// As many as usual, or fewer, but one at least if that is usual.
-    pub(super) fn at_most(&self, whim: Whim, usual: usize) -> usize {
+    pub(super) fn at_most(&self, perturbation: Perturbation, usual: usize) -> usize {
         let fewer = |chance: &mut Chance| {
-            let strikes = usual > 1 && chance.strikes(whim);
-            strikes.then(|| 1 + (chance.draw)(usual.min(8) as u64 - 1) as usize)
+            let happens = usual > 1 && chance.draws(perturbation);
+            happens.then(|| 1 + (chance.draw)(usual.min(8) as u64 - 1) as usize)
         };
         self.with(fewer).unwrap_or(usual)
     }
@@ -116,9 +116,9 @@ impl Whims {
 }
 
 impl Chance {
-    fn strikes(&mut self, whim: Whim) -> bool {
-        let strikes = (self.draw)(self.rarity) == 0;
-        self.counts[whim as usize] += u64::from(strikes);
-        strikes
+    fn draws(&mut self, perturbation: Perturbation) -> bool {
+        let happens = (self.draw)(self.rarity) == 0;
+        self.counts[perturbation as usize] += u64::from(happens);
+        happens
     }
 }
