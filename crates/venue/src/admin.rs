@@ -164,12 +164,15 @@ impl Admin {
         let thread = thread::Builder::new().name("damrak-admin".into()).spawn(move || {
             runtime.block_on(async {
                 // Tasks are spawned before it is waited for the end, and end with the runtime.
+                let tcp = tcp.and_then(|it| tokio::net::TcpListener::from_std(it).ok());
                 if let Some(listener) = tcp {
                     let router = routes::router(Arc::clone(&shared), Door::Address);
-                    tokio::spawn(serve_tcp(listener, router));
+                    tokio::spawn(serve(router, async move || listener.accept().await));
                 }
-                if let Some(listener) = listener {
-                    tokio::spawn(serve_socket(listener, routes::router(shared, Door::Socket)));
+                let socket = listener.and_then(|it| tokio::net::UnixListener::from_std(it).ok());
+                if let Some(listener) = socket {
+                    let router = routes::router(shared, Door::Socket);
+                    tokio::spawn(serve(router, async move || listener.accept().await));
                 }
                 let _ = stopped.await;
             });
@@ -201,24 +204,16 @@ impl Admin {
     }
 }
 
-async fn serve_tcp(listener: TcpListener, router: Router) {
-    let Ok(listener) = tokio::net::TcpListener::from_std(listener) else { return };
+/// Accepts connections without end.
+async fn serve<S, A>(router: Router, accept: impl AsyncFn() -> io::Result<(S, A)>)
+where
+    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+{
     let mut doors = Doors::new(router);
     loop {
-        match listener.accept().await {
+        match accept().await {
             Ok((stream, _)) => doors.enter(stream),
-            // Who connected has gone again, or no descriptor is left: later.
-            Err(_) => tokio::time::sleep(Duration::from_millis(5)).await,
-        }
-    }
-}
-
-async fn serve_socket(listener: UnixListener, router: Router) {
-    let Ok(listener) = tokio::net::UnixListener::from_std(listener) else { return };
-    let mut doors = Doors::new(router);
-    loop {
-        match listener.accept().await {
-            Ok((stream, _)) => doors.enter(stream),
+            // The client disconnected, or no descriptor is left: later.
             Err(_) => tokio::time::sleep(Duration::from_millis(5)).await,
         }
     }
