@@ -21,11 +21,24 @@ mod serve;
 mod sim;
 mod snapshot;
 
-use std::{ffi::OsString, path::Path};
+use std::{
+    ffi::OsString,
+    path::{Path, PathBuf},
+    sync::{Arc, atomic::AtomicBool},
+};
 
-use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
+use ::journal::TornTail;
+use clap::{
+    Args, CommandFactory, FromArgMatches, Parser, Subcommand,
+    builder::{PathBufValueParser, TypedValueParser},
+};
+use serde_json::{Value, json};
+use signal_hook::consts::{SIGINT, SIGTERM};
 
-use venue::failure::{ExitCode, Failure};
+use venue::{
+    config::Config,
+    failure::{ExitCode, Failure},
+};
 
 /// A complete electronic exchange to run on a laptop and measure like a laboratory.
 #[derive(Debug, Parser)]
@@ -109,12 +122,48 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> Result<(), Failure>
     }
 }
 
-/// Refuses a folder that does not exist, before anything looks into it: every verb with the same
-/// words and exit code.
-fn existing_folder(path: &Path) -> Result<(), Failure> {
-    if path.is_dir() {
-        return Ok(());
+/// The journal that a verb reads, and how the verb prints.
+#[derive(Debug, Args)]
+struct JournalArguments {
+    /// The folder of the journal.
+    #[arg(value_parser = journal_folder())]
+    directory: PathBuf,
+    /// Print one JSON object.
+    #[arg(long)]
+    json: bool,
+}
+
+/// Refuses a folder that does not exist, before anything looks into it.
+fn journal_folder() -> impl TypedValueParser<Value = PathBuf> {
+    PathBufValueParser::new().try_map(|path| {
+        let what = match (path.is_dir(), path.exists()) {
+            (true, _) => return Ok(path),
+            (false, true) => "not a folder",
+            (false, false) => "no such folder",
+        };
+        Err(format!("{what}: {}; name the journal's folder", path.display()))
+    })
+}
+
+/// A flag that SIGINT, SIGTERM or one of `others` sets; a second signal ends the process at once.
+fn stop_flag(others: &[i32]) -> Result<Arc<AtomicBool>, Failure> {
+    let stop = Arc::new(AtomicBool::new(false));
+    for signal in [SIGINT, SIGTERM].iter().chain(others) {
+        signal_hook::flag::register_conditional_shutdown(*signal, 130, Arc::clone(&stop))
+            .and_then(|_| signal_hook::flag::register(*signal, Arc::clone(&stop)))
+            .map_err(|error| Failure::environment(format!("cannot catch signals: {error}")))?;
     }
-    let what = if path.exists() { "not a folder" } else { "no such folder" };
-    Err(Failure::usage(format!("{what}: {}", path.display())).hint("name the journal's folder"))
+    Ok(stop)
+}
+
+/// The configuration in a file, or the default one.
+fn configuration(path: Option<&Path>) -> Result<Config, Failure> {
+    path.map_or_else(|| Ok(Config::default()), Config::read)
+}
+
+/// The unfinished batch at the end of a journal, if there is one.
+fn torn_tail(found: Option<&TornTail>) -> Value {
+    let tail =
+        found.map(|cut| json!({"path": cut.path, "offset": cut.offset, "bytes": cut.byte_count}));
+    json!(tail)
 }

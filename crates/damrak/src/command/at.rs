@@ -1,7 +1,7 @@
 //! `damrak at`: the books after a sequence or at a time, and the difference between two. Replays the journal and changes
 //! nothing.
 
-use std::{collections::BTreeMap, convert::Infallible, path::PathBuf};
+use std::{collections::BTreeMap, convert::Infallible};
 
 use clap::Args;
 use engine::{Engine, RestingOrder};
@@ -9,7 +9,10 @@ use journal::RecordKind;
 use market::{Input, Symbol};
 use serde_json::{Value, json};
 
-use super::output::{grouped, price, print_json, print_line};
+use super::{
+    JournalArguments,
+    output::{grouped, price, print_json, print_line},
+};
 use venue::{failure::Failure, recovery};
 
 /// Print the books as they were after a sequence or at a time, or what changed between two.
@@ -21,8 +24,8 @@ use venue::{failure::Failure, recovery};
                         damrak at damrak-data --time 2026-11-22T09:30:00Z --json\n  \
                         damrak at damrak-data --sequence 1000 --and 1100")]
 pub struct Arguments {
-    /// The folder of the journal.
-    directory: PathBuf,
+    #[command(flatten)]
+    journal: JournalArguments,
     /// After this input [default: the last one].
     #[arg(long)]
     sequence: Option<u64>,
@@ -38,14 +41,10 @@ pub struct Arguments {
     /// Only the book of this instrument.
     #[arg(long)]
     symbol: Option<String>,
-    /// Print one JSON object.
-    #[arg(long)]
-    json: bool,
 }
 
 /// Runs `damrak at`.
 pub fn run(arguments: &Arguments) -> Result<(), Failure> {
-    super::existing_folder(&arguments.directory)?;
     let symbol = match &arguments.symbol {
         None => None,
         Some(text) => Some(Symbol::new(text).ok_or_else(|| {
@@ -56,7 +55,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     let mut first = None;
     let mut second = None;
     let replay = recovery::replay_folder(
-        &arguments.directory,
+        &arguments.journal.directory,
         &mut |input, engine| {
             if input.sequence.0 == ends.first {
                 first = Some(Picture::of(input, engine, symbol));
@@ -78,8 +77,8 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     let missing = || Failure::usage("the journal has no such sequence");
     let first = first.ok_or_else(missing)?;
     match (ends.second, second) {
-        (None, _) => first.print(arguments.json),
-        (Some(_), Some(second)) => print_difference(&first, &second, arguments.json),
+        (None, _) => first.print(arguments.journal.json),
+        (Some(_), Some(second)) => print_difference(&first, &second, arguments.journal.json),
         (Some(_), None) => Err(missing()),
     }
 }
@@ -95,18 +94,21 @@ impl Ends {
         let mut last = 0;
         let mut at_time = 0;
         let mut at_and_time = 0;
-        journal::verify(&mut recovery::folder_with_archives(&arguments.directory), &mut |record| {
-            if record.kind == RecordKind::Input {
-                last = record.sequence;
-                if arguments.time.is_some_and(|time| record.timestamp <= time) {
-                    at_time = last;
+        journal::verify(
+            &mut recovery::folder_with_archives(&arguments.journal.directory),
+            &mut |record| {
+                if record.kind == RecordKind::Input {
+                    last = record.sequence;
+                    if arguments.time.is_some_and(|time| record.timestamp <= time) {
+                        at_time = last;
+                    }
+                    if arguments.and_time.is_some_and(|time| record.timestamp <= time) {
+                        at_and_time = last;
+                    }
                 }
-                if arguments.and_time.is_some_and(|time| record.timestamp <= time) {
-                    at_and_time = last;
-                }
-            }
-            Ok::<(), Infallible>(())
-        })
+                Ok::<(), Infallible>(())
+            },
+        )
         .map_err(|error| recovery::verify_failure(&error))?;
         let chosen = |sequence: Option<u64>, time: Option<u64>, at: u64| match (sequence, time) {
             (Some(sequence), _) if (1..=last).contains(&sequence) => Ok(Some(sequence)),

@@ -95,7 +95,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     }
     match status {
         200 if arguments.json => Ok(()),
-        200 => print_line(&told(&answer)),
+        200 => print_line(&text(&answer)),
         409 => Err(Failure::runtime(format!(
             "declined at sequence {}: {error} ({})",
             answer["sequence"],
@@ -109,7 +109,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
 }
 
 /// The answer as a line for people.
-fn told(answer: &Value) -> String {
+fn text(answer: &Value) -> String {
     let number = |key: &str| answer["effect"][key].as_u64().unwrap_or(0);
     let parts = [
         ("orders_canceled", "orders canceled"),

@@ -5,10 +5,7 @@ use std::{
     io::{BufWriter, Write},
     net::{Ipv4Addr, SocketAddr},
     path::PathBuf,
-    sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering},
-    },
+    sync::atomic::Ordering,
     thread,
     time::Duration,
 };
@@ -18,7 +15,10 @@ use client::subscriber::{FeedBook, FeedReceiver, FeedReceiverConfig, FeedSource}
 use serde_json::{Value, json};
 use wire::moldudp64::ReceiverLimits;
 
-use super::output::{grouped, price, print_json, print_line};
+use super::{
+    output::{grouped, price, print_json, print_line},
+    stop_flag,
+};
 use venue::{clock::SystemClock, config::Span, failure::Failure};
 
 /// Sleep after a turn without packets.
@@ -103,16 +103,11 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
             Failure::runtime(format!("cannot write {}: {error}", path.display()))
         })?)),
     };
-    let stop = Arc::new(AtomicBool::new(false));
-    for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
-        signal_hook::flag::register(signal, Arc::clone(&stop))
-            .map_err(|error| Failure::environment(format!("cannot catch signals: {error}")))?;
-    }
-
+    let stop = stop_flag(&[])?;
     let clock = SystemClock::start();
     let mut book = FeedBook::new();
     let (mut wrong, mut unwritten) = (None, None);
-    let mut told = Duration::ZERO;
+    let mut printed = Duration::ZERO;
     while !stop.load(Ordering::Relaxed)
         && wrong.is_none()
         && arguments.duration.is_none_or(|span| clock.since_start() < span.0)
@@ -138,8 +133,8 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
         if let Some(error) = unwritten {
             return Err(Failure::runtime(format!("cannot write the recording: {error}")));
         }
-        if !arguments.json && clock.since_start() >= told + Duration::from_secs(1) {
-            told = clock.since_start();
+        if !arguments.json && clock.since_start() >= printed + Duration::from_secs(1) {
+            printed = clock.since_start();
             print_line(&progress(&receiver, &book))?;
         }
         let report = receiver.report();

@@ -4,8 +4,7 @@ use std::{
     io::{self, BufRead},
     path::PathBuf,
     sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering},
+        atomic::Ordering,
         mpsc::{self, Receiver, TryRecvError},
     },
     thread,
@@ -17,11 +16,11 @@ use engine::Engine;
 use journal::{Folder, Storage};
 use market::{InstrumentId, Symbol};
 use serde_json::{Value, json};
-use signal_hook::consts::{SIGINT, SIGTERM};
 
 use super::{
-    existing_folder,
+    journal_folder,
     output::{grouped, price, print_json, print_line},
+    stop_flag,
 };
 use venue::{
     clock::SystemClock, config::Span, failure::Failure, follower::Follower, stage::Checkpoint,
@@ -46,6 +45,7 @@ const STEP: usize = 8192;
                         damrak follow demo-out/journal --status 250ms --for 10s --json")]
 pub struct Arguments {
     /// The folder of the journal, which may still be empty.
+    #[arg(value_parser = journal_folder())]
     directory: PathBuf,
     /// Print a line of figures this often, and continue when standard input ends.
     #[arg(long, value_name = "TIME")]
@@ -63,14 +63,8 @@ pub struct Arguments {
 
 /// Runs `damrak follow`.
 pub fn run(arguments: &Arguments) -> Result<(), Failure> {
-    existing_folder(&arguments.directory)?;
     let clock = SystemClock::start();
-    let stop = Arc::new(AtomicBool::new(false));
-    for signal in [SIGTERM, SIGINT] {
-        signal_hook::flag::register_conditional_shutdown(signal, 130, Arc::clone(&stop))
-            .and_then(|_| signal_hook::flag::register(signal, Arc::clone(&stop)))
-            .map_err(|error| Failure::environment(format!("cannot catch signals: {error}")))?;
-    }
+    let stop = stop_flag(&[])?;
     let folder = Folder::new(&arguments.directory);
     let mut follower = if arguments.from_the_first {
         Follower::from_the_first(&folder, None)

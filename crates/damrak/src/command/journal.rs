@@ -6,14 +6,13 @@ mod export;
 mod inspect;
 mod replay;
 
-use std::path::PathBuf;
-
 use clap::{Args, Subcommand};
 use serde_json::json;
 
 use super::{
-    existing_folder,
+    JournalArguments,
     output::{grouped, print_json, print_line},
+    torn_tail,
 };
 use venue::{clock::SystemClock, failure::Failure, recovery, stage::Checkpoint};
 
@@ -46,11 +45,8 @@ enum Verb {
 #[command(after_help = "Examples:\n  damrak journal verify damrak-data\n  \
                         damrak journal verify demo-out/journal --json")]
 pub struct Verify {
-    /// The folder of the journal.
-    directory: PathBuf,
-    /// Print one JSON object.
-    #[arg(long)]
-    json: bool,
+    #[command(flatten)]
+    journal: JournalArguments,
 }
 
 /// Runs `damrak journal`.
@@ -66,24 +62,22 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
 }
 
 fn verify(arguments: &Verify) -> Result<(), Failure> {
-    existing_folder(&arguments.directory)?;
     let clock = SystemClock::start();
-    let replay = recovery::replay_folder(&arguments.directory, &mut |_, _| {}, &mut |_| {})?;
+    let replay =
+        recovery::replay_folder(&arguments.journal.directory, &mut |_, _| {}, &mut |_| {})?;
     let seconds = clock.since_start().as_secs_f64();
     let (report, state) = (&replay.report, Checkpoint::of(&replay.engine));
     let state_hash = format!("{:016x}", state.state_hash);
-    if arguments.json {
+    if arguments.journal.json {
         return print_json(&json!({
             "schema": "damrak/journal-verify/1",
-            "directory": arguments.directory,
+            "directory": arguments.journal.directory,
             "journal_id": format!("{:016x}", report.journal_id.unwrap_or(0)),
             "segments": report.segment_count,
             "records": report.record_count,
             "bytes": report.byte_count,
             "last_sequence": report.last_sequence,
-            "torn_tail": report.torn_tail.as_ref().map(|cut| json!({
-                "path": cut.path, "offset": cut.offset, "bytes": cut.byte_count,
-            })),
+            "torn_tail": torn_tail(report.torn_tail.as_ref()),
             "watermark": report.watermark,
             "state_hash": state_hash,
             "hashes_equal": replay.hashes.equal_count,

@@ -9,7 +9,7 @@ use std::{
     time::Duration,
 };
 
-use clap::{Args, ValueEnum};
+use clap::Args;
 use lab::crash_trial::{
     Participants, ReceivedReplies, StateHashes, VenueProcess, hash_text, prepare_folder, replay,
     trade_until_killed, unusable,
@@ -20,7 +20,11 @@ use serde_json::json;
 use super::output::{counted, grouped, print_json, print_line};
 use disk::Disk;
 
-use venue::{clock::SystemClock, config::Rate, failure::Failure};
+use venue::{
+    clock::SystemClock,
+    config::{DurabilityConfig, Rate},
+    failure::Failure,
+};
 
 /// Kills per journal, before a new one begins: every check replays the journal from its first record.
 const KILLS_PER_JOURNAL: u64 = 20;
@@ -60,7 +64,7 @@ pub struct Arguments {
     rate: Rate,
     /// Durability that a reply waits for [default: written, with --power-cuts synced].
     #[arg(long, value_enum)]
-    durability: Option<Promise>,
+    durability: Option<DurabilityConfig>,
     /// Cut the power of the disk before each kill. With a weaker durability than `synced` the run is
     /// expected to find lost replies (exit code 4): a test of the test.
     #[arg(long)]
@@ -71,26 +75,6 @@ pub struct Arguments {
     /// Print one JSON object at the end.
     #[arg(long)]
     json: bool,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum Promise {
-    /// None: the run is expected to find lost replies.
-    None,
-    /// Replies survive the process.
-    Written,
-    /// Replies survive the machine.
-    Synced,
-}
-
-impl Promise {
-    const fn name(self) -> &'static str {
-        match self {
-            Self::None => "none",
-            Self::Written => "written",
-            Self::Synced => "synced",
-        }
-    }
 }
 
 /// Totals of a run.
@@ -110,7 +94,8 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     let clock = SystemClock::start();
     prepare_folder(&arguments.out, "kill", || disk::release_left(&arguments.out))?;
     let mut disk = arguments.power_cuts.then(|| Disk::make(&arguments.out)).transpose()?;
-    let default = if arguments.power_cuts { Promise::Synced } else { Promise::Written };
+    let default =
+        if arguments.power_cuts { DurabilityConfig::Synced } else { DurabilityConfig::Written };
     let durability = arguments.durability.unwrap_or(default);
     let mut rng = Rng::new(arguments.seed);
     let mut tally = Tally::default();
@@ -134,7 +119,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
             "inputs": tally.inputs,
             "torn_tails": tally.torn_tails,
             "state_hashes_equal": tally.hashes,
-            "durability": durability.name(),
+            "durability": durability,
             "seed": arguments.seed,
             "seconds": seconds,
         }));
@@ -152,7 +137,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
 
 fn one_journal(
     arguments: &Arguments,
-    durability: Promise,
+    durability: DurabilityConfig,
     folder: &Path,
     mut disk: Option<&mut Disk>,
     clock: SystemClock,
@@ -250,17 +235,17 @@ fn trade_and_kill(
 fn write_config(
     path: &Path,
     journal: &Path,
-    durability: Promise,
+    durability: DurabilityConfig,
     method: &str,
 ) -> Result<(), Failure> {
     let text = format!(
-        "[journal]\ndirectory = {journal:?}\ndurability = {:?}\nmethod = {method:?}\n\
+        "[journal]\ndirectory = {journal:?}\ndurability = {}\nmethod = {method:?}\n\
          segment = \"1MiB\"\n\
          state_hash_every = 256\n\n\
          [order_entry]\naddress = \"127.0.0.1:0\"\nreply_store = \"256MiB\"\n\n\
          [order_entry_udp]\naddress = \"127.0.0.1:0\"\nreply_store = \"1MiB\"\n\n\
          [market_data]\ngroup = \"127.0.0.1:0\"\nre_request = \"127.0.0.1:0\"\n{}",
-        durability.name(),
+        json!(durability),
         PARTICIPANTS.config()
     );
     fs::write(path, text).map_err(|error| unusable(path, &error))
@@ -274,7 +259,9 @@ mod tests {
     #[test]
     fn the_configuration_is_sound() {
         let folder = tempfile::tempdir().unwrap();
-        for durability in [Promise::None, Promise::Written, Promise::Synced] {
+        for durability in
+            [DurabilityConfig::None, DurabilityConfig::Written, DurabilityConfig::Synced]
+        {
             let path = folder.path().join("venue.toml");
             write_config(&path, &folder.path().join("journal"), durability, "auto").unwrap();
             venue::config::Config::read(&path).unwrap();

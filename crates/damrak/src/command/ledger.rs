@@ -9,7 +9,10 @@ use std::{
 use clap::{Args, Subcommand, ValueEnum};
 use serde_json::{Map, json};
 
-use super::output::{grouped, print_json, print_line};
+use super::{
+    configuration,
+    output::{grouped, print_json, print_line},
+};
 use venue::{
     clock::SystemClock,
     config::{Config, LedgerStoreName},
@@ -124,12 +127,8 @@ enum Format {
 #[command(after_help = "Examples:\n  damrak ledger catch-up --config venue.toml\n  \
                         damrak ledger catch-up --config venue.toml --journal backup/journal")]
 struct CatchUp {
-    /// Configuration file with the places of ledger and journal.
-    #[arg(long, value_name = "FILE")]
-    config: Option<PathBuf>,
-    /// The folder of the journal to read, in place of the one in the configuration.
-    #[arg(long, value_name = "FOLDER")]
-    journal: Option<PathBuf>,
+    #[command(flatten)]
+    place: Place,
     /// Print one JSON object.
     #[arg(long)]
     json: bool,
@@ -208,7 +207,7 @@ const ENTRIES: &[&str] = &[
 
 impl Place {
     fn config(&self) -> Result<Config, Failure> {
-        read_config(self.config.as_ref())
+        configuration(self.config.as_deref())
     }
 
     /// The ledger to query.
@@ -234,10 +233,6 @@ impl Place {
         }
         Ledger::of_journal(directory).map_err(|error| failure(&error))
     }
-}
-
-fn read_config(path: Option<&PathBuf>) -> Result<Config, Failure> {
-    path.map_or_else(|| Ok(Config::default()), |path| Config::read(path))
 }
 
 fn failure(error: &StoreError) -> Failure {
@@ -351,7 +346,7 @@ fn named(name: &str) -> Result<Table, Failure> {
 }
 
 fn catch_up(arguments: &CatchUp) -> Result<(), Failure> {
-    let config = read_config(arguments.config.as_ref())?;
+    let config = arguments.place.config()?;
     let location = Location::of(&config.ledger).ok_or_else(|| {
         Failure::usage("the configuration keeps no ledger")
             .hint("set `store = \"embedded\"` under `[ledger]`")
@@ -363,7 +358,7 @@ fn catch_up(arguments: &CatchUp) -> Result<(), Failure> {
         .map_err(|error| failure(&error))?
         .map_or(0, |position| position.sequence.0);
     let mut commits = 0_u64;
-    let directory = arguments.journal.as_ref().unwrap_or(&config.journal.directory);
+    let directory = arguments.place.journal.as_ref().unwrap_or(&config.journal.directory);
     let follower = query::catch_up(&mut *store, directory, u64::MAX, &mut |_| commits += 1)
         .map_err(|error| failure(&error))?;
     let (sequence, seconds) = (follower.sequence(), clock.since_start().as_secs_f64());

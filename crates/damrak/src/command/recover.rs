@@ -1,14 +1,13 @@
 //! `damrak recover`: the recovery of a start, without the venue.
 
-use std::path::PathBuf;
-
 use clap::Args;
 use journal::{Durability, Folder, WriterOptions};
 use serde_json::json;
 
 use super::{
-    existing_folder,
+    JournalArguments,
     output::{grouped, print_json, print_line},
+    torn_tail,
 };
 use venue::{
     clock::SystemClock,
@@ -24,32 +23,28 @@ const HISTORY_BYTES: usize = 1 << 20;
 ///
 /// Takes the lock, begins with the newest usable snapshot, replays the inputs after it, truncates a torn
 /// tail, syncs the journal to disk and updates its watermark. Prints the sequence numbers, the state
-/// hash and the seconds. Exit code 4 if the journal is corrupt; then nothing was changed.
+/// hash and the seconds. No venue may be running on the journal. Exit code 4 if the journal is corrupt; then nothing was changed.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  damrak recover damrak-data\n  \
                         damrak recover damrak-data --json")]
 pub struct Arguments {
-    /// The folder of the journal; no venue may be running on it.
-    directory: PathBuf,
-    /// Print one JSON object.
-    #[arg(long)]
-    json: bool,
+    #[command(flatten)]
+    journal: JournalArguments,
 }
 
 /// Runs `damrak recover`.
 pub fn run(arguments: &Arguments) -> Result<(), Failure> {
-    existing_folder(&arguments.directory)?;
     let clock = SystemClock::start();
-    let folder = Folder::new(&arguments.directory);
-    if journal::identity(&mut Folder::new(&arguments.directory)).is_none() {
+    let folder = Folder::new(&arguments.journal.directory);
+    if journal::identity(&mut Folder::new(&arguments.journal.directory)).is_none() {
         // The folder must exist: this verb creates nothing.
-        recovery::replay_folder(&arguments.directory, &mut |_, _| {}, &mut |_| {})?;
+        recovery::replay_folder(&arguments.journal.directory, &mut |_, _| {}, &mut |_| {})?;
     }
     let options = WriterOptions {
         durability: Durability::Written,
         ..WriterOptions::new(clock.now_ns(), clock.now_ns())
     };
-    let mut files = Folder::new(&arguments.directory);
+    let mut files = Folder::new(&arguments.journal.directory);
     let Recovery { engine, mut writer, report, snapshot, passed_over } =
         recovery::resume(Box::new(folder), &mut files, &options, HISTORY_BYTES, &mut |_| {})?;
     writer.sync().map_err(Failure::runtime)?;
@@ -61,10 +56,10 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     for error in &passed_over {
         eprintln!("note: {error}");
     }
-    if arguments.json {
+    if arguments.journal.json {
         return print_json(&json!({
             "schema": "damrak/recover/1",
-            "directory": arguments.directory,
+            "directory": arguments.journal.directory,
             "journal_id": format!("{:016x}", report.journal_id.unwrap_or(0)),
             "first_sequence": report.first_sequence,
             "last_sequence": report.last_sequence,
@@ -73,9 +68,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
             "replayed": replayed,
             "segments": report.segment_count,
             "bytes": report.byte_count,
-            "torn_tail": report.torn_tail.as_ref().map(|cut| json!({
-                "path": cut.path, "offset": cut.offset, "bytes": cut.byte_count,
-            })),
+            "torn_tail": torn_tail(report.torn_tail.as_ref()),
             "state_hash": format!("{:016x}", state.state_hash),
             "live_orders": state.live_orders,
             "seconds": seconds,

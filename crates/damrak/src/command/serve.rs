@@ -16,9 +16,13 @@ use std::{
 use clap::Args;
 use os::memory;
 use serde_json::Value;
-use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2};
+use signal_hook::consts::{SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2};
 
-use super::output::{grouped, print_json, print_line};
+use super::{
+    configuration,
+    output::{grouped, print_json, print_line},
+    stop_flag,
+};
 use venue::{
     Running,
     clock::SystemClock,
@@ -59,22 +63,13 @@ pub struct Arguments {
 
 /// Runs `damrak serve`.
 pub fn run(arguments: &Arguments) -> Result<(), Failure> {
-    let config = match &arguments.config {
-        Some(path) => Config::read(path)?,
-        None => Config::default(),
-    };
+    let config = configuration(arguments.config.as_deref())?;
     if arguments.check {
         return print_line("the configuration is valid");
     }
     memory::keep_ready().map_err(Failure::environment)?;
-    let stop = Arc::new(AtomicBool::new(false));
     let signals = Signals::catch()?;
-    for signal in [SIGTERM, SIGINT, SIGQUIT] {
-        // A second signal ends the process at once.
-        signal_hook::flag::register_conditional_shutdown(signal, 130, Arc::clone(&stop))
-            .and_then(|_| signal_hook::flag::register(signal, Arc::clone(&stop)))
-            .map_err(|error| Failure::environment(format!("cannot catch signals: {error}")))?;
-    }
+    let stop = stop_flag(&[SIGQUIT])?;
     if arguments.until_stdin_ends {
         let stop = Arc::clone(&stop);
         thread::spawn(move || {

@@ -1,13 +1,13 @@
 //! `damrak snapshot`: make, list and verify snapshots of a journal.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use clap::{Args, Subcommand};
 use journal::{Folder, SnapshotError, SnapshotHeader, Storage};
 use serde_json::{Value, json};
 
 use super::{
-    existing_folder,
+    JournalArguments,
     output::{grouped, print_json, print_line},
 };
 use venue::{
@@ -42,8 +42,8 @@ enum Verb {
 #[command(after_help = "Examples:\n  damrak snapshot make damrak-data\n  \
                         damrak snapshot make damrak-data --at 100000 --from-the-first --json")]
 struct Make {
-    /// The folder of the journal.
-    directory: PathBuf,
+    #[command(flatten)]
+    journal: JournalArguments,
     /// The last input of the snapshot [default: the last of the journal].
     #[arg(long, value_name = "SEQUENCE")]
     at: Option<u64>,
@@ -53,9 +53,6 @@ struct Make {
     /// Replay from the first input, and use no older snapshot.
     #[arg(long)]
     from_the_first: bool,
-    /// Print one JSON object.
-    #[arg(long)]
-    json: bool,
 }
 
 /// List the snapshots of a folder, the newest first, by what they say of themselves.
@@ -63,11 +60,8 @@ struct Make {
 #[command(after_help = "Examples:\n  damrak snapshot list damrak-data\n  \
                         damrak snapshot list damrak-data --json")]
 struct List {
-    /// The folder.
-    directory: PathBuf,
-    /// Print one JSON object.
-    #[arg(long)]
-    json: bool,
+    #[command(flatten)]
+    journal: JournalArguments,
 }
 
 /// Read every snapshot of a folder whole, and compare each with the journal.
@@ -79,14 +73,11 @@ struct List {
 #[command(after_help = "Examples:\n  damrak snapshot verify damrak-data\n  \
                         damrak snapshot verify damrak-data --replay --json")]
 struct Verify {
-    /// The folder of the journal.
-    directory: PathBuf,
+    #[command(flatten)]
+    journal: JournalArguments,
     /// Compare with a replay of the journal as well.
     #[arg(long)]
     replay: bool,
-    /// Print one JSON object.
-    #[arg(long)]
-    json: bool,
 }
 
 /// Runs `damrak snapshot`.
@@ -99,9 +90,8 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
 }
 
 fn make(arguments: &Make) -> Result<(), Failure> {
-    existing_folder(&arguments.directory)?;
     let clock = SystemClock::start();
-    let folder = Folder::new(&arguments.directory);
+    let folder = Folder::new(&arguments.journal.directory);
     let mut files = folder.second();
     let until = arguments.at.unwrap_or(u64::MAX);
     let archive_bytes = arguments.replies.0.min(2 << 30) as usize;
@@ -115,7 +105,7 @@ fn make(arguments: &Make) -> Result<(), Failure> {
     }
     while follower.poll(STEP, until, &mut |_| {})? > 0 {}
     let sequence = follower.engine().sequence().0;
-    let directory = arguments.directory.display();
+    let directory = arguments.journal.directory.display();
     if sequence == 0 {
         return Err(Failure::environment(format!(
             "{directory}: the journal is empty, so there is nothing to write as a snapshot"
@@ -137,10 +127,10 @@ fn make(arguments: &Make) -> Result<(), Failure> {
     })?;
     let state_hash = follower.engine().state_hash();
     let seconds = clock.since_start().as_secs_f64();
-    if arguments.json {
+    if arguments.journal.json {
         return print_json(&json!({
             "schema": "damrak/snapshot-make/1",
-            "directory": arguments.directory,
+            "directory": arguments.journal.directory,
             "file": journal::snapshot_file_name(sequence),
             "sequence": sequence,
             "state_hash": format!("{state_hash:016x}"),
@@ -175,13 +165,12 @@ fn found(files: &mut dyn Storage, directory: &Path) -> Result<Vec<Found>, Failur
 }
 
 fn list(arguments: &List) -> Result<(), Failure> {
-    existing_folder(&arguments.directory)?;
-    let mut files = Folder::new(&arguments.directory);
-    let found = found(&mut files, &arguments.directory)?;
-    if arguments.json {
+    let mut files = Folder::new(&arguments.journal.directory);
+    let found = found(&mut files, &arguments.journal.directory)?;
+    if arguments.journal.json {
         return print_json(&json!({
             "schema": "damrak/snapshot-list/1",
-            "directory": arguments.directory,
+            "directory": arguments.journal.directory,
             "snapshots": found.iter().map(|it| figures(it, &[])).collect::<Vec<_>>(),
         }));
     }
@@ -219,20 +208,19 @@ fn figures(found: &Found, more: &[(&str, Value)]) -> Value {
 }
 
 fn verify(arguments: &Verify) -> Result<(), Failure> {
-    existing_folder(&arguments.directory)?;
     let clock = SystemClock::start();
-    let folder = Folder::new(&arguments.directory);
+    let folder = Folder::new(&arguments.journal.directory);
     let mut files = folder.second();
-    let found = found(&mut *files, &arguments.directory)?;
+    let found = found(&mut *files, &arguments.journal.directory)?;
     let replayed = if arguments.replay {
         let wanted: Vec<u64> = found.iter().map(|it| it.sequence).collect();
-        state_hashes(&arguments.directory, &wanted)?
+        state_hashes(&arguments.journal.directory, &wanted)?
     } else {
         Vec::new()
     };
     let journal_id = journal::identity(&mut *folder.second());
     let mut bad = 0;
-    let mut told = Vec::new();
+    let mut figures_of_all = Vec::new();
     for it in &found {
         let read = VenueState::read(&mut *files, journal_id, it.sequence, None);
         let read = read.and_then(|(summary, state)| {
@@ -254,8 +242,8 @@ fn verify(arguments: &Verify) -> Result<(), Failure> {
             Ok((summary, state)) => Ok((summary, state.engine.counters().orders_live)),
         };
         bad += usize::from(line.is_err());
-        if arguments.json {
-            told.push(match line {
+        if arguments.journal.json {
+            figures_of_all.push(match line {
                 Ok((summary, live)) => figures(
                     it,
                     &[
@@ -281,17 +269,17 @@ fn verify(arguments: &Verify) -> Result<(), Failure> {
             })?;
         }
     }
-    if arguments.json {
+    if arguments.journal.json {
         print_json(&json!({
             "schema": "damrak/snapshot-verify/1",
-            "directory": arguments.directory,
-            "snapshots": told,
+            "directory": arguments.journal.directory,
+            "snapshots": figures_of_all,
             "bad": bad,
             "seconds": clock.since_start().as_secs_f64(),
         }))?;
     }
     if found.is_empty() {
-        let directory = arguments.directory.display();
+        let directory = arguments.journal.directory.display();
         return Err(Failure::environment(format!("{directory} has no snapshot to verify"))
             .hint("`damrak snapshot make` makes one"));
     }

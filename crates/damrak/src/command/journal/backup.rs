@@ -7,7 +7,7 @@ use journal::{BackupError, Folder};
 use serde_json::json;
 
 use crate::command::{
-    existing_folder,
+    JournalArguments,
     output::{grouped, print_json, print_line},
 };
 use venue::{clock::SystemClock, failure::Failure, recovery::verify_failure};
@@ -21,19 +21,15 @@ use venue::{clock::SystemClock, failure::Failure, recovery::verify_failure};
 #[command(after_help = "Examples:\n  damrak journal backup damrak-data /backup/2026-11-22\n  \
                         damrak journal backup damrak-data /backup/2026-11-22 --json")]
 pub struct Arguments {
-    /// The folder of the journal.
-    directory: PathBuf,
+    #[command(flatten)]
+    journal: JournalArguments,
     /// The folder of the copy: a new one, or an empty one.
     target: PathBuf,
-    /// Print one JSON object.
-    #[arg(long)]
-    json: bool,
 }
 
 pub fn run(arguments: &Arguments) -> Result<(), Failure> {
-    existing_folder(&arguments.directory)?;
     let clock = SystemClock::start();
-    let mut source = Folder::new(&arguments.directory);
+    let mut source = Folder::new(&arguments.journal.directory);
     let mut target = Folder::new(&arguments.target);
     let backup = journal::backup(&mut source, &mut target).map_err(|error| match &error {
         BackupError::Source(error) => verify_failure(error),
@@ -43,10 +39,10 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     })?;
     let seconds = clock.since_start().as_secs_f64();
     let input_count = (backup.last_sequence + 1).saturating_sub(backup.first_sequence);
-    if arguments.json {
+    if arguments.journal.json {
         return print_json(&json!({
             "schema": "damrak/journal-backup/1",
-            "directory": arguments.directory,
+            "directory": arguments.journal.directory,
             "target": arguments.target,
             "journal_id": format!("{:016x}", backup.journal_id),
             "inputs": input_count,

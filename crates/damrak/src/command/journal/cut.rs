@@ -1,13 +1,11 @@
 //! `damrak journal cut`: truncates a journal. A healthy one only with `--force`.
 
-use std::path::PathBuf;
-
 use clap::Args;
 use journal::{Folder, Truncation};
 use serde_json::json;
 
 use crate::command::{
-    existing_folder,
+    JournalArguments,
     output::{grouped, print_json, print_line},
 };
 use venue::{failure::Failure, recovery::open_failure};
@@ -16,13 +14,13 @@ use venue::{failure::Failure, recovery::open_failure};
 ///
 /// Keeps whole batches only. The rest moves into files of the same folder whose names begin with
 /// `cut-`; no byte is lost. This may give up acknowledged inputs: a healthy journal is
-/// truncated only with --force. Back up the folder first.
+/// truncated only with --force. No venue may be running on it. Back up the folder first.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  damrak journal cut damrak-data --at-damage\n  \
                         damrak journal cut damrak-data --to 1000000 --force")]
 pub struct Cut {
-    /// The folder of the journal; no venue may be running on it.
-    directory: PathBuf,
+    #[command(flatten)]
+    journal: JournalArguments,
     /// Keep the batches that end at this sequence or before.
     #[arg(long, value_name = "SEQUENCE", conflicts_with = "at_damage")]
     to: Option<u64>,
@@ -32,9 +30,6 @@ pub struct Cut {
     /// Give up inputs of a healthy journal.
     #[arg(long)]
     force: bool,
-    /// Print one JSON object.
-    #[arg(long)]
-    json: bool,
 }
 
 pub fn run(arguments: &Cut) -> Result<(), Failure> {
@@ -43,8 +38,7 @@ pub fn run(arguments: &Cut) -> Result<(), Failure> {
             "where to truncate is missing: give --to SEQUENCE or --at-damage",
         ));
     }
-    existing_folder(&arguments.directory)?;
-    let folder = Box::new(Folder::new(&arguments.directory));
+    let folder = Box::new(Folder::new(&arguments.journal.directory));
     let plan = Truncation::plan(folder, arguments.to).map_err(|error| open_failure(&error))?;
     let inside = arguments.to.filter(|to| plan.last_sequence < *to.min(&plan.readable_sequence));
     let (last, given_up) = (plan.last_sequence, plan.given_up);
@@ -66,7 +60,7 @@ pub fn run(arguments: &Cut) -> Result<(), Failure> {
     }
     let damage = plan.damage.clone();
     let truncated = plan.apply().map_err(|error| open_failure(&error))?;
-    if arguments.json {
+    if arguments.journal.json {
         return print_json(&json!({
             "schema": "damrak/journal-cut/1",
             "last_sequence": truncated.last_sequence,

@@ -8,8 +8,8 @@ use serde_json::json;
 
 use super::replay::kind;
 use crate::command::{
-    existing_folder,
-    output::{print_json, print_line},
+    journal_folder,
+    output::{hex, print_json, print_line},
 };
 use venue::{
     checkpoint::StateHash,
@@ -27,6 +27,7 @@ use venue::{
                         damrak journal export damrak-data --checkpoints")]
 pub struct Export {
     /// The folder of the journal.
+    #[arg(value_parser = journal_folder())]
     directory: PathBuf,
     /// The format of the lines.
     #[arg(long, value_enum, default_value_t = Format::Json)]
@@ -51,7 +52,6 @@ enum Format {
 }
 
 pub fn run(arguments: &Export) -> Result<(), Failure> {
-    existing_folder(&arguments.directory)?;
     if arguments.format == Format::Csv {
         print_line("sequence,timestamp,kind,fields,payload")?;
     }
@@ -73,7 +73,7 @@ pub fn run(arguments: &Export) -> Result<(), Failure> {
         if printed.is_err() || !wanted.contains(&record.sequence) {
             return Ok(());
         }
-        let payload: String = record.payload.iter().map(|byte| format!("{byte:02x}")).collect();
+        let payload = hex(record.payload);
         printed = match arguments.format {
             Format::Json => print_json(&json!({
                 "sequence": record.sequence,

@@ -1,13 +1,14 @@
 //! `damrak journal inspect`: the segments of a journal, without replaying it.
 
-use std::{convert::Infallible, path::PathBuf};
+use std::convert::Infallible;
 
 use clap::Args;
 use serde_json::json;
 
 use crate::command::{
-    existing_folder,
-    output::{grouped, print_json, print_line},
+    JournalArguments,
+    output::{grouped, hex, print_json, print_line},
+    torn_tail,
 };
 use venue::{
     failure::Failure,
@@ -21,20 +22,15 @@ use venue::{
 #[command(after_help = "Examples:\n  damrak journal inspect damrak-data\n  \
                         damrak journal inspect damrak-data --json")]
 pub struct Inspect {
-    /// The folder of the journal.
-    directory: PathBuf,
-    /// Print one JSON object.
-    #[arg(long)]
-    json: bool,
+    #[command(flatten)]
+    journal: JournalArguments,
 }
 
 pub fn run(arguments: &Inspect) -> Result<(), Failure> {
-    existing_folder(&arguments.directory)?;
-    let mut folder = folder_with_archives(&arguments.directory);
+    let mut folder = folder_with_archives(&arguments.journal.directory);
     let report = journal::verify(&mut folder, &mut |_| Ok::<(), Infallible>(()))
         .map_err(|error| verify_failure(&error))?;
-    let hex = |chain: &[u8]| chain.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
-    if arguments.json {
+    if arguments.journal.json {
         let segments: Vec<_> = report
             .segments
             .iter()
@@ -55,7 +51,7 @@ pub fn run(arguments: &Inspect) -> Result<(), Failure> {
             .collect();
         return print_json(&json!({
             "schema": "damrak/journal-inspect/1",
-            "directory": arguments.directory,
+            "directory": arguments.journal.directory,
             "journal_id": format!("{:016x}", report.journal_id.unwrap_or(0)),
             "created": report.created,
             "epoch": report.epoch,
@@ -63,9 +59,7 @@ pub fn run(arguments: &Inspect) -> Result<(), Failure> {
             "last_timestamp": report.last_timestamp,
             "watermark": report.watermark,
             "segments": segments,
-            "torn_tail": report.torn_tail.as_ref().map(|cut| json!({
-                "path": cut.path, "offset": cut.offset, "bytes": cut.byte_count,
-            })),
+            "torn_tail": torn_tail(report.torn_tail.as_ref()),
             "damaged_copies": report.damaged_copies.iter().map(|copy| json!({
                 "path": copy.path, "offset": copy.offset,
             })).collect::<Vec<_>>(),

@@ -6,7 +6,7 @@ use clap::Args;
 use serde_json::json;
 
 use crate::command::{
-    existing_folder,
+    journal_folder,
     output::{grouped, print_json, print_line},
 };
 use venue::{clock::SystemClock, failure::Failure, recovery, stage::Checkpoint};
@@ -21,6 +21,7 @@ use venue::{clock::SystemClock, failure::Failure, recovery, stage::Checkpoint};
                         damrak journal replay damrak-data --quiet")]
 pub struct Replay {
     /// The folder of the journal.
+    #[arg(value_parser = journal_folder())]
     directory: PathBuf,
     /// Events of inputs before it are not printed.
     #[arg(long, default_value_t = 1, value_name = "SEQUENCE")]
@@ -34,7 +35,6 @@ pub struct Replay {
 }
 
 pub fn run(arguments: &Replay) -> Result<(), Failure> {
-    existing_folder(&arguments.directory)?;
     let clock = SystemClock::start();
     let mut printed = Ok(());
     let mut event_count = 0_u64;
