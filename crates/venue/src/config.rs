@@ -832,7 +832,7 @@ mod tests {
 
     /// An unknown key is reported with line, column and the nearest known key.
     #[test]
-    fn unknown_key_is_told_where_and_what_instead() {
+    fn unknown_key_is_named_with_its_place_and_the_nearest() {
         let message = failure("[journal]\ndurability = \"written\"\nsegmnet = \"1MiB\"\n");
         assert!(message.contains("venue.toml:3:1: unknown field `segmnet`"), "{message}");
         assert!(message.contains("did you mean `segment`?"), "{message}");
@@ -840,7 +840,7 @@ mod tests {
 
     /// An invalid value is reported with its key.
     #[test]
-    fn wrong_values_are_told() {
+    fn wrong_values_are_named() {
         assert!(failure("[journal]\nsegment = \"12 apples\"").contains("venue.toml:2:11"));
         assert!(failure("[rings]\ninputs = 1000").contains("rings.inputs is 1000"));
         assert!(failure("[[instruments]]\nsymbol = \"TOO LONG A NAME\"").contains("1 to 8"));

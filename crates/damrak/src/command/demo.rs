@@ -75,9 +75,9 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     let stage = Stage::prepare(arguments)?;
     let venue = VenueProcess::start(&stage.config, &stage.log)?;
     stage.fix_addresses(&venue)?;
-    tell(arguments, &format!("venue      {}", addresses_line(&venue.started)))?;
+    print_progress(arguments, &format!("venue      {}", addresses_line(&venue.started)))?;
     let started = venue.started.clone();
-    tell(
+    print_progress(
         arguments,
         "rings      high-water / capacity of submissions, submissions udp, inputs, outputs",
     )?;
@@ -88,7 +88,8 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     let options = stage.participants.load(&venue, &received, arguments.rate.0, arguments.seed)?;
     let mut progress = |made: &lab::load::LoadProgress<'_>| {
         // A closed pipe does not end the load.
-        let _ = tell(arguments, &progress_line(made, venue.status().as_ref(), &subscriber));
+        let _ =
+            print_progress(arguments, &progress_line(made, venue.status().as_ref(), &subscriber));
     };
     let kill = || venue.kill();
     let duration = arguments.duration.0;
@@ -97,7 +98,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
         .report
         .map_err(|error| Failure::runtime(anyhow::Error::new(error).context("no load")))?;
     write_distributions(&stage.out, &report)?;
-    tell(
+    print_progress(
         arguments,
         &format!(
             "killed     SIGKILL in the middle of the load; {} replies had been received",
@@ -116,7 +117,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     let restart_seconds = (clock.since_start() - before).as_secs_f64();
     let recovered = venue.started["recovered"].clone();
     if let Some(sequence) = recovered["snapshot"]["sequence"].as_u64() {
-        tell(
+        print_progress(
             arguments,
             &format!(
                 "snapshot   of the first {} inputs; {} after it were replayed",
@@ -125,7 +126,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
             ),
         )?;
     }
-    tell(
+    print_progress(
         arguments,
         &format!(
             "recovered  {} inputs in {:.3} s, the process in {restart_seconds:.3} s, state {}",
@@ -317,8 +318,8 @@ fn is_stream(messages: &[Vec<u8>], derived: &[Digest]) -> bool {
     messages.iter().map(|message| Digest::of(message)).eq(derived.iter().copied())
 }
 
-/// LoadProgress goes to stdout, unless that is for JSON.
-fn tell(arguments: &Arguments, line: &str) -> Result<(), Failure> {
+/// Progress goes to stdout, unless that is for JSON.
+fn print_progress(arguments: &Arguments, line: &str) -> Result<(), Failure> {
     if arguments.json {
         eprintln!("{line}");
         Ok(())

@@ -89,7 +89,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
             && now >= status_due
         {
             status_due = now + every.0;
-            tell(arguments, &counters(&follower))?;
+            print_answer(arguments, &counters(&follower))?;
         }
         if taken > 0 {
             continue; // answers are of a state that has caught up
@@ -97,7 +97,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
         match questions.try_recv() {
             Ok(question) => {
                 let answer = answer(&follower, &question);
-                tell(arguments, &answer)?;
+                print_answer(arguments, &answer)?;
                 continue;
             }
             Err(TryRecvError::Empty) => {}
@@ -125,7 +125,7 @@ fn questions() -> Receiver<String> {
     receiver
 }
 
-fn tell(arguments: &Arguments, answer: &Value) -> Result<(), Failure> {
+fn print_answer(arguments: &Arguments, answer: &Value) -> Result<(), Failure> {
     if arguments.json {
         return print_json(answer);
     }

@@ -177,7 +177,7 @@ fn cut(table: Table, rows: &mut Vec<Vec<Value>>, last: usize) -> Option<String> 
     }
     let place = |rows: &Vec<Vec<Value>>, nth: usize| table.place(&rows[nth]);
     let mut count = last;
-    // Both fills of a trade with oneself are at one place, and are not told apart.
+    // Both fills of a trade with oneself have one place, and stay on one page.
     if place(rows, count - 1) == place(rows, count) {
         count += 1;
     }

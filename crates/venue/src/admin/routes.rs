@@ -285,7 +285,7 @@ mod tests {
 
     /// Only names that no page of another site has are of this host.
     #[test]
-    fn hosts_are_told_apart() {
+    fn other_hosts_are_refused() {
         let named = |host: &str| {
             let request = Request::builder().header("host", host);
             names_this_host(&request.body(axum::body::Body::empty()).unwrap())
@@ -300,7 +300,7 @@ mod tests {
 
     /// Queries are decoded, and say nothing twice.
     #[test]
-    fn queries_are_taken_apart() {
+    fn queries_are_decoded() {
         let found = pairs("last=7&before=9%2E1&all").unwrap();
         let expected = [("last", "7"), ("before", "9.1"), ("all", "")];
         assert_eq!(found, expected.map(|(a, b)| (a.to_owned(), b.to_owned())).into());

@@ -584,9 +584,9 @@ mod tests {
 
     /// An invalid value is reported with its key.
     #[test]
-    fn what_is_wrong_is_told_with_its_key() {
+    fn wrong_values_are_named_with_their_key() {
         Config::parse(SOUND, "it").expect("it is sound");
-        for (old, new, told) in [
+        for (old, new, expected) in [
             ("name = \"EUR\"", "name = \"\"", "assets: name \"\" is not 1 to 8"),
             ("decimals = 2", "decimals = 19", "assets: EUR: decimals is 19"),
             ("name = \"XYZ\" }", "name = \"EUR\" }", "assets: EUR is given twice"),
@@ -623,10 +623,10 @@ mod tests {
             let text = SOUND.replace(old, new);
             assert_ne!(text, SOUND, "{old}");
             match Config::parse(&text, "it") {
-                Ok(_) => assert_eq!(told, "", "{new}"),
+                Ok(_) => assert_eq!(expected, "", "{new}"),
                 Err(failure) => {
                     let failure = failure.to_string();
-                    assert!(!told.is_empty() && failure.contains(told), "{new}: {failure}");
+                    assert!(!expected.is_empty() && failure.contains(expected), "{new}: {failure}");
                 }
             }
         }

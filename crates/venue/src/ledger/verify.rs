@@ -151,13 +151,13 @@ fn entries_give_balances(
         found.len() < 10
     })?;
     wrong.append(&mut found);
-    let told: Vec<BalanceRow> = rows(store, &Filter::default())?;
+    let stored: Vec<BalanceRow> = rows(store, &Filter::default())?;
     let computed: Vec<_> = balances.into_values().collect();
-    if told != computed {
-        let difference = told.iter().zip(&computed).find(|(told, computed)| told != computed);
+    if stored != computed {
+        let difference = stored.iter().zip(&computed).find(|(stored, computed)| stored != computed);
         wrong.push(format!(
             "balances are not what the entries give: {} rows, {} expected; first: {difference:?}",
-            told.len(),
+            stored.len(),
             computed.len()
         ));
     }

@@ -23,14 +23,14 @@ const PAUSE: Duration = Duration::from_micros(500);
 
 /// A subscriber of the feed on a thread of its own.
 pub struct Subscriber {
-    state: Arc<Mutex<Heard>>,
+    state: Arc<Mutex<FeedState>>,
     stop: Arc<AtomicBool>,
     thread: JoinHandle<()>,
 }
 
 /// Its state so far.
 #[derive(Default)]
-pub struct Heard {
+pub struct FeedState {
     /// The books rebuilt.
     pub book: FeedBook,
     /// The first error.
@@ -57,7 +57,7 @@ impl Subscriber {
         };
         let mut receiver = FeedReceiver::open(&config)
             .map_err(|error| Failure::environment(anyhow::Error::new(error).context("feed")))?;
-        let state = Arc::new(Mutex::new(Heard::default()));
+        let state = Arc::new(Mutex::new(FeedState::default()));
         let stop = Arc::new(AtomicBool::new(false));
         let thread = {
             let (state, stop) = (Arc::clone(&state), Arc::clone(&stop));
@@ -74,8 +74,8 @@ impl Subscriber {
 
     /// The best bid and ask of the first instrument.
     pub fn top_of_book(&self) -> String {
-        let heard = self.state.lock().expect("the listener does not panic");
-        let Some(instrument) = heard.book.instruments().next() else { return "-".into() };
+        let received = self.state.lock().expect("the listener does not panic");
+        let Some(instrument) = received.book.instruments().next() else { return "-".into() };
         let locate = instrument.stock_locate;
         let side = |level: Option<client::subscriber::Level>| {
             level.map_or("-".into(), |level| {
@@ -85,8 +85,8 @@ impl Subscriber {
         format!(
             "{} {} | {}",
             instrument.symbol,
-            side(heard.book.bid_levels(locate).next()),
-            side(heard.book.ask_levels(locate).next())
+            side(received.book.bid_levels(locate).next()),
+            side(received.book.ask_levels(locate).next())
         )
     }
 
@@ -94,18 +94,18 @@ impl Subscriber {
     pub fn catch_up(&self, messages: u64, at_most: Duration) -> bool {
         let pause = Duration::from_millis(10);
         for _ in 0..at_most.as_millis() / pause.as_millis() {
-            let heard = self.state.lock().expect("the listener does not panic");
-            if heard.error.is_some() || heard.book.message_count() >= messages {
-                return heard.book.message_count() == messages;
+            let received = self.state.lock().expect("the listener does not panic");
+            if received.error.is_some() || received.book.message_count() >= messages {
+                return received.book.message_count() == messages;
             }
-            drop(heard);
+            drop(received);
             thread::sleep(pause);
         }
         false
     }
 
     /// Stops the thread, and returns its state.
-    pub fn stop(self) -> Heard {
+    pub fn stop(self) -> FeedState {
         self.stop.store(true, Ordering::Relaxed);
         self.thread.join().expect("the listener does not panic");
         std::mem::take(&mut *self.state.lock().expect("the listener does not panic"))
@@ -113,9 +113,9 @@ impl Subscriber {
 }
 
 /// One turn; returns the number of messages received.
-fn listen(receiver: &mut FeedReceiver, state: &Mutex<Heard>, clock: SystemClock) -> usize {
-    let mut heard = state.lock().expect("nobody panics with it");
-    let Heard { book, error, report } = &mut *heard;
+fn listen(receiver: &mut FeedReceiver, state: &Mutex<FeedState>, clock: SystemClock) -> usize {
+    let mut received = state.lock().expect("nobody panics with it");
+    let FeedState { book, error, report } = &mut *received;
     let polled = receiver.poll(clock.now_ns(), &mut |number, message| {
         if let Err(wrong) = book.apply(number, message) {
             error.get_or_insert_with(|| wrong.to_string());

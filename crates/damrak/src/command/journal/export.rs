@@ -61,8 +61,8 @@ pub fn run(arguments: &Export) -> Result<(), Failure> {
     journal::verify(&mut folder, &mut |record| {
         let (what, says) = match record.kind {
             RecordKind::Input => {
-                let command = decode(&record)?.command;
-                (kind(&command), json!(command))
+                let command = json!(decode(&record)?.command);
+                (kind(&command).to_owned(), command)
             }
             RecordKind::Checkpoint if !arguments.checkpoints => return Ok(()),
             RecordKind::Checkpoint => {

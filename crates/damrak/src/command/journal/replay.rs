@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::command::{
     journal_folder,
@@ -42,11 +42,12 @@ pub fn run(arguments: &Replay) -> Result<(), Failure> {
     let replay = recovery::replay_folder(&arguments.directory, &mut |_, _| {}, &mut |output| {
         event_count += 1;
         if !arguments.quiet && printed.is_ok() && wanted.contains(&output.cause.0) {
+            let event = json!(output.event);
             printed = print_json(&json!({
                 "sequence": output.cause.0,
                 "timestamp": output.timestamp.0,
-                "event": kind(&output.event),
-                "says": json!(output.event),
+                "event": kind(&event),
+                "says": event,
             }));
         }
     })?;
@@ -78,9 +79,11 @@ pub fn run(arguments: &Replay) -> Result<(), Failure> {
     }))
 }
 
-/// The name of a variant, as its `Debug` begins.
-pub(super) fn kind(value: &impl std::fmt::Debug) -> String {
-    let text = format!("{value:?}");
-    let end = text.find(|letter: char| !letter.is_alphanumeric()).unwrap_or(text.len());
-    text[..end].to_owned()
+/// The name of the variant that a command or an event serializes to.
+pub(super) fn kind(value: &Value) -> &str {
+    match value {
+        Value::String(name) => name,
+        Value::Object(fields) => fields.keys().next().map_or("?", String::as_str),
+        _ => "?",
+    }
 }
