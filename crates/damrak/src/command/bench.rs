@@ -14,7 +14,7 @@ use super::{
     run::{DurabilityName, layout},
 };
 use lab::bench::{
-    self, BookOptions, ENTRANTS, Entrant, FlowReport,
+    self, BookOptions, ENTRANTS, Entrant, FlowReport, Runs,
     environment::Environment,
     journal::JournalOptions,
     pipeline::{self, PipelineReport},
@@ -180,8 +180,17 @@ fn journal(arguments: &JournalArguments) -> Result<(), Failure> {
         document["environment"] = environment;
         return print_json(&document);
     }
-    let header =
-        ["method", "batch", "bare p50", "p50", "bare p99", "p99", "bare MB/s", "MB/s", "ratio"];
+    let header = [
+        "method",
+        "batch",
+        "bare p50",
+        "commit p50",
+        "bare p99",
+        "commit p99",
+        "bare MB/s",
+        "MB/s",
+        "ratio",
+    ];
     let rows = rows.iter().map(|row| {
         [
             row.method.as_str().to_owned(),
@@ -375,18 +384,15 @@ fn slots(numbers: &[usize]) -> Result<Option<RingSlots>, Failure> {
 }
 
 fn pipeline_table(report: &PipelineReport) -> String {
-    let core = [
-        "core".to_owned(),
-        grouped(report.core.commands_per_second.most() as u64),
-        grouped(report.core.commands_per_second.median() as u64),
-    ];
-    let [name, best, median] = core;
-    let core = [name, best, median, String::new(), String::new(), String::new(), String::new()];
+    let rates = |rates: &Runs| [grouped(rates.most() as u64), grouped(rates.median() as u64)];
+    let [best, median] = rates(&report.core.commands_per_second);
+    let core = ["core", &best, &median, "", "", "", ""].map(str::to_owned);
     let layouts = report.rows.iter().map(|row| {
+        let [best, median] = rates(&row.commands_per_second);
         [
             row.layout.clone(),
-            grouped(row.commands_per_second.most() as u64),
-            grouped(row.commands_per_second.median() as u64),
+            best,
+            median,
             format!("{:.0}", row.cpu_ns_per_command.median()),
             duration(row.percentile(500)),
             duration(row.percentile(990)),

@@ -1,8 +1,8 @@
-//! A venue for the tests of the load: an engine behind sockets with faults.
-//!
-//! Invariant: time moves with the turns of the venue, so no test depends on how fast the machine is.
+//! A venue that is just enough to be loaded: every order is accepted, orders above 100 lots trade
+//! against nobody, cancels and replaces of live orders are answered, others are not.
 
 use std::{
+    collections::BTreeMap,
     io::{ErrorKind, Read, Write},
     net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream, UdpSocket},
     sync::{
@@ -13,31 +13,27 @@ use std::{
     time::Duration,
 };
 
-use client::subscriber::RECEIVE_BUFFER_BYTES;
-use engine::Engine;
-use gateway::{MessageStore, ReplyStreams};
-use market::{
-    AddInstrument, AddSession, Command, EnterOrder, Firm, Input, OrderKey, Output, Price, Quantity,
-    SelfMatchPrevention, SessionId, Side, Symbol, SystemEvent, Text, TimeInForce, Timestamp,
-};
-use ring::Clock;
 use wire::{
+    layout::Message,
     moldudp64::{PACKET_LEN_DEFAULT, Packetizer, Request},
-    ouch,
+    ouch::{
+        AccountQueryResponse, Inbound, MessageBuffer, OrderAccepted, OrderCanceled, OrderExecuted,
+        OrderReplaced, Rejected, decode_inbound,
+    },
     soupbintcp::{LoginRejectReason, Server, ServerHappening, Timers},
 };
 
-/// Nanoseconds that pass in a turn of the venue.
+use client::subscriber::RECEIVE_BUFFER_BYTES;
+use ring::Clock;
+
+/// How far time goes on at a turn of the venue.
 const TICK_NS: u64 = 100_000;
 
-/// Turns without a reading of the clock after which time passes nevertheless.
+/// Of the turns before which nobody read the clock, one in so many lets time pass as well.
 const UNREAD_TURNS: u32 = 20;
 
-/// A session with more live orders gets its orders rejected.
-const LIVE_ORDERS_MAX: u32 = 10;
-
-/// Time that moves with the turns of the venue, and as a rule only if somebody has read it since the
-/// last one: neither side is silent for long only because the machine gave it no core.
+/// Time that goes on with the turns of the venue, and as a rule only where somebody has read it since:
+/// neither side is silent for long only because the machine gave it no core.
 pub(super) struct TurnClock {
     now_ns: AtomicU64,
     is_read: AtomicBool,
@@ -59,15 +55,15 @@ impl Clock for TurnClock {
 /// How a venue misbehaves.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Faults {
-    /// It ignores this message and all later ones.
+    /// From this message on it answers nothing.
     pub(super) mute_from: Option<u64>,
-    /// It closes every connection that sends this message or a later one.
+    /// From this message on it closes every connection from which one comes.
     pub(super) close_from: Option<u64>,
-    /// It loses each n-th datagram that it sends.
+    /// It loses every so many of the datagrams that it should send.
     pub(super) lose_sent: Option<u64>,
-    /// It loses each n-th datagram that it receives.
+    /// It loses every so many of the datagrams that it gets.
     pub(super) lose_received: Option<u64>,
-    /// Sessions have used the order numbers below this one.
+    /// The first number of every session, as if it had a history.
     pub(super) first_user_ref_num: u32,
 }
 
@@ -84,7 +80,7 @@ impl FakeVenue {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
         listener.set_nonblocking(true).unwrap();
         let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
-        // On a busy machine this thread may have to wait while requests arrive.
+        // On a busy machine this thread may have to wait while requests come in.
         socket2::SockRef::from(&socket).set_recv_buffer_size(RECEIVE_BUFFER_BYTES).unwrap();
         socket.set_nonblocking(true).unwrap();
         let (tcp, udp) = (listener.local_addr().unwrap(), socket.local_addr().unwrap());
@@ -96,9 +92,9 @@ impl FakeVenue {
                     faults,
                     listener,
                     socket,
-                    core: Core::new(),
                     connections: Vec::new(),
-                    peers: Vec::new(),
+                    tcp_sessions: BTreeMap::new(),
+                    udp_sessions: BTreeMap::new(),
                     received: 0,
                     datagrams_sent: 0,
                     datagrams_received: 0,
@@ -133,89 +129,13 @@ impl Drop for FakeVenue {
 const SOUP_SESSION: &[u8; 10] = b"      FAKE";
 const MOLD_SESSION: &[u8; 10] = b"0000000001";
 
-/// The engine and the replies of all sessions.
-struct Core {
-    engine: Engine,
-    replies: ReplyStreams<Replies>,
-}
-
-/// By session.
-#[derive(Default)]
-struct Replies(Vec<Vec<Vec<u8>>>);
-
-impl MessageStore for Replies {
-    fn ensure_stream(&mut self, stream: usize) {
-        self.0.resize_with(self.0.len().max(stream + 1), Vec::new);
-    }
-
-    fn push(&mut self, stream: usize, message: &[u8]) {
-        self.0[stream].push(message.to_vec());
-    }
-}
-
-impl Core {
-    fn new() -> Self {
-        let replies = ReplyStreams::of_all(Replies::default());
-        let mut core = Self { engine: Engine::new(), replies };
-        core.apply(Command::System(SystemEvent::StartOfMessages));
-        core.apply(Command::AddInstrument(AddInstrument {
-            symbol: Symbol::new("AAA").unwrap(),
-            price_increment: Price(100),
-            round_lot: Quantity(1),
-        }));
-        core.apply(Command::System(SystemEvent::StartOfSystemHours));
-        core
-    }
-
-    fn apply(&mut self, command: Command) {
-        let cause = self.engine.sequence().next();
-        let timestamp = Timestamp(cause.0);
-        let Self { engine, replies } = self;
-        engine.apply(&Input { sequence: cause, timestamp, command }, &mut |event| {
-            replies.take(&Output { cause, timestamp, event });
-        });
-    }
-
-    /// The session of a user, added if it is new.
-    fn session(&mut self, username: &str, first_user_ref_num: u32) -> SessionId {
-        let username = Text::new(username).unwrap();
-        if let Some((session_id, _)) = self.replies.sessions().find(|(_, name)| **name == username)
-        {
-            return session_id;
-        }
-        self.apply(Command::AddSession(AddSession {
-            username,
-            firm: Firm::new("FAKE").unwrap(),
-            live_orders_max: LIVE_ORDERS_MAX,
-            self_match_prevention: SelfMatchPrevention::Off,
-        }));
-        let session_id = SessionId(self.replies.sessions().count() as u16);
-        if let Some(user_ref_num) = first_user_ref_num.checked_sub(1) {
-            // The history: an order that cannot trade, whose reply is forgotten.
-            let key = OrderKey { session_id, channel: 0, user_ref_num };
-            let symbol = Symbol::new("AAA").unwrap();
-            let mut order = EnterOrder::limit(key, Side::Buy, symbol, Quantity(1), Price(100));
-            order.time_in_force = TimeInForce::ImmediateOrCancel;
-            let sequence = self.engine.sequence().next();
-            let (timestamp, command) = (Timestamp(sequence.0), Command::Enter(order));
-            self.engine.apply(&Input { sequence, timestamp, command }, &mut |_| {});
-        }
-        session_id
-    }
-
-    /// The replies to a session after the first `sent`.
-    fn replies_after(&self, session_id: SessionId, sent: usize) -> &[Vec<u8>] {
-        &self.replies.store().0[usize::from(session_id.0) - 1][sent..]
-    }
-}
-
 struct Venue {
     faults: Faults,
     listener: TcpListener,
     socket: UdpSocket,
-    core: Core,
     connections: Vec<Connection>,
-    peers: Vec<Peer>,
+    tcp_sessions: BTreeMap<String, Account>,
+    udp_sessions: BTreeMap<SocketAddr, Account>,
     received: u64,
     datagrams_sent: u64,
     datagrams_received: u64,
@@ -225,16 +145,17 @@ struct Venue {
 struct Connection {
     stream: TcpStream,
     server: Server,
-    /// Its session and the replies that it was sent, once it has logged in.
-    session: Option<(SessionId, usize)>,
+    username: Option<String>,
     is_closed: bool,
 }
 
-/// A session over UDP.
-struct Peer {
-    address: SocketAddr,
-    session_id: SessionId,
-    /// Replies that were sent live.
+/// A session of the venue: its orders and its replies.
+#[derive(Default)]
+struct Account {
+    next_user_ref_num: u32,
+    orders: BTreeMap<u32, u32>,
+    replies: Vec<Vec<u8>>,
+    /// How many of the replies were sent live.
     published: usize,
 }
 
@@ -245,49 +166,28 @@ impl Venue {
             stream.set_nonblocking(true).unwrap();
             stream.set_nodelay(true).unwrap();
             let server = Server::new(Timers::default(), now_ns);
-            self.connections.push(Connection { stream, server, session: None, is_closed: false });
+            self.connections.push(Connection { stream, server, username: None, is_closed: false });
             worked = true;
         }
         let mut connections = std::mem::take(&mut self.connections);
         for connection in &mut connections {
-            worked |= self.receive(connection, now_ns);
-        }
-        worked |= self.receive_datagrams();
-        for connection in &mut connections {
-            self.reply(connection, now_ns);
+            worked |= self.turn_connection(connection, now_ns);
         }
         connections.retain(|connection| !connection.is_closed);
         self.connections = connections;
-        for index in 0..self.peers.len() {
-            let Peer { session_id, published, .. } = self.peers[index];
-            let replies = self.core.replies_after(session_id, published).to_vec();
-            self.peers[index].published += replies.len();
-            self.publish(index, published, &replies);
-        }
-        if now_ns >= self.heartbeat_ns {
-            self.heartbeat_ns = now_ns + 100_000_000;
-            for index in 0..self.peers.len() {
-                let next = self.peers[index].published as u64 + 1;
-                let packets = Packetizer::new(*MOLD_SESSION, next, PACKET_LEN_DEFAULT);
-                self.transmit(index, &packets.heartbeat());
-            }
-        }
-        worked
+        self.turn_datagrams(now_ns) || worked
     }
 
-    /// Applies a message, unless the venue ignores it.
-    fn take(&mut self, session_id: SessionId, message: &[u8]) {
+    /// Counts a message; false if the venue shall not answer it.
+    fn takes_message(&mut self) -> bool {
         self.received += 1;
-        if self.faults.mute_from.is_none_or(|mute_from| self.received < mute_from) {
-            self.core.apply(ouch::command(message, session_id, Timestamp(0)).unwrap());
-        }
+        self.faults.mute_from.is_none_or(|mute_from| self.received < mute_from)
     }
 
-    fn receive(&mut self, connection: &mut Connection, now_ns: u64) -> bool {
+    fn turn_connection(&mut self, connection: &mut Connection, now_ns: u64) -> bool {
         let mut buffer = [0; 65_536];
         let worked = match connection.stream.read(&mut buffer) {
-            Err(error) if error.kind() == ErrorKind::WouldBlock => false,
-            Ok(0) | Err(_) => {
+            Ok(0) => {
                 connection.is_closed = true;
                 return true;
             }
@@ -295,18 +195,27 @@ impl Venue {
                 connection.server.receive(&buffer[..len], now_ns).unwrap();
                 true
             }
+            Err(error) if error.kind() == ErrorKind::WouldBlock => false,
+            Err(_) => {
+                connection.is_closed = true;
+                return true;
+            }
         };
         let mut messages = Vec::new();
         while let Some(happening) = connection.server.next().unwrap() {
             match happening {
                 ServerHappening::Login(login) if login.password_is("SECRET") => {
-                    let first = self.faults.first_user_ref_num;
-                    let session_id = self.core.session(login.username.as_str(), first);
+                    let username = login.username.as_str().to_owned();
+                    let account = self.tcp_sessions.entry(username.clone()).or_default();
+                    account.open(self.faults.first_user_ref_num);
                     // 0 asks for the newest message and what follows.
-                    let newest = self.core.replies_after(session_id, 0).len().max(1) as u64;
+                    let newest = account.replies.len().max(1) as u64;
                     let next = login.sequence_number.filter(|number| *number > 0).unwrap_or(newest);
-                    connection.session = Some((session_id, next as usize - 1));
+                    connection.username = Some(username);
                     connection.server.accept(SOUP_SESSION, next, now_ns);
+                    for reply in &account.replies[next as usize - 1..] {
+                        connection.server.send_sequenced(reply, now_ns);
+                    }
                 }
                 ServerHappening::Login(_) => {
                     connection.server.reject(LoginRejectReason::NotAuthorized, now_ns);
@@ -316,89 +225,101 @@ impl Venue {
             }
         }
         for message in messages {
-            if self.faults.close_from.is_some_and(|close_from| self.received + 1 >= close_from) {
-                self.received += 1;
+            let answers = self.takes_message();
+            if self.faults.close_from.is_some_and(|close_from| self.received >= close_from) {
                 connection.is_closed = true;
             }
-            if !connection.is_closed {
-                let (session_id, _) = connection.session.expect("messages follow the login");
-                self.take(session_id, &message);
+            if !answers || connection.is_closed {
+                continue;
+            }
+            let username = connection.username.as_ref().expect("messages come after the login");
+            let account = self.tcp_sessions.get_mut(username).expect("logged in");
+            let first = account.replies.len();
+            account.take(&message);
+            for reply in &account.replies[first..] {
+                connection.server.send_sequenced(reply, now_ns);
+            }
+        }
+        connection.server.tick(now_ns).unwrap();
+        while !connection.server.outgoing().is_empty() {
+            match connection.stream.write(connection.server.outgoing()) {
+                Ok(written) => connection.server.sent(written),
+                Err(_) => break,
             }
         }
         worked
     }
 
-    fn reply(&self, connection: &mut Connection, now_ns: u64) {
-        let Connection { stream, server, session, .. } = connection;
-        if let Some((session_id, sent)) = session {
-            for reply in self.core.replies_after(*session_id, *sent) {
-                server.send_sequenced(reply, now_ns);
-                *sent += 1;
-            }
-        }
-        server.tick(now_ns).unwrap();
-        while !server.outgoing().is_empty() {
-            match stream.write(server.outgoing()) {
-                Ok(written) => server.sent(written),
-                Err(_) => break,
-            }
-        }
-    }
-
-    fn receive_datagrams(&mut self) -> bool {
+    fn turn_datagrams(&mut self, now_ns: u64) -> bool {
         let mut buffer = [0; 2_048];
         let mut worked = false;
-        while let Ok((len, address)) = self.socket.recv_from(&mut buffer) {
+        while let Ok((len, peer)) = self.socket.recv_from(&mut buffer) {
             worked = true;
             self.datagrams_received += 1;
             if is_turn(self.faults.lose_received, self.datagrams_received) {
                 continue;
             }
             let datagram = &buffer[..len];
-            let known = self.peers.iter().position(|peer| peer.address == address);
             if datagram[0].is_ascii_digit() {
                 let request = Request::parse(datagram).unwrap();
-                let Some(index) = known else { continue };
-                let first = request.sequence_number as usize - 1;
-                let replies = self.core.replies_after(self.peers[index].session_id, first);
-                let count = replies.len().min(request.count.into());
-                let replies = replies[..count].to_vec();
-                self.publish(index, first, &replies);
+                let count = usize::from(request.count);
+                self.publish(peer, request.sequence_number as usize - 1, count);
                 continue;
             }
-            let index = known.unwrap_or_else(|| {
-                let username = format!("UDP{}", self.peers.len());
-                let session_id = self.core.session(&username, self.faults.first_user_ref_num);
-                self.peers.push(Peer { address, session_id, published: 0 });
-                self.peers.len() - 1
-            });
             for message in messages_of(datagram) {
-                self.take(self.peers[index].session_id, message);
+                if self.takes_message() {
+                    let account = self.udp_sessions.entry(peer).or_default();
+                    account.open(self.faults.first_user_ref_num);
+                    account.take(message);
+                }
+            }
+        }
+        let peers: Vec<SocketAddr> = self.udp_sessions.keys().copied().collect();
+        for peer in &peers {
+            let account = &self.udp_sessions[peer];
+            if account.published < account.replies.len() {
+                let (first, count) = (account.published, account.replies.len() - account.published);
+                self.publish(*peer, first, count);
+                let account = self.udp_sessions.get_mut(peer).expect("it was there");
+                account.published = account.replies.len();
+            }
+        }
+        if now_ns >= self.heartbeat_ns {
+            self.heartbeat_ns = now_ns + 100_000_000;
+            for peer in &peers {
+                let next = self.udp_sessions[peer].replies.len() as u64 + 1;
+                let heartbeat =
+                    Packetizer::new(*MOLD_SESSION, next, PACKET_LEN_DEFAULT).heartbeat();
+                self.transmit(*peer, &heartbeat);
             }
         }
         worked
     }
 
-    /// Sends replies, of which the first has the index `first`, in as many packets as necessary.
-    fn publish(&mut self, index: usize, first: usize, replies: &[Vec<u8>]) {
+    /// Sends replies from index `first` on, at most `count`, in as many packets as it takes.
+    fn publish(&mut self, peer: SocketAddr, first: usize, count: usize) {
+        let Some(account) = self.udp_sessions.get(&peer) else { return };
+        let replies: Vec<Vec<u8>> =
+            account.replies.iter().skip(first).take(count).cloned().collect();
         let mut packets = Packetizer::new(*MOLD_SESSION, first as u64 + 1, PACKET_LEN_DEFAULT);
-        for reply in replies {
+        for reply in &replies {
             if !packets.push(reply) {
-                self.transmit(index, packets.packet());
+                let packet = packets.packet().to_vec();
+                self.transmit(peer, &packet);
                 packets.advance();
                 assert!(packets.push(reply));
             }
         }
         if !packets.is_empty() {
-            self.transmit(index, packets.packet());
+            let packet = packets.packet().to_vec();
+            self.transmit(peer, &packet);
         }
     }
 
-    fn transmit(&mut self, index: usize, packet: &[u8]) {
+    fn transmit(&mut self, peer: SocketAddr, packet: &[u8]) {
         self.datagrams_sent += 1;
         if !is_turn(self.faults.lose_sent, self.datagrams_sent) {
-            // A peer that is gone costs nothing.
-            let _ = self.socket.send_to(packet, self.peers[index].address);
+            let _ = self.socket.send_to(packet, peer);
         }
     }
 }
@@ -420,4 +341,122 @@ fn messages_of(datagram: &[u8]) -> Vec<&[u8]> {
         rest = next;
     }
     messages
+}
+
+impl Account {
+    fn open(&mut self, first_user_ref_num: u32) {
+        if self.next_user_ref_num == 0 {
+            self.next_user_ref_num = first_user_ref_num.max(1);
+        }
+    }
+
+    fn reply(&mut self, reply: &MessageBuffer) {
+        self.replies.push(reply.to_vec());
+    }
+
+    fn take(&mut self, message: &[u8]) {
+        match decode_inbound(message).unwrap() {
+            Inbound::EnterOrder(order, _) => {
+                let user_ref_num = order.user_ref_num.get();
+                if user_ref_num < self.next_user_ref_num {
+                    return;
+                }
+                self.next_user_ref_num = user_ref_num + 1;
+                if user_ref_num.is_multiple_of(50) {
+                    self.reply(&MessageBuffer::new(&Rejected {
+                        message_type: Rejected::TYPE,
+                        timestamp: 1.into(),
+                        user_ref_num: order.user_ref_num,
+                        reason: 0x13.into(),
+                        cl_ord_id: order.cl_ord_id,
+                    }));
+                    return;
+                }
+                self.reply(&MessageBuffer::with_appendage(&OrderAccepted {
+                    message_type: OrderAccepted::TYPE,
+                    timestamp: 1.into(),
+                    user_ref_num: order.user_ref_num,
+                    side: order.side,
+                    quantity: order.quantity,
+                    symbol: order.symbol,
+                    price: order.price,
+                    time_in_force: order.time_in_force,
+                    display: order.display,
+                    order_reference_number: 1.into(),
+                    capacity: order.capacity,
+                    inter_market_sweep_eligibility: b'N',
+                    cross_type: b'N',
+                    order_state: b'L',
+                    cl_ord_id: order.cl_ord_id,
+                }));
+                let quantity = order.quantity.get();
+                if quantity > 100 {
+                    self.reply(&MessageBuffer::with_appendage(&OrderExecuted {
+                        message_type: OrderExecuted::TYPE,
+                        timestamp: 1.into(),
+                        user_ref_num: order.user_ref_num,
+                        quantity: 100.into(),
+                        price: order.price,
+                        liquidity_flag: b'R',
+                        match_number: 1.into(),
+                    }));
+                    self.canceled(user_ref_num, quantity - 100, b'I');
+                } else {
+                    self.orders.insert(user_ref_num, quantity);
+                }
+            }
+            Inbound::ReplaceOrderRequest(replace, _) => {
+                let original = replace.orig_user_ref_num.get();
+                if self.orders.remove(&original).is_none() {
+                    return;
+                }
+                let user_ref_num = replace.user_ref_num.get();
+                assert!(user_ref_num >= self.next_user_ref_num);
+                self.next_user_ref_num = user_ref_num + 1;
+                self.orders.insert(user_ref_num, replace.quantity.get());
+                self.reply(&MessageBuffer::with_appendage(&OrderReplaced {
+                    message_type: OrderReplaced::TYPE,
+                    timestamp: 1.into(),
+                    orig_user_ref_num: replace.orig_user_ref_num,
+                    user_ref_num: replace.user_ref_num,
+                    side: b'B',
+                    quantity: replace.quantity,
+                    symbol: *b"AAA     ",
+                    price: replace.price,
+                    time_in_force: replace.time_in_force,
+                    display: replace.display,
+                    order_reference_number: 1.into(),
+                    capacity: b'P',
+                    inter_market_sweep_eligibility: b'N',
+                    cross_type: b'N',
+                    order_state: b'L',
+                    cl_ord_id: replace.cl_ord_id,
+                }));
+            }
+            Inbound::CancelOrderRequest(cancel, _) => {
+                let user_ref_num = cancel.user_ref_num.get();
+                if let Some(leaves) = self.orders.remove(&user_ref_num) {
+                    self.canceled(user_ref_num, leaves, b'U');
+                }
+            }
+            Inbound::AccountQueryRequest(..) => {
+                self.reply(&MessageBuffer::new(&AccountQueryResponse {
+                    message_type: AccountQueryResponse::TYPE,
+                    timestamp: 1.into(),
+                    next_user_ref_num: self.next_user_ref_num.into(),
+                }));
+            }
+            other => panic!("load does not send {other:?}"),
+        }
+    }
+
+    fn canceled(&mut self, user_ref_num: u32, quantity: u32, reason: u8) {
+        self.reply(&MessageBuffer::new(&OrderCanceled {
+            message_type: OrderCanceled::TYPE,
+            timestamp: 1.into(),
+            user_ref_num: user_ref_num.into(),
+            quantity: quantity.into(),
+            reason,
+        }));
+    }
 }
