@@ -8,6 +8,7 @@ pub(crate) mod classify;
 pub(crate) mod client_order_index;
 pub(crate) mod enter;
 pub(crate) mod fast_path;
+pub(crate) mod mass_index;
 pub(crate) mod name_index;
 pub(crate) mod prefetch;
 pub(crate) mod session;

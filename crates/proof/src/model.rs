@@ -51,6 +51,9 @@ const COUNT_MAX: usize = 65_535;
 /// For how many firms a session may forbid entry (11.4).
 const FIRMS_FORBIDDEN_MAX: usize = 256;
 
+/// So many orders of the other side count for a minimum (15.6).
+const COUNTED_MAX: usize = 1_024;
+
 /// The parts of the day, in their order (2.1).
 const DAY: [SystemEvent; 6] = [
     SystemEvent::StartOfMessages,
@@ -535,6 +538,14 @@ impl Model {
             let past = std::mem::take(&mut self.past);
             let mut rehearsal = self.clone();
             self.past = past;
+            // 15.6
+            let mut others = match order.side {
+                Side::Buy => self.asks(order.instrument_id),
+                _ => self.bids(order.instrument_id),
+            };
+            others.retain(|it| it.leaves() > Quantity::ZERO);
+            let beyond = others.split_off(others.len().min(COUNTED_MAX));
+            rehearsal.orders.retain(|it| !beyond.iter().any(|beyond| beyond.key == it.key));
             let mut copy = order;
             copy.conditions.minimum_quantity = Lots::ZERO;
             copy.instructions.all_or_none = false;

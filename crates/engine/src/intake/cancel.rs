@@ -10,7 +10,12 @@ use market::{
     MassCanceled, Modified, ModifyOrder, OrderKey, Quantity, Shown,
 };
 
-use crate::{Engine, book::pool::Slot, intake::check, order::Order};
+use crate::{
+    Engine,
+    book::pool::Slot,
+    intake::{check, mass_index::Selection},
+    order::Order,
+};
 
 impl Engine {
     pub(crate) fn cancel(&mut self, cancel: &CancelOrder, emit: &mut dyn FnMut(Event)) {
@@ -36,6 +41,9 @@ impl Engine {
         after.side = modify.side;
         after.reduce(quantity);
         let shown = self.change(slot, after);
+        if after.side != before.side {
+            self.sessions.owner_mut(after.key).reindex(&after);
+        }
         emit(Event::Modified(Modified {
             key: after.key,
             order_id: after.order_id,
@@ -91,18 +99,22 @@ impl Engine {
     }
 
     /// The live orders that match a mass cancel, by channel and number.
-    pub(crate) fn find_all(&self, mass: &MassCancel, found: &mut Vec<Slot>) {
-        let session = self.sessions.owner(mass.key);
-        let instrument_id = self.symbols.find(&mass.symbol).map(InstrumentId);
-        let means = |order: &Order| {
-            session.resolve(order.firm) == session.resolve(mass.firm)
-                && (mass.symbol.is_blank() || instrument_id == Some(order.instrument_id))
-                && mass.side.is_none_or(|side| side == order.side)
-                && mass.group_id.is_none_or(|group_id| group_id == order.group_id)
+    fn find_all(&mut self, mass: &MassCancel, found: &mut Vec<Slot>) {
+        let Self { sessions, pool, symbols, .. } = self;
+        let session = sessions.owner_mut(mass.key);
+        let instrument_id = symbols.find(&mass.symbol).map(InstrumentId);
+        if instrument_id.is_none() && !mass.symbol.is_blank() {
+            return;
+        }
+        let selection = Selection {
+            firm: session.resolve(mass.firm),
+            instrument_id,
+            side: mass.side,
+            group_id: mass.group_id,
         };
-        let live = session.iter_live().map(|(_, slot)| slot);
-        found.extend(live.filter(|slot| means(&self.pool[*slot].order)));
-        found.sort_unstable_by_key(|slot| self.pool[*slot].order.key);
+        session.select(&selection, |slot| &pool[slot].order, found);
+        found.sort_unstable_by_key(|slot| pool[*slot].order.key);
+        found.dedup();
     }
 
     /// Cancels the open lots of an order that does not rest.

@@ -181,6 +181,11 @@ impl ClientOrderIndex {
         live(&self.latest).chain(elder)
     }
 
+    /// Number of places of the table.
+    pub(crate) fn place_count(&self) -> usize {
+        self.latest.len()
+    }
+
     /// Checks that each order is found and that counts agree.
     pub(crate) fn check(&self) {
         let live = |places: &[u64]| -> vec::Vec<(usize, u32)> {

@@ -17,6 +17,10 @@ use crate::{
     order::{ForAuction, Order},
 };
 
+/// The most orders of the other side that count for a minimum quantity or fill or kill, so that an
+/// order that is canceled for it costs no more.
+const COUNTED_MAX: usize = 1_024;
+
 /// The result of an incoming order.
 pub(crate) struct CameIn {
     /// Lots executed so far by its whole chain.
@@ -151,7 +155,7 @@ impl Engine {
         self.book_of(order).would_trade(
             &self.pool,
             order,
-            Reach::all(limit),
+            Reach { limit, orders_max: COUNTED_MAX },
             minimum,
             |maker| {
                 let is_own = self_match::is_own(&self.sessions, prevention, order, maker);

@@ -60,3 +60,24 @@ fn mass_cancel_of_nothing_is_echoed() {
         ",
     );
 }
+
+/// Rule 10.1: a mass cancel finds what earlier ones left, with the side that it has by now.
+#[test]
+fn mass_cancels_follow_each_other() {
+    check(&format!(
+        "{ORDERS}
+        mass-cancel A9 ACME side exempt         => mass-canceled
+        mass-cancel A10 ACME group 8            => mass-canceled
+        modify A2 short to 2                       => modified A2 short 0 leaving 2
+        mass-cancel A11 ACME side sell          => mass-canceled
+        modify A2 sell to 2                        => modified A2 sell 0 leaving 2
+        modify A2 short to 2                       => modified A2 short 0 leaving 2
+        sell A12 7 @ 110 group 7                => accepted, booked 7 @ 110
+        mass-cancel A13 ACME side short         => mass-canceled, canceled A2 2, canceled A/1:1 3
+        mass-cancel A14 ACME side short         => mass-canceled
+        mass-cancel A15 ACME of AAPL group 7    => mass-canceled, canceled A12 7
+        mass-cancel A16 ACME                    => mass-canceled, canceled A1 1, canceled A/2:1 4
+        mass-cancel A17 OTHR                    => mass-canceled, canceled A3 5
+        "
+    ));
+}
