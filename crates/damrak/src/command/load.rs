@@ -37,7 +37,7 @@ use venue::{
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  damrak load --rate 50k/s --for 10s\n  \
     damrak load --session user01:password01 --session user02:password02 --rate 1k/s\n  \
-    damrak load --udp 127.0.0.1:26404 --pack 8 --rate 200k/s --json")]
+    damrak load --udp 127.0.0.1:26404 --pack 8 --rate 80k/s --json")]
 pub struct Arguments {
     /// Order entry over SoupBinTCP.
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:26400")]
@@ -54,7 +54,8 @@ pub struct Arguments {
     /// Most requests in a datagram; requests that are due together share one.
     #[arg(long, default_value_t = 1)]
     pack: usize,
-    /// Requests of all sessions together.
+    /// Requests of all sessions together. A venue rejects orders of a session above
+    /// throttle.messages_per_second, 100,000 by default.
     #[arg(long, default_value = "10k/s")]
     rate: Rate,
     /// Duration.
