@@ -941,7 +941,7 @@ pub fn play(name: &str, profile: Profile, seed: u64, commands: u64) -> Result<Co
     let mut coverage = Coverage::new();
     let mut flow = CommandFlow::new(seed, profile);
     let mut engine = Engine::new();
-    let mut model = Model::new();
+    let mut model = Model::default();
     let mut events = Vec::new();
     let mut ledger = Ledger::new();
     for number in 1..=commands {
@@ -1118,11 +1118,11 @@ pub fn compare_books(engine: &Engine, model: &Model, place: &str) -> Result<(), 
         let asks: Vec<_> = asks.into_iter().map(theirs).collect();
         same("bids", book.bids().map(ours).collect(), bids, place)?;
         same("asks", book.asks().map(ours).collect(), asks, place)?;
-        let waiting: Vec<_> = model.waiting(id).into_iter().map(theirs).collect();
+        let waiting: Vec<_> = model.stop_book(id).into_iter().map(theirs).collect();
         same("waiting", book.waiting().map(ours).collect(), waiting, place)?;
         let pegged: Vec<_> = model.pegged(id).into_iter().map(theirs).collect();
         same("pegged", book.pegged().map(ours).collect(), pegged, place)?;
-        for held in model.held().into_iter().filter(|held| held.instrument_id == id) {
+        for held in model.held(id) {
             let order = engine.order(held.key);
             let waits_for = order.as_ref().and_then(|order| order.waits_for);
             same("held", waits_for, Some(WaitsFor::Parent), place)?;

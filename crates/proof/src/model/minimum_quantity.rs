@@ -1,47 +1,39 @@
-//! Minimum-quantity orders and those that slide, as one would explain them: section 37 of the rules, and 14.5.
+//! Minimum-quantity and sliding orders, as one would explain them: section 37 of the rules, and 14.5.
 //!
 //! Whether enough can trade one would see by trying, on a copy of everything.
 
 use market::{
-    CancelReason, Event, Firm, InstrumentId, Lots, OrderType, Phase, Price, Quantity,
-    RestateReason, Restated, Side, TimeInForce, TradeId,
+    CancelReason, InstrumentId, Lots, OrderKey, Phase, Price, RestateReason, Side, TradeId,
 };
 
-use super::{Model, ModelOrder, allowed_price, canceled_at_once, waiting::Place};
+use super::{Model, ModelOrder, Place, is_price};
 
-/// So many wait in an instrument (37.6).
+/// How many wait in an instrument (37.6).
 const WAITING_MAX: usize = 64;
 
-/// So many orders of the other side count (37.4).
+/// How many orders of the other side count (37.4).
 const COUNTED_MAX: usize = 128;
 
-/// 37.1
-pub(super) fn has_minimum(order: &ModelOrder) -> bool {
-    order.may_rest()
-        && (order.instructions.all_or_none || order.conditions.minimum_quantity != Lots::ZERO)
-}
+impl ModelOrder {
+    /// 37.1
+    pub(super) fn has_minimum(&self) -> bool {
+        self.may_rest() && self.asks_for_quantity()
+    }
 
-/// So much is to trade at once. (37.1, 37.5)
-fn least(order: &ModelOrder) -> u64 {
-    let leaves = order.leaves().0;
-    match order.instructions.all_or_none {
-        true => leaves,
-        false => leaves.min(order.conditions.minimum_quantity.quantity().0),
+    /// Lots that must trade at once. (37.1, 37.5)
+    fn least(&self) -> u64 {
+        let leaves = self.leaves().0;
+        match self.instructions.all_or_none {
+            true => leaves,
+            false => leaves.min(self.conditions.minimum_quantity.quantity().0),
+        }
     }
 }
 
 impl Model {
     /// The orders of an instrument that wait until they can trade enough, by age.
-    #[must_use]
     pub fn waiting_for_quantity(&self, instrument_id: InstrumentId) -> Vec<ModelOrder> {
-        let waits = |it: &&ModelOrder| {
-            it.place == Place::Quantity
-                && it.instrument_id == instrument_id
-                && it.leaves() > Quantity::ZERO
-        };
-        let mut waiting: Vec<_> = self.orders.iter().filter(waits).copied().collect();
-        waiting.sort_by_key(|it| it.order_id);
-        waiting
+        self.by_age(instrument_id, |it| it.place == Place::Quantity && !it.is_done())
     }
 
     /// Something happened in an instrument that its minimum-quantity orders wait for. (37.3)
@@ -53,7 +45,7 @@ impl Model {
     }
 
     /// Looks at the next minimum-quantity order; false if there is none to look at. (37.3)
-    pub(super) fn look_at_minimums(&mut self, events: &mut Vec<Event>) -> bool {
+    pub(super) fn look_at_minimums(&mut self) -> bool {
         if self.minimum_line.is_empty() {
             if self.stirred.is_empty() {
                 return false;
@@ -67,8 +59,7 @@ impl Model {
         }
         let (key, order_id) = self.minimum_line.remove(0);
         let is_meant = |it: &ModelOrder| {
-            (it.key, it.order_id, it.place) == (key, order_id, Place::Quantity)
-                && it.leaves() > Quantity::ZERO
+            (it.key, it.order_id, it.place) == (key, order_id, Place::Quantity) && !it.is_done()
         };
         let Some(place) = self.orders.iter().position(is_meant) else { return true };
         let mut order = self.orders[place];
@@ -80,24 +71,19 @@ impl Model {
         let order_id_before = order.order_id;
         order.order_id = self.new_order_id();
         order.place = Place::Book;
-        report_restated(&order, order_id_before, RestateReason::Ready, events);
-        self.come_in(order, events);
+        self.report_restated(&order, order_id_before, RestateReason::Ready);
+        self.come_in(order);
         true
     }
 
-    /// An order trades and rests, beside the other side if it slides; as it is afterwards. `None` if it
-    /// waits until it can trade enough. (14.5, 37.1)
-    pub(super) fn come_in_with_minimum(
-        &mut self,
-        mut order: ModelOrder,
-        events: &mut Vec<Event>,
-    ) -> Option<ModelOrder> {
-        if has_minimum(&order) {
+    /// An order trades and rests, beside the other side if it slides; as it is afterwards. `None` if
+    /// it waits until it can trade enough. (14.5, 37.1)
+    pub(super) fn come_in_with_minimum(&mut self, mut order: ModelOrder) -> Option<ModelOrder> {
+        if order.has_minimum() {
             if !self.has_enough(&order) {
                 // 37.6
                 if self.waiting_for_quantity(order.instrument_id).len() == WAITING_MAX {
-                    events.push(canceled_at_once(&order, CancelReason::ImmediateOrCancel));
-                    self.let_go(&order, events);
+                    self.cancel_incoming(&order, CancelReason::ImmediateOrCancel);
                     return Some(order);
                 }
                 order.place = Place::Quantity;
@@ -106,35 +92,35 @@ impl Model {
             }
             order.conditions.minimum_quantity = Lots::ZERO;
         }
-        self.slide(&mut order, events);
-        Some(self.trade_then_rest(order, events))
+        self.slide(&mut order);
+        Some(self.trade_then_rest(order))
     }
 
     /// 14.5, 14.6
-    fn slide(&mut self, order: &mut ModelOrder, events: &mut Vec<Event>) {
+    fn slide(&mut self, order: &mut ModelOrder) {
         let asks = order.instructions.slide && order.conditions.post_only && order.may_rest();
         if !asks || self.is_collected(order) {
             return;
         }
         let Some(met) = self.first_to_trade_with(order) else { return };
-        let instrument = &self.instruments[usize::from(order.instrument_id.0) - 1];
+        let instrument = self.instrument(order.instrument_id);
         let increment = instrument.price_increment.0;
         let met = self.orders[met].price.0;
         let beside = match order.side {
             Side::Buy => Price(met - increment),
             _ => Price(met + increment),
         };
-        if !allowed_price(instrument, OrderType::Limit, beside) {
+        if !is_price(instrument, beside) {
             return;
         }
         order.price = beside;
-        report_restated(order, order.order_id, RestateReason::Repriced, events);
+        self.report_restated(order, order.order_id, RestateReason::Repriced);
         // 14.7
-        self.give_back(order, TradeId(0), events);
+        self.give_back(order, TradeId(0));
     }
 
     /// Would an order trade enough if it came in now? (37.4, 37.7)
-    fn has_enough(&mut self, order: &ModelOrder) -> bool {
+    fn has_enough(&self, order: &ModelOrder) -> bool {
         let id = order.instrument_id;
         if self.phase(id) != Some(Phase::Continuous) || !self.is_open() {
             return false;
@@ -143,45 +129,9 @@ impl Model {
             Side::Buy => self.asks(id),
             _ => self.bids(id),
         };
-        others.retain(|it| it.leaves() > Quantity::ZERO);
         let beyond = others.split_off(others.len().min(COUNTED_MAX));
-        let there: u64 =
-            others.iter().filter(|it| order.accepts(it.price)).map(|it| it.leaves().0).sum();
-        if there < least(order) {
-            return false;
-        }
-        let past = std::mem::take(&mut self.past);
-        let mut rehearsal = self.clone();
-        self.past = past;
-        rehearsal.orders.retain(|it| !beyond.iter().any(|beyond| beyond.key == it.key));
-        let mut copy = *order;
-        copy.place = Place::Book;
-        copy.conditions.minimum_quantity = Lots::ZERO;
-        copy.instructions.all_or_none = false;
-        copy.time_in_force = TimeInForce::ImmediateOrCancel;
-        rehearsal.trade_then_rest(copy, &mut Vec::new());
-        rehearsal.volume - self.volume >= least(order)
+        let there = others.iter().filter(|it| order.accepts(it.price)).map(|it| it.leaves().0);
+        let beyond: Vec<OrderKey> = beyond.iter().map(|it| it.key).collect();
+        there.sum::<u64>() >= order.least() && self.would_trade(order, &beyond) >= order.least()
     }
-}
-
-/// An order that is in no book is given another order id, or another price.
-fn report_restated(
-    order: &ModelOrder,
-    order_id_before: market::OrderId,
-    reason: RestateReason,
-    events: &mut Vec<Event>,
-) {
-    events.push(Event::Restated(Restated {
-        key: order.key,
-        order_id_before,
-        order_id: order.order_id,
-        instrument_id: order.instrument_id,
-        side: order.side,
-        reason,
-        price: order.price,
-        leaves: order.leaves(),
-        shown: Quantity::ZERO,
-        display: order.display,
-        attribution: Firm::BLANK,
-    }));
 }

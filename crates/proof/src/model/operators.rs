@@ -12,12 +12,7 @@ use super::Model;
 const OPERATORS_MAX: usize = 256;
 
 impl Model {
-    pub(super) fn operate(
-        &mut self,
-        asked: &OperatorCommand,
-        sequence: Sequence,
-        events: &mut Vec<Event>,
-    ) {
+    pub(super) fn operate(&mut self, asked: &OperatorCommand, sequence: Sequence) {
         let OperatorCommand { operator, number, .. } = *asked;
         let known = self.operators.get(&operator);
         let last = known.map_or(0, |(last, _)| last.number);
@@ -34,7 +29,7 @@ impl Model {
                 } else if is_new && !has_room {
                     OperatorOutcome::Declined(OperatorDecline::TooManyOperators)
                 } else {
-                    self.carry_out(&asked.action, events)
+                    self.carry_out(&asked.action)
                 };
                 let result =
                     OperatorResult { operator, number, sequence, repeated: false, outcome };
@@ -44,23 +39,23 @@ impl Model {
                 result
             }
         };
-        events.push(Event::Venue(VenueEvent::Operated(result)));
+        self.events.push(Event::Venue(VenueEvent::Operated(result)));
     }
 
     /// 51.1
-    fn carry_out(&mut self, action: &OperatorAction, events: &mut Vec<Event>) -> OperatorOutcome {
-        let first = events.len();
+    fn carry_out(&mut self, action: &OperatorAction) -> OperatorOutcome {
+        let first = self.events.len();
         match action {
-            OperatorAction::Venue(command) => self.venue(command, events),
-            OperatorAction::Money(command) => self.money(command, events),
+            OperatorAction::Venue(command) => self.venue(command),
+            OperatorAction::Money(command) => self.money(command),
         }
-        let told = &events[first..];
-        let count = |meant: fn(&Event) -> bool| told.iter().filter(|it| meant(it)).count() as u32;
-        let corrected = told.iter().find_map(|event| match event {
+        let caused = &self.events[first..];
+        let count = |meant: fn(&Event) -> bool| caused.iter().filter(|it| meant(it)).count() as u32;
+        let corrected = caused.iter().find_map(|event| match event {
             Event::Venue(VenueEvent::TradeCorrected(it)) => Some(it.trade.trade_id),
             _ => None,
         });
-        let declined = told.iter().find_map(|event| match event {
+        let declined = caused.iter().find_map(|event| match event {
             Event::Venue(VenueEvent::Declined(it)) => Some(OperatorDecline::Venue(it.reason)),
             Event::Money(MoneyEvent::Declined(it)) => Some(OperatorDecline::Money(it.reason)),
             _ => None,

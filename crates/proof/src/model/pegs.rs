@@ -1,24 +1,19 @@
-//! Orders that follow the market: section 36 of the rules.
+//! Pegged orders, whose price follows the market: section 36 of the rules.
 //!
 //! Whenever a command is done, all of them are asked what price they should have now.
 
 use market::{
-    CancelReason, Event, Firm, InstrumentId, OrderKey, OrderType, Phase, Price, Pricing, Quantity,
-    RestateReason, Restated, Side,
+    CancelReason, InstrumentId, OrderKey, OrderType, Phase, Price, Pricing, RestateReason, Side,
 };
 
-use super::{
-    Model, ModelOrder, PRICE_MAX, Place, canceled_at_once, is_hidden, same_side_of_book,
-    venue::is_beside,
-};
+use super::{Model, ModelOrder, PRICE_MAX, Place};
 
 impl ModelOrder {
-    /// Does its price follow the market?
     pub(super) fn is_pegged(&self) -> bool {
         self.instructions.pricing.is_pegged()
     }
 
-    /// An order that follows the market has a bound and no price at first. (36.2, 36.5)
+    /// A pegged order has a bound and no price at first. (36.2, 36.5)
     pub(super) fn forget_price(&mut self) {
         if self.is_pegged() {
             self.bound = (self.order_type == OrderType::Limit).then_some(self.price);
@@ -29,30 +24,9 @@ impl ModelOrder {
 }
 
 impl Model {
-    /// The orders of an instrument that follow the market and wait for no other, by age.
-    #[must_use]
+    /// The pegged orders of an instrument that wait for no other, by age.
     pub fn pegged(&self, instrument_id: InstrumentId) -> Vec<ModelOrder> {
-        let mut pegged: Vec<_> = self
-            .orders
-            .iter()
-            .filter(|it| it.instrument_id == instrument_id && it.is_pegged())
-            .filter(|it| it.place != Place::Parent)
-            .copied()
-            .collect();
-        pegged.sort_by_key(|it| it.order_id);
-        pegged
-    }
-
-    /// The best displayed price of a side.
-    fn displayed(&self, id: InstrumentId, side: Side) -> Option<u64> {
-        let prices = self
-            .orders
-            .iter()
-            .filter(|it| it.instrument_id == id && same_side_of_book(it.side, side))
-            .filter(|it| it.place == Place::Book && !is_hidden(it) && !is_beside(it))
-            .filter(|it| it.leaves() > Quantity::ZERO)
-            .map(|it| it.price.0);
-        if side == Side::Buy { prices.max() } else { prices.min() }
+        self.by_age(instrument_id, |it| it.is_pegged() && it.place != Place::Parent)
     }
 
     /// The price that an order should have now; 0 is none. (36.1, 36.2, 36.6)
@@ -61,9 +35,10 @@ impl Model {
         if self.market(id).phase != Phase::Continuous || !self.is_open() {
             return Price(0);
         }
-        let increment = self.instruments[usize::from(id.0) - 1].price_increment.0;
+        let increment = self.instrument(id).price_increment.0;
         let is_buy = order.side == Side::Buy;
-        let (bid, ask) = (self.displayed(id, Side::Buy), self.displayed(id, Side::Sell));
+        let [bid, ask] =
+            [Side::Buy, Side::Sell].map(|side| self.best_displayed(id, side).map(|it| it.0));
         let followed = match (order.instructions.pricing, is_buy, bid, ask) {
             (Pricing::PrimaryPeg, true, Some(bid), _) => bid,
             (Pricing::PrimaryPeg, false, _, Some(ask)) => ask,
@@ -93,7 +68,7 @@ impl Model {
     pub(super) fn next_to_move(&self) -> Option<OrderKey> {
         self.orders
             .iter()
-            .filter(|it| it.is_pegged() && it.leaves() > Quantity::ZERO)
+            .filter(|it| it.is_pegged() && !it.is_done())
             .filter(|it| [Place::Book, Place::Reference].contains(&it.place))
             .filter(|it| self.price_to_have(it) != it.price)
             .min_by_key(|it| it.order_id)
@@ -101,62 +76,49 @@ impl Model {
     }
 
     /// An order gets the price that it should have. (36.7, 36.10)
-    pub(super) fn move_order(&mut self, key: OrderKey, events: &mut Vec<Event>) {
+    pub(super) fn move_order(&mut self, key: OrderKey) {
         let place = self.place_of(key).expect("it was found live");
         let order = self.orders[place];
         let price = self.price_to_have(&order);
         if !self.can_hold_at(&order, price) {
-            return self.cancel_all_of(key, CancelReason::Unpaid, events);
+            return self.cancel_all_of(key, CancelReason::Unpaid);
         }
         self.orders.remove(place);
-        self.take_price(order, price, events);
+        self.take_price(order, price);
     }
 
-    /// An order that follows the market was accepted or released. (36.5)
-    pub(super) fn begin_pegged(&mut self, mut order: ModelOrder, events: &mut Vec<Event>) {
+    /// A pegged order was accepted or released. (36.5)
+    pub(super) fn begin_pegged(&mut self, mut order: ModelOrder) {
         let price = self.price_to_have(&order);
         if price == Price(0) {
             order.place = Place::Reference;
             return self.orders.push(order);
         }
         if self.can_hold_at(&order, price) {
-            return self.take_price(order, price, events);
+            return self.take_price(order, price);
         }
-        events.push(canceled_at_once(&order, CancelReason::Unpaid));
-        self.let_go(&order, events);
+        self.cancel_incoming(&order, CancelReason::Unpaid);
         self.bury(order);
     }
 
     /// It has another price; it comes in with that, or waits without one.
-    fn take_price(&mut self, mut order: ModelOrder, price: Price, events: &mut Vec<Event>) {
+    fn take_price(&mut self, mut order: ModelOrder, price: Price) {
         let order_id_before = order.order_id;
         order.order_id = self.new_order_id();
         order.price = price;
-        events.push(Event::Restated(Restated {
-            key: order.key,
-            order_id_before,
-            order_id: order.order_id,
-            instrument_id: order.instrument_id,
-            side: order.side,
-            reason: RestateReason::Repriced,
-            price,
-            leaves: order.leaves(),
-            shown: Quantity::ZERO,
-            display: order.display,
-            attribution: Firm::BLANK,
-        }));
-        self.hold_at(&mut order, events);
+        self.report_restated(&order, order_id_before, RestateReason::Repriced);
+        self.hold_at(&mut order);
         if price == Price(0) {
             order.place = Place::Reference;
             return self.orders.push(order);
         }
         order.place = Place::Book;
         let executed_before = order.executed;
-        let after = self.trade_then_rest(order, events);
+        let after = self.trade_then_rest(order);
         let has_executed = after.executed > executed_before;
         if after.place == Place::Reference {
             // 36.9
-            self.take_price(after, Price(0), events);
+            self.take_price(after, Price(0));
         } else if self.place_of(order.key).is_none() {
             self.bury(after);
         }
@@ -165,7 +127,7 @@ impl Model {
     }
 
     /// An order is done; it stays in the list until the command is.
-    fn bury(&mut self, mut order: ModelOrder) {
+    pub(super) fn bury(&mut self, mut order: ModelOrder) {
         order.place = Place::Book;
         order.canceled += order.leaves().0;
         self.orders.push(order);
@@ -173,12 +135,12 @@ impl Model {
     }
 
     /// An instrument trades continuously no more. (36.8)
-    pub(super) fn suspend(&mut self, id: InstrumentId, events: &mut Vec<Event>) {
+    pub(super) fn suspend(&mut self, id: InstrumentId) {
         for order in self.pegged(id) {
-            if order.place == Place::Book && order.leaves() > Quantity::ZERO {
+            if order.place == Place::Book && !order.is_done() {
                 let place = self.place_of(order.key).expect("it is live");
                 self.orders.remove(place);
-                self.take_price(order, Price(0), events);
+                self.take_price(order, Price(0));
             }
         }
     }

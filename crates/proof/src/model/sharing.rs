@@ -1,8 +1,8 @@
 //! Pro rata, as one would explain it: section 38 of the rules.
 
-use market::{Allocation, Event, OrderKey, Quantity};
+use market::{Allocation, OrderKey};
 
-use super::{Model, ModelOrder, is_beside, is_hidden, same_side_of_book, waiting::Place};
+use super::{Model, ModelOrder, same_side_of_book};
 
 /// What becomes of an incoming order at a price that is shared out.
 pub(super) enum Shared {
@@ -14,7 +14,6 @@ pub(super) enum Shared {
 
 impl Model {
     /// How often a price was shared out.
-    #[must_use]
     pub fn shared_out(&self) -> u64 {
         self.shared_out
     }
@@ -24,7 +23,7 @@ impl Model {
         let market = self.market(order.instrument_id);
         let maker = &self.orders[first];
         let by_time = market.allocation == Allocation::PriceTime || market.time_share == 1_000_000;
-        if by_time || is_hidden(maker) {
+        if by_time || maker.is_hidden() {
             return None;
         }
         let level: Vec<usize> = (0..self.orders.len())
@@ -33,19 +32,14 @@ impl Model {
                 other.instrument_id == order.instrument_id
                     && !same_side_of_book(other.side, order.side)
                     && other.price == maker.price
-                    && other.place == Place::Book
-                    && !is_hidden(other)
-                    && !is_beside(other)
-                    && other.leaves() > Quantity::ZERO
+                    && other.is_displayed()
+                    && !other.is_done()
             })
             .collect();
         if let Some(&own) = level.iter().find(|&&place| self.are_own(order, &self.orders[place])) {
             return Some(Shared::Own(own));
         }
-        let offers: Vec<u64> = level
-            .iter()
-            .map(|&place| self.orders[place].part.unwrap_or(self.orders[place].leaves().0))
-            .collect();
+        let offers: Vec<u64> = level.iter().map(|&place| self.orders[place].offered()).collect();
         let lots = order.leaves().0;
         if offers.iter().sum::<u64>() <= lots {
             return None;
@@ -56,16 +50,11 @@ impl Model {
     }
 
     /// Trades with each what is its share.
-    pub(super) fn share_out(
-        &mut self,
-        order: &mut ModelOrder,
-        shares: Vec<(OrderKey, u64)>,
-        events: &mut Vec<Event>,
-    ) {
+    pub(super) fn share_out(&mut self, order: &mut ModelOrder, shares: Vec<(OrderKey, u64)>) {
         self.shared_out += 1;
         for (key, share) in shares {
             let place = self.place_of(key).expect("it offers that");
-            self.trade(place, order, Quantity(share), events);
+            self.trade(place, order, share);
         }
     }
 }

@@ -1,30 +1,20 @@
-//! The venue's own doings as one would explain them: phases, auctions, bands, and what it cancels,
-//! blocks and undoes.
-//!
-//! An auction is found by trying every price that somebody named, each time by going through all
-//! orders.
-
-use std::collections::BTreeMap;
+//! The venue's own commands, as one would explain them: phases, bands, limits, cancels and blocks.
+//! Sections 25, 26 and 29 to 32 of the rules.
 
 use market::{
-    AccountId, Allocation, AuctionTrade, BlockEntry, CancelReason, CollarSet, ConfigureInstrument,
-    Event, Indicated, Indication, Instrument, InstrumentChange, InstrumentChanged, InstrumentId,
-    OrderKey, OrderType, Phase, PhaseCause, PhaseChanged, Price, Quantity, RejectReason, Scope,
-    SessionId, SetPhase, Side, Symbol, TimeInForce, TradeId, Traded, Uncrossed, VenueCommand,
-    VenueDecline, VenueDeclineReason, VenueEvent,
+    AccountId, Allocation, BlockEntry, CancelReason, CollarSet, ConfigureInstrument, Event, Firm,
+    Indication, InstrumentChange, InstrumentChanged, InstrumentId, OrderType, Phase, PhaseCause,
+    PhaseChanged, Price, Quantity, RejectReason, Scope, SessionId, SetPhase, Side, Symbol,
+    TimeInForce, VenueCommand, VenueDecline, VenueDeclineReason, VenueEvent,
 };
 
-use super::{
-    Model, ModelOrder, PRICE_MAX, QUANTITY_MAX, allowed_price, is_hidden, same_side_of_book,
-};
+use super::{Model, ModelOrder, PRICE_MAX, QUANTITY_MAX, SECOND_NS};
 
 /// How many blocks there may be (32.5).
 const BLOCKS_MAX: usize = 256;
 
-/// The most lots that an instrument may let an order have.
-const QUANTITY_LIMIT: u64 = (1 << 28) - 1;
-
-const SECOND: u64 = 1_000_000_000;
+/// The most lots that an instrument may let an order have, and terms (40.4).
+pub(super) const QUANTITY_LIMIT: u64 = (1 << 28) - 1;
 
 /// How an instrument is traded now.
 #[derive(Clone, Copy, Debug)]
@@ -33,7 +23,7 @@ pub(super) struct Market {
     pub(super) removed: bool,
     static_band: u64,
     dynamic_band: u64,
-    pause: u64,
+    pub(super) pause: u64,
     collar: u64,
     quantity_max: u64,
     notional_max: u64,
@@ -45,17 +35,17 @@ pub(super) struct Market {
     /// In millionths. (38.2)
     pub(super) time_share: u64,
     /// 0 is none.
-    reference: u64,
+    pub(super) reference: u64,
     /// 0 is none yet, since there is a dynamic band.
     last: u64,
-    /// When the auction is over by itself.
+    /// When the auction ends without a command.
     ends: Option<u64>,
-    /// Is that moment the venue's own? (25.9)
+    /// Did a command name that moment? (25.9)
     scheduled: bool,
     /// When the auction is looked at again.
-    looks: Option<u64>,
+    pub(super) looks: Option<u64>,
     widened: u64,
-    told: Indication,
+    pub(super) indicated: Indication,
 }
 
 impl Default for Market {
@@ -79,24 +69,26 @@ impl Default for Market {
             scheduled: false,
             looks: None,
             widened: 0,
-            told: Indication::default(),
+            indicated: Indication::default(),
         }
     }
 }
 
 impl Market {
-    /// 29.1, 29.2
-    fn is_within_bands(&self, price: Price) -> bool {
+    /// The middles of the bands, and how far they reach, in millionths. (29.1, 29.2)
+    fn bands(&self) -> [(u64, u64); 2] {
         let last = if self.last == 0 { self.reference } else { self.last };
-        is_near(price, self.reference, self.static_band) && is_near(price, last, self.dynamic_band)
+        [(self.reference, self.static_band), (last, self.dynamic_band)]
+    }
+
+    pub(super) fn is_within_bands(&self, price: Price) -> bool {
+        self.bands().iter().all(|(middle, parts)| is_near(price, *middle, *parts))
     }
 
     /// The prices between which the bands let the market trade. (29.1, 29.2)
     pub(super) fn reach(&self) -> (u64, u64) {
-        let last = if self.last == 0 { self.reference } else { self.last };
-        let bands = [(self.reference, self.static_band), (last, self.dynamic_band)];
         let (mut low, mut high) = (0, PRICE_MAX);
-        for (middle, parts) in bands {
+        for (middle, parts) in self.bands() {
             if middle > 0 && parts > 0 {
                 let away = middle * parts / 1_000_000;
                 low = low.max(middle.saturating_sub(away));
@@ -118,81 +110,24 @@ impl Market {
     }
 }
 
-/// What an order asks for, as far as its instrument looks at it.
-pub(super) struct Asked {
-    pub(super) side: Side,
-    pub(super) order_type: OrderType,
-    pub(super) time_in_force: TimeInForce,
-    pub(super) has_minimum: bool,
-    /// Does its price follow the market?
-    pub(super) follows: bool,
-    /// Does it replace one whose price does?
-    pub(super) replaces_one_that_follows: bool,
-    pub(super) session_id: SessionId,
-    pub(super) quantity: u64,
-    pub(super) price: Price,
-}
-
-/// Which rule decided the price of an auction.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum AuctionStep {
-    /// Nothing traded.
-    Nothing,
-    /// Most lots (27.2).
-    Volume,
-    /// Least left over (27.3).
-    Imbalance,
-    /// Buyers are left at all prices (27.4).
-    BuyPressure,
-    /// Sellers are left at all prices (27.4).
-    SellPressure,
-    /// The reference price (27.5).
-    Reference,
-    /// There was none, so the lowest (27.5).
-    Lowest,
-}
-
 /// Without a price or a bound everything is near.
 fn is_near(price: Price, other: u64, millionths: u64) -> bool {
     other == 0 || millionths == 0 || price.0.abs_diff(other) <= other * millionths / 1_000_000
 }
 
-/// Is it an order that rests beside the book? (25.7, 26.2)
-pub(super) fn is_beside(order: &ModelOrder) -> bool {
-    order.place == super::Place::Book
-        && (order.time_in_force.is_for_auction() || order.order_type == OrderType::Market)
-}
-
 /// 25.2
-const NEXT: [(Phase, &[Phase]); 7] = [
-    (Phase::PreOpen, &[Phase::OpeningAuction, Phase::Continuous, Phase::Halted, Phase::Closed]),
-    (Phase::OpeningAuction, &[Phase::Continuous, Phase::Halted]),
-    (
-        Phase::Continuous,
-        &[
-            Phase::PreOpen,
-            Phase::OpeningAuction,
-            Phase::VolatilityAuction,
-            Phase::Halted,
-            Phase::ClosingAuction,
-            Phase::Closed,
-        ],
-    ),
-    (Phase::VolatilityAuction, &[Phase::Continuous, Phase::Halted, Phase::ClosingAuction]),
-    (
-        Phase::Halted,
-        &[
-            Phase::PreOpen,
-            Phase::OpeningAuction,
-            Phase::Continuous,
-            Phase::VolatilityAuction,
-            Phase::ClosingAuction,
-            Phase::Closed,
-        ],
-    ),
-    (Phase::ClosingAuction, &[Phase::Halted, Phase::Closed]),
-    (Phase::Closed, &[Phase::PreOpen]),
-];
+fn next_phases(phase: Phase) -> &'static [Phase] {
+    use Phase::*;
+    match phase {
+        PreOpen => &[OpeningAuction, Continuous, Halted, Closed],
+        OpeningAuction => &[Continuous, Halted],
+        Continuous => &[PreOpen, OpeningAuction, VolatilityAuction, Halted, ClosingAuction, Closed],
+        VolatilityAuction => &[Continuous, Halted, ClosingAuction],
+        Halted => &[PreOpen, OpeningAuction, Continuous, VolatilityAuction, ClosingAuction, Closed],
+        ClosingAuction => &[Halted, Closed],
+        Closed => &[PreOpen],
+    }
+}
 
 /// 25.5
 fn collects(phase: Phase) -> bool {
@@ -204,23 +139,7 @@ fn is_auction(phase: Phase) -> bool {
 }
 
 impl Model {
-    /// The orders of an instrument that are for an auction only, by number.
-    #[must_use]
-    pub fn auction_orders(&self, instrument_id: InstrumentId) -> Vec<ModelOrder> {
-        let meant = |order: &&ModelOrder| order.instrument_id == instrument_id && is_beside(order);
-        let mut orders: Vec<_> = self.orders.iter().filter(meant).copied().collect();
-        orders.sort_by_key(|order| order.order_id);
-        orders
-    }
-
-    /// How often each rule decided the price of an auction.
-    #[must_use]
-    pub fn auction_steps(&self) -> &BTreeMap<AuctionStep, u64> {
-        &self.auction_steps
-    }
-
     /// What the market of an instrument does; `None` if it was removed.
-    #[must_use]
     pub fn phase(&self, instrument_id: InstrumentId) -> Option<Phase> {
         let market = self.market(instrument_id);
         (!market.removed).then_some(market.phase)
@@ -230,83 +149,72 @@ impl Model {
         &self.markets[usize::from(instrument_id.0) - 1]
     }
 
-    fn market_mut(&mut self, instrument_id: InstrumentId) -> &mut Market {
+    pub(super) fn market_mut(&mut self, instrument_id: InstrumentId) -> &mut Market {
         &mut self.markets[usize::from(instrument_id.0) - 1]
     }
 
-    /// The instrument of a symbol, if it was not removed.
-    pub(super) fn listed(&self, symbol: Symbol) -> Option<&Instrument> {
-        self.instruments
-            .iter()
-            .find(|it| it.symbol == symbol && !self.market(it.instrument_id).removed)
+    pub(super) fn report(&mut self, event: VenueEvent) {
+        self.events.push(Event::Venue(event));
     }
 
-    pub(super) fn venue(&mut self, command: &VenueCommand, events: &mut Vec<Event>) {
-        let done = match command {
-            VenueCommand::SetPhase(asked) => self.set_phase(asked, events),
-            VenueCommand::ConfigureInstrument(asked) => self.configure(asked, events),
-            VenueCommand::RemoveInstrument(asked) => {
-                let scope = Scope { symbol: asked.symbol, ..Scope::ALL };
-                match self.listed(asked.symbol).map(|it| it.instrument_id) {
-                    None => Err(VenueDeclineReason::UnknownInstrument),
-                    Some(instrument_id) => {
-                        self.cancel_scope(&scope, events);
-                        *self.market_mut(instrument_id) =
-                            Market { phase: Phase::Closed, removed: true, ..Market::default() };
-                        tell(VenueEvent::InstrumentRemoved(instrument_id), events);
-                        Ok(())
-                    }
-                }
-            }
-            VenueCommand::SupervisoryCancel(scope) => match self.wrong_with(scope) {
-                Some(reason) => Err(reason),
-                None => {
-                    self.cancel_scope(scope, events);
-                    Ok(())
-                }
-            },
-            VenueCommand::BlockEntry(asked) => self.block(asked, events),
-            VenueCommand::BustTrade(asked) => self.bust_trade(asked.trade_id, asked.reason, events),
-            VenueCommand::CorrectTrade(asked) => self.correct(asked, events),
-            // 32.6
-            VenueCommand::KillSwitch(asked) => {
-                let known = asked.blocked && self.blocks.contains(&asked.scope);
-                let done = if known { Ok(()) } else { self.block(asked, events) };
-                if asked.blocked && done.is_ok() {
-                    self.cancel_scope(&asked.scope, events);
-                }
-                done
-            }
-            // 3.5
-            VenueCommand::SetLiveOrdersMax(asked) => {
-                match self.sessions.get_mut(usize::from(asked.session_id.0).wrapping_sub(1)) {
-                    None => Err(VenueDeclineReason::UnknownSession),
-                    Some(session) => {
-                        session.live_orders_max = asked.live_orders_max;
-                        tell(VenueEvent::LiveOrdersMaxSet(*asked), events);
-                        Ok(())
-                    }
-                }
-            }
-            // 3.6
-            VenueCommand::LogOut(session_id) => match self.session(*session_id) {
-                None => Err(VenueDeclineReason::UnknownSession),
-                Some(_) => {
-                    tell(VenueEvent::LoggedOut(*session_id), events);
-                    Ok(())
-                }
-            },
-        };
-        if let Err(reason) = done {
-            tell(VenueEvent::Declined(VenueDecline { reason }), events);
+    pub(super) fn venue(&mut self, command: &VenueCommand) {
+        if let Err(reason) = self.carry_out_for_venue(command) {
+            self.report(VenueEvent::Declined(VenueDecline { reason }));
         }
     }
 
-    fn set_phase(
-        &mut self,
-        asked: &SetPhase,
-        events: &mut Vec<Event>,
-    ) -> Result<(), VenueDeclineReason> {
+    fn carry_out_for_venue(&mut self, command: &VenueCommand) -> Result<(), VenueDeclineReason> {
+        match command {
+            VenueCommand::SetPhase(asked) => self.set_phase(asked)?,
+            VenueCommand::ConfigureInstrument(asked) => self.configure(asked)?,
+            VenueCommand::RemoveInstrument(asked) => {
+                let listed = self.listed(asked.symbol);
+                let id = listed.ok_or(VenueDeclineReason::UnknownInstrument)?.instrument_id;
+                self.cancel_scope(&Scope { symbol: asked.symbol, ..Scope::ALL });
+                *self.market_mut(id) =
+                    Market { phase: Phase::Closed, removed: true, ..Market::default() };
+                self.report(VenueEvent::InstrumentRemoved(id));
+            }
+            VenueCommand::SupervisoryCancel(scope) => {
+                self.known_scope(scope)?;
+                self.cancel_scope(scope);
+            }
+            VenueCommand::BlockEntry(asked) => self.block(asked)?,
+            VenueCommand::BustTrade(asked) => self.bust_trade(asked.trade_id, asked.reason)?,
+            VenueCommand::CorrectTrade(asked) => self.correct(asked)?,
+            // 32.6
+            VenueCommand::KillSwitch(asked) => {
+                if !asked.blocked || !self.blocks.contains(&asked.scope) {
+                    self.block(asked)?;
+                }
+                if asked.blocked {
+                    self.cancel_scope(&asked.scope);
+                }
+            }
+            // 3.5
+            VenueCommand::SetLiveOrdersMax(asked) => {
+                self.known_session(asked.session_id)?;
+                let session = &mut self.sessions[usize::from(asked.session_id.0) - 1];
+                session.live_orders_max = asked.live_orders_max;
+                self.report(VenueEvent::LiveOrdersMaxSet(*asked));
+            }
+            // 3.6
+            VenueCommand::LogOut(session_id) => {
+                self.known_session(*session_id)?;
+                self.report(VenueEvent::LoggedOut(*session_id));
+            }
+        }
+        Ok(())
+    }
+
+    fn known_session(&self, session_id: SessionId) -> Result<(), VenueDeclineReason> {
+        match self.session(session_id) {
+            Some(_) => Ok(()),
+            None => Err(VenueDeclineReason::UnknownSession),
+        }
+    }
+
+    fn set_phase(&mut self, asked: &SetPhase) -> Result<(), VenueDeclineReason> {
         // 25.9
         if asked.release_s > 0 && !is_auction(asked.phase) {
             return Err(VenueDeclineReason::InvalidValue);
@@ -316,14 +224,13 @@ impl Model {
             return Err(VenueDeclineReason::UnknownInstrument);
         }
         let mut is_next = false;
-        for instrument in self.instruments.clone() {
-            let id = instrument.instrument_id;
-            let from = self.market(id).phase;
-            let next = NEXT.iter().find(|(phase, _)| *phase == from).expect("all are there").1;
-            let meant = named.is_none_or(|named| named == id) && !self.market(id).removed;
-            if meant && next.contains(&asked.phase) {
+        for number in 1..=self.instruments.len() {
+            let id = InstrumentId(number as u16);
+            let market = self.market(id);
+            let meant = named.is_none_or(|named| named == id) && !market.removed;
+            if meant && next_phases(market.phase).contains(&asked.phase) {
                 is_next = true;
-                self.go_on(id, asked, PhaseCause::Command, events);
+                self.go_on(id, asked, PhaseCause::Command);
             }
         }
         if named.is_some() && !is_next {
@@ -332,51 +239,29 @@ impl Model {
         Ok(())
     }
 
-    fn go_on(
-        &mut self,
-        id: InstrumentId,
-        asked: &SetPhase,
-        cause: PhaseCause,
-        events: &mut Vec<Event>,
-    ) {
+    fn go_on(&mut self, id: InstrumentId, asked: &SetPhase, cause: PhaseCause) {
         let to = asked.phase;
         let from = self.market(id).phase;
         // 27.1
         if to == Phase::Continuous || (from == Phase::ClosingAuction && to == Phase::Closed) {
-            self.hold_auction(id, from, events);
+            self.hold_auction(id, from);
         }
         // 26.4
-        let is_over = |order: &ModelOrder| match to {
-            Phase::Continuous => order.time_in_force != TimeInForce::AtTheClose,
-            Phase::Closed => true,
-            _ => false,
-        };
-        let mut over: Vec<OrderKey> = self
-            .orders
-            .iter()
-            .filter(|it| it.instrument_id == id && it.leaves() > Quantity::ZERO)
-            .filter(|it| is_beside(it) && is_over(it))
-            .map(|it| it.key)
-            .collect();
-        over.sort();
-        for key in over {
-            let place = self.place_of(key).expect("it was found live");
-            let leaves = self.orders[place].leaves().0;
-            self.cancel(place, leaves, CancelReason::Expired, events);
-        }
-        self.begin_phase(id, asked, cause, events);
+        self.cancel_each(CancelReason::Expired, |_, it| {
+            let is_over = match to {
+                Phase::Continuous => it.time_in_force != TimeInForce::AtTheClose,
+                Phase::Closed => true,
+                _ => false,
+            };
+            it.instrument_id == id && it.is_beside() && is_over
+        });
+        self.begin_phase(id, asked, cause);
         if is_auction(to) {
-            self.look_at_auction(id, true, events);
+            self.look_at_auction(id, true);
         }
     }
 
-    pub(super) fn begin_phase(
-        &mut self,
-        id: InstrumentId,
-        asked: &SetPhase,
-        cause: PhaseCause,
-        events: &mut Vec<Event>,
-    ) {
+    pub(super) fn begin_phase(&mut self, id: InstrumentId, asked: &SetPhase, cause: PhaseCause) {
         let SetPhase { phase: to, reason, release_s, .. } = *asked;
         let now_ns = self.now_ns;
         let market = self.market_mut(id);
@@ -389,278 +274,81 @@ impl Model {
         };
         *market = Market {
             phase: to,
-            ends: (seconds > 0).then(|| now_ns + seconds * SECOND),
+            ends: (seconds > 0).then(|| now_ns + seconds * SECOND_NS),
             scheduled,
             looks: None,
             widened: 0,
-            told: Indication::default(),
+            indicated: Indication::default(),
             ..*market
         };
         let changed = PhaseChanged { instrument_id: id, from, to, cause, reason };
-        tell(VenueEvent::PhaseChanged(changed), events);
+        self.report(VenueEvent::PhaseChanged(changed));
         if to == Phase::VolatilityAuction {
-            self.report_collar(id, events);
+            self.report_collar(id);
         }
         if from == Phase::Continuous {
-            self.suspend(id, events);
+            self.suspend(id);
         }
         self.stir(id);
     }
 
-    fn report_collar(&self, id: InstrumentId, events: &mut Vec<Event>) {
+    fn report_collar(&mut self, id: InstrumentId) {
         let market = self.market(id);
-        if let Some((low, high)) = market.collar() {
-            let reference_price = Price(market.reference);
-            let extension = market.widened as u32;
-            let collar = CollarSet { instrument_id: id, reference_price, low, high, extension };
-            tell(VenueEvent::CollarSet(collar), events);
-        }
-    }
-
-    /// Does this order take part in the auction at the end of a phase? (25.7, 26.3)
-    fn takes_part(order: &ModelOrder, phase: Phase) -> bool {
-        match order.time_in_force {
-            TimeInForce::AtTheOpen => [Phase::PreOpen, Phase::OpeningAuction].contains(&phase),
-            TimeInForce::AtTheClose => phase == Phase::ClosingAuction,
-            _ => true,
-        }
-    }
-
-    /// The orders of a side that take part in the auction.
-    fn taking_part(&self, id: InstrumentId, side: Side, phase: Phase) -> Vec<ModelOrder> {
-        self.orders
-            .iter()
-            .filter(|it| it.instrument_id == id && same_side_of_book(it.side, side))
-            .filter(|it| it.place == super::Place::Book)
-            .filter(|it| it.leaves() > Quantity::ZERO && Self::takes_part(it, phase))
-            .copied()
-            .collect()
-    }
-
-    /// The auction's price and lots, found by trying every price, and the rule that decided.
-    fn would_come_to(&self, id: InstrumentId, phase: Phase) -> (Indication, AuctionStep) {
-        let [buys, sells] = [Side::Buy, Side::Sell].map(|side| self.taking_part(id, side, phase));
-        let reference = self.market(id).reference;
-        let instrument = &self.instruments[usize::from(id.0) - 1];
-        let mut prices: Vec<u64> = buys.iter().chain(&sells).map(|it| it.price.0).collect();
-        prices.push(reference);
-        prices.retain(|price| allowed_price(instrument, OrderType::Limit, Price(*price)));
-        prices.sort_unstable();
-        prices.dedup();
-        let lots = |orders: &[ModelOrder], price: u64| -> u64 {
-            let willing = orders.iter().filter(|it| it.accepts(Price(price)));
-            willing.map(|it| it.leaves().0).sum()
-        };
-        // Price, what would buy, what would sell.
-        let mut offers: Vec<(u64, u64, u64)> = prices
-            .into_iter()
-            .map(|price| (price, lots(&buys, price), lots(&sells, price)))
-            .collect();
-        // 27.2
-        let most = offers.iter().map(|(_, buys, sells)| *buys.min(sells)).max().unwrap_or(0);
-        if most == 0 {
-            return (Indication::default(), AuctionStep::Nothing);
-        }
-        let mut step = AuctionStep::Volume;
-        offers.retain(|(_, buys, sells)| *buys.min(sells) == most);
-        if offers.len() > 1 {
-            step = AuctionStep::Imbalance;
-        }
-        // 27.3
-        let least = offers.iter().map(|(_, buys, sells)| buys.abs_diff(*sells)).min();
-        offers.retain(|(_, buys, sells)| Some(buys.abs_diff(*sells)) == least);
-        if offers.len() > 1 {
-            step = match &offers {
-                all if all.iter().all(|(_, buys, sells)| buys > sells) => AuctionStep::BuyPressure,
-                all if all.iter().all(|(_, buys, sells)| buys < sells) => AuctionStep::SellPressure,
-                _ if reference == 0 => AuctionStep::Lowest,
-                _ => AuctionStep::Reference,
-            };
-        }
-        // 27.4
-        let (price, buys, sells) = if offers.iter().all(|(_, buys, sells)| buys > sells) {
-            offers[offers.len() - 1]
-        } else if offers.iter().all(|(_, buys, sells)| buys < sells) {
-            offers[0]
-        } else {
-            // 27.5
-            let mut nearest = offers[0];
-            for offer in offers {
-                if offer.0.abs_diff(reference) <= nearest.0.abs_diff(reference) {
-                    nearest = offer;
-                }
-            }
-            nearest
-        };
-        let indication = Indication {
-            price: Price(price),
-            paired: Quantity(most),
-            imbalance: Quantity(buys.abs_diff(sells)),
-            imbalance_is_buy: buys > sells,
-        };
-        (indication, step)
-    }
-
-    /// Of those that take part on a side, where the first to trade is. (27.7)
-    fn first_in_auction(&self, id: InstrumentId, side: Side, phase: Phase) -> usize {
-        let rank = |order: &ModelOrder| {
-            let unpriced = order.order_type == OrderType::Market;
-            let price = if side == Side::Buy { u64::MAX - order.price.0 } else { order.price.0 };
-            let class = if is_beside(order) { 2 } else { u8::from(is_hidden(order)) };
-            (!unpriced, if unpriced { 0 } else { price }, class, order.order_id)
-        };
-        let part = self.taking_part(id, side, phase);
-        let first = part.iter().min_by_key(|it| rank(it)).expect("what can trade has orders");
-        self.place_of(first.key).expect("it is live")
-    }
-
-    /// 27
-    fn hold_auction(&mut self, id: InstrumentId, phase: Phase, events: &mut Vec<Event>) {
-        let (Indication { price, paired, .. }, step) = self.would_come_to(id, phase);
-        *self.auction_steps.entry(step).or_default() += 1;
-        let mut missing = paired.0;
-        while missing > 0 {
-            let mut places =
-                [Side::Buy, Side::Sell].map(|side| self.first_in_auction(id, side, phase));
-            places.sort_by_key(|place| self.orders[*place].order_id);
-            let offered =
-                |place: usize| self.orders[place].part.unwrap_or(self.orders[place].leaves().0);
-            let quantity = missing.min(offered(places[0])).min(offered(places[1]));
-            missing -= quantity;
-            let displayed = places.map(|place| {
-                self.orders[place].executed += quantity;
-                !is_hidden(&self.orders[place]) && !is_beside(&self.orders[place])
-            });
-            self.trade_count += 1;
-            let [maker, mut taker] = places.map(|place| self.orders[place]);
-            let traded = Traded {
-                trade_id: TradeId(self.trade_count),
-                instrument_id: id,
-                taker_side: taker.side,
-                price,
-                quantity: Quantity(quantity),
-                maker_displayed: displayed[0],
-                maker: maker.fill(),
-                taker: taker.fill(),
-                auction: Some(AuctionTrade { phase, taker_displayed: displayed[1] }),
-            };
-            self.keep_trade(&traded);
-            events.push(Event::Traded(traded));
-            self.settle(places[0], &mut taker, Quantity(quantity), price, events);
-            self.note_settled(events);
-            self.orders[places[1]] = taker;
-            for order in places.map(|place| self.orders[place]) {
-                self.note(&order, true);
-            }
-            let keys = places.map(|place| self.orders[place].key);
-            for key in keys {
-                let place = self.place_of(key).expect("it is in the list");
-                let order = &mut self.orders[place];
-                if let Some(part) = &mut order.part {
-                    *part -= quantity;
-                    if *part == 0 && order.leaves() > Quantity::ZERO {
-                        self.refresh(place, events);
-                    }
-                }
-            }
-        }
-        // 27.11
-        if paired > Quantity::ZERO {
-            let market = self.market_mut(id);
-            market.reference = price.0;
-            if market.dynamic_band > 0 {
-                market.last = price.0;
-            }
-        }
-        // 27.12
-        self.trade_count += 1;
-        tell(
-            VenueEvent::Uncrossed(Uncrossed {
-                instrument_id: id,
-                phase,
-                trade_id: TradeId(self.trade_count),
-                price,
-                quantity: paired,
-            }),
-            events,
-        );
-    }
-
-    /// 28.1
-    pub(super) fn look_at_auction(
-        &mut self,
-        id: InstrumentId,
-        first: bool,
-        events: &mut Vec<Event>,
-    ) {
-        let phase = self.market(id).phase;
-        let (indication, _) = self.would_come_to(id, phase);
-        let next = self.now_ns - self.now_ns % SECOND + SECOND;
-        let market = self.market_mut(id);
-        let is_new = market.told != indication;
-        market.looks = Some(next);
-        market.told = indication;
+        let Some((low, high)) = market.collar() else { return };
         let reference_price = Price(market.reference);
-        if first || is_new {
-            let indicated = Indicated { instrument_id: id, phase, indication, reference_price };
-            tell(VenueEvent::Indicated(indicated), events);
-        }
+        let extension = market.widened as u32;
+        let collar = CollarSet { instrument_id: id, reference_price, low, high, extension };
+        self.report(VenueEvent::CollarSet(collar));
     }
 
-    /// What time brings about, moment by moment, and at one moment by instrument.
-    pub(super) fn pass_time(&mut self, events: &mut Vec<Event>) {
+    /// What is due by time, moment by moment, and at one moment by instrument.
+    pub(super) fn pass_time(&mut self) {
         // 36.12
         if self.behind_since_ns.is_some_and(|since| since < self.now_ns) {
             self.behind_since_ns = None;
-            self.follow(events);
+            self.follow();
         }
         loop {
-            let now_ns = self.now_ns;
             let moments = |market: &Market| [market.ends, market.looks].into_iter().flatten().min();
             let due = self.markets.iter().filter_map(moments).min();
             let expires = self.next_expiry_ns();
             let due = due.into_iter().chain(expires).min();
-            let Some(due) = due.filter(|due| *due <= now_ns) else { return };
+            let Some(due) = due.filter(|due| *due <= self.now_ns) else { return };
             if expires == Some(due) {
-                self.expire_next(events);
+                self.expire_next();
                 continue;
             }
             for number in 1..=self.markets.len() {
                 let id = InstrumentId(number as u16);
                 let market = *self.market(id);
                 if market.ends.is_some_and(|ends| ends <= due) {
-                    self.end_pause(id, events);
+                    self.end_pause(id);
                 } else if market.looks.is_some_and(|looks| looks <= due) {
-                    self.look_at_auction(id, false, events);
+                    self.look_at_auction(id, false);
                 }
             }
-            self.follow(events);
+            self.follow();
         }
     }
 
     /// 25.9, 29.5, 29.6
-    fn end_pause(&mut self, id: InstrumentId, events: &mut Vec<Event>) {
+    fn end_pause(&mut self, id: InstrumentId) {
         let market = *self.market(id);
-        let (Indication { price, .. }, _) = self.would_come_to(id, market.phase);
+        let (Indication { price, .. }, _) = self.auction_result(id, market.phase);
         let outside = market.collar().is_some_and(|(low, high)| price < low || price > high);
         if market.scheduled || price == Price(0) || !outside {
             let closes = market.phase == Phase::ClosingAuction;
             let to = if closes { Phase::Closed } else { Phase::Continuous };
-            let asked = SetPhase::new(Symbol::BLANK, to);
-            return self.go_on(id, &asked, PhaseCause::Time, events);
+            return self.go_on(id, &SetPhase::new(Symbol::BLANK, to), PhaseCause::Time);
         }
-        let ends = self.now_ns + market.pause * SECOND;
+        let ends = self.now_ns + market.pause * SECOND_NS;
         let market = self.market_mut(id);
         market.widened += 1;
         market.ends = Some(ends);
-        self.report_collar(id, events);
+        self.report_collar(id);
     }
 
-    fn configure(
-        &mut self,
-        asked: &ConfigureInstrument,
-        events: &mut Vec<Event>,
-    ) -> Result<(), VenueDeclineReason> {
+    fn configure(&mut self, asked: &ConfigureInstrument) -> Result<(), VenueDeclineReason> {
         let listed = self.listed(asked.symbol).ok_or(VenueDeclineReason::UnknownInstrument)?;
         let id = listed.instrument_id;
         let change = asked.change;
@@ -707,82 +395,46 @@ impl Model {
             InstrumentChange::TimeShare(parts) => market.time_share = u64::from(parts),
         }
         let changed = InstrumentChanged { instrument_id: id, change };
-        tell(VenueEvent::InstrumentChanged(changed), events);
+        self.report(VenueEvent::InstrumentChanged(changed));
         self.stir(id);
         Ok(())
     }
 
     /// The orders of a scope. (32.2)
-    fn cancel_scope(&mut self, scope: &Scope, events: &mut Vec<Event>) {
-        let mut meant: Vec<OrderKey> = self
-            .orders
-            .iter()
-            .filter(|it| {
-                let symbol = self.instruments[usize::from(it.instrument_id.0) - 1].symbol;
-                self.is_in(
-                    scope,
-                    it.key,
-                    it.attributes.firm,
-                    symbol,
-                    it.side,
-                    it.attributes.group_id,
-                )
-            })
-            .map(|it| it.key)
-            .collect();
-        meant.sort();
-        for key in meant {
-            let place = self.place_of(key).expect("it was found live");
-            let leaves = self.orders[place].leaves().0;
-            self.cancel(place, leaves, CancelReason::Supervisory, events);
-        }
+    fn cancel_scope(&mut self, scope: &Scope) {
+        self.cancel_each(CancelReason::Supervisory, |model, it| model.is_in(scope, it));
     }
 
     /// 32.1
-    fn is_in(
-        &self,
-        scope: &Scope,
-        key: OrderKey,
-        firm: market::Firm,
-        symbol: Symbol,
-        side: Side,
-        group_id: u16,
-    ) -> bool {
-        let firm = self.firm_meant(key.session_id, firm);
-        [SessionId(0), key.session_id].contains(&scope.session_id)
-            && [market::Firm::BLANK, firm].contains(&scope.firm)
+    fn is_in(&self, scope: &Scope, order: &ModelOrder) -> bool {
+        let session_id = order.key.session_id;
+        let firm = self.firm_meant(session_id, order.attributes.firm);
+        let symbol = self.instrument(order.instrument_id).symbol;
+        [SessionId(0), session_id].contains(&scope.session_id)
+            && [Firm::BLANK, firm].contains(&scope.firm)
             && [Symbol::BLANK, symbol].contains(&scope.symbol)
-            && [None, Some(side)].contains(&scope.side)
-            && [None, Some(group_id)].contains(&scope.group_id)
-            && [AccountId(0), self.money.owner(key.session_id)].contains(&scope.account_id)
+            && [None, Some(order.side)].contains(&scope.side)
+            && [None, Some(order.attributes.group_id)].contains(&scope.group_id)
+            && [AccountId(0), self.money.owner(session_id)].contains(&scope.account_id)
     }
 
-    fn wrong_with(&self, scope: &Scope) -> Option<VenueDeclineReason> {
-        if scope.session_id.0 != 0 && self.session(scope.session_id).is_none() {
-            return Some(VenueDeclineReason::UnknownSession);
+    fn known_scope(&self, scope: &Scope) -> Result<(), VenueDeclineReason> {
+        if scope.session_id.0 != 0 {
+            self.known_session(scope.session_id)?;
         }
         if !scope.symbol.is_blank() && self.listed(scope.symbol).is_none() {
-            return Some(VenueDeclineReason::UnknownInstrument);
+            return Err(VenueDeclineReason::UnknownInstrument);
         }
-        if self.money.known(scope.account_id).is_err() {
-            return Some(VenueDeclineReason::UnknownAccount);
-        }
-        None
+        self.money.known(scope.account_id).map_err(|_| VenueDeclineReason::UnknownAccount)
     }
 
-    fn block(
-        &mut self,
-        asked: &BlockEntry,
-        events: &mut Vec<Event>,
-    ) -> Result<(), VenueDeclineReason> {
+    fn block(&mut self, asked: &BlockEntry) -> Result<(), VenueDeclineReason> {
         let is_there = self.blocks.contains(&asked.scope);
         if asked.blocked {
             if is_there || self.blocks.len() == BLOCKS_MAX {
                 return Err(VenueDeclineReason::TooManyBlocks);
             }
-            if let Some(reason) = self.wrong_with(&asked.scope) {
-                return Err(reason);
-            }
+            self.known_scope(&asked.scope)?;
             self.blocks.push(asked.scope);
         } else {
             if !is_there {
@@ -790,122 +442,90 @@ impl Model {
             }
             self.blocks.retain(|scope| *scope != asked.scope);
         }
-        tell(VenueEvent::EntryBlocked(*asked), events);
+        self.report(VenueEvent::EntryBlocked(*asked));
         Ok(())
     }
 
-    /// Why an instrument takes no orders like this now, if so. (32.3, 25.3)
-    pub(super) fn why_not_now(
-        &self,
-        instrument: &Instrument,
-        key: OrderKey,
-        firm: market::Firm,
-        side: Side,
-        group_id: u16,
-    ) -> Option<RejectReason> {
-        let blocked = self
-            .blocks
-            .iter()
-            .any(|scope| self.is_in(scope, key, firm, instrument.symbol, side, group_id));
-        match self.market(instrument.instrument_id).phase {
-            _ if blocked => Some(RejectReason::EntryBlocked),
-            Phase::Halted => Some(RejectReason::Halted),
-            Phase::Closed => Some(RejectReason::InstrumentClosed),
-            _ => None,
+    /// Does the instrument of an order take orders like this now? (32.3, 25.3)
+    pub(super) fn instrument_takes(&self, order: &ModelOrder) -> Result<(), RejectReason> {
+        if self.blocks.iter().any(|scope| self.is_in(scope, order)) {
+            return Err(RejectReason::EntryBlocked);
+        }
+        match self.market(order.instrument_id).phase {
+            Phase::Halted => Err(RejectReason::Halted),
+            Phase::Closed => Err(RejectReason::InstrumentClosed),
+            _ => Ok(()),
         }
     }
 
     /// Why an order that waited, and comes in now, is canceled at once: a pause that the same command
-    /// brought about is against it. (25.6, 25.8)
-    pub(super) fn why_not_now_either(&self, order: &ModelOrder) -> Option<CancelReason> {
+    /// caused forbids it. (25.6, 25.8)
+    pub(super) fn phase_cancels(&self, order: &ModelOrder) -> Option<CancelReason> {
         if !collects(self.market(order.instrument_id).phase) {
             return None;
         }
-        let at_once = [TimeInForce::ImmediateOrCancel, TimeInForce::FillOrKill]
-            .contains(&order.time_in_force);
-        let asks_for_quantity = order.instructions.all_or_none
-            || order.conditions.minimum_quantity != market::Lots::ZERO;
-        let has_limit = order.order_type == OrderType::Limit;
-        if at_once
-            || order.order_type == OrderType::MarketToLimit
-            || asks_for_quantity && !has_limit
-        {
+        if order.trades_at_once() {
             return Some(CancelReason::ImmediateOrCancel);
         }
-        let unbounded = !has_limit && order.side == Side::Buy;
+        let unbounded = order.order_type == OrderType::Market && order.side == Side::Buy;
         (unbounded && self.is_paid(order.instrument_id)).then_some(CancelReason::Unpaid)
     }
 
-    /// Why the phase of an instrument, or one of its limits, is against an order. (25.6, 25.8, 26.1,
-    /// 30)
-    pub(super) fn why_not_here(&self, id: InstrumentId, asked: &Asked) -> Option<RejectReason> {
-        let Asked {
-            side,
-            order_type,
-            time_in_force,
-            has_minimum,
-            follows,
-            replaces_one_that_follows,
-            session_id,
-            quantity,
-            price,
-        } = *asked;
-        let market = self.market(id);
-        let rests = [TimeInForce::Day, TimeInForce::GoodTillCancel, TimeInForce::GoodTillTime]
-            .contains(&time_in_force);
-        let at_once = [TimeInForce::ImmediateOrCancel, TimeInForce::FillOrKill]
-            .contains(&time_in_force)
-            || order_type == OrderType::MarketToLimit
-            || has_minimum && !(order_type == OrderType::Limit && rests);
-        let too_late = time_in_force == TimeInForce::AtTheOpen
+    /// Do the phase of an instrument, and its limits, allow an order, which may replace another?
+    /// (25.6, 25.8, 26.1, 30, 36.13)
+    pub(super) fn phase_takes(
+        &self,
+        order: &ModelOrder,
+        original: Option<&ModelOrder>,
+    ) -> Result<(), RejectReason> {
+        let market = self.market(order.instrument_id);
+        let has_limit = order.order_type == OrderType::Limit;
+        let too_late = order.time_in_force == TimeInForce::AtTheOpen
             && ![Phase::PreOpen, Phase::OpeningAuction].contains(&market.phase);
-        let waits = !follows && (time_in_force.is_for_auction() || collects(market.phase));
-        let unbounded = order_type == OrderType::Market && side == Side::Buy && waits;
-        if (collects(market.phase) && at_once) || too_late || (unbounded && self.is_paid(id)) {
-            return Some(RejectReason::NotInPhase);
+        let unbounded = order.order_type == OrderType::Market
+            && order.side == Side::Buy
+            && !order.is_pegged()
+            && self.is_collected(order);
+        if (collects(market.phase) && order.trades_at_once())
+            || too_late
+            || (unbounded && self.is_paid(order.instrument_id))
+        {
+            return Err(RejectReason::NotInPhase);
         }
-        if market.quantity_max > 0 && quantity > market.quantity_max {
-            return Some(RejectReason::QuantityAboveLimit);
+        if market.quantity_max > 0 && order.quantity > market.quantity_max {
+            return Err(RejectReason::QuantityAboveLimit);
         }
-        let each = if order_type == OrderType::Limit { price.0 } else { market.reference };
-        let notional = (Price(each) * Quantity(quantity)).get();
+        let each = if has_limit { order.price.0 } else { market.reference };
+        let notional = (Price(each) * Quantity(order.quantity)).get();
         if market.notional_max > 0 && notional > u128::from(market.notional_max) {
-            return Some(RejectReason::NotionalAboveLimit);
+            return Err(RejectReason::NotionalAboveLimit);
         }
-        let through = match side {
-            Side::Buy => price.0 > market.reference,
-            _ => price.0 < market.reference,
+        let through = match order.side {
+            Side::Buy => order.price.0 > market.reference,
+            _ => order.price.0 < market.reference,
         };
-        let far = !is_near(price, market.reference, market.collar);
-        if order_type == OrderType::Limit && through && far {
-            return Some(RejectReason::PriceOutsideCollar);
+        if has_limit && through && !is_near(order.price, market.reference, market.collar) {
+            return Err(RejectReason::PriceOutsideCollar);
         }
-        let crowded = follows && !replaces_one_that_follows && !self.may_follow_too(id, session_id);
-        crowded.then_some(RejectReason::TooManyPegs)
+        let is_another = order.is_pegged() && !original.is_some_and(ModelOrder::is_pegged);
+        if is_another && !self.takes_another_peg(order) {
+            return Err(RejectReason::TooManyPegs);
+        }
+        Ok(())
     }
 
-    /// May a session have one more order that follows the market? (36.13)
-    pub(super) fn may_follow_too(&self, id: InstrumentId, session_id: SessionId) -> bool {
-        let market = self.market(id);
-        let mut all = self.pegged(id);
-        all.retain(|it| it.leaves() > Quantity::ZERO);
-        let own = all.iter().filter(|it| it.key.session_id == session_id).count();
+    /// May the session of an order have one more pegged order in its instrument? (36.13)
+    pub(super) fn takes_another_peg(&self, order: &ModelOrder) -> bool {
+        let market = self.market(order.instrument_id);
+        let mut all = self.pegged(order.instrument_id);
+        all.retain(|it| !it.is_done());
+        let own = all.iter().filter(|it| it.key.session_id == order.key.session_id).count();
         (all.len() as u64) < market.pegs_max && (own as u64) < market.session_pegs_max
     }
 
     /// Does an order rest as it comes in? (25.5, 26.2)
     pub(super) fn is_collected(&self, order: &ModelOrder) -> bool {
         order.time_in_force.is_for_auction() || collects(self.market(order.instrument_id).phase)
-    }
-
-    /// May an incoming order trade at this price? (29.1, 29.2)
-    pub(super) fn is_within_bands(&self, market: &Market, price: Price) -> bool {
-        market.is_within_bands(price)
-    }
-
-    /// An order that would trade beyond the bands: does a pause begin? (29.3, 29.4)
-    pub(super) fn pauses(&self, id: InstrumentId) -> bool {
-        self.market(id).pause > 0
     }
 
     /// A dynamic band refers to the last price.
@@ -917,8 +537,4 @@ impl Model {
             market.last = price.0;
         }
     }
-}
-
-fn tell(event: VenueEvent, events: &mut Vec<Event>) {
-    events.push(Event::Venue(event));
 }

@@ -571,7 +571,7 @@ impl World {
     /// Compares the engine with the model, input by input, order by order and unit by unit, and every
     /// received reply with the streams that follow from the journal.
     fn audit(&mut self) -> Result<Summary, String> {
-        let mut model = Model::new();
+        let mut model = Model::default();
         let mut modeled: Vec<Event> = Vec::new();
         let mut derived = Derived::new();
         let mut found: Vec<Event> = Vec::new();

@@ -1,0 +1,188 @@
+//! Auctions, as one would explain them: sections 27 and 28 of the rules. The price is found by trying
+//! every price that somebody named, each time by going through all orders.
+
+use std::collections::BTreeMap;
+
+use market::{
+    AuctionTrade, Indicated, Indication, InstrumentId, OrderType, Phase, Price, Quantity, Side,
+    TimeInForce, Uncrossed, VenueEvent,
+};
+
+use super::{Model, ModelOrder, Place, SECOND_NS, is_price, same_side_of_book};
+
+/// Which rule decided the price of an auction.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum AuctionStep {
+    /// Nothing traded.
+    Nothing,
+    /// Most lots (27.2).
+    Volume,
+    /// Least left over (27.3).
+    Imbalance,
+    /// Buyers are left at all prices (27.4).
+    BuyPressure,
+    /// Sellers are left at all prices (27.4).
+    SellPressure,
+    /// The reference price (27.5).
+    Reference,
+    /// There was none, so the lowest (27.5).
+    Lowest,
+}
+
+/// Does this order take part in the auction at the end of a phase? (25.7, 26.3)
+fn takes_part(order: &ModelOrder, phase: Phase) -> bool {
+    match order.time_in_force {
+        TimeInForce::AtTheOpen => [Phase::PreOpen, Phase::OpeningAuction].contains(&phase),
+        TimeInForce::AtTheClose => phase == Phase::ClosingAuction,
+        _ => true,
+    }
+}
+
+impl Model {
+    /// The orders of an instrument that are for an auction only, by number.
+    pub fn auction_orders(&self, instrument_id: InstrumentId) -> Vec<ModelOrder> {
+        self.by_age(instrument_id, ModelOrder::is_beside)
+    }
+
+    /// How often each rule decided the price of an auction.
+    pub fn auction_steps(&self) -> &BTreeMap<AuctionStep, u64> {
+        &self.auction_steps
+    }
+
+    /// The orders of a side that take part in the auction.
+    fn taking_part(&self, id: InstrumentId, side: Side, phase: Phase) -> Vec<ModelOrder> {
+        self.by_age(id, |it| {
+            same_side_of_book(it.side, side)
+                && it.place == Place::Book
+                && !it.is_done()
+                && takes_part(it, phase)
+        })
+    }
+
+    /// The auction's price and lots, found by trying every price, and the rule that decided.
+    pub(super) fn auction_result(
+        &self,
+        id: InstrumentId,
+        phase: Phase,
+    ) -> (Indication, AuctionStep) {
+        let [buys, sells] = [Side::Buy, Side::Sell].map(|side| self.taking_part(id, side, phase));
+        let reference = self.market(id).reference;
+        let instrument = self.instrument(id);
+        let mut prices: Vec<u64> = buys.iter().chain(&sells).map(|it| it.price.0).collect();
+        prices.push(reference);
+        prices.retain(|price| is_price(instrument, Price(*price)));
+        prices.sort_unstable();
+        prices.dedup();
+        let lots = |orders: &[ModelOrder], price: u64| -> u64 {
+            let willing = orders.iter().filter(|it| it.accepts(Price(price)));
+            willing.map(|it| it.leaves().0).sum()
+        };
+        // Price, what would buy, what would sell.
+        let mut offers: Vec<(u64, u64, u64)> = prices
+            .into_iter()
+            .map(|price| (price, lots(&buys, price), lots(&sells, price)))
+            .collect();
+        // 27.2
+        let most = offers.iter().map(|(_, buys, sells)| *buys.min(sells)).max().unwrap_or(0);
+        if most == 0 {
+            return (Indication::default(), AuctionStep::Nothing);
+        }
+        offers.retain(|(_, buys, sells)| *buys.min(sells) == most);
+        let is_decided = offers.len() == 1;
+        // 27.3
+        let least = offers.iter().map(|(_, buys, sells)| buys.abs_diff(*sells)).min();
+        offers.retain(|(_, buys, sells)| Some(buys.abs_diff(*sells)) == least);
+        let all_buy = offers.iter().all(|(_, buys, sells)| buys > sells);
+        let all_sell = offers.iter().all(|(_, buys, sells)| buys < sells);
+        let step = match offers.len() {
+            1 if is_decided => AuctionStep::Volume,
+            1 => AuctionStep::Imbalance,
+            _ if all_buy => AuctionStep::BuyPressure,
+            _ if all_sell => AuctionStep::SellPressure,
+            _ if reference == 0 => AuctionStep::Lowest,
+            _ => AuctionStep::Reference,
+        };
+        let (price, buys, sells) = match (all_buy, all_sell) {
+            // 27.4
+            (true, _) => offers[offers.len() - 1],
+            (_, true) => offers[0],
+            // 27.5: the nearest to the reference price, of two the higher.
+            _ => {
+                let mut nearest = offers[0];
+                for offer in offers {
+                    if offer.0.abs_diff(reference) <= nearest.0.abs_diff(reference) {
+                        nearest = offer;
+                    }
+                }
+                nearest
+            }
+        };
+        let indication = Indication {
+            price: Price(price),
+            paired: Quantity(most),
+            imbalance: Quantity(buys.abs_diff(sells)),
+            imbalance_is_buy: buys > sells,
+        };
+        (indication, step)
+    }
+
+    /// Of those that take part on a side, where the first to trade is. (27.7)
+    fn first_in_auction(&self, id: InstrumentId, side: Side, phase: Phase) -> usize {
+        let rank = |order: &ModelOrder| {
+            let unpriced = order.order_type == OrderType::Market;
+            let price = if side == Side::Buy { u64::MAX - order.price.0 } else { order.price.0 };
+            let class = if order.is_beside() { 2 } else { u8::from(order.is_hidden()) };
+            (!unpriced, if unpriced { 0 } else { price }, class, order.order_id)
+        };
+        let part = self.taking_part(id, side, phase);
+        let first = part.iter().min_by_key(|it| rank(it)).expect("what can trade has orders");
+        self.place_of(first.key).expect("it is live")
+    }
+
+    /// 27
+    pub(super) fn hold_auction(&mut self, id: InstrumentId, phase: Phase) {
+        let (Indication { price, paired, .. }, step) = self.auction_result(id, phase);
+        *self.auction_steps.entry(step).or_default() += 1;
+        let mut missing = paired.0;
+        while missing > 0 {
+            let mut places =
+                [Side::Buy, Side::Sell].map(|side| self.first_in_auction(id, side, phase));
+            places.sort_by_key(|place| self.orders[*place].order_id);
+            let [maker, mut taker] = places.map(|place| self.orders[place]);
+            let quantity = missing.min(maker.offered()).min(taker.offered());
+            missing -= quantity;
+            let auction = AuctionTrade { phase, taker_displayed: taker.is_displayed() };
+            self.execute(places[0], &mut taker, quantity, price, Some(auction));
+            self.orders[places[1]] = taker;
+            self.note(&taker, true);
+            self.use_up_part(maker.key, quantity);
+            self.use_up_part(taker.key, quantity);
+        }
+        // 27.11
+        if !paired.is_zero() {
+            self.market_mut(id).reference = price.0;
+            self.note_last(id, Some(price));
+        }
+        // 27.12
+        let trade_id = self.new_trade_id();
+        let quantity = paired;
+        let uncrossed = Uncrossed { instrument_id: id, phase, trade_id, price, quantity };
+        self.report(VenueEvent::Uncrossed(uncrossed));
+    }
+
+    /// 28.1
+    pub(super) fn look_at_auction(&mut self, id: InstrumentId, first: bool) {
+        let phase = self.market(id).phase;
+        let (indication, _) = self.auction_result(id, phase);
+        let next = self.now_ns - self.now_ns % SECOND_NS + SECOND_NS;
+        let market = self.market_mut(id);
+        let is_new = market.indicated != indication;
+        market.looks = Some(next);
+        market.indicated = indication;
+        let reference_price = Price(market.reference);
+        if first || is_new {
+            let indicated = Indicated { instrument_id: id, phase, indication, reference_price };
+            self.report(VenueEvent::Indicated(indicated));
+        }
+    }
+}
