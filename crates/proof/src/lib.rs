@@ -9,12 +9,17 @@
 //! Invariants: everything random comes from a seed. Of the model's side only [`agreement`] knows
 //! the engine: a model that asked it would agree with anything.
 
+#![allow(missing_docs, reason = "a library for this workspace only")]
+
 pub mod rng;
 pub mod generator;
 mod money;
 pub mod model;
+mod engine_checks;
 pub mod agreement;
 pub mod audit;
 pub mod sim;
 pub mod scenario;
 mod scenario_money;
+
+pub use engine_checks::restored;

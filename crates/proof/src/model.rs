@@ -196,7 +196,7 @@ impl ModelOrder {
     }
 
     /// The open lots that the feed shows of a resting order. (16.1)
-    fn on_the_feed(&self) -> Lots {
+    pub fn on_the_feed(&self) -> Lots {
         if self.is_displayed() { Lots(self.offered() as u32) } else { Lots::ZERO }
     }
 
@@ -572,7 +572,7 @@ impl Model {
     }
 
     /// A blank firm is the session's own. (3.4)
-    fn firm_meant(&self, session_id: SessionId, firm: Firm) -> Firm {
+    pub fn firm_meant(&self, session_id: SessionId, firm: Firm) -> Firm {
         let session = self.session(session_id).expect("only asked of sessions there are");
         if firm == Firm::BLANK { session.firm } else { firm }
     }

@@ -16,6 +16,7 @@ use std::{
 
 use crate::{
     agreement,
+    engine_checks::{self, LedgerBalances},
     generator::{CommandFlow, Profile},
     model::Model,
     rng::Rng,
@@ -575,7 +576,7 @@ impl World {
         let mut modeled: Vec<Event> = Vec::new();
         let mut derived = Derived::new();
         let mut found: Vec<Event> = Vec::new();
-        let mut ledger = agreement::Ledger::new();
+        let mut ledger = LedgerBalances::default();
         // What the medium has: a latent fault is not the venue's.
         let mut disk = self.disk.storage().duplicate(true);
         let replay = recovery::replay(
@@ -583,31 +584,15 @@ impl World {
             &mut |input, _| modeled.extend(model.apply(input)),
             &mut |output| {
                 derived.output(output);
-                agreement::enter_in(&mut ledger, &output.event);
+                ledger.enter(&output.event);
                 found.push(output.event);
             },
         )
         .map_err(|failure| failure.to_string())?;
-        let events = found.len().max(modeled.len());
-        if let Some(at) = (0..events).find(|at| found.get(*at) != modeled.get(*at)) {
-            return Err(format!(
-                "event {at}: the engine says {:?}, the model {:?}",
-                found.get(at),
-                modeled.get(at)
-            ));
-        }
+        agreement::same_events(&found, &modeled)?;
         let engine = &replay.engine;
-        agreement::compare_books(engine, &model, "at the end")?;
-        agreement::compare_balances(engine, &model, &ledger, "at the end")?;
-        engine.check_invariants();
-        let restored = agreement::restored(engine, "at the end")?;
-        for (of, hash) in
-            [("walked", engine.state_hash_slow()), ("after a snapshot", restored.state_hash())]
-        {
-            if engine.state_hash() != hash {
-                return Err(format!("the state hash kept is not the state hash {of}"));
-            }
-        }
+        agreement::compare(engine, &model).map_err(|why| format!("at the end: {why}"))?;
+        engine_checks::check(engine, &ledger).map_err(|why| format!("at the end: {why}"))?;
         let venue = self.venue.as_mut().expect("the venue runs");
         let checkpoint = venue.gauges.checkpoint();
         if (checkpoint.sequence, checkpoint.state_hash) != (engine.sequence(), engine.state_hash())

@@ -1,9 +1,9 @@
-//! Engine and model agree on seeded commands of every profile.
+//! Engine and model agree on seeded commands of every profile, and so do two engines.
 
 use std::thread;
 
 use engine::Engine;
-use market::{Input, Sequence, Timestamp};
+use market::{Event, Input, Sequence, Timestamp};
 use proof::{agreement, generator::CommandFlow};
 
 /// Commands of each seed of each profile, and how many seeds there are: as many as here, or as the
@@ -41,20 +41,22 @@ fn engine_agrees_with_the_model() {
         Err(difference) => panic!("{difference}"),
     };
     println!("{total} commands\n{coverage:#?}");
-    assert_eq!(agreement::missing(&coverage), Vec::<&str>::new(), "never seen");
+    assert_eq!(agreement::missing(&coverage), Vec::<String>::new(), "never seen");
 }
 
-/// The fast path gives the same events and the same state as the general path, whatever comes.
-#[test]
-fn fast_path_does_what_the_general_path_does() {
-    const COMMANDS: u64 = 50_000;
+/// Gives the commands of every profile to an engine, and to another one through `other`; their
+/// events and state hashes are equal.
+fn two_engines_agree(
+    commands: u64,
+    other: fn(&Engine, &mut Engine, &Input, &mut dyn FnMut(Event)),
+) {
     let seeds = setting("DAMRAK_RESTORED_SEEDS", 4);
-    for (name, profile) in agreement::profiles(COMMANDS) {
+    for (name, profile) in agreement::profiles(commands) {
         for seed in 1..=seeds {
             let mut flow = CommandFlow::new(seed, profile.clone());
-            let (mut engine, mut general) = (Engine::new(), Engine::new());
+            let (mut first, mut second) = (Engine::new(), Engine::new());
             let (mut events, mut others) = (Vec::new(), Vec::new());
-            for number in 1..=COMMANDS {
+            for number in 1..=commands {
                 let input = Input {
                     sequence: Sequence(number),
                     timestamp: Timestamp(number * 1_000_000),
@@ -62,45 +64,32 @@ fn fast_path_does_what_the_general_path_does() {
                 };
                 events.clear();
                 others.clear();
-                engine.apply(&input, &mut |event| events.push(event));
-                general.apply_on_general_path(&input, &mut |event| others.push(event));
-                let place = format!("{name}, seed {seed}, {number}: {:?}", input.command);
-                assert_eq!(events, others, "{place}");
-                assert_eq!(engine.state_hash(), general.state_hash(), "{place}");
+                other(&first, &mut second, &input, &mut |event| others.push(event));
+                first.apply(&input, &mut |event| events.push(event));
+                let place = || format!("{name}, seed {seed}, {number}: {:?}", input.command);
+                assert_eq!(events, others, "{}", place());
+                assert_eq!(first.state_hash(), second.state_hash(), "{}", place());
             }
         }
     }
+}
+
+/// The fast path gives the same events and the same state as the general path, whatever comes.
+#[test]
+fn fast_path_does_what_the_general_path_does() {
+    two_engines_agree(50_000, |_, general, input, report| {
+        general.apply_on_general_path(input, report);
+    });
 }
 
 /// An engine that was restored from a snapshot goes on as the one that the snapshot is of, whatever
 /// comes: nothing that matters later is missing in it.
 #[test]
 fn restored_engine_goes_on_as_its_origin() {
-    const COMMANDS: u64 = 4_000;
-    const RESTORED_EVERY: u64 = 40;
-    let seeds = setting("DAMRAK_RESTORED_SEEDS", 4);
-    for (name, profile) in agreement::profiles(COMMANDS) {
-        for seed in 1..=seeds {
-            let mut flow = CommandFlow::new(seed, profile.clone());
-            let (mut origin, mut restored) = (Engine::new(), Engine::new());
-            let (mut events, mut others) = (Vec::new(), Vec::new());
-            for number in 1..=COMMANDS {
-                let input = Input {
-                    sequence: Sequence(number),
-                    timestamp: Timestamp(number * 1_000_000),
-                    command: flow.next_command(),
-                };
-                events.clear();
-                others.clear();
-                origin.apply(&input, &mut |event| events.push(event));
-                restored.apply(&input, &mut |event| others.push(event));
-                let place = format!("{name}, seed {seed}, {number}: {:?}", input.command);
-                assert_eq!(events, others, "{place}");
-                assert_eq!(origin.state_hash(), restored.state_hash(), "{place}");
-                if number % RESTORED_EVERY == 0 {
-                    restored = agreement::restored(&origin, &place).unwrap();
-                }
-            }
+    two_engines_agree(4_000, |origin, restored, input, report| {
+        if input.sequence.0.is_multiple_of(40) {
+            *restored = proof::restored(origin).unwrap();
         }
-    }
+        restored.apply(input, report);
+    });
 }
