@@ -13,13 +13,16 @@
 
 pub mod rng;
 pub mod generator;
-mod money;
 pub mod model;
+mod money;
 mod engine_checks;
 pub mod agreement;
 pub mod audit;
 pub mod sim;
 pub mod scenario;
+mod scenario_words;
+mod scenario_commands;
+mod scenario_events;
 mod scenario_money;
 
 pub use engine_checks::restored;

@@ -4,8 +4,16 @@
 // tests need nothing above the engine.
 #[path = "../../../proof/src/scenario.rs"]
 mod scenario;
+#[path = "../../../proof/src/scenario_words.rs"]
+mod scenario_words;
+#[path = "../../../proof/src/scenario_commands.rs"]
+mod scenario_commands;
+#[path = "../../../proof/src/scenario_events.rs"]
+mod scenario_events;
 #[path = "../../../proof/src/scenario_money.rs"]
 mod scenario_money;
+#[path = "../../../proof/src/engine_checks.rs"]
+mod engine_checks;
 
 mod day;
 mod numbers;
