@@ -1,4 +1,4 @@
-//! What clients heard against what the journal says: the proof that nothing acknowledged is lost.
+//! What clients received against what the journal says: the proof that nothing acknowledged is lost.
 
 use client::subscriber::{FeedBook, FeedOrder};
 use gateway::{FeedStream, MessageStore, ReplyStreams};
@@ -48,7 +48,6 @@ pub struct Digest(u64);
 
 impl Digest {
     /// Of these bytes (FNV-1a).
-    #[must_use]
     pub fn of(message: &[u8]) -> Self {
         let hash = message.iter().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
             (hash ^ u64::from(*byte)).wrapping_mul(0x0000_0100_0000_01b3)
@@ -65,7 +64,6 @@ impl Default for Derived {
 
 impl Derived {
     /// Before the first output.
-    #[must_use]
     pub fn new() -> Self {
         let feed = DerivedFeed { book: FeedBook::new(), messages: 0, error: None };
         Self { replies: ReplyStreams::of_all(Digests::default()), feed: FeedStream::new(feed) }
@@ -78,7 +76,6 @@ impl Derived {
     }
 
     /// The replies to a user, in any case, as digests; none for a user without a session.
-    #[must_use]
     pub fn replies_of(&self, username: &str) -> &[Digest] {
         let is_theirs = |name: &str| name.eq_ignore_ascii_case(username);
         let mut sessions = self.replies.sessions();
@@ -88,32 +85,28 @@ impl Derived {
     }
 
     /// How many messages the feed has.
-    #[must_use]
     pub fn feed_messages(&self) -> u64 {
         self.feed.store().messages
     }
 
     /// The first message of the feed that does not fit the books built from those before it.
-    #[must_use]
     pub fn feed_error(&self) -> Option<&str> {
         self.feed.store().error.as_deref()
     }
 }
 
-/// How many of the messages someone heard, each with its number from 1, are not in the derived
+/// How many of the messages someone received, each with its number from 1, are not in the derived
 /// stream at that number, byte for byte.
-#[must_use]
-pub fn lost(heard: impl IntoIterator<Item = (u64, Digest)>, derived: &[Digest]) -> u64 {
+pub fn lost(received: impl IntoIterator<Item = (u64, Digest)>, derived: &[Digest]) -> u64 {
     let is_there = |(number, digest): (u64, Digest)| {
         let index = usize::try_from(number).ok().and_then(|number| number.checked_sub(1));
         index.and_then(|index| derived.get(index)) == Some(&digest)
     };
-    heard.into_iter().filter(|message| !is_there(*message)).count() as u64
+    received.into_iter().filter(|message| !is_there(*message)).count() as u64
 }
 
 /// The first difference between the displayed orders of the engine's books and books rebuilt from a feed, order by order
 /// in priority; `None` if they are equal.
-#[must_use]
 pub fn book_difference(engine: &engine::Engine, feed: &FeedBook) -> Option<String> {
     for instrument in engine.instruments() {
         let id: InstrumentId = instrument.instrument_id;
@@ -158,7 +151,7 @@ fn feed_order(order: FeedOrder) -> (u64, u64, u64) {
 mod tests {
     use super::*;
 
-    /// A message that is missing, or differs, is lost; one that was never heard is not.
+    /// A message that is missing, or differs, is lost; one that was never received is not.
     #[test]
     fn lost_counts_what_was_heard_and_is_not_there() {
         let [a, b, c] = [b"a", b"b", b"c"].map(|message| Digest::of(message));

@@ -12,6 +12,6 @@ mod disk;
 mod world;
 mod minimise;
 
-pub use faults::{FaultKind, FaultSet, Hits, Judged};
+pub use faults::{DAMAGED_STARTS, FAULTS, FaultKind, FaultSet, Hits, KILLED_AFTER, PERTURBATIONS};
 pub use minimise::{Minimised, minimise};
-pub use world::{Options, Summary, Violation, commands, run};
+pub use world::{Counts, Options, Summary, Violation, commands, run};

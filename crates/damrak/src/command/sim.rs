@@ -14,10 +14,10 @@ use std::{
 
 use clap::Args;
 use proof::agreement;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::output::{counted, grouped, print_json, print_line};
-use proof::sim::{self, FaultKind, FaultSet, Hits, Options, Summary, Violation};
+use proof::sim::{self, Counts, FaultKind, FaultSet, Hits, Options, Summary, Violation};
 use venue::{clock::SystemClock, failure::Failure};
 
 /// Default turns of a seed, and default commands of a seed with --model.
@@ -268,16 +268,7 @@ fn model(arguments: &Arguments) -> Result<(), Failure> {
 #[derive(Default)]
 struct Total {
     seeds: u64,
-    inputs: u64,
-    orders: u64,
-    trades: u64,
-    ledger_entries: u64,
-    replies: u64,
-    feed_messages: u64,
-    connections: u64,
-    kills: u64,
-    power_cuts: u64,
-    snapshot_starts: u64,
+    counts: Counts,
     simulated_ns: u64,
     hits: Hits,
 }
@@ -285,115 +276,88 @@ struct Total {
 impl Total {
     fn add(&mut self, summary: &Summary) {
         self.seeds += 1;
-        self.inputs += summary.inputs;
-        self.orders += summary.orders;
-        self.trades += summary.trades;
-        self.ledger_entries += summary.ledger_entries;
-        self.replies += summary.replies;
-        self.feed_messages += summary.feed_messages;
-        self.connections += summary.connections;
-        self.kills += summary.kills;
-        self.power_cuts += summary.power_cuts;
-        self.snapshot_starts += summary.snapshot_starts;
+        self.counts.add(&summary.counts);
         self.simulated_ns += summary.simulated_ns;
         self.hits.add(&summary.hits);
     }
 
-    fn figures(&self, seconds: f64) -> serde_json::Value {
-        json!({
-            "schema": "damrak/sim-total/1",
-            "seeds": self.seeds,
-            "inputs": self.inputs,
-            "orders": self.orders,
-            "trades": self.trades,
-            "ledger_entries": self.ledger_entries,
-            "replies": self.replies,
-            "feed_messages": self.feed_messages,
-            "connections": self.connections,
-            "kills": self.kills,
-            "power_cuts": self.power_cuts,
-            "snapshot_starts": self.snapshot_starts,
-            "simulated_s": self.simulated_ns as f64 / 1e9,
-            "hits": hits(&self.hits),
-            "never_hit": self.hits.missing(),
-            "seconds": seconds,
-            "passed": true,
-        })
+    fn figures(&self, seconds: f64) -> Value {
+        let mut figures = common_figures(&self.counts, self.simulated_ns, &self.hits);
+        figures["schema"] = json!("damrak/sim-total/2");
+        figures["seeds"] = json!(self.seeds);
+        figures["never_hit"] = json!(self.hits.missing());
+        figures["seconds"] = json!(seconds);
+        figures
     }
 
     fn lines(&self, seconds: f64) -> String {
+        let Counts { inputs, orders, trades, ledger_entries, replies, feed_messages, .. } =
+            self.counts;
         let mut lines = format!(
             "{}: {} inputs, {} orders, {} trades, {} ledger entries, {} replies, {} feed \
              messages, {} kills ({} with a power cut), {} starts from a snapshot: no difference, \
              {seconds:.1} s",
             counted(self.seeds, "seed"),
-            grouped(self.inputs),
-            grouped(self.orders),
-            grouped(self.trades),
-            grouped(self.ledger_entries),
-            grouped(self.replies),
-            grouped(self.feed_messages),
-            grouped(self.kills),
-            grouped(self.power_cuts),
-            grouped(self.snapshot_starts),
+            grouped(inputs),
+            grouped(orders),
+            grouped(trades),
+            grouped(ledger_entries),
+            grouped(replies),
+            grouped(feed_messages),
+            grouped(self.counts.kills),
+            grouped(self.counts.power_cuts),
+            grouped(self.counts.snapshot_starts),
         );
-        let Hits { faults, perturbations, killed_after, damaged_starts } = &self.hits;
-        let named = |counts: &BTreeMap<&'static str, u64>| {
-            let words = counts.iter().map(|(name, count)| format!("{name} {}", grouped(*count)));
-            words.collect::<Vec<_>>().join(", ")
-        };
-        let after = killed_after.iter().map(|(name, count)| format!("{name} {}", grouped(*count)));
-        lines.push_str(&format!("\nfaults injected: {}", named(faults)));
-        lines.push_str(&format!("\nscheduling choices varied: {}", named(perturbations)));
-        lines.push_str(&format!("\nkilled right after: {}", after.collect::<Vec<_>>().join(", ")));
-        lines.push_str(&format!("\nstarts on a damaged journal: {}", named(damaged_starts)));
+        for (group, title) in [
+            (sim::FAULTS, "faults injected"),
+            (sim::PERTURBATIONS, "scheduling choices varied"),
+            (sim::KILLED_AFTER, "killed right after"),
+            (sim::DAMAGED_STARTS, "starts on a damaged journal"),
+        ] {
+            let counts = self.hits.0.get(group).into_iter().flatten();
+            let words: Vec<_> =
+                counts.map(|(name, count)| format!("{name} {}", grouped(*count))).collect();
+            lines.push_str(&format!("\n{title}: {}", words.join(", ")));
+        }
         lines
     }
 }
 
-fn hits(hits: &Hits) -> serde_json::Value {
-    json!({
-        "faults": hits.faults,
-        "perturbations": hits.perturbations,
-        "killed_after": hits.killed_after,
-        "damaged_starts": hits.damaged_starts,
-    })
+/// What the figures of a seed and of all seeds have in common.
+fn common_figures(counts: &Counts, simulated_ns: u64, hits: &Hits) -> Value {
+    let mut figures = json!({
+        "simulated_s": simulated_ns as f64 / 1e9,
+        "hits": hits.0,
+        "passed": true,
+    });
+    for (name, count) in counts.named() {
+        figures[name] = json!(count);
+    }
+    figures
 }
 
-fn figures(summary: &Summary) -> serde_json::Value {
-    json!({
-        "schema": "damrak/sim/2",
-        "seed": summary.seed,
-        "inputs": summary.inputs,
-        "orders": summary.orders,
-        "trades": summary.trades,
-        "ledger_entries": summary.ledger_entries,
-        "replies": summary.replies,
-        "feed_messages": summary.feed_messages,
-        "connections": summary.connections,
-        "kills": summary.kills,
-        "power_cuts": summary.power_cuts,
-        "snapshot_starts": summary.snapshot_starts,
-        "simulated_s": summary.simulated_ns as f64 / 1e9,
-        "state_hash": format!("{:016x}", summary.state_hash),
-        "hits": hits(&summary.hits),
-        "passed": true,
-    })
+fn figures(summary: &Summary) -> Value {
+    let mut figures = common_figures(&summary.counts, summary.simulated_ns, &summary.hits);
+    figures["schema"] = json!("damrak/sim/3");
+    figures["seed"] = json!(summary.seed);
+    figures["state_hash"] = json!(format!("{:016x}", summary.state_hash));
+    figures
 }
 
 fn line(summary: &Summary) -> String {
+    let Counts { inputs, orders, trades, replies, .. } = summary.counts;
     format!(
         "seed {}: {} inputs, {} orders, {} trades, {} replies over {} connections, {} kills ({} \
          with a power cut), {} starts from a snapshot, state {:016x}: no difference",
         summary.seed,
-        grouped(summary.inputs),
-        grouped(summary.orders),
-        grouped(summary.trades),
-        grouped(summary.replies),
-        summary.connections,
-        summary.kills,
-        summary.power_cuts,
-        summary.snapshot_starts,
+        grouped(inputs),
+        grouped(orders),
+        grouped(trades),
+        grouped(replies),
+        summary.counts.connections,
+        summary.counts.kills,
+        summary.counts.power_cuts,
+        summary.counts.snapshot_starts,
         summary.state_hash,
     )
 }

@@ -72,7 +72,7 @@ pub struct TcpClient {
     password: String,
     from: SocketAddr,
     /// Every sequenced message of the session, across all connections.
-    pub heard: Vec<Vec<u8>>,
+    pub received: Vec<Vec<u8>>,
     connection: Option<Connection>,
     connect_due_ns: u64,
     /// Logins that were refused, with the reason: none should be, once the venue knows the session.
@@ -99,13 +99,13 @@ struct Connection {
 }
 
 impl TcpClient {
-    /// Not connected, nothing heard.
+    /// Not connected, nothing received.
     pub fn new(username: &str, password: &str, from: SocketAddr) -> Self {
         Self {
             username: username.into(),
             password: password.into(),
             from,
-            heard: Vec::new(),
+            received: Vec::new(),
             connection: None,
             connect_due_ns: 0,
             refused: 0,
@@ -243,7 +243,7 @@ impl TcpClient {
             {
                 match happening {
                     ClientHappening::Accepted { next_sequence, .. } => {
-                        let expected = self.heard.len() as u64 + 1;
+                        let expected = self.received.len() as u64 + 1;
                         if next_sequence != expected {
                             return Err(broken(format!(
                                 "asked to resume at {expected}, but the venue resumes at {next_sequence}"
@@ -256,10 +256,10 @@ impl TcpClient {
                         ended = true;
                     }
                     ClientHappening::Sequenced(number, message) => {
-                        if number != self.heard.len() as u64 + 1 {
+                        if number != self.received.len() as u64 + 1 {
                             return Err(broken(format!("message {number} came out of turn")));
                         }
-                        self.heard.push(message.to_vec());
+                        self.received.push(message.to_vec());
                     }
                     ClientHappening::EndOfSession => ended = true,
                     ClientHappening::Unsequenced(_) | ClientHappening::Debug(_) => {}
@@ -284,7 +284,7 @@ impl TcpClient {
         self.connections += 1;
         let mut login = LoginRequest::new(&self.username, &self.password)
             .expect("the configuration was checked");
-        login.sequence_number = Some(self.heard.len() as u64 + 1);
+        login.sequence_number = Some(self.received.len() as u64 + 1);
         self.connection = Some(Connection {
             id: network.connect(self.from),
             session: Client::new(Timers::default(), login, now_ns),
@@ -304,19 +304,19 @@ pub struct DatagramClient {
     address: SocketAddr,
     receiver: Receiver,
     /// Every message so far.
-    pub heard: Vec<Vec<u8>>,
+    pub received: Vec<Vec<u8>>,
     to_client: Transit<Vec<u8>>,
     to_venue: Transit<Vec<u8>>,
     partition: Partition,
 }
 
 impl DatagramClient {
-    /// Nothing heard; expects message 1.
+    /// Nothing received; expects message 1.
     pub fn new(address: SocketAddr) -> Self {
         Self {
             address,
             receiver: Receiver::new(1, ReceiverLimits::default()),
-            heard: Vec::new(),
+            received: Vec::new(),
             to_client: Transit::new(),
             to_venue: Transit::new(),
             partition: Partition::default(),
@@ -358,9 +358,9 @@ impl DatagramClient {
             requests.deliver(self.address, &datagram);
         }
         while let Some(datagram) = self.to_client.arrived(now_ns) {
-            let heard = &mut self.heard;
+            let received = &mut self.received;
             self.receiver
-                .receive(&datagram, now_ns, &mut |_, message| heard.push(message.to_vec()))
+                .receive(&datagram, now_ns, &mut |_, message| received.push(message.to_vec()))
                 .map_err(|error| format!("reader {}: {error}", self.address))?;
         }
         if let Some(request) = self.receiver.next_request(now_ns) {

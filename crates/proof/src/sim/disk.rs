@@ -6,7 +6,7 @@ use journal::{
     Crash, CrashStorage, DiskOperation, Durability, Fault, RecordKind, Storage, WriterOptions,
 };
 
-use super::faults::{FaultKind, Faults, Judged};
+use super::faults::{DAMAGED_STARTS, FaultKind, Faults, Judged};
 use crate::audit::Digest;
 use venue::{
     config::{Config, DurabilityConfig},
@@ -50,12 +50,7 @@ impl Disk {
 
     /// What may go wrong with it now.
     pub fn suffer(&mut self, faults: &mut Faults, tick: u64) {
-        if let Some((kind, before)) = self.prepared
-            && self.storage.damage_count() > before
-        {
-            faults.count(kind);
-            self.prepared = None;
-        }
+        self.count_prepared(faults);
         if self.full_until.is_some_and(|until| until <= tick) {
             self.recover_room();
         }
@@ -124,6 +119,16 @@ impl Disk {
         }
     }
 
+    /// Counts the prepared fault if it struck.
+    fn count_prepared(&mut self, faults: &mut Faults) {
+        if let Some((kind, before)) = self.prepared
+            && self.storage.damage_count() > before
+        {
+            faults.count(kind);
+            self.prepared = None;
+        }
+    }
+
     /// There is room again.
     pub fn recover_room(&mut self) {
         self.storage.set_capacity(None);
@@ -144,11 +149,8 @@ impl Disk {
 
     /// The process ends, and the disk keeps what it keeps; says whether the power went.
     pub fn crash(&mut self, faults: &mut Faults, is_synced: bool) -> bool {
-        if let Some((kind, before)) = self.prepared.take()
-            && self.storage.damage_count() > before
-        {
-            faults.count(kind);
-        }
+        self.count_prepared(faults);
+        self.prepared = None;
         // What a medium lied about shows when the power goes.
         let power_cut = self.power_cut.take().or_else(|| {
             let is_interesting =
@@ -157,31 +159,26 @@ impl Disk {
             let goes = is_promised && faults.below(FaultKind::PowerCut, 2) == 0;
             goes.then_some(FaultKind::PowerCut)
         });
-        let (kind, unpromised) = match power_cut {
-            None => {
-                self.storage.crash(Crash::Process);
-                (None, false)
-            }
-            Some(kind) => (Some(kind), kind == FaultKind::UnpromisedPowerCut),
-        };
-        if let Some(kind) = kind {
-            let unsynced_names = faults.below(kind, 2) == 0;
-            let crash = match kind {
-                FaultKind::ScatteredPowerCut => {
+        match power_cut {
+            None => self.storage.crash(Crash::Process),
+            Some(kind) => {
+                let unsynced_names = faults.below(kind, 2) == 0;
+                let crash = if kind == FaultKind::ScatteredPowerCut {
                     Crash::Scattered { seed: faults.below(kind, u64::MAX), unsynced_names }
+                } else {
+                    let unsynced_bytes = faults.below(kind, 20_000);
+                    Crash::Power { unsynced_bytes, unsynced_names }
+                };
+                match kind {
+                    FaultKind::UnpromisedPowerCut => self.storage.crash_unpromised(crash),
+                    _ => self.storage.crash(crash),
                 }
-                _ => Crash::Power { unsynced_bytes: faults.below(kind, 20_000), unsynced_names },
-            };
-            if unpromised {
-                self.storage.crash_unpromised(crash)
-            } else {
-                self.storage.crash(crash)
             }
         }
         self.has_failed = false;
         self.full_until = None;
         self.storage.set_capacity(None);
-        kind.is_some()
+        power_cut.is_some()
     }
 
     /// What the venue makes of a damaged disk, tried on a copy: it refuses, saying where, or goes by a
@@ -242,7 +239,7 @@ impl Disk {
                 if sequence < last { Judged::Shortened } else { Judged::Unharmed }
             }
         };
-        *faults.hits.damaged_starts.entry(judged.as_str()).or_default() += 1;
+        faults.hits.count(DAMAGED_STARTS, judged.as_str(), 1);
         drop(resumed);
         self.storage.repair();
         Ok(())

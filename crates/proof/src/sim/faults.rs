@@ -15,12 +15,10 @@ macro_rules! faults {
         }
 
         impl FaultKind {
-            /// All of them.
             pub const ALL: &[Self] = &[$(Self::$name,)+];
 
             /// As the command line and figures name it.
-            #[must_use]
-            pub const fn as_str(self) -> &'static str {
+                    pub const fn as_str(self) -> &'static str {
                 match self { $(Self::$name => $text,)+ }
             }
 
@@ -110,30 +108,21 @@ pub struct FaultSet(u64);
 const _: () = assert!(FaultKind::ALL.len() <= 64);
 
 impl FaultSet {
-    /// None.
     pub const NONE: Self = Self(0);
-    /// All of them.
     pub const ALL: Self = Self((1 << FaultKind::ALL.len()) - 1);
 
-    /// With this one.
-    #[must_use]
     pub const fn with(self, kind: FaultKind) -> Self {
         Self(self.0 | 1 << kind as u64)
     }
 
-    /// But this one.
-    #[must_use]
     pub const fn without(self, kind: FaultKind) -> Self {
         Self(self.0 & !(1 << kind as u64))
     }
 
-    /// Is it among them?
-    #[must_use]
     pub const fn has(self, kind: FaultKind) -> bool {
         self.0 & 1 << kind as u64 != 0
     }
 
-    /// Those it has.
     pub fn iter(self) -> impl Iterator<Item = FaultKind> {
         FaultKind::ALL.iter().copied().filter(move |kind| self.has(*kind))
     }
@@ -150,19 +139,17 @@ impl FromIterator<FaultKind> for FaultSet {
 pub enum Judged {
     /// It was refused, with file and offset.
     Refused,
-    /// A whole beginning of the journal was taken for all of it: the table allows it for the last
-    /// batch that no mark names.
+    /// A whole beginning of the journal was recovered: docs/journal.md allows it for the last batch,
+    /// if the watermark does not cover it.
     Shortened,
-    /// What was wrong was nothing that matters, such as one of two copies.
+    /// The damage hit nothing that matters, such as one of two copies.
     Unharmed,
 }
 
 impl Judged {
-    /// All of them.
     pub const ALL: [Self; 3] = [Self::Refused, Self::Shortened, Self::Unharmed];
 
     /// As figures name it.
-    #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Refused => "refused",
@@ -172,53 +159,46 @@ impl Judged {
     }
 }
 
-/// How often each thing struck.
+/// Kinds of faults, as [`Hits`] groups them.
+pub const FAULTS: &str = "faults";
+/// Stages that chose otherwise than usual.
+pub const PERTURBATIONS: &str = "perturbations";
+/// Kills, by the stage that had had the last turn.
+pub const KILLED_AFTER: &str = "killed_after";
+/// Starts on a damaged disk, by result.
+pub const DAMAGED_STARTS: &str = "damaged_starts";
+
+/// How often each thing struck, by group and name.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Hits {
-    /// By kind of fault.
-    pub faults: BTreeMap<&'static str, u64>,
-    /// By what stages chose otherwise than usual.
-    pub perturbations: BTreeMap<&'static str, u64>,
-    /// Kills by the stage that had had the last turn.
-    pub killed_after: BTreeMap<String, u64>,
-    /// Starts on a damaged disk, by result.
-    pub damaged_starts: BTreeMap<&'static str, u64>,
-}
+pub struct Hits(pub BTreeMap<&'static str, BTreeMap<String, u64>>);
 
 impl Hits {
     /// Nothing yet, all of it named.
-    #[must_use]
     pub fn none() -> Self {
-        Self {
-            faults: FaultKind::ALL.iter().map(|kind| (kind.as_str(), 0)).collect(),
-            perturbations: Perturbation::ALL
-                .iter()
-                .map(|perturbation| (perturbation.as_str(), 0))
-                .collect(),
-            killed_after: BTreeMap::new(),
-            damaged_starts: Judged::ALL.iter().map(|judged| (judged.as_str(), 0)).collect(),
-        }
+        let mut hits = Self::default();
+        FaultKind::ALL.iter().for_each(|it| hits.count(FAULTS, it.as_str(), 0));
+        Perturbation::ALL.iter().for_each(|it| hits.count(PERTURBATIONS, it.as_str(), 0));
+        Judged::ALL.iter().for_each(|it| hits.count(DAMAGED_STARTS, it.as_str(), 0));
+        hits.0.entry(KILLED_AFTER).or_default();
+        hits
+    }
+
+    pub fn count(&mut self, group: &'static str, name: &str, times: u64) {
+        *self.0.entry(group).or_default().entry(name.to_owned()).or_default() += times;
     }
 
     /// With those of another run.
     pub fn add(&mut self, other: &Self) {
-        fn sum<K: Ord + Clone>(into: &mut BTreeMap<K, u64>, from: &BTreeMap<K, u64>) {
-            for (name, count) in from {
-                *into.entry(name.clone()).or_default() += count;
-            }
+        for (group, counts) in &other.0 {
+            self.0.entry(group).or_default();
+            counts.iter().for_each(|(name, times)| self.count(group, name, *times));
         }
-        sum(&mut self.faults, &other.faults);
-        sum(&mut self.perturbations, &other.perturbations);
-        sum(&mut self.killed_after, &other.killed_after);
-        sum(&mut self.damaged_starts, &other.damaged_starts);
     }
 
     /// What never struck.
-    #[must_use]
-    pub fn missing(&self) -> Vec<&'static str> {
-        let all = [&self.faults, &self.perturbations, &self.damaged_starts];
-        let entries = all.into_iter().flatten();
-        entries.filter(|(_, count)| **count == 0).map(|(name, _)| *name).collect()
+    pub fn missing(&self) -> Vec<&str> {
+        let counts = self.0.values().flatten();
+        counts.filter(|(_, count)| **count == 0).map(|(name, _)| name.as_str()).collect()
     }
 }
 
@@ -267,9 +247,8 @@ impl Faults {
         *rarity > 0 && rng.below(*rarity) == 0 && self.on
     }
 
-    /// It struck.
     pub fn count(&mut self, kind: FaultKind) {
-        *self.hits.faults.entry(kind.as_str()).or_default() += 1;
+        self.hits.count(FAULTS, kind.as_str(), 1);
     }
 
     /// Any number below `bound`, for one that strikes.

@@ -10,17 +10,13 @@ const TRIES_MAX: usize = 400;
 /// A run that shows a violation and does no more than it must.
 #[derive(Clone, Debug)]
 pub struct Minimised {
-    /// What to run.
     pub options: Options,
-    /// What it shows.
     pub violation: Violation,
-    /// Runs that were tried.
     pub tries: usize,
 }
 
 /// Looks for a smaller run that shows a violation of the same kind: fewer ticks, fewer kinds of faults,
 /// fewer commands.
-#[must_use]
 pub fn minimise(options: &Options, violation: Violation) -> Minimised {
     let mut search = Search { best: Minimised { options: options.clone(), violation, tries: 0 } };
     search.shorten();

@@ -34,7 +34,7 @@ use wire::ouch;
 use super::{
     client::{DatagramClient, TcpClient},
     disk::Disk,
-    faults::{FaultKind, FaultSet, Faults, Hits},
+    faults::{FaultKind, FaultSet, Faults, Hits, KILLED_AFTER, PERTURBATIONS},
 };
 use crate::audit::{self, Derived, Digest};
 use venue::{
@@ -54,7 +54,7 @@ const UDP_SESSIONS: usize = 1;
 const START_NS: u64 = 1_767_346_200_000_000_000;
 
 /// Once nothing breaks any more, the longest wait for a lost message is some 3 s (a heartbeat that
-/// tells of it, a request that times out, the answer): who has heard nothing for this long has heard
+/// tells of it, a request that times out, the answer): who has received nothing for this long has received
 /// everything that was said.
 const QUIET_NS: u64 = 4_000_000_000;
 
@@ -72,52 +72,70 @@ const SETTLE_TICK_NS_MAX: u64 = 20_000_000;
 /// What to simulate.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// Everything follows from it.
     pub seed: u64,
     /// Turns of the venue with clients sending.
     pub ticks: u64,
-    /// What may go wrong.
     pub faults: FaultSet,
     /// The commands that are given, by their numbers from 1, one each tick; all of them for `None`.
     pub commands: Option<BTreeSet<u64>>,
 }
 
 impl Options {
-    /// A whole run of this seed.
-    #[must_use]
     pub fn new(seed: u64, ticks: u64, faults: FaultSet) -> Self {
         Self { seed, ticks, faults, commands: None }
     }
 }
 
-/// The counts of a run without findings.
+macro_rules! counts {
+    ($($(#[doc = $doc:literal])* $name:ident,)+) => {
+        /// What happened in a run, or in several.
+        #[derive(Clone, Debug, Default, PartialEq, Eq)]
+        pub struct Counts {
+            $($(#[doc = $doc])* pub $name: u64,)+
+        }
+
+        impl Counts {
+            /// With those of another run.
+            pub fn add(&mut self, other: &Self) {
+                $(self.$name += other.$name;)+
+            }
+
+            /// Names and numbers.
+            pub fn named(&self) -> impl Iterator<Item = (&'static str, u64)> {
+                [$((stringify!($name), self.$name),)+].into_iter()
+            }
+        }
+    };
+}
+
+counts! {
+    /// Inputs in the journal.
+    inputs,
+    /// Orders accepted.
+    orders,
+    trades,
+    ledger_entries,
+    /// Replies that clients received.
+    replies,
+    /// Messages that the feed's reader received.
+    feed_messages,
+    /// Connections that clients made.
+    connections,
+    /// Times an operator logged a session out that speaks SoupBinTCP; its client connects again.
+    log_outs,
+    /// Times the venue was killed, or stopped because its disk failed.
+    kills,
+    /// Kills with which the power failed.
+    power_cuts,
+    /// Times the venue started from a snapshot.
+    snapshot_starts,
+}
+
+/// A run without findings.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Summary {
-    /// The seed.
     pub seed: u64,
-    /// Inputs in the journal.
-    pub inputs: u64,
-    /// Orders accepted.
-    pub orders: u64,
-    /// Trades.
-    pub trades: u64,
-    /// Entries in the ledger of accounts.
-    pub ledger_entries: u64,
-    /// Replies that clients heard.
-    pub replies: u64,
-    /// Messages the feed's reader heard.
-    pub feed_messages: u64,
-    /// Connections clients made.
-    pub connections: u64,
-    /// Times an operator logged a session out that speaks SoupBinTCP; it connects again.
-    pub log_outs: u64,
-    /// Times the venue was killed, or stopped because its disk failed.
-    pub kills: u64,
-    /// Of them, times the power went with it.
-    pub power_cuts: u64,
-    /// Times it started from a snapshot.
-    pub snapshot_starts: u64,
-    /// Simulated time, in nanoseconds.
+    pub counts: Counts,
     pub simulated_ns: u64,
     /// Hash of the final state.
     pub state_hash: u64,
@@ -128,11 +146,9 @@ pub struct Summary {
 /// Something that must hold did not.
 #[derive(Clone, Debug)]
 pub struct Violation {
-    /// The seed that shows it.
     pub seed: u64,
     /// After this tick.
     pub tick: u64,
-    /// What did not hold.
     pub what: String,
 }
 
@@ -220,9 +236,7 @@ struct World {
     tcp: Vec<TcpClient>,
     udp: Vec<DatagramClient>,
     feed: DatagramClient,
-    kills: u64,
-    power_cuts: u64,
-    snapshot_starts: u64,
+    counts: Counts,
 }
 
 impl World {
@@ -263,9 +277,7 @@ impl World {
             tcp,
             udp,
             feed: DatagramClient::new(address(50_000)),
-            kills: 0,
-            power_cuts: 0,
-            snapshot_starts: 0,
+            counts: Counts::default(),
         }
     }
 
@@ -312,7 +324,7 @@ impl World {
             now_ns,
         )
         .map_err(|failure| format!("the venue does not start: {failure}"))?;
-        self.snapshot_starts += u64::from(venue.recovered.snapshot.is_some());
+        self.counts.snapshot_starts += u64::from(venue.recovered.snapshot.is_some());
         let agents: Vec<_> = venue.agents.into_values().chain(venue.follower).collect();
         self.venue = Some(VenueLife {
             stuck_until: vec![0; agents.len()],
@@ -476,12 +488,12 @@ impl World {
                 what.split(':').next().unwrap_or_default().to_owned()
             }
         };
-        *self.faults.hits.killed_after.entry(after).or_default() += 1;
-        self.kills += 1;
+        self.faults.hits.count(KILLED_AFTER, &after, 1);
+        self.counts.kills += 1;
         self.venue = None;
         let is_synced = self.config.journal.durability == DurabilityConfig::Synced;
         let with_power = self.disk.crash(&mut self.faults, is_synced);
-        self.power_cuts += u64::from(with_power);
+        self.counts.power_cuts += u64::from(with_power);
         if self.faults.strikes(FaultKind::ClockSetBack) {
             let back = self.faults.below(FaultKind::ClockSetBack, 2_000_000_000);
             let now_ns = self.now_ns();
@@ -509,15 +521,16 @@ impl World {
         // Orders that expire and auctions that are announced would go on for long.
         self.phase = Phase::Ending;
         let begun_ns = self.now_ns();
-        let (mut heard, mut quiet_since_ns) = (0, begun_ns);
+        let (mut received, mut quiet_since_ns) = (0, begun_ns);
         while self.now_ns() - quiet_since_ns < QUIET_NS || !self.are_all_in() {
             if self.now_ns() - begun_ns > MEND_NS_MAX {
                 return Err("a client cannot stay logged in, though nothing is broken".into());
             }
             self.turn()?;
-            let now_heard = self.heard().map(Vec::len).sum::<usize>() + self.feed.heard.len();
-            if heard != now_heard {
-                (heard, quiet_since_ns) = (now_heard, self.now_ns());
+            let now_received =
+                self.received().map(Vec::len).sum::<usize>() + self.feed.received.len();
+            if received != now_received {
+                (received, quiet_since_ns) = (now_received, self.now_ns());
             }
         }
         Ok(())
@@ -536,15 +549,15 @@ impl World {
                 derived.output(output);
             })
             .map_err(|failure| failure.to_string())?;
-        for (index, heard) in self.heard().enumerate() {
+        for (index, received) in self.received().enumerate() {
             let username = &self.config.participants[index].username;
-            let numbered = (1..).zip(digests(heard));
+            let numbered = (1..).zip(digests(received));
             let lost = audit::lost(numbered, derived.replies_of(username));
             if lost > 0 {
-                return Err(format!("{username} heard {lost} replies that did not survive"));
+                return Err(format!("{username} received {lost} replies that did not survive"));
             }
         }
-        if self.feed.heard.len() as u64 > derived.feed_messages() {
+        if self.feed.received.len() as u64 > derived.feed_messages() {
             return Err("the feed told what did not survive".into());
         }
         for instrument in &mut self.config.instruments {
@@ -565,8 +578,8 @@ impl World {
         Ok(())
     }
 
-    fn heard(&self) -> impl Iterator<Item = &Vec<Vec<u8>>> {
-        self.tcp.iter().map(|client| &client.heard).chain(self.udp.iter().map(|c| &c.heard))
+    fn received(&self) -> impl Iterator<Item = &Vec<Vec<u8>>> {
+        self.tcp.iter().map(|client| &client.received).chain(self.udp.iter().map(|c| &c.received))
     }
 
     /// Compares the engine with the model, input by input, order by order and unit by unit, and every
@@ -605,27 +618,28 @@ impl World {
         }
         self.audit_streams(engine, &derived)?;
         let mut hits = self.faults.hits.clone();
-        for (perturbation, count) in Perturbation::ALL.iter().zip(self.perturbations.counts()) {
-            hits.perturbations.insert(perturbation.as_str(), count);
+        for (perturbation, times) in Perturbation::ALL.iter().zip(self.perturbations.counts()) {
+            hits.count(PERTURBATIONS, perturbation.as_str(), times);
         }
         let entries = found.iter().filter(|event| matches!(event, Event::Ledger(_)));
         let log_outs = found.iter().filter(|event| match event {
             Event::Venue(VenueEvent::LoggedOut(id)) => usize::from(id.0) <= TCP_SESSIONS,
             _ => false,
         });
-        Ok(Summary {
-            seed: self.seed,
+        let counts = Counts {
             inputs: engine.sequence().0,
             orders: checkpoint.orders,
             trades: checkpoint.trades,
             ledger_entries: entries.count() as u64,
-            replies: self.heard().map(|heard| heard.len() as u64).sum(),
-            feed_messages: self.feed.heard.len() as u64,
+            replies: self.received().map(|received| received.len() as u64).sum(),
+            feed_messages: self.feed.received.len() as u64,
             connections: self.tcp.iter().map(|client| client.connections).sum(),
             log_outs: log_outs.count() as u64,
-            kills: self.kills,
-            power_cuts: self.power_cuts,
-            snapshot_starts: self.snapshot_starts,
+            ..self.counts.clone()
+        };
+        Ok(Summary {
+            seed: self.seed,
+            counts,
             simulated_ns: self.now_ns() - START_NS,
             state_hash: engine.state_hash(),
             hits,
@@ -633,12 +647,12 @@ impl World {
     }
 
     fn audit_streams(&self, engine: &Engine, derived: &Derived) -> Result<(), String> {
-        for (index, heard) in self.heard().enumerate() {
+        for (index, received) in self.received().enumerate() {
             let username = &self.config.participants[index].username;
-            if digests(heard) != derived.replies_of(username) {
+            if digests(received) != derived.replies_of(username) {
                 return Err(format!(
-                    "{username} heard {} replies that are not the {} of the journal",
-                    heard.len(),
+                    "{username} received {} replies that are not the {} of the journal",
+                    received.len(),
                     derived.replies_of(username).len()
                 ));
             }
@@ -647,12 +661,12 @@ impl World {
             return Err(error.to_owned());
         }
         let mut book = FeedBook::new();
-        for (index, message) in self.feed.heard.iter().enumerate() {
+        for (index, message) in self.feed.received.iter().enumerate() {
             book.apply(index as u64 + 1, message).map_err(|error| error.to_string())?;
         }
         if book.message_count() != derived.feed_messages() {
             return Err(format!(
-                "the feed's reader heard {} messages of {}",
+                "the feed's reader received {} messages of {}",
                 book.message_count(),
                 derived.feed_messages()
             ));
