@@ -5,20 +5,21 @@
 //! prices and quantities that cannot be. It never looks at an answer, so the same seed and profile
 //! give the same commands whatever becomes of them.
 
+mod orders;
+mod odd;
 mod venue;
+mod money;
 
 use std::collections::VecDeque;
 
 use market::{
-    AccountQuery, AddInstrument, AddSession, CancelOnDisconnect, CancelOrder, Capacity,
-    ClientOrderId, Command, ConditionChanges, Conditions, CustomerType, Display, EnterOrder,
-    EntrySwitch, Firm, Instructions, Lots, MassCancel, ModifyOrder, OperatorAction,
-    OperatorCommand, OrderAttributes, OrderKey, OrderType, Price, Pricing, Quantity, RejectOrder,
-    RejectReason, ReplaceOrder, ReplaceTerms, Scope, SelfMatchGroup, SelfMatchPrevention,
-    SessionId, Side, Symbol, SystemEvent, Text, Ticks, TimeInForce,
+    AccountQuery, AddInstrument, AddSession, CancelOnDisconnect, CancelOrder, Command, EntrySwitch,
+    Firm, MassCancel, ModifyOrder, OperatorAction, OperatorCommand, OrderKey, Price, Quantity,
+    RejectOrder, RejectReason, ReplaceOrder, ReplaceTerms, Scope, SelfMatchPrevention, SessionId,
+    Side, Symbol, SystemEvent, Text,
 };
 
-use crate::{money, rng::Rng};
+use crate::rng::Rng;
 
 /// The highest limit price there is, in ticks.
 const PRICE_MAX: u64 = 1_999_999_900;
@@ -45,8 +46,8 @@ pub struct Profile {
     pub firm: Firm,
     /// Of a hundred orders, how many name conditions.
     pub conditions_percent: u64,
-    /// Of a hundred orders, how many are of a type, of a life, or told something that OUCH cannot
-    /// say.
+    /// Of a hundred orders, how many have a type, a time in force or instructions that OUCH
+    /// cannot say.
     pub beyond_ouch_percent: u64,
     /// Of a hundred orders, how many wait for a trigger or are tied to another.
     pub waits_percent: u64,
@@ -171,7 +172,6 @@ impl CommandFlow {
     ///
     /// # Panics
     /// The profile has no session, instrument, channel, spread or increment.
-    #[must_use]
     pub fn new(seed: u64, profile: Profile) -> Self {
         assert!(profile.sessions > 0 && profile.instruments > 0 && profile.channels > 0);
         assert!(profile.spread > 0 && profile.price_increment > Price::ZERO, "{profile:?}");
@@ -294,439 +294,6 @@ impl CommandFlow {
         }
     }
 
-    /// What a careful participant would not ask.
-    fn odd(&mut self) -> Command {
-        match self.rng.below(20) {
-            0..=2 if !self.recent.is_empty() => {
-                self.recent[self.rng.below(self.recent.len() as u64) as usize]
-            }
-            0..=3 => self.enter_stale(),
-            4 => self.enter_with(|rng, order| {
-                order.symbol = *rng.pick(&[Symbol::BLANK, text("NONE"), text("aapl")])
-            }),
-            5 => self.enter_with(|rng, order| order.quantity = odd_quantity(rng)),
-            6 => self.enter_with(|rng, order| {
-                let offset = rng.range(1, 100);
-                order.price = odd_price(rng, Price(order.price.0 + offset));
-            }),
-            7 => self.refuse(),
-            8 => self.of_unknown_session(),
-            9 => self.of_another(),
-            10..=11 => self.replace_badly(),
-            12 => self.replace_stale(),
-            13 => self.modify_oddly(),
-            14 => self.add_oddly(),
-            15 => self.day_again(),
-            16 => self.mass_cancel_oddly(),
-            17 => self.switch_oddly(),
-            18 => self.after_a_gap(),
-            _ => self.enter_largest(),
-        }
-    }
-
-    fn enter(&mut self) -> Command {
-        let key = self.any_next_key();
-        let instrument = self.any_instrument();
-        let side = self.any_side();
-        let (order_type, time_in_force) = match self.rng.below(20) {
-            0 => (OrderType::Market, TimeInForce::Day),
-            1 => (OrderType::Market, TimeInForce::ImmediateOrCancel),
-            2 => (OrderType::Limit, TimeInForce::ImmediateOrCancel),
-            _ => self.resting_kind(),
-        };
-        let price = match order_type {
-            OrderType::Limit => self.price(instrument, side),
-            OrderType::Market | OrderType::MarketToLimit => Price::ZERO,
-        };
-        let quantity = self.quantity();
-        let at_once = order_type == OrderType::Market || !time_in_force.may_rest();
-        let mut order = EnterOrder {
-            key,
-            side,
-            order_type,
-            time_in_force,
-            display: self.display(),
-            quantity: Quantity(quantity),
-            price,
-            symbol: symbol(instrument),
-            attributes: self.attributes(),
-            conditions: self.conditions(at_once, quantity),
-            instructions: self.instructions(),
-        };
-        if self.rng.chance(self.profile.good_till_time_percent, 100) {
-            self.limit_life(&mut order.time_in_force, &mut order.instructions);
-        }
-        if self.rng.chance(self.profile.waits_percent, 100) {
-            self.tie(&mut order, instrument);
-        }
-        if self.profile.pegs_percent > 0 && self.rng.chance(self.profile.pegs_percent, 100) {
-            self.peg(&mut order.instructions, &mut order.display);
-            (order.order_type, order.price, order.time_in_force) =
-                self.bound(order.order_type, order.price, order.time_in_force);
-        }
-        if self.rng.chance(self.profile.minimum_percent, 100) {
-            let Conditions { mut post_only, mut minimum_quantity, .. } = order.conditions;
-            let quantity = order.quantity.0;
-            self.take_minimum(
-                &mut order.instructions,
-                &mut minimum_quantity,
-                &mut post_only,
-                quantity,
-            );
-            order.conditions = Conditions { post_only, minimum_quantity, ..order.conditions };
-        }
-        let rests = order.order_type == OrderType::Limit && order.time_in_force.may_rest();
-        let is_for_auction = order.time_in_force.is_for_auction();
-        if rests || is_for_auction || order.instructions.waits_outside() {
-            self.live.push(LiveOrder { key: order.key, instrument, side: order.side, quantity });
-        }
-        Command::Enter(order)
-    }
-
-    /// Mostly a moment that is near, sometimes one that cannot be.
-    fn limit_life(&mut self, time_in_force: &mut TimeInForce, instructions: &mut Instructions) {
-        let now_s = self.profile.starts_s + (self.issued / self.profile.commands_per_second) as u32;
-        if time_in_force.may_rest() || self.rng.chance(1, 40) {
-            *time_in_force = TimeInForce::GoodTillTime;
-        }
-        if *time_in_force == TimeInForce::GoodTillTime || self.rng.chance(1, 40) {
-            instructions.expires_s = match self.rng.below(40) {
-                0 => 0,
-                1 => now_s.saturating_sub(1),
-                2 => u32::MAX,
-                _ => now_s + self.rng.range(1, 30) as u32,
-            };
-        }
-    }
-
-    /// A trigger, a parent, a partner, or some of these.
-    fn tie(&mut self, order: &mut EnterOrder, instrument: usize) {
-        let what = self.rng.below(10);
-        if what >= 5 {
-            // Mostly to one of the same instrument.
-            let Some(mut other) = self.any_live() else { return };
-            for _ in 0..8 {
-                if other.instrument != instrument {
-                    other = self.any_live().expect("there was one above");
-                }
-            }
-            order.key = self.next_key_of(other.key.session_id, other.key.channel);
-            order.symbol = symbol(other.instrument);
-            if self.rng.chance(1, 60) {
-                order.symbol = symbol(instrument);
-            }
-            if what <= 7 {
-                order.instructions.parent = other.key.user_ref_num;
-                if self.rng.chance(9, 10) {
-                    order.side = if other.side.is_buy() { self.kind_of_sell() } else { Side::Buy };
-                }
-                // The other leg of a bracket comes right after.
-                if let Some(leg) = self.live.iter().rev().take(8).find(|it| {
-                    it.key.session_id == other.key.session_id
-                        && it.key.channel == other.key.channel
-                        && it.key.user_ref_num > other.key.user_ref_num
-                        && it.side.is_buy() == order.side.is_buy()
-                }) {
-                    order.instructions.partner = leg.key.user_ref_num;
-                }
-            } else {
-                order.instructions.partner = other.key.user_ref_num;
-                if self.rng.chance(1, 2) {
-                    order.side = other.side;
-                }
-            }
-            if order.order_type == OrderType::Limit {
-                order.price = self.price(other.instrument, order.side);
-            }
-            if self.rng.chance(1, 3) {
-                return;
-            }
-            self.wait(&mut order.instructions, order.order_type, order.side, other.instrument);
-        } else {
-            self.wait(&mut order.instructions, order.order_type, order.side, instrument);
-        }
-    }
-
-    /// A trigger near the market, on either side of it.
-    fn wait(
-        &mut self,
-        instructions: &mut Instructions,
-        order_type: OrderType,
-        side: Side,
-        instrument: usize,
-    ) {
-        let pricings = [Pricing::Stop, Pricing::TakeProfit, Pricing::TrailingStop];
-        instructions.pricing = *self.rng.pick(&pricings);
-        let waits_for_fall = side.is_buy() == (instructions.pricing == Pricing::TakeProfit);
-        let sided = if waits_for_fall { Side::Buy } else { Side::Sell };
-        instructions.trigger = Ticks(self.price(instrument, sided).0 as u32);
-        if instructions.pricing == Pricing::TrailingStop {
-            let increment = self.profile.price_increment.0;
-            instructions.offset = (self.rng.range(1, self.profile.spread) * increment) as i32;
-            if order_type != OrderType::Limit && self.rng.chance(3, 4) {
-                instructions.trigger = Ticks::ZERO;
-            }
-        }
-        match self.rng.below(60) {
-            0 => instructions.trigger = Ticks::ZERO,
-            1 => instructions.trigger.0 += 1,
-            2 => instructions.offset += 1,
-            3 => instructions.offset = -instructions.offset,
-            _ => {}
-        }
-    }
-
-    /// A price to follow, near it.
-    fn peg(&mut self, instructions: &mut Instructions, display: &mut Display) {
-        let pricings = [Pricing::PrimaryPeg, Pricing::MarketPeg, Pricing::MidpointPeg];
-        instructions.pricing = *self.rng.pick(&pricings);
-        let increment = self.profile.price_increment.0 as i32;
-        instructions.offset = match self.rng.below(4) {
-            0 => 0,
-            1 => increment * (self.rng.below(2 * self.profile.spread) as i32 + 1),
-            _ => increment * (self.rng.below(9) as i32 - 4),
-        };
-        instructions.trigger = Ticks::ZERO;
-        if !self.rng.chance(1, 40) {
-            *display = Display::Hidden;
-            (instructions.shown_quantity, instructions.shown_range) = (Lots::ZERO, Lots::ZERO);
-        }
-        match self.rng.below(60) {
-            0 => instructions.offset += 1,
-            1 => instructions.offset = -instructions.offset,
-            2 => instructions.offset = *self.rng.pick(&[i32::MIN, i32::MAX]),
-            3 => instructions.trigger = Ticks(self.profile.price_increment.0 as u32),
-            _ => {}
-        }
-    }
-
-    /// Type, price and life of an order that follows the market: mostly ones that it may have, a
-    /// third of them without a bound.
-    fn bound(
-        &mut self,
-        order_type: OrderType,
-        price: Price,
-        time_in_force: TimeInForce,
-    ) -> (OrderType, Price, TimeInForce) {
-        let time_in_force = match time_in_force {
-            life if life.may_rest() || self.rng.chance(1, 8) => life,
-            _ => TimeInForce::Day,
-        };
-        match order_type {
-            OrderType::MarketToLimit if !self.rng.chance(1, 8) => {
-                (OrderType::Market, Price::ZERO, time_in_force)
-            }
-            OrderType::Limit if self.rng.chance(1, 3) => {
-                (OrderType::Market, Price::ZERO, time_in_force)
-            }
-            OrderType::Limit => {
-                // Mostly beyond where the market is, so that it binds now and then.
-                let highest = PRICE_MAX / self.profile.price_increment.0;
-                let number = price.0 / self.profile.price_increment.0;
-                let away = self.rng.below(2 * self.profile.spread);
-                let number = if self.rng.chance(1, 2) {
-                    number.saturating_sub(away).max(1)
-                } else {
-                    (number + away).min(highest)
-                };
-                (order_type, Price(number * self.profile.price_increment.0), time_in_force)
-            }
-            _ => (order_type, price, time_in_force),
-        }
-    }
-
-    /// All of it or so much of it at once, or a slide.
-    fn take_minimum(
-        &mut self,
-        instructions: &mut Instructions,
-        minimum_quantity: &mut Lots,
-        post_only: &mut bool,
-        quantity: u64,
-    ) {
-        *post_only = self.rng.chance(1, 30);
-        match self.rng.below(9) {
-            0..=2 => instructions.all_or_none = true,
-            3..=5 => *minimum_quantity = Lots(self.rng.range(1, quantity.clamp(1, 1 << 20)) as u32),
-            _ => {
-                instructions.slide = true;
-                *post_only = self.rng.chance(9, 10);
-            }
-        }
-    }
-
-    /// A type and a life of an order that may rest: mostly a limit for the day.
-    fn resting_kind(&mut self) -> (OrderType, TimeInForce) {
-        if self.profile.venue_per_mille > 0 && self.rng.chance(1, 8) {
-            let lives = [
-                TimeInForce::AtTheOpen,
-                TimeInForce::AtTheClose,
-                TimeInForce::GoodForAuction,
-                TimeInForce::GoodForAuction,
-            ];
-            let order_type = match self.rng.below(20) {
-                0 => OrderType::MarketToLimit,
-                1..=4 => OrderType::Market,
-                _ => OrderType::Limit,
-            };
-            return (order_type, *self.rng.pick(&lives));
-        }
-        if !self.rng.chance(self.profile.beyond_ouch_percent, 100) {
-            return (OrderType::Limit, TimeInForce::Day);
-        }
-        match self.rng.below(6) {
-            0 => (OrderType::Limit, TimeInForce::FillOrKill),
-            1 => (OrderType::MarketToLimit, TimeInForce::Day),
-            2 => (OrderType::MarketToLimit, TimeInForce::ImmediateOrCancel),
-            _ => (OrderType::Limit, TimeInForce::GoodTillCancel),
-        }
-    }
-
-    /// A new order with something changed.
-    fn enter_with(&mut self, change: impl FnOnce(&mut Rng, &mut EnterOrder)) -> Command {
-        let mut command = self.enter();
-        if let Command::Enter(order) = &mut command {
-            change(&mut self.rng, order);
-        }
-        command
-    }
-
-    fn enter_stale(&mut self) -> Command {
-        let mut command = self.enter();
-        if let Command::Enter(order) = &mut command {
-            let last = order.key.user_ref_num;
-            order.key.user_ref_num = self.rng.below(u64::from(last)) as u32;
-            self.live.pop_if(|live| live.key.user_ref_num == last);
-        }
-        command
-    }
-
-    /// One that fills whatever there is.
-    fn enter_largest(&mut self) -> Command {
-        self.enter_with(|_, order| {
-            order.quantity = Quantity(QUANTITY_MAX);
-            order.time_in_force = TimeInForce::ImmediateOrCancel;
-        })
-    }
-
-    fn after_a_gap(&mut self) -> Command {
-        let key = self.any_next_key();
-        let gap = match self.rng.below(100) {
-            // A session's channel of its own, so that using up its last number ends nothing else.
-            0 => {
-                let key = OrderKey { channel: 255, user_ref_num: u32::MAX, ..key };
-                return Command::Reject(RejectOrder {
-                    key,
-                    client_order_id: ClientOrderId::BLANK,
-                    reason: RejectReason::InvalidDisplay,
-                });
-            }
-            1..50 => self.rng.below(10),
-            _ => self.rng.below(2_000),
-        };
-        let channel = self.channel_index(key);
-        self.numbers[channel] = self.numbers[channel].saturating_add(gap as u32);
-        self.enter()
-    }
-
-    fn replace(&mut self, order: LiveOrder) -> Command {
-        let key = self.next_key_of(order.key.session_id, order.key.channel);
-        let terms = self.terms(order);
-        let rests = terms.order_type == OrderType::Limit && terms.time_in_force.may_rest();
-        let waits = terms.instructions.is_some_and(|it| it.waits_outside());
-        if rests || waits || terms.time_in_force.is_for_auction() {
-            self.live.push(LiveOrder { key, quantity: terms.quantity.0, ..order });
-        }
-        replace(order.key, key, Some(terms))
-    }
-
-    fn terms(&mut self, order: LiveOrder) -> ReplaceTerms {
-        let (order_type, time_in_force) = match self.rng.below(30) {
-            0 => (OrderType::Market, TimeInForce::Day),
-            1 => (OrderType::Limit, TimeInForce::ImmediateOrCancel),
-            _ => self.resting_kind(),
-        };
-        let price = match order_type {
-            OrderType::Limit => self.price(order.instrument, order.side),
-            OrderType::Market | OrderType::MarketToLimit => Price::ZERO,
-        };
-        let side = match order.side {
-            Side::Buy => None,
-            _ if self.rng.chance(3, 4) => None,
-            _ => Some(self.kind_of_sell()),
-        };
-        let quantity = self.quantity();
-        let at_once = order_type == OrderType::Market || !time_in_force.may_rest();
-        let mut terms = ReplaceTerms {
-            side,
-            order_type,
-            time_in_force,
-            display: self.display(),
-            quantity: Quantity(quantity),
-            price,
-            client_order_id: self.client_order_id(),
-            shares_located: self.rng.chance(1, 4),
-            locate_broker: if self.rng.chance(1, 8) { text("LEND") } else { Firm::BLANK },
-            conditions: self.condition_changes(at_once, quantity),
-            instructions: self.rng.chance(1, 4).then(|| self.instructions()),
-        };
-        if self.rng.chance(self.profile.good_till_time_percent, 100) {
-            let mut told = terms.instructions.unwrap_or_default();
-            self.limit_life(&mut terms.time_in_force, &mut told);
-            // Half of them keep the moment that there was.
-            terms.instructions = self.rng.chance(1, 2).then_some(told);
-        }
-        if self.rng.chance(self.profile.waits_percent, 200) {
-            let told = terms.instructions.get_or_insert_default();
-            self.wait(told, terms.order_type, order.side, order.instrument);
-            if self.rng.chance(1, 20) {
-                told.partner = 1;
-            }
-        }
-        if self.profile.pegs_percent > 0 {
-            if self.rng.chance(self.profile.pegs_percent, 200) {
-                self.peg(terms.instructions.get_or_insert_default(), &mut terms.display);
-                (terms.order_type, terms.price, terms.time_in_force) =
-                    self.bound(terms.order_type, terms.price, terms.time_in_force);
-            } else if self.rng.chance(1, 2) {
-                // What followed the market may go on to.
-                terms.display = Display::Hidden;
-            }
-        }
-        if self.rng.chance(self.profile.minimum_percent, 100) {
-            let told = terms.instructions.get_or_insert_default();
-            let (mut minimum_quantity, mut post_only) = (Lots::ZERO, false);
-            self.take_minimum(told, &mut minimum_quantity, &mut post_only, quantity);
-            terms.conditions.minimum_quantity = Some(minimum_quantity);
-            terms.conditions.post_only = Some(post_only);
-        }
-        terms
-    }
-
-    fn replace_badly(&mut self) -> Command {
-        let Some(order) = self.take_live() else { return self.refuse() };
-        let key = self.next_key_of(order.key.session_id, order.key.channel);
-        let mut terms = self.terms(order);
-        match self.rng.below(5) {
-            0 => return replace(order.key, key, None),
-            1 => terms.quantity = odd_quantity(&mut self.rng),
-            2 => terms.price = odd_price(&mut self.rng, Price(terms.price.0 + 1)),
-            3 => terms.side = Some(*self.rng.pick(Side::ALL)),
-            // Of a chain that has traded, often less than it has executed.
-            _ => terms.quantity = Quantity(1),
-        }
-        replace(order.key, key, Some(terms))
-    }
-
-    fn replace_stale(&mut self) -> Command {
-        let Some(order) = self.any_live() else { return self.refuse() };
-        let key = OrderKey {
-            user_ref_num: self.rng.below(u64::from(order.key.user_ref_num) + 1) as u32,
-            ..order.key
-        };
-        let terms = self.terms(order);
-        replace(order.key, key, Some(terms))
-    }
-
     fn modify(&mut self, order: LiveOrder) -> Command {
         let side = match order.side {
             Side::Buy => Side::Buy,
@@ -736,13 +303,6 @@ impl CommandFlow {
         Command::Modify(ModifyOrder { key: order.key, side, quantity })
     }
 
-    fn modify_oddly(&mut self) -> Command {
-        let Some(order) = self.any_live() else { return self.refuse() };
-        let side = *self.rng.pick(Side::ALL);
-        let quantity = *self.rng.pick(&[0, 1, QUANTITY_MAX, u64::MAX]);
-        Command::Modify(ModifyOrder { key: order.key, side, quantity: Quantity(quantity) })
-    }
-
     /// Mostly narrow, so that some orders stay.
     fn mass_cancel(&mut self) -> Command {
         let key = self.any_next_key();
@@ -750,21 +310,9 @@ impl CommandFlow {
             0 => Symbol::BLANK,
             _ => symbol(self.any_instrument()),
         };
-        let side = if self.rng.chance(1, 2) { Some(*self.rng.pick(Side::ALL)) } else { None };
-        let group_id = if self.rng.chance(3, 4) { Some(self.group_id()) } else { None };
+        let side = self.rng.chance(1, 2).then(|| *self.rng.pick(Side::ALL));
+        let group_id = self.rng.chance(3, 4).then(|| self.group_id());
         Command::MassCancel(MassCancel { key, firm: self.firm(), symbol, side, group_id })
-    }
-
-    fn mass_cancel_oddly(&mut self) -> Command {
-        let mut command = self.mass_cancel();
-        if let Command::MassCancel(mass) = &mut command {
-            match self.rng.below(3) {
-                0 => mass.symbol = text("NONE"),
-                1 => mass.group_id = Some(self.rng.below(65_536) as u16),
-                _ => mass.firm = text("NONE"),
-            }
-        }
-        command
     }
 
     fn forbid(&mut self) -> Command {
@@ -772,16 +320,6 @@ impl CommandFlow {
         let firm = self.firm();
         self.forbidden.push((key.session_id, firm));
         Command::SwitchEntry(EntrySwitch { key, firm, enabled: false })
-    }
-
-    fn switch_oddly(&mut self) -> Command {
-        let key = self.any_next_key();
-        let (firm, enabled) = match self.rng.below(4) {
-            0 => (self.firm(), true),
-            // One of more firms than a session may forbid at a time.
-            _ => (text(&format!("X{:03}", self.rng.below(1_000))), self.rng.chance(1, 8)),
-        };
-        Command::SwitchEntry(EntrySwitch { key, firm, enabled })
     }
 
     fn query(&mut self) -> Command {
@@ -804,247 +342,12 @@ impl CommandFlow {
         })
     }
 
-    fn of_unknown_session(&mut self) -> Command {
-        let session_id = *self.rng.pick(&[SessionId(0), SessionId(40_000), SessionId(u16::MAX)]);
-        let mut command = match self.rng.below(4) {
-            0 => self.enter(),
-            1 => self.refuse(),
-            2 => return Command::CancelOnDisconnect(CancelOnDisconnect { session_id }),
-            _ => self.mass_cancel(),
-        };
-        match &mut command {
-            Command::Enter(order) => order.key.session_id = session_id,
-            Command::MassCancel(mass) => mass.key.session_id = session_id,
-            Command::Reject(refused) => refused.key.session_id = session_id,
-            _ => {}
-        }
-        command
-    }
-
-    /// About an order that is not there, or another's.
-    fn of_another(&mut self) -> Command {
-        let Some(order) = self.any_live() else { return self.refuse() };
-        let mut key = order.key;
-        match self.rng.below(3) {
-            0 => key.channel = key.channel.wrapping_add(1),
-            1 => key.session_id = self.any_session(),
-            _ => key.user_ref_num = self.rng.below(u64::from(key.user_ref_num) + 100) as u32,
-        }
-        match self.rng.below(3) {
-            0 => cancel(key, self.rng.below(order.quantity)),
-            1 => self.modify(LiveOrder { key, ..order }),
-            _ => {
-                let terms = self.terms(order);
-                let replacement = self.next_key_of(order.key.session_id, order.key.channel);
-                replace(key, OrderKey { channel: key.channel, ..replacement }, Some(terms))
-            }
-        }
-    }
-
-    fn add_oddly(&mut self) -> Command {
-        let firm = self.profile.firm;
-        let instrument =
-            AddInstrument { symbol: symbol(0), price_increment: Price(1), round_lot: Quantity(1) };
-        let session = AddSession {
-            username: text("USER01"),
-            firm,
-            live_orders_max: 1,
-            self_match_prevention: *self.rng.pick(SelfMatchPrevention::ALL),
-        };
-        match self.rng.below(8) {
-            0 => Command::AddInstrument(instrument),
-            1 => Command::AddInstrument(AddInstrument { symbol: Symbol::BLANK, ..instrument }),
-            2 => Command::AddInstrument(AddInstrument {
-                symbol: text("ODD"),
-                price_increment: *self.rng.pick(&[Price::ZERO, Price(PRICE_MAX + 1)]),
-                ..instrument
-            }),
-            3 => Command::AddInstrument(AddInstrument {
-                symbol: text("ODD"),
-                round_lot: *self.rng.pick(&[Quantity::ZERO, Quantity(QUANTITY_MAX + 1)]),
-                ..instrument
-            }),
-            // Some valid instruments, which no later command uses.
-            4 => Command::AddInstrument(AddInstrument {
-                symbol: text(&format!("L{}", self.rng.below(20))),
-                ..instrument
-            }),
-            5 => Command::AddSession(AddSession {
-                username: text(&format!("L{}", self.rng.below(20))),
-                ..session
-            }),
-            6 => Command::AddSession(AddSession { username: Text::BLANK, ..session }),
-            _ => Command::AddSession(session),
-        }
-    }
-
-    /// A part of the day that has begun already.
-    fn day_again(&mut self) -> Command {
-        let begun = [
-            SystemEvent::StartOfMessages,
-            SystemEvent::StartOfSystemHours,
-            SystemEvent::StartOfMarketHours,
-        ];
-        Command::System(*self.rng.pick(&begun))
-    }
-
-    /// A price near the middle, a little through it, or anywhere; the middle wanders meanwhile.
-    fn price(&mut self, instrument: usize, side: Side) -> Price {
-        let highest = PRICE_MAX / self.profile.price_increment.0;
-        let spread = self.profile.spread;
-        let mid = &mut self.mids[instrument];
-        *mid = match self.rng.below(8) {
-            0 => *mid + 1,
-            1 => mid.saturating_sub(1),
-            _ => *mid,
-        };
-        if self.rng.chance(self.profile.jumps_per_million, 1_000_000) {
-            *mid = self.rng.range(1, highest);
-        }
-        *mid = (*mid).clamp(1 + spread.min(highest / 4), highest - spread.min(highest / 4));
-        let mid = *mid;
-        if self.rng.chance(self.profile.far_per_mille, 1_000) {
-            return Price(self.rng.range(1, highest) * self.profile.price_increment.0);
-        }
-        // Most are near: the smaller of two distances.
-        let distance = self.rng.below(spread).min(self.rng.below(spread));
-        let through = self.rng.chance(1, 8);
-        let below = side.is_buy() != through;
-        let number = if below { mid.saturating_sub(distance) } else { mid + distance };
-        Price(number.clamp(1, highest) * self.profile.price_increment.0)
-    }
-
-    fn quantity(&mut self) -> u64 {
-        if self.profile.lots_each > 0 {
-            return self.profile.lots_each;
-        }
-        match self.rng.below(50) {
-            0 => self.rng.range(1, QUANTITY_MAX),
-            1..=20 => 100 * self.rng.range(1, 10),
-            _ => self.rng.range(1, 100),
-        }
-    }
-
-    fn attributes(&mut self) -> OrderAttributes {
-        OrderAttributes {
-            client_order_id: self.client_order_id(),
-            firm: self.firm(),
-            capacity: *self.rng.pick(Capacity::ALL),
-            customer_type: *self.rng.pick(CustomerType::ALL),
-            group_id: self.group_id(),
-            shares_located: self.rng.chance(1, 4),
-            locate_broker: if self.rng.chance(1, 8) { text("LEND") } else { Firm::BLANK },
-        }
-    }
-
-    /// Mostly none; of the others most are reserve orders.
-    fn instructions(&mut self) -> Instructions {
-        if !self.rng.chance(self.profile.conditions_percent, 100) || self.rng.chance(1, 2) {
-            return Instructions::NONE;
-        }
-        let shown = self.rng.range(1, 40) as u32;
-        let range = match self.rng.below(3) {
-            0 => self.rng.below(u64::from(shown)) as u32,
-            _ => 0,
-        };
-        let (shown, range) = match self.rng.below(40) {
-            0 => (shown, shown),
-            1 => (0, shown),
-            2 => (1 << 28, 0),
-            _ => (shown, range),
-        };
-        Instructions { shown_quantity: Lots(shown), shown_range: Lots(range), ..Instructions::NONE }
-    }
-
-    fn conditions(&mut self, at_once: bool, quantity: u64) -> Conditions {
-        if !self.rng.chance(self.profile.conditions_percent, 100) {
-            return Conditions::NONE;
-        }
-        Conditions {
-            self_match_prevention: self.self_match_prevention(),
-            self_match_group: self.self_match_group(),
-            post_only: self.rng.chance(1, 4),
-            minimum_quantity: self.minimum_quantity(at_once, quantity),
-        }
-    }
-
-    fn condition_changes(&mut self, at_once: bool, quantity: u64) -> ConditionChanges {
-        if !self.rng.chance(self.profile.conditions_percent, 100) {
-            return ConditionChanges::NONE;
-        }
-        ConditionChanges {
-            self_match_prevention: self.rng.chance(1, 2).then(|| self.self_match_prevention()),
-            self_match_group: self.rng.chance(1, 4).then(|| self.self_match_group()),
-            post_only: self.rng.chance(1, 3).then(|| self.rng.chance(1, 3)),
-            minimum_quantity: self
-                .rng
-                .chance(1, 3)
-                .then(|| self.minimum_quantity(at_once, quantity)),
-        }
-    }
-
-    /// Mostly one that the order may have.
-    fn minimum_quantity(&mut self, at_once: bool, quantity: u64) -> Lots {
-        let quantity = quantity.min(QUANTITY_MAX) as u32;
-        match self.rng.below(20) {
-            0 => Lots(self.rng.below(1 << 32) as u32),
-            1..=2 => Lots(quantity),
-            _ if at_once => Lots(self.rng.below(u64::from(quantity) + 1) as u32),
-            _ => Lots::ZERO,
-        }
-    }
-
-    fn self_match_prevention(&mut self) -> SelfMatchPrevention {
-        *self.rng.pick(SelfMatchPrevention::ALL)
-    }
-
-    /// Mostly none, so that orders meet others of their group.
-    fn self_match_group(&mut self) -> SelfMatchGroup {
-        match self.rng.below(4) {
-            0 => text("G1"),
-            _ => SelfMatchGroup::BLANK,
-        }
-    }
-
-    fn client_order_id(&mut self) -> ClientOrderId {
-        match self.rng.below(4) {
-            0 => ClientOrderId::BLANK,
-            _ => text(&format!("C{}", self.rng.below(1_000_000))),
-        }
-    }
-
-    fn group_id(&mut self) -> u16 {
-        self.rng.below(4) as u16
-    }
-
-    /// Mostly the session's own.
-    fn firm(&mut self) -> Firm {
-        match self.rng.below(10) {
-            0 => text("ACME"),
-            1 => text("BETA"),
-            2..=3 => self.profile.firm,
-            _ => Firm::BLANK,
-        }
-    }
-
-    fn display(&mut self) -> Display {
-        match self.rng.below(10) {
-            0..=1 => Display::Attributable,
-            2 => Display::Hidden,
-            _ => Display::Visible,
-        }
-    }
-
     fn any_side(&mut self) -> Side {
         if self.rng.chance(1, 2) { Side::Buy } else { self.kind_of_sell() }
     }
 
     fn kind_of_sell(&mut self) -> Side {
-        match self.rng.below(6) {
-            0 => Side::SellShort,
-            1 => Side::SellShortExempt,
-            _ => Side::Sell,
-        }
+        self.rng.weighted(&[(1, Side::SellShort), (1, Side::SellShortExempt), (4, Side::Sell)])
     }
 
     fn any_instrument(&mut self) -> usize {
@@ -1083,7 +386,7 @@ impl CommandFlow {
     }
 
     fn any_live(&mut self) -> Option<LiveOrder> {
-        if self.live.is_empty() { None } else { Some(*self.rng.pick(&self.live)) }
+        (!self.live.is_empty()).then(|| *self.rng.pick(&self.live))
     }
 
     /// One of those that may be live, which is then not taken for live any more.
@@ -1105,7 +408,6 @@ impl Iterator for CommandFlow {
 }
 
 /// The printed name of an instrument, counted from 0.
-#[must_use]
 pub fn symbol(index: usize) -> Symbol {
     match ["AAPL", "MSFT", "NVDA"].get(index) {
         Some(name) => text(name),
@@ -1120,14 +422,6 @@ fn cancel(key: OrderKey, quantity: u64) -> Command {
 fn replace(original: OrderKey, key: OrderKey, terms: Option<ReplaceTerms>) -> Command {
     let original_user_ref_num = original.user_ref_num;
     Command::Replace(ReplaceOrder { original_user_ref_num, key, terms })
-}
-
-fn odd_quantity(rng: &mut Rng) -> Quantity {
-    Quantity(*rng.pick(&[0, QUANTITY_MAX, QUANTITY_MAX + 1, 1 << 32, u64::MAX]))
-}
-
-fn odd_price(rng: &mut Rng, near: Price) -> Price {
-    *rng.pick(&[Price::ZERO, near, Price(PRICE_MAX), Price(PRICE_MAX + 1), Price(u64::MAX)])
 }
 
 fn text<const N: usize>(text: &str) -> Text<N> {

@@ -14,7 +14,6 @@
 pub mod rng;
 pub mod generator;
 pub mod model;
-mod money;
 mod engine_checks;
 pub mod agreement;
 pub mod audit;

@@ -54,6 +54,21 @@ impl Rng {
         self.below(whole) < part
     }
 
+    /// One of them, each as often as its weight says.
+    ///
+    /// # Panics
+    /// The weights are all 0.
+    pub fn weighted<T: Copy>(&mut self, items: &[(u64, T)]) -> T {
+        let mut drawn = self.below(items.iter().map(|(weight, _)| weight).sum());
+        for (weight, item) in items {
+            if drawn < *weight {
+                return *item;
+            }
+            drawn -= weight;
+        }
+        unreachable!("what is drawn is below the sum of the weights")
+    }
+
     /// One of them.
     ///
     /// # Panics

@@ -9,6 +9,17 @@ use market::{
 
 use super::{CommandFlow, PRICE_MAX, symbol, text};
 
+/// Of a hundred commands that set a phase, how many set which.
+const PHASES: &[(u64, Phase)] = &[
+    (45, Phase::Continuous),
+    (15, Phase::PreOpen),
+    (17, Phase::OpeningAuction),
+    (7, Phase::VolatilityAuction),
+    (5, Phase::Halted),
+    (8, Phase::ClosingAuction),
+    (3, Phase::Closed),
+];
+
 impl CommandFlow {
     pub(super) fn venue(&mut self) -> Command {
         if !self.blocked.is_empty() && self.rng.chance(1, 4) {
@@ -88,15 +99,7 @@ impl CommandFlow {
             1 => text("NONE"),
             _ => symbol(self.any_instrument()),
         };
-        let phase = match self.rng.below(100) {
-            0..=44 => Phase::Continuous,
-            45..=59 => Phase::PreOpen,
-            60..=76 => Phase::OpeningAuction,
-            77..=83 => Phase::VolatilityAuction,
-            84..=88 => Phase::Halted,
-            89..=96 => Phase::ClosingAuction,
-            _ => Phase::Closed,
-        };
+        let phase = self.rng.weighted(PHASES);
         let release_s = if self.rng.chance(1, 8) { self.rng.range(1, 4) as u32 } else { 0 };
         let reason = if self.rng.chance(1, 8) { text("T1") } else { Text::BLANK };
         SetPhase { symbol, phase, reason, release_s }
@@ -189,8 +192,8 @@ impl CommandFlow {
             session_id,
             firm: if self.rng.chance(1, 4) { self.firm() } else { Firm::BLANK },
             symbol,
-            side: if self.rng.chance(1, 2) { Some(*self.rng.pick(Side::ALL)) } else { None },
-            group_id: if self.rng.chance(2, 3) { Some(self.group_id()) } else { None },
+            side: self.rng.chance(1, 2).then(|| *self.rng.pick(Side::ALL)),
+            group_id: self.rng.chance(2, 3).then(|| self.group_id()),
             account_id: self.account_of_scope(),
         }
     }

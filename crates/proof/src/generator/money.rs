@@ -4,13 +4,11 @@
 use market::{
     AccountId, AccountSetting, AddAccount, AddAsset, AssetId, AssignSession, Deposit, MoneyClass,
     MoneyCommand, MoneyTerms, Quantity, SessionId, SetAccount, SetFees, SetTerms, StopAccount,
-    Symbol, Text, Transfer, Units, Withdraw,
+    Symbol, Transfer, Units, Withdraw,
 };
 
-use crate::{
-    generator::{Profile, symbol},
-    rng::Rng,
-};
+use super::{Profile, symbol, text};
+use crate::rng::Rng;
 
 /// What all is paid with; the assets after it are what the instruments trade, one each.
 const QUOTE: AssetId = AssetId(1);
@@ -22,7 +20,7 @@ const QUOTE_AMOUNT: u128 = 50_000_000_000;
 const BASE_LOTS: u128 = 20_000;
 
 /// Assets, accounts, whose sessions are whose, terms, fees and deposits.
-pub(crate) fn set_up(profile: &Profile) -> Vec<MoneyCommand> {
+pub(super) fn set_up(profile: &Profile) -> Vec<MoneyCommand> {
     let mut commands = vec![MoneyCommand::AddAsset(AddAsset { name: text("USD"), decimals: 4 })];
     for index in 0..profile.instruments {
         let name = text(&format!("A{index}"));
@@ -86,7 +84,7 @@ fn terms(index: u16) -> MoneyTerms {
 }
 
 /// Any command about money, mostly one that can be carried out.
-pub(crate) fn any(rng: &mut Rng, profile: &Profile) -> MoneyCommand {
+pub(super) fn any(rng: &mut Rng, profile: &Profile) -> MoneyCommand {
     let account_id = any_account(rng, profile);
     let asset_id = any_asset(rng, profile);
     match rng.below(20) {
@@ -217,8 +215,4 @@ fn any_amount(rng: &mut Rng, profile: &Profile) -> Units {
         2..=5 => u128::from(rng.range(1, 2_000_000_000)),
         _ => u128::from(rng.range(1, 20_000)),
     })
-}
-
-fn text<const N: usize>(text: &str) -> Text<N> {
-    Text::new(text).expect("short and printable")
 }
