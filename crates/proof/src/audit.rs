@@ -42,12 +42,11 @@ impl MessageStore for DerivedFeed {
     }
 }
 
-/// A message, shortened to 64 bits: enough to tell that it is another one.
+/// A message, shortened to 64 bits (FNV-1a): enough to see that it is another one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Digest(u64);
 
 impl Digest {
-    /// Of these bytes (FNV-1a).
     pub fn of(message: &[u8]) -> Self {
         let hash = message.iter().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
             (hash ^ u64::from(*byte)).wrapping_mul(0x0000_0100_0000_01b3)
@@ -63,13 +62,11 @@ impl Default for Derived {
 }
 
 impl Derived {
-    /// Before the first output.
     pub fn new() -> Self {
         let feed = DerivedFeed { book: FeedBook::new(), messages: 0, error: None };
         Self { replies: ReplyStreams::of_all(Digests::default()), feed: FeedStream::new(feed) }
     }
 
-    /// Takes the next output.
     pub fn output(&mut self, output: &Output) {
         self.replies.take(output);
         self.feed.take(output);
@@ -111,23 +108,18 @@ pub fn book_difference(engine: &engine::Engine, feed: &FeedBook) -> Option<Strin
     for instrument in engine.instruments() {
         let id: InstrumentId = instrument.instrument_id;
         let book = engine.book(id).expect("each instrument has a book");
-        for is_bid in [true, false] {
-            let ours: Vec<(u64, u64, u64)> = if is_bid {
-                book.bids().filter_map(displayed).collect()
-            } else {
-                book.asks().filter_map(displayed).collect()
-            };
-            let theirs: Vec<(u64, u64, u64)> = if is_bid {
-                feed.bids(id.0).map(feed_order).collect()
-            } else {
-                feed.asks(id.0).map(feed_order).collect()
-            };
+        let [bids, asks]: [Vec<_>; 2] = [
+            book.bids().filter_map(displayed).collect(),
+            book.asks().filter_map(displayed).collect(),
+        ];
+        let [feed_bids, feed_asks]: [Vec<_>; 2] =
+            [feed.bids(id.0).map(feed_order).collect(), feed.asks(id.0).map(feed_order).collect()];
+        for (side, ours, theirs) in [("bids", bids, feed_bids), ("asks", asks, feed_asks)] {
             if ours != theirs {
                 let at = ours.iter().zip(&theirs).take_while(|(a, b)| a == b).count();
                 return Some(format!(
-                    "{} {}: at place {at} the engine has {:?}, the feed {:?} (order, price, leaves)",
+                    "{} {side}: at place {at} the engine has {:?}, the feed {:?} (order, price, leaves)",
                     instrument.symbol,
-                    if is_bid { "bids" } else { "asks" },
                     ours.get(at),
                     theirs.get(at),
                 ));
@@ -137,7 +129,7 @@ pub fn book_difference(engine: &engine::Engine, feed: &FeedBook) -> Option<Strin
     None
 }
 
-/// An order as the feed tells it, if it does.
+/// An order as the feed shows it, if it does.
 fn displayed(order: engine::RestingOrder) -> Option<(u64, u64, u64)> {
     let is_displayed = order.display.is_displayed();
     is_displayed.then_some((order.order_id.0, order.price.0, order.shown.0))

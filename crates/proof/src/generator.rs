@@ -42,7 +42,6 @@ pub struct Profile {
     pub instruments: u16,
     /// Channels that each session uses, from 1: 0, 1 and so on.
     pub channels: u8,
-    /// The firm of every session.
     pub firm: Firm,
     /// Of a hundred orders, how many name conditions.
     pub conditions_percent: u64,
@@ -144,7 +143,6 @@ pub struct CommandFlow {
     mids: Vec<u64>,
     /// The last number used, by session and then channel.
     numbers: Vec<u32>,
-    /// Orders that may be live.
     live: Vec<LiveOrder>,
     /// What the venue may not take.
     blocked: Vec<Scope>,
@@ -152,7 +150,6 @@ pub struct CommandFlow {
     killed: Vec<Scope>,
     /// The last command of each operator.
     operated: [Option<OperatorCommand>; 3],
-    /// Firms that may be forbidden.
     forbidden: Vec<(SessionId, Firm)>,
     recent: VecDeque<Command>,
     issued: u64,
@@ -194,7 +191,6 @@ impl CommandFlow {
         flow
     }
 
-    /// The next command.
     pub fn next_command(&mut self) -> Command {
         self.issued += 1;
         let closes_after = self.profile.closes_after;

@@ -54,16 +54,6 @@ const FIRMS_FORBIDDEN_MAX: usize = 256;
 
 const SECOND_NS: u64 = 1_000_000_000;
 
-/// The parts of the day, in their order (2.1).
-const DAY: [SystemEvent; 6] = [
-    SystemEvent::StartOfMessages,
-    SystemEvent::StartOfSystemHours,
-    SystemEvent::StartOfMarketHours,
-    SystemEvent::EndOfMarketHours,
-    SystemEvent::EndOfSystemHours,
-    SystemEvent::EndOfMessages,
-];
-
 /// The whole state of the exchange.
 #[derive(Clone, Debug, Default)]
 pub struct Model {
@@ -114,7 +104,6 @@ struct ModelSession {
     firm: Firm,
     live_orders_max: u32,
     self_match_prevention: SelfMatchPrevention,
-    /// By channel.
     numbers_used: BTreeMap<u8, u32>,
     firms_forbidden: BTreeSet<Firm>,
 }
@@ -295,12 +284,10 @@ impl Model {
         orders
     }
 
-    /// All instruments, by number.
     pub fn instruments(&self) -> &[Instrument] {
         &self.instruments
     }
 
-    /// How many orders are live.
     pub fn live_count(&self) -> usize {
         self.orders.len()
     }
@@ -344,7 +331,9 @@ impl Model {
     }
 
     fn system(&mut self, event: SystemEvent) {
-        let begun = DAY.iter().position(|it| *it == event).expect("six parts") + 1;
+        // 2.1: all parts of the day, in their order.
+        let parts = SystemEvent::ALL;
+        let begun = parts.iter().position(|it| *it == event).expect("six parts") + 1;
         if begun > self.day {
             let was_over = self.day >= 5;
             self.day = begun;

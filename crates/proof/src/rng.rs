@@ -18,7 +18,6 @@ impl Rng {
         Self { state: [(); 4].map(|()| words.next_u64()) }
     }
 
-    /// Any 64-bit number.
     pub fn next_u64(&mut self) -> u64 {
         let [a, b, c, d] = self.state;
         let word = b.wrapping_mul(5).rotate_left(7).wrapping_mul(9);

@@ -1,33 +1,15 @@
-//! The language of the scenarios: one command a line, and after `=>` all that comes of it.
+//! The language of the scenarios: one command a line, and after `=>` all events that it causes.
 //!
 //! ```text
 //! buy A1 4 @ 100                     => accepted, booked 4 @ 100
 //! sell B1 6 @ market                 => accepted, trade A1 B1 4 @ 100, canceled B1 2 ioc
 //! cancel A1                                              (nothing: the order is done)
 //! book AAPL                                              (bids, then asks, best first)
-//! waiting AAPL                            (for a fall, then for a rise, the nearest first)
-//! pegs AAPL                               (what follows the market, the oldest first)
-//! time 5                                  (nothing is asked, but it is 5 s after the epoch now)
-//! phase AAPL opening-auction              (or `all` instruments; the venue's own commands)
-//! configure AAPL static-band 50000
-//! remove AAPL
-//! supervise session A of AAPL side buy    (cancels what is meant; without words, everything)
-//! block firm ACME                         (and unblock)
-//! bust 3 E
-//! correct 3 5 @ 100 C
-//! kill session A                          (and revive: the kill switch of a scope)
-//! live-orders A 5                         (how many live orders it may have)
-//! log-out A
-//! by alice 7 phase AAPL halted reason T1  (operator alice gives it, under number 7)
 //! ```
 //!
-//! `A1` is request 1 of session A, `A/3:7` is request 7 on its channel 3. An order may carry
-//! `of SYMBOL` (else AAPL), `ioc`, `fok`, `gtc`, `at-the-open`, `at-the-close`, `for-auction`, `attributable`, `hidden`, `firm F`, `group N`, `client X`, `capacity A`,
-//! `retail`, `located`, `broker B`, `prevent P` with the letter of a self-match prevention, `among G`
-//! with a self-match group, `post-only`, `minimum N`, `show N`, `range N`, `until S` with the second at which it expires,
-//! `stop 105`, `touch 95`, `trail 5` (from the last trade, or after `stop 95` from there) for what
-//! it waits, `peg primary`, `peg market` or `peg midpoint` with `offset -2` for what it follows, `after A1` for its parent, `or A2` for its partner. A replacement may be
-//! `untold`. Lines about money are those of `scenario_money`. A firm or a group written `-` is blank.
+//! `A1` is request 1 of session A, `A/3:7` is request 7 on its channel 3. docs/scenarios.md lists the
+//! commands and their words; `scenario_commands` reads them. Two words are for tests only: a
+//! replacement may be `without-instructions` (its instructions are named, and none) or `unreadable`.
 //!
 //! Beside what a scenario says, each event must fit those before it (`scenario_events`). After each
 //! line the engine passes `engine_checks`, and the next line goes to the engine that was restored from
@@ -89,24 +71,16 @@ pub fn check(scenario: &str) {
 pub struct ScenarioFailure {
     /// Counted from 1.
     pub line: usize,
-    /// The command of that line.
     pub command: String,
-    /// Why.
     pub fault: ScenarioFault,
 }
 
-/// Why a scenario failed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ScenarioFault {
     /// The line cannot be read.
     Unreadable(String),
     /// Something else happens than the line says.
-    Different {
-        /// What the line says.
-        expected: String,
-        /// What happens.
-        found: String,
-    },
+    Different { expected: String, found: String },
 }
 
 impl fmt::Display for ScenarioFailure {
@@ -163,7 +137,6 @@ impl World {
         }
     }
 
-    /// See [`run`].
     fn try_play(
         &mut self,
         scenario: &str,
@@ -193,7 +166,6 @@ impl World {
         Ok(played)
     }
 
-    /// The engine, to look at.
     pub fn engine(&self) -> &Engine {
         &self.engine
     }

@@ -114,7 +114,7 @@ impl World {
                 };
                 Command::Operate(OperatorCommand { operator, number, action })
             }
-            "refuse" => {
+            "reject" => {
                 let key = self.key(words.next()?)?;
                 let reason = exactly(RejectReason::ALL, words.next()?)?;
                 let client = words.skip("client");
@@ -289,7 +289,7 @@ impl World {
         words: &mut Words<'_>,
     ) -> Read<()> {
         match word {
-            "untold" => {}
+            "without-instructions" => {}
             "all-or-none" => instructions.all_or_none = true,
             "slide" => instructions.slide = true,
             "show" => instructions.shown_quantity = Lots(words.number()?),

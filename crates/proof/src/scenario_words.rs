@@ -39,13 +39,11 @@ pub(super) const PEGS: &Table<Pricing> = &[
     ("midpoint", Pricing::MidpointPeg),
 ];
 
-/// The value of a word.
 pub(super) fn value<T: Copy>(table: &Table<T>, word: &str) -> Read<T> {
     let row = table.iter().find(|(name, _)| *name == word);
     Ok(row.ok_or_else(|| unknown(word))?.1)
 }
 
-/// The word of a value.
 pub(super) fn word<T: PartialEq>(table: &Table<T>, value: T) -> &'static str {
     table.iter().find(|(_, it)| *it == value).expect("each value has a word").0
 }

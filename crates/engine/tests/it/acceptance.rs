@@ -108,10 +108,10 @@ fn refused_request_is_answered_with_the_reason_found() {
     check_from_nothing(
         "
         session A                                       => session 1
-        refuse A1 PeggingNotAllowed client mine         => rejected A1 PeggingNotAllowed client mine
+        reject A1 PeggingNotAllowed client mine         => rejected A1 PeggingNotAllowed client mine
         day start-of-system-hours                       => day start-of-system-hours
-        refuse A2 InvalidMinimumQuantity                => rejected A2 InvalidMinimumQuantity
-        refuse A2 InvalidMinimumQuantity
+        reject A2 InvalidMinimumQuantity                => rejected A2 InvalidMinimumQuantity
+        reject A2 InvalidMinimumQuantity
         ",
     );
 }
@@ -123,8 +123,8 @@ fn what_cannot_be_recorded_is_rejected() {
     check(
         "
         buy A1 5 @ 100                  => accepted, booked 5 @ 100
-        refuse A2 NoRoom                => rejected A2 NoRoom
-        refuse A3 TooSlow client mine   => rejected A3 TooSlow client mine
+        reject A2 NoRoom                => rejected A2 NoRoom
+        reject A3 TooSlow client mine   => rejected A3 TooSlow client mine
         buy A3 1 @ 100
         book AAPL                       => bid A1 5 @ 100
         cancel A1                       => canceled A1 5

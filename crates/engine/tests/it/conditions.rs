@@ -99,7 +99,7 @@ fn sliding_is_once() {
         sell A2 4 @ 103                     => accepted, booked 4 @ 103
         book AAPL                           => bid B1 9 @ 100, ask A2 4 @ 103
         replace B1 by B2 9 @ 105            => replaced B1 by B2 buy 9 @ 105 post-only slide, repriced B2 @ 102, booked 9 @ 102
-        replace B2 by B3 9 @ 105 untold     => replaced B2 by B3 buy 9 @ 105 post-only, canceled B3 9 post-only
+        replace B2 by B3 9 @ 105 without-instructions     => replaced B2 by B3 buy 9 @ 105 post-only, canceled B3 9 post-only
         buy B4 1 @ 105 slide                => accepted slide, trade A2 B4 1 @ 103
         buy B5 1 @ 105 ioc post-only slide  => accepted slide, canceled B5 1 post-only
         buy B6 1 @ market post-only slide   => accepted slide, canceled B6 1 post-only

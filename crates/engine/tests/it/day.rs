@@ -41,7 +41,7 @@ fn unknown_session_is_ignored() {
     check(
         "
         buy Z1 4 @ 100
-        refuse Z1 InvalidSide
+        reject Z1 InvalidSide
         mass-cancel Z2 ACME
         disable Z3 ACME
         query Z
@@ -110,7 +110,7 @@ fn closed_market_lets_orders_go_and_none_come() {
         enable A8 ACME              => enabled
         mass-cancel A9 ACME side buy => mass-canceled, canceled A1 3, canceled A3 5
         query A                     => next 10
-        refuse A10 InvalidSide      => rejected A10 InvalidSide
+        reject A10 InvalidSide      => rejected A10 InvalidSide
         ",
     );
 }

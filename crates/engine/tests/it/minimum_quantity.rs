@@ -201,7 +201,7 @@ fn replacement_of_a_minimum_quantity_order() {
         "
         buy A1 5 @ 100 all-or-none          => accepted all-or-none
         replace A1 by A2 6 @ 101            => replaced A1 by A2 buy 6 @ 101 all-or-none
-        replace A2 by A3 6 @ 101 untold     => replaced A2 by A3 buy 6 @ 101, booked 6 @ 101
+        replace A2 by A3 6 @ 101 without-instructions     => replaced A2 by A3 buy 6 @ 101, booked 6 @ 101
         replace A3 by A4 6 @ 101 minimum 2  => replaced A3 by A4 buy 6 @ 101 minimum 2
         replace A4 by A5 6 @ 101            => replaced A4 by A5 buy 6 @ 101, booked 6 @ 101
         ",

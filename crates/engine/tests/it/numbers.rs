@@ -33,7 +33,7 @@ fn repetition_is_ignored() {
         mass-cancel A7 ACME
         disable A7 ACME
         enable A1 ACME
-        refuse A7 InvalidSide
+        reject A7 InvalidSide
         buy A8 1 @ 100          => accepted, booked 1 @ 100
         ",
     );
@@ -62,7 +62,7 @@ fn numbers_are_used_up_by_what_is_answered() {
         query A                     => next 5
         disable A5 ACME             => disabled
         query A                     => next 6
-        refuse A6 InvalidSide       => rejected A6 InvalidSide
+        reject A6 InvalidSide       => rejected A6 InvalidSide
         query A                     => next 7
         enable A7 ACME              => enabled
         buy A8 5 @ 100              => accepted, booked 5 @ 100

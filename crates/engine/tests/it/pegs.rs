@@ -315,7 +315,7 @@ fn replaced() {
         buy A1 4 @ 150 hidden peg primary               => accepted peg primary, repriced A1 @ 100, booked 4 @ 100 hidden
         replace A1 by A2 6 @ 99 hidden                  => replaced A1 by A2 buy 6 @ 99 hidden peg primary, repriced A2 @ 99, booked 6 @ 99 hidden
         replace A2 by A3 6 @ 120 hidden peg midpoint    => replaced A2 by A3 buy 6 @ 120 hidden peg midpoint, repriced A3 @ 102, booked 6 @ 102 hidden
-        replace A3 by A4 6 @ 101 untold                 => replaced A3 by A4 buy 6 @ 101, booked 6 @ 101
+        replace A3 by A4 6 @ 101 without-instructions                 => replaced A3 by A4 buy 6 @ 101, booked 6 @ 101
         replace A4 by A5 6 @ 101 hidden peg primary     => replaced A4 by A5 buy 6 @ 101 hidden peg primary, repriced A5 @ 100, booked 6 @ 100 hidden
         replace A5 by A6 6 @ 120                        => canceled A5 6
         buy A7 4 @ 150 hidden peg primary               => accepted peg primary, repriced A7 @ 100, booked 4 @ 100 hidden

@@ -99,7 +99,7 @@ fn replacement_keeps_the_reserve() {
         buy A1 30 @ 100 show 10             => accepted show 10, booked 30 @ 100 showing 10
         replace A1 by A2 20 @ 99            => replaced A1 by A2 buy 20 @ 99 show 10 in place
         replace A2 by A3 20 @ 99 show 5     => replaced A2 by A3 buy 20 @ 99 show 5 in place
-        replace A3 by A4 20 @ 98 untold     => replaced A3 by A4 buy 20 @ 98 in place
+        replace A3 by A4 20 @ 98 without-instructions     => replaced A3 by A4 buy 20 @ 98 in place
         replace A4 by A5 20 @ 98 show 7     => replaced A4 by A5 buy 20 @ 98 show 7 in place
         replace A5 by A6 20 @ 98 hidden     => replaced A5 by A6 buy 20 @ 98 hidden, booked 20 @ 98 hidden
         replace A6 by A7 20 @ 98 hidden show 7  => canceled A6 20

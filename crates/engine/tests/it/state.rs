@@ -182,7 +182,7 @@ fn hash_forgets_how_a_state_came_about() {
         world.play(history);
         // The numbers used differ so far; with the same last ones the states are equal.
         world.play("buy A3 0 @ 1 => rejected A3 InvalidQuantity");
-        world.play("refuse B4 InvalidSide => rejected B4 InvalidSide");
+        world.play("reject B4 InvalidSide => rejected B4 InvalidSide");
         world.play(last);
         world.engine().state_hash()
     });

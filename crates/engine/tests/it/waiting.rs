@@ -210,7 +210,7 @@ fn waiting_orders_are_replaced() {
         buy B5 1 @ 102                          => accepted, trade B4 B5 1 @ 102
         replace A5 by A6 3 @ market             => replaced A5 by A6 sell 3 @ market trail 2
         waiting AAPL                            => sell A6 3 at 100
-        replace A6 by A7 3 @ 105 untold        => replaced A6 by A7 sell 3 @ 105, booked 3 @ 105
+        replace A6 by A7 3 @ 105 without-instructions        => replaced A6 by A7 sell 3 @ 105, booked 3 @ 105
         replace A7 by A8 3 @ 105 stop 90        => replaced A7 by A8 sell 3 @ 105 stop 90
         book AAPL                               => bid A1 8 @ 100
         ",

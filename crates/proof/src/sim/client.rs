@@ -75,9 +75,6 @@ pub struct TcpClient {
     pub received: Vec<Vec<u8>>,
     connection: Option<Connection>,
     connect_due_ns: u64,
-    /// Logins that were refused, with the reason: none should be, once the venue knows the session.
-    pub refused: u64,
-    /// Connections so far.
     pub connections: u64,
     partition: Partition,
     /// Until then it takes at most so many bytes a turn.
@@ -88,14 +85,67 @@ pub struct TcpClient {
 struct Connection {
     id: ConnectionId,
     session: Client,
-    to_venue: Transit<Vec<u8>>,
-    to_client: Transit<Vec<u8>>,
-    /// Bytes arrive in the order they were sent: none before these moments.
-    to_venue_ns: u64,
-    to_client_ns: u64,
+    to_venue: Direction,
+    to_client: Direction,
     logged_in: bool,
     /// The client ends its sending after so many more bytes.
     finishes_after: Option<usize>,
+}
+
+/// Bytes on their way; they arrive in the order in which they were sent.
+struct Direction {
+    transit: Transit<Vec<u8>>,
+    /// None arrives before this moment.
+    last_ns: u64,
+}
+
+impl Direction {
+    fn new(now_ns: u64) -> Self {
+        Self { transit: Transit::new(), last_ns: now_ns }
+    }
+
+    fn send(&mut self, bytes: Vec<u8>, faults: &mut Faults, rng: &mut Rng, now_ns: u64) {
+        self.last_ns = self.last_ns.max(now_ns + delay_ns(faults, rng));
+        self.transit.send(self.last_ns, bytes);
+    }
+
+    fn is_empty(&self) -> bool {
+        self.transit.next_due_ns().is_none()
+    }
+}
+
+impl Connection {
+    /// Sends some of what the session has to say, and delivers what arrived at the venue.
+    fn send_requests(
+        &mut self,
+        network: &FakeStream,
+        reaches_venue: bool,
+        faults: &mut Faults,
+        rng: &mut Rng,
+        now_ns: u64,
+    ) {
+        let outgoing = self.session.outgoing();
+        if !outgoing.is_empty() && self.finishes_after != Some(0) {
+            let mut len = match faults.on {
+                true => 1 + rng.below(outgoing.len() as u64) as usize,
+                false => outgoing.len(),
+            };
+            if let Some(left) = &mut self.finishes_after {
+                len = len.min(*left);
+                *left -= len;
+            }
+            let bytes = outgoing[..len].to_vec();
+            self.session.sent(len);
+            self.to_venue.send(bytes, faults, rng, now_ns);
+        }
+        while reaches_venue && let Some(bytes) = self.to_venue.transit.arrived(now_ns) {
+            network.deliver(self.id, &bytes);
+        }
+        if self.finishes_after == Some(0) && self.to_venue.is_empty() {
+            self.finishes_after = None;
+            network.finish(self.id);
+        }
+    }
 }
 
 impl TcpClient {
@@ -108,7 +158,6 @@ impl TcpClient {
             received: Vec::new(),
             connection: None,
             connect_due_ns: 0,
-            refused: 0,
             connections: 0,
             partition: Partition::default(),
             slow_until_ns: 0,
@@ -116,7 +165,6 @@ impl TcpClient {
         }
     }
 
-    /// True while logged in.
     pub fn is_logged_in(&self) -> bool {
         self.connection.as_ref().is_some_and(|connection| connection.logged_in)
     }
@@ -191,32 +239,7 @@ impl TcpClient {
             }
             return Ok(());
         };
-        let broken = |what: String| format!("client {}: {what}", self.username);
-
-        let outgoing = connection.session.outgoing();
-        if !outgoing.is_empty() && connection.finishes_after != Some(0) {
-            let mut len = if faults.on {
-                1 + rng.below(outgoing.len() as u64) as usize
-            } else {
-                outgoing.len()
-            };
-            if let Some(left) = &mut connection.finishes_after {
-                len = len.min(*left);
-                *left -= len;
-            }
-            let bytes = outgoing[..len].to_vec();
-            connection.session.sent(len);
-            let due_ns = now_ns + delay_ns(faults, rng);
-            connection.to_venue_ns = connection.to_venue_ns.max(due_ns);
-            connection.to_venue.send(connection.to_venue_ns, bytes);
-        }
-        while reaches_venue && let Some(bytes) = connection.to_venue.arrived(now_ns) {
-            network.deliver(connection.id, &bytes);
-        }
-        if connection.finishes_after == Some(0) && connection.to_venue.next_due_ns().is_none() {
-            connection.finishes_after = None;
-            network.finish(connection.id);
-        }
+        connection.send_requests(network, reaches_venue, faults, rng, now_ns);
         let taken_max = if !faults.on {
             usize::MAX
         } else if self.slow_until_ns > now_ns {
@@ -224,60 +247,62 @@ impl TcpClient {
         } else {
             1 + rng.below(4096) as usize
         };
-        let written =
-            if reaches_client { network.take(connection.id, taken_max) } else { Vec::new() };
-        if !written.is_empty() {
-            let due_ns = now_ns + delay_ns(faults, rng);
-            connection.to_client_ns = connection.to_client_ns.max(due_ns);
-            connection.to_client.send(connection.to_client_ns, written);
-        }
-        let mut ended = false;
-        while reaches_client && let Some(bytes) = connection.to_client.arrived(now_ns) {
-            connection.session.receive(&bytes, now_ns).map_err(|violation| {
-                broken(format!("the venue broke the protocol: {violation}"))
-            })?;
-            while let Some(happening) = connection
-                .session
-                .next()
-                .map_err(|violation| broken(format!("the venue broke the protocol: {violation}")))?
-            {
-                match happening {
-                    ClientHappening::Accepted { next_sequence, .. } => {
-                        let expected = self.received.len() as u64 + 1;
-                        if next_sequence != expected {
-                            return Err(broken(format!(
-                                "asked to resume at {expected}, but the venue resumes at {next_sequence}"
-                            )));
-                        }
-                        connection.logged_in = true;
-                    }
-                    ClientHappening::Rejected(_) => {
-                        self.refused += 1;
-                        ended = true;
-                    }
-                    ClientHappening::Sequenced(number, message) => {
-                        if number != self.received.len() as u64 + 1 {
-                            return Err(broken(format!("message {number} came out of turn")));
-                        }
-                        self.received.push(message.to_vec());
-                    }
-                    ClientHappening::EndOfSession => ended = true,
-                    ClientHappening::Unsequenced(_) | ClientHappening::Debug(_) => {}
-                }
+        if reaches_client {
+            let written = network.take(connection.id, taken_max);
+            if !written.is_empty() {
+                connection.to_client.send(written, faults, rng, now_ns);
             }
         }
+        let mut ended = false;
+        while reaches_client
+            && let Some(connection) = &mut self.connection
+            && let Some(bytes) = connection.to_client.transit.arrived(now_ns)
+        {
+            let read = self.read(&bytes, now_ns);
+            ended |= read.map_err(|what| format!("client {}: {what}", self.username))?;
+        }
+        let Some(connection) = &mut self.connection else { return Ok(()) };
         let silent = connection.session.tick(now_ns).is_err();
         let gone = reaches_client
             && network.is_finished(connection.id)
-            && connection.to_client.next_due_ns().is_none()
+            && connection.to_client.is_empty()
             && network.waiting(connection.id) == 0;
         if ended || silent || gone {
-            let id = connection.id;
-            network.cut(id);
+            network.cut(connection.id);
             self.connection = None;
             self.connect_due_ns = now_ns + RECONNECT_NS;
         }
         Ok(())
+    }
+
+    /// Reads bytes of the venue; true if they end the session.
+    fn read(&mut self, bytes: &[u8], now_ns: u64) -> Result<bool, String> {
+        let connection = self.connection.as_mut().expect("bytes arrive on a connection");
+        let broke = |violation| format!("the venue broke the protocol: {violation}");
+        let mut ended = false;
+        connection.session.receive(bytes, now_ns).map_err(broke)?;
+        while let Some(happening) = connection.session.next().map_err(broke)? {
+            match happening {
+                ClientHappening::Accepted { next_sequence, .. } => {
+                    let expected = self.received.len() as u64 + 1;
+                    if next_sequence != expected {
+                        return Err(format!(
+                            "asked to resume at {expected}, but the venue resumes at {next_sequence}"
+                        ));
+                    }
+                    connection.logged_in = true;
+                }
+                ClientHappening::Sequenced(number, message) => {
+                    if number != self.received.len() as u64 + 1 {
+                        return Err(format!("message {number} came out of turn"));
+                    }
+                    self.received.push(message.to_vec());
+                }
+                ClientHappening::Rejected(_) | ClientHappening::EndOfSession => ended = true,
+                ClientHappening::Unsequenced(_) | ClientHappening::Debug(_) => {}
+            }
+        }
+        Ok(ended)
     }
 
     fn connect(&mut self, network: &FakeStream, now_ns: u64) {
@@ -288,10 +313,8 @@ impl TcpClient {
         self.connection = Some(Connection {
             id: network.connect(self.from),
             session: Client::new(Timers::default(), login, now_ns),
-            to_venue: Transit::new(),
-            to_client: Transit::new(),
-            to_venue_ns: now_ns,
-            to_client_ns: now_ns,
+            to_venue: Direction::new(now_ns),
+            to_client: Direction::new(now_ns),
             logged_in: false,
             finishes_after: None,
         });
@@ -303,7 +326,6 @@ impl TcpClient {
 pub struct DatagramClient {
     address: SocketAddr,
     receiver: Receiver,
-    /// Every message so far.
     pub received: Vec<Vec<u8>>,
     to_client: Transit<Vec<u8>>,
     to_venue: Transit<Vec<u8>>,
@@ -323,7 +345,6 @@ impl DatagramClient {
         }
     }
 
-    /// Where it receives.
     pub fn address(&self) -> SocketAddr {
         self.address
     }

@@ -149,7 +149,6 @@ pub enum Judged {
 impl Judged {
     pub const ALL: [Self; 3] = [Self::Refused, Self::Shortened, Self::Unharmed];
 
-    /// As figures name it.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Refused => "refused",
@@ -187,7 +186,6 @@ impl Hits {
         *self.0.entry(group).or_default().entry(name.to_owned()).or_default() += times;
     }
 
-    /// With those of another run.
     pub fn add(&mut self, other: &Self) {
         for (group, counts) in &other.0 {
             self.0.entry(group).or_default();

@@ -53,9 +53,9 @@ const UDP_SESSIONS: usize = 1;
 /// 2026-01-02 09:30 UTC, when every simulated day begins.
 const START_NS: u64 = 1_767_346_200_000_000_000;
 
-/// Once nothing breaks any more, the longest wait for a lost message is some 3 s (a heartbeat that
-/// tells of it, a request that times out, the answer): who has received nothing for this long has received
-/// everything that was said.
+/// A client that received nothing for this long has received everything: once nothing breaks, the
+/// longest wait for a lost message is some 3 s (the heartbeat that shows it, a request that times out,
+/// the answer).
 const QUIET_NS: u64 = 4_000_000_000;
 
 /// Least and longest time until a run has recovered from its faults: both ends notice within 15 s
@@ -95,7 +95,6 @@ macro_rules! counts {
         }
 
         impl Counts {
-            /// With those of another run.
             pub fn add(&mut self, other: &Self) {
                 $(self.$name += other.$name;)+
             }
@@ -109,9 +108,7 @@ macro_rules! counts {
 }
 
 counts! {
-    /// Inputs in the journal.
     inputs,
-    /// Orders accepted.
     orders,
     trades,
     ledger_entries,
@@ -137,7 +134,6 @@ pub struct Summary {
     pub seed: u64,
     pub counts: Counts,
     pub simulated_ns: u64,
-    /// Hash of the final state.
     pub state_hash: u64,
     /// What went wrong on purpose.
     pub hits: Hits,
@@ -147,7 +143,6 @@ pub struct Summary {
 #[derive(Clone, Debug)]
 pub struct Violation {
     pub seed: u64,
-    /// After this tick.
     pub tick: u64,
     pub what: String,
 }
@@ -558,7 +553,7 @@ impl World {
             }
         }
         if self.feed.received.len() as u64 > derived.feed_messages() {
-            return Err("the feed told what did not survive".into());
+            return Err("the feed reported what did not survive".into());
         }
         for instrument in &mut self.config.instruments {
             let symbol = instrument.symbol()?;
