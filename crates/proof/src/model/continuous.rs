@@ -31,8 +31,11 @@ impl Model {
             true => order.leaves(),
             false => order.conditions.minimum_quantity.quantity(),
         };
-        let beyond = self.beyond(&order, COUNTED_MAX);
-        if !minimum.is_zero() && self.would_trade(&order, &beyond) < minimum.0 {
+        let has_enough = |minimum: Quantity| {
+            let beyond = self.beyond(&order, COUNTED_MAX);
+            self.would_trade(&order, &beyond) >= minimum.0
+        };
+        if !minimum.is_zero() && !has_enough(minimum) {
             self.cancel_incoming(&order, CancelReason::ImmediateOrCancel);
             return order;
         }
