@@ -365,18 +365,19 @@ impl<N: StreamNetwork> OrderEntry<N> {
         }
     }
 
-    /// Serves those that wait, each once, until the turn has had its share: first those without a
-    /// session, so that a login is read before newer connections push it out, then the sessions.
+    /// Serves those that wait, each once, until the turn has had its share: first the sessions, so that
+    /// one that has ended is free before its user logs in again, then those without a session. Both
+    /// have steps of their own, so a login is read before newer connections push it out.
     fn serve_queues(&mut self, now_ns: u64) -> usize {
-        let mut waiting = std::mem::take(&mut self.queue_of_strangers);
-        let mut work = self.serve_queue(&mut waiting, STEPS_OF_STRANGERS, now_ns);
-        // Those that were not reached stay in front of those that come again.
-        waiting.append(&mut self.queue_of_strangers);
-        self.queue_of_strangers = waiting;
         let mut waiting = std::mem::take(&mut self.queue);
-        work += self.serve_queue(&mut waiting, STEPS_PER_TURN, now_ns);
+        let mut work = self.serve_queue(&mut waiting, STEPS_PER_TURN, now_ns);
+        // Those that were not reached stay in front of those that come again.
         waiting.append(&mut self.queue);
         self.queue = waiting;
+        let mut waiting = std::mem::take(&mut self.queue_of_strangers);
+        work += self.serve_queue(&mut waiting, STEPS_OF_STRANGERS, now_ns);
+        waiting.append(&mut self.queue_of_strangers);
+        self.queue_of_strangers = waiting;
         work
     }
 

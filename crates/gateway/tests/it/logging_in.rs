@@ -278,6 +278,15 @@ fn a_broken_connection_frees_its_session() {
     ));
 }
 
+/// Who reconnects at once, before the gateway has seen that the old connection broke, gets in.
+#[test]
+fn a_user_that_reconnects_at_once_gets_in() {
+    let mut harness = Harness::new();
+    let old = harness.log_in("USER01");
+    harness.network.cut(old.connection);
+    assert_eq!(harness.log_in("USER01").seen, [Seen::Accepted(1)]);
+}
+
 /// Closing the gateway closes every connection and says nothing of an end of the session.
 #[test]
 fn closing_leaves_the_session_open() {
