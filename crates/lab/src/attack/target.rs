@@ -126,11 +126,15 @@ impl Target {
 
     /// A raw connection from 127.0.0.`from`. A reset ends it, so that no port stays in use.
     pub(super) fn connect(&self, to: SocketAddr, from: u8) -> Option<TcpStream> {
+        Self::connect_within(to, from, STEP)
+    }
+
+    fn connect_within(to: SocketAddr, from: u8, patience: Duration) -> Option<TcpStream> {
         let socket = Socket::new(Domain::IPV4, Type::STREAM, None).ok()?;
         let local = SocketAddr::from((Ipv4Addr::new(127, 0, 0, from), 0));
         socket.bind(&local.into()).ok()?;
         socket.set_linger(Some(Duration::ZERO)).ok()?;
-        socket.connect_timeout(&to.into(), STEP).ok()?;
+        socket.connect_timeout(&to.into(), patience).ok()?;
         socket.set_write_timeout(Some(STEP)).ok()?;
         socket.set_read_timeout(Some(STEP)).ok()?;
         Some(TcpStream::from(socket))
@@ -144,7 +148,8 @@ impl Target {
         from: u8,
         patience: Duration,
     ) -> Option<TcpClient> {
-        let stream = self.connect(self.order_entry, from)?;
+        // A lost SYN is sent again after a second: a newcomer waits as long as it has patience.
+        let stream = Self::connect_within(self.order_entry, from, patience)?;
         stream.set_nodelay(true).ok()?;
         stream.set_nonblocking(true).ok()?;
         let login = LoginRequest { sequence_number: Some(first), ..login };
