@@ -41,7 +41,7 @@ layout! {
     /// Header of a downstream packet, 20 bytes. Message blocks follow it.
     "Downstream Packet header" DownstreamHeader [20] {
         session: Alpha<10>,     "The session; 10 characters in full";
-        sequence_number: U64,   "Of the first message; without messages, of the next one there will be";
+        sequence_number: U64,   "Of the first message; without messages, of the next message";
         message_count: U16,     "Blocks that follow; 0 is a heartbeat, 65,535 the end of the session";
     }
 

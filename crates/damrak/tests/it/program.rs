@@ -421,7 +421,7 @@ fn scenarios_are_played() {
     for (line, why) in [
         ("buy A1 x @ 100", "found \"x\""),
         ("dance A1", "not a command"),
-        ("cancel A1 to 1 2", "not a word"),
+        ("cancel A1 to 1 2", "a word too many"),
         ("book AAPL MSFT", "a word too many"),
         ("phase AAPL", "missing"),
     ] {

@@ -530,13 +530,15 @@ fn booking_is_not_told_to_the_owner() {
 #[test]
 fn reasons_have_codes_of_their_own() {
     use RejectReason::{
-        InvalidExpiry, InvalidLink, InvalidTrigger, NoRoom, NotSupported, TooManyOrders, TooSlow,
+        InvalidExpiry, InvalidLink, InvalidTrigger, NoRoom, NotSupported, TooManyOrders,
+        TooManyPegs, TooSlow,
     };
     let other = [
         (InvalidTrigger, NotSupported),
         (InvalidExpiry, NotSupported),
         (InvalidLink, NotSupported),
         (NoRoom, TooManyOrders),
+        (TooManyPegs, TooManyOrders),
         (TooSlow, TooManyOrders),
     ];
     for (reason, like) in other {
