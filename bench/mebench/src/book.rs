@@ -8,7 +8,7 @@
 
 use std::collections::BTreeMap;
 
-use engine::matcher::{BookIndex, Matcher, NewOrder as Incoming, RestingOrder};
+use engine::matcher::{BookIndex, Matcher, MatcherOrder, NewOrder as Incoming};
 use market::{Price, Quantity, Side};
 
 use crate::{
@@ -171,7 +171,7 @@ impl Participant {
     }
 
     #[inline]
-    fn cancel_resting(&mut self, order_id: u64) -> Option<RestingOrder<u64>> {
+    fn cancel_resting(&mut self, order_id: u64) -> Option<MatcherOrder<u64>> {
         let slot = if order_id < NAME_NEAR_MAX {
             *self.near.get(order_id as usize)?
         } else {
