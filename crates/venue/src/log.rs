@@ -17,7 +17,7 @@ pub enum Role {
 
 /// Where a command stands in the log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Place {
+pub struct LogPosition {
     pub sequence: Sequence,
     pub timestamp: Timestamp,
 }
@@ -35,7 +35,7 @@ pub trait SequencedLog: Send {
     ///
     /// An appended command need not get a place: a leader that loses its role forgets it. No reply was
     /// sent for such a command.
-    fn append(&mut self, command: &Command, received: Timestamp) -> Option<Place>;
+    fn append(&mut self, command: &Command, received: Timestamp) -> Option<LogPosition>;
 
     /// The next command with its place. Over all places, from this call and from `append`, sequences rise
     /// by 1 and timestamps never fall.
@@ -69,10 +69,10 @@ impl SequencedLog for LocalLog {
     }
 
     #[inline]
-    fn append(&mut self, _command: &Command, received: Timestamp) -> Option<Place> {
+    fn append(&mut self, _command: &Command, received: Timestamp) -> Option<LogPosition> {
         self.sequence = self.sequence.next();
         self.timestamp = self.timestamp.max(received);
-        Some(Place { sequence: self.sequence, timestamp: self.timestamp })
+        Some(LogPosition { sequence: self.sequence, timestamp: self.timestamp })
     }
 
     fn next(&mut self) -> Option<Input> {

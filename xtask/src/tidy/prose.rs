@@ -3,7 +3,7 @@
 //! Invariant: what a rule reads is the text of the repository alone; it knows no exceptions but those
 //! listed here with their reason.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use super::{
     Finding, Repository, before_tests,
@@ -48,10 +48,6 @@ const DIALECT_ALLOWED: &[&str] = &["xtask/src/tidy", "CHANGELOG.md"];
 /// keep the words of their specification, and a verb's arguments are known inside its file only.
 const SHARED_NAMES: &[&str] = &["crates/wire/", "crates/damrak/src/command"];
 
-/// Names that occur more than once today. The list may only become shorter: a name without a second
-/// occurrence is a finding, too.
-const NAMES_TWICE: &[&str] = &["Batch", "Place", "Role", "Shown", "TcpClient"];
-
 /// Every source file opens with what it is for.
 pub(super) fn headers(repository: &Repository) -> Vec<Finding> {
     let of_tools = repository.with_ending(".rs").filter(|(path, _)| path.starts_with("xtask/src/"));
@@ -66,7 +62,6 @@ pub(super) fn headers(repository: &Repository) -> Vec<Finding> {
 /// A public type name occurs once in the workspace.
 pub(super) fn type_names(repository: &Repository) -> Vec<Finding> {
     let mut seen = BTreeMap::new();
-    let mut twice = BTreeSet::new();
     let mut findings = Vec::new();
     for (path, text) in repository.sources() {
         if SHARED_NAMES.iter().any(|shared| path.starts_with(shared)) {
@@ -77,20 +72,10 @@ pub(super) fn type_names(repository: &Repository) -> Vec<Finding> {
             let Some(name) = public_type(line) else { continue };
             let place = format!("{path}:{}", index + 1);
             if let Some(first) = seen.insert(name.to_owned(), place) {
-                if let Some(known) = NAMES_TWICE.iter().find(|known| **known == name) {
-                    twice.insert(*known);
-                    continue;
-                }
                 let message = format!("`{name}` is also the name of a type at {first}");
                 findings.push(Finding::new(path, index + 1, message));
             }
         }
-    }
-    // A repository without the product's crates is one of the tests below.
-    let whole = repository.files.contains_key("crates/venue/src/pipeline.rs");
-    for name in NAMES_TWICE.iter().filter(|name| whole && !twice.contains(**name)) {
-        let message = format!("`{name}` occurs once: take it from NAMES_TWICE");
-        findings.push(Finding::new("xtask/src/tidy/prose.rs", 0, message));
     }
     findings
 }

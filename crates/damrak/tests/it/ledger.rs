@@ -23,7 +23,7 @@ use venue::{
     ledger::{
         LedgerGauges, LedgerWriter, LedgerWriterConfig,
         embedded::Embedded,
-        projection::{Batch, Projection},
+        projection::{Projection, RowBatch},
         query::{self, Ledger},
         schema::{BalanceRow, EntryRow, FillRow, OrderRow, Table, Value},
         store::{Filter, LedgerStore, Location, StoreError, StoreErrorKind, StorePosition},
@@ -277,9 +277,9 @@ fn foreign_stores_are_refused() {
     query::catch_up(&mut store, &journal, u64::MAX, &mut |_| {}).unwrap();
     let error = query::catch_up(&mut store, &short, u64::MAX, &mut |_| {}).err().unwrap();
     assert!(error.what.contains("goes up to input 2000"), "{error}");
-    let batch = Batch::new(Sequence(1_999));
+    let batch = RowBatch::new(Sequence(1_999));
     assert_eq!(store.commit(JOURNAL_ID, &batch).unwrap_err().kind, StoreErrorKind::Moved);
-    let batch = Batch::new(Sequence(2_000));
+    let batch = RowBatch::new(Sequence(2_000));
     assert_eq!(store.commit(7, &batch).unwrap_err().kind, StoreErrorKind::Foreign);
 }
 
@@ -311,7 +311,7 @@ impl LedgerStore for Moody {
         self.store().position()
     }
 
-    fn commit(&mut self, journal_id: u64, batch: &Batch) -> Result<(), StoreError> {
+    fn commit(&mut self, journal_id: u64, batch: &RowBatch) -> Result<(), StoreError> {
         if self.fails() {
             return Err(StoreError::unavailable("it broke before the commit"));
         }

@@ -67,7 +67,7 @@ fn delay_ns(faults: &mut Faults, rng: &mut Rng) -> u64 {
 }
 
 /// A participant who speaks SoupBinTCP over a network that delays, splits and cuts.
-pub struct TcpClient {
+pub struct SimulatedTcpClient {
     username: String,
     password: String,
     from: SocketAddr,
@@ -148,7 +148,7 @@ impl Connection {
     }
 }
 
-impl TcpClient {
+impl SimulatedTcpClient {
     /// Not connected, nothing received.
     pub fn new(username: &str, password: &str, from: SocketAddr) -> Self {
         Self {

@@ -32,7 +32,7 @@ use ring::{Agent, Producer};
 use wire::ouch;
 
 use super::{
-    client::{DatagramClient, TcpClient},
+    client::{DatagramClient, SimulatedTcpClient},
     disk::Disk,
     faults::{FaultKind, FaultSet, Faults, Hits, KILLED_AFTER, PERTURBATIONS},
 };
@@ -228,7 +228,7 @@ struct World {
     venue: Option<VenueLife>,
     flow: CommandFlow,
     given: Option<BTreeSet<u64>>,
-    tcp: Vec<TcpClient>,
+    tcp: Vec<SimulatedTcpClient>,
     udp: Vec<DatagramClient>,
     feed: DatagramClient,
     counts: Counts,
@@ -244,7 +244,7 @@ impl World {
             .map(|index| {
                 let row = &config.participants[index];
                 let password = row.password.as_deref().unwrap_or_default();
-                TcpClient::new(&row.username, password, address(40_000 + index as u16))
+                SimulatedTcpClient::new(&row.username, password, address(40_000 + index as u16))
             })
             .collect();
         let udp = config.participants[TCP_SESSIONS..]
@@ -532,7 +532,7 @@ impl World {
     }
 
     fn are_all_in(&self) -> bool {
-        self.tcp.iter().all(TcpClient::is_logged_in)
+        self.tcp.iter().all(SimulatedTcpClient::is_logged_in)
     }
 
     /// Checks that every received reply is in the journal. The configuration adopts the changed

@@ -17,7 +17,7 @@ use redb::{
 };
 
 use super::{
-    projection::Batch,
+    projection::RowBatch,
     schema::{Kind, OrderState, SCHEMA_VERSION, Table, Value},
     store::{
         Filter, LedgerStore, StoreError, StorePosition, check_position, check_version, make_folder,
@@ -157,7 +157,7 @@ impl LedgerStore for Embedded {
         Ok(Some(StorePosition { journal_id, sequence: Sequence(sequence) }))
     }
 
-    fn commit(&mut self, journal_id: u64, batch: &Batch) -> Result<(), StoreError> {
+    fn commit(&mut self, journal_id: u64, batch: &RowBatch) -> Result<(), StoreError> {
         check_position(self.position()?, journal_id, batch)?;
         self.write(|write| {
             for table in Table::ALL {

@@ -10,7 +10,7 @@ use tokio::{runtime::Runtime, time::timeout};
 use tokio_postgres::{Client, Config, NoTls, SimpleQueryMessage, config::Host};
 
 use super::{
-    projection::Batch,
+    projection::RowBatch,
     schema::{Column, Kind, Table, Value},
     sql::{Dialect, key_columns, position, select},
     store::{Filter, LedgerStore, StoreError, StorePosition, check_position, check_version},
@@ -85,7 +85,7 @@ impl Postgres {
         Ok(journal_id.zip(sequence).map(|(id, sequence)| position(id, sequence)))
     }
 
-    fn transaction(&mut self, journal_id: u64, batch: &Batch) -> Result<(), StoreError> {
+    fn transaction(&mut self, journal_id: u64, batch: &RowBatch) -> Result<(), StoreError> {
         self.run("BEGIN")?;
         check_position(self.read_position(" FOR UPDATE")?, journal_id, batch)?;
         for table in Table::ALL {
@@ -156,7 +156,7 @@ impl LedgerStore for Postgres {
         self.read_position("")
     }
 
-    fn commit(&mut self, journal_id: u64, batch: &Batch) -> Result<(), StoreError> {
+    fn commit(&mut self, journal_id: u64, batch: &RowBatch) -> Result<(), StoreError> {
         let done = self.transaction(journal_id, batch);
         if done.is_err() {
             // Best effort: after an error the store is opened again, which ends the transaction as well.

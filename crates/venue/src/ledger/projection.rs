@@ -13,8 +13,8 @@ use market::{
 use super::{
     query::rows,
     schema::{
-        AccountRow, AssetRow, BalanceRow, BrokenTradeRow, EntryRow, FillRow, InstrumentRow,
-        OrderRow, OrderState, Role, Row, SessionRow, Table, TradeRow, Value,
+        AccountRow, AssetRow, BalanceRow, BrokenTradeRow, EntryRow, FillRole, FillRow,
+        InstrumentRow, OrderRow, OrderState, Row, SessionRow, Table, TradeRow, Value,
     },
     store::{Filter, LedgerStore, StoreError},
 };
@@ -32,7 +32,7 @@ struct Rows {
 
 /// Rows that are new or changed, each as it is at the end.
 #[derive(Debug, Default)]
-pub struct Batch {
+pub struct RowBatch {
     /// The store has all up to here.
     pub after: Sequence,
     /// With these rows it has all up to here.
@@ -44,7 +44,7 @@ pub struct Batch {
     entries: Vec<EntryRow>,
 }
 
-impl Batch {
+impl RowBatch {
     /// No rows, after those of the store.
     pub fn new(after: Sequence) -> Self {
         Self { after, sequence: after, ..Self::default() }
@@ -106,7 +106,7 @@ pub struct Projection {
     timestamp: Timestamp,
     rows: Rows,
     /// The rows that are new or changed since they were last stored.
-    pub batch: Batch,
+    pub batch: RowBatch,
     contradiction: Option<StoreError>,
 }
 
@@ -144,7 +144,7 @@ impl Projection {
             orders: by(store, &live, |row: &OrderRow| row.order_id)?,
             balances: by(store, &every, |row: &BalanceRow| (row.account_id, row.asset_id))?,
         };
-        Ok(Self { sequence, rows, batch: Batch::new(sequence), ..Self::default() })
+        Ok(Self { sequence, rows, batch: RowBatch::new(sequence), ..Self::default() })
     }
 
     pub fn sequence(&self) -> Sequence {
@@ -185,7 +185,7 @@ impl Projection {
 
     /// All rows so far are in the store.
     pub fn stored(&mut self) {
-        self.batch = Batch::new(self.batch.sequence);
+        self.batch = RowBatch::new(self.batch.sequence);
     }
 
     fn apply(&mut self, output: &Output) -> Result<(), StoreError> {
@@ -400,7 +400,7 @@ impl Projection {
             maker_order_id: traded.maker.order_id,
             taker_order_id: traded.taker.order_id,
         });
-        for (role, fill) in [(Role::Maker, traded.maker), (Role::Taker, traded.taker)] {
+        for (role, fill) in [(FillRole::Maker, traded.maker), (FillRole::Taker, traded.taker)] {
             let order = self.change(fill.order_id, |order| {
                 order.executed = Quantity(order.executed.0.saturating_add(quantity.0));
                 order.leaves = fill.leaves;

@@ -44,8 +44,8 @@ impl Kind {
     }
 
     /// A value of this kind as a person and a database read it.
-    pub fn show(self, value: &Value) -> Shown<'_> {
-        Shown(self, value)
+    pub fn show(self, value: &Value) -> CellText<'_> {
+        CellText(self, value)
     }
 
     /// The value that [`show`](Self::show) made this of.
@@ -61,9 +61,9 @@ impl Kind {
     }
 }
 
-pub struct Shown<'a>(Kind, &'a Value);
+pub struct CellText<'a>(Kind, &'a Value);
 
-impl fmt::Display for Shown<'_> {
+impl fmt::Display for CellText<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.1 {
             Value::Integer(number) => fmt::Display::fmt(number, f),
@@ -233,7 +233,7 @@ word_cells! {
         Supervisory = "supervisory",
         External = "external",
     }
-    Role { Maker = "maker", Taker = "taker", }
+    FillRole { Maker = "maker", Taker = "taker", }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -249,7 +249,7 @@ pub enum OrderState {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Role {
+pub enum FillRole {
     Maker = 1,
     Taker = 2,
 }
@@ -423,7 +423,7 @@ tables! {
         account_id: AccountId,
         trade_id: TradeId,
         /// Resting or incoming.
-        role: Role,
+        role: FillRole,
         order_id: OrderId,
         session_id: SessionId,
         sequence: Sequence,

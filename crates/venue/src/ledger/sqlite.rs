@@ -10,7 +10,7 @@ use rusqlite::{
 };
 
 use super::{
-    projection::Batch,
+    projection::RowBatch,
     schema::{Kind, Table, Value},
     sql::{Dialect, position, select},
     store::{
@@ -59,7 +59,7 @@ impl LedgerStore for Sqlite {
         Self::read_position(&self.connection).map_err(|error| failed(&error))
     }
 
-    fn commit(&mut self, journal_id: u64, batch: &Batch) -> Result<(), StoreError> {
+    fn commit(&mut self, journal_id: u64, batch: &RowBatch) -> Result<(), StoreError> {
         let transaction = self
             .connection
             .transaction_with_behavior(rusqlite::TransactionBehavior::Immediate)

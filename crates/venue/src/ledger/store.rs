@@ -9,7 +9,7 @@ use market::{AccountId, Sequence};
 
 use super::{
     embedded::{Embedded, SharedDatabase},
-    projection::Batch,
+    projection::RowBatch,
     schema::{SCHEMA_VERSION, Table, Value},
 };
 use crate::config::{LedgerConfig, LedgerStoreName};
@@ -54,7 +54,7 @@ pub trait LedgerStore: Send {
     /// # Errors
     /// Nothing of it is in the store; but where the connection broke, all of it may be, and the
     /// position says which. [`StoreErrorKind::Moved`] if the position is not where the batch begins.
-    fn commit(&mut self, journal_id: u64, batch: &Batch) -> Result<(), StoreError>;
+    fn commit(&mut self, journal_id: u64, batch: &RowBatch) -> Result<(), StoreError>;
 
     /// Shows the rows of a table by their keys, until `each` says false.
     fn scan(
@@ -103,7 +103,7 @@ impl StoreError {
     }
 
     /// The position is not where the batch begins.
-    pub fn moved(found: Option<StorePosition>, batch: &Batch) -> Self {
+    pub fn moved(found: Option<StorePosition>, batch: &RowBatch) -> Self {
         let found = found.map_or(Sequence::NONE, |position| position.sequence);
         let what = format!(
             "the ledger store is at input {found}, expected {}: another process writes to it",
@@ -141,7 +141,7 @@ fn without_password(url: &str) -> String {
 pub(crate) fn check_position(
     found: Option<StorePosition>,
     journal_id: u64,
-    batch: &Batch,
+    batch: &RowBatch,
 ) -> Result<(), StoreError> {
     if let Some(position) = found
         && position.journal_id != journal_id

@@ -9,7 +9,7 @@ use market::{Command, Input, RejectReason, Timestamp};
 use ring::{Agent, AgentError, AtomicGauge, Consumer, Flow, Producer};
 
 use super::{Perturbation, Perturbations, Schedule, TURN_LIMIT};
-use crate::log::{LocalLog, Place, Role, SequencedLog};
+use crate::log::{LocalLog, LogPosition, Role, SequencedLog};
 
 /// Gives each command its place and time, by the log: the only place where that happens.
 ///
@@ -94,8 +94,8 @@ impl<L: SequencedLog + 'static> Agent for Sequencer<L> {
         let (mut work, mut given) = (0, 0);
         let mut batch = self.inputs.batch();
         // The command goes from one ring into the other at once, beside its place.
-        let mut give = |place: Place, command: &Command| {
-            let Place { sequence, timestamp } = place;
+        let mut give = |place: LogPosition, command: &Command| {
+            let LogPosition { sequence, timestamp } = place;
             let pushed = batch.push_with(|| Input { sequence, timestamp, command: *command });
             assert!(pushed.is_some(), "no more is given than the ring has room for");
             given += 1;
@@ -103,7 +103,7 @@ impl<L: SequencedLog + 'static> Agent for Sequencer<L> {
         while free > 0
             && let Some(Input { sequence, timestamp, command }) = log.next()
         {
-            give(Place { sequence, timestamp }, &command);
+            give(LogPosition { sequence, timestamp }, &command);
             (free, work) = (free - 1, work + 1);
         }
         if log.role() == Role::Leader {
@@ -188,7 +188,7 @@ mod tests {
             2 - self.proposed.len()
         }
 
-        fn append(&mut self, command: &Command, _received: Timestamp) -> Option<Place> {
+        fn append(&mut self, command: &Command, _received: Timestamp) -> Option<LogPosition> {
             self.proposed.push(*command);
             None
         }
