@@ -134,7 +134,7 @@ fn one_run(
         let attacker = scope.spawn(|| {
             // Where cores are few, figures should be of the venue, not of the attacker's use of a core.
             let _ = os::lower_priority();
-            (attack.run)(target);
+            attack.run(target);
         });
         outcome.prepared = wait(clock, options.prepare_max, || target.has_begun());
         begin(Stage::Attacked);

@@ -13,7 +13,7 @@ use market::{
 use wire::{moldudp64, ouch, soupbintcp};
 
 use super::target::{
-    Attacker,
+    ANY, Attacker,
     Effect::{self, None as Nothing, Some as Effective},
     OWN_BOOK, Target, cents, login, message, password, symbol,
 };
@@ -26,7 +26,24 @@ pub struct Attack {
     pub does: &'static str,
     /// What has to bound it.
     pub bound: &'static str,
-    pub(super) run: fn(&Target),
+    means: Means,
+}
+
+/// How an attacker goes about it.
+enum Means {
+    /// A participant's session: `prepare` once, then `turn` until the attack is over.
+    Flood { prepare: fn(&mut Attacker<'_>), turn: fn(&mut Attacker<'_>) },
+    /// Anything else, from its beginning to its end.
+    Free(fn(&Target)),
+}
+
+impl Attack {
+    pub(super) fn run(&self, target: &Target) {
+        match self.means {
+            Means::Flood { prepare, turn } => target.flood(prepare, turn),
+            Means::Free(run) => run(target),
+        }
+    }
 }
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -34,387 +51,308 @@ const MANY: u32 = 99_000;
 
 /// All of them: participants' orders, participants' sessions, strangers over TCP, datagrams, HTTP.
 pub const ATTACKS: &[Attack] = &[
-    attack(
+    flood(
         "peg-bomb",
         "89,999 hidden pegs follow a best bid that goes in and out",
         "work of a change of the best price",
-        |it| {
-            it.flood(
-                |me| {
-                    pegs(me, OWN_BOOK, 0);
-                },
-                |me| {
-                    let bid = me.order(Side::Buy, 1, 100);
-                    me.in_and_out(bid);
-                },
-            )
+        |me| {
+            pegs(me, OWN_BOOK, 0);
+        },
+        |me| {
+            let bid = me.order(Side::Buy, 1, 100);
+            me.in_and_out(bid);
         },
     ),
-    attack(
+    flood(
         "peg-bomb-shared",
         "89,999 hidden pegs follow the best bid of the honest clients' book",
         "work of a change of the best price",
-        |it| {
-            it.flood(
-                |me| {
-                    pegs(me, "AAPL", 4_000);
-                },
-                |me| {
-                    me.turn();
-                    thread::sleep(Duration::from_millis(1));
-                },
-            )
+        |me| {
+            pegs(me, "AAPL", 4_000);
+        },
+        |me| {
+            me.turn();
+            thread::sleep(Duration::from_millis(1));
         },
     ),
-    attack(
+    flood(
         "minimum-quantity",
         "orders whose minimum quantity is one lot above the 99,000 lots that rest",
         "work of a search",
-        |it| {
-            it.flood(one_lot_each, |me| {
-                let order = large(me, 999);
-                me.enter_now(minimum(order, u64::from(MANY) + 1));
-            })
+        one_lot_each,
+        |me| {
+            let order = large(me, 999);
+            me.enter_now(minimum(order, u64::from(MANY) + 1));
         },
     ),
-    attack(
+    flood(
         "all-or-none",
         "orders that trade as a whole or wait, in and out, before 99,000 resting lots",
         "work of a search",
-        |it| {
-            it.flood(one_lot_each, |me| {
-                let order = large(me, 999);
-                me.in_and_out(minimum(order, 500_000));
-            })
+        one_lot_each,
+        |me| {
+            let order = large(me, 999);
+            me.in_and_out(minimum(order, 500_000));
         },
     ),
-    attack(
+    flood(
         "patient-orders",
         "one lot in and out in front of 99,000 orders that wait for 100",
         "work of a new resting order",
-        |it| {
-            it.flood(
-                |me| {
-                    me.place(MANY, |order, _| {
-                        minimum(
-                            EnterOrder { side: Side::Buy, quantity: Quantity(100), ..order },
-                            100,
-                        )
-                    })
-                },
-                |me| {
-                    let order = me.order(Side::Sell, 1, 1);
-                    me.in_and_out(order);
-                },
-            )
+        |me| {
+            me.place(MANY, |order, _| {
+                minimum(EnterOrder { side: Side::Buy, quantity: Quantity(100), ..order }, 100)
+            })
+        },
+        |me| {
+            let order = me.order(Side::Sell, 1, 1);
+            me.in_and_out(order);
         },
     ),
-    attack(
+    flood(
         "mass-cancel",
         "mass cancels of a symbol without own orders, with 99,000 own orders elsewhere",
         "work of a mass cancel",
-        |it| it.flood(one_lot_each, |me| me.mass_cancel("MSFT", None)),
+        one_lot_each,
+        |me| me.mass_cancel("MSFT", None),
     ),
-    attack(
+    flood(
         "mass-cancel-group",
         "mass cancels of a group that no order has, with 99,000 own orders",
         "work of a mass cancel",
-        |it| it.flood(one_lot_each, |me| me.mass_cancel(OWN_BOOK, Some(7))),
+        one_lot_each,
+        |me| me.mass_cancel(OWN_BOOK, Some(7)),
     ),
-    attack(
+    flood(
         "mass-cancel-all",
         "20,000 orders, canceled by one message, again and again",
         "orders that pay for a mass cancel",
-        |it| {
-            it.flood(
-                |_| {},
-                |me| {
-                    me.place(20_000, |order, _| order);
-                    me.mass_cancel(OWN_BOOK, None);
-                },
-            )
+        nothing,
+        |me| {
+            me.place(20_000, |order, _| order);
+            me.mass_cancel(OWN_BOOK, None);
         },
     ),
-    attack(
+    flood(
         "ioc-flood",
         "immediate-or-cancel orders that trade with nothing",
         "messages of a session",
-        |it| {
-            it.flood(
-                |_| {},
-                |me| {
-                    let order = me.order(Side::Buy, 0, 100);
-                    me.enter_now(order);
-                },
-            )
+        nothing,
+        |me| {
+            let order = me.order(Side::Buy, 0, 100);
+            me.enter_now(order);
         },
     ),
-    attack("cancel-churn", "orders in and out at the best price", "messages of a session", |it| {
-        it.flood(
-            |_| {},
-            |me| {
-                let order = me.order(Side::Buy, 0, 100);
-                me.in_and_out(order);
-            },
-        )
-    }),
-    attack(
+    flood(
+        "cancel-churn",
+        "orders in and out at the best price",
+        "messages of a session",
+        nothing,
+        |me| {
+            let order = me.order(Side::Buy, 0, 100);
+            me.in_and_out(order);
+        },
+    ),
+    flood(
         "new-levels",
         "99,000 orders, each at a price of its own, one by one canceled and entered",
         "work of a price level",
-        |it| {
-            it.flood(price_each, |me| {
-                let far = i64::from(me.key().user_ref_num % MANY) + 1;
-                let order = me.order(Side::Sell, far, 1);
-                me.in_and_out(order);
-            })
+        price_each,
+        |me| {
+            let far = i64::from(me.key().user_ref_num % MANY) + 1;
+            let order = me.order(Side::Sell, far, 1);
+            me.in_and_out(order);
         },
     ),
-    attack(
+    flood(
         "replace-chain",
         "one order, replaced by itself again and again",
         "messages of a session",
-        |it| it.flood(|_| {}, replace_chain),
+        nothing,
+        replace_chain,
     ),
-    attack(
+    flood(
         "sweep",
         "a market order through 20,000 prices, and the orders again",
         "orders that trade pay",
-        |it| {
-            it.flood(
-                |_| {},
-                |me| {
-                    price_each_of(me, 20_000);
-                    let order = me.order(Side::Buy, 0, 20_000);
-                    me.enter_now(EnterOrder {
-                        order_type: OrderType::Market,
-                        price: Price::ZERO,
-                        ..order
-                    });
-                },
-            )
+        nothing,
+        |me| {
+            price_each_of(me, 20_000);
+            let order = me.order(Side::Buy, 0, 20_000);
+            me.enter_now(EnterOrder { order_type: OrderType::Market, price: Price::ZERO, ..order });
         },
     ),
-    attack(
+    flood(
         "self-match",
         "orders that cancel 20,000 own ones by self-match prevention",
         "orders that are canceled pay",
-        |it| {
-            it.flood(
-                |_| {},
-                |me| {
-                    me.place(20_000, |order, _| order);
-                    let order = large(me, 10);
-                    me.enter_now(EnterOrder {
-                        conditions: Conditions {
-                            self_match_prevention: SelfMatchPrevention::CancelOldest,
-                            ..Conditions::NONE
-                        },
-                        ..order
-                    });
+        nothing,
+        |me| {
+            me.place(20_000, |order, _| order);
+            let order = large(me, 10);
+            me.enter_now(EnterOrder {
+                conditions: Conditions {
+                    self_match_prevention: SelfMatchPrevention::CancelOldest,
+                    ..Conditions::NONE
                 },
-            )
+                ..order
+            });
         },
     ),
-    attack(
+    flood(
         "icebergs",
         "one order for a thousand icebergs that show a hundredth of their lots",
         "trades of one order",
-        |it| {
-            it.flood(
-                |_| {},
-                |me| {
-                    let instructions =
-                        Instructions { shown_quantity: Lots(1), ..Instructions::NONE };
-                    me.place(1_000, |order, _| EnterOrder {
-                        quantity: Quantity(100),
-                        instructions,
-                        ..order
-                    });
-                    let order = large(me, 10);
-                    me.enter_now(EnterOrder { quantity: Quantity(100_000), ..order });
-                },
-            )
+        nothing,
+        |me| {
+            let instructions = Instructions { shown_quantity: Lots(1), ..Instructions::NONE };
+            me.place(1_000, |order, _| EnterOrder {
+                quantity: Quantity(100),
+                instructions,
+                ..order
+            });
+            let order = large(me, 10);
+            me.enter_now(EnterOrder { quantity: Quantity(100_000), ..order });
         },
     ),
-    attack(
+    flood(
         "expiry",
         "20,000 orders that expire in the same second, every second",
         "work of an expiry",
-        |it| it.flood(|_| {}, expiry),
+        nothing,
+        expiry,
     ),
-    attack(
+    flood(
         "duplicates",
         "an order whose number was used",
         "journal: duplicates have no effect",
-        |it| {
-            it.flood(
-                |me| {
-                    me.place(1_000, |order, _| order);
-                },
-                |me| {
-                    let order = EnterOrder {
-                        key: OrderKey { user_ref_num: 1, ..OrderKey::default() },
-                        ..me.order(Side::Sell, 1, 1)
-                    };
-                    me.send(&message(&Command::Enter(order)), Nothing);
-                },
-            )
+        |me| {
+            me.place(1_000, |order, _| order);
+        },
+        |me| {
+            let order = EnterOrder {
+                key: OrderKey { user_ref_num: 1, ..OrderKey::default() },
+                ..me.order(Side::Sell, 1, 1)
+            };
+            me.send(&message(&Command::Enter(order)), Nothing);
         },
     ),
-    attack(
+    flood(
         "cancel-nothing",
         "cancels of orders that never were",
         "journal: they have no effect",
-        |it| {
-            it.flood(
-                |_| {},
-                |me| {
-                    let number = me.key().user_ref_num + 1_000_000;
-                    me.cancel(number, Nothing);
-                },
-            )
+        nothing,
+        |me| {
+            let number = me.key().user_ref_num + 1_000_000;
+            me.cancel(number, Nothing);
         },
     ),
-    attack(
+    flood(
         "replace-nothing",
         "replaces of orders that never were",
         "journal: a replace of nothing has no effect",
-        |it| {
-            it.flood(
-                |_| {},
-                |me| {
-                    let replace = participant::replace(
-                        4_000_000_000,
-                        3,
-                        Quantity(1),
-                        Some(cents(0)),
-                        TimeInForce::Day,
-                    );
-                    me.send(&replace, Nothing);
-                },
-            )
+        nothing,
+        |me| {
+            let replace = participant::replace(
+                4_000_000_000,
+                3,
+                Quantity(1),
+                Some(cents(0)),
+                TimeInForce::Day,
+            );
+            me.send(&replace, Nothing);
         },
     ),
-    attack("queries", "account queries", "journal: a query has no effect", |it| {
-        it.flood(|_| {}, |me| me.send(&participant::query_account(), Nothing))
+    flood("queries", "account queries", "journal: a query has no effect", nothing, |me| {
+        me.send(&participant::query_account(), Nothing)
     }),
-    attack(
+    flood(
         "foreign-firm",
         "orders for the firm of others, and mass cancels of it",
         "rejects; messages of a session",
-        |it| {
-            it.flood(
-                |_| {},
-                |me| {
-                    let order = me.order(Side::Sell, 1, 1);
-                    me.enter(EnterOrder {
-                        attributes: OrderAttributes {
-                            firm: Firm::new("HON").expect("three letters"),
-                            ..order.attributes
-                        },
-                        ..order
-                    });
-                    let number = me.key().user_ref_num;
-                    me.send(
-                        &participant::mass_cancel(
-                            number,
-                            Firm::new("HON").expect("three letters"),
-                            None,
-                        ),
-                        Effective,
-                    );
+        nothing,
+        |me| {
+            let order = me.order(Side::Sell, 1, 1);
+            me.enter(EnterOrder {
+                attributes: OrderAttributes {
+                    firm: Firm::new("HON").expect("three letters"),
+                    ..order.attributes
                 },
-            )
+                ..order
+            });
+            let number = me.key().user_ref_num;
+            me.send(
+                &participant::mass_cancel(number, Firm::new("HON").expect("three letters"), None),
+                Effective,
+            );
         },
     ),
-    attack(
+    flood(
         "unknown-symbols",
         "orders for a million symbols that are not traded",
         "rejects; messages of a session",
-        |it| {
-            it.flood(
-                |_| {},
-                |me| {
-                    let order = me.order(Side::Buy, 0, 1);
-                    let name = format!("X{:06}", order.key.user_ref_num % 1_000_000);
-                    me.enter(EnterOrder { symbol: symbol(&name), ..order });
-                },
-            )
+        nothing,
+        |me| {
+            let order = me.order(Side::Buy, 0, 1);
+            let name = format!("X{:06}", order.key.user_ref_num % 1_000_000);
+            me.enter(EnterOrder { symbol: symbol(&name), ..order });
         },
     ),
-    attack(
+    flood(
         "invalid-orders",
         "orders with no quantity, off the price increment, or with an absurd price",
         "rejects; messages of a session",
-        |it| {
-            it.flood(
-                |_| {},
-                |me| {
-                    let order = me.order(Side::Buy, 0, 1);
-                    me.enter(match order.key.user_ref_num % 3 {
-                        0 => EnterOrder { quantity: Quantity(0), ..order },
-                        1 => EnterOrder { price: Price(order.price.0 + 1), ..order },
-                        _ => EnterOrder { price: Price(ouch::LIMIT_PRICE_MAX), ..order },
-                    });
-                },
-            )
+        nothing,
+        |me| {
+            let order = me.order(Side::Buy, 0, 1);
+            me.enter(match order.key.user_ref_num % 3 {
+                0 => EnterOrder { quantity: Quantity(0), ..order },
+                1 => EnterOrder { price: Price(order.price.0 + 1), ..order },
+                _ => EnterOrder { price: Price(ouch::LIMIT_PRICE_MAX), ..order },
+            });
         },
     ),
-    attack("entry-switches", "order entry off and on", "messages of a session", |it| {
-        it.flood(
-            |_| {},
-            |me| {
-                let number = me.key().user_ref_num;
-                me.send(
-                    &participant::switch_entry(
-                        number,
-                        Firm::new("EVIL").expect("four letters"),
-                        number % 2 == 0,
-                    ),
-                    Effective,
-                );
-            },
-        )
+    flood("entry-switches", "order entry off and on", "messages of a session", nothing, |me| {
+        let number = me.key().user_ref_num;
+        me.send(
+            &participant::switch_entry(
+                number,
+                Firm::new("EVIL").expect("four letters"),
+                number % 2 == 0,
+            ),
+            Effective,
+        );
     }),
-    attack(
+    flood(
         "unreadable-messages",
         "random bytes as messages of a session",
         "answered or ignored, never journaled without bound",
-        |it| {
-            it.flood(
-                |_| {},
-                |me| {
-                    let bytes = random(me.key().user_ref_num.into(), 40);
-                    me.send(&bytes, Nothing);
-                },
-            )
+        nothing,
+        |me| {
+            let bytes = random(me.key().user_ref_num.into(), 40);
+            me.send(&bytes, Nothing);
         },
     ),
-    attack(
+    flood(
         "never-reads",
         "a participant that causes replies and reads none",
         "memory for replies; the connection ends",
-        |it| {
-            it.flood(
-                |me| me.reads = false,
-                |me| {
-                    let order = me.order(Side::Buy, 0, 1);
-                    me.in_and_out(order);
-                },
-            )
+        |me| me.reads = false,
+        |me| {
+            let order = me.order(Side::Buy, 0, 1);
+            me.in_and_out(order);
         },
     ),
-    attack("replay", "all replies again from message 1, again and again", "replies a turn", |it| {
+    free("replay", "all replies again from message 1, again and again", "replies a turn", |it| {
         replay(it, true)
     }),
-    attack(
+    free(
         "replay-unread",
         "all replies again from message 1, unread",
         "replies a turn; memory",
         |it| replay(it, false),
     ),
-    attack("logins", "a participant that logs in and out", "connections of a turn", |it| {
+    free("logins", "a participant that logs in and out", "connections of a turn", |it| {
         it.begin();
         while !it.is_over() {
             let client = it.log_in(login("evil1"), 0, 1, SECOND);
@@ -424,7 +362,7 @@ pub const ATTACKS: &[Attack] = &[
             }
         }
     }),
-    attack(
+    free(
         "second-login",
         "logins of a user that is logged in",
         "one connection a user; connections of a turn",
@@ -439,7 +377,7 @@ pub const ATTACKS: &[Attack] = &[
             }
         },
     ),
-    attack(
+    free(
         "cancel-on-disconnect",
         "2,000 orders that a lost connection cancels, again and again",
         "orders that are canceled pay",
@@ -453,13 +391,13 @@ pub const ATTACKS: &[Attack] = &[
             }
         },
     ),
-    attack("heartbeats", "heartbeats without a pause", "packets of a turn", |it| {
+    free("heartbeats", "heartbeats without a pause", "packets of a turn", |it| {
         after_login(it, |_| [0, 1, b'R'].repeat(1_000))
     }),
-    attack("empty-packets", "packets without a type after a login", "the connection ends", |it| {
+    free("empty-packets", "packets without a type after a login", "the connection ends", |it| {
         after_login(it, |_| vec![0; 2_000])
     }),
-    attack(
+    free(
         "huge-lengths",
         "headers that promise 32,767 bytes, and no bytes",
         "memory of a connection; timeouts",
@@ -469,25 +407,25 @@ pub const ATTACKS: &[Attack] = &[
             })
         },
     ),
-    attack(
+    free(
         "debug-packets",
         "debug text of the largest length after a login",
         "packets of a turn",
         |it| after_login(it, |_| [vec![0x7f, 0xff, b'+'], vec![b'x'; 32_766]].concat()),
     ),
-    attack(
+    free(
         "silent-connections",
         "300 connections from the newcomer's address that send nothing",
         "places of strangers, by address and in all",
         |it| it.occupy(it.order_entry, &[1], 300, Duration::from_millis(50), |_| vec![]),
     ),
-    attack(
+    free(
         "silent-addresses",
         "64 silent connections from each of four addresses",
         "places of strangers, by address and in all",
         |it| it.occupy(it.order_entry, &[2, 3, 4, 5], 64, Duration::from_millis(50), |_| vec![]),
     ),
-    attack(
+    free(
         "slow-logins",
         "250 logins, sent a byte at a time, from five addresses",
         "time for a login",
@@ -497,16 +435,16 @@ pub const ATTACKS: &[Attack] = &[
             })
         },
     ),
-    attack("connection-churn", "connections that end at once", "connections of a turn", |it| {
+    free("connection-churn", "connections that end at once", "connections of a turn", |it| {
         it.churn(it.order_entry, false, |_| vec![])
     }),
-    attack(
+    free(
         "wrong-passwords",
         "wrong passwords of all users from the newcomer's address, and of the newcomer from elsewhere",
         "failures of an address and a user",
         wrong_passwords,
     ),
-    attack(
+    free(
         "unknown-users",
         "logins of a million names that do not exist",
         "memory of failures",
@@ -516,47 +454,36 @@ pub const ATTACKS: &[Attack] = &[
             })
         },
     ),
-    attack("garbage", "random bytes in place of a login", "the connection ends", |it| {
+    free("garbage", "random bytes in place of a login", "the connection ends", |it| {
         it.churn(it.order_entry, true, |turn| random(turn, 500))
     }),
-    attack(
-        "zero-lengths",
-        "packets of length 0 in place of a login",
-        "the connection ends",
-        |it| it.churn(it.order_entry, true, |_| vec![0; 500]),
-    ),
-    attack(
+    free("zero-lengths", "packets of length 0 in place of a login", "the connection ends", |it| {
+        it.churn(it.order_entry, true, |_| vec![0; 500])
+    }),
+    free(
         "datagrams-of-strangers",
         "datagrams from an address that is no participant's",
         "counted and dropped",
-        |it| it.datagrams(it.order_entry_udp, any(), Nothing, |turn| random(turn, 60)),
+        |it| it.datagrams(it.order_entry_udp, ANY, Nothing, |turn| random(turn, 60)),
     ),
-    attack(
+    free(
         "datagrams-of-ports",
         "datagrams from a new port each",
         "counted and dropped; no memory of addresses",
-        |it| {
-            it.begin();
-            while !it.is_over() {
-                if let Ok(socket) = std::net::UdpSocket::bind(any()) {
-                    let _ = socket.send_to(b"Q", it.order_entry_udp);
-                    it.count(1, Nothing);
-                }
-            }
-        },
+        |it| it.datagrams_of_ports(it.order_entry_udp, b"Q"),
     ),
-    attack(
+    free(
         "garbage-datagrams",
         "random bytes from a participant's address over UDP",
         "counted and dropped",
         |it| it.datagrams(it.order_entry_udp, it.udp_local, Nothing, |turn| random(turn, 60)),
     ),
-    attack("large-datagrams", "datagrams of 2,049 to 60,000 bytes", "counted and dropped", |it| {
+    free("large-datagrams", "datagrams of 2,049 to 60,000 bytes", "counted and dropped", |it| {
         it.datagrams(it.order_entry_udp, it.udp_local, Nothing, |turn| {
             random(turn, 2_049 + (turn * 7_919 % 57_000) as usize)
         })
     }),
-    attack(
+    free(
         "udp-orders",
         "immediate-or-cancel orders over UDP, without a pause",
         "messages of a session",
@@ -576,7 +503,7 @@ pub const ATTACKS: &[Attack] = &[
             })
         },
     ),
-    attack(
+    free(
         "udp-cancels",
         "cancels of nothing over UDP, 60 a datagram",
         "journal: they have no effect",
@@ -590,64 +517,47 @@ pub const ATTACKS: &[Attack] = &[
             })
         },
     ),
-    attack(
+    free(
         "udp-replies-again",
         "requests for all replies over UDP, without a pause",
         "replies a requester",
         |it| it.datagrams(it.order_entry_udp, it.udp_local, Nothing, |_| request(it, 1)),
     ),
-    attack(
+    free(
         "feed-requests",
         "requests for the feed's first messages, from one address",
         "answers by requester and in all",
-        |it| it.datagrams(it.re_request, any(), Nothing, |_| request(it, 1)),
+        |it| it.datagrams(it.re_request, ANY, Nothing, |_| request(it, 1)),
     ),
-    attack(
+    free(
         "feed-requests-of-ports",
         "requests for the feed from new ports, which took no part",
         "answers only to addresses that took part",
-        |it| {
-            it.begin();
-            while !it.is_over() {
-                if let Ok(socket) = std::net::UdpSocket::bind(any()) {
-                    let _ = socket.send_to(&request(it, 1), it.re_request);
-                    it.count(1, Nothing);
-                }
-            }
-        },
+        |it| it.datagrams_of_ports(it.re_request, &request(it, 1)),
     ),
-    attack("feed-garbage", "random bytes to the re-request server", "counted and dropped", |it| {
-        it.datagrams(it.re_request, any(), Nothing, |turn| random(turn, 20))
+    free("feed-garbage", "random bytes to the re-request server", "counted and dropped", |it| {
+        it.datagrams(it.re_request, ANY, Nothing, |turn| random(turn, 20))
     }),
-    attack(
-        "http-slow",
-        "300 slow requests to the admin API",
-        "connections; time for a head",
-        |it| {
-            it.occupy(it.admin, &[1, 9], 150, Duration::from_millis(100), |step| {
-                if step == 1 {
-                    b"GET /status HTTP/1.1\r\n".to_vec()
-                } else {
-                    b"X-Slow: 1\r\n".to_vec()
-                }
-            })
-        },
-    ),
-    attack("http-headers", "requests with a megabyte of headers", "bytes of a head", |it| {
+    free("http-slow", "300 slow requests to the admin API", "connections; time for a head", |it| {
+        it.occupy(it.admin, &[1, 9], 150, Duration::from_millis(100), |step| {
+            if step == 1 { b"GET /status HTTP/1.1\r\n".to_vec() } else { b"X-Slow: 1\r\n".to_vec() }
+        })
+    }),
+    free("http-headers", "requests with a megabyte of headers", "bytes of a head", |it| {
         it.churn(it.admin, true, |_| {
             [b"GET / HTTP/1.1\r\nX: ".to_vec(), vec![b'x'; 1 << 20]].concat()
         })
     }),
-    attack("http-bodies", "commands with a body of a megabyte", "bytes of a body", |it| {
+    free("http-bodies", "commands with a body of a megabyte", "bytes of a body", |it| {
         it.churn(it.admin, true, |_| http("POST /operator", "localhost", &"x".repeat(1 << 20)))
     }),
-    attack("http-hosts", "requests that name another host", "421; requests at a time", |it| {
+    free("http-hosts", "requests that name another host", "421; requests at a time", |it| {
         it.churn(it.admin, true, |_| http("GET /status", "evil.example", ""))
     }),
-    attack("http-queries", "queries without a pause", "requests at a time", |it| {
+    free("http-queries", "queries without a pause", "requests at a time", |it| {
         it.churn(it.admin, true, |_| http("GET /status", "localhost", ""))
     }),
-    attack(
+    free(
         "operator-without-key",
         "commands of operators without a key",
         "401; requests at a time",
@@ -663,18 +573,27 @@ pub const ATTACKS: &[Attack] = &[
     ),
 ];
 
-const fn attack(
+const fn flood(
+    name: &'static str,
+    does: &'static str,
+    bound: &'static str,
+    prepare: fn(&mut Attacker<'_>),
+    turn: fn(&mut Attacker<'_>),
+) -> Attack {
+    Attack { name, does, bound, means: Means::Flood { prepare, turn } }
+}
+
+const fn free(
     name: &'static str,
     does: &'static str,
     bound: &'static str,
     run: fn(&Target),
 ) -> Attack {
-    Attack { name, does, bound, run }
+    Attack { name, does, bound, means: Means::Free(run) }
 }
 
-fn any() -> std::net::SocketAddr {
-    ([127, 0, 0, 1], 0).into()
-}
+/// A flood that needs nothing in place.
+fn nothing(_: &mut Attacker<'_>) {}
 
 /// A bid, and hidden bids that follow the best one, up to five currency units above the bid.
 fn pegs(me: &mut Attacker<'_>, book: &str, offset_cents: i64) {

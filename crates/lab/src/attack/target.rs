@@ -4,7 +4,7 @@
 
 use std::{
     io::{Read, Write},
-    net::{Ipv4Addr, SocketAddr, TcpStream, UdpSocket},
+    net::{Ipv4Addr, SocketAddr, TcpStream, ToSocketAddrs, UdpSocket},
     sync::atomic::{AtomicBool, AtomicU64, Ordering},
     thread,
     time::Duration,
@@ -35,6 +35,9 @@ pub(super) const OWN_BOOK: &str = "EVIL";
 pub(super) const OWN_PRICE: u64 = 1_000_000;
 /// A cent, in ticks.
 pub(super) const CENT: u64 = 100;
+
+/// A free port of this machine.
+pub(super) const ANY: (Ipv4Addr, u16) = (Ipv4Addr::LOCALHOST, 0);
 
 /// How long one step on a raw connection may take.
 const STEP: Duration = Duration::from_millis(100);
@@ -227,7 +230,7 @@ impl Target {
     pub(super) fn datagrams(
         &self,
         to: SocketAddr,
-        local: SocketAddr,
+        local: impl ToSocketAddrs,
         effect: Effect,
         bytes: impl Fn(u64) -> Vec<u8>,
     ) {
@@ -238,6 +241,17 @@ impl Target {
             turn += 1;
             if socket.send_to(&bytes(turn), to).is_ok() {
                 self.count(1, effect);
+            }
+        }
+    }
+
+    /// Sends each datagram from a new port.
+    pub(super) fn datagrams_of_ports(&self, to: SocketAddr, bytes: &[u8]) {
+        self.begin();
+        while !self.is_over() {
+            if let Ok(socket) = UdpSocket::bind(ANY) {
+                let _ = socket.send_to(bytes, to);
+                self.count(1, Effect::None);
             }
         }
     }
@@ -354,9 +368,8 @@ impl<'a> Attacker<'a> {
     }
 
     /// A new limit order for the day in the attackers' book, at so many cents from its price.
-    pub(super) fn order(&mut self, side: Side, cents: i64, lots: u64) -> EnterOrder {
-        let price = Price(OWN_PRICE.saturating_add_signed(cents * CENT as i64));
-        EnterOrder::limit(self.key(), side, symbol(OWN_BOOK), Quantity(lots), price)
+    pub(super) fn order(&mut self, side: Side, above: i64, lots: u64) -> EnterOrder {
+        EnterOrder::limit(self.key(), side, symbol(OWN_BOOK), Quantity(lots), cents(above))
     }
 
     /// Sends an order; gives its number.
