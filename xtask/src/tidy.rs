@@ -1,9 +1,10 @@
 //! The repository's own rules: what the compiler and clippy cannot check.
 //!
 //! A rule is a function from the repository to what it finds wrong, and a row in [`RULES`]. To add
-//! one, write the function, its row, and a planted violation in the tests below.
+//! one, write the function, its row, and a planted violation in `tests`.
 
 mod code;
+mod documents;
 mod graph;
 mod invariants;
 mod prose;
@@ -72,13 +73,17 @@ pub const RULES: &[Rule] = &[
     Rule { name: "types", says: "a public type name occurs once", find: prose::type_names },
     Rule { name: "dialect", says: "prose is plain English", find: prose::dialect },
     Rule { name: "tree", says: "few crates, no C, no system library", find: small_tree },
-    Rule { name: "readme", says: "README shows the two commands", find: readme },
-    Rule { name: "markdown", says: "no trailing blanks and no tabs in documents", find: markdown },
-    Rule { name: "links", says: "a link in a document leads somewhere", find: links },
+    Rule { name: "readme", says: "README shows the two commands", find: documents::readme },
+    Rule {
+        name: "markdown",
+        says: "no trailing blanks and no tabs in documents",
+        find: documents::markdown,
+    },
+    Rule { name: "links", says: "a link in a document leads somewhere", find: documents::links },
     Rule {
         name: "index",
         says: "docs/README.md links every document, and every folder with other files",
-        find: index,
+        find: documents::index,
     },
 ];
 
@@ -182,9 +187,6 @@ const CRATES_MAX: usize = 180;
 /// Crates with which a build script compiles C or looks for a system library.
 const C_BUILDERS: &[&str] =
     &["autotools", "bindgen", "cc", "cmake", "cxx-build", "nasm-rs", "pkg-config", "vcpkg"];
-
-const README_COMMANDS: &[&str] =
-    &["cargo run --release -- demo", "cargo test --release --workspace"];
 
 /// The repository as the rules see it.
 #[derive(Default)]
@@ -530,345 +532,5 @@ fn small_tree(repository: &Repository) -> Vec<Finding> {
     findings
 }
 
-fn readme(repository: &Repository) -> Vec<Finding> {
-    let text = repository.files.get("README.md").map_or("", String::as_str);
-    README_COMMANDS
-        .iter()
-        .filter(|command| !text.contains(**command))
-        .map(|command| Finding::new("README.md", 0, format!("does not show `{command}`")))
-        .collect()
-}
-
-fn markdown(repository: &Repository) -> Vec<Finding> {
-    let mut findings = Vec::new();
-    for (path, text) in repository.with_ending(".md") {
-        for (index, line) in text.lines().enumerate() {
-            if line.contains('\t') {
-                findings.push(Finding::new(path, index + 1, "a tab"));
-            }
-            if line != line.trim_end() {
-                findings.push(Finding::new(path, index + 1, "trailing blanks"));
-            }
-        }
-    }
-    findings
-}
-
-fn links(repository: &Repository) -> Vec<Finding> {
-    let mut findings = Vec::new();
-    for (path, text) in repository.with_ending(".md") {
-        for (line, target) in links_of(text) {
-            if !repository.has(&resolve(path, target)) {
-                findings.push(Finding::new(path, line, format!("`{target}` leads nowhere")));
-            }
-        }
-    }
-    findings
-}
-
-fn index(repository: &Repository) -> Vec<Finding> {
-    const INDEX: &str = "docs/README.md";
-    let text = repository.files.get(INDEX).map_or("", String::as_str);
-    let listed: BTreeSet<String> =
-        links_of(text).into_iter().map(|(_, target)| resolve(INDEX, target)).collect();
-    repository
-        .files
-        .keys()
-        .filter(|path| path.starts_with("docs/") && *path != INDEX)
-        .filter(|path| {
-            let folder = path.rsplit_once('/').map_or("", |(folder, _)| folder);
-            let by_folder = !path.ends_with(".md") && listed.contains(folder);
-            !by_folder && !listed.contains(*path)
-        })
-        .map(|path| Finding::new(INDEX, 0, format!("does not list {path}")))
-        .collect()
-}
-
-impl Repository {
-    /// True for a file or a folder.
-    fn has(&self, path: &str) -> bool {
-        let folder = format!("{path}/");
-        path.is_empty()
-            || self.files.contains_key(path)
-            || self.files.keys().any(|file| file.starts_with(&folder))
-    }
-}
-
-/// Line and target, without its `#…`, of the links to files. What is in code blocks is no link.
-fn links_of(text: &str) -> Vec<(usize, &str)> {
-    let mut links = Vec::new();
-    let mut in_code_block = false;
-    for (index, line) in text.lines().enumerate() {
-        if line.trim_start().starts_with("```") {
-            in_code_block = !in_code_block;
-        }
-        if in_code_block {
-            continue;
-        }
-        for after in line.split("](").skip(1) {
-            let target = after.split([')', ' ', '#']).next().unwrap_or("");
-            if !target.is_empty() && !target.contains("://") && !target.starts_with("mailto:") {
-                links.push((index + 1, target));
-            }
-        }
-    }
-    links
-}
-
-/// The path from the root of what a document links to.
-fn resolve(document: &str, target: &str) -> String {
-    let mut parts: Vec<&str> = document.split('/').collect();
-    parts.pop();
-    for part in target.split('/') {
-        match part {
-            "" | "." => {}
-            // Above the root nothing is ours.
-            ".." if parts.pop().is_none() => return target.into(),
-            ".." => {}
-            name => parts.push(name),
-        }
-    }
-    parts.join("/")
-}
-
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// The repository keeps its rules.
-    #[test]
-    fn the_repository_is_tidy() {
-        if let Err(message) = check() {
-            panic!("\n{message}");
-        }
-    }
-
-    /// A repository in which every rule holds, also where a hasty rule would misfire.
-    fn clean() -> Repository {
-        let mut files: BTreeMap<String, String> = [
-            ("README.md", "`cargo run --release -- demo`, `cargo test --release --workspace`"),
-            ("docs/README.md", "[words](glossary.md#a), [code](../crates), [web](https://a.b/c)"),
-            ("docs/glossary.md", "```\n[no](link)\n```\n"),
-            ("crates/ring/src/cursor.rs", "//! It.\nfn f() { unsafe {} }"),
-            ("crates/engine/tests/allocation.rs", "unsafe impl GlobalAlloc for Counting {}"),
-            ("crates/engine/src/book.rs", "//! It.\n// unsafe, Instant::now\nfn f() { \"qty\"; }"),
-            ("crates/venue/src/clock.rs", "//! It.\nfn now() { SystemTime::now(); }"),
-            (
-                "crates/wire/src/ouch.rs",
-                "//! It.\n#[forbid(unsafe_code)]\nstruct MinQty;\n#[cfg(test)]\nmod tests {\nextern crate std;\n}",
-            ),
-        ]
-        .map(|(path, text)| (path.to_owned(), text.to_owned()))
-        .into();
-        let mut manifest = String::from("[workspace]\nmembers = [\n");
-        for folder in LAYERS.iter().map(|(layer, _)| folder_of(layer)) {
-            manifest.push_str(&format!("    \"{folder}\",\n"));
-            files.insert(
-                format!("{folder}/src/lib.rs"),
-                "//! What.\n#![no_std]\n#![deny(clippy::float_arithmetic)]\n".into(),
-            );
-        }
-        manifest.push_str("]\nexclude = [\"fuzz\"]\n");
-        for package in OVERFLOW_CHECKED {
-            manifest.push_str(&format!(
-                "\n[profile.release.package.{package}]\noverflow-checks = true\n"
-            ));
-        }
-        files.insert("Cargo.toml".into(), manifest);
-        let members = LAYERS.iter().enumerate().map(|(row, (layer, _))| Member {
-            name: package_of(layer),
-            dependencies: known_to(row).into_iter().chain(["zerocopy".into()]).collect(),
-            has_benches: false,
-        });
-        Repository { files, members: members.collect(), tree: Tree::default() }
-    }
-
-    /// The header of planted source files, without which they would break a second rule.
-    const HEADER: &str = "//! A planted file.\n";
-
-    fn with(path: &str, text: &str) -> Repository {
-        let header = if path.ends_with(".rs") { HEADER } else { "" };
-        let mut repository = clean();
-        repository.files.insert(path.into(), format!("{header}{text}"));
-        repository
-    }
-
-    fn without_header(path: &str, text: &str) -> Repository {
-        let mut repository = clean();
-        repository.files.insert(path.into(), text.into());
-        repository
-    }
-
-    fn knowing(member: &str, dependency: &str) -> Repository {
-        let mut repository = clean();
-        let found = repository.members.iter_mut().find(|m| m.name == member).unwrap();
-        found.dependencies.insert(dependency.into());
-        repository
-    }
-
-    fn building(packages: &[&str]) -> Repository {
-        let mut repository = clean();
-        repository.tree.packages =
-            packages.iter().map(|name| ((*name).into(), "1.0.0".into())).collect();
-        repository
-    }
-
-    fn linking(library: &str) -> Repository {
-        let mut repository = clean();
-        repository.tree.links.insert(("z-sys".into(), "1.0.0".into()), library.into());
-        repository
-    }
-
-    /// Rule, repository with one thing wrong, and the place where the rule must find it.
-    fn planted() -> Vec<(&'static str, Repository, (&'static str, usize))> {
-        let many: Vec<String> = (0..=CRATES_MAX).map(|n| format!("crate-{n}")).collect();
-        let many: Vec<&str> = many.iter().map(String::as_str).collect();
-        let mut stranger = clean();
-        stranger.members.push(Member {
-            name: "damrak-utils".into(),
-            dependencies: BTreeSet::new(),
-            has_benches: false,
-        });
-        let swapped = clean().files["Cargo.toml"].replace("crates/wire", "crates/rope");
-        let unchecked = clean().files["Cargo.toml"].replacen("checks = true", "checks = false", 1);
-        let engine = "crates/engine/src/book.rs";
-        let stage = "crates/venue/src/stage/sequencer.rs";
-        vec![
-            ("amount", with("Cargo.toml", &unchecked), ("Cargo.toml", 0)),
-            (
-                "amount",
-                with(engine, "fn f() {\n    let a = price.0 * order.leaves().0;\n}"),
-                (engine, 2),
-            ),
-            (
-                "amount",
-                with(engine, "let a = u128::from(lots.0) * u128::from(price_away.0);"),
-                (engine, 1),
-            ),
-            ("layers", knowing("damrak-engine", "damrak-wire"), ("crates/engine/Cargo.toml", 0)),
-            ("layers", knowing("damrak-ring", "damrak-market"), ("crates/ring/Cargo.toml", 0)),
-            ("layers", stranger, ("Cargo.toml", 0)),
-            ("journey", with("Cargo.toml", &swapped), ("Cargo.toml", 0)),
-            ("unsafe", with(engine, "\nfn f() { unsafe {} }"), (engine, 2)),
-            ("unsafe", with(engine, "#[allow(unsafe_code)]"), (engine, 1)),
-            ("threads", with(engine, "\nuse std::sync::mpsc;"), (engine, 2)),
-            (
-                "threads",
-                with("crates/journal/src/writer.rs", "fn f(it: &std::sync::Mutex<u8>) {}"),
-                ("crates/journal/src/writer.rs", 1),
-            ),
-            (
-                "unsafe",
-                with("bench/mebench/src/participant.rs", "unsafe {}"),
-                ("bench/mebench/src/participant.rs", 1),
-            ),
-            (
-                "unsafe",
-                with("crates/ring/tests/it/a.rs", "unsafe {}"),
-                ("crates/ring/tests/it/a.rs", 1),
-            ),
-            (
-                "no_std",
-                with(
-                    "crates/engine/src/lib.rs",
-                    "//! #![no_std]\n#![deny(clippy::float_arithmetic)]",
-                ),
-                ("crates/engine/src/lib.rs", 0),
-            ),
-            ("no_std", with(engine, "\nextern crate std;"), (engine, 2)),
-            ("clock", with(engine, "let t = Instant::now();"), (engine, 1)),
-            ("clock", with(engine, "\n\nt.elapsed()"), (engine, 3)),
-            ("words", with(engine, "let openQty = 1;"), (engine, 1)),
-            ("words", with(engine, "\nstruct BookManager;"), (engine, 2)),
-            ("finished", with("docs/glossary.md", concat!("FIX", "ME")), ("docs/glossary.md", 1)),
-            ("finished", with(engine, concat!("fn f() { to", "do!() }")), (engine, 1)),
-            ("finished", with(engine, concat!("\n#[", "ignore = \"slow\"]")), (engine, 2)),
-            (
-                "floats",
-                with("crates/market/src/lib.rs", "#![no_std]"),
-                ("crates/market/src/lib.rs", 0),
-            ),
-            ("turns", with(stage, "fn f() {\n    thread::sleep(time);\n}"), (stage, 2)),
-            (
-                "invariants",
-                with("ARCHITECTURE.md", "## Invariants\n| a | `no_such` |\n"),
-                ("ARCHITECTURE.md", 2),
-            ),
-            (
-                "invariants",
-                with("ARCHITECTURE.md", "## Invariants\n\n| a | trust |\n"),
-                ("ARCHITECTURE.md", 3),
-            ),
-            ("headers", without_header(engine, "fn main() {}"), (engine, 1)),
-            (
-                "types",
-                with(engine, "pub struct Slot;\nstruct Cursor;\npub enum Slot {}"),
-                (engine, 3),
-            ),
-            ("dialect", with(engine, "/// The client is told so."), (engine, 1)),
-            ("dialect", with(engine, "fn f() { g(\"it comes to 3\"); }"), (engine, 1)),
-            ("dialect", with("docs/glossary.md", "Whoever asks."), ("docs/glossary.md", 1)),
-            ("tree", building(&many), ("Cargo.lock", 0)),
-            ("tree", building(&["serde", "cc"]), ("Cargo.lock", 0)),
-            ("tree", linking("z"), ("Cargo.lock", 0)),
-            ("readme", with("README.md", "`cargo run --release -- demo`"), ("README.md", 0)),
-            ("markdown", with("docs/glossary.md", "a\n\tb"), ("docs/glossary.md", 2)),
-            ("markdown", with("docs/glossary.md", "a \n"), ("docs/glossary.md", 1)),
-            ("links", with("docs/glossary.md", "\n[a](wire/none.md)"), ("docs/glossary.md", 2)),
-            (
-                "links",
-                with("README.md", &(clean().files["README.md"].clone() + "[a](../b)")),
-                ("README.md", 1),
-            ),
-            ("index", with("docs/journal.md", "text"), ("docs/README.md", 0)),
-            ("index", with("docs/scenarios/iceberg.txt", "text"), ("docs/README.md", 0)),
-        ]
-    }
-
-    /// Each rule finds what is planted for it, where it is planted, and no rule misfires on it.
-    #[test]
-    fn each_rule_finds_its_planted_violation() {
-        for (index, (name, repository, (path, line))) in planted().into_iter().enumerate() {
-            for rule in RULES {
-                let findings = (rule.find)(&repository);
-                if rule.name == name {
-                    let header =
-                        repository.files.get(path).is_some_and(|it| it.starts_with(HEADER));
-                    let line = line + usize::from(header && line > 0);
-                    assert_eq!(findings.len(), 1, "plant {index}, {name}: {findings:?}");
-                    assert_eq!(
-                        (findings[0].path.as_str(), findings[0].line),
-                        (path, line),
-                        "{name}"
-                    );
-                } else {
-                    assert_eq!(findings, [], "plant {index} for {name}, found by {}", rule.name);
-                }
-            }
-        }
-    }
-
-    /// No rule is without a planted violation.
-    #[test]
-    fn each_rule_has_a_planted_violation() {
-        let names: BTreeSet<&str> = planted().iter().map(|(name, _, _)| *name).collect();
-        assert_eq!(names, RULES.iter().map(|rule| rule.name).collect());
-    }
-
-    /// No rule finds anything where all is well.
-    #[test]
-    fn no_rule_misfires() {
-        for rule in RULES {
-            assert_eq!((rule.find)(&clean()), [], "{}", rule.name);
-        }
-    }
-
-    /// What a build leaves behind is not read, what git keeps is.
-    #[test]
-    fn only_the_repository_is_read() {
-        let mut files = BTreeMap::new();
-        read_folder(&crate::root(), "", &mut files).unwrap();
-        assert!(files.contains_key(".ci/run") && files.contains_key("xtask/src/tidy.rs"));
-        assert!(!files.keys().any(|path| path.starts_with("target/") || path.starts_with(".git/")));
-    }
-}
+mod tests;
