@@ -180,20 +180,20 @@ impl Tcp {
 impl StreamNetwork for Tcp {
     fn poll(&mut self, events: &mut Vec<NetworkEvent>) -> io::Result<()> {
         let Self { epoll, places, acceptable, .. } = self;
-        epoll.poll(|told| {
-            if told.token == LISTENER {
+        epoll.poll(|ready| {
+            if ready.token == LISTENER {
                 *acceptable = true;
                 return;
             }
-            let connection = ConnectionId::from_u64(told.token);
+            let connection = ConnectionId::from_u64(ready.token);
             let place = &places[connection.index as usize];
             if place.generation != connection.generation || place.stream.is_none() {
                 return;
             }
-            if told.readable {
+            if ready.readable {
                 events.push(NetworkEvent::Readable(connection));
             }
-            if told.writable {
+            if ready.writable {
                 events.push(NetworkEvent::Writable(connection));
             }
         })?;

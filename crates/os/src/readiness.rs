@@ -182,7 +182,7 @@ mod tests {
         epoll.add(event.as_fd(), 7).unwrap();
         let readable = |epoll: &mut Epoll| {
             let mut seen = false;
-            epoll.poll(|told| seen |= told.readable && told.token == 7).unwrap();
+            epoll.poll(|ready| seen |= ready.readable && ready.token == 7).unwrap();
             seen
         };
         assert!(!readable(&mut epoll));

@@ -110,7 +110,7 @@ pub struct ReaderReport {
     pub gating: bool,
     /// True once it is gone; it then holds nothing back.
     pub closed: bool,
-    /// The last sequence it has read, or been told that it missed. Exact.
+    /// The last sequence that it has read or knows to be missed. Exact.
     pub cursor: u64,
     /// Published and not read. For a lossy consumer it may be more than the ring holds: the rest is missed.
     pub lag: u64,

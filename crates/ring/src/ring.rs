@@ -136,7 +136,7 @@ impl WriterState {
 pub(crate) struct ReaderState {
     pub(crate) name: &'static str,
     pub(crate) gating: bool,
-    /// The last sequence it has read, or been told that it missed.
+    /// The last sequence that it has read or knows to be missed.
     pub(crate) cursor: Cursor,
     closed: AtomicBool,
     /// Largest number read in one poll.

@@ -162,7 +162,7 @@ fn accounts_are_asked_for_while_the_venue_runs() {
         drop((alice, bob));
         running.stop().unwrap();
 
-        // What the file says otherwise is set and told, and money is not given twice.
+        // What the file says otherwise is set and reported, and money is not given twice.
         let config = config_changed(folder.path(), &ledger);
         let mut running = venue::start(&config, SystemClock::start()).unwrap();
         let changes = running.started()["changes"].clone();

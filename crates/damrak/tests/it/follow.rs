@@ -44,23 +44,23 @@ fn config(folder: &Path, more: &str) -> Config {
     Config::parse(&text, "test").unwrap()
 }
 
-/// Logs in as user01 from a number on, enters buy orders with these numbers, and gives what it hears
-/// until there are so many messages.
+/// Logs in as user01 from a number on, enters buy orders with these numbers, and gives the messages
+/// once there are as many as `wanted`.
 fn trade(
     running: &venue::Running,
     from: u64,
     orders: std::ops::Range<u32>,
-    hear: usize,
+    wanted: usize,
 ) -> Vec<Vec<u8>> {
     let clock = SystemClock::start();
     let mut login = LoginRequest::new("user01", "password01").unwrap();
     login.sequence_number = Some(from);
     let address = running.started()["addresses"]["order_entry"].as_str().unwrap().parse().unwrap();
     let mut client = TcpClient::connect(address, login, Timers::default(), clock.now_ns()).unwrap();
-    let mut heard = Vec::new();
+    let mut messages = Vec::new();
     let mut entered = orders.clone();
-    let look = |heard: &mut Vec<Vec<u8>>| {
-        client.poll(clock.now_ns(), &mut |_, message| heard.push(message.to_vec())).unwrap();
+    let look = |messages: &mut Vec<Vec<u8>>| {
+        client.poll(clock.now_ns(), &mut |_, message| messages.push(message.to_vec())).unwrap();
         if client.is_logged_in()
             && let Some(number) = entered.next()
         {
@@ -77,10 +77,10 @@ fn trade(
             client.send(&order, clock.now_ns()).unwrap();
             client.flush().unwrap();
         }
-        (entered.is_empty() && heard.len() >= hear).then_some(())
+        (entered.is_empty() && messages.len() >= wanted).then_some(())
     };
-    wait_for("messages", &mut heard, look, |heard| format!("{} of {hear}", heard.len()));
-    heard
+    wait_for("messages", &mut messages, look, |messages| format!("{} of {wanted}", messages.len()));
+    messages
 }
 
 /// A venue makes snapshots while it runs, starts from the newest, gives every stream again byte for
@@ -96,7 +96,7 @@ fn a_venue_starts_from_its_snapshot() {
     );
     let running = venue::start(&config, SystemClock::start()).unwrap();
     assert!(running.started()["recovered"]["snapshot"].is_null());
-    let mut heard = trade(&running, 1, 1..41, 41);
+    let mut messages = trade(&running, 1, 1..41, 41);
     let mut running = settle(running, 40);
     let status = running.status();
     running.stop().unwrap();
@@ -108,13 +108,13 @@ fn a_venue_starts_from_its_snapshot() {
     assert_eq!(recovered["snapshot"]["sequence"], listed[0]["sequence"], "{recovered}");
     assert_eq!(recovered["state_hash"], status["state_hash"]);
     let again = trade(&running, 1, 41..81, 81);
-    assert_eq!(again[..41], heard, "all of it comes again");
-    heard = again;
+    assert_eq!(again[..41], messages, "all of it comes again");
+    messages = again;
     let running = settle(running, 80);
     running.stop().unwrap();
 
     let running = venue::start(&config, SystemClock::start()).unwrap();
-    assert_eq!(trade(&running, 1, 81..81, 81), heard);
+    assert_eq!(trade(&running, 1, 81..81, 81), messages);
     let answers = damrak(
         &["follow", journal, "--json"],
         "counters\nbook AAPL 2\norders user01\ninstruments\nbook NONE\n",
@@ -180,8 +180,8 @@ fn snapshots_are_made_listed_and_verified() {
     fs::write(&newest, bytes).unwrap();
     let verified = damrak(&["snapshot", "verify", journal], "");
     assert_eq!(verified.status.code(), Some(4));
-    let told = String::from_utf8_lossy(&verified.stdout).into_owned();
-    assert!(told.contains("a section is damaged"), "{told}");
+    let output = String::from_utf8_lossy(&verified.stdout).into_owned();
+    assert!(output.contains("a section is damaged"), "{output}");
     let running = venue::start(&config, SystemClock::start()).unwrap();
     let recovered = &running.started()["recovered"];
     assert_eq!(recovered["snapshot"]["sequence"], 15);
@@ -205,6 +205,6 @@ fn following_stops_at_damage() {
     fs::write(&first, bytes).unwrap();
     let followed = damrak(&["follow", path.to_str().unwrap()], "counters\n");
     assert_eq!(followed.status.code(), Some(4));
-    let told = String::from_utf8_lossy(&followed.stderr).into_owned();
-    assert!(told.contains("00000000000000000001.damrak, byte "), "{told}");
+    let output = String::from_utf8_lossy(&followed.stderr).into_owned();
+    assert!(output.contains("00000000000000000001.damrak, byte "), "{output}");
 }

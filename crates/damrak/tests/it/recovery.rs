@@ -128,7 +128,7 @@ fn a_new_journal_gets_money() {
     assert_eq!((again.commands, again.changes), (vec![], vec![]));
 }
 
-/// What the file says otherwise than the journal is set and told; an opening balance comes once, even
+/// What the file says otherwise than the journal is set and reported; an opening balance comes once, even
 /// if a start broke off before it; what cannot be changed is refused.
 #[test]
 fn an_old_journal_gets_what_differs_of_money() {

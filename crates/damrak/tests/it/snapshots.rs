@@ -208,9 +208,9 @@ fn segments_that_snapshots_cover_are_not_needed() {
     let names = storage.names();
     let failure = start(&storage).err().expect("row 11");
     assert_eq!(failure.exit_code, ExitCode::Verification, "{failure}");
-    let told = failure.to_string();
-    assert!(told.contains("should begin with sequence 1"), "{told}");
-    assert!(told.contains("00000000000000002000.snapshot"), "{told}");
+    let message = failure.to_string();
+    assert!(message.contains("should begin with sequence 1"), "{message}");
+    assert!(message.contains("00000000000000002000.snapshot"), "{message}");
     assert_eq!(storage.names(), names, "nothing was changed");
 }
 

@@ -31,7 +31,7 @@ fn address(running: &Running, name: &str) -> SocketAddr {
 pub(crate) struct Participant {
     client: TcpClient,
     clock: SystemClock,
-    heard: Vec<Vec<u8>>,
+    messages: Vec<Vec<u8>>,
 }
 
 impl Participant {
@@ -41,7 +41,7 @@ impl Participant {
         login.sequence_number = Some(from);
         let address = address(running, "order_entry");
         let client = TcpClient::connect(address, login, Timers::default(), clock.now_ns()).unwrap();
-        Self { client, clock, heard: Vec::new() }
+        Self { client, clock, messages: Vec::new() }
     }
 
     pub(crate) fn login(running: &Running, number: u8, from: u64) -> Self {
@@ -52,9 +52,9 @@ impl Participant {
     }
 
     fn turn(&mut self) {
-        let heard = &mut self.heard;
+        let messages = &mut self.messages;
         self.client
-            .poll(self.clock.now_ns(), &mut |_, message| heard.push(message.to_vec()))
+            .poll(self.clock.now_ns(), &mut |_, message| messages.push(message.to_vec()))
             .unwrap();
     }
 
@@ -66,9 +66,9 @@ impl Participant {
         wait_for("messages", self, look, |participant| participant.types());
     }
 
-    /// Waits until so many messages in all have been heard.
+    /// Waits until it has received this many messages in all.
     pub(crate) fn hear(&mut self, count: usize) {
-        self.until(|participant| participant.heard.len() >= count);
+        self.until(|participant| participant.messages.len() >= count);
     }
 
     pub(crate) fn send(&mut self, message: &MessageBuffer) {
@@ -82,7 +82,7 @@ impl Participant {
     }
 
     pub(crate) fn types(&self) -> String {
-        self.heard.iter().map(|message| message[0] as char).collect()
+        self.messages.iter().map(|message| message[0] as char).collect()
     }
 }
 
@@ -122,8 +122,8 @@ fn an_order_goes_the_whole_way_and_survives_a_restart() {
         maker.send(&participant::cancel(2, Quantity(0)));
         maker.hear(5);
         assert_eq!((maker.types().as_str(), taker.types().as_str()), ("SAEUC", "SAE"), "{layout}");
-        let Ok(Outbound::OrderExecuted(executed, _)) = decode_outbound(&taker.heard[2]) else {
-            panic!("not an execution: {:?}", taker.heard[2]);
+        let Ok(Outbound::OrderExecuted(executed, _)) = decode_outbound(&taker.messages[2]) else {
+            panic!("not an execution: {:?}", taker.messages[2]);
         };
         assert_eq!((executed.quantity.get(), executed.price.get()), (40, 1_500_000));
         drop((maker.client, taker.client));
@@ -132,12 +132,12 @@ fn an_order_goes_the_whole_way_and_survives_a_restart() {
         let running = venue::start(&config, SystemClock::start()).unwrap();
         let mut again = Participant::login(&running, 1, 1);
         again.hear(5);
-        assert_eq!(again.heard, maker.heard, "{layout}: the same bytes come again");
+        assert_eq!(again.messages, maker.messages, "{layout}: the same bytes come again");
         again.send(&limit(3, Side::Buy, 1, 1_000_000));
         again.hear(6);
         let mut middle = Participant::login(&running, 2, 3);
         middle.hear(1);
-        assert_eq!(middle.heard, taker.heard[2..], "{layout}: from the middle as well");
+        assert_eq!(middle.messages, taker.messages[2..], "{layout}: from the middle as well");
         running.stop().unwrap();
     }
 }
@@ -175,7 +175,7 @@ fn refused_orders_are_answered_in_their_turn() {
     participant.send(&participant::query_account());
     participant.hear(5);
     assert_eq!(participant.types(), "SJJAQ");
-    let reasons: Vec<u16> = participant.heard[1..3]
+    let reasons: Vec<u16> = participant.messages[1..3]
         .iter()
         .map(|message| match decode_outbound(message) {
             Ok(Outbound::Rejected(rejected, _)) => rejected.reason.get(),
@@ -207,7 +207,7 @@ fn cancel_on_disconnect_is_by_participant() {
     drop((wants.client, keeps.client));
     let mut wants = Participant::login(&running, 1, 1);
     wants.hear(3);
-    assert_eq!((wants.types().as_str(), wants.heard[2].last()), ("SAC", Some(&b'S')));
+    assert_eq!((wants.types().as_str(), wants.messages[2].last()), ("SAC", Some(&b'S')));
     wants.send(&limit(2, Side::Buy, 10, 1_000_000));
     wants.hear(4);
     running.stop().unwrap();
@@ -219,6 +219,6 @@ fn cancel_on_disconnect_is_by_participant() {
     let mut keeps = Participant::login(&running, 2, 1);
     keeps.send(&participant::cancel(1, Quantity(0)));
     keeps.hear(3);
-    assert_eq!((keeps.types().as_str(), keeps.heard[2].last()), ("SAC", Some(&b'U')));
+    assert_eq!((keeps.types().as_str(), keeps.messages[2].last()), ("SAC", Some(&b'U')));
     running.stop().unwrap();
 }

@@ -92,7 +92,7 @@ fn version_1_is_written_and_read() {
     assert_eq!(read(&storage, 5).unwrap().1, sections(5));
 }
 
-/// The map in docs/journal.md, told once more and independently: header, sections, end.
+/// The map in docs/journal.md, written once more, independently: header, sections, end.
 #[test]
 fn version_1_is_as_its_map_says() {
     let storage = CrashStorage::new();
@@ -237,7 +237,7 @@ fn sections_stand_where_they_were_written() {
     }
 }
 
-/// The rows of the table in docs/journal.md that the file alone decides, each told by its name.
+/// The rows of the table in docs/journal.md that the file alone decides, each named.
 #[test]
 fn each_reason_is_named() {
     let check = |change: &dyn Fn(&CrashStorage), expected: fn(&SnapshotFault) -> bool| {

@@ -212,7 +212,7 @@ pub struct Spot {
     pub batch_first: u64,
 }
 
-/// Where all records lie of a journal that is whole, told by the map in docs/journal.md alone.
+/// Where all records lie of a whole journal, by the map in docs/journal.md alone.
 pub fn spots(place: &impl Place) -> Vec<Spot> {
     let mut spots = Vec::new();
     for name in place.segments() {

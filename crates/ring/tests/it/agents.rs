@@ -248,9 +248,9 @@ fn panicking_agent_stops_all_groups() {
 /// Each group has its thread, with its name, and its start function runs there before all else.
 #[test]
 fn start_function_runs_first_on_the_named_thread() {
-    let (tell, told) = mpsc::channel();
+    let (sender, receiver) = mpsc::channel();
     let groups = ["north", "south"].map(|name| {
-        let (at_start, at_turn) = (tell.clone(), tell.clone());
+        let (at_start, at_turn) = (sender.clone(), sender.clone());
         let mut first = true;
         let agent = stage("agent", move |_| {
             if std::mem::take(&mut first) {
@@ -266,9 +266,9 @@ fn start_function_runs_first_on_the_named_thread() {
         group
     });
     let running = launch(groups.into(), clock());
-    let all: Vec<_> = (0..4).map(|_| wait(&running, &told)).collect();
+    let all: Vec<_> = (0..4).map(|_| wait(&running, &receiver)).collect();
     for name in ["north", "south"] {
-        let of_group: Vec<_> = all.iter().filter(|told| told.0 == name).collect();
+        let of_group: Vec<_> = all.iter().filter(|turn| turn.0 == name).collect();
         assert_eq!((of_group[0].1, of_group[1].1), ("start", "turn"));
         assert_eq!(of_group[0].2, of_group[1].2);
         assert_ne!(of_group[0].2, thread::current().id());

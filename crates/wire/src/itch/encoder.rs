@@ -244,7 +244,7 @@ impl Encoder {
         );
     }
 
-    /// Against an order that the feed does not know; which side it was on is not told.
+    /// Against an order that the feed does not know; its side is not published.
     fn trade(&self, timestamp: Nanos48, traded: &Traded) -> Trade {
         Trade {
             message_type: Trade::TYPE,

@@ -227,7 +227,7 @@ impl Receiver {
         self.expected
     }
 
-    /// The session, once a packet told it.
+    /// The session, once a packet named it.
     #[must_use]
     pub fn session(&self) -> Option<Session> {
         self.session

@@ -291,8 +291,8 @@ impl Options {
                 options.refuse(reason);
             }
         }
-        let told = options.instructions.unwrap_or_default();
-        if told.offset != 0 && !told.pricing.is_pegged() {
+        let instructions = options.instructions.unwrap_or_default();
+        if instructions.offset != 0 && !instructions.pricing.is_pegged() {
             options.refuse(RejectReason::PeggingNotAllowed);
         }
         Ok(options)

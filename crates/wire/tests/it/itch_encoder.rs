@@ -263,7 +263,7 @@ fn modifies_show_what_they_remove() {
     assert!(matches!(itch::decode(&only(modified(1, 0))), Ok(Message::OrderDelete(_))));
 }
 
-/// A reserve order is shown in part: what is taken from the rest is not told, and a refreshed part is
+/// An iceberg is shown in part: a trade of the rest is not published, and a refreshed part is
 /// an order of its own.
 #[test]
 fn reserve_is_not_on_the_feed() {

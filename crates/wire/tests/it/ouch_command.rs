@@ -267,16 +267,16 @@ fn pegged_orders_are_read() {
         (b"M", Pricing::MidpointPeg),
         (b"L", Pricing::Limit),
     ] {
-        let told = Instructions { pricing, ..Instructions::NONE };
+        let instructions = Instructions { pricing, ..Instructions::NONE };
         let tags: [(Tag, &[u8]); 2] =
             [(Tag::PriceType, code), (Tag::PegOffset, &(-300_i32).to_be_bytes())];
-        assert_eq!(entered(&with_tags(&enter(), &tags[..1])).instructions, told);
+        assert_eq!(entered(&with_tags(&enter(), &tags[..1])).instructions, instructions);
         let named = replaced(&with_tags(&replace(), &tags[..1])).terms.unwrap().instructions;
-        assert_eq!(named, Some(told), "a named tag sets the instructions, also to no peg");
+        assert_eq!(named, Some(instructions), "a named tag sets the instructions, also to no peg");
         match pricing.is_pegged() {
             true => {
                 let order = entered(&with_tags(&enter(), &tags));
-                assert_eq!(order.instructions, Instructions { offset: -300, ..told });
+                assert_eq!(order.instructions, Instructions { offset: -300, ..instructions });
             }
             false => {
                 let reason = RejectReason::PeggingNotAllowed;
@@ -613,7 +613,7 @@ fn random_command(seeded: &mut Seeded) -> Command {
     let pricing = *seeded.pick(&pricings);
     let lives = [TimeInForce::Day, TimeInForce::ImmediateOrCancel, TimeInForce::GoodTillTime];
     let time_in_force = *seeded.pick(&lives);
-    let told = Instructions {
+    let instructions = Instructions {
         pricing,
         offset: if pricing.is_pegged() { seeded.next() as i32 } else { 0 },
         shown_quantity: Lots(u32::try_from(seeded.below(3)).unwrap()),
@@ -653,7 +653,7 @@ fn random_command(seeded: &mut Seeded) -> Command {
                     minimum_quantity: minimum,
                 }
             },
-            instructions: told,
+            instructions: instructions,
         }),
         1 => Command::Replace(ReplaceOrder {
             original_user_ref_num: 7,
@@ -676,7 +676,7 @@ fn random_command(seeded: &mut Seeded) -> Command {
                     post_only: seeded.once_in(2).then(|| seeded.once_in(2)),
                     minimum_quantity: seeded.once_in(2).then_some(minimum),
                 },
-                instructions: seeded.once_in(2).then_some(told),
+                instructions: seeded.once_in(2).then_some(instructions),
             }),
         }),
         2 => Command::Cancel(CancelOrder { key, quantity }),

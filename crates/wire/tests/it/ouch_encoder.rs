@@ -510,9 +510,9 @@ fn restated_orders_are_told() {
     gives(restated(RestateReason::Repriced), &moved);
 }
 
-/// What only the feed tells is not told to owners.
+/// An event for the feed alone causes no reply.
 #[test]
-fn booking_is_not_told_to_the_owner() {
+fn booking_causes_no_reply() {
     let booked = Booked {
         order_id: OrderId(1),
         instrument_id: InstrumentId(1),

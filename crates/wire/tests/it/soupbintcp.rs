@@ -1,4 +1,4 @@
-//! Sessions over TCP, told as bytes and times.
+//! Sessions over TCP, as bytes and times.
 
 use market::Text;
 use wire::soupbintcp::{
@@ -308,7 +308,7 @@ fn messages_pass_however_tcp_cuts_them() {
     for_seeds(200, |seeded| {
         let mut client = client();
         let mut server = Server::new(Timers::default(), 0);
-        let (mut asked, mut heard, mut sent, mut got) = (0_u64, 0_u64, 0_u64, 0_u64);
+        let (mut asked, mut received, mut sent, mut got) = (0_u64, 0_u64, 0_u64, 0_u64);
         for now_ns in 0..400 {
             if client.is_logged_in() && seeded.once_in(2) {
                 client.send(&padded(seeded, asked), now_ns);
@@ -325,8 +325,8 @@ fn messages_pass_however_tcp_cuts_them() {
                 match happening {
                     ServerHappening::Login(_) => server.accept(SESSION, 1, now_ns),
                     ServerHappening::Message(message) => {
-                        assert_eq!(message[..8], heard.to_be_bytes());
-                        heard += 1;
+                        assert_eq!(message[..8], received.to_be_bytes());
+                        received += 1;
                     }
                     ServerHappening::Logout => panic!("nobody logs out"),
                 }
@@ -346,8 +346,8 @@ fn messages_pass_however_tcp_cuts_them() {
                 }
             }
         }
-        assert!(heard > 0 && got > 0);
-        assert!(heard <= asked && got <= sent);
+        assert!(received > 0 && got > 0);
+        assert!(received <= asked && got <= sent);
     });
 }
 

@@ -89,15 +89,15 @@ pub fn soupbintcp_server(bytes: &[u8]) {
 
 fn serve(bytes: &[u8], cut_len: usize) -> Vec<String> {
     let mut server = Server::new(Timers::default(), 0);
-    let mut told = Vec::new();
+    let mut output = Vec::new();
     for (now_ns, cut) in (0..).zip(bytes.chunks(cut_len.min(32_768))) {
         if let Err(violation) = server.receive(cut, now_ns) {
-            told.push(format!("{violation}"));
+            output.push(format!("{violation}"));
         }
         loop {
             match server.next() {
                 Ok(Some(ServerHappening::Login(login))) => {
-                    told.push(format!("{login:?}"));
+                    output.push(format!("{login:?}"));
                     if login.username.as_str().starts_with('~') {
                         server.reject(wire::soupbintcp::LoginRejectReason::NotAuthorized, now_ns);
                     } else {
@@ -105,17 +105,17 @@ fn serve(bytes: &[u8], cut_len: usize) -> Vec<String> {
                         server.send_sequenced(b"hello", now_ns);
                     }
                 }
-                Ok(Some(happening)) => told.push(format!("{happening:?}")),
+                Ok(Some(happening)) => output.push(format!("{happening:?}")),
                 Ok(None) => break,
                 Err(violation) => {
-                    told.push(format!("{violation}"));
+                    output.push(format!("{violation}"));
                     assert!(server.is_closed());
                 }
             }
         }
     }
-    told.push(format!("{:?} {}", server.outgoing(), server.is_logged_in()));
-    told
+    output.push(format!("{:?} {}", server.outgoing(), server.is_logged_in()));
+    output
 }
 
 /// Whatever a server sends, the client's side stays in order, and how TCP cut it changes nothing.
@@ -134,11 +134,11 @@ fn attend(bytes: &[u8], cut_len: usize) -> Vec<String> {
         heartbeat_timeout_ms: None,
     };
     let mut client = Client::new(Timers::default(), login, 0);
-    let mut told = Vec::new();
+    let mut output = Vec::new();
     let mut numbers: Option<u64> = None;
     for (now_ns, cut) in (0..).zip(bytes.chunks(cut_len.min(32_768))) {
         if let Err(violation) = client.receive(cut, now_ns) {
-            told.push(format!("{violation}"));
+            output.push(format!("{violation}"));
         }
         loop {
             match client.next() {
@@ -147,17 +147,17 @@ fn attend(bytes: &[u8], cut_len: usize) -> Vec<String> {
                         assert!(numbers.is_none_or(|last| last.saturating_add(1) == number));
                         numbers = Some(number);
                     }
-                    told.push(format!("{happening:?}"));
+                    output.push(format!("{happening:?}"));
                 }
                 Ok(None) => break,
                 Err(violation) => {
-                    told.push(format!("{violation}"));
+                    output.push(format!("{violation}"));
                     assert!(client.is_closed());
                 }
             }
         }
     }
-    told
+    output
 }
 
 /// Any bytes are packets and requests that lie in exactly these bytes, or a reason why not; fed to

@@ -52,7 +52,7 @@ fn auction_trade(maker_displayed: bool, taker_displayed: bool, phase: Phase) -> 
 /// Each phase is a trading state; a pause that the price caused says so.
 #[test]
 fn phase_is_a_trading_state() {
-    let told = |to, cause| {
+    let state_of = |to, cause| {
         let from = Phase::Continuous;
         let reason = Text::new(if to == Phase::Halted { "T1" } else { "" }).unwrap();
         let changed = PhaseChanged { instrument_id: ID, from, to, cause, reason };
@@ -63,14 +63,14 @@ fn phase_is_a_trading_state() {
         assert_eq!((action.stock_locate.get(), &action.stock), (1, b"AAPL    "));
         (action.trading_state, action.reason)
     };
-    assert_eq!(told(Phase::PreOpen, PhaseCause::Command), (b'Q', *b"    "));
-    assert_eq!(told(Phase::OpeningAuction, PhaseCause::Command), (b'Q', *b"    "));
-    assert_eq!(told(Phase::Continuous, PhaseCause::Time), (b'T', *b"    "));
-    assert_eq!(told(Phase::VolatilityAuction, PhaseCause::Band), (b'P', *b"LUDP"));
-    assert_eq!(told(Phase::VolatilityAuction, PhaseCause::Command), (b'P', *b"    "));
-    assert_eq!(told(Phase::Halted, PhaseCause::Command), (b'H', *b"T1  "));
-    assert_eq!(told(Phase::ClosingAuction, PhaseCause::Command), (b'Q', *b"    "));
-    assert_eq!(told(Phase::Closed, PhaseCause::Command), (b'H', *b"    "));
+    assert_eq!(state_of(Phase::PreOpen, PhaseCause::Command), (b'Q', *b"    "));
+    assert_eq!(state_of(Phase::OpeningAuction, PhaseCause::Command), (b'Q', *b"    "));
+    assert_eq!(state_of(Phase::Continuous, PhaseCause::Time), (b'T', *b"    "));
+    assert_eq!(state_of(Phase::VolatilityAuction, PhaseCause::Band), (b'P', *b"LUDP"));
+    assert_eq!(state_of(Phase::VolatilityAuction, PhaseCause::Command), (b'P', *b"    "));
+    assert_eq!(state_of(Phase::Halted, PhaseCause::Command), (b'H', *b"T1  "));
+    assert_eq!(state_of(Phase::ClosingAuction, PhaseCause::Command), (b'Q', *b"    "));
+    assert_eq!(state_of(Phase::Closed, PhaseCause::Command), (b'H', *b"    "));
 }
 
 /// In an auction each displayed order is executed at the auction's price, and no print counts it;
@@ -135,7 +135,7 @@ fn auction_is_the_liquidity_flag() {
 /// letter.
 #[test]
 fn indication_is_an_imbalance() {
-    let told = |price, paired, imbalance, imbalance_is_buy, reference| {
+    let signs_of = |price, paired, imbalance, imbalance_is_buy, reference| {
         let (paired, imbalance) = (Quantity(paired), Quantity(imbalance));
         let price = Price(price);
         let indicated = Indicated {
@@ -145,23 +145,25 @@ fn indication_is_an_imbalance() {
             reference_price: Price(reference),
         };
         let messages = feed(Event::Venue(VenueEvent::Indicated(indicated)));
-        let Ok(Message::NetOrderImbalance(told)) = itch::decode(&messages[0]) else { panic!() };
-        assert_eq!(u64::from(told.near_price.get()), price.0);
+        let Ok(Message::NetOrderImbalance(imbalance_message)) = itch::decode(&messages[0]) else {
+            panic!()
+        };
+        assert_eq!(u64::from(imbalance_message.near_price.get()), price.0);
         assert_eq!(
-            (told.paired_shares.get(), told.imbalance_shares.get()),
+            (imbalance_message.paired_shares.get(), imbalance_message.imbalance_shares.get()),
             (paired.0, imbalance.0)
         );
-        assert_eq!(told.cross_type, b'C');
-        (told.imbalance_direction, told.price_variation_indicator)
+        assert_eq!(imbalance_message.cross_type, b'C');
+        (imbalance_message.imbalance_direction, imbalance_message.price_variation_indicator)
     };
-    assert_eq!(told(1_000, 5, 3, true, 1_000), (b'B', b'L'));
-    assert_eq!(told(1_010, 5, 3, false, 1_000), (b'S', b'1'));
-    assert_eq!(told(901, 5, 0, false, 1_000), (b'N', b'9'));
-    assert_eq!(told(1_100, 5, 0, true, 1_000), (b'N', b'A'));
-    assert_eq!(told(1_299, 5, 0, true, 1_000), (b'N', b'B'));
-    assert_eq!(told(1_300, 5, 0, true, 1_000), (b'N', b'C'));
-    assert_eq!(told(1_000, 5, 0, true, 0), (b'N', b' '));
-    assert_eq!(told(0, 0, 7, true, 1_000), (b'O', b' '));
+    assert_eq!(signs_of(1_000, 5, 3, true, 1_000), (b'B', b'L'));
+    assert_eq!(signs_of(1_010, 5, 3, false, 1_000), (b'S', b'1'));
+    assert_eq!(signs_of(901, 5, 0, false, 1_000), (b'N', b'9'));
+    assert_eq!(signs_of(1_100, 5, 0, true, 1_000), (b'N', b'A'));
+    assert_eq!(signs_of(1_299, 5, 0, true, 1_000), (b'N', b'B'));
+    assert_eq!(signs_of(1_300, 5, 0, true, 1_000), (b'N', b'C'));
+    assert_eq!(signs_of(1_000, 5, 0, true, 0), (b'N', b' '));
+    assert_eq!(signs_of(0, 0, 7, true, 1_000), (b'O', b' '));
 }
 
 /// Prices between which an auction may end are a collar.
@@ -175,16 +177,16 @@ fn collar_is_told() {
         extension: 2,
     };
     let messages = feed(Event::Venue(VenueEvent::CollarSet(collar)));
-    let Ok(Message::LuldAuctionCollar(told)) = itch::decode(&messages[0]) else { panic!() };
-    assert_eq!(told.auction_collar_reference_price.get(), 100);
-    assert_eq!(told.lower_auction_collar_price.get(), 90);
-    assert_eq!(told.upper_auction_collar_price.get(), 110);
-    assert_eq!(told.auction_collar_extension.get(), 2);
+    let Ok(Message::LuldAuctionCollar(message)) = itch::decode(&messages[0]) else { panic!() };
+    assert_eq!(message.auction_collar_reference_price.get(), 100);
+    assert_eq!(message.lower_auction_collar_price.get(), 90);
+    assert_eq!(message.upper_auction_collar_price.get(), 110);
+    assert_eq!(message.auction_collar_extension.get(), 2);
 }
 
 /// A new round lot is a new directory entry; an instrument that is removed is halted for good.
 #[test]
-fn instrument_that_changes_is_told() {
+fn changed_instrument_is_published() {
     let changed =
         InstrumentChanged { instrument_id: ID, change: InstrumentChange::RoundLot(Quantity(7)) };
     let messages = feed(Event::Venue(VenueEvent::InstrumentChanged(changed)));
@@ -220,34 +222,34 @@ fn broken_trade_is_told() {
     let broken = TradeBusted { trade: past_trade(), reason: BustReason::Erroneous };
     let event = Event::Venue(VenueEvent::TradeBusted(broken));
     let messages = feed(event);
-    let Ok(Message::BrokenTrade(told)) = itch::decode(&messages[0]) else { panic!() };
-    assert_eq!((messages.len(), told.match_number.get()), (1, 12));
+    let Ok(Message::BrokenTrade(message)) = itch::decode(&messages[0]) else { panic!() };
+    assert_eq!((messages.len(), message.match_number.get()), (1, 12));
     let messages = replies(event);
     assert_eq!(messages.len(), 2);
     for ((to, message), (session, number)) in messages.iter().zip([(1, 70), (2, 80)]) {
         assert_eq!(*to, Recipient::One(SessionId(session)));
-        let Ok(ouch::Outbound::BrokenTrade(told, appendage)) = ouch::decode_outbound(message)
+        let Ok(ouch::Outbound::BrokenTrade(message, appendage)) = ouch::decode_outbound(message)
         else {
             panic!()
         };
-        assert_eq!((told.user_ref_num.get(), told.match_number.get()), (number, 12));
-        assert_eq!((told.reason, told.cl_ord_id), (b'E', *ClientOrderId::BLANK.as_bytes()));
+        assert_eq!((message.user_ref_num.get(), message.match_number.get()), (number, 12));
+        assert_eq!((message.reason, message.cl_ord_id), (b'E', *ClientOrderId::BLANK.as_bytes()));
         assert_eq!(appendage.iter().count(), 1, "the channel");
     }
 }
 
-/// A correction undoes one trade and tells another in its place.
+/// A correction undoes one trade and publishes another in its place.
 #[test]
-fn corrected_trade_is_told() {
+fn corrected_trade_is_published() {
     let corrected =
         TradeCorrected { broken: TradeId(9), trade: past_trade(), reason: BustReason::Consent };
     let event = Event::Venue(VenueEvent::TradeCorrected(corrected));
     let [broken, print] = &feed(event)[..] else { panic!() };
-    let Ok(Message::BrokenTrade(told)) = itch::decode(broken) else { panic!() };
-    assert_eq!(told.match_number.get(), 9);
-    let Ok(Message::Trade(told)) = itch::decode(print) else { panic!() };
-    assert_eq!((told.match_number.get(), told.order_reference_number.get()), (12, 0));
-    assert_eq!((told.shares.get(), told.price.get()), (40, 1_503_400));
+    let Ok(Message::BrokenTrade(message)) = itch::decode(broken) else { panic!() };
+    assert_eq!(message.match_number.get(), 9);
+    let Ok(Message::Trade(message)) = itch::decode(print) else { panic!() };
+    assert_eq!((message.match_number.get(), message.order_reference_number.get()), (12, 0));
+    assert_eq!((message.shares.get(), message.price.get()), (40, 1_503_400));
     let types: Vec<_> = replies(event).iter().map(|(to, message)| (*to, message[0])).collect();
     let [maker, taker] = [1, 2].map(|session| Recipient::One(SessionId(session)));
     assert_eq!(types, [(maker, b'B'), (maker, b'E'), (taker, b'B'), (taker, b'E')]);
