@@ -18,4 +18,5 @@ pub mod layout;
 pub mod soupbintcp;
 pub mod ouch;
 pub mod itch;
+pub mod fix;
 pub mod moldudp64;

@@ -10,4 +10,5 @@ mod itch_encoder;
 mod venue;
 mod soupbintcp;
 mod moldudp64;
+mod fix;
 mod random_bytes;

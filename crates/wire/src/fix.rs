@@ -1,0 +1,105 @@
+//! FIX 4.2 and 4.4: messages of `tag=value` fields, their dictionary, and sessions.
+//!
+//! Start at [`frame`], which finds a message in a stream of bytes, and [`Message`], which splits it into
+//! fields; [`dictionary::check`] compares it with the dictionary. [`Builder`] writes messages.
+//!
+//! Invariant: reading and writing a message allocates nothing, and no bytes make this module panic.
+
+pub mod dictionary;
+mod builder;
+mod message;
+mod time;
+
+pub use builder::{Builder, LENGTH_MAX as BUILDER_LEN_MAX};
+pub use message::{FIELDS_MAX, Fault, Framed, MESSAGE_LEN_MAX, Message, SOH, frame};
+pub use time::{TIME_LEN, read_date, read_time, write_time};
+
+/// A version of FIX that the venue speaks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Version {
+    /// FIX 4.2.
+    Fix42,
+    /// FIX 4.4.
+    Fix44,
+}
+
+impl Version {
+    /// Both.
+    pub const ALL: [Self; 2] = [Self::Fix42, Self::Fix44];
+
+    /// The value of BeginString (8).
+    #[must_use]
+    pub const fn begin_string(self) -> &'static str {
+        match self {
+            Self::Fix42 => "FIX.4.2",
+            Self::Fix44 => "FIX.4.4",
+        }
+    }
+
+    /// The version of a BeginString, if the venue speaks it.
+    #[must_use]
+    pub fn from_begin_string(text: &[u8]) -> Option<Self> {
+        Self::ALL.into_iter().find(|version| version.begin_string().as_bytes() == text)
+    }
+}
+
+/// SessionRejectReason (373): why a message was rejected before the application read it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum SessionReject {
+    /// A tag is not a number from 1 without leading zeros.
+    InvalidTagNumber = 0,
+    /// A required tag is missing.
+    RequiredTagMissing = 1,
+    /// The message may not have the tag.
+    TagNotForMessage = 2,
+    /// The dictionary has no such tag.
+    UndefinedTag = 3,
+    /// A tag without a value.
+    NoValue = 4,
+    /// A value that its tag cannot have.
+    ValueOutOfRange = 5,
+    /// A value that is not of its tag's type.
+    WrongFormat = 6,
+    /// SenderCompID or TargetCompID is not that of the session.
+    CompId = 9,
+    /// SendingTime is too far from the venue's clock, or before OrigSendingTime.
+    SendingTime = 10,
+    /// The dictionary has no such message type.
+    InvalidMsgType = 11,
+    /// A tag occurs twice outside a repeating group.
+    Repeated = 13,
+    /// A group has another number of entries than its count says.
+    GroupCount = 16,
+    /// Another reason, which Text (58) says.
+    Other = 99,
+}
+
+impl SessionReject {
+    /// The code; `None` if the version has no code for the reason.
+    #[must_use]
+    pub fn code(self, version: Version) -> Option<u8> {
+        let code = self as u8;
+        (version == Version::Fix44 || code <= 11).then_some(code)
+    }
+
+    /// The reason in words, for Text (58).
+    #[must_use]
+    pub const fn text(self) -> &'static str {
+        match self {
+            Self::InvalidTagNumber => "invalid tag number",
+            Self::RequiredTagMissing => "required tag missing",
+            Self::TagNotForMessage => "tag not defined for this message type",
+            Self::UndefinedTag => "undefined tag",
+            Self::NoValue => "tag without a value",
+            Self::ValueOutOfRange => "value out of range",
+            Self::WrongFormat => "wrong format of the value",
+            Self::CompId => "SenderCompID or TargetCompID is not that of the session",
+            Self::SendingTime => "SendingTime is wrong",
+            Self::InvalidMsgType => "invalid message type",
+            Self::Repeated => "tag occurs more than once",
+            Self::GroupCount => "wrong number of group entries",
+            Self::Other => "not possible now",
+        }
+    }
+}

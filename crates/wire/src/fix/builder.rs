@@ -1,0 +1,155 @@
+//! Writes a message into a buffer of the caller.
+//!
+//! Invariant: BodyLength and CheckSum are right, whatever was put.
+
+use market::Timestamp;
+
+use super::{
+    SOH, Version,
+    message::{check_sum, check_sum_digits},
+    time::write_time,
+};
+
+/// Room that BeginString and BodyLength take before the body.
+const FRONT_LEN: usize = 20;
+/// Room that CheckSum takes.
+const BACK_LEN: usize = 7;
+/// The longest message that the venue writes, in bytes: a buffer for any.
+pub const LENGTH_MAX: usize = 1024;
+
+/// A message that is being written: put MsgType first, then the other fields, then [`finish`](Self::finish).
+#[derive(Debug)]
+pub struct Builder<'a> {
+    buffer: &'a mut [u8],
+    len: usize,
+}
+
+impl<'a> Builder<'a> {
+    /// A message without fields.
+    ///
+    /// # Panics
+    /// The buffer has less than 27 bytes; so does every method for which the buffer is too short.
+    #[must_use]
+    pub fn new(buffer: &'a mut [u8]) -> Self {
+        assert!(FRONT_LEN + BACK_LEN <= buffer.len(), "{} bytes", buffer.len());
+        Self { buffer, len: FRONT_LEN }
+    }
+
+    /// Puts a field of bytes, which is data where they contain SOH.
+    pub fn bytes(&mut self, tag: u32, value: &[u8]) -> &mut Self {
+        self.tag(tag);
+        self.put(value);
+        self.put(&[SOH])
+    }
+
+    /// Puts a field of text.
+    pub fn text(&mut self, tag: u32, value: &str) -> &mut Self {
+        self.bytes(tag, value.as_bytes())
+    }
+
+    /// Puts a field of one character.
+    pub fn char(&mut self, tag: u32, value: u8) -> &mut Self {
+        self.bytes(tag, &[value])
+    }
+
+    /// Puts a field of a whole number.
+    pub fn number(&mut self, tag: u32, value: u64) -> &mut Self {
+        self.tag(tag);
+        self.digits(value.into());
+        self.put(&[SOH])
+    }
+
+    /// Puts a field of a decimal number, of which `units` is the number of units of 10^-`decimals`:
+    /// without zeros at its end, and without a point where it is whole.
+    pub fn decimal(&mut self, tag: u32, units: u128, decimals: u8) -> &mut Self {
+        let one = 10_u128.pow(u32::from(decimals));
+        self.tag(tag);
+        self.digits(units / one);
+        let mut fraction = units % one;
+        if fraction > 0 {
+            self.put(b".");
+            let mut one = one;
+            while fraction > 0 {
+                one /= 10;
+                self.put(&[b'0' + (fraction / one) as u8]);
+                fraction %= one;
+            }
+        }
+        self.put(&[SOH])
+    }
+
+    /// Puts a field of a moment, with milliseconds.
+    pub fn time(&mut self, tag: u32, value: Timestamp) -> &mut Self {
+        self.bytes(tag, &write_time(value))
+    }
+
+    /// Puts whole fields, each with its end.
+    pub fn fields(&mut self, fields: &[u8]) -> &mut Self {
+        self.put(fields)
+    }
+
+    /// The message, with BeginString, BodyLength and CheckSum.
+    #[must_use]
+    pub fn finish(mut self, version: Version) -> &'a [u8] {
+        let body_len = self.len - FRONT_LEN;
+        let mut front = [0; FRONT_LEN];
+        let begin = version.begin_string().as_bytes();
+        let mut front_len = 0;
+        for part in [b"8=", begin, &[SOH], b"9="] {
+            front[front_len..front_len + part.len()].copy_from_slice(part);
+            front_len += part.len();
+        }
+        let mut digits = [0; DIGITS_MAX];
+        for digit in decimal_digits(body_len as u128, &mut digits) {
+            front[front_len] = *digit;
+            front_len += 1;
+        }
+        front[front_len] = SOH;
+        front_len += 1;
+        let start = FRONT_LEN - front_len;
+        self.buffer[start..FRONT_LEN].copy_from_slice(&front[..front_len]);
+        let sum = check_sum_digits(check_sum(&self.buffer[start..self.len]));
+        self.put(b"10=").put(&sum).put(&[SOH]);
+        &self.buffer[start..self.len]
+    }
+
+    fn tag(&mut self, tag: u32) {
+        self.digits(tag.into());
+        self.put(b"=");
+    }
+
+    fn digits(&mut self, number: u128) {
+        let mut digits = [0; DIGITS_MAX];
+        let digits = decimal_digits(number, &mut digits);
+        self.put(digits);
+    }
+
+    fn put(&mut self, bytes: &[u8]) -> &mut Self {
+        self.buffer[self.len..self.len + bytes.len()].copy_from_slice(bytes);
+        self.len += bytes.len();
+        self
+    }
+}
+
+/// Digits of the largest number.
+const DIGITS_MAX: usize = 39;
+
+fn decimal_digits(number: u128, buffer: &mut [u8; DIGITS_MAX]) -> &[u8] {
+    let mut at = DIGITS_MAX;
+    // Most numbers fit 64 bits, whose division is many times as fast.
+    let mut high = number;
+    while u128::from(u64::MAX) < high {
+        at -= 1;
+        buffer[at] = b'0' + (high % 10) as u8;
+        high /= 10;
+    }
+    let mut rest = high as u64;
+    loop {
+        at -= 1;
+        buffer[at] = b'0' + (rest % 10) as u8;
+        rest /= 10;
+        if rest == 0 {
+            return &buffer[at..];
+        }
+    }
+}

@@ -1,0 +1,494 @@
+//! The messages and fields of FIX 4.2 and 4.4 that the venue knows, as tables; docs/wire/fix.md shows them.
+//!
+//! Invariant: a field that the tables do not give to a message is rejected, never ignored. Tags from 5000
+//! on belong to users and are the exception.
+
+use super::{Fault, Message, SessionReject, Version, message::unsigned, time};
+
+/// Tags from here to 9999 are free for agreements between users, and are not looked at.
+const USER_DEFINED: core::ops::RangeInclusive<u32> = 5000..=9999;
+
+/// The type of a value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// Text.
+    Text,
+    /// One character, of the listed values if there are some.
+    Char,
+    /// Characters with a space between them, each of the listed values.
+    Chars,
+    /// `Y` or `N`.
+    Bool,
+    /// A whole number from 0, of the listed values if there are some.
+    Number,
+    /// A number of entries of a group.
+    Count,
+    /// A decimal number, perhaps negative.
+    Decimal,
+    /// A date and a time of UTC.
+    Time,
+    /// A date.
+    Date,
+    /// The length of the field of data that follows.
+    Length,
+    /// Data, which may contain SOH.
+    Data,
+}
+
+/// A field of the dictionary.
+#[derive(Clone, Copy, Debug)]
+pub struct FieldRow {
+    /// Number of the tag.
+    pub tag: u32,
+    /// Name of the field.
+    pub name: &'static str,
+    /// Type of the value.
+    pub kind: Kind,
+    /// The values that it may have, with a space between them; empty if any.
+    pub values: &'static str,
+}
+
+/// A message of the dictionary. Fields of header and trailer are not listed.
+#[derive(Clone, Copy, Debug)]
+pub struct MessageRow {
+    /// The value of MsgType (35).
+    pub msg_type: &'static str,
+    /// Name of the message.
+    pub name: &'static str,
+    /// Whether participants send it, the venue, or both.
+    pub direction: Direction,
+    /// Required in FIX 4.2; `None` if that version has no such message.
+    pub required_42: Option<&'static [u32]>,
+    /// Required in FIX 4.4.
+    pub required_44: &'static [u32],
+    /// Further fields that it may have.
+    pub optional: &'static [u32],
+}
+
+/// The senders of a message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Direction {
+    /// A message of the session, from both sides.
+    Both,
+    /// Of participants.
+    ToVenue,
+    /// Of the venue.
+    FromVenue,
+}
+
+/// Required in every message.
+pub const HEADER: &[u32] = &[8, 9, 35, 49, 56, 34, 52];
+/// Allowed in every message.
+pub const HEADER_OPTIONAL: &[u32] = &[
+    43, 97, 122, 50, 57, 115, 116, 128, 129, 142, 143, 144, 145, 90, 91, 212, 213, 347, 369, 93,
+    89, 10,
+];
+/// Fields of instruments, parties and the like: read by type, and of no effect on an order.
+const WITHOUT_EFFECT: &[u32] = &[
+    1, 15, 21, 22, 48, 58, 63, 64, 70, 77, 78, 79, 80, 100, 106, 107, 109, 120, 167, 200, 207, 336,
+    354, 355, 376, 386, 447, 448, 452, 453, 460, 461, 526, 529, 581, 582, 583, 625,
+];
+
+macro_rules! fields {
+    ($($tag:literal $name:ident $kind:ident $values:literal,)*) => {
+        /// All fields, by tag.
+        pub const FIELDS: &[FieldRow] = &[$(FieldRow {
+            tag: $tag,
+            name: stringify!($name),
+            kind: Kind::$kind,
+            values: $values,
+        },)*];
+    };
+}
+
+fields! {
+    1 Account Text "",
+    6 AvgPx Decimal "",
+    7 BeginSeqNo Number "",
+    8 BeginString Text "",
+    9 BodyLength Number "",
+    10 CheckSum Text "",
+    11 ClOrdID Text "",
+    14 CumQty Decimal "",
+    15 Currency Text "",
+    16 EndSeqNo Number "",
+    17 ExecID Text "",
+    18 ExecInst Chars "0 1 2 3 4 5 6 7 8 9 A B C D E F G H I J K L M N O P Q R S T U V W X Y Z a b c d e",
+    19 ExecRefID Text "",
+    20 ExecTransType Char "0 1 2 3",
+    21 HandlInst Char "1 2 3",
+    22 SecurityIDSource Text "",
+    31 LastPx Decimal "",
+    32 LastQty Decimal "",
+    34 MsgSeqNum Number "",
+    35 MsgType Text "",
+    36 NewSeqNo Number "",
+    37 OrderID Text "",
+    38 OrderQty Decimal "",
+    39 OrdStatus Char "0 1 2 3 4 5 6 7 8 9 A B C D E",
+    40 OrdType Char "1 2 3 4 5 6 7 8 9 A B C D E F G H I J K L M P",
+    41 OrigClOrdID Text "",
+    43 PossDupFlag Bool "",
+    44 Price Decimal "",
+    45 RefSeqNum Number "",
+    47 Rule80A Char "A B C D E F H I J K L M N O P R S T U W X Y Z",
+    48 SecurityID Text "",
+    49 SenderCompID Text "",
+    50 SenderSubID Text "",
+    52 SendingTime Time "",
+    54 Side Char "1 2 3 4 5 6 7 8 9 A B C D E F G",
+    55 Symbol Text "",
+    56 TargetCompID Text "",
+    57 TargetSubID Text "",
+    58 Text Text "",
+    59 TimeInForce Char "0 1 2 3 4 5 6 7",
+    60 TransactTime Time "",
+    63 SettlmntTyp Text "",
+    64 FutSettDate Text "",
+    70 AllocID Text "",
+    77 PositionEffect Char "",
+    78 NoAllocs Count "",
+    79 AllocAccount Text "",
+    80 AllocQty Decimal "",
+    89 Signature Data "",
+    90 SecureDataLen Length "",
+    91 SecureData Data "",
+    93 SignatureLength Length "",
+    95 RawDataLength Length "",
+    96 RawData Data "",
+    97 PossResend Bool "",
+    98 EncryptMethod Number "0 1 2 3 4 5 6",
+    99 StopPx Decimal "",
+    100 ExDestination Text "",
+    102 CxlRejReason Number "0 1 2 3 4 5 6 99",
+    103 OrdRejReason Number "0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 99",
+    106 Issuer Text "",
+    107 SecurityDesc Text "",
+    108 HeartBtInt Number "",
+    109 ClientID Text "",
+    110 MinQty Decimal "",
+    111 MaxFloor Decimal "",
+    112 TestReqID Text "",
+    115 OnBehalfOfCompID Text "",
+    116 OnBehalfOfSubID Text "",
+    120 SettlCurrency Text "",
+    122 OrigSendingTime Time "",
+    123 GapFillFlag Bool "",
+    126 ExpireTime Time "",
+    128 DeliverToCompID Text "",
+    129 DeliverToSubID Text "",
+    141 ResetSeqNumFlag Bool "",
+    142 SenderLocationID Text "",
+    143 TargetLocationID Text "",
+    144 OnBehalfOfLocationID Text "",
+    145 DeliverToLocationID Text "",
+    150 ExecType Char "0 1 2 3 4 5 6 7 8 9 A B C D E F G H I",
+    151 LeavesQty Decimal "",
+    167 SecurityType Text "",
+    200 MaturityMonthYear Text "",
+    207 SecurityExchange Text "",
+    211 PegOffsetValue Decimal "",
+    212 XmlDataLen Length "",
+    213 XmlData Data "",
+    336 TradingSessionID Text "",
+    347 MessageEncoding Text "",
+    354 EncodedTextLen Length "",
+    355 EncodedText Data "",
+    369 LastMsgSeqNumProcessed Number "",
+    371 RefTagID Number "",
+    372 RefMsgType Text "",
+    373 SessionRejectReason Number "",
+    376 ComplianceID Text "",
+    378 ExecRestatementReason Number "0 1 2 3 4 5 6 7 8 9 10 99",
+    379 BusinessRejectRefID Text "",
+    380 BusinessRejectReason Number "0 1 2 3 4 5 6 7",
+    383 MaxMessageSize Number "",
+    384 NoMsgTypes Count "",
+    385 MsgDirection Char "S R",
+    386 NoTradingSessions Count "",
+    432 ExpireDate Date "",
+    434 CxlRejResponseTo Char "1 2",
+    447 PartyIDSource Char "",
+    448 PartyID Text "",
+    452 PartyRole Number "",
+    453 NoPartyIDs Count "",
+    460 Product Number "",
+    461 CFICode Text "",
+    464 TestMessageIndicator Bool "",
+    526 SecondaryClOrdID Text "",
+    528 OrderCapacity Char "A G I P R W",
+    529 OrderRestrictions Text "",
+    530 MassCancelRequestType Char "1 2 3 4 5 6 7",
+    531 MassCancelResponse Char "0 1 2 3 4 5 6 7",
+    532 MassCancelRejectReason Number "0 1 2 3 4 5 6 99",
+    533 TotalAffectedOrders Number "",
+    553 Username Text "",
+    554 Password Text "",
+    581 AccountType Number "",
+    582 CustOrderCapacity Number "",
+    583 ClOrdLinkID Text "",
+    625 TradingSessionSubID Text "",
+    789 NextExpectedMsgSeqNum Number "",
+    790 OrdStatusReqID Text "",
+    851 LastLiquidityInd Number "1 2 3",
+}
+
+/// Groups: the tag of the count, and that of the first field of each entry.
+const GROUPS: &[(u32, u32)] = &[(78, 79), (384, 372), (386, 336), (453, 448)];
+/// Fields that a group repeats.
+const REPEATED: &[u32] = &[79, 80, 336, 372, 385, 447, 448, 452, 625];
+
+/// All messages, those of the session first.
+pub const MESSAGES: &[MessageRow] = &[
+    MessageRow {
+        msg_type: "A",
+        name: "Logon",
+        direction: Direction::Both,
+        required_42: Some(&[98, 108]),
+        required_44: &[98, 108],
+        optional: &[141, 95, 96, 383, 384, 372, 385, 464, 553, 554, 789, 58],
+    },
+    MessageRow {
+        msg_type: "0",
+        name: "Heartbeat",
+        direction: Direction::Both,
+        required_42: Some(&[]),
+        required_44: &[],
+        optional: &[112],
+    },
+    MessageRow {
+        msg_type: "1",
+        name: "Test Request",
+        direction: Direction::Both,
+        required_42: Some(&[112]),
+        required_44: &[112],
+        optional: &[],
+    },
+    MessageRow {
+        msg_type: "2",
+        name: "Resend Request",
+        direction: Direction::Both,
+        required_42: Some(&[7, 16]),
+        required_44: &[7, 16],
+        optional: &[],
+    },
+    MessageRow {
+        msg_type: "3",
+        name: "Reject",
+        direction: Direction::Both,
+        required_42: Some(&[45]),
+        required_44: &[45],
+        optional: &[371, 372, 373, 58, 354, 355],
+    },
+    MessageRow {
+        msg_type: "4",
+        name: "Sequence Reset",
+        direction: Direction::Both,
+        required_42: Some(&[36]),
+        required_44: &[36],
+        optional: &[123],
+    },
+    MessageRow {
+        msg_type: "5",
+        name: "Logout",
+        direction: Direction::Both,
+        required_42: Some(&[]),
+        required_44: &[],
+        optional: &[58, 354, 355],
+    },
+    MessageRow {
+        msg_type: "j",
+        name: "Business Message Reject",
+        direction: Direction::Both,
+        required_42: Some(&[372, 380]),
+        required_44: &[372, 380],
+        optional: &[45, 379, 58, 354, 355],
+    },
+    MessageRow {
+        msg_type: "D",
+        name: "New Order Single",
+        direction: Direction::ToVenue,
+        required_42: Some(&[11, 21, 55, 54, 60, 40]),
+        required_44: &[11, 55, 54, 60, 40],
+        optional: &[18, 38, 44, 47, 59, 99, 110, 111, 126, 211, 432, 528],
+    },
+    MessageRow {
+        msg_type: "F",
+        name: "Order Cancel Request",
+        direction: Direction::ToVenue,
+        required_42: Some(&[41, 11, 55, 54, 60]),
+        required_44: &[41, 11, 54, 60],
+        optional: &[37, 38],
+    },
+    MessageRow {
+        msg_type: "G",
+        name: "Order Cancel/Replace Request",
+        direction: Direction::ToVenue,
+        required_42: Some(&[41, 11, 21, 55, 54, 60, 40]),
+        required_44: &[41, 11, 54, 60, 40],
+        optional: &[18, 37, 38, 44, 47, 59, 99, 110, 111, 126, 211, 432, 528],
+    },
+    MessageRow {
+        msg_type: "H",
+        name: "Order Status Request",
+        direction: Direction::ToVenue,
+        required_42: Some(&[11, 55, 54]),
+        required_44: &[11, 54],
+        optional: &[37, 790],
+    },
+    MessageRow {
+        msg_type: "q",
+        name: "Order Mass Cancel Request",
+        direction: Direction::ToVenue,
+        required_42: None,
+        required_44: &[11, 530, 60],
+        optional: &[54, 55],
+    },
+    MessageRow {
+        msg_type: "8",
+        name: "Execution Report",
+        direction: Direction::FromVenue,
+        required_42: Some(&[37, 17, 20, 150, 39, 55, 54, 151, 14, 6]),
+        required_44: &[37, 17, 150, 39, 54, 151, 14, 6],
+        optional: &[11, 41, 19, 31, 32, 38, 40, 44, 103, 378, 790, 851],
+    },
+    MessageRow {
+        msg_type: "9",
+        name: "Order Cancel Reject",
+        direction: Direction::FromVenue,
+        required_42: Some(&[37, 11, 41, 39, 434]),
+        required_44: &[37, 11, 41, 39, 434],
+        optional: &[102],
+    },
+    MessageRow {
+        msg_type: "r",
+        name: "Order Mass Cancel Report",
+        direction: Direction::FromVenue,
+        required_42: None,
+        required_44: &[37, 530, 531],
+        optional: &[11, 532, 533, 54, 55],
+    },
+];
+
+impl MessageRow {
+    /// The required fields in a version; `None` if it has no such message.
+    #[must_use]
+    pub const fn required(&self, version: Version) -> Option<&'static [u32]> {
+        match version {
+            Version::Fix42 => self.required_42,
+            Version::Fix44 => Some(self.required_44),
+        }
+    }
+
+    /// True for a message of the session: it is never sent again.
+    #[must_use]
+    pub fn is_of_session(&self) -> bool {
+        self.direction == Direction::Both && self.msg_type != "j"
+    }
+
+    fn has(&self, tag: u32) -> bool {
+        let is_without_effect = || {
+            let is_order = matches!(self.direction, Direction::ToVenue | Direction::FromVenue);
+            is_order && (WITHOUT_EFFECT.contains(&tag) || tag == 60)
+        };
+        HEADER.contains(&tag)
+            || HEADER_OPTIONAL.contains(&tag)
+            || self.optional.contains(&tag)
+            || self.required_42.unwrap_or_default().contains(&tag)
+            || self.required_44.contains(&tag)
+            || is_without_effect()
+    }
+}
+
+/// The field of a tag.
+#[must_use]
+pub fn field(tag: u32) -> Option<&'static FieldRow> {
+    FIELDS.binary_search_by_key(&tag, |row| row.tag).ok().map(|index| &FIELDS[index])
+}
+
+/// The message of a type; `None` if the version has none.
+#[must_use]
+pub fn message(msg_type: &[u8], version: Version) -> Option<&'static MessageRow> {
+    let row = MESSAGES.iter().find(|row| row.msg_type.as_bytes() == msg_type)?;
+    row.required(version).map(|_| row)
+}
+
+/// The field of data whose length this field is.
+pub(super) fn data_tag(tag: u32) -> Option<u32> {
+    Some(match tag {
+        90 => 91,
+        93 => 89,
+        95 => 96,
+        212 => 213,
+        354 => 355,
+        _ => return None,
+    })
+}
+
+/// Compares a message with its row: every field known, allowed, once, of its type; none missing.
+///
+/// # Errors
+/// The first fault.
+pub fn check(message: &Message<'_>, row: &MessageRow, version: Version) -> Result<(), Fault> {
+    if let Some(fault) = message.fault() {
+        return Err(fault);
+    }
+    for (index, (tag, value)) in message.fields().enumerate() {
+        if USER_DEFINED.contains(&tag) {
+            continue;
+        }
+        let fault = |reason| Err(Fault { tag, reason });
+        let Some(known) = field(tag) else { return fault(SessionReject::UndefinedTag) };
+        if !row.has(tag) {
+            return fault(SessionReject::TagNotForMessage);
+        }
+        if !REPEATED.contains(&tag) && message.fields().take(index).any(|(it, _)| it == tag) {
+            return fault(SessionReject::Repeated);
+        }
+        if let Err(reason) = check_value(known, value) {
+            return fault(reason);
+        }
+        if let Some((_, first)) = GROUPS.iter().find(|(count, _)| *count == tag) {
+            let entries = message.fields().filter(|(it, _)| it == first).count();
+            if unsigned(value) != Some(entries as u64) {
+                return fault(SessionReject::GroupCount);
+            }
+        }
+    }
+    let required = row.required(version).unwrap_or_default();
+    match HEADER.iter().chain(required).find(|tag| message.get(**tag).is_none()) {
+        Some(tag) => Err(Fault { tag: *tag, reason: SessionReject::RequiredTagMissing }),
+        None => Ok(()),
+    }
+}
+
+fn check_value(field: &FieldRow, value: &[u8]) -> Result<(), SessionReject> {
+    let is_formed = match field.kind {
+        Kind::Text | Kind::Data => true,
+        Kind::Char => value.len() == 1,
+        Kind::Chars => value.split(|byte| *byte == b' ').all(|part| part.len() == 1),
+        Kind::Bool => matches!(value, b"Y" | b"N"),
+        Kind::Number | Kind::Count | Kind::Length => unsigned(value).is_some(),
+        Kind::Decimal => is_decimal(value),
+        Kind::Time => time::read_time(value).is_some(),
+        Kind::Date => time::read_date(value).is_some(),
+    };
+    if !is_formed {
+        return Err(SessionReject::WrongFormat);
+    }
+    let is_listed = |part: &[u8]| field.values.split(' ').any(|listed| listed.as_bytes() == part);
+    let is_allowed = field.values.is_empty()
+        || match field.kind {
+            Kind::Chars => value.split(|byte| *byte == b' ').all(is_listed),
+            _ => is_listed(value),
+        };
+    if is_allowed { Ok(()) } else { Err(SessionReject::ValueOutOfRange) }
+}
+
+/// Digits with at most one point among them, perhaps after a minus.
+fn is_decimal(value: &[u8]) -> bool {
+    let digits = value.strip_prefix(b"-").unwrap_or(value);
+    let points = digits.iter().filter(|byte| **byte == b'.').count();
+    let is_number = digits.iter().all(|byte| byte.is_ascii_digit() || *byte == b'.');
+    is_number && points <= 1 && points < digits.len()
+}

@@ -1,0 +1,255 @@
+//! A message in a stream of bytes, and its fields.
+//!
+//! Invariant: whatever the bytes are, a reader gets on: each step takes bytes, or waits for more.
+
+use super::dictionary;
+
+/// The byte that ends a field.
+pub const SOH: u8 = 1;
+/// The longest message that is read, in bytes.
+pub const MESSAGE_LEN_MAX: usize = 8 * 1024;
+/// The most fields of a message that is read.
+pub const FIELDS_MAX: usize = 160;
+/// The longest BeginString, in bytes.
+const BEGIN_LEN_MAX: usize = 10;
+/// `10=` and three digits, each field with its end.
+const TRAILER_LEN: usize = 7;
+
+/// What the bytes at the front of a stream are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Framed {
+    /// The beginning of a message.
+    Partial,
+    /// A message of this length, with the right BodyLength and CheckSum.
+    Whole(usize),
+    /// No message. The next one may begin after so many bytes; at least 1.
+    Garbled(usize),
+}
+
+/// Looks for a message at the front of these bytes: `8=`, `9=` and `35=` first, `10=` last.
+#[must_use]
+pub fn frame(bytes: &[u8]) -> Framed {
+    match whole(bytes) {
+        Some(framed) => framed,
+        None => Framed::Garbled(next_start(bytes)),
+    }
+}
+
+/// `None` if the bytes cannot be the beginning of a message.
+fn whole(bytes: &[u8]) -> Option<Framed> {
+    let Some(rest) = after(bytes, b"8=")? else { return Some(Framed::Partial) };
+    let Some(begin_len) = rest.iter().take(BEGIN_LEN_MAX + 1).position(|byte| *byte == SOH) else {
+        return (rest.len() <= BEGIN_LEN_MAX).then_some(Framed::Partial);
+    };
+    let Some(rest) = after(&rest[begin_len + 1..], b"9=")? else { return Some(Framed::Partial) };
+    let mut body_len = 0;
+    let mut digit_count = 0;
+    let rest = loop {
+        match rest.get(digit_count) {
+            None => return Some(Framed::Partial),
+            Some(&SOH) if digit_count > 0 => break &rest[digit_count + 1..],
+            Some(digit) if digit.is_ascii_digit() => {
+                body_len = body_len * 10 + usize::from(digit - b'0');
+            }
+            Some(_) => return None,
+        }
+        digit_count += 1;
+        if body_len > MESSAGE_LEN_MAX || digit_count > 6 {
+            return None;
+        }
+    };
+    let header_len = bytes.len() - rest.len();
+    if after(rest, b"35=")?.is_none() || rest.len() < body_len + TRAILER_LEN {
+        return Some(Framed::Partial);
+    }
+    let (body, trailer) = rest.split_at(body_len);
+    let [b'1', b'0', b'=', sum @ .., SOH] = &trailer[..TRAILER_LEN] else { return None };
+    let is_right = body.last() == Some(&SOH)
+        && *sum == check_sum_digits(check_sum(&bytes[..header_len + body_len]));
+    is_right.then_some(Framed::Whole(header_len + body_len + TRAILER_LEN))
+}
+
+/// The bytes after `start`; `Some(None)` if they are not all there, `None` if they are others.
+fn after<'a>(bytes: &'a [u8], start: &[u8]) -> Option<Option<&'a [u8]>> {
+    let len = bytes.len().min(start.len());
+    (bytes[..len] == start[..len]).then(|| bytes.get(start.len()..))
+}
+
+/// Where the next message may begin; at least 1.
+fn next_start(bytes: &[u8]) -> usize {
+    const START: &[u8] = b"8=FIX";
+    let found = bytes.windows(START.len()).skip(1).position(|window| window == START);
+    // The last bytes may be the first of a start.
+    found.map_or(bytes.len().saturating_sub(START.len() - 1), |index| index + 1).max(1)
+}
+
+/// The sum of all bytes, modulo 256.
+pub(super) fn check_sum(bytes: &[u8]) -> u8 {
+    bytes.iter().fold(0, |sum, byte| sum.wrapping_add(*byte))
+}
+
+pub(super) const fn check_sum_digits(sum: u8) -> [u8; 3] {
+    [b'0' + sum / 100, b'0' + sum / 10 % 10, b'0' + sum % 10]
+}
+
+/// A field that a message may not have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Fault {
+    /// The tag; 0 if it cannot be read.
+    pub tag: u32,
+    /// The fault.
+    pub reason: super::SessionReject,
+}
+
+/// The fields of a whole message, in their order.
+#[derive(Clone, Debug)]
+pub struct Message<'a> {
+    bytes: &'a [u8],
+    fields: [Place; FIELDS_MAX],
+    count: usize,
+    fault: Option<Fault>,
+}
+
+/// Where the value of a field lies.
+#[derive(Clone, Copy, Debug, Default)]
+struct Place {
+    tag: u32,
+    start: u16,
+    end: u16,
+}
+
+impl<'a> Message<'a> {
+    /// Splits a message for which [`frame`] returned [`Framed::Whole`]. The first field that cannot be
+    /// read is its [`fault`](Self::fault); the others are read all the same.
+    #[must_use]
+    pub fn read(bytes: &'a [u8]) -> Self {
+        let mut message =
+            Self { bytes, fields: [Place::default(); FIELDS_MAX], count: 0, fault: None };
+        let mut at = 0;
+        let mut data_len = None;
+        while at < bytes.len().min(MESSAGE_LEN_MAX * 2) {
+            at = message.read_field(at, &mut data_len);
+        }
+        message
+    }
+
+    /// Reads the field at `at` and returns the place of the next.
+    fn read_field(&mut self, at: usize, data_len: &mut Option<(u32, usize)>) -> usize {
+        use super::SessionReject::{InvalidTagNumber, NoValue, Other, WrongFormat};
+        let rest = &self.bytes[at..];
+        let end = rest.iter().position(|byte| *byte == SOH).unwrap_or(rest.len());
+        let Some(equals) = rest[..end].iter().position(|byte| *byte == b'=') else {
+            self.blame(0, InvalidTagNumber);
+            return at + end + 1;
+        };
+        let Some(tag) = tag_number(&rest[..equals]) else {
+            self.blame(0, InvalidTagNumber);
+            return at + end + 1;
+        };
+        let start = equals + 1;
+        // A field of data has the length that the field before it says, and may contain SOH.
+        let end = match data_len.take() {
+            Some((data_tag, len)) if data_tag == tag => {
+                if rest.get(start + len) == Some(&SOH) {
+                    start + len
+                } else {
+                    self.blame(tag, WrongFormat);
+                    end
+                }
+            }
+            Some((data_tag, _)) => {
+                self.blame(data_tag, super::SessionReject::RequiredTagMissing);
+                end
+            }
+            None => end,
+        };
+        if end == start {
+            self.blame(tag, NoValue);
+        }
+        if let Some(data_tag) = dictionary::data_tag(tag) {
+            *data_len = unsigned(&rest[start..end]).map(|len| (data_tag, len as usize));
+        }
+        if self.count == FIELDS_MAX {
+            self.blame(tag, Other);
+        } else {
+            self.fields[self.count] =
+                Place { tag, start: (at + start) as u16, end: (at + end) as u16 };
+            self.count += 1;
+        }
+        at + end + 1
+    }
+
+    fn blame(&mut self, tag: u32, reason: super::SessionReject) {
+        self.fault.get_or_insert(Fault { tag, reason });
+    }
+
+    /// The first field that could not be read.
+    #[must_use]
+    pub const fn fault(&self) -> Option<Fault> {
+        self.fault
+    }
+
+    /// All bytes of the message.
+    #[must_use]
+    pub const fn bytes(&self) -> &'a [u8] {
+        self.bytes
+    }
+
+    /// Tags and values, in the order of the message.
+    pub fn fields(&self) -> impl Iterator<Item = (u32, &'a [u8])> + '_ {
+        let bytes = self.bytes;
+        self.fields[..self.count]
+            .iter()
+            .map(move |place| (place.tag, &bytes[usize::from(place.start)..usize::from(place.end)]))
+    }
+
+    /// The value of the first field with this tag.
+    #[must_use]
+    pub fn get(&self, tag: u32) -> Option<&'a [u8]> {
+        let place = self.fields[..self.count].iter().find(|place| place.tag == tag)?;
+        Some(&self.bytes[usize::from(place.start)..usize::from(place.end)])
+    }
+
+    /// The value of BeginString (8).
+    #[must_use]
+    pub fn begin_string(&self) -> &'a [u8] {
+        self.get(8).unwrap_or_default()
+    }
+
+    /// The value of MsgType (35).
+    #[must_use]
+    pub fn msg_type(&self) -> &'a [u8] {
+        self.get(35).unwrap_or_default()
+    }
+
+    /// A whole number; `None` if the field is absent or no number below 2^64.
+    #[must_use]
+    pub fn number(&self, tag: u32) -> Option<u64> {
+        unsigned(self.get(tag)?)
+    }
+
+    /// True if the field has the value `Y`.
+    #[must_use]
+    pub fn is_yes(&self, tag: u32) -> bool {
+        self.get(tag) == Some(b"Y")
+    }
+}
+
+/// A tag: digits, the first not 0.
+fn tag_number(digits: &[u8]) -> Option<u32> {
+    if digits.first() == Some(&b'0') || digits.len() > 9 {
+        return None;
+    }
+    unsigned(digits).map(|tag| tag as u32)
+}
+
+/// A number of digits only.
+pub(super) fn unsigned(digits: &[u8]) -> Option<u64> {
+    if digits.is_empty() {
+        return None;
+    }
+    digits.iter().try_fold(0_u64, |number, byte| {
+        let digit = byte.is_ascii_digit().then(|| u64::from(byte - b'0'))?;
+        number.checked_mul(10)?.checked_add(digit)
+    })
+}

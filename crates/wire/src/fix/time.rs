@@ -1,0 +1,134 @@
+//! UTCTimestamp and UTCDate in text.
+//!
+//! Invariant: what is written with milliseconds reads back as the same moment, cut to milliseconds.
+
+use market::{NANOS_PER_DAY, Timestamp};
+
+const NANOS_PER_SECOND: u64 = 1_000_000_000;
+
+/// Bytes of a time with milliseconds: `YYYYMMDD-HH:MM:SS.sss`.
+pub const TIME_LEN: usize = 21;
+
+/// Writes a moment, cut to milliseconds. Years beyond 9999 are not written right.
+#[must_use]
+pub fn write_time(timestamp: Timestamp) -> [u8; TIME_LEN] {
+    let (year, month, day) = civil(timestamp.0 / NANOS_PER_DAY);
+    let milliseconds = timestamp.since_midnight() / 1_000_000;
+    let mut text = *b"YYYYMMDD-HH:MM:SS.sss";
+    let mut put = |start: usize, end: usize, number: u64| {
+        let mut rest = number;
+        for byte in text[start..end].iter_mut().rev() {
+            *byte = b'0' + (rest % 10) as u8;
+            rest /= 10;
+        }
+    };
+    put(0, 4, year);
+    put(4, 6, month);
+    put(6, 8, day);
+    put(9, 11, milliseconds / 3_600_000);
+    put(12, 14, milliseconds / 60_000 % 60);
+    put(15, 17, milliseconds / 1_000 % 60);
+    put(18, 21, milliseconds % 1_000);
+    text
+}
+
+/// Reads `YYYYMMDD-HH:MM:SS` with 0, 3, 6 or 9 decimals, from 1970 on. A second 60 is read as 59.
+#[must_use]
+pub fn read_time(text: &[u8]) -> Option<Timestamp> {
+    let (date, time) = text.split_at_checked(8)?;
+    let midnight = read_date(date)?;
+    let (time, fraction) = time.split_at_checked(9)?;
+    let [b'-', hour @ .., b':', m1, m2, b':', s1, s2] = time else { return None };
+    let (hour, minute, second) = (digits(hour)?, digits(&[*m1, *m2])?, digits(&[*s1, *s2])?);
+    let nanoseconds = match fraction {
+        [] => 0,
+        [b'.', decimals @ ..] if matches!(decimals.len(), 3 | 6 | 9) => {
+            digits(decimals)? * 10_u64.pow(9 - decimals.len() as u32)
+        }
+        _ => return None,
+    };
+    if hour > 23 || minute > 59 || second > 60 {
+        return None;
+    }
+    let seconds = hour * 3600 + minute * 60 + second.min(59);
+    Some(Timestamp(midnight.0 + seconds * NANOS_PER_SECOND + nanoseconds))
+}
+
+/// Reads `YYYYMMDD`, from 1970 on, as its midnight.
+#[must_use]
+pub fn read_date(text: &[u8]) -> Option<Timestamp> {
+    let [_, _, _, _, m1, m2, d1, d2] = text else { return None };
+    let (year, month, day) = (digits(&text[..4])?, digits(&[*m1, *m2])?, digits(&[*d1, *d2])?);
+    if !(1970..=2500).contains(&year) || !(1..=12).contains(&month) || day == 0 {
+        return None;
+    }
+    let days = days_since_epoch(year, month, day);
+    (civil(days) == (year, month, day)).then_some(Timestamp(days * NANOS_PER_DAY))
+}
+
+fn digits(text: &[u8]) -> Option<u64> {
+    text.iter().try_fold(0_u64, |number, byte| {
+        byte.is_ascii_digit().then(|| number * 10 + u64::from(byte - b'0'))
+    })
+}
+
+/// Days since the Unix epoch of a date of the Gregorian calendar. Years begin in March here, so that a
+/// leap day is the last of its year.
+const fn days_since_epoch(year: u64, month: u64, day: u64) -> u64 {
+    let year = if month <= 2 { year - 1 } else { year };
+    let (era, year_of_era) = (year / 400, year % 400);
+    let day_of_year = (153 * ((month + 9) % 12) + 2) / 5 + day - 1;
+    let day_of_era = year_of_era * 365 + year_of_era / 4 - year_of_era / 100 + day_of_year;
+    era * 146_097 + day_of_era - 719_468
+}
+
+/// The inverse of [`days_since_epoch`].
+const fn civil(days: u64) -> (u64, u64, u64) {
+    let days = days + 719_468;
+    let (era, day_of_era) = (days / 146_097, days % 146_097);
+    let year_of_era =
+        (day_of_era - day_of_era / 1_460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
+    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+    let month_from_march = (5 * day_of_year + 2) / 153;
+    let day = day_of_year - (153 * month_from_march + 2) / 5 + 1;
+    let month = if month_from_march < 10 { month_from_march + 3 } else { month_from_march - 9 };
+    let year = era * 400 + year_of_era + if month <= 2 { 1 } else { 0 };
+    (year, month, day)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Known moments, every day of 500 years, and what is no time.
+    #[test]
+    fn times_go_both_ways() {
+        let at = read_time(b"20261121-14:30:00").unwrap();
+        assert_eq!(at.0, 1_795_271_400 * NANOS_PER_SECOND);
+        assert_eq!(&write_time(at), b"20261121-14:30:00.000");
+        assert_eq!(read_time(b"20261121-14:30:00.123456789").unwrap().0 - at.0, 123_456_789);
+        assert_eq!(&write_time(Timestamp(at.0 + 123_456_789)), b"20261121-14:30:00.123");
+        for day in 0..365 * 500 {
+            let midnight = Timestamp(day * NANOS_PER_DAY);
+            assert_eq!(read_time(&write_time(midnight)), Some(midnight));
+        }
+        for text in [
+            "20260229-00:00:00",
+            "20261301-00:00:00",
+            "20260100-00:00:00",
+            "20260101-24:00:00",
+            "20260101-00:60:00",
+            "20260101-00:00:61",
+            "20260101-00:00:00.1",
+            "20260101 00:00:00",
+            "19691231-00:00:00",
+            "2026010a-00:00:00",
+            "20260101",
+            "",
+            "20260101-00:00:00.",
+        ] {
+            assert_eq!(read_time(text.as_bytes()), None, "{text}");
+        }
+        assert!(read_date(b"20240229").is_some());
+    }
+}
