@@ -166,7 +166,7 @@ mod tests {
     /// A hash is compared with that of its own sequence, also when it comes later; the first difference
     /// is reported with its sequence.
     #[test]
-    fn the_first_difference_is_told() {
+    fn the_first_difference_is_reported() {
         let mut check = HashCheck::default();
         check.compare(&checkpoint_of(&engine_at(1), 2), &engine_at(1)).unwrap();
         for sequence in 2..=9 {

@@ -118,7 +118,7 @@ fn what_is_half_written_is_waited_for() {
 
 /// A record that does not verify with one after it that does is damage, told with its sequence.
 #[test]
-fn damage_is_told() {
+fn damage_is_reported() {
     let storage = CrashStorage::new();
     write(&storage, 20);
     for spot in inputs(&storage).iter().filter(|it| it.sequence < 20) {

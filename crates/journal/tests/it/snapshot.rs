@@ -145,7 +145,7 @@ fn large_sections_are_whole() {
 /// Of a long one, which is read on a thread of its own, what comes before something wrong is shown, in
 /// its order and nothing else, and of two faults the first is reported.
 #[test]
-fn the_first_thing_wrong_is_told_of_a_long_one() {
+fn the_first_fault_of_a_long_one_is_reported() {
     let whole = CrashStorage::new();
     let section = |nth: u32| -> Vec<u8> { (0..60_000).map(|at| (at / 7 + nth) as u8).collect() };
     let mut storage = whole.storage();
@@ -366,7 +366,7 @@ fn a_crash_at_every_operation() {
 
 /// A write, a sync or a rename that fails leaves the older snapshot, and is reported.
 #[test]
-fn a_failure_is_told() {
+fn a_failure_is_reported() {
     let operations = [
         DiskOperation::Create,
         DiskOperation::Write,

@@ -73,7 +73,7 @@ fn instrument_is_listed_and_traded() {
 
 /// Every part of the day is an event of the feed, with the same letter.
 #[test]
-fn parts_of_the_day_are_told() {
+fn parts_of_the_day_are_published() {
     for event in SystemEvent::ALL {
         let message = only(Event::System(*event));
         let Ok(Message::SystemEvent(fields)) = itch::decode(&message) else { panic!() };
@@ -204,7 +204,7 @@ fn hidden_orders_are_not_on_the_feed() {
 
 /// A reduced order loses lots, a canceled one is deleted, one that never rested shows nothing.
 #[test]
-fn cancels_of_resting_orders_are_told() {
+fn cancels_of_resting_orders_are_published() {
     let canceled = |quantity: u32, leaves: u32, booked| {
         Event::Canceled(Canceled {
             key: key(),
@@ -308,7 +308,7 @@ fn reserve_is_not_on_the_feed() {
 
 /// A replacement that rests at once replaces; one that may trade first deletes the original.
 #[test]
-fn replaces_are_told() {
+fn replaces_are_published() {
     let replaced = |in_place| {
         Event::Replaced(Replaced {
             key: key(),

@@ -136,7 +136,7 @@ fn end_before_known_messages_is_an_error() {
 
 /// Another session's packets are an error each time, and change nothing.
 #[test]
-fn session_change_is_told() {
+fn session_change_is_reported() {
     let other = *b"0000000002";
     let theirs = Packetizer::new(other, 9, 1400).heartbeat();
     let changed = Err(ReceiveError::SessionChanged { expected: SESSION, received: other });

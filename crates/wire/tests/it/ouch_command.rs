@@ -207,7 +207,7 @@ fn fields_not_offered_are_refused() {
 
 /// Of several reasons the reply has the first in the order of the checks, be it a field's or a tag's.
 #[test]
-fn first_reason_is_told() {
+fn first_reason_is_reported() {
     let order = ouch::EnterOrder { side: b'?', cross_type: b'S', capacity: b'?', ..enter() };
     assert_eq!(refused(&with_tags(&order, &[])), RejectReason::InvalidSide);
     let order = ouch::EnterOrder { cross_type: b'S', capacity: b'?', ..enter() };

@@ -474,7 +474,7 @@ fn instructions_are_echoed() {
 /// A refreshed part is restated under its new name on the feed; an order whose price follows the
 /// market has another priority.
 #[test]
-fn restated_orders_are_told() {
+fn restated_orders_are_reported() {
     let restated = |reason| {
         Event::Restated(Restated {
             key: key(0, 9),

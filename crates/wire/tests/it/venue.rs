@@ -168,7 +168,7 @@ fn indication_is_an_imbalance() {
 
 /// Prices between which an auction may end are a collar.
 #[test]
-fn collar_is_told() {
+fn collar_is_reported() {
     let collar = CollarSet {
         instrument_id: ID,
         reference_price: Price(100),
@@ -218,7 +218,7 @@ fn past_trade() -> PastTrade {
 
 /// A broken trade is reported to both its owners and on the feed.
 #[test]
-fn broken_trade_is_told() {
+fn broken_trade_is_reported() {
     let broken = TradeBusted { trade: past_trade(), reason: BustReason::Erroneous };
     let event = Event::Venue(VenueEvent::TradeBusted(broken));
     let messages = feed(event);
