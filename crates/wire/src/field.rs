@@ -1,4 +1,4 @@
-//! How single fields lie in bytes: big-endian numbers, padded text, 48-bit time.
+//! The layouts of single fields: big-endian numbers, padded text, 48-bit time.
 //!
 //! The aliases name what a number means, so that a struct's rows read as its specification's.
 

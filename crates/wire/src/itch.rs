@@ -1,6 +1,6 @@
-//! ITCH 5.0: what subscribers see. docs/wire/itch.md has the tables and our decisions.
+//! ITCH 5.0, the market data feed. docs/wire/itch.md has the tables and our decisions.
 //!
-//! Start at [`Encoder`], our words in the feed's bytes; [`decode`] reads any of the 23 messages.
+//! Start at [`Encoder`], which turns outputs into messages; [`decode`] reads any of the 23 messages.
 
 use core::fmt;
 
@@ -20,7 +20,7 @@ pub use message::{
 /// Bytes of the longest message.
 pub const MESSAGE_LEN_MAX: usize = 50;
 
-/// Bytes that are not a message.
+/// Why bytes are not a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Malformed {
     /// No bytes.
@@ -31,7 +31,7 @@ pub enum Malformed {
     Length {
         /// Its type.
         message_type: u8,
-        /// What its type asks for.
+        /// The length of this type, in bytes.
         expected: usize,
         /// What there is.
         len: usize,
@@ -59,7 +59,7 @@ impl core::error::Error for Malformed {}
 /// Declares the messages: an enum over them and the function that reads it.
 macro_rules! messages {
     ($($message:ident,)+) => {
-        /// A message of the feed, as it lies in its bytes.
+        /// A message of the feed, in its wire layout.
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         pub enum Message<'a> {
             $(
@@ -78,13 +78,13 @@ macro_rules! messages {
                 ),)+
             ];
 
-            /// The bytes in which it lies.
+            /// The message's bytes.
             #[must_use]
             pub fn as_bytes(&self) -> &[u8] {
                 match self { $(Self::$message(message) => super::bytes_of(*message),)+ }
             }
 
-            /// Which instrument it is about; 0 is none.
+            /// The instrument's number; 0 is none.
             #[must_use]
             pub fn stock_locate(&self) -> u16 {
                 match self { $(Self::$message(message) => message.stock_locate.get(),)+ }
@@ -99,7 +99,7 @@ macro_rules! messages {
 
         /// Reads a message.
         ///
-        /// Lengths are checked, values are not: fields are given as they lie.
+        /// Lengths are checked, values are not.
         ///
         /// # Errors
         /// If the bytes are not exactly one message.

@@ -1,4 +1,4 @@
-//! The rows of the wire structs as values: which field lies where, for tools, docs and tests.
+//! The rows of the wire structs as values: each field's name, offset and length, for docs and tests.
 //!
 //! A struct declared with the macro `layout!` is its specification's table, one field a row, in the
 //! specification's order and words. The same rows are its [`Layout::FIELDS`].
@@ -16,11 +16,11 @@ pub struct Field {
     pub offset: usize,
     /// Bytes of it.
     pub len: usize,
-    /// What it means and may hold.
+    /// The meaning and the permitted values.
     pub note: &'static str,
 }
 
-/// A struct that lies in bytes as it is declared: no padding, any alignment, any bytes.
+/// A struct whose layout in bytes is its declaration: no padding, any alignment, any bytes.
 pub trait Layout:
     FromBytes + IntoBytes + KnownLayout + Immutable + Unaligned + Copy + 'static
 {
@@ -30,7 +30,7 @@ pub trait Layout:
     const FIELDS: &'static [Field];
 }
 
-/// A struct that begins with a character which names it.
+/// A struct that begins with its type character.
 pub trait Message: Layout {
     /// That character.
     const TYPE: u8;

@@ -1,4 +1,4 @@
-//! Bytes to words and back: the formats in which participants and subscribers speak with us.
+//! The wire formats: participants' bytes to commands, outputs to the bytes of replies and feed.
 //!
 //! Start at [`ouch::command`], which turns a participant's bytes into a [`market::Command`]; then
 //! [`ouch::Encoder`] and [`itch::Encoder`], which turn a [`market::Output`] into the bytes that

@@ -1,8 +1,8 @@
-//! MoldUDP64 1.00: numbered messages in UDP packets, with a way to ask for those that got lost.
+//! MoldUDP64 1.00: numbered messages in UDP packets, with requests for lost ones.
 //! docs/wire/moldudp64.md has the tables and our decisions.
 //!
 //! Start at [`Packetizer`], which builds packets, and [`parse`], which reads them; [`Receiver`]
-//! puts what arrives in order and says what to ask for again.
+//! puts packets in order and requests missing ones.
 
 use core::fmt;
 
@@ -19,22 +19,22 @@ mod receiver;
 pub use packetizer::Packetizer;
 pub use receiver::{ReceiveError, Receiver, ReceiverLimits, ReceiverStatistics};
 
-/// Bytes of the header of a packet, which are all the bytes of a request.
+/// Bytes of a packet's header, and of a request.
 pub const HEADER_LEN: usize = 20;
 
 /// Bytes of the length before each message.
 pub const BLOCK_HEADER_LEN: usize = 2;
 
-/// The most messages in a packet; the number after it says that the session ended.
+/// The maximum of messages in a packet; one more marks the end of the session.
 pub const MESSAGE_COUNT_MAX: u16 = 0xFFFE;
 
-/// Bytes of a packet that fits a usual network whole.
+/// Bytes of a packet that a usual network does not fragment.
 pub const PACKET_LEN_DEFAULT: usize = 1400;
 
 const HEARTBEAT: u16 = 0;
 const END_OF_SESSION: u16 = 0xFFFF;
 
-/// A session's name: 10 characters, used in full so that padding is no question.
+/// A session's name: 10 characters without padding.
 pub type Session = Alpha<10>;
 
 layout! {
@@ -58,12 +58,12 @@ layout! {
     }
 }
 
-/// Bytes that are not a packet.
+/// Why bytes are not a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Malformed {
-    /// They end before the header, a block or as many blocks as there should be.
+    /// They end before the header, a block or the stated number of blocks.
     Short,
-    /// They go on after the last block.
+    /// Bytes follow the last block.
     Long,
     /// The numbers of the messages go beyond 64 bits.
     Numbers,
@@ -86,24 +86,24 @@ impl core::error::Error for Malformed {}
 pub struct Packet<'a> {
     /// The session.
     pub session: Session,
-    /// Number of the first message, or of the next one there will be.
+    /// Number of the first message; in a packet without messages, of the next one.
     pub sequence_number: u64,
     /// What it carries.
     pub kind: PacketKind<'a>,
 }
 
-/// What a downstream packet carries.
+/// The content of a downstream packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PacketKind<'a> {
     /// Messages.
     Data(Blocks<'a>),
-    /// Nothing: the session lives, and this is how far it got.
+    /// No message: a heartbeat, with the number of the next message.
     Heartbeat,
-    /// Nothing: the session is over, and this is how far it got.
+    /// No message: the session ended before this number.
     EndOfSession,
 }
 
-/// The messages of a packet, in order; as many as it said, each whole.
+/// The messages of a packet, in order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Blocks<'a> {
     count: u16,
@@ -111,7 +111,7 @@ pub struct Blocks<'a> {
 }
 
 impl Blocks<'_> {
-    /// How many there are; at least 1.
+    /// The number of messages; at least 1.
     #[must_use]
     pub fn count(&self) -> u16 {
         self.count
@@ -127,7 +127,7 @@ impl<'a> IntoIterator for Blocks<'a> {
     }
 }
 
-/// Goes through the messages of a packet.
+/// Iterates over the messages of a packet.
 #[derive(Clone, Debug)]
 pub struct BlocksIter<'a> {
     unread: &'a [u8],
@@ -151,7 +151,7 @@ fn take_block(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
 /// Reads a downstream packet.
 ///
 /// # Errors
-/// If the bytes are not exactly one.
+/// The bytes are not exactly one packet.
 pub fn parse(packet: &[u8]) -> Result<Packet<'_>, Malformed> {
     let (header, bytes) =
         DownstreamHeader::ref_from_prefix(packet).map_err(|_| Malformed::Short)?;
@@ -179,19 +179,19 @@ pub fn parse(packet: &[u8]) -> Result<Packet<'_>, Malformed> {
     Ok(Packet { session: header.session, sequence_number, kind })
 }
 
-/// A wish to get messages again.
+/// A request to send messages again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Request {
     /// The session.
     pub session: Session,
     /// Number of the first message wanted.
     pub sequence_number: u64,
-    /// How many are wanted from it on.
+    /// The number of messages.
     pub count: u16,
 }
 
 impl Request {
-    /// The packet that says so.
+    /// The request's packet.
     #[must_use]
     pub fn encode(&self) -> [u8; HEADER_LEN] {
         let packet = RequestPacket {
@@ -202,10 +202,10 @@ impl Request {
         *packet.as_bytes().first_chunk().expect("a request is a header")
     }
 
-    /// Reads a request packet. Any numbers are taken; what cannot be given is not answered.
+    /// Reads a request packet. Any numbers are accepted here.
     ///
     /// # Errors
-    /// If the bytes are not exactly one.
+    /// The bytes are not exactly one packet.
     pub fn parse(packet: &[u8]) -> Result<Self, Malformed> {
         let (fields, rest) =
             RequestPacket::ref_from_prefix(packet).map_err(|_| Malformed::Short)?;

@@ -1,8 +1,8 @@
-//! OUCH 5.0: what participants send and get. docs/wire/ouch.md has the tables and our decisions.
+//! OUCH 5.0, order entry. docs/wire/ouch.md has the tables and our decisions.
 //!
-//! Start at [`command`], a participant's bytes in our words, and [`Encoder`], our words in the
-//! bytes its owner gets. [`request`] is the client's way: our words in the bytes it sends.
-//! [`decode_inbound`] and [`decode_outbound`] give the fields as they lie.
+//! Start at [`command`], which turns a participant's bytes into a command, and [`Encoder`], which
+//! turns outputs into replies. [`request`] is the client's side: a command to the bytes it sends.
+//! [`decode_inbound`] and [`decode_outbound`] give the fields unchecked.
 //!
 //! The same letter means different things in each direction, so messages are decoded by direction.
 
@@ -41,13 +41,13 @@ pub const LIMIT_PRICE_MAX: u64 = 0x7735_939C;
 /// From this price up an order is a market order: 200,000.0000.
 pub const MARKET_PRICE_MIN: u64 = 0x7735_9400;
 
-/// The price with which we write a market order: 214,748.3647.
+/// The price that a market order is written with: 214,748.3647.
 pub const MARKET_PRICE: u64 = 0x7FFF_FFFF;
 
 /// AIQGroupID of an order that names no group.
 const SELF_MATCH_GROUP_DEFAULT: &[u8] = b"**";
 
-/// Bytes that are not a message, or not one that could be acted on.
+/// Why bytes are not a message, or not one that can be carried out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Malformed {
     /// No bytes.
@@ -65,10 +65,10 @@ pub enum Malformed {
     Appendage,
     /// The channel is given twice or in other than one byte, so that the order cannot be named.
     Channel,
-    /// A request about what is live carries a tag that is unknown, not allowed there, given twice,
+    /// A request about live orders has a tag that is unknown, not allowed there, given twice,
     /// of the wrong length or of no known value.
     Tag,
-    /// A field of such a request has a value that means nothing.
+    /// A field of such a request has an undefined value.
     Field(&'static str),
 }
 
@@ -124,7 +124,7 @@ macro_rules! direction {
 
         /// Reads a message of this direction.
         ///
-        /// Lengths are checked, values are not: fields are given as they lie.
+        /// Lengths are checked, values are not.
         ///
         /// # Errors
         /// If the bytes are not exactly one message with a sound appendage.

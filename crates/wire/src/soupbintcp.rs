@@ -1,9 +1,9 @@
-//! SoupBinTCP, versions 3.00 to 4.10: messages in packets over TCP, counted on the way out, so that
-//! a client which comes back gets what it missed. docs/wire/soupbintcp.md has the tables and our
+//! SoupBinTCP, versions 3.00 to 4.10: messages in packets over TCP. The server numbers its messages, so that
+//! a client that returns gets the ones it missed. docs/wire/soupbintcp.md has the tables and our
 //! decisions.
 //!
-//! Start at [`Server`], one connection's server side, then [`Client`]. Both are given bytes and
-//! time and hold the bytes to be written; sockets and clocks are their callers'.
+//! Start at [`Server`], the server's side of a connection, then [`Client`]. Both take bytes and
+//! time, and keep the bytes to be written; the caller owns socket and clock.
 //!
 //! A packet is `[u16 length][u8 type][payload]`, where the length counts type and payload.
 
@@ -120,14 +120,14 @@ layout! {
     }
 }
 
-/// How long to be silent, and how long to bear silence. All in nanoseconds.
+/// The timers of a connection, in nanoseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Timers {
-    /// A heartbeat goes out when nothing else did for this long.
+    /// A heartbeat is sent after this time without another packet.
     pub heartbeat_ns: u64,
-    /// The peer is taken for dead when no whole packet arrived for this long.
+    /// The peer counts as dead after this time without a whole packet.
     pub receive_timeout_ns: u64,
-    /// A login, or the answer to one, must arrive within this.
+    /// A login, or the answer to it, must arrive within this time.
     pub login_timeout_ns: u64,
 }
 
@@ -142,25 +142,25 @@ impl Default for Timers {
     }
 }
 
-/// What a client asks for when it connects. Text is without its padding.
+/// A client's login. Text is without its padding.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct LoginRequest {
-    /// Who it is, in any case.
+    /// The user's name; upper and lower case are equal.
     pub username: Text<6>,
-    /// Its secret, in any case; not shown by `Debug`.
+    /// The password; upper and lower case are equal. `Debug` does not show it.
     pub password: Text<10>,
-    /// The session it knows; blank is the one that is open.
+    /// The session to continue; blank is the open one.
     pub session: Text<10>,
-    /// The next sequenced message it wants. `Some(1)` is all of the session; `Some(0)` is, by the
+    /// The next sequenced message wanted. `Some(1)` is all of the session; `Some(0)` is, by the
     /// letter of the specification, the last one sent and all after; `None` (blank) says nothing.
     pub sequence_number: Option<u64>,
-    /// Milliseconds of silence after which the server shall give the client up, at most 99,999;
+    /// Milliseconds of silence after which the server ends the connection, at most 99,999;
     /// only since version 4.10.
     pub heartbeat_timeout_ms: Option<u32>,
 }
 
 impl LoginRequest {
-    /// For the whole of the open session, without a heartbeat timeout.
+    /// A login for the whole of the open session, without a heartbeat timeout.
     ///
     /// `None` if a text is too long or not printable ASCII.
     #[must_use]
@@ -174,13 +174,13 @@ impl LoginRequest {
         })
     }
 
-    /// True if it is for this user, whatever the case.
+    /// True if it is for this user, in any case.
     #[must_use]
     pub fn username_is(&self, username: &str) -> bool {
         self.username.as_str().eq_ignore_ascii_case(username.trim())
     }
 
-    /// True if it has this password, whatever the case. Takes as long for any password that fits.
+    /// True if it has this password, in any case. The comparison takes the same time for any password.
     #[must_use]
     pub fn password_is(&self, password: &str) -> bool {
         let Some(expected) = Text::<10>::new(password.trim()) else { return false };
@@ -242,9 +242,9 @@ impl fmt::Debug for LoginRequest {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum LoginRejectReason {
-    /// No such user, or not its password.
+    /// Unknown user or wrong password.
     NotAuthorized = b'A',
-    /// The session or the place in it that was asked for cannot be given.
+    /// The requested session or sequence number is not available.
     SessionNotAvailable = b'S',
 }
 
@@ -277,25 +277,25 @@ impl fmt::Display for LoginRejectReason {
     }
 }
 
-/// The peer broke the rules; the connection is of no more use.
+/// The peer violated the protocol; the connection must be closed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Violation {
-    /// A packet states a length that its type cannot have, or that nothing may have now.
+    /// A packet states a length that its type cannot have, or that no packet may have now.
     Length {
         /// Its type.
         packet_type: u8,
-        /// What it states.
+        /// The stated length.
         length: u16,
     },
     /// A packet states length 0, which leaves no place for its type.
     Empty,
-    /// Nothing the peer may send has this type.
+    /// The peer may not send packets of this type.
     UnknownType(u8),
-    /// The peer may send this, but not now: before the login, after it, or after the end.
+    /// The peer may send this type, but not now: before the login, after it, or after the end.
     OutOfPlace(u8),
     /// A field of a login or of its answer cannot be read.
     Field(&'static str),
-    /// More arrived than was taken up with `next`.
+    /// More bytes arrived than `next` has taken.
     TooMuchUnread,
 }
 
@@ -320,7 +320,7 @@ impl fmt::Display for Violation {
 
 impl core::error::Error for Violation {}
 
-/// The peer let a time pass; the connection is of no more use.
+/// A timer of the peer ran out; the connection must be closed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Timeout {
     /// No login, or no answer to it, came in time.

@@ -1,4 +1,4 @@
-//! Our words in the feed's bytes.
+//! Outputs to ITCH messages.
 
 use alloc::vec::Vec;
 
@@ -31,7 +31,7 @@ pub struct Encoder {
 }
 
 impl Encoder {
-    /// One that has seen nothing yet.
+    /// An encoder without instruments.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
@@ -125,7 +125,7 @@ impl Encoder {
         }
     }
 
-    /// What the venue itself did, as far as subscribers are concerned.
+    /// Events of the venue itself that subscribers see.
     fn venue(&mut self, timestamp: Nanos48, event: &VenueEvent, emit: &mut impl FnMut(&[u8])) {
         match event {
             VenueEvent::PhaseChanged(changed) => {
@@ -195,7 +195,7 @@ impl Encoder {
         }
     }
 
-    /// A trade in place of one that was undone: it touches no order.
+    /// A trade in place of a busted one: it changes no order.
     fn past_trade(&self, timestamp: Nanos48, trade: &PastTrade) -> Trade {
         Trade {
             message_type: Trade::TYPE,
@@ -260,8 +260,8 @@ impl Encoder {
         }
     }
 
-    /// Takes up an instrument that was added before the first output it is given, as for one that
-    /// goes on from a snapshot.
+    /// Adds an instrument that was added before the first output, for an encoder that
+    /// continues from a snapshot.
     ///
     /// # Panics
     /// Instruments are not given in the order of their ids.
@@ -358,7 +358,7 @@ fn trading(
     }
 }
 
-/// What can be done with an instrument in a phase, and why.
+/// The trading state of a phase, and its reason.
 fn trading_state(changed: &PhaseChanged) -> (u8, [u8; 4]) {
     let state = match changed.to {
         Phase::Continuous => b'T',
@@ -370,7 +370,7 @@ fn trading_state(changed: &PhaseChanged) -> (u8, [u8; 4]) {
     (state, if is_pause { *b"LUDP" } else { *changed.reason.as_bytes() })
 }
 
-/// Of an auction. One at the end of a halt is of the kind of a volatility auction.
+/// The cross type of an auction. The auction that ends a halt counts as a volatility auction.
 fn cross_type(phase: Phase) -> u8 {
     match phase {
         Phase::PreOpen | Phase::OpeningAuction => b'O',
@@ -408,7 +408,7 @@ fn net_order_imbalance(
     }
 }
 
-/// How far a price is from the reference price, in percent of it.
+/// The letter for a price's distance from the reference price, in percent of the latter.
 fn variation(price: Price, reference_price: Price) -> u8 {
     if price == Price::ZERO || reference_price == Price::ZERO {
         return b' ';

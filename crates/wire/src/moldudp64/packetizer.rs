@@ -1,4 +1,4 @@
-//! Building packets.
+//! The sender's side: messages become packets.
 
 use alloc::vec::Vec;
 
@@ -9,12 +9,12 @@ use super::{
     Session,
 };
 
-/// Where the count lies in the header.
+/// The offset of the count in the header, in bytes.
 const COUNT_AT: usize = 18;
 
 /// Builds the packets of one session, one after the other, in one buffer.
 ///
-/// [`push`](Self::push) messages until one does not fit, send [`packet`](Self::packet), go on with
+/// [`push`](Self::push) messages until one does not fit, send [`packet`](Self::packet), and continue with
 /// [`advance`](Self::advance).
 #[derive(Clone, Debug)]
 pub struct Packetizer {
@@ -27,10 +27,10 @@ pub struct Packetizer {
 }
 
 impl Packetizer {
-    /// For packets of a session from this number on, each of at most `packet_len_max` bytes.
+    /// A packetizer for a session from this number on, with packets of at most `packet_len_max` bytes.
     ///
     /// # Panics
-    /// If that leaves no room for a message, or is more than UDP carries.
+    /// If `packet_len_max` has no room for a message, or is more than a UDP datagram has.
     #[must_use]
     pub fn new(session: Session, next_sequence: u64, packet_len_max: usize) -> Self {
         assert!(
@@ -48,10 +48,10 @@ impl Packetizer {
         packetizer
     }
 
-    /// Appends a message, unless it does not fit any more: false then, and nothing is changed.
+    /// Appends a message and returns true; returns false and changes nothing if it does not fit.
     ///
     /// # Panics
-    /// If the message would not fit an empty packet.
+    /// If the message does not fit an empty packet.
     #[must_use]
     pub fn push(&mut self, message: &[u8]) -> bool {
         let block_len = BLOCK_HEADER_LEN + message.len();
@@ -71,25 +71,25 @@ impl Packetizer {
         true
     }
 
-    /// The packet as it is now. While it is [empty](Self::is_empty) it is a heartbeat.
+    /// The packet so far; a heartbeat while it is [empty](Self::is_empty).
     #[must_use]
     pub fn packet(&self) -> &[u8] {
         &self.packet
     }
 
-    /// True while nothing was pushed.
+    /// True if the packet has no message.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.count == 0
     }
 
-    /// How many messages were pushed.
+    /// The number of messages in the packet.
     #[must_use]
     pub fn count(&self) -> u16 {
         self.count
     }
 
-    /// Number that the next message pushed will have.
+    /// The sequence number of the next message.
     #[must_use]
     pub fn next_sequence(&self) -> u64 {
         self.sequence_number + u64::from(self.count)
@@ -100,7 +100,7 @@ impl Packetizer {
         self.restart(self.next_sequence());
     }
 
-    /// Drops what was pushed and begins a packet at another number, for one that was asked for.
+    /// Drops the packet's messages and begins a packet at another number, to answer a request.
     pub fn restart(&mut self, next_sequence: u64) {
         self.sequence_number = next_sequence;
         self.count = 0;
@@ -108,13 +108,13 @@ impl Packetizer {
         self.packet.extend_from_slice(&self.bare(HEARTBEAT));
     }
 
-    /// A heartbeat: the session lives, and got as far as the packets that were advanced over.
+    /// A heartbeat, with the number that follows the packets already advanced over.
     #[must_use]
     pub fn heartbeat(&self) -> [u8; HEADER_LEN] {
         self.bare(HEARTBEAT)
     }
 
-    /// The session is over, and got as far as the packets that were advanced over.
+    /// An end of session, with the number that follows the packets already advanced over.
     #[must_use]
     pub fn end_of_session(&self) -> [u8; HEADER_LEN] {
         self.bare(END_OF_SESSION)

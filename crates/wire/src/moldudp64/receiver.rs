@@ -1,4 +1,4 @@
-//! Putting in order what arrives, and asking for what does not.
+//! The receiver's side: puts packets in order, and requests the missing ones.
 
 use alloc::{collections::BTreeMap, vec::Vec};
 use core::fmt;
@@ -7,8 +7,8 @@ use super::{MESSAGE_COUNT_MAX, Malformed, Packet, PacketKind, Request, Session, 
 
 /// Delivers the messages of one session exactly once and in order, whatever the network does.
 ///
-/// Packets may be lost, doubled and come in any order, from several sources at once. What comes too
-/// early is kept, within [`ReceiverLimits`]; what is missing is asked for with
+/// Packets may be lost, duplicated and reordered, and come from several sources. Messages that come too
+/// early are kept, within [`ReceiverLimits`]; missing ones are requested with
 /// [`next_request`](Self::next_request).
 #[derive(Clone, Debug)]
 pub struct Receiver {
@@ -19,12 +19,12 @@ pub struct Receiver {
     expected: u64,
     /// One above the highest number that is known to exist; never below `expected`.
     known_end: u64,
-    /// One above the last number there will ever be.
+    /// One above the session's last number, once known.
     session_end: Option<u64>,
     /// Messages above `expected`, by number.
     pending: BTreeMap<u64, Vec<u8>>,
     pending_bytes: usize,
-    /// When the first hole opened; of use only while there is one.
+    /// When the first gap opened; meaningless without a gap.
     gap_since_ns: u64,
     last_request: Option<Asked>,
     statistics: ReceiverStatistics,
@@ -39,19 +39,19 @@ struct Asked {
 /// Bounds of a [`Receiver`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ReceiverLimits {
-    /// A hole is asked for when it stood open for this long, in nanoseconds: patience with networks
-    /// that change the order of packets.
+    /// A gap is requested after this time, in nanoseconds: patience with networks
+    /// that reorder packets.
     pub request_delay_ns: u64,
-    /// A request that is not answered is repeated after this long, in nanoseconds.
+    /// An unanswered request is repeated after this time, in nanoseconds.
     pub request_timeout_ns: u64,
-    /// The most messages kept that came too early.
+    /// The maximum of messages kept that came too early.
     pub pending_messages_max: usize,
-    /// The most bytes kept of them.
+    /// The maximum of their bytes.
     pub pending_bytes_max: usize,
 }
 
 impl Default for ReceiverLimits {
-    /// Asks at once and every second; keeps 65,536 messages and 4 MiB.
+    /// Requests at once and again each second; keeps 65,536 messages and 4 MiB.
     fn default() -> Self {
         Self {
             request_delay_ns: 0,
@@ -62,43 +62,43 @@ impl Default for ReceiverLimits {
     }
 }
 
-/// What a [`Receiver`] saw. Everything counts up from 0, but for what is pending now.
+/// Counters of a [`Receiver`]. All count up from 0, except the pending messages.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ReceiverStatistics {
     /// Packets of the session, heartbeats included.
     pub packets: u64,
     /// Messages delivered.
     pub delivered: u64,
-    /// Messages that were there already.
+    /// Duplicate messages.
     pub duplicates: u64,
-    /// Messages that had been sent before the first packet came: who joins late misses them, and
-    /// nothing was lost.
+    /// Messages sent before the first packet arrived: a receiver that joins late misses them, and
+    /// none of them was lost.
     pub before_joining: u64,
-    /// Holes that opened after that.
+    /// Gaps after that.
     pub gaps: u64,
-    /// Messages that were missing when such a hole opened.
+    /// Messages missing when such a gap opened.
     pub missed: u64,
-    /// Requests made, repeated ones included.
+    /// Requests, repeated ones included.
     pub requests: u64,
-    /// Messages that came too early and found no room; they are asked for later.
+    /// Messages that came too early and were dropped for want of room; they are requested later.
     pub dropped: u64,
     /// Messages that came too early and wait now.
     pub pending: usize,
 }
 
-/// Why a packet was not taken.
+/// Why a packet was refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ReceiveError {
-    /// It is no packet.
+    /// The bytes are not a packet.
     Malformed(Malformed),
-    /// It belongs to another session; this one goes on only if its packets do.
+    /// It belongs to another session; this one continues when its own packets arrive.
     SessionChanged {
-        /// Ours.
+        /// The receiver's session.
         expected: Session,
-        /// The packet's.
+        /// The packet's session.
         received: Session,
     },
-    /// It goes beyond the end of the session, or says that the session ended before messages that
+    /// It goes beyond the end of the session, or puts the end before messages that
     /// are known to exist.
     AfterEnd {
         /// One above the last number of the session.
@@ -156,10 +156,10 @@ impl Receiver {
         Self { session: Some(session), ..Self::new(expected, limits) }
     }
 
-    /// Takes a packet and delivers the messages that are due, each with its number.
+    /// Takes a packet and delivers the messages that are next in order, each with its number.
     ///
     /// # Errors
-    /// If the packet was not taken; nothing is changed then.
+    /// The packet is refused; nothing has changed.
     pub fn receive(
         &mut self,
         packet: &[u8],
@@ -194,10 +194,10 @@ impl Receiver {
         Ok(())
     }
 
-    /// What to ask for now, if anything is missing: the first hole, up to what came after it.
+    /// The request to send now, if messages are missing: the first gap.
     ///
-    /// It is asked for when it has stood open for the delay, again as soon as an answer brought
-    /// only a part of it, and again after the timeout.
+    /// It is due once the gap is older than the delay, again as soon as an answer filled
+    /// only a part of the gap, and again after the timeout.
     pub fn next_request(&mut self, now_ns: u64) -> Option<Request> {
         let session = self.session?;
         if !self.has_gap() || self.waits(now_ns) {
@@ -211,7 +211,7 @@ impl Receiver {
         Some(Request { session, sequence_number: self.expected, count })
     }
 
-    /// True while the network may still bring what is missing by itself, or as an answer.
+    /// True while missing messages may still arrive, late or as an answer.
     fn waits(&self, now_ns: u64) -> bool {
         match self.last_request {
             Some(asked) if asked.sequence_number == self.expected => {
@@ -245,7 +245,7 @@ impl Receiver {
         self.session_end.is_some_and(|session_end| session_end <= self.expected)
     }
 
-    /// What it saw so far.
+    /// The counters so far.
     #[must_use]
     pub fn statistics(&self) -> ReceiverStatistics {
         ReceiverStatistics { pending: self.pending.len(), ..self.statistics }
@@ -269,8 +269,8 @@ impl Receiver {
         if is_within { Ok(()) } else { Err(ReceiveError::AfterEnd { session_end }) }
     }
 
-    /// Messages below `end` exist; those from `start` are at hand, those between what was known
-    /// and `start` are not.
+    /// Messages below `end` exist; those from `start` have arrived, those between the known end
+    /// and `start` have not.
     fn exists_until(&mut self, start: u64, end: u64) {
         let missing = start.saturating_sub(self.known_end);
         if missing > 0 && self.statistics.packets == 1 {

@@ -1,4 +1,4 @@
-//! What may follow a message: tagged values, read and written. OUCH 5.0, section 6.
+//! The appendage, the tagged values after a message: read and written. OUCH 5.0, section 6.
 //!
 //! `[u16 bytes of all that follows]`, then for each value `[u8 length][u8 tag][value]`, where the
 //! length counts the tag and the value.
@@ -61,13 +61,13 @@ macro_rules! tags {
 tags! {
     /// Another name of the order on the feed.
     SecondaryOrdRefNum = 1, 8, b"", b"R";
-    /// The firm it is entered for, upper case; blank is the session's own.
+    /// The firm of the order, upper case; blank is the session's default.
     Firm = 2, 4, b"O", b"AU";
-    /// The least to execute at a time, a round lot; 0 is none.
+    /// The minimum of an execution, in round lots; 0 is none.
     MinQty = 3, 4, b"OU", b"AU";
-    /// `R` retail, `N` not, space the session's own.
+    /// `R` retail, `N` not, space for the session's default.
     CustomerType = 4, 1, b"O", b"A";
-    /// The displayed part of a reserve order; 0 is all of it.
+    /// The displayed quantity of an iceberg; 0 is all of it.
     MaxFloor = 5, 4, b"OU", b"AU";
     /// `L` limit, `P` market peg, `M` `m` midpoint, `R` primary peg, `Q` market-maker peg.
     PriceType = 6, 1, b"OU", b"AU";
@@ -87,11 +87,11 @@ tags! {
     Route = 14, 4, b"", b"A";
     /// Seconds to live, below 86,400.
     ExpireTime = 15, 4, b"OU", b"AU";
-    /// `Y` or `N`, space the session's own.
+    /// `Y` or `N`, space for the session's default.
     TradeNow = 16, 1, b"OU", b"AU";
-    /// How to handle it; space is nothing special.
+    /// Handling instruction; space is none.
     HandleInst = 17, 1, b"OU", b"AU";
-    /// How it stands to the best prices; space is unspecified.
+    /// Relation to the best bid and offer; space is unspecified.
     BboWeightIndicator = 18, 1, b"", b"AU";
     /// The displayed part now.
     DisplayQuantity = 22, 4, b"", b"R";
@@ -101,15 +101,15 @@ tags! {
     GroupId = 24, 2, b"OC", b"AX";
     /// `Y` shares to sell short are located, `N` not.
     SharesLocated = 25, 1, b"OUM", b"AM";
-    /// Who located them.
+    /// The broker that located them.
     LocateBroker = 26, 4, b"OUM", b"M";
     /// `B`, `S`, `T` or `E`.
     Side = 27, 1, b"UC", b"X";
     /// Order-flow channel within the session; absent is 0.
     UserRefIdx = 28, 1, b"OUXMCDEQ", b"AUCDEBJPITMRXGKQ";
-    /// What to do where an order would meet one of its own; `*` the session's own.
+    /// Self-match prevention; `*` is the session's default.
     AiqStrategy = 29, 1, b"OU", b"AU";
-    /// Whose orders are its own; `**` the session's own.
+    /// The group within which self-matches are prevented; `**` is the session's default.
     AiqGroupId = 30, 2, b"OU", b"AU";
 }
 
@@ -124,7 +124,7 @@ impl Tag {
 /// Whether a message carries an appendage.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Presence {
-    /// Its length is always there, if only to say 0.
+    /// Its length is always present, 0 if it is empty.
     Always,
     /// The message may end without one.
     Optional,
@@ -132,7 +132,7 @@ pub(super) enum Presence {
     Never,
 }
 
-/// The tagged values of a message. Their frames are sound: each ends before the appendage does.
+/// The tagged values of a message. Each ends within the appendage.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Appendage<'a> {
     elements: &'a [u8],
@@ -161,13 +161,13 @@ impl<'a> Appendage<'a> {
         Ok(Self { elements, is_present: true })
     }
 
-    /// True if its length was there, be it 0; false if the message ended before it.
+    /// True if the message has the length of its appendage, also 0.
     #[must_use]
     pub fn is_present(&self) -> bool {
         self.is_present
     }
 
-    /// The values in the order in which they lie, each as tag and bytes; known or not.
+    /// The values in the order of the message, as tag and bytes; known or unknown.
     pub fn iter(&self) -> impl Iterator<Item = (u8, &'a [u8])> + use<'a> {
         let mut unread = self.elements;
         core::iter::from_fn(move || {
@@ -186,19 +186,19 @@ impl<'a> Appendage<'a> {
         (value.len() == tag.len()).then_some(value)
     }
 
-    /// The channel; 0 if it does not say.
+    /// The channel; 0 without a tag.
     #[must_use]
     pub fn user_ref_idx(&self) -> u8 {
         self.get(Tag::UserRefIdx).map_or(0, |value| value[0])
     }
 }
 
-/// One message on its way out, on the stack.
+/// An outgoing message, on the stack.
 #[derive(Clone, Copy, Debug)]
 pub struct MessageBuffer {
     bytes: [u8; Self::LEN_MAX],
     len: usize,
-    /// Where the appendage's length lies; 0 while there is none.
+    /// The offset of the appendage's length; 0 without an appendage.
     appendage_at: usize,
 }
 
@@ -222,7 +222,7 @@ impl MessageBuffer {
         buffer
     }
 
-    /// Appends a value, with the appendage that holds it if there is none yet.
+    /// Appends a value, and the appendage first if there is none yet.
     ///
     /// The value must have the length of its tag, and a tag should come once.
     pub fn tag(&mut self, tag: Tag, value: &[u8]) -> &mut Self {

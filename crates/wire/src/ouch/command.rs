@@ -1,4 +1,4 @@
-//! A participant's bytes in our words.
+//! A participant's bytes to a command.
 
 use market::{
     AccountQuery, CancelOrder, Capacity, ClientOrderId, Command, ConditionChanges, Conditions,
@@ -14,13 +14,13 @@ use super::{
 };
 use crate::field::{Price64, U32};
 
-/// A good-till-time order lives for less than so many seconds. OUCH 5.0, section 1.
+/// The time to live of a good-till-time order is below this number of seconds. OUCH 5.0, section 1.
 pub(super) const SECONDS_TO_LIVE_END: u32 = 86_400;
 
-/// What a participant's message asks that was received at this moment, from which a good-till-time
+/// The command of a participant's message that was received at this moment, from which a good-till-time
 /// order's seconds to live count.
 ///
-/// An order whose fields mean nothing, or something that is not offered here, is still a command:
+/// An order with undefined or unsupported values is still a command:
 /// [`Command::Reject`] with the first reason in the order of the checks, or a
 /// [`Command::Replace`] without terms. Quantities, price increments and symbols that are well
 /// formed but unknown are the engine's to check.
@@ -152,7 +152,7 @@ fn enter_terms(
     })
 }
 
-/// `None` where anything at all cannot be accepted: the original is canceled then, and the answer
+/// `None` if any value cannot be accepted: the original is canceled then, and the answer
 /// does not say why.
 fn replace_terms(request: &ReplaceOrderRequest, options: &Options) -> Option<ReplaceTerms> {
     if options.refusal.is_some() || request.inter_market_sweep_eligibility != b'N' {
@@ -186,7 +186,7 @@ fn quantity(lots: U32) -> Quantity {
     Quantity(u64::from(lots.get()))
 }
 
-/// The life of an order of this cross type; none is one for the continuous market.
+/// The time in force of this cross type; `None` is continuous trading.
 fn auction(cross_type: u8) -> Option<Option<TimeInForce>> {
     match cross_type {
         b'N' => Some(None),
@@ -197,7 +197,7 @@ fn auction(cross_type: u8) -> Option<Option<TimeInForce>> {
     }
 }
 
-/// The lives that OUCH can say and that are offered.
+/// The times in force that OUCH has and the venue offers.
 fn time_in_force(code: u8) -> Option<TimeInForce> {
     match TimeInForce::from_code(code)? {
         offered @ (TimeInForce::Day
@@ -216,8 +216,8 @@ fn price(ticks: Price64) -> (OrderType, Price) {
     }
 }
 
-/// The second at which an order expires that lives for so many from a moment on, the one that has begun
-/// then not counted: so it never lives shorter than was asked.
+/// The second at which an order expires whose time to live counts from a moment, the second that has begun
+/// then not counted: so it never lives shorter than requested.
 fn expires_s(received: Timestamp, seconds_to_live: u32) -> u32 {
     let from_s = u32::try_from(received.0.div_ceil(1_000_000_000)).unwrap_or(u32::MAX);
     from_s.saturating_add(seconds_to_live)
@@ -234,7 +234,7 @@ fn firm(bytes: &[u8]) -> Option<Firm> {
     (!bytes.iter().any(u8::is_ascii_lowercase)).then_some(firm)
 }
 
-/// What an appendage says, absent tags at their defaults.
+/// The values of an appendage, absent tags at their defaults.
 struct Options {
     channel: u8,
     firm: Firm,
@@ -244,7 +244,7 @@ struct Options {
     locate_broker: Firm,
     side: Option<Side>,
     conditions: ConditionChanges,
-    /// What is named of them; `None` if no tag names any.
+    /// The instructions; `None` if no tag sets any.
     instructions: Option<Instructions>,
     received: Timestamp,
     /// The first reason, in the order of the checks, for which some tag cannot be accepted.
@@ -298,7 +298,7 @@ impl Options {
         Ok(options)
     }
 
-    /// As [`Options::read`], for messages that cannot be refused: they are understood or ignored.
+    /// As [`Options::read`], for messages without a reject: they are carried out or ignored.
     fn read_understood(appendage: Appendage<'_>, message_type: u8) -> Result<Self, Malformed> {
         // None of these has a tag that counts from a moment.
         let options = Self::read(appendage, message_type, Timestamp::default())?;
@@ -310,7 +310,7 @@ impl Options {
         self.instructions.get_or_insert_default()
     }
 
-    /// Takes over a value of the right length. A tag for what is not offered here must ask for
+    /// Stores a value of the right length. A tag for an unsupported feature must ask for
     /// nothing.
     fn take(&mut self, tag: Tag, value: &[u8]) -> Result<(), RejectReason> {
         let asks_nothing = |nothing: &[&[u8]], reason| {

@@ -1,4 +1,4 @@
-//! Our words in the bytes their owners get.
+//! Outputs to OUCH replies.
 
 use alloc::vec::Vec;
 use market::{
@@ -20,7 +20,7 @@ use super::{
 };
 use crate::{field::Nanos64, layout::Message};
 
-/// For whom a message is.
+/// The recipients of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Recipient {
     /// One session.
@@ -39,7 +39,7 @@ pub struct Encoder {
 }
 
 impl Encoder {
-    /// One that has seen nothing yet.
+    /// An encoder without instruments.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
@@ -47,7 +47,7 @@ impl Encoder {
 
     /// Emits the messages that an output causes, in order.
     ///
-    /// A trade gives two, the maker's before the taker's; what only the feed tells gives none. The
+    /// A trade causes two, the maker's before the taker's; an event for the feed alone causes none. The
     /// bytes are on the stack, so they must be copied to be kept.
     ///
     /// # Panics
@@ -126,8 +126,8 @@ impl Encoder {
         }
     }
 
-    /// Takes up an instrument that was added before the first output it is given, as for one that
-    /// goes on from a snapshot.
+    /// Adds an instrument that was added before the first output, for an encoder that
+    /// continues from a snapshot.
     ///
     /// # Panics
     /// Instruments are not given in the order of their ids.
@@ -223,7 +223,7 @@ fn liquidity_flags(traded: &Traded) -> (u8, u8) {
     }
 }
 
-/// What the venue itself did, as far as it is about a participant's order.
+/// Events of the venue itself that concern a participant's order.
 fn venue(timestamp: Nanos64, event: &VenueEvent, emit: &mut impl FnMut(Recipient, &[u8])) {
     match event {
         VenueEvent::TradeBusted(TradeBusted { trade, reason }) => {
@@ -253,7 +253,7 @@ fn venue(timestamp: Nanos64, event: &VenueEvent, emit: &mut impl FnMut(Recipient
     }
 }
 
-/// The participant's own name for the order is not kept until then, and left blank.
+/// ClOrdID is blank: the participant's own name for the order is not kept until then.
 fn broken_trade(
     timestamp: Nanos64,
     key: &OrderKey,
@@ -272,7 +272,7 @@ fn broken_trade(
     message
 }
 
-/// A trade in place of one that was undone.
+/// A trade in place of a busted one.
 fn past_trade(
     timestamp: Nanos64,
     trade: &PastTrade,
@@ -292,7 +292,7 @@ fn past_trade(
     message
 }
 
-/// How OUCH says a life: what it is, and in which cross.
+/// The two OUCH codes of a time in force: TimeInForce and CrossType.
 pub(super) const fn life(time_in_force: TimeInForce) -> (u8, u8) {
     match time_in_force {
         TimeInForce::AtTheOpen => (TimeInForce::Day.code(), b'O'),
@@ -366,7 +366,7 @@ fn order_accepted(
     message
 }
 
-/// Of what an order carries along, only its firm may be echoed here; its conditions are.
+/// Of an order's attributes, only the firm may be echoed here; its conditions are.
 fn order_replaced(
     timestamp: Nanos64,
     replaced: &Replaced,
@@ -404,7 +404,7 @@ fn order_replaced(
     message
 }
 
-/// The whole seconds that an order has left to live; 0 if it does not expire.
+/// The whole seconds until an order expires; 0 if it does not expire.
 fn seconds_left(timestamp: Timestamp, instructions: &Instructions) -> u32 {
     let now_s = timestamp.0.div_ceil(1_000_000_000);
     let seconds = u64::from(instructions.expires_s).saturating_sub(now_s);

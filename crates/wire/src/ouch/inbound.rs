@@ -82,7 +82,7 @@ layout! {
 }
 
 direction! {
-    /// A message from a participant, as it lies in its bytes.
+    /// A message from a participant, in its wire layout.
     Inbound decode_inbound {
         EnterOrder: Always,
         ReplaceOrderRequest: Always,

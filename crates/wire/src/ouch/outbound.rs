@@ -183,7 +183,7 @@ layout! {
 }
 
 direction! {
-    /// A message to a participant, as it lies in its bytes.
+    /// A message to a participant, in its wire layout.
     Outbound decode_outbound {
         SystemEvent: Never,
         OrderAccepted: Always,

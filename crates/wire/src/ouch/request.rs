@@ -1,4 +1,4 @@
-//! Our words in the bytes a participant sends: the client's side, for load, demo and tests.
+//! A command to the bytes that a participant sends: the client's side, for load, demo and tests.
 
 use market::{
     Command, Conditions, CustomerType, EnterOrder, Firm, Instructions, Lots, OrderType, Price,
@@ -15,11 +15,11 @@ use crate::{
     layout::Message,
 };
 
-/// The message that asks for `command`; [`command`](super::command) reads it back.
+/// The message for `command`; [`command`](super::command) reads it back.
 ///
-/// `None` for what no participant can ask in OUCH: system, instrument and session commands,
-/// refused orders, a replace without terms, and orders of a type or a life that it cannot say; and
-/// for a good-till-time order, whose life counts from a moment: see [`request_at`].
+/// `None` for commands that OUCH does not have: system, instrument and session commands,
+/// refused orders, a replace without terms, and orders of a type or time in force that it does not have; and
+/// for a good-till-time order, whose time counts from a moment: see [`request_at`].
 ///
 /// # Panics
 /// If a quantity is beyond 32 bits.
@@ -28,7 +28,7 @@ pub fn request(command: &Command) -> Option<MessageBuffer> {
     request_with(command, None)
 }
 
-/// As [`request`], of a message that is received at this moment.
+/// As [`request`], for a message that is received at this moment.
 ///
 /// # Panics
 /// If a quantity is beyond 32 bits.
@@ -40,7 +40,7 @@ pub fn request_at(command: &Command, received: Timestamp) -> Option<MessageBuffe
 fn request_with(command: &Command, received: Option<Timestamp>) -> Option<MessageBuffer> {
     Some(match command {
         Command::Enter(order) => {
-            // That it is for an auction, its cross type says.
+            // The cross type says that it is for an auction.
             let for_auction = order.time_in_force.is_for_auction();
             let said = if for_auction { TimeInForce::Day } else { order.time_in_force };
             sayable(order.order_type, said, &order.instructions)?;
@@ -136,7 +136,7 @@ fn request_with(command: &Command, received: Option<Timestamp>) -> Option<Messag
     })
 }
 
-/// True if OUCH can express this order type, life and instructions.
+/// True if OUCH has this order type, time in force and these instructions.
 fn sayable(
     order_type: OrderType,
     time_in_force: TimeInForce,
@@ -161,8 +161,8 @@ fn sayable(
     (type_sayable && life_sayable && pricing_sayable && *instructions == said).then_some(())
 }
 
-/// How long an order lives that is received at a moment; `None` if it cannot be said. One without
-/// a moment at which it expires has 0.
+/// The time to live of an order that is received at a moment, in seconds; 0 if it does not expire, `None`
+/// if the field cannot hold it.
 fn seconds_to_live(instructions: &Instructions, received: Option<Timestamp>) -> Option<u32> {
     if instructions.expires_s == 0 {
         return Some(0);
@@ -211,35 +211,35 @@ fn enter(order: &EnterOrder, seconds_to_live: u32) -> MessageBuffer {
     message
 }
 
-/// How much of a reserve order is shown, unless it is all.
+/// The displayed quantity of an iceberg.
 pub(super) fn shown_quantity_tag(message: &mut MessageBuffer, instructions: &Instructions) {
     if instructions.shown_quantity != Lots::ZERO {
         message.tag(Tag::MaxFloor, &instructions.shown_quantity.0.to_be_bytes());
     }
 }
 
-/// What the price of a pegged order follows.
+/// The reference price of a pegged order.
 pub(super) fn pricing_tag(message: &mut MessageBuffer, instructions: &Instructions) {
     if instructions.pricing.is_pegged() {
         message.tag(Tag::PriceType, &[instructions.pricing.code()]);
     }
 }
 
-/// What a pegged order adds to that, unless it is nothing.
+/// The offset of a pegged order, unless it is 0.
 pub(super) fn offset_tag(message: &mut MessageBuffer, instructions: &Instructions) {
     if instructions.pricing.is_pegged() && instructions.offset != 0 {
         message.tag(Tag::PegOffset, &instructions.offset.to_be_bytes());
     }
 }
 
-/// How long a good-till-time order lives.
+/// The time to live of a good-till-time order.
 pub(super) fn expire_tag(message: &mut MessageBuffer, seconds_to_live: u32) {
     if seconds_to_live != 0 {
         message.tag(Tag::ExpireTime, &seconds_to_live.to_be_bytes());
     }
 }
 
-/// By how much a refreshed part may differ, if it may.
+/// The range of the refreshed quantity, unless it is 0.
 pub(super) fn shown_range_tag(message: &mut MessageBuffer, instructions: &Instructions) {
     if instructions.shown_range != Lots::ZERO {
         message.tag(Tag::RandomReserves, &instructions.shown_range.0.to_be_bytes());

@@ -1,15 +1,15 @@
-//! The bytes of one connection: those that arrived and those that wait to be written.
+//! The buffers of one connection: received bytes, and bytes to be written.
 
 use alloc::vec::Vec;
 use core::ops::Range;
 
 use super::{HEADER_LEN, LENGTH_MAX, Violation};
 
-/// How much may wait to be taken up: what one read of a socket may bring on top of a packet of
-/// which the end is missing.
+/// The maximum of received bytes: what one read of a socket may add to a packet
+/// without its end.
 const UNREAD_MAX: usize = 128 * 1024;
 
-/// What arrived. Packets are taken from the front; what is left of one waits for its end.
+/// Received bytes. Packets are taken from the front; an incomplete one waits for its end.
 #[derive(Debug, Default)]
 pub(super) struct Incoming {
     bytes: Vec<u8>,
@@ -17,11 +17,11 @@ pub(super) struct Incoming {
     taken: usize,
 }
 
-/// Where a packet lies in what arrived.
+/// The place of a packet in the received bytes.
 #[derive(Clone, Debug)]
 pub(super) struct Packet {
     pub(super) packet_type: u8,
-    /// What it states, type included; at least 1.
+    /// The stated length, type included; at least 1.
     pub(super) length: u16,
     /// All its bytes, the length included.
     pub(super) whole: Range<usize>,
@@ -84,7 +84,7 @@ impl Packet {
     }
 }
 
-/// What waits to be written. The buffer is kept, so that a warm connection allocates nothing.
+/// Bytes to be written. The buffer is kept, so that a warm connection allocates nothing.
 #[derive(Debug, Default)]
 pub(super) struct Outgoing {
     bytes: Vec<u8>,
@@ -98,7 +98,7 @@ impl Outgoing {
         &self.bytes[self.written..]
     }
 
-    /// The first `len` of what waits are written.
+    /// The first `len` bytes were written.
     pub(super) fn sent(&mut self, len: usize) {
         assert!(len <= self.bytes.len() - self.written, "no more is written than waits");
         self.written += len;
@@ -123,7 +123,7 @@ impl Outgoing {
         self.last_put_ns = now_ns;
     }
 
-    /// Puts a heartbeat if nothing was put for that long. While bytes wait they are sign of life
+    /// Adds a heartbeat after that much silence. While bytes wait, they are sign of life
     /// enough, so a peer that does not read does not make them grow.
     pub(super) fn heartbeat(&mut self, packet_type: u8, interval_ns: u64, now_ns: u64) {
         let is_due = now_ns.saturating_sub(self.last_put_ns) >= interval_ns;
@@ -132,7 +132,7 @@ impl Outgoing {
         }
     }
 
-    /// Moves what waits to the front once most of the buffer is written.
+    /// Moves the rest to the front once most of the buffer is written.
     fn make_room(&mut self) {
         if self.written > 4096 && self.written * 2 > self.bytes.len() {
             self.bytes.drain(..self.written);

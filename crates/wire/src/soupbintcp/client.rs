@@ -1,4 +1,4 @@
-//! One connection, seen from the client.
+//! The client's side of a connection.
 
 use market::Text;
 use zerocopy::{FromBytes, IntoBytes};
@@ -10,10 +10,10 @@ use super::{
 };
 use crate::layout::Message;
 
-/// The client's side of one connection. It logs in by itself.
+/// The client's side of one connection. It sends its login first.
 ///
-/// [`receive`](Self::receive) what the socket gives, take it up with [`next`](Self::next) until it
-/// says `None`, and write [`outgoing`](Self::outgoing); [`tick`](Self::tick) now and then.
+/// Give [`receive`](Self::receive) the socket's bytes, call [`next`](Self::next) until it
+/// returns `None`, and write [`outgoing`](Self::outgoing); call [`tick`](Self::tick) now and then.
 #[derive(Debug)]
 pub struct Client {
     line: Line,
@@ -24,40 +24,40 @@ pub struct Client {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
-    /// The login waits for its answer.
+    /// The login has no answer yet.
     LoginAsked,
-    /// Messages go both ways.
+    /// Logged in.
     LoggedIn,
-    /// The session is over.
+    /// The session has ended.
     Ended,
     /// Done: rejected, logged out or in violation.
     Closed,
 }
 
-/// What a server did.
+/// A packet from the server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ClientHappening<'a> {
     /// The login is accepted.
     Accepted {
-        /// The session that is open; to come back, name it.
+        /// The open session; a login that continues it names it.
         session: Text<10>,
         /// Number of the next sequenced message.
         next_sequence: u64,
     },
     /// The login is rejected; the server closes.
     Rejected(LoginRejectReason),
-    /// A message that counts, and its number.
+    /// A sequenced message and its number.
     Sequenced(u64, &'a [u8]),
-    /// A message that does not count.
+    /// An unsequenced message.
     Unsequenced(&'a [u8]),
-    /// Nothing sequenced will come in this session any more; the server closes.
+    /// The session ended: no sequenced message follows, and the server closes.
     EndOfSession,
-    /// Text for a human reader; machines ignore it.
+    /// Text for people; programs ignore it.
     Debug(&'a [u8]),
 }
 
 impl Client {
-    /// A connection that was made now; the login waits to be written.
+    /// A new connection; `outgoing` has the login.
     ///
     /// # Panics
     /// If the heartbeat timeout is above 99,999 ms.
@@ -71,11 +71,11 @@ impl Client {
         Self { line, state: State::LoginAsked, next_sequence: login.sequence_number.unwrap_or(1) }
     }
 
-    /// Takes bytes as the socket gave them, cut anywhere.
+    /// Takes bytes from the socket, cut anywhere.
     ///
     /// # Errors
-    /// If more waits than [`next`](Self::next) was asked for: a reader that takes up everything
-    /// before it reads at most 64 KiB more never sees this.
+    /// More bytes wait than one read may bring. A caller that calls [`next`](Self::next) until `None`
+    /// before each read of at most 64 KiB never gets this error.
     pub fn receive(&mut self, bytes: &[u8], now_ns: u64) -> Result<(), Violation> {
         if self.state == State::Closed {
             return Ok(());
@@ -83,10 +83,10 @@ impl Client {
         self.line.receive(bytes, now_ns).inspect_err(|_| self.state = State::Closed)
     }
 
-    /// What the server did next; `None` until more arrives.
+    /// The server's next packet; `None` until more bytes arrive.
     ///
     /// # Errors
-    /// If the server broke the rules.
+    /// The server violated the protocol.
     #[expect(clippy::should_implement_trait, reason = "what it gives borrows from it")]
     pub fn next(&mut self) -> Result<Option<ClientHappening<'_>>, Violation> {
         match self.next_packet() {
@@ -179,7 +179,7 @@ impl Client {
         self.line.outgoing.put(UNSEQUENCED, message, now_ns);
     }
 
-    /// Says goodbye. The connection is done: write what waits and close.
+    /// Logs out. The connection is done: write the rest of `outgoing` and close it.
     pub fn logout(&mut self, now_ns: u64) {
         if self.state != State::Closed {
             self.line.outgoing.put(LOGOUT, &[], now_ns);
@@ -198,10 +198,10 @@ impl Client {
         self.line.outgoing.sent(len);
     }
 
-    /// Lets time pass: once logged in, a heartbeat is put out if one is due.
+    /// Adds a heartbeat to `outgoing` if one is due and the client is logged in.
     ///
     /// # Errors
-    /// If the server let a time pass.
+    /// The server was silent for too long.
     pub fn tick(&mut self, now_ns: u64) -> Result<(), Timeout> {
         match self.state {
             State::LoginAsked => self.line.await_login(now_ns),
@@ -216,20 +216,20 @@ impl Client {
         matches!(self.state, State::LoggedIn | State::Ended)
     }
 
-    /// True once the connection is done: write what waits and close.
+    /// True once the connection is done: write the rest of `outgoing` and close it.
     #[must_use]
     pub fn is_closed(&self) -> bool {
         self.state == State::Closed
     }
 
-    /// Number of the next sequenced message: what to ask for on coming back.
+    /// Number of the next sequenced message, for the next login.
     #[must_use]
     pub fn next_sequence(&self) -> u64 {
         self.next_sequence
     }
 }
 
-/// A happening before it borrows.
+/// A packet by type, before its payload is borrowed.
 enum Taken {
     Accepted { session: Text<10>, next_sequence: u64 },
     Rejected(LoginRejectReason),

@@ -1,4 +1,4 @@
-//! What both ends of a connection have: its bytes, and how long it may be silent.
+//! What client and server share: a connection's bytes, and its timers.
 
 use super::{
     Timeout, Timers, Violation,
@@ -12,14 +12,14 @@ pub(super) struct Line {
     pub(super) incoming: Incoming,
     pub(super) outgoing: Outgoing,
     opened_ns: u64,
-    /// When the bytes that arrived last did.
+    /// When the last bytes arrived.
     arrived_ns: u64,
-    /// When the last whole packet was there.
+    /// When the last whole packet arrived.
     heard_ns: u64,
 }
 
 impl Line {
-    /// Of a connection that was made now.
+    /// A new connection.
     pub(super) fn new(timers: Timers, now_ns: u64) -> Self {
         Self {
             timers,
@@ -31,7 +31,7 @@ impl Line {
         }
     }
 
-    /// Bytes arrived, cut anywhere.
+    /// Takes bytes, cut anywhere.
     pub(super) fn receive(&mut self, bytes: &[u8], now_ns: u64) -> Result<(), Violation> {
         self.arrived_ns = now_ns;
         self.incoming.receive(bytes)
@@ -46,23 +46,23 @@ impl Line {
         Ok(packet)
     }
 
-    /// Silence is borne for so long.
+    /// Sets the silence after which the peer counts as dead.
     pub(super) fn bear(&mut self, receive_timeout_ns: u64) {
         self.timers.receive_timeout_ns = receive_timeout_ns;
     }
 
-    /// Silence is counted from now on.
+    /// Starts the peer's timer again.
     pub(super) fn hear(&mut self, now_ns: u64) {
         self.heard_ns = now_ns;
     }
 
-    /// Is there still time for a login?
+    /// Checks that the time for a login is not over.
     pub(super) fn await_login(&self, now_ns: u64) -> Result<(), Timeout> {
         let open_ns = now_ns.saturating_sub(self.opened_ns);
         if open_ns < self.timers.login_timeout_ns { Ok(()) } else { Err(Timeout::Login) }
     }
 
-    /// Puts a heartbeat out if one is due, unless the peer was silent for too long.
+    /// Adds a heartbeat if one is due, unless the peer was silent for too long.
     pub(super) fn beat(&mut self, heartbeat: u8, now_ns: u64) -> Result<(), Timeout> {
         if now_ns.saturating_sub(self.heard_ns) >= self.timers.receive_timeout_ns {
             return Err(Timeout::Silence);

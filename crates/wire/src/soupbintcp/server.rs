@@ -1,4 +1,4 @@
-//! One connection, seen from the server.
+//! The server's side of a connection.
 
 use super::{
     CLIENT_HEARTBEAT, DEBUG, END_OF_SESSION, LENGTH_MAX, LOGIN_LENGTH, LOGIN_LENGTH_MAX, LOGOUT,
@@ -14,9 +14,9 @@ use zerocopy::IntoBytes;
 
 /// The server's side of one connection.
 ///
-/// [`receive`](Self::receive) what the socket gives, take it up with [`next`](Self::next) until it
-/// says `None`, answer, and write [`outgoing`](Self::outgoing); [`tick`](Self::tick) now and then.
-/// After an error, a logout or a reject the connection is done: write what waits and close.
+/// Give [`receive`](Self::receive) the socket's bytes, call [`next`](Self::next) until it
+/// returns `None`, answer, and write [`outgoing`](Self::outgoing); call [`tick`](Self::tick) now and then.
+/// After an error, a logout or a reject the connection is done: write the rest of `outgoing` and close.
 #[derive(Debug)]
 pub struct Server {
     line: Line,
@@ -27,42 +27,42 @@ pub struct Server {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
-    /// Nothing but a login is taken.
+    /// Only a login is accepted.
     Connected,
-    /// A login was handed to the caller, who has not answered; what follows it waits.
+    /// The caller has a login and has not answered; later bytes wait.
     LoginAsked,
-    /// Messages go both ways.
+    /// Logged in.
     LoggedIn,
-    /// As logged in, but nothing sequenced will come any more.
+    /// Logged in, after the end of the session: no sequenced message follows.
     Ended,
     /// Done: rejected, logged out or in violation.
     Closed,
 }
 
-/// What a client did.
+/// A packet from the client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ServerHappening<'a> {
-    /// It asks to log in: answer with [`Server::accept`] or [`Server::reject`]. Nothing more
-    /// happens until then.
+    /// A login: answer with [`Server::accept`] or [`Server::reject`]. No other packet
+    /// is given until then.
     Login(LoginRequest),
-    /// It sent a message.
+    /// A message.
     Message(&'a [u8]),
-    /// It is gone: close.
+    /// A logout: close the connection.
     Logout,
 }
 
 impl Server {
-    /// A connection that was accepted now.
+    /// A new connection.
     #[must_use]
     pub fn new(timers: Timers, now_ns: u64) -> Self {
         Self { line: Line::new(timers, now_ns), state: State::Connected, next_sequence: 1 }
     }
 
-    /// Takes bytes as the socket gave them, cut anywhere.
+    /// Takes bytes from the socket, cut anywhere.
     ///
     /// # Errors
-    /// If more waits than [`next`](Self::next) was asked for: a reader that takes up everything
-    /// before it reads at most 64 KiB more never sees this.
+    /// More bytes wait than one read may bring. A caller that calls [`next`](Self::next) until `None`
+    /// before each read of at most 64 KiB never gets this error.
     pub fn receive(&mut self, bytes: &[u8], now_ns: u64) -> Result<(), Violation> {
         if self.state == State::Closed {
             return Ok(());
@@ -70,10 +70,10 @@ impl Server {
         self.line.receive(bytes, now_ns).inspect_err(|_| self.state = State::Closed)
     }
 
-    /// What the client did next; `None` until more arrives.
+    /// The client's next packet; `None` until more bytes arrive.
     ///
     /// # Errors
-    /// If the client broke the rules.
+    /// The client violated the protocol.
     #[expect(clippy::should_implement_trait, reason = "what it gives borrows from it")]
     pub fn next(&mut self) -> Result<Option<ServerHappening<'_>>, Violation> {
         match self.next_packet() {
@@ -128,10 +128,10 @@ impl Server {
         }
     }
 
-    /// Answers a login: the session is open and the next sequenced message has this number.
+    /// Accepts a login; the next sequenced message has this number.
     ///
     /// # Panics
-    /// If no login was asked.
+    /// If no login waits for an answer.
     pub fn accept(&mut self, session: &[u8; 10], next_sequence: u64, now_ns: u64) {
         assert!(self.state == State::LoginAsked, "a login is answered once: {:?}", self.state);
         let accepted = LoginAcceptedPacket {
@@ -146,17 +146,17 @@ impl Server {
         self.state = State::LoggedIn;
     }
 
-    /// Answers a login: no. The connection is done.
+    /// Rejects a login. The connection is done.
     ///
     /// # Panics
-    /// If no login was asked.
+    /// If no login waits for an answer.
     pub fn reject(&mut self, reason: LoginRejectReason, now_ns: u64) {
         assert!(self.state == State::LoginAsked, "a login is answered once: {:?}", self.state);
         self.line.outgoing.put(LoginRejectedPacket::TYPE, &[reason.code()], now_ns);
         self.state = State::Closed;
     }
 
-    /// Sends a message that counts.
+    /// Sends a sequenced message.
     ///
     /// # Panics
     /// If nobody is logged in, the session has ended, or the message is longer than
@@ -167,7 +167,7 @@ impl Server {
         self.next_sequence += 1;
     }
 
-    /// Sends a message that does not count; clients of version 3.00 do not know them.
+    /// Sends an unsequenced message; clients of version 3.00 do not know them.
     ///
     /// # Panics
     /// If nobody is logged in, or the message is longer than [`MESSAGE_LEN_MAX`].
@@ -176,13 +176,13 @@ impl Server {
         self.line.outgoing.put(UNSEQUENCED, message, now_ns);
     }
 
-    /// Sends text for a human reader, at any time; what is too long is cut.
+    /// Sends text for people, at any time; the end of a long text is cut.
     pub fn send_debug(&mut self, text: &str, now_ns: u64) {
         let text = &text.as_bytes()[..text.len().min(MESSAGE_LEN_MAX)];
         self.line.outgoing.put(DEBUG, text, now_ns);
     }
 
-    /// Says that nothing sequenced will come in this session any more.
+    /// Sends the end of the session: no sequenced message follows.
     ///
     /// # Panics
     /// If nobody is logged in, or the session has ended before.
@@ -192,7 +192,7 @@ impl Server {
         self.state = State::Ended;
     }
 
-    /// Bytes to be written to the socket. Their number is for the caller to bound.
+    /// Bytes to be written to the socket. The caller bounds their number.
     #[must_use]
     pub fn outgoing(&self) -> &[u8] {
         self.line.outgoing.waiting()
@@ -203,10 +203,10 @@ impl Server {
         self.line.outgoing.sent(len);
     }
 
-    /// Lets time pass: a heartbeat is put out if one is due.
+    /// Adds a heartbeat to `outgoing` if one is due.
     ///
     /// # Errors
-    /// If the client let a time pass.
+    /// The client was silent for too long, or did not log in in time.
     pub fn tick(&mut self, now_ns: u64) -> Result<(), Timeout> {
         match self.state {
             State::Connected => self.line.await_login(now_ns),
@@ -221,7 +221,7 @@ impl Server {
         matches!(self.state, State::LoggedIn | State::Ended)
     }
 
-    /// True once the connection is done: write what waits and close.
+    /// True once the connection is done: write the rest of `outgoing` and close it.
     #[must_use]
     pub fn is_closed(&self) -> bool {
         self.state == State::Closed
@@ -234,7 +234,7 @@ impl Server {
     }
 }
 
-/// A happening before it borrows.
+/// A packet by type, before its payload is borrowed.
 enum Taken {
     Login(LoginRequest),
     Message(super::buffer::Packet),
