@@ -4,6 +4,8 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use crate::gate::GateCounters;
+
 /// A number that one agent counts up and anyone may read.
 ///
 /// Relaxed throughout: each number is right by itself, and nothing else is read by way of it.
@@ -57,6 +59,20 @@ macro_rules! counters {
             }
         }
     };
+}
+
+impl OrderEntryCounters {
+    pub(crate) fn gate(&self) -> GateCounters<'_> {
+        let Self { refused, duplicates, blocked, .. } = self;
+        GateCounters { refused, duplicates, blocked }
+    }
+}
+
+impl OrderEntryUdpCounters {
+    pub(crate) fn gate(&self) -> GateCounters<'_> {
+        let Self { refused, duplicates, blocked, .. } = self;
+        GateCounters { refused, duplicates, blocked }
+    }
 }
 
 counters! {

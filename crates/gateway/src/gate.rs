@@ -7,7 +7,9 @@
 
 use std::collections::BTreeMap;
 
-use market::{Command, Event, Firm, Output, RejectOrder, RejectReason, SessionId};
+use market::{Command, Event, Firm, OrderKey, Output, RejectOrder, RejectReason, SessionId};
+
+use crate::counters::Counter;
 
 /// How much a session may send. A rate of 0 is no bound.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -50,6 +52,30 @@ pub(crate) enum Verdict {
     Block,
     /// The session is blocked.
     Blocked,
+}
+
+/// The counters of a gateway that its gates advance.
+pub(crate) struct GateCounters<'a> {
+    pub(crate) refused: &'a Counter,
+    pub(crate) duplicates: &'a Counter,
+    pub(crate) blocked: &'a Counter,
+}
+
+impl Verdict {
+    /// The command to submit after this verdict on `command`; `None` if nothing is. Counts what is not
+    /// submitted as it is.
+    pub(crate) fn submits(self, command: Command, counters: &GateCounters<'_>) -> Option<Command> {
+        match self {
+            Self::Pass => return Some(command),
+            Self::Refuse(refusal) => {
+                counters.refused.add(1);
+                return Some(refusal);
+            }
+            Self::Duplicate => counters.duplicates.add(1),
+            Self::Block | Self::Blocked => counters.blocked.add(1),
+        }
+        None
+    }
 }
 
 /// One session's gate.
@@ -109,11 +135,9 @@ impl Gate {
         }
         let refusal = match command {
             Command::Enter(order) if !self.may_use(order.attributes.firm) => {
-                Some(refused(command, RejectReason::EntryDisabled))
+                refused(command, RejectReason::EntryDisabled)
             }
-            Command::Enter(_) | Command::Replace(_) if !within_rate => {
-                Some(refused(command, RejectReason::OrderRateLimit))
-            }
+            _ if !within_rate => refused(command, RejectReason::OrderRateLimit),
             _ => None,
         };
         let is_order = matches!(command, Command::Enter(_)) && refusal.is_none();
@@ -122,14 +146,11 @@ impl Gate {
             self.blocked_until_ns = now_ns.saturating_add(block_ns);
             return Verdict::Block;
         }
-        match refusal {
-            Some(Command::Reject(refused)) => {
-                self.used.insert(refused.key.channel, refused.key.user_ref_num);
-                Verdict::Refuse(Command::Reject(refused))
-            }
-            // A replace without terms cancels its order, as OUCH says: it is no new order.
-            _ => Verdict::Pass,
+        let Some(refusal) = refusal else { return Verdict::Pass };
+        if let Some(OrderKey { channel, user_ref_num, .. }) = key {
+            self.used.insert(channel, user_ref_num);
         }
+        Verdict::Refuse(refusal)
     }
 
     fn may_use(&self, firm: Firm) -> bool {
@@ -167,18 +188,16 @@ pub(crate) fn learn(
     }
 }
 
-/// A new order, or a replace with its new terms, as one that is refused; all else as it is.
+/// The rejection of a new order, or of a replace with its new terms. `None` for every other command: a
+/// replace without terms cancels its order, as OUCH says, so it is no new order.
 #[must_use]
-pub fn refused(command: &Command, reason: RejectReason) -> Command {
+pub fn refused(command: &Command, reason: RejectReason) -> Option<Command> {
     let (key, client_order_id) = match command {
         Command::Enter(order) => (order.key, order.attributes.client_order_id),
-        Command::Replace(replace) => match &replace.terms {
-            Some(terms) => (replace.key, terms.client_order_id),
-            None => return *command,
-        },
-        _ => return *command,
+        Command::Replace(replace) => (replace.key, replace.terms.as_ref()?.client_order_id),
+        _ => return None,
     };
-    Command::Reject(RejectOrder { key, client_order_id, reason })
+    Some(Command::Reject(RejectOrder { key, client_order_id, reason }))
 }
 
 /// An allowance that time fills, in billionths of a message.

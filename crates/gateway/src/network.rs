@@ -2,7 +2,10 @@
 //!
 //! Invariant: no call waits. What cannot be done now is reported as a result.
 
-use std::{fmt, io, net::SocketAddr};
+use std::{
+    fmt, io,
+    net::{IpAddr, SocketAddr},
+};
 
 /// Many byte streams at a time: TCP, or its stand-in in a simulation.
 ///
@@ -104,5 +107,30 @@ impl ConnectionId {
 impl fmt::Display for ConnectionId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}.{}", self.index, self.generation)
+    }
+}
+
+/// What one client cannot change at will: the address, or of IPv6 its network of 64 bits.
+pub(crate) fn origin(address: IpAddr) -> IpAddr {
+    match address.to_canonical() {
+        IpAddr::V6(address) => IpAddr::V6((address.to_bits() & !u128::from(u64::MAX)).into()),
+        address @ IpAddr::V4(_) => address,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ip(text: &str) -> IpAddr {
+        text.parse().unwrap()
+    }
+
+    /// One network of IPv6 is one origin, and an IPv4 address is the same in either form.
+    #[test]
+    fn an_origin_is_what_a_client_cannot_change() {
+        assert_eq!(origin(ip("2001:db8::1")), origin(ip("2001:db8::ffff")));
+        assert_ne!(origin(ip("2001:db8::1")), origin(ip("2001:db8:0:1::1")));
+        assert_eq!(origin(ip("10.0.0.1")), origin(ip("::ffff:10.0.0.1")));
     }
 }

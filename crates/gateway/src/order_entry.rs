@@ -15,7 +15,6 @@ use wire::{
     soupbintcp::{LoginRejectReason, LoginRequest, Server, ServerHappening, Timers},
 };
 
-pub(crate) use self::admission::origin;
 use self::{
     admission::{FailedLogins, Strangers},
     connection::{Connection, READ_BYTES, ReadOutcome, Stage},
@@ -480,7 +479,6 @@ impl<N: StreamNetwork> OrderEntry<N> {
                 };
                 match self.submit(user, message, now_ns) {
                     Ok(Verdict::Block | Verdict::Blocked) => {
-                        self.counters.blocked.add(1);
                         let text = self.blocked_text(user, now_ns);
                         connection.server.send_debug(&text, now_ns);
                         self.begin_closing(connection, Some(CloseReason::Blocked), now_ns);
@@ -530,17 +528,8 @@ impl<N: StreamNetwork> OrderEntry<N> {
         let received = Timestamp(now_ns);
         let command = ouch::command(message, session_id, received)?;
         let verdict = self.gates[user].check(&command, now_ns);
-        let command = match verdict {
-            Verdict::Pass => command,
-            Verdict::Refuse(refusal) => {
-                self.counters.refused.add(1);
-                refusal
-            }
-            Verdict::Duplicate => {
-                self.counters.duplicates.add(1);
-                return Ok(verdict);
-            }
-            Verdict::Block | Verdict::Blocked => return Ok(verdict),
+        let Some(command) = verdict.submits(command, &self.counters.gate()) else {
+            return Ok(verdict);
         };
         let submission = Submission { received, command };
         self.submissions.try_publish(submission).expect("there was a free slot");

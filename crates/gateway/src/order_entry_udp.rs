@@ -490,25 +490,13 @@ impl Intake {
         self.counters.messages.add(1);
         let command = ouch::command(message, session_id, received)?;
         let verdict = self.gates[user].check(&command, received.0);
-        let command = match verdict {
-            Verdict::Pass => command,
-            Verdict::Refuse(refusal) => {
-                self.counters.refused.add(1);
-                refusal
+        let Some(command) = verdict.submits(command, &self.counters.gate()) else {
+            if verdict == Verdict::Block {
+                let (username, gate) = (self.usernames[user], &self.gates[user]);
+                let seconds = gate.blocked_s(received.0);
+                self.notify(OperatorEvent::Blocked { username, seconds });
             }
-            Verdict::Duplicate => {
-                self.counters.duplicates.add(1);
-                return Ok(());
-            }
-            Verdict::Block | Verdict::Blocked => {
-                self.counters.blocked.add(1);
-                if verdict == Verdict::Block {
-                    let (username, gate) = (self.usernames[user], &self.gates[user]);
-                    let seconds = gate.blocked_s(received.0);
-                    self.notify(OperatorEvent::Blocked { username, seconds });
-                }
-                return Ok(());
-            }
+            return Ok(());
         };
         let submission = Submission { received, command };
         if !self.backlog.is_empty() {

@@ -11,7 +11,7 @@ use std::{
     str::FromStr,
 };
 
-use crate::{gate::Bucket, order_entry::origin};
+use crate::{gate::Bucket, network::origin};
 
 /// Origins remembered at a time; beyond that the one that asked longest ago is forgotten.
 const ORIGINS_MAX: usize = 512;

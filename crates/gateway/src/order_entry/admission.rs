@@ -9,7 +9,7 @@ use std::{
     net::IpAddr,
 };
 
-use crate::ConnectionId;
+use crate::{ConnectionId, network::origin};
 
 /// Connections that have a place and no session: they have not logged in, or they are being closed.
 #[derive(Debug)]
@@ -122,14 +122,6 @@ impl FailedLogins {
     }
 }
 
-/// What one client cannot change at will: the address, or of IPv6 its network of 64 bits.
-pub(crate) fn origin(address: IpAddr) -> IpAddr {
-    match address.to_canonical() {
-        IpAddr::V6(address) => IpAddr::V6((address.to_bits() & !u128::from(u64::MAX)).into()),
-        address @ IpAddr::V4(_) => address,
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -184,14 +176,6 @@ mod tests {
         assert!(!failed.pauses(address, 1, 61 * SECOND), "another user from there");
         assert!(!failed.pauses(ip("10.0.0.2"), 0, 61 * SECOND), "the user from elsewhere");
         assert!(!failed.pauses(address, 0, (61 + 60) * SECOND));
-    }
-
-    /// One network of IPv6 is one origin, and an IPv4 address is the same in either form.
-    #[test]
-    fn an_origin_is_what_a_client_cannot_change() {
-        assert_eq!(origin(ip("2001:db8::1")), origin(ip("2001:db8::ffff")));
-        assert_ne!(origin(ip("2001:db8::1")), origin(ip("2001:db8:0:1::1")));
-        assert_eq!(origin(ip("10.0.0.1")), origin(ip("::ffff:10.0.0.1")));
     }
 
     /// What is remembered is bounded, and the most recent stays.

@@ -120,7 +120,7 @@ impl<L: SequencedLog + 'static> Agent for Sequencer<L> {
                 let share = free.div_ceil(count - nth);
                 let taken = source.poll(share, |submission, _| {
                     let Submission { received, command } = submission;
-                    let refused = refusing.map(|reason| refused(command, reason));
+                    let refused = refusing.and_then(|reason| refused(command, reason));
                     let command = refused.as_ref().unwrap_or(command);
                     if let Some(place) = log.append(command, *received) {
                         give(place, command);
