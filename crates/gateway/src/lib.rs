@@ -44,7 +44,10 @@ pub use market_data::{MarketData, MarketDataOptions};
 pub use message_archive::{MessageArchive, MessageArchiveError};
 pub use network::{ConnectionId, DatagramNetwork, NetworkEvent, StreamNetwork};
 pub use operator_event::{CloseReason, LoginFault, OperatorEvent, OperatorEventSink};
-pub use order_entry::{OrderEntry, OrderEntryLimits, OrderEntryOptions};
+pub use order_entry::{
+    ClientSession, FirstReply, Login, OrderEntry, OrderEntryLimits, OrderEntryOptions,
+    SessionEvent, SoupBinTcp, SoupBinTcpOptions,
+};
 pub use order_entry_udp::{OrderEntryUdp, OrderEntryUdpOptions, UdpParticipant};
 pub use parker::SocketParker;
 pub use replay_store::{Missing, ReplayStore};

@@ -13,7 +13,8 @@ use engine::Engine;
 use gateway::{
     Credentials, DatagramNetwork, MarketData, MarketDataCounters, MarketDataOptions,
     OperatorEventSink, OrderEntry, OrderEntryCounters, OrderEntryLimits, OrderEntryOptions,
-    OrderEntryUdp, OrderEntryUdpCounters, OrderEntryUdpOptions, StreamNetwork, UdpParticipant,
+    OrderEntryUdp, OrderEntryUdpCounters, OrderEntryUdpOptions, SoupBinTcpOptions, StreamNetwork,
+    UdpParticipant,
 };
 use journal::{Durability, RecoveryReport, SnapshotError, SnapshotSummary, Storage, WriterOptions};
 use market::{Sequence, Timestamp};
@@ -372,7 +373,10 @@ fn snapshot_plan(config: &Config) -> SnapshotPlan {
     }
 }
 
-fn order_entry_config(config: &Config, session: [u8; 10]) -> Result<OrderEntryOptions, Failure> {
+fn order_entry_config(
+    config: &Config,
+    session: [u8; 10],
+) -> Result<OrderEntryOptions<SoupBinTcpOptions>, Failure> {
     let settings = &config.order_entry;
     let users = config
         .participants
@@ -388,13 +392,15 @@ fn order_entry_config(config: &Config, session: [u8; 10]) -> Result<OrderEntryOp
         })
         .collect::<Result<_, _>>()?;
     Ok(OrderEntryOptions {
-        session,
-        users,
-        timers: Timers {
-            heartbeat_ns: settings.heartbeat.0.as_nanos() as u64,
-            receive_timeout_ns: settings.receive_timeout.0.as_nanos() as u64,
-            login_timeout_ns: settings.login_timeout.0.as_nanos() as u64,
+        protocol: SoupBinTcpOptions {
+            session,
+            timers: Timers {
+                heartbeat_ns: settings.heartbeat.0.as_nanos() as u64,
+                receive_timeout_ns: settings.receive_timeout.0.as_nanos() as u64,
+                login_timeout_ns: settings.login_timeout.0.as_nanos() as u64,
+            },
         },
+        users,
         limits: OrderEntryLimits {
             connections_max: settings.connections_max,
             slow_client_timeout_ns: settings.slow_client_timeout.0.as_nanos() as u64,

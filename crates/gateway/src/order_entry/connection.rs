@@ -4,8 +4,7 @@
 
 use std::{io, net::SocketAddr};
 
-use wire::soupbintcp::Server;
-
+use super::ClientSession;
 use crate::{
     CloseReason, ConnectionId, StreamNetwork,
     replay_store::{Missing, ReplayStore},
@@ -18,15 +17,13 @@ pub(super) const READ_BYTES: usize = 16 * 1024;
 const PENDING_READ_BYTES: usize = 1024;
 /// Bytes that may wait for the socket; what is not yet among them stays in the store.
 const OUTGOING_BYTES_MAX: usize = 64 * 1024;
-/// Bytes a SoupBinTCP packet adds to its message.
-const PACKET_BYTES: usize = 3;
 
 /// One connection: its session protocol, what the network said of it, and its place in its
 /// user's replies.
-pub(super) struct Connection {
+pub(super) struct Connection<S> {
     pub(super) id: ConnectionId,
     pub(super) address: SocketAddr,
-    pub(super) server: Server,
+    pub(super) session: S,
     pub(super) stage: Stage,
     /// There may be bytes to read.
     pub(super) readable: bool,
@@ -71,12 +68,12 @@ pub(super) enum ReadOutcome {
     Ended,
 }
 
-impl Connection {
-    pub(super) fn new(id: ConnectionId, address: SocketAddr, server: Server) -> Self {
+impl<S: ClientSession> Connection<S> {
+    pub(super) fn new(id: ConnectionId, address: SocketAddr, session: S) -> Self {
         Self {
             id,
             address,
-            server,
+            session,
             stage: Stage::Pending,
             readable: false,
             writable: true,
@@ -124,11 +121,11 @@ impl Connection {
         let before = self.next_reply;
         while self.next_reply < store.next(user) {
             let reply = store.get(user, self.next_reply)?;
-            let waiting = self.server.outgoing().len();
-            if waiting + PACKET_BYTES + reply.len() > OUTGOING_BYTES_MAX {
+            let waiting = self.session.outgoing().len();
+            if waiting + S::FRAME_BYTES + reply.len() > OUTGOING_BYTES_MAX {
                 break;
             }
-            self.server.send_sequenced(reply, now_ns);
+            self.session.send_reply(reply, now_ns);
             self.next_reply += 1;
         }
         Ok(self.next_reply - before)
@@ -144,11 +141,11 @@ impl Connection {
         now_ns: u64,
     ) -> io::Result<usize> {
         let mut written = 0;
-        while self.writable && !self.server.outgoing().is_empty() {
-            match network.write(self.id, self.server.outgoing()) {
+        while self.writable && !self.session.outgoing().is_empty() {
+            match network.write(self.id, self.session.outgoing()) {
                 Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
                 Ok(count) => {
-                    self.server.sent(count);
+                    self.session.sent(count);
                     written += count;
                     self.blocked_since_ns = None;
                 }

@@ -7,7 +7,7 @@ use std::{
 
 use gateway::{
     ConnectionId, Credentials, OperatorEvent, OrderEntry, OrderEntryCount, OrderEntryLimits,
-    OrderEntryOptions, StreamNetwork, Submission, Throttle, fake::FakeStream,
+    OrderEntryOptions, SoupBinTcpOptions, StreamNetwork, Submission, Throttle, fake::FakeStream,
 };
 use market::{
     Accepted, Booked, Command, EnterOrder, Event, Firm, Instrument, InstrumentId, OrderId,
@@ -195,11 +195,10 @@ pub fn users() -> Vec<Credentials> {
         .collect()
 }
 
-pub fn config() -> OrderEntryOptions {
+pub fn config() -> OrderEntryOptions<SoupBinTcpOptions> {
     OrderEntryOptions {
-        session: SESSION,
+        protocol: SoupBinTcpOptions { session: SESSION, timers: Timers::default() },
         users: users(),
-        timers: Timers::default(),
         limits: OrderEntryLimits { store_bytes_max: 1 << 20, ..OrderEntryLimits::default() },
         throttle: Throttle::default(),
     }
@@ -211,7 +210,7 @@ impl Harness {
         Self::with(config(), 1024)
     }
 
-    pub fn with(config: OrderEntryOptions, submissions_max: usize) -> Self {
+    pub fn with(config: OrderEntryOptions<SoupBinTcpOptions>, submissions_max: usize) -> Self {
         let network = FakeStream::new();
         let venue = Venue::new(submissions_max);
         let mut harness = Self::over(network.clone(), network, config, venue);
@@ -268,7 +267,7 @@ impl<N: StreamNetwork + Send + 'static> Harness<N> {
     pub fn over(
         network: N,
         fake: FakeStream,
-        config: OrderEntryOptions,
+        config: OrderEntryOptions<SoupBinTcpOptions>,
         (venue, ends): (Venue, Ends),
     ) -> Self {
         let mut agent =

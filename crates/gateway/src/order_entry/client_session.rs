@@ -1,0 +1,214 @@
+//! The seam between a session protocol, which knows bytes and messages, and the agent, which knows
+//! sockets, admission, turns and throttles. Another protocol over TCP implements [`ClientSession`].
+//!
+//! Invariant: a session has no socket, no clock and no users.
+
+use market::{Command, SessionId, Text, Timestamp};
+use wire::{
+    ouch,
+    soupbintcp::{LoginRejectReason, Server, ServerHappening, Timeout, Timers},
+};
+
+use crate::LoginFault;
+
+/// One connection's session: takes bytes and time, gives what the client asks for, and holds the bytes to be
+/// written.
+pub trait ClientSession: Sized {
+    /// What all sessions of a port have in common.
+    type Options;
+
+    /// The name of the agent that serves these sessions.
+    const AGENT: &'static str;
+
+    /// Bytes that it adds to a reply, at most.
+    const FRAME_BYTES: usize;
+
+    /// The session of a connection that was accepted now.
+    fn open(options: &Self::Options, now_ns: u64) -> Self;
+
+    /// Takes bytes as the socket gave them, cut anywhere.
+    ///
+    /// # Errors
+    /// The client broke the protocol, in these words.
+    fn receive(&mut self, bytes: &[u8], now_ns: u64) -> Result<(), String>;
+
+    /// What the client asks for next; `None` until more arrives. After a login nothing until it is answered.
+    ///
+    /// # Errors
+    /// The client broke the protocol, in these words.
+    fn next(&mut self) -> Result<Option<SessionEvent<'_>>, String>;
+
+    /// The command of a message.
+    ///
+    /// # Errors
+    /// The message cannot be read, for this reason. It is ignored and counted.
+    fn command(
+        message: &[u8],
+        session_id: SessionId,
+        received: Timestamp,
+    ) -> Result<Command, String>;
+
+    /// Accepts the login; `next_reply` is the number of the first reply that it is sent.
+    fn accept(&mut self, next_reply: u64, now_ns: u64);
+
+    /// Rejects the login. The connection is closed once that is written.
+    fn reject(&mut self, fault: &LoginFault, now_ns: u64);
+
+    /// Sends the next reply, as it is in the store.
+    fn send_reply(&mut self, reply: &[u8], now_ns: u64);
+
+    /// Sends text for a human reader, where the protocol has such a message.
+    fn send_text(&mut self, text: &str, now_ns: u64);
+
+    /// Ends a session that is logged in: no reply follows.
+    fn end(&mut self, now_ns: u64);
+
+    /// Bytes to be written to the socket.
+    fn outgoing(&self) -> &[u8];
+
+    /// The first `count` of [`outgoing`](Self::outgoing) were written.
+    fn sent(&mut self, count: usize);
+
+    /// Lets time pass: sends a heartbeat where one is due.
+    ///
+    /// # Errors
+    /// The client let a time limit pass.
+    fn tick(&mut self, now_ns: u64) -> Result<(), Timeout>;
+}
+
+/// A request of a client.
+#[derive(Debug)]
+pub enum SessionEvent<'a> {
+    /// It asks to log in: answer with [`ClientSession::accept`] or [`ClientSession::reject`].
+    Login(Login),
+    Message(&'a [u8]),
+    Logout,
+}
+
+/// A request to log in.
+#[derive(Debug)]
+pub struct Login {
+    pub username: Text<6>,
+    pub password: Text<10>,
+    /// False if it names a session that is not here.
+    pub is_this_session: bool,
+    pub first_reply: FirstReply,
+}
+
+/// The reply at which a client wants to begin.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FirstReply {
+    Number(u64),
+    /// The newest one; if there is none, the first.
+    Newest,
+}
+
+/// What all sessions of OUCH over SoupBinTCP have in common.
+#[derive(Clone, Debug)]
+pub struct SoupBinTcpOptions {
+    /// Name of the session: 10 decimal digits. It outlives restarts of the venue.
+    pub session: [u8; 10],
+    /// Heartbeats and timeouts.
+    pub timers: Timers,
+}
+
+/// OUCH 5.0 over SoupBinTCP.
+pub struct SoupBinTcp {
+    session: [u8; 10],
+    server: Server,
+}
+
+impl ClientSession for SoupBinTcp {
+    type Options = SoupBinTcpOptions;
+
+    const AGENT: &'static str = "order entry";
+
+    /// Length and type of a packet.
+    const FRAME_BYTES: usize = 3;
+
+    fn open(options: &SoupBinTcpOptions, now_ns: u64) -> Self {
+        Self { session: options.session, server: Server::new(options.timers, now_ns) }
+    }
+
+    fn receive(&mut self, bytes: &[u8], now_ns: u64) -> Result<(), String> {
+        self.server.receive(bytes, now_ns).map_err(|violation| violation.to_string())
+    }
+
+    #[inline]
+    fn next(&mut self) -> Result<Option<SessionEvent<'_>>, String> {
+        let Self { session, server } = self;
+        let happening = server.next().map_err(|violation| violation.to_string())?;
+        Ok(happening.map(|happening| match happening {
+            ServerHappening::Message(message) => SessionEvent::Message(message),
+            ServerHappening::Logout => SessionEvent::Logout,
+            ServerHappening::Login(request) => {
+                let named = request.session.as_str().as_bytes();
+                SessionEvent::Login(Login {
+                    username: request.username,
+                    password: request.password,
+                    is_this_session: named.is_empty() || named == session.trim_ascii(),
+                    first_reply: match request.sequence_number {
+                        // SoupBinTCP 3.00: 0 starts with the most recently generated message.
+                        Some(0) => FirstReply::Newest,
+                        Some(number) => FirstReply::Number(number),
+                        // A client that names none gets everything, so that nothing is missed.
+                        None => FirstReply::Number(1),
+                    },
+                })
+            }
+        }))
+    }
+
+    #[inline]
+    fn command(
+        message: &[u8],
+        session_id: SessionId,
+        received: Timestamp,
+    ) -> Result<Command, String> {
+        ouch::command(message, session_id, received).map_err(|fault| fault.to_string())
+    }
+
+    fn accept(&mut self, next_reply: u64, now_ns: u64) {
+        self.server.accept(&self.session, next_reply, now_ns);
+    }
+
+    fn reject(&mut self, fault: &LoginFault, now_ns: u64) {
+        self.server.reject(
+            match fault {
+                LoginFault::Credentials | LoginFault::Paused(_) => LoginRejectReason::NotAuthorized,
+                LoginFault::Blocked(_)
+                | LoginFault::NoSuchSession
+                | LoginFault::NotYetAdded(_)
+                | LoginFault::AlreadyConnected(_)
+                | LoginFault::RepliesDropped(..)
+                | LoginFault::NumberInFuture(..) => LoginRejectReason::SessionNotAvailable,
+            },
+            now_ns,
+        );
+    }
+
+    #[inline]
+    fn send_reply(&mut self, reply: &[u8], now_ns: u64) {
+        self.server.send_sequenced(reply, now_ns);
+    }
+
+    fn send_text(&mut self, text: &str, now_ns: u64) {
+        self.server.send_debug(text, now_ns);
+    }
+
+    fn end(&mut self, now_ns: u64) {
+        self.server.end_of_session(now_ns);
+    }
+
+    fn outgoing(&self) -> &[u8] {
+        self.server.outgoing()
+    }
+
+    fn sent(&mut self, count: usize) {
+        self.server.sent(count);
+    }
+
+    fn tick(&mut self, now_ns: u64) -> Result<(), Timeout> {
+        self.server.tick(now_ns)
+    }
+}

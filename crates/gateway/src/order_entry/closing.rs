@@ -1,0 +1,175 @@
+//! How connections end: by their client, by a time limit, or by the venue.
+//!
+//! Invariant: the reason is reported once, and what was written before reaches a client that reads.
+
+use super::{
+    ClientSession, OrderEntry,
+    connection::{Connection, ReadOutcome, Stage},
+    serving::{STEPS_PER_STRANGER, Served},
+};
+use crate::{CloseReason, OperatorEvent, StreamNetwork, drain::DRAIN_ENDS};
+
+/// How often timers are looked at.
+const TICK_NS: u64 = 10_000_000;
+/// How long a connection that we have ended may take to read our last words.
+const CLOSING_NS: u64 = 1_000_000_000;
+
+impl<N: StreamNetwork, S: ClientSession> OrderEntry<N, S> {
+    /// Ends a connection that broke the protocol, and says so to it first.
+    pub(super) fn break_off(
+        &mut self,
+        connection: &mut Connection<S>,
+        violation: &str,
+        now_ns: u64,
+    ) {
+        self.counters.violations.add(1);
+        connection.session.send_text(violation, now_ns);
+        let reason = CloseReason::Violation(violation.to_owned());
+        self.begin_closing(connection, Some(reason), now_ns);
+    }
+
+    /// Ends a session as soon as all its replies so far were given: they come before its end.
+    pub(super) fn end_session(&mut self, connection: &mut Connection<S>, now_ns: u64) {
+        let is_over = match connection.stage {
+            Stage::Live(user) => connection.next_reply == self.replies.store().next(user),
+            Stage::Pending => true,
+            Stage::Closing { .. } => false,
+        };
+        if is_over && let Some(reason) = connection.ends.take() {
+            // A connection that has not logged in has no session that could end.
+            if connection.stage != Stage::Pending {
+                connection.session.end(now_ns);
+            }
+            self.begin_closing(connection, Some(reason), now_ns);
+        }
+    }
+
+    /// Ends every session, once the venue takes no more and has answered all that it took.
+    pub(super) fn end_sessions(&mut self) {
+        if self.drain.get() < DRAIN_ENDS || self.has_ended {
+            return;
+        }
+        self.has_ended = true;
+        for index in 0..self.connections.len() {
+            if let Some(connection) = &mut self.connections[index] {
+                connection.ends = Some(CloseReason::GatewayClosed);
+                self.enqueue(index as u32);
+            }
+        }
+    }
+
+    /// From here on nothing is read from the connection, and its user may log in again at once.
+    /// Reports the reason once.
+    pub(super) fn begin_closing(
+        &mut self,
+        connection: &mut Connection<S>,
+        reason: Option<CloseReason>,
+        now_ns: u64,
+    ) {
+        self.release(connection, reason);
+        if matches!(connection.stage, Stage::Live(_)) {
+            self.add_stranger(connection.id, connection.address, now_ns);
+        }
+        connection.stage = Stage::Closing { until_ns: now_ns + CLOSING_NS, finished: false };
+    }
+
+    /// Reads and forgets what a closing connection still sends.
+    pub(super) fn discard(&mut self, connection: &mut Connection<S>, work: &mut usize) -> Served {
+        for _ in 0..STEPS_PER_STRANGER {
+            match connection.read(&mut self.network, &mut self.buffer) {
+                ReadOutcome::Bytes(count) => {
+                    *work += 1;
+                    self.counters.bytes_in.add(count as u64);
+                }
+                ReadOutcome::Nothing => return Served::Idle,
+                ReadOutcome::Ended => return Served::Close(CloseReason::Gone),
+            }
+        }
+        Served::Again
+    }
+
+    /// Looks at every connection's timers.
+    pub(super) fn tick(&mut self, now_ns: u64) -> usize {
+        if now_ns.saturating_sub(self.ticked_ns) < TICK_NS {
+            return 0;
+        }
+        self.ticked_ns = now_ns;
+        let mut work = 0;
+        for index in 0..self.connections.len() {
+            let Some(mut connection) = self.connections[index].take() else { continue };
+            if let Some(reason) = self.timed_out(&mut connection, now_ns) {
+                work += 1;
+                self.drop_connection(*connection, reason);
+                continue;
+            }
+            let has_bytes = connection.writable && !connection.session.outgoing().is_empty();
+            self.connections[index] = Some(connection);
+            if has_bytes {
+                work += 1;
+                self.enqueue(index as u32);
+            }
+        }
+        work
+    }
+
+    pub(super) fn timed_out(
+        &mut self,
+        connection: &mut Connection<S>,
+        now_ns: u64,
+    ) -> Option<CloseReason> {
+        if let Stage::Closing { until_ns, .. } = connection.stage {
+            return (now_ns >= until_ns).then_some(CloseReason::Silent);
+        }
+        if connection.session.tick(now_ns).is_err() {
+            let counter = match connection.stage {
+                Stage::Pending => Some(&self.counters.login_timeouts),
+                // Who is not read because the ring is full is not silent.
+                _ if connection.readable => None,
+                _ => Some(&self.counters.silent_closed),
+            };
+            if let Some(counter) = counter {
+                counter.add(1);
+                return Some(CloseReason::Silent);
+            }
+        }
+        let blocked_since_ns = connection.blocked_since_ns?;
+        let slow = now_ns.saturating_sub(blocked_since_ns) >= self.limits.slow_client_timeout_ns;
+        if slow {
+            self.counters.slow_closed.add(1);
+        }
+        slow.then_some(CloseReason::Slow)
+    }
+
+    pub(super) fn drop_connection(&mut self, connection: Connection<S>, reason: CloseReason) {
+        if reason == CloseReason::Logout {
+            self.counters.logouts.add(1);
+        }
+        self.network.close(connection.id);
+        self.strangers.remove(connection.id);
+        self.open -= 1;
+        self.release(&connection, Some(reason));
+    }
+
+    /// Takes the connection out of the count of its stage, and reports the reason once.
+    pub(super) fn release(&mut self, connection: &Connection<S>, reason: Option<CloseReason>) {
+        let address = connection.address;
+        let event = match connection.stage {
+            Stage::Pending => {
+                self.pending -= 1;
+                reason.map(|reason| OperatorEvent::NeverLoggedIn { address, reason })
+            }
+            Stage::Live(user) => {
+                self.live[user] = None;
+                if self.users[user].cancel_on_disconnect && !self.cut_off.contains(&user) {
+                    self.cut_off.push_back(user);
+                }
+                let username = self.users[user].username();
+                reason.map(|reason| OperatorEvent::LoggedOut { username, address, reason })
+            }
+            Stage::Closing { .. } => None,
+        };
+        if let Some(event) = event {
+            self.notify(event);
+        }
+    }
+}

@@ -1,0 +1,287 @@
+//! A connection's turn: what its client sent is taken, then its replies are given.
+//!
+//! Invariant: a turn is bounded, for one connection and for all, and nothing is read without a free slot
+//! of the submissions ring.
+
+use std::collections::VecDeque;
+
+use market::Timestamp;
+
+use super::{
+    ClientSession, OrderEntry, SessionEvent,
+    connection::{Connection, ReadOutcome, Stage},
+};
+use crate::{
+    CloseReason, OperatorEvent, StreamNetwork, Submission, drain::DRAIN_REFUSES, gate::Verdict,
+    replay_store::Missing,
+};
+
+/// Steps (a packet taken or a read) one connection has in one turn.
+const STEPS_PER_CONNECTION: usize = 64;
+/// Steps all connections with a session have in one turn, before the rest have to wait for the next.
+const STEPS_PER_TURN: usize = 1024;
+/// Steps all connections without a session have in one turn: they take a fifth of it at most.
+const STEPS_OF_STRANGERS: usize = 256;
+/// Steps one of them has, many more than a login takes.
+pub(super) const STEPS_PER_STRANGER: usize = 4;
+
+/// What is left of a connection after it was served.
+pub(super) enum Served {
+    /// It waits for the network or for replies.
+    Idle,
+    /// It has more to do, as soon as it is its turn again.
+    Again,
+    /// It is to be closed.
+    Close(CloseReason),
+}
+
+impl<N: StreamNetwork, S: ClientSession> OrderEntry<N, S> {
+    /// Serves those that wait, each once, until the turn has had its share: first the sessions, so that
+    /// one that has ended is free before its user logs in again, then those without a session. Both
+    /// have steps of their own, so a login is read before newer connections push it out.
+    pub(super) fn serve_queues(&mut self, now_ns: u64) -> usize {
+        let mut waiting = std::mem::take(&mut self.queue);
+        let mut work = self.serve_queue(&mut waiting, STEPS_PER_TURN, now_ns);
+        // Those that were not reached stay in front of those that come again.
+        waiting.append(&mut self.queue);
+        self.queue = waiting;
+        let mut waiting = std::mem::take(&mut self.queue_of_strangers);
+        work += self.serve_queue(&mut waiting, STEPS_OF_STRANGERS, now_ns);
+        waiting.append(&mut self.queue_of_strangers);
+        self.queue_of_strangers = waiting;
+        work
+    }
+
+    pub(super) fn serve_queue(
+        &mut self,
+        waiting: &mut VecDeque<u32>,
+        steps_max: usize,
+        now_ns: u64,
+    ) -> usize {
+        let mut work = 0;
+        let mut steps = 0;
+        while steps < steps_max {
+            let Some(index) = waiting.pop_front() else { break };
+            let Some(mut connection) = self.connections[index as usize].take() else { continue };
+            connection.queued = false;
+            let before = work;
+            let served = self.serve(&mut connection, now_ns, &mut work);
+            steps += 1 + work - before;
+            match served {
+                Served::Close(reason) => self.drop_connection(*connection, reason),
+                Served::Idle => self.connections[index as usize] = Some(connection),
+                Served::Again => {
+                    self.connections[index as usize] = Some(connection);
+                    self.enqueue(index);
+                }
+            }
+        }
+        work
+    }
+
+    pub(super) fn serve(
+        &mut self,
+        connection: &mut Connection<S>,
+        now_ns: u64,
+        work: &mut usize,
+    ) -> Served {
+        if connection.ends.is_some() {
+            self.end_session(connection, now_ns);
+        }
+        let drain = self.drain.get();
+        let read = match connection.stage {
+            Stage::Closing { .. } => self.discard(connection, work),
+            // What it sends from now on is not taken.
+            Stage::Pending | Stage::Live(_) if drain >= DRAIN_REFUSES => Served::Idle,
+            Stage::Pending | Stage::Live(_) => self.take_packets(connection, now_ns, work),
+        };
+        if let Served::Close(reason) = read {
+            return Served::Close(reason);
+        }
+        match self.give_replies(connection, now_ns, work) {
+            Served::Idle => read,
+            other => other,
+        }
+    }
+
+    /// Takes what the client sent, a packet at a time, while the ring has a slot for it.
+    pub(super) fn take_packets(
+        &mut self,
+        connection: &mut Connection<S>,
+        now_ns: u64,
+        work: &mut usize,
+    ) -> Served {
+        let steps = match connection.stage {
+            Stage::Live(_) => STEPS_PER_CONNECTION,
+            Stage::Pending | Stage::Closing { .. } => STEPS_PER_STRANGER,
+        };
+        for _ in 0..steps {
+            if self.free == 0 {
+                self.free = self.submissions.free();
+            }
+            if self.free == 0 {
+                // Not counted as work: the sequencer wakes us when it has made room.
+                self.held_up = true;
+                self.counters.stalls.add(1);
+                return Served::Again;
+            }
+            if let Some(served) = self.take_packet(connection, now_ns, work) {
+                return served;
+            }
+        }
+        Served::Again
+    }
+
+    /// Takes the next packet, or reads if none is whole; the ring has a slot. Returns what is left of
+    /// the connection where it has to stop.
+    #[inline]
+    pub(super) fn take_packet(
+        &mut self,
+        connection: &mut Connection<S>,
+        now_ns: u64,
+        work: &mut usize,
+    ) -> Option<Served> {
+        let happening = match connection.session.next() {
+            Ok(Some(happening)) => happening,
+            Ok(None) => return self.read(connection, now_ns, work),
+            Err(violation) => {
+                self.break_off(connection, &violation, now_ns);
+                return Some(Served::Again);
+            }
+        };
+        *work += 1;
+        match happening {
+            SessionEvent::Login(request) => {
+                let login = self.log_in(connection.address, &request, now_ns);
+                self.answer_login(connection, login, now_ns);
+            }
+            SessionEvent::Message(message) => {
+                let Stage::Live(user) = connection.stage else {
+                    unreachable!("messages come after the login was accepted")
+                };
+                match self.submit(user, message, now_ns) {
+                    Ok(Verdict::Block | Verdict::Blocked) => {
+                        let text = self.blocked_text(user, now_ns);
+                        connection.session.send_text(&text, now_ns);
+                        self.begin_closing(connection, Some(CloseReason::Blocked), now_ns);
+                    }
+                    Ok(_) => {}
+                    Err(fault) => self.answer_malformed(connection, user, fault, now_ns),
+                }
+            }
+            SessionEvent::Logout => return Some(Served::Close(CloseReason::Logout)),
+        }
+        matches!(connection.stage, Stage::Closing { .. }).then_some(Served::Again)
+    }
+
+    /// Reads once, and returns what is left of the connection where it has to stop.
+    pub(super) fn read(
+        &mut self,
+        connection: &mut Connection<S>,
+        now_ns: u64,
+        work: &mut usize,
+    ) -> Option<Served> {
+        let count = match connection.read(&mut self.network, &mut self.buffer) {
+            ReadOutcome::Bytes(count) => count,
+            ReadOutcome::Nothing => return Some(Served::Idle),
+            ReadOutcome::Ended => return Some(Served::Close(CloseReason::Gone)),
+        };
+        *work += 1;
+        self.counters.bytes_in.add(count as u64);
+        let violation = connection.session.receive(&self.buffer[..count], now_ns).err()?;
+        self.break_off(connection, &violation, now_ns);
+        Some(Served::Again)
+    }
+
+    /// Submits one OUCH message, if its session may send it; the ring has a slot.
+    pub(super) fn submit(
+        &mut self,
+        user: usize,
+        message: &[u8],
+        now_ns: u64,
+    ) -> Result<Verdict, String> {
+        self.counters.messages.add(1);
+        let session_id = self.replies.session(user).expect("who is logged in has a session");
+        let received = Timestamp(now_ns);
+        let command = S::command(message, session_id, received)?;
+        let verdict = self.gates[user].check(&command, now_ns);
+        let Some(command) = verdict.submits(command, &self.counters.gate()) else {
+            return Ok(verdict);
+        };
+        let submission = Submission { received, command };
+        self.submissions.try_publish(submission).expect("there was a free slot");
+        self.free -= 1;
+        self.counters.submitted.add(1);
+        Ok(verdict)
+    }
+
+    pub(super) fn blocked_text(&self, user: usize, now_ns: u64) -> String {
+        let seconds = self.gates[user].blocked_s(now_ns);
+        format!("blocked for {seconds} s: too many messages without effect")
+    }
+
+    pub(super) fn answer_malformed(
+        &mut self,
+        connection: &mut Connection<S>,
+        user: usize,
+        fault: String,
+        now_ns: u64,
+    ) {
+        self.counters.malformed.add(1);
+        connection.session.send_text(&format!("message ignored: {fault}"), now_ns);
+        self.notify(OperatorEvent::Malformed {
+            username: self.users[user].username(),
+            address: connection.address,
+            fault,
+        });
+        connection.malformed += 1;
+        if connection.malformed > self.limits.malformed_max {
+            connection.session.send_text("too many malformed messages", now_ns);
+            self.begin_closing(connection, Some(CloseReason::TooManyMalformed), now_ns);
+        }
+    }
+
+    /// Sends what the connection has not been sent yet, as far as it takes it.
+    pub(super) fn give_replies(
+        &mut self,
+        connection: &mut Connection<S>,
+        now_ns: u64,
+        work: &mut usize,
+    ) -> Served {
+        let mut filled = 0;
+        if let Stage::Live(user) = connection.stage {
+            match connection.fill(self.replies.store(), user, now_ns) {
+                Ok(count) => filled = count,
+                Err(Missing::Dropped(first)) => {
+                    let text = format!("replies before {first} are no longer kept");
+                    connection.session.send_text(&text, now_ns);
+                    self.begin_closing(connection, Some(CloseReason::FellBehind), now_ns);
+                }
+                Err(Missing::Future(_)) => unreachable!("it asks only below the next number"),
+            }
+        }
+        self.counters.replies_sent.add(filled);
+        let Ok(written) = connection.write(&mut self.network, now_ns) else {
+            return Served::Close(CloseReason::Gone);
+        };
+        self.counters.bytes_out.add(written as u64);
+        *work += filled as usize + usize::from(written > 0);
+        if !connection.session.outgoing().is_empty() {
+            // The socket is full: `Writable` brings the connection back.
+            return Served::Idle;
+        }
+        match &mut connection.stage {
+            Stage::Live(user) if connection.next_reply < self.replies.store().next(*user) => {
+                Served::Again
+            }
+            // All was given: what ends it comes next.
+            Stage::Live(_) | Stage::Pending if connection.ends.is_some() => Served::Again,
+            Stage::Closing { finished, .. } if !*finished => {
+                *finished = true;
+                self.network.finish(connection.id);
+                Served::Again
+            }
+            _ => Served::Idle,
+        }
+    }
+}
