@@ -123,7 +123,7 @@ impl Outgoing {
         self.last_put_ns = now_ns;
     }
 
-    /// Adds a heartbeat after that much silence. While bytes wait, they are sign of life
+    /// Adds a heartbeat if no packet was added for the interval. Bytes that wait are sign of life
     /// enough, so a peer that does not read does not make them grow.
     pub(super) fn heartbeat(&mut self, packet_type: u8, interval_ns: u64, now_ns: u64) {
         let is_due = now_ns.saturating_sub(self.last_put_ns) >= interval_ns;
