@@ -37,7 +37,7 @@ TABLES = {
     "sessions": "session_id",
     "orders": "order_id",
     "trades": "trade_id",
-    "broken_trades": "trade_id",
+    "busts": "trade_id",
     "fills": "account_id, trade_id, role",
     "ledger_entries": "sequence, nth",
     "balances": "account_id, asset_id",

@@ -209,8 +209,8 @@ impl Routes {
         let has = |key: &OrderKey| self.stream(key.session_id).is_some();
         match event {
             Event::Traded(traded) => has(&traded.maker.key) || has(&traded.taker.key),
-            Event::Venue(VenueEvent::TradeBusted(broken)) => {
-                has(&broken.trade.maker.key) || has(&broken.trade.taker.key)
+            Event::Venue(VenueEvent::TradeBusted(busted)) => {
+                has(&busted.trade.maker.key) || has(&busted.trade.taker.key)
             }
             Event::Venue(VenueEvent::TradeCorrected(corrected)) => {
                 has(&corrected.trade.maker.key) || has(&corrected.trade.taker.key)
@@ -365,9 +365,9 @@ mod tests {
             events.push(traded(one, other));
             let trade = past(one, other);
             events.push(Event::Venue(VenueEvent::TradeBusted(TradeBusted { trade, reason })));
-            let broken = TradeId(1);
+            let busted = TradeId(1);
             events.push(Event::Venue(VenueEvent::TradeCorrected(TradeCorrected {
-                broken,
+                busted,
                 trade,
                 reason,
             })));

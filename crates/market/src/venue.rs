@@ -362,7 +362,7 @@ pub struct TradeBusted {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
 pub struct TradeCorrected {
     /// The number of the trade that was undone.
-    pub broken: TradeId,
+    pub busted: TradeId,
     /// The corrected trade.
     pub trade: PastTrade,
     /// The reason.

@@ -171,9 +171,9 @@ impl World {
             VenueEvent::TradeBusted(TradeBusted { trade, .. }) => {
                 format!("busted {}", self.past(trade))
             }
-            VenueEvent::TradeCorrected(TradeCorrected { broken, trade, .. }) => {
+            VenueEvent::TradeCorrected(TradeCorrected { busted, trade, .. }) => {
                 self.check_trade_id(trade.trade_id);
-                format!("corrected {broken} to {}", self.past(trade))
+                format!("corrected {busted} to {}", self.past(trade))
             }
             VenueEvent::LiveOrdersMaxSet(LiveOrdersMax { session_id, live_orders_max }) => {
                 format!("live-orders {} {live_orders_max}", self.session_name(*session_id))

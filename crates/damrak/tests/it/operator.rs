@@ -326,7 +326,7 @@ fn commands_are_carried_out_once_under_kill_9() {
     let (mut busted, mut canceled) = (Vec::new(), 0);
     let replay =
         recovery::replay_folder(&journal, &mut |_, _| (), &mut |output| match output.event {
-            Event::Venue(VenueEvent::TradeBusted(broken)) => busted.push(broken.trade.trade_id.0),
+            Event::Venue(VenueEvent::TradeBusted(bust)) => busted.push(bust.trade.trade_id.0),
             Event::Canceled(_) => canceled += 1,
             _ => {}
         });

@@ -34,7 +34,7 @@ struct Kept {
     quantity: u32,
     instrument_id: InstrumentId,
     taker_is_buy: bool,
-    is_broken: bool,
+    is_busted: bool,
     /// Its element of the state hash.
     hash: u64,
 }
@@ -68,7 +68,7 @@ impl Trades {
                 quantity: traded.quantity.0 as u32,
                 instrument_id: traded.instrument_id,
                 taker_is_buy: traded.taker_side.is_buy(),
-                is_broken: false,
+                is_busted: false,
                 hash: 0,
             },
             hash,
@@ -76,7 +76,7 @@ impl Trades {
     }
 
     /// Restores a kept trade, or keeps one in place of a trade that was undone.
-    pub(crate) fn add_past(&mut self, trade: &PastTrade, is_broken: bool, hash: &mut StateHash) {
+    pub(crate) fn add_past(&mut self, trade: &PastTrade, is_busted: bool, hash: &mut StateHash) {
         self.keep(
             Kept {
                 trade_id: trade.trade_id,
@@ -88,7 +88,7 @@ impl Trades {
                 quantity: trade.quantity.0 as u32,
                 instrument_id: trade.instrument_id,
                 taker_is_buy: trade.taker_is_buy,
-                is_broken,
+                is_busted,
                 hash: 0,
             },
             hash,
@@ -101,8 +101,8 @@ impl Trades {
         trade_id: TradeId,
         hash: &mut StateHash,
     ) -> Option<PastTrade> {
-        let kept = self.find_mut(trade_id).filter(|kept| !kept.is_broken)?;
-        kept.is_broken = true;
+        let kept = self.find_mut(trade_id).filter(|kept| !kept.is_busted)?;
+        kept.is_busted = true;
         let before = kept.hash;
         kept.hash = kept.element();
         hash.change(before, kept.hash);
@@ -116,7 +116,7 @@ impl Trades {
             let at = run.binary_search_by_key(&trade_id, |kept| kept.trade_id).ok()?;
             Some(run[at])
         };
-        find(newer).or_else(|| find(older)).filter(|kept| !kept.is_broken).map(|kept| kept.past())
+        find(newer).or_else(|| find(older)).filter(|kept| !kept.is_busted).map(|kept| kept.past())
     }
 
     /// The id of the latest trade; 0 before the first.
@@ -130,7 +130,7 @@ impl Trades {
     pub(crate) fn iter(&self) -> impl ExactSizeIterator<Item = (PastTrade, bool)> {
         (0..self.kept.len()).map(|place| {
             let kept = &self.kept[(self.oldest + place) % self.kept.len()];
-            (kept.past(), kept.is_broken)
+            (kept.past(), kept.is_busted)
         })
     }
 
@@ -186,7 +186,7 @@ impl Kept {
         quantity: 0,
         instrument_id: InstrumentId(0),
         taker_is_buy: false,
-        is_broken: false,
+        is_busted: false,
         hash: 0,
     };
 
@@ -197,7 +197,7 @@ impl Kept {
                 | u64::from(key.channel) << 40
                 | u64::from(key.user_ref_num)
         };
-        let flags = u64::from(self.taker_is_buy) << 62 | u64::from(self.is_broken) << 63;
+        let flags = u64::from(self.taker_is_buy) << 62 | u64::from(self.is_busted) << 63;
         let words = [
             self.trade_id.0 | u64::from(self.instrument_id.0) << 46 | flags,
             u64::from(self.price) << 32 | u64::from(self.quantity),

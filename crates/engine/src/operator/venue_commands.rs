@@ -50,7 +50,7 @@ impl Engine {
             VenueCommand::RemoveInstrument(remove) => self.remove_instrument(remove, emit),
             VenueCommand::SupervisoryCancel(scope) => self.supervisory_cancel(scope, emit),
             VenueCommand::BlockEntry(block) => self.block_entry(block, emit),
-            VenueCommand::BustTrade(broken) => self.bust_trade(broken, emit),
+            VenueCommand::BustTrade(busted) => self.bust_trade(busted, emit),
             VenueCommand::CorrectTrade(correct) => self.correct_trade(correct, emit),
             VenueCommand::KillSwitch(block) => self.kill_switch(block, emit),
             VenueCommand::SetLiveOrdersMax(set) => self.set_live_orders_max(set, emit),
@@ -267,13 +267,13 @@ impl Engine {
 
     fn bust_trade(
         &mut self,
-        broken: &BustTrade,
+        busted: &BustTrade,
         emit: &mut dyn FnMut(Event),
     ) -> Result<(), VenueDeclineReason> {
-        let trade = self.find_past(broken.trade_id)?;
+        let trade = self.find_past(busted.trade_id)?;
         let planned = self.money.plan_return(&trade, None)?;
-        self.trades.bust_trade(broken.trade_id, &mut self.hash);
-        let reason = broken.reason;
+        self.trades.bust_trade(busted.trade_id, &mut self.hash);
+        let reason = busted.reason;
         emit(Event::Venue(VenueEvent::TradeBusted(TradeBusted { trade, reason })));
         if let Some(planned) = planned {
             self.money.carry_out(&planned, LedgerKind::Undo, &trade, &mut self.hash, emit);
@@ -297,7 +297,7 @@ impl Engine {
         self.trade_id_last.0 += 1;
         let trade = PastTrade { trade_id: self.trade_id_last, price, quantity, ..before };
         self.trades.add_past(&trade, false, &mut self.hash);
-        let corrected = TradeCorrected { broken: trade_id, trade, reason };
+        let corrected = TradeCorrected { busted: trade_id, trade, reason };
         emit(Event::Venue(VenueEvent::TradeCorrected(corrected)));
         if let Some(planned) = planned {
             self.money.carry_out(&planned, LedgerKind::Correct, &trade, &mut self.hash, emit);

@@ -167,7 +167,7 @@ fn blocks_have_a_bound() {
 
 /// Rules 33.1, 33.4: a trade is undone once; no order, book or number is touched.
 #[test]
-fn trade_is_broken_once() {
+fn trade_is_busted_once() {
     check(
         "
         sell A1 4 @ 100                     => accepted, booked 4 @ 100
@@ -194,11 +194,11 @@ fn only_the_latest_trades_are_kept() {
         day start-of-system-hours           => day start-of-system-hours
         ",
     );
-    let broken = |world: &mut World, number: u64| {
+    let busted = |world: &mut World, number: u64| {
         let command = BustTrade { trade_id: TradeId(number), reason: BustReason::Consent };
         match world.apply(Command::Venue(VenueCommand::BustTrade(command)))[..] {
-            [Event::Venue(VenueEvent::TradeBusted(broken))] => {
-                assert_eq!(broken.trade.trade_id, TradeId(number));
+            [Event::Venue(VenueEvent::TradeBusted(busted))] => {
+                assert_eq!(busted.trade.trade_id, TradeId(number));
                 true
             }
             [Event::Venue(VenueEvent::Declined(declined))] => {
@@ -213,11 +213,11 @@ fn only_the_latest_trades_are_kept() {
         world.trade_with_itself(number as u32);
     }
     for number in [1, 9, 10, trades + 1] {
-        assert!(!broken(&mut world, number), "{number}");
+        assert!(!busted(&mut world, number), "{number}");
     }
     for number in [11, 12, trades / 2, trades - 11, trades] {
-        assert!(broken(&mut world, number), "{number}");
-        assert!(!broken(&mut world, number), "{number}");
+        assert!(busted(&mut world, number), "{number}");
+        assert!(!busted(&mut world, number), "{number}");
     }
     world.play("query A => next 131093");
 }
@@ -243,7 +243,7 @@ fn trade_is_corrected_by_another() {
 
 /// Rule 33.1: trades of an auction are undone like others, one by one.
 #[test]
-fn trade_of_an_auction_is_broken() {
+fn trade_of_an_auction_is_busted() {
     check(
         "
         phase AAPL pre-open                 => phase AAPL pre-open

@@ -153,8 +153,8 @@ impl Model {
 
     /// 33.3, 42.10, 42.11
     pub(super) fn correct(&mut self, asked: &CorrectTrade) -> Result<(), VenueDeclineReason> {
-        let CorrectTrade { trade_id: broken, price, quantity, reason } = *asked;
-        let kept = self.can_be_undone(broken)?;
+        let CorrectTrade { trade_id: busted, price, quantity, reason } = *asked;
+        let kept = self.can_be_undone(busted)?;
         let before = kept.trade;
         if !is_price(self.instrument(before.instrument_id), price)
             || !(1..=before.quantity.0).contains(&quantity.0)
@@ -166,10 +166,10 @@ impl Model {
         }
         let mut trade = PastTrade { price, quantity, ..before };
         let changes = self.changes(&kept, Some(&trade))?;
-        self.undo(broken);
+        self.undo(busted);
         trade.trade_id = self.new_trade_id();
         self.keep(trade);
-        let corrected = TradeCorrected { broken, trade, reason };
+        let corrected = TradeCorrected { busted, trade, reason };
         self.events.push(Event::Venue(VenueEvent::TradeCorrected(corrected)));
         self.give_and_get(changes, &kept, LedgerKind::Correct, trade.trade_id);
         Ok(())

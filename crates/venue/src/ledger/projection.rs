@@ -13,8 +13,8 @@ use market::{
 use super::{
     query::rows,
     schema::{
-        AccountRow, AssetRow, BalanceRow, BrokenTradeRow, EntryRow, FillRole, FillRow,
-        InstrumentRow, OrderRow, OrderState, Row, SessionRow, Table, TradeRow, Value,
+        AccountRow, AssetRow, BalanceRow, BustRow, EntryRow, FillRole, FillRow, InstrumentRow,
+        OrderRow, OrderState, Row, SessionRow, Table, TradeRow, Value,
     },
     store::{Filter, LedgerStore, StoreError},
 };
@@ -39,7 +39,7 @@ pub struct RowBatch {
     pub sequence: Sequence,
     changed: Rows,
     trades: Vec<TradeRow>,
-    broken_trades: Vec<BrokenTradeRow>,
+    busts: Vec<BustRow>,
     fills: Vec<FillRow>,
     entries: Vec<EntryRow>,
 }
@@ -59,7 +59,7 @@ impl RowBatch {
             + changed.orders.len()
             + changed.balances.len()
             + self.trades.len()
-            + self.broken_trades.len()
+            + self.busts.len()
             + self.fills.len()
             + self.entries.len()
     }
@@ -83,7 +83,7 @@ impl RowBatch {
             Table::Sessions => rows(self.changed.sessions.values(), each),
             Table::Orders => rows(self.changed.orders.values(), each),
             Table::Trades => rows(&self.trades, each),
-            Table::BrokenTrades => rows(&self.broken_trades, each),
+            Table::Busts => rows(&self.busts, each),
             Table::Fills => rows(&self.fills, each),
             Table::Entries => rows(&self.entries, each),
             Table::Balances => rows(self.changed.balances.values(), each),
@@ -230,8 +230,8 @@ impl Projection {
             Event::Venue(VenueEvent::TradeBusted(TradeBusted { trade, reason })) => {
                 self.busted(trade.trade_id, reason, None);
             }
-            Event::Venue(VenueEvent::TradeCorrected(TradeCorrected { broken, trade, reason })) => {
-                self.busted(broken, reason, Some(&trade));
+            Event::Venue(VenueEvent::TradeCorrected(TradeCorrected { busted, trade, reason })) => {
+                self.busted(busted, reason, Some(&trade));
             }
             Event::Ledger(entry) => self.moved(&entry)?,
             Event::Money(money) => self.money(&money)?,
@@ -427,7 +427,7 @@ impl Projection {
     }
 
     fn busted(&mut self, trade_id: TradeId, reason: BustReason, new: Option<&PastTrade>) {
-        self.batch.broken_trades.push(BrokenTradeRow {
+        self.batch.busts.push(BustRow {
             trade_id,
             sequence: self.cause,
             timestamp: self.timestamp,

@@ -402,11 +402,11 @@ tables! {
         maker_order_id: OrderId,
         taker_order_id: OrderId,
     }
-    /// Trades that were undone, and what stands in their place. Their fills stay as they were.
-    BrokenTrades, "broken_trades", key 1, BrokenTradeRow {
-        /// The trade that was undone.
+    /// Trades that were busted or corrected, and the trade in place of each. Their fills stay as they were.
+    Busts, "busts", key 1, BustRow {
+        /// The busted trade.
         trade_id: TradeId,
-        /// The input that undid it.
+        /// The input that busted it.
         sequence: Sequence,
         timestamp: Timestamp,
         reason: BustReason,
@@ -485,7 +485,7 @@ impl Table {
 
     /// True if a row never changes once it is there.
     pub const fn is_append_only(self) -> bool {
-        matches!(self, Self::Trades | Self::BrokenTrades | Self::Fills | Self::Entries)
+        matches!(self, Self::Trades | Self::Busts | Self::Fills | Self::Entries)
     }
 
     /// Where a column stands.
@@ -498,7 +498,7 @@ impl Table {
     pub const fn place_columns(self) -> &'static [&'static str] {
         match self {
             Self::Orders => &["order_id"],
-            Self::Trades | Self::BrokenTrades | Self::Fills => &["trade_id"],
+            Self::Trades | Self::Busts | Self::Fills => &["trade_id"],
             Self::Entries => &["sequence", "nth"],
             Self::Assets | Self::Accounts | Self::Instruments | Self::Sessions | Self::Balances => {
                 &[]
@@ -524,7 +524,7 @@ impl Table {
                 &["account_id"]
             }
             Self::Entries => &["from_account_id", "to_account_id"],
-            Self::Assets | Self::Instruments | Self::Trades | Self::BrokenTrades => &[],
+            Self::Assets | Self::Instruments | Self::Trades | Self::Busts => &[],
         }
     }
 }

@@ -183,7 +183,7 @@ impl Encoder {
             }
             VenueEvent::TradeCorrected(corrected) => {
                 let trade = &corrected.trade;
-                emit(broken_trade(timestamp, trade.instrument_id, corrected.broken).as_bytes());
+                emit(broken_trade(timestamp, trade.instrument_id, corrected.busted).as_bytes());
                 emit(self.past_trade(timestamp, trade).as_bytes());
             }
             VenueEvent::InstrumentChanged(_)

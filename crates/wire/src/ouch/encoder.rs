@@ -232,9 +232,9 @@ fn venue(timestamp: Nanos64, event: &VenueEvent, emit: &mut impl FnMut(Recipient
                 emit(owner(&party.key), &message);
             }
         }
-        VenueEvent::TradeCorrected(TradeCorrected { broken, trade, reason }) => {
+        VenueEvent::TradeCorrected(TradeCorrected { busted, trade, reason }) => {
             for (party, flag) in [(&trade.maker, ADDED), (&trade.taker, REMOVED)] {
-                let message = broken_trade(timestamp, &party.key, *broken, *reason);
+                let message = broken_trade(timestamp, &party.key, *busted, *reason);
                 emit(owner(&party.key), &message);
                 emit(owner(&party.key), &past_trade(timestamp, trade, &party.key, flag));
             }

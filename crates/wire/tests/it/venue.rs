@@ -242,7 +242,7 @@ fn broken_trade_is_reported() {
 #[test]
 fn corrected_trade_is_published() {
     let corrected =
-        TradeCorrected { broken: TradeId(9), trade: past_trade(), reason: BustReason::Consent };
+        TradeCorrected { busted: TradeId(9), trade: past_trade(), reason: BustReason::Consent };
     let event = Event::Venue(VenueEvent::TradeCorrected(corrected));
     let [broken, print] = &feed(event)[..] else { panic!() };
     let Ok(Message::BrokenTrade(message)) = itch::decode(broken) else { panic!() };
