@@ -10,6 +10,7 @@ pub(crate) mod enter;
 pub(crate) mod fast_path;
 pub(crate) mod mass_index;
 pub(crate) mod name_index;
+pub(crate) mod pending_cancels;
 pub(crate) mod prefetch;
 pub(crate) mod session;
 mod session_requests;

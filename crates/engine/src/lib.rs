@@ -55,7 +55,10 @@ use book::{
     pool::{Pool, Slot},
 };
 use contingent::{instructions::Contingents, stop_book::Triggers};
-use intake::{name_index::NameIndex, session::Sessions, trading_day::TradingDay};
+use intake::{
+    name_index::NameIndex, pending_cancels::PendingCancels, session::Sessions,
+    trading_day::TradingDay,
+};
 use money::Money;
 use operator::{requests::Operators, trades::Trades};
 use state::hash::StateHash;
@@ -89,6 +92,8 @@ pub struct Engine {
     hash: StateHash,
     /// Orders that the current command will cancel; empty between commands.
     found: Vec<Slot>,
+    /// Orders that later inputs cancel.
+    pending_cancels: PendingCancels,
     /// Blocked scopes, sorted.
     blocks: Vec<Scope>,
     trades: Trades,
@@ -141,6 +146,7 @@ impl Engine {
             money: Money::default(),
             hash: StateHash::default(),
             found: Vec::new(),
+            pending_cancels: PendingCancels::default(),
             blocks: Vec::new(),
             trades: Trades::new(),
             operators: Operators::default(),

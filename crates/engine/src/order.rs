@@ -67,6 +67,8 @@ pub(crate) struct Order {
     /// True if it has a record of instructions, or is linked to an order that has one; see
     /// [`contingent`](mod@crate::contingent::instructions).
     pub(crate) is_contingent: bool,
+    /// True if it waits to be canceled; see [`pending_cancels`](mod@crate::intake::pending_cancels).
+    pub(crate) is_leaving: bool,
 }
 
 /// The auction of an auction-only order, which rests beside the book.
@@ -154,6 +156,7 @@ impl PoolOrder for Order {
             is_iceberg: false,
             time_in_force: TimeInForce::Day,
             is_contingent: false,
+            is_leaving: false,
         }
     }
 
@@ -217,6 +220,7 @@ impl Order {
             is_iceberg: false,
             time_in_force: terms.time_in_force,
             is_contingent: terms.is_contingent,
+            is_leaving: false,
         }
     }
 

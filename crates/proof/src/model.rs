@@ -20,7 +20,7 @@ mod operators;
 
 use std::{
     cmp::Reverse,
-    collections::{BTreeMap, BTreeSet},
+    collections::{BTreeMap, BTreeSet, VecDeque},
     sync::Arc,
 };
 
@@ -51,6 +51,9 @@ const COUNT_MAX: usize = 65_535;
 
 /// For how many firms a session may forbid entry (11.4).
 const FIRMS_FORBIDDEN_MAX: usize = 256;
+
+/// How many orders are canceled at once. (24.1)
+const CANCELS_MAX: usize = 32;
 
 const SECOND_NS: u64 = 1_000_000_000;
 
@@ -90,8 +93,14 @@ pub struct Model {
     noted: Vec<(OrderKey, bool)>,
     /// Orders that are triggered and still to come in.
     line: Vec<OrderKey>,
-    /// When a command last left pegged orders that are still to be moved. (36.12)
-    behind_since_ns: Option<u64>,
+    /// Orders that are still to be canceled. (24.1)
+    pending: VecDeque<(OrderKey, CancelReason)>,
+    /// Are there pegged orders that an earlier command left? (36.12)
+    is_behind: bool,
+    /// When a command last left anything that is still to be done.
+    left_since_ns: Option<u64>,
+    /// The last moment at which orders expired.
+    expired_ns: u64,
     /// Instruments in which something happened that minimum-quantity orders wait for. (37.3)
     stirred: Vec<InstrumentId>,
     /// Minimum-quantity orders that are still to be looked at.
@@ -138,6 +147,8 @@ pub struct ModelOrder {
     /// Beyond which the price of a pegged order never goes. (36.2)
     pub bound: Option<Price>,
     pub place: Place,
+    /// Is it still to be canceled? (24.1)
+    pub leaving: bool,
     /// Of an order that waits for a trigger, the best price at which the market traded since, the
     /// last trade before included. (20.5)
     pub best: Option<u64>,
@@ -439,11 +450,39 @@ impl Model {
 
     /// Cancels orders, in the order of their keys. (10.2)
     fn cancel_each(&mut self, reason: CancelReason, is_meant: impl Fn(&Self, &ModelOrder) -> bool) {
+        let keys = self.keys_of(is_meant);
+        self.cancel_in_steps(keys, reason);
+    }
+
+    fn keys_of(&self, is_meant: impl Fn(&Self, &ModelOrder) -> bool) -> Vec<OrderKey> {
         let meant = self.orders.iter().filter(|it| is_meant(self, it));
         let mut keys: Vec<OrderKey> = meant.map(|it| it.key).collect();
         keys.sort();
+        keys
+    }
+
+    /// Cancels orders, at most so many at once. (24.1, 24.2)
+    fn cancel_in_steps(&mut self, keys: Vec<OrderKey>, reason: CancelReason) {
+        let was_empty = self.pending.is_empty();
         for key in keys {
-            self.cancel_all_of(key, reason);
+            let place = self.place_of(key).expect("it was found live");
+            if !self.orders[place].leaving && !self.orders[place].is_done() {
+                self.orders[place].leaving = true;
+                self.pending.push_back((key, reason));
+            }
+        }
+        if was_empty {
+            self.cancel_portion();
+        }
+    }
+
+    /// The orders whose turn it is; one may be done by now. (24.1, 24.4)
+    fn cancel_portion(&mut self) {
+        for _ in 0..CANCELS_MAX {
+            let Some((key, reason)) = self.pending.pop_front() else { return };
+            if self.place_of(key).is_some_and(|place| !self.orders[place].is_done()) {
+                self.cancel_all_of(key, reason);
+            }
         }
     }
 
@@ -636,6 +675,8 @@ impl Model {
             time_in_force: TimeInForce::ImmediateOrCancel,
             ..*order
         };
+        // As a newly accepted order. (37.2)
+        copy.order_id = rehearsal.new_order_id();
         copy.conditions.minimum_quantity = Lots::ZERO;
         copy.instructions.all_or_none = false;
         rehearsal.trade_then_rest(copy);

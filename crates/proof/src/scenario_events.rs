@@ -353,10 +353,10 @@ impl World {
     /// A resting order traded so many lots of those that the feed shows.
     fn take_shown(&mut self, key: OrderKey, quantity: Quantity, displayed: bool) {
         let order = self.reported(key);
-        assert_eq!(order.shown > 0, displayed);
         if displayed {
             order.shown = order.shown.checked_sub(quantity.0).expect("only what is shown");
         }
+        assert!(order.shown <= order.leaves, "lots that are shown are open");
     }
 
     fn report_prevented(&mut self, event: &SelfMatchPrevented) -> String {

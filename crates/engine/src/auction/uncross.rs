@@ -375,6 +375,7 @@ impl Engine {
             quantity,
             prevention: None,
             reserve: None,
+            is_unseen: false,
         };
         self.money.settle(&met, self.trade_id_last, &mut self.hash, emit);
         for (slot, after) in slots.into_iter().zip([maker, taker]) {

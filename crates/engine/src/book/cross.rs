@@ -12,6 +12,9 @@ use super::{
 };
 use crate::order::{Order, Progress};
 
+/// The most rounds in which an iceberg shows all of its lots. Rule 35.2.
+const ROUNDS_MAX: u64 = 100;
+
 /// A match of an incoming and a resting order, as the book sees it.
 pub(crate) struct Match<'a> {
     /// The resting order's progress before the match.
@@ -30,6 +33,8 @@ pub(crate) struct Match<'a> {
     pub(crate) prevention: Option<SelfMatchPrevention>,
     /// The slot of the resting order, if it is an iceberg.
     pub(crate) reserve: Option<Slot>,
+    /// True if it traded lots that are not shown.
+    pub(crate) is_unseen: bool,
 }
 
 /// The book's callback: decides which orders may trade, and carries out the effects of a match.
@@ -50,14 +55,17 @@ pub(crate) trait OnMatch {
     /// Lots that an iceberg offers at a time.
     fn shown(&self, slot: Slot) -> Quantity;
 
+    /// Lots of an iceberg that it shows at a time, as instructed.
+    fn part(&self, slot: Slot) -> Quantity;
+
     /// Lots that an order offers at a time.
     fn offered(&self, slot: Slot, maker: &Order) -> Quantity {
         if maker.is_iceberg { self.shown(slot) } else { maker.leaves() }
     }
 
-    /// Shows the next part of an iceberg whose shown part is filled, under a new order id. Returns
-    /// false, with no effect, if lots are still shown.
-    fn refresh(&mut self, slot: Slot, maker: &mut Order) -> bool;
+    /// Shows the next part of an iceberg whose shown part is filled, under a new order id; returns
+    /// its lots. Returns `None`, with no effect, if lots are still shown.
+    fn refresh(&mut self, slot: Slot, maker: &mut Order) -> Option<Quantity>;
 }
 
 /// How far to search for the possible trades of an order.
@@ -69,17 +77,12 @@ pub(crate) struct Reach {
     pub(crate) orders_max: usize,
 }
 
-impl Reach {
-    /// Up to the limit of the order.
-    pub(crate) fn all(limit: Option<Price>) -> Self {
-        Self { limit, orders_max: usize::MAX }
-    }
-}
-
 /// An incoming order while it crosses the other side.
 pub(super) struct Crossing<'a, S> {
     pub(super) taker: &'a mut Order,
     pub(super) effects: &'a mut S,
+    /// The last price at which it took whole rounds of icebergs; [`NO_RANK`] is none.
+    rounds_at: u32,
 }
 
 impl<S: OnMatch> Take<Order> for Crossing<'_, S> {
@@ -90,7 +93,7 @@ impl<S: OnMatch> Take<Order> for Crossing<'_, S> {
 
     #[inline]
     fn trade(&mut self, maker: &mut Order) -> bool {
-        let Self { taker, effects } = self;
+        let Self { taker, effects, .. } = self;
         let maker_before = maker.progress();
         let taker_leaves_before = taker.leaves();
         let quantity = maker.leaves().min(taker_leaves_before);
@@ -106,6 +109,7 @@ impl<S: OnMatch> Take<Order> for Crossing<'_, S> {
             quantity,
             prevention,
             reserve: None,
+            is_unseen: false,
         });
         taker.is_done()
     }
@@ -132,7 +136,8 @@ impl Book {
     }
 
     /// Calls back with price and quantity of each possible trade of `taker` within the range, while
-    /// the callback asks for more; returns the lots that would stay open.
+    /// the callback asks for more; returns the lots that would stay open. `None` if lots are open
+    /// where the search ends at the most orders, and there are more.
     pub(crate) fn walk(
         &self,
         pool: &Pool,
@@ -141,7 +146,7 @@ impl Book {
         prevention: impl Fn(&Order) -> Option<SelfMatchPrevention>,
         shown: impl Fn(Slot) -> Quantity,
         mut trade: impl FnMut(Price, Quantity) -> bool,
-    ) -> Quantity {
+    ) -> Option<Quantity> {
         use SelfMatchPrevention::*;
         let Reach { limit, orders_max } = reach;
         let rank_worst = limit.map_or(u32::MAX, |price| self.rank_opposite(taker.side, price));
@@ -151,8 +156,10 @@ impl Book {
         let mut orders_left = orders_max;
         while let Some((at, oldest)) = makers.level_at_or_after(place)
             && BookSide::rank(at) <= rank_worst
-            && orders_left != 0
         {
+            if orders_left == 0 {
+                return None;
+            }
             let counted = || level_queue(pool, oldest).take(orders_left);
             let mut met = 0;
             // The reserves of icebergs trade after all shown lots.
@@ -177,30 +184,33 @@ impl Book {
                         }
                         leaves = leaves.saturating_sub(quantity);
                         if !trade(maker.price(), quantity) {
-                            return leaves;
+                            return Some(leaves);
                         }
                     }
                     Some(CancelOldest | CancelOldestOfSessions) => {}
                     Some(DecrementBoth | DecrementBothOfSessions) => {
                         leaves = leaves.saturating_sub(quantity);
                     }
-                    Some(_) => return Quantity::ZERO,
+                    Some(_) => return Some(Quantity::ZERO),
                 }
                 if leaves.is_zero() {
-                    return leaves;
+                    return Some(leaves);
                 }
             }
             if !reserve.is_zero() {
                 let quantity = reserve.min(leaves);
                 leaves = leaves.saturating_sub(quantity);
                 if !trade(pool[oldest].order.price(), quantity) || leaves.is_zero() {
-                    return leaves;
+                    return Some(leaves);
                 }
+            }
+            if met == orders_left && level_queue(pool, oldest).nth(met).is_some() {
+                return None;
             }
             place = at + 1;
             orders_left -= met;
         }
-        leaves
+        Some(leaves)
     }
 
     /// Matches `taker` against the other side, until it is filled or the next price is beyond
@@ -215,38 +225,58 @@ impl Book {
         let rank_worst = limit.map_or(NO_RANK - 1, |price| self.rank_opposite(taker.side, price));
         let sharing = self.sharing;
         let makers = self.opposite_mut(taker.side);
-        let mut crossing = Crossing { taker, effects };
+        let mut crossing = Crossing { taker, effects, rounds_at: NO_RANK };
+        if sharing.is_pro_rata() {
+            return makers.cross_pro_rata(pool, &mut crossing, rank_worst, sharing);
+        }
         while makers.best_rank() <= rank_worst && !crossing.taker.is_done() {
-            if sharing.is_pro_rata() && makers.share_out(pool, &mut crossing, sharing) {
-                continue;
-            }
-            if makers.best_ladder_mut().cross_best(pool, &mut crossing) {
-                makers.meet(pool, &mut crossing);
-            }
+            makers.cross_level(pool, &mut crossing);
         }
     }
 }
 
 impl BookSide {
+    /// Matches an incoming order with plain orders of the best level, and with the first other one.
+    /// Returns the lots of icebergs that are shown instead of others, or traded unseen.
+    #[inline]
+    pub(super) fn cross_level(
+        &mut self,
+        pool: &mut Pool,
+        crossing: &mut Crossing<'_, impl OnMatch>,
+    ) -> Quantity {
+        if self.best_ladder_mut().cross_best(pool, crossing) {
+            return self.meet(pool, crossing);
+        }
+        Quantity::ZERO
+    }
+
     /// Matches an incoming order with the first resting order in the full path, which is kept apart
     /// from the plain one.
     #[cold]
     #[inline(never)]
-    fn meet(&mut self, pool: &mut Pool, crossing: &mut Crossing<'_, impl OnMatch>) {
+    fn meet(&mut self, pool: &mut Pool, crossing: &mut Crossing<'_, impl OnMatch>) -> Quantity {
         let slot = self.best_oldest();
-        self.meet_at(pool, crossing, slot, None);
+        // It was refreshed since the incoming order came in, so all of the level were.
+        if crossing.taker.order_id < pool[slot].order.order_id
+            && crossing.rounds_at != self.best_rank()
+        {
+            crossing.rounds_at = self.best_rank();
+            return take_rounds(pool, crossing, slot);
+        }
+        self.meet_at(pool, crossing, slot, None)
     }
 
-    /// Matches an incoming order with one of the best level, up to its share.
+    /// Matches an incoming order with one of the best level, up to its share. Returns the lots that
+    /// an iceberg shows next.
     pub(super) fn meet_at(
         &mut self,
         pool: &mut Pool,
         crossing: &mut Crossing<'_, impl OnMatch>,
         slot: Slot,
         share: Option<Quantity>,
-    ) {
+    ) -> Quantity {
         let maker = &mut pool[slot].order;
-        let Crossing { taker, effects } = crossing;
+        let Crossing { taker, effects, .. } = crossing;
         let prevention = effects.prevention(taker, maker);
         let maker_before = maker.progress();
         let taker_leaves_before = taker.leaves();
@@ -273,14 +303,75 @@ impl BookSide {
             quantity,
             prevention,
             reserve,
+            is_unseen: false,
         });
         let (display, rank) = (maker.display, self.best_rank());
         if pool[slot].order.is_done() {
             self.ladder_mut(display).remove(pool, rank, slot);
-        } else if reserve.is_some() && effects.refresh(slot, &mut pool[slot].order) {
+        } else if reserve.is_some()
+            && let Some(shown) = effects.refresh(slot, &mut pool[slot].order)
+        {
             self.ladder_mut(display).move_last(pool, rank, slot);
+            return shown;
+        }
+        Quantity::ZERO
+    }
+}
+
+/// Trades an incoming order with the reserves of a level's icebergs, all of which show their next
+/// part: as many whole rounds as it has lots for, each iceberg once. Returns the lots.
+///
+/// What it has left then is less than the shown parts of those with a reserve, unless their parts
+/// are drawn from a range. So it trades with an iceberg a few times, whatever it shows at a time.
+fn take_rounds(
+    pool: &mut Pool,
+    crossing: &mut Crossing<'_, impl OnMatch>,
+    oldest: Slot,
+) -> Quantity {
+    let Crossing { taker, effects, .. } = crossing;
+    let in_rounds = |effects: &_, slot: Slot, maker: &Order, rounds: u64| {
+        let reserve = maker.leaves().saturating_sub(OnMatch::shown(effects, slot));
+        reserve.min(Quantity(OnMatch::part(effects, slot).0 * rounds))
+    };
+    let lots = |effects: &_, rounds| -> u64 {
+        level_queue(pool, oldest)
+            .map(|slot| in_rounds(effects, slot, &pool[slot].order, rounds).0)
+            .sum()
+    };
+    let (mut rounds, mut too_many) = (0, ROUNDS_MAX + 1);
+    while rounds + 1 < too_many {
+        let middle = rounds.midpoint(too_many);
+        match lots(&**effects, middle) <= taker.leaves().0 {
+            true => rounds = middle,
+            false => too_many = middle,
         }
     }
+    let taker_leaves = taker.leaves();
+    let mut next = oldest;
+    while !next.is_none() && 0 < rounds {
+        let slot = next;
+        next = pool[slot].younger;
+        let maker = &mut pool[slot].order;
+        let quantity = in_rounds(&**effects, slot, maker, rounds);
+        if quantity.is_zero() {
+            continue;
+        }
+        let (maker_before, taker_leaves_before) = (maker.progress(), taker.leaves());
+        maker.execute(quantity);
+        taker.execute(quantity);
+        effects.matched(&Match {
+            maker_before,
+            maker,
+            taker_leaves_before,
+            taker,
+            price: maker.price(),
+            quantity,
+            prevention: None,
+            reserve: Some(slot),
+            is_unseen: true,
+        });
+    }
+    taker_leaves.saturating_sub(taker.leaves())
 }
 
 /// The orders of a level from this one on, oldest first.

@@ -2,7 +2,8 @@
 //! their offered lots.
 //!
 //! The time share goes to the oldest orders first, and so does the rounding rest. Hidden orders
-//! trade last, by time. Sharing out a level walks it three times.
+//! trade last, by time. Sharing out a level walks it
+//! three times, and taking it by time once.
 //!
 //! Invariant: all lots are shared out, and no order gets more than it offers.
 
@@ -11,7 +12,8 @@ use market::Quantity;
 use super::{
     BookSide,
     cross::{Crossing, OnMatch},
-    pool::Pool,
+    ladder::NO_RANK,
+    pool::{Pool, Slot},
 };
 
 /// All, in ppm.
@@ -80,38 +82,70 @@ impl Shares {
 }
 
 impl BookSide {
-    /// Shares the open lots of an incoming order among the displayed orders of the best price.
-    /// Returns false, with no effect, where price-time gives the same.
+    /// As [`Book::cross`](super::Book::cross), under pro-rata allocation.
     #[cold]
     #[inline(never)]
-    pub(super) fn share_out(
+    pub(super) fn cross_pro_rata(
+        &mut self,
+        pool: &mut Pool,
+        crossing: &mut Crossing<'_, impl OnMatch>,
+        rank_worst: u32,
+        sharing: Sharing,
+    ) {
+        // The rank of a level that it takes by time, and the lots that this offers.
+        let mut by_time = (NO_RANK, 0);
+        while self.best_rank() <= rank_worst && !crossing.taker.is_done() {
+            let taker_leaves = crossing.taker.leaves().0;
+            if by_time.0 != self.best_rank() || taker_leaves < by_time.1 {
+                let rank = self.best_rank();
+                let Some(offered) = self.share_out(pool, crossing, sharing) else { continue };
+                by_time = (rank, offered);
+            }
+            let taker_leaves = crossing.taker.leaves().0;
+            let shown = self.cross_level(pool, crossing);
+            let traded = taker_leaves - crossing.taker.leaves().0;
+            by_time.1 = (by_time.1 + shown.0).saturating_sub(traded);
+        }
+    }
+
+    /// Shares the open lots of an incoming order among the displayed orders of the best price, after
+    /// it has met its own. Where price-time gives the same, returns the lots that the level offers,
+    /// or 0 for hidden orders.
+    fn share_out(
         &mut self,
         pool: &mut Pool,
         crossing: &mut Crossing<'_, impl OnMatch>,
         sharing: Sharing,
-    ) -> bool {
-        let oldest = self.best_oldest();
-        if !pool[oldest].order.display.is_displayed() {
-            return false;
+    ) -> Option<u64> {
+        if !pool[self.best_oldest()].order.display.is_displayed() {
+            return Some(0);
         }
         let mut offered = 0;
-        let mut youngest = oldest;
-        let mut slot = oldest;
+        let mut youngest = Slot::NONE;
+        let mut slot = self.best_oldest();
         while !slot.is_none() {
             let maker = &pool[slot].order;
+            let younger = pool[slot].younger;
             if crossing.effects.prevention(crossing.taker, maker).is_some() {
                 self.meet_at(pool, crossing, slot, None);
-                return true;
+                if crossing.taker.is_done() {
+                    return None;
+                }
+            } else {
+                offered += crossing.effects.offered(slot, maker).0;
+                youngest = slot;
             }
-            offered += crossing.effects.offered(slot, maker).0;
-            youngest = slot;
-            slot = pool[slot].younger;
+            slot = younger;
         }
         let quantity = crossing.taker.leaves().0;
+        if youngest.is_none() {
+            return None;
+        }
         if offered <= quantity {
-            return false;
+            return Some(offered);
         }
 
+        let oldest = self.best_oldest();
         let mut shares = Shares::new(quantity, offered, sharing);
         let mut rehearsal = shares;
         let mut in_proportion = 0;
@@ -137,7 +171,7 @@ impl BookSide {
             slot = younger;
         }
         assert!(crossing.taker.is_done(), "all of it was shared out");
-        true
+        None
     }
 }
 

@@ -1,14 +1,13 @@
-//! Expiries of GTT orders: one list for each second; and when pegged orders that are left over go
-//! on.
+//! Expiries of GTT orders: one list for each second; and when work that is left over goes on.
 //!
-//! Invariant: every live good-till-time order is in the list of its second.
+//! Invariant: every live good-till-time order that has not expired is in the list of its second.
 
 use market::Timestamp;
 
 use super::instructions::{ContingentId, Contingents, List};
 use crate::book::paged_map::PagedMap;
 
-const NANOS_PER_SECOND: u64 = 1_000_000_000;
+pub(crate) const NANOS_PER_SECOND: u64 = 1_000_000_000;
 
 /// Expiry times. Adding and removing cost a search among them.
 #[derive(Debug)]
@@ -17,7 +16,7 @@ pub(crate) struct Expiries {
     by_second: PagedMap<ContingentId, 64>,
     /// The earliest of them, in nanoseconds; [`u64::MAX`] is none.
     expires_ns: u64,
-    /// When pegged orders that are left over go on; [`u64::MAX`] if none are.
+    /// When work that is left over goes on; [`u64::MAX`] if none is.
     resumes_ns: u64,
     /// The earlier of the two: one comparison for an input without either.
     due_ns: u64,
@@ -37,7 +36,7 @@ impl Expiries {
         self.due_ns
     }
 
-    /// When pegged orders that are left over go on; [`u64::MAX`] if none are.
+    /// When work that is left over goes on; [`u64::MAX`] if none is.
     pub(crate) fn resumes_ns(&self) -> u64 {
         self.resumes_ns
     }
@@ -60,6 +59,25 @@ impl Expiries {
         self.by_second.first().map(|(_, id)| id)
     }
 
+    /// True if orders expire in this second.
+    pub(super) fn has(&self, second: u32) -> bool {
+        self.by_second.get(second).is_some()
+    }
+
+    /// Ends the list of those that expire first; its orders are in no list then.
+    pub(crate) fn remove_first(&mut self) {
+        let first = self.by_second.first_key().expect("orders expire");
+        self.by_second.remove(first);
+        self.settle();
+    }
+
+    /// Ends the lists up to this time, whose orders wait to be canceled.
+    pub(crate) fn remove_until(&mut self, now: Timestamp) {
+        while self.expires_ns <= now.0 {
+            self.remove_first();
+        }
+    }
+
     /// Adds an order to the list of its second.
     pub(super) fn add(contingents: &mut Contingents, id: ContingentId) {
         let second = contingents[id].instructions.expires_s;
@@ -73,10 +91,10 @@ impl Expiries {
         expiries.settle();
     }
 
-    /// Removes an order from the list of its second.
+    /// Removes an order from the list of its second, if that has not ended.
     pub(super) fn remove(contingents: &mut Contingents, id: ContingentId) {
         let second = contingents[id].instructions.expires_s;
-        let head = contingents.expiries.by_second.get(second).expect("it was added");
+        let Some(head) = contingents.expiries.by_second.get(second) else { return };
         let first = contingents.unlink(List::Expiry, head, id);
         let expiries = &mut contingents.expiries;
         match first.some() {
@@ -95,7 +113,6 @@ impl Expiries {
         let first = by_second.first_key().map(|second| u64::from(second) * NANOS_PER_SECOND);
         assert_eq!(*expires_ns, first.unwrap_or(u64::MAX));
         assert_eq!(*due_ns, *expires_ns.min(resumes_ns));
-        assert_eq!(*resumes_ns != u64::MAX, contingents.pegs.is_behind());
         let mut count = 0;
         for (second, head) in by_second.iter() {
             let mut next = head.some();

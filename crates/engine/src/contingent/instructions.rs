@@ -467,7 +467,7 @@ impl Contingents {
                 "{contingent:?}"
             );
             following += usize::from(contingent.follows_market());
-            expiring += usize::from(contingent.instructions.expires_s != 0);
+            expiring += usize::from(self.expiries.has(contingent.instructions.expires_s));
         }
         assert_eq!(Expiries::check(self), expiring, "each order expires once");
         assert_eq!(self.check_pegs(), following, "each order that follows a book is in its list");

@@ -398,12 +398,6 @@ impl Engine {
         }
     }
 
-    /// Pegged orders that are left over go on with the first input of a later nanosecond.
-    pub(crate) fn plan_resumption(&mut self) {
-        let is_behind = self.contingents.pegs.is_behind();
-        self.contingents.expiries.resume_at(is_behind.then_some(self.timestamp));
-    }
-
     /// Enters a triggered order, unless it is done.
     fn follow_trigger(
         &mut self,

@@ -12,11 +12,7 @@ use core::mem;
 
 use market::{CancelReason, CommandKind, Event, TimeInForce, Timestamp};
 
-use crate::{
-    Engine,
-    book::pool::Slot,
-    contingent::{instructions::List, pegs::MOVES_MAX},
-};
+use crate::{Engine, book::pool::Slot, contingent::instructions::List};
 
 /// No time.
 const NEVER_NS: u64 = u64::MAX;
@@ -37,8 +33,8 @@ impl Engine {
         while self.is_due() {
             let due_ns = self.due_ns();
             if self.contingents.expiries.resumes_ns() == due_ns {
-                // Planned anew for a later time if orders are left.
-                self.follow_all(MOVES_MAX, emit);
+                // Planned anew for a later time if something is left.
+                self.resume(emit);
                 continue;
             }
             if self.contingents.expiries.due_ns() == due_ns {
@@ -72,6 +68,7 @@ impl Engine {
             found.push(self.contingents[id].slot);
             next = self.contingents.next(List::Expiry, id);
         }
+        self.contingents.expiries.remove_first();
         self.cancel_by_age(found, CancelReason::Expired, emit);
     }
 
@@ -95,9 +92,6 @@ impl Engine {
         emit: &mut dyn FnMut(Event),
     ) {
         found.sort_unstable_by_key(|slot| self.pool[*slot].order.order_id);
-        for slot in found.drain(..) {
-            self.cancel_all(slot, reason, emit);
-        }
-        self.found = found;
+        self.cancel_in_steps(found, reason, emit);
     }
 }

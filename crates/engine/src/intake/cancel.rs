@@ -70,10 +70,7 @@ impl Engine {
         }));
         let mut found = mem::take(&mut self.found);
         self.find_all(mass, &mut found);
-        for slot in found.drain(..) {
-            self.cancel_all(slot, CancelReason::User, emit);
-        }
-        self.found = found;
+        self.cancel_in_steps(found, CancelReason::User, emit);
     }
 
     #[inline(never)]
@@ -86,10 +83,7 @@ impl Engine {
         let mut found = mem::take(&mut self.found);
         found.extend(session.iter_live().map(|(_, slot)| slot));
         found.sort_unstable_by_key(|slot| self.pool[*slot].order.key);
-        for slot in found.drain(..) {
-            self.cancel_all(slot, CancelReason::Supervisory, emit);
-        }
-        self.found = found;
+        self.cancel_in_steps(found, CancelReason::Supervisory, emit);
     }
 
     /// The live order with this key.

@@ -11,8 +11,11 @@ use crate::{
     book::cross::Reach,
     intake::classify::{EntryTerms, OrderClass, Proposal},
     order::{ForAuction, Order},
-    trading::self_match,
+    trading::{incoming::COUNTED_MAX, self_match},
 };
+
+/// More than an account can have, in units.
+const UNAFFORDABLE: u128 = 1 << 126;
 
 impl Engine {
     /// Checks that the account may have this new order or replacement. If it has no limit and
@@ -99,14 +102,12 @@ impl Engine {
             }
         }
         found.sort_unstable_by_key(|slot| self.pool[*slot].order.key);
-        for slot in found.drain(..) {
-            self.cancel_all(slot, reason, emit);
-        }
-        self.found = found;
+        self.cancel_in_steps(found, reason, emit);
     }
 
     /// The cost of a buy order without a limit if it entered the book now, including its rest at
-    /// the price of its last trade; for a sell order, its proceeds.
+    /// the price of its last trade; for a sell order, its proceeds. [`UNAFFORDABLE`] if it would
+    /// trade with more than [`COUNTED_MAX`] orders.
     fn walk(&self, order: &Order, rests: bool, terms: &Terms) -> u128 {
         let prevention = self_match::meant(&self.sessions, order);
         let prevention = |maker: &Order| {
@@ -123,8 +124,8 @@ impl Engine {
         }
         let Some(limit) = self.within_band(order, None) else { return 0 };
         let book = self.book_of(order);
-        let reach = Reach::all(limit);
-        let leaves = book.walk(&self.pool, order, reach, prevention, shown, |price, quantity| {
+        let reach = Reach { limit, orders_max: COUNTED_MAX };
+        let walked = book.walk(&self.pool, order, reach, prevention, shown, |price, quantity| {
             if price != at.0 {
                 cost += terms.0.quote_amount(at.0, at.1);
                 at = (price, Quantity::ZERO);
@@ -132,6 +133,7 @@ impl Engine {
             at.1 = Quantity(at.1.0 + quantity.0);
             true
         });
+        let Some(leaves) = walked else { return UNAFFORDABLE };
         cost += terms.0.quote_amount(at.0, at.1);
         let is_stopped = limit.is_some_and(|limit| book.goes_beyond(order.side, limit));
         if rests && !(is_stopped && book.trading.pause_s == 0) {

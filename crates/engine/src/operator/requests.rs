@@ -144,7 +144,8 @@ impl Engine {
         emit(Event::Venue(VenueEvent::Operated(result)));
     }
 
-    /// Carries out an action; counts its effect by its events.
+    /// Carries out an action; counts its effect by its events, and the orders that now wait to be
+    /// canceled.
     fn carry_out(
         &mut self,
         action: &OperatorAction,
@@ -152,6 +153,7 @@ impl Engine {
     ) -> OperatorOutcome {
         let mut effect = OperatorEffect::default();
         let mut declined = None;
+        let pending_before = self.pending_cancels.len();
         let mut watched = |event: Event| {
             match &event {
                 Event::Canceled(canceled) if canceled.leaves.is_zero() => {
@@ -181,6 +183,8 @@ impl Engine {
         match declined {
             Some(decline) => OperatorOutcome::Declined(decline),
             None => {
+                let pending = self.pending_cancels.len() - pending_before;
+                effect.orders_canceled += pending as u32;
                 if let Some(setting) = setting_of(action) {
                     self.hold_setting(setting);
                 }

@@ -1,6 +1,7 @@
 //! Commands of the venue: on instruments, orders and past trades. Invariant: a declined command
 //! changes nothing.
 
+use alloc::vec::Vec;
 use core::mem;
 
 use market::{
@@ -116,7 +117,8 @@ impl Engine {
                 }
             }
         }
-        self.cancel_found(found, CancelReason::Expired, emit);
+        found.sort_unstable_by_key(|slot| self.pool[*slot].order.key);
+        self.cancel_in_steps(found, CancelReason::Expired, emit);
         self.enter_phase(instrument_id, step, emit);
         if to.is_auction() {
             self.indicate(instrument_id, true, emit);
@@ -216,7 +218,11 @@ impl Engine {
     ) -> Result<(), VenueDeclineReason> {
         let instrument_id = self.known(&remove.symbol)?;
         let scope = Scope { symbol: remove.symbol, ..Scope::ALL };
-        self.supervisory_cancel(&scope, emit)?;
+        let mut found = self.find_scope(&scope)?;
+        for slot in found.drain(..) {
+            self.cancel_all(slot, CancelReason::Supervisory, emit);
+        }
+        self.found = found;
         self.symbols.remove(&remove.symbol);
         self.change_trading(instrument_id, |trading| {
             *trading =
@@ -231,6 +237,13 @@ impl Engine {
         scope: &Scope,
         emit: &mut dyn FnMut(Event),
     ) -> Result<(), VenueDeclineReason> {
+        let found = self.find_scope(scope)?;
+        self.cancel_in_steps(found, CancelReason::Supervisory, emit);
+        Ok(())
+    }
+
+    /// The live orders of a scope, by session, channel and number.
+    fn find_scope(&mut self, scope: &Scope) -> Result<Vec<Slot>, VenueDeclineReason> {
         self.check_scope(scope)?;
         let mut found = mem::take(&mut self.found);
         let sessions = self.sessions.iter().filter(|session| {
@@ -238,8 +251,8 @@ impl Engine {
         });
         let live = sessions.flat_map(|session| session.iter_live().map(|(_, slot)| slot));
         found.extend(live.filter(|slot| self.is_meant(scope, &self.pool[*slot].order)));
-        self.cancel_found(found, CancelReason::Supervisory, emit);
-        Ok(())
+        found.sort_unstable_by_key(|slot| self.pool[*slot].order.key);
+        Ok(found)
     }
 
     fn block_entry(
@@ -349,20 +362,6 @@ impl Engine {
         self.sessions.get(session_id).ok_or(VenueDeclineReason::UnknownSession)?;
         emit(Event::Venue(VenueEvent::LoggedOut(session_id)));
         Ok(())
-    }
-
-    /// Cancels these orders, by session, channel and number.
-    pub(crate) fn cancel_found(
-        &mut self,
-        mut found: alloc::vec::Vec<Slot>,
-        reason: CancelReason,
-        emit: &mut dyn FnMut(Event),
-    ) {
-        found.sort_unstable_by_key(|slot| self.pool[*slot].order.key);
-        for slot in found.drain(..) {
-            self.cancel_all(slot, reason, emit);
-        }
-        self.found = found;
     }
 
     /// True if no block covers an order with these fields.

@@ -66,6 +66,7 @@ pub(crate) const CHANGED: u64 = 68;
 // Elements of a single round multiply their first word by one of these instead: odd and otherwise
 // random, so that fields of different elements cannot cancel.
 pub(crate) const BALANCE: u64 = 0x9E6C_63D0_76CC_4765;
+pub(crate) const PENDING_CANCEL: u64 = 0xA24B_AED4_963E_E407;
 pub(crate) const ORDER_IDENTITY: u64 = 0x5851_F42D_4C95_7F2D;
 pub(crate) const ORDER_PROGRESS: u64 = 0xE703_7ED1_A0B4_28DB;
 

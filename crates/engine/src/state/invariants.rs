@@ -1,6 +1,8 @@
 //! The invariants of the whole state, checked by a walk over all of it: for tests and the
 //! simulator.
 
+use alloc::vec::Vec;
+
 use market::{InstrumentId, OrderId, Phase, Price, SessionId, Side};
 
 use crate::{
@@ -56,6 +58,7 @@ impl Engine {
             }
         }
         self.money.add_hashes(&mut sum);
+        self.pending_cancels.add_hashes(&mut sum);
         for id in self.contingents.iter() {
             let contingent = &self.contingents[id];
             sum.add(contingent.hash_slow());
@@ -92,7 +95,9 @@ impl Engine {
             session.check();
             for (key, slot) in session.iter_live() {
                 assert_eq!(self.pool[slot].order.key, key, "a number names its own order");
-                session.check_indexed(&self.pool[slot].order);
+                if !self.pool[slot].order.is_leaving {
+                    session.check_indexed(&self.pool[slot].order);
+                }
                 live_count += 1;
             }
         }
@@ -107,6 +112,7 @@ impl Engine {
             .filter(|slot| self.pool[*slot].order.is_iceberg);
         assert_eq!(icebergs.count(), self.icebergs.len(), "each reserve order has its part");
         assert!(self.found.is_empty() && self.auctions_due.is_empty());
+        self.check_pending_cancels();
         self.trades.check();
         assert!(self.blocks.is_sorted_by(|one, other| one < other), "{:?}", self.blocks);
         let Operators { last, held } = &self.operators;
@@ -118,6 +124,22 @@ impl Engine {
         let due_ns = self.auctions.iter().map(|id| self.trading(*id).due_ns()).min();
         assert_eq!(due_ns.unwrap_or(u64::MAX), self.auctions_due_ns);
         assert!(self.timestamp.0 < self.auctions_due_ns, "what is due has happened");
+    }
+
+    /// Checks that the orders that wait to be canceled are those in line, each once, and that what
+    /// is left over goes on.
+    fn check_pending_cancels(&self) {
+        let in_line = self.pending_cancels.iter().filter_map(|pending| self.find(pending.key));
+        let mut in_line: Vec<_> = in_line.collect();
+        assert!(in_line.iter().all(|slot| self.pool[*slot].order.is_leaving));
+        let in_line_count = in_line.len();
+        in_line.sort_unstable_by_key(|slot| slot.to_bits());
+        in_line.dedup();
+        let live = self.sessions.iter().flat_map(|it| it.iter_live());
+        let leaving_count = live.filter(|(_, slot)| self.pool[*slot].order.is_leaving).count();
+        assert_eq!((in_line.len(), leaving_count), (in_line_count, in_line_count));
+        let resumes_ns = self.contingents.expiries.resumes_ns();
+        assert_eq!(resumes_ns != u64::MAX, self.has_left_over());
     }
 
     /// Checks the auction-only orders; returns how many there are.
@@ -138,12 +160,12 @@ impl Engine {
                     Phase::Closed => false,
                     _ => true,
                 };
-                assert!(may_wait, "{first:?}");
                 let mut order_id_older = OrderId(0);
                 for slot in queue(self, oldest) {
                     let order = &self.pool[slot].order;
                     order.check();
                     assert!(!order.is_done() && order.for_auction() != ForAuction::No, "{order:?}");
+                    assert!(may_wait || order.is_leaving, "{order:?}");
                     assert!(!order.is_iceberg && self.shown(slot).is_zero(), "{order:?}");
                     assert_eq!(
                         (order.instrument_id, order.price()),
@@ -206,7 +228,8 @@ impl Engine {
             }
             if contingent.instructions.expires_s != 0 {
                 let expires_ns = u64::from(contingent.instructions.expires_s) * 1_000_000_000;
-                assert!(self.timestamp.0 < expires_ns, "{contingent:?} has expired");
+                let is_live = self.timestamp.0 < expires_ns || order.is_leaving;
+                assert!(is_live, "{contingent:?} has expired");
             }
             if !matches!(contingent.state, State::ForTrigger | State::ForParent) {
                 assert!(!contingent.instructions.pricing.is_triggered(), "{contingent:?} waits");

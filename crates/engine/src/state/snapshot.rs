@@ -70,6 +70,8 @@ pub enum Section {
     LastTrades = 40,
     /// Orders outside the book, in the order of acceptance.
     Waiting = 41,
+    /// The orders that wait to be canceled, in that order, each with the place of the first.
+    PendingCancels = 42,
     /// The state hash; one record, and the last.
     End = 255,
 }
@@ -84,6 +86,7 @@ impl Section {
         Self::Orders,
         Self::LastTrades,
         Self::Waiting,
+        Self::PendingCancels,
         Self::Trades,
         Self::Blocks,
         Self::Operators,
@@ -212,6 +215,10 @@ impl Engine {
         waiting.sort_unstable_by_key(|id| self.contingents[*id].order_id);
         out.section(Section::Waiting, waiting.into_iter(), |out, id| {
             out.write(&self.order_record(self.contingents[id].slot));
+        });
+        out.section(Section::PendingCancels, self.pending_cancels.iter(), |out, pending| {
+            out.write(&self.pending_cancels.first());
+            out.write(pending);
         });
         out.section(Section::Trades, self.trades.iter(), |out, (trade, is_busted)| {
             out.write(&trade);
@@ -443,6 +450,11 @@ impl Restoration {
                 Section::HeldSettings => self.held_setting(&mut reader)?,
                 Section::LastTrades => self.last_trade(&mut reader)?,
                 Section::Waiting => self.order(&mut reader, false)?,
+                Section::PendingCancels => {
+                    let Engine { pending_cancels, hash, .. } = &mut self.engine;
+                    let (first, pending) = (reader.read("place")?, reader.read("pending")?);
+                    pending_cancels.restore(first, pending, hash).map_err(DecodeError::Field)?;
+                }
                 Section::End => self.expected = reader.read("hash")?,
             }
         }
@@ -476,7 +488,8 @@ impl Restoration {
             engine.restore_links(id).map_err(tied)?;
         }
         engine.compare_references();
-        engine.plan_resumption();
+        let pending = |field| Section::PendingCancels.field(field);
+        engine.restore_pending_cancels().map_err(pending)?;
         let found = engine.state_hash();
         if found != expected {
             return Err(StateError::Hash { expected, found });

@@ -17,9 +17,9 @@ use crate::{
     order::{ForAuction, Order},
 };
 
-/// The most orders of the other side that count for a minimum quantity or fill or kill, so that an
-/// order that is canceled for it costs no more.
-const COUNTED_MAX: usize = 1_024;
+/// The most orders of the other side that count for a minimum quantity, fill or kill, or the cost of
+/// an order without a limit, so that an order that is canceled or rejected for it costs no more.
+pub(crate) const COUNTED_MAX: usize = 1_024;
 
 /// The result of an incoming order.
 pub(crate) struct CameIn {

@@ -60,8 +60,8 @@ impl<E: Emit + ?Sized> OnMatch for MatchEffects<'_, E> {
     fn matched(&mut self, met: &Match<'_>) {
         let Match { maker, .. } = met;
         let shown = match met.reserve {
-            Some(slot) => self.execute_iceberg(slot, met),
-            None => Shown::NONE,
+            Some(slot) if !met.is_unseen => self.execute_iceberg(slot, met),
+            _ => Shown::NONE,
         };
         if maker.is_contingent {
             self.meet_contingent(maker, met.prevention.is_none());
@@ -83,9 +83,13 @@ impl<E: Emit + ?Sized> OnMatch for MatchEffects<'_, E> {
         self.icebergs.get(slot).shown.quantity()
     }
 
-    fn refresh(&mut self, slot: Slot, maker: &mut Order) -> bool {
+    fn part(&self, slot: Slot) -> Quantity {
+        self.icebergs.get(slot).shown_quantity.quantity()
+    }
+
+    fn refresh(&mut self, slot: Slot, maker: &mut Order) -> Option<Quantity> {
         if self.icebergs.get(slot).shown != Lots::ZERO {
-            return false;
+            return None;
         }
         self.order_id_last.0 += 1;
         let before = *maker;
@@ -106,7 +110,7 @@ impl<E: Emit + ?Sized> OnMatch for MatchEffects<'_, E> {
             display: maker.display,
             attribution: attribution(self.sessions, maker),
         }));
-        true
+        Some(shown)
     }
 }
 
@@ -141,7 +145,7 @@ impl<E: Emit + ?Sized> MatchEffects<'_, E> {
             taker_side: taker.side,
             price: maker.price(),
             quantity: *quantity,
-            maker_displayed: maker.display.is_displayed(),
+            maker_displayed: maker.display.is_displayed() && !met.is_unseen,
             maker: fill(maker),
             taker: fill(taker),
             auction: None,

@@ -281,7 +281,7 @@ fn reserve_order_takes_part_by_its_parts() {
         phase AAPL opening-auction      => phase AAPL opening-auction, indicates AAPL 6 @ 100 leaving 5 to buy
         phase AAPL continuous           => trade A1 C1 2 @ 100, refreshed A1 showing 2, trade B1 C1 3 @ 100, trade C1 A1 1 @ 100, auction AAPL 6 @ 100, phase AAPL continuous
         order A1                        => buy 4 of 7 executed 3 canceled 0 firm ACME capacity O show 2
-        sell C2 5 @ 100                 => accepted, trade A1 C2 1 @ 100, refreshed A1 showing 2, trade A1 C2 2 @ 100, refreshed A1 showing 1, trade A1 C2 1 @ 100, trade B2 C2 1 @ 100
+        sell C2 5 @ 100                 => accepted, trade A1 C2 1 @ 100, refreshed A1 showing 2, trade A1 C2 1 @ 100, trade A1 C2 2 @ 100, trade B2 C2 1 @ 100
         ",
     );
 }

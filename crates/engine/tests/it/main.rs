@@ -33,6 +33,7 @@ mod waiting;
 mod links;
 mod pegs;
 mod lives;
+mod many_cancels;
 mod money;
 mod money_checks;
 mod reserve;

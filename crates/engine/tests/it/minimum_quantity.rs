@@ -85,7 +85,7 @@ fn what_counts() {
         "
         sell A1 2 @ 100 hidden              => accepted, booked 2 @ 100 hidden
         sell A2 5 @ 100 show 1              => accepted show 1, booked 5 @ 100 showing 1
-        buy B1 7 @ 100 all-or-none          => accepted all-or-none, trade A2 B1 1 @ 100, refreshed A2 showing 1, trade A2 B1 1 @ 100, refreshed A2 showing 1, trade A2 B1 1 @ 100, refreshed A2 showing 1, trade A2 B1 1 @ 100, refreshed A2 showing 1, trade A2 B1 1 @ 100, trade A1 B1 2 @ 100
+        buy B1 7 @ 100 all-or-none          => accepted all-or-none, trade A2 B1 1 @ 100, refreshed A2 showing 1, trade A2 B1 3 @ 100, trade A2 B1 1 @ 100, trade A1 B1 2 @ 100
         sell B2 3 @ 100                     => accepted, booked 3 @ 100
         buy B3 4 @ 101 all-or-none prevent O => accepted all-or-none
         sell A3 3 @ 101                     => accepted, booked 3 @ 101

@@ -1,6 +1,8 @@
 //! Reserve orders: section 35 of the rules.
 
-use crate::scenario::check;
+use market::{Command, EnterOrder, Event, OrderKey, Price, Quantity, SessionId, Side, Symbol};
+
+use crate::scenario::{World, check};
 
 /// Rule 35.1: what is shown is what was asked for, or all that is open.
 #[test]
@@ -114,10 +116,48 @@ fn reserve_counts_for_a_minimum() {
         "
         sell A1 25 @ 100 show 10        => accepted show 10, booked 25 @ 100 showing 10
         buy B1 26 @ 100 fok             => accepted, canceled B1 26 ioc
-        buy B2 40 @ 100 ioc minimum 12  => accepted, trade A1 B2 10 @ 100, refreshed A1 showing 10, trade A1 B2 10 @ 100, refreshed A1 showing 5, trade A1 B2 5 @ 100, canceled B2 15 ioc
+        buy B2 40 @ 100 ioc minimum 12  => accepted, trade A1 B2 10 @ 100, refreshed A1 showing 10, trade A1 B2 5 @ 100, trade A1 B2 10 @ 100, canceled B2 15 ioc
         sell A2 25 @ 100 show 10        => accepted show 10, booked 25 @ 100 showing 10
         sell B3 5 @ 100                 => accepted, booked 5 @ 100
-        buy B4 30 @ 100 fok prevent N   => accepted, trade A2 B4 10 @ 100, refreshed A2 showing 10, trade B3 B4 5 @ 100, trade A2 B4 10 @ 100, refreshed A2 showing 5, trade A2 B4 5 @ 100
+        buy B4 30 @ 100 fok prevent N   => accepted, trade A2 B4 10 @ 100, refreshed A2 showing 10, trade B3 B4 5 @ 100, trade A2 B4 5 @ 100, trade A2 B4 10 @ 100
         ",
     );
+}
+
+/// Rule 35.9: after all that is shown, an order trades with the reserves in whole rounds, each iceberg
+/// once; what they show stays, and takes the rest.
+#[test]
+fn reserves_trade_in_rounds() {
+    check(
+        "
+        sell A1 1000 @ 100 show 10      => accepted show 10, booked 1000 @ 100 showing 10
+        sell B1 25 @ 100 show 10        => accepted show 10, booked 25 @ 100 showing 10
+        sell A2 3 @ 100                 => accepted, booked 3 @ 100
+        sell B2 400 @ 100 show 20       => accepted show 20, booked 400 @ 100 showing 20
+        # 43 are shown. Then 15 rounds of 10, 5 at first, and 20 are 455; 16 would be 485.
+        buy C1 512 @ 100                => accepted, trade A1 C1 10 @ 100, refreshed A1 showing 10, trade B1 C1 10 @ 100, refreshed B1 showing 10, trade A2 C1 3 @ 100, trade B2 C1 20 @ 100, refreshed B2 showing 20, trade A1 C1 150 @ 100, trade B1 C1 5 @ 100, trade B2 C1 300 @ 100, trade A1 C1 10 @ 100, refreshed A1 showing 10, trade B1 C1 4 @ 100
+        book AAPL                       => ask B1 6 @ 100, ask B2 80 @ 100, ask A1 830 @ 100
+        # No whole round.
+        buy C2 40 @ 100                 => accepted, trade B1 C2 6 @ 100, trade B2 C2 20 @ 100, refreshed B2 showing 20, trade A1 C2 10 @ 100, refreshed A1 showing 10, trade B2 C2 4 @ 100
+        ",
+    );
+}
+
+/// Rule 35.9: an order that takes a thousand icebergs trades three times with each at most.
+#[test]
+fn an_order_trades_with_an_iceberg_a_few_times() {
+    let mut world = World::in_open_market();
+    for number in 1..=1_000 {
+        let quantity = 100 - number % 7;
+        world.play(&format!(
+            "sell A{number} {quantity} @ 100 show 1 => accepted show 1, booked {quantity} @ 100 showing 1\n"
+        ));
+    }
+    let key = OrderKey { session_id: SessionId(2), channel: 0, user_ref_num: 1 };
+    let (symbol, quantity) = (Symbol::new("AAPL").unwrap(), Quantity(96_543));
+    let buy = EnterOrder::limit(key, Side::Buy, symbol, quantity, Price(100));
+    let events = world.apply(Command::Enter(buy));
+    let trades = events.iter().filter(|event| matches!(event, Event::Traded(_))).count();
+    assert!(trades <= 3_000, "{trades} trades");
+    assert!(1_000 <= trades && world.engine().counters().orders_live <= 1_000);
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 const RULES: &str = include_str!("../../../../docs/rules.md");
 
-const SCENARIOS: [&str; 28] = [
+const SCENARIOS: [&str; 29] = [
     include_str!("day.rs"),
     include_str!("numbers.rs"),
     include_str!("acceptance.rs"),
@@ -23,6 +23,7 @@ const SCENARIOS: [&str; 28] = [
     include_str!("links.rs"),
     include_str!("pegs.rs"),
     include_str!("lives.rs"),
+    include_str!("many_cancels.rs"),
     include_str!("money.rs"),
     include_str!("money_checks.rs"),
     include_str!("reserve.rs"),

@@ -10,8 +10,8 @@ use std::{
 
 use engine::{Engine, WaitsFor};
 use market::{
-    Command, Event, Indication, Instructions, MoneyEvent, OperatorAction, OperatorCommand,
-    OperatorDecline, OperatorOutcome, Price, RestateReason, Traded, VenueEvent,
+    Canceled, Command, CommandKind, Event, Indication, Instructions, MoneyEvent, OperatorAction,
+    OperatorCommand, OperatorDecline, OperatorOutcome, Price, RestateReason, Traded, VenueEvent,
 };
 
 /// How often each kind of event was seen, with the flags and reasons that matter, by its cause.
@@ -116,6 +116,7 @@ const EXPECTED: &str = "\
     SetPhase: Uncrossed OpeningAuction, some {false|true}
     SetPhase: Uncrossed {VolatilityAuction|Halted|ClosingAuction}, some true
     SetPhase: VenueDeclined {PhaseNotNext|UnknownInstrument|InvalidValue}
+    Canceled in a later step {User|Supervisory|EndOfDay}
     A price is shared out
     Auction decided by {Nothing|Volume|Imbalance|BuyPressure|SellPressure|Reference|Lowest}
     ConfigureInstrument: InstrumentChanged {PriceIncrement|RoundLot|ReferencePrice|Allocation}
@@ -179,6 +180,9 @@ pub(super) fn cover(coverage: &mut Coverage, engine: &Engine, command: &Command,
             continue;
         }
         count(coverage, format!("{cause}: {}", name_of(event)), 1);
+        if let Event::Canceled(Canceled { reason, cause: CommandKind::Time, .. }) = event {
+            count(coverage, format!("Canceled in a later step {reason:?}"), 1);
+        }
         let instructions = match event {
             Event::Accepted(accepted) => accepted.instructions,
             Event::Replaced(replaced) => replaced.instructions,

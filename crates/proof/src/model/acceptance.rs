@@ -33,6 +33,7 @@ impl ModelOrder {
             part: None,
             bound: None,
             place: Place::Book,
+            leaving: false,
             best: None,
         }
     }
@@ -334,6 +335,7 @@ impl Model {
             part: None,
             bound: None,
             place: Place::Book,
+            leaving: false,
             best: None,
             attributes: OrderAttributes {
                 client_order_id: terms.client_order_id,

@@ -131,12 +131,13 @@ impl Model {
     /// The earliest moment at which an order expires.
     pub(super) fn next_expiry_ns(&self) -> Option<u64> {
         let moments = self.orders.iter().map(ModelOrder::expires_ns);
-        moments.filter(|it| *it != 0).min()
+        moments.filter(|it| *it > self.expired_ns).min()
     }
 
     /// Orders expire at the earliest moment of all, with what follows. (23.2)
     pub(super) fn expire_next(&mut self) {
         let due = self.next_expiry_ns();
+        self.expired_ns = due.expect("an order expires");
         self.cancel_by_age(CancelReason::Expired, |it| due == Some(it.expires_ns()));
         self.follow();
     }
@@ -152,9 +153,7 @@ impl Model {
         let meant = self.orders.iter().filter(|it| is_meant(it));
         let mut meant: Vec<_> = meant.map(|it| (it.order_id, it.key)).collect();
         meant.sort();
-        for (_, key) in meant {
-            self.cancel_all_of(key, reason);
-        }
+        self.cancel_in_steps(meant.into_iter().map(|(_, key)| key).collect(), reason);
     }
 
     /// 21.3, 21.4, 22.3
@@ -361,7 +360,7 @@ impl Model {
     /// All that follows from what happened. (22.4)
     pub(super) fn follow(&mut self) {
         // 36.12
-        let mut moves_left = if self.behind_since_ns.is_some() { 0 } else { MOVES_MAX };
+        let mut moves_left = if self.is_behind { 0 } else { MOVES_MAX };
         loop {
             if !self.noted.is_empty() {
                 let (key, has_executed) = self.noted.remove(0);
@@ -383,9 +382,9 @@ impl Model {
             } else {
                 // A done order is no order any more. (6.9)
                 self.orders.retain(|order| !order.is_done());
-                let is_behind = self.next_to_move().is_some();
-                self.behind_since_ns =
-                    is_behind.then(|| self.behind_since_ns.unwrap_or(self.now_ns));
+                self.is_behind = self.next_to_move().is_some();
+                let is_left = self.is_behind || !self.pending.is_empty();
+                self.left_since_ns = is_left.then(|| self.left_since_ns.unwrap_or(self.now_ns));
                 return;
             }
         }

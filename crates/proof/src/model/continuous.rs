@@ -2,15 +2,15 @@
 //! 13 to 17, 29 and 35 of the rules.
 
 use market::{
-    AuctionTrade, Booked, CancelReason, Event, Firm, Lots, OrderKey, OrderType, Phase, PhaseCause,
-    Price, Quantity, RestateReason, SelfMatchPrevented, SelfMatchPrevention, SetPhase, Shown, Side,
-    Symbol, TimeInForce, TradeId, Traded,
+    AuctionTrade, Booked, CancelReason, Display, Event, Firm, Lots, OrderKey, OrderType, Phase,
+    PhaseCause, Price, Quantity, RestateReason, SelfMatchPrevented, SelfMatchPrevention, SetPhase,
+    Shown, Side, Symbol, TimeInForce, TradeId, Traded,
 };
 
 use super::{Model, ModelOrder, Place, same_side_of_book, sharing::Shared};
 
-/// How many orders of the other side count for a minimum (15.6).
-const COUNTED_MAX: usize = 1_024;
+/// How many orders of the other side count for a minimum (15.6) and for a cost (42.4).
+pub(super) const COUNTED_MAX: usize = 1_024;
 
 impl Model {
     /// Trades an order, and lets it rest or cancels it; as it is afterwards, but for that.
@@ -42,6 +42,7 @@ impl Model {
         let mut price_last = None;
         let market = *self.market(order.instrument_id);
         let mut is_stopped = false;
+        let mut rounds_at = None;
         while !order.is_done()
             && let Some(place) = self.first_to_trade_with(&order)
         {
@@ -63,6 +64,12 @@ impl Model {
             price_last = Some(maker.price);
             if let Some(Shared::Out(shares)) = shared {
                 self.share_out(&mut order, shares);
+                continue;
+            }
+            // 35.9
+            if order.order_id < maker.order_id && rounds_at != price_last {
+                rounds_at = price_last;
+                self.take_rounds(&mut order, place);
                 continue;
             }
             let quantity = order.leaves().0.min(maker.offered());
@@ -107,6 +114,37 @@ impl Model {
             self.look_at_auction(id, true);
         }
         order
+    }
+
+    /// Trades with the reserves of all icebergs at the price of the first, in whole rounds. (35.9)
+    fn take_rounds(&mut self, order: &mut ModelOrder, first: usize) {
+        let first = self.orders[first];
+        let is_meant = |it: &ModelOrder| {
+            it.is_in_book()
+                && !it.is_hidden()
+                && it.price == first.price
+                && same_side_of_book(it.side, first.side)
+        };
+        let level = self.by_age(first.instrument_id, is_meant);
+        let in_rounds = |it: &ModelOrder, rounds: u64| {
+            (it.leaves().0 - it.offered()).min(rounds * u64::from(it.instructions.shown_quantity.0))
+        };
+        let lots = |rounds| level.iter().map(|it| in_rounds(it, rounds)).sum::<u64>();
+        let mut rounds = 0;
+        while rounds < 100 && lots(rounds + 1) <= order.leaves().0 {
+            rounds += 1;
+        }
+        for it in &level {
+            let quantity = in_rounds(it, rounds);
+            if quantity > 0 {
+                let place = self.place_of(it.key).expect("it is in the book");
+                // 35.9: it is published as that of a hidden order.
+                self.orders[place].display = Display::Hidden;
+                self.execute(place, order, quantity, it.price, None);
+                self.orders[place].display = it.display;
+                self.note_trade(order.instrument_id, it.price);
+            }
+        }
     }
 
     /// An order rests from now on.

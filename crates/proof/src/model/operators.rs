@@ -45,6 +45,7 @@ impl Model {
     /// 51.1
     fn carry_out(&mut self, action: &OperatorAction) -> OperatorOutcome {
         let first = self.events.len();
+        let pending_before = self.pending.len();
         match action {
             OperatorAction::Venue(command) => self.venue(command),
             OperatorAction::Money(command) => self.money(command),
@@ -64,7 +65,9 @@ impl Model {
             return OperatorOutcome::Declined(declined);
         }
         OperatorOutcome::Done(OperatorEffect {
-            orders_canceled: count(|it| matches!(it, Event::Canceled(it) if it.leaves.is_zero())),
+            // 24.5
+            orders_canceled: count(|it| matches!(it, Event::Canceled(it) if it.leaves.is_zero()))
+                + (self.pending.len() - pending_before) as u32,
             phases_changed: count(|it| matches!(it, Event::Venue(VenueEvent::PhaseChanged(_)))),
             trades: count(|it| matches!(it, Event::Traded(_))) + u32::from(corrected.is_some()),
             movements: count(|it| matches!(it, Event::Ledger(_))),

@@ -10,7 +10,7 @@ use market::{
     Side, TimeInForce, TradeId, Traded,
 };
 
-use super::{Model, ModelOrder, Place};
+use super::{Model, ModelOrder, Place, continuous::COUNTED_MAX};
 
 impl ModelOrder {
     /// What it needs to hold for what is open of it; one without a limit keeps what it has.
@@ -50,14 +50,27 @@ impl Model {
         }
         let mut rehearsal = self.rehearsal();
         rehearsal.money.terms.clear();
-        let mut copy = ModelOrder { place: Place::Book, ..*order };
+        // 42.4
+        let beyond = self.beyond(order, COUNTED_MAX);
+        let market = self.market(order.instrument_id);
+        let is_reached = |it: &ModelOrder| market.is_within_bands(it.price);
+        let is_more = !self.is_collected(order)
+            && self.orders.iter().any(|it| beyond.contains(&it.key) && is_reached(it));
+        if is_more {
+            rehearsal.orders.retain(|it| !beyond.contains(&it.key));
+        }
+        let order_id = rehearsal.new_order_id();
+        let mut copy = ModelOrder { place: Place::Book, order_id, ..*order };
         copy.conditions.minimum_quantity = Lots::ZERO;
         copy.conditions.post_only = false;
         copy.instructions.all_or_none = false;
         if copy.time_in_force == TimeInForce::FillOrKill {
             copy.time_in_force = TimeInForce::ImmediateOrCancel;
         }
-        rehearsal.trade_then_rest(copy);
+        let after = rehearsal.trade_then_rest(copy);
+        if is_more && !after.is_done() {
+            return 1 << 126;
+        }
         let mut traded: BTreeMap<Price, u64> = BTreeMap::new();
         let mut rests = 0;
         for event in &rehearsal.events {

@@ -170,7 +170,9 @@ impl Model {
             VenueCommand::RemoveInstrument(asked) => {
                 let listed = self.listed(asked.symbol);
                 let id = listed.ok_or(VenueDeclineReason::UnknownInstrument)?.instrument_id;
-                self.cancel_scope(&Scope { symbol: asked.symbol, ..Scope::ALL });
+                for key in self.keys_of(|_, it| it.instrument_id == id) {
+                    self.cancel_all_of(key, CancelReason::Supervisory);
+                }
                 *self.market_mut(id) =
                     Market { phase: Phase::Closed, removed: true, ..Market::default() };
                 self.report(VenueEvent::InstrumentRemoved(id));
@@ -303,9 +305,10 @@ impl Model {
 
     /// What is due by time, moment by moment, and at one moment by instrument.
     pub(super) fn pass_time(&mut self) {
-        // 36.12
-        if self.behind_since_ns.is_some_and(|since| since < self.now_ns) {
-            self.behind_since_ns = None;
+        // 24.2, 36.12
+        if self.left_since_ns.is_some_and(|since| since < self.now_ns) {
+            (self.is_behind, self.left_since_ns) = (false, None);
+            self.cancel_portion();
             self.follow();
         }
         loop {

@@ -1,0 +1,183 @@
+//! Cancels in steps: a command that cancels many orders cancels a portion of them, and the rest
+//! before the next inputs, a portion each.
+//!
+//! Orders are canceled in the order in which they were found; until its turn an order is live like
+//! any other. [`Engine::due`] asks for an input while orders wait.
+//!
+//! Invariant: an order waits at most once. One that is entered later, as a replacement too, does
+//! not wait.
+
+use alloc::{collections::VecDeque, vec::Vec};
+use core::mem;
+
+use market::{CancelReason, Event, OrderKey, encoded};
+
+use crate::{
+    Engine,
+    book::pool::Slot,
+    contingent::{expiry::NANOS_PER_SECOND, instructions::Contingent, pegs::MOVES_MAX},
+    state::hash::{self, StateHash},
+};
+
+/// The most orders that a command cancels at once, and as many again before each later input.
+pub(crate) const CANCELS_MAX: usize = 32;
+
+/// An order that waits to be canceled; it may be done by now.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct PendingCancel {
+    pub(crate) key: OrderKey,
+    pub(crate) reason: CancelReason,
+}
+
+encoded! { PendingCancel { key, reason } }
+
+impl PendingCancel {
+    /// Its element of the state hash, at this place in line.
+    fn hash(&self, place: u64) -> u64 {
+        let OrderKey { session_id, channel, user_ref_num } = self.key;
+        let names = u64::from(session_id.0) << 48 | u64::from(channel) << 40;
+        let name = names | u64::from(self.reason.code()) << 32 | u64::from(user_ref_num);
+        hash::fold_pair(name.wrapping_mul(hash::PENDING_CANCEL), place)
+    }
+}
+
+/// The line of orders that wait to be canceled.
+#[derive(Debug, Default)]
+pub(crate) struct PendingCancels {
+    line: VecDeque<PendingCancel>,
+    /// The place of the first: how many went before it since the line was last empty.
+    first: u64,
+}
+
+impl PendingCancels {
+    pub(crate) fn len(&self) -> usize {
+        self.line.len()
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.line.is_empty()
+    }
+
+    /// The place of the first.
+    pub(crate) fn first(&self) -> u64 {
+        self.first
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &PendingCancel> {
+        self.line.iter()
+    }
+
+    /// Adds an order behind the others.
+    fn push(&mut self, pending: PendingCancel, hash: &mut StateHash) {
+        hash.add(pending.hash(self.first + self.line.len() as u64));
+        self.line.push_back(pending);
+    }
+
+    /// Takes the first.
+    fn pop(&mut self, hash: &mut StateHash) -> Option<PendingCancel> {
+        let pending = self.line.pop_front()?;
+        hash.remove(pending.hash(self.first));
+        self.first = if self.line.is_empty() { 0 } else { self.first + 1 };
+        Some(pending)
+    }
+
+    /// Adds the elements of the state hash.
+    pub(crate) fn add_hashes(&self, hash: &mut StateHash) {
+        for (pending, place) in self.line.iter().zip(self.first..) {
+            hash.add(pending.hash(place));
+        }
+    }
+
+    /// Restores the line; the error is the field that cannot be.
+    pub(crate) fn restore(
+        &mut self,
+        first: u64,
+        pending: PendingCancel,
+        hash: &mut StateHash,
+    ) -> Result<(), &'static str> {
+        if self.line.is_empty() {
+            self.first = first;
+        }
+        if first != self.first {
+            return Err("place");
+        }
+        self.push(pending, hash);
+        Ok(())
+    }
+}
+
+impl Engine {
+    /// Cancels these live orders, in this order: the first of them now, if no other orders wait to
+    /// be canceled, and the rest in steps. Orders that wait already keep their place.
+    pub(crate) fn cancel_in_steps(
+        &mut self,
+        mut found: Vec<Slot>,
+        reason: CancelReason,
+        emit: &mut dyn FnMut(Event),
+    ) {
+        let Self { pool, pending_cancels, hash, .. } = self;
+        let was_empty = pending_cancels.is_empty();
+        for slot in found.drain(..) {
+            let order = &mut pool[slot].order;
+            if !order.is_leaving {
+                order.is_leaving = true;
+                pending_cancels.push(PendingCancel { key: order.key, reason }, hash);
+            }
+        }
+        self.found = found;
+        if was_empty {
+            self.cancel_portion(emit);
+        }
+        self.plan_resumption();
+    }
+
+    /// Cancels the first orders that wait for it.
+    fn cancel_portion(&mut self, emit: &mut dyn FnMut(Event)) {
+        for _ in 0..CANCELS_MAX {
+            let Some(pending) = self.pending_cancels.pop(&mut self.hash) else { return };
+            if let Some(slot) = self.find(pending.key) {
+                self.cancel_all(slot, pending.reason, emit);
+            }
+        }
+    }
+
+    /// Goes on with what earlier commands left over: cancels, then pegged orders.
+    pub(crate) fn resume(&mut self, emit: &mut dyn FnMut(Event)) {
+        self.cancel_portion(emit);
+        self.follow_all(MOVES_MAX, emit);
+    }
+
+    /// What is left over goes on with the first input of a later nanosecond.
+    pub(crate) fn plan_resumption(&mut self) {
+        let is_left = self.has_left_over();
+        self.contingents.expiries.resume_at(is_left.then_some(self.timestamp));
+    }
+
+    /// Marks the restored orders that wait to be canceled; the error is the field that is invalid.
+    pub(crate) fn restore_pending_cancels(&mut self) -> Result<(), &'static str> {
+        let in_line: Vec<_> =
+            self.pending_cancels.iter().filter_map(|pending| self.find(pending.key)).collect();
+        for slot in in_line {
+            if mem::replace(&mut self.pool[slot].order.is_leaving, true) {
+                return Err("key");
+            }
+        }
+        // An order leaves the list of its expiry when it begins to wait.
+        let is_missed = |id| {
+            let Contingent { slot, instructions, .. } = &self.contingents[id];
+            let expires_ns = u64::from(instructions.expires_s) * NANOS_PER_SECOND;
+            (1..=self.timestamp.0).contains(&expires_ns) && !self.pool[*slot].order.is_leaving
+        };
+        if self.contingents.iter().any(is_missed) {
+            return Err("expiry");
+        }
+        self.contingents.expiries.remove_until(self.timestamp);
+        self.plan_resumption();
+        Ok(())
+    }
+
+    /// True if earlier commands left work over.
+    pub(crate) fn has_left_over(&self) -> bool {
+        !self.pending_cancels.is_empty() || self.contingents.pegs.is_behind()
+    }
+}

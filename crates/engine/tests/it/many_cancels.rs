@@ -1,0 +1,136 @@
+//! Commands that cancel many orders: section 24 of the rules.
+
+use std::ops::RangeInclusive;
+
+use market::Timestamp;
+
+use crate::scenario::World;
+
+/// Joins what happens to the orders of a range.
+fn each(range: RangeInclusive<u32>, happens: impl Fn(u32) -> String) -> String {
+    range.map(happens).collect::<Vec<_>>().join(", ")
+}
+
+/// Bids of A with these numbers, each a price of its own.
+fn bids(range: RangeInclusive<u32>) -> String {
+    range
+        .map(|number| format!("buy A{number} 2 @ {0} => accepted, booked 2 @ {0}\n", 100 + number))
+        .collect()
+}
+
+fn canceled(range: RangeInclusive<u32>, reason: &str) -> String {
+    each(range, |number| format!("canceled A{number} 2 {reason}").trim_end().to_owned())
+}
+
+/// Rules 24.1, 24.2: 32 orders are canceled at once, and 32 before each later input. The engine asks
+/// for that input.
+#[test]
+fn thirty_two_are_canceled_at_once() {
+    let mut world = World::in_open_market();
+    world.play(&bids(1..=80));
+    let [first, second, third] = [1..=32, 33..=64, 65..=80].map(|range| canceled(range, ""));
+    world.play(&format!("mass-cancel A99 ACME => mass-canceled, {first}"));
+    let last = world.engine().timestamp();
+    assert_eq!(world.engine().due(), Some(Timestamp(last.0 + 1)), "48 wait");
+    world.play(&format!("sell B1 1 @ 300 => {second}, accepted, booked 1 @ 300"));
+    assert!(world.engine().due().is_some());
+    world.play(&format!("time 0 => {third}"));
+    assert_eq!(world.engine().due(), None, "none waits");
+}
+
+/// Rules 24.1, 24.4: what another command means waits behind, and an order that waits already keeps
+/// its place and its reason; one that is done by then counts all the same.
+#[test]
+fn commands_wait_in_line() {
+    let mut world = World::in_open_market();
+    world.play(&bids(1..=70));
+    world.play(&format!("cut-off A => {}", canceled(1..=32, "supervisory")));
+    let second = canceled(33..=64, "supervisory");
+    let third = canceled(65..=69, "supervisory");
+    world.play(&format!(
+        "
+        mass-cancel A99 ACME    => {second}, mass-canceled
+        cancel A70              => {third}, canceled A70 2 supervisory
+        buy A100 1 @ 90         => accepted, booked 1 @ 90
+        "
+    ));
+}
+
+/// Rule 24.3: until its turn an order trades, and is canceled, modified and replaced; what is entered
+/// later stays, a replacement too.
+#[test]
+fn an_order_is_live_until_its_turn() {
+    let mut world = World::in_open_market();
+    world.play(&bids(1..=70));
+    let (first, second) = (canceled(1..=32, ""), canceled(33..=64, ""));
+    world.play(&format!(
+        "
+        mass-cancel A99 ACME    => mass-canceled, {first}
+        sell B1 3 @ 160         => {second}, accepted, trade A70 B1 2 @ 170, trade A69 B1 1 @ 169
+        time 0                  => canceled A65 2, canceled A66 2, canceled A67 2, canceled A68 2, canceled A69 1
+        "
+    ));
+    let mut world = World::in_open_market();
+    world.play(&bids(1..=70));
+    world.play(&format!(
+        "
+        mass-cancel A99 ACME            => mass-canceled, {first}
+        buy A100 1 @ 90                 => {second}, accepted, booked 1 @ 90
+        time 0                          => {}
+        book AAPL                       => bid A100 1 @ 90
+        ",
+        canceled(65..=70, "")
+    ));
+    let mut world = World::in_open_market();
+    world.play(&bids(1..=100));
+    world.play(&format!(
+        "
+        cut-off A                       => {}
+        replace A98 by A101 3 @ 95      => {}, replaced A98 by A101 buy 3 @ 95 in place
+        cancel A99 to 1                 => {}, canceled A99 1 leaving 1
+        time 0                          => canceled A97 2 supervisory, canceled A99 1 supervisory, canceled A100 2 supervisory
+        book AAPL                       => bid A101 3 @ 95
+        ",
+        canceled(1..=32, "supervisory"),
+        canceled(33..=64, "supervisory"),
+        canceled(65..=96, "supervisory"),
+    ));
+}
+
+/// Rules 24.1, 24.2: orders that expire at one moment, or with the day, wait likewise; those of the
+/// next moment wait behind them.
+#[test]
+fn orders_expire_in_steps() {
+    let mut world = World::in_open_market();
+    let until = |number, second| {
+        format!("buy A{number} 2 @ 100 until {second} => accepted until {second}, booked 2 @ 100\n")
+    };
+    let orders: String = (1..=40).map(|number| until(number, 10)).collect();
+    world.play(&format!("{orders}{}", until(41, 11)));
+    world.play(&format!("time 11 => {}", canceled(1..=32, "expired")));
+    world.play(&format!("time 12 => {}", canceled(33..=41, "expired")));
+    world.play(&bids(42..=80));
+    world.play(&format!(
+        "day end-of-system-hours => day end-of-system-hours, {}",
+        canceled(42..=73, "end-of-day")
+    ));
+    world.play(&format!("time 13 => {}", canceled(74..=80, "end-of-day")));
+}
+
+/// Rules 24.1, 24.5: so do orders that the venue cancels, and its operators learn of all of them; an
+/// instrument's removal waits for nothing.
+#[test]
+fn the_venue_cancels_in_steps() {
+    let mut world = World::in_open_market();
+    world.play(&bids(1..=40));
+    let (first, second) = (canceled(1..=32, "supervisory"), canceled(33..=40, "supervisory"));
+    world.play(&format!(
+        "
+        by ALICE 1 supervise session A  => {first}, ALICE 1: done canceled 40
+        time 0                          => {second}
+        "
+    ));
+    world.play(&bids(41..=80));
+    world.play(&format!("remove AAPL => {}, removed AAPL", canceled(41..=80, "supervisory")));
+    assert_eq!(world.engine().due(), None);
+}
