@@ -21,6 +21,7 @@ pub mod pipeline;
 pub mod recovery;
 pub mod rivals;
 pub mod whole_engine;
+pub mod worst_cases;
 
 use std::{hint::black_box, path::PathBuf};
 

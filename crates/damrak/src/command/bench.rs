@@ -20,6 +20,7 @@ use lab::bench::{
     pipeline::{self, PipelineReport},
     rivals::RivalError,
     shapes::{self, Adds, Resting, Shape},
+    worst_cases::{self, WorstCase},
 };
 use venue::{clock::SystemClock, core::RingSlots, failure::Failure, layout::Wait};
 
@@ -247,13 +248,16 @@ fn book(arguments: &BookArguments) -> Result<(), Failure> {
         let nothing = shapes::nothing(orders, options.seed);
         let (resting, shaped) =
             (shapes::resting(orders, options.seed), shapes::shapes(orders, options.seed));
+        let worst_cases = worst_cases::worst_cases(options.divisor);
         if !arguments.json {
             print_line(&shapes_table(&nothing, &resting, &shaped))?;
+            print_line(&worst_cases_table(&worst_cases))?;
         }
         shaped_rows = Some(json!({
             "nothing": nothing,
             "resting": resting,
             "shapes": shaped,
+            "worst_cases": worst_cases,
         }));
     }
     let environment = Environment::now().since(&started);
@@ -329,6 +333,21 @@ fn shapes_table(nothing: &Adds, resting: &[Resting], shapes: &[Shape]) -> String
         ),
         table(["", "orders", "ns", "ratio"], shapes),
     )
+}
+
+fn worst_cases_table(worst_cases: &[WorstCase]) -> String {
+    let rows = worst_cases.iter().map(|row| {
+        [
+            row.name.to_owned(),
+            grouped(row.commands),
+            duration(row.median_ns.into()),
+            duration(row.max_ns.into()),
+            grouped(row.events.into()),
+            format!("{:.1}", row.ratio),
+        ]
+    });
+    let header = ["", "commands", "median", "longest", "its events", "plain medians"];
+    format!("the longest command of a kind, whole core\n{}", table(header, rows))
 }
 
 fn run_pipeline(arguments: &PipelineArguments) -> Result<(), Failure> {
