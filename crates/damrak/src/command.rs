@@ -55,6 +55,8 @@ Exit codes:
   2  the command line or the configuration is wrong
   3  the machine lacks something that is needed
   4  a check found a difference, or a file is corrupt
+  5  an objective of --slo was not met
+  6  the venue rejected every order
 
 Start with:
   damrak demo

@@ -11,7 +11,6 @@
 //! Invariant: only [`Contender::prefetch`] and [`Contender::apply`] run while the clock does.
 
 mod agent_thread;
-pub mod environment;
 pub mod journal;
 pub mod matching;
 pub mod model_btree;

@@ -12,6 +12,7 @@
     reason = "no library for others: names and types say what short comments would repeat"
 )]
 
+pub mod environment;
 pub mod schedule;
 pub mod latency;
 mod zipf;

@@ -1,16 +1,22 @@
 //! Open-loop OUCH load: requests go out when they are due, whether or not earlier ones were answered.
 //!
 //! Start at [`run`]. Latency is counted from the time at which a request was due: where the sender
-//! or the venue stalls, every request that had to wait shows it. The latency from the actual send
-//! is kept beside it, and is never the one to quote alone.
+//! or the venue stalls, every request that had to wait shows it, and those without an answer count with
+//! the time that they waited. The latency from the actual send is kept beside it.
 //!
 //! Invariant: no wait is endless. A venue that is silent, closes, or does not read ends its session,
 //! which the report lists with the reason; memory is bounded by the options.
 
+mod exchange;
+mod link;
 mod mix;
+mod null_venue;
 mod report;
 mod session;
+mod slo;
+mod tally;
 mod tracker;
+mod verdict;
 mod worker;
 
 use std::{
@@ -30,10 +36,16 @@ use wire::{
 use crate::{latency::Latency, schedule::Arrivals};
 use client::participant::ClientError;
 
-pub use report::{LoadCounts, LoadProgress, LoadReport, SessionFailure, grouped};
+pub use null_venue::NullVenue;
+pub use report::{LoadCounts, LoadProgress, LoadReport, SessionFailure, grouped, reject_name};
+pub use slo::{Slo, SloResult};
+pub use tally::LoadEvidence;
+pub use verdict::LoadLimit;
 
+use exchange::Exchange;
 use session::Session;
-use worker::{Exchange, Worker};
+use worker::{Outcome, Worker};
+
 /// Called with every sequenced message as it arrives: index of the session, stream sequence number,
 /// bytes. It runs on the measuring threads, so it should be quick.
 pub type Observer = Arc<dyn Fn(usize, u64, &[u8]) + Send + Sync>;
@@ -46,7 +58,7 @@ pub type AnswerObserver = Arc<dyn Fn(u64, u64) + Send + Sync>;
 pub enum LoadSession {
     Tcp {
         server: SocketAddr,
-        /// Who logs in. The session's history is not asked for, whatever number this names.
+        /// The login. The session's history is not requested, whatever number this names.
         login: LoginRequest,
     },
     Udp {
@@ -65,11 +77,23 @@ pub struct LoadSymbol {
     pub price_increment: Price,
 }
 
+/// What lets the next request go.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Loop {
+    /// Its time in the schedule.
+    #[default]
+    Open,
+    /// An answer: each session has this many requests without one. A venue that stalls is sent less, so
+    /// the percentiles hide the stall.
+    Closed { outstanding: usize },
+}
+
 #[derive(Clone)]
 pub struct LoadOptions {
     pub sessions: Vec<LoadSession>,
     pub symbols: Vec<LoadSymbol>,
-    /// Requests a second, of all sessions together; at least 1.
+    pub pacing: Loop,
+    /// Requests a second, of all sessions together; at least 1. A closed loop ignores it.
     pub rate_per_second: u64,
     pub arrivals: Arrivals,
     /// The time during which requests become due, in nanoseconds.
@@ -82,7 +106,8 @@ pub struct LoadOptions {
     /// none waits for another.
     pub requests_per_datagram: usize,
     pub live_orders_max: usize,
-    /// The most requests of a session that may wait for answers; beyond, they are sent late.
+    /// The most requests of a session that may wait for answers; beyond, they are sent late, and the
+    /// report has the time for which that held.
     pub outstanding_max: usize,
     /// A request sent this many nanoseconds after it was due counts as late.
     pub late_ns: u64,
@@ -100,6 +125,10 @@ pub struct LoadOptions {
     pub on_answer: Option<AnswerObserver>,
 }
 
+/// Requests of a session that may wait for answers, unless the options say otherwise: what TCP holds back
+/// is far less; what a silent UDP venue leaves unanswered takes 40 MiB.
+pub const OUTSTANDING_MAX_DEFAULT: usize = 1 << 20;
+
 impl LoadOptions {
     /// Fixed arrivals on one thread, one request a datagram, progress every second.
     pub fn new(
@@ -111,6 +140,7 @@ impl LoadOptions {
         Self {
             sessions,
             symbols,
+            pacing: Loop::Open,
             rate_per_second,
             arrivals: Arrivals::Fixed,
             duration_ns,
@@ -118,7 +148,7 @@ impl LoadOptions {
             threads: 1,
             requests_per_datagram: 1,
             live_orders_max: 1_000,
-            outstanding_max: 65_536,
+            outstanding_max: OUTSTANDING_MAX_DEFAULT,
             late_ns: 1_000_000,
             silence_ns_max: 5_000_000_000,
             ready_ns_max: 10_000_000_000,
@@ -146,7 +176,7 @@ impl LoadOptions {
             "the number of threads is 0"
         } else if self.requests_per_datagram == 0 {
             "the number of requests per datagram is 0"
-        } else if self.outstanding_max == 0 {
+        } else if self.outstanding_max == 0 || self.pacing == (Loop::Closed { outstanding: 0 }) {
             "the number of outstanding requests is limited to 0"
         } else if self.progress_ns == 0 {
             "the progress interval is 0"
@@ -202,6 +232,9 @@ pub fn run(
     options.check()?;
     let sessions = session::open_all(options, clock, stop)?;
 
+    let mut stream_names: Vec<String> = sessions.iter().filter_map(Session::stream_name).collect();
+    stream_names.sort_unstable();
+    stream_names.dedup();
     let thread_count = options.threads.min(sessions.len());
     let mut shares: Vec<Vec<Session>> = (0..thread_count).map(|_| Vec::new()).collect();
     for (index, session) in sessions.into_iter().enumerate() {
@@ -230,7 +263,7 @@ pub fn run(
             })
             .collect();
 
-        let mut report = LoadReport::default();
+        let mut report = LoadReport::of(options, stream_names);
         let mut interval = Interval::new(start_ns);
         while !workers.iter().all(|worker| worker.is_finished()) {
             thread::sleep(Duration::from_millis(2));
@@ -241,16 +274,46 @@ pub fn run(
         }
         for worker in workers {
             let outcome = worker.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
-            report.counts.merge(&outcome.tally.counts);
-            report.scheduled.merge(&outcome.tally.scheduled);
-            report.sent.merge(&outcome.tally.sent);
-            report.failures.extend(outcome.failures);
+            report.add(outcome, start_ns);
         }
-        report.failures.sort_by_key(|failure| failure.session);
-        report.session_count = options.sessions.len();
-        report.elapsed_ns = clock.now_ns().saturating_sub(start_ns);
+        report.end(options, clock.now_ns().saturating_sub(start_ns));
         Ok(report)
     })
+}
+
+impl LoadReport {
+    /// The report of a run that begins.
+    fn of(options: &LoadOptions, stream_names: Vec<String>) -> Self {
+        Self {
+            pacing: options.pacing,
+            rate_per_second: (options.pacing == Loop::Open).then_some(options.rate_per_second),
+            session_count: options.sessions.len(),
+            late_ns: options.late_ns,
+            outstanding_max: options.outstanding_max,
+            stream_names,
+            ..Self::default()
+        }
+    }
+
+    /// Adds what a worker counted and recorded.
+    fn add(&mut self, outcome: Outcome, start_ns: u64) {
+        let Outcome { tally, evidence, failures } = outcome;
+        self.counts.merge(&tally.counts);
+        self.scheduled.merge(&tally.scheduled);
+        self.sent.merge(&tally.sent);
+        self.evidence.merge(&evidence);
+        let span = |last_ns: u64| last_ns.saturating_sub(start_ns);
+        self.sent_ns_span = self.sent_ns_span.max(span(tally.sent_ns_last));
+        self.answered_ns_span = self.answered_ns_span.max(span(tally.answered_ns_last));
+        self.failures.extend(failures);
+    }
+
+    /// The run is over, `elapsed_ns` after its start.
+    fn end(&mut self, options: &LoadOptions, elapsed_ns: u64) {
+        self.failures.sort_by_key(|failure| failure.session);
+        self.elapsed_ns = elapsed_ns;
+        self.duration_ns = options.duration_ns.min(elapsed_ns);
+    }
 }
 
 /// Reports progress once an interval is over and every worker has handed over its figures.
@@ -310,6 +373,6 @@ impl Interval {
 }
 
 #[cfg(test)]
-mod fake_venue;
-#[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod simulated;

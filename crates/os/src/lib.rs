@@ -22,8 +22,8 @@ pub use descriptors::{DescriptorLimit, descriptor_limit, set_descriptor_limit};
 pub use power::cut_power;
 pub use readiness::{Epoll, EventFd, PollSet, Readiness};
 pub use thread::{
-    InstructionCounter, lower_priority, pin_to_core, process_cpu_ns, thread_cpu_ns,
-    thread_page_faults,
+    InstructionCounter, lower_priority, pin_to_core, process_cpu_ns, thread_core_wait_ns,
+    thread_cpu_ns, thread_page_faults,
 };
 pub use uring::Uring;
 

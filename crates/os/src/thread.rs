@@ -43,6 +43,14 @@ pub fn thread_cpu_ns() -> u64 {
     clock_ns(libc::CLOCK_THREAD_CPUTIME_ID)
 }
 
+/// Time that the calling thread was ready to run and had no core, in nanoseconds; `None` where the kernel
+/// does not count it.
+#[must_use]
+pub fn thread_core_wait_ns() -> Option<u64> {
+    let text = std::fs::read_to_string("/proc/thread-self/schedstat").ok()?;
+    text.split_whitespace().nth(1)?.parse().ok()
+}
+
 /// Processor time all threads of this process have used so far, in nanoseconds.
 #[must_use]
 pub fn process_cpu_ns() -> u64 {

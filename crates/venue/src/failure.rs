@@ -11,6 +11,10 @@ pub enum ExitCode {
     Usage = 2,
     Environment = 3,
     Verification = 4,
+    /// A threshold that the user set was not met.
+    Slo = 5,
+    /// The venue at the other end rejected everything.
+    Rejected = 6,
 }
 
 /// A failed command: the error, and a hint for the user.
@@ -38,7 +42,7 @@ impl Failure {
         Self::new(ExitCode::Verification, what)
     }
 
-    fn new(exit_code: ExitCode, what: impl fmt::Display) -> Self {
+    pub fn new(exit_code: ExitCode, what: impl fmt::Display) -> Self {
         // The alternate form of an error of `anyhow` names its causes as well.
         Self { exit_code, what: format!("{what:#}"), hint: None }
     }

@@ -21,7 +21,7 @@ use appendage::Presence;
 
 pub use appendage::{Appendage, MessageBuffer, Tag};
 pub use command::command;
-pub use encoder::{Encoder, Recipient, reject_code};
+pub use encoder::{Encoder, Recipient, reject_code, reject_reasons};
 pub use inbound::{
     AccountQueryRequest, CancelOrderRequest, DisableOrderEntryRequest, EnableOrderEntryRequest,
     EnterOrder, Inbound, MassCancelRequest, ModifyOrderRequest, ReplaceOrderRequest,

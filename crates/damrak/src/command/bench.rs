@@ -5,7 +5,7 @@ mod recovery;
 use std::{env, path::PathBuf};
 
 use clap::{Args, Subcommand};
-use lab::comparison::FlowName;
+use lab::{comparison::FlowName, environment::Environment};
 use os::memory;
 use serde_json::{Value, json};
 
@@ -15,7 +15,6 @@ use super::{
 };
 use lab::bench::{
     self, BookOptions, ENTRANTS, Entrant, FlowReport, Runs,
-    environment::Environment,
     journal::JournalOptions,
     pipeline::{self, PipelineReport},
     rivals::RivalError,

@@ -1,21 +1,15 @@
 //! `damrak load`: open-loop load on a venue over the wire.
 
-use std::{
-    fs,
-    net::SocketAddr,
-    path::PathBuf,
-    sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering},
-    },
-};
+use std::{fs, io::IsTerminal, net::SocketAddr, path::PathBuf, sync::atomic::Ordering};
 
 use clap::Args;
 use client::participant::ClientError;
 use lab::{
+    environment::{Environment, machine_line},
     latency::Percentiles,
     load::{
         FailureReason, LoadError, LoadOptions, LoadProgress, LoadReport, LoadSession, LoadSymbol,
+        Loop, OUTSTANDING_MAX_DEFAULT, Slo, reject_name,
     },
     schedule::Arrivals,
 };
@@ -23,21 +17,28 @@ use market::{Price, Symbol};
 use serde_json::{Value, json};
 use wire::soupbintcp::{LoginRejectReason, LoginRequest};
 
-use super::output::{duration, grouped, print_json, print_line};
+use super::{
+    output::{duration, grouped, print_json, print_line},
+    stop_flag,
+};
 use venue::{
     clock::SystemClock,
     config::{Decimal, Rate, Span},
-    failure::Failure,
+    failure::{ExitCode, Failure},
 };
 
 /// Send OUCH load to a venue and measure its answers.
 ///
 /// Open loop: each request is due at a fixed time, whether or not those before it were answered, and
-/// latency counts from that time. A stall shows in every request that had to wait for it.
+/// latency counts from that time. A stall shows in every request that had to wait for it, and a request
+/// that was not sent or not answered counts with the time that it waited.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  damrak load --rate 50k/s --for 10s\n  \
     damrak load --session user01:password01 --session user02:password02 --rate 1k/s\n  \
-    damrak load --udp 127.0.0.1:26404 --pack 8 --rate 80k/s --json")]
+    damrak load --udp 127.0.0.1:26404 --pack 8 --rate 80k/s --json\n  \
+    damrak load --rate 20k/s --slo 'p99<200us,loss==0'\n\n\
+    Exit codes of its own:\n  5  an objective of --slo was not met\n  \
+    6  the venue rejected every order")]
 pub struct Arguments {
     /// Order entry over SoupBinTCP.
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:26400")]
@@ -61,6 +62,19 @@ pub struct Arguments {
     /// Duration.
     #[arg(long = "for", value_name = "TIME", default_value = "10s")]
     duration: Span,
+    /// Closed loop instead: each session keeps this many requests without an answer, and sends the next
+    /// when one is answered. --rate and --poisson have no effect. It finds what a venue takes, and hides
+    /// stalls, so all its results are labelled.
+    #[arg(long, value_name = "N", conflicts_with_all = ["rate", "poisson"])]
+    closed_loop: Option<usize>,
+    /// Requests of a session that may be without an answer; beyond it requests are sent late, and a
+    /// warning says for how long that held.
+    #[arg(long, value_name = "N", default_value_t = OUTSTANDING_MAX_DEFAULT)]
+    outstanding_max: usize,
+    /// Objectives that the run must meet, or exit code 5: p99<200us, max<5ms, loss==0, late<1%,
+    /// rejects==0, sent>=50k/s, answered>=50k/s; comma-separated, with < <= > >= ==.
+    #[arg(long, value_name = "OBJECTIVES")]
+    slo: Option<Slo>,
     /// Requests at random times (Poisson) instead of evenly spread.
     #[arg(long)]
     poisson: bool,
@@ -101,38 +115,91 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     options.seed = arguments.seed;
     options.threads = arguments.threads;
     options.requests_per_datagram = arguments.pack;
-    let stop = Arc::new(AtomicBool::new(false));
-    for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
-        signal_hook::flag::register(signal, Arc::clone(&stop))
-            .map_err(|error| Failure::environment(format!("cannot catch signals: {error}")))?;
+    options.outstanding_max = arguments.outstanding_max;
+    if let Some(outstanding) = arguments.closed_loop {
+        options.pacing = Loop::Closed { outstanding };
     }
+    let stop = stop_flag(&[])?;
     let clock = SystemClock::start();
+    let started = Environment::now();
+    let is_watched = std::io::stderr().is_terminal();
+    let mut intervals = Vec::new();
     let report = lab::load::run(&options, &clock, &stop, &mut |progress| {
-        if !arguments.json {
-            // A closed pipe ends the process, so an error needs no handling here.
-            let _ = print_line(&progress_line(progress));
+        intervals.push(interval(progress));
+        if is_watched {
+            eprint!("\r{:<79}", progress_line(progress));
         }
     })
     .map_err(|error| not_begun(arguments, error))?;
+    if is_watched {
+        eprint!("\r{:<79}\r", "");
+    }
+    let environment = Environment::now().since(&started);
     if let Some(folder) = &arguments.out {
         write_distributions(folder, &report)?;
     }
+    let results = arguments.slo.as_ref().map_or_else(Vec::new, |slo| slo.results(&report));
     if arguments.json {
-        print_json(&summary(&report, arguments))?;
+        let mut summary = summary(&report, arguments, &options);
+        summary["environment"] = environment;
+        summary["intervals"] = Value::Array(intervals);
+        summary["slo"] = results
+            .iter()
+            .map(|result| {
+                json!({"objective": result.objective, "measured": result.measured,
+                       "passed": result.passed})
+            })
+            .collect();
+        summary["passed"] = json!(results.iter().all(|result| result.passed));
+        print_json(&summary)?;
     } else {
-        print_line(&format!(
-            "open loop   rate {}/s   sessions {}   OUCH 5.0",
-            grouped(arguments.rate.0),
-            report.session_count
-        ))?;
         print_line(report.to_string().trim_end())?;
+        for result in &results {
+            print_line(&result.to_string())?;
+        }
+        print_line(&venue_line(&report, &options))?;
+        print_line(&machine_line(&environment))?;
     }
-    if report.failures.is_empty() || stop.load(Ordering::Relaxed) {
-        Ok(())
-    } else {
+    let stopped = stop.load(Ordering::Relaxed);
+    if !report.failures.is_empty() && !stopped {
         let reasons: Vec<_> = report.failures.iter().map(ToString::to_string).collect();
-        Err(Failure::runtime(format!("connections lost: {}", reasons.join("; "))))
+        return Err(Failure::runtime(format!("connections lost: {}", reasons.join("; "))));
     }
+    if report.is_all_rejected() {
+        return Err(Failure::new(ExitCode::Rejected, "the venue rejected every order").hint(
+            "the reasons are above; are the symbols, prices and limits those of the venue?",
+        ));
+    }
+    let missed: Vec<_> =
+        results.iter().filter(|result| !result.passed).map(ToString::to_string).collect();
+    if missed.is_empty() {
+        return Ok(());
+    }
+    Err(Failure::new(ExitCode::Slo, format!("objectives not met: {}", missed.join(", "))))
+}
+
+/// The venue: its addresses and the names of its reply streams.
+fn venue_line(report: &LoadReport, options: &LoadOptions) -> String {
+    let names = match &report.stream_names[..] {
+        [] => "unknown".to_owned(),
+        names => names.join(", "),
+    };
+    format!("venue: {}   session {names}", addresses(options).join(", "))
+}
+
+/// The addresses of the venue to which the sessions go, each once.
+fn addresses(options: &LoadOptions) -> Vec<String> {
+    let mut addresses: Vec<String> = options
+        .sessions
+        .iter()
+        .map(|session| match session {
+            LoadSession::Tcp { server, .. } => format!("tcp {server}"),
+            LoadSession::Udp { server, .. } => format!("udp {server}"),
+        })
+        .collect();
+    addresses.sort_unstable();
+    addresses.dedup();
+    addresses
 }
 
 /// Why the load did not begin, with the name of the session.
@@ -217,20 +284,31 @@ pub(super) fn write_distributions(folder: &PathBuf, report: &LoadReport) -> Resu
         .map_err(|error| Failure::runtime(format!("cannot write {}: {error}", folder.display())))
 }
 
+/// One line of at most 79 characters.
 fn progress_line(progress: &LoadProgress<'_>) -> String {
     let latency = progress.scheduled.percentiles();
-    format!(
-        "{:>4.0} s  sent {}  acked {}  fills {}  waiting {}  p50 {}  p99 {}  p99.9 {}  max {}",
+    let line = format!(
+        "{:>4.0} s  {}/s answered  {} waiting  p50 {}  p99 {}  max {}",
         (progress.since_ns + progress.interval_ns) as f64 / 1e9,
-        grouped(progress.counts.requests()),
-        grouped(progress.counts.replies),
-        grouped(progress.counts.fills),
-        progress.outstanding,
+        grouped((latency.count as f64 * 1e9 / progress.interval_ns as f64) as u64),
+        grouped(progress.outstanding as u64),
         duration(latency.p50_ns),
         duration(latency.p99_ns),
-        duration(latency.p999_ns),
         duration(latency.max_ns),
-    )
+    );
+    line.chars().take(79).collect()
+}
+
+/// An interval for JSON: counts since the start of the run, percentiles of the interval.
+fn interval(progress: &LoadProgress<'_>) -> Value {
+    json!({
+        "start_ns": progress.since_ns,
+        "length_ns": progress.interval_ns,
+        "requests": progress.counts.requests(),
+        "replies": progress.counts.replies,
+        "outstanding": progress.outstanding,
+        "latency_ns": percentiles(&progress.scheduled.percentiles()),
+    })
 }
 
 /// Percentiles for JSON, in nanoseconds.
@@ -248,21 +326,36 @@ pub(super) fn percentiles(latency: &Percentiles) -> Value {
     })
 }
 
-fn summary(report: &LoadReport, arguments: &Arguments) -> Value {
+fn summary(report: &LoadReport, arguments: &Arguments, options: &LoadOptions) -> Value {
     let counts = &report.counts;
     let rejects = counts.rejects.iter();
-    let rejects = rejects.map(|(reason, count)| (format!("{reason:#06x}"), json!(count)));
+    let rejects = rejects.map(|(code, count)| (reject_name(*code), json!(count)));
     let mut summary = json!(counts);
     summary["rejects"] = Value::Object(rejects.collect());
+    let latency = match report.pacing {
+        Loop::Open => percentiles(&report.scheduled.percentiles()),
+        // Without a schedule there is nothing to count from but the send.
+        Loop::Closed { .. } => Value::Null,
+    };
+    let service = percentiles(&report.sent.percentiles());
     for (key, value) in [
-        ("schema", json!("damrak/load/1")),
-        ("open_loop", json!(true)),
-        ("rate_per_second", json!(arguments.rate.0)),
+        ("schema", json!("damrak/load/2")),
+        ("open_loop", json!(report.pacing == Loop::Open)),
+        ("closed_loop", json!(arguments.closed_loop)),
+        ("requested_per_second", json!(report.rate_per_second)),
+        ("sent_per_second", json!(report.sent_per_second())),
+        ("answered_per_second", json!(report.answered_per_second())),
         ("sessions", json!(report.session_count)),
+        ("seed", json!(arguments.seed)),
         ("seconds", json!(report.elapsed_ns as f64 / 1e9)),
         ("requests", json!(counts.requests())),
-        ("latency_ns", percentiles(&report.scheduled.percentiles())),
-        ("latency_from_send_ns", percentiles(&report.sent.percentiles())),
+        ("latency_ns", latency),
+        ("latency_from_send_ns", service),
+        ("limit", json!(report.limit())),
+        ("verdict", json!(report.verdict())),
+        ("warnings", json!(report.warnings())),
+        ("evidence", json!(report.evidence)),
+        ("venue", json!({"addresses": addresses(options), "streams": report.stream_names})),
         ("failures", report.failures.iter().map(ToString::to_string).collect()),
     ] {
         summary[key] = value;

@@ -57,7 +57,7 @@ impl Wish {
         match self.kind {
             WishKind::Enter { symbol, is_buy, quantity } => {
                 counts.enters += 1;
-                tracker.entered(symbol, is_buy, quantity, scheduled_ns, sent_ns);
+                tracker.entered(symbol as u32, is_buy, quantity, scheduled_ns, sent_ns);
             }
             WishKind::Replace { original, open } => {
                 counts.replaces += 1;
@@ -113,7 +113,7 @@ impl Mix {
     fn replace(&mut self, tracker: &Tracker, user_ref_num: u32) -> Wish {
         let (original, place) = self.pick(tracker);
         let order = *tracker.live_at(place).1;
-        let price = self.resting_price(order.symbol, order.is_buy);
+        let price = self.resting_price(order.symbol as usize, order.is_buy);
         let open = 1 + self.rng.below(100);
         // The chain's quantity counts what it executed, and has a limit of its own.
         let quantity = Quantity((order.executed + open).min(999_999));

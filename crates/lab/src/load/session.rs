@@ -7,14 +7,18 @@ use std::{
 };
 
 use ring::Clock;
-use wire::{
-    ouch::{self, MessageBuffer, Outbound, decode_outbound},
-    soupbintcp::LoginRequest,
+use wire::ouch::{self, MessageBuffer, Outbound, decode_outbound};
+
+use super::{
+    FailureReason, LoadError, LoadOptions, LoadSession,
+    link::{self, Link},
+    tally::Tally,
+    tracker::{Times, Tracker},
 };
+use client::participant;
 
-use super::{FailureReason, LoadError, LoadOptions, LoadSession, tracker::Tracker, worker::Tally};
-use client::participant::{self, ClientError, ClientState, TcpClient, UdpClient};
-
+/// Answers that share one reading of the clock, taken after the last of them.
+const ANSWERS_PER_READING: usize = 64;
 /// An account query that is not answered is sent again after this long, in nanoseconds.
 const QUERY_TIMEOUT_NS: u64 = 500_000_000;
 
@@ -22,91 +26,13 @@ const QUERY_TIMEOUT_NS: u64 = 500_000_000;
 pub(super) struct Session {
     pub(super) index: usize,
     pub(super) tracker: Tracker,
-    link: Link,
+    link: Box<dyn Link>,
+    /// Answers that await the next reading of the clock.
+    answers: Vec<Times>,
     /// When the last message arrived, or a first request began to wait.
     received_ns: u64,
     /// When an account query went out that waits for its answer.
     queried_ns: u64,
-}
-
-enum Link {
-    Tcp(TcpClient),
-    Udp(UdpClient),
-}
-
-impl Link {
-    fn open(
-        session: &LoadSession,
-        options: &LoadOptions,
-        now_ns: u64,
-    ) -> Result<Self, ClientError> {
-        Ok(match *session {
-            LoadSession::Tcp { server, login } => {
-                // By the letter of SoupBinTCP, 0 asks for the newest message and what follows.
-                let login = LoginRequest { sequence_number: Some(0), ..login };
-                Self::Tcp(TcpClient::connect(server, login, options.timers, now_ns)?)
-            }
-            LoadSession::Udp { server, local } => {
-                Self::Udp(UdpClient::bind(local, server, None, options.requests_per_datagram)?)
-            }
-        })
-    }
-
-    fn poll(
-        &mut self,
-        now_ns: u64,
-        on_message: &mut impl FnMut(u64, &[u8]),
-    ) -> Result<usize, FailureReason> {
-        let delivered = match self {
-            Self::Tcp(client) => client.poll(now_ns, on_message)?,
-            Self::Udp(client) => client.poll(now_ns, on_message)?,
-        };
-        match self {
-            Self::Tcp(client) => match client.state() {
-                ClientState::Connecting | ClientState::LoggedIn { .. } => Ok(delivered),
-                ClientState::Rejected(reason) => Err(ClientError::Rejected(reason).into()),
-                ClientState::Ended => Err(FailureReason::Ended),
-            },
-            Self::Udp(client) if client.is_ended() => Err(FailureReason::Ended),
-            Self::Udp(_) => Ok(delivered),
-        }
-    }
-
-    fn send(&mut self, message: &[u8], now_ns: u64) -> Result<(), ClientError> {
-        match self {
-            Self::Tcp(client) => client.send(message, now_ns),
-            Self::Udp(client) => client.send(message),
-        }
-    }
-
-    fn flush(&mut self) -> Result<(), ClientError> {
-        match self {
-            Self::Tcp(client) => client.flush(),
-            Self::Udp(client) => client.flush(),
-        }
-    }
-
-    fn is_open(&self) -> bool {
-        match self {
-            Self::Tcp(client) => client.is_logged_in(),
-            Self::Udp(_) => true,
-        }
-    }
-
-    fn has_room(&self, len: usize) -> bool {
-        match self {
-            Self::Tcp(client) => client.has_room(len),
-            Self::Udp(client) => client.has_room(len),
-        }
-    }
-
-    /// True if a sequenced message may be older than this connection: a login that asks for the
-    /// newest message gets that one again, if there is one.
-    fn is_history(&self, stream_sequence: u64) -> bool {
-        let Self::Tcp(client) = self else { return false };
-        let ClientState::LoggedIn { next_sequence, .. } = client.state() else { return false };
-        next_sequence > 1 && stream_sequence == next_sequence
-    }
 }
 
 /// Opens all sessions and asks each for the number of its next order.
@@ -151,7 +77,7 @@ pub(super) fn open_all(
 /// A session that does not know its next number yet.
 struct Opening {
     index: usize,
-    link: Link,
+    link: Box<dyn Link>,
     queried_ns: Option<u64>,
     next_user_ref_num: Option<u32>,
 }
@@ -163,7 +89,7 @@ impl Opening {
         options: &LoadOptions,
         now_ns: u64,
     ) -> Result<Self, FailureReason> {
-        let link = Link::open(session, options, now_ns)?;
+        let link = link::open(session, options, now_ns)?;
         Ok(Self { index, link, queried_ns: None, next_user_ref_num: None })
     }
 
@@ -195,20 +121,41 @@ impl Opening {
 
     fn ready(self, now_ns: u64) -> Session {
         let next_user_ref_num = self.next_user_ref_num.expect("it was waited for");
-        Session {
-            index: self.index,
-            tracker: Tracker::new(next_user_ref_num),
-            link: self.link,
-            received_ns: now_ns,
-            queried_ns: now_ns,
-        }
+        Session::new(self.index, self.link, next_user_ref_num, now_ns)
     }
 }
 
 impl Session {
-    /// True if another request can be sent now.
-    pub(super) fn has_room(&self, outstanding_max: usize) -> bool {
-        self.tracker.outstanding() < outstanding_max && self.link.has_room(MessageBuffer::LEN_MAX)
+    /// A session that is open and knows the number of its next order.
+    pub(super) fn new(
+        index: usize,
+        link: Box<dyn Link>,
+        next_user_ref_num: u32,
+        now_ns: u64,
+    ) -> Self {
+        Self {
+            index,
+            tracker: Tracker::new(next_user_ref_num),
+            link,
+            answers: Vec::with_capacity(ANSWERS_PER_READING),
+            received_ns: now_ns,
+            queried_ns: now_ns,
+        }
+    }
+
+    /// The name that the venue gave the reply stream.
+    pub(super) fn stream_name(&self) -> Option<String> {
+        self.link.stream_name()
+    }
+
+    /// Replies that were requested again.
+    pub(super) fn lost_replies(&self) -> u64 {
+        self.link.lost_replies()
+    }
+
+    /// True if the connection takes another request now.
+    pub(super) fn has_room(&self) -> bool {
+        self.link.has_room(MessageBuffer::LEN_MAX)
     }
 
     /// Hands a request to the connection; [`flush`](Self::flush) sends it.
@@ -225,34 +172,38 @@ impl Session {
 
     /// Takes what arrived: counts it, records the latency of every answer. Returns how many
     /// messages arrived.
+    ///
+    /// The clock is read after the last answer of a batch, so a latency is never too short, and too
+    /// long by the time that the batch took.
     pub(super) fn poll(
         &mut self,
         options: &LoadOptions,
         clock: &dyn Clock,
+        now_ns: u64,
         tally: &mut Tally,
     ) -> Result<usize, FailureReason> {
-        let now_ns = clock.now_ns();
-        let tracker = &mut self.tracker;
-        let index = self.index;
+        let Self { tracker, answers, index, .. } = self;
         let mut malformed: Option<ouch::Malformed> = None;
         let delivered = self.link.poll(now_ns, &mut |stream_sequence, message| {
             match tracker.receive(message, &mut tally.counts) {
                 Ok(Some(answered)) => {
-                    let now_ns = clock.now_ns();
-                    let latency_ns = now_ns.saturating_sub(answered.scheduled_ns);
-                    tally.scheduled.record(latency_ns);
-                    if let Some(on_answer) = &options.on_answer {
-                        on_answer(answered.scheduled_ns, latency_ns);
+                    answers.push(answered);
+                    if answers.len() == ANSWERS_PER_READING {
+                        tally.answered(answers, options, clock.now_ns());
                     }
-                    tally.sent.record(now_ns.saturating_sub(answered.sent_ns));
                 }
                 Ok(None) => {}
                 Err(error) => malformed = Some(error),
             }
             if let Some(on_message) = &options.on_message {
-                on_message(index, stream_sequence, message);
+                on_message(*index, stream_sequence, message);
             }
-        })?;
+        });
+        if !self.answers.is_empty() {
+            tally.answered(&mut self.answers, options, clock.now_ns());
+        }
+        tally.gave_up(self.tracker.take_unanswered(), now_ns);
+        let delivered = delivered?;
         if delivered > 0 {
             self.received_ns = now_ns;
         }
@@ -260,6 +211,12 @@ impl Session {
             Some(error) => Err(error.into()),
             None => Ok(delivered),
         }
+    }
+
+    /// Gives up what waits for an answer: it counts as unanswered, with the time that it waited.
+    pub(super) fn abandon(&mut self, now_ns: u64, tally: &mut Tally) {
+        self.tracker.abandon(&mut tally.counts);
+        tally.gave_up(self.tracker.take_unanswered(), now_ns);
     }
 
     /// Sees to it that a session which waits for answers hears something: after half of the time
@@ -294,9 +251,6 @@ impl Session {
 
     /// Logs out; true if the venue shall close the connection now.
     pub(super) fn log_out(&mut self, now_ns: u64) -> bool {
-        match &mut self.link {
-            Link::Tcp(client) => client.logout(now_ns).is_ok(),
-            Link::Udp(_) => false,
-        }
+        self.link.log_out(now_ns)
     }
 }

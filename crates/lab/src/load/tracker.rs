@@ -2,7 +2,7 @@
 //!
 //! Invariant: every request is answered, superfluous or unanswered, and counted once.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::{collections::VecDeque, mem};
 
 use market::CancelReason;
 use wire::ouch::{Malformed, Outbound, decode_outbound};
@@ -16,6 +16,9 @@ use super::LoadCounts;
 /// where the protocol says so. So an answer settles every request before it: an unanswered cancel
 /// or replace came too late for its order, an unanswered order was lost.
 ///
+/// Orders lie in the order of their numbers, so a reply finds its order by subtraction; those that are
+/// done at the front leave.
+///
 /// Invariant: every order that is `Entered`, `Canceling` or `Replacing` names a request that
 /// waits; `live` holds exactly the numbers of the live orders, each at the place that it names.
 #[derive(Debug)]
@@ -23,7 +26,9 @@ pub(super) struct Tracker {
     next_user_ref_num: u32,
     /// The number of this run's first order; lower ones belong to the session's history.
     first_user_ref_num: u32,
-    orders: BTreeMap<u32, Order>,
+    /// The orders from number `orders_from` on, without a gap.
+    orders: VecDeque<Order>,
+    orders_from: u32,
     live: Vec<u32>,
     /// Requests that wait for their answers, oldest first.
     requests: VecDeque<Request>,
@@ -31,18 +36,21 @@ pub(super) struct Tracker {
     requests_settled: u64,
     /// The account query that waits for its answer, if one does.
     query: Option<u64>,
+    /// Requests that were given up since [`take_unanswered`](Self::take_unanswered).
+    unanswered: Vec<Times>,
 }
 
 /// An order of this run that is not done.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Order {
-    /// Index of its symbol.
-    pub(super) symbol: usize,
-    pub(super) is_buy: bool,
-    pub(super) leaves: u64,
-    /// Executed by the order and by those that it replaced.
-    pub(super) executed: u64,
     state: OrderState,
+    /// Lots that are open.
+    pub(super) leaves: u64,
+    /// Lots executed by the order and by those that it replaced.
+    pub(super) executed: u64,
+    /// Index of its symbol.
+    pub(super) symbol: u32,
+    pub(super) is_buy: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -55,6 +63,8 @@ enum OrderState {
     Canceling(u64),
     /// To be replaced by this request.
     Replacing(u64),
+    /// Nothing of it is open.
+    Done,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -72,9 +82,9 @@ enum Ask {
     Query,
 }
 
-/// An answer to a request: when that one was due, and when it was sent.
+/// When a request was due, and when it was sent, in nanoseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Answered {
+pub(super) struct Times {
     pub(super) scheduled_ns: u64,
     pub(super) sent_ns: u64,
 }
@@ -85,11 +95,13 @@ impl Tracker {
         Self {
             next_user_ref_num,
             first_user_ref_num: next_user_ref_num,
-            orders: BTreeMap::new(),
+            orders: VecDeque::new(),
+            orders_from: next_user_ref_num,
             live: Vec::new(),
             requests: VecDeque::new(),
             requests_settled: 0,
             query: None,
+            unanswered: Vec::new(),
         }
     }
 
@@ -109,13 +121,13 @@ impl Tracker {
     /// A live order by its place, which any change of what is live may give to another.
     pub(super) fn live_at(&self, place: usize) -> (u32, &Order) {
         let user_ref_num = self.live[place];
-        (user_ref_num, self.orders.get(&user_ref_num).expect("a live order is known"))
+        (user_ref_num, self.order(user_ref_num).expect("a live order is known"))
     }
 
     /// An order was asked for under the next number.
     pub(super) fn entered(
         &mut self,
-        symbol: usize,
+        symbol: u32,
         is_buy: bool,
         quantity: u64,
         scheduled_ns: u64,
@@ -124,8 +136,7 @@ impl Tracker {
         let user_ref_num = self.take_number();
         let index = self.ask(Ask::Enter { user_ref_num }, scheduled_ns, sent_ns);
         let state = OrderState::Entered(index);
-        let order = Order { symbol, is_buy, leaves: quantity, executed: 0, state };
-        self.orders.insert(user_ref_num, order);
+        self.orders.push_back(Order { state, leaves: quantity, executed: 0, symbol, is_buy });
     }
 
     pub(super) fn cancel_asked(&mut self, user_ref_num: u32, scheduled_ns: u64, sent_ns: u64) {
@@ -144,9 +155,9 @@ impl Tracker {
         let user_ref_num = self.take_number();
         let index = self.ask(Ask::Replace { original, user_ref_num }, scheduled_ns, sent_ns);
         self.leave_live(original, OrderState::Replacing(index));
-        let replaced = *self.orders.get(&original).expect("a live order is known");
+        let replaced = *self.order(original).expect("a live order is known");
         let state = OrderState::Entered(index);
-        self.orders.insert(user_ref_num, Order { leaves: open, state, ..replaced });
+        self.orders.push_back(Order { leaves: open, state, ..replaced });
     }
 
     /// The next number was asked for: an answer that always comes, so that it settles all before.
@@ -166,7 +177,7 @@ impl Tracker {
         &mut self,
         message: &[u8],
         counts: &mut LoadCounts,
-    ) -> Result<Option<Answered>, Malformed> {
+    ) -> Result<Option<Times>, Malformed> {
         let answered = match decode_outbound(message)? {
             Outbound::OrderAccepted(accepted, _) => {
                 let user_ref_num = accepted.user_ref_num.get();
@@ -183,7 +194,7 @@ impl Tracker {
                 if answered.is_some() {
                     counts.replaced += 1;
                     let executed = self.forget(replaced.orig_user_ref_num.get());
-                    let order = self.orders.get_mut(&user_ref_num).expect("just settled");
+                    let order = self.order_mut(user_ref_num).expect("just settled");
                     order.executed = executed;
                     order.leaves = u64::from(replaced.quantity.get());
                     self.live_or_done(user_ref_num, replaced.order_state);
@@ -245,16 +256,42 @@ impl Tracker {
         };
         Ok(answered.map(|Request { scheduled_ns, sent_ns, .. }| {
             counts.replies += 1;
-            Answered { scheduled_ns, sent_ns }
+            Times { scheduled_ns, sent_ns }
         }))
     }
 
+    /// Gives up all requests that wait for an answer.
     pub(super) fn abandon(&mut self, counts: &mut LoadCounts) {
         self.query = None;
-        let asked = self.requests.drain(..);
-        counts.unanswered += asked.filter(|request| request.ask != Ask::Query).count() as u64;
+        for request in mem::take(&mut self.requests) {
+            if request.ask != Ask::Query {
+                self.give_up(request, counts);
+            }
+        }
         self.orders.clear();
+        self.orders_from = self.next_user_ref_num;
         self.live.clear();
+    }
+
+    /// The requests that were given up since the last call.
+    pub(super) fn take_unanswered(&mut self) -> impl Iterator<Item = Times> {
+        self.unanswered.drain(..)
+    }
+
+    fn give_up(&mut self, request: Request, counts: &mut LoadCounts) {
+        counts.unanswered += 1;
+        let Request { scheduled_ns, sent_ns, .. } = request;
+        self.unanswered.push(Times { scheduled_ns, sent_ns });
+    }
+
+    fn order(&self, user_ref_num: u32) -> Option<&Order> {
+        let order = self.orders.get(user_ref_num.checked_sub(self.orders_from)? as usize)?;
+        (order.state != OrderState::Done).then_some(order)
+    }
+
+    fn order_mut(&mut self, user_ref_num: u32) -> Option<&mut Order> {
+        let order = self.orders.get_mut(user_ref_num.checked_sub(self.orders_from)? as usize)?;
+        (order.state != OrderState::Done).then_some(order)
     }
 
     fn take_number(&mut self) -> u32 {
@@ -285,7 +322,7 @@ impl Tracker {
     /// Settles the request that entered this order, and all before it; `None`, and counted, if it
     /// does not wait.
     fn settle_entered(&mut self, user_ref_num: u32, counts: &mut LoadCounts) -> Option<Request> {
-        match self.orders.get(&user_ref_num).map(|order| order.state) {
+        match self.order(user_ref_num).map(|order| order.state) {
             Some(OrderState::Entered(index)) => Some(self.settle_through(index, counts)),
             _ if (self.first_user_ref_num..self.next_user_ref_num).contains(&user_ref_num) => {
                 counts.duplicates += 1;
@@ -302,7 +339,7 @@ impl Tracker {
     /// it by something invalid. `None` if none waits: the cancel came unasked.
     fn settle_cancel(&mut self, user_ref_num: u32, counts: &mut LoadCounts) -> Option<Request> {
         let (OrderState::Canceling(index) | OrderState::Replacing(index)) =
-            self.orders.get(&user_ref_num)?.state
+            self.order(user_ref_num)?.state
         else {
             return None;
         };
@@ -323,14 +360,15 @@ impl Tracker {
             if is_last {
                 return request;
             }
-            self.went_unanswered(request.ask, counts);
+            self.went_unanswered(request, counts);
         }
     }
 
-    fn went_unanswered(&mut self, ask: Ask, counts: &mut LoadCounts) {
-        match ask {
+    fn went_unanswered(&mut self, request: Request, counts: &mut LoadCounts) {
+        match request.ask {
             Ask::Enter { user_ref_num } => {
-                counts.unanswered += 1;
+                counts.lost += 1;
+                self.give_up(request, counts);
                 self.forget(user_ref_num);
             }
             Ask::Replace { original, user_ref_num } => {
@@ -358,15 +396,16 @@ impl Tracker {
 
     /// Nothing is asked about this order any more; if it is not done, it is live.
     fn become_live(&mut self, user_ref_num: u32) {
-        if let Some(order) = self.orders.get_mut(&user_ref_num) {
-            order.state = OrderState::Live(self.live.len());
+        let place = self.live.len();
+        if let Some(order) = self.order_mut(user_ref_num) {
+            order.state = OrderState::Live(place);
             self.live.push(user_ref_num);
         }
     }
 
     fn leave_live(&mut self, user_ref_num: u32, state: OrderState) {
-        let order = self.orders.get_mut(&user_ref_num).expect("a live order is known");
-        let OrderState::Live(place) = std::mem::replace(&mut order.state, state) else {
+        let order = self.order_mut(user_ref_num).expect("a live order is known");
+        let OrderState::Live(place) = mem::replace(&mut order.state, state) else {
             panic!("order {user_ref_num} is not live: {order:?}");
         };
         self.close_gap(place);
@@ -374,15 +413,15 @@ impl Tracker {
 
     fn close_gap(&mut self, place: usize) {
         self.live.swap_remove(place);
-        if let Some(moved) = self.live.get(place) {
-            let order = self.orders.get_mut(moved).expect("a live order is known");
+        if let Some(&moved) = self.live.get(place) {
+            let order = self.order_mut(moved).expect("a live order is known");
             order.state = OrderState::Live(place);
         }
     }
 
     /// Takes open quantity from an order, which is done when nothing is left.
     fn reduce(&mut self, user_ref_num: u32, quantity: u64, executed: u64) {
-        let Some(order) = self.orders.get_mut(&user_ref_num) else { return };
+        let Some(order) = self.order_mut(user_ref_num) else { return };
         order.leaves = order.leaves.saturating_sub(quantity);
         order.executed += executed;
         if order.leaves == 0 {
@@ -392,11 +431,16 @@ impl Tracker {
 
     /// An order is done; gives what its chain executed.
     fn forget(&mut self, user_ref_num: u32) -> u64 {
-        let Some(order) = self.orders.remove(&user_ref_num) else { return 0 };
-        if let OrderState::Live(place) = order.state {
+        let Some(order) = self.order_mut(user_ref_num) else { return 0 };
+        let executed = order.executed;
+        if let OrderState::Live(place) = mem::replace(&mut order.state, OrderState::Done) {
             self.close_gap(place);
         }
-        order.executed
+        while self.orders.front().is_some_and(|order| order.state == OrderState::Done) {
+            self.orders.pop_front();
+            self.orders_from += 1;
+        }
+        executed
     }
 }
 
@@ -501,14 +545,14 @@ mod tests {
             scene
         }
 
-        fn receive(&mut self, message: &[u8]) -> Option<Answered> {
+        fn receive(&mut self, message: &[u8]) -> Option<Times> {
             let answered = self.tracker.receive(message, &mut self.counts).unwrap();
             self.check();
             answered
         }
 
         fn answers(&mut self, message: &[u8], scheduled_ns: u64) {
-            let answered = Answered { scheduled_ns, sent_ns: scheduled_ns + 1 };
+            let answered = Times { scheduled_ns, sent_ns: scheduled_ns + 1 };
             assert_eq!(self.receive(message), Some(answered));
         }
 
@@ -522,17 +566,24 @@ mod tests {
             live
         }
 
+        /// How many orders are not done.
+        fn known(&self) -> usize {
+            self.tracker.orders.iter().filter(|order| order.state != OrderState::Done).count()
+        }
+
         /// The invariant.
         fn check(&self) {
             let Tracker { orders, live, requests, requests_settled, .. } = &self.tracker;
             for (place, number) in live.iter().enumerate() {
-                assert_eq!(orders[number].state, OrderState::Live(place));
+                let order = self.tracker.order(*number).unwrap();
+                assert_eq!(order.state, OrderState::Live(place));
             }
             let waits = *requests_settled..*requests_settled + requests.len() as u64;
             let mut live_count = 0;
-            for order in orders.values() {
+            for order in orders {
                 match order.state {
                     OrderState::Live(_) => live_count += 1,
+                    OrderState::Done => {}
                     OrderState::Entered(index)
                     | OrderState::Canceling(index)
                     | OrderState::Replacing(index) => assert!(waits.contains(&index), "{order:?}"),
@@ -552,7 +603,7 @@ mod tests {
         assert_eq!(scene.live_orders(), [10]);
         scene.tracker.cancel_asked(10, 500, 501);
         scene.answers(&canceled(10, 100, b'U'), 500);
-        assert_eq!(scene.tracker.orders.len(), 0);
+        assert_eq!(scene.known(), 0);
         assert_eq!(scene.tracker.outstanding(), 0);
         assert_eq!((scene.counts.replies, scene.counts.unanswered), (4, 0));
         assert_eq!(scene.counts.rejects.get(&0x13), Some(&1));
@@ -571,7 +622,7 @@ mod tests {
         scene.answers(&accepted(14, b'L'), 230);
         assert_eq!((scene.counts.superfluous, scene.counts.unanswered), (2, 1));
         assert_eq!(scene.live_orders(), [14]);
-        assert_eq!(scene.tracker.orders.len(), 1);
+        assert_eq!(scene.known(), 1);
     }
 
     /// A cancel that was lost on the way leaves its order live.
@@ -596,7 +647,7 @@ mod tests {
         scene.answers(&replaced(10, 11, 30), 200);
         let (user_ref_num, order) = scene.tracker.live_at(0);
         assert_eq!((user_ref_num, order.executed, order.leaves), (11, 50, 30));
-        assert_eq!(scene.tracker.orders.len(), 1);
+        assert_eq!(scene.known(), 1);
     }
 
     /// A replacement that is rejected leaves the original; one that is invalid cancels it.
@@ -608,7 +659,7 @@ mod tests {
         scene.answers(&rejected(12, 0x15), 200);
         scene.answers(&canceled(11, 100, b'U'), 210);
         assert_eq!(scene.live_orders(), [10]);
-        assert_eq!(scene.tracker.orders.len(), 1);
+        assert_eq!(scene.known(), 1);
     }
 
     /// What the venue does by itself is counted, and answers nothing.
@@ -654,5 +705,10 @@ mod tests {
         scene.tracker.abandon(&mut scene.counts);
         assert_eq!((scene.counts.unanswered, scene.tracker.outstanding()), (3, 0));
         assert!(!scene.tracker.is_query_open());
+        let given_up: Vec<Times> = scene.tracker.take_unanswered().collect();
+        let times =
+            [100, 110, 120].map(|scheduled_ns| Times { scheduled_ns, sent_ns: scheduled_ns + 1 });
+        assert_eq!(given_up, times);
+        assert_eq!(scene.tracker.take_unanswered().count(), 0);
     }
 }

@@ -1,32 +1,35 @@
 //! One thread of the load: sends what is due on its sessions and takes the answers.
 //!
-//! Invariant: every loop ends by the clock, whatever the venue does.
+//! Invariant: every phase ends by the clock, whatever the venue does, and a turn never waits.
 
 use std::{
-    hint, mem,
-    sync::{
-        Mutex, MutexGuard,
-        atomic::{AtomicBool, Ordering},
-    },
+    hint,
+    sync::atomic::{AtomicBool, Ordering},
     thread,
     time::Duration,
 };
 
-use super::{FailureReason, LoadCounts, LoadOptions, SessionFailure, mix::Mix, session::Session};
-use crate::{latency::Latency, schedule::ArrivalSchedule};
+use super::{
+    FailureReason, LoadOptions, Loop, SessionFailure,
+    exchange::Exchange,
+    mix::Mix,
+    session::Session,
+    tally::{Backlog, LoadEvidence, Tally},
+};
+use crate::schedule::ArrivalSchedule;
 use ring::Clock;
 
 /// The most requests sent between two looks for answers.
 const BURST_MAX: usize = 64;
-/// Waiting longer than this for the next send, a worker sleeps.
+/// A worker sleeps if its next send is further away than this.
 const SLEEP_FROM_NS: u64 = 200_000;
-/// So much before the next send it wakes: what a sleep may take too long.
+/// It wakes this long before the next send: a sleep may take longer than asked.
 const SLEEP_MARGIN_NS: u64 = 150_000;
-/// While answers are awaited it stays awake for so long after the last thing that happened,
+/// While answers are awaited it stays awake for this long after the last send or answer,
 const AWAKE_NS: u64 = 1_000_000;
 /// and after that sleeps no longer than this at a time.
 const NAP_NS_MAX: u64 = 50_000;
-/// Without anything to wait for it sleeps no longer than this at a time, for the sake of heartbeats.
+/// With nothing to wait for, it sleeps no longer than this at a time, for heartbeats.
 const SLEEP_NS_MAX: u64 = 10_000_000;
 /// How long the venue may take to close after a logout.
 const GOODBYE_NS_MAX: u64 = 500_000_000;
@@ -44,26 +47,43 @@ pub(super) struct Worker<'a> {
     turn: usize,
     turn_sent: usize,
     schedule: ArrivalSchedule,
+    phase: Phase,
+    start_ns: u64,
     /// When the last request may be due.
     end_ns: u64,
     mix: Mix,
     tally: Tally,
+    evidence: LoadEvidence,
+    backlog: Backlog,
+    /// When the last turn looked for requests to send.
+    looked_ns: u64,
     failures: Vec<SessionFailure>,
     /// When something was sent or arrived last.
     busy_ns: u64,
     idle_turns: u32,
 }
 
-/// What is counted since the start, and recorded since it was last handed over.
-#[derive(Debug, Default)]
-pub(super) struct Tally {
-    pub(super) counts: LoadCounts,
-    pub(super) scheduled: Latency,
-    pub(super) sent: Latency,
+#[derive(Clone, Copy, Debug)]
+enum Phase {
+    /// Requests are due, or were and could not be sent yet.
+    Sending,
+    /// Every request is sent; answers are awaited until this time.
+    Settling { until_ns: u64 },
+    /// Logged out; the venue may close until this time, so that the next login finds the session free.
+    Leaving { until_ns: u64 },
+}
+
+/// What a turn did, and until when there is nothing to do but to take answers.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Turn {
+    now_ns: u64,
+    work: usize,
+    next_ns: u64,
 }
 
 pub(super) struct Outcome {
     pub(super) tally: Tally,
+    pub(super) evidence: LoadEvidence,
     pub(super) failures: Vec<SessionFailure>,
 }
 
@@ -97,9 +117,14 @@ impl<'a> Worker<'a> {
             turn: 0,
             turn_sent: 0,
             schedule,
+            phase: Phase::Sending,
+            start_ns,
             end_ns: start_ns.saturating_add(options.duration_ns),
             mix: Mix::new(&options.symbols, options.live_orders_max, seed),
             tally: Tally::default(),
+            evidence: LoadEvidence { threads: 1, ..LoadEvidence::default() },
+            backlog: Backlog::None,
+            looked_ns: start_ns,
             failures: Vec::new(),
             busy_ns: start_ns,
             idle_turns: 0,
@@ -108,113 +133,172 @@ impl<'a> Worker<'a> {
 
     /// Sends until the end, waits for the last answers, and says goodbye.
     pub(super) fn run(mut self) -> Outcome {
-        self.send_all();
-        self.settle_all();
-        self.say_goodbye();
+        let (cpu_ns, core_wait_ns) = (os::thread_cpu_ns(), os::thread_core_wait_ns());
+        while let Some(turn) = self.turn() {
+            self.pace(turn);
+        }
+        self.evidence.cpu_ns = os::thread_cpu_ns() - cpu_ns;
+        let core_wait = os::thread_core_wait_ns().zip(core_wait_ns);
+        self.evidence.core_wait_ns = core_wait.map(|(now, before)| now.saturating_sub(before));
+        self.outcome()
+    }
+
+    pub(super) fn outcome(self) -> Outcome {
         self.exchange.close(&self.tally.counts);
-        Outcome { tally: self.tally, failures: self.failures }
+        Outcome { tally: self.tally, evidence: self.evidence, failures: self.failures }
     }
 
-    /// While requests are due, or were and could not be sent yet.
-    fn send_all(&mut self) {
-        let give_up_ns = self.end_ns.saturating_add(self.options.grace_ns);
-        loop {
-            let now_ns = self.clock.now_ns();
-            if self.stop.load(Ordering::Relaxed) || now_ns >= give_up_ns || self.sessions.is_empty()
-            {
-                let until_ns = now_ns.min(self.end_ns.saturating_sub(1));
-                self.tally.counts.unsent += self.schedule.due(until_ns);
-                return;
-            }
-            if self.schedule.next_ns() >= self.end_ns {
-                return;
-            }
-            let sent = self.send_due(now_ns);
-            let received = self.turn_sessions();
-            self.pace(now_ns, sent + received, self.schedule.next_ns());
-        }
-    }
-
-    /// Until every request is answered, or known to get no answer, or the grace is over.
-    fn settle_all(&mut self) {
-        let give_up_ns = self.clock.now_ns().saturating_add(self.options.grace_ns);
-        loop {
-            let now_ns = self.clock.now_ns();
-            self.each_session(|session, _| {
-                if session.tracker.outstanding() > 0 {
-                    session.settle(now_ns)?;
-                }
-                Ok(0)
-            });
-            let received = self.turn_sessions();
-            let is_settled = |session: &Session| session.tracker.outstanding() == 0;
-            if self.sessions.iter().all(is_settled) || now_ns >= give_up_ns {
-                break;
-            }
-            self.pace(now_ns, received, give_up_ns);
-        }
-        for session in &mut self.sessions {
-            session.tracker.abandon(&mut self.tally.counts);
-        }
-    }
-
-    /// Logs out, and gives the venue a moment to close, so that the next login finds the session free.
-    /// The run is over: failures here are ignored.
-    fn say_goodbye(&mut self) {
+    /// One turn, which does not wait; `None` once the run is over.
+    pub(super) fn turn(&mut self) -> Option<Turn> {
         let now_ns = self.clock.now_ns();
-        let mut sessions = mem::take(&mut self.sessions);
-        sessions.retain_mut(|session| session.log_out(now_ns));
-        while !sessions.is_empty() && self.clock.now_ns() < now_ns.saturating_add(GOODBYE_NS_MAX) {
-            thread::sleep(Duration::from_nanos(NAP_NS_MAX));
-            let (options, clock, tally) = (self.options, self.clock, &mut self.tally);
-            sessions.retain_mut(|session| session.poll(options, clock, tally).is_ok());
+        let turn = match self.phase {
+            Phase::Sending => self.turn_sending(now_ns),
+            Phase::Settling { until_ns } => self.turn_settling(now_ns, until_ns),
+            Phase::Leaving { until_ns } => self.turn_leaving(now_ns, until_ns)?,
+        };
+        if self.exchange.is_asked() {
+            let outstanding = self.outstanding() as usize;
+            self.exchange.hand_over(&mut self.tally, outstanding);
+        }
+        Some(turn)
+    }
+
+    fn turn_sending(&mut self, now_ns: u64) -> Turn {
+        let give_up_ns = self.end_ns.saturating_add(self.options.grace_ns);
+        self.evidence.waited(self.backlog, now_ns - self.looked_ns);
+        self.backlog = Backlog::None;
+        self.looked_ns = now_ns;
+        let is_over =
+            self.stop.load(Ordering::Relaxed) || now_ns >= give_up_ns || self.sessions.is_empty();
+        if is_over || self.next_due_ns(now_ns) >= self.end_ns {
+            self.stop_sending(now_ns);
+            return Turn { now_ns, work: 1, next_ns: now_ns };
+        }
+        let sent = self.send_due(now_ns);
+        let received = self.turn_sessions(now_ns);
+        let outstanding = self.outstanding();
+        let high_water = &mut self.evidence.outstanding_high_water;
+        *high_water = outstanding.max(*high_water);
+        Turn { now_ns, work: sent + received, next_ns: self.next_due_ns(now_ns) }
+    }
+
+    fn stop_sending(&mut self, now_ns: u64) {
+        if self.options.pacing == Loop::Open {
+            let last_ns = now_ns.min(self.end_ns.saturating_sub(1));
+            while self.schedule.next_ns() <= last_ns {
+                self.tally.unsent(self.schedule.take_next(), now_ns);
+            }
+        }
+        self.evidence.sending_ns = now_ns - self.start_ns;
+        self.evidence.outstanding_at_end = self.outstanding();
+        self.phase = Phase::Settling { until_ns: now_ns.saturating_add(self.options.grace_ns) };
+    }
+
+    /// Waits until every request is answered or known to get no answer, or the time is over.
+    fn turn_settling(&mut self, now_ns: u64, until_ns: u64) -> Turn {
+        self.each_session(now_ns, |session, _| {
+            if session.tracker.outstanding() > 0 {
+                session.settle(now_ns)?;
+            }
+            Ok(0)
+        });
+        let work = self.turn_sessions(now_ns);
+        if self.outstanding() == 0 || now_ns >= until_ns {
+            for session in &mut self.sessions {
+                session.abandon(now_ns, &mut self.tally);
+                self.evidence.lost_replies += session.lost_replies();
+            }
+            self.sessions.retain_mut(|session| session.log_out(now_ns));
+            self.phase = Phase::Leaving { until_ns: now_ns.saturating_add(GOODBYE_NS_MAX) };
+        }
+        Turn { now_ns, work, next_ns: until_ns }
+    }
+
+    /// Waits until the venue has closed the connections. The run is over: failures are ignored.
+    fn turn_leaving(&mut self, now_ns: u64, until_ns: u64) -> Option<Turn> {
+        let (options, clock, tally) = (self.options, self.clock, &mut self.tally);
+        self.sessions.retain_mut(|session| session.poll(options, clock, now_ns, tally).is_ok());
+        let is_over = self.sessions.is_empty() || now_ns >= until_ns;
+        (!is_over).then_some(Turn { now_ns, work: 0, next_ns: until_ns })
+    }
+
+    fn outstanding(&self) -> u64 {
+        self.sessions.iter().map(|session| session.tracker.outstanding() as u64).sum()
+    }
+
+    /// When the next request is due. A closed loop has one due as long as a session may send.
+    fn next_due_ns(&self, now_ns: u64) -> u64 {
+        match self.options.pacing {
+            Loop::Open => self.schedule.next_ns(),
+            Loop::Closed { .. } => now_ns,
         }
     }
 
-    /// Sends the requests that are due, as far as there is room; returns how many.
+    /// Sends the requests that are due, as far as there is room; returns how many. They share the
+    /// clock reading `now_ns` as their time of sending.
     fn send_due(&mut self, now_ns: u64) -> usize {
         let last_ns = now_ns.min(self.end_ns.saturating_sub(1));
         let mut sent = 0;
-        while sent < BURST_MAX && self.schedule.next_ns() <= last_ns {
+        while self.next_due_ns(now_ns) <= last_ns {
+            if sent == BURST_MAX {
+                self.backlog = Backlog::Generator;
+                break;
+            }
             let Some(at) = self.next_session() else { break };
-            match self.send_next(at) {
+            match self.send_next(at, now_ns) {
                 Ok(()) => sent += 1,
-                Err(reason) => self.fail(at, reason),
+                Err(reason) => self.fail(at, reason, now_ns),
             }
         }
+        if self.options.pacing != Loop::Open {
+            self.backlog = Backlog::None;
+        }
         if sent > 0 {
-            self.each_session(|session, _| session.flush().map(|()| 0));
+            self.tally.sent_ns_last = now_ns;
+            self.each_session(now_ns, |session, _| session.flush().map(|()| 0));
         }
         sent
     }
 
-    /// The session that sends next: each so many requests as share a datagram, then the next one
-    /// that has room; `None` if none has.
+    /// The session that sends next: each as many in a row as share a datagram, then the next one
+    /// that has room; `None`, with the reason in `backlog`, if none has.
     fn next_session(&mut self) -> Option<usize> {
         if self.turn_sent >= self.options.requests_per_datagram {
             (self.turn, self.turn_sent) = (self.turn + 1, 0);
         }
+        let outstanding_max = match self.options.pacing {
+            Loop::Open => self.options.outstanding_max,
+            Loop::Closed { outstanding } => outstanding,
+        };
+        self.backlog = Backlog::OutstandingMax;
         for _ in 0..self.sessions.len() {
             let at = self.turn % self.sessions.len();
-            if self.sessions[at].has_room(self.options.outstanding_max) {
-                return Some(at);
+            let session = &self.sessions[at];
+            if session.tracker.outstanding() < outstanding_max {
+                if session.has_room() {
+                    self.backlog = Backlog::None;
+                    return Some(at);
+                }
+                self.backlog = Backlog::Connection;
             }
             (self.turn, self.turn_sent) = (at + 1, 0);
         }
         None
     }
 
-    fn send_next(&mut self, at: usize) -> Result<(), FailureReason> {
+    fn send_next(&mut self, at: usize, now_ns: u64) -> Result<(), FailureReason> {
         let session = &mut self.sessions[at];
         let Some(wish) = self.mix.next(&session.tracker) else {
             return Err(FailureReason::NumbersUsedUp);
         };
-        let sent_ns = self.clock.now_ns();
-        session.send(&wish.message, sent_ns)?;
-        let scheduled_ns = self.schedule.take_next();
+        session.send(&wish.message, now_ns)?;
+        let scheduled_ns = match self.options.pacing {
+            Loop::Open => self.schedule.take_next(),
+            Loop::Closed { .. } => now_ns,
+        };
         let counts = &mut self.tally.counts;
-        wish.sent(&mut session.tracker, counts, scheduled_ns, sent_ns);
-        if sent_ns.saturating_sub(scheduled_ns) >= self.options.late_ns {
+        wish.sent(&mut session.tracker, counts, scheduled_ns, now_ns);
+        if now_ns.saturating_sub(scheduled_ns) >= self.options.late_ns {
             counts.late_sends += 1;
         }
         self.turn_sent += 1;
@@ -222,11 +306,11 @@ impl<'a> Worker<'a> {
     }
 
     /// Takes what arrived at each session; returns how many messages did.
-    fn turn_sessions(&mut self) -> usize {
+    fn turn_sessions(&mut self, now_ns: u64) -> usize {
         let (options, clock) = (self.options, self.clock);
-        self.each_session(|session, tally| {
-            let received = session.poll(options, clock, tally)?;
-            session.watch(options.silence_ns_max, clock.now_ns())?;
+        self.each_session(now_ns, |session, tally| {
+            let received = session.poll(options, clock, now_ns, tally)?;
+            session.watch(options.silence_ns_max, now_ns)?;
             Ok(received)
         })
     }
@@ -234,6 +318,7 @@ impl<'a> Worker<'a> {
     /// One turn of each session; those that fail are over. Returns the sum of what turns return.
     fn each_session(
         &mut self,
+        now_ns: u64,
         mut turn: impl FnMut(&mut Session, &mut Tally) -> Result<usize, FailureReason>,
     ) -> usize {
         let (mut at, mut total) = (0, 0);
@@ -243,40 +328,38 @@ impl<'a> Worker<'a> {
                     total += count;
                     at += 1;
                 }
-                Err(reason) => self.fail(at, reason),
+                Err(reason) => self.fail(at, reason, now_ns),
             }
         }
         total
     }
 
-    fn fail(&mut self, at: usize, reason: FailureReason) {
+    fn fail(&mut self, at: usize, reason: FailureReason, now_ns: u64) {
         let mut session = self.sessions.remove(at);
-        session.tracker.abandon(&mut self.tally.counts);
+        session.abandon(now_ns, &mut self.tally);
+        self.evidence.lost_replies += session.lost_replies();
         self.failures.push(SessionFailure { session: session.index, reason });
         (self.turn, self.turn_sent) = (0, 0);
     }
 
-    /// After a turn that did `work`: goes on at once, or lets time pass, but not beyond `next_ns`.
-    fn pace(&mut self, now_ns: u64, work: usize, next_ns: u64) {
-        if self.exchange.is_asked() {
-            let waits = self.sessions.iter().map(|session| session.tracker.outstanding()).sum();
-            self.exchange.hand_over(&mut self.tally, waits);
-        }
-        if work > 0 {
-            self.busy_ns = now_ns;
+    /// After a turn that worked: returns at once. Else lets time pass, but not beyond the next send.
+    fn pace(&mut self, turn: Turn) {
+        if turn.work > 0 {
+            self.busy_ns = turn.now_ns;
             self.idle_turns = 0;
             return;
         }
         self.idle_turns = self.idle_turns.saturating_add(1);
-        let awaits = self.sessions.iter().any(|session| session.tracker.outstanding() > 0);
-        let sleep_ns_max = if !awaits {
+        let sleep_ns_max = if matches!(self.phase, Phase::Leaving { .. }) {
+            NAP_NS_MAX
+        } else if self.outstanding() == 0 {
             SLEEP_NS_MAX
-        } else if now_ns.saturating_sub(self.busy_ns) >= AWAKE_NS {
+        } else if turn.now_ns.saturating_sub(self.busy_ns) >= AWAKE_NS {
             NAP_NS_MAX
         } else {
             0
         };
-        let wait_ns = next_ns.saturating_sub(self.clock.now_ns());
+        let wait_ns = turn.next_ns.saturating_sub(self.clock.now_ns());
         if sleep_ns_max > 0 && wait_ns > SLEEP_FROM_NS {
             thread::sleep(Duration::from_nanos((wait_ns - SLEEP_MARGIN_NS).min(sleep_ns_max)));
         } else if self.idle_turns < SPINS {
@@ -284,77 +367,5 @@ impl<'a> Worker<'a> {
         } else {
             thread::yield_now();
         }
-    }
-}
-
-/// The exchange between a worker and the thread that reports progress: on request the worker hands over its
-/// figures and continues with cleared ones. The worker merges nothing.
-#[derive(Default)]
-pub(super) struct Exchange {
-    /// Set by the asker, cleared by the worker; only changed while `window` is locked.
-    is_asked: AtomicBool,
-    window: Mutex<Window>,
-}
-
-#[derive(Default)]
-struct Window {
-    /// As they were when handed over; the latencies are empty while nothing is.
-    tally: Tally,
-    outstanding: usize,
-    is_closed: bool,
-}
-
-impl Exchange {
-    pub(super) fn ask(&self) {
-        let window = self.lock();
-        if !window.is_closed {
-            self.is_asked.store(true, Ordering::Release); // pairs with `is_asked`
-        }
-    }
-
-    /// True once the worker handed over, or is done.
-    pub(super) fn is_answered(&self) -> bool {
-        !self.is_asked()
-    }
-
-    /// Adds what the worker counted to `counts`; gives how many requests await their answers.
-    pub(super) fn add_counts(&self, counts: &mut LoadCounts) -> usize {
-        let window = self.lock();
-        counts.merge(&window.tally.counts);
-        window.outstanding
-    }
-
-    pub(super) fn take_into(&self, scheduled: &mut Latency, sent: &mut Latency) {
-        let tally = &mut self.lock().tally;
-        scheduled.merge(&tally.scheduled);
-        sent.merge(&tally.sent);
-        tally.scheduled.clear();
-        tally.sent.clear();
-    }
-
-    fn is_asked(&self) -> bool {
-        self.is_asked.load(Ordering::Acquire) // pairs with `ask`, `hand_over` and `close`
-    }
-
-    fn hand_over(&self, tally: &mut Tally, outstanding: usize) {
-        let mut window = self.lock();
-        window.tally.counts.clone_from(&tally.counts);
-        mem::swap(&mut window.tally.scheduled, &mut tally.scheduled);
-        mem::swap(&mut window.tally.sent, &mut tally.sent);
-        window.outstanding = outstanding;
-        self.is_asked.store(false, Ordering::Release); // pairs with `is_asked`
-    }
-
-    /// The worker is done: it hands over no more latencies.
-    fn close(&self, counts: &LoadCounts) {
-        let mut window = self.lock();
-        window.tally.counts.clone_from(counts);
-        window.outstanding = 0;
-        window.is_closed = true;
-        self.is_asked.store(false, Ordering::Release); // pairs with `is_asked`
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Window> {
-        self.window.lock().expect("no thread panics while it holds the lock")
     }
 }

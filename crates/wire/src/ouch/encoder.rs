@@ -191,6 +191,12 @@ pub const fn reject_code(reason: RejectReason) -> u16 {
     }
 }
 
+/// The reasons that a Rejected message may mean by a code: none for a code that the venue does not use.
+pub fn reject_reasons(code: u16) -> impl Iterator<Item = RejectReason> {
+    let all = (0..=u8::MAX).filter_map(RejectReason::from_code);
+    all.filter(move |reason| reject_code(*reason) == code)
+}
+
 /// The code of a reason in a Canceled message: its own, or that of the system where OUCH has none.
 const fn cancel_code(reason: CancelReason) -> u8 {
     match reason {

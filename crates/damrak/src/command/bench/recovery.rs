@@ -9,7 +9,7 @@ use clap::Args;
 use serde_json::json;
 
 use super::super::output::{duration, grouped, print_json, print_line};
-use lab::bench::{environment::Environment, recovery};
+use lab::{bench::recovery, environment::Environment};
 use venue::failure::Failure;
 
 /// Measure a start from a snapshot, and the cost of snapshots to the running core.

@@ -34,6 +34,7 @@ impl Environment {
             "cores": thread::available_parallelism().ok().map(usize::from),
             "processor": processor(),
             "kernel": read("/proc/sys/kernel/osrelease"),
+            "governor": read("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor"),
             "load_average": [started.load_average, self.load_average],
             "stolen_percent": stolen,
             "rustc": env!("DAMRAK_RUSTC"),
@@ -42,6 +43,22 @@ impl Environment {
             "commit": std::env::var("DAMRAK_COMMIT").ok(),
         })
     }
+}
+
+/// The machine in one line, from what [`Environment::since`] gives.
+pub fn machine_line(environment: &Value) -> String {
+    let text = |key: &str| environment[key].as_str().unwrap_or("unknown").to_owned();
+    let number =
+        |value: &Value| value.as_f64().map_or("unknown".into(), |value| format!("{value:.1}"));
+    format!(
+        "machine: {} cores, {}, kernel {}, governor {}, load {}, steal {} %",
+        environment["cores"],
+        text("processor"),
+        text("kernel"),
+        text("governor"),
+        number(&environment["load_average"][1]),
+        number(&environment["stolen_percent"]),
+    )
 }
 
 fn read(path: &str) -> Option<String> {
