@@ -12,6 +12,7 @@ mod link;
 mod mix;
 mod null_venue;
 mod report;
+mod search;
 mod session;
 mod slo;
 mod tally;
@@ -20,7 +21,7 @@ mod verdict;
 mod worker;
 
 use std::{
-    net::SocketAddr,
+    net::{Ipv4Addr, SocketAddr},
     sync::{Arc, atomic::AtomicBool},
     thread,
     time::Duration,
@@ -33,11 +34,15 @@ use wire::{
     soupbintcp::{LoginRequest, Timers},
 };
 
-use crate::{latency::Latency, schedule::Arrivals};
+use crate::{
+    latency::Latency,
+    schedule::{ArrivalShape, Arrivals},
+};
 use client::participant::ClientError;
 
 pub use null_venue::NullVenue;
 pub use report::{LoadCounts, LoadProgress, LoadReport, SessionFailure, grouped, reject_name};
+pub use search::RateSearch;
 pub use slo::{Slo, SloResult};
 pub use tally::LoadEvidence;
 pub use verdict::LoadLimit;
@@ -95,6 +100,10 @@ pub struct LoadOptions {
     pub pacing: Loop,
     /// Requests a second, of all sessions together; at least 1. A closed loop ignores it.
     pub rate_per_second: u64,
+    /// The rate at the end of the duration, if it is another; the rate rises or falls evenly.
+    pub ramp_to_per_second: Option<u64>,
+    /// Requests that are due at a time; at least 1. The rate stays as it is.
+    pub burst: u64,
     pub arrivals: Arrivals,
     /// The time during which requests become due, in nanoseconds.
     pub duration_ns: u64,
@@ -142,6 +151,8 @@ impl LoadOptions {
             symbols,
             pacing: Loop::Open,
             rate_per_second,
+            ramp_to_per_second: None,
+            burst: 1,
             arrivals: Arrivals::Fixed,
             duration_ns,
             seed: 1,
@@ -160,6 +171,20 @@ impl LoadOptions {
         }
     }
 
+    fn shape(&self) -> ArrivalShape {
+        ArrivalShape {
+            rate_per_second: self.rate_per_second,
+            ramp: self.ramp_to_per_second.map(|to| (to, self.duration_ns)),
+            burst: self.burst,
+        }
+    }
+
+    /// The rate on average.
+    fn rate_mean(&self) -> u64 {
+        let to = self.ramp_to_per_second.unwrap_or(self.rate_per_second);
+        self.rate_per_second.midpoint(to)
+    }
+
     fn check(&self) -> Result<(), LoadError> {
         let is_sound = |symbol: &LoadSymbol| {
             symbol.price_increment.0 > 0 && symbol.mid.0 >= symbol.price_increment.0
@@ -170,8 +195,10 @@ impl LoadOptions {
             "no symbol is given"
         } else if !self.symbols.iter().all(is_sound) {
             "a symbol has no price increment, or a mid below it"
-        } else if self.rate_per_second == 0 {
+        } else if self.rate_per_second == 0 || self.ramp_to_per_second == Some(0) {
             "the rate is 0"
+        } else if self.burst == 0 {
+            "the number of requests in a burst is 0"
         } else if self.threads == 0 {
             "the number of threads is 0"
         } else if self.requests_per_datagram == 0 {
@@ -200,6 +227,8 @@ pub enum LoadError {
     },
     #[error("stopped before the load began")]
     Stopped,
+    #[error("cannot start the null venue")]
+    NullVenue(#[source] std::io::Error),
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -281,12 +310,44 @@ pub fn run(
     })
 }
 
+/// Longest measurement of a floor, in nanoseconds.
+const FLOOR_NS_MAX: u64 = 1_000_000_000;
+
+/// Runs the same load on a null venue, for a second at most: what the generator, the machine and loopback
+/// take of every latency.
+pub fn floor(
+    options: &LoadOptions,
+    clock: &(impl Clock + Clone + 'static),
+    stop: &AtomicBool,
+) -> Result<LoadReport, LoadError> {
+    let venue_clock = clock.clone();
+    let venue = NullVenue::start(move || venue_clock.now_ns()).map_err(LoadError::NullVenue)?;
+    let sessions = options.sessions.iter().enumerate().map(|(index, session)| match session {
+        LoadSession::Tcp { .. } => {
+            LoadSession::Tcp { server: venue.tcp, login: venue.login(index) }
+        }
+        LoadSession::Udp { .. } => {
+            LoadSession::Udp { server: venue.udp, local: (Ipv4Addr::LOCALHOST, 0).into() }
+        }
+    });
+    let options = LoadOptions {
+        sessions: sessions.collect(),
+        duration_ns: options.duration_ns.min(FLOOR_NS_MAX),
+        rate_per_second: options.rate_mean(),
+        ramp_to_per_second: None,
+        on_message: None,
+        on_answer: None,
+        ..options.clone()
+    };
+    run(&options, clock, stop, &mut |_| {})
+}
+
 impl LoadReport {
     /// The report of a run that begins.
     fn of(options: &LoadOptions, stream_names: Vec<String>) -> Self {
         Self {
             pacing: options.pacing,
-            rate_per_second: (options.pacing == Loop::Open).then_some(options.rate_per_second),
+            rate_per_second: (options.pacing == Loop::Open).then_some(options.rate_mean()),
             session_count: options.sessions.len(),
             late_ns: options.late_ns,
             outstanding_max: options.outstanding_max,

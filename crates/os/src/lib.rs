@@ -23,7 +23,7 @@ pub use power::cut_power;
 pub use readiness::{Epoll, EventFd, PollSet, Readiness};
 pub use thread::{
     InstructionCounter, lower_priority, pin_to_core, process_cpu_ns, thread_core_wait_ns,
-    thread_cpu_ns, thread_page_faults,
+    thread_cpu_ns, thread_page_faults, wake_promptly,
 };
 pub use uring::Uring;
 

@@ -37,6 +37,16 @@ pub fn lower_priority() -> io::Result<()> {
     check(unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, NICE) }).map(drop)
 }
 
+/// Ends the calling thread's sleeps when asked, instead of up to 50 µs later: PR_SET_TIMERSLACK.
+///
+/// # Errors
+/// The system does not allow it.
+pub fn wake_promptly() -> io::Result<()> {
+    const SLACK_NS: libc::c_ulong = 1;
+    // SAFETY: it takes numbers only, and concerns the calling thread alone.
+    check(unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, SLACK_NS) }).map(drop)
+}
+
 /// Processor time the calling thread has used so far, in nanoseconds.
 #[must_use]
 pub fn thread_cpu_ns() -> u64 {

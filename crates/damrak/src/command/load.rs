@@ -1,6 +1,16 @@
 //! `damrak load`: open-loop load on a venue over the wire.
 
-use std::{fs, io::IsTerminal, net::SocketAddr, path::PathBuf, sync::atomic::Ordering};
+use std::{
+    fs,
+    io::IsTerminal,
+    net::SocketAddr,
+    path::PathBuf,
+    str::FromStr,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+};
 
 use clap::Args;
 use client::participant::ClientError;
@@ -9,7 +19,7 @@ use lab::{
     latency::Percentiles,
     load::{
         FailureReason, LoadError, LoadOptions, LoadProgress, LoadReport, LoadSession, LoadSymbol,
-        Loop, OUTSTANDING_MAX_DEFAULT, Slo, reject_name,
+        Loop, OUTSTANDING_MAX_DEFAULT, RateSearch, SessionFailure, Slo, SloResult, reject_name,
     },
     schedule::Arrivals,
 };
@@ -18,7 +28,7 @@ use serde_json::{Value, json};
 use wire::soupbintcp::{LoginRejectReason, LoginRequest};
 
 use super::{
-    output::{duration, grouped, print_json, print_line},
+    output::{duration, grouped, print_json, print_line, table},
     stop_flag,
 };
 use venue::{
@@ -36,7 +46,9 @@ use venue::{
 #[command(after_help = "Examples:\n  damrak load --rate 50k/s --for 10s\n  \
     damrak load --session user01:password01 --session user02:password02 --rate 1k/s\n  \
     damrak load --udp 127.0.0.1:26404 --pack 8 --rate 80k/s --json\n  \
-    damrak load --rate 20k/s --slo 'p99<200us,loss==0'\n\n\
+    damrak load --rate 20k/s --slo 'p99<200us,loss==0'\n  \
+    damrak load --rate 10k/s --for 2s --slo 'p99<1ms,loss==0' --find-max\n  \
+    damrak load --connections 3 --rate 1k/s..100k/s\n\n\
     Exit codes of its own:\n  5  an objective of --slo was not met\n  \
     6  the venue rejected every order")]
 pub struct Arguments {
@@ -55,10 +67,26 @@ pub struct Arguments {
     /// Most requests in a datagram; requests that are due together share one.
     #[arg(long, default_value_t = 1)]
     pack: usize,
-    /// Requests of all sessions together. A venue rejects orders of a session above
+    /// Number of connections: `{}` in --session becomes 01, 02, …, and each --udp address is followed by the
+    /// next ports. Without --session: user{}:password{}.
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    connections: u16,
+    /// Requests of all sessions together: 10k/s, or 10k/s..50k/s to rise or fall evenly, or
+    /// 10k/s,20k/s,50k/s for one run after the other. A venue rejects orders of a session above
     /// throttle.messages_per_second, 100,000 by default.
     #[arg(long, default_value = "10k/s")]
-    rate: Rate,
+    rate: LoadRate,
+    /// Search for the highest rate that meets --slo, from --rate on: it doubles until a run fails, then
+    /// halves what is left, down to 5 %. Each run lasts for the time of --for.
+    #[arg(long, requires = "slo", conflicts_with = "closed_loop")]
+    find_max: bool,
+    /// Requests that are due at the same time; the rate stays as it is.
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    burst: u64,
+    /// Do not measure the floor: the same load on a null venue for a second, which shows how much of a
+    /// latency is the generator, the machine and loopback.
+    #[arg(long)]
+    no_floor: bool,
     /// Duration.
     #[arg(long = "for", value_name = "TIME", default_value = "10s")]
     duration: Span,
@@ -101,152 +129,406 @@ pub struct Arguments {
     json: bool,
 }
 
+/// The rate of a run, or of several.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum LoadRate {
+    Steady(u64),
+    Ramp(u64, u64),
+    Steps(Vec<u64>),
+}
+
+impl FromStr for LoadRate {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let rate = |text: &str| text.trim().parse::<Rate>().map(|rate| rate.0);
+        if let Some((from, to)) = text.split_once("..") {
+            return Ok(Self::Ramp(rate(from)?, rate(to)?));
+        }
+        let mut rates = text.split(',').map(rate).collect::<Result<Vec<_>, _>>()?;
+        Ok(if rates.len() == 1 { Self::Steady(rates.remove(0)) } else { Self::Steps(rates) })
+    }
+}
+
+/// A run and its surroundings.
+struct Measured {
+    report: LoadReport,
+    intervals: Vec<Value>,
+    environment: Value,
+    results: Vec<SloResult>,
+    floor: Option<LoadReport>,
+}
+
 /// Runs `damrak load`.
 pub fn run(arguments: &Arguments) -> Result<(), Failure> {
-    let mut options = LoadOptions::new(
-        sessions(arguments)?,
-        symbols(&arguments.symbols, arguments.price, arguments.price_increment)?,
-        arguments.rate.0,
-        arguments.duration.0.as_nanos() as u64,
-    );
-    if arguments.poisson {
-        options.arrivals = Arrivals::Poisson;
-    }
-    options.seed = arguments.seed;
-    options.threads = arguments.threads;
-    options.requests_per_datagram = arguments.pack;
-    options.outstanding_max = arguments.outstanding_max;
-    if let Some(outstanding) = arguments.closed_loop {
-        options.pacing = Loop::Closed { outstanding };
-    }
-    let stop = stop_flag(&[])?;
-    let clock = SystemClock::start();
-    let started = Environment::now();
-    let is_watched = std::io::stderr().is_terminal();
-    let mut intervals = Vec::new();
-    let report = lab::load::run(&options, &clock, &stop, &mut |progress| {
-        intervals.push(interval(progress));
-        if is_watched {
-            eprint!("\r{:<79}", progress_line(progress));
-        }
-    })
-    .map_err(|error| not_begun(arguments, error))?;
-    if is_watched {
-        eprint!("\r{:<79}\r", "");
-    }
-    let environment = Environment::now().since(&started);
-    if let Some(folder) = &arguments.out {
-        write_distributions(folder, &report)?;
-    }
-    let results = arguments.slo.as_ref().map_or_else(Vec::new, |slo| slo.results(&report));
-    if arguments.json {
-        let mut summary = summary(&report, arguments, &options);
-        summary["environment"] = environment;
-        summary["intervals"] = Value::Array(intervals);
-        summary["slo"] = results
-            .iter()
-            .map(|result| {
-                json!({"objective": result.objective, "measured": result.measured,
-                       "passed": result.passed})
-            })
-            .collect();
-        summary["passed"] = json!(results.iter().all(|result| result.passed));
-        print_json(&summary)?;
-    } else {
-        print_line(report.to_string().trim_end())?;
-        for result in &results {
-            print_line(&result.to_string())?;
-        }
-        print_line(&venue_line(&report, &options))?;
-        print_line(&machine_line(&environment))?;
-    }
-    let stopped = stop.load(Ordering::Relaxed);
-    if !report.failures.is_empty() && !stopped {
-        let reasons: Vec<_> = report.failures.iter().map(ToString::to_string).collect();
-        return Err(Failure::runtime(format!("connections lost: {}", reasons.join("; "))));
-    }
-    if report.is_all_rejected() {
-        return Err(Failure::new(ExitCode::Rejected, "the venue rejected every order").hint(
-            "the reasons are above; are the symbols, prices and limits those of the venue?",
-        ));
-    }
-    let missed: Vec<_> =
-        results.iter().filter(|result| !result.passed).map(ToString::to_string).collect();
-    if missed.is_empty() {
-        return Ok(());
-    }
-    Err(Failure::new(ExitCode::Slo, format!("objectives not met: {}", missed.join(", "))))
-}
-
-/// The venue: its addresses and the names of its reply streams.
-fn venue_line(report: &LoadReport, options: &LoadOptions) -> String {
-    let names = match &report.stream_names[..] {
-        [] => "unknown".to_owned(),
-        names => names.join(", "),
+    let laboratory = Laboratory {
+        arguments,
+        named: sessions(arguments)?,
+        symbols: symbols(&arguments.symbols, arguments.price, arguments.price_increment)?,
+        stop: stop_flag(&[])?,
+        clock: SystemClock::start(),
     };
-    format!("venue: {}   session {names}", addresses(options).join(", "))
+    match &arguments.rate {
+        LoadRate::Steady(rate) if arguments.find_max => laboratory.find_max(*rate),
+        _ if arguments.find_max => {
+            Err(Failure::usage("--find-max takes one --rate, to start from"))
+        }
+        LoadRate::Steps(rates) => laboratory.steps(rates),
+        LoadRate::Steady(rate) => laboratory.single(*rate, None),
+        LoadRate::Ramp(from, to) => laboratory.single(*from, Some(*to)),
+    }
 }
 
-/// The addresses of the venue to which the sessions go, each once.
-fn addresses(options: &LoadOptions) -> Vec<String> {
-    let mut addresses: Vec<String> = options
-        .sessions
-        .iter()
-        .map(|session| match session {
+/// What the runs of one command share.
+struct Laboratory<'a> {
+    arguments: &'a Arguments,
+    named: Vec<(String, LoadSession)>,
+    symbols: Vec<LoadSymbol>,
+    stop: Arc<AtomicBool>,
+    clock: SystemClock,
+}
+
+impl Laboratory<'_> {
+    /// One run, with all that is known of it.
+    fn single(&self, rate: u64, ramp_to: Option<u64>) -> Result<(), Failure> {
+        let mut measured = self.measure(rate, ramp_to)?;
+        if !self.arguments.no_floor && !self.stop.load(Ordering::Relaxed) {
+            measured.floor = Some(self.floor(rate, ramp_to)?);
+        }
+        if let Some(folder) = &self.arguments.out {
+            write_distributions(folder, &measured.report)?;
+        }
+        if self.arguments.json {
+            print_json(&self.summary(&measured))?;
+        } else {
+            print_line(measured.report.to_string().trim_end())?;
+            for result in &measured.results {
+                print_line(&result.to_string())?;
+            }
+            if let Some(floor) = &measured.floor {
+                print_line(&floor_line(floor))?;
+            }
+            print_line(&self.venue_line(&measured.report))?;
+            print_line(&machine_line(&measured.environment))?;
+        }
+        self.judge(&measured)
+    }
+
+    /// A run at each rate, and a row for each.
+    fn steps(&self, rates: &[u64]) -> Result<(), Failure> {
+        let mut runs = Vec::new();
+        for rate in rates {
+            runs.push(self.measure(*rate, None)?);
+            if self.stop.load(Ordering::Relaxed) {
+                break;
+            }
+        }
+        self.print_runs(&runs, None)?;
+        runs.iter().try_for_each(|measured| self.judge(measured))
+    }
+
+    /// Runs until the highest rate that meets the objectives is known.
+    fn find_max(&self, rate: u64) -> Result<(), Failure> {
+        let mut search = RateSearch::new(rate);
+        let mut runs = Vec::new();
+        while let Some(rate) = search.next() {
+            let measured = self.measure(rate, None)?;
+            if self.stop.load(Ordering::Relaxed) {
+                break;
+            }
+            search.tried(measured.is_met() && measured.report.failures.is_empty());
+            runs.push(measured);
+        }
+        self.print_runs(&runs, Some(search.best()))?;
+        match search.best() {
+            Some(_) => Ok(()),
+            None => Err(Failure::new(ExitCode::Slo, "no rate met the objectives")),
+        }
+    }
+
+    fn options(&self, rate: u64, ramp_to: Option<u64>) -> LoadOptions {
+        let arguments = self.arguments;
+        let sessions = self.named.iter().map(|(_, session)| *session).collect();
+        let duration_ns = arguments.duration.0.as_nanos() as u64;
+        let mut options = LoadOptions::new(sessions, self.symbols.clone(), rate, duration_ns);
+        if arguments.poisson {
+            options.arrivals = Arrivals::Poisson;
+        }
+        if let Some(outstanding) = arguments.closed_loop {
+            options.pacing = Loop::Closed { outstanding };
+        }
+        options.ramp_to_per_second = ramp_to;
+        options.burst = arguments.burst;
+        options.seed = arguments.seed;
+        options.threads = arguments.threads;
+        options.requests_per_datagram = arguments.pack;
+        options.outstanding_max = arguments.outstanding_max;
+        options
+    }
+
+    fn measure(&self, rate: u64, ramp_to: Option<u64>) -> Result<Measured, Failure> {
+        let started = Environment::now();
+        let is_watched = std::io::stderr().is_terminal();
+        let mut intervals = Vec::new();
+        let options = self.options(rate, ramp_to);
+        let report = lab::load::run(&options, &self.clock, &self.stop, &mut |progress| {
+            intervals.push(interval(progress));
+            if is_watched {
+                eprint!("\r{:<79}", progress_line(progress));
+            }
+        });
+        if is_watched {
+            eprint!("\r{:<79}\r", "");
+        }
+        let report = report.map_err(|error| self.not_begun(error))?;
+        let environment = Environment::now().since(&started);
+        let slo = self.arguments.slo.as_ref();
+        let results = slo.map_or_else(Vec::new, |slo| slo.results(&report));
+        Ok(Measured { report, intervals, environment, results, floor: None })
+    }
+
+    fn floor(&self, rate: u64, ramp_to: Option<u64>) -> Result<LoadReport, Failure> {
+        let options = self.options(rate, ramp_to);
+        lab::load::floor(&options, &self.clock, &self.stop).map_err(|error| {
+            Failure::runtime(anyhow::Error::new(error).context("cannot measure the floor"))
+                .hint("--no-floor leaves it out")
+        })
+    }
+
+    /// Prints a row for each run and, of a search, the rate that it found.
+    fn print_runs(&self, runs: &[Measured], found: Option<Option<u64>>) -> Result<(), Failure> {
+        if self.arguments.json {
+            let mut summary = json!({
+                "schema": "damrak/load-runs/1",
+                "runs": runs.iter().map(|measured| self.summary(measured)).collect::<Vec<_>>(),
+            });
+            if let Some(found) = found {
+                summary["rate_max_per_second"] = json!(found);
+            }
+            return print_json(&summary);
+        }
+        for measured in runs {
+            for warning in measured.report.warnings() {
+                let rate = measured.report.rate_per_second.map_or("-".to_owned(), grouped);
+                print_line(&format!("warning: at {rate}/s: {warning}"))?;
+            }
+        }
+        let header =
+            ["requested/s", "sent/s", "answered/s", "p50", "p99", "p99.9", "max", "limit", "slo"];
+        let rows = runs.iter().map(|measured| {
+            let report = &measured.report;
+            let latency = report.quoted().percentiles();
+            let slo = match (&measured.results[..], measured.is_met()) {
+                ([], _) => "-",
+                (_, true) => "✓",
+                (_, false) => "✗",
+            };
+            [
+                report.rate_per_second.map_or("-".to_owned(), grouped),
+                grouped(report.sent_per_second()),
+                grouped(report.answered_per_second()),
+                duration(latency.p50_ns),
+                duration(latency.p99_ns),
+                duration(latency.p999_ns),
+                duration(latency.max_ns),
+                format!("{:?}", report.limit()).to_lowercase(),
+                slo.to_owned(),
+            ]
+        });
+        print_line(&table(header, rows))?;
+        if let Some(found) = found {
+            let found = found.map_or("none".to_owned(), |rate| format!("{}/s", grouped(rate)));
+            print_line(&format!("highest rate that met the objectives, each tried once: {found}"))?;
+        }
+        if let Some(measured) = runs.last() {
+            print_line(&self.venue_line(&measured.report))?;
+            print_line(&machine_line(&measured.environment))?;
+        }
+        Ok(())
+    }
+
+    /// The exit code of a run.
+    fn judge(&self, measured: &Measured) -> Result<(), Failure> {
+        let report = &measured.report;
+        if !report.failures.is_empty() && !self.stop.load(Ordering::Relaxed) {
+            let name = |failure: &SessionFailure| {
+                format!("{}: {}", self.named[failure.session].0, failure.reason)
+            };
+            let reasons: Vec<_> = report.failures.iter().map(name).collect();
+            return Err(Failure::runtime(format!("connections lost: {}", reasons.join("; "))));
+        }
+        if report.is_all_rejected() {
+            return Err(Failure::new(ExitCode::Rejected, "the venue rejected every order").hint(
+                "the reasons are above; are the symbols, prices and limits those of the venue?",
+            ));
+        }
+        let missed: Vec<_> = measured
+            .results
+            .iter()
+            .filter(|result| !result.passed)
+            .map(|result| format!("{} was {}", result.objective, result.measured))
+            .collect();
+        if missed.is_empty() {
+            return Ok(());
+        }
+        Err(Failure::new(ExitCode::Slo, format!("objectives not met: {}", missed.join(", "))))
+    }
+
+    /// Why the load did not begin, with the name of the session.
+    fn not_begun(&self, error: LoadError) -> Failure {
+        let LoadError::Session { session, source } = error else { return Failure::runtime(error) };
+        let user = &self.named[session].0;
+        match source {
+            FailureReason::Client(ClientError::Rejected(LoginRejectReason::NotAuthorized)) => {
+                Failure::runtime(format!("{user}: wrong user name or password"))
+            }
+            FailureReason::Client(ClientError::Rejected(
+                LoginRejectReason::SessionNotAvailable,
+            )) => Failure::runtime(format!("{user} is logged in already, or blocked for its rate")),
+            source => {
+                Failure::runtime(anyhow::Error::new(source).context(format!("cannot use {user}")))
+                    .hint("is the venue running? `damrak serve` prints its addresses")
+            }
+        }
+    }
+
+    /// The venue: its addresses and the names of its reply streams.
+    fn venue_line(&self, report: &LoadReport) -> String {
+        let names = match &report.stream_names[..] {
+            [] => "unknown".to_owned(),
+            names => names.join(", "),
+        };
+        format!("venue: {}   session {names}", self.addresses().join(", "))
+    }
+
+    /// The addresses of the venue to which the sessions go, each once.
+    fn addresses(&self) -> Vec<String> {
+        let address = |(_, session): &(String, LoadSession)| match session {
             LoadSession::Tcp { server, .. } => format!("tcp {server}"),
             LoadSession::Udp { server, .. } => format!("udp {server}"),
-        })
-        .collect();
-    addresses.sort_unstable();
-    addresses.dedup();
-    addresses
-}
+        };
+        let mut addresses: Vec<String> = self.named.iter().map(address).collect();
+        addresses.sort_unstable();
+        addresses.dedup();
+        addresses
+    }
 
-/// Why the load did not begin, with the name of the session.
-fn not_begun(arguments: &Arguments, error: LoadError) -> Failure {
-    let LoadError::Session { session, source } = error else { return Failure::runtime(error) };
-    let named = |text: &String| text.split(':').next().unwrap_or_default().to_owned();
-    let user = match (arguments.session.get(session), arguments.session.is_empty()) {
-        (Some(text), _) => named(text),
-        (None, true) if arguments.udp.is_empty() => "user01".to_owned(),
-        _ => format!("session {session}"),
-    };
-    match source {
-        FailureReason::Client(ClientError::Rejected(LoginRejectReason::NotAuthorized)) => {
-            Failure::runtime(format!("{user}: wrong user name or password"))
+    fn summary(&self, measured: &Measured) -> Value {
+        let Measured { report, intervals, environment, results, floor } = measured;
+        let counts = &report.counts;
+        let rejects = counts.rejects.iter();
+        let rejects = rejects.map(|(code, count)| (reject_name(*code), json!(count)));
+        let mut summary = json!(counts);
+        summary["rejects"] = Value::Object(rejects.collect());
+        // A closed loop has no schedule to count from.
+        let scheduled = (report.pacing == Loop::Open).then_some(&report.scheduled);
+        let result = |result: &SloResult| {
+            json!({"objective": result.objective, "measured": result.measured,
+                   "passed": result.passed})
+        };
+        for (key, value) in [
+            ("schema", json!("damrak/load/2")),
+            ("open_loop", json!(report.pacing == Loop::Open)),
+            ("closed_loop", json!(self.arguments.closed_loop)),
+            ("requested_per_second", json!(report.rate_per_second)),
+            ("sent_per_second", json!(report.sent_per_second())),
+            ("answered_per_second", json!(report.answered_per_second())),
+            ("sessions", json!(report.session_count)),
+            ("seed", json!(self.arguments.seed)),
+            ("seconds", json!(report.elapsed_ns as f64 / 1e9)),
+            ("requests", json!(counts.requests())),
+            ("latency_ns", scheduled.map(|latency| percentiles(&latency.percentiles())).into()),
+            ("latency_from_send_ns", percentiles(&report.sent.percentiles())),
+            ("limit", json!(report.limit())),
+            ("verdict", json!(report.verdict())),
+            ("warnings", json!(report.warnings())),
+            ("evidence", json!(report.evidence)),
+            ("venue", json!({"addresses": self.addresses(), "streams": report.stream_names})),
+            ("failures", report.failures.iter().map(ToString::to_string).collect()),
+            ("environment", environment.clone()),
+            ("intervals", json!(intervals)),
+            ("slo", results.iter().map(result).collect()),
+            ("passed", json!(measured.is_met())),
+            ("floor", floor.as_ref().map(floor_figures).into()),
+        ] {
+            summary[key] = value;
         }
-        FailureReason::Client(ClientError::Rejected(LoginRejectReason::SessionNotAvailable)) => {
-            Failure::runtime(format!("{user} is logged in already"))
-        }
-        source => {
-            Failure::runtime(anyhow::Error::new(source).context(format!("cannot use {user}")))
-                .hint("is the venue running? `damrak serve` prints its addresses")
-        }
+        summary
     }
 }
 
-fn sessions(arguments: &Arguments) -> Result<Vec<LoadSession>, Failure> {
-    let default = ["user01:password01".to_owned()];
-    let named: &[String] = match (&arguments.session[..], &arguments.udp[..]) {
+impl Measured {
+    fn is_met(&self) -> bool {
+        self.results.iter().all(|result| result.passed)
+    }
+}
+
+fn floor_line(floor: &LoadReport) -> String {
+    let latency = floor.quoted().percentiles();
+    format!(
+        "floor: {}/s answered   p50 {}   p99 {}   p99.9 {}   max {}   (null venue, {}: generator, machine and loopback)",
+        grouped(floor.answered_per_second()),
+        duration(latency.p50_ns),
+        duration(latency.p99_ns),
+        duration(latency.p999_ns),
+        duration(latency.max_ns),
+        duration(floor.duration_ns),
+    )
+}
+
+fn floor_figures(floor: &LoadReport) -> Value {
+    json!({
+        "answered_per_second": floor.answered_per_second(),
+        "latency_ns": percentiles(&floor.quoted().percentiles()),
+        "limit": floor.limit(),
+    })
+}
+
+/// The sessions by name.
+fn sessions(arguments: &Arguments) -> Result<Vec<(String, LoadSession)>, Failure> {
+    let default = ["user{}:password{}".to_owned()];
+    let texts: &[String] = match (&arguments.session[..], &arguments.udp[..]) {
         ([], []) => &default,
-        (named, _) => named,
+        (texts, _) => texts,
     };
-    let tcp = named.iter().map(|text| {
-        let (username, password) = text
-            .split_once(':')
-            .ok_or_else(|| Failure::usage(format!("--session {text:?} is not USER:PASSWORD")))?;
-        let login = LoginRequest::new(username, password).ok_or_else(|| {
-            Failure::usage(format!(
-                "--session {text:?}: a user has up to 6 characters, a password up to 10"
-            ))
-        })?;
-        Ok(LoadSession::Tcp { server: arguments.to, login })
-    });
-    let udp = arguments
-        .udp
-        .iter()
-        .map(|local| Ok(LoadSession::Udp { server: arguments.to_udp, local: *local }));
-    tcp.chain(udp).collect()
+    if arguments.connections == 0 {
+        return Err(Failure::usage("--connections 0: at least 1"));
+    }
+    let numbers = 1..=arguments.connections;
+    let mut sessions = Vec::new();
+    for text in texts {
+        if !text.contains("{}") && arguments.connections > 1 {
+            return Err(Failure::usage(format!(
+                "--session {text:?} with --connections needs {{}} where the number goes"
+            )));
+        }
+        for number in numbers.clone() {
+            let text = text.replace("{}", &format!("{number:02}"));
+            let (username, password) = text.split_once(':').ok_or_else(|| {
+                Failure::usage(format!("--session {text:?} is not USER:PASSWORD"))
+            })?;
+            let login = LoginRequest::new(username, password).ok_or_else(|| {
+                Failure::usage(format!(
+                    "--session {text:?}: a user has up to 6 characters, a password up to 10"
+                ))
+            })?;
+            sessions.push((username.to_owned(), LoadSession::Tcp { server: arguments.to, login }));
+        }
+    }
+    for first in &arguments.udp {
+        for offset in 0..arguments.connections {
+            let port = first.port().checked_add(offset).ok_or_else(|| {
+                Failure::usage(format!(
+                    "--udp {first}: no {} ports from there",
+                    arguments.connections
+                ))
+            })?;
+            let local = SocketAddr::new(first.ip(), port);
+            sessions
+                .push((local.to_string(), LoadSession::Udp { server: arguments.to_udp, local }));
+        }
+    }
+    Ok(sessions)
 }
 
 /// Symbols to trade around a price.
@@ -326,39 +608,19 @@ pub(super) fn percentiles(latency: &Percentiles) -> Value {
     })
 }
 
-fn summary(report: &LoadReport, arguments: &Arguments, options: &LoadOptions) -> Value {
-    let counts = &report.counts;
-    let rejects = counts.rejects.iter();
-    let rejects = rejects.map(|(code, count)| (reject_name(*code), json!(count)));
-    let mut summary = json!(counts);
-    summary["rejects"] = Value::Object(rejects.collect());
-    let latency = match report.pacing {
-        Loop::Open => percentiles(&report.scheduled.percentiles()),
-        // Without a schedule there is nothing to count from but the send.
-        Loop::Closed { .. } => Value::Null,
-    };
-    let service = percentiles(&report.sent.percentiles());
-    for (key, value) in [
-        ("schema", json!("damrak/load/2")),
-        ("open_loop", json!(report.pacing == Loop::Open)),
-        ("closed_loop", json!(arguments.closed_loop)),
-        ("requested_per_second", json!(report.rate_per_second)),
-        ("sent_per_second", json!(report.sent_per_second())),
-        ("answered_per_second", json!(report.answered_per_second())),
-        ("sessions", json!(report.session_count)),
-        ("seed", json!(arguments.seed)),
-        ("seconds", json!(report.elapsed_ns as f64 / 1e9)),
-        ("requests", json!(counts.requests())),
-        ("latency_ns", latency),
-        ("latency_from_send_ns", service),
-        ("limit", json!(report.limit())),
-        ("verdict", json!(report.verdict())),
-        ("warnings", json!(report.warnings())),
-        ("evidence", json!(report.evidence)),
-        ("venue", json!({"addresses": addresses(options), "streams": report.stream_names})),
-        ("failures", report.failures.iter().map(ToString::to_string).collect()),
-    ] {
-        summary[key] = value;
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// One rate, a ramp, and steps; a rate needs its unit in each.
+    #[test]
+    fn rates_have_three_forms() {
+        let rate = |text: &str| text.parse::<LoadRate>();
+        assert_eq!(rate("50k/s"), Ok(LoadRate::Steady(50_000)));
+        assert_eq!(rate("1k/s..3k/s"), Ok(LoadRate::Ramp(1_000, 3_000)));
+        assert_eq!(rate("1k/s, 2k/s,1/s"), Ok(LoadRate::Steps(vec![1_000, 2_000, 1])));
+        for text in ["", "1k/s..", "1k/s,", "fast"] {
+            assert!(rate(text).is_err(), "{text}");
+        }
     }
-    summary
 }

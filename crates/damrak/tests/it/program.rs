@@ -247,6 +247,30 @@ fn load_is_answered_and_the_feed_is_whole() {
     assert_eq!(load["unexpected"], 0, "{load}");
     assert!(load["latency_ns"]["p50"].as_u64() > Some(0), "{load}");
     assert!(out.join("order-to-ack.hgrm").exists());
+    assert!(load["floor"]["latency_ns"]["count"].as_u64() > Some(0), "{load}");
+
+    // An objective that no venue meets, and orders that every venue rejects, have exit codes of their own.
+    let order_entry = address("order_entry");
+    let briefly = ["load", "--json", "--no-floor", "--for", "100ms", "--to", &order_entry];
+    let failed = damrak(&[&briefly[..], &["--slo", "loss<=100%,max<1ns"]].concat());
+    assert_eq!(failed.status.code(), Some(5), "{}", stderr(&failed));
+    let figures: Value = serde_json::from_slice(&failed.stdout).unwrap();
+    assert_eq!((&figures["passed"], &figures["slo"][0]["passed"]), (&json!(false), &json!(true)));
+    assert!(stderr(&failed).contains("max<1ns"), "{}", stderr(&failed));
+    let rejected = damrak(&[&briefly[..], &["--symbols", "NOPE"]].concat());
+    assert_eq!(rejected.status.code(), Some(6), "{}", stderr(&rejected));
+    let figures: Value = serde_json::from_slice(&rejected.stdout).unwrap();
+    assert_eq!(figures["rejects"]["invalid symbol"], figures["rejected"], "{figures}");
+    let steps = damrak(&[&briefly[..], &["--rate", "1k/s,2k/s"]].concat());
+    assert_eq!(steps.status.code(), Some(0), "{}", stderr(&steps));
+    let steps: Value = serde_json::from_slice(&steps.stdout).unwrap();
+    let due = |run: usize| {
+        let figure = |name: &str| steps["runs"][run][name].as_u64().unwrap();
+        figure("requests") + figure("unsent")
+    };
+    assert_eq!((due(0), due(1)), (100, 200), "{steps}");
+    let none = damrak(&[&briefly[..], &["--slo", "max<1ns", "--find-max"]].concat());
+    assert_eq!(none.status.code(), Some(5), "{}", stderr(&none));
 
     let recording = folder.path().join("feed.itch");
     let feed = damrak(&[

@@ -27,9 +27,11 @@ use wire::{
         AccountQueryResponse, Inbound, MessageBuffer, OrderAccepted, OrderCanceled, OrderExecuted,
         OrderReplaced, Rejected, decode_inbound,
     },
-    soupbintcp::{LoginRejectReason, Server, ServerHappening, Timers},
+    soupbintcp::{LoginRejectReason, LoginRequest, Server, ServerHappening, Timers},
 };
 
+/// The password of every user.
+const PASSWORD: &str = "SECRET";
 /// Bytes of a session's replies that are kept, at least, for those who request them again.
 const HISTORY_BYTES: usize = 8 << 20;
 /// A turn without work is followed by a sleep of this length once so many came in a row.
@@ -72,6 +74,12 @@ impl NullVenue {
     /// A socket cannot be opened.
     pub fn start(now_ns: impl FnMut() -> u64 + Send + 'static) -> io::Result<Self> {
         Self::with_faults(Faults::default(), now_ns)
+    }
+
+    /// A login that the venue takes.
+    pub fn login(&self, index: usize) -> LoginRequest {
+        LoginRequest::new(&format!("n{index}"), PASSWORD)
+            .expect("up to 99,999 sessions have short names")
     }
 
     pub(super) fn with_faults(
@@ -276,7 +284,7 @@ impl Desk {
             };
             worked = true;
             match happening {
-                ServerHappening::Login(login) if login.password_is("SECRET") => {
+                ServerHappening::Login(login) if login.password_is(PASSWORD) => {
                     let name = login.username.as_str().to_owned();
                     let account = self.accounts.entry(name.clone()).or_default();
                     account.open(self.faults.first_user_ref_num);

@@ -35,6 +35,14 @@ const SLEEP_NS_MAX: u64 = 10_000_000;
 const GOODBYE_NS_MAX: u64 = 500_000_000;
 /// Turns without work before it lets others run instead of spinning.
 const SPINS: u32 = 64;
+/// It looks this often whether it shares its core,
+const SHARING_LOOK_NS: u64 = 50_000_000;
+/// does so if it was without a core for more than one in this many nanoseconds, and assumes the same for
+const SHARING_ONE_IN: u64 = 4;
+/// this long.
+const SHARING_NS: u64 = 1_000_000_000;
+/// On a shared core it sleeps this long instead of spinning.
+const SHARED_NAP_NS: u64 = 20_000;
 
 /// Goes round the sessions of one thread: sends what is due, takes what arrived.
 pub(super) struct Worker<'a> {
@@ -61,6 +69,31 @@ pub(super) struct Worker<'a> {
     /// When something was sent or arrived last.
     busy_ns: u64,
     idle_turns: u32,
+    sharing: Sharing,
+}
+
+/// Whether the thread shares its core with another that wants it, such as the venue. Then spinning would
+/// keep that one waiting: sched_yield(2) gives way only to threads of the same scheduling group.
+#[derive(Clone, Copy, Debug, Default)]
+struct Sharing {
+    looked_ns: u64,
+    core_wait_ns: u64,
+    until_ns: u64,
+}
+
+impl Sharing {
+    /// True while the core is shared, as far as the kernel says.
+    fn is_shared(&mut self, now_ns: u64) -> bool {
+        if now_ns >= self.looked_ns + SHARING_LOOK_NS {
+            let core_wait_ns = os::thread_core_wait_ns().unwrap_or(0);
+            let waited_ns = core_wait_ns.saturating_sub(self.core_wait_ns);
+            if self.looked_ns > 0 && waited_ns * SHARING_ONE_IN > now_ns - self.looked_ns {
+                self.until_ns = now_ns + SHARING_NS;
+            }
+            (self.looked_ns, self.core_wait_ns) = (now_ns, core_wait_ns);
+        }
+        now_ns < self.until_ns
+    }
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -101,7 +134,7 @@ impl<'a> Worker<'a> {
     ) -> Self {
         let schedule = ArrivalSchedule::part(
             options.arrivals,
-            options.rate_per_second,
+            options.shape(),
             start_ns,
             options.seed,
             part as u64,
@@ -128,11 +161,14 @@ impl<'a> Worker<'a> {
             failures: Vec::new(),
             busy_ns: start_ns,
             idle_turns: 0,
+            sharing: Sharing::default(),
         }
     }
 
     /// Sends until the end, waits for the last answers, and says goodbye.
     pub(super) fn run(mut self) -> Outcome {
+        // Else a sleep takes 50 µs longer than asked. Where that is not allowed, it does.
+        let _ = os::wake_promptly();
         let (cpu_ns, core_wait_ns) = (os::thread_cpu_ns(), os::thread_core_wait_ns());
         while let Some(turn) = self.turn() {
             self.pace(turn);
@@ -362,6 +398,8 @@ impl<'a> Worker<'a> {
         let wait_ns = turn.next_ns.saturating_sub(self.clock.now_ns());
         if sleep_ns_max > 0 && wait_ns > SLEEP_FROM_NS {
             thread::sleep(Duration::from_nanos((wait_ns - SLEEP_MARGIN_NS).min(sleep_ns_max)));
+        } else if wait_ns > 0 && self.sharing.is_shared(turn.now_ns) {
+            thread::sleep(Duration::from_nanos(wait_ns.min(SHARED_NAP_NS)));
         } else if self.idle_turns < SPINS {
             hint::spin_loop();
         } else {
