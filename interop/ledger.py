@@ -181,6 +181,8 @@ class Test:
             order_entry_udp.address = "127.0.0.1:0"
             market_data.group = "127.0.0.1:0"
             market_data.re_request = "127.0.0.1:0"
+            market_data.snapshot = "127.0.0.1:0"
+            market_data.tcp = "127.0.0.1:0"
             admin.address = "127.0.0.1:0"
             [ledger]
             store = "{self.store}"

@@ -203,26 +203,64 @@ counters! {
     /// [`MarketDataCounters`] at one moment. Everything is a total, unless it says "now".
     MarketDataCount {
         outputs,
-        /// Feed messages stored; also the number of the newest.
+        /// Messages of the feed so far; also the number of the newest.
         messages,
-        /// Bytes of messages stored now, index included.
-        store_bytes,
         /// Packets sent to the feed, heartbeats included.
         packets,
         /// Heartbeats among them.
         heartbeats,
         bytes_out,
-        /// Messages that were dropped from the store before they could be sent once.
-        messages_skipped,
         /// Turns that ended before all was sent because the network was full.
         stalls,
-        /// Requests received, malformed ones included.
+        /// Turns that took no outputs because the feed server had not taken the messages before.
+        held_up,
+    }
+}
+
+counters! {
+    /// What [`FeedServer`](crate::FeedServer) counts.
+    FeedServerCounters,
+    /// [`FeedServerCounters`] at one moment. Everything is a total, unless it says "now".
+    FeedServerCount {
+        /// Messages of the feed taken; also the number of the newest.
+        messages,
+        /// Bytes of messages in memory now, index included.
+        store_bytes,
+        /// Displayed orders in its copy of the books now.
+        orders,
+        /// Requests for lost messages received, malformed ones included.
         requests,
         requests_answered,
         /// Requests refused: from outside the allowed networks, or above the rate.
         requests_refused,
-        /// Requests not answered: malformed, too long, unknown session, nothing there, or too many in
-        /// one turn.
+        /// Requests not answered: malformed, too long, unknown session, nothing there, too many in one
+        /// turn, or for messages that are being read from the journal.
         requests_unanswered,
+        /// Pages of older messages read from the journal.
+        past_pages,
+        /// Pages that could not be read: the journal no longer has them.
+        past_gone,
+        /// Connections of both services open now.
+        connections,
+        accepted,
+        /// Connections closed at once because all places were taken, or the system was out of descriptors.
+        turned_away,
+        logins_rejected,
+        /// Snapshots begun, and those that were sent to their end.
+        snapshots,
+        snapshots_complete,
+        /// Logins to the feed over TCP.
+        streams,
+        /// Messages sent over TCP, in snapshots and streams.
+        messages_sent,
+        bytes_out,
+        /// Connections closed because they took nothing for too long, or a snapshot took too long.
+        slow_closed,
+        /// Connections closed because they were silent, or did not log in.
+        silent_closed,
+        /// Connections that we have ended and that the client did not close in time.
+        closed,
+        /// Connections closed because they broke the session protocol.
+        violations,
     }
 }

@@ -1,8 +1,9 @@
 //! The edges of the exchange: sockets and sessions on one side, rings on the other.
 //!
-//! Start at [`Submission`], which is what leaves here for the sequencer; then the three agents,
-//! [`OrderEntry`] (OUCH over SoupBinTCP), [`OrderEntryUdp`] (OUCH over UDP) and [`MarketData`]
-//! (ITCH over MoldUDP64), in the order in which an order passes them. They know sockets only as a
+//! Start at [`Submission`], which is what leaves here for the sequencer; then the four agents,
+//! [`OrderEntry`] (OUCH over SoupBinTCP), [`OrderEntryUdp`] (OUCH over UDP), [`MarketData`] (ITCH
+//! over MoldUDP64) and [`FeedServer`] (for those that join late), in the order in which an order
+//! passes them. They know sockets only as a
 //! [`StreamNetwork`] or a [`DatagramNetwork`]: [`Tcp`] and [`Udp`] on a real machine, [`fake`] in
 //! a simulation. What was sent is kept in a [`ReplayStore`], because all of it may be asked for
 //! again.
@@ -31,14 +32,22 @@ mod requesters;
 mod streams;
 mod order_entry;
 mod order_entry_udp;
+mod feed_message;
 mod market_data;
+mod feed_server;
 
 pub use counters::{
-    MarketDataCount, MarketDataCounters, OrderEntryCount, OrderEntryCounters, OrderEntryUdpCount,
-    OrderEntryUdpCounters, TcpCount, TcpCounters, UdpLossCount, UdpLossCounters,
+    FeedServerCount, FeedServerCounters, MarketDataCount, MarketDataCounters, OrderEntryCount,
+    OrderEntryCounters, OrderEntryUdpCount, OrderEntryUdpCounters, TcpCount, TcpCounters,
+    UdpLossCount, UdpLossCounters,
 };
 pub use credentials::{Credentials, CredentialsError};
 pub use drain::{DRAIN_ENDS, DRAIN_REFUSES};
+pub use feed_message::FeedMessage;
+pub use feed_server::{
+    FeedServer, FeedServerNetworks, FeedServerOptions, PastAnswer, PastEnds, PastRange,
+    SUBSCRIBERS_MAX, past_rings,
+};
 pub use gate::{Throttle, refused};
 pub use market_data::{MarketData, MarketDataOptions};
 pub use message_archive::{MessageArchive, MessageArchiveError};

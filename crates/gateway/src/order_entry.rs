@@ -4,9 +4,9 @@
 //! Invariant: a reply leaves only when its cause is durable; a client that is slow, silent or broken
 //! costs no other client anything; no connection is read while the submissions ring is full.
 
-mod admission;
+pub(crate) mod admission;
 mod client_session;
-mod connection;
+pub(crate) mod connection;
 mod serving;
 mod login;
 mod closing;

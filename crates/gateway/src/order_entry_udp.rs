@@ -284,7 +284,8 @@ impl<N: DatagramNetwork> OrderEntryUdp<N> {
         let mut requests = std::mem::take(&mut self.intake.requests);
         let count = requests.len();
         for Request { user, first, count } in requests.drain(..) {
-            let packet = self.packets.fill(self.replies.store(), user, first, count);
+            let store = self.replies.store();
+            let packet = self.packets.fill(first, count, |number| store.get(user, number));
             let sent = match packet {
                 Ok((_, packet)) => {
                     let to = self.users[user].address;
@@ -311,7 +312,8 @@ impl<N: DatagramNetwork> OrderEntryUdp<N> {
             for _ in 0..PACKETS_PER_USER {
                 let store = self.replies.store();
                 let UdpUser { address, next_reply, .. } = self.users[user];
-                let (count, packet) = match self.packets.fill(store, user, next_reply, u16::MAX) {
+                let get = |number| store.get(user, number);
+                let (count, packet) = match self.packets.fill(next_reply, u16::MAX, get) {
                     Ok(filled) => filled,
                     Err(Missing::Future(_)) => break,
                     Err(Missing::Dropped(first)) => {

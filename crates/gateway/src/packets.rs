@@ -4,7 +4,7 @@
 
 use wire::moldudp64::{HEADER_LEN, PACKET_LEN_DEFAULT, Packetizer};
 
-use crate::replay_store::{Missing, ReplayStore};
+use crate::replay_store::Missing;
 
 /// The longest packet we send, in bytes: it fits a usual network whole.
 pub(crate) const PACKET_BYTES_MAX: usize = PACKET_LEN_DEFAULT;
@@ -20,28 +20,27 @@ impl Packets {
     }
 
     /// A packet of whole messages from number `first` on: as many as fit, there are and are
-    /// wanted; and how many that is, at least 1.
+    /// wanted; and how many that is, at least 1. `get` has the messages.
     ///
     /// # Errors
     /// The first is not there, or none is wanted.
-    pub(crate) fn fill(
+    pub(crate) fn fill<'a>(
         &mut self,
-        store: &ReplayStore,
-        stream: usize,
         first: u64,
         count_max: u16,
+        get: impl Fn(u64) -> Result<&'a [u8], Missing>,
     ) -> Result<(u16, &[u8]), Missing> {
         self.0.restart(first);
-        let mut next = store.get(stream, first);
+        let mut next = get(first);
         while self.0.count() < count_max
             && let Ok(message) = next
             && self.0.push(message)
         {
-            next = store.get(stream, self.0.next_sequence());
+            next = get(self.0.next_sequence());
         }
         match next {
             Err(missing) if self.0.is_empty() => Err(missing),
-            _ if self.0.is_empty() => Err(Missing::Future(store.next(stream))),
+            _ if self.0.is_empty() => Err(Missing::Future(first)),
             _ => Ok((self.0.count(), self.0.packet())),
         }
     }

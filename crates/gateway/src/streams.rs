@@ -249,6 +249,13 @@ impl<S: MessageStore> FeedStream<S> {
         encoder.encode(output, &mut |message| store.push(Self::STREAM, message));
     }
 
+    /// After outputs that added these instruments.
+    pub fn after<'a>(instruments: impl Iterator<Item = &'a Instrument>, store: S) -> Self {
+        let mut feed = Self::new(store);
+        instruments.for_each(|instrument| feed.add_instrument(instrument));
+        feed
+    }
+
     /// Takes an instrument that was added before the first output.
     pub(crate) fn add_instrument(&mut self, instrument: &Instrument) {
         self.encoder.learn(instrument);
@@ -258,7 +265,7 @@ impl<S: MessageStore> FeedStream<S> {
         &self.store
     }
 
-    pub(crate) const fn store_mut(&mut self) -> &mut S {
+    pub const fn store_mut(&mut self) -> &mut S {
         &mut self.store
     }
 }

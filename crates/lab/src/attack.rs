@@ -279,7 +279,7 @@ fn config_text(journal: &Path, honest_local: SocketAddr, attacker_local: SocketA
         "[journal]\ndirectory = {journal:?}\nsegment = \"16MiB\"\n\
          [order_entry]\naddress = \"127.0.0.1:0\"\nreply_store = \"64MiB\"\n\
          [order_entry_udp]\naddress = \"127.0.0.1:0\"\nreply_store = \"16MiB\"\n\
-         [market_data]\ngroup = \"127.0.0.1:0\"\nre_request = \"127.0.0.1:0\"\nstore = \"64MiB\"\n\
+         [market_data]\ngroup = \"127.0.0.1:0\"\nre_request = \"127.0.0.1:0\"\nsnapshot = \"127.0.0.1:0\"\ntcp = \"127.0.0.1:0\"\nstore = \"64MiB\"\n\
          [admin]\naddress = \"127.0.0.1:0\"\n"
     );
     for name in ["AAPL", "MSFT", target::OWN_BOOK] {

@@ -29,7 +29,7 @@ use std::{
     time::Duration,
 };
 
-use gateway::{Network, OrderEntryLimits, RequestLimits, Throttle};
+use gateway::{Credentials, Network, OrderEntryLimits, RequestLimits, Throttle};
 use market::{Firm, OperatorName, Price, Quantity, SelfMatchPrevention, Symbol, Text};
 use serde::Deserialize;
 
@@ -183,6 +183,14 @@ pub struct MarketDataConfig {
     pub unicast: Option<SocketAddr>,
     /// The re-request server of lost messages; port 0 takes a free one. Default `127.0.0.1:26478`.
     pub re_request: SocketAddr,
+    /// Snapshots of the books, GLIMPSE over SoupBinTCP; port 0 takes a free one. Default
+    /// `127.0.0.1:26479`.
+    pub snapshot: SocketAddr,
+    /// The feed over SoupBinTCP, from any message on; port 0 takes a free one. Default
+    /// `127.0.0.1:26482`.
+    pub tcp: SocketAddr,
+    /// Who may log in to both, beside the participants with a password.
+    pub subscribers: Vec<SubscriberConfig>,
     /// Memory for messages that can be re-requested; the oldest are dropped first. Default `64MiB`.
     pub store: Bytes,
     /// Networks whose requests are answered, such as `10.1.0.0/16`. Default loopback, private and
@@ -194,7 +202,31 @@ pub struct MarketDataConfig {
     pub re_requests_total_per_second: u64,
 }
 
+/// `[[market_data.subscribers]]`
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SubscriberConfig {
+    /// Up to 6 characters, in any case; no participant has it.
+    pub username: String,
+    /// Up to 10 characters, in any case.
+    pub password: String,
+}
+
+impl SubscriberConfig {
+    /// # Errors
+    /// Name or password does not fit its field of a login.
+    pub fn credentials(&self) -> Result<Credentials, String> {
+        Credentials::new(&self.username, &self.password)
+            .map_err(|what| format!("market_data.subscribers: {:?}: {what}", self.username))
+    }
+}
+
 impl MarketDataConfig {
+    /// True if other machines reach a service that asks for a password.
+    fn is_reachable(&self) -> bool {
+        !self.snapshot.ip().is_loopback() || !self.tcp.ip().is_loopback()
+    }
+
     /// Which requests for lost messages are answered.
     ///
     /// # Errors
@@ -357,7 +389,7 @@ pub struct LayoutConfig {
     /// `engine-alone`: the engine on a thread of its own. `core-alone`: sequencer and engine on a
     /// thread of their own. `entry-core`: all up to the journal on one thread, the engine and the
     /// readers of its events alone on another. `pipeline`: a thread for each agent. Or groups:
-    /// `order-entry+order-entry-udp+market-data | sequencer+engine@2:spin | journaler`, where `@2`
+    /// `order-entry+order-entry-udp+market-data+feed-server | sequencer+engine@2:spin | journaler`, where `@2`
     /// pins a thread to a core and `:spin` says how it waits.
     pub threads: Layout,
     /// What an idle thread does: `adaptive` (default), `spin`, `yield`, `backoff`.
@@ -583,6 +615,9 @@ impl Default for MarketDataConfig {
             interface: Ipv4Addr::LOCALHOST,
             unicast: None,
             re_request: loopback(26_478),
+            snapshot: loopback(26_479),
+            tcp: loopback(26_482),
+            subscribers: Vec::new(),
             store: Bytes(64 << 20),
             re_request_from: requests.from.iter().map(Network::to_string).collect(),
             re_requests_per_second: requests.per_second,
@@ -703,14 +738,16 @@ impl Config {
                     return Err(format!("participant {username} has neither password nor udp"));
                 }
                 (Some(password), None)
-                    if !self.order_entry.address.ip().is_loopback()
+                    if (!self.order_entry.address.ip().is_loopback()
+                        || self.market_data.is_reachable())
                         && is_example(&participant.username, password) =>
                 {
                     return Err(format!(
                         "participant {username} has the password of the examples, which is \
-                         public, and other machines reach order_entry.address {}: choose another \
-                         password, or an address of 127.0.0.1",
-                        self.order_entry.address
+                         public, and other machines reach order_entry.address {}, \
+                         market_data.snapshot {} or market_data.tcp {}: choose another password, or \
+                         addresses of 127.0.0.1",
+                        self.order_entry.address, self.market_data.snapshot, self.market_data.tcp
                     ));
                 }
                 (Some(password), None) => {
@@ -729,6 +766,12 @@ impl Config {
                         return Err(format!("udp address {address} is given twice"));
                     }
                 }
+            }
+        }
+        for subscriber in &self.market_data.subscribers {
+            let username = subscriber.credentials()?.username();
+            if !usernames.insert(username) {
+                return Err(format!("subscriber {username} is given twice, or is a participant"));
             }
         }
         money::check(self)?;

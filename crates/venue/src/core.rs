@@ -146,6 +146,19 @@ impl Core {
         (self.outputs.gating(reader), self.durable.reader(reader))
     }
 
+    /// A ring between two agents beside the chain.
+    pub fn ring<T: Copy + Send + Sync + 'static>(
+        &mut self,
+        name: &'static str,
+        slots: usize,
+        writer: AgentName,
+        reader: AgentName,
+    ) -> (Producer<T>, Consumer<T>) {
+        let mut ring = Ring::new(name, slots, Some(writer));
+        let read = ring.gating(reader);
+        (ring.build(&mut self.wiring), read)
+    }
+
     /// The input up to which all events are in the ring of outputs: not every input has some.
     pub fn applied(&mut self, reader: AgentName) -> Arc<Cursor> {
         self.applied.reader(reader)

@@ -3,7 +3,7 @@
 //! Invariant: everything that takes descriptors while the venue runs has a bound, and the limit of the
 //! system has room for all of them at once. So the journal can always open its next file.
 
-use gateway::ACCEPTED_MAX;
+use gateway::{ACCEPTED_MAX, SUBSCRIBERS_MAX};
 
 use crate::{admin::CONNECTIONS_MAX, config::Config, failure::Failure};
 
@@ -34,6 +34,7 @@ pub(crate) fn reserve(config: &Config) -> Result<(), Failure> {
 
 struct Needed {
     order_entry: usize,
+    market_data: usize,
     admin: usize,
 }
 
@@ -44,12 +45,14 @@ impl Needed {
         Self {
             // Some are accepted before older ones make room for them.
             order_entry: config.connections() + ACCEPTED_MAX,
+            // Snapshots, and the feed over TCP.
+            market_data: 2 * (SUBSCRIBERS_MAX + ACCEPTED_MAX),
             admin: doors * 2 * CONNECTIONS_MAX,
         }
     }
 
     const fn total(&self) -> u64 {
-        (self.order_entry + self.admin + FILES + SOCKETS) as u64
+        (self.order_entry + self.market_data + self.admin + FILES + SOCKETS) as u64
     }
 
     /// What the soft limit has to be raised to; nothing if it is enough.
@@ -63,8 +66,9 @@ impl Needed {
         }
         Err(Failure::environment(format!(
             "the system lets this process open {} files, and the configuration needs {total}: {} \
-             connections of participants, {} of operators, {FILES} files, {SOCKETS} sockets",
-            limit.hard, self.order_entry, self.admin
+             connections of participants, {} of subscribers, {} of operators, {FILES} files, {SOCKETS} \
+             sockets",
+            limit.hard, self.order_entry, self.market_data, self.admin
         ))
         .hint(format!(
             "raise the limit with `ulimit -n {total}` or LimitNOFILE={total} in the systemd unit, or lower \

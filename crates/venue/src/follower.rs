@@ -164,6 +164,11 @@ impl Follower {
         self.replica.state.archive.as_ref()
     }
 
+    /// As [`archive`](Self::archive). It is not kept from here on.
+    pub fn take_archive(&mut self) -> Option<MessageArchive> {
+        self.replica.state.archive.take()
+    }
+
     /// The snapshot it began with, if with one.
     pub fn began_with(&self) -> Option<&SnapshotSummary> {
         self.began_with.as_ref()

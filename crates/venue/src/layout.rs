@@ -53,8 +53,10 @@ agents! {
     Journaler "journaler",
     /// Matches orders.
     Engine "engine",
-    /// The feed and its re-request server.
+    /// The feed.
     MarketData "market-data",
+    /// Re-requests, snapshots and the feed over TCP.
+    FeedServer "feed-server",
     /// Keeps the balances of an order file by ledger entries alone.
     Ledger "ledger",
     /// Counts the results of an order file, and writes its trades down.
@@ -408,8 +410,8 @@ mod tests {
     use super::*;
     use AgentName::*;
 
-    const VENUE: [AgentName; 6] =
-        [OrderEntry, OrderEntryUdp, Sequencer, Journaler, Engine, MarketData];
+    const VENUE: [AgentName; 7] =
+        [OrderEntry, OrderEntryUdp, Sequencer, Journaler, Engine, MarketData, FeedServer];
     const RUN: [AgentName; 6] = [Source, Sequencer, Journaler, Engine, Ledger, Reporter];
 
     fn machine(cores: usize, has_clients: bool, is_synced: bool) -> Machine {
@@ -426,27 +428,27 @@ mod tests {
         for (name, venue, run) in [
             (
                 "single",
-                "order-entry+order-entry-udp+sequencer+journaler+engine+market-data",
+                "order-entry+order-entry-udp+sequencer+journaler+engine+market-data+feed-server",
                 "source+sequencer+journaler+engine+ledger+reporter",
             ),
             (
                 "engine-alone",
-                "order-entry+order-entry-udp+sequencer+journaler+market-data | engine",
+                "order-entry+order-entry-udp+sequencer+journaler+market-data+feed-server | engine",
                 "source+sequencer+journaler+ledger+reporter | engine",
             ),
             (
                 "core-alone",
-                "order-entry+order-entry-udp+journaler+market-data | sequencer+engine",
+                "order-entry+order-entry-udp+journaler+market-data+feed-server | sequencer+engine",
                 "source+journaler+ledger+reporter | sequencer+engine",
             ),
             (
                 "entry-core",
-                "order-entry+order-entry-udp+sequencer+journaler | engine+market-data",
+                "order-entry+order-entry-udp+sequencer+journaler | engine+market-data+feed-server",
                 "source+sequencer+journaler | engine+ledger+reporter",
             ),
             (
                 "pipeline",
-                "order-entry | order-entry-udp | sequencer | journaler | engine | market-data",
+                "order-entry | order-entry-udp | sequencer | journaler | engine | market-data | feed-server",
                 "source | sequencer | journaler | engine | ledger | reporter",
             ),
         ] {

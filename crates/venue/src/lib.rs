@@ -24,6 +24,7 @@ pub mod checkpoint;
 pub mod recovery;
 pub mod snapshot;
 pub mod follower;
+pub mod public_state;
 pub mod ledger;
 pub mod operator;
 pub mod admin;

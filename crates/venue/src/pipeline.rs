@@ -3,18 +3,20 @@
 //! ```text
 //! order entry ─────▶ submissions ─────▶ ┌───────┐ ─▶ outputs ─▶ order entry
 //! order entry udp ─▶ submissions udp ─▶ │ chain │            ├▶ order entry udp
-//! operators ───────▶ submissions venue ▶└───────┘            └▶ market data
-//!                                           └─▶ journal ─▶ follower ─▶ snapshots, ledger
+//! operators ───────▶ submissions venue ▶└───────┘            └▶ market data ─▶ feed ─▶ feed server
+//!                                           ├─▶ journal ─▶ follower ─▶ snapshots, ledger
+//!                                           └─▶ journal ─▶ feed history ─▶ feed server
 //! ```
 
 use std::sync::Arc;
 
 use engine::Engine;
 use gateway::{
-    Credentials, DatagramNetwork, MarketData, MarketDataCounters, MarketDataOptions,
-    OperatorEventSink, OrderEntry, OrderEntryCounters, OrderEntryLimits, OrderEntryOptions,
-    OrderEntryUdp, OrderEntryUdpCounters, OrderEntryUdpOptions, SoupBinTcpOptions, StreamNetwork,
-    UdpParticipant,
+    Credentials, DatagramNetwork, FeedServer, FeedServerCounters, FeedServerNetworks,
+    FeedServerOptions, MarketData, MarketDataCounters, MarketDataOptions, OperatorEventSink,
+    OrderEntry, OrderEntryCounters, OrderEntryLimits, OrderEntryOptions, OrderEntryUdp,
+    OrderEntryUdpCounters, OrderEntryUdpOptions, PastEnds, SoupBinTcpOptions, StreamNetwork,
+    UdpParticipant, past_rings,
 };
 use journal::{Durability, RecoveryReport, SnapshotError, SnapshotSummary, Storage, WriterOptions};
 use market::{Sequence, Timestamp};
@@ -33,30 +35,35 @@ use crate::{
         store::{Access, Location, StoreError},
     },
     operator::{self, Answered, DeskEnds, Directory},
+    public_state::public_state,
     recovery::{self, Past, Recovery},
     stage::{
-        Checkpoint, Following, JournalFigures, Perturbations, Schedule, SnapshotFigures,
-        SnapshotPlan, Snapshots,
+        Checkpoint, FeedHistory, Following, JournalFigures, Perturbations, Schedule,
+        SnapshotFigures, SnapshotPlan, Snapshots,
     },
     wiring::Wiring,
 };
 
 /// The agents of a venue, in the order in which an order passes them.
-pub const AGENTS: [AgentName; 6] = [
+pub const AGENTS: [AgentName; 7] = [
     AgentName::OrderEntry,
     AgentName::OrderEntryUdp,
     AgentName::Sequencer,
     AgentName::Journaler,
     AgentName::Engine,
     AgentName::MarketData,
+    AgentName::FeedServer,
 ];
+
+/// Slots of the ring from market data to the feed server, which waits where it is full.
+const FEED_SLOTS: usize = 16_384;
 
 /// The edges of a venue: sockets, or their substitutes in a simulation.
 pub struct Networks<S, D> {
     pub order_entry: S,
     pub order_entry_udp: D,
     pub market_data: D,
-    pub re_request: D,
+    pub feed_server: FeedServerNetworks<S, D>,
 }
 
 /// Settings of the edges, beside their sockets.
@@ -79,6 +86,8 @@ pub struct Venue {
     /// Follows the journal for snapshots and the ledger, if the configuration asks for one of them. It is not
     /// part of a layout: it waits for disk and store, and nothing waits for it.
     pub follower: Option<Box<dyn Agent>>,
+    /// Reads older messages of the feed from the journal. Not part of a layout either.
+    pub feed_history: Box<dyn Agent>,
     /// Where the commands of operators go in, and their results come out.
     pub desk: DeskEnds,
     pub recovered: Recovered,
@@ -112,6 +121,7 @@ pub struct Gauges {
     pub order_entry: Arc<OrderEntryCounters>,
     pub order_entry_udp: Arc<OrderEntryUdpCounters>,
     pub market_data: Arc<MarketDataCounters>,
+    pub feed_server: Arc<FeedServerCounters>,
     /// Of the snapshots, if some are made.
     pub snapshots: Option<Arc<SnapshotFigures>>,
     /// Of the ledger, where one is kept.
@@ -200,6 +210,8 @@ where
         take(Past::Output(output));
     })?;
 
+    gateways.feed_server.begin(|each| public_state(&engine, each));
+
     let access = Location::of(&config.ledger).map(Access::new);
     let sequence = engine.sequence().0;
     let ledger = access.as_ref().map(|access| ledger(config, access, journal_id, sequence));
@@ -228,9 +240,15 @@ where
         order_entry: gateways.order_entry.counters(),
         order_entry_udp: gateways.order_entry_udp.counters(),
         market_data: gateways.market_data.counters(),
+        feed_server: gateways.feed_server.counters(),
         snapshots: snapshots.as_ref().map(Snapshots::figures),
         ledger: ledger.as_ref().map(LedgerWriter::gauges),
     };
+    let notice: fn(&str) =
+        if (edges.operator_events)().is_some() { |what| eprintln!("{what}") } else { |_| {} };
+    let past = gateways.past.take().expect("it is taken once");
+    let feed_history =
+        Box::new(FeedHistory::new(files.second(), Arc::clone(&journaled), past, notice));
     let admin = access.zip(gauges.ledger.clone());
     let admin = admin.map(|(ledger, gauges)| Sources { ledger, gauges });
     let follower = (snapshots.is_some() || ledger.is_some()).then(|| -> Box<dyn Agent> {
@@ -240,7 +258,7 @@ where
     gateways.join(&mut agents);
     let recovered =
         Recovered { journal_id, report, checkpoint, timestamp, snapshot, passed_over, changes };
-    Ok(Venue { agents, wiring, follower, admin, gauges, desk, recovered })
+    Ok(Venue { agents, wiring, follower, feed_history, admin, gauges, desk, recovered })
 }
 
 /// The agents at the edges of a venue.
@@ -248,6 +266,9 @@ struct Gateways<N: StreamNetwork, D: DatagramNetwork> {
     order_entry: OrderEntry<N>,
     order_entry_udp: OrderEntryUdp<D>,
     market_data: MarketData<D>,
+    feed_server: FeedServer<N, D>,
+    /// The ends of the feed history, until it is made.
+    past: Option<PastEnds>,
     /// How far the venue is in stopping; written outside the layout.
     drain: Arc<AtomicGauge>,
 }
@@ -267,6 +288,7 @@ where
         let submissions = core.source("submissions", AgentName::OrderEntry);
         let (outputs, durable) = core.reader(AgentName::OrderEntry);
         let entry = order_entry_config(config, session)?;
+        let subscribers = feed_server_config(config, session, &entry)?;
         let mut order_entry =
             OrderEntry::new(networks.order_entry, entry, submissions, outputs, durable);
         let submissions = core.source("submissions udp", AgentName::OrderEntryUdp);
@@ -275,24 +297,23 @@ where
         let mut order_entry_udp =
             OrderEntryUdp::new(networks.order_entry_udp, entry, submissions, outputs, durable);
         let (outputs, durable) = core.reader(AgentName::MarketData);
-        let feed = MarketDataOptions {
-            store_bytes_max: config.market_data.store.0 as usize,
-            requests: config.market_data.requests().map_err(Failure::usage)?,
-            ..MarketDataOptions::new(session, edges.feed_destination)
-        };
-        let Networks { market_data, re_request, .. } = networks;
-        let mut market_data = MarketData::new(market_data, re_request, feed, outputs, durable);
+        let (to_server, messages) =
+            core.ring("feed", FEED_SLOTS, AgentName::MarketData, AgentName::FeedServer);
+        let feed = MarketDataOptions { session, group: edges.feed_destination };
+        let market_data = MarketData::new(networks.market_data, feed, outputs, durable, to_server);
+        let (ends, past) = past_rings();
+        let feed_server = FeedServer::new(networks.feed_server, subscribers, messages, ends);
         let drain = Arc::new(AtomicGauge::new(0));
         order_entry.set_drain(Arc::clone(&drain));
         order_entry_udp.set_drain(Arc::clone(&drain));
-        market_data.set_drain(Arc::clone(&drain));
         if let Some(sink) = (edges.operator_events)() {
             order_entry.set_operator_events(sink);
         }
         if let Some(sink) = (edges.operator_events)() {
             order_entry_udp.set_operator_events(sink);
         }
-        Ok(Self { order_entry, order_entry_udp, market_data, drain })
+        let past = Some(past);
+        Ok(Self { order_entry, order_entry_udp, market_data, feed_server, past, drain })
     }
 
     /// Takes up what was before the start.
@@ -302,11 +323,14 @@ where
                 self.order_entry.restore(archive);
                 self.order_entry_udp.restore(archive);
                 self.market_data.restore(archive);
+                self.feed_server.restore(archive);
             }
             Past::Output(output) => {
                 self.order_entry.replay(output);
                 self.order_entry_udp.replay(output);
-                self.market_data.replay(output);
+                let Self { market_data, feed_server, .. } = self;
+                market_data
+                    .replay(output, &mut |number, message| feed_server.replay(number, message));
             }
         }
     }
@@ -315,6 +339,7 @@ where
         agents.insert(AgentName::OrderEntry, Box::new(self.order_entry));
         agents.insert(AgentName::OrderEntryUdp, Box::new(self.order_entry_udp));
         agents.insert(AgentName::MarketData, Box::new(self.market_data));
+        agents.insert(AgentName::FeedServer, Box::new(self.feed_server));
     }
 }
 
@@ -408,6 +433,25 @@ fn order_entry_config(
             ..OrderEntryLimits::default()
         },
         throttle: config.throttle.throttle(),
+    })
+}
+
+/// Participants with a password and subscribers may log in, with the timers of order entry.
+fn feed_server_config(
+    config: &Config,
+    session: [u8; 10],
+    entry: &OrderEntryOptions<SoupBinTcpOptions>,
+) -> Result<FeedServerOptions, Failure> {
+    let settings = &config.market_data;
+    let subscribers = settings.subscribers.iter().map(|row| row.credentials());
+    let subscribers: Vec<_> = subscribers.collect::<Result<_, _>>().map_err(Failure::usage)?;
+    Ok(FeedServerOptions {
+        session,
+        users: entry.users.iter().cloned().chain(subscribers).collect(),
+        timers: entry.protocol.timers,
+        slow_client_timeout_ns: entry.limits.slow_client_timeout_ns,
+        store_bytes_max: settings.store.0 as usize,
+        requests: settings.requests().map_err(Failure::usage)?,
     })
 }
 

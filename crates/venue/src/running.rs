@@ -43,8 +43,8 @@ const DRAIN_LOOKS: u32 = 15;
 /// A venue that runs.
 pub struct Running {
     threads: ring::RunningAgents,
-    /// The follower; separate, since the groups never wake it.
-    follower: Option<ring::RunningAgents>,
+    /// The follower and the feed history; separate, since the groups never wake them.
+    aside: ring::RunningAgents,
     admin: Admin,
     desk: Desk,
     gauges: Gauges,
@@ -124,8 +124,9 @@ pub fn start(config: &Config, mut clock: SystemClock) -> Result<Running, Failure
     let threads =
         layout::launch(venue.agents, &venue.wiring, &groups, wait, clock_of_threads, parker)?;
     let park_max = if config.ledger.is_kept() { LEDGER_PARK_MAX } else { PARK_MAX };
-    let follower =
-        venue.follower.map(|agent| ring::launch(vec![aside(agent, park_max)], clock_of_agents));
+    let follower = venue.follower.map(|agent| aside("damrak-follower", agent, park_max));
+    let history = aside("damrak-history", venue.feed_history, PARK_MAX);
+    let aside = ring::launch(follower.into_iter().chain([history]).collect(), clock_of_agents);
     let durable = Arc::clone(&venue.desk.durable);
     let desk = Desk::new(venue.desk, clock, config.journal.directory.clone());
     let served = Served { ledger: venue.admin, durable, desk: desk.clone() };
@@ -139,7 +140,7 @@ pub fn start(config: &Config, mut clock: SystemClock) -> Result<Running, Failure
     started["operator_socket"] = json!(admin.socket());
     Ok(Running {
         threads,
-        follower,
+        aside,
         admin,
         gauges: venue.gauges,
         desk,
@@ -163,7 +164,7 @@ impl Running {
 
     /// True once an agent has failed; the threads then end on their own.
     pub fn stopped(&self) -> bool {
-        self.threads.stopped() || self.follower.as_ref().is_some_and(ring::RunningAgents::stopped)
+        self.threads.stopped() || self.aside.stopped()
     }
 
     pub fn desk(&self) -> &Desk {
@@ -203,10 +204,8 @@ impl Running {
         self.threads.stop();
         self.threads.join().map_err(failed)?;
         // After the journaler, so that the ledger has all that is in the journal.
-        if let Some(follower) = self.follower {
-            follower.stop();
-            follower.join().map_err(failed)?;
-        }
+        self.aside.stop();
+        self.aside.join().map_err(failed)?;
         Ok(figures)
     }
 
@@ -254,6 +253,7 @@ impl Running {
             "order_entry": figures(&self.gauges.order_entry.read().named()),
             "order_entry_udp": figures(&self.gauges.order_entry_udp.read().named()),
             "market_data": figures(&self.gauges.market_data.read().named()),
+            "feed_server": figures(&self.gauges.feed_server.read().named()),
             "journal": json!({
                 "refusing": self.gauges.journal.reason().map(|reason| format!("{reason:?}")),
                 "alarms": self.gauges.journal.alarms.get(),
@@ -279,15 +279,15 @@ impl Running {
 }
 
 /// A thread of low priority that mostly sleeps and that nothing wakes.
-fn aside(agent: Box<dyn ring::Agent>, park_max: Duration) -> Group {
+fn aside(name: &'static str, agent: Box<dyn ring::Agent>, park_max: Duration) -> Group {
     let idle = IdleStrategy::Backoff { spins: 0, yields: 0, park_max };
     Group {
-        on_start: Some(Box::new(|| {
+        on_start: Some(Box::new(move || {
             if let Err(error) = os::lower_priority() {
-                eprintln!("note: the follower runs at the normal priority: {error}");
+                eprintln!("note: {name} runs at the normal priority: {error}");
             }
         })),
-        ..Group::new("damrak-follower", vec![agent], idle)
+        ..Group::new(name, vec![agent], idle)
     }
 }
 
@@ -331,6 +331,8 @@ fn started(
             "order_entry_udp": addresses.order_entry_udp.to_string(),
             "market_data": addresses.market_data.to_string(),
             "re_request": addresses.re_request.to_string(),
+            "snapshot": addresses.snapshot.to_string(),
+            "feed_tcp": addresses.feed_tcp.to_string(),
         },
         "session": String::from_utf8_lossy(&pipeline::stream_session(recovered.journal_id)),
         "journal": config.journal.directory,
@@ -391,7 +393,9 @@ mod tests {
              order_entry.address = \"127.0.0.1:0\"\n\
              order_entry_udp.address = \"127.0.0.1:0\"\n\
              market_data.group = \"127.0.0.1:0\"\n\
-             market_data.re_request = \"127.0.0.1:0\"\n",
+             market_data.re_request = \"127.0.0.1:0\"\n\
+             market_data.snapshot = \"127.0.0.1:0\"\n\
+             market_data.tcp = \"127.0.0.1:0\"\n",
             folder.path().join("journal")
         );
         let config = Config::parse(&text, "venue.toml").expect("it is valid");

@@ -8,7 +8,7 @@ use std::{
     time::Duration,
 };
 
-use gateway::{DatagramNetwork, Tcp, Udp, UdpOptions};
+use gateway::{DatagramNetwork, FeedServerNetworks, Tcp, Udp, UdpOptions};
 
 use crate::{config::Config, failure::Failure, layout::AgentName, pipeline::Networks};
 
@@ -34,6 +34,10 @@ pub struct Addresses {
     pub market_data: SocketAddr,
     /// Requests for lost messages.
     pub re_request: SocketAddr,
+    /// Snapshots of the books.
+    pub snapshot: SocketAddr,
+    /// The feed over TCP.
+    pub feed_tcp: SocketAddr,
 }
 
 impl Sockets {
@@ -48,6 +52,11 @@ impl Sockets {
         let re_request = Udp::bind(config.market_data.re_request, &options).map_err(|error| {
             taken("market_data.re_request", config.market_data.re_request, &error)
         })?;
+        let listen = |key: &str, address: SocketAddr| {
+            Tcp::bind(address).map_err(|error| taken(key, address, &error))
+        };
+        let snapshot = listen("market_data.snapshot", config.market_data.snapshot)?;
+        let stream = listen("market_data.tcp", config.market_data.tcp)?;
         let granted = order_entry_udp.receive_buffer_bytes();
         if granted < options.receive_buffer_bytes {
             notices.push(format!(
@@ -61,7 +70,9 @@ impl Sockets {
         for (agent, descriptor) in [
             (AgentName::OrderEntry, order_entry.readiness()),
             (AgentName::OrderEntryUdp, order_entry_udp.readiness()),
-            (AgentName::MarketData, re_request.readiness()),
+            (AgentName::FeedServer, re_request.readiness()),
+            (AgentName::FeedServer, snapshot.readiness()),
+            (AgentName::FeedServer, stream.readiness()),
         ] {
             let descriptor = descriptor.map_err(|error| {
                 Failure::environment(format!("no file descriptor left: {error}"))
@@ -74,8 +85,11 @@ impl Sockets {
             order_entry_udp: order_entry_udp.address(),
             market_data: destination,
             re_request: re_request.address(),
+            snapshot: snapshot.address(),
+            feed_tcp: stream.address(),
         };
-        let networks = Networks { order_entry, order_entry_udp, market_data, re_request };
+        let feed_server = FeedServerNetworks { requests: re_request, snapshot, stream };
+        let networks = Networks { order_entry, order_entry_udp, market_data, feed_server };
         Ok(Self { networks, addresses, notices, descriptors })
     }
 

@@ -8,8 +8,10 @@ mod load_shedding;
 mod engine;
 mod snapshots;
 mod following;
+mod feed_history;
 
 pub use engine::{Checkpoint, EngineStage};
+pub use feed_history::FeedHistory;
 pub use following::Following;
 pub use journaler::Journaler;
 pub use load_shedding::{JournalFigures, LoadShedding};

@@ -3,7 +3,9 @@
 //! A struct declared with the macro `layout!` is its specification's table, one field a row, in the
 //! specification's order and words. The same rows are its [`Layout::FIELDS`].
 
-use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
+use zerocopy::{FromBytes, Immutable, KnownLayout, Unaligned};
+
+pub use zerocopy::IntoBytes;
 
 /// One row of a table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

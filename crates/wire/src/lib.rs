@@ -20,3 +20,4 @@ pub mod ouch;
 pub mod itch;
 pub mod fix;
 pub mod moldudp64;
+pub mod glimpse;

@@ -278,7 +278,7 @@ impl Stage {
              [snapshots]\ninputs = {SNAPSHOT_INPUTS}\nreplies = \"256MiB\"\n\n\
              [order_entry]\naddress = \"{order_entry}\"\n\n\
              [order_entry_udp]\naddress = \"{order_entry_udp}\"\n\n\
-             [market_data]\ngroup = \"{group}\"\nre_request = \"{re_request}\"\nstore = \"1GiB\"\n{}",
+             [market_data]\ngroup = \"{group}\"\nre_request = \"{re_request}\"\nsnapshot = \"127.0.0.1:0\"\ntcp = \"127.0.0.1:0\"\nstore = \"1GiB\"\n{}",
             self.journal,
             self.participants.config()
         );

@@ -244,7 +244,7 @@ fn write_config(
          state_hash_every = 256\n\n\
          [order_entry]\naddress = \"127.0.0.1:0\"\nreply_store = \"256MiB\"\n\n\
          [order_entry_udp]\naddress = \"127.0.0.1:0\"\nreply_store = \"1MiB\"\n\n\
-         [market_data]\ngroup = \"127.0.0.1:0\"\nre_request = \"127.0.0.1:0\"\n{}",
+         [market_data]\ngroup = \"127.0.0.1:0\"\nre_request = \"127.0.0.1:0\"\nsnapshot = \"127.0.0.1:0\"\ntcp = \"127.0.0.1:0\"\n{}",
         json!(durability),
         PARTICIPANTS.config()
     );

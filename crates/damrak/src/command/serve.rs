@@ -185,13 +185,15 @@ fn announce(running: &Running, config: &Config, json: bool) -> Result<(), Failur
         ("order entry udp", "OUCH 5.0, UDP", text(&addresses["order_entry_udp"])),
         ("market data", "ITCH 5.0, MoldUDP64", text(&addresses["market_data"])),
         ("re-request", "MoldUDP64", text(&addresses["re_request"])),
+        ("snapshot", "GLIMPSE 5.0, SoupBinTCP", text(&addresses["snapshot"])),
+        ("feed over tcp", "ITCH 5.0, SoupBinTCP", text(&addresses["feed_tcp"])),
     ];
     print_line(&format!("damrak {} serves", env!("CARGO_PKG_VERSION")))?;
     for (name, protocol, address) in rows {
-        print_line(&format!("  {name:<16} {protocol:<22} {address}"))?;
+        print_line(&format!("  {name:<16} {protocol:<23} {address}"))?;
     }
     if addresses["admin"].is_string() {
-        print_line(&format!("  {:<16} {:<22} {}", "admin", "HTTP", text(&addresses["admin"])))?;
+        print_line(&format!("  {:<16} {:<23} {}", "admin", "HTTP", text(&addresses["admin"])))?;
     }
     let symbols: Vec<_> = config.instruments.iter().map(|i| i.symbol.as_str()).collect();
     print_line(&format!("  instruments      {}", symbols.join(" ")))?;

@@ -12,7 +12,7 @@ use std::{
 
 use engine::Engine;
 use gateway::{
-    Submission,
+    FeedServerNetworks, Submission,
     fake::{FakeDatagram, FakeStream},
 };
 use journal::{CrashStorage, Durability, Folder, RecordKind, WriterOptions};
@@ -214,7 +214,11 @@ fn architecture_lists_every_edge() {
         order_entry: FakeStream::new(),
         order_entry_udp: FakeDatagram::new(),
         market_data: FakeDatagram::new(),
-        re_request: FakeDatagram::new(),
+        feed_server: FeedServerNetworks {
+            requests: FakeDatagram::new(),
+            snapshot: FakeStream::new(),
+            stream: FakeStream::new(),
+        },
     };
     let config = Config::default();
     let edges = Edges {

@@ -26,7 +26,7 @@ pub(crate) fn config(folder: &Path, more: &str) -> String {
         "[journal]\ndirectory = {journal:?}\n\
          [order_entry]\naddress = \"127.0.0.1:0\"\n\
          [order_entry_udp]\naddress = \"127.0.0.1:0\"\n\
-         [market_data]\ngroup = \"239.10.10.11:0\"\nre_request = \"127.0.0.1:0\"\n{more}"
+         [market_data]\ngroup = \"239.10.10.11:0\"\nre_request = \"127.0.0.1:0\"\nsnapshot = \"127.0.0.1:0\"\ntcp = \"127.0.0.1:0\"\n{more}"
     );
     fs::write(&path, text).unwrap();
     path.into_os_string().into_string().unwrap()

@@ -17,7 +17,7 @@ pub(crate) fn config(folder: &Path, more: &str) -> Config {
         "[journal]\ndirectory = {:?}\n\
          [order_entry]\naddress = \"127.0.0.1:0\"\nreceive_timeout = \"1000s\"\n\
          [order_entry_udp]\naddress = \"127.0.0.1:0\"\n\
-         [market_data]\ngroup = \"127.0.0.1:0\"\nre_request = \"127.0.0.1:0\"\n{more}",
+         [market_data]\ngroup = \"127.0.0.1:0\"\nre_request = \"127.0.0.1:0\"\nsnapshot = \"127.0.0.1:0\"\ntcp = \"127.0.0.1:0\"\n{more}",
         folder.join("journal")
     );
     Config::parse(&text, "test").unwrap()

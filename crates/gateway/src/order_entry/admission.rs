@@ -13,7 +13,7 @@ use crate::{ConnectionId, network::origin};
 
 /// Connections that have a place and no session: they have not logged in, or they are being closed.
 #[derive(Debug)]
-pub(super) struct Strangers {
+pub(crate) struct Strangers {
     max: usize,
     per_origin_max: usize,
     /// Oldest first.
@@ -23,14 +23,14 @@ pub(super) struct Strangers {
 
 impl Strangers {
     /// At most `max` at a time, and `per_origin_max` of one origin; both from 1.
-    pub(super) fn new(max: usize, per_origin_max: usize) -> Self {
+    pub(crate) fn new(max: usize, per_origin_max: usize) -> Self {
         assert!(max > 0 && per_origin_max > 0, "a participant is a stranger until it logs in");
         Self { max, per_origin_max, by_age: VecDeque::new(), by_origin: BTreeMap::new() }
     }
 
     /// Adds a connection. Returns the one that has to make room, if one has to: the oldest of the
     /// same origin if that has its share, else the oldest of the origin with the most.
-    pub(super) fn add(&mut self, id: ConnectionId, address: IpAddr) -> Option<ConnectionId> {
+    pub(crate) fn add(&mut self, id: ConnectionId, address: IpAddr) -> Option<ConnectionId> {
         let origin = origin(address);
         let most = self.by_origin.values().copied().max().unwrap_or(0);
         let leaves = if self.count(origin) >= self.per_origin_max {
@@ -50,7 +50,7 @@ impl Strangers {
     }
 
     /// Takes a connection out; nothing happens if it is not among them.
-    pub(super) fn remove(&mut self, id: ConnectionId) {
+    pub(crate) fn remove(&mut self, id: ConnectionId) {
         let place = self.by_age.iter().position(|(it, _)| *it == id);
         let Some((_, origin)) = place.and_then(|place| self.by_age.remove(place)) else { return };
         let count = self.by_origin.get_mut(&origin).expect("its origin was counted");
@@ -72,7 +72,7 @@ const PAIRS_MAX: usize = 4096;
 /// Which users had so many wrong passwords from an origin that logins of theirs from there are
 /// rejected for a while.
 #[derive(Debug)]
-pub(super) struct FailedLogins {
+pub(crate) struct FailedLogins {
     limit: usize,
     window_ns: u64,
     pause_ns: u64,
@@ -90,12 +90,12 @@ struct Record {
 impl FailedLogins {
     /// After `limit` wrong passwords for a user from one origin within `window_ns`, logins of that
     /// user from there pause for `pause_ns`.
-    pub(super) const fn new(limit: usize, window_ns: u64, pause_ns: u64) -> Self {
+    pub(crate) const fn new(limit: usize, window_ns: u64, pause_ns: u64) -> Self {
         Self { limit, window_ns, pause_ns, pairs: BTreeMap::new() }
     }
 
     /// A password for this user from this address was wrong.
-    pub(super) fn record(&mut self, address: IpAddr, user: usize, now_ns: u64) {
+    pub(crate) fn record(&mut self, address: IpAddr, user: usize, now_ns: u64) {
         let pair = (origin(address), user);
         if self.pairs.len() >= PAIRS_MAX && !self.pairs.contains_key(&pair) {
             let oldest = self.pairs.iter().min_by_key(|(_, record)| record.last_ns);
@@ -116,7 +116,7 @@ impl FailedLogins {
     }
 
     /// True while logins of this user from this address are rejected.
-    pub(super) fn pauses(&self, address: IpAddr, user: usize, now_ns: u64) -> bool {
+    pub(crate) fn pauses(&self, address: IpAddr, user: usize, now_ns: u64) -> bool {
         let record = self.pairs.get(&(origin(address), user));
         record.is_some_and(|record| now_ns < record.paused_until_ns)
     }

@@ -11,39 +11,39 @@ use crate::{
 };
 
 /// Bytes read at a time.
-pub(super) const READ_BYTES: usize = 16 * 1024;
+pub(crate) const READ_BYTES: usize = 16 * 1024;
 /// Bytes read at a time before the login: many times what that takes, and what a stranger can make
 /// us hold.
 const PENDING_READ_BYTES: usize = 1024;
 /// Bytes that may wait for the socket; what is not yet among them stays in the store.
-const OUTGOING_BYTES_MAX: usize = 64 * 1024;
+pub(crate) const OUTGOING_BYTES_MAX: usize = 64 * 1024;
 
 /// One connection: its session protocol, what the network said of it, and its place in its
 /// user's replies.
-pub(super) struct Connection<S> {
-    pub(super) id: ConnectionId,
-    pub(super) address: SocketAddr,
-    pub(super) session: S,
-    pub(super) stage: Stage,
+pub(crate) struct Connection<S> {
+    pub(crate) id: ConnectionId,
+    pub(crate) address: SocketAddr,
+    pub(crate) session: S,
+    pub(crate) stage: Stage,
     /// There may be bytes to read.
-    pub(super) readable: bool,
+    pub(crate) readable: bool,
     /// The socket takes bytes, as far as we know.
-    pub(super) writable: bool,
+    pub(crate) writable: bool,
     /// It stands in the queue of those to be served.
-    pub(super) queued: bool,
+    pub(crate) queued: bool,
     /// Number of the next reply to send.
-    pub(super) next_reply: u64,
+    pub(crate) next_reply: u64,
     /// Its session is to end, for this reason, once its replies so far were given.
-    pub(super) ends: Option<CloseReason>,
+    pub(crate) ends: Option<CloseReason>,
     /// Messages that could not be read.
-    pub(super) malformed: u32,
+    pub(crate) malformed: u32,
     /// Since when the socket has taken nothing of what waits for it.
-    pub(super) blocked_since_ns: Option<u64>,
+    pub(crate) blocked_since_ns: Option<u64>,
 }
 
 /// Where a connection is in its life.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Stage {
+pub(crate) enum Stage {
     /// It has not logged in.
     Pending,
     /// It is the connection of this user.
@@ -59,7 +59,7 @@ pub(super) enum Stage {
 }
 
 /// The result of a read.
-pub(super) enum ReadOutcome {
+pub(crate) enum ReadOutcome {
     /// This many bytes arrived.
     Bytes(usize),
     /// None for now.
@@ -68,8 +68,8 @@ pub(super) enum ReadOutcome {
     Ended,
 }
 
-impl<S: ClientSession> Connection<S> {
-    pub(super) fn new(id: ConnectionId, address: SocketAddr, session: S) -> Self {
+impl<S> Connection<S> {
+    pub(crate) fn new(id: ConnectionId, address: SocketAddr, session: S) -> Self {
         Self {
             id,
             address,
@@ -86,7 +86,7 @@ impl<S: ClientSession> Connection<S> {
     }
 
     /// Reads once, into the front of `buffer`.
-    pub(super) fn read(
+    pub(crate) fn read(
         &mut self,
         network: &mut impl StreamNetwork,
         buffer: &mut [u8],
@@ -107,12 +107,44 @@ impl<S: ClientSession> Connection<S> {
         }
     }
 
+    /// Writes the bytes of `outgoing`, as far as the socket takes them, and says how many.
+    ///
+    /// # Errors
+    /// The connection is broken.
+    pub(crate) fn write_by(
+        &mut self,
+        outgoing: impl Fn(&S) -> &[u8],
+        sent: impl Fn(&mut S, usize),
+        network: &mut impl StreamNetwork,
+        now_ns: u64,
+    ) -> io::Result<usize> {
+        let mut written = 0;
+        while self.writable && !outgoing(&self.session).is_empty() {
+            match network.write(self.id, outgoing(&self.session)) {
+                Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+                Ok(count) => {
+                    sent(&mut self.session, count);
+                    written += count;
+                    self.blocked_since_ns = None;
+                }
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                    self.writable = false;
+                    self.blocked_since_ns.get_or_insert(now_ns);
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(written)
+    }
+}
+
+impl<S: ClientSession> Connection<S> {
     /// Copies replies from the store to what waits for the socket, as far as there is room, and
     /// says how many.
     ///
     /// # Errors
     /// The next one is no longer kept.
-    pub(super) fn fill(
+    pub(crate) fn fill(
         &mut self,
         store: &ReplayStore,
         user: usize,
@@ -135,27 +167,11 @@ impl<S: ClientSession> Connection<S> {
     ///
     /// # Errors
     /// The connection is broken.
-    pub(super) fn write(
+    pub(crate) fn write(
         &mut self,
         network: &mut impl StreamNetwork,
         now_ns: u64,
     ) -> io::Result<usize> {
-        let mut written = 0;
-        while self.writable && !self.session.outgoing().is_empty() {
-            match network.write(self.id, self.session.outgoing()) {
-                Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
-                Ok(count) => {
-                    self.session.sent(count);
-                    written += count;
-                    self.blocked_since_ns = None;
-                }
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                    self.writable = false;
-                    self.blocked_since_ns.get_or_insert(now_ns);
-                }
-                Err(error) => return Err(error),
-            }
-        }
-        Ok(written)
+        self.write_by(S::outgoing, S::sent, network, now_ns)
     }
 }

@@ -306,6 +306,7 @@ pub enum Seen {
     Rejected(LoginRejectReason),
     Reply(u64, Vec<u8>),
     Debug(String),
+    Ended,
 }
 
 /// A client over a network in memory.
@@ -363,7 +364,8 @@ pub fn see(client: &mut Client, bytes: &[u8], now_ns: u64, seen: &mut Vec<Seen>)
             ClientHappening::Rejected(reason) => Seen::Rejected(reason),
             ClientHappening::Sequenced(number, message) => Seen::Reply(number, message.to_vec()),
             ClientHappening::Debug(text) => Seen::Debug(String::from_utf8_lossy(text).into()),
-            other => panic!("the gateway never says {other:?}"),
+            ClientHappening::EndOfSession => Seen::Ended,
+            other @ ClientHappening::Unsequenced(_) => panic!("the gateway never says {other:?}"),
         });
     }
 }

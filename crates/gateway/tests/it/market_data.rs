@@ -1,21 +1,37 @@
-use std::{net::SocketAddr, sync::Arc};
+//! The feed and its server: numbers, heartbeats, re-requests, snapshots and the feed over TCP.
+
+use std::net::SocketAddr;
 
 use gateway::{
-    DRAIN_ENDS, DRAIN_REFUSES, MarketData, MarketDataCount, MarketDataOptions, fake::FakeDatagram,
+    FeedMessage, FeedServer, FeedServerCount, FeedServerNetworks, FeedServerOptions, MarketData,
+    MarketDataCount, MarketDataOptions, PastAnswer, PastEnds, PastRange, RequestLimits,
+    fake::{FakeDatagram, FakeStream},
+    past_rings,
 };
-use market::{Event, SessionId, SystemEvent};
-use ring::{Agent, AtomicGauge};
+use market::{
+    Event, Fill, InstrumentId, OrderId, OrderKey, Price, Quantity, SessionId, Side, SystemEvent,
+    TradeId, Traded,
+};
+use ring::{Agent, Builder, Flow};
 use wire::{
+    glimpse::EndOfSnapshot,
     itch,
     moldudp64::{PacketKind, Receiver, ReceiverLimits, Request, parse},
+    soupbintcp::{LoginRejectReason, LoginRequest, Timers},
 };
 
-use crate::harness::{Ends, SECOND, SESSION, START, Venue, order};
+use crate::harness::{
+    Ends, SECOND, SESSION, START, Seen, TestClient, Venue, order, replies, users,
+};
 
 struct FeedBench {
     agent: MarketData<FakeDatagram>,
+    server: FeedServer<FakeStream, FakeDatagram>,
     feed: FakeDatagram,
     requests: FakeDatagram,
+    snapshot: FakeStream,
+    stream: FakeStream,
+    past: PastEnds,
     venue: Venue,
     now_ns: u64,
 }
@@ -31,18 +47,39 @@ impl FeedBench {
 
     fn over((venue, ends): (Venue, Ends), store_bytes_max: usize) -> Self {
         let (feed, requests) = (FakeDatagram::new(), FakeDatagram::new());
+        let (snapshot, stream) = (FakeStream::new(), FakeStream::new());
+        let mut ring = Builder::new("feed", 1 << 14);
+        let taken = ring.gating("feed server");
+        let (to_server, _) = ring.build();
         let agent = MarketData::new(
             feed.clone(),
-            requests.clone(),
-            MarketDataOptions { store_bytes_max, ..MarketDataOptions::new(SESSION, group()) },
+            MarketDataOptions { session: SESSION, group: group() },
             ends.outputs,
             ends.durable,
+            to_server,
         );
-        Self { agent, feed, requests, venue, now_ns: START }
+        let networks = FeedServerNetworks {
+            requests: requests.clone(),
+            snapshot: snapshot.clone(),
+            stream: stream.clone(),
+        };
+        let options = FeedServerOptions {
+            session: SESSION,
+            users: users(),
+            timers: Timers::default(),
+            slow_client_timeout_ns: 10 * SECOND,
+            store_bytes_max,
+            requests: RequestLimits::default(),
+        };
+        let (ends, past) = past_rings();
+        let server = FeedServer::new(networks, options, taken, ends);
+        Self { agent, server, feed, requests, snapshot, stream, past, venue, now_ns: START }
     }
 
     fn turn(&mut self) {
-        while self.agent.do_work(self.now_ns).unwrap() > 0 {}
+        while self.agent.do_work(self.now_ns).unwrap() + self.server.do_work(self.now_ns).unwrap()
+            > 0
+        {}
     }
 
     fn packets(&mut self) -> Vec<Vec<u8>> {
@@ -67,6 +104,49 @@ impl FeedBench {
 
     fn count(&self) -> MarketDataCount {
         self.agent.counters().read()
+    }
+
+    fn served(&self) -> FeedServerCount {
+        self.server.counters().read()
+    }
+
+    /// Logs in for a snapshot, or for the feed from a number on, and takes what comes.
+    fn join(&mut self, network: &FakeStream, number: u64) -> TestClient {
+        let mut login = LoginRequest::new("USER01", "PASSWORD01").unwrap();
+        login.sequence_number = Some(number);
+        self.join_as(network, login)
+    }
+
+    fn join_as(&mut self, network: &FakeStream, login: LoginRequest) -> TestClient {
+        let connection = network.connect("10.0.0.1:5000".parse().unwrap());
+        let mut client = TestClient::new(connection, login, self.now_ns);
+        client.write(network);
+        self.hear(network, &mut client);
+        client
+    }
+
+    /// The server works, and the client takes all that it is sent.
+    fn hear(&mut self, network: &FakeStream, client: &mut TestClient) {
+        for _ in 0..1000 {
+            self.turn();
+            if network.waiting(client.connection) == 0 {
+                return;
+            }
+            client.read(network, self.now_ns);
+        }
+        panic!("the server never stops");
+    }
+
+    /// All messages of the feed, asked for packet by packet.
+    fn all(&mut self) -> Vec<(u64, Vec<u8>)> {
+        let mut all: Vec<(u64, Vec<u8>)> = Vec::new();
+        loop {
+            let packets = self.ask(SESSION, all.len() as u64 + 1, u16::MAX);
+            if packets.is_empty() {
+                return all;
+            }
+            all.extend(messages(&packets));
+        }
     }
 }
 
@@ -142,28 +222,6 @@ fn heartbeats_fill_silent_seconds() {
     assert_eq!(harness.count().heartbeats, 2, "the message of half a second ago was sign enough");
 }
 
-/// A stop ends the feed after its last message, with the number of the next one.
-#[test]
-fn a_stop_ends_the_feed() {
-    let mut harness = FeedBench::new();
-    let drain = Arc::new(AtomicGauge::new(DRAIN_REFUSES));
-    harness.agent.set_drain(Arc::clone(&drain));
-    harness.turn();
-    assert_eq!(messages(&harness.packets()).len(), 2, "the gateways drain first");
-    harness.venue.holds = true;
-    harness.venue.accept(&order(SessionId(1), 1));
-    drain.set(DRAIN_ENDS);
-    harness.turn();
-    let ends = |packets: &[Vec<u8>]| -> Vec<u64> {
-        let packets = packets.iter().map(|packet| parse(packet).unwrap());
-        let ends = packets.filter(|it| it.kind == PacketKind::EndOfSession);
-        ends.map(|it| it.sequence_number).collect()
-    };
-    assert_eq!(ends(&harness.packets()), [3, 3, 3], "what is not durable is not published");
-    harness.turn();
-    assert_eq!(harness.packets(), Vec::<Vec<u8>>::new(), "and nothing follows");
-}
-
 /// Nothing is published before its cause is durable.
 #[test]
 fn the_feed_waits_for_the_durable_cursor() {
@@ -201,7 +259,7 @@ fn requests_are_answered_with_one_packet() {
     assert_eq!(full.len(), 1);
     assert_eq!(messages(&full), all[2..2 + 36]);
     assert_eq!(messages(&harness.ask(SESSION, 202, 7)), all[201..]);
-    assert_eq!(harness.count().requests_answered, 4);
+    assert_eq!(harness.served().requests_answered, 4);
     for (session, first, count) in [
         (*b"0000000041", 1, 1),
         (SESSION, 0, 5),
@@ -213,7 +271,7 @@ fn requests_are_answered_with_one_packet() {
     }
     harness.requests.deliver(group(), b"not a request");
     harness.turn();
-    assert_eq!((harness.count().requests, harness.count().requests_unanswered), (10, 6));
+    assert_eq!((harness.served().requests, harness.served().requests_unanswered), (10, 6));
     assert_eq!(harness.requests.take(), None);
 }
 
@@ -228,7 +286,8 @@ fn answers_are_bounded_in_a_turn() {
     }
     harness.venue.accept(&order(SessionId(1), 1));
     harness.agent.do_work(harness.now_ns).unwrap();
-    assert_eq!(harness.count().requests_answered, 64);
+    harness.server.do_work(harness.now_ns).unwrap();
+    assert_eq!(harness.served().requests_answered, 64);
     assert_eq!(messages(&harness.packets()).len(), 3);
 }
 
@@ -243,10 +302,9 @@ fn what_was_dropped_is_not_answered() {
             let _ = harness.packets();
         }
     }
-    assert!(harness.count().store_bytes <= 1 << 20);
+    assert!(harness.served().store_bytes <= 1 << 20);
     assert!(harness.ask(SESSION, 1, 10).is_empty());
     assert_eq!(messages(&harness.ask(SESSION, 60_002, 1)).len(), 1);
-    assert_eq!(harness.count().messages_skipped, 0);
 }
 
 /// A full network delays the feed, and holds the exchange back before anything could be lost.
@@ -309,8 +367,9 @@ fn the_feed_survives_a_restart() {
     let all = messages(&harness.packets());
     let mut after = FeedBench::over(Venue::empty(16), 64 << 20);
     for output in &harness.venue.log {
-        after.agent.replay(output);
+        after.agent.replay(output, &mut |number, message| after.server.replay(number, message));
     }
+    after.server.begin(|each| all.iter().for_each(|(_, message)| each(message)));
     after.turn();
     let packets = after.packets();
     let [packet] = &packets[..] else { panic!("one heartbeat: {packets:?}") };
@@ -329,13 +388,226 @@ fn requests_are_answered_within_bounds() {
     let request = Request { session: SESSION, sequence_number: 1, count: 1 }.encode();
     harness.requests.deliver(SocketAddr::from(([8, 8, 8, 8], 53)), &request);
     harness.turn();
-    assert_eq!((harness.count().requests_refused, harness.requests.take()), (1, None));
+    assert_eq!((harness.served().requests_refused, harness.requests.take()), (1, None));
     for _ in 0..200 {
         for _ in 0..64 {
             harness.requests.deliver(SocketAddr::from(([10, 0, 0, 9], 9)), &request);
         }
         harness.turn();
     }
-    assert_eq!(harness.count().requests_answered, 10_000);
-    assert_eq!(harness.count().requests_refused, 1 + 2_800);
+    assert_eq!(harness.served().requests_answered, 10_000);
+    assert_eq!(harness.served().requests_refused, 1 + 2_800);
+}
+
+fn executed(order_id: OrderId, quantity: u64) -> Event {
+    let fill = |session| Fill {
+        key: OrderKey { session_id: SessionId(session), channel: 0, user_ref_num: 1 },
+        order_id,
+        leaves: Quantity::ZERO,
+    };
+    Event::Traded(Traded {
+        trade_id: TradeId(1),
+        instrument_id: InstrumentId(1),
+        taker_side: Side::Sell,
+        price: Price(1_500_000),
+        quantity: Quantity(quantity),
+        maker_displayed: true,
+        maker: fill(1),
+        taker: fill(2),
+        auction: None,
+    })
+}
+
+/// A snapshot has the directory, the states and the displayed orders with what is left of them, and ends
+/// with the number of the first message to apply. A login gets a fresh one, and then the end.
+#[test]
+fn a_snapshot_ends_with_the_next_number() {
+    let mut harness = FeedBench::new();
+    for number in 1..=3 {
+        harness.venue.accept(&order(SessionId(1), number));
+    }
+    harness.turn();
+    let network = harness.snapshot.clone();
+    let first = harness.join(&network, 1);
+    let all = harness.all();
+    assert_eq!(all.len(), 5);
+    let snapshot = |client: &TestClient| -> Vec<Vec<u8>> {
+        replies(&client.seen).into_iter().map(|(_, message)| message).collect()
+    };
+    let said = snapshot(&first);
+    assert!(said[..5].iter().eq(all.iter().map(|(_, message)| message)), "nothing happened since");
+    assert_eq!((said.len(), EndOfSnapshot::read(&said[5])), (6, Some(6)));
+    assert_eq!(first.seen.last(), Some(&Seen::Ended));
+    assert!(replies(&first.seen).iter().map(|(number, _)| *number).eq(1..=6));
+
+    let itch::Message::AddOrder(resting) = itch::decode(&said[2]).unwrap() else { panic!() };
+    let order_id = OrderId(resting.order_reference_number.get());
+    harness.venue.put_out(&[executed(order_id, 40)]);
+    let said = snapshot(&harness.join(&network, 1));
+    assert_eq!((said.len(), EndOfSnapshot::read(&said[5])), (6, Some(7)));
+    let itch::Message::AddOrder(resting) = itch::decode(&said[2]).unwrap() else { panic!() };
+    assert_eq!(resting.shares.get(), 60);
+    assert_eq!(harness.served().snapshots_complete, 2);
+}
+
+/// A subscriber in the middle of a snapshot gets the books of its login, whatever happens meanwhile, and
+/// one that stops reading is cut off while the feed goes on.
+#[test]
+fn a_slow_snapshot_is_cut_off_and_holds_nothing_up() {
+    let mut harness = FeedBench::new();
+    for number in 1..=4_000 {
+        harness.venue.accept(&order(SessionId(1), number));
+    }
+    harness.turn();
+    let network = harness.snapshot.clone();
+    let connection = network.connect("10.0.0.1:5000".parse().unwrap());
+    let login = LoginRequest::new("USER01", "PASSWORD01").unwrap();
+    let mut client = TestClient::new(connection, login, harness.now_ns);
+    client.write(&network);
+    harness.turn();
+    for number in 4_001..=6_000 {
+        harness.venue.accept(&order(SessionId(1), number));
+    }
+    harness.turn();
+    let count = harness.served();
+    assert_eq!((count.messages, count.orders, count.snapshots_complete), (6_002, 6_000, 0));
+    harness.hear(&network, &mut client);
+    let said = replies(&client.seen);
+    assert_eq!(said.len(), 2 + 4_000 + 1);
+    assert_eq!(EndOfSnapshot::read(&said.last().unwrap().1), Some(4_003));
+
+    let stalled = network.connect("10.0.0.1:5000".parse().unwrap());
+    network.deliver(stalled, TestClient::new(stalled, login, harness.now_ns).client.outgoing());
+    harness.turn();
+    harness.now_ns += 11 * SECOND;
+    harness.turn();
+    assert_eq!(harness.served().slow_closed, 1);
+    harness.venue.accept(&order(SessionId(1), 6_001));
+    harness.turn();
+    assert_eq!(harness.served().messages, 6_003);
+}
+
+/// The feed over TCP starts at any number and goes on with what happens; a number that there is not yet, a
+/// wrong password and another session are rejected, the last two alike for both services.
+#[test]
+fn the_feed_over_tcp_starts_at_any_number() {
+    let mut harness = FeedBench::new();
+    for number in 1..=10 {
+        harness.venue.accept(&order(SessionId(1), number));
+    }
+    harness.turn();
+    let all = harness.all();
+    let (stream, snapshot) = (harness.stream.clone(), harness.snapshot.clone());
+    let mut client = harness.join(&stream, 4);
+    assert_eq!(client.seen[0], Seen::Accepted(4));
+    assert_eq!(replies(&client.seen), all[3..]);
+    harness.venue.accept(&order(SessionId(1), 11));
+    harness.hear(&stream, &mut client);
+    assert_eq!(replies(&client.seen).last().unwrap().0, 13);
+
+    let rejected = |client: TestClient| match client.seen.last() {
+        Some(Seen::Rejected(reason)) => *reason,
+        other => panic!("{other:?}"),
+    };
+    let unavailable = LoginRejectReason::SessionNotAvailable;
+    assert_eq!(rejected(harness.join(&stream, 15)), unavailable);
+    assert_eq!(rejected(harness.join(&snapshot, 2)), unavailable, "a snapshot begins with 1");
+    for network in [&stream, &snapshot] {
+        let login = LoginRequest::new("USER01", "WRONG").unwrap();
+        assert_eq!(rejected(harness.join_as(network, login)), LoginRejectReason::NotAuthorized);
+        let mut login = LoginRequest::new("USER01", "PASSWORD01").unwrap();
+        login.session = market::Text::new("OTHER").unwrap();
+        assert_eq!(rejected(harness.join_as(network, login)), unavailable);
+    }
+}
+
+/// Messages that memory no longer has are asked of the reader of the journal, page by page, and answered
+/// over UDP and TCP as soon as they have come; if they cannot be had, that is said.
+#[test]
+fn older_messages_come_from_the_reader_of_the_journal() {
+    let mut harness = FeedBench::over(Venue::new(16), 1 << 20);
+    let mut published = Vec::new();
+    for number in 1..=60_000 {
+        harness.venue.accept(&order(SessionId(1), number));
+        if number % 1000 == 0 {
+            harness.turn();
+            published.extend(messages(&harness.packets()));
+        }
+    }
+    assert!(harness.ask(SESSION, 9, 3).is_empty(), "it is not there yet");
+    // It is the reader's turn.
+    let read = |harness: &mut FeedBench| -> Vec<PastRange> {
+        let mut ranges = Vec::new();
+        harness.past.wanted.poll(8, |range, _| {
+            ranges.push(*range);
+            Flow::Continue
+        });
+        for range in &ranges {
+            for (number, message) in &published[range.first as usize - 1..range.end as usize - 1] {
+                let message = PastAnswer::Message(FeedMessage::new(*number, message));
+                assert!(harness.past.answers.try_publish(message).is_ok());
+            }
+        }
+        harness.turn();
+        ranges
+    };
+    assert_eq!(read(&mut harness), [PastRange { first: 1, end: 8193 }]);
+    assert_eq!(messages(&harness.ask(SESSION, 9, 3)), published[8..11]);
+
+    let stream = harness.stream.clone();
+    let mut client = harness.join(&stream, 8_000);
+    while replies(&client.seen).len() < 60_002 - 7_999 {
+        harness.now_ns += SECOND / 50;
+        read(&mut harness);
+        harness.hear(&stream, &mut client);
+    }
+    assert!(replies(&client.seen) == published[7_999..]);
+
+    let mut harness = FeedBench::over(Venue::new(16), 1 << 20);
+    for number in 1..=60_000 {
+        harness.venue.accept(&order(SessionId(1), number));
+        if number % 1000 == 0 {
+            harness.turn();
+        }
+    }
+    let mut client = harness.join(&stream_of(&harness), 1);
+    let gone = PastAnswer::Gone { first_kept: 20_000 };
+    assert!(harness.past.answers.try_publish(gone).is_ok());
+    harness.now_ns += SECOND / 50;
+    harness.hear(&stream_of(&harness), &mut client);
+    assert!(
+        matches!(client.seen.last(), Some(Seen::Debug(text)) if text.contains("before 20000")),
+        "{:?}",
+        client.seen.last()
+    );
+    let rejected = harness.join(&stream_of(&harness), 19_999);
+    assert!(matches!(rejected.seen.last(), Some(Seen::Rejected(_))), "{:?}", rejected.seen);
+    assert_eq!(harness.served().past_gone, 1);
+}
+
+fn stream_of(harness: &FeedBench) -> FakeStream {
+    harness.stream.clone()
+}
+
+/// An exchange whose feed server takes nothing is held back, and nothing is lost.
+#[test]
+fn a_feed_server_that_stops_holds_the_feed_back() {
+    let mut harness = FeedBench::new();
+    for number in 1..=7_000 {
+        harness.venue.accept(&order(SessionId(1), number));
+    }
+    while harness.agent.do_work(harness.now_ns).unwrap() > 0 {}
+    for number in 7_001..=14_000 {
+        harness.venue.accept(&order(SessionId(1), number));
+    }
+    while harness.agent.do_work(harness.now_ns).unwrap() > 0 {}
+    for number in 14_001..=18_000 {
+        harness.venue.accept(&order(SessionId(1), number));
+    }
+    while harness.agent.do_work(harness.now_ns).unwrap() > 0 {}
+    assert!(harness.agent.is_held_up() && harness.count().held_up > 0);
+    assert!(harness.count().messages <= 1 << 14);
+    harness.turn();
+    assert_eq!((harness.count().messages, harness.served().messages), (18_002, 18_002));
+    assert!(messages(&harness.packets()).iter().map(|(number, _)| *number).eq(1..=18_002));
 }

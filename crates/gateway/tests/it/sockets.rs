@@ -11,12 +11,13 @@ use std::{
 };
 
 use gateway::{
-    DatagramNetwork, MarketData, MarketDataOptions, NetworkEvent, OrderEntryUdp,
-    OrderEntryUdpOptions, SocketParker, StreamNetwork, Tcp, Throttle, Udp, UdpOptions,
-    UdpParticipant, fake::FakeStream,
+    DatagramNetwork, FeedServer, FeedServerNetworks, FeedServerOptions, MarketData,
+    MarketDataOptions, NetworkEvent, OrderEntryUdp, OrderEntryUdpOptions, RequestLimits,
+    SocketParker, StreamNetwork, Tcp, Throttle, Udp, UdpOptions, UdpParticipant, fake::FakeStream,
+    past_rings,
 };
 use market::{SessionId, Text};
-use ring::{Agent, Parker};
+use ring::{Agent, Builder, Parker};
 use socket2::{Domain, Socket, Type};
 use wire::{
     moldudp64::{PacketKind, Receiver, ReceiverLimits, Request, parse},
@@ -410,13 +411,26 @@ fn publish(feed: Udp, group: SocketAddr, mut subscriber: Udp) {
     let (request_address, asker) = (requests.address(), UdpSocket::bind(LOOPBACK).unwrap());
     asker.set_nonblocking(true).unwrap();
     let (mut venue, ends) = Venue::new(16);
-    let mut agent = MarketData::new(
-        feed,
+    let mut ring = Builder::new("feed", 1024);
+    let taken = ring.gating("feed server");
+    let (to_server, _) = ring.build();
+    let options = MarketDataOptions { session: SESSION, group };
+    let mut agent = MarketData::new(feed, options, ends.outputs, ends.durable, to_server);
+    let networks = FeedServerNetworks {
         requests,
-        MarketDataOptions::new(SESSION, group),
-        ends.outputs,
-        ends.durable,
-    );
+        snapshot: Tcp::bind(LOOPBACK).unwrap(),
+        stream: Tcp::bind(LOOPBACK).unwrap(),
+    };
+    let options = FeedServerOptions {
+        session: SESSION,
+        users: Vec::new(),
+        timers: Timers::default(),
+        slow_client_timeout_ns: SECOND,
+        store_bytes_max: 1 << 20,
+        requests: RequestLimits::default(),
+    };
+    let (ends, _past) = past_rings();
+    let mut server = FeedServer::new(networks, options, taken, ends);
     let mut receiver = Receiver::new(1, ReceiverLimits::default());
     let (mut delivered, mut heartbeats, mut packets) = (Vec::new(), 0, 0);
     for number in 1..=200 {
@@ -424,6 +438,7 @@ fn publish(feed: Udp, group: SocketAddr, mut subscriber: Udp) {
         let now_ns = START + u64::from(number) * SECOND / 10;
         until("the message", || {
             agent.do_work(now_ns).unwrap();
+            server.do_work(now_ns).unwrap();
             subscriber
                 .receive(&mut |_, bytes| {
                     packets += 1;

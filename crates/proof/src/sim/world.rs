@@ -24,7 +24,7 @@ use crate::{
 use client::subscriber::FeedBook;
 use engine::Engine;
 use gateway::{
-    Submission,
+    FeedServerNetworks, Submission,
     fake::{FakeDatagram, FakeStream},
 };
 use market::{Command, Event, Timestamp, VenueEvent};
@@ -295,13 +295,17 @@ impl World {
             order_entry: FakeStream::new(),
             order_entry_udp: FakeDatagram::new(),
             market_data: FakeDatagram::new(),
-            re_request: FakeDatagram::new(),
+            feed_server: FeedServerNetworks {
+                requests: FakeDatagram::new(),
+                snapshot: FakeStream::new(),
+                stream: FakeStream::new(),
+            },
         };
         let life = (
             networks.order_entry.clone(),
             networks.order_entry_udp.clone(),
             networks.market_data.clone(),
-            networks.re_request.clone(),
+            networks.feed_server.requests.clone(),
         );
         let edges = Edges {
             feed_destination: self.feed.address(),
@@ -320,7 +324,8 @@ impl World {
         )
         .map_err(|failure| format!("the venue does not start: {failure}"))?;
         self.counts.snapshot_starts += u64::from(venue.recovered.snapshot.is_some());
-        let agents: Vec<_> = venue.agents.into_values().chain(venue.follower).collect();
+        let aside = venue.follower.into_iter().chain([venue.feed_history]);
+        let agents: Vec<_> = venue.agents.into_values().chain(aside).collect();
         self.venue = Some(VenueLife {
             stuck_until: vec![0; agents.len()],
             agents,

@@ -31,6 +31,9 @@ pub struct Encoder {
 }
 
 impl Encoder {
+    /// The most messages that one output causes.
+    pub const MESSAGES_MAX: usize = 2;
+
     /// An encoder without instruments.
     #[must_use]
     pub fn new() -> Self {

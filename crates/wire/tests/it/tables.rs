@@ -4,6 +4,7 @@ use std::{fmt::Write as _, fs, path::PathBuf};
 
 use serde_json::Value;
 use wire::{
+    glimpse::EndOfSnapshot,
     itch,
     layout::{Field, Layout},
     moldudp64::{DownstreamHeader, MessageBlockHeader, RequestPacket},
@@ -156,6 +157,7 @@ fn docs_are_the_structs() {
         ("itch.md", itch_tables()),
         ("soupbintcp.md", soupbintcp_tables()),
         ("moldudp64.md", moldudp64_tables()),
+        ("glimpse.md", vec![table::<EndOfSnapshot>("G")]),
     ] {
         let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../docs/wire").join(file);
         let text = fs::read_to_string(&path).unwrap_or_else(|error| panic!("{file}: {error}"));

@@ -1,0 +1,284 @@
+//! What subscribers of the feed need beside the feed itself: lost messages again (MoldUDP64), the books as
+//! they are now (GLIMPSE over SoupBinTCP), and the whole feed over TCP for those without multicast.
+//!
+//! Invariant: its copy of the books has exactly the messages before the next one; whatever subscribers
+//! do, it takes the messages of the feed, so that it never holds the venue up for longer than a turn.
+
+mod books;
+mod door;
+mod past;
+
+use std::{net::SocketAddr, sync::Arc};
+
+use ring::{Agent, AgentError, Consumer, Flow, Producer};
+use wire::{moldudp64, soupbintcp::Timers};
+
+use self::{
+    books::FeedBooks,
+    door::{Door, Service},
+    past::Past,
+};
+use crate::{
+    Credentials, DatagramNetwork, FeedMessage, FeedServerCounters, ReplayStore, StreamNetwork,
+    message_archive::MessageArchive,
+    packets::{PACKET_BYTES_MAX, Packets},
+    replay_store::Missing,
+    requesters::{RequestLimits, Requesters},
+};
+
+pub use door::SUBSCRIBERS_MAX;
+pub use past::{PastAnswer, PastEnds, PastRange, past_rings};
+
+/// Messages taken from the ring in one turn.
+const MESSAGES_PER_TURN: usize = 4096;
+/// Batches of requests received in one turn.
+const REQUEST_BATCHES_PER_TURN: usize = 2;
+/// Requests answered in one turn; more are not answered, and come again.
+const ANSWERS_PER_TURN: usize = 64;
+/// The stream of the feed in its store.
+const FEED: usize = 0;
+
+/// What [`FeedServer`] needs to know.
+#[derive(Clone, Debug)]
+pub struct FeedServerOptions {
+    /// Name of the session: 10 decimal digits, that of the feed.
+    pub session: [u8; 10],
+    /// Who may log in; each name once.
+    pub users: Vec<Credentials>,
+    /// Heartbeats and timeouts of the session protocol.
+    pub timers: Timers,
+    /// How long a subscriber may take nothing while there is something for it.
+    pub slow_client_timeout_ns: u64,
+    /// Memory for messages that may be requested again, index included; at most 2 GiB.
+    pub store_bytes_max: usize,
+    /// Which requests are answered.
+    pub requests: RequestLimits,
+}
+
+/// The networks of a [`FeedServer`].
+pub struct FeedServerNetworks<N, D> {
+    /// Requests for lost messages.
+    pub requests: D,
+    /// Logins for a snapshot.
+    pub snapshot: N,
+    /// Logins for the feed over TCP.
+    pub stream: N,
+}
+
+/// The agent that serves subscribers that join late or lost something.
+///
+/// It takes each message of the feed from the market data agent, keeps the newest in memory and the books
+/// up to date. Older messages it asks of a reader of the journal, and answers when they have come.
+pub struct FeedServer<N, D> {
+    options: FeedServerOptions,
+    messages: Consumer<FeedMessage>,
+    stored: Stored,
+    requests: D,
+    snapshot: Door<N>,
+    stream: Door<N>,
+    packets: Packets,
+    requesters: Requesters,
+    /// Re-requests of this turn: requester, first message, number of messages.
+    asked: Vec<(SocketAddr, u64, u16)>,
+    counters: Arc<FeedServerCounters>,
+}
+
+/// The messages and the books.
+pub(crate) struct Stored {
+    recent: ReplayStore,
+    past: Past,
+    books: FeedBooks,
+}
+
+impl Stored {
+    fn push(&mut self, number: u64, message: &[u8]) {
+        let stored = self.recent.push(FEED, message);
+        assert!(stored == number, "message {number} of the feed comes as number {stored}");
+        self.books.take(number, message);
+    }
+
+    /// Number of the next message.
+    fn next(&self) -> u64 {
+        self.recent.next(FEED)
+    }
+
+    /// No message before this one can be had, as far as is known.
+    fn first_kept(&self) -> u64 {
+        self.past.first_kept().min(self.recent.first(FEED))
+    }
+
+    /// A message, from memory or a page of older ones.
+    fn get(&self, number: u64) -> Result<&[u8], Missing> {
+        match self.recent.get(FEED, number) {
+            Err(Missing::Dropped(first)) => self.past.get(number).ok_or(Missing::Dropped(first)),
+            found => found,
+        }
+    }
+
+    /// Has an older message read, or notes that it is used.
+    fn want(&mut self, number: u64) {
+        if number < self.recent.first(FEED) {
+            self.past.want(number);
+        }
+    }
+}
+
+impl<N: StreamNetwork, D: DatagramNetwork> FeedServer<N, D> {
+    /// Takes the feed from `messages`; `past` are the ends of [`past_rings`] on this side.
+    pub fn new(
+        networks: FeedServerNetworks<N, D>,
+        options: FeedServerOptions,
+        messages: Consumer<FeedMessage>,
+        past: (Producer<PastRange>, Consumer<PastAnswer>),
+    ) -> Self {
+        let users = options.users.len();
+        Self {
+            messages,
+            stored: Stored {
+                recent: ReplayStore::new(1, options.store_bytes_max),
+                past: Past::new(past),
+                books: FeedBooks::new(),
+            },
+            requests: networks.requests,
+            snapshot: Door::new(networks.snapshot, Service::Snapshot, users),
+            stream: Door::new(networks.stream, Service::Stream, users),
+            packets: Packets::new(options.session, PACKET_BYTES_MAX),
+            requesters: Requesters::new(options.requests.clone()),
+            asked: Vec::with_capacity(ANSWERS_PER_TURN),
+            counters: Arc::default(),
+            options,
+        }
+    }
+
+    /// What it counts; may be read from any thread.
+    #[must_use]
+    pub fn counters(&self) -> Arc<FeedServerCounters> {
+        Arc::clone(&self.counters)
+    }
+
+    /// Takes up the newest messages before a snapshot of the venue, before anything else.
+    pub fn restore(&mut self, archive: &MessageArchive) {
+        archive.copy_feed(&mut self.stored.recent, FEED);
+    }
+
+    /// Keeps a message of a replayed journal. Its effect on the books comes with
+    /// [`begin`](Self::begin).
+    pub fn replay(&mut self, number: u64, message: &[u8]) {
+        let stored = self.stored.recent.push(FEED, message);
+        assert!(stored == number, "message {number} of the feed comes as number {stored}");
+    }
+
+    /// Builds the books after all messages so far, from messages that lead to them: `state` calls its
+    /// argument with each.
+    pub fn begin(&mut self, state: impl FnOnce(&mut dyn FnMut(&[u8]))) {
+        self.stored.books = FeedBooks::new();
+        state(&mut |message| self.stored.books.apply(message));
+        self.stored.books.begin_at(self.stored.next());
+        self.count_stored();
+    }
+
+    fn take_messages(&mut self) -> usize {
+        let Self { messages, stored, .. } = self;
+        let count = messages.poll(MESSAGES_PER_TURN, |message, _end_of_batch| {
+            stored.push(message.number, message.as_bytes());
+            Flow::Continue
+        });
+        if count > 0 {
+            self.count_stored();
+        }
+        count
+    }
+
+    fn count_stored(&self) {
+        self.counters.messages.set(self.stored.next() - 1);
+        self.counters.store_bytes.set(self.stored.recent.bytes() as u64);
+        self.counters.orders.set(self.stored.books.order_count());
+    }
+
+    fn take_requests(&mut self, now_ns: u64) -> Result<usize, AgentError> {
+        let Self { requests, asked, options, counters, requesters, .. } = self;
+        let mut work = 0;
+        for _ in 0..REQUEST_BATCHES_PER_TURN {
+            let count = requests
+                .receive(&mut |from, datagram| {
+                    counters.requests.add(1);
+                    match moldudp64::Request::parse(datagram) {
+                        Ok(request)
+                            if request.session == options.session
+                                && asked.len() < ANSWERS_PER_TURN =>
+                        {
+                            match requesters.may_ask(from, now_ns) {
+                                true => asked.push((from, request.sequence_number, request.count)),
+                                false => counters.requests_refused.add(1),
+                            }
+                        }
+                        _ => counters.requests_unanswered.add(1),
+                    }
+                })
+                .map_err(requests_failed)?;
+            let too_long = requests.too_long().len() as u64;
+            counters.requests.add(too_long);
+            counters.requests_unanswered.add(too_long);
+            if count == 0 {
+                break;
+            }
+            work += count;
+        }
+        Ok(work)
+    }
+
+    fn answer_requests(&mut self) -> Result<(), AgentError> {
+        let Self { asked, stored, packets, requests, counters, .. } = self;
+        for (from, first, count) in asked.drain(..) {
+            if count > 0 {
+                stored.want(first);
+            }
+            let answered = match packets.fill(first, count, |number| stored.get(number)) {
+                Ok((_, packet)) => requests.send(from, packet).map_err(requests_failed)?,
+                Err(_) => false,
+            };
+            let counter = match answered {
+                true => &counters.requests_answered,
+                false => &counters.requests_unanswered,
+            };
+            counter.add(1);
+        }
+        requests.flush().map_err(requests_failed)
+    }
+}
+
+impl<N, D> Agent for FeedServer<N, D>
+where
+    N: StreamNetwork + Send + 'static,
+    D: DatagramNetwork + Send + 'static,
+{
+    fn name(&self) -> &str {
+        "feed server"
+    }
+
+    fn do_work(&mut self, now_ns: u64) -> Result<usize, AgentError> {
+        let taken = self.take_messages();
+        let mut work = taken + self.stored.past.poll(self.stored.next(), &self.counters);
+        work += self.take_requests(now_ns)?;
+        self.answer_requests()?;
+        let Self { options, stored, counters, snapshot, stream, .. } = self;
+        for door in [snapshot, stream] {
+            work += door.turn(options, stored, counters, taken > 0, now_ns)?;
+        }
+        counters.connections.set((self.snapshot.open() + self.stream.open()) as u64);
+        Ok(work)
+    }
+
+    fn is_held_up(&self) -> bool {
+        false
+    }
+
+    fn close(&mut self) {
+        self.snapshot.close();
+        self.stream.close();
+    }
+}
+
+fn requests_failed(error: std::io::Error) -> AgentError {
+    format!("the request socket failed: {error}").into()
+}

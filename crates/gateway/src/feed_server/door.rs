@@ -1,0 +1,518 @@
+//! The subscribers of one TCP listener: who gets in, and what each is sent, from its own place.
+//!
+//! Invariant: a subscriber holds nothing of its own but its place and 64 KiB; one that is slow, silent or
+//! broken is cut off and costs no other anything.
+
+use std::{collections::VecDeque, net::SocketAddr, sync::Arc};
+
+use ring::AgentError;
+use wire::soupbintcp::{LoginRejectReason, LoginRequest, Server, ServerHappening};
+
+use super::{
+    FeedServerOptions, Stored,
+    books::{FrozenBooks, Place},
+};
+use crate::{
+    ConnectionId, Credentials, FeedServerCounters, NetworkEvent, StreamNetwork,
+    counters::Counter,
+    credentials::{authenticate, position},
+    order_entry::{
+        admission::{FailedLogins, Strangers},
+        connection::{Connection, OUTGOING_BYTES_MAX, ReadOutcome, Stage},
+    },
+    replay_store::Missing,
+};
+
+/// Subscribers of one listener at a time, and connections without a login beside them.
+const LIVE_MAX: usize = 128;
+const STRANGERS_MAX: usize = 64;
+/// Connections without a login from one address.
+const STRANGERS_PER_ADDRESS_MAX: usize = 32;
+/// Connections that one user may have at a time.
+const CONNECTIONS_PER_USER_MAX: usize = 32;
+/// The most connections of one listener at a time.
+pub const SUBSCRIBERS_MAX: usize = LIVE_MAX + STRANGERS_MAX;
+
+/// Bytes written to all connections in one turn, before the rest have to wait for the next.
+const BYTES_PER_TURN: usize = 1 << 20;
+/// Reads of one connection in one turn: a login is one, and subscribers have nothing more to say.
+const READS_PER_TURN: usize = 2;
+const READ_BYTES: usize = 4096;
+/// Bytes that a packet adds to its message.
+const PACKET_BYTES: usize = 3;
+/// How often timers are looked at, and older messages that were read.
+const TICK_NS: u64 = 10_000_000;
+/// How long a connection that we have ended may take to read our last words.
+const CLOSING_NS: u64 = 1_000_000_000;
+/// How long a snapshot may take.
+const SNAPSHOT_NS_MAX: u64 = 60_000_000_000;
+
+const SECOND: u64 = 1_000_000_000;
+
+/// What the subscribers of a listener are sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Service {
+    /// A snapshot, then the end.
+    Snapshot,
+    /// The feed from any number on.
+    Stream,
+}
+
+pub(super) struct Door<N> {
+    network: N,
+    service: Service,
+    subscribers: Vec<Option<Box<Subscriber>>>,
+    /// Places of those with something to do, each once, longest waiting first.
+    queue: VecDeque<u32>,
+    strangers: Strangers,
+    failed_logins: FailedLogins,
+    /// Connections of each user.
+    of_user: Vec<usize>,
+    live: usize,
+    ticked_ns: u64,
+    events: Vec<NetworkEvent>,
+    buffer: Box<[u8]>,
+}
+
+struct Subscriber {
+    connection: Connection<Server>,
+    user: Option<usize>,
+    /// The snapshot that it is sent, how far it is, and until when it may take.
+    snapshot: Option<(Arc<FrozenBooks>, Place, u64)>,
+}
+
+/// What becomes of a subscriber after it was served.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Served {
+    Idle,
+    Again,
+    Close,
+}
+
+impl<N: StreamNetwork> Door<N> {
+    pub(super) fn new(network: N, service: Service, users: usize) -> Self {
+        Self {
+            network,
+            service,
+            subscribers: Vec::new(),
+            queue: VecDeque::new(),
+            strangers: Strangers::new(STRANGERS_MAX, STRANGERS_PER_ADDRESS_MAX),
+            failed_logins: FailedLogins::new(5, 60 * SECOND, 60 * SECOND),
+            of_user: vec![0; users],
+            live: 0,
+            ticked_ns: 0,
+            events: Vec::new(),
+            buffer: vec![0; READ_BYTES].into_boxed_slice(),
+        }
+    }
+
+    /// Connections open now.
+    pub(super) fn open(&self) -> usize {
+        self.subscribers.iter().flatten().count()
+    }
+
+    /// One turn. `has_news` is true if there are new messages since the last.
+    pub(super) fn turn(
+        &mut self,
+        options: &FeedServerOptions,
+        stored: &mut Stored,
+        counters: &FeedServerCounters,
+        has_news: bool,
+        now_ns: u64,
+    ) -> Result<usize, AgentError> {
+        let mut work = self.take_network_events(options, counters, now_ns)?;
+        let is_time = now_ns.saturating_sub(self.ticked_ns) >= TICK_NS;
+        if is_time {
+            self.ticked_ns = now_ns;
+            work += self.tick(options, counters, now_ns);
+        }
+        if is_time || (has_news && self.service == Service::Stream) {
+            (0..self.subscribers.len()).for_each(|index| self.enqueue(index as u32));
+        }
+        let mut waiting = std::mem::take(&mut self.queue);
+        let mut written = 0;
+        while written < BYTES_PER_TURN
+            && let Some(index) = waiting.pop_front()
+        {
+            let Some(mut subscriber) = self.subscribers[index as usize].take() else { continue };
+            subscriber.connection.queued = false;
+            let before = written;
+            let served =
+                self.serve(&mut subscriber, options, stored, counters, now_ns, &mut written);
+            work += usize::from(written > before || served != Served::Idle);
+            if served == Served::Close {
+                self.drop_subscriber(&subscriber);
+                continue;
+            }
+            self.subscribers[index as usize] = Some(subscriber);
+            if served == Served::Again {
+                self.enqueue(index);
+            }
+        }
+        waiting.append(&mut self.queue);
+        self.queue = waiting;
+        counters.bytes_out.add(written as u64);
+        Ok(work)
+    }
+
+    /// Closes all connections, without an end of session: the session goes on when the venue does.
+    pub(super) fn close(&mut self) {
+        for subscriber in self.subscribers.drain(..).flatten() {
+            self.network.close(subscriber.connection.id);
+        }
+    }
+
+    fn take_network_events(
+        &mut self,
+        options: &FeedServerOptions,
+        counters: &FeedServerCounters,
+        now_ns: u64,
+    ) -> Result<usize, AgentError> {
+        let mut events = std::mem::take(&mut self.events);
+        self.network
+            .poll(&mut events)
+            .map_err(|error| format!("a listener of market data failed: {error}"))?;
+        let count = events.len();
+        for event in events.drain(..) {
+            match event {
+                NetworkEvent::Accepted(id, address) => {
+                    counters.accepted.add(1);
+                    self.accept(id, address, options, counters, now_ns);
+                }
+                NetworkEvent::Refused(_) => counters.turned_away.add(1),
+                NetworkEvent::Readable(id) => self.wake(id, |it| it.readable = true),
+                NetworkEvent::Writable(id) => self.wake(id, |it| it.writable = true),
+            }
+        }
+        self.events = events;
+        Ok(count)
+    }
+
+    fn accept(
+        &mut self,
+        id: ConnectionId,
+        address: SocketAddr,
+        options: &FeedServerOptions,
+        counters: &FeedServerCounters,
+        now_ns: u64,
+    ) {
+        if let Some(leaves) = self.strangers.add(id, address.ip())
+            && let Some(subscriber) = self.subscribers[leaves.index as usize].take()
+        {
+            counters.turned_away.add(1);
+            self.drop_subscriber(&subscriber);
+        }
+        let index = id.index as usize;
+        if self.subscribers.len() <= index {
+            self.subscribers.resize_with(index + 1, || None);
+        }
+        let mut connection = Connection::new(id, address, Server::new(options.timers, now_ns));
+        connection.readable = true;
+        self.subscribers[index] =
+            Some(Box::new(Subscriber { connection, user: None, snapshot: None }));
+        self.enqueue(id.index);
+    }
+
+    fn wake(&mut self, id: ConnectionId, note: impl FnOnce(&mut Connection<Server>)) {
+        let place = self.subscribers.get_mut(id.index as usize).and_then(Option::as_mut);
+        if let Some(subscriber) = place.filter(|it| it.connection.id == id) {
+            note(&mut subscriber.connection);
+            self.enqueue(id.index);
+        }
+    }
+
+    fn enqueue(&mut self, index: u32) {
+        if let Some(subscriber) = &mut self.subscribers[index as usize]
+            && !subscriber.connection.queued
+        {
+            subscriber.connection.queued = true;
+            self.queue.push_back(index);
+        }
+    }
+
+    fn serve(
+        &mut self,
+        subscriber: &mut Subscriber,
+        options: &FeedServerOptions,
+        stored: &mut Stored,
+        counters: &FeedServerCounters,
+        now_ns: u64,
+        written: &mut usize,
+    ) -> Served {
+        for _ in 0..READS_PER_TURN {
+            match subscriber.connection.read(&mut self.network, &mut self.buffer) {
+                ReadOutcome::Bytes(count) => {
+                    if !self.hear(subscriber, count, options, stored, counters, now_ns) {
+                        return Served::Close;
+                    }
+                }
+                ReadOutcome::Nothing => break,
+                ReadOutcome::Ended => return Served::Close,
+            }
+        }
+        let has_more = match subscriber.connection.stage {
+            Stage::Live(_) => fill(subscriber, stored, counters, now_ns),
+            Stage::Pending | Stage::Closing { .. } => false,
+        };
+        let connection = &mut subscriber.connection;
+        let Ok(count) =
+            connection.write_by(Server::outgoing, Server::sent, &mut self.network, now_ns)
+        else {
+            return Served::Close;
+        };
+        *written += count;
+        if !connection.session.outgoing().is_empty() {
+            // The socket is full: `Writable` brings it back.
+            return Served::Idle;
+        }
+        if let Stage::Closing { finished: finished @ false, .. } = &mut connection.stage {
+            *finished = true;
+            self.network.finish(connection.id);
+        }
+        if has_more || connection.readable { Served::Again } else { Served::Idle }
+    }
+
+    /// Takes the bytes that were read. False if the connection is over.
+    fn hear(
+        &mut self,
+        subscriber: &mut Subscriber,
+        count: usize,
+        options: &FeedServerOptions,
+        stored: &mut Stored,
+        counters: &FeedServerCounters,
+        now_ns: u64,
+    ) -> bool {
+        if matches!(subscriber.connection.stage, Stage::Closing { .. }) {
+            return true;
+        }
+        let mut result = subscriber.connection.session.receive(&self.buffer[..count], now_ns);
+        while result.is_ok() {
+            let happening = match subscriber.connection.session.next() {
+                Ok(Some(happening)) => happening,
+                Ok(None) => return true,
+                Err(violation) => {
+                    result = Err(violation);
+                    break;
+                }
+            };
+            match happening {
+                ServerHappening::Login(request) => {
+                    self.answer_login(subscriber, &request, options, stored, counters, now_ns);
+                }
+                // A subscriber has nothing to say that changes what it is sent.
+                ServerHappening::Message(_) => {}
+                ServerHappening::Logout => return false,
+            }
+        }
+        if let Err(violation) = result {
+            counters.violations.add(1);
+            end(subscriber, &violation.to_string(), now_ns);
+        }
+        true
+    }
+
+    fn answer_login(
+        &mut self,
+        subscriber: &mut Subscriber,
+        request: &LoginRequest,
+        options: &FeedServerOptions,
+        stored: &mut Stored,
+        counters: &FeedServerCounters,
+        now_ns: u64,
+    ) {
+        let address = subscriber.connection.address;
+        match self.log_in(address, request, options, stored, now_ns) {
+            Ok((user, first)) => {
+                let connection = &mut subscriber.connection;
+                connection.session.accept(&options.session, first, now_ns);
+                connection.stage = Stage::Live(user);
+                connection.next_reply = first;
+                subscriber.user = Some(user);
+                self.of_user[user] += 1;
+                self.live += 1;
+                self.strangers.remove(connection.id);
+                match self.service {
+                    Service::Stream => counters.streams.add(1),
+                    Service::Snapshot => {
+                        counters.snapshots.add(1);
+                        let until_ns = now_ns + SNAPSHOT_NS_MAX;
+                        subscriber.snapshot =
+                            Some((stored.books.freeze(), Place::default(), until_ns));
+                    }
+                }
+            }
+            Err((reason, text)) => {
+                counters.logins_rejected.add(1);
+                let server = &mut subscriber.connection.session;
+                if !text.is_empty() {
+                    server.send_debug(&text, now_ns);
+                }
+                server.reject(reason, now_ns);
+                begin_closing(subscriber, now_ns);
+            }
+        }
+    }
+
+    /// Decides a login: the user, and the number of the first message.
+    fn log_in(
+        &mut self,
+        address: SocketAddr,
+        request: &LoginRequest,
+        options: &FeedServerOptions,
+        stored: &Stored,
+        now_ns: u64,
+    ) -> Result<(usize, u64), (LoginRejectReason, String)> {
+        use LoginRejectReason::{NotAuthorized, SessionNotAvailable};
+
+        let users: &[Credentials] = &options.users;
+        let (ip, asked) = (address.ip(), position(users, &request.username));
+        if asked.is_some_and(|user| self.failed_logins.pauses(ip, user, now_ns)) {
+            return Err((NotAuthorized, String::new()));
+        }
+        let Some(user) = authenticate(users, &request.username, &request.password) else {
+            if let Some(user) = asked {
+                self.failed_logins.record(ip, user, now_ns);
+            }
+            return Err((NotAuthorized, String::new()));
+        };
+        let refused = |text: String| Err((SessionNotAvailable, text));
+        let session = request.session.as_str().as_bytes();
+        if !session.is_empty() && session != options.session.trim_ascii() {
+            let open = String::from_utf8_lossy(&options.session);
+            return refused(format!("there is no such session; {open} is open"));
+        }
+        if self.live >= LIVE_MAX || self.of_user[user] >= CONNECTIONS_PER_USER_MAX {
+            return refused("too many subscribers; try again later".into());
+        }
+        let next = stored.next();
+        match (self.service, request.sequence_number) {
+            (Service::Snapshot, None | Some(0 | 1)) => Ok((user, 1)),
+            (Service::Snapshot, Some(_)) => refused("a snapshot begins with message 1".into()),
+            (Service::Stream, Some(0)) => Ok((user, (next - 1).max(1))),
+            (Service::Stream, number) => match number.unwrap_or(1) {
+                first if first > next => refused(format!("the next message is {next}")),
+                first if first < stored.first_kept() => refused(format!(
+                    "messages before {} are no longer in the journal; take a snapshot",
+                    stored.first_kept()
+                )),
+                first => Ok((user, first)),
+            },
+        }
+    }
+
+    /// Looks at every connection's timers.
+    fn tick(
+        &mut self,
+        options: &FeedServerOptions,
+        counters: &FeedServerCounters,
+        now_ns: u64,
+    ) -> usize {
+        let mut work = 0;
+        for index in 0..self.subscribers.len() {
+            let Some(mut subscriber) = self.subscribers[index].take() else { continue };
+            let Some(counter) = timed_out(&mut subscriber, options, counters, now_ns) else {
+                self.subscribers[index] = Some(subscriber);
+                continue;
+            };
+            counter.add(1);
+            work += 1;
+            self.drop_subscriber(&subscriber);
+        }
+        work
+    }
+
+    fn drop_subscriber(&mut self, subscriber: &Subscriber) {
+        self.network.close(subscriber.connection.id);
+        self.strangers.remove(subscriber.connection.id);
+        if let Some(user) = subscriber.user {
+            self.of_user[user] -= 1;
+            self.live -= 1;
+        }
+    }
+}
+
+/// Puts what comes next into what waits for the socket, as far as there is room. True if there is more that
+/// can be had now.
+fn fill(
+    subscriber: &mut Subscriber,
+    stored: &mut Stored,
+    counters: &FeedServerCounters,
+    now_ns: u64,
+) -> bool {
+    let Subscriber { connection, snapshot, .. } = subscriber;
+    let server = &mut connection.session;
+    let mut sent = 0;
+    let mut put = |message: &[u8]| {
+        let has_room = server.outgoing().len() + PACKET_BYTES + message.len() <= OUTGOING_BYTES_MAX;
+        if has_room {
+            server.send_sequenced(message, now_ns);
+            sent += 1;
+        }
+        has_room
+    };
+    let mut gone = None;
+    let has_more = if let Some((books, place, _)) = snapshot {
+        !books.read(place, &mut put)
+    } else {
+        loop {
+            match stored.get(connection.next_reply) {
+                Ok(message) if put(message) => connection.next_reply += 1,
+                Ok(_) => break true,
+                Err(Missing::Future(_)) => break false,
+                Err(Missing::Dropped(_)) => {
+                    if connection.next_reply < stored.first_kept() {
+                        gone = Some(stored.first_kept());
+                    }
+                    stored.want(connection.next_reply);
+                    break false;
+                }
+            }
+        }
+    };
+    counters.messages_sent.add(sent);
+    if snapshot.is_some() && !has_more {
+        counters.snapshots_complete.add(1);
+        connection.session.end_of_session(now_ns);
+        begin_closing(subscriber, now_ns);
+    } else if let Some(first_kept) = gone {
+        let text = format!(
+            "messages before {first_kept} are no longer in the journal; take a snapshot, or log in \
+             from {first_kept} on"
+        );
+        end(subscriber, &text, now_ns);
+    }
+    has_more
+}
+
+/// Ends a connection, with a reason for people.
+fn end(subscriber: &mut Subscriber, text: &str, now_ns: u64) {
+    subscriber.connection.session.send_debug(text, now_ns);
+    begin_closing(subscriber, now_ns);
+}
+
+/// From here on nothing that the connection sends is taken. The snapshot it had is let go.
+fn begin_closing(subscriber: &mut Subscriber, now_ns: u64) {
+    subscriber.snapshot = None;
+    subscriber.connection.stage = Stage::Closing { until_ns: now_ns + CLOSING_NS, finished: false };
+}
+
+/// The figure that counts a connection whose time is over; `None` if it is not.
+fn timed_out<'a>(
+    subscriber: &mut Subscriber,
+    options: &FeedServerOptions,
+    counters: &'a FeedServerCounters,
+    now_ns: u64,
+) -> Option<&'a Counter> {
+    let Subscriber { connection, snapshot, .. } = subscriber;
+    if let Stage::Closing { until_ns, .. } = connection.stage {
+        return (now_ns >= until_ns).then_some(&counters.closed);
+    }
+    if connection.session.tick(now_ns).is_err() {
+        return Some(&counters.silent_closed);
+    }
+    let is_late = snapshot.as_ref().is_some_and(|(_, _, until_ns)| now_ns >= *until_ns);
+    let is_slow = connection
+        .blocked_since_ns
+        .is_some_and(|since_ns| now_ns.saturating_sub(since_ns) >= options.slow_client_timeout_ns);
+    (is_late || is_slow).then_some(&counters.slow_closed)
+}

@@ -1,0 +1,46 @@
+//! What subscribers know of a state: the messages of the feed that lead to it.
+//!
+//! Invariant: books built from them are those that the whole feed leads to. The messages have the time of
+//! the last input, and no reason of a halt.
+
+use engine::Engine;
+use market::{Booked, Event, Output, PhaseCause, PhaseChanged, Text, VenueEvent};
+use wire::itch;
+
+/// Calls `each` with every message.
+pub fn public_state(engine: &Engine, each: &mut dyn FnMut(&[u8])) {
+    let mut encoder = itch::Encoder::new();
+    let (cause, timestamp) = (engine.sequence(), engine.timestamp());
+    let mut emit = |event| {
+        encoder.encode(&Output { cause, timestamp, event }, &mut |message| each(message));
+    };
+    if let Some(event) = engine.system_event() {
+        emit(Event::System(event));
+    }
+    for instrument in engine.instruments() {
+        let instrument_id = instrument.instrument_id;
+        emit(Event::InstrumentAdded(*instrument));
+        emit(Event::Venue(match engine.phase(instrument_id) {
+            None => VenueEvent::InstrumentRemoved(instrument_id),
+            Some(phase) => VenueEvent::PhaseChanged(PhaseChanged {
+                instrument_id,
+                from: phase,
+                to: phase,
+                cause: PhaseCause::Command,
+                reason: Text::BLANK,
+            }),
+        }));
+        let Some(book) = engine.book(instrument_id) else { continue };
+        for order in book.bids().chain(book.asks()).filter(|order| !order.shown.is_zero()) {
+            emit(Event::Booked(Booked {
+                order_id: order.order_id,
+                instrument_id,
+                side: order.side,
+                price: order.price,
+                leaves: order.leaves,
+                shown: order.shown,
+                attribution: order.attribution,
+            }));
+        }
+    }
+}

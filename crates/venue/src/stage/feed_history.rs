@@ -1,0 +1,214 @@
+//! Reads older messages of the feed from the journal, for the feed server: a thread of its own.
+//!
+//! The feed is a function of the journal, but of the whole of it: encoding a message needs the state before
+//! it. So a range is read from the newest snapshot before it on, and the next range where that ended.
+//!
+//! Invariant: nothing waits for it, and it changes nothing. Memory has a bound: two states, and the
+//! messages of one input.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use gateway::{FeedMessage, FeedStream, MessageStore, PastAnswer, PastEnds, PastRange};
+use journal::Storage;
+use ring::{Agent, AgentError, AtomicGauge, Flow};
+use std::sync::Arc;
+
+use crate::follower::Follower;
+
+/// Records read in a turn at most.
+const TURN_LIMIT: usize = 1024;
+/// States that are kept, each where its last range ended: so subscribers that read at two places at a time
+/// do not send each other back.
+const READERS_MAX: usize = 2;
+
+pub struct FeedHistory {
+    /// The folder of journal and snapshots.
+    storage: Box<dyn Storage>,
+    /// The journal has all inputs up to here.
+    journaled: Arc<AtomicGauge>,
+    ends: PastEnds,
+    /// The latest used last.
+    readers: Vec<FeedReader>,
+    /// What is being read.
+    range: Option<PastRange>,
+    /// The number of the first message after each snapshot that was read, by its sequence.
+    snapshots: BTreeMap<u64, u64>,
+    /// Takes a line for people.
+    notice: fn(&str),
+}
+
+/// A state in the past, with the messages that its last inputs led to.
+struct FeedReader {
+    follower: Follower,
+    feed: FeedStream<Numbered>,
+}
+
+/// Messages with their numbers, until they are taken.
+struct Numbered {
+    next: u64,
+    messages: VecDeque<FeedMessage>,
+}
+
+impl MessageStore for Numbered {
+    fn ensure_stream(&mut self, _stream: usize) {}
+
+    fn push(&mut self, _stream: usize, message: &[u8]) {
+        self.messages.push_back(FeedMessage::new(self.next, message));
+        self.next += 1;
+    }
+}
+
+impl FeedReader {
+    fn new(mut follower: Follower) -> Self {
+        let archive = follower.take_archive().expect("messages were asked for");
+        let numbered = Numbered { next: archive.feed_numbers().0 + 1, messages: VecDeque::new() };
+        let feed = FeedStream::after(follower.engine().instruments(), numbered);
+        Self { follower, feed }
+    }
+
+    /// Number of the next message that it has or comes to.
+    fn next(&self) -> u64 {
+        let store = self.feed.store();
+        store.messages.front().map_or(store.next, |message| message.number)
+    }
+}
+
+impl FeedHistory {
+    /// Reads the journal in `storage`, where the snapshots are as well.
+    pub fn new(
+        storage: Box<dyn Storage>,
+        journaled: Arc<AtomicGauge>,
+        ends: PastEnds,
+        notice: fn(&str),
+    ) -> Self {
+        Self {
+            storage,
+            journaled,
+            ends,
+            readers: Vec::new(),
+            range: None,
+            snapshots: BTreeMap::new(),
+            notice,
+        }
+    }
+
+    /// Makes the last reader one that comes to this message.
+    ///
+    /// # Errors
+    /// The number of the first message that can be had, if it is known, and why no earlier one can.
+    fn go_to(&mut self, first: u64) -> Result<(), (Option<u64>, String)> {
+        let before = self.readers.iter().enumerate().filter(|(_, it)| it.next() <= first);
+        let nearest = before.max_by_key(|(_, it)| it.next()).map(|(index, _)| index);
+        // A snapshot that lies between is nearer than the reader.
+        let reader_next = nearest.map_or(0, |index| self.readers[index].next());
+        if let Some(index) = nearest
+            && !self.snapshots.values().any(|next| (reader_next + 1..=first).contains(next))
+        {
+            let reader = self.readers.remove(index);
+            self.readers.push(reader);
+            return Ok(());
+        }
+        let reader = self.begin(first)?;
+        if self.readers.len() == READERS_MAX {
+            self.readers.remove(0);
+        }
+        self.readers.push(reader);
+        Ok(())
+    }
+
+    /// A reader from the newest snapshot before this message, or from the first record.
+    fn begin(&mut self, first: u64) -> Result<FeedReader, (Option<u64>, String)> {
+        let mut first_kept = None;
+        let later = self.snapshots.iter().filter(|(_, next)| **next > first);
+        let mut at_most = later.map(|(sequence, _)| *sequence).min().map_or(u64::MAX, |it| it - 1);
+        loop {
+            let mut snapshots = self.storage.second();
+            let follower = Follower::begin(&*self.storage, &mut *snapshots, at_most, Some(0))
+                .map_err(|failure| (first_kept, failure.to_string()))?;
+            let snapshot = follower.began_with().map(|summary| summary.header.sequence);
+            let reader = FeedReader::new(follower);
+            let Some(sequence) = snapshot else { return Ok(reader) };
+            self.snapshots.insert(sequence, reader.next());
+            if reader.next() <= first {
+                return Ok(reader);
+            }
+            first_kept = Some(reader.next());
+            at_most = sequence - 1;
+        }
+    }
+
+    /// Reads on, and hands over what is wanted. True if the range is complete.
+    fn read_on(&mut self, range: &mut PastRange) -> Result<(usize, bool), String> {
+        let reader = self.readers.last_mut().expect("it was begun");
+        let mut work = 0;
+        if reader.feed.store().messages.is_empty() {
+            let FeedReader { follower, feed } = reader;
+            work += follower
+                .poll(TURN_LIMIT, self.journaled.get(), &mut |output| feed.take(output))
+                .map_err(|failure| failure.to_string())?;
+        }
+        let messages = &mut reader.feed.store_mut().messages;
+        while range.first < range.end
+            && let Some(message) = messages.front()
+        {
+            if message.number == range.first {
+                if self.ends.answers.try_publish(PastAnswer::Message(*message)).is_err() {
+                    return Ok((work, false));
+                }
+                range.first += 1;
+            }
+            messages.pop_front();
+            work += 1;
+        }
+        Ok((work, range.is_empty()))
+    }
+
+    /// Says that the range cannot be had.
+    fn give_up(&mut self, range: PastRange, first_kept: Option<u64>, why: &str) {
+        let first_kept = first_kept.unwrap_or(range.end);
+        (self.notice)(&format!(
+            "note: messages of the feed from {} to {} were requested and cannot be read from the journal: \
+             {why}; the first that can be had is {first_kept}",
+            range.first,
+            range.end - 1
+        ));
+        self.readers.clear();
+        // The feed server takes an answer for each range; it has room for far more than one.
+        let _ = self.ends.answers.try_publish(PastAnswer::Gone { first_kept });
+    }
+}
+
+impl Agent for FeedHistory {
+    fn name(&self) -> &str {
+        "feed history"
+    }
+
+    fn do_work(&mut self, _now_ns: u64) -> Result<usize, AgentError> {
+        let mut range = match self.range.take() {
+            Some(range) => range,
+            None => {
+                let mut wanted = None;
+                self.ends.wanted.poll(1, |range, _end_of_batch| {
+                    wanted = Some(*range);
+                    Flow::Continue
+                });
+                let Some(range) = wanted else { return Ok(0) };
+                if let Err((first_kept, why)) = self.go_to(range.first) {
+                    self.give_up(range, first_kept, &why);
+                    return Ok(1);
+                }
+                range
+            }
+        };
+        match self.read_on(&mut range) {
+            Ok((work, is_complete)) => {
+                self.range = (!is_complete).then_some(range);
+                Ok(work)
+            }
+            Err(why) => {
+                self.give_up(range, None, &why);
+                Ok(1)
+            }
+        }
+    }
+}
