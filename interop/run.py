@@ -44,12 +44,22 @@ class Failed(Exception):
 
 def feed_command(damrak, addresses, file):
     return [
-        damrak, "feed",
+        damrak, "feed", "--from-start",
         "--group", addresses["market_data"],
         "--re-request", addresses["re_request"],
         "--record", file,
         "--for", f"{FEED_SECONDS}s",
         "--json",
+    ]
+
+
+def join_command(damrak, addresses, file):
+    """A subscriber that joins late: a snapshot, then the feed over TCP."""
+    return [
+        damrak, "feed", "--until-caught-up", "--json",
+        "--snapshot", addresses["snapshot"],
+        "--tcp", addresses["feed_tcp"],
+        "--record", file,
     ]
 
 
@@ -201,6 +211,11 @@ class Run:
                 self.attempt("itch_decode", outcome_of, [
                     sys.executable, str(HERE / "itch_decode.py"), recording, "--require", kinds
                 ])
+                joined = str(self.work / "joined.bin")
+                self.attempt("join", self.join, join_command(self.damrak, venue.addresses, joined))
+                self.attempt("itch_decode of a snapshot", outcome_of, [
+                    sys.executable, str(HERE / "itch_decode.py"), joined, "--require", "SRH"
+                ])
             else:
                 self.skip("itch_decode", "PyPI itchfeed is not installed")
             if tshark is not None and traded:
@@ -230,6 +245,10 @@ class Run:
         else:
             self.skip("slouch", why_no_slouch)
         return has_library
+
+    @staticmethod
+    def join(command):
+        subprocess.run(command, stdin=subprocess.DEVNULL, check=True, timeout=CHECK_SECONDS)
 
     @staticmethod
     def feed(process):

@@ -2,14 +2,19 @@
 //!
 //! Start at [`FeedBook::apply`], which takes one ITCH message at a time and refuses whatever a
 //! sound feed cannot say; [`FeedReceiver`] is the socket side, which delivers the messages in
-//! order.
+//! order; [`FeedSubscriber`] joins both at any time, by a snapshot.
 //!
 //! Invariant: a message that is refused changes nothing.
 
 mod book;
 mod receiver;
+mod join;
 
 pub use book::{FeedBook, FeedError, FeedInstrument, FeedOrder, FeedViolation, Level};
+pub use join::{
+    Connect, Delivered, FeedChannel, FeedSubscriber, FeedSubscriberError, JoinReport, Start,
+    TcpFeed, connect_to,
+};
 pub use receiver::{
     FeedReceiver, FeedReceiverConfig, FeedReceiverError, FeedReceiverReport, FeedSource,
     RECEIVE_BUFFER_BYTES,

@@ -50,6 +50,10 @@ pub struct TcpClient<S = TcpStream> {
     stream: S,
     session: Client,
     state: ClientState,
+    /// Name of the venue's session, once it let us in.
+    name: Option<Text<10>>,
+    /// The last text of the venue for people.
+    debug_text: Option<String>,
     buffer: Box<[u8]>,
 }
 
@@ -83,6 +87,8 @@ impl<S: Read + Write> TcpClient<S> {
             stream,
             session: Client::new(timers, login, now_ns),
             state: ClientState::Connecting,
+            name: None,
+            debug_text: None,
             buffer: vec![0; READ_LEN].into_boxed_slice(),
         }
     }
@@ -91,6 +97,18 @@ impl<S: Read + Write> TcpClient<S> {
     #[must_use]
     pub fn state(&self) -> ClientState {
         self.state
+    }
+
+    /// Name of the venue's session, once it let us in; also after the end.
+    #[must_use]
+    pub fn session_name(&self) -> Option<Text<10>> {
+        self.name
+    }
+
+    /// The last text of the venue for people: why it rejected a login, say.
+    #[must_use]
+    pub fn debug_text(&self) -> Option<&str> {
+        self.debug_text.as_deref()
     }
 
     /// True if messages can be sent.
@@ -212,6 +230,7 @@ impl<S: Read + Write> TcpClient<S> {
         while let Some(happening) = self.session.next().map_err(ClientError::Violation)? {
             match happening {
                 ClientHappening::Accepted { session, next_sequence } => {
+                    self.name = Some(session);
                     self.state = ClientState::LoggedIn { session, next_sequence };
                 }
                 ClientHappening::Rejected(reason) => self.state = ClientState::Rejected(reason),
@@ -220,8 +239,11 @@ impl<S: Read + Write> TcpClient<S> {
                     delivered += 1;
                 }
                 ClientHappening::EndOfSession => self.state = ClientState::Ended,
-                // OUCH sends nothing unsequenced to clients, and debug text is for people.
-                ClientHappening::Unsequenced(_) | ClientHappening::Debug(_) => {}
+                // OUCH sends nothing unsequenced to clients.
+                ClientHappening::Unsequenced(_) => {}
+                ClientHappening::Debug(text) => {
+                    self.debug_text = Some(String::from_utf8_lossy(text).into_owned());
+                }
             }
         }
         Ok(delivered)

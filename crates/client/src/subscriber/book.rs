@@ -107,6 +107,16 @@ pub enum FeedViolation {
         /// The message's locate.
         stock_locate: u16,
     },
+    /// In continuous trading it puts an order at a price at which it would have traded.
+    #[error("order {reference} at {price} crosses the best price {best} of the other side")]
+    Crossed {
+        /// The order reference number.
+        reference: u64,
+        /// Its price, in ticks.
+        price: u32,
+        /// The best price of the other side, in ticks.
+        best: u32,
+    },
     /// It names an instrument without a directory message, or by another symbol.
     #[error("stock locate {0} is not in the directory under that name")]
     UnknownInstrument(u16),
@@ -362,8 +372,32 @@ impl FeedBook {
         if shares == 0 {
             return Err(FeedViolation::NoShares(reference));
         }
+        self.check_uncrossed(reference, stock_locate, is_bid, price)?;
         self.join(reference, stock_locate, is_bid, shares, price);
         Ok(())
+    }
+
+    /// Checks that an order that joins its book leaves it uncrossed, where it is traded continuously: auctions
+    /// collect orders that cross.
+    fn check_uncrossed(
+        &self,
+        reference: u64,
+        stock_locate: u16,
+        is_bid: bool,
+        price: u32,
+    ) -> Result<(), FeedViolation> {
+        let book = self.instruments.get(&stock_locate);
+        if book.is_none_or(|book| book.trading_state != Some(b'T')) {
+            return Ok(());
+        }
+        let best = match is_bid {
+            true => self.asks(stock_locate).next().filter(|ask| ask.price < price),
+            false => self.bids(stock_locate).next().filter(|bid| bid.price > price),
+        };
+        match best {
+            Some(best) => Err(FeedViolation::Crossed { reference, price, best: best.price }),
+            None => Ok(()),
+        }
     }
 
     fn replace(
@@ -381,6 +415,7 @@ impl FeedBook {
         if shares == 0 {
             return Err(FeedViolation::NoShares(new));
         }
+        self.check_uncrossed(new, stock_locate, order.is_bid, price)?;
         self.remove(original, &order);
         self.join(new, stock_locate, order.is_bid, shares, price);
         Ok(())

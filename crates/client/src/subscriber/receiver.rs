@@ -3,6 +3,7 @@
 //! Invariant: messages reach the caller in order, each once; a gap is never skipped silently.
 
 use std::{
+    collections::VecDeque,
     fmt, io,
     net::{IpAddr, Ipv4Addr, SocketAddr, SocketAddrV4, UdpSocket},
 };
@@ -19,6 +20,9 @@ pub const RECEIVE_BUFFER_BYTES: usize = 4 * 1024 * 1024;
 
 /// Datagrams read in one turn.
 const READS_PER_POLL: usize = 256;
+/// Bytes of datagrams that are kept at most while a snapshot is on its way; later ones are lost, and
+/// requested when the feed is applied.
+const HELD_BYTES_MAX: usize = 64 << 20;
 /// The longest datagram there is.
 const DATAGRAM_LEN_MAX: usize = 65_535;
 
@@ -108,6 +112,11 @@ pub struct FeedReceiver<S = UdpSocket> {
     feed: S,
     requests: Option<S>,
     receiver: Receiver,
+    limits: ReceiverLimits,
+    mode: Mode,
+    /// Datagrams that were kept and have not been taken yet.
+    held: VecDeque<Vec<u8>>,
+    held_bytes: usize,
     buffer: Box<[u8]>,
     report: FeedReceiverReport,
     /// One above the highest number known to exist.
@@ -115,6 +124,17 @@ pub struct FeedReceiver<S = UdpSocket> {
     /// Since when the first hole is open, and which message opens it.
     gap: Option<(u64, u64)>,
     receive_buffer_granted: usize,
+}
+
+/// What is done with datagrams of the feed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Mode {
+    /// They are kept.
+    Hold,
+    /// The first one says with which message it begins.
+    BeginNext,
+    /// They are taken.
+    Take,
 }
 
 impl FeedReceiver {
@@ -161,12 +181,81 @@ impl<S: DatagramSocket> FeedReceiver<S> {
             feed,
             requests,
             receiver: Receiver::new(expected, limits),
+            limits,
+            mode: Mode::Take,
+            held: VecDeque::new(),
+            held_bytes: 0,
             buffer: vec![0; DATAGRAM_LEN_MAX].into_boxed_slice(),
             report: FeedReceiverReport::default(),
             known_end: expected,
             gap: None,
             receive_buffer_granted: 0,
         }
+    }
+
+    /// Keeps the datagrams of the feed from here on, until [`begin_at`](Self::begin_at).
+    pub fn hold(&mut self) {
+        self.mode = Mode::Hold;
+        self.gap = None;
+    }
+
+    /// Takes the datagrams that were kept and those that come, from this message of this session on. Counts
+    /// of messages begin anew.
+    pub fn begin_at(&mut self, session: Option<Session>, number: u64) {
+        self.receiver = match session {
+            Some(session) => Receiver::for_session(session, number, self.limits),
+            None => Receiver::new(number, self.limits),
+        };
+        // What was kept of another session is not of this feed.
+        let is_other = |datagram: &Vec<u8>| {
+            moldudp64::parse(datagram).is_ok_and(|it| session.is_some_and(|own| own != it.session))
+        };
+        self.held.retain(|datagram| !is_other(datagram));
+        self.held_bytes = self.held.iter().map(Vec::len).sum();
+        self.mode = Mode::Take;
+        self.known_end = number;
+        self.gap = None;
+    }
+
+    /// Begins with the first message of the next datagram.
+    pub fn begin_next(&mut self) {
+        self.mode = Mode::BeginNext;
+    }
+
+    /// Reads the feed, and keeps what comes.
+    fn keep(&mut self) -> Result<(), FeedReceiverError> {
+        for _ in 0..READS_PER_POLL {
+            let Some(len) = read(&self.feed, &mut self.buffer)? else { break };
+            self.report.datagrams += 1;
+            if self.held_bytes + len <= HELD_BYTES_MAX {
+                self.held_bytes += len;
+                self.held.push_back(self.buffer[..len].to_vec());
+            }
+            if self.mode == Mode::BeginNext
+                && let Ok(packet) = moldudp64::parse(&self.buffer[..len])
+            {
+                let (session, number) = (packet.session, packet.sequence_number);
+                self.begin_at(Some(session), number);
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes datagrams that were kept.
+    fn take_held(
+        &mut self,
+        now_ns: u64,
+        on_message: &mut impl FnMut(u64, &[u8]),
+    ) -> Result<usize, FeedReceiverError> {
+        let mut delivered = 0;
+        for _ in 0..READS_PER_POLL {
+            let Some(datagram) = self.held.pop_front() else { break };
+            self.held_bytes -= datagram.len();
+            self.buffer[..datagram.len()].copy_from_slice(&datagram);
+            delivered += self.take(datagram.len(), now_ns, on_message)?;
+        }
+        Ok(delivered)
     }
 
     /// One turn: reads what is there, hands the messages on with their stream sequence numbers,
@@ -179,14 +268,20 @@ impl<S: DatagramSocket> FeedReceiver<S> {
         now_ns: u64,
         on_message: &mut impl FnMut(u64, &[u8]),
     ) -> Result<usize, FeedReceiverError> {
-        let mut delivered = 0;
+        if self.mode != Mode::Take {
+            self.keep()?;
+            return Ok(0);
+        }
+        let mut delivered = self.take_held(now_ns, on_message)?;
         for _ in 0..READS_PER_POLL {
             let Some(len) = read(&self.feed, &mut self.buffer)? else { break };
+            self.report.datagrams += 1;
             delivered += self.take(len, now_ns, on_message)?;
         }
         for _ in 0..READS_PER_POLL {
             let Some(requests) = &self.requests else { break };
             let Some(len) = read(requests, &mut self.buffer)? else { break };
+            self.report.datagrams += 1;
             delivered += self.take(len, now_ns, on_message)?;
         }
         self.note_gap(now_ns);
@@ -248,7 +343,6 @@ impl<S: DatagramSocket> FeedReceiver<S> {
         on_message: &mut impl FnMut(u64, &[u8]),
     ) -> Result<usize, FeedReceiverError> {
         let datagram = &self.buffer[..len];
-        self.report.datagrams += 1;
         let mut delivered = 0;
         let result = self.receiver.receive(datagram, now_ns, &mut |stream_sequence, message| {
             on_message(stream_sequence, message);

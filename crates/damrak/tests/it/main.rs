@@ -4,6 +4,7 @@ mod admin;
 mod attack;
 mod follow;
 mod full_disk;
+mod late_join;
 mod layouts;
 mod ledger;
 mod operator;

@@ -275,6 +275,7 @@ fn load_is_answered_and_the_feed_is_whole() {
     let recording = folder.path().join("feed.itch");
     let feed = damrak(&[
         "feed",
+        "--from-start",
         "--json",
         "--until-caught-up",
         "--group",
@@ -290,6 +291,41 @@ fn load_is_answered_and_the_feed_is_whole() {
     assert_eq!(feed["missing"], 0, "{feed}");
     assert!(feed["trades"].as_u64() > Some(0), "{feed}");
     assert!(fs::metadata(recording).unwrap().len() > 20 * feed["messages"].as_u64().unwrap());
+
+    // A subscriber that joins now has the same books at once, from multicast and over TCP.
+    let joined = |arguments: &[&str]| -> Value {
+        let snapshot = address("snapshot");
+        let common = ["feed", "--json", "--until-caught-up", "--snapshot", &snapshot];
+        let output = damrak(&[&common, arguments].concat());
+        assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+        serde_json::from_slice(&output.stdout).unwrap()
+    };
+    let (group, re_request) = (address("market_data"), address("re_request"));
+    let by_multicast = joined(&["--group", &group, "--re-request", &re_request]);
+    let by_tcp = joined(&["--tcp", &address("feed_tcp")]);
+    let whole = joined(&["--tcp", &address("feed_tcp"), "--from-start"]);
+    let resting = |feed: &Value| -> Value {
+        let books = feed["books"].as_array().unwrap();
+        books.iter().map(|it| json!([it["symbol"], it["orders"], it["bids"], it["asks"]])).collect()
+    };
+    for late in [&by_multicast, &by_tcp] {
+        assert_eq!((&late["snapshots"], &late["missing"]), (&json!(1), &json!(0)), "{late}");
+        assert_eq!(late["first_message"], feed["messages"].as_u64().unwrap() + 1, "{late}");
+    }
+    for other in [&by_multicast, &by_tcp, &whole] {
+        assert_eq!(resting(other), resting(&feed), "{other}");
+    }
+    assert_eq!(whole["messages"], feed["messages"]);
+}
+
+/// A feed that cannot be joined says why and what to do.
+#[test]
+fn the_feed_says_why_it_cannot_join() {
+    let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let output = damrak(&["feed", "--snapshot", &free.to_string(), "--group", "127.0.0.1:0"]);
+    assert_eq!(output.status.code(), Some(1), "{}", stderr(&output));
+    let message = stderr(&output);
+    assert!(message.contains("snapshot") && message.contains("--no-snapshot"), "{message}");
 }
 
 /// On every flow the core makes the trades it must, and so does the plain book beside it.

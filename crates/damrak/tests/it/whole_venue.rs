@@ -23,7 +23,7 @@ pub(crate) fn config(folder: &Path, more: &str) -> Config {
     Config::parse(&text, "test").unwrap()
 }
 
-fn address(running: &Running, name: &str) -> SocketAddr {
+pub(crate) fn address(running: &Running, name: &str) -> SocketAddr {
     running.started()["addresses"][name].as_str().unwrap().parse().unwrap()
 }
 

@@ -1,4 +1,5 @@
 //! The model against the engine, and the whole venue from seeds.
 
 mod agreement;
+mod lossy_feed;
 mod simulation;

@@ -1,0 +1,269 @@
+//! A subscriber that joins in the middle, behind a network that loses, repeats and reorders, has the
+//! engine's books.
+
+use std::{
+    cell::RefCell,
+    collections::VecDeque,
+    io::{self, Read, Write},
+    net::SocketAddr,
+    rc::Rc,
+    sync::Arc,
+};
+
+use client::{
+    participant::{DatagramSocket, TcpClient},
+    subscriber::{FeedChannel, FeedReceiver, FeedSubscriber, Start},
+};
+use engine::Engine;
+use gateway::{
+    ConnectionId, Credentials, FeedServer, FeedServerNetworks, FeedServerOptions, MarketData,
+    MarketDataOptions, PastEnds, RequestLimits,
+    fake::{FakeDatagram, FakeStream},
+    past_rings,
+};
+use market::{Input, Output, Sequence, Timestamp};
+use proof::{
+    audit::book_difference,
+    generator::{CommandFlow, Profile},
+    rng::Rng,
+};
+use ring::{Agent, Builder, Cursor, Producer};
+use wire::{
+    moldudp64::ReceiverLimits,
+    soupbintcp::{LoginRequest, Timers},
+};
+
+const SESSION: [u8; 10] = *b"0000000042";
+const START_NS: u64 = 1_767_346_200_000_000_000;
+
+/// The subscriber's socket: what it sends goes out as it is, what it receives is put in from outside.
+#[derive(Clone, Default)]
+struct Socket {
+    incoming: Rc<RefCell<VecDeque<Vec<u8>>>>,
+    outgoing: Rc<RefCell<Vec<Vec<u8>>>>,
+}
+
+impl DatagramSocket for Socket {
+    fn send(&self, datagram: &[u8]) -> io::Result<()> {
+        self.outgoing.borrow_mut().push(datagram.to_vec());
+        Ok(())
+    }
+
+    fn receive(&self, buffer: &mut [u8]) -> io::Result<usize> {
+        let datagram = self.incoming.borrow_mut().pop_front().ok_or(io::ErrorKind::WouldBlock)?;
+        buffer[..datagram.len()].copy_from_slice(&datagram);
+        Ok(datagram.len())
+    }
+}
+
+/// The subscriber's end of a connection in memory.
+struct Pipe {
+    network: FakeStream,
+    connection: ConnectionId,
+}
+
+impl Read for Pipe {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let bytes = self.network.take(self.connection, buffer.len());
+        if bytes.is_empty() {
+            return Err(io::ErrorKind::WouldBlock.into());
+        }
+        buffer[..bytes.len()].copy_from_slice(&bytes);
+        Ok(bytes.len())
+    }
+}
+
+impl Write for Pipe {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.network.deliver(self.connection, bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// Loses 5 % of the datagrams, repeats 5 %, and lets one in five overtake up to eight others.
+fn transmit(datagram: Vec<u8>, queue: &mut VecDeque<Vec<u8>>, rng: &mut Rng) {
+    let copies = match rng.below(100) {
+        0..5 => 0,
+        5..10 => 2,
+        _ => 1,
+    };
+    for _ in 0..copies {
+        let back = if rng.below(5) == 0 { rng.below(9) as usize } else { 0 };
+        let place = queue.len().saturating_sub(back);
+        queue.insert(place, datagram.clone());
+    }
+}
+
+struct Scene {
+    engine: Engine,
+    outputs: Producer<Output>,
+    market_data: MarketData<FakeDatagram>,
+    server: FeedServer<FakeStream, FakeDatagram>,
+    feed: FakeDatagram,
+    requests: FakeDatagram,
+    snapshots: FakeStream,
+    _past: PastEnds,
+    flow: CommandFlow,
+    rng: Rng,
+    now_ns: u64,
+}
+
+impl Scene {
+    fn new(seed: u64) -> Self {
+        let mut ring = Builder::new("outputs", 1 << 14);
+        let taken = ring.gating("market data");
+        let (outputs, _) = ring.build();
+        let mut ring = Builder::new("feed", 1 << 14);
+        let messages = ring.gating("feed server");
+        let (to_server, _) = ring.build();
+        let (feed, requests) = (FakeDatagram::new(), FakeDatagram::new());
+        let snapshots = FakeStream::new();
+        let group = SocketAddr::from(([239, 1, 1, 1], 9));
+        let options = MarketDataOptions { session: SESSION, group };
+        let durable = Arc::new(Cursor::new(u64::MAX));
+        let market_data = MarketData::new(feed.clone(), options, taken, durable, to_server);
+        let networks = FeedServerNetworks {
+            requests: requests.clone(),
+            snapshot: snapshots.clone(),
+            stream: FakeStream::new(),
+        };
+        let options = FeedServerOptions {
+            session: SESSION,
+            users: vec![Credentials::new("USER01", "SECRET").unwrap()],
+            timers: Timers::default(),
+            slow_client_timeout_ns: 10_000_000_000,
+            store_bytes_max: 64 << 20,
+            requests: RequestLimits { per_second: 0, total_per_second: 0, ..Default::default() },
+        };
+        let (ends, past) = past_rings();
+        Self {
+            engine: Engine::new(),
+            outputs,
+            market_data,
+            server: FeedServer::new(networks, options, messages, ends),
+            feed,
+            requests,
+            snapshots,
+            _past: past,
+            flow: CommandFlow::new(seed, Profile::default()),
+            rng: Rng::new(seed),
+            now_ns: START_NS,
+        }
+    }
+
+    /// The venue takes a command, and its events go out.
+    fn trade(&mut self) {
+        self.now_ns += 50_000;
+        let command = self.flow.next_command();
+        let sequence = Sequence(self.engine.sequence().0 + 1);
+        let input = Input { sequence, timestamp: Timestamp(self.now_ns), command };
+        let Self { engine, outputs, market_data, server, .. } = self;
+        let now_ns = self.now_ns;
+        engine.apply(&input, &mut |event| {
+            let mut output = Output { cause: input.sequence, timestamp: input.timestamp, event };
+            while let Err(full) = outputs.try_publish(output) {
+                output = full.0;
+                market_data.do_work(now_ns).unwrap();
+                server.do_work(now_ns).unwrap();
+            }
+        });
+    }
+
+    fn turn(&mut self) {
+        while self.market_data.do_work(self.now_ns).unwrap()
+            + self.server.do_work(self.now_ns).unwrap()
+            > 0
+        {}
+    }
+
+    fn published(&self) -> u64 {
+        self.server.counters().read().messages
+    }
+
+    fn subscribe(&self, feed: &Socket, requests: &Socket) -> FeedSubscriber<Socket, Pipe> {
+        let limits = ReceiverLimits { request_timeout_ns: 2_000_000, ..Default::default() };
+        let receiver = FeedReceiver::over(feed.clone(), Some(requests.clone()), 1, limits);
+        let network = self.snapshots.clone();
+        let connect = Box::new(move |_, now_ns| {
+            let connection = network.connect("10.0.0.1:5000".parse().unwrap());
+            let login = LoginRequest::new("USER01", "SECRET").unwrap();
+            let pipe = Pipe { network: network.clone(), connection };
+            Ok(TcpClient::over(pipe, login, Timers::default(), now_ns))
+        });
+        let channel = FeedChannel::Datagrams(receiver);
+        FeedSubscriber::start(channel, Start::Snapshot(connect), self.now_ns).unwrap()
+    }
+}
+
+fn expected(subscriber: &FeedSubscriber<Socket, Pipe>) -> u64 {
+    let FeedChannel::Datagrams(receiver) = subscriber.channel() else { unreachable!() };
+    receiver.expected()
+}
+
+/// Joins after a fifth of the feed, follows it through the network, and compares the books with the
+/// engine's whenever all messages have come.
+fn follow(seed: u64, messages: u64) {
+    let mut scene = Scene::new(seed);
+    while scene.published() < messages / 5 {
+        scene.trade();
+        scene.turn();
+        while scene.feed.take().is_some() {}
+    }
+    let (feed, requests) = (Socket::default(), Socket::default());
+    let mut subscriber = scene.subscribe(&feed, &requests);
+    let asker = SocketAddr::from(([10, 0, 0, 1], 5000));
+    let mut comparisons = 0;
+    let mut still = 0;
+    while still < 100_000 {
+        let is_over = scene.published() >= messages;
+        still += u64::from(is_over);
+        match is_over {
+            true => scene.now_ns += 1_000_000,
+            false => (0..20).for_each(|_| scene.trade()),
+        }
+        scene.turn();
+        let rng = &mut scene.rng;
+        while let Some((_, datagram)) = scene.feed.take() {
+            transmit(datagram, &mut feed.incoming.borrow_mut(), rng);
+        }
+        while let Some((_, datagram)) = scene.requests.take() {
+            transmit(datagram, &mut requests.incoming.borrow_mut(), rng);
+        }
+        subscriber
+            .poll(scene.now_ns, &mut |_| {})
+            .unwrap_or_else(|error| panic!("seed {seed}, {} messages: {error}", scene.published()));
+        for request in requests.outgoing.borrow_mut().drain(..) {
+            if rng.below(100) >= 5 {
+                scene.requests.deliver(asker, &request);
+            }
+        }
+        if subscriber.is_live() && expected(&subscriber) == scene.published() + 1 {
+            let book = subscriber.book().expect("it joined");
+            let difference = book_difference(&scene.engine, book);
+            assert_eq!(difference, None, "seed {seed}, after {} messages", scene.published());
+            comparisons += 1;
+            if is_over {
+                break;
+            }
+        }
+    }
+    let (report, published) = (subscriber.report(), scene.published());
+    assert_eq!(expected(&subscriber), published + 1, "seed {seed}: {report:?}");
+    assert_eq!(report.messages + report.first_message.unwrap(), published + 1, "{report:?}");
+    let FeedChannel::Datagrams(receiver) = subscriber.channel() else { unreachable!() };
+    let seen = receiver.report().messages;
+    assert!(seen.gaps > 100 && seen.duplicates > 100 && seen.requests > 100, "{seen:?}");
+    assert!(comparisons > 10, "seed {seed}: compared {comparisons} times");
+}
+
+/// A million messages with 5 % loss, 5 % duplication and reordering lead to the engine's books.
+#[test]
+fn a_lossy_feed_leads_to_the_books_of_the_engine() {
+    for seed in 1..=4 {
+        follow(seed, 320_000);
+    }
+}
