@@ -36,6 +36,7 @@ pub fn connect_to(address: SocketAddr, login: LoginRequest) -> Connect<TcpStream
 }
 
 /// The way by which the feed comes in.
+#[expect(clippy::large_enum_variant, reason = "a subscriber has one")]
 pub enum FeedChannel<S = UdpSocket, T = TcpStream> {
     /// MoldUDP64 packets, with requests for what is lost.
     Datagrams(FeedReceiver<S>),

@@ -194,3 +194,54 @@ fn a_late_subscriber_has_the_books_of_the_engine() {
     assert_engine_agrees(folder.path(), again.book().unwrap());
     running.stop().unwrap();
 }
+
+/// Messages that the journal no longer has cannot be had: the venue says so, and from which message on
+/// it can. From there on it has them all.
+#[test]
+fn what_the_journal_no_longer_has_is_named() {
+    let folder = tempfile::tempdir().unwrap();
+    let more = "store = \"1MiB\"\n\
+                [snapshots]\ninputs = 20000\nold_segments = \"remove\"\n\
+                [throttle]\nmessages_per_second = 0\nno_effect_per_second = 0\n";
+    let mut config = config(folder.path(), more);
+    config.journal.segment.0 = 1 << 20;
+    let mut running = venue::start(&config, SystemClock::start()).unwrap();
+    let mut flow = Flow::start(&mut running);
+    // Snapshots are made while inputs come; the last two of them cover the first segments.
+    let mut removed = 0;
+    for _ in 0..100 {
+        flow.trade(10_000);
+        published(&mut running, &mut flow);
+        removed = running.status()["snapshots"]["segments_removed"].as_u64().unwrap();
+        if removed > 0 {
+            break;
+        }
+    }
+    assert!(removed > 0, "{}", running.status());
+    let last = published(&mut running, &mut flow);
+
+    let clock = SystemClock::start();
+    let user = login("user02", "password02");
+    let join = |number| -> FeedSubscriber {
+        let connect = connect_to(address(&running, "feed_tcp"), user);
+        let channel = FeedChannel::Tcp(TcpFeed::new(connect));
+        FeedSubscriber::start(channel, Start::Message(number), clock.now_ns()).unwrap()
+    };
+    let mut first = join(1);
+    let look = |subscriber: &mut FeedSubscriber| {
+        subscriber.poll(clock.now_ns(), &mut |_| {}).err().map(|error| error.to_string())
+    };
+    let state = |subscriber: &mut FeedSubscriber| format!("{:?}", subscriber.report());
+    let why = wait_for("the reason", &mut first, look, state);
+    let (_, rest) = why.split_once("messages before ").expect(&why);
+    let first_kept: u64 = rest.split_once(' ').expect(&why).0.parse().expect(&why);
+    assert!(1 < first_kept && first_kept <= last, "{why}");
+    assert!(why.contains("no longer in the journal") && why.contains("snapshot"), "{why}");
+    let mut rejected = join(first_kept - 1);
+    let why = wait_for("the rejection", &mut rejected, look, state);
+    assert!(why.contains("login rejected") && why.contains(&first_kept.to_string()), "{why}");
+    let mut rest = join(first_kept);
+    catch_up(&mut rest, last);
+    assert_eq!(rest.report().messages, last + 1 - first_kept);
+    running.stop().unwrap();
+}

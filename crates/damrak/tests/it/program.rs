@@ -91,7 +91,7 @@ fn wrong_usage_is_exit_code_2() {
     let output = damrak(&["serve", "--config", &path]);
     assert_eq!(output.status.code(), Some(2));
     let message = stderr(&output);
-    assert!(message.contains("venue.toml:11:1: unknown field `imputs`"), "{message}");
+    assert!(message.contains("venue.toml:13:1: unknown field `imputs`"), "{message}");
     assert!(message.contains("did you mean `inputs`?"), "{message}");
 }
 

@@ -226,6 +226,7 @@ fn follow(seed: u64, messages: u64) {
             false => (0..20).for_each(|_| scene.trade()),
         }
         scene.turn();
+        let published = scene.published();
         let rng = &mut scene.rng;
         while let Some((_, datagram)) = scene.feed.take() {
             transmit(datagram, &mut feed.incoming.borrow_mut(), rng);
@@ -235,16 +236,16 @@ fn follow(seed: u64, messages: u64) {
         }
         subscriber
             .poll(scene.now_ns, &mut |_| {})
-            .unwrap_or_else(|error| panic!("seed {seed}, {} messages: {error}", scene.published()));
+            .unwrap_or_else(|error| panic!("seed {seed}, {published} messages: {error}"));
         for request in requests.outgoing.borrow_mut().drain(..) {
             if rng.below(100) >= 5 {
                 scene.requests.deliver(asker, &request);
             }
         }
-        if subscriber.is_live() && expected(&subscriber) == scene.published() + 1 {
+        if subscriber.is_live() && expected(&subscriber) == published + 1 {
             let book = subscriber.book().expect("it joined");
             let difference = book_difference(&scene.engine, book);
-            assert_eq!(difference, None, "seed {seed}, after {} messages", scene.published());
+            assert_eq!(difference, None, "seed {seed}, after {published} messages");
             comparisons += 1;
             if is_over {
                 break;
