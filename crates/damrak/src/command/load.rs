@@ -3,17 +3,22 @@
 use std::{
     fs,
     io::IsTerminal,
-    net::SocketAddr,
+    net::{Ipv4Addr, SocketAddr},
     path::PathBuf,
     str::FromStr,
     sync::{
         Arc,
         atomic::{AtomicBool, Ordering},
     },
+    thread,
+    time::Duration,
 };
 
 use clap::Args;
-use client::participant::ClientError;
+use client::{
+    participant::ClientError,
+    subscriber::{FeedReceiver, FeedReceiverConfig},
+};
 use lab::{
     environment::{Environment, machine_line},
     latency::Percentiles,
@@ -25,9 +30,14 @@ use lab::{
 };
 use market::{Price, Symbol};
 use serde_json::{Value, json};
-use wire::soupbintcp::{LoginRejectReason, LoginRequest};
+use wire::{
+    itch,
+    moldudp64::ReceiverLimits,
+    soupbintcp::{LoginRejectReason, LoginRequest},
+};
 
 use super::{
+    feed::source,
     output::{duration, grouped, print_json, print_line, table},
     stop_flag,
 };
@@ -106,9 +116,20 @@ pub struct Arguments {
     /// Requests at random times (Poisson) instead of evenly spread.
     #[arg(long)]
     poisson: bool,
-    /// Symbols to trade, comma-separated: AAPL,MSFT.
-    #[arg(long, value_delimiter = ',', default_value = "AAPL,MSFT,NVDA")]
+    /// Symbols to trade, comma-separated. Without --feed the default is that of `damrak serve`:
+    /// AAPL,MSFT,NVDA.
+    #[arg(long, value_delimiter = ',', conflicts_with = "feed")]
     symbols: Vec<String>,
+    /// Trade the symbols of the venue's stock directory, read from this feed: a multicast group, or the
+    /// local address that a unicast feed is sent to.
+    #[arg(long, value_name = "ADDRESS")]
+    feed: Option<SocketAddr>,
+    /// Re-request server of that feed.
+    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:26478", requires = "feed")]
+    re_request: SocketAddr,
+    /// Interface to join the feed's group on.
+    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1", requires = "feed")]
+    interface: Ipv4Addr,
     /// Price around which orders begin, in currency.
     #[arg(long, default_value = "150.00")]
     price: Decimal,
@@ -161,12 +182,19 @@ struct Measured {
 
 /// Runs `damrak load`.
 pub fn run(arguments: &Arguments) -> Result<(), Failure> {
+    let clock = SystemClock::start();
+    let named = sessions(arguments)?;
+    let names = match (arguments.feed, &arguments.symbols[..]) {
+        (Some(feed), _) => stock_directory(feed, arguments, clock)?,
+        (None, []) => ["AAPL", "MSFT", "NVDA"].map(str::to_owned).to_vec(),
+        (None, names) => names.to_vec(),
+    };
     let laboratory = Laboratory {
         arguments,
-        named: sessions(arguments)?,
-        symbols: symbols(&arguments.symbols, arguments.price, arguments.price_increment)?,
+        named,
+        symbols: symbols(&names, arguments.price, arguments.price_increment)?,
         stop: stop_flag(&[])?,
-        clock: SystemClock::start(),
+        clock,
     };
     match &arguments.rate {
         LoadRate::Steady(rate) if arguments.find_max => laboratory.find_max(*rate),
@@ -434,6 +462,7 @@ impl Laboratory<'_> {
             ("sent_per_second", json!(report.sent_per_second())),
             ("answered_per_second", json!(report.answered_per_second())),
             ("sessions", json!(report.session_count)),
+            ("symbols", self.symbols.iter().map(|symbol| symbol.symbol.to_string()).collect()),
             ("seed", json!(self.arguments.seed)),
             ("seconds", json!(report.elapsed_ns as f64 / 1e9)),
             ("requests", json!(counts.requests())),
@@ -529,6 +558,49 @@ fn sessions(arguments: &Arguments) -> Result<Vec<(String, LoadSession)>, Failure
         }
     }
     Ok(sessions)
+}
+
+/// The symbols of a feed's stock directory, which comes before its first order.
+fn stock_directory(
+    feed: SocketAddr,
+    arguments: &Arguments,
+    clock: SystemClock,
+) -> Result<Vec<String>, Failure> {
+    /// The feed has a heartbeat a second.
+    const ANSWER_WITHIN: Duration = Duration::from_secs(5);
+    const QUIET: Duration = Duration::from_millis(200);
+    const PAUSE: Duration = Duration::from_millis(1);
+    let config = FeedReceiverConfig {
+        feed: source(feed, arguments.interface)?,
+        requests_to: Some(arguments.re_request),
+        expected: 1,
+        limits: ReceiverLimits::default(),
+    };
+    let unusable =
+        |error: anyhow::Error| Failure::environment(error.context(format!("feed {feed}")));
+    let mut receiver = FeedReceiver::open(&config).map_err(|error| unusable(error.into()))?;
+    let mut names = Vec::new();
+    let mut has_orders = false;
+    let (begun, mut heard) = (clock.since_start(), clock.since_start());
+    while clock.since_start() - begun < ANSWER_WITHIN {
+        let received =
+            receiver.poll(clock.now_ns(), &mut |_, message| match itch::decode(message) {
+                Ok(itch::Message::StockDirectory(directory)) => {
+                    names.push(String::from_utf8_lossy(&directory.stock).trim().to_owned());
+                }
+                Ok(itch::Message::AddOrder(_)) => has_orders = true,
+                _ => {}
+            });
+        if received.map_err(|error| unusable(error.into()))? > 0 {
+            heard = clock.since_start();
+        }
+        if !names.is_empty() && (has_orders || clock.since_start() - heard > QUIET) {
+            return Ok(names);
+        }
+        thread::sleep(PAUSE);
+    }
+    Err(Failure::runtime(format!("the feed {feed} has not sent a stock directory for 5 s"))
+        .hint("`damrak serve` prints the addresses of market data and re-requests"))
 }
 
 /// Symbols to trade around a price.

@@ -269,6 +269,16 @@ fn load_is_answered_and_the_feed_is_whole() {
         figure("requests") + figure("unsent")
     };
     assert_eq!((due(0), due(1)), (100, 200), "{steps}");
+    let feed = [address("market_data"), address("re_request")];
+    let listed = ["--feed", &feed[0], "--re-request", &feed[1]];
+    let listed = damrak(&[&briefly[..], &listed].concat());
+    assert_eq!(listed.status.code(), Some(0), "{}", stderr(&listed));
+    let listed: Value = serde_json::from_slice(&listed.stdout).unwrap();
+    assert_eq!(
+        (&listed["rejected"], &listed["symbols"]),
+        (&json!(0), &json!(["AAPL", "MSFT", "NVDA"])),
+        "{listed}"
+    );
     let none = damrak(&[&briefly[..], &["--slo", "max<1ns", "--find-max"]].concat());
     assert_eq!(none.status.code(), Some(5), "{}", stderr(&none));
 
