@@ -1,7 +1,7 @@
 //! The mix of requests: adds, cancels, replaces and crossing orders around a wandering price.
 
-use market::{Price, Quantity, Side, Symbol, TimeInForce};
-use wire::ouch::MessageBuffer;
+use market::{Price, Quantity, Side, TimeInForce};
+use wire::ouch::{EnterOrder, Inbound, MessageBuffer, decode_inbound};
 
 use super::{LoadCounts, LoadSymbol, tracker::Tracker};
 use client::participant;
@@ -27,7 +27,8 @@ pub(super) struct Mix {
 
 #[derive(Debug)]
 struct Walk {
-    symbol: Symbol,
+    /// An order in the symbol, as the client writes it. What changes from order to order is put in.
+    order: EnterOrder,
     increment: u64,
     anchor: u64,
     /// Where it is now, in increments from there.
@@ -76,7 +77,7 @@ impl Mix {
         let walks = symbols
             .iter()
             .map(|symbol| Walk {
-                symbol: symbol.symbol,
+                order: template(symbol),
                 increment: symbol.price_increment.0,
                 anchor: symbol.mid.0 / symbol.price_increment.0,
                 drift: 0,
@@ -156,14 +157,14 @@ impl Mix {
         time_in_force: TimeInForce,
     ) -> Wish {
         let side = if is_buy { Side::Buy } else { Side::Sell };
-        let message = participant::enter(
-            user_ref_num,
-            side,
-            self.walks[symbol].symbol,
-            Quantity(quantity),
-            Some(price),
-            time_in_force,
-        );
+        let message = MessageBuffer::with_appendage(&EnterOrder {
+            user_ref_num: user_ref_num.into(),
+            side: side.code(),
+            quantity: (quantity as u32).into(),
+            price: price.0.into(),
+            time_in_force: time_in_force.code(),
+            ..self.walks[symbol].order
+        });
         Wish { message, kind: WishKind::Enter { symbol, is_buy, quantity } }
     }
 
@@ -201,6 +202,16 @@ impl Mix {
     }
 }
 
+fn template(symbol: &LoadSymbol) -> EnterOrder {
+    let life = TimeInForce::Day;
+    let message =
+        participant::enter(1, Side::Buy, symbol.symbol, Quantity(1), Some(symbol.mid), life);
+    let Ok(Inbound::EnterOrder(order, _)) = decode_inbound(&message) else {
+        panic!("the client's order is no order: {message:?}")
+    };
+    *order
+}
+
 impl Walk {
     /// A price `distance` increments above or below the mid, never below one increment.
     fn price(&self, is_above: bool, distance: u64) -> Price {
@@ -217,7 +228,7 @@ impl Walk {
 
 #[cfg(test)]
 mod tests {
-    use wire::ouch::{Inbound, decode_inbound};
+    use market::Symbol;
 
     use super::*;
 
@@ -266,6 +277,20 @@ mod tests {
         assert!((0.045..0.055).contains(&share(counts.replaces)), "{counts:?}");
         assert!((0.03..0.045).contains(&share(crosses)), "{crosses}");
         assert!((0.55..0.58).contains(&share(adds)), "{adds}");
+    }
+
+    /// An order of the mix has the bytes that the client writes for it.
+    #[test]
+    fn orders_are_the_clients() {
+        let symbols = symbols();
+        let mix = Mix::new(&symbols, usize::MAX, 7);
+        for (is_buy, life) in [(true, TimeInForce::Day), (false, TimeInForce::ImmediateOrCancel)] {
+            let side = if is_buy { Side::Buy } else { Side::Sell };
+            let (price, symbol) = (Price(12_300), symbols[1].symbol);
+            let wish = mix.enter(77, 1, is_buy, 400, price, life);
+            let order = participant::enter(77, side, symbol, Quantity(400), Some(price), life);
+            assert_eq!(wish.message[..], order[..]);
+        }
     }
 
     /// A session with as many live orders as it may have cancels.
