@@ -349,7 +349,7 @@ mod tests {
                 "                        p50     p90     p99   p99.9  p99.99 p99.999     max\n",
                 "order→ack  (sched)    1.5µs   1.5µs   1.5µs   1.5µs   1.5µs   1.5µs   1.5µs\n",
                 "order→ack  (sent)     1.0µs   1.0µs   1.0µs   1.0µs   1.0µs   1.0µs   1.0µs\n",
-                "verdict: nothing was the limit (its threads: 50 % CPU, 0.10 % without a core)\n",
+                "verdict: nothing limited the rate (its threads: 50 % CPU, 0.10 % without a core)\n",
                 "session 1: the venue ended the session\n",
             )
         );

@@ -125,6 +125,7 @@ fn quick_venue_is_no_limit() {
     assert!(report.scheduled.percentiles().max_ns <= 2 * STEP_NS, "{report}");
     assert_eq!(report.scheduled.count(), 10_000, "{report}");
     assert_eq!(report.limit(), LoadLimit::None, "{report}");
+    assert!("p99<200us,loss==0".parse::<Slo>().unwrap().is_met(&report), "{report}");
 }
 
 /// A stall of 100 ms in a run of 1 s delays a tenth of the requests of an open loop: those due in it, by
@@ -164,6 +165,8 @@ fn venue_at_half_the_rate_is_the_limit() {
     });
     let counts = &report.counts;
     assert_eq!(report.limit(), LoadLimit::Venue, "{report}");
+    let results = "p99<200us,loss==0,late<1%".parse::<Slo>().unwrap().results(&report);
+    assert!(results.iter().all(|result| !result.passed), "{results:?}");
     assert!((4_900..=5_050).contains(&report.answered_per_second()), "{report}");
     assert_eq!(report.due(), 40_000, "{report}");
     assert!(counts.unsent > 0 && counts.unanswered > 0, "{report}");

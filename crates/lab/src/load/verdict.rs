@@ -65,10 +65,10 @@ impl LoadReport {
         match self.limit() {
             LoadLimit::None if self.pacing != super::Loop::Open => {
                 format!(
-                    "a closed loop goes as fast as it is answered, so it has no other limit ({own})"
+                    "a closed loop goes as fast as it is answered, so nothing else limits its rate ({own})"
                 )
             }
-            LoadLimit::None => format!("nothing was the limit ({own})"),
+            LoadLimit::None => format!("nothing limited the rate ({own})"),
             LoadLimit::Generator => format!(
                 "the generator was the limit: behind its schedule for {} of the time ({own})",
                 share(seen.behind_ns)
