@@ -3,22 +3,17 @@
 use std::{
     fs,
     io::IsTerminal,
-    net::{Ipv4Addr, SocketAddr},
+    net::SocketAddr,
     path::PathBuf,
     str::FromStr,
     sync::{
         Arc,
         atomic::{AtomicBool, Ordering},
     },
-    thread,
-    time::Duration,
 };
 
 use clap::Args;
-use client::{
-    participant::ClientError,
-    subscriber::{FeedReceiver, FeedReceiverConfig},
-};
+use client::participant::{self, ClientError};
 use lab::{
     environment::{Environment, machine_line},
     latency::Percentiles,
@@ -32,12 +27,10 @@ use market::{Price, Symbol};
 use serde_json::{Value, json};
 use wire::{
     itch,
-    moldudp64::ReceiverLimits,
     soupbintcp::{LoginRejectReason, LoginRequest},
 };
 
 use super::{
-    feed::source,
     output::{duration, grouped, print_json, print_line, table},
     stop_flag,
 };
@@ -116,20 +109,13 @@ pub struct Arguments {
     /// Requests at random times (Poisson) instead of evenly spread.
     #[arg(long)]
     poisson: bool,
-    /// Symbols to trade, comma-separated. Without --feed the default is that of `damrak serve`:
+    /// Symbols to trade, comma-separated. Without them and --snapshot those of `damrak serve`:
     /// AAPL,MSFT,NVDA.
-    #[arg(long, value_delimiter = ',', conflicts_with = "feed")]
+    #[arg(long, value_delimiter = ',', conflicts_with = "snapshot")]
     symbols: Vec<String>,
-    /// Trade the symbols of the venue's stock directory, read from this feed: a multicast group, or the
-    /// local address that a unicast feed is sent to.
+    /// Trade the symbols that the venue has, as its snapshot server (market_data.snapshot) lists them.
     #[arg(long, value_name = "ADDRESS")]
-    feed: Option<SocketAddr>,
-    /// Re-request server of that feed.
-    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:26478", requires = "feed")]
-    re_request: SocketAddr,
-    /// Interface to join the feed's group on.
-    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1", requires = "feed")]
-    interface: Ipv4Addr,
+    snapshot: Option<SocketAddr>,
     /// Price around which orders begin, in currency.
     #[arg(long, default_value = "150.00")]
     price: Decimal,
@@ -184,8 +170,8 @@ struct Measured {
 pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     let clock = SystemClock::start();
     let named = sessions(arguments)?;
-    let names = match (arguments.feed, &arguments.symbols[..]) {
-        (Some(feed), _) => stock_directory(feed, arguments, clock)?,
+    let names = match (arguments.snapshot, &arguments.symbols[..]) {
+        (Some(address), _) => stock_directory(address, &named, clock)?,
         (None, []) => ["AAPL", "MSFT", "NVDA"].map(str::to_owned).to_vec(),
         (None, names) => names.to_vec(),
     };
@@ -560,47 +546,37 @@ fn sessions(arguments: &Arguments) -> Result<Vec<(String, LoadSession)>, Failure
     Ok(sessions)
 }
 
-/// The symbols of a feed's stock directory, which comes before its first order.
+/// The symbols of the stock directory in a snapshot of the books, taken by the first session over TCP.
 fn stock_directory(
-    feed: SocketAddr,
-    arguments: &Arguments,
+    address: SocketAddr,
+    sessions: &[(String, LoadSession)],
     clock: SystemClock,
 ) -> Result<Vec<String>, Failure> {
-    /// The feed has a heartbeat a second.
-    const ANSWER_WITHIN: Duration = Duration::from_secs(5);
-    const QUIET: Duration = Duration::from_millis(200);
-    const PAUSE: Duration = Duration::from_millis(1);
-    let config = FeedReceiverConfig {
-        feed: source(feed, arguments.interface)?,
-        requests_to: Some(arguments.re_request),
-        expected: 1,
-        limits: ReceiverLimits::default(),
+    const QUIET_NS: u64 = 5_000_000_000;
+    let login = sessions.iter().find_map(|(_, session)| match session {
+        LoadSession::Tcp { login, .. } => Some(*login),
+        LoadSession::Udp { .. } => None,
+    });
+    let login =
+        login.ok_or_else(|| Failure::usage("--snapshot needs a --session to log in with"))?;
+    let messages =
+        participant::collect(address, login, 1, 1, QUIET_NS, &clock).map_err(|error| {
+            Failure::runtime(
+                anyhow::Error::new(error).context(format!("no snapshot from {address}")),
+            )
+            .hint("`damrak serve` prints the address of its snapshots; --symbols needs none")
+        })?;
+    let symbol = |message: &Vec<u8>| match itch::decode(message) {
+        Ok(itch::Message::StockDirectory(entry)) => {
+            Some(String::from_utf8_lossy(&entry.stock).trim().to_owned())
+        }
+        _ => None,
     };
-    let unusable =
-        |error: anyhow::Error| Failure::environment(error.context(format!("feed {feed}")));
-    let mut receiver = FeedReceiver::open(&config).map_err(|error| unusable(error.into()))?;
-    let mut names = Vec::new();
-    let mut has_orders = false;
-    let (begun, mut heard) = (clock.since_start(), clock.since_start());
-    while clock.since_start() - begun < ANSWER_WITHIN {
-        let received =
-            receiver.poll(clock.now_ns(), &mut |_, message| match itch::decode(message) {
-                Ok(itch::Message::StockDirectory(directory)) => {
-                    names.push(String::from_utf8_lossy(&directory.stock).trim().to_owned());
-                }
-                Ok(itch::Message::AddOrder(_)) => has_orders = true,
-                _ => {}
-            });
-        if received.map_err(|error| unusable(error.into()))? > 0 {
-            heard = clock.since_start();
-        }
-        if !names.is_empty() && (has_orders || clock.since_start() - heard > QUIET) {
-            return Ok(names);
-        }
-        thread::sleep(PAUSE);
+    let names: Vec<String> = messages.iter().filter_map(symbol).collect();
+    if names.is_empty() {
+        return Err(Failure::runtime(format!("the venue at {address} has no instruments")));
     }
-    Err(Failure::runtime(format!("the feed {feed} has not sent a stock directory for 5 s"))
-        .hint("`damrak serve` prints the addresses of market data and re-requests"))
+    Ok(names)
 }
 
 /// Symbols to trade around a price.

@@ -269,9 +269,7 @@ fn load_is_answered_and_the_feed_is_whole() {
         figure("requests") + figure("unsent")
     };
     assert_eq!((due(0), due(1)), (100, 200), "{steps}");
-    let feed = [address("market_data"), address("re_request")];
-    let listed = ["--feed", &feed[0], "--re-request", &feed[1]];
-    let listed = damrak(&[&briefly[..], &listed].concat());
+    let listed = damrak(&[&briefly[..], &["--snapshot", &address("snapshot")]].concat());
     assert_eq!(listed.status.code(), Some(0), "{}", stderr(&listed));
     let listed: Value = serde_json::from_slice(&listed.stdout).unwrap();
     assert_eq!(
