@@ -35,6 +35,9 @@ const MESSAGES_PER_TURN: usize = 4096;
 const REQUEST_BATCHES_PER_TURN: usize = 2;
 /// Requests answered in one turn; more are not answered, and come again.
 const ANSWERS_PER_TURN: usize = 64;
+/// How long subscribers wait at most while messages of the feed come in every turn: each look at their sockets
+/// is a system call, which the venue would pay where it shares the thread.
+const SERVED_NS: u64 = 100_000;
 /// The stream of the feed in its store.
 const FEED: usize = 0;
 
@@ -80,6 +83,9 @@ pub struct FeedServer<N, D> {
     requesters: Requesters,
     /// Re-requests of this turn: requester, first message, number of messages.
     asked: Vec<(SocketAddr, u64, u16)>,
+    /// When subscribers were served, and whether messages came since.
+    served_ns: u64,
+    has_news: bool,
     counters: Arc<FeedServerCounters>,
 }
 
@@ -145,6 +151,8 @@ impl<N: StreamNetwork, D: DatagramNetwork> FeedServer<N, D> {
             packets: Packets::new(options.session, PACKET_BYTES_MAX),
             requesters: Requesters::new(options.requests.clone()),
             asked: Vec::with_capacity(ANSWERS_PER_TURN),
+            served_ns: 0,
+            has_news: false,
             counters: Arc::default(),
             options,
         }
@@ -258,12 +266,18 @@ where
 
     fn do_work(&mut self, now_ns: u64) -> Result<usize, AgentError> {
         let taken = self.take_messages();
+        self.has_news |= taken > 0;
+        if taken > 0 && now_ns.saturating_sub(self.served_ns) < SERVED_NS {
+            return Ok(taken);
+        }
+        self.served_ns = now_ns;
+        let has_news = std::mem::take(&mut self.has_news);
         let mut work = taken + self.stored.past.poll(self.stored.next(), &self.counters);
         work += self.take_requests(now_ns)?;
         self.answer_requests()?;
         let Self { options, stored, counters, snapshot, stream, .. } = self;
         for door in [snapshot, stream] {
-            work += door.turn(options, stored, counters, taken > 0, now_ns)?;
+            work += door.turn(options, stored, counters, has_news, now_ns)?;
         }
         counters.connections.set((self.snapshot.open() + self.stream.open()) as u64);
         Ok(work)

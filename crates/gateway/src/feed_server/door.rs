@@ -69,6 +69,7 @@ pub(super) struct Door<N> {
     /// Connections of each user.
     of_user: Vec<usize>,
     live: usize,
+    open: usize,
     ticked_ns: u64,
     events: Vec<NetworkEvent>,
     buffer: Box<[u8]>,
@@ -100,6 +101,7 @@ impl<N: StreamNetwork> Door<N> {
             failed_logins: FailedLogins::new(5, 60 * SECOND, 60 * SECOND),
             of_user: vec![0; users],
             live: 0,
+            open: 0,
             ticked_ns: 0,
             events: Vec::new(),
             buffer: vec![0; READ_BYTES].into_boxed_slice(),
@@ -107,8 +109,8 @@ impl<N: StreamNetwork> Door<N> {
     }
 
     /// Connections open now.
-    pub(super) fn open(&self) -> usize {
-        self.subscribers.iter().flatten().count()
+    pub(super) const fn open(&self) -> usize {
+        self.open
     }
 
     /// One turn. `has_news` is true if there are new messages since the last.
@@ -208,6 +210,7 @@ impl<N: StreamNetwork> Door<N> {
         }
         let mut connection = Connection::new(id, address, Server::new(options.timers, now_ns));
         connection.readable = true;
+        self.open += 1;
         self.subscribers[index] =
             Some(Box::new(Subscriber { connection, user: None, snapshot: None }));
         self.enqueue(id.index);
@@ -422,6 +425,7 @@ impl<N: StreamNetwork> Door<N> {
     }
 
     fn drop_subscriber(&mut self, subscriber: &Subscriber) {
+        self.open -= 1;
         self.network.close(subscriber.connection.id);
         self.strangers.remove(subscriber.connection.id);
         if let Some(user) = subscriber.user {
