@@ -236,6 +236,7 @@ impl Engine {
             Command::Money(command) => self.money(command, emit),
             Command::Venue(command) => self.venue(command, emit),
             Command::Operate(command) => self.operate(command, emit),
+            Command::Note(note) => self.note(note, emit),
             Command::Time => {}
         }
         self.follow(emit);

@@ -99,6 +99,7 @@ macro_rules! enums {
                 12 => CancelOnDisconnect(cancel),
                 13 => Reject(rejected),
                 34 => Operate(command),
+                35 => Note(note),
                 else Venue, Money
             }
             VenueCommand {
@@ -403,9 +404,9 @@ mod tests {
     use super::*;
     use crate::{
         AccountId, AccountSetting, Allocation, AssetId, BustReason, Capacity, CustomerType,
-        DeclineReason, Display, InstrumentId, Lots, MoneyClass, OrderId, OrderType, Phase, Price,
-        Pricing, Quantity, RejectReason, SelfMatchPrevention, SessionId, Side, SplitMix64, Symbol,
-        SystemEvent, Text, Ticks, TimeInForce, TradeId, Units, VenueDeclineReason,
+        DeclineReason, Display, InstrumentId, Lots, MoneyClass, Note, OrderId, OrderType, Phase,
+        Price, Pricing, Quantity, RejectReason, SelfMatchPrevention, SessionId, Side, SplitMix64,
+        Symbol, SystemEvent, Text, Ticks, TimeInForce, TradeId, Units, VenueDeclineReason,
     };
 
     /// A random value of a type, with every variant and every optional field now and then.
@@ -487,6 +488,14 @@ mod tests {
         fn sample(random: &mut SplitMix64) -> Self {
             let printable = [(); N].map(|()| b' ' + random.below(95) as u8);
             Self::from_bytes(printable).unwrap()
+        }
+    }
+
+    impl Sample for Note {
+        fn sample(random: &mut SplitMix64) -> Self {
+            let bytes = [(); Self::LEN_MAX].map(|()| Sample::sample(random));
+            let len = random.below(Self::LEN_MAX as u64 + 1) as usize;
+            Self::new(Sample::sample(random), &bytes[..len]).unwrap()
         }
     }
 
@@ -594,7 +603,7 @@ mod tests {
     fn kinds_have_no_gaps() {
         let is_known = |kind: u8| !matches!(Command::decode(&[kind]), Err(DecodeError::Kind(found)) if found == kind);
         let next_free = (1..=u8::MAX).find(|kind| !is_known(*kind)).unwrap();
-        assert_eq!(next_free, 35);
+        assert_eq!(next_free, 36);
         assert!((next_free..=u8::MAX).all(|kind| !is_known(kind)) && !is_known(0));
     }
 

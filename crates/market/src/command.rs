@@ -4,7 +4,7 @@
 //! result.
 
 use crate::{
-    ClientOrderId, ConditionChanges, Conditions, Display, Firm, Instructions, MoneyCommand,
+    ClientOrderId, ConditionChanges, Conditions, Display, Firm, Instructions, MoneyCommand, Note,
     OperatorCommand, OrderAttributes, OrderType, Price, Quantity, RejectReason,
     SelfMatchPrevention, SessionId, Side, Symbol, SystemEvent, Text, TimeInForce, VenueCommand,
 };
@@ -50,6 +50,8 @@ pub enum Command {
     Reject(RejectOrder),
     /// Cancels all orders of a disconnected session.
     CancelOnDisconnect(CancelOnDisconnect),
+    /// Keeps a note of a session protocol in the log.
+    Note(Note),
     /// A command about money.
     Money(MoneyCommand),
     /// Time has passed without another command: all that is due by now happens. Only the venue
@@ -79,6 +81,7 @@ pub enum CommandKind {
     QueryAccount,
     Reject,
     CancelOnDisconnect,
+    Note,
     Money,
     Time,
     Venue,
@@ -102,6 +105,7 @@ impl Command {
             Self::QueryAccount(_) => CommandKind::QueryAccount,
             Self::Reject(_) => CommandKind::Reject,
             Self::CancelOnDisconnect(_) => CommandKind::CancelOnDisconnect,
+            Self::Note(_) => CommandKind::Note,
             Self::Money(_) => CommandKind::Money,
             Self::Time => CommandKind::Time,
             Self::Venue(_) => CommandKind::Venue,

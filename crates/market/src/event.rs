@@ -5,9 +5,9 @@
 
 use crate::{
     Capacity, ClientOrderId, CommandKind, Conditions, Display, Firm, Instructions, Instrument,
-    InstrumentId, LedgerEntry, Lots, MoneyEvent, OrderAttributes, OrderId, OrderKey, OrderType,
-    Phase, Price, Quantity, RejectReason, SelfMatchPrevention, Sequence, SessionId, Side, Symbol,
-    Text, Ticks, TimeInForce, Timestamp, TradeId, VenueEvent, order::code_enum,
+    InstrumentId, LedgerEntry, Lots, MoneyEvent, Note, OrderAttributes, OrderId, OrderKey,
+    OrderType, Phase, Price, Quantity, RejectReason, SelfMatchPrevention, Sequence, SessionId,
+    Side, Symbol, Text, Ticks, TimeInForce, Timestamp, TradeId, VenueEvent, order::code_enum,
 };
 
 /// An event with the input that caused it: what the output ring carries.
@@ -67,6 +67,8 @@ pub enum Event {
     EntrySwitched(EntrySwitched),
     /// The answer to an account query.
     AccountQueried(AccountQueried),
+    /// A note of a session protocol has its place in the log.
+    Noted(Note),
     /// A movement of money.
     Ledger(LedgerEntry),
     /// Another event about money.
@@ -521,7 +523,8 @@ impl Event {
             | Self::MassCanceled(MassCanceled { key, .. })
             | Self::EntrySwitched(EntrySwitched { key, .. }) => Some(key.session_id),
             Self::SessionAdded(SessionAdded { session_id, .. })
-            | Self::AccountQueried(AccountQueried { session_id, .. }) => Some(*session_id),
+            | Self::AccountQueried(AccountQueried { session_id, .. })
+            | Self::Noted(Note { session_id, .. }) => Some(*session_id),
             Self::System(_)
             | Self::InstrumentAdded(_)
             | Self::Booked(_)

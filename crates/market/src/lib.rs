@@ -31,6 +31,7 @@ mod operator;
 mod reject;
 mod event;
 mod input;
+mod note;
 pub mod bytes;
 mod codec;
 
@@ -60,6 +61,7 @@ pub use money::{
     AccountSetting, AddAccount, AddAsset, AssignSession, Deposit, MoneyClass, MoneyCommand,
     MoneyTerms, SetAccount, SetFees, SetTerms, StopAccount, Transfer, Units, Withdraw,
 };
+pub use note::Note;
 pub use operator::{
     OperatorAction, OperatorCommand, OperatorDecline, OperatorEffect, OperatorName,
     OperatorOutcome, OperatorResult,

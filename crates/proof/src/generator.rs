@@ -14,9 +14,9 @@ use std::collections::VecDeque;
 
 use market::{
     AccountQuery, AddInstrument, AddSession, CancelOnDisconnect, CancelOrder, Command, EntrySwitch,
-    Firm, MassCancel, ModifyOrder, OperatorAction, OperatorCommand, OrderKey, Price, Quantity,
-    RejectOrder, RejectReason, ReplaceOrder, ReplaceTerms, Scope, SelfMatchPrevention, SessionId,
-    Side, Symbol, SystemEvent, Text,
+    Firm, MassCancel, ModifyOrder, Note, OperatorAction, OperatorCommand, OrderKey, Price,
+    Quantity, RejectOrder, RejectReason, ReplaceOrder, ReplaceTerms, Scope, SelfMatchPrevention,
+    SessionId, Side, Symbol, SystemEvent, Text,
 };
 
 use crate::rng::Rng;
@@ -268,7 +268,8 @@ impl CommandFlow {
             0..=1 => self.mass_cancel(),
             2 => self.cancel_on_disconnect(),
             3..=4 => self.forbid(),
-            5..=7 => self.query(),
+            5..=6 => self.query(),
+            7 => self.note(),
             8 => Command::Time,
             9..=549 if !crowded => self.enter(),
             _ => match self.take_live() {
@@ -322,6 +323,12 @@ impl CommandFlow {
         let session_id = self.any_session();
         let channel = self.rng.below(u64::from(self.profile.channels) + 1) as u8;
         Command::QueryAccount(AccountQuery { session_id, channel })
+    }
+
+    fn note(&mut self) -> Command {
+        let session_id = self.any_session();
+        let bytes = self.rng.below(u64::MAX).to_le_bytes();
+        Command::Note(Note::new(session_id, &bytes).expect("a note has room for 8 bytes"))
     }
 
     fn cancel_on_disconnect(&mut self) -> Command {

@@ -268,6 +268,11 @@ impl Model {
                     }));
                 }
             }
+            Command::Note(note) => {
+                if self.session(note.session_id).is_some() {
+                    self.events.push(Event::Noted(*note));
+                }
+            }
             Command::Money(command) => self.money(command),
             Command::Venue(command) => self.venue(command),
             Command::Operate(command) => self.operate(command, input.sequence),

@@ -108,6 +108,7 @@ impl World {
                 assert_eq!(Command::SwitchEntry(echo), *command);
                 either(*enabled, "enabled", "disabled")
             }
+            Event::Noted(note) => format!("note {}", note.bytes().escape_ascii()),
             Event::AccountQueried(queried) => format!("next {}", queried.next_user_ref_num),
             Event::Ledger(entry) => {
                 self.balances.enter(event);

@@ -1,11 +1,11 @@
 //! Requests of a session that are about no particular order: enable and disable entry, account
-//! queries, undecoded orders.
+//! queries, notes, undecoded orders.
 //!
 //! Invariant: each request uses up its number, if it has one, and is answered once.
 
 use market::{
-    AccountQueried, AccountQuery, ClientOrderId, EntrySwitch, EntrySwitched, Event, RejectOrder,
-    RejectReason,
+    AccountQueried, AccountQuery, ClientOrderId, EntrySwitch, EntrySwitched, Event, Note,
+    RejectOrder, RejectReason,
 };
 
 use crate::Engine;
@@ -32,6 +32,13 @@ impl Engine {
             channel: query.channel,
             next_user_ref_num: session.user_ref_num_last(query.channel).saturating_add(1),
         }));
+    }
+
+    #[inline(never)]
+    pub(crate) fn note(&self, note: &Note, emit: &mut dyn FnMut(Event)) {
+        if self.sessions.get(note.session_id).is_some() {
+            emit(Event::Noted(*note));
+        }
     }
 
     #[inline(never)]

@@ -25,6 +25,7 @@ const EXPECTED: &str = "\
     System: Canceled EndOfDay, done true
     Time: Canceled Expired, done true
     QueryAccount: AccountQueried
+    Note: Noted
     {Cancel|CancelOnDisconnect|MassCancel|Modify|Replace without terms|StopAccount}: Ledger Release
     {CancelOnDisconnect|StopAccount}: Canceled Supervisory, done true
     {RemoveInstrument|SupervisoryCancel|KillSwitch}: Canceled Supervisory, done true

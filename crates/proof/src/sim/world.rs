@@ -705,6 +705,7 @@ fn session_of(command: &Command) -> Option<usize> {
         Command::QueryAccount(query) => query.session_id,
         Command::Reject(refused) => refused.key.session_id,
         Command::CancelOnDisconnect(_)
+        | Command::Note(_)
         | Command::Time
         | Command::System(_)
         | Command::AddInstrument(_)

@@ -240,6 +240,7 @@ impl Projection {
             | Event::MassCanceled(_)
             | Event::EntrySwitched(_)
             | Event::AccountQueried(_)
+            | Event::Noted(_)
             | Event::Venue(_) => {}
         }
         Ok(())

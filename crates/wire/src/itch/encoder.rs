@@ -122,6 +122,7 @@ impl Encoder {
             | Event::MassCanceled(_)
             | Event::EntrySwitched(_)
             | Event::AccountQueried(_)
+            | Event::Noted(_)
             | Event::Ledger(_)
             | Event::Money(_) => {}
             Event::Venue(event) => self.venue(timestamp, event, emit),

@@ -70,6 +70,7 @@ impl Encoder {
             | Event::Booked(_)
             | Event::Triggered(_)
             | Event::Released(_)
+            | Event::Noted(_)
             | Event::Ledger(_)
             | Event::Money(_) => {}
             Event::Venue(event) => venue(timestamp, event, emit),

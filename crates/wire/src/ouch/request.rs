@@ -126,6 +126,7 @@ fn request_with(command: &Command, received: Option<Timestamp>) -> Option<Messag
         }
         Command::System(_)
         | Command::CancelOnDisconnect(_)
+        | Command::Note(_)
         | Command::Time
         | Command::AddInstrument(_)
         | Command::AddSession(_)
