@@ -8,10 +8,20 @@
 pub mod dictionary;
 mod builder;
 mod message;
+mod note;
+mod refusal;
+mod reports;
+mod request;
+mod session;
 mod time;
 
 pub use builder::{Builder, LENGTH_MAX as BUILDER_LEN_MAX};
 pub use message::{FIELDS_MAX, Fault, Framed, MESSAGE_LEN_MAX, Message, SOH, frame};
+pub use note::{ClOrdId, CompId, FIELDS_LEN_MAX, FixNote, LogonNote, RequestNote};
+pub use refusal::Refusal;
+pub use reports::{ReportedOrder, Reports, SendMessage};
+pub use request::Intake;
+pub use session::{Acceptor, FixHappening, FixTimeout, FixTimers};
 pub use time::{TIME_LEN, read_date, read_time, write_time};
 
 /// A version of FIX that the venue speaks.

@@ -230,7 +230,6 @@ fields! {
     625 TradingSessionSubID Text "",
     789 NextExpectedMsgSeqNum Number "",
     790 OrdStatusReqID Text "",
-    851 LastLiquidityInd Number "1 2 3",
 }
 
 /// Groups: the tag of the count, and that of the first field of each entry.
@@ -350,7 +349,7 @@ pub const MESSAGES: &[MessageRow] = &[
         direction: Direction::FromVenue,
         required_42: Some(&[37, 17, 20, 150, 39, 55, 54, 151, 14, 6]),
         required_44: &[37, 17, 150, 39, 54, 151, 14, 6],
-        optional: &[11, 41, 19, 31, 32, 38, 40, 44, 103, 378, 790, 851],
+        optional: &[11, 41, 19, 31, 32, 38, 40, 44, 59, 99, 103, 378],
     },
     MessageRow {
         msg_type: "9",

@@ -11,4 +11,5 @@ mod venue;
 mod soupbintcp;
 mod moldudp64;
 mod fix;
+mod fix_session;
 mod random_bytes;

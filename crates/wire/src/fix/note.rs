@@ -1,0 +1,233 @@
+//! What a FIX session keeps in the log, as the bytes of a [`market::Note`]: messages of the session that
+//! take a number, and the names of requests that a command has no room for.
+//!
+//! Invariant: with its notes and the events of its orders, every message to a session can be built again.
+
+use market::{
+    Note, SessionId, Symbol, Text,
+    bytes::{ByteReader, ByteWriter, Encoded},
+    encoded,
+};
+
+use super::Version;
+
+/// A ClOrdID: up to 36 characters.
+pub type ClOrdId = Text<36>;
+/// A CompID: up to 16 characters.
+pub type CompId = Text<16>;
+
+/// The most bytes of a message of the session in a note.
+pub const FIELDS_LEN_MAX: usize = Note::LEN_MAX - 5;
+
+/// One note.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FixNote<'a> {
+    /// A client logged on.
+    Logon(LogonNote),
+    /// A message of the session is sent: the value of MsgType, and fields, each with its end.
+    Session {
+        /// Number of the message that it answers and that is received with it; 0 is none.
+        counted: u32,
+        /// What is sent.
+        fields: &'a [u8],
+    },
+    /// A request of the application; its command follows, unless it is refused.
+    Request(RequestNote),
+    /// The command of the request with this number has had its effect, if it had one.
+    End {
+        /// Number of the request.
+        counted: u32,
+    },
+}
+
+/// See [`FixNote::Logon`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LogonNote {
+    /// True for FIX 4.4, false for FIX 4.2.
+    pub is_44: bool,
+    /// True if both sides number from 1 again, beginning with the Logons.
+    pub reset: bool,
+    /// Number of the Logon that is received with it; 0 is none.
+    pub counted: u32,
+    /// HeartBtInt, in seconds.
+    pub heartbeat_s: u32,
+    /// CompID of the venue.
+    pub venue: CompId,
+    /// CompID of the client.
+    pub client: CompId,
+}
+
+impl LogonNote {
+    /// The version.
+    #[must_use]
+    pub const fn version(&self) -> Version {
+        if self.is_44 { Version::Fix44 } else { Version::Fix42 }
+    }
+}
+
+/// See [`FixNote::Request`]. Fields that a kind of request does not have are 0 or blank.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RequestNote {
+    /// MsgType: `D`, `F`, `G`, `H` or `q`.
+    pub msg_type: u8,
+    /// MsgSeqNum of the request.
+    pub counted: u32,
+    /// UserRefNum of the new order, the replacement or the mass cancel.
+    pub number: u32,
+    /// UserRefNum of the order that it names; 0 if there is none.
+    pub original: u32,
+    /// Code of a [`Refusal`](super::Refusal); 0 if the command follows.
+    pub refusal: u8,
+    /// OrderQty, in lots.
+    pub quantity: u32,
+    /// Side (54), or MassCancelRequestType (530).
+    pub code: u8,
+    /// Symbol of a new order.
+    pub symbol: Symbol,
+    /// ClOrdID.
+    pub id: ClOrdId,
+    /// OrigClOrdID.
+    pub original_id: ClOrdId,
+}
+
+impl RequestNote {
+    /// A request of this type and number without any other field.
+    #[must_use]
+    pub const fn new(msg_type: u8, counted: u32, id: ClOrdId) -> Self {
+        Self {
+            msg_type,
+            counted,
+            number: 0,
+            original: 0,
+            refusal: 0,
+            quantity: 0,
+            code: 0,
+            symbol: Symbol::BLANK,
+            id,
+            original_id: ClOrdId::BLANK,
+        }
+    }
+}
+
+encoded! {
+    LogonNote { is_44, reset, counted, heartbeat_s, venue, client }
+}
+
+/// Without the padding of ids, so that a request with two of them fits a note.
+impl Encoded for RequestNote {
+    fn write_to(&self, out: &mut impl ByteWriter) {
+        out.write(&self.msg_type);
+        out.write(&self.counted);
+        out.write(&self.number);
+        out.write(&self.refusal);
+        out.write(&self.quantity);
+        out.write(&self.code);
+        write_text(&self.id, out);
+        if self.msg_type == b'D' {
+            return out.write(&self.symbol);
+        }
+        out.write(&self.original);
+        write_text(&self.original_id, out);
+    }
+
+    fn read_from(
+        from: &mut ByteReader<'_>,
+        name: &'static str,
+    ) -> Result<Self, market::DecodeError> {
+        let mut note = Self::new(from.read(name)?, from.read(name)?, ClOrdId::BLANK);
+        note.number = from.read(name)?;
+        note.refusal = from.read(name)?;
+        note.quantity = from.read(name)?;
+        note.code = from.read(name)?;
+        note.id = read_text(from, name)?;
+        if note.msg_type == b'D' {
+            note.symbol = from.read(name)?;
+        } else {
+            note.original = from.read(name)?;
+            note.original_id = read_text(from, name)?;
+        }
+        Ok(note)
+    }
+}
+
+fn write_text(text: &ClOrdId, out: &mut impl ByteWriter) {
+    let text = text.as_str().as_bytes();
+    out.write(&(text.len() as u8));
+    text.iter().for_each(|byte| out.write(byte));
+}
+
+fn read_text(
+    from: &mut ByteReader<'_>,
+    name: &'static str,
+) -> Result<ClOrdId, market::DecodeError> {
+    let mut text = *ClOrdId::BLANK.as_bytes();
+    let len: u8 = from.read(name)?;
+    let used = text.get_mut(..usize::from(len)).ok_or(market::DecodeError::Field(name))?;
+    for byte in used {
+        *byte = from.read(name)?;
+    }
+    ClOrdId::from_bytes(text).ok_or(market::DecodeError::Field(name))
+}
+
+/// The bytes of a note while it is written.
+struct NoteWriter {
+    bytes: [u8; Note::LEN_MAX],
+    len: usize,
+}
+
+impl ByteWriter for NoteWriter {
+    fn put<const N: usize>(&mut self, bytes: &[u8; N]) {
+        self.bytes[self.len..self.len + N].copy_from_slice(bytes);
+        self.len += N;
+    }
+}
+
+impl<'a> FixNote<'a> {
+    /// The note of a session.
+    ///
+    /// # Panics
+    /// The fields of a message are more than [`FIELDS_LEN_MAX`] bytes.
+    #[must_use]
+    pub fn note(&self, session_id: SessionId) -> Note {
+        let mut out = NoteWriter { bytes: [0; Note::LEN_MAX], len: 0 };
+        match self {
+            Self::Logon(logon) => {
+                out.put(b"L");
+                out.write(logon);
+            }
+            Self::Session { counted, fields } => {
+                out.put(b"S");
+                out.write(counted);
+                out.bytes[out.len..out.len + fields.len()].copy_from_slice(fields);
+                out.len += fields.len();
+            }
+            Self::Request(request) => {
+                out.put(b"R");
+                out.write(request);
+            }
+            Self::End { counted } => {
+                out.put(b"E");
+                out.write(counted);
+            }
+        }
+        Note::new(session_id, &out.bytes[..out.len]).expect("the writer has the length of a note")
+    }
+
+    /// Reads the bytes of a note; `None` if it is no note of a FIX session.
+    #[must_use]
+    pub fn read(bytes: &'a [u8]) -> Option<Self> {
+        let (kind, rest) = bytes.split_first()?;
+        let mut from = ByteReader::new(rest);
+        let note = match kind {
+            b'L' => Self::Logon(from.read("logon").ok()?),
+            b'S' => {
+                let counted = from.read("counted").ok()?;
+                return Some(Self::Session { counted, fields: rest.get(4..)? });
+            }
+            b'R' => Self::Request(from.read("request").ok()?),
+            b'E' => Self::End { counted: from.read("counted").ok()? },
+            _ => return None,
+        };
+        from.is_empty().then_some(note)
+    }
+}

@@ -1,0 +1,398 @@
+//! Requests of a client in our words: the notes and commands of a message.
+//!
+//! Invariant: every message gets a note, so it has an answer in the log, and its number is received with it.
+
+use alloc::{collections::BTreeMap, vec::Vec};
+
+use market::{
+    CancelOrder, Capacity, Command, ConditionChanges, Conditions, Display, EnterOrder,
+    Instructions, Lots, MassCancel, OrderAttributes, OrderKey, OrderType, Price, Pricing, Quantity,
+    ReplaceOrder, ReplaceTerms, SessionId, Side, Symbol, Ticks, TimeInForce, Timestamp,
+    parse_decimal,
+};
+
+use super::{
+    Message, Refusal, Reports,
+    note::{ClOrdId, FixNote, RequestNote},
+    time::{read_date, read_time},
+};
+
+const NANOS_PER_SECOND: u64 = 1_000_000_000;
+const SECONDS_PER_DAY: u64 = 86_400;
+/// Names that are looked at for removal when one more is added.
+const IN_FLIGHT_SWEEP: usize = 64;
+
+/// What a client sent and the log has not answered yet.
+#[derive(Clone, Debug, Default)]
+pub struct Intake {
+    /// Orders and requests by their ClOrdID.
+    in_flight: BTreeMap<ClOrdId, Named>,
+    /// Highest UserRefNum assigned.
+    number_last: u32,
+}
+
+/// An order as far as requests that name it have to know it.
+#[derive(Clone, Copy, Debug)]
+struct Named {
+    /// UserRefNum; 0 for a request that is no order.
+    number: u32,
+    /// The highest UserRefNum before the request.
+    after: u32,
+    symbol: Symbol,
+    side: u8,
+    is_plain: bool,
+}
+
+/// The part of a request that is the same for an order and a replacement.
+struct Terms {
+    order_type: OrderType,
+    time_in_force: TimeInForce,
+    display: Display,
+    quantity: u32,
+    price: Price,
+    conditions: Conditions,
+    instructions: Instructions,
+}
+
+impl Intake {
+    /// Emits the commands of a message that a session received under its number: a note, the command
+    /// itself unless it is refused, and for a request about an order that there is, a note of its end.
+    pub fn commands(
+        &mut self,
+        message: &Message<'_>,
+        session_id: SessionId,
+        received: Timestamp,
+        reports: &Reports,
+        commands: &mut Vec<Command>,
+    ) {
+        let counted = message.number(34).unwrap_or(0) as u32;
+        let note = |note: FixNote<'_>| Command::Note(note.note(session_id));
+        let id = text::<36>(message.get(11).unwrap_or_default()).unwrap_or(ClOrdId::BLANK);
+        let msg_type = message.msg_type().first().copied().unwrap_or(b' ');
+        let mut request = RequestNote::new(msg_type, counted, id);
+        request.code = one(message, if msg_type == b'q' { 530 } else { 54 });
+        request.symbol = text(message.get(55).unwrap_or_default()).unwrap_or(Symbol::BLANK);
+        if msg_type == b'H' {
+            return commands.push(note(FixNote::Request(request)));
+        }
+        let quantity = lots(message, 38);
+        request.quantity = quantity.unwrap_or(0);
+        let number_last = self.number_last.max(reports.number_last());
+        if reports.number(&id).is_some() || self.in_flight.contains_key(&id) {
+            // What is sent again under its old name has its answer already.
+            if message.is_yes(43) || message.is_yes(97) {
+                return commands.push(note(FixNote::End { counted }));
+            }
+            request.refusal = Refusal::DuplicateId as u8;
+        }
+        let named = message.get(41).map(|id| self.find(id, reports));
+        if let Some(original) = message.get(41) {
+            request.original_id = text(original).unwrap_or(ClOrdId::BLANK);
+        }
+        if let Some(named) = named.flatten() {
+            request.original = named.number;
+        }
+        let number = number_last + 1;
+        let key = OrderKey { session_id, channel: 0, user_ref_num: number };
+        let command = match (request.refusal, msg_type, named) {
+            (0, b'D', _) => enter(message, key, request.symbol, received),
+            (0, b'q', _) => mass_cancel(message, key, request.symbol),
+            (0, _, None | Some(None)) => Err(Refusal::UnknownOrder),
+            (0, b'F', Some(Some(named))) => same_order(message, &named).map(|()| {
+                let key = OrderKey { user_ref_num: named.number, ..key };
+                Command::Cancel(CancelOrder { key, quantity: Quantity::ZERO })
+            }),
+            (0, _, Some(Some(named))) => {
+                same_order(message, &named).and_then(|()| replace(message, key, &named, received))
+            }
+            _ => Err(Refusal::DuplicateId),
+        };
+        let command = match command {
+            Ok(command) => command,
+            Err(refusal) => {
+                request.refusal = refusal as u8;
+                return commands.push(note(FixNote::Request(request)));
+            }
+        };
+        let uses_number = !matches!(command, Command::Cancel(_));
+        if uses_number {
+            self.number_last = number;
+            request.number = number;
+        }
+        let symbol = named.flatten().map_or(request.symbol, |named| named.symbol);
+        let is_order = matches!(msg_type, b'D' | b'G');
+        self.add(
+            id,
+            Named {
+                number: if is_order { number } else { 0 },
+                after: number_last,
+                symbol,
+                side: request.code,
+                // Its instructions are given again by a request that names it.
+                is_plain: false,
+            },
+            reports,
+        );
+        commands.push(note(FixNote::Request(request)));
+        commands.push(command);
+        if msg_type != b'D' {
+            commands.push(note(FixNote::End { counted }));
+        }
+    }
+
+    fn find(&self, id: &[u8], reports: &Reports) -> Option<Named> {
+        let id = text(id)?;
+        let known = reports.number(&id).and_then(|number| {
+            let order = reports.order(number)?;
+            let (symbol, side, is_plain) = (order.symbol(), order.side(), order.is_plain());
+            Some(Named { number, after: 0, symbol, side, is_plain })
+        });
+        known.or_else(|| self.in_flight.get(&id).copied()).filter(|named| named.number > 0)
+    }
+
+    fn add(&mut self, id: ClOrdId, named: Named, reports: &Reports) {
+        if self.in_flight.len() >= IN_FLIGHT_SWEEP {
+            let last = reports.number_last();
+            self.in_flight.retain(|id, named| {
+                let is_answered = if named.number > 0 {
+                    named.number <= last
+                } else {
+                    reports.number(id).is_some()
+                };
+                !is_answered || last < named.after
+            });
+        }
+        self.in_flight.insert(id, named);
+    }
+}
+
+/// A text of at most `N` printable characters; blanks at its end count.
+fn text<const N: usize>(bytes: &[u8]) -> Option<market::Text<N>> {
+    market::Text::new(str::from_utf8(bytes).ok()?)
+}
+
+fn one(message: &Message<'_>, tag: u32) -> u8 {
+    match message.get(tag) {
+        Some([code]) => *code,
+        _ => b'1',
+    }
+}
+
+/// A whole number of lots; `None` if there is none.
+fn lots(message: &Message<'_>, tag: u32) -> Option<u32> {
+    parse_decimal(str::from_utf8(message.get(tag)?).ok()?, 0).ok()
+}
+
+/// A price in ticks, if there is one.
+fn price(message: &Message<'_>, tag: u32) -> Result<Option<u32>, Refusal> {
+    let Some(value) = message.get(tag) else { return Ok(None) };
+    let text = str::from_utf8(value).map_err(|_| Refusal::Price)?;
+    parse_decimal(text, 4).map(Some).map_err(|_| Refusal::Price)
+}
+
+fn side(code: u8) -> Option<Side> {
+    Some(match code {
+        b'1' => Side::Buy,
+        b'2' => Side::Sell,
+        b'5' => Side::SellShort,
+        b'6' => Side::SellShortExempt,
+        _ => return None,
+    })
+}
+
+fn enter(
+    message: &Message<'_>,
+    key: OrderKey,
+    symbol: Symbol,
+    received: Timestamp,
+) -> Result<Command, Refusal> {
+    let side = side(one(message, 54)).ok_or(Refusal::NotOffered)?;
+    if symbol.is_blank() {
+        return Err(Refusal::Symbol);
+    }
+    let terms = terms(message, received)?;
+    let attributes = OrderAttributes { capacity: capacity(message), ..OrderAttributes::default() };
+    Ok(Command::Enter(EnterOrder {
+        key,
+        side,
+        order_type: terms.order_type,
+        time_in_force: terms.time_in_force,
+        display: terms.display,
+        quantity: Quantity(terms.quantity.into()),
+        price: terms.price,
+        symbol,
+        attributes,
+        conditions: terms.conditions,
+        instructions: terms.instructions,
+    }))
+}
+
+fn replace(
+    message: &Message<'_>,
+    key: OrderKey,
+    named: &Named,
+    received: Timestamp,
+) -> Result<Command, Refusal> {
+    let terms = terms(message, received)?;
+    let code = one(message, 54);
+    let is_plain = terms.conditions == Conditions::NONE && !terms.instructions.is_some();
+    // A plain order that stays plain changes neither: the record is shorter, and it may stay in place.
+    let changes = !(is_plain && named.is_plain);
+    let conditions = ConditionChanges {
+        post_only: changes.then_some(terms.conditions.post_only),
+        minimum_quantity: changes.then_some(terms.conditions.minimum_quantity),
+        ..ConditionChanges::NONE
+    };
+    Ok(Command::Replace(ReplaceOrder {
+        original_user_ref_num: named.number,
+        key,
+        terms: Some(ReplaceTerms {
+            side: (code != named.side).then(|| side(code)).flatten(),
+            order_type: terms.order_type,
+            time_in_force: terms.time_in_force,
+            display: terms.display,
+            quantity: Quantity(terms.quantity.into()),
+            price: terms.price,
+            client_order_id: market::ClientOrderId::BLANK,
+            shares_located: false,
+            locate_broker: market::Firm::BLANK,
+            conditions,
+            instructions: changes.then_some(terms.instructions),
+        }),
+    }))
+}
+
+/// Side and symbol, where a request gives them, are those of the order. A kind of sell may change.
+fn same_order(message: &Message<'_>, named: &Named) -> Result<(), Refusal> {
+    let is_buy = |code: u8| code == b'1';
+    let same_side = is_buy(one(message, 54)) == is_buy(named.side);
+    let same_symbol = message.get(55).is_none_or(|symbol| text(symbol) == Some(named.symbol));
+    let is_side = side(one(message, 54)).is_some();
+    if same_side && same_symbol && is_side { Ok(()) } else { Err(Refusal::OtherOrder) }
+}
+
+fn mass_cancel(message: &Message<'_>, key: OrderKey, symbol: Symbol) -> Result<Command, Refusal> {
+    let symbol = match message.get(530) {
+        Some(b"1") if !symbol.is_blank() => symbol,
+        Some(b"1") => return Err(Refusal::Symbol),
+        Some(b"7") => Symbol::BLANK,
+        _ => return Err(Refusal::NotOffered),
+    };
+    let side = match message.get(54) {
+        None => None,
+        Some(_) => Some(side(one(message, 54)).ok_or(Refusal::NotOffered)?),
+    };
+    let firm = market::Firm::BLANK;
+    Ok(Command::MassCancel(MassCancel { key, firm, symbol, side, group_id: None }))
+}
+
+fn capacity(message: &Message<'_>) -> Capacity {
+    match message.get(528).or_else(|| message.get(47)) {
+        Some(b"A") => Capacity::Agency,
+        Some(b"P" | b"W") => Capacity::Principal,
+        Some(b"R") => Capacity::Riskless,
+        _ => Capacity::Other,
+    }
+}
+
+fn terms(message: &Message<'_>, received: Timestamp) -> Result<Terms, Refusal> {
+    if message.get(21).is_some_and(|value| value != b"1") {
+        return Err(Refusal::NotOffered);
+    }
+    let quantity = lots(message, 38).ok_or(Refusal::Quantity)?;
+    let (limit, stop) = (price(message, 44)?, price(message, 99)?);
+    let mut instructions = Instructions::NONE;
+    let mut conditions = Conditions::NONE;
+    let mut peg = None;
+    for inst in message.get(18).unwrap_or_default().split(|byte| *byte == b' ') {
+        match inst {
+            b"" => {}
+            b"6" => conditions.post_only = true,
+            b"G" => instructions.all_or_none = true,
+            b"R" => peg = Some(Pricing::PrimaryPeg),
+            b"P" => peg = Some(Pricing::MarketPeg),
+            b"M" => peg = Some(Pricing::MidpointPeg),
+            _ => return Err(Refusal::NotOffered),
+        }
+    }
+    let code = one(message, 40);
+    let (order_type, pricing) = match (code, limit) {
+        (b'1', None) => (OrderType::Market, Pricing::Limit),
+        (b'2', Some(_)) => (OrderType::Limit, Pricing::Limit),
+        (b'3', None) => (OrderType::Market, Pricing::Stop),
+        (b'4', Some(_)) => (OrderType::Limit, Pricing::Stop),
+        (b'J', None) => (OrderType::Market, Pricing::TakeProfit),
+        (b'J', Some(_)) => (OrderType::Limit, Pricing::TakeProfit),
+        (b'K', None) => (OrderType::MarketToLimit, Pricing::Limit),
+        (b'P', None) => (OrderType::Market, peg.ok_or(Refusal::NotOffered)?),
+        (b'P', Some(_)) => (OrderType::Limit, peg.ok_or(Refusal::NotOffered)?),
+        (b'1' | b'2' | b'3' | b'4' | b'K', _) => return Err(Refusal::Price),
+        _ => return Err(Refusal::NotOffered),
+    };
+    if peg.is_some() != pricing.is_pegged() {
+        return Err(Refusal::NotOffered);
+    }
+    if stop.is_some() != pricing.is_triggered() {
+        return Err(Refusal::Price);
+    }
+    instructions.pricing = pricing;
+    instructions.trigger = Ticks(stop.unwrap_or(0));
+    instructions.offset = offset(message, pricing)?;
+    conditions.minimum_quantity = match message.get(110) {
+        None => Lots::ZERO,
+        Some(_) => Lots(lots(message, 110).ok_or(Refusal::Quantity)?),
+    };
+    let mut display = if pricing.is_pegged() { Display::Hidden } else { Display::Visible };
+    if message.get(111).is_some() {
+        match lots(message, 111).ok_or(Refusal::Quantity)? {
+            0 => display = Display::Hidden,
+            floor if floor < quantity => instructions.shown_quantity = Lots(floor),
+            _ => {}
+        }
+    }
+    let time_in_force = match message.get(59) {
+        None | Some(b"0") => TimeInForce::Day,
+        Some(b"1") => TimeInForce::GoodTillCancel,
+        Some(b"2") => TimeInForce::AtTheOpen,
+        Some(b"3") => TimeInForce::ImmediateOrCancel,
+        Some(b"4") => TimeInForce::FillOrKill,
+        Some(b"6") => TimeInForce::GoodTillTime,
+        Some(b"7") => TimeInForce::AtTheClose,
+        Some(_) => return Err(Refusal::NotOffered),
+    };
+    instructions.expires_s = expiry(message, time_in_force, received)?;
+    let price = Price(limit.unwrap_or(0).into());
+    Ok(Terms { order_type, time_in_force, display, quantity, price, conditions, instructions })
+}
+
+fn offset(message: &Message<'_>, pricing: Pricing) -> Result<i32, Refusal> {
+    let Some(value) = message.get(211) else { return Ok(0) };
+    let (sign, digits) = match value.strip_prefix(b"-") {
+        Some(digits) => (-1, digits),
+        None => (1, value),
+    };
+    let text = str::from_utf8(digits).map_err(|_| Refusal::Price)?;
+    let ticks: u32 = parse_decimal(text, 4).map_err(|_| Refusal::Price)?;
+    let ticks = i32::try_from(ticks).map_err(|_| Refusal::Price)?;
+    if ticks != 0 && !pricing.is_pegged() { Err(Refusal::Price) } else { Ok(sign * ticks) }
+}
+
+/// The expiry in seconds since the Unix epoch: ExpireTime, rounded up, or the end of ExpireDate in UTC.
+fn expiry(
+    message: &Message<'_>,
+    time_in_force: TimeInForce,
+    received: Timestamp,
+) -> Result<u32, Refusal> {
+    let seconds = match (message.get(126), message.get(432)) {
+        (None, None) if time_in_force == TimeInForce::GoodTillTime => return Err(Refusal::Expiry),
+        (None, None) => return Ok(0),
+        (Some(time), _) => read_time(time).ok_or(Refusal::Expiry)?.0.div_ceil(NANOS_PER_SECOND),
+        (None, Some(date)) => {
+            read_date(date).ok_or(Refusal::Expiry)?.0 / NANOS_PER_SECOND + SECONDS_PER_DAY
+        }
+    };
+    if time_in_force != TimeInForce::GoodTillTime || seconds * NANOS_PER_SECOND <= received.0 {
+        return Err(Refusal::Expiry);
+    }
+    u32::try_from(seconds).map_err(|_| Refusal::Expiry)
+}

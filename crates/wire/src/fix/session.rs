@@ -1,0 +1,755 @@
+//! The venue's side of one connection of a FIX session: numbers, gaps, heartbeats, resends.
+//!
+//! Invariant: it sends nothing of its own. A message that takes a number is first a note in the log; what is
+//! sent again is made of messages that were sent before.
+
+use alloc::{collections::VecDeque, vec::Vec};
+
+use market::{Note, SessionId, Timestamp};
+
+use super::{
+    BUILDER_LEN_MAX, Builder, Fault, Framed, MESSAGE_LEN_MAX, Message, SOH, SessionReject, Version,
+    dictionary::{self, Direction},
+    frame,
+    note::{ClOrdId, CompId, FIELDS_LEN_MAX, FixNote, LogonNote},
+    time::read_time,
+};
+
+/// How much may wait to be taken.
+const UNREAD_MAX: usize = 128 * 1024;
+/// The longest TestReqID that is answered.
+const TEST_ID_LEN_MAX: usize = 64;
+/// How far SendingTime may be from the venue's clock.
+const SENDING_TIME_NS: u64 = 120_000_000_000;
+const NANOS_PER_SECOND: u64 = 1_000_000_000;
+/// Numbers that are filled without a byte in one go.
+const FILLED_MAX: u64 = 4096;
+
+/// Settings of all sessions of a port.
+#[derive(Clone, Copy, Debug)]
+pub struct FixTimers {
+    /// CompID of the venue.
+    pub venue: CompId,
+    /// How long a connection may take to log on, or to be logged out.
+    pub login_timeout_ns: u64,
+}
+
+/// The venue's side of one connection.
+#[derive(Debug)]
+pub struct Acceptor {
+    settings: FixTimers,
+    state: State,
+    version: Version,
+    client: CompId,
+    logon: Logon,
+    incoming: Vec<u8>,
+    taken: usize,
+    outgoing: Vec<u8>,
+    written: usize,
+    /// When the present state began.
+    since_ns: u64,
+    heard_ns: u64,
+    put_ns: u64,
+    now_ns: u64,
+    heartbeat_ns: u64,
+    /// When a TestRequest went out that has not been answered.
+    tested_ns: Option<u64>,
+    /// MsgSeqNum of the next message of the client.
+    expected: u64,
+    /// A ResendRequest is out, because a message with this number arrived.
+    gap_to: Option<u64>,
+    /// Number in the reply stream less MsgSeqNum.
+    base: u64,
+    /// MsgSeqNum of the last message that was sent.
+    sent_last: u64,
+    resend: Option<Resend>,
+    /// To be put into the log.
+    notes: VecDeque<Note>,
+}
+
+/// Messages to be sent again.
+#[derive(Clone, Copy, Debug)]
+struct Resend {
+    next: u64,
+    end: u64,
+    /// The first of the numbers that are filled, if some are.
+    fill_from: Option<u64>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    /// Nothing but a Logon is taken.
+    Connected,
+    /// The caller decides on a Logon.
+    LogonAsked,
+    /// The answer is on its way through the log.
+    Accepted,
+    LoggedOn,
+    /// A Logout is on its way through the log; nothing is taken.
+    LogoutAsked {
+        /// False if the Logon was refused: messages before the Logout are not sent.
+        was_logged_on: bool,
+    },
+    /// The Logout was sent.
+    LoggedOut,
+}
+
+/// What the Logon said.
+#[derive(Clone, Copy, Debug, Default)]
+struct Logon {
+    number: u64,
+    heartbeat_s: u32,
+    reset: bool,
+}
+
+/// What a client asks for.
+#[derive(Debug)]
+pub enum FixHappening<'a> {
+    /// It asks to log on: answer with [`Acceptor::accept`] or close the connection.
+    Logon {
+        /// SenderCompID.
+        client: &'a [u8],
+        /// Password, or RawData.
+        password: &'a [u8],
+    },
+    /// A note to be put into the log; its session is to be set.
+    Note(Note),
+    /// A message of the application with the right number.
+    Application(&'a [u8]),
+    /// The session has ended in order: close the connection.
+    Logout,
+}
+
+/// What a client let pass.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FixTimeout {
+    /// No Logon arrived, or no answer to one could be sent.
+    Logon,
+    /// No message arrived, not even after a TestRequest.
+    Silence,
+}
+
+impl Acceptor {
+    /// A connection that was accepted now.
+    #[must_use]
+    pub fn new(settings: FixTimers, now_ns: u64) -> Self {
+        Self {
+            settings,
+            state: State::Connected,
+            version: Version::Fix44,
+            client: CompId::BLANK,
+            logon: Logon::default(),
+            incoming: Vec::new(),
+            taken: 0,
+            outgoing: Vec::new(),
+            written: 0,
+            since_ns: now_ns,
+            heard_ns: now_ns,
+            put_ns: now_ns,
+            now_ns,
+            heartbeat_ns: 0,
+            tested_ns: None,
+            expected: 1,
+            gap_to: None,
+            base: 0,
+            sent_last: 0,
+            resend: None,
+            notes: VecDeque::new(),
+        }
+    }
+
+    /// MsgSeqNum of the next message of the client.
+    #[must_use]
+    pub const fn expected(&self) -> u64 {
+        self.expected
+    }
+
+    /// Takes bytes as the socket gave them, cut anywhere.
+    ///
+    /// # Errors
+    /// More than 128 KiB wait to be taken.
+    pub fn receive(&mut self, bytes: &[u8], now_ns: u64) -> Result<(), &'static str> {
+        self.now_ns = now_ns;
+        if self.incoming.len() - self.taken + bytes.len() > UNREAD_MAX {
+            return Err("more than 128 KiB wait to be read");
+        }
+        self.incoming.drain(..self.taken);
+        self.taken = 0;
+        self.incoming.extend_from_slice(bytes);
+        Ok(())
+    }
+
+    /// What the client asks for next; `None` until more arrives.
+    ///
+    /// # Errors
+    /// The first message is no Logon that can be answered: the connection is to be closed without a word.
+    #[expect(clippy::should_implement_trait, reason = "what it gives borrows from it")]
+    pub fn next(&mut self) -> Result<Option<FixHappening<'_>>, &'static str> {
+        loop {
+            if let Some(note) = self.notes.pop_front() {
+                return Ok(Some(FixHappening::Note(note)));
+            }
+            match self.state {
+                State::LoggedOut if self.outgoing().is_empty() => {
+                    return Ok(Some(FixHappening::Logout));
+                }
+                State::Connected | State::LoggedOn => {}
+                _ => return Ok(None),
+            }
+            let unread = &self.incoming[self.taken..];
+            let start = self.taken;
+            match frame(unread) {
+                Framed::Partial => return Ok(None),
+                Framed::Garbled(len) => {
+                    self.taken += len;
+                    if self.state == State::Connected {
+                        return Err("the first message is no Logon");
+                    }
+                    continue;
+                }
+                Framed::Whole(len) => self.taken += len,
+            }
+            let whole = start..self.taken;
+            if self.state == State::Connected {
+                return self.first(whole).map(Some);
+            }
+            self.heard_ns = self.now_ns;
+            self.tested_ns = None;
+            // The buffer is lent while the message is looked at, so that the session can change.
+            let incoming = core::mem::take(&mut self.incoming);
+            let message = Message::read(&incoming[whole.clone()]);
+            let is_application = self.takes(&message);
+            self.incoming = incoming;
+            if is_application {
+                return Ok(Some(FixHappening::Application(&self.incoming[whole])));
+            }
+        }
+    }
+
+    /// Reads the first message.
+    fn first(&mut self, whole: core::ops::Range<usize>) -> Result<FixHappening<'_>, &'static str> {
+        let message = Message::read(&self.incoming[whole]);
+        let version = Version::from_begin_string(message.begin_string())
+            .ok_or("BeginString is neither FIX.4.2 nor FIX.4.4")?;
+        if message.msg_type() != b"A" {
+            return Err("the first message is no Logon");
+        }
+        let row = dictionary::message(b"A", version).expect("both versions have a Logon");
+        dictionary::check(&message, row, version).map_err(|_| "the Logon is malformed")?;
+        if message.get(56) != Some(self.settings.venue.as_str().as_bytes()) {
+            return Err("TargetCompID is not the venue");
+        }
+        if message.number(98) != Some(0) {
+            return Err("EncryptMethod is not 0");
+        }
+        let client = message.get(49).unwrap_or_default();
+        self.client = str::from_utf8(client)
+            .ok()
+            .and_then(CompId::new)
+            .ok_or("SenderCompID is longer than 16 characters")?;
+        let (Some(number), Some(heartbeat_s)) = (message.number(34), message.number(108)) else {
+            return Err("the Logon is malformed");
+        };
+        let is_near = message.get(52).and_then(read_time).is_some_and(|time| self.is_near(time));
+        if !is_near {
+            return Err("SendingTime is more than 2 minutes from the venue's clock");
+        }
+        if number == 0 || number > u64::from(u32::MAX) || heartbeat_s > 86_400 {
+            return Err("MsgSeqNum or HeartBtInt is out of range");
+        }
+        let reset = message.is_yes(141);
+        if reset && number != 1 {
+            return Err("a Logon with ResetSeqNumFlag has MsgSeqNum 1");
+        }
+        self.version = version;
+        self.logon = Logon { number, heartbeat_s: heartbeat_s as u32, reset };
+        self.heartbeat_ns = heartbeat_s * NANOS_PER_SECOND;
+        (self.state, self.since_ns) = (State::LogonAsked, self.now_ns);
+        let password = message.get(554).or_else(|| message.get(96)).unwrap_or_default();
+        Ok(FixHappening::Logon { client, password })
+    }
+
+    /// Accepts the Logon; `expected` is the next MsgSeqNum of the client as the session knows it. Messages
+    /// are sent from the answer on.
+    ///
+    /// # Panics
+    /// No Logon was asked.
+    pub fn accept(&mut self, expected: u64, now_ns: u64) {
+        assert!(self.state == State::LogonAsked, "a Logon is answered once: {:?}", self.state);
+        self.now_ns = now_ns;
+        let Logon { number, heartbeat_s, reset } = self.logon;
+        self.expected = if reset { 1 } else { expected };
+        if number < self.expected {
+            let mut text = Text::default();
+            text.too_low(self.expected, number);
+            return self.log_out(text.as_bytes(), 0);
+        }
+        let is_expected = number == self.expected;
+        let counted = if is_expected { number as u32 } else { 0 };
+        let (venue, client) = (self.settings.venue, self.client);
+        let is_44 = self.version == Version::Fix44;
+        let logon = LogonNote { is_44, reset, counted, heartbeat_s, venue, client };
+        self.note(&FixNote::Logon(logon));
+        if is_expected {
+            self.expected += 1;
+        } else {
+            self.request_resend(number);
+        }
+        self.enter(State::Accepted);
+    }
+
+    /// Decides on a message of a session that has logged on; true if it is one for the application.
+    fn takes(&mut self, message: &Message<'_>) -> bool {
+        if Version::from_begin_string(message.begin_string()) != Some(self.version) {
+            self.log_out(b"BeginString is not that of the Logon", 0);
+            return false;
+        }
+        let Some(number) = message.number(34).filter(|number| *number <= u64::from(u32::MAX))
+        else {
+            self.log_out(b"MsgSeqNum is missing", 0);
+            return false;
+        };
+        for (tag, expected) in [(49, self.client), (56, self.settings.venue)] {
+            if message.get(tag) != Some(expected.as_str().as_bytes()) {
+                self.reject(message, Fault { tag, reason: SessionReject::CompId }, 0);
+                self.log_out(b"SenderCompID or TargetCompID is not that of the session", 0);
+                return false;
+            }
+        }
+        let msg_type = message.msg_type();
+        if msg_type == b"4" && !message.is_yes(123) {
+            self.reset_to(message);
+            return false;
+        }
+        if number < self.expected {
+            self.too_low(message, number);
+            return false;
+        }
+        if number > self.expected {
+            if msg_type == b"2" && self.check(message, 0) {
+                self.serve_resend(message, 0);
+            }
+            self.request_resend(number);
+            if msg_type == b"5" {
+                self.log_out(b"", 0);
+            }
+            return false;
+        }
+        self.expected += 1;
+        if self.gap_to.is_some_and(|gap_to| gap_to < self.expected) {
+            self.gap_to = None;
+        }
+        let counted = number as u32;
+        let sent = message.get(52).and_then(read_time);
+        if sent.is_some_and(|sent| !self.is_near(sent)) {
+            self.reject(message, Fault { tag: 52, reason: SessionReject::SendingTime }, counted);
+            self.log_out(b"SendingTime is more than 2 minutes from the venue's clock", 0);
+            return false;
+        }
+        match msg_type {
+            b"A" | b"0" | b"1" | b"2" | b"3" | b"4" | b"5" | b"j" => {
+                if self.check(message, counted) {
+                    self.takes_session(message, msg_type, counted);
+                }
+                false
+            }
+            _ => self.takes_application(message, msg_type, counted),
+        }
+    }
+
+    /// A message of the session with the right number and fields.
+    fn takes_session(&mut self, message: &Message<'_>, msg_type: &[u8], counted: u32) {
+        match msg_type {
+            b"1" => {
+                let id = message.get(112).unwrap_or_default();
+                if id.len() > TEST_ID_LEN_MAX {
+                    let fault = Fault { tag: 112, reason: SessionReject::ValueOutOfRange };
+                    return self.reject(message, fault, counted);
+                }
+                let mut text = Text::default();
+                text.put(b"0\x01112=").put(id).put(&[SOH]);
+                self.say(counted, text.as_bytes());
+            }
+            b"2" => self.serve_resend(message, counted),
+            b"4" => match message.number(36) {
+                Some(new) if new >= self.expected => {
+                    self.expected = new;
+                    if self.gap_to.is_some_and(|gap_to| gap_to < new) {
+                        self.gap_to = None;
+                    }
+                }
+                _ => {
+                    let fault = Fault { tag: 36, reason: SessionReject::ValueOutOfRange };
+                    self.reject(message, fault, counted);
+                }
+            },
+            b"5" => self.log_out(b"", counted),
+            b"A" => {
+                let fault = Fault { tag: 35, reason: SessionReject::Other };
+                self.reject(message, fault, counted);
+            }
+            _ => {}
+        }
+    }
+
+    /// A message of the application with the right number: true if the venue takes such messages and it has
+    /// the right fields.
+    fn takes_application(&mut self, message: &Message<'_>, msg_type: &[u8], counted: u32) -> bool {
+        let row = dictionary::message(msg_type, self.version);
+        if !row.is_some_and(|row| row.direction == Direction::ToVenue) {
+            let mut text = Text::default();
+            text.put(b"j\x0145=").number(counted.into()).put(b"\x01372=");
+            text.put(&msg_type[..msg_type.len().min(2)]);
+            text.put(b"\x01380=3\x0158=message type is not offered\x01");
+            self.say(counted, text.as_bytes());
+            return false;
+        }
+        if !self.check(message, counted) {
+            return false;
+        }
+        let is_name = |tag| {
+            message.get(tag).is_none_or(|name| {
+                let text = str::from_utf8(name).ok().and_then(ClOrdId::new);
+                name.last() != Some(&b' ') && text.is_some()
+            })
+        };
+        if let Some(tag) = [11, 41].into_iter().find(|tag| !is_name(*tag)) {
+            let fault = Fault { tag, reason: SessionReject::ValueOutOfRange };
+            self.reject(message, fault, counted);
+            return false;
+        }
+        true
+    }
+
+    /// Compares a message with the dictionary, and rejects it if it has a fault.
+    fn check(&mut self, message: &Message<'_>, counted: u32) -> bool {
+        let row = dictionary::message(message.msg_type(), self.version);
+        let Some(row) = row else { return false };
+        match dictionary::check(message, row, self.version) {
+            Ok(()) => true,
+            Err(fault) => {
+                self.reject(message, fault, counted);
+                false
+            }
+        }
+    }
+
+    fn too_low(&mut self, message: &Message<'_>, number: u64) {
+        if !message.is_yes(43) {
+            let mut text = Text::default();
+            text.too_low(self.expected, number);
+            return self.log_out(text.as_bytes(), 0);
+        }
+        let (sent, first) = (message.get(52), message.get(122));
+        match (sent.and_then(read_time), first.and_then(read_time)) {
+            (_, None) => {
+                let fault = Fault { tag: 122, reason: SessionReject::RequiredTagMissing };
+                self.reject(message, fault, 0);
+            }
+            (Some(sent), Some(first)) if sent < first => {
+                self.reject(message, Fault { tag: 122, reason: SessionReject::SendingTime }, 0);
+                self.log_out(b"OrigSendingTime is after SendingTime", 0);
+            }
+            _ => {}
+        }
+    }
+
+    /// SequenceReset in reset mode: its own number does not matter.
+    fn reset_to(&mut self, message: &Message<'_>) {
+        if !self.check(message, 0) {
+            return;
+        }
+        match message.number(36) {
+            Some(new) if self.expected <= new && new <= u64::from(u32::MAX) => {
+                self.expected = new;
+                self.gap_to = None;
+            }
+            _ => {
+                let fault = Fault { tag: 36, reason: SessionReject::ValueOutOfRange };
+                self.reject(message, fault, 0);
+            }
+        }
+    }
+
+    fn serve_resend(&mut self, message: &Message<'_>, counted: u32) {
+        let (begin, end) = (message.number(7).unwrap_or(0), message.number(16).unwrap_or(0));
+        if begin == 0 || (end != 0 && end < begin) || begin > self.sent_last {
+            let fault = Fault { tag: 7, reason: SessionReject::ValueOutOfRange };
+            return self.reject(message, fault, counted);
+        }
+        let end = if end == 0 { self.sent_last } else { end.min(self.sent_last) };
+        self.resend = Some(Resend { next: begin, end, fill_from: None });
+    }
+
+    fn request_resend(&mut self, number: u64) {
+        if self.gap_to.is_some() {
+            return;
+        }
+        self.gap_to = Some(number);
+        let mut text = Text::default();
+        text.put(b"2\x017=").number(self.expected).put(b"\x0116=0\x01");
+        self.say(0, text.as_bytes());
+    }
+
+    fn reject(&mut self, message: &Message<'_>, fault: Fault, counted: u32) {
+        let mut text = Text::default();
+        text.put(b"3\x0145=").number(message.number(34).unwrap_or(0).min(u32::MAX.into()));
+        if fault.tag > 0 {
+            text.put(b"\x01371=").number(fault.tag.into());
+        }
+        let msg_type = message.msg_type();
+        let is_plain = msg_type.iter().all(u8::is_ascii_alphanumeric) && !msg_type.is_empty();
+        if is_plain && msg_type.len() <= 2 {
+            text.put(b"\x01372=").put(msg_type);
+        }
+        if let Some(code) = fault.reason.code(self.version) {
+            text.put(b"\x01373=").number(code.into());
+        }
+        // Cut to the room of a note.
+        let words = fault.reason.text().as_bytes();
+        let room = FIELDS_LEN_MAX - text.len - b"\x0158=\x01".len();
+        text.put(b"\x0158=").put(&words[..words.len().min(room)]).put(&[SOH]);
+        self.say(counted, text.as_bytes());
+    }
+
+    fn log_out(&mut self, words: &[u8], counted: u32) {
+        let mut text = Text::default();
+        text.put(b"5\x01");
+        if !words.is_empty() {
+            text.put(b"58=").put(words).put(&[SOH]);
+        }
+        self.say(counted, text.as_bytes());
+        let was_logged_on = self.state == State::LoggedOn;
+        self.enter(State::LogoutAsked { was_logged_on });
+    }
+
+    fn say(&mut self, counted: u32, fields: &[u8]) {
+        self.note(&FixNote::Session { counted, fields });
+    }
+
+    fn note(&mut self, note: &FixNote<'_>) {
+        self.notes.push_back(note.note(SessionId(0)));
+    }
+
+    fn is_near(&self, sent: Timestamp) -> bool {
+        self.now_ns.abs_diff(sent.0) <= SENDING_TIME_NS
+    }
+
+    fn enter(&mut self, state: State) {
+        self.state = state;
+        self.since_ns = self.now_ns;
+    }
+
+    /// Sends the next message of the session; `number` is its number in the reply stream. What precedes the
+    /// answer to the Logon is not sent: the client asks for it, having seen the gap.
+    pub fn send(&mut self, message: &[u8], number: u64, now_ns: u64) {
+        self.now_ns = now_ns;
+        let Some((msg_type, msg_seq_num)) = head(message) else { return };
+        match self.state {
+            State::Accepted if msg_type == b"A" => {
+                self.heard_ns = now_ns;
+                self.enter(State::LoggedOn);
+            }
+            State::LoggedOn => {}
+            State::LogoutAsked { was_logged_on } if was_logged_on || msg_type == b"5" => {
+                if msg_type == b"5" {
+                    self.enter(State::LoggedOut);
+                }
+            }
+            _ => return,
+        }
+        self.base = number - msg_seq_num;
+        self.sent_last = msg_seq_num;
+        self.put(message, now_ns);
+    }
+
+    /// The number in the reply stream of the message that is to be sent again next.
+    #[must_use]
+    pub fn resend_next(&self) -> Option<u64> {
+        self.resend.map(|resend| self.base + resend.next)
+    }
+
+    /// Sends that message again, or fills its number if it is one of the session or no longer kept (`None`).
+    /// Returns false once that is enough for one turn.
+    pub fn resend(&mut self, message: Option<&[u8]>, now_ns: u64) -> bool {
+        let Some(mut resend) = self.resend else { return false };
+        let number = resend.next;
+        resend.next += 1;
+        let again = message.filter(|message| {
+            let kind = head(message).and_then(|(kind, _)| dictionary::message(kind, self.version));
+            kind.is_some_and(|row| !row.is_of_session())
+        });
+        let mut is_short = true;
+        if let Some(message) = again {
+            if let Some(from) = resend.fill_from.take() {
+                self.fill_gap(from, number, now_ns);
+            }
+            self.send_again(message, now_ns);
+        } else {
+            let from = *resend.fill_from.get_or_insert(number);
+            is_short = !(number - from + 1).is_multiple_of(FILLED_MAX);
+        }
+        if resend.next <= resend.end {
+            self.resend = Some(resend);
+        } else {
+            if let Some(from) = resend.fill_from {
+                self.fill_gap(from, resend.next, now_ns);
+            }
+            self.resend = None;
+        }
+        is_short
+    }
+
+    /// A SequenceReset in place of the messages from `from` to before `to`.
+    fn fill_gap(&mut self, from: u64, to: u64, now_ns: u64) {
+        let mut buffer = [0; BUILDER_LEN_MAX];
+        let mut builder = Builder::new(&mut buffer);
+        let now = Timestamp(now_ns);
+        builder.char(35, b'4').number(34, from).char(43, b'Y');
+        builder.text(49, self.settings.venue.as_str()).time(52, now);
+        builder.text(56, self.client.as_str()).time(122, now).char(123, b'Y').number(36, to);
+        self.put(builder.finish(self.version), now_ns);
+    }
+
+    /// A message as it was, with PossDupFlag and the time of its first sending.
+    fn send_again(&mut self, message: &[u8], now_ns: u64) {
+        let mut buffer = [0; BUILDER_LEN_MAX + 64];
+        let mut builder = Builder::new(&mut buffer);
+        for (tag, value) in Message::read(message).fields() {
+            match tag {
+                8..=10 => {}
+                34 => {
+                    builder.bytes(34, value).char(43, b'Y');
+                }
+                52 => {
+                    builder.time(52, Timestamp(now_ns)).bytes(122, value);
+                }
+                tag => {
+                    builder.bytes(tag, value);
+                }
+            }
+        }
+        self.put(builder.finish(self.version), now_ns);
+    }
+
+    fn put(&mut self, message: &[u8], now_ns: u64) {
+        if self.written > 4096 && self.written * 2 > self.outgoing.len() {
+            self.outgoing.drain(..self.written);
+            self.written = 0;
+        }
+        self.outgoing.extend_from_slice(message);
+        self.put_ns = now_ns;
+    }
+
+    /// Bytes to be written to the socket.
+    #[must_use]
+    pub fn outgoing(&self) -> &[u8] {
+        &self.outgoing[self.written..]
+    }
+
+    /// The first `len` of [`outgoing`](Self::outgoing) were written.
+    ///
+    /// # Panics
+    /// That is more than wait.
+    pub fn sent(&mut self, len: usize) {
+        assert!(len <= self.outgoing.len() - self.written, "no more is written than waits");
+        self.written += len;
+        if self.written == self.outgoing.len() {
+            self.outgoing.clear();
+            self.written = 0;
+        }
+    }
+
+    /// True if [`next`](Self::next) returns something without another byte: a note, or the end.
+    #[must_use]
+    pub fn has_more(&self) -> bool {
+        !self.notes.is_empty() || (self.state == State::LoggedOut && self.outgoing().is_empty())
+    }
+
+    /// Lets time pass: asks for a Heartbeat or a TestRequest where one is due.
+    ///
+    /// # Errors
+    /// The client let a time limit pass.
+    pub fn tick(&mut self, now_ns: u64) -> Result<(), FixTimeout> {
+        self.now_ns = now_ns;
+        let since = |moment: u64| now_ns.saturating_sub(moment);
+        if self.state != State::LoggedOn {
+            let is_over = since(self.since_ns) >= self.settings.login_timeout_ns;
+            return if is_over { Err(FixTimeout::Logon) } else { Ok(()) };
+        }
+        if self.heartbeat_ns == 0 {
+            return Ok(());
+        }
+        if let Some(tested_ns) = self.tested_ns {
+            if since(tested_ns) >= self.heartbeat_ns {
+                return Err(FixTimeout::Silence);
+            }
+        } else if since(self.heard_ns) >= self.heartbeat_ns + self.heartbeat_ns / 5 {
+            self.tested_ns = Some(now_ns);
+            self.put_ns = now_ns;
+            self.say(0, b"1\x01112=TEST\x01");
+        }
+        if since(self.put_ns) >= self.heartbeat_ns && self.outgoing().is_empty() {
+            self.put_ns = now_ns;
+            self.say(0, b"0\x01");
+        }
+        Ok(())
+    }
+}
+
+/// MsgType and MsgSeqNum of a message that the venue wrote; `None` if it is no FIX message.
+fn head(message: &[u8]) -> Option<(&[u8], u64)> {
+    let mut fields = message.split(|byte| *byte == SOH);
+    if !fields.next()?.starts_with(b"8=FIX") {
+        return None;
+    }
+    let msg_type = fields.nth(1)?.strip_prefix(b"35=")?;
+    let number = super::message::unsigned(fields.next()?.strip_prefix(b"34=")?)?;
+    Some((msg_type, number))
+}
+
+/// The fields of a message of the session while they are written.
+struct Text {
+    bytes: [u8; FIELDS_LEN_MAX],
+    len: usize,
+}
+
+impl Default for Text {
+    fn default() -> Self {
+        Self { bytes: [0; FIELDS_LEN_MAX], len: 0 }
+    }
+}
+
+impl Text {
+    fn put(&mut self, bytes: &[u8]) -> &mut Self {
+        self.bytes[self.len..self.len + bytes.len()].copy_from_slice(bytes);
+        self.len += bytes.len();
+        self
+    }
+
+    fn number(&mut self, number: u64) -> &mut Self {
+        let mut digits = [0; 20];
+        let mut at = digits.len();
+        let mut rest = number;
+        loop {
+            at -= 1;
+            digits[at] = b'0' + (rest % 10) as u8;
+            rest /= 10;
+            if rest == 0 {
+                return self.put(&digits[at..]);
+            }
+        }
+    }
+
+    fn too_low(&mut self, expected: u64, received: u64) {
+        self.put(b"MsgSeqNum too low, expecting ").number(expected);
+        self.put(b" but received ").number(received);
+    }
+
+    fn as_bytes(&self) -> &[u8] {
+        &self.bytes[..self.len]
+    }
+}
+
+const _: () =
+    assert!(MESSAGE_LEN_MAX <= UNREAD_MAX / 2, "a message fits beside what a read brings");
