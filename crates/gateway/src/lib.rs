@@ -54,7 +54,7 @@ pub use message_archive::{MessageArchive, MessageArchiveError};
 pub use network::{ConnectionId, DatagramNetwork, NetworkEvent, StreamNetwork};
 pub use operator_event::{CloseReason, LoginFault, OperatorEvent, OperatorEventSink};
 pub use order_entry::{
-    ClientSession, FirstReply, Login, OrderEntry, OrderEntryLimits, OrderEntryOptions,
+    ClientSession, FirstReply, FixSession, Login, OrderEntry, OrderEntryLimits, OrderEntryOptions,
     SessionEvent, SoupBinTcp, SoupBinTcpOptions,
 };
 pub use order_entry_udp::{OrderEntryUdp, OrderEntryUdpOptions, UdpParticipant};

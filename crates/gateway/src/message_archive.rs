@@ -6,7 +6,7 @@
 
 use std::fmt;
 
-use market::{Instrument, Output, SessionId, Text};
+use market::{DecodeError, Instrument, Output, SessionId, Text};
 
 use crate::{
     replay_store::ReplayStore,
@@ -15,6 +15,8 @@ use crate::{
 
 /// The code of a section with replies of one session.
 const REPLIES: u16 = 256;
+/// The code of a section with the state of one FIX session.
+const FIX_SESSION: u16 = 258;
 /// The code of a section with messages of the feed.
 const FEED: u16 = 257;
 /// The section ends when it has so many bytes; one message more may be in it.
@@ -43,6 +45,8 @@ pub enum MessageArchiveError {
     Code(u16),
     /// No session has the number 0.
     Session,
+    /// The state of a FIX session cannot be read.
+    FixSession(DecodeError),
     /// A section does not go on where the one before it ended.
     Number {
         /// The number it should begin with.
@@ -58,6 +62,7 @@ impl fmt::Display for MessageArchiveError {
             Self::Short => write!(f, "a section ends within a message"),
             Self::Code(code) => write!(f, "there is no section {code}"),
             Self::Session => write!(f, "replies of session 0"),
+            Self::FixSession(error) => write!(f, "the state of a FIX session: {error}"),
             Self::Number { expected, found } => {
                 write!(f, "messages go on with number {found} instead of {expected}")
             }
@@ -81,7 +86,7 @@ impl MessageArchive {
     /// True for the codes of its sections.
     #[must_use]
     pub const fn has_section(code: u16) -> bool {
-        matches!(code, REPLIES | FEED)
+        matches!(code, REPLIES | FEED | FIX_SESSION)
     }
 
     pub fn take(&mut self, output: &Output) {
@@ -123,6 +128,11 @@ impl MessageArchive {
                 section.extend(messages);
                 emit(REPLIES, &section);
             });
+            if let Some(reports) = self.replies.reports(stream) {
+                reports.save(&mut |piece| {
+                    emit(FIX_SESSION, &[&session_id.to_le_bytes(), piece].concat());
+                });
+            }
         }
         stream_sections(self.feed.store(), FEED_STREAM, &mut bytes, &mut |first, messages| {
             let mut section = first.to_le_bytes().to_vec();
@@ -147,6 +157,14 @@ impl MessageArchive {
                 store.ensure_stream(stream);
                 restore(store, stream, bytes)
             }
+            FIX_SESSION => {
+                let (session_id, bytes) =
+                    bytes.split_first_chunk().ok_or(MessageArchiveError::Short)?;
+                let session_id = u16::from_le_bytes(*session_id);
+                let stream =
+                    usize::from(session_id).checked_sub(1).ok_or(MessageArchiveError::Session)?;
+                self.replies.restore_reports(stream, bytes).map_err(MessageArchiveError::FixSession)
+            }
             FEED => restore(self.feed.store_mut(), FEED_STREAM, bytes),
             code => Err(MessageArchiveError::Code(code)),
         }
@@ -169,6 +187,11 @@ impl MessageArchive {
     /// Copies the replies to a session into a stream that has had no message.
     pub(crate) fn copy_replies(&self, session_id: SessionId, to: &mut ReplayStore, stream: usize) {
         self.replies.store().copy(usize::from(session_id.0) - 1, to, stream);
+    }
+
+    /// The state of a FIX session.
+    pub(crate) fn reports(&self, session_id: SessionId) -> Option<&wire::fix::Reports> {
+        self.replies.reports(usize::from(session_id.0) - 1)
     }
 
     /// Copies the feed into a stream that has had no message.

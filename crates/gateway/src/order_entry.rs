@@ -7,6 +7,7 @@
 pub(crate) mod admission;
 mod client_session;
 pub(crate) mod connection;
+mod fix_session;
 mod serving;
 mod login;
 mod closing;
@@ -19,6 +20,7 @@ use ring::{Agent, AgentError, AtomicGauge, Consumer, Cursor, Producer};
 pub use self::client_session::{
     ClientSession, FirstReply, Login, SessionEvent, SoupBinTcp, SoupBinTcpOptions,
 };
+pub use self::fix_session::FixSession;
 use self::{
     admission::{FailedLogins, Strangers},
     connection::{Connection, READ_BYTES, Stage},
@@ -113,6 +115,10 @@ pub struct OrderEntry<N, S: ClientSession = SoupBinTcp> {
     gates: Vec<Gate>,
     /// The connection of each user that has one.
     live: Vec<Option<ConnectionId>>,
+    /// What each session keeps between its connections.
+    memories: Vec<S::Memory>,
+    /// Those of one message; reused.
+    commands: Vec<Command>,
     /// Accounts whose orders are to be canceled because they were cut off, each once: submitted
     /// before anything else, as soon as the ring has a slot. Mostly empty.
     cut_off: VecDeque<usize>,
@@ -170,6 +176,8 @@ impl<N: StreamNetwork, S: ClientSession> OrderEntry<N, S> {
                 ReplayStore::new(usernames.len(), limits.store_bytes_max),
             ),
             live: vec![None; users.len()],
+            memories: users.iter().map(|_| S::Memory::default()).collect(),
+            commands: Vec::with_capacity(S::COMMANDS_MAX),
             gates: users.iter().map(|user| Gate::new(throttle, user.firms.clone())).collect(),
             cut_off: VecDeque::new(),
             users,
@@ -371,7 +379,7 @@ impl<N: StreamNetwork, S: ClientSession> OrderEntry<N, S> {
 impl<N, S> Agent for OrderEntry<N, S>
 where
     N: StreamNetwork + Send + 'static,
-    S: ClientSession<Options: Send> + Send + 'static,
+    S: ClientSession<Options: Send, Memory: Send> + Send + 'static,
 {
     fn name(&self) -> &str {
         S::AGENT

@@ -9,6 +9,7 @@ use std::collections::BTreeMap;
 use market::{Event, Instrument, OrderKey, Output, SessionId, Text, VenueEvent};
 use ring::{Consumer, Cursor, Flow};
 use wire::{
+    fix::{FixNote, Reports},
     itch,
     ouch::{self, Recipient},
 };
@@ -29,6 +30,8 @@ pub trait MessageStore {
 pub struct ReplyStreams<S> {
     encoder: ouch::Encoder,
     routes: Routes,
+    /// By stream: the state of a FIX session, once it has logged on. All other sessions get OUCH.
+    reports: Vec<Option<Box<Reports>>>,
     store: S,
     count: u64,
 }
@@ -51,7 +54,8 @@ struct Routes {
 impl<S: MessageStore> ReplyStreams<S> {
     /// The replies to all sessions: the stream of a session is its id, less 1.
     pub fn of_all(store: S) -> Self {
-        Self { encoder: ouch::Encoder::new(), routes: Routes::default(), store, count: 0 }
+        let (encoder, routes) = (ouch::Encoder::new(), Routes::default());
+        Self { encoder, routes, reports: Vec::new(), store, count: 0 }
     }
 
     /// The replies to the sessions of these users: the stream of a session is the index of its
@@ -74,7 +78,7 @@ impl<S: MessageStore> ReplyStreams<S> {
             touched: Vec::with_capacity(count),
             is_touched: vec![false; count],
         };
-        Self { encoder: ouch::Encoder::new(), routes, store, count: 0 }
+        Self { encoder: ouch::Encoder::new(), routes, reports: Vec::new(), store, count: 0 }
     }
 
     /// Takes the next output.
@@ -85,10 +89,17 @@ impl<S: MessageStore> ReplyStreams<S> {
         if let Event::SessionAdded(added) = &output.event {
             self.add_session(added.session_id, added.username);
         }
-        let Self { encoder, routes, store, count } = self;
-        if !routes.has_stream_for(&output.event) {
+        if !self.routes.has_stream_for(&output.event) {
             return;
         }
+        if let Event::Noted(note) = &output.event
+            && let Some(FixNote::Logon(logon)) = FixNote::read(note.bytes())
+            && let Some(stream) = self.routes.stream(note.session_id)
+        {
+            self.reports_mut(stream).get_or_insert_with(|| Box::new(Reports::new(&logon)));
+        }
+        let Self { encoder, routes, reports, store, count } = self;
+        let is_fix = |stream: usize| reports.get(stream).is_some_and(Option::is_some);
         let mut push = |routes: &mut Routes, stream, message: &[u8]| {
             store.push(stream, message);
             routes.touch(stream);
@@ -96,18 +107,59 @@ impl<S: MessageStore> ReplyStreams<S> {
         };
         encoder.encode(output, &mut |recipient, message| match recipient {
             Recipient::One(session_id) => {
-                if let Some(stream) = routes.stream(session_id) {
+                if let Some(stream) = routes.stream(session_id).filter(|it| !is_fix(*it)) {
                     push(routes, stream, message);
                 }
             }
             Recipient::All => {
                 for stream in 0..routes.sessions.len() {
-                    if routes.sessions[stream].is_some() {
+                    if routes.sessions[stream].is_some() && !is_fix(stream) {
                         push(routes, stream, message);
                     }
                 }
             }
         });
+        if reports.is_empty() {
+            return;
+        }
+        let [one, other] = owners(&output.event);
+        let other = other.filter(|_| other != one);
+        for session_id in [one, other].into_iter().flatten() {
+            let Some(stream) = routes.stream(session_id) else { continue };
+            let Some(Some(reports)) = reports.get_mut(stream) else { continue };
+            let is_own = |key: &OrderKey| key.session_id == session_id;
+            reports.take(output, is_own, &mut |message| push(routes, stream, message));
+        }
+    }
+
+    /// The state of a FIX session; `None` for a session that has not logged on by FIX.
+    #[must_use]
+    pub fn reports(&self, stream: usize) -> Option<&Reports> {
+        self.reports.get(stream)?.as_deref()
+    }
+
+    /// Takes a piece of the saved state of a FIX session.
+    ///
+    /// # Errors
+    /// The bytes are not such a piece, or come in another order.
+    pub(crate) fn restore_reports(
+        &mut self,
+        stream: usize,
+        piece: &[u8],
+    ) -> Result<(), market::DecodeError> {
+        let place = self.reports_mut(stream);
+        let mut reports = place.take().map(|reports| *reports);
+        Reports::restore(&mut reports, piece)?;
+        *place = reports.map(Box::new);
+        Ok(())
+    }
+
+    /// The place of the state of a FIX session.
+    pub(crate) fn reports_mut(&mut self, stream: usize) -> &mut Option<Box<Reports>> {
+        if self.reports.len() <= stream {
+            self.reports.resize(stream + 1, None);
+        }
+        &mut self.reports[stream]
     }
 
     /// Takes a session that was added before the first output.
@@ -170,6 +222,9 @@ impl ReplyStreams<ReplayStore> {
             self.add_session(session_id, *username);
             if let Some(stream) = self.stream(session_id) {
                 archive.copy_replies(session_id, &mut self.store, stream);
+                if let Some(reports) = archive.reports(session_id) {
+                    *self.reports_mut(stream) = Some(Box::new(reports.clone()));
+                }
                 self.count += self.store.next(stream) - 1;
             }
         }
@@ -224,6 +279,19 @@ impl Routes {
             self.is_touched[stream] = true;
             self.touched.push(stream);
         }
+    }
+}
+
+/// The sessions that an event is about: two for a trade.
+fn owners(event: &Event) -> [Option<SessionId>; 2] {
+    let of = |one: &OrderKey, other: &OrderKey| [Some(one.session_id), Some(other.session_id)];
+    match event {
+        Event::Traded(traded) => of(&traded.maker.key, &traded.taker.key),
+        Event::Venue(VenueEvent::TradeBusted(it)) => of(&it.trade.maker.key, &it.trade.taker.key),
+        Event::Venue(VenueEvent::TradeCorrected(it)) => {
+            of(&it.trade.maker.key, &it.trade.taker.key)
+        }
+        event => [event.session_id(), None],
     }
 }
 

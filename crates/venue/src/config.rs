@@ -32,13 +32,14 @@ use std::{
 use gateway::{Credentials, Network, OrderEntryLimits, RequestLimits, Throttle};
 use market::{Firm, OperatorName, Price, Quantity, SelfMatchPrevention, Symbol, Text};
 use serde::Deserialize;
+use wire::fix::CompId;
 
 use self::explain::explain;
 use crate::{
     core::RingSlots,
     failure::Failure,
     layout::{Layout, Wait},
-    pipeline::AGENTS,
+    pipeline::agents,
 };
 
 /// The settings of a venue. Field docs are the reference of the configuration file.
@@ -51,6 +52,8 @@ pub struct Config {
     pub snapshots: SnapshotsConfig,
     /// Order entry by OUCH 5.0 over SoupBinTCP.
     pub order_entry: OrderEntryConfig,
+    /// Order entry by FIX 4.2 and 4.4. Default none: the venue speaks no FIX.
+    pub order_entry_fix: Option<OrderEntryFixConfig>,
     /// Order entry by OUCH 5.0 over UDP.
     pub order_entry_udp: OrderEntryUdpConfig,
     /// How much a session may send.
@@ -98,6 +101,25 @@ pub struct OrderEntryConfig {
     /// disconnected; it can log in again and continue where it stopped. Default `10s`.
     pub slow_client_timeout: Span,
     /// Memory for the replies of all sessions; the oldest of the longest stream are dropped first. Default `1GiB`.
+    pub reply_store: Bytes,
+}
+
+/// `[order_entry_fix]`
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct OrderEntryFixConfig {
+    /// Where it listens; port 0 takes a free one. Default `127.0.0.1:26402`.
+    pub address: SocketAddr,
+    /// CompID of the venue, up to 16 characters; that of a participant is its username. Default `DAMRAK`.
+    pub comp_id: String,
+    /// As `order_entry.connections_max`. Default 1024.
+    pub connections_max: usize,
+    /// A connection that has not logged on after this long is closed. Default `5s`.
+    pub login_timeout: Span,
+    /// As `order_entry.slow_client_timeout`. Default `10s`.
+    pub slow_client_timeout: Span,
+    /// Memory for the messages to all sessions; the oldest of the longest stream are dropped first, and a
+    /// resend fills their numbers. Default `1GiB`.
     pub reply_store: Bytes,
 }
 
@@ -422,7 +444,10 @@ pub struct InstrumentConfig {
 pub struct ParticipantConfig {
     /// Login name, up to 6 characters, upper or lower case alike.
     pub username: String,
-    /// Password for SoupBinTCP, up to 10 characters, upper or lower case alike. Required unless
+    /// The protocol of a participant with a password: `ouch` (default, over SoupBinTCP) or `fix`.
+    #[serde(default)]
+    pub protocol: ProtocolName,
+    /// Password for SoupBinTCP or FIX, up to 10 characters, upper or lower case alike. Required unless
     /// `udp` is given.
     #[serde(default)]
     pub password: Option<String>,
@@ -455,6 +480,17 @@ pub enum FirmNames {
     One(String),
     /// The default first.
     Many(Vec<String>),
+}
+
+/// What a participant with a password speaks.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum ProtocolName {
+    /// OUCH 5.0 over SoupBinTCP.
+    #[default]
+    Ouch,
+    /// FIX 4.2 or 4.4.
+    Fix,
 }
 
 /// What happens instead of a trade of a participant with itself.
@@ -490,6 +526,7 @@ impl Default for Config {
     fn default() -> Self {
         let participant = |number: u16, udp: Option<u16>| ParticipantConfig {
             username: format!("user{number:02}"),
+            protocol: ProtocolName::Ouch,
             password: udp.is_none().then(|| format!("password{number:02}")),
             firm: FirmNames::One("FIRM".into()),
             udp: udp.map(|port| SocketAddr::from((Ipv4Addr::LOCALHOST, port))),
@@ -509,6 +546,7 @@ impl Default for Config {
             journal: JournalConfig::default(),
             snapshots: SnapshotsConfig::default(),
             order_entry: OrderEntryConfig::default(),
+            order_entry_fix: None,
             order_entry_udp: OrderEntryUdpConfig::default(),
             throttle: ThrottleConfig::default(),
             market_data: MarketDataConfig::default(),
@@ -554,17 +592,59 @@ impl OrderEntryConfig {
                 self.heartbeat.0, self.receive_timeout.0
             ));
         }
-        let users = participants.iter().filter(|it| it.password.is_some()).count();
-        if self.connections_max <= users {
-            return Err(format!(
-                "order_entry.connections_max is {}: the {users} participants with a password have a \
-                 place each, and a login needs one more; set it to {} at least",
-                self.connections_max,
-                users + 1
-            ));
-        }
-        Ok(())
+        check_places("order_entry", self.connections_max, participants, ProtocolName::Ouch)
     }
+}
+
+impl OrderEntryFixConfig {
+    fn check(&self, participants: &[ParticipantConfig]) -> Result<(), String> {
+        self.comp_id()?;
+        for (key, span) in [
+            ("login_timeout", self.login_timeout),
+            ("slow_client_timeout", self.slow_client_timeout),
+        ] {
+            if span.0 < TIMER_MIN {
+                return Err(format!(
+                    "order_entry_fix.{key} is {:?}: it must be at least {TIMER_MIN:?}, since timers \
+                     are looked at that often; leave it out for the default",
+                    span.0
+                ));
+            }
+        }
+        check_places("order_entry_fix", self.connections_max, participants, ProtocolName::Fix)
+    }
+
+    /// The CompID of the venue.
+    ///
+    /// # Errors
+    /// It is blank, too long, or has a character that FIX does not carry.
+    pub fn comp_id(&self) -> Result<CompId, String> {
+        CompId::new(&self.comp_id).filter(|it| !it.is_blank()).ok_or_else(|| {
+            format!(
+                "order_entry_fix.comp_id is {:?}: it must be 1 to 16 printable ASCII characters",
+                self.comp_id
+            )
+        })
+    }
+}
+
+/// Each participant has a place among the connections of its port, and a login needs one more.
+fn check_places(
+    section: &str,
+    connections_max: usize,
+    participants: &[ParticipantConfig],
+    protocol: ProtocolName,
+) -> Result<(), String> {
+    let speaks = |it: &&ParticipantConfig| it.password.is_some() && it.protocol == protocol;
+    let users = participants.iter().filter(speaks).count();
+    if connections_max <= users {
+        return Err(format!(
+            "{section}.connections_max is {connections_max}: the {users} participants with a \
+             password have a place each, and a login needs one more; set it to {} at least",
+            users + 1
+        ));
+    }
+    Ok(())
 }
 
 /// How often the gateway looks at its timers.
@@ -594,6 +674,19 @@ impl Default for OrderEntryConfig {
             connections_max: 1024,
             heartbeat: Span(Duration::from_secs(1)),
             receive_timeout: Span(Duration::from_secs(15)),
+            login_timeout: Span(Duration::from_secs(5)),
+            slow_client_timeout: Span(Duration::from_secs(10)),
+            reply_store: Bytes(1 << 30),
+        }
+    }
+}
+
+impl Default for OrderEntryFixConfig {
+    fn default() -> Self {
+        Self {
+            address: loopback(26_402),
+            comp_id: "DAMRAK".into(),
+            connections_max: 1024,
             login_timeout: Span(Duration::from_secs(5)),
             slow_client_timeout: Span(Duration::from_secs(10)),
             reply_store: Bytes(1 << 30),
@@ -666,6 +759,14 @@ impl Config {
         Ok(config)
     }
 
+    /// Where participants of a protocol connect.
+    fn address_of(&self, protocol: ProtocolName) -> SocketAddr {
+        match (protocol, &self.order_entry_fix) {
+            (ProtocolName::Fix, Some(fix)) => fix.address,
+            _ => self.order_entry.address,
+        }
+    }
+
     fn check(&self) -> Result<(), String> {
         for (name, slots) in [
             ("submissions", self.rings.submissions),
@@ -694,12 +795,17 @@ impl Config {
             }
         }
         self.order_entry.check(&self.participants)?;
+        if let Some(fix) = &self.order_entry_fix {
+            fix.check(&self.participants)?;
+        }
         self.throttle.check()?;
         self.market_data.requests()?;
         if self.journal.segment.0 < 1 << 20 {
             return Err("journal.segment must be at least 1MiB".into());
         }
+        let fix_store = self.order_entry_fix.as_ref().map(|fix| fix.reply_store);
         for (key, bytes) in [
+            ("order_entry_fix.reply_store", fix_store.unwrap_or(Bytes(1 << 30))),
             ("order_entry.reply_store", self.order_entry.reply_store),
             ("order_entry_udp.reply_store", self.order_entry_udp.reply_store),
             ("market_data.store", self.market_data.store),
@@ -737,17 +843,34 @@ impl Config {
                 (None, None) => {
                     return Err(format!("participant {username} has neither password nor udp"));
                 }
+                (password, _)
+                    if participant.protocol == ProtocolName::Fix && password.is_none() =>
+                {
+                    return Err(format!(
+                        "participant {username} speaks FIX and has no password: give it one"
+                    ));
+                }
+                (Some(_), None)
+                    if participant.protocol == ProtocolName::Fix
+                        && self.order_entry_fix.is_none() =>
+                {
+                    return Err(format!(
+                        "participant {username} speaks FIX, and there is no [order_entry_fix]: add it, \
+                         or leave out protocol"
+                    ));
+                }
                 (Some(password), None)
-                    if (!self.order_entry.address.ip().is_loopback()
+                    if (!self.address_of(participant.protocol).ip().is_loopback()
                         || self.market_data.is_reachable())
                         && is_example(&participant.username, password) =>
                 {
                     return Err(format!(
                         "participant {username} has the password of the examples, which is \
-                         public, and other machines reach order_entry.address {}, \
-                         market_data.snapshot {} or market_data.tcp {}: choose another password, or \
-                         addresses of 127.0.0.1",
-                        self.order_entry.address, self.market_data.snapshot, self.market_data.tcp
+                         public, and other machines reach {}, market_data.snapshot {} or \
+                         market_data.tcp {}: choose another password, or addresses of 127.0.0.1",
+                        self.address_of(participant.protocol),
+                        self.market_data.snapshot,
+                        self.market_data.tcp
                     ));
                 }
                 (Some(password), None) => {
@@ -777,7 +900,7 @@ impl Config {
         money::check(self)?;
         self.ledger.check(self.journal.durability)?;
         self.admin.check()?;
-        self.layout.threads.check(&AGENTS).map_err(|what| format!("layout.threads: {what}"))
+        self.layout.threads.check(&agents(self)).map_err(|what| format!("layout.threads: {what}"))
     }
 
     /// Where the feed goes if the interface carries no multicast.
@@ -791,9 +914,15 @@ impl Config {
 impl Config {
     /// The most connections of order entry over TCP at a time.
     pub fn connections(&self) -> usize {
-        let users = self.participants.iter().filter(|it| it.password.is_some()).count();
         let strangers = OrderEntryLimits::default().strangers_max;
-        self.order_entry.connections_max.min(users + strangers)
+        let of_port = |connections_max: usize, protocol| {
+            let speaks = |it: &&ParticipantConfig| it.password.is_some() && it.protocol == protocol;
+            let users = self.participants.iter().filter(speaks).count();
+            connections_max.min(users + strangers)
+        };
+        let fix = self.order_entry_fix.as_ref();
+        let fix = fix.map_or(0, |fix| of_port(fix.connections_max, ProtocolName::Fix));
+        of_port(self.order_entry.connections_max, ProtocolName::Ouch) + fix
     }
 }
 

@@ -43,6 +43,8 @@ macro_rules! agents {
 agents! {
     /// OUCH over SoupBinTCP, in and out.
     OrderEntry "order-entry",
+    /// FIX over TCP, in and out; where it is configured.
+    OrderEntryFix "order-entry-fix",
     /// OUCH over UDP, in and out.
     OrderEntryUdp "order-entry-udp",
     /// Reads an order file, in place of order entry.
@@ -69,6 +71,7 @@ impl AgentName {
         matches!(
             self,
             Self::OrderEntry
+                | Self::OrderEntryFix
                 | Self::OrderEntryUdp
                 | Self::Source
                 | Self::Sequencer

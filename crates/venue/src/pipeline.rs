@@ -13,20 +13,20 @@ use std::sync::Arc;
 use engine::Engine;
 use gateway::{
     Credentials, DatagramNetwork, FeedServer, FeedServerCounters, FeedServerNetworks,
-    FeedServerOptions, MarketData, MarketDataCounters, MarketDataOptions, OperatorEventSink,
-    OrderEntry, OrderEntryCounters, OrderEntryLimits, OrderEntryOptions, OrderEntryUdp,
-    OrderEntryUdpCounters, OrderEntryUdpOptions, PastEnds, SoupBinTcpOptions, StreamNetwork,
-    UdpParticipant, past_rings,
+    FeedServerOptions, FixSession, MarketData, MarketDataCounters, MarketDataOptions,
+    OperatorEventSink, OrderEntry, OrderEntryCounters, OrderEntryLimits, OrderEntryOptions,
+    OrderEntryUdp, OrderEntryUdpCounters, OrderEntryUdpOptions, PastEnds, SoupBinTcpOptions,
+    StreamNetwork, UdpParticipant, past_rings,
 };
 use journal::{Durability, RecoveryReport, SnapshotError, SnapshotSummary, Storage, WriterOptions};
 use market::{Sequence, Timestamp};
 use ring::{Agent, AtomicGauge, Cursor, LossyConsumer, Monitor, Producer, RingReport};
 
-use wire::soupbintcp::Timers;
+use wire::{fix::FixTimers, soupbintcp::Timers};
 
 use crate::{
     admin::Sources,
-    config::{Config, ScheduleConfig},
+    config::{Config, OrderEntryFixConfig, ParticipantConfig, ProtocolName, ScheduleConfig},
     core::{CHECKPOINT_SLOTS, Chain, Core, CoreOptions, LoadSheddingOptions},
     failure::Failure,
     layout::{AgentName, Agents},
@@ -44,8 +44,8 @@ use crate::{
     wiring::Wiring,
 };
 
-/// The agents of a venue, in the order in which an order passes them.
-pub const AGENTS: [AgentName; 7] = [
+/// The agents of every venue, in the order in which an order passes them.
+const AGENTS: [AgentName; 7] = [
     AgentName::OrderEntry,
     AgentName::OrderEntryUdp,
     AgentName::Sequencer,
@@ -58,9 +58,19 @@ pub const AGENTS: [AgentName; 7] = [
 /// Slots of the ring from market data to the feed server, which waits where it is full.
 const FEED_SLOTS: usize = 16_384;
 
+/// The agents of a venue with this configuration, in the order in which an order passes them.
+pub fn agents(config: &Config) -> Vec<AgentName> {
+    let has_fix = config.order_entry_fix.is_some();
+    let (first, rest) = AGENTS.split_first().expect("a venue has agents");
+    let fix = has_fix.then_some(AgentName::OrderEntryFix);
+    [*first].into_iter().chain(fix).chain(rest.iter().copied()).collect()
+}
+
 /// The edges of a venue: sockets, or their substitutes in a simulation.
 pub struct Networks<S, D> {
     pub order_entry: S,
+    /// Where FIX is configured.
+    pub order_entry_fix: Option<S>,
     pub order_entry_udp: D,
     pub market_data: D,
     pub feed_server: FeedServerNetworks<S, D>,
@@ -119,6 +129,8 @@ pub struct Gauges {
     pub drain: Arc<AtomicGauge>,
     pub journal: Arc<JournalFigures>,
     pub order_entry: Arc<OrderEntryCounters>,
+    /// Of order entry by FIX, where it is configured.
+    pub order_entry_fix: Option<Arc<OrderEntryCounters>>,
     pub order_entry_udp: Arc<OrderEntryUdpCounters>,
     pub market_data: Arc<MarketDataCounters>,
     pub feed_server: Arc<FeedServerCounters>,
@@ -238,6 +250,7 @@ where
         drain: Arc::clone(&gateways.drain),
         journal,
         order_entry: gateways.order_entry.counters(),
+        order_entry_fix: gateways.order_entry_fix.as_ref().map(OrderEntry::counters),
         order_entry_udp: gateways.order_entry_udp.counters(),
         market_data: gateways.market_data.counters(),
         feed_server: gateways.feed_server.counters(),
@@ -264,6 +277,7 @@ where
 /// The agents at the edges of a venue.
 struct Gateways<N: StreamNetwork, D: DatagramNetwork> {
     order_entry: OrderEntry<N>,
+    order_entry_fix: Option<OrderEntry<N, FixSession>>,
     order_entry_udp: OrderEntryUdp<D>,
     market_data: MarketData<D>,
     feed_server: FeedServer<N, D>,
@@ -291,6 +305,14 @@ where
         let subscribers = feed_server_config(config, session, &entry)?;
         let mut order_entry =
             OrderEntry::new(networks.order_entry, entry, submissions, outputs, durable);
+        let mut order_entry_fix = None;
+        if let (Some(settings), Some(network)) = (&config.order_entry_fix, networks.order_entry_fix)
+        {
+            let submissions = core.source("submissions fix", AgentName::OrderEntryFix);
+            let (outputs, durable) = core.reader(AgentName::OrderEntryFix);
+            let entry = order_entry_fix_config(config, settings)?;
+            order_entry_fix = Some(OrderEntry::new(network, entry, submissions, outputs, durable));
+        }
         let submissions = core.source("submissions udp", AgentName::OrderEntryUdp);
         let (outputs, durable) = core.reader(AgentName::OrderEntryUdp);
         let entry = order_entry_udp_config(config, session)?;
@@ -305,6 +327,12 @@ where
         let feed_server = FeedServer::new(networks.feed_server, subscribers, messages, ends);
         let drain = Arc::new(AtomicGauge::new(0));
         order_entry.set_drain(Arc::clone(&drain));
+        if let Some(fix) = &mut order_entry_fix {
+            fix.set_drain(Arc::clone(&drain));
+            if let Some(sink) = (edges.operator_events)() {
+                fix.set_operator_events(sink);
+            }
+        }
         order_entry_udp.set_drain(Arc::clone(&drain));
         if let Some(sink) = (edges.operator_events)() {
             order_entry.set_operator_events(sink);
@@ -313,7 +341,15 @@ where
             order_entry_udp.set_operator_events(sink);
         }
         let past = Some(past);
-        Ok(Self { order_entry, order_entry_udp, market_data, feed_server, past, drain })
+        Ok(Self {
+            order_entry,
+            order_entry_fix,
+            order_entry_udp,
+            market_data,
+            feed_server,
+            past,
+            drain,
+        })
     }
 
     /// Takes up what was before the start.
@@ -321,12 +357,18 @@ where
         match past {
             Past::Messages(archive) => {
                 self.order_entry.restore(archive);
+                if let Some(fix) = &mut self.order_entry_fix {
+                    fix.restore(archive);
+                }
                 self.order_entry_udp.restore(archive);
                 self.market_data.restore(archive);
                 self.feed_server.restore(archive);
             }
             Past::Output(output) => {
                 self.order_entry.replay(output);
+                if let Some(fix) = &mut self.order_entry_fix {
+                    fix.replay(output);
+                }
                 self.order_entry_udp.replay(output);
                 let Self { market_data, feed_server, .. } = self;
                 market_data
@@ -337,6 +379,9 @@ where
 
     fn join(self, agents: &mut Agents) {
         agents.insert(AgentName::OrderEntry, Box::new(self.order_entry));
+        if let Some(fix) = self.order_entry_fix {
+            agents.insert(AgentName::OrderEntryFix, Box::new(fix));
+        }
         agents.insert(AgentName::OrderEntryUdp, Box::new(self.order_entry_udp));
         agents.insert(AgentName::MarketData, Box::new(self.market_data));
         agents.insert(AgentName::FeedServer, Box::new(self.feed_server));
@@ -403,19 +448,6 @@ fn order_entry_config(
     session: [u8; 10],
 ) -> Result<OrderEntryOptions<SoupBinTcpOptions>, Failure> {
     let settings = &config.order_entry;
-    let users = config
-        .participants
-        .iter()
-        .filter_map(|participant| {
-            let password = participant.password.as_deref()?;
-            let user = Credentials::new(&participant.username, password).map_err(Failure::usage);
-            let wanted = participant.cancel_on_disconnect;
-            let firms = participant.firms().map_err(Failure::usage);
-            Some(
-                user.and_then(|user| Ok(user.with_cancel_on_disconnect(wanted).with_firms(firms?))),
-            )
-        })
-        .collect::<Result<_, _>>()?;
     Ok(OrderEntryOptions {
         protocol: SoupBinTcpOptions {
             session,
@@ -425,7 +457,7 @@ fn order_entry_config(
                 login_timeout_ns: settings.login_timeout.0.as_nanos() as u64,
             },
         },
-        users,
+        users: users(config, ProtocolName::Ouch)?,
         limits: OrderEntryLimits {
             connections_max: settings.connections_max,
             slow_client_timeout_ns: settings.slow_client_timeout.0.as_nanos() as u64,
@@ -443,16 +475,50 @@ fn feed_server_config(
     entry: &OrderEntryOptions<SoupBinTcpOptions>,
 ) -> Result<FeedServerOptions, Failure> {
     let settings = &config.market_data;
+    let fix = users(config, ProtocolName::Fix)?;
     let subscribers = settings.subscribers.iter().map(|row| row.credentials());
     let subscribers: Vec<_> = subscribers.collect::<Result<_, _>>().map_err(Failure::usage)?;
     Ok(FeedServerOptions {
         session,
-        users: entry.users.iter().cloned().chain(subscribers).collect(),
+        users: entry.users.iter().cloned().chain(fix).chain(subscribers).collect(),
         timers: entry.protocol.timers,
         slow_client_timeout_ns: entry.limits.slow_client_timeout_ns,
         store_bytes_max: settings.store.0 as usize,
         requests: settings.requests().map_err(Failure::usage)?,
     })
+}
+
+fn order_entry_fix_config(
+    config: &Config,
+    settings: &OrderEntryFixConfig,
+) -> Result<OrderEntryOptions<FixTimers>, Failure> {
+    Ok(OrderEntryOptions {
+        protocol: FixTimers {
+            venue: settings.comp_id().map_err(Failure::usage)?,
+            login_timeout_ns: settings.login_timeout.0.as_nanos() as u64,
+        },
+        users: users(config, ProtocolName::Fix)?,
+        limits: OrderEntryLimits {
+            connections_max: settings.connections_max,
+            slow_client_timeout_ns: settings.slow_client_timeout.0.as_nanos() as u64,
+            store_bytes_max: settings.reply_store.0 as usize,
+            ..OrderEntryLimits::default()
+        },
+        throttle: config.throttle.throttle(),
+    })
+}
+
+/// The participants with a password that speak a protocol.
+fn users(config: &Config, protocol: ProtocolName) -> Result<Vec<Credentials>, Failure> {
+    let speak = config.participants.iter().filter(|it| it.protocol == protocol);
+    let user = |participant: &ParticipantConfig| {
+        let password = participant.password.as_deref()?;
+        let user = Credentials::new(&participant.username, password).map_err(Failure::usage);
+        let wanted = participant.cancel_on_disconnect;
+        let firms = participant.firms().map_err(Failure::usage);
+        Some(user.and_then(|user| Ok(user.with_cancel_on_disconnect(wanted).with_firms(firms?))))
+    };
+    speak.filter_map(user).collect()
 }
 
 fn order_entry_udp_config(

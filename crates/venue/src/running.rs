@@ -22,7 +22,7 @@ use crate::{
         Desk, current_state,
         reload::{self, ReloadPlan},
     },
-    pipeline::{self, AGENTS, Edges, Gauges, Recovered},
+    pipeline::{self, Edges, Gauges, Recovered},
     sockets::{Addresses, Sockets},
     stage::{Checkpoint, Perturbations},
 };
@@ -68,7 +68,8 @@ pub fn start(config: &Config, mut clock: SystemClock) -> Result<Running, Failure
     })?;
     let addresses = sockets.addresses;
     let is_synced = config.journal.durability == DurabilityConfig::Synced;
-    let groups = config.layout.threads.groups(&AGENTS, Machine::this(true, is_synced));
+    let groups =
+        config.layout.threads.groups(&pipeline::agents(config), Machine::this(true, is_synced));
     let groups = groups.map_err(Failure::usage)?;
     let mut descriptors: Vec<_> =
         groups.iter().map(|group| sockets.take_descriptors(&group.agents)).collect();
@@ -219,8 +220,11 @@ impl Running {
         });
         self.gauges.drain.set(gateway::DRAIN_ENDS);
         self.wait(ENDED_WITHIN, |it| {
-            let named = it.gauges.order_entry.read().named();
-            named.iter().all(|(name, count)| *name != "connections" || *count == 0)
+            let ports = [Some(&it.gauges.order_entry), it.gauges.order_entry_fix.as_ref()];
+            ports.into_iter().flatten().all(|port| {
+                let named = port.read().named();
+                named.iter().all(|(name, count)| *name != "connections" || *count == 0)
+            })
         });
     }
 
@@ -251,6 +255,11 @@ impl Running {
             "live_orders": live_orders,
             "rings": self.gauges.rings().iter().map(ring_figures).collect::<Vec<_>>(),
             "order_entry": figures(&self.gauges.order_entry.read().named()),
+            "order_entry_fix": self
+                .gauges
+                .order_entry_fix
+                .as_ref()
+                .map(|counters| figures(&counters.read().named())),
             "order_entry_udp": figures(&self.gauges.order_entry_udp.read().named()),
             "market_data": figures(&self.gauges.market_data.read().named()),
             "feed_server": figures(&self.gauges.feed_server.read().named()),
@@ -328,6 +337,7 @@ fn started(
         "pid": std::process::id(),
         "addresses": {
             "order_entry": addresses.order_entry.to_string(),
+            "order_entry_fix": addresses.order_entry_fix.map(|address| address.to_string()),
             "order_entry_udp": addresses.order_entry_udp.to_string(),
             "market_data": addresses.market_data.to_string(),
             "re_request": addresses.re_request.to_string(),

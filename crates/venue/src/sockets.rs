@@ -29,6 +29,8 @@ pub struct Sockets {
 #[derive(Clone, Copy, Debug)]
 pub struct Addresses {
     pub order_entry: SocketAddr,
+    /// Where FIX is configured.
+    pub order_entry_fix: Option<SocketAddr>,
     pub order_entry_udp: SocketAddr,
     /// The feed: a multicast group, or a unicast address.
     pub market_data: SocketAddr,
@@ -47,6 +49,11 @@ impl Sockets {
         let mut notices = Vec::new();
         let order_entry = Tcp::bind(config.order_entry.address)
             .map_err(|error| taken("order_entry.address", config.order_entry.address, &error))?;
+        let fix = config.order_entry_fix.as_ref().map(|fix| fix.address);
+        let bind_fix = |address| {
+            Tcp::bind(address).map_err(|error| taken("order_entry_fix.address", address, &error))
+        };
+        let order_entry_fix = fix.map(bind_fix).transpose()?;
         let order_entry_udp = Udp::bind(config.order_entry_udp.address, &options)
             .map_err(|e| taken("order_entry_udp.address", config.order_entry_udp.address, &e))?;
         let re_request = Udp::bind(config.market_data.re_request, &options).map_err(|error| {
@@ -67,13 +74,15 @@ impl Sockets {
         }
         let (market_data, destination) = feed_socket(config, &options, &mut notices)?;
         let mut descriptors = Vec::new();
-        for (agent, descriptor) in [
+        let fix = order_entry_fix.as_ref().map(|it| (AgentName::OrderEntryFix, it.readiness()));
+        let all = [
             (AgentName::OrderEntry, order_entry.readiness()),
             (AgentName::OrderEntryUdp, order_entry_udp.readiness()),
             (AgentName::FeedServer, re_request.readiness()),
             (AgentName::FeedServer, snapshot.readiness()),
             (AgentName::FeedServer, stream.readiness()),
-        ] {
+        ];
+        for (agent, descriptor) in all.into_iter().chain(fix) {
             let descriptor = descriptor.map_err(|error| {
                 Failure::environment(format!("no file descriptor left: {error}"))
                     .hint("raise `ulimit -n`")
@@ -82,6 +91,7 @@ impl Sockets {
         }
         let addresses = Addresses {
             order_entry: order_entry.address(),
+            order_entry_fix: order_entry_fix.as_ref().map(Tcp::address),
             order_entry_udp: order_entry_udp.address(),
             market_data: destination,
             re_request: re_request.address(),
@@ -89,7 +99,8 @@ impl Sockets {
             feed_tcp: stream.address(),
         };
         let feed_server = FeedServerNetworks { requests: re_request, snapshot, stream };
-        let networks = Networks { order_entry, order_entry_udp, market_data, feed_server };
+        let networks =
+            Networks { order_entry, order_entry_fix, order_entry_udp, market_data, feed_server };
         Ok(Self { networks, addresses, notices, descriptors })
     }
 

@@ -192,6 +192,10 @@ fn announce(running: &Running, config: &Config, json: bool) -> Result<(), Failur
     for (name, protocol, address) in rows {
         print_line(&format!("  {name:<16} {protocol:<23} {address}"))?;
     }
+    if addresses["order_entry_fix"].is_string() {
+        let address = text(&addresses["order_entry_fix"]);
+        print_line(&format!("  {:<16} {:<22} {address}", "order entry fix", "FIX 4.2 and 4.4"))?;
+    }
     if addresses["admin"].is_string() {
         print_line(&format!("  {:<16} {:<23} {}", "admin", "HTTP", text(&addresses["admin"])))?;
     }

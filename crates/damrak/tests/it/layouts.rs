@@ -212,6 +212,7 @@ fn layouts_give_identical_results() {
 fn architecture_lists_every_edge() {
     let networks = Networks {
         order_entry: FakeStream::new(),
+        order_entry_fix: None,
         order_entry_udp: FakeDatagram::new(),
         market_data: FakeDatagram::new(),
         feed_server: FeedServerNetworks {

@@ -5,6 +5,7 @@
 
 use market::{Command, SessionId, Text, Timestamp};
 use wire::{
+    fix::Reports,
     ouch,
     soupbintcp::{LoginRejectReason, Server, ServerHappening, Timeout, Timers},
 };
@@ -16,12 +17,20 @@ use crate::LoginFault;
 pub trait ClientSession: Sized {
     /// What all sessions of a port have in common.
     type Options;
+    /// What a session keeps between its connections.
+    type Memory: Default;
 
     /// The name of the agent that serves these sessions.
     const AGENT: &'static str;
 
     /// Bytes that it adds to a reply, at most.
     const FRAME_BYTES: usize;
+
+    /// The most commands of one message.
+    const COMMANDS_MAX: usize = 1;
+
+    /// True if replies are FIX messages.
+    const IS_FIX: bool = false;
 
     /// The session of a connection that was accepted now.
     fn open(options: &Self::Options, now_ns: u64) -> Self;
@@ -38,24 +47,51 @@ pub trait ClientSession: Sized {
     /// The client broke the protocol, in these words.
     fn next(&mut self) -> Result<Option<SessionEvent<'_>>, String>;
 
-    /// The command of a message.
+    /// Adds the commands of a message. `reports` is the state of a FIX session, as the log has it.
     ///
     /// # Errors
     /// The message cannot be read, for this reason. It is ignored and counted.
-    fn command(
+    fn commands(
         message: &[u8],
+        memory: &mut Self::Memory,
+        reports: Option<&Reports>,
         session_id: SessionId,
         received: Timestamp,
-    ) -> Result<Command, String>;
+        commands: &mut Vec<Command>,
+    ) -> Result<(), String>;
 
     /// Accepts the login; `next_reply` is the number of the first reply that it is sent.
-    fn accept(&mut self, next_reply: u64, now_ns: u64);
+    fn accept(
+        &mut self,
+        next_reply: u64,
+        memory: &mut Self::Memory,
+        reports: Option<&Reports>,
+        now_ns: u64,
+    );
+
+    /// The connection of a session that is logged in ends.
+    fn leave(&self, _memory: &mut Self::Memory) {}
 
     /// Rejects the login. The connection is closed once that is written.
     fn reject(&mut self, fault: &LoginFault, now_ns: u64);
 
-    /// Sends the next reply, as it is in the store.
-    fn send_reply(&mut self, reply: &[u8], now_ns: u64);
+    /// Sends the next reply, as it is in the store under this number.
+    fn send_reply(&mut self, reply: &[u8], number: u64, now_ns: u64);
+
+    /// The number of the reply that the client wants to be sent again next.
+    fn resend_next(&self) -> Option<u64> {
+        None
+    }
+
+    /// Sends that reply again; `None` if it is no longer kept. False if that is enough for one turn.
+    fn resend(&mut self, _reply: Option<&[u8]>, _now_ns: u64) -> bool {
+        false
+    }
+
+    /// True if [`next`](Self::next) gives something without another byte.
+    fn has_more(&self) -> bool {
+        false
+    }
 
     /// Sends text for a human reader, where the protocol has such a message.
     fn send_text(&mut self, text: &str, now_ns: u64);
@@ -99,6 +135,8 @@ pub struct Login {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FirstReply {
     Number(u64),
+    /// The next one that there will be.
+    Next,
     /// The newest one; if there is none, the first.
     Newest,
 }
@@ -120,6 +158,7 @@ pub struct SoupBinTcp {
 
 impl ClientSession for SoupBinTcp {
     type Options = SoupBinTcpOptions;
+    type Memory = ();
 
     const AGENT: &'static str = "order entry";
 
@@ -160,15 +199,20 @@ impl ClientSession for SoupBinTcp {
     }
 
     #[inline]
-    fn command(
+    fn commands(
         message: &[u8],
+        (): &mut (),
+        _: Option<&Reports>,
         session_id: SessionId,
         received: Timestamp,
-    ) -> Result<Command, String> {
-        ouch::command(message, session_id, received).map_err(|fault| fault.to_string())
+        commands: &mut Vec<Command>,
+    ) -> Result<(), String> {
+        let command = ouch::command(message, session_id, received);
+        commands.push(command.map_err(|fault| fault.to_string())?);
+        Ok(())
     }
 
-    fn accept(&mut self, next_reply: u64, now_ns: u64) {
+    fn accept(&mut self, next_reply: u64, (): &mut (), _: Option<&Reports>, now_ns: u64) {
         self.server.accept(&self.session, next_reply, now_ns);
     }
 
@@ -188,7 +232,7 @@ impl ClientSession for SoupBinTcp {
     }
 
     #[inline]
-    fn send_reply(&mut self, reply: &[u8], now_ns: u64) {
+    fn send_reply(&mut self, reply: &[u8], _: u64, now_ns: u64) {
         self.server.send_sequenced(reply, now_ns);
     }
 

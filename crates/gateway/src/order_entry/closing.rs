@@ -102,7 +102,8 @@ impl<N: StreamNetwork, S: ClientSession> OrderEntry<N, S> {
                 self.drop_connection(*connection, reason);
                 continue;
             }
-            let has_bytes = connection.writable && !connection.session.outgoing().is_empty();
+            let has_bytes = connection.writable && !connection.session.outgoing().is_empty()
+                || connection.session.has_more();
             self.connections[index] = Some(connection);
             if has_bytes {
                 work += 1;
@@ -160,6 +161,7 @@ impl<N: StreamNetwork, S: ClientSession> OrderEntry<N, S> {
             }
             Stage::Live(user) => {
                 self.live[user] = None;
+                connection.session.leave(&mut self.memories[user]);
                 if self.users[user].cancel_on_disconnect && !self.cut_off.contains(&user) {
                     self.cut_off.push_back(user);
                 }

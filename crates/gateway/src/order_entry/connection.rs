@@ -17,6 +17,8 @@ pub(crate) const READ_BYTES: usize = 16 * 1024;
 const PENDING_READ_BYTES: usize = 1024;
 /// Bytes that may wait for the socket; what is not yet among them stays in the store.
 pub(crate) const OUTGOING_BYTES_MAX: usize = 64 * 1024;
+/// Bytes that a reply may grow by when it is sent again, or take if it is left out.
+const RESEND_BYTES: usize = 512;
 
 /// One connection: its session protocol, what the network said of it, and its place in its
 /// user's replies.
@@ -150,6 +152,14 @@ impl<S: ClientSession> Connection<S> {
         user: usize,
         now_ns: u64,
     ) -> Result<u64, Missing> {
+        while let Some(number) = self.session.resend_next() {
+            let reply = store.get(user, number).ok();
+            let waiting = self.session.outgoing().len();
+            let len = reply.map_or(0, <[u8]>::len) + RESEND_BYTES;
+            if waiting + len > OUTGOING_BYTES_MAX || !self.session.resend(reply, now_ns) {
+                return Ok(0);
+            }
+        }
         let before = self.next_reply;
         while self.next_reply < store.next(user) {
             let reply = store.get(user, self.next_reply)?;
@@ -157,7 +167,7 @@ impl<S: ClientSession> Connection<S> {
             if waiting + S::FRAME_BYTES + reply.len() > OUTGOING_BYTES_MAX {
                 break;
             }
-            self.session.send_reply(reply, now_ns);
+            self.session.send_reply(reply, self.next_reply, now_ns);
             self.next_reply += 1;
         }
         Ok(self.next_reply - before)

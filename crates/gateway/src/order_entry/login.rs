@@ -33,7 +33,8 @@ impl<N: StreamNetwork, S: ClientSession> OrderEntry<N, S> {
             return Err(LoginFault::Credentials);
         };
         let username = self.users[user].username();
-        if !request.is_this_session {
+        let is_fix = self.replies.reports(user).is_some();
+        if !request.is_this_session || (is_fix && !S::IS_FIX) {
             return Err(LoginFault::NoSuchSession);
         }
         if self.replies.session(user).is_none() {
@@ -50,6 +51,7 @@ impl<N: StreamNetwork, S: ClientSession> OrderEntry<N, S> {
         let first = match request.first_reply {
             FirstReply::Number(number) => number,
             FirstReply::Newest => (next - 1).max(1),
+            FirstReply::Next => next,
         };
         if first > next {
             return Err(LoginFault::NumberInFuture(username, next));
@@ -69,7 +71,9 @@ impl<N: StreamNetwork, S: ClientSession> OrderEntry<N, S> {
         let address = connection.address;
         match login {
             Ok((user, next_reply)) => {
-                connection.session.accept(next_reply, now_ns);
+                let reports = self.replies.reports(user);
+                let memory = &mut self.memories[user];
+                connection.session.accept(next_reply, memory, reports, now_ns);
                 connection.stage = Stage::Live(user);
                 connection.next_reply = next_reply;
                 self.live[user] = Some(connection.id);

@@ -5,7 +5,7 @@
 
 use std::collections::VecDeque;
 
-use market::Timestamp;
+use market::{Command, Timestamp};
 
 use super::{
     ClientSession, OrderEntry, SessionEvent,
@@ -116,10 +116,10 @@ impl<N: StreamNetwork, S: ClientSession> OrderEntry<N, S> {
             Stage::Pending | Stage::Closing { .. } => STEPS_PER_STRANGER,
         };
         for _ in 0..steps {
-            if self.free == 0 {
+            if self.free < S::COMMANDS_MAX {
                 self.free = self.submissions.free();
             }
-            if self.free == 0 {
+            if self.free < S::COMMANDS_MAX {
                 // Not counted as work: the sequencer wakes us when it has made room.
                 self.held_up = true;
                 self.counters.stalls.add(1);
@@ -193,7 +193,7 @@ impl<N: StreamNetwork, S: ClientSession> OrderEntry<N, S> {
         Some(Served::Again)
     }
 
-    /// Submits one OUCH message, if its session may send it; the ring has a slot.
+    /// Submits the commands of one message, if its session may send it; the ring has slots for them.
     pub(super) fn submit(
         &mut self,
         user: usize,
@@ -203,15 +203,24 @@ impl<N: StreamNetwork, S: ClientSession> OrderEntry<N, S> {
         self.counters.messages.add(1);
         let session_id = self.replies.session(user).expect("who is logged in has a session");
         let received = Timestamp(now_ns);
-        let command = S::command(message, session_id, received)?;
-        let verdict = self.gates[user].check(&command, now_ns);
-        let Some(command) = verdict.submits(command, &self.counters.gate()) else {
+        let Self { memories, replies, commands, .. } = self;
+        commands.clear();
+        let reports = replies.reports(user);
+        S::commands(message, &mut memories[user], reports, session_id, received, commands)?;
+        // The gate decides on the command that may have an effect; what accompanies it follows.
+        let is_command = |it: &Command| !matches!(it, Command::Note(_) | Command::QueryAccount(_));
+        let main = commands.iter().position(is_command).unwrap_or(0);
+        let verdict = self.gates[user].check(&commands[main], now_ns);
+        let Some(command) = verdict.submits(commands[main], &self.counters.gate()) else {
             return Ok(verdict);
         };
-        let submission = Submission { received, command };
-        self.submissions.try_publish(submission).expect("there was a free slot");
-        self.free -= 1;
-        self.counters.submitted.add(1);
+        commands[main] = command;
+        for command in commands.drain(..) {
+            let submission = Submission { received, command };
+            self.submissions.try_publish(submission).expect("there was a free slot");
+            self.free -= 1;
+            self.counters.submitted.add(1);
+        }
         Ok(verdict)
     }
 
@@ -271,7 +280,10 @@ impl<N: StreamNetwork, S: ClientSession> OrderEntry<N, S> {
             return Served::Idle;
         }
         match &mut connection.stage {
-            Stage::Live(user) if connection.next_reply < self.replies.store().next(*user) => {
+            Stage::Live(user)
+                if connection.next_reply < self.replies.store().next(*user)
+                    || connection.session.resend_next().is_some() =>
+            {
                 Served::Again
             }
             // All was given: what ends it comes next.

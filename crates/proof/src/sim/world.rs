@@ -293,6 +293,7 @@ impl World {
     fn start_venue(&mut self) -> Result<(), String> {
         let networks = Networks {
             order_entry: FakeStream::new(),
+            order_entry_fix: None,
             order_entry_udp: FakeDatagram::new(),
             market_data: FakeDatagram::new(),
             feed_server: FeedServerNetworks {
