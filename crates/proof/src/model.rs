@@ -95,6 +95,8 @@ pub struct Model {
     line: Vec<OrderKey>,
     /// Orders that are still to be canceled. (24.1)
     pending: VecDeque<(OrderKey, CancelReason)>,
+    /// Are there triggered orders that an earlier command left? (20.12)
+    is_line_left: bool,
     /// Are there pegged orders that an earlier command left? (36.12)
     is_behind: bool,
     /// When a command last left anything that is still to be done.

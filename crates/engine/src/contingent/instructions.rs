@@ -44,7 +44,7 @@ pub(crate) enum State {
     ForParent,
     /// Outside the book, until the market trades at its trigger.
     ForTrigger,
-    /// Triggered by this command, and about to enter.
+    /// Triggered, and in line to enter.
     Triggered,
     /// Done; its effects on linked orders are still to come.
     Done,
@@ -79,6 +79,8 @@ pub(crate) struct Contingent {
     pub(crate) executed: Quantity,
     links: [Link; 3],
     pub(crate) trail: Trail,
+    /// Its place in line, once it is triggered.
+    pub(crate) turn: Turn,
     /// The OCO partner.
     pub(crate) partner_id: ContingentId,
     /// The OTO parent, while that is live.
@@ -111,6 +113,15 @@ impl Trail {
         left: ContingentId::NONE,
         right: ContingentId::NONE,
     };
+}
+
+/// The place of a triggered order in line.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Turn {
+    /// How many were in line before it since the line was last empty.
+    pub(crate) place: u64,
+    /// The trigger that was reached, in ticks.
+    pub(crate) trigger: u32,
 }
 
 /// Which of its lists is meant.
@@ -147,6 +158,7 @@ impl Contingent {
             executed: Quantity::ZERO,
             links: [Link { next: ContingentId::NONE, before: ContingentId::NONE }; 3],
             trail: Trail::ALONE,
+            turn: Turn::default(),
             partner_id: ContingentId::NONE,
             parent_id: ContingentId::NONE,
             children: ContingentId::NONE,
@@ -190,7 +202,11 @@ impl Contingent {
             | State::ForTrigger
             | State::ForReference
             | State::ForQuantity => self.element(),
-            State::Incoming | State::Triggered | State::Done => 0,
+            State::Triggered => {
+                let Turn { place, trigger } = self.turn;
+                self.element().wrapping_add(hash::fold_pair(place, trigger.into()))
+            }
+            State::Incoming | State::Done => 0,
         }
     }
 
@@ -237,9 +253,15 @@ pub(crate) struct Contingents {
     /// Orders that executed or were done in this command, in that order; see
     /// [`linked`](mod@crate::contingent::linked).
     noted: VecDeque<ContingentId>,
-    /// Orders triggered in this command, in the order of entry, each with its order id at that time
-    /// and the trigger that was reached.
-    pub(crate) triggered: VecDeque<(ContingentId, OrderId, u32)>,
+    /// Triggered orders, in the order of entry, each with its order id at that time; they may be
+    /// done or replaced by now.
+    pub(crate) triggered: VecDeque<(ContingentId, OrderId)>,
+    /// Orders that a trade triggers; empty at all other times.
+    pub(crate) reached: Vec<(u32, OrderId, ContingentId)>,
+    /// The place of the next one; 0 while the line is empty.
+    pub(crate) next_place: u64,
+    /// True if an earlier command left triggered orders.
+    pub(crate) has_triggered_left: bool,
     /// Children of a done parent; empty between commands.
     pub(crate) family: Vec<ContingentId>,
     pub(crate) pegs: Pegs,
@@ -256,6 +278,9 @@ impl Default for Contingents {
             expiries: Expiries::default(),
             noted: VecDeque::new(),
             triggered: VecDeque::new(),
+            reached: Vec::new(),
+            next_place: 0,
+            has_triggered_left: false,
             family: Vec::new(),
             pegs: Pegs::default(),
             minimum_quantity_orders: MinimumQuantityOrders::default(),
@@ -389,6 +414,29 @@ impl Contingents {
         Some(id)
     }
 
+    /// Puts an order behind the others in line.
+    pub(crate) fn line_up(&mut self, id: ContingentId, trigger: u32, hash: &mut StateHash) {
+        let place = self.next_place;
+        self.next_place += 1;
+        self.change(id, hash, |contingent| {
+            contingent.state = State::Triggered;
+            contingent.turn = Turn { place, trigger };
+        });
+        self.triggered.push_back((id, self[id].order_id));
+    }
+
+    /// The first triggered order in line.
+    pub(crate) fn first_triggered(&mut self) -> Option<ContingentId> {
+        while let Some((id, order_id)) = self.triggered.front().copied() {
+            if self[id].state == State::Triggered && self[id].order_id == order_id {
+                return Some(id);
+            }
+            self.triggered.pop_front();
+        }
+        self.next_place = 0;
+        None
+    }
+
     /// True if effects of this command are still to come.
     #[inline]
     pub(crate) fn is_pending(&self) -> bool {
@@ -453,7 +501,18 @@ impl Contingents {
 
     /// Checks that indexes agree and that no effect is pending.
     pub(crate) fn check(&self) {
-        assert!(!self.is_pending(), "all has followed from the command");
+        let is_pending = !self.noted.is_empty()
+            || self.pegs.is_pending()
+            || self.minimum_quantity_orders.is_pending();
+        assert!(!is_pending, "all has followed from the command");
+        assert_eq!(self.has_triggered_left, !self.triggered.is_empty());
+        assert_eq!(self.next_place != 0, self.has_triggered_left);
+        let is_in_line = |(id, order_id): &&(ContingentId, OrderId)| {
+            self[*id].state == State::Triggered && self[*id].order_id == *order_id
+        };
+        let in_line = self.triggered.iter().filter(is_in_line);
+        let triggered = self.iter().filter(|id| self[*id].state == State::Triggered);
+        assert_eq!(in_line.count(), triggered.count(), "each triggered order is in line");
         self.by_slot.check();
         self.minimum_quantity_orders.check();
         let mut expiring = 0;
@@ -462,10 +521,7 @@ impl Contingents {
             let contingent = &self[id];
             assert_eq!(contingent.slot, Slot::from_bits(slot));
             assert!(!contingent.has_executed && !contingent.is_noted, "{contingent:?}");
-            assert!(
-                !matches!(contingent.state, State::Incoming | State::Triggered | State::Done),
-                "{contingent:?}"
-            );
+            assert!(!matches!(contingent.state, State::Incoming | State::Done), "{contingent:?}");
             following += usize::from(contingent.follows_market());
             expiring += usize::from(self.expiries.has(contingent.instructions.expires_s));
         }

@@ -7,7 +7,7 @@
 //! Invariant: this ends. An order that enters the book here was waiting before, and no effect adds
 //! a new order; [`pegs`](mod@crate::contingent::pegs) shows why pegged orders settle.
 
-use core::mem;
+use core::{iter, mem};
 
 use market::{
     CancelReason, Event, Instructions, InstrumentId, Lots, OrderId, OrderKey, OrderType, Phase,
@@ -26,6 +26,13 @@ use crate::{
     intake::classify::{EntryTerms, Proposal},
     order::{ForAuction, Order},
 };
+
+/// The most triggered orders that enter after a command, and as many again before each later input
+/// where an earlier command left some.
+pub(crate) const TRIGGERED_MAX: usize = 4;
+
+/// The most children of a parent.
+const CHILDREN_MAX: usize = 16;
 
 /// One leg of an OCO: only one of the two partners may execute.
 struct OcoLeg {
@@ -80,8 +87,8 @@ impl Engine {
             (linked.instrument_id == asked.instrument_id).then_some((slot, linked))
         };
         if parent != 0 {
-            let (_, parent) = live(parent).ok_or(RejectReason::InvalidLink)?;
-            if parent.side.is_buy() == asked.side.is_buy() {
+            let (slot, parent) = live(parent).ok_or(RejectReason::InvalidLink)?;
+            if parent.side.is_buy() == asked.side.is_buy() || self.has_most_children(slot) {
                 return Err(RejectReason::InvalidLink);
             }
         }
@@ -96,6 +103,13 @@ impl Engine {
             }
         }
         Ok(())
+    }
+
+    /// True if an order may have no further child.
+    fn has_most_children(&self, slot: Slot) -> bool {
+        let first = self.contingents.find(slot).and_then(|id| self.contingents[id].children.some());
+        let next = |id: &ContingentId| self.contingents.next(List::Family, *id);
+        iter::successors(first, next).nth(CHILDREN_MAX - 1).is_some()
     }
 
     /// The OCO leg of a live order.
@@ -368,49 +382,56 @@ impl Engine {
         triggers.trade(&mut self.contingents, &mut self.hash, first, last);
     }
 
-    /// Carries out the effects of the last command on other orders. While pegged orders are left
-    /// over from an earlier command, no others move.
+    /// Carries out the effects of the last command on other orders. While triggered or pegged orders
+    /// are left over from an earlier command, no others act.
     #[inline]
     pub(crate) fn follow(&mut self, emit: &mut dyn FnMut(Event)) {
         if self.contingents.is_pending() {
             let moves = if self.contingents.pegs.is_behind() { 0 } else { MOVES_MAX };
-            self.follow_all(moves, emit);
+            let triggered = if self.contingents.has_triggered_left { 0 } else { TRIGGERED_MAX };
+            self.follow_all(triggered, moves, emit);
         }
     }
 
-    /// As [`follow`](Self::follow), with this many moves of pegged orders.
+    /// As [`follow`](Self::follow), with this many triggered orders and moves of pegged orders.
     #[cold]
-    pub(crate) fn follow_all(&mut self, moves: usize, emit: &mut dyn FnMut(Event)) {
-        let mut moves_left = moves;
+    pub(crate) fn follow_all(
+        &mut self,
+        triggered: usize,
+        moves: usize,
+        emit: &mut dyn FnMut(Event),
+    ) {
+        let (mut triggered_left, mut moves_left) = (triggered, moves);
         loop {
             if let Some(id) = self.contingents.next_noted() {
                 self.follow_links(id, emit);
-            } else if let Some((id, order_id, trigger)) = self.contingents.triggered.pop_front() {
-                self.follow_trigger(id, order_id, trigger, emit);
+            } else if triggered_left != 0
+                && let Some(id) = self.contingents.first_triggered()
+            {
+                triggered_left -= 1;
+                self.contingents.triggered.pop_front();
+                self.follow_trigger(id, emit);
             } else if self.compare_references() && moves_left != 0 {
                 moves_left -= 1;
                 self.follow_reference(emit);
             } else if self.contingents.minimum_quantity_orders.is_pending() {
                 self.follow_minimum_quantity(emit);
             } else {
+                self.contingents.has_triggered_left = self.contingents.first_triggered().is_some();
                 return self.plan_resumption();
             }
         }
     }
 
-    /// Enters a triggered order, unless it is done.
-    fn follow_trigger(
-        &mut self,
-        id: ContingentId,
-        order_id: OrderId,
-        trigger: u32,
-        emit: &mut dyn FnMut(Event),
-    ) {
-        let contingent = &self.contingents[id];
-        if contingent.state == State::Triggered && contingent.order_id == order_id {
-            let order = self.take(contingent.slot);
-            self.come_in_triggered(order, id, trigger, emit);
+    /// Enters a triggered order, or cancels it if its instrument takes no orders.
+    fn follow_trigger(&mut self, id: ContingentId, emit: &mut dyn FnMut(Event)) {
+        let Contingent { slot, instrument_id, turn, .. } = self.contingents[id];
+        let phase = self.trading(instrument_id).phase;
+        if !self.day.is_open() || phases::is_open(phase).is_err() {
+            return self.cancel_all(slot, CancelReason::ImmediateOrCancel, emit);
         }
+        let order = self.take(slot);
+        self.come_in_triggered(order, id, turn.trigger, emit);
     }
 
     /// The effects on linked orders when an order has executed or is done.

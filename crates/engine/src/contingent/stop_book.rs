@@ -518,7 +518,7 @@ impl StopSide {
         price: u32,
     ) {
         let reached = toward.trigger_key(price);
-        let from = contingents.triggered.len();
+        let mut found = core::mem::take(&mut contingents.reached);
         while let Some((trigger_key, id)) = self.nearest.first()
             && trigger_key <= reached
         {
@@ -529,14 +529,13 @@ impl StopSide {
             } else {
                 self.unlist(contingents, trigger_key, id);
             }
-            contingents.change(id, hash, |contingent| contingent.state = State::Triggered);
-            let order_id = contingents[id].order_id;
-            contingents.triggered.push_back((id, order_id, toward.trigger(trigger_key)));
+            found.push((trigger_key, contingents[id].order_id, id));
         }
-        let triggered = contingents.triggered.make_contiguous();
-        triggered[from..].sort_unstable_by_key(|(_, order_id, trigger)| {
-            (toward.trigger_key(*trigger), *order_id)
-        });
+        found.sort_unstable_by_key(|(trigger_key, order_id, _)| (*trigger_key, *order_id));
+        for (trigger_key, _, id) in found.drain(..) {
+            contingents.line_up(id, toward.trigger(trigger_key), hash);
+        }
+        contingents.reached = found;
     }
 
     /// Checks that lists, levels and trees are consistent; returns how many orders wait.

@@ -15,7 +15,9 @@ use market::{CancelReason, Event, OrderKey, encoded};
 use crate::{
     Engine,
     book::pool::Slot,
-    contingent::{expiry::NANOS_PER_SECOND, instructions::Contingent, pegs::MOVES_MAX},
+    contingent::{
+        expiry::NANOS_PER_SECOND, instructions::Contingent, linked::TRIGGERED_MAX, pegs::MOVES_MAX,
+    },
     state::hash::{self, StateHash},
 };
 
@@ -141,10 +143,10 @@ impl Engine {
         }
     }
 
-    /// Goes on with what earlier commands left over: cancels, then pegged orders.
+    /// Goes on with what earlier commands left over: cancels, triggered orders, pegged orders.
     pub(crate) fn resume(&mut self, emit: &mut dyn FnMut(Event)) {
         self.cancel_portion(emit);
-        self.follow_all(MOVES_MAX, emit);
+        self.follow_all(TRIGGERED_MAX, MOVES_MAX, emit);
     }
 
     /// What is left over goes on with the first input of a later nanosecond.
@@ -178,6 +180,8 @@ impl Engine {
 
     /// True if earlier commands left work over.
     pub(crate) fn has_left_over(&self) -> bool {
-        !self.pending_cancels.is_empty() || self.contingents.pegs.is_behind()
+        !self.pending_cancels.is_empty()
+            || self.contingents.has_triggered_left
+            || self.contingents.pegs.is_behind()
     }
 }

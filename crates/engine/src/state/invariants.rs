@@ -193,6 +193,7 @@ impl Engine {
         let mut for_trigger_count = 0;
         let mut for_reference_count = 0;
         let mut for_quantity_count = 0;
+        let mut triggered_count = 0;
         for id in self.contingents.iter() {
             let contingent = &self.contingents[id];
             let order = &self.pool[contingent.slot].order;
@@ -231,7 +232,9 @@ impl Engine {
                 let is_live = self.timestamp.0 < expires_ns || order.is_leaving;
                 assert!(is_live, "{contingent:?} has expired");
             }
-            if !matches!(contingent.state, State::ForTrigger | State::ForParent) {
+            triggered_count += usize::from(contingent.state == State::Triggered);
+            let waits = [State::ForTrigger, State::ForParent, State::Triggered];
+            if !waits.contains(&contingent.state) {
                 assert!(!contingent.instructions.pricing.is_triggered(), "{contingent:?} waits");
             }
             if !contingent.is_resting() {
@@ -247,7 +250,7 @@ impl Engine {
             for_quantity_count, minimum_quantity_orders,
             "what waits for quantity is found by its book"
         );
-        held_count + for_trigger_count + for_reference_count + for_quantity_count
+        held_count + for_trigger_count + triggered_count + for_reference_count + for_quantity_count
     }
 
     /// Checks the queues of one side; returns how many orders they have.

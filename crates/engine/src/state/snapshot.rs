@@ -29,7 +29,7 @@ use crate::{
     auction::trading_status::TradingStatus,
     book::pool::Slot,
     contingent::{
-        instructions::{Contingent, ContingentId, State},
+        instructions::{Contingent, ContingentId, State, Turn},
         pegs::PEGS_LIMIT,
     },
     operator::{
@@ -70,6 +70,8 @@ pub enum Section {
     LastTrades = 40,
     /// Orders outside the book, in the order of acceptance.
     Waiting = 41,
+    /// The triggered orders in line, in that order, each with the next place.
+    Triggered = 43,
     /// The orders that wait to be canceled, in that order, each with the place of the first.
     PendingCancels = 42,
     /// The state hash; one record, and the last.
@@ -86,6 +88,7 @@ impl Section {
         Self::Orders,
         Self::LastTrades,
         Self::Waiting,
+        Self::Triggered,
         Self::PendingCancels,
         Self::Trades,
         Self::Blocks,
@@ -213,8 +216,16 @@ impl Engine {
         let is_waiting = |id: &ContingentId| !self.contingents[*id].is_resting();
         let mut waiting: Vec<_> = self.contingents.iter().filter(is_waiting).collect();
         waiting.sort_unstable_by_key(|id| self.contingents[*id].order_id);
-        out.section(Section::Waiting, waiting.into_iter(), |out, id| {
-            out.write(&self.order_record(self.contingents[id].slot));
+        out.section(Section::Waiting, waiting.iter(), |out, id| {
+            out.write(&self.order_record(self.contingents[*id].slot));
+        });
+        let triggered = waiting.iter().map(|id| &self.contingents[*id]);
+        let mut triggered: Vec<_> = triggered.filter(|it| it.state == State::Triggered).collect();
+        triggered.sort_unstable_by_key(|contingent| contingent.turn.place);
+        out.section(Section::Triggered, triggered.into_iter(), |out, contingent| {
+            out.write(&self.contingents.next_place);
+            out.write(&contingent.key);
+            out.write(&contingent.turn);
         });
         out.section(Section::PendingCancels, self.pending_cancels.iter(), |out, pending| {
             out.write(&self.pending_cancels.first());
@@ -261,6 +272,9 @@ impl Engine {
                     State::ForTrigger => {
                         let triggers = &self.triggers[usize::from(order.instrument_id.0) - 1];
                         triggers.trigger_of(&self.contingents, order.side, id).1
+                    }
+                    State::Triggered if contingent.instructions.offset != 0 => {
+                        contingent.turn.trigger
                     }
                     _ => contingent.limit.0 as u32,
                 };
@@ -318,6 +332,7 @@ encoded! {
         for_auction, time_in_force, iceberg, contingent
     }
     Iceberg { shown, shown_quantity, shown_range }
+    Turn { place, trigger }
     ContingentRecord { order_type, minimum_quantity, instructions, mark }
     TradingStatus {
         phase, is_removed, static_band, dynamic_band, pause_s, price_collar, quantity_max,
@@ -403,6 +418,8 @@ pub struct Restoration {
     /// The last restored order; the next one of its level follows it.
     elder: Option<Slot>,
     expected: u64,
+    /// The place of the next triggered order.
+    next_place: u64,
 }
 
 impl Default for Restoration {
@@ -415,7 +432,14 @@ impl Restoration {
     /// A restoration before the first section.
     #[must_use]
     pub fn new() -> Self {
-        Self { engine: Engine::new(), last: None, live: Vec::new(), elder: None, expected: 0 }
+        Self {
+            engine: Engine::new(),
+            last: None,
+            live: Vec::new(),
+            elder: None,
+            expected: 0,
+            next_place: 0,
+        }
     }
 
     /// Restores a section.
@@ -450,6 +474,7 @@ impl Restoration {
                 Section::HeldSettings => self.held_setting(&mut reader)?,
                 Section::LastTrades => self.last_trade(&mut reader)?,
                 Section::Waiting => self.order(&mut reader, false)?,
+                Section::Triggered => self.triggered(&mut reader)?,
                 Section::PendingCancels => {
                     let Engine { pending_cancels, hash, .. } = &mut self.engine;
                     let (first, pending) = (reader.read("place")?, reader.read("pending")?);
@@ -467,7 +492,7 @@ impl Restoration {
     /// The last section is missing, two orders have one key, a session exceeds its maximum of
     /// orders, or the state hash differs.
     pub fn finish(self) -> Result<Engine, StateError> {
-        let Self { mut engine, last, mut live, expected, .. } = self;
+        let Self { mut engine, last, mut live, expected, next_place, .. } = self;
         if last != Some(Section::End) {
             return Err(StateError::Unfinished);
         }
@@ -487,6 +512,7 @@ impl Restoration {
         for id in contingents {
             engine.restore_links(id).map_err(tied)?;
         }
+        engine.contingents.next_place = next_place;
         engine.compare_references();
         let pending = |field| Section::PendingCancels.field(field);
         engine.restore_pending_cancels().map_err(pending)?;
@@ -622,6 +648,27 @@ impl Restoration {
                 return Err(DecodeError::Field("firm that may not enter"));
             }
         }
+        Ok(())
+    }
+
+    /// Restores the turn of an order that was triggered; it was restored in the stop book.
+    fn triggered(&mut self, from: &mut ByteReader<'_>) -> Result<(), DecodeError> {
+        let (next_place, key, turn): (u64, OrderKey, Turn) =
+            (from.read("next place")?, from.read("key")?, from.read("turn")?);
+        let Engine { contingents, triggers, pool, hash, .. } = &mut self.engine;
+        let id = contingents.iter().find(|id| contingents[*id].key == key);
+        let id = id.filter(|id| contingents[*id].state == State::ForTrigger);
+        let id = id.ok_or(DecodeError::Field("key"))?;
+        if turn.place < contingents.next_place || next_place <= turn.place {
+            return Err(DecodeError::Field("place"));
+        }
+        let Contingent { slot, instrument_id, .. } = contingents[id];
+        let triggers = &mut triggers[usize::from(instrument_id.0) - 1];
+        triggers.remove(contingents, hash, pool[slot].order.side, id);
+        contingents.next_place = turn.place;
+        contingents.line_up(id, turn.trigger, hash);
+        contingents.has_triggered_left = true;
+        self.next_place = next_place;
         Ok(())
     }
 

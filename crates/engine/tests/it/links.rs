@@ -214,6 +214,23 @@ fn parents_are_checked() {
     );
 }
 
+/// Rule 22.5: a parent has 16 live children at most.
+#[test]
+fn a_parent_has_so_many_children() {
+    let children: String = (2..=17)
+        .map(|number| format!("sell A{number} 1 @ 110 after A1 => accepted after A1\n"))
+        .collect();
+    check(&format!(
+        "
+        buy A1 10 @ 100                 => accepted, booked 10 @ 100
+        {children}
+        sell A18 1 @ 110 after A1       => rejected A18 InvalidLink
+        cancel A5                       => canceled A5 1
+        sell A19 1 @ 110 after A1       => accepted after A1
+        "
+    ));
+}
+
 /// Rule 22.4: what follows for tied orders happens when the command is done, in the order in which
 /// orders executed or were done, and before orders that were triggered come in.
 #[test]

@@ -1,6 +1,13 @@
 //! Orders that wait for a trade at their trigger: section 20 of the rules.
 
-use crate::{money::check_paid, scenario::check};
+use std::ops::RangeInclusive;
+
+use market::Timestamp;
+
+use crate::{
+    money::check_paid,
+    scenario::{World, check},
+};
 
 /// Rules 20.1, 20.2: a stop waits until the market trades at its trigger or beyond, and comes in then as
 /// if it had just been entered; meanwhile it is not in the book.
@@ -229,7 +236,8 @@ fn conditions_act_when_it_comes_in() {
         sell A5 9 @ market-to-limit stop 100        => accepted stop 100
         sell A6 9 @ 95 hidden stop 100              => accepted stop 100
         buy B1 8 @ 99                               => accepted, booked 8 @ 99
-        sell C1 1 @ market                          => accepted, trade B1 C1 1 @ 99, triggered A1 at 100, trade B1 A1 5 @ 99, triggered A2 at 100, canceled A2 5 post-only, triggered A3 at 100, canceled A3 5 ioc, triggered A4 at 100, trade B1 A4 2 @ 99, triggered A5 at 100, canceled A5 9 ioc, triggered A6 at 100, booked 9 @ 95 hidden
+        sell C1 1 @ market                          => accepted, trade B1 C1 1 @ 99, triggered A1 at 100, trade B1 A1 5 @ 99, triggered A2 at 100, canceled A2 5 post-only, triggered A3 at 100, canceled A3 5 ioc, triggered A4 at 100, trade B1 A4 2 @ 99
+        time 0                                      => triggered A5 at 100, canceled A5 9 ioc, triggered A6 at 100, booked 9 @ 95 hidden
         ",
     );
 }
@@ -251,4 +259,67 @@ fn waiting_orders_are_paid_for() {
         cancel B2                           => canceled B2 2, release Q 2 SHR
         ",
     );
+}
+
+/// Joins what happens to the orders of a range.
+fn each(range: RangeInclusive<u32>, happens: impl Fn(u32) -> String) -> String {
+    range.map(happens).collect::<Vec<_>>().join(", ")
+}
+
+/// Buy stops of A with these numbers, some of them trailing, which a trade at 101 triggers.
+fn stops(range: RangeInclusive<u32>) -> String {
+    range
+        .map(|number| {
+            let trail = if number > 7 { " trail 5" } else { "" };
+            format!("buy A{number} 1 @ 90 stop 101{trail} => accepted stop 101{trail}\n")
+        })
+        .collect()
+}
+
+const TRADE: &str = "sell B1 9 @ 101 => accepted, booked 9 @ 101
+    buy C1 1 @ 101 ioc => accepted, trade B1 C1 1 @ 101";
+
+/// Rule 20.12: 4 triggered orders act at once, and 4 before each later input; until its turn an order
+/// is live, and until all have acted no command lets others act. The engine asks for that input.
+#[test]
+fn four_triggered_orders_act_at_once() {
+    let mut world = World::in_open_market();
+    let acts = |number| format!("triggered A{number} at 101, booked 1 @ 90");
+    let [first, second, third] = [1..=4, 5..=8, 10..=12].map(|range| each(range, acts));
+    world.play(&stops(1..=12));
+    world.play(&format!("{TRADE}, {first}"));
+    let last = world.engine().timestamp();
+    assert_eq!(world.engine().due(), Some(Timestamp(last.0 + 1)), "8 are in line");
+    assert_eq!(world.engine().counters().orders_live, 13);
+    world.play(&format!(
+        "
+        buy A41 1 @ 80 stop 100     => {second}, accepted stop 100, triggered A41 at 100, booked 1 @ 80
+        "
+    ));
+    world.play(&format!("time 0 => {}", each(9..=12, acts)));
+    assert_eq!(world.engine().due(), None, "none is in line");
+
+    let mut world = World::in_open_market();
+    world.play(&stops(1..=12));
+    world.play(&format!("{TRADE}, {first}"));
+    world.play(&format!(
+        "
+        cancel A9                              => {second}, canceled A9 1
+        time 0                                  => {third}
+        ",
+    ));
+    assert_eq!(world.engine().due(), None, "none is in line");
+}
+
+/// Rule 20.12: one whose instrument takes no orders when its turn comes is canceled.
+#[test]
+fn triggered_orders_are_canceled_in_a_halt() {
+    let mut world = World::in_open_market();
+    let acts = |number| format!("triggered A{number} at 101, booked 1 @ 90");
+    let [first, second] = [1..=4, 5..=8].map(|range| each(range, acts));
+    world.play(&stops(1..=12));
+    world.play(&format!("{TRADE}, {first}"));
+    world.play(&format!("phase AAPL halted => {second}, phase AAPL halted"));
+    let canceled = each(9..=12, |number| format!("canceled A{number} 1 ioc"));
+    world.play(&format!("time 0 => {canceled}"));
 }

@@ -118,6 +118,7 @@ const EXPECTED: &str = "\
     SetPhase: Uncrossed {VolatilityAuction|Halted|ClosingAuction}, some true
     SetPhase: VenueDeclined {PhaseNotNext|UnknownInstrument|InvalidValue}
     Canceled in a later step {User|Supervisory|EndOfDay}
+    Time: Triggered, limit true
     A price is shared out
     Auction decided by {Nothing|Volume|Imbalance|BuyPressure|SellPressure|Reference|Lowest}
     ConfigureInstrument: InstrumentChanged {PriceIncrement|RoundLot|ReferencePrice|Allocation}

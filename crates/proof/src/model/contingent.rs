@@ -13,6 +13,12 @@ use super::{Model, ModelOrder, PRICE_MAX, SECOND_NS, is_price, same_side_of_book
 /// How many pegged orders are moved after a command (36.12).
 const MOVES_MAX: usize = 16;
 
+/// How many triggered orders act at once (20.12).
+const TRIGGERED_MAX: usize = 4;
+
+/// How many children an order has (22.5).
+const CHILDREN_MAX: usize = 16;
+
 /// Where a live order is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Place {
@@ -164,7 +170,13 @@ impl Model {
             (asked.instrument_id == order.instrument_id).then_some(order)
         };
         let parent_fits = parent == 0
-            || named(parent).is_some_and(|parent| !same_side_of_book(parent.side, asked.side));
+            || named(parent).is_some_and(|it| {
+                let is_child = |it: &&ModelOrder| {
+                    it.instructions.parent == parent && asked.sibling(parent) == it.sibling(parent)
+                };
+                !same_side_of_book(it.side, asked.side)
+                    && self.orders.iter().filter(is_child).count() < CHILDREN_MAX
+            });
         let partner_fits = partner == 0
             || partner != parent
                 && named(partner).is_some_and(|other| {
@@ -360,18 +372,28 @@ impl Model {
     /// All that follows from what happened. (22.4)
     pub(super) fn follow(&mut self) {
         // 36.12
+        // 20.12
+        let mut triggered_left = if self.is_line_left { 0 } else { TRIGGERED_MAX };
         let mut moves_left = if self.is_behind { 0 } else { MOVES_MAX };
         loop {
             if !self.noted.is_empty() {
                 let (key, has_executed) = self.noted.remove(0);
                 self.follow_links(key, has_executed);
-            } else if !self.line.is_empty() {
+            } else if triggered_left > 0 && !self.line.is_empty() {
                 let key = self.line.remove(0);
                 let is_meant =
                     |it: &ModelOrder| it.key == key && it.place == Place::Line && !it.is_done();
                 if let Some(place) = self.orders.iter().position(is_meant) {
-                    let order = self.orders.remove(place);
-                    self.come_in_triggered(order);
+                    triggered_left -= 1;
+                    let phase = self.phase(self.orders[place].instrument_id);
+                    if !self.is_open()
+                        || [Some(Phase::Halted), Some(Phase::Closed)].contains(&phase)
+                    {
+                        self.cancel_all_of(key, CancelReason::ImmediateOrCancel);
+                    } else {
+                        let order = self.orders.remove(place);
+                        self.come_in_triggered(order);
+                    }
                 }
             } else if moves_left > 0
                 && let Some(key) = self.next_to_move()
@@ -383,7 +405,12 @@ impl Model {
                 // A done order is no order any more. (6.9)
                 self.orders.retain(|order| !order.is_done());
                 self.is_behind = self.next_to_move().is_some();
-                let is_left = self.is_behind || !self.pending.is_empty();
+                let orders = &self.orders;
+                self.line.retain(|key| {
+                    orders.iter().any(|it| it.key == *key && it.place == Place::Line)
+                });
+                self.is_line_left = !self.line.is_empty();
+                let is_left = self.is_line_left || self.is_behind || !self.pending.is_empty();
                 self.left_since_ns = is_left.then(|| self.left_since_ns.unwrap_or(self.now_ns));
                 return;
             }

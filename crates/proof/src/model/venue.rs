@@ -307,7 +307,7 @@ impl Model {
     pub(super) fn pass_time(&mut self) {
         // 24.2, 36.12
         if self.left_since_ns.is_some_and(|since| since < self.now_ns) {
-            (self.is_behind, self.left_since_ns) = (false, None);
+            (self.is_line_left, self.is_behind, self.left_since_ns) = (false, false, None);
             self.cancel_portion();
             self.follow();
         }
