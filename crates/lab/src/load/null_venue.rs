@@ -11,6 +11,7 @@ use std::{
     io::{self, ErrorKind, Read, Write},
     net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream, UdpSocket},
     ops::Range,
+    os::fd::AsFd,
     sync::{
         Arc,
         atomic::{AtomicBool, Ordering},
@@ -20,6 +21,7 @@ use std::{
 };
 
 use client::subscriber::RECEIVE_BUFFER_BYTES;
+use os::{Epoll, PollSet};
 use wire::{
     layout::Message,
     moldudp64::{PACKET_LEN_DEFAULT, Packetizer, Request},
@@ -34,9 +36,10 @@ use wire::{
 const PASSWORD: &str = "SECRET";
 /// Bytes of a session's replies that are kept, at least, for those who request them again.
 const HISTORY_BYTES: usize = 8 << 20;
-/// A turn without work is followed by a sleep of this length once so many came in a row.
-const IDLE_SLEEP: Duration = Duration::from_micros(50);
-const IDLE_TURNS_MAX: u32 = 10_000;
+/// After this many turns without work the venue waits for bytes, for at most this long. It does so soon,
+/// since it may share a core with the generator.
+const IDLE_TURNS_MAX: u32 = 100;
+const IDLE_WAIT_MAX: Duration = Duration::from_micros(50);
 
 /// How the venue misbehaves. Messages are counted over all sessions, from 1.
 #[derive(Clone, Debug, Default)]
@@ -93,6 +96,10 @@ impl NullVenue {
         socket2::SockRef::from(&socket).set_recv_buffer_size(RECEIVE_BUFFER_BYTES)?;
         socket.set_nonblocking(true)?;
         let (tcp, udp) = (listener.local_addr()?, socket.local_addr()?);
+        let mut epoll = Epoll::new(64)?;
+        epoll.add(listener.as_fd(), 0)?;
+        epoll.add(socket.as_fd(), 0)?;
+        let mut bytes = PollSet::new(vec![epoll.as_fd().try_clone_to_owned()?]);
         let stop = Arc::new(AtomicBool::new(false));
         let thread = thread::Builder::new().name("null-venue".into()).spawn({
             let stop = Arc::clone(&stop);
@@ -103,7 +110,8 @@ impl NullVenue {
                 while !stop.load(Ordering::Relaxed) {
                     let now_ns = now_ns();
                     while let Ok((stream, _)) = listener.accept() {
-                        if stream.set_nonblocking(true).and(stream.set_nodelay(true)).is_ok() {
+                        let ready = stream.set_nonblocking(true).and(stream.set_nodelay(true));
+                        if ready.and(epoll.add(stream.as_fd(), 0)).is_ok() {
                             desk.connect(Box::new(stream), now_ns);
                         }
                     }
@@ -111,7 +119,11 @@ impl NullVenue {
                     idle_turns = if worked { 0 } else { idle_turns + 1 };
                     match idle_turns {
                         0 => {}
-                        IDLE_TURNS_MAX.. => thread::sleep(IDLE_SLEEP),
+                        IDLE_TURNS_MAX.. => {
+                            bytes.wait(IDLE_WAIT_MAX);
+                            // What has been reported is forgotten, or the next wait would not wait.
+                            let _ = epoll.poll(|_| {});
+                        }
                         _ => thread::yield_now(),
                     }
                 }
