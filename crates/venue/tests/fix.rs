@@ -4,6 +4,7 @@ use std::{
     io::{Read, Write},
     net::{SocketAddr, TcpStream},
     path::Path,
+    process::Command,
     thread,
     time::Duration,
 };
@@ -386,6 +387,31 @@ fn logons_are_checked() {
     alice.send("1", "112=STILL|");
     alice.expect("35=0|34=2|112=STILL|");
     alice.log_out();
+    running.stop().unwrap();
+}
+
+/// The example of docs/connect.md runs, twice in a row. Skipped where Python is not installed.
+#[test]
+fn the_example_of_the_docs_runs() {
+    let folder = tempfile::tempdir().unwrap();
+    let running = venue::start(&config(folder.path(), ""), SystemClock::start()).unwrap();
+    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/connect.md");
+    let page = std::fs::read_to_string(page).unwrap();
+    let section = &page[page.find("\n## FIX\n").expect("a section on FIX")..];
+    let start = section.find("```python\n").unwrap() + "```python\n".len();
+    let script = &section[start..start + section[start..].find("```").unwrap()];
+    let address = running.started()["addresses"]["order_entry_fix"].as_str().unwrap();
+    let (_, port) = address.rsplit_once(':').unwrap();
+    assert!(script.contains("26402"));
+    let script = script.replace("26402", port);
+    for run in 1..=2 {
+        let Ok(output) = Command::new("python3").args(["-c", &script]).output() else {
+            eprintln!("skipped: python3 is not installed");
+            break;
+        };
+        let errors = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "run {run}: {errors}");
+    }
     running.stop().unwrap();
 }
 
