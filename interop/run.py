@@ -9,6 +9,7 @@ recorded to each decoder. A check whose package is not installed is skipped by n
 
   soup_ouch    PyPI nasdaq-protocols   SoupBinTCP sessions, OUCH 5.0 inside
   slouch       crate slouch            OUCH 5.0, both ways
+  quickfix     QuickFIX C++            FIX 4.2 and 4.4, gaps both ways, a venue that is killed
   itch_decode  PyPI itchfeed           ITCH 5.0, the recorded feed
   capture      tshark                  SoupBinTCP and MoldUDP64, on the wire
 """
@@ -67,6 +68,7 @@ class Venue:
     """A running `damrak serve`."""
 
     def __init__(self, damrak, work):
+        work.mkdir(parents=True, exist_ok=True)
         config = work / "venue.toml"
         text = (HERE / "venue.toml").read_text().replace("@JOURNAL@", str(work / "journal"))
         config.write_text(text)
@@ -99,6 +101,11 @@ class Venue:
 
     def port(self, name):
         return int(self.addresses[name].rsplit(":", 1)[1])
+
+    def kill(self):
+        """Ends it without a warning."""
+        self.process.kill()
+        self.process.wait()
 
     def stop(self):
         """Ends it as an operator would; it must end well."""
@@ -149,6 +156,40 @@ def built_slouch(target_dir):
     return str(target_dir / "debug/damrak-interop-slouch"), None
 
 
+def built_quickfix(target_dir):
+    """The path of the QuickFIX client, and why there is none."""
+    compiler = shutil.which("g++")
+    if compiler is None:
+        return None, "g++ is not installed"
+    header = "#include <quickfix/Session.h>"
+    probe = [compiler, "-std=c++11", "-w", "-fsyntax-only", "-x", "c++", "-"]
+    if subprocess.run(probe, input=header, capture_output=True, text=True).returncode != 0:
+        return None, "QuickFIX (libquickfix-dev) is not installed"
+    target_dir.mkdir(parents=True, exist_ok=True)
+    program = str(target_dir / "quickfix-initiator")
+    source = str(HERE / "quickfix/initiator.cpp")
+    subprocess.run(
+        [compiler, "-std=c++11", "-w", source, "-o", program, "-lquickfix", "-lpthread"],
+        stdin=subprocess.DEVNULL, check=True,
+    )
+    return program, None
+
+
+def quickfix(damrak, program, work):
+    """The script in both versions, each against a venue of its own that is killed in between."""
+    for version in ["FIX.4.2", "FIX.4.4"]:
+        folder = work / version
+        store = folder / "store"
+        for script in ["trade", "resume"]:
+            venue = Venue(damrak, folder)
+            try:
+                store.mkdir(exist_ok=True)
+                host, port = venue.addresses["order_entry_fix"].rsplit(":", 1)
+                outcome_of([program, host, port, version, str(store), script])
+            finally:
+                venue.kill()
+
+
 def installed(module):
     return importlib.util.find_spec(module) is not None
 
@@ -183,6 +224,11 @@ class Run:
         # Built before the venue runs, so that nothing is timed while the compiler is at work.
         slouch, why_no_slouch = built_slouch(self.target_dir)
         why_no_capture = capture.why_not()
+        initiator, why_no_quickfix = built_quickfix(self.target_dir)
+        if initiator is not None:
+            self.attempt("quickfix", quickfix, self.damrak, initiator, self.work / "quickfix")
+        else:
+            self.skip("quickfix", why_no_quickfix)
 
         venue = Venue(self.damrak, self.work)
         try:
